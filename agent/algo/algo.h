@@ -1,0 +1,122 @@
+/* algo.h - what an algorithm is: a function that builds its graph, and stages as data.
+ *
+ * An algorithm is one file and one row of the registry. It is created on `configure`,
+ * builds its part of the graph, and then answers `act` and its stages by running the
+ * session. All that lives longer than a request is in variables; only stages that are
+ * declared as writing may change them.
+ *
+ * Shapes   E copies, B rows, L consecutive steps, O_i observation and U_i action width of
+ *          agent i, N agents.
+ */
+#ifndef AGENT_ALGO_ALGO_H
+#define AGENT_ALGO_ALGO_H
+
+#include "agent/session/session.h"
+#include "common/config/run_config.h"
+#include "common/msg/protocol.h"
+#include "common/store/store_view.h"
+
+enum stage_runner { STAGE_LEARNERS, STAGE_CENTRAL };
+
+#define STAGE_MAX_READS 8
+
+struct stage {
+    const char *name;
+    enum stage_runner runner;
+    /* Outputs of earlier stages of the same update it reads: "propose/action" the
+     * output of every agent, "own:values/q" only its own. */
+    const char *reads[STAGE_MAX_READS]; /* NULL-terminated unless full */
+    int writes;
+    /* The run of stages that ends with this one is repeated: from this index ... */
+    int repeat_from; /* index of the first stage of the run; itself: the stage alone */
+    int repeat;      /* times; 0 or 1: once */
+};
+
+struct space { /* of one agent */
+    char name[AGENT_NAME_MAX];
+    char team[AGENT_NAME_MAX];
+    int64_t obs;   /* O */
+    int64_t width; /* U */
+    int box;       /* 0: discrete */
+    int particle;  /* a particle world's box: heads have a meaning */
+    int n_heads;
+    int32_t heads[8];
+    double low, high;
+};
+
+struct algo_args {
+    struct graph *graph;
+    const struct agent_config *config;
+    const struct space *agents; /* all, in the environment's order */
+    size_t n_agents;
+    size_t self; /* index of this agent; n_agents for the central process */
+    int central;
+};
+
+struct algo; /* each algorithm's own; begins with nothing in common */
+
+struct act_args {
+    enum act_mode mode;
+    size_t n_copies;      /* E */
+    const float *obs;     /* (E, O) */
+    const uint8_t *first; /* (E) or NULL */
+    const float *carry;   /* (E, H) or NULL */
+    /* Keys of the draws, one per copy: (seed, name, act | evaluate), counter, and the
+     * index of the first of U draws. */
+    struct rng_key key;
+    const uint64_t *counter;    /* (E) */
+    const uint64_t *draw_first; /* (E) */
+};
+struct act_result {
+    float *actions; /* (E, U): written by the algorithm */
+    float *carry;   /* (E, H) */
+};
+
+struct stage_args {
+    const struct stage *stage;
+    uint64_t step, update, repeat;
+    int64_t groups, batch, length; /* G, B, L */
+    const uint64_t *rows;          /* (G, B, L) */
+    const float *weights;          /* (G, B) or NULL: all 1 */
+    struct store_view *store;
+    struct rng_key key; /* "stage <name>" of this agent */
+    uint64_t counter;   /* update * repeats + repeat */
+    /* Looks up an input "agent/name"; NULL if it was not sent. */
+    const struct tensor *(*input)(const void *ctx, const char *agent, const char *name);
+    const void *input_ctx;
+};
+
+#define STAGE_MAX_OUTPUTS 8
+#define STAGE_MAX_SCALARS 32
+struct stage_result { /* tensors are borrowed from the algorithm until its next call */
+    int n_outputs;
+    struct {
+        const char *name;
+        struct tensor value;
+    } output[STAGE_MAX_OUTPUTS];
+    int n_scalars;
+    struct {
+        const char *name;
+        double value;
+    } scalar[STAGE_MAX_SCALARS];
+};
+
+struct algo_ops {
+    const char *name;
+    /* Builds the graph. Errors of building come from graph_error. */
+    int (*build)(struct algo **ret, const struct algo_args *args, struct err *err);
+    void (*free)(struct algo *a);
+    const struct stage *(*stages)(const struct algo *a, size_t *ret_n);
+    int64_t (*carry_width)(const struct algo *a);
+    /* The op that brings every variable to its first value (targets are copies). Run with
+     * key (seed, name, "init"). */
+    int (*init)(struct algo *a, struct session *s, struct rng_key key, struct err *err);
+    int (*act)(struct algo *a, struct session *s, const struct act_args *args,
+               struct act_result *ret, struct err *err);
+    int (*stage)(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err);
+};
+
+const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
+
+#endif

@@ -1,0 +1,242 @@
+/* graph.h - graphs of operations, in TensorFlow 1's terms and with its names.
+ *
+ * A graph is built once and never changes an operation that exists (inputs of control
+ * edges excepted). Operations live in the graph's arena: pointers are stable until
+ * graph_free. There is no default graph: every call names its own, and a tensor of
+ * another graph is refused by name.
+ *
+ * Errors   building calls return OUTPUT_NONE / NULL on failure and keep the first error
+ * in the graph (graph_error); a call given OUTPUT_NONE returns OUTPUT_NONE. So a network
+ * is built without a check per line, and checked once at its end. Names    unique_name,
+ * name scopes, variable scopes and their reuse follow TensorFlow 1.13 (framework/ops.py,
+ * ops/variable_scope.py). Ops      types, inputs and attributes are TensorFlow's own
+ * (op_def registry); op_table.c has one row for each: arity, attributes, shape rule,
+ * gradient rule.
+ */
+#ifndef AGENT_GRAPH_GRAPH_H
+#define AGENT_GRAPH_GRAPH_H
+
+#include "common/err/err.h"
+#include "common/tensor/tensor.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct graph;
+struct operation;
+
+/* One output of an operation; "name:index" as text. */
+struct output {
+    struct operation *op;
+    int index;
+};
+#define OUTPUT_NONE ((struct output){0})
+
+struct graph *graph_new(void);
+void graph_free(struct graph *g); /* NULL is fine */
+/* The first error of building, or NULL. */
+const struct err *graph_error(const struct graph *g);
+void graph_clear_error(struct graph *g);
+
+/* ---- operations, generically: begin, inputs and attributes, finish ---- */
+
+enum attr_kind {
+    ATTR_INT,
+    ATTR_FLOAT,
+    ATTR_BOOL,
+    ATTR_TYPE,
+    ATTR_SHAPE,
+    ATTR_STRING,
+    ATTR_TENSOR,
+    ATTR_LIST_INT,
+    ATTR_LIST_FLOAT,
+    ATTR_LIST_TYPE,
+    ATTR_LIST_SHAPE,
+    ATTR_LIST_STRING,
+    ATTR_OPAQUE
+};
+
+struct attr {
+    const char *name;
+    enum attr_kind kind;
+    int64_t i; /* int, bool, type */
+    float f;
+    struct shape shape;
+    struct tensor tensor; /* borrowed from the graph's arena */
+    const char *s;        /* string, opaque: bytes */
+    size_t s_len;
+    size_t n;              /* lists */
+    const int64_t *list_i; /* int, type */
+    const float *list_f;
+    const struct shape *list_shape;
+    const struct tensor_string *list_s;
+};
+
+struct op_builder; /* valid until op_finish; one at a time per graph is enough */
+
+/* name is made unique within the current name scope; NULL: TensorFlow's default for the
+ * type; one that ends in "/" is taken as it is. */
+struct op_builder *op_begin(struct graph *g, const char *type, const char *name);
+void op_input(struct op_builder *b, struct output x);
+void op_control_input(struct op_builder *b, struct operation *op);
+void op_device(struct op_builder *b, const char *device);
+void op_colocate(struct op_builder *b, const char *op_name); /* _class: loc:@name */
+void op_attr_int(struct op_builder *b, const char *name, int64_t v);
+void op_attr_float(struct op_builder *b, const char *name, float v);
+void op_attr_bool(struct op_builder *b, const char *name, int v);
+void op_attr_type(struct op_builder *b, const char *name, enum dtype v);
+void op_attr_shape(struct op_builder *b, const char *name, const struct shape *v);
+void op_attr_string(struct op_builder *b, const char *name, const char *v);
+void op_attr_tensor(struct op_builder *b, const char *name, const struct tensor *v);
+void op_attr_ints(struct op_builder *b, const char *name, const int64_t *v, size_t n);
+/* Checks arity and types, infers attributes (T, N, ...) from the inputs, runs the shape
+ * rule. NULL on failure (graph_error). */
+struct operation *op_finish(struct op_builder *b);
+
+const char *operation_name(const struct operation *op);
+const char *operation_type(const struct operation *op);
+const char *operation_device(const struct operation *op);
+struct graph *operation_graph(const struct operation *op);
+int operation_id(const struct operation *op); /* creation order, 0-based */
+int operation_n_inputs(const struct operation *op);
+struct output operation_input(const struct operation *op, int i);
+int operation_n_control_inputs(const struct operation *op);
+struct operation *operation_control_input(const struct operation *op, int i);
+int operation_n_outputs(const struct operation *op);
+const struct attr *operation_attr(const struct operation *op,
+                                  const char *name); /* or NULL */
+int operation_n_attrs(const struct operation *op);
+const struct attr *operation_attr_at(const struct operation *op, int i);
+int operation_add_control_input(struct operation *op, struct operation *on);
+
+enum dtype output_dtype(struct output x);
+struct shape output_shape(struct output x); /* as far as known when it was built */
+int output_is_ref(struct output x);         /* a variable's reference */
+int output_valid(struct output x);
+const char *output_name(struct output x, char *buf, size_t size); /* "name:0" */
+
+int graph_n_operations(const struct graph *g);
+struct operation *graph_operation_at(const struct graph *g, int id);
+struct operation *graph_operation(const struct graph *g, const char *name); /* or NULL */
+/* "x:0", TensorFlow's get_tensor_by_name. ERR_NOT_FOUND, ERR_ARG (no ":index"). */
+int graph_tensor(const struct graph *g, const char *name, struct output *ret,
+                 struct err *err);
+
+/* ---- scopes; each enter is paired with one leave ---- */
+
+void name_scope_enter(struct graph *g,
+                      const char *name); /* "x/" re-enters, "" the root */
+void name_scope_leave(struct graph *g);
+const char *graph_name_scope(const struct graph *g);              /* "" or "a/b/" */
+const char *graph_unique_name(struct graph *g, const char *name); /* arena */
+
+enum reuse { REUSE_INHERIT, REUSE_TRUE, REUSE_AUTO };
+/* name NULL: default_name made unique among the scopes opened here (dense, dense_1). */
+void variable_scope_enter(struct graph *g, const char *name, const char *default_name,
+                          enum reuse reuse);
+void variable_scope_leave(struct graph *g);
+const char *graph_variable_scope(const struct graph *g); /* "" or "a/b" */
+
+void control_dependencies_enter(struct graph *g, struct operation *const *ops, size_t n);
+void control_dependencies_leave(struct graph *g);
+void device_enter(struct graph *g, const char *device);
+void device_leave(struct graph *g);
+
+/* ---- collections: ordered, made on first use ---- */
+
+#define GLOBAL_VARIABLES    "variables"
+#define LOCAL_VARIABLES     "local_variables"
+#define TRAINABLE_VARIABLES "trainable_variables"
+#define MODEL_VARIABLES     "model_variables"
+#define TRAIN_OP            "train_op"
+#define GLOBAL_STEP         "global_step"
+#define HYPERPARAMETERS     "hyperparameters"
+
+enum item_kind {
+    ITEM_VARIABLE,
+    ITEM_OUTPUT,
+    ITEM_OPERATION,
+    ITEM_INT,
+    ITEM_FLOAT,
+    ITEM_STRING
+};
+struct variable;
+struct collection_item {
+    enum item_kind kind;
+    struct variable *variable;
+    struct output output;
+    struct operation *op;
+    int64_t i;
+    double f;
+    const char *s;
+};
+
+void collection_add(struct graph *g, const char *key, struct collection_item item);
+/* scope NULL: all; otherwise items whose name begins with it (a regular expression in
+ * TensorFlow; here a literal prefix). ret_items: arena of the graph, may be NULL. */
+size_t collection_get(struct graph *g, const char *key, const char *scope,
+                      const struct collection_item **ret_items);
+int graph_n_collections(const struct graph *g);
+const char *graph_collection_name(const struct graph *g, int i);
+
+/* ---- variables ---- */
+
+/* Builds the initial value of a variable when its shape is known (nn/initializers.h). */
+struct initializer {
+    struct output (*build)(struct graph *g, const struct initializer *self,
+                           enum dtype dtype, const struct shape *shape);
+    double a, b;         /* parameters of `build` */
+    struct output value; /* a tensor as the initial value */
+};
+
+struct variable {
+    const char *name; /* operation name, without ":0" */
+    enum dtype dtype;
+    struct shape shape; /* fully known */
+    struct output ref;  /* VariableV2 */
+    struct output read; /* name/read:0, an Identity: the value */
+    struct output initial_value;
+    struct operation *initializer; /* name/Assign */
+    int trainable;
+};
+
+#define VARIABLE_NOT_TRAINABLE 1u
+#define VARIABLE_LOCAL         2u /* collection local_variables instead of variables */
+
+/* tf.get_variable: named by variable scopes only. init NULL: Glorot uniform for floats,
+ * zeros for integers and bools. shape NULL with a tensor initialiser: the tensor's.
+ * Exists without reuse, or reuse without existing: graph_error and NULL, in
+ * TensorFlow's words. */
+struct variable *get_variable(struct graph *g, const char *name, enum dtype dtype,
+                              const struct shape *shape, const struct initializer *init,
+                              unsigned flags);
+/* tf.Variable: uniquified, prefixed by name scopes too. */
+struct variable *variable_new(struct graph *g, struct output initial_value,
+                              const char *name, unsigned flags);
+struct variable *variable_find(const struct graph *g, const char *name); /* or NULL */
+int graph_n_variables(const struct graph *g); /* of all kinds, creation order */
+struct variable *graph_variable_at(const struct graph *g, int i);
+
+struct output variable_assign(struct variable *v, struct output value, const char *name);
+struct output variable_assign_add(struct variable *v, struct output value,
+                                  const char *name);
+struct output variable_assign_sub(struct variable *v, struct output value,
+                                  const char *name);
+/* The value, initialised first if need be (for one variable depending on another). */
+struct output variable_initialized_value(struct variable *v);
+/* NoOp "init" with every initializer of the collection(s) as control input. */
+struct operation *global_variables_initializer(struct graph *g, const char *name);
+struct operation *variables_initializer(struct graph *g, struct variable *const *vars,
+                                        size_t n, const char *name);
+
+/* ---- gradients ---- */
+
+/* tf.gradients: adds nodes for d(sum of ys)/d(x) under name scope "gradients". ret_grads
+ * [n_xs]; OUTPUT_NONE where y does not depend on x. grad_ys NULL: ones. stop: outputs
+ * treated as constants. */
+int graph_gradients(struct graph *g, const struct output *ys, size_t n_ys,
+                    const struct output *xs, size_t n_xs, const struct output *grad_ys,
+                    const struct output *stop, size_t n_stop, struct output *ret_grads,
+                    struct err *err);
+
+#endif

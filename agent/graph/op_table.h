@@ -1,0 +1,50 @@
+/* op_table.h - one row for each op: what it takes, gives and differentiates to.
+ *
+ * Names, attributes and semantics are TensorFlow's (op_def registry). A new op is one row
+ * here, one kernel row (session/kernels/kern_table.c) and one row in its test.
+ */
+#ifndef AGENT_GRAPH_OP_TABLE_H
+#define AGENT_GRAPH_OP_TABLE_H
+
+#include "agent/graph/graph.h"
+
+/* A shape rule runs twice: when the operation is built (dimensions may be -1, values
+ * mostly unknown) and when a plan is made for fed sizes (all known). */
+struct shape_args {
+    const struct operation *op;
+    int n_in;
+    const struct shape *in;
+    /* value[i]: the input's value where it is known (constants, shapes), else NULL */
+    const struct tensor *const *value;
+    struct shape *out; /* [n_outputs], preset to SHAPE_UNKNOWN */
+    struct err *err;
+};
+typedef int (*shape_fn)(const struct shape_args *args); /* 0, ERR_SHAPE, ERR_ARG */
+
+/* Adds the nodes of d(inputs) given d(outputs); grad_in[i] is preset to OUTPUT_NONE, and
+ * an absent grad_out is OUTPUT_NONE. */
+typedef int (*grad_fn)(struct graph *g, struct operation *op,
+                       const struct output *grad_out, struct output *grad_in);
+
+enum op_flags {
+    OP_STATEFUL = 1,    /* draws or touches a variable: never merged or dropped */
+    OP_WRITES = 2,      /* changes the variable behind input 0 (optimisers: 0..k) */
+    OP_NO_GRADIENT = 4, /* TensorFlow has none either */
+};
+
+struct op_def {
+    const char *type;
+    int min_inputs, max_inputs; /* max -1: any number */
+    int n_outputs;              /* -1: from an attribute (num, num_split, N) */
+    unsigned flags;
+    shape_fn shape;
+    grad_fn grad; /* NULL with OP_NO_GRADIENT */
+    /* more (attributes with defaults, type rules) as op_table.c needs: add fields here */
+    const char *signature; /* "x:T, y:T -> z:T; T:type" : arguments and attributes */
+};
+
+const struct op_def *op_def_find(const char *type); /* NULL: unknown op */
+const struct op_def *op_def_at(size_t i);           /* NULL past the end */
+const struct op_def *operation_def(const struct operation *op);
+
+#endif

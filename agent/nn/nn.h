@@ -1,0 +1,64 @@
+/* nn.h - initialisers, layers, networks and optimisers: they only build nodes.
+ *
+ * Names follow TensorFlow's: contrib.layers.fully_connected gives `<scope>/weights`
+ * [inputs, outputs] and `<scope>/biases`, y = x W + b; scopes fully_connected,
+ * fully_connected_1, ...; optimiser slots `<var>/Adam`, `<var>/Adam_1`, ...
+ */
+#ifndef AGENT_NN_NN_H
+#define AGENT_NN_NN_H
+
+#include "agent/graph/graph.h"
+#include "common/config/run_config.h"
+
+/* ---- initialisers (source: tf.initializers; He et al. 2015; Saxe et al. 2014) ---- */
+struct initializer zeros_initializer(void);
+struct initializer ones_initializer(void);
+struct initializer constant_initializer(double value);
+struct initializer uniform_initializer(double low, double high);
+struct initializer random_normal_initializer(double mean, double stddev);
+struct initializer truncated_normal_initializer(double mean, double stddev);
+struct initializer glorot_uniform_initializer(void); /* = xavier of contrib.layers */
+struct initializer he_normal_initializer(void);
+struct initializer he_uniform_initializer(void);
+struct initializer orthogonal_initializer(double gain);
+struct initializer tensor_initializer(struct output value);
+
+/* ---- layers ---- */
+struct output activate(struct graph *g, struct output x, enum activation activation);
+/* scope NULL: "fully_connected", made unique. weights NULL: xavier. biases zeros. */
+struct output fully_connected(struct graph *g, struct output x, int64_t n_outputs,
+                              enum activation activation, const char *scope,
+                              const struct initializer *weights);
+/* tf.layers.dense: `<scope>/kernel`, `<scope>/bias`, scope "dense". */
+struct output dense(struct graph *g, struct output x, int64_t n_outputs,
+                    enum activation activation, const char *scope,
+                    const struct initializer *kernel);
+
+/* ---- networks by configuration ---- */
+/* hidden layers, then one linear layer of n_outputs, in the current variable scope. */
+struct output mlp(struct graph *g, struct output x, const struct network_config *net,
+                  int64_t n_outputs);
+/* Critic: without after_action, observation and action are joined at the input (as
+ * openai/maddpg does); with it, hidden layers see the observation alone, then the action
+ * joins, then the after_action layers, then one linear output in a scope of its own,
+ * `output`, whose weights start uniform in +-output_init. Returns (B, 1). */
+struct output critic_network(struct graph *g, struct output obs, struct output action,
+                             const struct network_config *net);
+
+/* ---- optimisers (source: tf.train; formulas in the kernels' comments) ---- */
+struct gradient {
+    struct output grad;
+    struct variable *variable;
+};
+/* opt.minimize = compute_gradients (graph_gradients), clipping by the caller, apply.
+ * Constants `<name>/learning_rate` ... under the optimiser's name scope; slots made in
+ * the current variable scope (doubled scopes included); the update group is added to
+ * collection train_op. name NULL: "Adam", "GradientDescent", "Momentum", "RMSProp".
+ * global_step may be NULL. ret_learning_rate may be NULL: the constant's output, to be
+ * fed with a live setting. */
+struct operation *apply_gradients(struct graph *g, const struct optimizer_config *o,
+                                  const struct gradient *grads, size_t n,
+                                  struct variable *global_step, const char *name,
+                                  struct output *ret_learning_rate);
+
+#endif

@@ -1,0 +1,22 @@
+/* algorithms.h - the algorithms of this build, as far as both sides must know them.
+ *
+ * The supervisor checks names and settings and lists them (`brood algorithms`); the agent
+ * side (agent/algo) implements each and declares its stages.
+ */
+#ifndef COMMON_CONFIG_ALGORITHMS_H
+#define COMMON_CONFIG_ALGORITHMS_H
+
+#include <stddef.h>
+
+struct algorithm_info {
+    const char *name;
+    const char *summary;         /* one line */
+    const char *stages;          /* "propose(all) > learn(all, writes)" */
+    const char *source;          /* the paper */
+    const char *const *settings; /* names it accepts under `settings`, NULL-terminated */
+};
+
+const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
+const struct algorithm_info *algorithm_at(size_t i);           /* NULL past the end */
+
+#endif

@@ -1,0 +1,169 @@
+/* run_config.h - the configuration of a run: what the YAML file says, checked whole.
+ *
+ * Source   the file format is documented in README.md and printed
+ *          by `brood check --help`; names are stable.
+ * Errors   one line: file:line: key: what was found, what was expected, and the nearest
+ *          known key. Checked before any process starts.
+ * Owns     a run_config owns all that it points to (one arena).
+ * Both     the supervisor reads files; an agent reads its own section from `configure`,
+ *          through the same tables.
+ */
+#ifndef COMMON_CONFIG_RUN_CONFIG_H
+#define COMMON_CONFIG_RUN_CONFIG_H
+
+#include "common/err/err.h"
+#include "common/mem/arena.h"
+#include "common/msg/protocol.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONFIG_MAX_LAYERS 16
+
+enum env_rules { ENV_RULES_MPE2, ENV_RULES_OPENAI };
+enum env_actions { ENV_ACTIONS_DISCRETE, ENV_ACTIONS_CONTINUOUS };
+enum env_reward { ENV_REWARD_OWN, ENV_REWARD_TEAM_SUM, ENV_REWARD_TEAM_MEAN };
+enum activation { ACT_RELU, ACT_LEAKY_RELU, ACT_TANH, ACT_ELU, ACT_SIGMOID, ACT_LINEAR };
+enum critic_input { CRITIC_OWN, CRITIC_ALL };
+enum optimizer_type { OPT_ADAM, OPT_SGD, OPT_MOMENTUM, OPT_RMSPROP, OPT_ACCEPT_REJECT };
+enum restart_policy { RESTART_PERMANENT, RESTART_TRANSIENT, RESTART_TEMPORARY };
+enum give_up { GIVE_UP_STOP, GIVE_UP_FROZEN, GIVE_UP_NOOP };
+enum policy_kind { POLICY_AUTO, POLICY_GUMBEL, POLICY_DETERMINISTIC };
+enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
+enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
+
+struct layer_sizes {
+    int n;
+    int64_t size[CONFIG_MAX_LAYERS];
+};
+
+struct optimizer_config {
+    enum optimizer_type type;
+    double learning_rate;
+    double beta1, beta2, epsilon; /* epsilon: adam 1e-8, rmsprop 1e-10 */
+    double momentum, decay;
+};
+
+struct network_config {
+    struct layer_sizes hidden;
+    enum activation activation;
+    enum critic_input input;         /* critics only */
+    struct layer_sizes after_action; /* critics only: layers after the action joins */
+    double output_init;              /* last weights uniform in +-this; 0: the default */
+    int has_optimizer;               /* its own; otherwise the agent's */
+    struct optimizer_config optimizer;
+};
+
+/* The algorithm's own settings: the union of what the algorithms of this build know; each
+ * algorithm's table (algorithms.h) says which of them it accepts. */
+struct algorithm_settings {
+    double logit_penalty;
+    double temperature;
+    enum policy_kind policy;
+    enum execute_kind execute;
+    int own_batches;
+    enum clip_by clip_by;
+    double exploration_noise;
+};
+
+struct restart_config {
+    enum restart_policy policy;
+    int64_t max_restarts;
+    double within_s, delay_s, max_delay_s;
+    enum give_up on_give_up;
+};
+
+struct agent_config {
+    const char *name;
+    const char *algorithm;
+    struct algorithm_settings settings;
+    double discount;
+    double polyak;
+    struct network_config actor, critic;
+    struct optimizer_config optimizer;
+    double clip_norm;           /* 0: no clipping ("none") */
+    int64_t memory_limit_bytes; /* 0: none */
+    double respond_within_s;
+    int stop_on_nonfinite;
+    struct restart_config restart;
+    int64_t observation, action; /* sizes, env.id none only; otherwise 0 */
+};
+
+struct env_config {
+    const char *id; /* "none": no environment */
+    enum env_rules rules;
+    enum env_actions actions;
+    enum env_reward reward;
+    int64_t copies;
+    int64_t max_steps;
+    struct {
+        int64_t agents; /* simple_spread's N; 0: the scenario's default */
+    } params;
+};
+
+struct run_config {
+    struct {
+        const char *name;
+        uint64_t seed;
+        int64_t env_steps; /* 0 if `episodes` says how long */
+        int64_t episodes;  /* 0 if `env_steps` does */
+        int resume_on_supervisor_death;
+    } run;
+    struct env_config env;
+    struct {
+        int64_t capacity, batch_size, warmup, update_every;
+        int keep;
+    } experience;
+    struct {
+        int64_t every_env_steps; /* 0: by time or only at start and end */
+        double every_seconds;    /* 0: by steps */
+        int64_t max_to_keep;     /* 0: keep all */
+        double keep_checkpoint_every_n_hours;
+    } checkpoint;
+    struct {
+        int64_t every_env_steps; /* 0: never */
+        int64_t episodes;
+        int greedy;
+        uint64_t seed;
+    } evaluation;
+    struct {
+        int64_t every_env_steps;
+    } log;
+    struct agent_config defaults;
+    struct agent_config *agents; /* in the environment's order */
+    size_t n_agents;
+
+    struct arena arena; /* private: owns all strings and arrays */
+};
+
+/* What the configuration needs to know of the environments of this build, so that
+ * `agents:` can be checked by name. The supervisor passes its registry; NULL skips the
+ * check of env.id and of agents' names. names: array of n strings, valid until the next
+ * call; returns n, or a negative code with err set (unknown id, impossible params). */
+typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
+                                   const char *const **ret_names, struct err *err);
+
+struct config_options {
+    const char *const *set; /* "key.path=value" */
+    size_t n_set;
+    config_env_names_fn env_names;
+    void *env_ctx;
+};
+
+/* Reads and checks a file (or text, with `name` for messages). */
+int run_config_read(struct run_config *ret, const char *path,
+                    const struct config_options *options, struct err *err);
+int run_config_parse(struct run_config *ret, const char *text, size_t len,
+                     const char *name, const struct config_options *options,
+                     struct err *err);
+void run_config_done(struct run_config *c);
+
+/* The resolved configuration as YAML: every key, every agent; reading it gives an equal
+ * run_config. NUL-terminated; free(). */
+char *run_config_to_yaml(const struct run_config *c);
+/* One agent's section as YAML (a map of the keys under `defaults`), and back. */
+char *agent_config_to_yaml(const struct agent_config *a);
+int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,
+                       size_t len, struct err *err);
+
+#endif

@@ -1,0 +1,79 @@
+#include "common/log/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 2048 };
+
+static struct {
+    char role[64];
+    enum log_level max_level;
+    int fd;
+} sink = {"brood", LOG_LEVEL_INFO, STDERR_FILENO};
+
+static const char *const level_names[] = {
+    [LOG_LEVEL_ERROR] = "error",
+    [LOG_LEVEL_WARN] = "warning",
+    [LOG_LEVEL_INFO] = "info",
+    [LOG_LEVEL_DEBUG] = "debug",
+};
+
+void log_init(const char *role, enum log_level max_level, int fd)
+{
+    (void)snprintf(sink.role, sizeof(sink.role), "%s", role);
+    sink.max_level = max_level;
+    sink.fd = fd;
+}
+
+void log_set_fd(int fd)
+{
+    sink.fd = fd;
+}
+
+void log_set_level(enum log_level max_level)
+{
+    sink.max_level = max_level;
+}
+
+enum log_level log_get_level(void)
+{
+    return sink.max_level;
+}
+
+static int put_head(char *line, size_t size, enum log_level level)
+{
+    struct timespec now;
+    struct tm utc;
+    char date[32];
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)gmtime_r(&now.tv_sec, &utc);
+    (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
+    return snprintf(line, size, "%s.%03ldZ %s %s[%d]: ", date, now.tv_nsec / 1000000,
+                    level_names[level], sink.role, (int)getpid());
+}
+
+void log_line(enum log_level level, const char *fmt, ...)
+{
+    char line[LINE_BYTES];
+    va_list ap;
+    int head, body;
+    size_t len;
+
+    if (level > sink.max_level || sink.fd < 0)
+        return;
+    head = put_head(line, sizeof(line) - 1, level);
+    va_start(ap, fmt);
+    body = vsnprintf(line + head, sizeof(line) - 1 - (size_t)head, fmt, ap);
+    va_end(ap);
+    len = (size_t)head + (body > 0 ? (size_t)body : 0);
+    if (len > sizeof(line) - 2)
+        len = sizeof(line) - 2;
+    line[len++] = '\n';
+    /* One write per line, so that lines of several processes do not mix. */
+    if (write(sink.fd, line, len) < 0)
+        return; /* nobody is left to tell */
+}

@@ -1,0 +1,29 @@
+/* log.h - one sink per process; each line has time, level, role and pid.
+ *
+ * Format: `2026-01-31T12:00:00.123Z info supervisor[4711]: text`. Library code logs at
+ * debug only; main functions and message handlers report errors, once.
+ * Threads: loop thread only.
+ */
+#ifndef COMMON_LOG_LOG_H
+#define COMMON_LOG_LOG_H
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+/* role is copied (at most 63 bytes). Until log_init lines go to stderr as role "brood".
+ */
+void log_init(const char *role, enum log_level max_level, int fd);
+/* Redirects the sink; fd is borrowed. */
+void log_set_fd(int fd);
+void log_set_level(enum log_level max_level);
+enum log_level log_get_level(void);
+void log_line(enum log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warn(...)  log_line(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_info(...)  log_line(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)                                                                   \
+    (log_get_level() >= LOG_LEVEL_DEBUG ? log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)         \
+                                        : (void)0)
+
+#endif

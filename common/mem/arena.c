@@ -1,0 +1,102 @@
+#include "common/mem/arena.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_ALIGN = 16, ARENA_FIRST_BYTES = 4096, ARENA_LAST_BYTES = 1 << 20 };
+
+struct arena_block {
+    struct arena_block *next;
+    size_t size;
+    _Alignas(ARENA_ALIGN) unsigned char data[];
+};
+
+static void add_block(struct arena *a, size_t at_least)
+{
+    size_t size = a->blocks != NULL ? a->blocks->size * 2 : ARENA_FIRST_BYTES;
+    struct arena_block *b;
+
+    if (size > ARENA_LAST_BYTES)
+        size = ARENA_LAST_BYTES;
+    if (size < at_least)
+        size = at_least;
+    b = xmalloc(sizeof(*b) + size);
+    b->next = a->blocks;
+    b->size = size;
+    a->blocks = b;
+    a->used_bytes = 0;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    void *p;
+
+    if (a->blocks == NULL || a->blocks->size - a->used_bytes < rounded)
+        add_block(a, rounded);
+    p = a->blocks->data + a->used_bytes;
+    a->used_bytes += rounded;
+    return memset(p, 0, size);
+}
+
+void *arena_memdup(struct arena *a, const void *p, size_t n)
+{
+    void *copy = arena_alloc(a, n);
+
+    return n != 0 ? memcpy(copy, p, n) : copy;
+}
+
+char *arena_strndup(struct arena *a, const char *s, size_t n)
+{
+    size_t len = strnlen(s, n);
+    char *copy = arena_alloc(a, len + 1);
+
+    memcpy(copy, s, len);
+    return copy;
+}
+
+char *arena_strdup(struct arena *a, const char *s)
+{
+    return s != NULL ? arena_strndup(a, s, strlen(s)) : NULL;
+}
+
+char *arena_printf(struct arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    char *text, *copy;
+
+    va_start(ap, fmt);
+    text = xvasprintf(fmt, ap);
+    va_end(ap);
+    copy = arena_strdup(a, text);
+    free(text);
+    return copy;
+}
+
+static void free_blocks(struct arena_block *b)
+{
+    while (b != NULL) {
+        struct arena_block *next = b->next;
+
+        free(b);
+        b = next;
+    }
+}
+
+void arena_reset(struct arena *a)
+{
+    if (a->blocks == NULL)
+        return;
+    free_blocks(a->blocks->next);
+    a->blocks->next = NULL;
+    a->used_bytes = 0;
+}
+
+void arena_done(struct arena *a)
+{
+    free_blocks(a->blocks);
+    *a = ARENA_ZERO;
+}

@@ -1,0 +1,36 @@
+/* xmalloc.h - small allocations that cannot fail: exhaustion ends the process.
+ *
+ * For sizes the program chooses. A size that comes from a file, a message or a
+ * configuration is checked by the caller and allocated with malloc or mem_aligned.
+ */
+#ifndef COMMON_MEM_XMALLOC_H
+#define COMMON_MEM_XMALLOC_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
+void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
+void *xrealloc(void *p, size_t size) __attribute__((returns_nonnull));
+void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
+char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
+char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
+char *xasprintf(const char *fmt, ...)
+    __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
+char *xvasprintf(const char *fmt, va_list ap)
+    __attribute__((malloc, returns_nonnull, format(printf, 1, 0)));
+
+/* 64-byte aligned, not cleared; NULL when there is no memory. Free with free(). */
+void *mem_aligned(size_t size) __attribute__((malloc));
+
+/* ret = a*b or a+b; false when it does not fit. */
+static inline int mem_mul(size_t a, size_t b, size_t *ret)
+{
+    return !__builtin_mul_overflow(a, b, ret);
+}
+static inline int mem_add(size_t a, size_t b, size_t *ret)
+{
+    return !__builtin_add_overflow(a, b, ret);
+}
+
+#endif

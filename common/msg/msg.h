@@ -1,0 +1,98 @@
+/* msg.h - msgpack-rpc messages: bounded reading, convenient writing.
+ *
+ * Reading  msg_parse checks depth, element counts and sizes before msgpack-c unpacks, so
+ *          that no message costs more memory than a small multiple of its own length.
+ *          Objects and tensors point into the bytes given: keep them alive.
+ * Writing  a struct msg_out is a frame under construction: begin, then pack params or
+ *          result as a map, then msg_end, which fills in the length.
+ * Source   msgpack-rpc specification; protocol.h lists what is said.
+ */
+#ifndef COMMON_MSG_MSG_H
+#define COMMON_MSG_MSG_H
+
+#include "common/err/err.h"
+#include "common/tensor/tensor.h"
+
+#include <msgpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MSG_MAX_DEPTH   16
+#define MSG_MAX_OBJECTS (1u << 20)
+
+enum msg_type { MSG_REQUEST = 0, MSG_RESPONSE = 1, MSG_NOTIFICATION = 2 };
+
+struct msg {
+    enum msg_type type;
+    uint32_t id;         /* request, response */
+    char method[64];     /* request, notification */
+    msgpack_object body; /* params or result: a map, or nil */
+    int error_code;      /* response: 0, or the peer's error */
+    char error_text[480];
+    msgpack_zone zone; /* private */
+    int has_zone;      /* private */
+};
+
+/* One whole message of len bytes, nothing left over. Release with msg_done.
+ * ERR_FORMAT, ERR_LIMIT, ERR_PROTOCOL. */
+int msg_parse(struct msg *ret, const void *data, size_t len, struct err *err);
+void msg_done(struct msg *m); /* an all-zero struct is fine */
+
+/* Lookups in a map. Absent or nil: *ret is left alone and, unless the key is required by
+ * the _req form, 0 is returned. A value of the wrong type or range is ERR_PROTOCOL, with
+ * the key in the message. Strings are copied out or pointed to, never terminated. */
+const msgpack_object *msg_get(const msgpack_object *map, const char *key);
+int msg_get_u64(const msgpack_object *map, const char *key, uint64_t max, uint64_t *ret,
+                struct err *err);
+int msg_get_f64(const msgpack_object *map, const char *key, double *ret, struct err *err);
+int msg_get_bool(const msgpack_object *map, const char *key, int *ret, struct err *err);
+int msg_get_str(const msgpack_object *map, const char *key, char *ret, size_t size,
+                struct err *err);
+int msg_get_map(const msgpack_object *map, const char *key, const msgpack_object **ret,
+                struct err *err);
+int msg_get_array(const msgpack_object *map, const char *key, const msgpack_object **ret,
+                  struct err *err);
+int msg_get_bin(const msgpack_object *map, const char *key, const void **ret,
+                size_t *ret_len, struct err *err);
+/* [dtype, [dims], bin]: a view; size, dtype and shape agree. */
+int msg_get_tensor(const msgpack_object *map, const char *key, struct tensor *ret,
+                   struct err *err);
+int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
+                  struct err *err);
+/* Fails with ERR_PROTOCOL naming the key if it is absent or nil. */
+int msg_require(const msgpack_object *map, const char *key, struct err *err);
+int msg_str_is(const msgpack_object *obj, const char *s);
+
+struct msg_out {
+    msgpack_sbuffer buf;
+    msgpack_packer pk;
+};
+
+void msg_out_init(struct msg_out *o);
+void msg_out_done(struct msg_out *o);
+/* Each begins a new frame, reusing the memory. The caller then packs one object. */
+void msg_begin_request(struct msg_out *o, uint32_t id, const char *method);
+void msg_begin_response(struct msg_out *o, uint32_t id);
+void msg_begin_notification(struct msg_out *o, const char *method);
+/* A whole error response: {"code", "message"} in the error place, nil as the result. */
+void msg_error_response(struct msg_out *o, uint32_t id, const struct err *err);
+/* Fills in the frame's length; ret points at the whole frame until the next begin. */
+void msg_end(struct msg_out *o, const uint8_t **ret, size_t *ret_len);
+
+void msg_map(struct msg_out *o, size_t n_pairs);
+void msg_array(struct msg_out *o, size_t n);
+void msg_key(struct msg_out *o, const char *key); /* a string */
+void msg_str(struct msg_out *o, const char *s);
+void msg_u64(struct msg_out *o, uint64_t v);
+void msg_i64(struct msg_out *o, int64_t v);
+void msg_f64(struct msg_out *o, double v);
+void msg_bool(struct msg_out *o, int v);
+void msg_nil(struct msg_out *o);
+void msg_bin(struct msg_out *o, const void *data, size_t n);
+void msg_tensor(struct msg_out *o, const struct tensor *t);
+/* The array and bin headers of a tensor; the caller appends the bytes with
+ * msg_bin_body in one or more pieces that add up. */
+void msg_tensor_begin(struct msg_out *o, enum dtype dtype, const struct shape *shape);
+void msg_bin_body(struct msg_out *o, const void *data, size_t n);
+
+#endif

@@ -1,0 +1,91 @@
+/* protocol.h - what supervisor and agent say to each other.
+ *
+ * Frames of msgpack-rpc (frame.h, msg.h). params and results are maps with the string
+ * keys below; an optional key is marked ?. Tensors are [dtype, [dims], bin],
+ * little-endian and row-major. Letters: E copies, O observation width, U action width, H
+ * carry width, X width of a named column, G groups, B batch rows, L consecutive steps.
+ *
+ * A method is *writing* or *pure*. Only writing ones may change a byte of the variable
+ * block; the supervisor keeps them, in order, since the newest snapshot, and plays them
+ * again to a respawned agent.
+ *
+ * agent -> supervisor, first of all
+ *   hello (notification)  protocol u, pid u, build_id str, fingerprint str (hex)
+ *
+ * supervisor -> agent
+ *   configure   role str ("learner" | "central" | "ps"), name str, seed u,
+ *               config str (YAML: this agent's section, resolved; see run_config.h),
+ *               agents [agent...] in the environment's order:
+ *                 {name str, team str, obs u, action space}
+ *                 space: {kind "discrete" | "box", particle bool, heads [u...],
+ *                         width u, low? f, high? f}
+ *               restored bool (the block already holds this agent's state)
+ *               The experience log describes itself (store/layout.h); the agent maps it
+ *               at the first stage that names rows.
+ *            -> variables [[name str, dtype u, [dims], offset u, collection str]...]
+ *               (creation order; collection "variables": saved; others are not),
+ *               block_bytes u,
+ *               stages [{name str, runner "learners" | "central", reads [str...],
+ *                        writes bool, repeat_from? u, repeat? u}...],
+ *               carry u (H), columns [{name str, elements u}...] (f32, it adds to a row)
+ *   act         mode u (enum act_mode), step u (joint step of copy 0; copy e is step+e),
+ *               obs tensor (E,O) f32, first? bin E, carry? tensor (E,H), allowed? bin,
+ *               seed? u, episode? bin of u64 E, time? bin of u64 E (mode sample and
+ *               greedy of an evaluation: keyed by episode and time, whatever the copies)
+ *            -> actions tensor (E,U) f32, columns? {name: tensor (E,X)}, carry? (E,H)
+ *   <stage>     step u, update u, repeat u, rows tensor (G,B,L) u64 (absolute joint
+ *               steps), weights? tensor (G,B) f32, inputs {"agent/name": tensor}
+ *            -> outputs {name: tensor}, scalars {name: f}, priorities? tensor (G,B)
+ *               An input of the central process's is named "central/name".
+ *   run         feeds {tensor name: tensor}, fetches [str...], targets [str...]
+ *            -> fetched [tensor...]
+ *   set         changes {key: value} of the live settings          (writing)
+ *   snapshot -> block bin
+ *   restore     block? bin, values? {variable name: tensor}        (writing)
+ *   ping     -> {}                 shutdown -> {} and the agent exits with 0
+ *
+ * Notifications agent -> supervisor: progress {} (alive inside a long request),
+ *   log {level u, text str}.
+ */
+#ifndef COMMON_MSG_PROTOCOL_H
+#define COMMON_MSG_PROTOCOL_H
+
+#define PROTOCOL_VERSION 1u
+
+/* Descriptors an agent inherits; 0 is /dev/null, 1 and 2 are its captured stderr. */
+enum agent_fd {
+    AGENT_FD_IN = 3,    /* requests: read end of a pipe */
+    AGENT_FD_OUT = 4,   /* responses: write end of a pipe */
+    AGENT_FD_BLOCK = 5, /* variable block: sealed memfd, mapped shared */
+    AGENT_FD_LOG = 6,   /* experience log, read-only; may be absent */
+    AGENT_FD_COUNT = 7,
+};
+
+/* Exit codes of an agent, after s6: whether starting it again can help. */
+enum agent_exit {
+    AGENT_EXIT_DONE = 0,
+    AGENT_EXIT_NO_RESPAWN = 100, /* configuration, protocol version, fingerprint */
+    AGENT_EXIT_TRY_LATER = 111,  /* no memory, no descriptor */
+};
+
+enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
+
+/* The block's memfd is sealed at this size and sparse; an agent that needs more is
+ * refused. Only pages that are written take memory. */
+#define BLOCK_CAPACITY_BYTES ((uint64_t)16 << 30)
+
+#define AGENT_MAX_COUNT 4096
+#define AGENT_NAME_MAX  64 /* bytes, with the terminator; [A-Za-z0-9_.-] */
+#define STAGE_NAME_MAX  32
+
+/* Purposes of keyed draws (rng.h). A stage draws under "stage <name>". */
+#define PURPOSE_INIT         "init"        /* counter 0 */
+#define PURPOSE_ACT          "act"         /* joint step */
+#define PURPOSE_EVALUATE     "evaluate"    /* episode; index: time * width + column */
+#define PURPOSE_ROWS         "rows"        /* update */
+#define PURPOSE_STAGE_PREFIX "stage "      /* update * repeats + repeat */
+#define PURPOSE_RESET        "reset"       /* episode of that copy */
+#define PURPOSE_PERMUTATION  "permutation" /* update */
+#define PURPOSE_RUN          "run"         /* request number */
+
+#endif

@@ -1,0 +1,62 @@
+/* rng.h - keyed draws: every random number is a pure function of what it is for.
+ *
+ * Source   Philox 4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
+ *          as 1, 2, 3", SC 2011; the permutation itself is Random123's.
+ * State    none. A draw is named by (seed, name, purpose), a counter and an index:
+ *          key     = 64-bit hash of the seed, the name of the agent or copy, and the
+ *                    purpose ("act", "rows", "reset", ...);
+ *          counter = what the purpose counts: environment step, update, episode;
+ *          index   = position within that draw.
+ *          Philox block b of a draw has the counter words {b lo, b hi, counter lo,
+ *          counter hi} and gives 4 words of 32 bits.
+ * Same     bits on every machine: no libm call whose result differs between builds.
+ */
+#ifndef COMMON_RNG_RNG_H
+#define COMMON_RNG_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rng_key {
+    uint32_t k[2];
+};
+
+/* Names, not indices: adding an agent changes nobody else's draws. */
+struct rng_key rng_key_make(uint64_t seed, const char *name, const char *purpose);
+/* A key of its own for a part of a purpose, e.g. one random op of a graph. */
+struct rng_key rng_key_derive(struct rng_key key, const char *label);
+
+/* One Philox block: four words. */
+void rng_block(struct rng_key key, uint64_t counter, uint64_t block, uint32_t ret[4]);
+
+/* Elements first .. first+n-1 of a draw; any split gives the same numbers.
+ * uniform_f32: 24 random bits, in [0, 1); element i uses word i%4 of block i/4.
+ * uniform_f64: 53 random bits, in [0, 1); element i uses half (i%2) of block i/2.
+ * normal:      Box-Muller, elements 2j and 2j+1 from words of one block pair.
+ * gumbel:      -log(-log(u)), u in (0, 1): finite always. */
+void rng_uniform_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
+                     size_t n);
+void rng_uniform_f64(struct rng_key key, uint64_t counter, uint64_t first, double *dst,
+                     size_t n);
+void rng_normal_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
+                    size_t n);
+void rng_normal_f64(struct rng_key key, uint64_t counter, uint64_t first, double *dst,
+                    size_t n);
+void rng_gumbel_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
+                    size_t n);
+
+/* Unbiased integers in [0, bound), bound >= 1 (Lemire 2019, with rejection inside the
+ * element's own 2^32 blocks). */
+void rng_below(struct rng_key key, uint64_t counter, uint64_t first, uint64_t bound,
+               uint64_t *dst, size_t n);
+
+/* A uniformly drawn order of 0..n-1 (Fisher-Yates). */
+void rng_permutation(struct rng_key key, uint64_t counter, uint32_t *dst, size_t n);
+
+/* Calls fn for each draw made by the functions above (tests: no key is used twice).
+ * NULL switches it off. Process-wide; costs one predictable branch per draw. */
+typedef void (*rng_audit_fn)(void *ctx, struct rng_key key, uint64_t counter,
+                             uint64_t first, size_t n);
+void rng_set_audit(rng_audit_fn fn, void *ctx);
+
+#endif

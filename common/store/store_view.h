@@ -1,0 +1,31 @@
+/* store_view.h - reading rows in place from the mapped experience log.
+ *
+ * The mapping is made once, for more rows than there are, and never moves; only rows that
+ * the supervisor has named may be touched (the file may end before the mapping does).
+ * Threads: any. Owns: the mapping.
+ */
+#ifndef COMMON_STORE_STORE_VIEW_H
+#define COMMON_STORE_STORE_VIEW_H
+
+#include "common/store/layout.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct store_view; /* opaque */
+
+/* Maps fd read-only (borrowed; may be closed afterwards) and checks the header. */
+int store_view_open(struct store_view **ret, int fd, struct err *err);
+void store_view_close(struct store_view *v);
+const struct store_layout *store_view_layout(const struct store_view *v);
+
+/* Checks that every row lies inside the file as it is now; ERR_LIMIT names the first
+ * that does not. */
+int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
+                     struct err *err);
+/* dst (n, elements of the column) f32, packed; stride in floats between rows of dst.
+ * Rows are gathered in the order given. */
+void store_view_gather(const struct store_view *v, int column, const uint64_t *rows,
+                       size_t n, float *dst, size_t dst_stride);
+
+#endif

@@ -1,0 +1,42 @@
+/* shape.h - dimensions of a tensor, known in full or in part.
+ *
+ * A dimension of -1 is unknown (a batch size), a rank of -1 means nothing is known.
+ */
+#ifndef COMMON_TENSOR_SHAPE_H
+#define COMMON_TENSOR_SHAPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHAPE_MAX_RANK 8
+
+struct shape {
+    int rank; /* 0 scalar, -1 unknown */
+    int64_t dim[SHAPE_MAX_RANK];
+};
+
+#define SHAPE_SCALAR  ((struct shape){0})
+#define SHAPE_UNKNOWN ((struct shape){.rank = -1})
+/* SHAPE(3, 4): a literal of known rank */
+#define SHAPE(...)                                                                       \
+    ((struct shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),           \
+                    {__VA_ARGS__}})
+
+int shape_known(const struct shape *s); /* rank and all dimensions */
+/* Number of elements; -1 when not known or when the product overflows. */
+int64_t shape_elements(const struct shape *s);
+int shape_equal(const struct shape *a,
+                const struct shape *b); /* also in what is unknown */
+/* Could both describe one tensor? */
+int shape_compatible(const struct shape *a, const struct shape *b);
+/* What is known from either; 0, or ERR_SHAPE if they contradict. */
+int shape_merge(const struct shape *a, const struct shape *b, struct shape *ret);
+/* NumPy's broadcasting; unknown dimensions stay unknown. 0 or ERR_SHAPE. */
+int shape_broadcast(const struct shape *a, const struct shape *b, struct shape *ret);
+/* "(3, ?)", "()", "<unknown>"; returns buf. */
+const char *shape_format(const struct shape *s, char *buf, size_t size);
+#define SHAPE_TEXT    128
+/* shape_text(&s): for printf arguments, lives until the end of the enclosing block. */
+#define shape_text(s) shape_format((s), (char[SHAPE_TEXT]){0}, SHAPE_TEXT)
+
+#endif

@@ -1,0 +1,121 @@
+/* env.h - environments: E copies of one world, stepped side by side.
+ *
+ * Shapes   E copies, A agents, O_a observation width and U_a action width of agent a.
+ *          All per-agent arrays are packed (E, width), row-major, E slowest.
+ * Units    rewards unscaled, float64; observations float32 (computed in float64).
+ * Actions  what agents send: (E, U_a) f32. For a discrete space U_a is the sum of its
+ *          heads' sizes and each head a one-hot vector (the largest entry counts, the
+ *          first on a tie); for the particle worlds' boxes the numbers as they are,
+ *          clipped to the space's bounds where the rules say so.
+ * Ends     `terminated` (per agent: the task is over, no future) and `truncated` (joint:
+ * a limit cut it) are never merged. next_obs is the observation after the step, also of
+ * an episode that ended: the final one. Resets   automatic: after a step, every copy that
+ * ended begins its next episode, and `obs` holds the first observation of the new one.
+ * Draws    keyed: rng_key_make(seed, "env/<copy>", "reset"), counter = episode of that
+ * copy; an evaluation: rng_key_make(seed, "evaluation", "reset"), counter = the episode's
+ *          number, whatever the copies.
+ * Owns     a vec_env owns its state; arrays handed to it are borrowed for the call.
+ * Errors   actions that are not finite numbers: ERR_NONFINITE, naming agent and copy.
+ * Threads  loop thread only.
+ */
+#ifndef SUPERVISOR_ENV_ENV_H
+#define SUPERVISOR_ENV_ENV_H
+
+#include "common/config/run_config.h"
+#include "common/err/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum space_kind { SPACE_DISCRETE, SPACE_BOX };
+
+#define SPACE_MAX_HEADS 8
+
+struct action_space {
+    enum space_kind kind;
+    int particle; /* a particle world's: heads have a meaning in a box, too */
+    int n_heads;  /* moves; speech. 0 for an ordinary box */
+    int32_t heads[SPACE_MAX_HEADS];
+    int32_t width;    /* U */
+    double low, high; /* box */
+};
+
+struct env_agent {
+    char name[AGENT_NAME_MAX]; /* "agent_0" */
+    char team[AGENT_NAME_MAX]; /* the name before the number: "agent" */
+    int32_t obs_width;         /* O */
+    struct action_space space;
+};
+
+struct env_spec {
+    char id[64];
+    size_t n_agents;
+    struct env_agent *agents; /* owned by the vec_env */
+    int64_t max_steps;        /* truncation; 0: none */
+};
+
+/* One row of the registry. */
+struct env_info {
+    const char *id;
+    const char *summary; /* one line for `brood envs` */
+    const char *params;  /* "agents: 3" */
+};
+
+const struct env_info *env_info_at(size_t i); /* NULL past the end */
+const struct env_info *env_info_find(const char *id);
+
+/* Names of the agents the environment has under this configuration: the
+ * config_env_names_fn of run_config.h (ctx unused). */
+int env_agent_names(void *ctx, const struct env_config *env, const char *const **ret,
+                    struct err *err);
+
+struct vec_env; /* opaque */
+
+enum env_draws { ENV_DRAWS_TRAINING, ENV_DRAWS_EVALUATION };
+
+/* seed: the run's, or the evaluation's. `copies` overrides config->copies if not 0. */
+int vec_env_new(struct vec_env **ret, const struct env_config *config, uint64_t seed,
+                enum env_draws draws, size_t copies, struct err *err);
+void vec_env_free(struct vec_env *v);
+
+const struct env_spec *vec_env_spec(const struct vec_env *v);
+size_t vec_env_copies(const struct vec_env *v);
+
+/* Begins an episode in every copy: training copies episode 0; evaluation copies 0..E-1.
+ */
+void vec_env_reset(struct vec_env *v);
+/* Begins episode `episode` in one copy. */
+void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode);
+
+/* Current observations of agent a, (E, O_a): valid until the next step or reset. */
+const float *vec_env_obs(const struct vec_env *v, size_t agent);
+/* Number of the episode a copy is in, and steps taken in it. */
+uint64_t vec_env_episode(const struct vec_env *v, size_t copy);
+uint64_t vec_env_time(const struct vec_env *v, size_t copy);
+
+/* Results of the last step; owned by the vec_env, valid until the next step. */
+struct env_step {
+    const float *const *next_obs;     /* [A] (E, O_a) */
+    const double *const *reward;      /* [A] (E) */
+    const uint8_t *const *terminated; /* [A] (E) */
+    const uint8_t *const *alive;      /* [A] (E): took part in this step */
+    const uint8_t *truncated;         /* (E) */
+    const uint8_t *first;             /* (E): this was an episode's first step */
+    const uint8_t *ended;             /* (E): the episode is over, either way */
+    const double *const
+        *episode_return;            /* [A] (E): undiscounted, so far, this step incl. */
+    const uint64_t *episode_length; /* (E): steps, this one included */
+};
+
+/* actions[a] is (E, U_a). Steps every copy, then begins new episodes where one ended
+ * (training: that copy's next number; evaluation: the copy waits for
+ * vec_env_reset_copy). Rewards follow env.reward (own, team_sum, team_mean). */
+int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
+                 struct err *err);
+
+/* The whole state (worlds, episode numbers, times, returns) as one flat block. */
+size_t vec_env_state_bytes(const struct vec_env *v);
+void vec_env_state_save(const struct vec_env *v, void *dst);
+int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct err *err);
+
+#endif

@@ -1,0 +1,132 @@
+/* agent_table.h - the agents of a run, as everything above sees them.
+ *
+ * A request goes in, its response comes out, once, in order, whatever happens to the
+ * process meanwhile: an agent that dies by a signal is started again with its newest
+ * snapshot in its block, the writing requests since are replayed (answers compared by
+ * hash with the first ones, and dropped), and the pending request is sent again. The
+ * caller never learns of it, except through on_event.
+ *
+ * Requests  at most one outstanding per agent (rounds are lock-step).
+ * Snapshot  taken from the shared block after a writing response while the agent owes
+ *           nothing, as long as that costs under 1 % of the time; the replay list is cut
+ *           only when a newer snapshot is whole.
+ * Ends      at most AGENT_MAX_FRUITLESS deaths without progress (no request completed in
+ *           between), an error response, or an exit code 100 is a failure: on_failed, one
+ *           clear report (agent, pid, signal or exit code, its last log lines).
+ * Stop      all agents under one deadline: shutdown message, SIGTERM (with SIGCONT),
+ *           SIGKILL to the process group; adopted orphans are swept; on_stopped when
+ *           every process is reaped and every handle closed.
+ * Threads   loop thread = main thread (the parent-death signal is tied to it).
+ */
+#ifndef SUPERVISOR_PROC_AGENT_TABLE_H
+#define SUPERVISOR_PROC_AGENT_TABLE_H
+
+#include "common/err/err.h"
+#include "common/msg/msg.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#define AGENT_MAX_FRUITLESS 5
+
+struct agent_table; /* opaque */
+
+enum agent_state {
+    AGENT_STARTING,    /* spawned, hello awaited */
+    AGENT_CONFIGURING, /* configure sent */
+    AGENT_REPLAYING,   /* writing requests since the snapshot */
+    AGENT_IDLE,        /* owes nothing */
+    AGENT_BUSY,        /* owes a response */
+    AGENT_STOPPING,
+    AGENT_GONE, /* ended for good */
+    AGENT_STATE_COUNT,
+};
+const char *agent_state_name(enum agent_state s);
+
+enum agent_event_kind {
+    AGENT_EVENT_SPAWN,   /* pid */
+    AGENT_EVENT_READY,   /* hello and configure done, replay over */
+    AGENT_EVENT_EXIT,    /* pid, exit_code or signal; expected or not */
+    AGENT_EVENT_RESPAWN, /* pid of the new process */
+};
+
+struct agent_event {
+    enum agent_event_kind kind;
+    size_t agent;
+    pid_t pid;
+    int exit_code;     /* -1 if it died by a signal */
+    int signal;        /* 0 if it exited */
+    int state;         /* enum agent_state in which it died */
+    uint64_t replayed; /* READY: requests replayed */
+};
+
+struct agent_spec {
+    const char *name;
+    const char *role; /* "learner" or "central" */
+    const char
+        *log_path; /* captured stderr is appended here; NULL: kept in memory only */
+    /* Packs the params of `configure` as one map object; called at every (re)start, and
+     * `restored` says what to put under that key. */
+    void (*pack_configure)(void *ctx, size_t agent, int restored, struct msg_out *o);
+};
+
+struct agent_callbacks {
+    void (*on_event)(void *ctx, const struct agent_event *e);
+    /* All agents have answered configure: their descriptions can be looked up. */
+    void (*on_ready)(void *ctx);
+    void (*on_failed)(void *ctx, size_t agent, const struct err *report);
+    void (*on_stopped)(void *ctx);
+    void *ctx;
+};
+
+/* agent_exe_fd: the agent executable, opened once; every agent runs from it (borrowed).
+ * log_fd: read-only descriptor of the experience log, or -1 (borrowed). */
+int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
+                    int log_fd, const struct agent_spec *specs, size_t n,
+                    const struct agent_callbacks *cb, struct err *err);
+/* Spawns all. A failed spawn is reported through on_failed. */
+int agent_table_start(struct agent_table *t, struct err *err);
+
+/* The response to `configure` as first given; body is valid as long as the table. */
+const struct msg *agent_table_description(const struct agent_table *t, size_t agent);
+
+typedef void (*agent_response_fn)(void *ctx, size_t agent, const struct msg *response);
+
+/* A request under construction: pack the params as one map, then send. One per agent,
+ * owned by the table. method is recorded; writes says if it is a writing one. */
+struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
+                                    const char *method, int writes);
+/* The callback runs once, later, from the loop; the response is borrowed for the call.
+ * An error response is not delivered: it is a failure. ERR_STATE if one is outstanding.
+ */
+int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
+                       void *ctx, struct err *err);
+
+/* The newest values of the agent's block, consistent with everything answered so far:
+ * valid while nothing writing is outstanding. ERR_STATE otherwise. */
+int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
+                      size_t *ret_len, struct err *err);
+
+/* Orderly end of all; deadline for everything together. Idempotent; a shorter deadline
+ * replaces a longer one. now: SIGKILL at once. */
+void agent_table_stop(struct agent_table *t, uint64_t deadline_ms);
+void agent_table_free(struct agent_table *t); /* after on_stopped */
+
+/* Kills the process (tests and `brood kill`); it is then respawned. */
+int agent_table_signal(struct agent_table *t, size_t agent, int signum);
+
+struct agent_info {
+    const char *name;
+    enum agent_state state;
+    pid_t pid; /* 0: none */
+    uint64_t restarts;
+    int64_t rss_bytes; /* -1 unknown */
+};
+void agent_table_info(const struct agent_table *t, size_t agent, struct agent_info *ret);
+size_t agent_table_count(const struct agent_table *t);
+size_t agent_table_find(const struct agent_table *t,
+                        const char *name); /* count if none */
+
+#endif

@@ -1,0 +1,44 @@
+/* test_main.h - the main function of every unit test: one Check suite, TAP to meson.
+ *
+ *     static Suite *make_suite(void) { ... }
+ *     TEST_MAIN(make_suite)
+ *
+ * CK_FORK=no runs the cases in one process, for gdb.
+ */
+#ifndef TESTS_SUPPORT_TEST_MAIN_H
+#define TESTS_SUPPORT_TEST_MAIN_H
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Says why and ends the program as skipped (meson's exit code 77). */
+#define TEST_SKIP_ALL(reason)                                                            \
+    do {                                                                                 \
+        (void)printf("1..0 # SKIP %s\n", (reason));                                      \
+        exit(0);                                                                         \
+    } while (0)
+
+/* The folder with the data that only developers have, or NULL. */
+static inline const char *test_shared_dir(void)
+{
+    const char *dir = getenv("BROOD_SHARED_DIR");
+
+    return dir != NULL && access(dir, R_OK) == 0 ? dir : NULL;
+}
+
+#define TEST_MAIN(make_suite)                                                            \
+    int main(void)                                                                       \
+    {                                                                                    \
+        SRunner *sr = srunner_create(make_suite());                                      \
+        int failed;                                                                      \
+                                                                                         \
+        srunner_set_tap(sr, "-");                                                        \
+        srunner_run_all(sr, CK_SILENT);                                                  \
+        failed = srunner_ntests_failed(sr);                                              \
+        srunner_free(sr);                                                                \
+        return failed != 0;                                                              \
+    }
+
+#endif
