@@ -1,7 +1,6 @@
-#include <stdio.h>
+#include "supervisor/cli/cli.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
-    (void)fputs("brood: nothing here yet\n", stderr);
-    return 2;
+    return cli_main(argc, argv);
 }

@@ -1,0 +1,191 @@
+#include "supervisor/cli/cli.h"
+
+#include "common/err/check.h"
+#include "common/log/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct command *const commands[] = {
+    &cmd_version,
+};
+
+enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), MAX_OPTIONS = 32 };
+
+enum shared_option { OPT_HELP = 0x1000, OPT_JSON, OPT_RUNS_DIR, OPT_QUIET, OPT_VERBOSE };
+
+static const struct option shared_options[] = {
+    {"help", no_argument, NULL, OPT_HELP},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"runs-dir", required_argument, NULL, OPT_RUNS_DIR},
+    {"quiet", no_argument, NULL, OPT_QUIET},
+    {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {0},
+};
+
+static const char shared_help[] =
+    "  --json           facts as JSON, one object per line\n"
+    "  --runs-dir DIR   where runs are kept (default: $BROOD_RUNS_DIR or runs/)\n"
+    "  -q, --quiet      errors only\n"
+    "  -v, --verbose    more of what happens\n"
+    "  --help           this text\n";
+
+static void print_help(const struct command *c)
+{
+    (void)printf("usage: brood %s %s\n\n%s.\n\n%s%s", c->name, c->arguments, c->summary,
+                 shared_help, c->help);
+}
+
+static void print_commands(FILE *f)
+{
+    (void)fputs("usage: brood COMMAND [options]\n\n"
+                "Trains teams of learning agents, one process per agent.\n\n",
+                f);
+    for (int i = 0; i < N_COMMANDS; i++)
+        (void)fprintf(f, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
+    (void)fputs("\n`brood COMMAND --help` says more, with an example.\n", f);
+}
+
+/* Begins a line on stderr: "brood <command>: ". */
+static void put_name(const struct cli *cli)
+{
+    if (cli->command != NULL)
+        (void)fprintf(stderr, "brood %s: ", cli->command->name);
+    else
+        (void)fputs("brood: ", stderr);
+}
+
+int cli_fail(const struct cli *cli, int exit_code, const struct err *err)
+{
+    put_name(cli);
+    (void)fprintf(stderr, "%s\n", err->msg);
+    return exit_code;
+}
+
+int cli_usage(const struct cli *cli, const char *fmt, ...)
+{
+    va_list ap;
+
+    put_name(cli);
+    va_start(ap, fmt);
+    (void)vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    (void)fprintf(stderr, "; see `brood %s%s--help`\n",
+                  cli->command != NULL ? cli->command->name : "",
+                  cli->command != NULL ? " " : "");
+    return CLI_USAGE;
+}
+
+int cli_integer(const struct cli *cli, const char *option, const char *text,
+                long long min, long long max, long long *ret)
+{
+    char *end;
+    long long v;
+
+    errno = 0;
+    v = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || v < min || v > max)
+        return cli_usage(cli, "%s %s: expected a whole number from %lld to %lld", option,
+                         text, min, max);
+    *ret = v;
+    return 0;
+}
+
+static void merge_options(const struct option *own, struct option *ret)
+{
+    size_t n = 0;
+
+    for (; own != NULL && own->name != NULL; own++)
+        ret[n++] = *own;
+    CHECK(n + sizeof(shared_options) / sizeof(shared_options[0]) <= MAX_OPTIONS);
+    memcpy(ret + n, shared_options, sizeof(shared_options));
+}
+
+/* Takes an option that every command shares; returns whether it was one. */
+static int take_shared(struct cli *cli, int c)
+{
+    switch (c) {
+    case OPT_JSON:
+        cli->json = 1;
+        return 1;
+    case OPT_RUNS_DIR:
+        cli->runs_dir = optarg;
+        return 1;
+    case OPT_QUIET:
+    case 'q':
+        cli->quiet = 1;
+        log_set_level(LOG_LEVEL_ERROR);
+        return 1;
+    case OPT_VERBOSE:
+    case 'v':
+        cli->verbose = 1;
+        log_set_level(LOG_LEVEL_DEBUG);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
+               int *ret_exit)
+{
+    struct option all[MAX_OPTIONS];
+    int c;
+
+    merge_options(own, all);
+    opterr = 0;
+    do {
+        c = getopt_long(argc, argv, ":qv", all, NULL);
+        if (c == '?' || c == ':') {
+            *ret_exit =
+                cli_usage(cli, "%s %s",
+                          c == ':' ? "a value is missing after" : "there is no option",
+                          argv[optind - 1]);
+            return CLI_OPTION_EXIT;
+        }
+        if (c == OPT_HELP) {
+            print_help(cli->command);
+            *ret_exit = CLI_DONE;
+            return CLI_OPTION_EXIT;
+        }
+    } while (c != -1 && take_shared(cli, c));
+    return c;
+}
+
+static const struct command *find_command(const char *name)
+{
+    if (strcmp(name, "--version") == 0)
+        return &cmd_version;
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    }
+    return NULL;
+}
+
+int cli_main(int argc, char **argv)
+{
+    const char *dir = getenv("BROOD_RUNS_DIR");
+    struct cli cli = {.argc = argc,
+                      .argv = argv,
+                      .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
+
+    log_init("brood", LOG_LEVEL_INFO, STDERR_FILENO);
+    if (argc < 2) {
+        print_commands(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_commands(stdout);
+        return CLI_DONE;
+    }
+    cli.command = find_command(argv[1]);
+    if (cli.command == NULL)
+        return cli_usage(&cli, "there is no command '%s'", argv[1]);
+    optind = 0; /* glibc's way to start afresh: argv[0] is now the command */
+    return cli.command->run(&cli, argc - 1, argv + 1);
+}

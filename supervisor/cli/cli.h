@@ -1,0 +1,62 @@
+/* cli.h - the command line: one file and one table row per command.
+ *
+ * A command parses its own options with cli_option, which also takes those that every
+ * command shares (--help, --json, --runs-dir, --quiet, --verbose), does its work, and
+ * returns an exit code. Results go to stdout, progress and errors to stderr.
+ */
+#ifndef SUPERVISOR_CLI_CLI_H
+#define SUPERVISOR_CLI_CLI_H
+
+#include "common/err/err.h"
+
+#include <getopt.h>
+
+enum cli_exit {
+    CLI_DONE = 0,
+    CLI_FAILED = 1,      /* the run, or the command's work, failed */
+    CLI_USAGE = 2,       /* wrong usage or configuration */
+    CLI_NOT_THERE = 3,   /* the run is not there, or not running */
+    CLI_STOPPED = 4,     /* stopped on request before its end */
+    CLI_SIGNALLED = 128, /* + signal: a second interrupt cut it off */
+};
+
+struct cli {
+    const struct command *command;
+    const char *runs_dir; /* --runs-dir, $BROOD_RUNS_DIR or "runs" */
+    int json;
+    int quiet;
+    int verbose;
+    int argc; /* the whole command line, for provenance */
+    char **argv;
+};
+
+struct command {
+    const char *name;
+    const char *arguments; /* "CONFIG [options]" */
+    const char *summary;   /* one line for `brood --help` */
+    const char *help;      /* the command's own options, then an example */
+    int (*run)(struct cli *cli, int argc,
+               char **argv); /* argv[0] is the command's name */
+};
+
+extern const struct command cmd_version;
+
+/* The next of the command's own options (its `val`; optarg as getopt_long), -1 when only
+ * arguments are left (from optind on), or CLI_OPTION_EXIT when the command is to return
+ * *ret_exit at once: after --help, or after wrong usage has been reported. */
+enum { CLI_OPTION_EXIT = -2 };
+int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
+               int *ret_exit);
+
+/* Reports one line on stderr, "brood <command>: <message>", and returns the code. */
+int cli_fail(const struct cli *cli, int exit_code, const struct err *err);
+int cli_usage(const struct cli *cli, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* An integer option's value in [min, max]; reports and returns CLI_USAGE if it is not. */
+int cli_integer(const struct cli *cli, const char *option, const char *text,
+                long long min, long long max, long long *ret);
+
+int cli_main(int argc, char **argv);
+
+#endif

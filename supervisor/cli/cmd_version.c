@@ -1,0 +1,40 @@
+#include "supervisor/cli/cli.h"
+
+#include "common/msg/protocol.h"
+#include "supervisor/run/binaries.h"
+
+#include <stdio.h>
+
+static int run_version(struct cli *cli, int argc, char **argv)
+{
+    struct binaries b;
+    struct err err = {0};
+    int code;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (optind < argc)
+        return cli_usage(cli, "no arguments are taken");
+    if (binaries_find(&b, &err) < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    if (cli->json)
+        (void)printf(
+            "{\"version\": \"%s\", \"binary\": \"%s\", \"agent_binary\": \"%s\", "
+            "\"build_id\": \"%s\", \"blas\": \"%s\", \"protocol\": %u}\n",
+            BROOD_VERSION, b.supervisor, b.agent, b.build_id, BROOD_BLAS,
+            PROTOCOL_VERSION);
+    else
+        (void)printf("brood %s (protocol %u)\n  binary        %s\n  agent binary  %s\n"
+                     "  build id      %s\n  blas          %s\n",
+                     BROOD_VERSION, PROTOCOL_VERSION, b.supervisor, b.agent, b.build_id,
+                     BROOD_BLAS);
+    return CLI_DONE;
+}
+
+const struct command cmd_version = {
+    .name = "version",
+    .arguments = "[options]",
+    .summary = "What this build is",
+    .help = "\nexample: brood version --json\n",
+    .run = run_version,
+};

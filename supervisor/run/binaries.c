@@ -1,0 +1,117 @@
+#include "supervisor/run/binaries.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const agent_places[] = {"brood-agent", "../agent/brood-agent"};
+
+/* Is the note at p the GNU build id? Then its bytes go to ret as hex. */
+static int take_build_id(const Elf64_Nhdr *n, size_t left, char *ret)
+{
+    const unsigned char *name = (const unsigned char *)(n + 1);
+    size_t name_size = ((size_t)n->n_namesz + 3) & ~(size_t)3;
+
+    if (n->n_type != NT_GNU_BUILD_ID || n->n_namesz != 4 || n->n_descsz > 20 ||
+        sizeof(*n) + name_size + n->n_descsz > left || memcmp(name, "GNU", 4) != 0)
+        return 0;
+    for (size_t i = 0; i < n->n_descsz; i++)
+        (void)snprintf(ret + 2 * i, 3, "%02x", name[name_size + i]);
+    return 1;
+}
+
+/* Walks the notes of one PT_NOTE segment. */
+static int scan_notes(const char *p, size_t left, char *ret)
+{
+    while (left >= sizeof(Elf64_Nhdr)) {
+        const Elf64_Nhdr *n = (const Elf64_Nhdr *)(const void *)p;
+        size_t size = sizeof(*n) + (((size_t)n->n_namesz + 3) & ~(size_t)3) +
+                      (((size_t)n->n_descsz + 3) & ~(size_t)3);
+
+        if (take_build_id(n, left, ret))
+            return 1;
+        if (size > left)
+            return 0;
+        p += size;
+        left -= size;
+    }
+    return 0;
+}
+
+static int find_build_id(const char *image, size_t size, char *ret)
+{
+    const Elf64_Ehdr *eh = (const Elf64_Ehdr *)(const void *)image;
+    const Elf64_Phdr *ph;
+
+    if (size < sizeof(*eh) || memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0 ||
+        eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_phentsize != sizeof(*ph) ||
+        eh->e_phoff > size || eh->e_phnum > (size - eh->e_phoff) / sizeof(*ph))
+        return 0;
+    ph = (const Elf64_Phdr *)(const void *)(image + eh->e_phoff);
+    for (int i = 0; i < eh->e_phnum; i++) {
+        if (ph[i].p_type == PT_NOTE && ph[i].p_offset <= size &&
+            ph[i].p_filesz <= size - ph[i].p_offset &&
+            scan_notes(image + ph[i].p_offset, ph[i].p_filesz, ret))
+            return 1;
+    }
+    return 0;
+}
+
+static int read_build_id(const char *path, char *ret, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    void *image;
+    int found;
+
+    if (fd < 0)
+        return err_errno(err, "open %s", path);
+    if (fstat(fd, &st) < 0 || st.st_size <= 0) {
+        (void)close(fd);
+        return err_set(err, ERR_FORMAT, "%s is empty", path);
+    }
+    image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    (void)close(fd);
+    if (image == MAP_FAILED)
+        return err_errno(err, "mmap %s", path);
+    found = find_build_id(image, (size_t)st.st_size, ret);
+    (void)munmap(image, (size_t)st.st_size);
+    if (!found)
+        return err_set(err, ERR_FORMAT, "%s has no build id; rebuild brood", path);
+    return 0;
+}
+
+int binaries_find(struct binaries *ret, struct err *err)
+{
+    char dir[PATH_MAX - 32], place[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
+    char *slash;
+
+    if (n < 0)
+        return err_errno(err, "readlink /proc/self/exe");
+    dir[n] = '\0';
+    (void)snprintf(ret->supervisor, sizeof(ret->supervisor), "%s", dir);
+    slash = strrchr(dir, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    for (size_t i = 0; i < sizeof(agent_places) / sizeof(agent_places[0]); i++) {
+        (void)snprintf(place, sizeof(place), "%s/%s", dir, agent_places[i]);
+        if (realpath(place, ret->agent) != NULL && access(ret->agent, X_OK) == 0)
+            return read_build_id(ret->agent, ret->build_id, err);
+    }
+    return err_set(err, ERR_NOT_FOUND,
+                   "brood-agent is neither in %s nor in %s/../agent: build it there", dir,
+                   dir);
+}
+
+int binaries_open_agent(const struct binaries *b, struct err *err)
+{
+    int fd = open(b->agent, O_RDONLY | O_CLOEXEC);
+
+    return fd >= 0 ? fd : err_errno(err, "open %s", b->agent);
+}
