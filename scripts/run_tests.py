@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Run meson's tests in one or more build folders and count the single checks.
+
+    run_tests.py BUILD_DIR... -- [TEST_NAME...]
+
+Every TAP line of a test program counts as one check; a program without TAP counts as
+one. Failed programs show the end of what they printed. The last line is
+`N passed, N failed` (`, N skipped` where there are any); exit code 1 if one failed.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+TAP_LINE = re.compile(r"^(not )?ok\b(.*)$")
+SHOWN_LINES = 40
+
+
+def count(test):
+    """(passed, failed, skipped) of one entry of testlog.json."""
+    passed = failed = skipped = 0
+    for line in (test.get("stdout") or "").splitlines():
+        m = TAP_LINE.match(line)
+        if not m:
+            continue
+        if re.search(r"#\s*skip", m.group(2), re.I):
+            skipped += 1
+        elif m.group(1):
+            failed += 1
+        else:
+            passed += 1
+    if test["result"] == "SKIP":
+        return passed, failed, max(skipped, 1)
+    if test["result"] in ("OK", "EXPECTEDFAIL"):
+        return (passed or (0 if skipped else 1)), failed, skipped
+    return passed, max(failed, 1), skipped
+
+
+def skip_reasons(test):
+    out = test.get("stdout") or ""
+    for line in out.splitlines():
+        m = re.search(r"#\s*SKIP\w*\s*(.*)", line, re.I)
+        if m:
+            yield m.group(1)
+
+
+def run(build, names):
+    subprocess.run(["meson", "test", "-C", build, "--no-rebuild", *names],
+                   stdout=sys.stderr, check=False)
+    log = pathlib.Path(build) / "meson-logs" / "testlog.json"
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def main():
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    builds, names = sys.argv[1:cut], sys.argv[cut + 1:]
+    passed = failed = skipped = 0
+    for build in builds:
+        print(f"== {pathlib.Path(build).name}", flush=True)
+        for test in run(build, names):
+            p, f, s = count(test)
+            passed, failed, skipped = passed + p, failed + f, skipped + s
+            if f:
+                text = (test.get("stdout") or "") + (test.get("stderr") or "")
+                print(f"FAILED {test['name']} ({test['result']})")
+                print("\n".join("    " + t for t in text.splitlines()[-SHOWN_LINES:]))
+            for reason in skip_reasons(test):
+                print(f"skipped {test['name']}: {reason}")
+    tail = f", {skipped} skipped" if skipped else ""
+    print(f"{passed} passed, {failed} failed{tail}")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

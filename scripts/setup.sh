@@ -1,0 +1,62 @@
+# setup.sh - what scripts/brood and scripts/test share: packages, configuring, building.
+
+packages=(gcc meson ninja-build pkg-config libuv1-dev libopenblas-serial-dev
+          libmsgpack-dev libyaml-dev librandom123-dev libisal-dev)
+
+# Installs the named packages that are missing, or says in one line which they are.
+need_packages() {
+    local missing=() p
+    for p in "$@"; do
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] ||
+            missing+=("$p")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    local sudo=()
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo=(sudo)
+        if ! command -v sudo >/dev/null || ! { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+            echo "brood needs these Debian packages: apt-get install ${missing[*]}" >&2
+            exit 1
+        fi
+    fi
+    echo "brood: installing ${missing[*]}" >&2
+    local log
+    log=$(mktemp)
+    if ! { "${sudo[@]}" apt-get update && DEBIAN_FRONTEND=noninteractive \
+        "${sudo[@]}" apt-get install -y --no-install-recommends "${missing[@]}"; } \
+        >"$log" 2>&1 </dev/null; then
+        tail -n 5 "$log" >&2
+        rm -f "$log"
+        echo "brood needs these Debian packages: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    rm -f "$log"
+}
+
+# build DIR PRESET [TARGET...]: configures when there is no build folder, then ninja
+# alone, which does nothing when nothing changed. One builder at a time.
+build() {
+    local dir=$1 preset=$2 log
+    shift 2
+    mkdir -p "$dir"
+    exec 9>"$dir/.lock"
+    flock 9
+    log=$dir/build.log
+    if [ ! -f "$dir/build.ninja" ]; then
+        echo "brood: configuring $(basename "$dir")" >&2
+        if ! meson setup "$dir" "$root" --native-file "$root/scripts/presets/$preset.ini" \
+            ${CI:+--werror} >"$log" 2>&1 9>&-; then
+            tail -n 20 "$log" >&2
+            exit 1
+        fi
+    fi
+    if ! ninja -C "$dir" -n "$@" 2>/dev/null 9>&- | grep -q 'no work to do'; then
+        echo "brood: building $(basename "$dir")" >&2
+        if ! ninja -C "$dir" "$@" >"$log" 2>&1 9>&-; then
+            grep -E 'error|FAILED|undefined' "$log" | head -n 20 >&2
+            echo "brood: the build failed; all of it is in $log" >&2
+            exit 1
+        fi
+    fi
+    exec 9>&-
+}
