@@ -1,0 +1,39 @@
+/* sinks.h - where rows of metrics go: progress.csv, TensorBoard event files, JSON lines.
+ *
+ * Each row is written and flushed whole, so that a reader sees only complete ones.
+ */
+#ifndef SUPERVISOR_METRICS_SINKS_H
+#define SUPERVISOR_METRICS_SINKS_H
+
+#include "common/err/err.h"
+#include "supervisor/metrics/json.h"
+#include "supervisor/metrics/metrics.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* progress.csv: env_steps, episodes, then the fixed columns under their names, those of
+ * time last. Numbers are the shortest that read back equal; NaN is an empty cell. */
+struct csv_sink; /* opaque */
+int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
+                  struct err *err);
+int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err *err);
+void csv_sink_close(struct csv_sink *s); /* NULL is fine */
+
+/* TensorBoard event file: TFRecord framing, Event protos (tensorflow/core/util
+ * event.proto, summary.proto). wall_time: seconds since 1970. */
+struct event_sink; /* opaque */
+/* Creates dir/events.out.tfevents.<%010d seconds>.<host> and writes the version record.
+ */
+int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
+                    const char *host, struct err *err);
+/* One event, a simple_value for every value that is not NaN. */
+int event_sink_write(struct event_sink *s, const struct metrics_row *row,
+                     double wall_time, struct err *err);
+void event_sink_close(struct event_sink *s);
+
+/* `{"event": "row", "env_steps": n, "episodes": n, "<name>": x, ...}`: one line into j.
+ */
+void json_put_row(struct json *j, const struct metrics_row *row);
+
+#endif

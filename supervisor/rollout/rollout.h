@@ -1,0 +1,96 @@
+/* rollout.h - the driver: plays rounds and stages; knows no algorithm.
+ *
+ * Round    every agent acts for all E copies, every copy makes one step, E rows go into
+ *          the log; then the updates that are due, at most one evaluation, one row of
+ *          metrics, one checkpoint (schedule.h). All requests of a step go out at once;
+ *          the next begins when every response is in hand.
+ * Update   the list of stages that the learners declared: the same for all.
+ * Agents   the table's first A are the environment's agents, in its order, as learners; a
+ *          further one named "central", if there is one, runs the central stages.
+ * Starts   when the table is ready (descriptions known); rollout_new describes the log.
+ * Threads  loop thread only. Callbacks come from the loop, never from within a call of
+ *          ours, except those of rollout_start, which may report a checkpoint at once.
+ */
+#ifndef SUPERVISOR_ROLLOUT_ROLLOUT_H
+#define SUPERVISOR_ROLLOUT_ROLLOUT_H
+
+#include "common/config/run_config.h"
+#include "common/err/err.h"
+#include "common/msg/msg.h"
+#include "supervisor/env/env.h"
+#include "supervisor/metrics/metrics.h"
+#include "supervisor/proc/agent_table.h"
+#include "supervisor/rollout/evaluation.h"
+#include "supervisor/store/store.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rollout; /* opaque */
+
+struct rollout_progress {
+    uint64_t round;     /* finished rounds */
+    uint64_t env_steps; /* one is one joint step of one copy */
+    uint64_t episodes;  /* finished */
+    uint64_t updates;
+    const char *state; /* "act", "update", ..., "paused", "done", "failed" */
+};
+
+struct rollout_callbacks {
+    /* A row of metrics is closed; borrowed for the call. An error ends the run. */
+    int (*on_row)(void *ctx, const struct metrics_row *row, struct err *err);
+    /* A round boundary where a checkpoint is due (also at step 0 and at the end): all
+     * blocks are consistent and nothing is outstanding. An error ends the run. */
+    int (*on_checkpoint)(void *ctx, const struct rollout_progress *at, struct err *err);
+    /* A boundary was reached, everything due is done; may be NULL. */
+    void (*on_round)(void *ctx, const struct rollout_progress *at);
+    void (*on_evaluation)(void *ctx,
+                          const struct evaluation_result *result); /* or NULL */
+    /* stopped: on request, before its end. The last of all callbacks, as on_failed is. */
+    void (*on_done)(void *ctx, int stopped);
+    void (*on_failed)(void *ctx, const struct err *err);
+    void *ctx;
+};
+
+struct rollout_args { /* all borrowed until rollout_free */
+    const struct run_config *config;
+    struct agent_table *agents;
+    struct vec_env *env; /* training copies, just reset or loaded */
+    struct store *store; /* created, not yet described */
+    struct metrics *metrics;
+    uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
+    struct rollout_callbacks callbacks;
+};
+
+/* Reads the agents' descriptions (stages, columns, carry) and describes the log.
+ * ERR_PROTOCOL: they do not fit together, with the agent named. */
+int rollout_new(struct rollout **ret, const struct rollout_args *args, struct err *err);
+/* Begins: the checkpoint of step 0, then the first round. */
+int rollout_start(struct rollout *r, struct err *err);
+void rollout_free(struct rollout *r); /* agents must owe nothing, or be gone */
+
+/* Honoured at the next round boundary; calling them again changes nothing. A stop ends
+ * with a last row and a checkpoint, also out of a pause. */
+void rollout_request_stop(struct rollout *r);
+void rollout_request_pause(struct rollout *r);
+void rollout_request_continue(struct rollout *r);
+void rollout_request_checkpoint(struct rollout *r);
+/* The table gave up on an agent, or the supervisor must end: no callback comes after
+ * this, late responses are ignored. */
+void rollout_abort(struct rollout *r);
+
+void rollout_progress(const struct rollout *r, struct rollout_progress *ret);
+
+/* Counters, environment state, carry and metric accumulators as of a boundary, for
+ * run.state; no clock inside. malloc'd by save. load: before rollout_start. */
+void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
+int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
+                       struct err *err);
+
+/* The params of `configure` for the table's agent number `agent` (n_agents of the
+ * environment: the central process), as one map: what agent_spec.pack_configure must do.
+ */
+void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
+                            size_t agent, int restored, struct msg_out *o);
+
+#endif

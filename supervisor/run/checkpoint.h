@@ -1,0 +1,66 @@
+/* checkpoint.h - a run's checkpoints: written whole or not at all.
+ *
+ *     checkpoints/<step>/  <agent>/model.ckpt-<step>.{index,data-00000-of-00001}
+ *                          <agent>/checkpoint   run.state
+ *
+ * Commit   everything goes to .tmp-<step>; files and folders are fsynced; a damaged
+ *          <step> in the way becomes .bad-<step>; rename; fsync of the parent; only then
+ *          old ones go, each through .del-<step>. Whatever interrupts it, the older ones
+ *          stay whole.
+ * Bytes    no clock inside: equal runs give equal files.
+ * Files    TensorFlow V2 bundles of the variables whose collection is "variables", by
+ *          name; everything else of the block is in run.state.
+ * run.state  "brodrun1", u32 version, u32 number of sections; a section is a name
+ *          (u32 length, bytes), u64 length, bytes, u32 masked CRC-32C of these bytes.
+ */
+#ifndef SUPERVISOR_RUN_CHECKPOINT_H
+#define SUPERVISOR_RUN_CHECKPOINT_H
+
+#include "common/err/err.h"
+#include "common/msg/msg.h"
+#include "common/tensor/tensor.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct checkpoint_agent {
+    const char *name;
+    const msgpack_object *description; /* body of the answer to configure */
+    const void *block;
+    size_t block_bytes;
+};
+
+struct checkpoint_section { /* of run.state */
+    const char *name;
+    const void *data;
+    size_t len;
+};
+
+struct checkpoint_args { /* all borrowed */
+    const char *dir;     /* the run's checkpoints/, which is there */
+    uint64_t step;
+    const struct checkpoint_agent *agents;
+    size_t n_agents;
+    const struct checkpoint_section *sections;
+    size_t n_sections;
+    size_t max_to_keep; /* 0: all */
+};
+
+/* Writes and commits one, then drops old ones. A checkpoint of this step that is there
+ * already is replaced. */
+int checkpoint_commit(const struct checkpoint_args *args, struct err *err);
+
+/* Steps of the complete checkpoints in dir, ascending; free(). 0 of them is no error. */
+int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err);
+
+/* The named tensors of one agent; each owns its data. */
+struct checkpoint_values {
+    size_t n;
+    char **names;
+    struct tensor *tensors;
+};
+int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
+                    const char *agent, struct err *err);
+void checkpoint_values_done(struct checkpoint_values *v);
+
+#endif

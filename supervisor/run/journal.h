@@ -1,0 +1,24 @@
+/* journal.h - what happened in a run: append-only lines of text.
+ *
+ *     2026-01-31T12:00:00.123Z step=25600 event=respawn agent=agent_0 pid=4711
+ *
+ * Each line is one write. Values with spaces, quotes or control bytes are quoted and
+ * escaped as in JSON, so that a line is always one event.
+ */
+#ifndef SUPERVISOR_RUN_JOURNAL_H
+#define SUPERVISOR_RUN_JOURNAL_H
+
+#include "common/err/err.h"
+
+#include <stdint.h>
+
+struct journal; /* opaque */
+
+int journal_open(struct journal **ret, const char *path, struct err *err);
+void journal_close(struct journal *j);
+/* event, then pairs of key and value strings up to a NULL key. A failed write is logged:
+ * a run does not end because its diary is full. */
+void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)
+    __attribute__((sentinel));
+
+#endif

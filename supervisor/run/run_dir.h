@@ -1,0 +1,47 @@
+/* run_dir.h - the directory of a run: names, lock, files that are written once.
+ *
+ *     runs/<name>/  config.yaml  provenance  journal  experience  lock
+ *                   logs/  metrics/  checkpoints/
+ *
+ * The lock (flock on `lock`) keeps a second supervisor out and names the holder's pid.
+ * Owns     the lock's descriptor and the paths handed out.
+ */
+#ifndef SUPERVISOR_RUN_RUN_DIR_H
+#define SUPERVISOR_RUN_RUN_DIR_H
+
+#include "common/err/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct run_dir; /* opaque */
+
+/* Creates runs_dir (and its parents) and a new run in it, locked. name NULL:
+ * <base>-<number>, the first that is free; a given name that is there is ERR_EXISTS,
+ * unless force is set and no supervisor holds it: then it is emptied first. */
+int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
+                   const char *base, int force, struct err *err);
+/* Opens an existing run; lock: also takes its lock (ERR_STATE names the holder's pid). */
+int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *err);
+void run_dir_free(struct run_dir *d); /* releases the lock */
+
+const char *run_dir_name(const struct run_dir *d);
+const char *run_dir_path(const struct run_dir *d);
+/* "<run>/<sub>", kept until run_dir_free. */
+const char *run_dir_file(struct run_dir *d, const char *sub);
+
+/* Writes a file of the run whole (temporary name, fsync, rename). */
+int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t len,
+                  struct err *err);
+/* `provenance`: command line, build id, versions, CPU, as "key: value" lines. */
+int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
+                             const char *build_id, struct err *err);
+
+/* RUN of the command line: a name under runs_dir, a path to a run's directory, or NULL
+ * for the newest run. ret: path, free(). ERR_NOT_FOUND. */
+int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
+/* Pid of the supervisor that holds the run's lock; 0: nobody does. */
+pid_t run_dir_holder(const char *path);
+
+#endif

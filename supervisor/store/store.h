@@ -1,0 +1,70 @@
+/* store.h - the experience log of a run: its one writer.
+ *
+ * File     common/store/layout.h. Sparse: the file is created, and opened for the agents,
+ *          before its columns are known; the header is written by store_describe.
+ * Rows     numbered from 0 for ever, in the order (time, copy): the row of copy e in the
+ *          round that began at environment step n is row n + e.
+ * Window   the newest `capacity` rows: what updates draw from.
+ * Disk     rows are written by pwrite alone, so that a full disk is an error that names
+ *          the file, never a signal. store_forget gives old rows back to the disk.
+ * Owns     both descriptors and the row buffer. Threads  loop thread only.
+ */
+#ifndef SUPERVISOR_STORE_STORE_H
+#define SUPERVISOR_STORE_STORE_H
+
+#include "common/err/err.h"
+#include "common/rng/rng.h"
+#include "common/store/layout.h"
+#include "supervisor/env/env.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct store; /* opaque */
+
+/* Creates path (mode 0600; replaces nothing: ERR_EXISTS). capacity: rows, at least 1. */
+int store_create(struct store **ret, const char *path, uint64_t capacity,
+                 struct err *err);
+void store_free(struct store *s); /* closes; the file stays */
+
+/* A read-only descriptor of the file, for the agents; borrowed, open until store_free. */
+int store_agent_fd(const struct store *s);
+
+/* A column that an algorithm adds to every row: "<agent>/<name>", f32. */
+struct store_extra {
+    const char *agent;
+    const char *name;
+    uint32_t elements;
+};
+
+/* The layout of a run: the columns of layout.h for every agent of the environment, then
+ * the joint ones, then the extra ones. Release with store_layout_done. */
+int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
+                      const struct store_extra *extra, size_t n_extra, struct err *err);
+
+/* Writes the header; takes the layout's columns. Once, before the first row. */
+int store_describe(struct store *s, struct store_layout *layout, struct err *err);
+const struct store_layout *store_layout(const struct store *s);
+
+/* Room for n rows, (n, row_bytes), to be filled and then appended. One buffer, reused:
+ * valid until the next call with a larger n. */
+uint8_t *store_rows(struct store *s, size_t n);
+/* Appends the first n rows of that buffer with one pwrite. */
+int store_append(struct store *s, size_t n, struct err *err);
+
+uint64_t store_head(const struct store *s);         /* rows ever appended */
+uint64_t store_window_first(const struct store *s); /* oldest row of the window */
+uint64_t store_window_rows(const struct store *s);
+
+/* n row numbers, uniformly with replacement from the window, which must not be empty:
+ * draw (key, counter), elements 0 .. n-1. */
+void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
+                uint64_t *ret_rows, size_t n);
+
+/* Rows below `row` will not be read again: their whole file blocks become holes. The
+ * header and the rows from `row` on are untouched. Filesystems without holes: no-op. */
+int store_forget(struct store *s, uint64_t row, struct err *err);
+/* fdatasync: all rows appended so far are on the disk. */
+int store_sync(struct store *s, struct err *err);
+
+#endif
