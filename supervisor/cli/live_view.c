@@ -1,0 +1,274 @@
+#include "supervisor/cli/live_view.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 1 << 16, DEFAULT_COLUMNS = 80, DEFAULT_ROWS = 24, BAR_MAX = 40 };
+
+struct live_view {
+    int fd;
+    int quiet;
+    int terminal;
+    int colour;
+    int drawn_lines;  /* of the view that stands on the terminal */
+    size_t shown_len; /* of `shown`: the view's text, to be drawn again */
+    char shown[TEXT_BYTES];
+};
+
+/* A text under construction; what does not fit is cut. */
+struct text {
+    char *p;
+    size_t len, size;
+};
+
+static void put(struct text *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void put(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(t->p + t->len, t->size - t->len, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        t->len = t->len + (size_t)n < t->size ? t->len + (size_t)n : t->size - 1;
+}
+
+const char *format_duration(double seconds, char *buf, size_t size)
+{
+    long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
+
+    if (s >= 3600)
+        (void)snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        (void)snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
+    return buf;
+}
+
+const char *format_count(uint64_t n, char *buf, size_t size)
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
+    size_t at = 0;
+
+    for (int i = 0; i < len && at + 2 < size; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            buf[at++] = ',';
+        buf[at++] = digits[i];
+    }
+    buf[at] = '\0';
+    return buf;
+}
+
+struct live_view *live_view_new(int fd, int quiet)
+{
+    struct live_view *v = xcalloc(1, sizeof(*v));
+    const char *no_colour = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+
+    v->fd = fd;
+    v->quiet = quiet;
+    v->terminal = isatty(fd) && term != NULL && strcmp(term, "dumb") != 0;
+    v->colour = v->terminal && (no_colour == NULL || *no_colour == '\0');
+    return v;
+}
+
+void live_view_free(struct live_view *v)
+{
+    free(v);
+}
+
+int live_view_is_terminal(const struct live_view *v)
+{
+    return v->terminal;
+}
+
+/* The end of the line is lost if nobody reads: there is no one to tell. */
+static void write_all(int fd, const char *p, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, p, len);
+
+        if (n <= 0)
+            return;
+        p += n;
+        len -= (size_t)n;
+    }
+}
+
+static void window_size(int fd, int *ret_columns, int *ret_rows)
+{
+    struct winsize w;
+
+    *ret_columns = DEFAULT_COLUMNS;
+    *ret_rows = DEFAULT_ROWS;
+    if (ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 && w.ws_row > 0) {
+        *ret_columns = w.ws_col;
+        *ret_rows = w.ws_row;
+    }
+}
+
+/* Part of the way gone, from 0 to 1; -1 when the end is not known. */
+static double fraction(const struct live_status *s)
+{
+    if (s->total_steps == 0)
+        return -1;
+    return fmin(1, (double)s->env_steps / (double)s->total_steps);
+}
+
+static double seconds_left(const struct live_status *s)
+{
+    if (s->total_steps == 0 || s->steps_per_second <= 0)
+        return NAN;
+    if (s->env_steps >= s->total_steps)
+        return 0;
+    return (double)(s->total_steps - s->env_steps) / s->steps_per_second;
+}
+
+static void put_facts(struct text *t, const struct live_status *s)
+{
+    char a[32], b[32];
+    double left = seconds_left(s);
+
+    if (s->total_steps != 0)
+        put(t, "%3.0f %%  %s of %s steps", 100 * fraction(s),
+            format_count(s->env_steps, a, sizeof(a)),
+            format_count(s->total_steps, b, sizeof(b)));
+    else
+        put(t, "%s steps, %s episodes", format_count(s->env_steps, a, sizeof(a)),
+            format_count(s->episodes, b, sizeof(b)));
+    put(t, "  %s/s", format_count((uint64_t)fmax(0, s->steps_per_second), a, sizeof(a)));
+    if (!isnan(left))
+        put(t, "  %s left", format_duration(left, a, sizeof(a)));
+}
+
+static void put_bar(struct text *t, const struct live_view *v, double part, int width)
+{
+    int full = (int)lround(part * width);
+
+    if (part < 0 || width < 4)
+        return;
+    put(t, "%s", v->colour ? "\033[32m" : "");
+    for (int i = 0; i < full; i++)
+        put(t, "█");
+    put(t, "%s", v->colour ? "\033[90m" : "");
+    for (int i = full; i < width; i++)
+        put(t, "░");
+    put(t, "%s  ", v->colour ? "\033[0m" : "");
+}
+
+static void put_number(struct text *t, int width, double x)
+{
+    if (isnan(x))
+        put(t, "%*s", width, "-");
+    else
+        put(t, "%*.4g", width, x);
+}
+
+static void put_agent(struct text *t, int name_width, const struct live_agent *a)
+{
+    put(t, "%-*s %8d  %-11s %8llu", name_width, a->name, (int)a->pid, a->state,
+        (unsigned long long)a->restarts);
+    put_number(t, 10, a->episode_return);
+    put_number(t, 13, a->critic_loss);
+    put_number(t, 12, a->actor_loss);
+    if (a->rss_bytes >= 0)
+        put(t, "%8.1f MB", (double)a->rss_bytes / 1e6);
+    put(t, "\n");
+}
+
+/* Lays the view out in v->shown; returns its lines. */
+static int lay_out(struct live_view *v, const struct live_status *s)
+{
+    struct text t = {v->shown, 0, sizeof(v->shown)};
+    struct text facts = {(char[256]){0}, 0, 256};
+    int columns, rows, lines = 2, name_width = 8, bar;
+
+    window_size(v->fd, &columns, &rows);
+    put_facts(&facts, s);
+    bar = columns - (int)facts.len - (int)strlen(s->run) - 6;
+    put(&t, "%s%s%s  ", v->colour ? "\033[1m" : "", s->run, v->colour ? "\033[0m" : "");
+    put_bar(&t, v, fraction(s), bar < BAR_MAX ? bar : BAR_MAX);
+    put(&t, "%s\n", facts.p);
+    for (size_t i = 0; i < s->n_agents; i++) {
+        if ((int)strlen(s->agents[i].name) > name_width)
+            name_width = (int)strlen(s->agents[i].name);
+    }
+    put(&t, "%s%-*s %8s  %-11s %8s%10s%13s%12s%11s%s\n", v->colour ? "\033[90m" : "",
+        name_width, "agent", "pid", "state", "restarts", "return", "critic loss",
+        "actor loss", "memory", v->colour ? "\033[0m" : "");
+    for (size_t i = 0; i < s->n_agents && lines < rows - 2; i++, lines++)
+        put_agent(&t, name_width, &s->agents[i]);
+    v->shown_len = t.len;
+    return lines;
+}
+
+static void erase(struct live_view *v, struct text *t)
+{
+    if (v->drawn_lines > 0)
+        put(t, "\033[%dA\033[J", v->drawn_lines);
+    v->drawn_lines = 0;
+}
+
+static void show_line(struct live_view *v, const struct live_status *s)
+{
+    struct text t = {(char[512]){0}, 0, 512};
+    double total = 0;
+
+    put(&t, "%s: ", s->run);
+    put_facts(&t, s);
+    for (size_t i = 0; i < s->n_agents; i++)
+        total += s->agents[i].episode_return;
+    if (s->n_agents > 0 && !isnan(total))
+        put(&t, "  return %.2f", total / (double)s->n_agents);
+    put(&t, "\n");
+    write_all(v->fd, t.p, t.len);
+}
+
+void live_view_show(struct live_view *v, const struct live_status *s)
+{
+    char head[32];
+    struct text t = {head, 0, sizeof(head)};
+    int lines;
+
+    if (v->quiet)
+        return;
+    if (!v->terminal) {
+        show_line(v, s);
+        return;
+    }
+    erase(v, &t);
+    write_all(v->fd, head, t.len);
+    lines = lay_out(v, s);
+    write_all(v->fd, v->shown, v->shown_len);
+    v->drawn_lines = lines;
+}
+
+void live_view_message(struct live_view *v, const char *fmt, ...)
+{
+    struct text t = {(char[2048]){0}, 0, 2048};
+    int lines = v->drawn_lines;
+    va_list ap;
+    int n;
+
+    erase(v, &t);
+    va_start(ap, fmt);
+    n = vsnprintf(t.p + t.len, t.size - t.len - 1, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        t.len = t.len + (size_t)n < t.size - 1 ? t.len + (size_t)n : t.size - 2;
+    t.p[t.len++] = '\n';
+    write_all(v->fd, t.p, t.len);
+    if (lines > 0) {
+        write_all(v->fd, v->shown, v->shown_len);
+        v->drawn_lines = lines;
+    }
+}

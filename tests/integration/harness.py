@@ -1,0 +1,181 @@
+"""What every integration test needs: the real binaries in a folder of their own, waiting
+with deadlines, and TAP.
+
+A test file defines functions whose names begin with `test_`, each taking a Workplace, and
+ends with `harness.main()`. Nothing sleeps for a result: `wait_until` polls with a deadline.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+BUILD = pathlib.Path(os.environ["BROOD_BUILD_DIR"])
+SOURCE = pathlib.Path(os.environ["BROOD_SOURCE_DIR"])
+BROOD = BUILD / "supervisor" / "brood"
+AGENT = BUILD / "agent" / "brood-agent"
+SANITIZED = bool(os.environ.get("BROOD_SANITIZED"))
+# Everything takes longer under the sanitizers.
+PATIENCE = 6 if SANITIZED else 1
+DEADLINE_S = 60 * PATIENCE
+
+# A run of seconds: three agents that act, learn and are evaluated.
+SMALL = """
+run: {{name: small, seed: 1, env_steps: {steps}}}
+env: {{id: simple_spread, copies: 4, params: {{agents: 3}}}}
+experience: {{capacity: 20000, batch_size: 64, warmup: 200, update_every: 20}}
+evaluation: {{every_env_steps: {evaluate}, episodes: 8}}
+checkpoint: {{every_env_steps: {checkpoint}}}
+log: {{every_env_steps: 200}}
+defaults:
+  actor: {{hidden: [16, 16]}}
+  critic: {{hidden: [16, 16]}}
+"""
+
+
+class Skip(Exception):
+    """Raised by a test that cannot run here; the text says why."""
+
+
+def wait_until(what, condition, deadline_s=DEADLINE_S):
+    """Poll until condition() is true, and return its value; fail after the deadline."""
+    end = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline_s} s: {what}")
+        time.sleep(0.002)
+
+
+def processes():
+    """pid -> (state, ppid, command line) of everything that runs here."""
+    found = {}
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, IndexError):
+            stat = pathlib.Path(entry.path, "stat").read_text()
+            fields = stat[stat.rindex(")") + 2:].split()
+            cmdline = pathlib.Path(entry.path, "cmdline").read_bytes()
+            found[int(entry.name)] = (fields[0], int(fields[1]),
+                                      cmdline.replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def agents_of(pid):
+    """name -> pid of the agents whose supervisor is pid."""
+    found = {}
+    for child, (state, ppid, cmdline) in processes().items():
+        words = cmdline.split()
+        if ppid == pid and state != "Z" and len(words) >= 4 and words[1] == "agent":
+            found[words[3]] = child
+    return found
+
+
+def alive(pid):
+    """Is there such a process, and is it no zombie?"""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat[stat.rindex(")") + 2:].split()[0] not in "ZX"
+
+
+def tree_bytes(folder, keep=lambda path: True):
+    """relative path -> content of all files below a folder."""
+    folder = pathlib.Path(folder)
+    return {str(p.relative_to(folder)): p.read_bytes()
+            for p in sorted(folder.rglob("*")) if p.is_file() and keep(p)}
+
+
+class Workplace:
+    """A temporary folder with its own runs/, removed afterwards; its processes, too."""
+
+    def __init__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="brood-test-"))
+        self.runs = self.path / "runs"
+        self.started = []
+
+    def close(self):
+        for p in self.started:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def write(self, name, text):
+        path = self.path / name
+        path.write_text(text)
+        return path
+
+    def small(self, name="small.yaml", steps=2000, evaluate=1000, checkpoint=1000):
+        return self.write(name, SMALL.format(steps=steps, evaluate=evaluate,
+                                             checkpoint=checkpoint))
+
+    def start(self, *args, prefix=(), env=None, **popen):
+        """brood in the background; its stderr goes to the file p.log."""
+        log = self.path / f"stderr-{len(self.started)}"
+        with open(log, "wb") as err, open(str(log) + ".out", "wb") as out:
+            p = subprocess.Popen([*prefix, str(BROOD), *map(str, args)], cwd=self.path,
+                                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                 env={**os.environ, **(env or {})}, **popen)
+        p.log = log
+        self.started.append(p)
+        return p
+
+    def brood(self, *args, code=0, deadline_s=DEADLINE_S, **more):
+        """Run brood to its end; (stdout, stderr). The exit code must be `code`."""
+        p = self.start(*args, **more)
+        p.wait(timeout=deadline_s)
+        out = pathlib.Path(str(p.log) + ".out").read_text()
+        err = p.log.read_text(errors="replace")
+        assert p.returncode == code, f"brood {args}: exit code {p.returncode}\n{out}{err}"
+        return out, err
+
+    def run_dir(self, name):
+        return self.runs / name
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def main():
+    """Run every test_ function of the calling file and print TAP."""
+    module = sys.modules["__main__"]
+    tests = [(n, f) for n, f in vars(module).items() if n.startswith("test_")]
+    print(f"1..{len(tests)}")
+    failed = 0
+    for i, (name, test) in enumerate(tests, 1):
+        place = Workplace()
+        try:
+            test(place)
+            print(f"ok {i} - {name}", flush=True)
+        except Skip as reason:
+            print(f"ok {i} - {name} # SKIP {reason}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"not ok {i} - {name}", flush=True)
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}")
+            for p in place.started:
+                if p.log.exists():
+                    for line in p.log.read_text(errors="replace").splitlines()[-15:]:
+                        print(f"# {p.log.name}: {line}")
+            sys.stdout.flush()
+        finally:
+            place.close()
+    sys.exit(1 if failed else 0)
+
+
+def kill(pid, signum=signal.SIGKILL):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signum)

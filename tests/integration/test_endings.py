@@ -1,0 +1,118 @@
+"""However a run ends, nothing of it is left: interrupts, deaths, refusals."""
+import glob
+import os
+import signal
+import time
+
+import harness
+
+GONE_WITHIN_S = 1.0
+
+
+def start_run(w, name, *more, steps=10_000_000):
+    """A run that would go on for ever, once all its agents learn."""
+    config = w.small(steps=steps, evaluate=0, checkpoint=5_000_000)
+    p = w.start("run", config, "--name", name, *more)
+    harness.wait_until("three agents", lambda: len(harness.agents_of(p.pid)) == 3)
+    progress = w.run_dir(name) / "metrics" / "progress.csv"
+    harness.wait_until("rows of progress", lambda: progress.exists()
+                       and progress.read_text().count("\n") > 2)
+    return p
+
+
+def wait_gone(pids, limit_s=GONE_WITHIN_S):
+    begin = time.monotonic()
+    harness.wait_until(f"the end of {pids}",
+                       lambda: not any(harness.alive(pid) for pid in pids),
+                       limit_s * harness.PATIENCE)
+    return time.monotonic() - begin
+
+
+def test_sigkill_of_the_supervisor_takes_the_agents_along(w):
+    for i in range(3):
+        p = start_run(w, f"run{i}")
+        agents = list(harness.agents_of(p.pid).values())
+        harness.kill(p.pid)
+        p.wait()
+        wait_gone(agents)
+
+
+def test_sigkill_of_the_supervisor_while_agents_are_stopped(w):
+    p = start_run(w, "stopped")
+    agents = list(harness.agents_of(p.pid).values())
+    for pid in agents:
+        harness.kill(pid, signal.SIGSTOP)
+    harness.kill(p.pid)
+    p.wait()
+    wait_gone(agents)
+
+
+def test_one_interrupt_ends_in_order(w):
+    p = start_run(w, "once")
+    agents = list(harness.agents_of(p.pid).values())
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    wait_gone(agents, 0.1)
+    steps = [int(s.name) for s in (w.run_dir("once") / "checkpoints").iterdir()]
+    assert max(steps) > 0, "a checkpoint is made at the end"
+
+
+def test_two_interrupts_cut_it_off(w):
+    p = start_run(w, "twice")
+    agents = list(harness.agents_of(p.pid).values())
+    for pid in agents:
+        harness.kill(pid, signal.SIGSTOP)
+    harness.kill(p.pid, signal.SIGINT)
+    time.sleep(0)
+    harness.wait_until("the first interrupt noticed",
+                       lambda: "interrupt" in p.log.read_text().lower())
+    begin = time.monotonic()
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 128 + signal.SIGINT
+    assert time.monotonic() - begin < GONE_WITHIN_S * harness.PATIENCE
+    wait_gone(agents, 0.1)
+
+
+def test_sigterm_is_an_orderly_stop_too(w):
+    p = start_run(w, "term")
+    harness.kill(p.pid, signal.SIGTERM)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4
+
+
+def test_an_agent_that_cannot_live_ends_the_run_with_one_report(w):
+    p = start_run(w, "doomed")
+    seen = set()
+    while p.poll() is None:
+        for pid in harness.agents_of(p.pid).values():
+            if pid not in seen or True:
+                harness.kill(pid)
+                seen.add(pid)
+    err = p.log.read_text()
+    assert p.returncode == 1, (p.returncode, err)
+    assert "SIGKILL" in err and "agent_" in err, err
+
+
+def test_two_runs_of_one_directory_are_kept_apart(w):
+    p = start_run(w, "mine")
+    _, err = w.brood("run", w.small(), "--name", "mine", "--force", code=2)
+    assert str(p.pid) in err, err
+    harness.kill(p.pid, signal.SIGINT)
+    p.wait()
+
+
+def test_fifty_runs_leave_nothing(w):
+    def shared_files():
+        return set(glob.glob("/dev/shm/*")) | set(glob.glob("/tmp/brood*"))
+    config = w.small(steps=40)
+    before = shared_files()
+    for i in range(50 if not harness.SANITIZED else 10):
+        w.brood("run", config, "--name", f"r{i}", "--set", "experience.warmup=20",
+                "--set", "experience.batch_size=16")
+    left = [c for _, _, c in harness.processes().values() if str(w.path) in c]
+    assert not left, left
+    assert shared_files() <= before, shared_files() - before
+    assert not os.path.exists(w.run_dir("r0") / "experience")
+
+
+if __name__ == "__main__":
+    harness.main()

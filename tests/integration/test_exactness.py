@@ -1,0 +1,78 @@
+"""Same configuration and seed, same bytes: beside a busy machine, and through deaths."""
+import json
+import random
+import subprocess
+import sys
+
+import harness
+
+
+def outcome(run):
+    """What must be equal: final checkpoints, and progress.csv but for its times."""
+    steps = max(int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit())
+    files = harness.tree_bytes(run / "checkpoints" / str(steps))
+    assert len(files) >= 9, files.keys()
+    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
+    names = lines[0].split(",")
+    keep = [i for i, n in enumerate(names) if not n.startswith("time/")]
+    files["progress.csv"] = [[line.split(",")[i] for i in keep] for line in lines]
+    return files
+
+
+def assert_equal(a, b):
+    assert a.keys() == b.keys(), (a.keys(), b.keys())
+    for name in a:
+        assert a[name] == b[name], f"{name} differs"
+
+
+def test_same_bytes_beside_a_busy_loop_on_one_core(w):
+    config = w.small()
+    w.brood("run", config, "--name", "calm")
+    busy = subprocess.Popen(["taskset", "-c", "0", sys.executable, "-c",
+                             "while True: pass"])
+    try:
+        w.brood("run", config, "--name", "busy", prefix=("taskset", "-c", "0"))
+    finally:
+        busy.kill()
+        busy.wait()
+    assert_equal(outcome(w.run_dir("calm")), outcome(w.run_dir("busy")))
+
+
+def test_the_other_seed_gives_other_bytes(w):
+    config = w.small(steps=400)
+    w.brood("run", config, "--name", "one")
+    w.brood("run", config, "--name", "two", "--seed", "2")
+    assert outcome(w.run_dir("one")) != outcome(w.run_dir("two"))
+
+
+def test_twenty_kills_of_each_agent_change_nothing(w):
+    config = w.small(steps=12000, evaluate=3000, checkpoint=3000)
+    w.brood("run", config, "--name", "calm")
+    p = w.start("run", config, "--name", "killed", "--json")
+    agents = ("agent_0", "agent_1", "agent_2")
+    left = {name: 20 for name in agents}
+    last = {}
+    draw = random.Random(7)
+    while any(left.values()) and p.poll() is None:
+        name = draw.choice([n for n in agents if left[n]])
+        pid = harness.wait_until(
+            f"a new process of {name}",
+            lambda: p.poll() is not None or
+            (harness.agents_of(p.pid).get(name, last.get(name)) != last.get(name)
+             and harness.agents_of(p.pid).get(name)))
+        if pid is True:
+            break
+        harness.kill(pid)
+        last[name] = pid
+        left[name] -= 1
+    p.wait(timeout=harness.DEADLINE_S)
+    out = open(str(p.log) + ".out").read()
+    assert p.returncode == 0, p.log.read_text()
+    assert not any(left.values()), f"the run was over too soon: {left}"
+    done = json.loads(out.splitlines()[-1])
+    assert done["restarts"] == 60, done
+    assert_equal(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,134 @@
+"""A whole run, from the configuration to the last checkpoint, and what it leaves."""
+import csv
+import json
+import struct
+
+import harness
+
+AGENTS = ("agent_0", "agent_1", "agent_2")
+
+
+def test_a_run_leaves_what_it_should(w):
+    out, err = w.brood("run", w.small(), "--name", "a", "--json")
+    events = harness.json_lines(out)
+    assert events[0]["event"] == "start" and events[0]["run"] == "a"
+    assert events[0]["env_steps"] == 2000 and events[0]["from_checkpoint"] is None
+    done = events[-1]
+    assert done["event"] == "done" and done["env_steps"] == 2000, done
+    assert done["restarts"] == 0 and done["episodes"] == 80, done
+    run = w.run_dir("a")
+    for name in ("config.yaml", "provenance", "journal", "metrics/progress.csv", "lock"):
+        assert (run / name).is_file(), name
+    assert not (run / "experience").exists()
+    assert list((run / "metrics").glob("events.out.tfevents.*"))
+    for step in (0, 1000, 2000):
+        for agent in AGENTS:
+            prefix = run / "checkpoints" / str(step) / agent
+            assert (prefix / f"model.ckpt-{step}.index").is_file()
+            assert (prefix / f"model.ckpt-{step}.data-00000-of-00001").is_file()
+    for agent in AGENTS:
+        assert (run / "logs" / f"{agent}.log").is_file()
+    w.brood("check", run / "config.yaml")
+
+
+def test_progress_has_the_metrics_by_their_names(w):
+    w.brood("run", w.small(), "--name", "a")
+    with open(w.run_dir("a") / "metrics" / "progress.csv", newline="") as f:
+        rows = list(csv.DictReader(f))
+    assert int(rows[-1]["env_steps"]) == 2000
+    wanted = {"rollout/team_return/agent", "rollout/episode_length",
+              "eval/team_return/agent", "time/env_steps_per_second", "time/round_us",
+              "time/learn_ms"}
+    for agent in AGENTS:
+        wanted.add(f"rollout/return/{agent}")
+        wanted.add(f"eval/return/{agent}")
+        for name in ("critic_loss", "actor_loss", "q_mean", "target_q_mean",
+                     "target_q_std", "critic_grad_norm", "actor_grad_norm"):
+            wanted.add(f"train/{agent}/{name}")
+    assert wanted <= set(rows[0]), wanted - set(rows[0])
+    assert float(rows[-1]["rollout/episode_length"]) == 25
+    assert float(rows[-1]["train/agent_1/critic_loss"]) > 0
+
+
+def test_the_event_file_holds_scalars(w):
+    w.brood("run", w.small(), "--name", "a")
+    path, = (w.run_dir("a") / "metrics").glob("events.out.tfevents.*")
+    data, records = path.read_bytes(), []
+    while data:
+        length, = struct.unpack_from("<Q", data)
+        records.append(data[12:12 + length])
+        data = data[12 + length + 4:]
+    assert b"brain.Event:2" in records[0]
+    assert any(b"train/agent_2/critic_loss" in r for r in records)
+
+
+def test_eval_plays_the_final_checkpoint(w):
+    w.brood("run", w.small(), "--name", "a")
+    out, _ = w.brood("eval", "a", "--episodes", "20", "--json")
+    result = json.loads(out)
+    assert result["run"] == "a" and result["checkpoint_step"] == 2000
+    assert result["env"] == "simple_spread" and result["rules"] == "mpe2"
+    assert result["mode"] == "greedy" and result["episodes"] == 20
+    assert result["length_mean"] == 25 and set(result["return_mean"]) == set(AGENTS)
+    assert abs(result["team_return_mean"]
+               - sum(result["return_mean"].values()) / 3) < 1e-9
+    one, _ = w.brood("eval", "a", "--episodes", "20", "--json", "--copies", "3")
+    assert json.loads(one) == result
+    first, _ = w.brood("eval", "a", "--episodes", "20", "--json", "--checkpoint", "0")
+    assert json.loads(first)["team_return_mean"] != result["team_return_mean"]
+
+
+def test_inspect_lists_the_52_tensors_of_an_agent(w):
+    w.brood("run", w.small(), "--name", "a")
+    folder = w.run_dir("a") / "checkpoints" / "2000" / "agent_0"
+    out, _ = w.brood("inspect", folder, "--names")
+    names = out.split()
+    assert len(names) == 52 and names == sorted(names)
+    assert "agent_0/agent_0/q_func/fully_connected_1/weights/Adam_1" in names
+    assert "agent_0_1/beta2_power" in names
+
+
+def test_settings_and_seeds_from_the_command_line(w):
+    config = w.small()
+    w.brood("run", config, "--name", "b", "--seeds", "3,4", "--set", "run.env_steps=400",
+            "--set", "agents.agent_1.optimizer.learning_rate=0.001")
+    three, four = w.run_dir("b-s3"), w.run_dir("b-s4")
+    text = (three / "config.yaml").read_text()
+    assert "env_steps: 400" in text and "seed: 3" in text
+    assert "seed: 4" in (four / "config.yaml").read_text()
+
+    def data(run):
+        return harness.tree_bytes(run / "checkpoints" / "400" / "agent_0")
+    assert data(three) != data(four)
+
+
+def test_names_are_not_taken_twice(w):
+    config = w.small(steps=40)
+    w.brood("run", config)
+    w.brood("run", config)
+    assert sorted(p.name for p in w.runs.iterdir()) == ["small-1", "small-2"]
+    w.brood("run", config, "--name", "mine")
+    _, err = w.brood("run", config, "--name", "mine", code=2)
+    assert "mine" in err and "--force" in err
+    w.brood("run", config, "--name", "mine", "--force")
+
+
+def test_a_wrong_configuration_starts_nothing(w):
+    config = w.write("bad.yaml", "env: {id: simple_spread}\nexperience: {batchsize: 3}\n")
+    _, err = w.brood("run", config, code=2)
+    assert "bad.yaml:2" in err and "batchsize" in err and "batch_size" in err, err
+    assert not w.runs.exists()
+
+
+def test_ddpg_and_continuous_actions_train(w):
+    for i, settings in enumerate((["defaults.algorithm=ddpg"],
+                                  ["env.actions=continuous"],
+                                  ["env.actions=continuous", "env.rules=openai",
+                                   "defaults.settings.execute=soft"],
+                                  ["env.params.agents=2", "defaults.settings.own_batches=true"])):
+        sets = [word for s in settings for word in ("--set", s)]
+        w.brood("run", w.small(), "--name", f"v{i}", "--set", "run.env_steps=600", *sets)
+
+
+if __name__ == "__main__":
+    harness.main()
