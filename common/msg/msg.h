@@ -1,7 +1,8 @@
 /* msg.h - msgpack-rpc messages: bounded reading, convenient writing.
  *
- * Reading  msg_parse checks depth, element counts and sizes before msgpack-c unpacks, so
- *          that no message costs more memory than a small multiple of its own length.
+ * Reading  msg_parse checks depth, element counts and sizes (validate.h) before msgpack-c
+ *          unpacks, so that no message costs more memory than a small multiple of its
+ *          own length.
  *          Objects and tensors point into the bytes given: keep them alive.
  * Writing  a struct msg_out is a frame under construction: begin, then pack params or
  *          result as a map, then msg_end, which fills in the length.
@@ -11,14 +12,12 @@
 #define COMMON_MSG_MSG_H
 
 #include "common/err/err.h"
+#include "common/msg/validate.h"
 #include "common/tensor/tensor.h"
 
 #include <msgpack.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define MSG_MAX_DEPTH   16
-#define MSG_MAX_OBJECTS (1u << 20)
 
 enum msg_type { MSG_REQUEST = 0, MSG_RESPONSE = 1, MSG_NOTIFICATION = 2 };
 
@@ -36,11 +35,15 @@ struct msg {
 /* One whole message of len bytes, nothing left over. Release with msg_done.
  * ERR_FORMAT, ERR_LIMIT, ERR_PROTOCOL. */
 int msg_parse(struct msg *ret, const void *data, size_t len, struct err *err);
+/* The same into a struct that is all-zero or was parsed into before, whose memory is used
+ * again: a loop over messages does not allocate. */
+int msg_reparse(struct msg *m, const void *data, size_t len, struct err *err);
 void msg_done(struct msg *m); /* an all-zero struct is fine */
 
-/* Lookups in a map. Absent or nil: *ret is left alone and, unless the key is required by
- * the _req form, 0 is returned. A value of the wrong type or range is ERR_PROTOCOL, with
- * the key in the message. Strings are copied out or pointed to, never terminated. */
+/* Lookups in a map. Absent or nil: *ret is left alone and 0 is returned (msg_require
+ * tells). A value of the wrong type or range is ERR_PROTOCOL, with the key in the
+ * message. msg_get_str copies out and terminates; a string with a NUL inside is refused.
+ */
 const msgpack_object *msg_get(const msgpack_object *map, const char *key);
 int msg_get_u64(const msgpack_object *map, const char *key, uint64_t max, uint64_t *ret,
                 struct err *err);
@@ -54,7 +57,8 @@ int msg_get_array(const msgpack_object *map, const char *key, const msgpack_obje
                   struct err *err);
 int msg_get_bin(const msgpack_object *map, const char *key, const void **ret,
                 size_t *ret_len, struct err *err);
-/* [dtype, [dims], bin]: a view; size, dtype and shape agree. */
+/* [dtype, [dims], bin]: a view, aligned for its dtype (msg_parse sees to that); size,
+ * dtype and shape agree. */
 int msg_get_tensor(const msgpack_object *map, const char *key, struct tensor *ret,
                    struct err *err);
 int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,

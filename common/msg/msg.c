@@ -1,0 +1,382 @@
+#include "common/msg/msg.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* Elements of the outer array, by type. */
+static const uint32_t type_elements[] = {
+    [MSG_REQUEST] = 4,
+    [MSG_RESPONSE] = 4,
+    [MSG_NOTIFICATION] = 3,
+};
+
+static int prepare_zone(struct msg *m, struct err *err)
+{
+    if (m->has_zone) {
+        msgpack_zone_clear(&m->zone);
+        return 0;
+    }
+    if (!msgpack_zone_init(&m->zone, MSGPACK_ZONE_CHUNK_SIZE))
+        return err_set(err, ERR_NOMEM, "no memory for a message");
+    m->has_zone = 1;
+    return 0;
+}
+
+static int is_tensor(const msgpack_object *o)
+{
+    return o->type == MSGPACK_OBJECT_ARRAY && o->via.array.size == 3 &&
+           o->via.array.ptr[0].type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
+           o->via.array.ptr[1].type == MSGPACK_OBJECT_ARRAY &&
+           o->via.array.ptr[2].type == MSGPACK_OBJECT_BIN;
+}
+
+/* msgpack puts bytes anywhere; elements are read where they lie, so that a tensor at an
+ * odd address moves into the zone. */
+static int align_tensor(struct msg *m, msgpack_object *o, struct err *err)
+{
+    uint64_t dtype = o->via.array.ptr[0].via.u64;
+    msgpack_object_bin *bin = &o->via.array.ptr[2].via.bin;
+    size_t size = dtype <= INT_MAX ? dtype_size((enum dtype)dtype) : 0;
+    void *copy;
+
+    if (size <= 1 || (uintptr_t)bin->ptr % size == 0 || bin->size == 0)
+        return 0;
+    /* The zone aligns to a pointer, complex128 wants no more than its doubles. */
+    if (size == 16 && (uintptr_t)bin->ptr % sizeof(double) == 0)
+        return 0;
+    copy = msgpack_zone_malloc(&m->zone, bin->size);
+    if (copy == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for a tensor of %u bytes", bin->size);
+    bin->ptr = memcpy(copy, bin->ptr, bin->size);
+    return 0;
+}
+
+/* Recursion is as deep as the validator allows. */
+static int align_tensors(struct msg *m, msgpack_object *o, struct err *err)
+{
+    int rc = 0;
+
+    if (is_tensor(o))
+        return align_tensor(m, o, err);
+    if (o->type == MSGPACK_OBJECT_ARRAY) {
+        for (uint32_t i = 0; rc == 0 && i < o->via.array.size; i++)
+            rc = align_tensors(m, &o->via.array.ptr[i], err);
+    } else if (o->type == MSGPACK_OBJECT_MAP) {
+        for (uint32_t i = 0; rc == 0 && i < o->via.map.size; i++)
+            rc = align_tensors(m, &o->via.map.ptr[i].val, err);
+    }
+    return rc;
+}
+
+static int copy_method(struct msg *m, const msgpack_object *o, struct err *err)
+{
+    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size == 0 ||
+        o->via.str.size >= sizeof(m->method) ||
+        memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
+        return err_set(err, ERR_PROTOCOL, "the method is no string of 1 to %zu bytes",
+                       sizeof(m->method) - 1);
+    memcpy(m->method, o->via.str.ptr, o->via.str.size);
+    m->method[o->via.str.size] = '\0';
+    return 0;
+}
+
+/* Cuts at size - 1 bytes and at a NUL; what is no string gives "". */
+static void copy_text(char *ret, size_t size, const msgpack_object *o)
+{
+    size_t n = 0;
+
+    if (o != NULL && o->type == MSGPACK_OBJECT_STR) {
+        n = o->via.str.size < size ? o->via.str.size : size - 1;
+        memcpy(ret, o->via.str.ptr, n);
+    }
+    ret[n] = '\0';
+}
+
+/* Ours is {"code", "message"}; from others any object says that it went wrong. */
+static void take_error(struct msg *m, const msgpack_object *o)
+{
+    const msgpack_object *code = msg_get(o, "code");
+
+    m->error_code = ERR_AGENT;
+    if (code != NULL && code->type == MSGPACK_OBJECT_NEGATIVE_INTEGER &&
+        code->via.i64 >= INT_MIN)
+        m->error_code = (int)code->via.i64;
+    copy_text(m->error_text, sizeof(m->error_text),
+              o->type == MSGPACK_OBJECT_MAP ? msg_get(o, "message") : o);
+    if (m->error_text[0] == '\0')
+        copy_text(m->error_text, sizeof(m->error_text),
+                  &(msgpack_object){.type = MSGPACK_OBJECT_STR,
+                                    .via.str = {13, "unnamed error"}});
+}
+
+static int is_envelope(const msgpack_object *o)
+{
+    const msgpack_object_array *a = &o->via.array;
+
+    return o->type == MSGPACK_OBJECT_ARRAY && a->size > 0 &&
+           a->ptr[0].type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
+           a->ptr[0].via.u64 <= MSG_NOTIFICATION &&
+           a->size == type_elements[a->ptr[0].via.u64];
+}
+
+static int take_envelope(struct msg *m, const msgpack_object *root, struct err *err)
+{
+    const msgpack_object *e;
+    uint32_t n;
+    int rc = 0;
+
+    if (!is_envelope(root))
+        return err_set(err, ERR_PROTOCOL, "not a msgpack-rpc message");
+    e = root->via.array.ptr;
+    n = root->via.array.size;
+    m->type = (enum msg_type)e[0].via.u64;
+    if (m->type != MSG_NOTIFICATION) {
+        if (e[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER || e[1].via.u64 > UINT32_MAX)
+            return err_set(err, ERR_PROTOCOL, "the message's id is no 32-bit number");
+        m->id = (uint32_t)e[1].via.u64;
+    }
+    if (m->type != MSG_RESPONSE)
+        rc = copy_method(m, &e[n - 2], err);
+    else if (e[2].type != MSGPACK_OBJECT_NIL)
+        take_error(m, &e[2]);
+    if (rc < 0)
+        return rc;
+    m->body = e[n - 1];
+    if (m->body.type != MSGPACK_OBJECT_MAP && m->body.type != MSGPACK_OBJECT_NIL)
+        return err_set(err, ERR_PROTOCOL, "params and results are maps");
+    return 0;
+}
+
+int msg_reparse(struct msg *m, const void *data, size_t len, struct err *err)
+{
+    msgpack_object root;
+    size_t used = 0;
+    int rc = msgpack_validate(data, len, err);
+
+    m->id = 0;
+    m->method[0] = '\0';
+    m->error_code = 0;
+    m->error_text[0] = '\0';
+    m->body = (msgpack_object){.type = MSGPACK_OBJECT_NIL};
+    if (rc == 0)
+        rc = prepare_zone(m, err);
+    if (rc < 0)
+        return rc;
+    if (msgpack_unpack(data, len, &used, &m->zone, &root) != MSGPACK_UNPACK_SUCCESS ||
+        used != len)
+        return err_set(err, ERR_FORMAT, "malformed msgpack");
+    rc = align_tensors(m, &root, err);
+    return rc < 0 ? rc : take_envelope(m, &root, err);
+}
+
+int msg_parse(struct msg *ret, const void *data, size_t len, struct err *err)
+{
+    int rc;
+
+    *ret = (struct msg){0};
+    rc = msg_reparse(ret, data, len, err);
+    if (rc < 0)
+        msg_done(ret);
+    return rc;
+}
+
+void msg_done(struct msg *m)
+{
+    if (m->has_zone)
+        msgpack_zone_destroy(&m->zone);
+    *m = (struct msg){0};
+}
+
+int msg_str_is(const msgpack_object *obj, const char *s)
+{
+    size_t len = strlen(s);
+
+    return obj != NULL && obj->type == MSGPACK_OBJECT_STR && obj->via.str.size == len &&
+           memcmp(obj->via.str.ptr, s, len) == 0;
+}
+
+const msgpack_object *msg_get(const msgpack_object *map, const char *key)
+{
+    if (map == NULL || map->type != MSGPACK_OBJECT_MAP)
+        return NULL;
+    for (uint32_t i = 0; i < map->via.map.size; i++) {
+        const msgpack_object_kv *kv = &map->via.map.ptr[i];
+
+        if (msg_str_is(&kv->key, key))
+            return kv->val.type == MSGPACK_OBJECT_NIL ? NULL : &kv->val;
+    }
+    return NULL;
+}
+
+int msg_require(const msgpack_object *map, const char *key, struct err *err)
+{
+    if (msg_get(map, key) == NULL)
+        return err_set(err, ERR_PROTOCOL, "%s is missing", key);
+    return 0;
+}
+
+static int expected(const char *key, const char *what, struct err *err)
+{
+    return err_set(err, ERR_PROTOCOL, "%s: expected %s", key, what);
+}
+
+int msg_get_u64(const msgpack_object *map, const char *key, uint64_t max, uint64_t *ret,
+                struct err *err)
+{
+    const msgpack_object *o = msg_get(map, key);
+
+    if (o == NULL)
+        return 0;
+    if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER)
+        return expected(key, "a whole number", err);
+    if (o->via.u64 > max)
+        return err_set(err, ERR_PROTOCOL, "%s: %llu is more than %llu", key,
+                       (unsigned long long)o->via.u64, (unsigned long long)max);
+    *ret = o->via.u64;
+    return 0;
+}
+
+int msg_get_f64(const msgpack_object *map, const char *key, double *ret, struct err *err)
+{
+    const msgpack_object *o = msg_get(map, key);
+
+    if (o == NULL)
+        return 0;
+    switch (o->type) {
+    case MSGPACK_OBJECT_FLOAT32:
+    case MSGPACK_OBJECT_FLOAT64:
+        *ret = o->via.f64;
+        return 0;
+    case MSGPACK_OBJECT_POSITIVE_INTEGER:
+        *ret = (double)o->via.u64;
+        return 0;
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
+        *ret = (double)o->via.i64;
+        return 0;
+    default:
+        return expected(key, "a number", err);
+    }
+}
+
+int msg_get_bool(const msgpack_object *map, const char *key, int *ret, struct err *err)
+{
+    const msgpack_object *o = msg_get(map, key);
+
+    if (o == NULL)
+        return 0;
+    if (o->type != MSGPACK_OBJECT_BOOLEAN)
+        return expected(key, "true or false", err);
+    *ret = o->via.boolean;
+    return 0;
+}
+
+int msg_get_str(const msgpack_object *map, const char *key, char *ret, size_t size,
+                struct err *err)
+{
+    const msgpack_object *o = msg_get(map, key);
+
+    if (o == NULL)
+        return 0;
+    if (o->type != MSGPACK_OBJECT_STR)
+        return expected(key, "a string", err);
+    if (o->via.str.size >= size)
+        return err_set(err, ERR_PROTOCOL, "%s: a string of %u bytes, at most %zu fit",
+                       key, o->via.str.size, size - 1);
+    if (o->via.str.size > 0 && memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
+        return expected(key, "a string without NUL", err);
+    copy_text(ret, size, o);
+    return 0;
+}
+
+static int get_typed(const msgpack_object *map, const char *key, msgpack_object_type type,
+                     const char *what, const msgpack_object **ret, struct err *err)
+{
+    const msgpack_object *o = msg_get(map, key);
+
+    if (o == NULL)
+        return 0;
+    if (o->type != type)
+        return expected(key, what, err);
+    *ret = o;
+    return 0;
+}
+
+int msg_get_map(const msgpack_object *map, const char *key, const msgpack_object **ret,
+                struct err *err)
+{
+    return get_typed(map, key, MSGPACK_OBJECT_MAP, "a map", ret, err);
+}
+
+int msg_get_array(const msgpack_object *map, const char *key, const msgpack_object **ret,
+                  struct err *err)
+{
+    return get_typed(map, key, MSGPACK_OBJECT_ARRAY, "an array", ret, err);
+}
+
+int msg_get_bin(const msgpack_object *map, const char *key, const void **ret,
+                size_t *ret_len, struct err *err)
+{
+    const msgpack_object *o = NULL;
+    int rc = get_typed(map, key, MSGPACK_OBJECT_BIN, "bytes", &o, err);
+
+    if (rc < 0 || o == NULL)
+        return rc;
+    *ret = o->via.bin.ptr;
+    *ret_len = o->via.bin.size;
+    return 0;
+}
+
+static int take_dims(const msgpack_object_array *dims, const char *what,
+                     struct shape *ret, struct err *err)
+{
+    if (dims->size > SHAPE_MAX_RANK)
+        return err_set(err, ERR_PROTOCOL, "%s: a tensor of rank %u, at most %d", what,
+                       dims->size, SHAPE_MAX_RANK);
+    ret->rank = (int)dims->size;
+    for (uint32_t i = 0; i < dims->size; i++) {
+        if (dims->ptr[i].type != MSGPACK_OBJECT_POSITIVE_INTEGER ||
+            dims->ptr[i].via.u64 > INT64_MAX)
+            return err_set(err, ERR_PROTOCOL, "%s: dimension %u is no size", what, i);
+        ret->dim[i] = dims->ptr[i].via.i64;
+    }
+    return 0;
+}
+
+int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
+                  struct err *err)
+{
+    struct shape shape = SHAPE_SCALAR;
+    const msgpack_object *e;
+    int64_t elements;
+    size_t size;
+    int rc;
+
+    if (!is_tensor(obj))
+        return expected(what, "a tensor: [dtype, [dims], bytes]", err);
+    e = obj->via.array.ptr;
+    size = e[0].via.u64 <= INT_MAX && dtype_valid((int)e[0].via.u64)
+               ? dtype_size((enum dtype)e[0].via.u64)
+               : 0;
+    if (size == 0)
+        return err_set(err, ERR_PROTOCOL, "%s: no tensor of data type %llu is sent", what,
+                       (unsigned long long)e[0].via.u64);
+    rc = take_dims(&e[1].via.array, what, &shape, err);
+    if (rc < 0)
+        return rc;
+    elements = shape_elements(&shape);
+    if (elements < 0 || (uint64_t)elements > UINT32_MAX ||
+        (uint64_t)elements * size != e[2].via.bin.size)
+        return err_set(err, ERR_PROTOCOL, "%s: %u bytes for shape %s of %s", what,
+                       e[2].via.bin.size, shape_text(&shape),
+                       dtype_name((enum dtype)e[0].via.u64));
+    *ret = tensor_const_view((enum dtype)e[0].via.u64, shape, e[2].via.bin.ptr);
+    return 0;
+}
+
+int msg_get_tensor(const msgpack_object *map, const char *key, struct tensor *ret,
+                   struct err *err)
+{
+    const msgpack_object *o = msg_get(map, key);
+
+    return o == NULL ? 0 : msg_to_tensor(o, key, ret, err);
+}
