@@ -32,7 +32,8 @@ void rng_block(struct rng_key key, uint64_t counter, uint64_t block, uint32_t re
 /* Elements first .. first+n-1 of a draw; any split gives the same numbers.
  * uniform_f32: 24 random bits, in [0, 1); element i uses word i%4 of block i/4.
  * uniform_f64: 53 random bits, in [0, 1); element i uses half (i%2) of block i/2.
- * normal:      Box-Muller, elements 2j and 2j+1 from words of one block pair.
+ * normal:      Box-Muller; elements 2j and 2j+1 from the words where the two uniforms
+ *              2j and 2j+1 of that precision lie.
  * gumbel:      -log(-log(u)), u in (0, 1): finite always. */
 void rng_uniform_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
                      size_t n);
@@ -46,7 +47,7 @@ void rng_gumbel_f32(struct rng_key key, uint64_t counter, uint64_t first, float 
                     size_t n);
 
 /* Unbiased integers in [0, bound), bound >= 1 (Lemire 2019, with rejection inside the
- * element's own 2^32 blocks). */
+ * element's own 2^32 blocks). first + n stays below 2^32. */
 void rng_below(struct rng_key key, uint64_t counter, uint64_t first, uint64_t bound,
                uint64_t *dst, size_t n);
 

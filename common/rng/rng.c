@@ -1,0 +1,283 @@
+#include "common/rng/rng.h"
+
+#include "common/err/check.h"
+#include "common/rng/elementary.h"
+
+#include <math.h>
+#include <Random123/philox.h>
+#include <string.h>
+
+/* Loops marked so are compiled twice, plain and for AVX2; both
+ * give the same bits, since no step is reordered or fused. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define VECTORISED __attribute__((target_clones("avx2", "default")))
+#else
+#define VECTORISED
+#endif
+
+/* Draws are made by whole chunks on a fixed grid, so any split meets the same chunks. */
+enum {
+    CHUNK_BLOCKS = 16,
+    CHUNK_WORDS = CHUNK_BLOCKS * 4,
+    CHUNK_BYTES = CHUNK_WORDS * 4,
+};
+
+static struct {
+    rng_audit_fn fn;
+    void *ctx;
+} audit;
+
+void rng_set_audit(rng_audit_fn fn, void *ctx)
+{
+    audit.fn = fn;
+    audit.ctx = ctx;
+}
+
+static void audit_draw(struct rng_key key, uint64_t counter, uint64_t first, size_t n)
+{
+    if (__builtin_expect(audit.fn != NULL, 0))
+        audit.fn(audit.ctx, key, counter, first, n);
+}
+
+/* FNV-1a over 64 bits (Fowler, Noll, Vo). */
+static const uint64_t FNV_START = 0xcbf29ce484222325u;
+
+static uint64_t fnv_bytes(uint64_t h, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ p[i]) * 0x100000001b3u;
+    return h;
+}
+
+/* With the terminator, so that ("ab", "c") is not ("a", "bc"). */
+static uint64_t fnv_text(uint64_t h, const char *text)
+{
+    return fnv_bytes(h, text, strlen(text) + 1);
+}
+
+static uint64_t fnv_u64(uint64_t h, uint64_t v)
+{
+    for (int shift = 0; shift < 64; shift += 8) {
+        unsigned char byte = (unsigned char)(v >> shift);
+
+        h = fnv_bytes(h, &byte, 1);
+    }
+    return h;
+}
+
+/* MurmurHash3's finaliser: FNV leaves the last bytes badly mixed. */
+static struct rng_key key_of_hash(uint64_t h)
+{
+    h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdu;
+    h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53u;
+    h ^= h >> 33;
+    return (struct rng_key){{(uint32_t)h, (uint32_t)(h >> 32)}};
+}
+
+struct rng_key rng_key_make(uint64_t seed, const char *name, const char *purpose)
+{
+    return key_of_hash(fnv_text(fnv_text(fnv_u64(FNV_START, seed), name), purpose));
+}
+
+struct rng_key rng_key_derive(struct rng_key key, const char *label)
+{
+    uint64_t k = (uint64_t)key.k[1] << 32 | key.k[0];
+
+    return key_of_hash(fnv_text(fnv_u64(FNV_START, k), label));
+}
+
+static inline void philox(struct rng_key key, uint64_t counter, uint64_t block,
+                          uint32_t ret[4])
+{
+    philox4x32_key_t k = {{key.k[0], key.k[1]}};
+    philox4x32_ctr_t c = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)counter,
+                           (uint32_t)(counter >> 32)}};
+
+    c = philox4x32_R(10, c, k);
+    for (int i = 0; i < 4; i++)
+        ret[i] = c.v[i];
+}
+
+void rng_block(struct rng_key key, uint64_t counter, uint64_t block, uint32_t ret[4])
+{
+    audit_draw(key, counter, block, 1);
+    philox(key, counter, block, ret);
+}
+
+VECTORISED
+static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_block,
+                        uint32_t words[CHUNK_WORDS])
+{
+    for (uint32_t b = 0; b < CHUNK_BLOCKS; b++)
+        philox(key, counter, first_block + b, words + 4 * (size_t)b);
+}
+
+/* Conversions of one chunk: CHUNK_BYTES of words to CHUNK_BYTES of elements. */
+typedef void (*convert_fn)(const uint32_t *restrict w, void *restrict out);
+
+/* 53 bits, in [0, 1), from two words; no 64-bit integers, which AVX2 cannot convert. */
+static inline double unit_f64(uint32_t lo, uint32_t hi)
+{
+    return ((double)(int32_t)(hi >> 5) * 0x1p26 + (double)(int32_t)(lo >> 6)) * 0x1p-53;
+}
+
+/* The middle of one of 2^23 equal parts of (0, 1): exact, and never 0 or 1. */
+static inline float open_unit_f32(uint32_t w)
+{
+    return ((float)(int32_t)(w >> 9) + 0.5f) * 0x1p-23f;
+}
+
+VECTORISED
+static void to_uniform_f32(const uint32_t *restrict w, void *restrict out)
+{
+    float *dst = out;
+
+    for (int i = 0; i < CHUNK_WORDS; i++)
+        dst[i] = (float)(int32_t)(w[i] >> 8) * 0x1p-24f;
+}
+
+VECTORISED
+static void to_uniform_f64(const uint32_t *restrict w, void *restrict out)
+{
+    double *dst = out;
+
+    for (int i = 0; i < CHUNK_WORDS / 2; i++)
+        dst[i] = unit_f64(w[2 * i], w[2 * i + 1]);
+}
+
+VECTORISED
+static void to_gumbel_f32(const uint32_t *restrict w, void *restrict out)
+{
+    float *dst = out;
+
+    for (int i = 0; i < CHUNK_WORDS; i++)
+        dst[i] = -log_f32(-log_f32(open_unit_f32(w[i])));
+}
+
+/* Box and Muller 1958: r = sqrt(-2 log u), turned by the angle 2 pi v. */
+VECTORISED
+static void to_normal_f32(const uint32_t *restrict w, void *restrict out)
+{
+    float *dst = out;
+
+    for (int i = 0; i < CHUNK_WORDS; i += 2) {
+        float r = sqrtf(-2.0f * log_f32(open_unit_f32(w[i])));
+        float s, c;
+
+        sincos_turn_f32((float)(int32_t)(w[i + 1] >> 8) * 0x1p-24f, &s, &c);
+        dst[i] = r * c;
+        dst[i + 1] = r * s;
+    }
+}
+
+VECTORISED
+static void to_normal_f64(const uint32_t *restrict w, void *restrict out)
+{
+    double *dst = out;
+
+    for (int i = 0; i < CHUNK_WORDS / 2; i += 2) {
+        const uint32_t *block = w + 2 * i;
+        /* 1 - u lies in (0, 1] */
+        double r = sqrt(-2.0 * log_f64(1.0 - unit_f64(block[0], block[1])));
+        double s, c;
+
+        sincos_turn_f64(unit_f64(block[2], block[3]), &s, &c);
+        dst[i] = r * c;
+        dst[i + 1] = r * s;
+    }
+}
+
+static void draw(struct rng_key key, uint64_t counter, uint64_t first, void *dst,
+                 size_t n, size_t size, convert_fn convert)
+{
+    const size_t per_chunk = CHUNK_BYTES / size;
+    unsigned char *to = dst;
+
+    audit_draw(key, counter, first, n);
+    while (n > 0) {
+        _Alignas(64) uint32_t words[CHUNK_WORDS];
+        _Alignas(64) unsigned char elements[CHUNK_BYTES];
+        size_t skip = (size_t)(first % per_chunk);
+        size_t take = n < per_chunk - skip ? n : per_chunk - skip;
+
+        chunk_words(key, counter, first / per_chunk * CHUNK_BLOCKS, words);
+        convert(words, elements);
+        memcpy(to, elements + skip * size, take * size);
+        to += take * size;
+        first += take;
+        n -= take;
+    }
+}
+
+void rng_uniform_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
+                     size_t n)
+{
+    draw(key, counter, first, dst, n, sizeof(*dst), to_uniform_f32);
+}
+
+void rng_uniform_f64(struct rng_key key, uint64_t counter, uint64_t first, double *dst,
+                     size_t n)
+{
+    draw(key, counter, first, dst, n, sizeof(*dst), to_uniform_f64);
+}
+
+void rng_normal_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
+                    size_t n)
+{
+    draw(key, counter, first, dst, n, sizeof(*dst), to_normal_f32);
+}
+
+void rng_normal_f64(struct rng_key key, uint64_t counter, uint64_t first, double *dst,
+                    size_t n)
+{
+    draw(key, counter, first, dst, n, sizeof(*dst), to_normal_f64);
+}
+
+void rng_gumbel_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
+                    size_t n)
+{
+    draw(key, counter, first, dst, n, sizeof(*dst), to_gumbel_f32);
+}
+
+/* Lemire 2019, algorithm 5: the high half of x * bound is the result, unless the low half
+ * falls into the part that would favour some results; then the next block has another x.
+ */
+static uint64_t below(struct rng_key key, uint64_t counter, uint64_t element,
+                      uint64_t bound)
+{
+    for (uint64_t block = element << 32;; block++) {
+        uint32_t w[4];
+        unsigned __int128 product;
+
+        philox(key, counter, block, w);
+        product = (unsigned __int128)((uint64_t)w[1] << 32 | w[0]) * bound;
+        /* 2^64 mod bound is less than bound: mostly no division is needed */
+        if ((uint64_t)product >= bound || (uint64_t)product >= -bound % bound)
+            return (uint64_t)(product >> 64);
+    }
+}
+
+void rng_below(struct rng_key key, uint64_t counter, uint64_t first, uint64_t bound,
+               uint64_t *dst, size_t n)
+{
+    CHECK(bound >= 1);
+    CHECK(n <= UINT32_MAX && first <= UINT32_MAX - n, "element %llu + %zu",
+          (unsigned long long)first, n);
+    audit_draw(key, counter, first, n);
+    for (size_t i = 0; i < n; i++)
+        dst[i] = below(key, counter, first + i, bound);
+}
+
+void rng_permutation(struct rng_key key, uint64_t counter, uint32_t *dst, size_t n)
+{
+    CHECK(n <= UINT32_MAX);
+    audit_draw(key, counter, 0, n);
+    for (size_t i = 0; i < n; i++) {
+        size_t j = (size_t)below(key, counter, i, i + 1);
+
+        dst[i] = dst[j]; /* itself when j == i, then overwritten */
+        dst[j] = (uint32_t)i;
+    }
+}
