@@ -11,9 +11,9 @@
 #ifndef COMMON_CONFIG_RUN_CONFIG_H
 #define COMMON_CONFIG_RUN_CONFIG_H
 
+#include "common/config/limits.h"
 #include "common/err/err.h"
 #include "common/mem/arena.h"
-#include "common/msg/protocol.h"
 
 #include <stddef.h>
 #include <stdint.h>

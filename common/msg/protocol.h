@@ -50,6 +50,8 @@
 #ifndef COMMON_MSG_PROTOCOL_H
 #define COMMON_MSG_PROTOCOL_H
 
+#include "common/config/limits.h" /* AGENT_MAX_COUNT, AGENT_NAME_MAX */
+
 #define PROTOCOL_VERSION 1u
 
 /* Descriptors an agent inherits; 0 is /dev/null, 1 and 2 are its captured stderr. */
@@ -74,9 +76,7 @@ enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
  * refused. Only pages that are written take memory. */
 #define BLOCK_CAPACITY_BYTES ((uint64_t)16 << 30)
 
-#define AGENT_MAX_COUNT 4096
-#define AGENT_NAME_MAX  64 /* bytes, with the terminator; [A-Za-z0-9_.-] */
-#define STAGE_NAME_MAX  32
+#define STAGE_NAME_MAX 32
 
 /* Purposes of keyed draws (rng.h). A stage draws under "stage <name>". */
 #define PURPOSE_INIT         "init"        /* counter 0 */

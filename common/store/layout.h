@@ -27,6 +27,7 @@
 #define STORE_HEADER_BYTES    (1u << 20)
 #define STORE_COLUMN_NAME_MAX 112
 #define STORE_MAX_COLUMNS     8000
+#define STORE_MAX_ROW_BYTES   (1u << 28)
 
 struct store_column {
     char name[STORE_COLUMN_NAME_MAX];
@@ -52,13 +53,15 @@ struct store_layout {
     struct store_column *columns; /* owned */
 };
 
-/* Adds a column at the end; returns its index. ERR_ARG (name), ERR_EXISTS, ERR_LIMIT. */
+/* An all-zero struct is an empty layout.
+ * Adds a column at the end; returns its index. ERR_ARG (name, no elements), ERR_DTYPE,
+ * ERR_EXISTS, ERR_LIMIT. */
 int store_layout_add(struct store_layout *l, const char *name, enum dtype dtype,
                      uint32_t elements, struct err *err);
 /* Index, or ERR_NOT_FOUND. `agent` may be NULL for joint columns. */
 int store_layout_find(const struct store_layout *l, const char *agent, const char *name);
 uint64_t store_layout_hash(const struct store_layout *l);
-/* Header bytes <-> layout; everything read is checked. */
+/* Header (STORE_HEADER_BYTES) <-> layout; everything read is checked: ERR_FORMAT. */
 void store_layout_encode(const struct store_layout *l, void *ret_header);
 int store_layout_decode(const void *header, struct store_layout *ret, struct err *err);
 void store_layout_done(struct store_layout *l);

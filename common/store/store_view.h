@@ -14,7 +14,8 @@
 
 struct store_view; /* opaque */
 
-/* Maps fd read-only (borrowed; may be closed afterwards) and checks the header. */
+/* Maps fd read-only (borrowed; may be closed afterwards) and checks the header.
+ * ERR_FORMAT, ERR_NOMEM, -errno. */
 int store_view_open(struct store_view **ret, int fd, struct err *err);
 void store_view_close(struct store_view *v);
 const struct store_layout *store_view_layout(const struct store_view *v);
@@ -23,8 +24,9 @@ const struct store_layout *store_view_layout(const struct store_view *v);
  * that does not. */
 int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
                      struct err *err);
-/* dst (n, elements of the column) f32, packed; stride in floats between rows of dst.
- * Rows are gathered in the order given. */
+/* dst (n, elements of the column) f32; stride in floats between rows of dst. Rows are
+ * gathered in the order given, and must have passed store_view_check. The column is f32.
+ */
 void store_view_gather(const struct store_view *v, int column, const uint64_t *rows,
                        size_t n, float *dst, size_t dst_stride);
 

@@ -1,0 +1,8 @@
+/* limits.h - how many agents a run may have and how long their names may be. */
+#ifndef COMMON_CONFIG_LIMITS_H
+#define COMMON_CONFIG_LIMITS_H
+
+#define AGENT_MAX_COUNT 4096
+#define AGENT_NAME_MAX  64 /* bytes, with the terminator; [A-Za-z0-9_.-] */
+
+#endif

@@ -1,0 +1,205 @@
+#include "common/store/store_view.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RESERVE_BYTES     (UINT64_C(1) << 40)
+#define RESERVE_MIN_BYTES (UINT64_C(64) << 20)
+
+/* Rows lie anywhere in memory: enough of them under way hides its latency. */
+#define PREFETCH_ROWS  16
+#define PREFETCH_BYTES 512 /* of a row; beyond, the processor has noticed */
+
+struct store_view {
+    struct store_layout layout;
+    int fd;
+    const uint8_t *map;
+    uint64_t map_bytes;
+    _Atomic uint64_t n_rows; /* as of the last look at the file's size */
+};
+
+/* Address space costs nothing, a second mapping would cost all pointers into the first.
+ */
+static int reserve(struct store_view *v, uint64_t file_bytes, struct err *err)
+{
+    for (uint64_t size = RESERVE_BYTES; size >= RESERVE_MIN_BYTES; size /= 2) {
+        void *p;
+
+        if (size < file_bytes)
+            break;
+        p = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, v->fd, 0);
+        if (p != MAP_FAILED) {
+            v->map = p;
+            v->map_bytes = size;
+            return 0;
+        }
+    }
+    return err_errno(err, "mapping an experience log of %llu bytes",
+                     (unsigned long long)file_bytes);
+}
+
+static int file_size(int fd, uint64_t *ret, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, "experience log");
+    *ret = (uint64_t)st.st_size;
+    return 0;
+}
+
+static int refresh_rows(struct store_view *v, struct err *err)
+{
+    uint64_t bytes;
+    int rc = file_size(v->fd, &bytes, err);
+
+    if (rc < 0)
+        return rc;
+    if (bytes > v->map_bytes)
+        bytes = v->map_bytes;
+    atomic_store(&v->n_rows, bytes < STORE_HEADER_BYTES
+                                 ? 0
+                                 : (bytes - STORE_HEADER_BYTES) / v->layout.row_bytes);
+    return 0;
+}
+
+static int open_mapped(struct store_view *v, int fd, struct err *err)
+{
+    uint64_t bytes;
+    int rc;
+
+    v->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (v->fd < 0)
+        return err_errno(err, "experience log");
+    rc = file_size(v->fd, &bytes, err);
+    if (rc < 0)
+        return rc;
+    if (bytes < STORE_HEADER_BYTES)
+        return err_set(err, ERR_FORMAT,
+                       "an experience log has at least %u bytes, not %llu",
+                       STORE_HEADER_BYTES, (unsigned long long)bytes);
+    rc = reserve(v, bytes, err);
+    if (rc == 0)
+        rc = store_layout_decode(v->map, &v->layout, err);
+    return rc < 0 ? rc : refresh_rows(v, err);
+}
+
+int store_view_open(struct store_view **ret, int fd, struct err *err)
+{
+    struct store_view *v = xcalloc(1, sizeof(*v));
+    int rc;
+
+    v->fd = -1;
+    rc = open_mapped(v, fd, err);
+    if (rc < 0) {
+        store_view_close(v);
+        return rc;
+    }
+    *ret = v;
+    return 0;
+}
+
+void store_view_close(struct store_view *v)
+{
+    if (v == NULL)
+        return;
+    if (v->map != NULL)
+        (void)munmap((void *)(uintptr_t)v->map, v->map_bytes);
+    if (v->fd >= 0)
+        (void)close(v->fd);
+    store_layout_done(&v->layout);
+    free(v);
+}
+
+const struct store_layout *store_view_layout(const struct store_view *v)
+{
+    return &v->layout;
+}
+
+/* Index of the first row at or past the end; n if there is none. */
+static size_t first_beyond(const uint64_t *rows, size_t n, uint64_t n_rows)
+{
+    size_t i = 0;
+
+    while (i < n && rows[i] < n_rows)
+        i++;
+    return i;
+}
+
+int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
+                     struct err *err)
+{
+    size_t i = first_beyond(rows, n, atomic_load(&v->n_rows));
+    int rc;
+
+    if (i == n)
+        return 0;
+    rc = refresh_rows(v, err);
+    if (rc < 0)
+        return rc;
+    i = first_beyond(rows, n, atomic_load(&v->n_rows));
+    if (i == n)
+        return 0;
+    return err_set(err, ERR_LIMIT, "row %llu (at %zu) of an experience log of %llu rows",
+                   (unsigned long long)rows[i], i,
+                   (unsigned long long)atomic_load(&v->n_rows));
+}
+
+/* memcpy's call costs more than most columns: 16 bytes at a time, the last 16 again. */
+static inline void copy_floats(float *dst, const float *src, size_t n)
+{
+    size_t i = 0;
+
+    if (n < 4) {
+        for (; i < n; i++)
+            dst[i] = src[i];
+        return;
+    }
+    for (; i + 4 <= n; i += 4)
+        memcpy(dst + i, src + i, 4 * sizeof(float));
+    if (i < n)
+        memcpy(dst + n - 4, src + n - 4, 4 * sizeof(float));
+}
+
+static inline void prefetch_bytes(const uint8_t *p, size_t n)
+{
+    if (n > PREFETCH_BYTES)
+        n = PREFETCH_BYTES;
+    for (size_t i = 0; i < n; i += 64)
+        __builtin_prefetch(p + i);
+    __builtin_prefetch(p + n - 1);
+}
+
+static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_t *rows,
+                          size_t n, size_t elements, float *dst, size_t stride)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i + PREFETCH_ROWS < n)
+            prefetch_bytes(base + rows[i + PREFETCH_ROWS] * row_bytes,
+                           elements * sizeof(float));
+        copy_floats(dst + i * stride, (const float *)(base + rows[i] * row_bytes),
+                    elements);
+    }
+}
+
+void store_view_gather(const struct store_view *v, int column, const uint64_t *rows,
+                       size_t n, float *dst, size_t dst_stride)
+{
+    const struct store_column *c = &v->layout.columns[column];
+    const uint8_t *base = v->map + STORE_HEADER_BYTES + c->offset;
+
+    CHECK(column >= 0 && (uint32_t)column < v->layout.n_columns && c->dtype == DT_FLOAT,
+          "column %d", column);
+    if (c->elements == 1) /* rewards and flags: the copy becomes one move */
+        gather(base, v->layout.row_bytes, rows, n, 1, dst, dst_stride);
+    else
+        gather(base, v->layout.row_bytes, rows, n, c->elements, dst, dst_stride);
+}

@@ -1,0 +1,262 @@
+#include "common/store/layout.h"
+#include "common/store/store_view.h"
+#include "tests/support/test_main.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct err err;
+static uint8_t header[STORE_HEADER_BYTES];
+
+static int add(struct store_layout *l, const char *name, enum dtype dtype, uint32_t n)
+{
+    int i = store_layout_add(l, name, dtype, n, &err);
+
+    ck_assert_int_ge(i, 0);
+    return i;
+}
+
+static struct store_layout example(void)
+{
+    struct store_layout l = {0};
+
+    add(&l, "a/obs", DT_FLOAT, 5);
+    add(&l, "a/obs_extra", DT_FLOAT, 1);
+    add(&l, "a/action", DT_FLOAT, 3);
+    add(&l, "a/reward", DT_FLOAT, 1);
+    add(&l, "ab/obs", DT_FLOAT, 18);
+    add(&l, "truncated", DT_FLOAT, 1);
+    return l;
+}
+
+START_TEST(columns_are_aligned_and_found)
+{
+    struct store_layout l = {0};
+
+    ck_assert_int_eq(add(&l, "flag", DT_UINT8, 3), 0);
+    ck_assert_int_eq(add(&l, "x", DT_FLOAT, 1), 1);
+    ck_assert_int_eq(add(&l, "y", DT_DOUBLE, 2), 2);
+    ck_assert_uint_eq(l.columns[1].offset, 4);
+    ck_assert_uint_eq(l.columns[2].offset, 8);
+    ck_assert_uint_eq(l.row_bytes, 24);
+    add(&l, "z", DT_UINT8, 1);
+    ck_assert_uint_eq(l.columns[3].offset, 24);
+    ck_assert_uint_eq(l.row_bytes, 32);
+    store_layout_done(&l);
+
+    l = example();
+    ck_assert_int_eq(store_layout_find(&l, "a", "obs"), 0);
+    ck_assert_int_eq(store_layout_find(&l, "ab", "obs"), 4);
+    ck_assert_int_eq(store_layout_find(&l, NULL, "truncated"), 5);
+    ck_assert_int_eq(store_layout_find(&l, NULL, "ab/obs"), 4);
+    ck_assert_int_eq(store_layout_find(&l, "a", "truncated"), ERR_NOT_FOUND);
+    ck_assert_int_eq(store_layout_find(&l, "a", "ob"), ERR_NOT_FOUND);
+    ck_assert_int_eq(store_layout_find(&l, "abc", "obs"), ERR_NOT_FOUND);
+    store_layout_done(&l);
+}
+END_TEST
+
+START_TEST(impossible_columns_are_refused)
+{
+    struct store_layout l = example(), before = l;
+    char name[STORE_COLUMN_NAME_MAX + 1];
+
+    memset(name, 'n', sizeof(name));
+    name[STORE_COLUMN_NAME_MAX] = '\0';
+    ck_assert_int_eq(store_layout_add(&l, name, DT_FLOAT, 1, &err), ERR_ARG);
+    ck_assert_int_eq(store_layout_add(&l, "", DT_FLOAT, 1, &err), ERR_ARG);
+    ck_assert_int_eq(store_layout_add(&l, "x", DT_FLOAT, 0, &err), ERR_ARG);
+    ck_assert_int_eq(store_layout_add(&l, "x", DT_STRING, 1, &err), ERR_DTYPE);
+    ck_assert_int_eq(store_layout_add(&l, "a/obs", DT_FLOAT, 1, &err), ERR_EXISTS);
+    ck_assert_int_eq(store_layout_add(&l, "x", DT_DOUBLE, 1u << 31, &err), ERR_LIMIT);
+    ck_assert_mem_eq(&l, &before, sizeof(l));
+    name[STORE_COLUMN_NAME_MAX - 1] = '\0';
+    add(&l, name, DT_FLOAT, 1);
+    store_layout_done(&l);
+    for (int i = 0; i < STORE_MAX_COLUMNS; i++) {
+        (void)snprintf(name, sizeof(name), "c%d", i);
+        add(&l, name, DT_FLOAT, 1);
+    }
+    ck_assert_int_eq(store_layout_add(&l, "x", DT_FLOAT, 1, &err), ERR_LIMIT);
+    store_layout_encode(&l, header);
+    store_layout_done(&l);
+    ck_assert_int_eq(store_layout_decode(header, &l, &err), 0);
+    ck_assert_uint_eq(l.n_columns, STORE_MAX_COLUMNS);
+    store_layout_done(&l);
+}
+END_TEST
+
+START_TEST(a_header_reads_back)
+{
+    struct store_layout l = example(), got = {0};
+
+    store_layout_encode(&l, header);
+    ck_assert_int_eq(store_layout_decode(header, &got, &err), 0);
+    ck_assert_uint_eq(got.n_columns, l.n_columns);
+    ck_assert_uint_eq(got.row_bytes, l.row_bytes);
+    ck_assert_mem_eq(got.columns, l.columns, l.n_columns * sizeof(*l.columns));
+    ck_assert(store_layout_hash(&got) == store_layout_hash(&l));
+    store_layout_done(&got);
+    store_layout_done(&l);
+    store_layout_done(&l);
+}
+END_TEST
+
+/* Also where the attacker has made the hash fit: nothing may be read past its end. */
+START_TEST(a_damaged_header_is_refused)
+{
+    struct store_layout l = example(), got = {0};
+    size_t used = sizeof(struct store_header) + l.n_columns * sizeof(*l.columns);
+
+    store_layout_encode(&l, header);
+    for (size_t i = 0; i < used; i++) {
+        for (int bit = 0; bit < 8; bit++) {
+            header[i] ^= (uint8_t)(1 << bit);
+            ck_assert_int_eq(store_layout_decode(header, &got, &err), ERR_FORMAT);
+            header[i] ^= (uint8_t)(1 << bit);
+        }
+    }
+    ck_assert_ptr_null(got.columns);
+    memset(l.columns[0].name, 'x', STORE_COLUMN_NAME_MAX);
+    store_layout_encode(&l, header);
+    ck_assert_int_eq(store_layout_decode(header, &got, &err), ERR_FORMAT);
+    store_layout_done(&l);
+}
+END_TEST
+
+/* A log whose float j of row i is i * 1000 + j. */
+static int make_log(const struct store_layout *l, size_t n_rows)
+{
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    size_t floats = l->row_bytes / sizeof(float);
+    float *row = malloc(l->row_bytes);
+
+    ck_assert_int_ge(fd, 0);
+    store_layout_encode(l, header);
+    ck_assert_int_eq(write(fd, header, sizeof(header)), sizeof(header));
+    for (size_t i = 0; i < n_rows; i++) {
+        for (size_t j = 0; j < floats; j++)
+            row[j] = (float)(i * 1000 + j);
+        ck_assert_int_eq(write(fd, row, l->row_bytes), (ssize_t)l->row_bytes);
+    }
+    free(row);
+    return fd;
+}
+
+START_TEST(rows_are_gathered_in_the_order_given)
+{
+    struct store_layout l = example();
+    int fd = make_log(&l, 100);
+    uint64_t rows[300];
+    struct store_view *v = NULL;
+    float dst[300 * 20];
+
+    for (size_t i = 0; i < 300; i++)
+        rows[i] = (i * 37 + 11) % 100;
+    ck_assert_int_eq(store_view_open(&v, fd, &err), 0);
+    close(fd);
+    ck_assert_int_eq(store_view_check(v, rows, 300, &err), 0);
+    for (int c = 0; c < (int)l.n_columns; c++) {
+        size_t n = l.columns[c].elements, at = l.columns[c].offset / sizeof(float);
+
+        memset(dst, 0xff, sizeof(dst));
+        store_view_gather(v, c, rows, 300, dst, 20);
+        for (size_t i = 0; i < 300; i++) {
+            for (size_t j = 0; j < n; j++)
+                ck_assert(dst[i * 20 + j] == (float)(rows[i] * 1000 + at + j));
+            for (size_t j = n; j < 20; j++) /* what lies between is not touched */
+                ck_assert(dst[i * 20 + j] != dst[i * 20 + j]);
+        }
+    }
+    ck_assert_uint_eq(store_view_layout(v)->n_columns, l.n_columns);
+    store_view_close(v);
+    store_layout_done(&l);
+}
+END_TEST
+
+START_TEST(rows_that_are_not_there_are_told)
+{
+    struct store_layout l = example();
+    int fd = make_log(&l, 10);
+    uint64_t rows[] = {3, 9, 10, UINT64_MAX};
+    float x[3];
+    struct store_view *v = NULL;
+
+    ck_assert_int_eq(store_view_open(&v, fd, &err), 0);
+    ck_assert_int_eq(store_view_check(v, rows, 2, &err), 0);
+    ck_assert_int_eq(store_view_check(v, rows, 0, &err), 0);
+    ck_assert_int_eq(store_view_check(v, rows, 3, &err), ERR_LIMIT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "row 10 "));
+    /* Half a row is none; the rest of it makes one. */
+    ck_assert_int_eq(ftruncate(fd, STORE_HEADER_BYTES + (off_t)(11 * l.row_bytes - 1)),
+                     0);
+    ck_assert_int_eq(store_view_check(v, rows, 3, &err), ERR_LIMIT);
+    ck_assert_int_eq(ftruncate(fd, STORE_HEADER_BYTES + (off_t)(11 * l.row_bytes)), 0);
+    ck_assert_int_eq(store_view_check(v, rows, 3, &err), 0);
+    store_view_gather(v, 3, rows, 3, x, 1);
+    ck_assert(x[2] == 0.0f);
+    ck_assert_int_eq(store_view_check(v, rows, 4, &err), ERR_LIMIT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "18446744073709551615"));
+    store_view_close(v);
+    store_view_close(NULL);
+    close(fd);
+    store_layout_done(&l);
+}
+END_TEST
+
+START_TEST(what_is_no_log_is_refused)
+{
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    struct store_view *v = NULL;
+
+    ck_assert_int_eq(store_view_open(&v, -1, &err), -EBADF);
+    ck_assert_int_eq(store_view_open(&v, fd, &err), ERR_FORMAT);
+    ck_assert_int_eq(ftruncate(fd, STORE_HEADER_BYTES), 0);
+    ck_assert_int_eq(store_view_open(&v, fd, &err), ERR_FORMAT);
+    ck_assert_ptr_null(v);
+    close(fd);
+}
+END_TEST
+
+#ifndef __SANITIZE_ADDRESS__
+START_TEST(a_limit_on_address_space_is_lived_with)
+{
+    struct store_layout l = example();
+    int fd = make_log(&l, 10);
+    struct rlimit limit = {.rlim_cur = (rlim_t)2 << 30, .rlim_max = (rlim_t)2 << 30};
+    const uint64_t row = 9;
+    struct store_view *v = NULL;
+
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    ck_assert_int_eq(store_view_open(&v, fd, &err), 0);
+    ck_assert_int_eq(store_view_check(v, &row, 1, &err), 0);
+    store_view_close(v);
+    close(fd);
+    store_layout_done(&l);
+}
+END_TEST
+#endif
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("store");
+    TCase *tc = tcase_create("store");
+
+    tcase_add_test(tc, columns_are_aligned_and_found);
+    tcase_add_test(tc, impossible_columns_are_refused);
+    tcase_add_test(tc, a_header_reads_back);
+    tcase_add_test(tc, a_damaged_header_is_refused);
+    tcase_add_test(tc, rows_are_gathered_in_the_order_given);
+    tcase_add_test(tc, rows_that_are_not_there_are_told);
+    tcase_add_test(tc, what_is_no_log_is_refused);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_test(tc, a_limit_on_address_space_is_lived_with);
+#endif
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
