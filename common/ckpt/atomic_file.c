@@ -1,0 +1,136 @@
+#include "common/ckpt/atomic_file.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_LEFTOVERS = 1000 };
+
+struct atomic_file {
+    char *path;
+    char *temp_path;
+    FILE *stream; /* NULL once committed or failed */
+    int durable;
+};
+
+/* A name that nobody has: a killed process of this pid may have left some behind. */
+static int create_temp(struct atomic_file *f)
+{
+    for (int i = 0; i < MAX_LEFTOVERS; i++) {
+        int fd;
+
+        free(f->temp_path);
+        f->temp_path = xasprintf("%s.tempstate%ld%03d", f->path, (long)getpid(), i);
+        fd = open(f->temp_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
+                    struct err *err)
+{
+    struct atomic_file *f = xcalloc(1, sizeof(*f));
+    int fd, rc;
+
+    f->path = xstrdup(path);
+    f->durable = durable;
+    fd = create_temp(f);
+    if (fd >= 0) {
+        f->stream = fdopen(fd, "wb");
+        CHECK(f->stream != NULL);
+        *ret = f;
+        return 0;
+    }
+    rc = err_errno(err, "%s: create", path);
+    atomic_file_free(f);
+    return rc;
+}
+
+/* Reports errno and gives the file up. */
+static int fail(struct atomic_file *f, const char *step, struct err *err)
+{
+    int rc = err_errno(err, "%s: %s", f->path, step);
+
+    if (f->stream != NULL)
+        (void)fclose(f->stream);
+    f->stream = NULL;
+    (void)unlink(f->temp_path);
+    return rc;
+}
+
+int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes,
+                       struct err *err)
+{
+    CHECK(f->stream != NULL);
+    if (len_bytes > 0 && fwrite(data, 1, len_bytes, f->stream) != len_bytes)
+        return fail(f, "write", err);
+    return 0;
+}
+
+int atomic_file_sync_parent(const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash != NULL ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = 0;
+
+    if (fd < 0 || fsync(fd) != 0)
+        rc = err_errno(err, "%s: fsync of the directory", path);
+    if (fd >= 0)
+        (void)close(fd);
+    free(dir);
+    return rc;
+}
+
+int atomic_file_commit(struct atomic_file *f, struct err *err)
+{
+    FILE *stream = f->stream;
+
+    CHECK(stream != NULL);
+    if (fflush(stream) != 0)
+        return fail(f, "write", err);
+    if (f->durable && fsync(fileno(stream)) != 0)
+        return fail(f, "fsync", err);
+    f->stream = NULL; /* fclose frees it, whatever it returns */
+    if (fclose(stream) != 0)
+        return fail(f, "close", err);
+    if (rename(f->temp_path, f->path) != 0)
+        return fail(f, "rename", err);
+    return f->durable ? atomic_file_sync_parent(f->path, err) : 0;
+}
+
+void atomic_file_free(struct atomic_file *f)
+{
+    if (f == NULL)
+        return;
+    if (f->stream != NULL) {
+        (void)fclose(f->stream);
+        (void)unlink(f->temp_path);
+    }
+    free(f->temp_path);
+    free(f->path);
+    free(f);
+}
+
+int atomic_file_write(const char *path, const void *data, size_t len_bytes, int durable,
+                      struct err *err)
+{
+    struct atomic_file *f;
+    int rc = atomic_file_new(&f, path, durable, err);
+
+    if (rc != 0)
+        return rc;
+    rc = atomic_file_append(f, data, len_bytes, err);
+    if (rc == 0)
+        rc = atomic_file_commit(f, err);
+    atomic_file_free(f);
+    return rc;
+}

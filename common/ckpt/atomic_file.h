@@ -1,0 +1,38 @@
+/* atomic_file.h - files that appear whole or not at all.
+ *
+ * Written under a temporary name in the same directory, `<path>.tempstate<digits>` as
+ * TensorFlow names its own, then renamed over `path`. With `durable` the bytes are on
+ * disk before the name, and the name before commit returns (fsync of file and directory).
+ *
+ * Errors   the message names the path and the step that failed (create, write, fsync,
+ *          close, rename, fsync of the directory); the code is -errno. After an error the
+ *          old file, if there was one, is still there and the temporary one is gone.
+ */
+#ifndef COMMON_CKPT_ATOMIC_FILE_H
+#define COMMON_CKPT_ATOMIC_FILE_H
+
+#include "common/err/err.h"
+
+#include <stddef.h>
+
+struct atomic_file;
+
+/* Mode 0644 less the umask. */
+int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
+                    struct err *err);
+/* Buffered; after a failure only atomic_file_free makes sense. */
+int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes,
+                       struct err *err);
+/* Nothing may be appended after it. */
+int atomic_file_commit(struct atomic_file *f, struct err *err);
+/* Drops what was not committed. NULL is fine. */
+void atomic_file_free(struct atomic_file *f);
+
+/* All of the above in one call. */
+int atomic_file_write(const char *path, const void *data, size_t len_bytes, int durable,
+                      struct err *err);
+
+/* fsync of the directory that holds `path`: makes a rename or an unlink last. */
+int atomic_file_sync_parent(const char *path, struct err *err);
+
+#endif
