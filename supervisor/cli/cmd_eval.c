@@ -1,0 +1,263 @@
+#include "supervisor/cli/cli.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/metrics/json.h"
+#include "supervisor/run/checkpoint.h"
+#include "supervisor/run/eval.h"
+#include "supervisor/run/run_dir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct eval_options {
+    const char *run; /* NULL: the newest */
+    const char *checkpoint;
+    long long episodes, seed, copies;
+    int stochastic;
+};
+
+struct report {
+    const struct cli *cli;
+    const struct eval_args *args;
+    const char *run;
+};
+
+static size_t team_of(const struct env_spec *spec, size_t agent)
+{
+    for (size_t i = 0; i < agent; i++) {
+        if (strcmp(spec->agents[i].team, spec->agents[agent].team) == 0)
+            return i;
+    }
+    return agent;
+}
+
+/* The mean return of the team whose first agent is `first`. */
+static double team_mean(const struct env_spec *spec, const double *returns, size_t first)
+{
+    double sum = 0;
+    int n = 0;
+
+    for (size_t i = first; i < spec->n_agents; i++) {
+        if (team_of(spec, i) == first) {
+            sum += returns[i];
+            n++;
+        }
+    }
+    return sum / n;
+}
+
+static int one_team(const struct env_spec *spec)
+{
+    for (size_t i = 1; i < spec->n_agents; i++) {
+        if (team_of(spec, i) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+static void put_per_agent(struct json *j, const char *key, const struct env_spec *spec,
+                          const double *values)
+{
+    json_key(j, key);
+    json_object(j);
+    for (size_t i = 0; i < spec->n_agents; i++) {
+        json_key(j, spec->agents[i].name);
+        json_f64(j, values[i]);
+    }
+    json_close(j);
+}
+
+static void put_text(struct json *j, const char *key, const char *text)
+{
+    json_key(j, key);
+    json_str(j, text);
+}
+
+static void put_count(struct json *j, const char *key, uint64_t n)
+{
+    json_key(j, key);
+    json_u64(j, n);
+}
+
+static const char *rules_name(const struct run_config *c)
+{
+    return c->env.rules == ENV_RULES_MPE2 ? "mpe2" : "openai";
+}
+
+static void print_json(const struct report *p, const struct env_spec *spec,
+                       const struct evaluation_result *r)
+{
+    struct json j = {0};
+    size_t len;
+    const char *text;
+
+    json_begin(&j);
+    json_object(&j);
+    put_text(&j, "run", p->run);
+    put_count(&j, "checkpoint_step", p->args->step);
+    put_text(&j, "env", spec->id);
+    put_text(&j, "rules", rules_name(p->args->config));
+    put_text(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
+    put_count(&j, "episodes", r->episodes);
+    put_count(&j, "seed", p->args->seed);
+    put_per_agent(&j, "return_mean", spec, r->return_mean);
+    put_per_agent(&j, "return_std", spec, r->return_std);
+    put_per_agent(&j, "return_se", spec, r->return_se);
+    json_key(&j, "teams");
+    json_object(&j);
+    for (size_t i = 0; i < spec->n_agents; i++) {
+        if (team_of(spec, i) != i)
+            continue;
+        json_key(&j, spec->agents[i].team);
+        json_f64(&j, team_mean(spec, r->return_mean, i));
+    }
+    json_close(&j);
+    if (one_team(spec)) {
+        json_key(&j, "team_return_mean");
+        json_f64(&j, team_mean(spec, r->return_mean, 0));
+    }
+    json_key(&j, "length_mean");
+    json_f64(&j, r->length_mean);
+    json_close(&j);
+    text = json_line(&j, &len);
+    (void)fwrite(text, 1, len, stdout);
+    json_done(&j);
+}
+
+static void print_text(const struct report *p, const struct env_spec *spec,
+                       const struct evaluation_result *r)
+{
+    (void)printf("%s at step %llu: %llu %s episodes of %s (%s rules), seed %llu\n",
+                 p->run, (unsigned long long)p->args->step,
+                 (unsigned long long)r->episodes,
+                 p->args->mode == ACT_GREEDY ? "greedy" : "stochastic", spec->id,
+                 rules_name(p->args->config), (unsigned long long)p->args->seed);
+    (void)printf("  %-16s %10s %10s %10s\n", "agent", "return", "std", "se");
+    for (size_t i = 0; i < spec->n_agents; i++)
+        (void)printf("  %-16s %10.3f %10.3f %10.3f\n", spec->agents[i].name,
+                     r->return_mean[i], r->return_std[i], r->return_se[i]);
+    for (size_t i = 0; i < spec->n_agents; i++) {
+        if (team_of(spec, i) == i)
+            (void)printf("  team %-11s %10.3f\n", spec->agents[i].team,
+                         team_mean(spec, r->return_mean, i));
+    }
+    (void)printf("  episode length %.1f\n", r->length_mean);
+}
+
+static void on_result(void *ctx, const struct env_spec *spec,
+                      const struct evaluation_result *result)
+{
+    const struct report *p = ctx;
+
+    if (p->cli->json)
+        print_json(p, spec, result);
+    else
+        print_text(p, spec, result);
+}
+
+static const struct option options[] = {{"episodes", required_argument, NULL, 'e'},
+                                        {"seed", required_argument, NULL, 's'},
+                                        {"checkpoint", required_argument, NULL, 'c'},
+                                        {"copies", required_argument, NULL, 'n'},
+                                        {"stochastic", no_argument, NULL, 'r'},
+                                        {0}};
+
+static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
+                 int *ret_code)
+{
+    int c, rc = 0;
+
+    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return 0;
+        if (c == 'e')
+            rc = cli_integer(cli, "--episodes", optarg, 1, EVALUATION_MAX_EPISODES,
+                             &o->episodes);
+        else if (c == 's')
+            rc = cli_integer(cli, "--seed", optarg, 0, INT64_MAX, &o->seed);
+        else if (c == 'n')
+            rc = cli_integer(cli, "--copies", optarg, 1, 65536, &o->copies);
+        else if (c == 'c')
+            o->checkpoint = optarg;
+        else
+            o->stochastic = 1;
+    }
+    if (rc == 0 && optind < argc - 1)
+        rc = cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+    if (rc == 0 && optind < argc)
+        o->run = argv[optind];
+    *ret_code = rc;
+    return rc == 0;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
+                       const char *path, const struct run_config *config)
+{
+    struct binaries bin;
+    struct err err = {0};
+    char *checkpoints = xasprintf("%s/checkpoints", path);
+    struct eval_args args = {.config = config,
+                             .binaries = &bin,
+                             .checkpoints = checkpoints,
+                             .episodes = (uint64_t)o->episodes,
+                             .seed = (uint64_t)o->seed,
+                             .copies = (size_t)o->copies,
+                             .mode = o->stochastic ? ACT_SAMPLE : ACT_GREEDY,
+                             .on_result = on_result};
+    struct report report = {cli, &args, last_part(path)};
+    int code = CLI_DONE;
+
+    args.ctx = &report;
+    if (checkpoint_choose(checkpoints, o->checkpoint, &args.step, &err) < 0)
+        code = cli_fail(cli, CLI_NOT_THERE, &err);
+    else if (binaries_find(&bin, &err) < 0 || eval_run(&args, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
+    free(checkpoints);
+    return code;
+}
+
+static int run_eval(struct cli *cli, int argc, char **argv)
+{
+    struct eval_options o = {.episodes = 100};
+    struct config_options co = {.env_names = env_agent_names};
+    struct run_config config;
+    struct err err = {0};
+    char *path, *file;
+    int code;
+
+    if (!parse(cli, argc, argv, &o, &code))
+        return code;
+    if (run_dir_find(cli->runs_dir, o.run, &path, &err) < 0)
+        return cli_fail(cli, CLI_NOT_THERE, &err);
+    file = xasprintf("%s/config.yaml", path);
+    if (run_config_read(&config, file, &co, &err) < 0) {
+        code = cli_fail(cli, CLI_FAILED, &err);
+    } else {
+        code = eval_in_dir(cli, &o, path, &config);
+        run_config_done(&config);
+    }
+    free(file);
+    free(path);
+    return code;
+}
+
+const struct command cmd_eval = {
+    .name = "eval",
+    .arguments = "[RUN] [options]",
+    .summary = "Play episodes with the greedy policies of a run",
+    .help = "  --episodes N     how many (100)\n"
+            "  --seed N         of worlds and draws (0)\n"
+            "  --checkpoint STEP  instead of the newest\n"
+            "  --copies N       played side by side; the result does not depend on it\n"
+            "  --stochastic     sample from the policies instead\n"
+            "\nexample: brood eval simple_spread-1 --episodes 500\n",
+    .run = run_eval,
+};

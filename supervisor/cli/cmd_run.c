@@ -1,0 +1,288 @@
+#include "supervisor/cli/cli.h"
+
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/watcher.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/checkpoint.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_SET = 256, MAX_SEEDS = 1000 };
+
+struct run_options {
+    const char *config_path;
+    const char *name;
+    const char *init_from;
+    const char *set[MAX_SET + 2]; /* room for --seed and one of --seeds */
+    size_t n_set;
+    uint64_t seeds[MAX_SEEDS];
+    size_t n_seeds;
+    int force;
+};
+
+/* ---- one run ---- */
+
+static int exit_code(const struct training_result *r)
+{
+    switch (r->end) {
+    case TRAINING_DONE:
+        return CLI_DONE;
+    case TRAINING_STOPPED:
+        return CLI_STOPPED;
+    case TRAINING_CUT_OFF:
+        return CLI_SIGNALLED + r->signum;
+    case TRAINING_FAILED:
+        break;
+    }
+    return CLI_FAILED;
+}
+
+static int train(const struct cli *cli, const struct run_config *config,
+                 struct run_dir *dir, const struct binaries *bin,
+                 const struct training_init *init)
+{
+    struct watcher_args wa = {.json = cli->json,
+                              .quiet = cli->quiet,
+                              .run = run_dir_name(dir),
+                              .path = run_dir_path(dir),
+                              .seed = config->run.seed,
+                              .total_steps = (uint64_t)config->run.env_steps,
+                              .n_agents = config->n_agents};
+    struct watcher *w = watcher_new(&wa);
+    struct training_args args = {.config = config,
+                                 .dir = dir,
+                                 .binaries = bin,
+                                 .init = init,
+                                 .observer = watcher_observer(w)};
+    struct training_result result;
+    struct err err = {0};
+    int rc = training_run(&args, &result, &err);
+
+    watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(dir));
+    watcher_free(w);
+    return exit_code(&result);
+}
+
+/* The log of the supervisor itself goes to the run's logs, never over the live view. */
+static int open_log(struct run_dir *dir, struct err *err)
+{
+    const char *path = run_dir_file(dir, "logs/supervisor.log");
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return err_errno(err, "open %s", path);
+    log_init("supervisor", log_get_level(), fd);
+    return fd;
+}
+
+static int prepare_dir(const struct cli *cli, const struct run_config *config,
+                       struct run_dir *dir, const struct binaries *bin, struct err *err)
+{
+    char *yaml = run_config_to_yaml(config);
+    int rc = run_dir_write(dir, "config.yaml", yaml, strlen(yaml), err);
+
+    free(yaml);
+    if (rc == 0)
+        rc = run_dir_write_provenance(dir, cli->argc, cli->argv, bin->build_id, err);
+    return rc;
+}
+
+static int train_in_new_dir(const struct cli *cli, const struct run_options *o,
+                            const struct run_config *config, const char *name,
+                            const struct training_init *init)
+{
+    struct run_dir *dir = NULL;
+    struct binaries bin;
+    struct err err = {0};
+    int log_fd, code;
+
+    if (binaries_find(&bin, &err) < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    if (run_dir_create(&dir, cli->runs_dir, name, config->run.name, o->force, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    log_fd = prepare_dir(cli, config, dir, &bin, &err);
+    if (log_fd == 0)
+        log_fd = open_log(dir, &err);
+    if (log_fd < 0) {
+        run_dir_free(dir);
+        return cli_fail(cli, CLI_FAILED, &err);
+    }
+    code = train(cli, config, dir, &bin, init);
+    log_init("brood", log_get_level(), STDERR_FILENO);
+    (void)close(log_fd);
+    run_dir_free(dir);
+    return code;
+}
+
+/* ---- options ---- */
+
+/* "RUN" or "RUN@STEP": its checkpoints folder (free()) and a step that is there. */
+static int find_init(const struct cli *cli, const char *text, struct training_init *ret,
+                     char **ret_dir, struct err *err)
+{
+    const char *at = strrchr(text, '@');
+    char *run = at != NULL ? xstrndup(text, (size_t)(at - text)) : xstrdup(text);
+    char *path = NULL;
+    int rc = run_dir_find(cli->runs_dir, run, &path, err);
+
+    free(run);
+    if (rc < 0)
+        return rc;
+    *ret_dir = xasprintf("%s/checkpoints", path);
+    free(path);
+    ret->checkpoints = *ret_dir;
+    return checkpoint_choose(*ret_dir, at != NULL ? at + 1 : NULL, &ret->step, err);
+}
+
+static int take_seeds(const struct cli *cli, struct run_options *o, char *list)
+{
+    for (char *word = strtok(list, ","); word != NULL; word = strtok(NULL, ",")) {
+        long long seed;
+
+        if (o->n_seeds == MAX_SEEDS)
+            return cli_usage(cli, "--seeds: at most %d", MAX_SEEDS);
+        if (cli_integer(cli, "--seeds", word, 0, INT64_MAX, &seed) != 0)
+            return CLI_USAGE;
+        o->seeds[o->n_seeds++] = (uint64_t)seed;
+    }
+    return 0;
+}
+
+static int take_set(const struct cli *cli, struct run_options *o, const char *text)
+{
+    if (o->n_set == MAX_SET)
+        return cli_usage(cli, "--set: at most %d", MAX_SET);
+    o->set[o->n_set++] = text;
+    return 0;
+}
+
+static int take_seed(const struct cli *cli, struct run_options *o, const char *text)
+{
+    long long seed;
+
+    if (cli_integer(cli, "--seed", text, 0, INT64_MAX, &seed) != 0)
+        return CLI_USAGE;
+    o->seeds[0] = (uint64_t)seed;
+    o->n_seeds = 1;
+    return 0;
+}
+
+static const struct option options[] = {{"name", required_argument, NULL, 'n'},
+                                        {"seed", required_argument, NULL, 's'},
+                                        {"seeds", required_argument, NULL, 'S'},
+                                        {"set", required_argument, NULL, 'k'},
+                                        {"force", no_argument, NULL, 'f'},
+                                        {"init-from", required_argument, NULL, 'i'},
+                                        {0}};
+
+/* 1: go on; otherwise *ret_code is the exit code. */
+static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
+                 int *many_seeds, int *ret_code)
+{
+    int c, rc = 0;
+
+    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return 0;
+        if (c == 'n')
+            o->name = optarg;
+        else if (c == 's')
+            rc = take_seed(cli, o, optarg);
+        else if (c == 'S')
+            rc = take_seeds(cli, o, optarg);
+        else if (c == 'k')
+            rc = take_set(cli, o, optarg);
+        else if (c == 'i')
+            o->init_from = optarg;
+        else
+            o->force = 1;
+        *many_seeds |= c == 'S';
+    }
+    if (rc == 0 && optind != argc - 1)
+        rc = cli_usage(cli, "one configuration file is wanted, %d are given",
+                       argc - optind);
+    if (rc == 0)
+        o->config_path = argv[optind];
+    *ret_code = rc;
+    return rc == 0;
+}
+
+static int train_seed(const struct cli *cli, struct run_options *o, const uint64_t *seed,
+                      const char *suffix, const struct training_init *init)
+{
+    struct config_options co = {
+        .set = o->set, .n_set = o->n_set, .env_names = env_agent_names};
+    struct run_config config;
+    struct err err = {0};
+    char seed_set[64], name[256];
+    int code;
+
+    if (seed != NULL) {
+        (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
+                       (unsigned long long)*seed);
+        o->set[co.n_set++] = seed_set;
+    }
+    if (run_config_read(&config, o->config_path, &co, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    (void)snprintf(name, sizeof(name), "%s%s",
+                   o->name != NULL ? o->name : config.run.name, suffix);
+    code = train_in_new_dir(cli, o, &config,
+                            o->name != NULL || *suffix != '\0' ? name : NULL, init);
+    run_config_done(&config);
+    return code;
+}
+
+/* One run after another, NAME-s<seed>; the first that does not end well is the last. */
+static int train_all(const struct cli *cli, struct run_options *o, int many_seeds,
+                     const struct training_init *init)
+{
+    int code = CLI_DONE;
+
+    if (!many_seeds)
+        return train_seed(cli, o, o->n_seeds > 0 ? &o->seeds[0] : NULL, "", init);
+    for (size_t i = 0; i < o->n_seeds && code == CLI_DONE; i++) {
+        char suffix[32];
+
+        (void)snprintf(suffix, sizeof(suffix), "-s%llu", (unsigned long long)o->seeds[i]);
+        code = train_seed(cli, o, &o->seeds[i], suffix, init);
+    }
+    return code;
+}
+
+static int run_run(struct cli *cli, int argc, char **argv)
+{
+    struct run_options o = {0};
+    struct training_init init;
+    struct err err = {0};
+    char *init_dir = NULL;
+    int code, many_seeds = 0;
+
+    if (!parse(cli, argc, argv, &o, &many_seeds, &code))
+        return code;
+    if (o.init_from != NULL && find_init(cli, o.init_from, &init, &init_dir, &err) < 0)
+        code = cli_fail(cli, CLI_NOT_THERE, &err);
+    else
+        code = train_all(cli, &o, many_seeds, o.init_from != NULL ? &init : NULL);
+    free(init_dir);
+    return code;
+}
+
+const struct command cmd_run = {
+    .name = "run",
+    .arguments = "CONFIG [options]",
+    .summary = "Launch an experiment and stay in front of it",
+    .help =
+        "  --name NAME      of the run (default: the configuration's, with a number)\n"
+        "  --seed N         run.seed\n"
+        "  --seeds 1,2,3    one run after another, NAME-s1 and so on\n"
+        "  --set KEY=VALUE  a configuration value, by its dotted path; repeatable\n"
+        "  --force          replace a finished run of that name\n"
+        "  --init-from RUN[@STEP]  begin with the weights of a checkpoint\n"
+        "\nexample: brood run configs/simple_spread.yaml --set run.env_steps=100000\n",
+    .run = run_run,
+};

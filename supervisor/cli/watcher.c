@@ -1,0 +1,286 @@
+#include "supervisor/cli/watcher.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/live_view.h"
+#include "supervisor/metrics/json.h"
+#include "supervisor/metrics/sinks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TICK_MS = 100, LINE_EVERY_S = 10 };
+
+struct watcher {
+    int json_lines;
+    int quiet;
+    struct live_view *view;
+    struct live_status status;
+    struct live_agent *agents;
+    double began, last_shown, last_time;
+    uint64_t last_steps;
+    struct json json;
+};
+
+static double seconds_now(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void put_json_line(struct json *j)
+{
+    size_t len;
+    const char *text = json_line(j, &len);
+
+    (void)fwrite(text, 1, len, stdout);
+    (void)fflush(stdout);
+}
+
+/* ---- watching ---- */
+
+static void on_start(void *ctx, const struct agent_table *agents)
+{
+    struct watcher *w = ctx;
+
+    w->status.n_agents = agent_table_count(agents);
+    w->agents = xcalloc(w->status.n_agents, sizeof(*w->agents));
+    w->status.agents = w->agents;
+    for (size_t i = 0; i < w->status.n_agents; i++) {
+        struct agent_info info;
+
+        agent_table_info(agents, i, &info);
+        w->agents[i] = (struct live_agent){.name = info.name,
+                                           .episode_return = NAN,
+                                           .critic_loss = NAN,
+                                           .actor_loss = NAN};
+    }
+}
+
+/* Smoothed over a few seconds, so that the time left does not jump. */
+static void take_rate(struct watcher *w, uint64_t env_steps, double now)
+{
+    double passed = now - w->last_time;
+    double rate, weight;
+
+    if (passed <= 0.05)
+        return;
+    rate = (double)(env_steps - w->last_steps) / passed;
+    weight = 1 - exp(-passed / 3);
+    w->status.steps_per_second += w->status.steps_per_second == 0
+                                      ? rate
+                                      : weight * (rate - w->status.steps_per_second);
+    w->last_steps = env_steps;
+    w->last_time = now;
+}
+
+static void on_tick(void *ctx, const struct agent_table *agents,
+                    const struct rollout_progress *at)
+{
+    struct watcher *w = ctx;
+    double now = seconds_now();
+
+    take_rate(w, at->env_steps, now);
+    w->status.env_steps = at->env_steps;
+    w->status.episodes = at->episodes;
+    w->status.elapsed_s = now - w->began;
+    if (!live_view_is_terminal(w->view) && now - w->last_shown < LINE_EVERY_S)
+        return;
+    w->last_shown = now;
+    for (size_t i = 0; i < w->status.n_agents; i++) {
+        struct agent_info info;
+
+        agent_table_info(agents, i, &info);
+        w->agents[i].state = agent_state_name(info.state);
+        w->agents[i].pid = info.pid;
+        w->agents[i].restarts = info.restarts;
+        w->agents[i].rss_bytes = info.rss_bytes;
+    }
+    live_view_show(w->view, &w->status);
+}
+
+/* "train/agent_0/critic_loss" with prefix "train/": is it agent_0's critic_loss? */
+static int names_metric(const char *metric, const char *prefix, const char *agent,
+                        const char *suffix)
+{
+    size_t p = strlen(prefix), a = strlen(agent);
+
+    return strncmp(metric, prefix, p) == 0 && strncmp(metric + p, agent, a) == 0 &&
+           strcmp(metric + p + a, suffix) == 0;
+}
+
+static void take_metric(struct live_agent *a, const char *metric, double value)
+{
+    if (isnan(value))
+        return;
+    if (names_metric(metric, "rollout/return/", a->name, ""))
+        a->episode_return = value;
+    else if (names_metric(metric, "train/", a->name, "/critic_loss"))
+        a->critic_loss = value;
+    else if (names_metric(metric, "train/", a->name, "/actor_loss"))
+        a->actor_loss = value;
+}
+
+static void on_row(void *ctx, const struct metrics_row *row)
+{
+    struct watcher *w = ctx;
+
+    for (size_t i = 0; i < w->status.n_agents; i++) {
+        for (size_t k = 0; k < row->n; k++)
+            take_metric(&w->agents[i], row->names[k], row->values[k]);
+    }
+    if (w->json_lines) {
+        json_begin(&w->json);
+        json_put_row(&w->json, row);
+        put_json_line(&w->json);
+    }
+}
+
+static void on_message(void *ctx, const char *line)
+{
+    struct watcher *w = ctx;
+
+    live_view_message(w->view, "%s", line);
+}
+
+static void on_agent(void *ctx, const struct agent_event *event, const char *name)
+{
+    static const char *const names[] = {[AGENT_EVENT_SPAWN] = "spawn",
+                                        [AGENT_EVENT_READY] = "ready",
+                                        [AGENT_EVENT_EXIT] = "exit",
+                                        [AGENT_EVENT_RESPAWN] = "respawn"};
+    struct watcher *w = ctx;
+    struct json *j = &w->json;
+
+    if (!w->json_lines)
+        return;
+    json_begin(j);
+    json_object(j);
+    json_key(j, "event");
+    json_str(j, names[event->kind]);
+    json_key(j, "agent");
+    json_str(j, name);
+    json_key(j, "pid");
+    json_i64(j, event->pid);
+    if (event->kind == AGENT_EVENT_EXIT) {
+        json_key(j, event->signal != 0 ? "signal" : "code");
+        json_i64(j, event->signal != 0 ? event->signal : event->exit_code);
+    }
+    json_close(j);
+    put_json_line(j);
+}
+
+static void print_start(struct watcher *w)
+{
+    struct json *j = &w->json;
+
+    json_begin(j);
+    json_object(j);
+    json_key(j, "event");
+    json_str(j, "start");
+    json_key(j, "run");
+    json_str(j, w->status.run);
+    json_key(j, "env_steps");
+    json_u64(j, w->status.total_steps);
+    json_key(j, "from_checkpoint");
+    json_null(j);
+    json_close(j);
+    put_json_line(j);
+}
+
+static void print_end(struct watcher *w, const struct training_result *r)
+{
+    static const char *const events[] = {[TRAINING_DONE] = "done",
+                                         [TRAINING_STOPPED] = "stopped",
+                                         [TRAINING_CUT_OFF] = "cut_off",
+                                         [TRAINING_FAILED] = "failed"};
+    struct json *j = &w->json;
+
+    json_begin(j);
+    json_object(j);
+    json_key(j, "event");
+    json_str(j, events[r->end]);
+    json_key(j, "env_steps");
+    json_u64(j, r->env_steps);
+    json_key(j, "episodes");
+    json_u64(j, r->episodes);
+    json_key(j, "wall_seconds");
+    json_f64(j, r->wall_seconds);
+    json_key(j, "restarts");
+    json_u64(j, r->restarts);
+    json_key(j, "team_return_mean");
+    json_f64(j, r->team_return_mean);
+    json_close(j);
+    put_json_line(j);
+}
+
+static void say_end(struct watcher *w, const struct training_result *r, const char *path)
+{
+    static const char *const words[] = {[TRAINING_DONE] = "done",
+                                        [TRAINING_STOPPED] = "stopped",
+                                        [TRAINING_CUT_OFF] = "cut off",
+                                        [TRAINING_FAILED] = "failed"};
+    char steps[32], time_text[32], team[48] = "";
+
+    if (w->quiet)
+        return;
+    if (!isnan(r->team_return_mean))
+        (void)snprintf(team, sizeof(team), ", return %.2f", r->team_return_mean);
+    live_view_message(w->view, "%s: %s after %s steps in %s%s, %llu restarts; %s",
+                      w->status.run, words[r->end],
+                      format_count(r->env_steps, steps, sizeof(steps)),
+                      format_duration(r->wall_seconds, time_text, sizeof(time_text)),
+                      team, (unsigned long long)r->restarts, path);
+}
+
+struct watcher *watcher_new(const struct watcher_args *args)
+{
+    struct watcher *w = xcalloc(1, sizeof(*w));
+
+    w->json_lines = args->json;
+    w->quiet = args->quiet;
+    w->view = live_view_new(STDERR_FILENO, args->quiet);
+    w->status.run = args->run;
+    w->status.total_steps = args->total_steps;
+    w->began = w->last_time = w->last_shown = seconds_now();
+    if (args->json)
+        print_start(w);
+    if (!args->quiet)
+        live_view_message(w->view, "%s: %zu agents, seed %llu, in %s", args->run,
+                          args->n_agents, (unsigned long long)args->seed, args->path);
+    return w;
+}
+
+void watcher_free(struct watcher *w)
+{
+    live_view_free(w->view);
+    json_done(&w->json);
+    free(w->agents);
+    free(w);
+}
+
+struct training_observer watcher_observer(struct watcher *w)
+{
+    return (struct training_observer){.on_start = on_start,
+                                      .on_tick = on_tick,
+                                      .on_row = on_row,
+                                      .on_message = on_message,
+                                      .on_agent = on_agent,
+                                      .tick_ms = TICK_MS,
+                                      .ctx = w};
+}
+
+void watcher_end(struct watcher *w, const struct training_result *result,
+                 const struct err *failure, const char *path)
+{
+    if (failure != NULL)
+        live_view_message(w->view, "brood run: %s", failure->msg);
+    say_end(w, result, path);
+    if (w->json_lines)
+        print_end(w, result);
+}

@@ -1,0 +1,34 @@
+/* watcher.h - somebody who watches a run: the live view or lines on stderr, and with
+ * --json one object per event on stdout.
+ *
+ * Events   start, spawn, ready, exit, respawn (agent, pid), row (the metrics), and at the
+ *          end done, stopped, cut_off or failed.
+ * Owns     itself; what it is given is borrowed for its life.
+ */
+#ifndef SUPERVISOR_CLI_WATCHER_H
+#define SUPERVISOR_CLI_WATCHER_H
+
+#include "supervisor/run/training.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct watcher; /* opaque */
+
+struct watcher_args {
+    int json, quiet;
+    const char *run, *path;
+    uint64_t seed, total_steps; /* total 0: not known */
+    size_t n_agents;
+};
+
+struct watcher *watcher_new(const struct watcher_args *args);
+void watcher_free(struct watcher *w);
+
+/* To be handed to training_run. */
+struct training_observer watcher_observer(struct watcher *w);
+/* The last words; failure: NULL unless the run failed. */
+void watcher_end(struct watcher *w, const struct training_result *result,
+                 const struct err *failure, const char *path);
+
+#endif

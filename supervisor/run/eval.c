@@ -1,0 +1,147 @@
+#include "supervisor/run/eval.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/rollout/rollout.h"
+#include "supervisor/run/restore.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { STOP_DEADLINE_MS = 2000 };
+
+struct eval {
+    const struct eval_args *args;
+    struct err failure; /* the first; code 0: none */
+    uv_loop_t loop;
+    struct vec_env *world; /* for its description: the evaluation steps its own */
+    struct agent_spec *specs;
+    struct agent_table *agents;
+    struct restore *restore;
+    struct evaluation *evaluation;
+};
+
+static void stop(struct eval *e, const struct err *err)
+{
+    if (err != NULL && e->failure.code == 0)
+        e->failure = *err;
+    agent_table_stop(e->agents, STOP_DEADLINE_MS);
+}
+
+static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
+{
+    (void)agent;
+    stop(ctx, report);
+}
+
+static void on_failed(void *ctx, const struct err *err)
+{
+    stop(ctx, err);
+}
+
+static void on_done(void *ctx, const struct evaluation_result *result)
+{
+    struct eval *e = ctx;
+
+    e->args->on_result(e->args->ctx, vec_env_spec(e->world), result);
+    stop(e, NULL);
+}
+
+static void start_evaluation(void *ctx)
+{
+    struct eval *e = ctx;
+    struct evaluation_args args = {.env = &e->args->config->env,
+                                   .copies = e->args->copies,
+                                   .episodes = e->args->episodes,
+                                   .seed = e->args->seed,
+                                   .mode = e->args->mode,
+                                   .agents = e->agents,
+                                   .on_done = on_done,
+                                   .on_failed = on_failed,
+                                   .ctx = e};
+    struct err err = {0};
+
+    if (evaluation_new(&e->evaluation, &args, &err) < 0 ||
+        evaluation_start(e->evaluation, &err) < 0)
+        stop(e, &err);
+}
+
+static void on_ready(void *ctx)
+{
+    struct eval *e = ctx;
+    struct err err = {0};
+
+    if (restore_start(&e->restore, e->agents, e->args->checkpoints, e->args->step,
+                      start_evaluation, e, &err) < 0)
+        stop(e, &err);
+}
+
+static void on_event(void *ctx, const struct agent_event *event)
+{
+    (void)ctx;
+    (void)event;
+}
+
+static void on_stopped(void *ctx)
+{
+    (void)ctx; /* the loop runs dry */
+}
+
+static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    struct eval *e = ctx;
+
+    rollout_pack_configure(e->args->config, vec_env_spec(e->world), agent, restored, o);
+}
+
+static int start_agents(struct eval *e, int agent_fd, struct err *err)
+{
+    const struct env_spec *spec = vec_env_spec(e->world);
+    struct agent_callbacks cb = {.on_event = on_event,
+                                 .on_ready = on_ready,
+                                 .on_failed = on_agent_failed,
+                                 .on_stopped = on_stopped,
+                                 .ctx = e};
+    struct err failed = {0};
+    int rc;
+
+    e->specs = xcalloc(spec->n_agents, sizeof(*e->specs));
+    for (size_t i = 0; i < spec->n_agents; i++)
+        e->specs[i] = (struct agent_spec){.name = spec->agents[i].name,
+                                          .role = "learner",
+                                          .pack_configure = pack_configure};
+    rc = agent_table_new(&e->agents, &e->loop, agent_fd, -1, e->specs, spec->n_agents,
+                         &cb, err);
+    if (rc == 0 && agent_table_start(e->agents, &failed) < 0)
+        stop(e, &failed);
+    return rc;
+}
+
+int eval_run(const struct eval_args *args, struct err *err)
+{
+    struct eval e = {.args = args};
+    int agent_fd, rc;
+
+    agent_fd = binaries_open_agent(args->binaries, err);
+    if (agent_fd < 0)
+        return agent_fd;
+    CHECK(uv_loop_init(&e.loop) == 0);
+    rc = vec_env_new(&e.world, &args->config->env, args->seed, ENV_DRAWS_EVALUATION, 1,
+                     err);
+    if (rc == 0)
+        rc = start_agents(&e, agent_fd, err);
+    if (rc == 0) {
+        (void)uv_run(&e.loop, UV_RUN_DEFAULT);
+        rc = e.failure.code;
+        if (rc < 0 && err != NULL)
+            *err = e.failure;
+    }
+    evaluation_free(e.evaluation);
+    restore_free(e.restore);
+    agent_table_free(e.agents);
+    free(e.specs);
+    vec_env_free(e.world);
+    CHECK(uv_loop_close(&e.loop) == 0, "a handle was left open");
+    (void)close(agent_fd);
+    return rc;
+}

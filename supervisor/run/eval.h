@@ -1,0 +1,33 @@
+/* eval.h - plays episodes with the policies of a checkpoint: agent processes compute.
+ *
+ * Threads  main thread: the agents' parent-death signal is tied to it.
+ */
+#ifndef SUPERVISOR_RUN_EVAL_H
+#define SUPERVISOR_RUN_EVAL_H
+
+#include "common/config/run_config.h"
+#include "common/err/err.h"
+#include "supervisor/env/env.h"
+#include "supervisor/rollout/evaluation.h"
+#include "supervisor/run/binaries.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct eval_args {                   /* all borrowed for the call */
+    const struct run_config *config; /* the run's, resolved */
+    const struct binaries *binaries;
+    const char *checkpoints; /* the run's checkpoints/ */
+    uint64_t step;
+    uint64_t episodes, seed;
+    size_t copies; /* 0: the configuration's */
+    enum act_mode mode;
+    /* Called once with the result; borrowed for the call. */
+    void (*on_result)(void *ctx, const struct env_spec *spec,
+                      const struct evaluation_result *result);
+    void *ctx;
+};
+
+int eval_run(const struct eval_args *args, struct err *err);
+
+#endif

@@ -1,0 +1,76 @@
+#include "supervisor/run/restore.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/run/checkpoint.h"
+
+#include <stdlib.h>
+
+struct restore {
+    size_t outstanding;
+    void (*on_done)(void *ctx);
+    void *ctx;
+};
+
+static void on_response(void *ctx, size_t agent, const struct msg *response)
+{
+    struct restore *r = ctx;
+
+    (void)agent;
+    (void)response;
+    if (--r->outstanding == 0)
+        r->on_done(r->ctx);
+}
+
+static int send_values(struct restore *r, struct agent_table *agents, size_t agent,
+                       const struct checkpoint_values *v, struct err *err)
+{
+    struct msg_out *o = agent_request_begin(agents, agent, "restore", 1);
+    int rc;
+
+    msg_map(o, 1);
+    msg_key(o, "values");
+    msg_map(o, v->n);
+    for (size_t i = 0; i < v->n; i++) {
+        msg_key(o, v->names[i]);
+        msg_tensor(o, &v->tensors[i]);
+    }
+    rc = agent_request_send(agents, agent, on_response, r, err);
+    if (rc == 0)
+        r->outstanding++;
+    return rc;
+}
+
+static int restore_agent(struct restore *r, struct agent_table *agents, size_t agent,
+                         const char *dir, uint64_t step, struct err *err)
+{
+    struct checkpoint_values values = {0};
+    struct agent_info info;
+    int rc;
+
+    agent_table_info(agents, agent, &info);
+    rc = checkpoint_load(&values, dir, step, info.name, err);
+    if (rc == 0)
+        rc = send_values(r, agents, agent, &values, err);
+    checkpoint_values_done(&values);
+    return rc;
+}
+
+int restore_start(struct restore **ret, struct agent_table *agents,
+                  const char *checkpoints_dir, uint64_t step, void (*on_done)(void *ctx),
+                  void *ctx, struct err *err)
+{
+    struct restore *r = xcalloc(1, sizeof(*r));
+    int rc = 0;
+
+    r->on_done = on_done;
+    r->ctx = ctx;
+    *ret = r; /* requests may be out even when a later one fails */
+    for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
+        rc = restore_agent(r, agents, i, checkpoints_dir, step, err);
+    return rc;
+}
+
+void restore_free(struct restore *r)
+{
+    free(r);
+}
