@@ -20,7 +20,6 @@
 #include <stdint.h>
 
 #define METRICS_MAX_SCALARS 32 /* of one agent; further names are dropped */
-#define METRIC_NAME_MAX     160
 
 struct metrics; /* opaque */
 
@@ -37,6 +36,10 @@ struct metrics_row {
 struct metrics *metrics_new(const char *const *names, const char *const *teams,
                             size_t n_agents, int central, uint64_t now_ns);
 void metrics_free(struct metrics *m);
+
+/* The columns of progress.csv. */
+size_t metrics_fixed_count(const struct metrics *m);
+const char *metrics_name(const struct metrics *m, size_t i);
 
 size_t metrics_team_count(const struct metrics *m);
 const char *metrics_team_name(const struct metrics *m, size_t team);

@@ -1,0 +1,219 @@
+#include "supervisor/metrics/json.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void json_done(struct json *j)
+{
+    free(j->data);
+    *j = (struct json){0};
+}
+
+void json_begin(struct json *j)
+{
+    j->len = 0;
+    j->depth = 0;
+    j->after_key = 0;
+}
+
+static void put(struct json *j, const char *s, size_t n)
+{
+    if (j->len + n + 1 > j->cap) {
+        j->cap = (j->len + n + 1) * 2;
+        j->data = xrealloc(j->data, j->cap);
+    }
+    memcpy(j->data + j->len, s, n);
+    j->len += n;
+    j->data[j->len] = '\0';
+}
+
+static void put_text(struct json *j, const char *s)
+{
+    put(j, s, strlen(s));
+}
+
+/* What must stand between the last value and the next. */
+static void separate(struct json *j)
+{
+    if (j->after_key) {
+        j->after_key = 0;
+        return;
+    }
+    if (j->depth > 0 && j->level[j->depth - 1].count++ > 0)
+        put(j, ", ", 2);
+}
+
+static void open_level(struct json *j, char open, char close)
+{
+    CHECK(j->depth < JSON_MAX_DEPTH);
+    separate(j);
+    put(j, &open, 1);
+    j->level[j->depth].close = close;
+    j->level[j->depth].count = 0;
+    j->depth++;
+}
+
+void json_object(struct json *j)
+{
+    open_level(j, '{', '}');
+}
+
+void json_array(struct json *j)
+{
+    open_level(j, '[', ']');
+}
+
+void json_close(struct json *j)
+{
+    CHECK(j->depth > 0 && !j->after_key);
+    j->depth--;
+    put(j, &j->level[j->depth].close, 1);
+}
+
+/* Length of the well-formed UTF-8 character at s (RFC 3629), 0 if there is none. */
+static size_t utf8_len(const uint8_t *s, size_t n)
+{
+    static const struct {
+        uint8_t first, last, low, high; /* of the lead byte; of the second byte */
+        size_t len;
+    } rows[] = {
+        {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
+        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+        {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (s[0] < rows[i].first || s[0] > rows[i].last)
+            continue;
+        if (rows[i].len > n)
+            return 0;
+        if (rows[i].len > 1 && (s[1] < rows[i].low || s[1] > rows[i].high))
+            return 0;
+        for (size_t k = 2; k < rows[i].len; k++)
+            if ((s[k] & 0xc0) != 0x80)
+                return 0;
+        return rows[i].len;
+    }
+    return 0;
+}
+
+static void put_escaped(struct json *j, uint8_t c)
+{
+    static const char shorts[] = {
+        ['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f',
+        ['\n'] = 'n', ['\r'] = 'r',  ['\t'] = 't',
+    };
+    char text[8];
+
+    if (c < sizeof(shorts) && shorts[c] != 0)
+        (void)snprintf(text, sizeof(text), "\\%c", shorts[c]);
+    else
+        (void)snprintf(text, sizeof(text), "\\u%04x", c);
+    put_text(j, text);
+}
+
+void json_strn(struct json *j, const char *s, size_t len)
+{
+    const uint8_t *p = (const uint8_t *)s;
+
+    separate(j);
+    put(j, "\"", 1);
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_len(p + i, len - i);
+        if (n == 0) {
+            put_text(j, "\\ufffd");
+            n = 1;
+        } else if (n == 1 && (p[i] < 0x20 || p[i] == '"' || p[i] == '\\')) {
+            put_escaped(j, p[i]);
+        } else {
+            put(j, s + i, n);
+        }
+        i += n;
+    }
+    put(j, "\"", 1);
+}
+
+void json_str(struct json *j, const char *s)
+{
+    if (s == NULL)
+        json_null(j);
+    else
+        json_strn(j, s, strlen(s));
+}
+
+void json_key(struct json *j, const char *key)
+{
+    CHECK(j->depth > 0 && j->level[j->depth - 1].close == '}' && !j->after_key);
+    json_str(j, key);
+    put(j, ": ", 2);
+    j->after_key = 1;
+}
+
+void json_u64(struct json *j, uint64_t v)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+    separate(j);
+    put_text(j, text);
+}
+
+void json_i64(struct json *j, int64_t v)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%lld", (long long)v);
+    separate(j);
+    put_text(j, text);
+}
+
+const char *json_format_f64(double v, char buf[JSON_NUMBER_MAX])
+{
+    if (v == floor(v) && fabs(v) < 1e15) { /* 100, not 1e+02 */
+        (void)snprintf(buf, JSON_NUMBER_MAX, "%.0f", v);
+        return buf;
+    }
+    /* 17 digits always read back; most numbers need fewer. */
+    for (int digits = 1; digits <= 17; digits++) {
+        (void)snprintf(buf, JSON_NUMBER_MAX, "%.*g", digits, v);
+        if (strtod(buf, NULL) == v)
+            break;
+    }
+    return buf;
+}
+
+void json_f64(struct json *j, double v)
+{
+    char text[JSON_NUMBER_MAX];
+
+    separate(j);
+    put_text(j, isfinite(v) ? json_format_f64(v, text) : "null");
+}
+
+void json_bool(struct json *j, int v)
+{
+    separate(j);
+    put_text(j, v ? "true" : "false");
+}
+
+void json_null(struct json *j)
+{
+    separate(j);
+    put_text(j, "null");
+}
+
+const char *json_line(struct json *j, size_t *ret_len)
+{
+    CHECK(j->depth == 0 && j->len > 0);
+    put(j, "\n", 1);
+    if (ret_len != NULL)
+        *ret_len = j->len;
+    return j->data;
+}

@@ -1,0 +1,242 @@
+#include "supervisor/rollout/description.h"
+
+#include <string.h>
+
+/* Methods that are no stages. */
+static const char *const reserved[] = {"act",      "configure", "run",     "set",
+                                       "snapshot", "ping",      "restore", "shutdown",
+                                       "hello",    "import"};
+
+static int identifier_ok(const char *s)
+{
+    size_t n =
+        strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+
+    return n > 0 && s[n] == '\0';
+}
+
+static int find_stage(const struct stage_list *l, const char *name, size_t len)
+{
+    for (int i = 0; i < l->n; i++)
+        if (strlen(l->stage[i].name) == len && memcmp(l->stage[i].name, name, len) == 0)
+            return i;
+    return -1;
+}
+
+/* "propose/action", "own:values/q" */
+static int parse_read(struct stage_list *l, struct stage_decl *s, const msgpack_object *o,
+                      struct err *err)
+{
+    struct stage_read *r = &s->reads[s->n_reads];
+    char text[STAGE_NAME_MAX + STAGE_OUTPUT_MAX];
+    const char *name = text, *slash;
+
+    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size >= sizeof(text))
+        return err_set(err, ERR_PROTOCOL, "stage '%s': reads must be short strings",
+                       s->name);
+    memcpy(text, o->via.str.ptr, o->via.str.size);
+    text[o->via.str.size] = '\0';
+    if (strncmp(name, "own:", 4) == 0) {
+        r->own = 1;
+        name += 4;
+    }
+    slash = strchr(name, '/');
+    if (slash == NULL || strlen(slash + 1) >= sizeof(r->name) ||
+        !identifier_ok(slash + 1))
+        return err_set(err, ERR_PROTOCOL, "stage '%s' reads '%s', not 'stage/output'",
+                       s->name, text);
+    r->stage = find_stage(l, name, (size_t)(slash - name));
+    if (r->stage < 0)
+        return err_set(err, ERR_PROTOCOL, "stage '%s' reads '%s': no earlier stage",
+                       s->name, text);
+    if (r->own && (s->central || l->stage[r->stage].central))
+        return err_set(err, ERR_PROTOCOL,
+                       "stage '%s' reads '%s': the central process "
+                       "has nothing of its own",
+                       s->name, text);
+    memcpy(r->name, slash + 1, strlen(slash + 1) + 1);
+    for (int i = 0; i < s->n_reads; i++)
+        if (strcmp(s->reads[i].name, r->name) == 0 &&
+            l->stage[s->reads[i].stage].central == l->stage[r->stage].central)
+            return err_set(err, ERR_PROTOCOL, "stage '%s' reads two outputs '%s'",
+                           s->name, r->name);
+    l->stage[r->stage].is_read = 1;
+    s->n_reads++;
+    return 0;
+}
+
+static int parse_reads(struct stage_list *l, struct stage_decl *s,
+                       const msgpack_object *map, struct err *err)
+{
+    const msgpack_object *reads = NULL;
+    int rc = msg_get_array(map, "reads", &reads, err);
+
+    if (rc < 0 || reads == NULL)
+        return rc;
+    if (reads->via.array.size > STAGE_READS_MAX)
+        return err_set(err, ERR_PROTOCOL, "stage '%s' reads more than %d outputs",
+                       s->name, STAGE_READS_MAX);
+    for (uint32_t i = 0; i < reads->via.array.size; i++)
+        if ((rc = parse_read(l, s, &reads->via.array.ptr[i], err)) < 0)
+            return rc;
+    return 0;
+}
+
+/* Runs of stages may follow each other but not overlap, so that one number says which
+ * repetition a stage is in. */
+static int parse_repeat(const struct stage_list *l, struct stage_decl *s,
+                        const msgpack_object *map, struct err *err)
+{
+    uint64_t from = (uint64_t)l->n, repeat = 1;
+    int rc;
+
+    if ((rc = msg_get_u64(map, "repeat_from", (uint64_t)l->n, &from, err)) < 0 ||
+        (rc = msg_get_u64(map, "repeat", STAGE_REPEAT_MAX, &repeat, err)) < 0)
+        return rc;
+    s->repeat_from = (int)from;
+    s->repeat = repeat > 0 ? repeat : 1;
+    for (int i = s->repeat_from; s->repeat > 1 && i < l->n; i++)
+        if (l->stage[i].repeat > 1)
+            return err_set(err, ERR_PROTOCOL,
+                           "stage '%s': its repetition overlaps that "
+                           "of '%s'",
+                           s->name, l->stage[i].name);
+    return 0;
+}
+
+static int parse_name(const struct stage_list *l, struct stage_decl *s,
+                      const msgpack_object *map, struct err *err)
+{
+    int rc = msg_get_str(map, "name", s->name, sizeof(s->name), err);
+
+    if (rc < 0)
+        return rc;
+    if (!identifier_ok(s->name) || find_stage(l, s->name, strlen(s->name)) >= 0)
+        return err_set(err, ERR_PROTOCOL, "bad or double stage name '%s'", s->name);
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+        if (strcmp(s->name, reserved[i]) == 0)
+            return err_set(err, ERR_PROTOCOL, "stage name '%s' is a method's", s->name);
+    return 0;
+}
+
+static int parse_stage(struct stage_list *l, const msgpack_object *map, struct err *err)
+{
+    struct stage_decl *s = &l->stage[l->n];
+    char runner[16] = "";
+    int rc;
+
+    if (map->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "stages: not a map");
+    if ((rc = parse_name(l, s, map, err)) < 0 ||
+        (rc = msg_get_str(map, "runner", runner, sizeof(runner), err)) < 0 ||
+        (rc = msg_get_bool(map, "writes", &s->writes, err)) < 0)
+        return rc;
+    s->central = strcmp(runner, "central") == 0;
+    if (!s->central && strcmp(runner, "learners") != 0)
+        return err_set(err, ERR_PROTOCOL, "stage '%s': unknown runner '%s'", s->name,
+                       runner);
+    if ((rc = parse_reads(l, s, map, err)) < 0 || (rc = parse_repeat(l, s, map, err)) < 0)
+        return rc;
+    l->n++;
+    return 0;
+}
+
+static int parse_stages(struct stage_list *l, const msgpack_object *body, struct err *err)
+{
+    const msgpack_object *stages = NULL;
+    int rc = msg_get_array(body, "stages", &stages, err);
+
+    if (rc < 0 || stages == NULL)
+        return rc;
+    if (stages->via.array.size > STAGES_MAX)
+        return err_set(err, ERR_PROTOCOL, "more than %d stages", STAGES_MAX);
+    for (uint32_t i = 0; i < stages->via.array.size; i++)
+        if ((rc = parse_stage(l, &stages->via.array.ptr[i], err)) < 0)
+            return rc;
+    return 0;
+}
+
+static int parse_column(struct description *d, const msgpack_object *map, struct err *err)
+{
+    struct description_column *c = &d->columns[d->n_columns];
+    uint64_t elements = 0;
+    int rc;
+
+    if (map->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "columns: not a map");
+    if ((rc = msg_get_str(map, "name", c->name, sizeof(c->name), err)) < 0 ||
+        (rc = msg_get_u64(map, "elements", DESCRIPTION_WIDTH, &elements, err)) < 0)
+        return rc;
+    if (!identifier_ok(c->name) || elements == 0)
+        return err_set(err, ERR_PROTOCOL, "bad column '%s'", c->name);
+    c->elements = (uint32_t)elements;
+    d->n_columns++;
+    return 0;
+}
+
+static int parse_columns(struct description *d, const msgpack_object *body,
+                         struct err *err)
+{
+    const msgpack_object *columns = NULL;
+    int rc = msg_get_array(body, "columns", &columns, err);
+
+    if (rc < 0 || columns == NULL)
+        return rc;
+    if (columns->via.array.size > DESCRIPTION_COLUMNS)
+        return err_set(err, ERR_PROTOCOL, "more than %d columns", DESCRIPTION_COLUMNS);
+    for (uint32_t i = 0; i < columns->via.array.size; i++)
+        if ((rc = parse_column(d, &columns->via.array.ptr[i], err)) < 0)
+            return rc;
+    return 0;
+}
+
+int description_parse(struct description *ret, const msgpack_object *body,
+                      const char *agent, struct err *err)
+{
+    struct description d = {0};
+    uint64_t carry = 0;
+    int rc;
+
+    if (body->type != MSGPACK_OBJECT_MAP)
+        rc = err_set(err, ERR_PROTOCOL, "not a map");
+    else if ((rc = parse_stages(&d.stages, body, err)) == 0 &&
+             (rc = msg_get_u64(body, "carry", DESCRIPTION_WIDTH, &carry, err)) == 0)
+        rc = parse_columns(&d, body, err);
+    if (rc < 0)
+        return err_wrap(err, "%s: answer to configure", agent), rc;
+    d.carry = (uint32_t)carry;
+    *ret = d;
+    return 0;
+}
+
+static int stage_equal(const struct stage_decl *a, const struct stage_decl *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->central != b->central ||
+        a->writes != b->writes || a->repeat_from != b->repeat_from ||
+        a->repeat != b->repeat || a->n_reads != b->n_reads)
+        return 0;
+    for (int i = 0; i < a->n_reads; i++)
+        if (a->reads[i].stage != b->reads[i].stage ||
+            a->reads[i].own != b->reads[i].own ||
+            strcmp(a->reads[i].name, b->reads[i].name) != 0)
+            return 0;
+    return 1;
+}
+
+int stage_list_equal(const struct stage_list *a, const struct stage_list *b)
+{
+    if (a->n != b->n)
+        return 0;
+    for (int i = 0; i < a->n; i++)
+        if (!stage_equal(&a->stage[i], &b->stage[i]))
+            return 0;
+    return 1;
+}
+
+int stage_list_has_central(const struct stage_list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->stage[i].central)
+            return 1;
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* description.h - what an agent said of itself when it was configured, checked.
+ *
+ * Everything here comes from another process: counts, names and indices are bounded and
+ * an answer that does not hold together is ERR_PROTOCOL, naming agent and key.
+ */
+#ifndef SUPERVISOR_ROLLOUT_DESCRIPTION_H
+#define SUPERVISOR_ROLLOUT_DESCRIPTION_H
+
+#include "common/err/err.h"
+#include "common/msg/msg.h"
+#include "common/msg/protocol.h"
+
+#include <stdint.h>
+
+#define STAGES_MAX          16
+#define STAGE_READS_MAX     8
+#define STAGE_REPEAT_MAX    100000u
+#define STAGE_OUTPUT_MAX    48 /* bytes of an output's name, with the terminator */
+#define DESCRIPTION_COLUMNS 8
+#define DESCRIPTION_WIDTH   65536u /* of carry and columns */
+
+/* One output of an earlier stage that a stage reads. */
+struct stage_read {
+    int stage; /* index of the earlier stage */
+    int own;   /* only the reader's own, otherwise everyone's */
+    char name[STAGE_OUTPUT_MAX];
+};
+
+struct stage_decl {
+    char name[STAGE_NAME_MAX];
+    int central; /* run by the central process, otherwise by every learner */
+    int writes;
+    int is_read;     /* a later stage reads its outputs */
+    int repeat_from; /* the run of stages repeat_from .. this one is played ... */
+    uint64_t repeat; /* ... so many times; at least 1 */
+    int n_reads;
+    struct stage_read reads[STAGE_READS_MAX];
+};
+
+struct stage_list {
+    int n;
+    struct stage_decl stage[STAGES_MAX];
+};
+
+struct description_column {
+    char name[STAGE_OUTPUT_MAX];
+    uint32_t elements; /* X */
+};
+
+struct description {
+    struct stage_list stages;
+    uint32_t carry; /* H */
+    int n_columns;
+    struct description_column columns[DESCRIPTION_COLUMNS];
+};
+
+/* body: the answer to configure. agent: for messages. */
+int description_parse(struct description *ret, const msgpack_object *body,
+                      const char *agent, struct err *err);
+int stage_list_equal(const struct stage_list *a, const struct stage_list *b);
+/* 1 if a stage needs the central process. */
+int stage_list_has_central(const struct stage_list *l);
+
+#endif

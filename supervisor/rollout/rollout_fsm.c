@@ -1,0 +1,217 @@
+#include "supervisor/rollout/rollout_fsm.h"
+
+#include "common/err/check.h"
+
+#include <stddef.h>
+
+static const char *const state_names[] = {
+    [ROLLOUT_IDLE] = "idle",
+    [ROLLOUT_ACT] = "act",
+    [ROLLOUT_STEP] = "step",
+    [ROLLOUT_UPDATE] = "update",
+    [ROLLOUT_EVALUATE] = "evaluate",
+    [ROLLOUT_LOG] = "log",
+    [ROLLOUT_CHECKPOINT] = "checkpoint",
+    [ROLLOUT_PAUSED] = "paused",
+    [ROLLOUT_DONE] = "done",
+    [ROLLOUT_FAILED] = "failed",
+};
+_Static_assert(sizeof(state_names) / sizeof(state_names[0]) == ROLLOUT_STATE_COUNT,
+               "a name for every state");
+
+const char *rollout_state_name(enum rollout_state s)
+{
+    CHECK(s >= 0 && s < ROLLOUT_STATE_COUNT);
+    return state_names[s];
+}
+
+void rollout_fsm_init(struct rollout_fsm *f, const struct stage_list *stages)
+{
+    *f = (struct rollout_fsm){.state = ROLLOUT_IDLE, .stages = stages};
+}
+
+void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due)
+{
+    CHECK(f->state == ROLLOUT_STEP);
+    f->due = *due;
+}
+
+typedef enum rollout_effect (*cell_fn)(struct rollout_fsm *f);
+
+static enum rollout_effect enter(struct rollout_fsm *f, enum rollout_state state)
+{
+    f->state = state;
+    return ROLLOUT_ENTERED;
+}
+
+static int take(int *flag)
+{
+    int was = *flag;
+
+    *flag = 0;
+    return was;
+}
+
+static enum rollout_effect begin_round(struct rollout_fsm *f)
+{
+    f->logged = f->saved = 0;
+    return enter(f, ROLLOUT_ACT);
+}
+
+/* What was asked for meanwhile becomes due at this boundary. */
+static void honour_requests(struct rollout_fsm *f)
+{
+    if (take(&f->stop) && !f->due.end) {
+        f->stopped = 1;
+        f->due.end = f->due.log = f->due.checkpoint = 1;
+    }
+    if (take(&f->checkpoint))
+        f->due.checkpoint = 1;
+}
+
+/* The next thing that is due at this boundary, or the next round. */
+static enum rollout_effect next_due(struct rollout_fsm *f)
+{
+    if (f->due.updates > 0 && f->stages->n > 0) {
+        f->due.updates--;
+        f->stage = 0;
+        f->repeat = 0;
+        return enter(f, ROLLOUT_UPDATE);
+    }
+    if (take(&f->due.evaluate))
+        return enter(f, ROLLOUT_EVALUATE);
+    honour_requests(f);
+    if (take(&f->due.log) && !f->logged) {
+        f->logged = 1;
+        return enter(f, ROLLOUT_LOG);
+    }
+    if (take(&f->due.checkpoint) && !f->saved) {
+        f->saved = 1;
+        return enter(f, ROLLOUT_CHECKPOINT);
+    }
+    if (f->due.end)
+        return enter(f, ROLLOUT_DONE);
+    if (f->pause)
+        return enter(f, ROLLOUT_PAUSED);
+    return begin_round(f);
+}
+
+static enum rollout_effect start(struct rollout_fsm *f)
+{
+    f->due = (struct schedule_due){.checkpoint = 1};
+    return next_due(f);
+}
+
+static enum rollout_effect acted(struct rollout_fsm *f)
+{
+    return enter(f, ROLLOUT_STEP);
+}
+
+/* The next stage of the update: the same run of stages once more, or the one after. */
+static enum rollout_effect stage_finished(struct rollout_fsm *f)
+{
+    const struct stage_decl *s = &f->stages->stage[f->stage];
+
+    if (f->repeat + 1 < s->repeat) {
+        f->repeat++;
+        f->stage = s->repeat_from;
+        return ROLLOUT_ENTERED;
+    }
+    if (s->repeat > 1)
+        f->repeat = 0;
+    if (++f->stage < f->stages->n)
+        return ROLLOUT_ENTERED;
+    return next_due(f);
+}
+
+static enum rollout_effect note_stop(struct rollout_fsm *f)
+{
+    f->stop = 1;
+    return ROLLOUT_NOTED;
+}
+
+static enum rollout_effect note_pause(struct rollout_fsm *f)
+{
+    f->pause = 1;
+    return ROLLOUT_NOTED;
+}
+
+static enum rollout_effect note_continue(struct rollout_fsm *f)
+{
+    f->pause = 0;
+    return ROLLOUT_NOTED;
+}
+
+static enum rollout_effect note_checkpoint(struct rollout_fsm *f)
+{
+    f->checkpoint = 1;
+    return ROLLOUT_NOTED;
+}
+
+static enum rollout_effect stop_paused(struct rollout_fsm *f)
+{
+    f->stop = 1;
+    return next_due(f);
+}
+
+static enum rollout_effect continue_paused(struct rollout_fsm *f)
+{
+    f->pause = 0;
+    return next_due(f);
+}
+
+/* A second one at the same boundary would be equal to the first. */
+static enum rollout_effect checkpoint_paused(struct rollout_fsm *f)
+{
+    if (f->saved)
+        return ROLLOUT_NOTED;
+    f->checkpoint = 1;
+    return next_due(f);
+}
+
+static enum rollout_effect ignore(struct rollout_fsm *f)
+{
+    (void)f;
+    return ROLLOUT_NOTED;
+}
+
+static enum rollout_effect fail(struct rollout_fsm *f)
+{
+    return enter(f, ROLLOUT_FAILED);
+}
+
+/* Cells left out are impossible. */
+#define NOTED                                                                            \
+    [ROLLOUT_STOP_REQUEST] = note_stop, [ROLLOUT_PAUSE_REQUEST] = note_pause,            \
+    [ROLLOUT_CONTINUE_REQUEST] = note_continue,                                          \
+    [ROLLOUT_CHECKPOINT_REQUEST] = note_checkpoint, [ROLLOUT_FAIL] = fail
+#define OVER                                                                             \
+    [ROLLOUT_STOP_REQUEST] = ignore, [ROLLOUT_PAUSE_REQUEST] = ignore,                   \
+    [ROLLOUT_CONTINUE_REQUEST] = ignore, [ROLLOUT_CHECKPOINT_REQUEST] = ignore,          \
+    [ROLLOUT_FAIL] = ignore
+
+static const cell_fn cells[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
+    [ROLLOUT_IDLE] = {[ROLLOUT_START] = start, NOTED},
+    [ROLLOUT_ACT] = {[ROLLOUT_FINISHED] = acted, NOTED},
+    [ROLLOUT_STEP] = {[ROLLOUT_FINISHED] = next_due, NOTED},
+    [ROLLOUT_UPDATE] = {[ROLLOUT_FINISHED] = stage_finished, NOTED},
+    [ROLLOUT_EVALUATE] = {[ROLLOUT_FINISHED] = next_due, NOTED},
+    [ROLLOUT_LOG] = {[ROLLOUT_FINISHED] = next_due, NOTED},
+    [ROLLOUT_CHECKPOINT] = {[ROLLOUT_FINISHED] = next_due, NOTED},
+    [ROLLOUT_PAUSED] = {[ROLLOUT_STOP_REQUEST] = stop_paused,
+                        [ROLLOUT_PAUSE_REQUEST] = ignore,
+                        [ROLLOUT_CONTINUE_REQUEST] = continue_paused,
+                        [ROLLOUT_CHECKPOINT_REQUEST] = checkpoint_paused,
+                        [ROLLOUT_FAIL] = fail},
+    [ROLLOUT_DONE] = {OVER},
+    [ROLLOUT_FAILED] = {OVER},
+};
+
+enum rollout_effect rollout_fsm_step(struct rollout_fsm *f, enum rollout_event event)
+{
+    cell_fn cell;
+
+    CHECK(event >= 0 && event < ROLLOUT_EVENT_COUNT);
+    cell = cells[f->state][event];
+    return cell != NULL ? cell(f) : ROLLOUT_IMPOSSIBLE;
+}

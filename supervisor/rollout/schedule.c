@@ -1,0 +1,44 @@
+#include "supervisor/rollout/schedule.h"
+
+void schedule_init(struct schedule *s, const struct run_config *c)
+{
+    *s = (struct schedule){
+        .warmup = (uint64_t)c->experience.warmup,
+        .update_every = (uint64_t)c->experience.update_every,
+        .evaluate_every = (uint64_t)c->evaluation.every_env_steps,
+        .log_every = (uint64_t)c->log.every_env_steps,
+        .checkpoint_every = (uint64_t)c->checkpoint.every_env_steps,
+        .checkpoint_every_ns = (uint64_t)(c->checkpoint.every_seconds * 1e9),
+        .env_steps = (uint64_t)c->run.env_steps,
+        .episodes = (uint64_t)c->run.episodes,
+    };
+}
+
+/* Multiples of interval in (before, steps]. */
+static uint64_t times_due(uint64_t interval, uint64_t before, uint64_t steps)
+{
+    return interval == 0 || steps <= before ? 0 : steps / interval - before / interval;
+}
+
+static int ends(const struct schedule *s, const struct schedule_now *now)
+{
+    return (s->env_steps > 0 && now->steps >= s->env_steps) ||
+           (s->episodes > 0 && now->episodes >= s->episodes);
+}
+
+struct schedule_due schedule_due(const struct schedule *s, const struct schedule_now *now)
+{
+    uint64_t before = now->before;
+    struct schedule_due due = {.end = ends(s, now)};
+
+    if (s->warmup > 0 && before < s->warmup - 1)
+        before = s->warmup - 1;
+    due.updates = times_due(s->update_every, before, now->steps);
+    due.evaluate = times_due(s->evaluate_every, now->before, now->steps) > 0;
+    due.log = due.end || times_due(s->log_every, now->before, now->steps) > 0;
+    due.checkpoint = due.end ||
+                     times_due(s->checkpoint_every, now->before, now->steps) > 0 ||
+                     (s->checkpoint_every_ns > 0 &&
+                      now->since_checkpoint_ns >= s->checkpoint_every_ns);
+    return due;
+}

@@ -1,0 +1,42 @@
+/* schedule.h - what is due at a round boundary; pure arithmetic.
+ *
+ * Intervals count environment steps, and a round makes several: after a round from step
+ * `before` to step `steps`, floor(steps/interval) - floor(before/interval) updates are
+ * due, then at most one evaluation, one row of metrics and one checkpoint. Nothing that
+ * fell due before warm-up is made up for. The run ends at the first boundary at or after
+ * its last step; the last row and the last checkpoint belong to it.
+ */
+#ifndef SUPERVISOR_ROLLOUT_SCHEDULE_H
+#define SUPERVISOR_ROLLOUT_SCHEDULE_H
+
+#include "common/config/run_config.h"
+
+#include <stdint.h>
+
+struct schedule {
+    uint64_t warmup;       /* rows before the first update */
+    uint64_t update_every; /* environment steps; 0: never, as below */
+    uint64_t evaluate_every;
+    uint64_t log_every;
+    uint64_t checkpoint_every;
+    uint64_t checkpoint_every_ns;
+    uint64_t env_steps, episodes; /* the end: one of them, the other 0 */
+};
+
+struct schedule_due {
+    uint64_t updates;
+    int evaluate, log, checkpoint;
+    int end; /* nothing comes after */
+};
+
+struct schedule_now {
+    uint64_t before, steps; /* environment steps at the last boundary and now */
+    uint64_t episodes;
+    uint64_t since_checkpoint_ns;
+};
+
+void schedule_init(struct schedule *s, const struct run_config *c);
+struct schedule_due schedule_due(const struct schedule *s,
+                                 const struct schedule_now *now);
+
+#endif

@@ -1,0 +1,116 @@
+#include "supervisor/rollout/schedule.h"
+#include "tests/support/test_main.h"
+
+static struct schedule_due at(const struct schedule *s, uint64_t before, uint64_t steps)
+{
+    return schedule_due(s, &(struct schedule_now){.before = before, .steps = steps});
+}
+
+START_TEST(test_floor_arithmetic)
+{
+    const struct schedule s = {.update_every = 100, .env_steps = 100000};
+
+    ck_assert_uint_eq(at(&s, 0, 32).updates, 0);
+    ck_assert_uint_eq(at(&s, 96, 128).updates, 1);
+    ck_assert_uint_eq(at(&s, 100, 132).updates, 0);
+    ck_assert_uint_eq(at(&s, 68, 100).updates, 1);
+    ck_assert_uint_eq(at(&s, 0, 1000).updates, 10);
+    ck_assert_uint_eq(at(&s, 99, 200).updates, 2);
+}
+END_TEST
+
+/* Whatever the copies, the run as a whole makes the same number of updates. */
+START_TEST(test_no_update_is_lost)
+{
+    const struct schedule s = {.update_every = 100, .warmup = 2560};
+
+    for (uint64_t copies = 1; copies < 300; copies += 7) {
+        uint64_t total = 0, steps = 0;
+        while (steps < 50000) {
+            total += at(&s, steps, steps + copies).updates;
+            steps += copies;
+        }
+        ck_assert_uint_eq(total, steps / 100 - 25);
+    }
+}
+END_TEST
+
+/* Updates due at 25600, 25700, ...; none that fell due before. */
+START_TEST(test_warmup)
+{
+    const struct schedule s = {.update_every = 100, .warmup = 25600};
+
+    ck_assert_uint_eq(at(&s, 25568, 25599).updates, 0);
+    ck_assert_uint_eq(at(&s, 25568, 25600).updates, 1);
+    ck_assert_uint_eq(at(&s, 25000, 25600).updates, 1);
+    ck_assert_uint_eq(at(&s, 0, 25800).updates, 3);
+    ck_assert_uint_eq(at(&s, 25600, 25632).updates, 0);
+}
+END_TEST
+
+START_TEST(test_at_most_one)
+{
+    const struct schedule s = {
+        .evaluate_every = 10, .log_every = 10, .checkpoint_every = 10};
+    struct schedule_due due = at(&s, 0, 95);
+
+    ck_assert_int_eq(due.evaluate, 1);
+    ck_assert_int_eq(due.log, 1);
+    ck_assert_int_eq(due.checkpoint, 1);
+    ck_assert_int_eq(due.end, 0);
+    due = at(&s, 90, 99);
+    ck_assert(!due.evaluate && !due.log && !due.checkpoint);
+}
+END_TEST
+
+START_TEST(test_never)
+{
+    const struct schedule s = {.env_steps = 1000};
+    struct schedule_due due = at(&s, 0, 999);
+
+    ck_assert(!due.updates && !due.evaluate && !due.log && !due.checkpoint && !due.end);
+}
+END_TEST
+
+START_TEST(test_end)
+{
+    const struct schedule by_steps = {.env_steps = 1000}, by_episodes = {.episodes = 4};
+    struct schedule_due due = at(&by_steps, 992, 1024);
+
+    ck_assert(due.end && due.log && due.checkpoint && !due.evaluate);
+    due = schedule_due(&by_episodes,
+                       &(struct schedule_now){.before = 5, .steps = 10, .episodes = 3});
+    ck_assert(!due.end);
+    due = schedule_due(&by_episodes,
+                       &(struct schedule_now){.before = 5, .steps = 10, .episodes = 5});
+    ck_assert(due.end && due.log && due.checkpoint);
+}
+END_TEST
+
+START_TEST(test_checkpoints_by_time)
+{
+    const struct schedule s = {.checkpoint_every_ns = 1000};
+    struct schedule_now now = {.before = 1, .steps = 2, .since_checkpoint_ns = 999};
+
+    ck_assert(!schedule_due(&s, &now).checkpoint);
+    now.since_checkpoint_ns = 1000;
+    ck_assert(schedule_due(&s, &now).checkpoint);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("schedule");
+    TCase *tc = tcase_create("schedule");
+
+    tcase_add_test(tc, test_floor_arithmetic);
+    tcase_add_test(tc, test_no_update_is_lost);
+    tcase_add_test(tc, test_warmup);
+    tcase_add_test(tc, test_at_most_one);
+    tcase_add_test(tc, test_never);
+    tcase_add_test(tc, test_end);
+    tcase_add_test(tc, test_checkpoints_by_time);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)

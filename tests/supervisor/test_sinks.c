@@ -1,0 +1,182 @@
+#include "supervisor/metrics/sinks.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static struct temp_dir dir;
+
+static void setup(void)
+{
+    temp_dir_init(&dir);
+}
+
+static void teardown(void)
+{
+    temp_dir_done(&dir);
+}
+
+/* The worked example of a file with a version record and the scalar `reward` = 1.5 at
+ * step 10: the bytes TensorFlow's own writer makes. */
+static const uint8_t example[] = {
+    0x18, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xa3, 0x7f, 0x4b, 0x22, 0x09, 0x00,
+    0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9, 0x41, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e,
+    0x2e, 0x45, 0x76, 0x65, 0x6e, 0x74, 0x3a, 0x32, 0xec, 0xed, 0x8f, 0x9d, 0x1c, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc8, 0xc1, 0x95, 0x1d, 0x09, 0x00, 0x00, 0x40,
+    0x40, 0xfc, 0x54, 0xd9, 0x41, 0x10, 0x0a, 0x2a, 0x0f, 0x0a, 0x0d, 0x0a, 0x06, 0x72,
+    0x65, 0x77, 0x61, 0x72, 0x64, 0x15, 0x00, 0x00, 0xc0, 0x3f, 0x12, 0x23, 0xd6, 0xad,
+};
+
+START_TEST(test_event_bytes)
+{
+    const char *const names[] = {"nothing", "reward"};
+    const double values[] = {NAN, 1.5};
+    const struct metrics_row row = {
+        .env_steps = 10, .n = 2, .n_fixed = 2, .names = names, .values = values};
+    struct event_sink *s;
+    struct err err = {0};
+    size_t len;
+    char *data;
+
+    ck_assert_int_eq(event_sink_open(&s, dir.path, 1700000000.0, "host", &err), 0);
+    ck_assert_int_eq(event_sink_write(s, &row, 1700000001.0, &err), 0);
+    event_sink_close(s);
+    data =
+        temp_dir_read(temp_dir_file(&dir, "events.out.tfevents.1700000000.host"), &len);
+    ck_assert_uint_eq(len, sizeof(example));
+    ck_assert_mem_eq(data, example, len);
+    free(data);
+}
+END_TEST
+
+START_TEST(test_csv)
+{
+    struct metrics *m =
+        metrics_new((const char *[]){"a"}, (const char *[]){"a"}, 1, 0, 0);
+    struct metrics_row row;
+    struct csv_sink *s;
+    struct err err = {0};
+    char *text;
+
+    ck_assert_int_eq(csv_sink_open(&s, temp_dir_file(&dir, "progress.csv"), m, &err), 0);
+    metrics_add_episode(m, (double[]){0.1}, 25);
+    metrics_add_scalar(m, 0, "q_mean", 6, -1e-7);
+    metrics_add_scalar(m, 0, "surplus", 7, 1); /* the header is written already */
+    metrics_take_row(m, 100, 4, 0, &row);
+    ck_assert_int_eq(csv_sink_write(s, &row, &err), 0);
+    text = temp_dir_read(temp_dir_file(&dir, "progress.csv"), NULL); /* flushed */
+    ck_assert_str_eq(
+        text,
+        "env_steps,episodes,rollout/return/a,rollout/team_return/a,"
+        "rollout/episode_length,eval/return/a,eval/team_return/a,eval/episode_length,"
+        "train/a/critic_loss,train/a/actor_loss,train/a/q_mean,train/a/target_q_mean,"
+        "train/a/target_q_std,train/a/critic_grad_norm,train/a/actor_grad_norm,"
+        "time/env_steps_per_second,time/round_us,time/learn_ms\n"
+        "100,4,0.1,0.1,25,,,,,,-1e-07,,,,,,,\n");
+    free(text);
+    csv_sink_close(s);
+    metrics_free(m);
+}
+END_TEST
+
+START_TEST(test_full_disk_is_an_error)
+{
+    struct metrics *m =
+        metrics_new((const char *[]){"a"}, (const char *[]){"a"}, 1, 0, 0);
+    struct metrics_row row;
+    struct csv_sink *s;
+    struct err err = {0};
+
+    ck_assert_int_eq(symlink("/dev/full", temp_dir_file(&dir, "full")), 0);
+    ck_assert_int_lt(csv_sink_open(&s, temp_dir_file(&dir, "full"), m, &err), 0);
+    metrics_take_row(m, 0, 0, 0, &row);
+    metrics_free(m);
+}
+END_TEST
+
+START_TEST(test_shortest_numbers)
+{
+    static const double values[] = {0,       -0.0,    1,        0.1,
+                                    1.0 / 3, 1e300,   5e-324,   -2.5,
+                                    DBL_MAX, DBL_MIN, 1e15 + 1, 123456789.0};
+    char text[JSON_NUMBER_MAX];
+
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        double back = strtod(json_format_f64(values[i], text), NULL);
+        ck_assert_mem_eq(&back, &values[i], sizeof(back));
+    }
+    ck_assert_str_eq(json_format_f64(0.1, text), "0.1");
+    ck_assert_str_eq(json_format_f64(100, text), "100");
+}
+END_TEST
+
+START_TEST(test_json)
+{
+    struct json j = {0};
+    size_t len;
+
+    json_object(&j);
+    json_key(&j, "event");
+    json_str(&j, "say \"hi\"\\\n\x01");
+    json_key(&j, "list");
+    json_array(&j);
+    json_u64(&j, UINT64_MAX);
+    json_i64(&j, -5);
+    json_f64(&j, NAN);
+    json_f64(&j, 0.25);
+    json_bool(&j, 1);
+    json_object(&j);
+    json_close(&j);
+    json_close(&j);
+    json_key(&j, "text");
+    json_str(&j, "gr\xc3\xbc\xc3\x9f \xff\xc0\x80 \xed\xa0\x80");
+    json_key(&j, "none");
+    json_str(&j, NULL);
+    json_close(&j);
+    ck_assert_str_eq(json_line(&j, &len),
+                     "{\"event\": \"say \\\"hi\\\"\\\\\\n\\u0001\", "
+                     "\"list\": [18446744073709551615, -5, null, 0.25, true, {}], "
+                     "\"text\": \"gr\xc3\xbc\xc3\x9f \\ufffd\\ufffd\\ufffd "
+                     "\\ufffd\\ufffd\\ufffd\", \"none\": null}\n");
+    ck_assert_uint_eq(len, strlen(j.data));
+    json_begin(&j);
+    json_u64(&j, 1);
+    ck_assert_str_eq(json_line(&j, NULL), "1\n");
+    json_done(&j);
+}
+END_TEST
+
+START_TEST(test_json_row)
+{
+    const char *const names[] = {"time/round_us", "x"};
+    const double values[] = {NAN, 1.5};
+    const struct metrics_row row = {
+        .env_steps = 10, .episodes = 2, .n = 2, .names = names, .values = values};
+    struct json j = {0};
+
+    json_put_row(&j, &row);
+    ck_assert_str_eq(json_line(&j, NULL),
+                     "{\"event\": \"row\", \"env_steps\": 10, \"episodes\": 2, "
+                     "\"time/round_us\": null, \"x\": 1.5}\n");
+    json_done(&j);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("sinks");
+    TCase *tc = tcase_create("sinks");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_event_bytes);
+    tcase_add_test(tc, test_csv);
+    tcase_add_test(tc, test_full_disk_is_an_error);
+    tcase_add_test(tc, test_shortest_numbers);
+    tcase_add_test(tc, test_json);
+    tcase_add_test(tc, test_json_row);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)
