@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
+    &cmd_envs,
     &cmd_version,
 };
 

@@ -39,6 +39,7 @@ struct command {
                char **argv); /* argv[0] is the command's name */
 };
 
+extern const struct command cmd_envs;
 extern const struct command cmd_version;
 
 /* The next of the command's own options (its `val`; optarg as getopt_long), -1 when only

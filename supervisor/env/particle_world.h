@@ -1,0 +1,180 @@
+/* particle_world.h - the physics and the vocabulary that all particle scenarios share.
+ *
+ * Source   Lowe et al. 2017; OpenAI's multiagent-particle-envs and its successor MPE2,
+ *          whose numbers are met bit for bit. They differ in the order of integration
+ *          (mpe2: position first, with the old velocity; openai: velocity first), in the
+ *          signs of moves and in some rewards: `rules` says which hold.
+ * Shapes   E copies. State is a structure of arrays with the copies innermost, so that
+ *          loops over copies vectorise: row (entity, axis) of pos is E doubles. Entities
+ *          are the agents, then the landmarks, each in the order added.
+ * Units    dt = 0.1; all state, forces, observations and rewards float64.
+ * Moves    only agents move. Velocity and communication are 0 after a reset.
+ * A scenario is four functions (struct particle_scenario) built from the helpers below.
+ * Internal to supervisor/env; tests set states through the rows.
+ */
+#ifndef SUPERVISOR_ENV_PARTICLE_WORLD_H
+#define SUPERVISOR_ENV_PARTICLE_WORLD_H
+
+#include "supervisor/env/env_class.h"
+
+/* IEEE operations alone, so every clone gives the same bits. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define PARTICLE_SIMD __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define PARTICLE_SIMD
+#endif
+
+struct particle_entity {
+    double size; /* radius */
+    int collide; /* takes part in contacts */
+    /* agents only */
+    int movable, silent;
+    double accel;      /* force of a full move; 0: 5.0 */
+    double max_speed;  /* 0: no limit */
+    int32_t obs_width; /* rows that the scenario's `observe` appends */
+};
+
+struct particle_pair {
+    size_t a, b;
+};
+
+struct particle_world {
+    const struct particle_scenario *scenario;
+    enum env_rules rules;
+    enum env_actions actions;
+    size_t n_copies; /* E */
+    size_t n_agents, n_landmarks;
+    size_t n_goals; /* integers drawn at reset: `build` sets it */
+    size_t dim_c;   /* length of an utterance, <= PARTICLE_MAX_SPEECH: `build` sets it */
+    struct particle_entity *entities; /* (n_agents + n_landmarks) */
+    struct env_agent *agents;         /* (n_agents) */
+    struct particle_pair *pairs;      /* those that can push each other, in order */
+    size_t n_pairs;
+
+    double *state; /* pos, vel, comm, goal: one block */
+    size_t n_state;
+    double *pos;  /* (entities, 2, E) */
+    double *vel;  /* (agents, 2, E) */
+    double *comm; /* (agents, dim_c, E) */
+    double *goal; /* (n_goals, E): whole numbers below n_landmarks */
+
+    double *force;   /* (agents, 2, E) */
+    double *scratch; /* (PARTICLE_SCRATCH, E): for rewards, contents do not last */
+    double *rows;    /* (largest obs_width, E): observations before the cast */
+    struct arena *arena;
+};
+
+enum { PARTICLE_SCRATCH = 4, PARTICLE_MAX_SPEECH = 16 };
+
+/* The position within one episode's draw. */
+struct particle_draws {
+    struct rng_key key;
+    uint64_t episode, index;
+};
+
+/* Observation rows under construction, for copies first .. first+n-1. */
+struct particle_obs {
+    double *rows; /* (width, n) */
+    size_t first, n, width;
+};
+
+struct particle_scenario {
+    /* Sets dim_c and n_goals, adds agents and landmarks. */
+    int (*build)(struct particle_world *w, const struct env_config *config,
+                 struct err *err);
+    /* Draws goals and positions of one copy; all else is 0 already. */
+    void (*reset)(struct particle_world *w, size_t copy, struct particle_draws *d);
+    /* Appends the observation of agent `self`, left to right. */
+    void (*observe)(const struct particle_world *w, size_t self, struct particle_obs *o);
+    /* Rewards of all agents: ret[a] (E), of the state after the step. */
+    void (*reward)(const struct particle_world *w, double *const *ret);
+};
+
+extern const struct particle_scenario particle_simple_spread;
+
+/* Rows of E doubles. */
+static inline double *particle_pos(const struct particle_world *w, size_t entity,
+                                   size_t axis)
+{
+    return w->pos + (entity * 2 + axis) * w->n_copies;
+}
+static inline double *particle_vel(const struct particle_world *w, size_t agent,
+                                   size_t axis)
+{
+    return w->vel + (agent * 2 + axis) * w->n_copies;
+}
+static inline double *particle_comm(const struct particle_world *w, size_t agent,
+                                    size_t i)
+{
+    return w->comm + (agent * w->dim_c + i) * w->n_copies;
+}
+static inline double *particle_goal(const struct particle_world *w, size_t i)
+{
+    return w->goal + i * w->n_copies;
+}
+static inline double *particle_scratch(const struct particle_world *w, size_t i)
+{
+    return w->scratch + i * w->n_copies;
+}
+
+/* `build`: n agents "<team>_0" ... like `like`; n landmarks (size and collide count). */
+void particle_add_agents(struct particle_world *w, const char *team, size_t n,
+                         const struct particle_entity *like);
+void particle_add_landmarks(struct particle_world *w, size_t n,
+                            const struct particle_entity *like);
+
+/* `reset`: the next draws. A goal: uniform over the landmarks. Positions of n entities
+ * from `entity` on: x, y each uniform in [-half, half). */
+void particle_draw_goal(struct particle_world *w, struct particle_draws *d, size_t copy,
+                        size_t i);
+void particle_draw_positions(struct particle_world *w, struct particle_draws *d,
+                             size_t copy, size_t entity, size_t n, double half);
+
+/* `observe`: each appends rows. next: one row of o->n doubles to fill, for what the
+ * others do not say. rel: position of `entity` less that of `self`. */
+double *particle_obs_next(struct particle_obs *o);
+void particle_obs_pos(const struct particle_world *w, struct particle_obs *o,
+                      size_t agent);
+void particle_obs_vel(const struct particle_world *w, struct particle_obs *o,
+                      size_t agent);
+void particle_obs_comm(const struct particle_world *w, struct particle_obs *o,
+                       size_t agent);
+void particle_obs_rel(const struct particle_world *w, struct particle_obs *o, size_t self,
+                      size_t entity);
+
+/* `reward`: distances of two entities (E). Collision is distance < the sizes' sum. */
+void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret);
+static inline double particle_reach(const struct particle_world *w, size_t a, size_t b)
+{
+    return w->entities[a].size + w->entities[b].size;
+}
+
+/* How a team's rewards are shared. mix: ret = team (1 - ratio) + ret ratio. sum: every
+ * agent gets the sum over the agents, in their order. */
+void particle_reward_mix(const struct particle_world *w, double *const *ret,
+                         const double *team, double ratio);
+void particle_reward_sum(const struct particle_world *w, double *const *ret);
+
+/* Rows of n doubles: ret = x; ret += factor x; ret = min(ret, x), ret on a tie. */
+void particle_row_fill(size_t n, double *ret, double x);
+void particle_row_add(size_t n, double *restrict ret, double factor,
+                      const double *restrict x);
+void particle_row_min(size_t n, double *restrict ret, const double *restrict x);
+
+/* A world with E copies, all zero until reset. Everything lives in the arena. */
+int particle_world_new(struct particle_world **ret,
+                       const struct particle_scenario *scenario,
+                       const struct env_config *config, size_t copies,
+                       struct arena *arena, struct err *err);
+/* What agent `agent` of copy `copy` does in the next step: numbers as the agent's space
+ * has them, U of them. */
+void particle_world_act(struct particle_world *w, size_t agent, size_t copy,
+                        const double *action);
+/* One step of the physics with the actions set. */
+void particle_world_advance(struct particle_world *w);
+/* Agent's observations (obs_width, n) of copies first .. first+n-1, float64: in w->rows,
+ * until the next call. */
+const double *particle_world_observe(struct particle_world *w, size_t agent, size_t first,
+                                     size_t n);
+
+#endif

@@ -1,0 +1,536 @@
+/* The shared physics of the particle worlds: recorded episodes, and numbers worked out by
+ * hand. */
+#include "supervisor/env/particle_world.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_AGENTS = 8, WIDTH = 5 };
+
+static struct env_config config_of(const char *id)
+{
+    return (struct env_config){.id = id, .copies = 1, .max_steps = 25};
+}
+
+/* Recorded episodes */
+
+static void read_row(FILE *f, double *ret, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ck_assert_int_eq(fscanf(f, "%la", &ret[i]), 1);
+}
+
+static size_t read_count(FILE *f)
+{
+    size_t n;
+
+    ck_assert_int_eq(fscanf(f, "%zu", &n), 1);
+    return n;
+}
+
+static void expect_row(FILE *f, const double *found, size_t stride, size_t n,
+                       const char *what)
+{
+    for (size_t i = 0; i < n; i++) {
+        double want;
+
+        ck_assert_int_eq(fscanf(f, "%la", &want), 1);
+        ck_assert_msg(memcmp(&want, &found[i * stride], sizeof(want)) == 0 ||
+                          (want == 0.0 && found[i * stride] == 0.0),
+                      "%s[%zu]: %a, recorded %a", what, i, found[i * stride], want);
+    }
+}
+
+static void expect_observations(FILE *f, struct particle_world *w)
+{
+    for (size_t a = 0; a < w->n_agents; a++) {
+        size_t n = read_count(f);
+
+        ck_assert_uint_eq(n, (size_t)w->agents[a].obs_width);
+        expect_row(f, particle_world_observe(w, a, 0, 1), 1, n, "observation");
+    }
+}
+
+static void read_action(FILE *f, struct particle_world *w, size_t agent)
+{
+    double action[WIDTH] = {0};
+    size_t n = read_count(f);
+
+    if (w->actions == ENV_ACTIONS_DISCRETE) {
+        ck_assert_uint_eq(n, 1);
+        action[read_count(f)] = 1.0;
+    } else {
+        ck_assert_uint_eq(n, WIDTH);
+        read_row(f, action, n);
+    }
+    particle_world_act(w, agent, 0, action);
+}
+
+static void expect_state(FILE *f, const struct particle_world *w)
+{
+    size_t n_landmark = 2 * w->n_landmarks;
+    double still[2 * MAX_AGENTS] = {0};
+
+    expect_row(f, w->pos, 1, 2 * w->n_agents + n_landmark, "position");
+    expect_row(f, w->vel, 1, 2 * w->n_agents, "velocity");
+    expect_row(f, still, 1, n_landmark, "landmark velocity");
+}
+
+static void replay_record(FILE *f, enum env_rules rules, int mode)
+{
+    struct env_config config = config_of("simple_spread");
+    struct particle_world *w;
+    struct arena arena = ARENA_ZERO;
+    double rewards[MAX_AGENTS], *reward[MAX_AGENTS], skip[2 * MAX_AGENTS];
+
+    config.rules = rules;
+    config.actions = mode ? ENV_ACTIONS_CONTINUOUS : ENV_ACTIONS_DISCRETE;
+    ck_assert_int_eq(
+        particle_world_new(&w, &particle_simple_spread, &config, 1, &arena, NULL), 0);
+    for (size_t a = 0; a < w->n_agents; a++)
+        reward[a] = &rewards[a];
+    read_row(f, w->pos, 2 * (w->n_agents + w->n_landmarks));
+    read_row(f, w->vel, 2 * w->n_agents);
+    read_row(f, skip, 2 * w->n_landmarks);
+    ck_assert_uint_eq(read_count(f), 0); /* goals */
+    expect_observations(f, w);
+    for (size_t left = read_count(f); left != 0; left--) {
+        for (size_t a = 0; a < w->n_agents; a++)
+            read_action(f, w, a);
+        particle_world_advance(w);
+        expect_state(f, w);
+        expect_observations(f, w);
+        w->scenario->reward(w, reward);
+        expect_row(f, rewards, 1, w->n_agents, "reward");
+    }
+    arena_done(&arena);
+}
+
+static void replay_file(const char *name, enum env_rules rules)
+{
+    const char *dir = test_shared_dir();
+    char path[512], line[32768];
+    size_t seen[2] = {0};
+    int mode;
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/data/%s", dir != NULL ? dir : "", name);
+    f = dir != NULL ? fopen(path, "r") : NULL;
+    if (f == NULL) {
+        (void)printf("# SKIP %s: BROOD_SHARED_DIR has no data/%s\n", __func__, name);
+        return;
+    }
+    while (fgets(line, sizeof(line), f) != NULL) {
+        if (sscanf(line, "simple_spread_v%*d %d", &mode) != 1)
+            continue;
+        ck_assert(mode == 0 || mode == 1);
+        seen[mode]++;
+        replay_record(f, rules, mode);
+    }
+    ck_assert_uint_gt(seen[0], 0);
+    ck_assert_uint_gt(seen[1], 0);
+    (void)fclose(f);
+}
+
+START_TEST(test_records_mpe2)
+{
+    replay_file("mpe-vectors-v3.txt", ENV_RULES_MPE2);
+}
+END_TEST
+
+START_TEST(test_records_openai)
+{
+    replay_file("mpe-vectors-openai.txt", ENV_RULES_OPENAI);
+}
+END_TEST
+
+/* Numbers worked out by hand: agents far apart unless said otherwise. */
+
+struct fixture {
+    struct arena arena;
+    struct particle_world *w;
+    double rewards[3][1], *reward[3];
+};
+
+static void set_xy(double *rows, size_t i, double x, double y)
+{
+    rows[2 * i] = x;
+    rows[2 * i + 1] = y;
+}
+
+static void place(struct fixture *f, enum env_rules rules, enum env_actions actions)
+{
+    struct env_config config = config_of("simple_spread");
+
+    *f = (struct fixture){.reward = {f->rewards[0], f->rewards[1], f->rewards[2]}};
+    config.rules = rules;
+    config.actions = actions;
+    ck_assert_int_eq(
+        particle_world_new(&f->w, &particle_simple_spread, &config, 1, &f->arena, NULL),
+        0);
+    for (size_t i = 0; i < 3; i++) {
+        set_xy(f->w->pos, i, 10.0 * (double)i, 0.0);
+        set_xy(f->w->pos, 3 + i, 10.0 * (double)i, 1.0);
+    }
+}
+
+static void act(struct fixture *f, size_t agent, const double *action)
+{
+    particle_world_act(f->w, agent, 0, action);
+}
+
+START_TEST(test_integration_order)
+{
+    const double right_mpe2[] = {0, 0, 1, 0, 0}, right_openai[] = {0, 1, 0, 0, 0};
+    struct fixture f;
+
+    place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
+    set_xy(f.w->vel, 0, 1.0, 0.0);
+    act(&f, 0, right_mpe2);
+    particle_world_advance(f.w);
+    ck_assert_double_eq(f.w->pos[0], 0.1);  /* the old velocity moved it */
+    ck_assert_double_eq(f.w->vel[0], 1.25); /* 0.75 + 5 * 0.1 */
+    arena_done(&f.arena);
+
+    place(&f, ENV_RULES_OPENAI, ENV_ACTIONS_DISCRETE);
+    set_xy(f.w->vel, 0, 1.0, 0.0);
+    act(&f, 0, right_openai);
+    particle_world_advance(f.w);
+    ck_assert_double_eq(f.w->vel[0], 1.25);
+    ck_assert_double_eq(f.w->pos[0], 0.125); /* the new one did */
+    arena_done(&f.arena);
+}
+END_TEST
+
+/* Velocity after one step from rest: direction * 5 * 0.1. */
+static void expect_direction(enum env_rules rules, enum env_actions actions,
+                             const double *action, double x, double y)
+{
+    struct fixture f;
+
+    place(&f, rules, actions);
+    act(&f, 1, action);
+    particle_world_advance(f.w);
+    ck_assert_double_eq(f.w->vel[2], x * 5.0 * 0.1);
+    ck_assert_double_eq(f.w->vel[3], y * 5.0 * 0.1);
+    arena_done(&f.arena);
+}
+
+START_TEST(test_moves)
+{
+    const double x[] = {0, -1, 1, 0, 0}, y[] = {0, 0, 0, -1, 1};
+
+    for (int m = 0; m < WIDTH; m++) {
+        double one_hot[WIDTH] = {0};
+
+        one_hot[m] = 1.0;
+        expect_direction(ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE, one_hot, x[m], y[m]);
+        expect_direction(ENV_RULES_MPE2, ENV_ACTIONS_CONTINUOUS, one_hot, x[m], y[m]);
+        expect_direction(ENV_RULES_OPENAI, ENV_ACTIONS_DISCRETE, one_hot, -x[m], -y[m]);
+        expect_direction(ENV_RULES_OPENAI, ENV_ACTIONS_CONTINUOUS, one_hot, -x[m], -y[m]);
+    }
+}
+END_TEST
+
+START_TEST(test_discrete_takes_first_largest)
+{
+    const double tie[] = {0.1, 0.7, 0.7, 0.2, 0.0};
+
+    expect_direction(ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE, tie, -1.0, 0.0);
+}
+END_TEST
+
+START_TEST(test_box_is_clipped_under_mpe2_only)
+{
+    const double wild[] = {9, -3, 4, 0.5, 0.25};
+
+    expect_direction(ENV_RULES_MPE2, ENV_ACTIONS_CONTINUOUS, wild, 1.0, -0.25);
+    expect_direction(ENV_RULES_OPENAI, ENV_ACTIONS_CONTINUOUS, wild, -7.0, 0.25);
+}
+END_TEST
+
+START_TEST(test_box_subtracts_in_float32)
+{
+    const double a = (double)0.1f, b = (double)0.7f;
+    const double action[] = {0, a, b, 0, 0};
+
+    ck_assert(((double)(0.7f - 0.1f)) != b - a);
+    expect_direction(ENV_RULES_MPE2, ENV_ACTIONS_CONTINUOUS, action,
+                     (double)(0.7f - 0.1f), 0.0);
+    expect_direction(ENV_RULES_OPENAI, ENV_ACTIONS_CONTINUOUS, action, a - b, 0.0);
+}
+END_TEST
+
+START_TEST(test_contact_force)
+{
+    struct fixture f;
+    double depth;
+
+    /* Sizes 0.15: touching at 0.3. Overlap 0.1 pushes with 100 * (overlap + ...). */
+    place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
+    set_xy(f.w->pos, 0, 0.0, 5.0);
+    set_xy(f.w->pos, 1, 0.2, 5.0);
+    particle_world_advance(f.w);
+    depth = 0.3 - 0.2;
+    ck_assert_double_eq_tol(f.w->vel[0], -100.0 * depth * 0.1, 1e-12);
+    ck_assert_double_eq(f.w->vel[2], -f.w->vel[0]);
+    ck_assert_double_eq(f.w->vel[1], 0.0);
+    ck_assert_double_eq(f.w->vel[4], 0.0); /* the far one feels nothing at all */
+    arena_done(&f.arena);
+
+    /* Just touching: margin * log 2. */
+    place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
+    set_xy(f.w->pos, 0, 0.0, 5.0);
+    set_xy(f.w->pos, 1, 0.0, 5.3);
+    particle_world_advance(f.w);
+    ck_assert_double_eq_tol(f.w->vel[1], -100.0 * 0.001 * log(2.0) * 0.1, 1e-12);
+    arena_done(&f.arena);
+
+    /* No guard where the rules have none: in one place the direction is no number. */
+    place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
+    set_xy(f.w->pos, 1, 0.0, 0.0);
+    particle_world_advance(f.w);
+    ck_assert(isnan(f.w->vel[0]) && isnan(f.w->vel[2]));
+    arena_done(&f.arena);
+}
+END_TEST
+
+START_TEST(test_rewards)
+{
+    struct fixture f;
+
+    /* Each landmark at distance 1 from its agent: the team's part is -3. */
+    place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
+    f.w->scenario->reward(f.w, f.reward);
+    for (size_t a = 0; a < 3; a++)
+        ck_assert_double_eq(f.rewards[a][0], -1.5);
+    set_xy(f.w->pos, 1, 0.0, 0.25); /* touches 0; 0.75 from landmark 0, 10 from 1 */
+    f.w->scenario->reward(f.w, f.reward);
+    double team = -0.75 - sqrt(10.0 * 10.0 + 0.75 * 0.75) - 1.0;
+    ck_assert_double_eq_tol(f.rewards[0][0], team / 2 - 0.5, 1e-12);
+    ck_assert_double_eq_tol(f.rewards[1][0], team / 2 - 0.5, 1e-12);
+    ck_assert_double_eq_tol(f.rewards[2][0], team / 2, 1e-12);
+    arena_done(&f.arena);
+
+    /* openai: summed over the agents, each touching itself. */
+    place(&f, ENV_RULES_OPENAI, ENV_ACTIONS_DISCRETE);
+    f.w->scenario->reward(f.w, f.reward);
+    ck_assert_double_eq(f.rewards[2][0], 3 * (-3.0 - 1.0));
+    set_xy(f.w->pos, 1, 0.0, 0.25);
+    f.w->scenario->reward(f.w, f.reward);
+    for (size_t a = 0; a < 3; a++)
+        ck_assert_double_eq_tol(f.rewards[a][0], 3 * team - 3 - 2, 1e-12);
+    arena_done(&f.arena);
+}
+END_TEST
+
+START_TEST(test_touch_is_strict)
+{
+    struct fixture f;
+
+    place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
+    f.w->scenario->reward(f.w, f.reward);
+    set_xy(f.w->pos, 3, 0.0, 0.0);
+    set_xy(f.w->pos, 4, 0.0, 0.3);
+    set_xy(f.w->pos, 1, 0.0, 0.3); /* 0.3 < 0.15 + 0.15 does not hold */
+    f.w->scenario->reward(f.w, f.reward);
+    ck_assert_double_eq(f.rewards[0][0], -0.5); /* landmark 2 alone is at distance 1 */
+    arena_done(&f.arena);
+}
+END_TEST
+
+/* A scenario with everything simple_spread leaves out: goals, speech, own acceleration,
+ * a speed limit, an agent that cannot move. */
+
+enum { SPEAKER, RUNNER };
+
+static int tiny_build(struct particle_world *w, const struct env_config *config,
+                      struct err *err)
+{
+    w->dim_c = 3;
+    w->n_goals = 2;
+    particle_add_agents(
+        w, "speaker", 1,
+        &(struct particle_entity){.size = 0.1, .collide = 1, .obs_width = 1});
+    particle_add_agents(w, "runner", 1,
+                        &(struct particle_entity){.size = 0.1,
+                                                  .collide = 1,
+                                                  .movable = 1,
+                                                  .accel = 3.0,
+                                                  .max_speed = 0.25,
+                                                  .obs_width = 3 + 2});
+    particle_add_landmarks(w, 4, &(struct particle_entity){.size = 0.2, .collide = 1});
+    return 0;
+}
+
+static void tiny_reset(struct particle_world *w, size_t copy, struct particle_draws *d)
+{
+    particle_draw_goal(w, d, copy, 0);
+    particle_draw_goal(w, d, copy, 1);
+    particle_draw_positions(w, d, copy, 0, 2, 1.0);
+    particle_draw_positions(w, d, copy, 2, 4, 0.9);
+}
+
+static void tiny_observe(const struct particle_world *w, size_t self,
+                         struct particle_obs *o)
+{
+    if (self == SPEAKER) {
+        double *row = particle_obs_next(o);
+
+        for (size_t c = 0; c < o->n; c++)
+            row[c] = particle_goal(w, 0)[o->first + c];
+    } else {
+        particle_obs_comm(w, o, SPEAKER);
+        particle_obs_rel(w, o, RUNNER, SPEAKER);
+    }
+}
+
+static void tiny_reward(const struct particle_world *w, double *const *ret)
+{
+    particle_row_fill(w->n_copies, ret[SPEAKER], 1.0);
+    particle_row_fill(w->n_copies, ret[RUNNER], 2.0);
+}
+
+static const struct particle_scenario tiny = {.build = tiny_build,
+                                              .reset = tiny_reset,
+                                              .observe = tiny_observe,
+                                              .reward = tiny_reward};
+
+static struct particle_world *open_tiny(struct arena *arena, enum env_actions actions)
+{
+    struct env_config config = {.actions = actions};
+    struct particle_world *w;
+
+    ck_assert_int_eq(particle_world_new(&w, &tiny, &config, 2, arena, NULL), 0);
+    for (size_t e = 0; e < 6; e++)
+        particle_pos(w, e, 0)[0] = particle_pos(w, e, 0)[1] = 10.0 * (double)e;
+    return w;
+}
+
+START_TEST(test_seam_spaces)
+{
+    struct arena arena = ARENA_ZERO;
+    struct particle_world *w = open_tiny(&arena, ENV_ACTIONS_CONTINUOUS);
+    const struct action_space *speaker = &w->agents[SPEAKER].space;
+    const struct action_space *runner = &w->agents[RUNNER].space;
+
+    ck_assert_int_eq(speaker->kind, SPACE_BOX);
+    ck_assert_int_eq(speaker->n_heads, 1);
+    ck_assert_int_eq(speaker->heads[0], 3);
+    ck_assert_int_eq(speaker->width, 3);
+    ck_assert_int_eq(runner->n_heads, 2);
+    ck_assert_int_eq(runner->heads[0], 5);
+    ck_assert_int_eq(runner->heads[1], 3);
+    ck_assert_int_eq(runner->width, 8);
+    ck_assert_str_eq(w->agents[RUNNER].name, "runner_0");
+    ck_assert_str_eq(w->agents[RUNNER].team, "runner");
+    arena_done(&arena);
+}
+END_TEST
+
+START_TEST(test_seam_speech_and_speed)
+{
+    struct arena arena = ARENA_ZERO;
+    struct particle_world *w = open_tiny(&arena, ENV_ACTIONS_DISCRETE);
+    const double say[] = {0, 0, 1}, move_say[] = {0, 0, 0, 0, 1, 1, 0, 0};
+    const double *rows;
+
+    particle_world_act(w, SPEAKER, 1, say);
+    particle_world_act(w, RUNNER, 1, move_say);
+    particle_world_advance(w);
+    rows = particle_world_observe(w, RUNNER, 1, 1);
+    ck_assert_double_eq(rows[0] + rows[1], 0.0);
+    ck_assert_double_eq(rows[2], 1.0);
+    ck_assert_double_eq(rows[3], -10.0);
+    ck_assert_double_eq(particle_comm(w, RUNNER, 0)[1], 1.0);
+    ck_assert_double_eq(particle_comm(w, RUNNER, 0)[0], 0.0); /* the other copy */
+    /* 3.0 * 0.1 exceeds the limit. */
+    ck_assert_double_eq_tol(particle_vel(w, RUNNER, 1)[1], 0.25, 1e-15);
+    ck_assert_double_eq(particle_vel(w, RUNNER, 1)[0], 0.0);
+    arena_done(&arena);
+}
+END_TEST
+
+START_TEST(test_seam_immovable)
+{
+    struct arena arena = ARENA_ZERO;
+    struct particle_world *w = open_tiny(&arena, ENV_ACTIONS_DISCRETE);
+
+    particle_pos(w, RUNNER, 0)[0] = 0.05; /* onto the speaker, to its right */
+    particle_world_advance(w);
+    ck_assert_double_gt(particle_vel(w, RUNNER, 0)[0], 0.0);
+    ck_assert_double_eq(particle_vel(w, SPEAKER, 0)[0], 0.0);
+    particle_pos(w, RUNNER, 0)[1] = 20.1; /* onto landmark 0, to its right */
+    particle_world_advance(w);
+    ck_assert_double_gt(particle_vel(w, RUNNER, 0)[1], 0.0);
+    arena_done(&arena);
+}
+END_TEST
+
+START_TEST(test_seam_draw_order)
+{
+    struct arena arena = ARENA_ZERO;
+    struct particle_world *w = open_tiny(&arena, ENV_ACTIONS_DISCRETE);
+    struct rng_key key = rng_key_make(5, "env/1", "reset");
+    double u[2 + 2 * 6];
+
+    particle_ops.reset(w, 1, key, 7);
+    rng_uniform_f64(key, 7, 0, u, 14);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_double_eq(particle_goal(w, i)[1], floor(u[i] * 4.0));
+    for (size_t i = 0; i < 12; i++) {
+        double half = i < 4 ? 1.0 : 0.9;
+
+        ck_assert_double_eq(particle_pos(w, i / 2, i % 2)[1],
+                            -half + (half - -half) * u[2 + i]);
+    }
+    ck_assert_double_eq(particle_pos(w, 1, 0)[0], 10.0); /* copy 0 is untouched */
+    arena_done(&arena);
+}
+END_TEST
+
+START_TEST(test_seam_state_refuses_bad_goal)
+{
+    struct arena arena = ARENA_ZERO;
+    struct particle_world *w = open_tiny(&arena, ENV_ACTIONS_DISCRETE);
+    double *state = malloc(particle_ops.state_bytes(w));
+    const double bad[] = {4.0, -1.0, 0.5, NAN};
+    struct err err = {0};
+
+    particle_ops.save(w, state);
+    ck_assert_int_eq(particle_ops.load(w, state, &err), 0);
+    for (size_t i = 0; i < 4; i++) {
+        state[w->n_state - 1] = bad[i];
+        ck_assert_int_eq(particle_ops.load(w, state, &err), ERR_CORRUPT);
+    }
+    free(state);
+    arena_done(&arena);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("particle_world");
+    TCase *tc = tcase_create("particle_world");
+
+    tcase_add_test(tc, test_records_mpe2);
+    tcase_add_test(tc, test_records_openai);
+    tcase_add_test(tc, test_integration_order);
+    tcase_add_test(tc, test_moves);
+    tcase_add_test(tc, test_discrete_takes_first_largest);
+    tcase_add_test(tc, test_box_is_clipped_under_mpe2_only);
+    tcase_add_test(tc, test_box_subtracts_in_float32);
+    tcase_add_test(tc, test_contact_force);
+    tcase_add_test(tc, test_rewards);
+    tcase_add_test(tc, test_touch_is_strict);
+    tcase_add_test(tc, test_seam_spaces);
+    tcase_add_test(tc, test_seam_speech_and_speed);
+    tcase_add_test(tc, test_seam_immovable);
+    tcase_add_test(tc, test_seam_draw_order);
+    tcase_add_test(tc, test_seam_state_refuses_bad_goal);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)

@@ -1,0 +1,411 @@
+/* Episodes, draws, state and refusals of the copies around a world. */
+#include "common/rng/rng.h"
+#include "supervisor/env/env.h"
+#include "supervisor/env/env_class.h"
+#include "supervisor/env/toy.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_AGENTS = 8, WIDTH = 5 };
+
+static struct env_config config_of(const char *id)
+{
+    return (struct env_config){.id = id, .copies = 1, .max_steps = 25};
+}
+
+static struct vec_env *open_env(const struct env_config *config, enum env_draws draws,
+                                size_t copies)
+{
+    struct vec_env *v;
+    struct err err = {0};
+
+    ck_assert_msg(vec_env_new(&v, config, 11, draws, copies, &err) == 0, "%s", err.msg);
+    return v;
+}
+
+/* Some action, the same for copy `c` of agent `a` at step t whatever the copies. */
+struct actions {
+    float values[MAX_AGENTS][64 * WIDTH];
+    const float *rows[MAX_AGENTS];
+};
+
+static void fill_actions(struct actions *x, const struct vec_env *v, size_t first_copy,
+                         uint64_t t)
+{
+    const struct env_spec *spec = vec_env_spec(v);
+
+    for (size_t a = 0; a < spec->n_agents; a++) {
+        size_t width = (size_t)spec->agents[a].space.width;
+
+        memset(x->values[a], 0, sizeof(x->values[a]));
+        x->rows[a] = x->values[a];
+        for (size_t c = 0; c < vec_env_copies(v); c++)
+            x->values[a][c * width + (7 * (first_copy + c) + 3 * a + t) % width] = 1.0f;
+    }
+}
+
+static struct env_step step_env(struct vec_env *v, size_t first_copy, uint64_t t)
+{
+    struct actions x;
+    struct env_step s;
+    struct err err = {0};
+
+    fill_actions(&x, v, first_copy, t);
+    ck_assert_msg(vec_env_step(v, x.rows, &s, &err) == 0, "%s", err.msg);
+    return s;
+}
+
+START_TEST(test_truncation)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *v;
+    float before[18];
+
+    config.max_steps = 3;
+    v = open_env(&config, ENV_DRAWS_TRAINING, 2);
+    for (uint64_t t = 0; t < 7; t++) {
+        struct env_step s = step_env(v, 0, t);
+
+        for (size_t c = 0; c < 2; c++) {
+            int last = t % 3 == 2;
+
+            ck_assert_int_eq(s.truncated[c], last);
+            ck_assert_int_eq(s.ended[c], last);
+            ck_assert_int_eq(s.terminated[1][c], 0);
+            ck_assert_int_eq(s.alive[1][c], 1);
+            ck_assert_int_eq(s.first[c], t % 3 == 0);
+            ck_assert_uint_eq(s.episode_length[c], t % 3 + 1);
+            ck_assert_uint_eq(vec_env_episode(v, c), (t + 1) / 3);
+            ck_assert_uint_eq(vec_env_time(v, c), (t + 1) % 3);
+            /* The final observation is of the old episode, obs of the new one. */
+            ck_assert_int_eq(memcmp(s.next_obs[0] + c * 18, vec_env_obs(v, 0) + c * 18,
+                                    sizeof(before)) != 0,
+                             last);
+        }
+    }
+    vec_env_free(v);
+}
+END_TEST
+
+START_TEST(test_reset_draws)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *v;
+    double u[12];
+
+    config.max_steps = 1;
+    v = open_env(&config, ENV_DRAWS_TRAINING, 3);
+    (void)step_env(v, 0, 0);
+    rng_uniform_f64(rng_key_make(11, "env/2", "reset"), 1, 0, u, 12);
+    for (size_t i = 0; i < 2; i++) /* own position: after the velocity */
+        ck_assert_float_eq(vec_env_obs(v, 1)[2 * 18 + 2 + i],
+                           (float)(-1.0 + 2.0 * u[2 + i]));
+    vec_env_free(v);
+}
+END_TEST
+
+START_TEST(test_two_step_marker)
+{
+    struct env_config config = config_of("two_step");
+    struct vec_env *v = open_env(&config, ENV_DRAWS_TRAINING, 3);
+
+    for (uint64_t t = 0; t < 10; t++) {
+        float want = t % 2 == 0 ? TOY_MARKER : 1.0f;
+
+        ck_assert_float_eq(vec_env_obs(v, 0)[1], want);
+        struct env_step s = step_env(v, 0, t);
+
+        ck_assert_float_eq(s.next_obs[0][1], t % 2 == 0 ? 1.0f : 2.0f);
+        ck_assert_int_eq(s.terminated[0][1], t % 2 == 1);
+        ck_assert_int_eq(s.ended[1], t % 2 == 1);
+        ck_assert_int_eq(s.truncated[1], 0);
+        ck_assert_double_eq(s.episode_return[0][1], (double)(t % 2 + 1));
+    }
+    vec_env_free(v);
+}
+END_TEST
+
+START_TEST(test_terminated_is_not_truncated)
+{
+    struct env_config config = config_of("one_step");
+    struct vec_env *v;
+    struct env_step s;
+
+    config.max_steps = 1; /* both at once: the task is over */
+    v = open_env(&config, ENV_DRAWS_TRAINING, 1);
+    s = step_env(v, 0, 0);
+    ck_assert_int_eq(s.terminated[0][0], 1);
+    ck_assert_int_eq(s.truncated[0], 0);
+    vec_env_free(v);
+    config.id = "constant_reward";
+    v = open_env(&config, ENV_DRAWS_TRAINING, 1);
+    s = step_env(v, 0, 0);
+    ck_assert_int_eq(s.terminated[0][0], 0);
+    ck_assert_int_eq(s.truncated[0], 1);
+    vec_env_free(v);
+}
+END_TEST
+
+/* The value of a state under TD(0) on what the environment says: bootstrapping with
+ * 1 - terminated gives r / (1 - discount) when a limit cuts, r when the task ends. */
+static double td_value(const char *id)
+{
+    struct env_config config = config_of(id);
+    struct vec_env *v;
+    double value = 0.0;
+
+    config.max_steps = 5;
+    v = open_env(&config, ENV_DRAWS_TRAINING, 1);
+    for (uint64_t t = 0; t < 2000; t++) {
+        struct env_step s = step_env(v, 0, t);
+        double target = s.reward[0][0] + 0.9 * (1 - s.terminated[0][0]) * value;
+
+        value += 0.1 * (target - value);
+    }
+    vec_env_free(v);
+    return value;
+}
+
+START_TEST(test_value_converges)
+{
+    ck_assert_double_eq_tol(td_value("constant_reward"), 10.0, 1e-6);
+    ck_assert_double_eq_tol(td_value("one_step"), 1.0, 1e-6);
+}
+END_TEST
+
+START_TEST(test_copies_do_not_matter)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *many, *one;
+
+    config.actions = _i & 1 ? ENV_ACTIONS_CONTINUOUS : ENV_ACTIONS_DISCRETE;
+    config.rules = _i & 2 ? ENV_RULES_OPENAI : ENV_RULES_MPE2;
+    many = open_env(&config, ENV_DRAWS_EVALUATION, 64);
+    one = open_env(&config, ENV_DRAWS_EVALUATION, 1);
+    for (size_t c = 0; c < 64; c += 9) {
+        vec_env_reset(many);
+        vec_env_reset_copy(one, 0, c);
+        for (uint64_t t = 0; t < 25; t++) {
+            struct env_step m = step_env(many, 0, t), o = step_env(one, c, t);
+
+            for (size_t a = 0; a < 3; a++) {
+                ck_assert_mem_eq(m.next_obs[a] + c * 18, o.next_obs[a],
+                                 18 * sizeof(float));
+                ck_assert_mem_eq(&m.reward[a][c], o.reward[a], sizeof(double));
+            }
+        }
+    }
+    vec_env_free(one);
+    vec_env_free(many);
+}
+END_TEST
+
+START_TEST(test_evaluation_waits)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *v;
+    struct env_step s;
+
+    config.max_steps = 2;
+    v = open_env(&config, ENV_DRAWS_EVALUATION, 2);
+    ck_assert_uint_eq(vec_env_episode(v, 1), 1);
+    (void)step_env(v, 0, 0);
+    s = step_env(v, 0, 1);
+    ck_assert_int_eq(s.ended[0] && s.ended[1], 1);
+    vec_env_reset_copy(v, 1, 9);
+    s = step_env(v, 0, 2);
+    ck_assert_int_eq(s.alive[0][0], 0);
+    ck_assert_int_eq(s.alive[0][1], 1);
+    ck_assert_int_eq(s.ended[0] || s.truncated[0] || s.first[0], 0);
+    ck_assert_int_eq(s.first[1], 1);
+    ck_assert_double_eq(s.reward[0][0], 0.0);
+    ck_assert_uint_eq(s.episode_length[0], 2);
+    ck_assert_uint_eq(vec_env_episode(v, 1), 9);
+    vec_env_free(v);
+}
+END_TEST
+
+START_TEST(test_sharing)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *v[3];
+
+    for (int i = 0; i < 3; i++) {
+        config.reward = (enum env_reward)i;
+        v[i] = open_env(&config, ENV_DRAWS_TRAINING, 4);
+    }
+    for (uint64_t t = 0; t < 30; t++) {
+        struct env_step own = step_env(v[ENV_REWARD_OWN], 0, t);
+        struct env_step sum = step_env(v[ENV_REWARD_TEAM_SUM], 0, t);
+        struct env_step mean = step_env(v[ENV_REWARD_TEAM_MEAN], 0, t);
+        double want = own.reward[0][3] + own.reward[1][3] + own.reward[2][3];
+
+        for (size_t a = 0; a < 3; a++) {
+            ck_assert_double_eq(sum.reward[a][3], want);
+            ck_assert_double_eq(mean.reward[a][3], want / 3.0);
+            ck_assert_double_eq(sum.episode_return[a][3], own.episode_return[a][3]);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        vec_env_free(v[i]);
+}
+END_TEST
+
+START_TEST(test_state_is_exact)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *a = open_env(&config, ENV_DRAWS_TRAINING, 5);
+    struct vec_env *b = open_env(&config, ENV_DRAWS_TRAINING, 5);
+    size_t n = vec_env_state_bytes(a);
+    char *state = malloc(n), *again = malloc(n);
+    struct err err = {0};
+
+    for (uint64_t t = 0; t < 37; t++)
+        (void)step_env(a, 0, t);
+    vec_env_state_save(a, state);
+    ck_assert_int_eq(vec_env_state_load(b, state, n, &err), 0);
+    vec_env_state_save(b, again);
+    ck_assert_mem_eq(state, again, n);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_mem_eq(vec_env_obs(a, i), vec_env_obs(b, i), 5 * 18 * sizeof(float));
+    for (uint64_t t = 37; t < 60; t++) {
+        struct env_step x = step_env(a, 0, t), y = step_env(b, 0, t);
+
+        ck_assert_mem_eq(x.next_obs[2], y.next_obs[2], 5 * 18 * sizeof(float));
+        ck_assert_mem_eq(x.episode_return[2], y.episode_return[2], 5 * sizeof(double));
+    }
+    free(again);
+    free(state);
+    vec_env_free(b);
+    vec_env_free(a);
+}
+END_TEST
+
+START_TEST(test_state_refusals)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *v = open_env(&config, ENV_DRAWS_TRAINING, 2);
+    struct vec_env *wide = open_env(&config, ENV_DRAWS_TRAINING, 3);
+    size_t n = vec_env_state_bytes(v);
+    char *state = malloc(n);
+    struct err err = {0};
+
+    vec_env_state_save(v, state);
+    ck_assert_int_eq(vec_env_state_load(v, state, n - 1, &err), ERR_CORRUPT);
+    ck_assert_int_eq(vec_env_state_load(v, state, 7, &err), ERR_CORRUPT);
+    ck_assert_int_eq(vec_env_state_load(wide, state, n, &err), ERR_SHAPE);
+    state[4]++;
+    ck_assert_int_eq(vec_env_state_load(v, state, n, &err), ERR_UNSUPPORTED);
+    state[0]++;
+    ck_assert_int_eq(vec_env_state_load(v, state, n, &err), ERR_CORRUPT);
+    free(state);
+    vec_env_free(wide);
+    vec_env_free(v);
+}
+END_TEST
+
+START_TEST(test_nonfinite_action)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *v = open_env(&config, ENV_DRAWS_TRAINING, 4);
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    struct actions x;
+    struct env_step s;
+    struct err err = {0};
+
+    for (size_t i = 0; i < 3; i++) {
+        fill_actions(&x, v, 0, 0);
+        x.values[1][2 * WIDTH + 3] = bad[i];
+        ck_assert_int_eq(vec_env_step(v, x.rows, &s, &err), ERR_NONFINITE);
+        ck_assert_ptr_nonnull(strstr(err.msg, "agent_1"));
+        ck_assert_ptr_nonnull(strstr(err.msg, "copy 2"));
+    }
+    ck_assert_uint_eq(vec_env_time(v, 0), 0);
+    vec_env_free(v);
+}
+END_TEST
+
+START_TEST(test_any_number_of_agents)
+{
+    struct env_config config = config_of("simple_spread");
+    const char *const *names;
+    struct err err = {0};
+
+    config.params.agents = _i;
+    ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), _i);
+    for (int a = 0; a < _i; a++) {
+        char want[32];
+
+        (void)snprintf(want, sizeof(want), "agent_%d", a);
+        ck_assert_str_eq(names[a], want);
+    }
+    struct vec_env *v = open_env(&config, ENV_DRAWS_TRAINING, 2);
+
+    ck_assert_int_eq(vec_env_spec(v)->agents[0].obs_width, 4 + 2 * _i + 4 * (_i - 1));
+    for (uint64_t t = 0; t < 26; t++)
+        (void)step_env(v, 0, t);
+    vec_env_free(v);
+}
+END_TEST
+
+START_TEST(test_impossible_configurations)
+{
+    struct env_config config = config_of("simple_sprout");
+    const char *const *names;
+    struct vec_env *v;
+    struct err err = {0};
+
+    ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), ERR_NOT_FOUND);
+    ck_assert_int_eq(vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 1, &err),
+                     ERR_NOT_FOUND);
+    config.id = "simple_spread";
+    config.params.agents = ENV_MAX_AGENTS + 1;
+    ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), ERR_CONFIG);
+    ck_assert_int_eq(vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 1, &err),
+                     ERR_CONFIG);
+    config.params.agents = ENV_MAX_AGENTS;
+    ck_assert_int_eq(vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 65536, &err),
+                     ERR_LIMIT);
+    config.params.agents = 0;
+    ck_assert_int_eq(vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 65537, &err),
+                     ERR_CONFIG);
+}
+END_TEST
+
+START_TEST(test_registry)
+{
+    size_t n = 0;
+
+    for (; env_info_at(n) != NULL; n++)
+        ck_assert_ptr_eq(env_info_find(env_info_at(n)->id), env_info_at(n));
+    ck_assert_uint_gt(n, 0);
+    ck_assert_ptr_null(env_info_find("none"));
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("vec_env");
+    TCase *tc = tcase_create("vec_env");
+
+    tcase_add_test(tc, test_truncation);
+    tcase_add_test(tc, test_reset_draws);
+    tcase_add_test(tc, test_two_step_marker);
+    tcase_add_test(tc, test_terminated_is_not_truncated);
+    tcase_add_test(tc, test_value_converges);
+    tcase_add_loop_test(tc, test_copies_do_not_matter, 0, 4);
+    tcase_add_test(tc, test_evaluation_waits);
+    tcase_add_test(tc, test_sharing);
+    tcase_add_test(tc, test_state_is_exact);
+    tcase_add_test(tc, test_state_refusals);
+    tcase_add_test(tc, test_nonfinite_action);
+    tcase_add_loop_test(tc, test_any_number_of_agents, 1, MAX_AGENTS + 1);
+    tcase_add_test(tc, test_impossible_configurations);
+    tcase_add_test(tc, test_registry);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
