@@ -8,9 +8,13 @@
  *          first on a tie); for the particle worlds' boxes the numbers as they are,
  *          clipped to the space's bounds where the rules say so.
  * Ends     `terminated` (per agent: the task is over, no future) and `truncated` (joint:
- * a limit cut it) are never merged. next_obs is the observation after the step, also of
- * an episode that ended: the final one. Resets   automatic: after a step, every copy that
- * ended begins its next episode, and `obs` holds the first observation of the new one.
+ *          a limit cut it; not where every agent's task was over) are never merged.
+ *          next_obs is the observation after the step, also of an episode that ended:
+ *          the final one.
+ * Resets   automatic: after a step, every copy that ended begins its next episode, and
+ *          `obs` holds the first observation of the new one. Evaluation copies wait for
+ *          vec_env_reset_copy instead: alive, first, ended and rewards are 0 until then,
+ *          and their observations mean nothing.
  * Draws    keyed: rng_key_make(seed, "env/<copy>", "reset"), counter = episode of that
  * copy; an evaluation: rng_key_make(seed, "evaluation", "reset"), counter = the episode's
  *          number, whatever the copies.
@@ -103,7 +107,8 @@ struct env_step {
     const uint8_t *first;             /* (E): this was an episode's first step */
     const uint8_t *ended;             /* (E): the episode is over, either way */
     const double *const
-        *episode_return;            /* [A] (E): undiscounted, so far, this step incl. */
+        *episode_return; /* [A] (E): undiscounted, so far, this step incl.; of the
+                            environment's own rewards, whatever env.reward */
     const uint64_t *episode_length; /* (E): steps, this one included */
 };
 

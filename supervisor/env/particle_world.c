@@ -5,18 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOVES = 5, MAX_DRAW = 64 };
-
 static const double DT = 0.1;
 static const double KEEP = 0.75; /* 1 - damping */
 static const double CONTACT_FORCE = 100.0;
 static const double CONTACT_MARGIN = 0.001;
-static const double SENSITIVITY = 5.0;
-
-/* Force of each discrete move; row 0: mpe2, row 1: openai, whose axes point the other
- * way. */
-static const double move_x[2][MOVES] = {{0, -1, 1, 0, 0}, {0, 1, -1, 0, 0}};
-static const double move_y[2][MOVES] = {{0, 0, 0, -1, 1}, {0, 0, 0, 1, -1}};
 
 /* Building */
 
@@ -33,7 +25,7 @@ static void *grow(struct arena *arena, const void *old, size_t n, size_t added,
 static void add_entities(struct particle_world *w, size_t n,
                          const struct particle_entity *like)
 {
-    size_t have = w->n_agents + w->n_landmarks;
+    size_t have = particle_n_entities(w);
 
     w->entities = grow(w->arena, w->entities, have, n, sizeof(*like));
     for (size_t i = 0; i < n; i++)
@@ -50,7 +42,7 @@ static struct action_space agent_space(const struct particle_world *w,
         s.high = 1.0;
     }
     if (e->movable)
-        s.heads[s.n_heads++] = MOVES;
+        s.heads[s.n_heads++] = PARTICLE_MOVES;
     if (!e->silent)
         s.heads[s.n_heads++] = (int32_t)w->dim_c;
     for (int h = 0; h < s.n_heads; h++)
@@ -81,9 +73,10 @@ void particle_add_landmarks(struct particle_world *w, size_t n,
     w->n_landmarks += n;
 }
 
-static struct particle_world *build_world(const struct particle_scenario *scenario,
-                                          const struct env_config *config, size_t copies,
-                                          struct arena *arena, struct err *err)
+static int build_world(struct particle_world **ret,
+                       const struct particle_scenario *scenario,
+                       const struct env_config *config, size_t copies,
+                       struct arena *arena, struct err *err)
 {
     struct particle_world *w = ARENA_NEW(arena, struct particle_world);
 
@@ -92,16 +85,14 @@ static struct particle_world *build_world(const struct particle_scenario *scenar
                                  .actions = config->actions,
                                  .n_copies = copies,
                                  .arena = arena};
-    if (scenario->build(w, config, err) < 0)
-        return NULL;
-    CHECK(w->dim_c <= PARTICLE_MAX_SPEECH, "dim_c %zu", w->dim_c);
-    return w;
+    *ret = w;
+    return scenario->build(w, config, err);
 }
 
 /* Pairs in entity order, first against later: the order in which forces add up. */
 static void list_pairs(struct particle_world *w)
 {
-    size_t n = w->n_agents + w->n_landmarks;
+    size_t n = particle_n_entities(w);
 
     w->pairs = ARENA_ARRAY(w->arena, struct particle_pair, w->n_agents * n);
     for (size_t a = 0; a < w->n_agents; a++) {
@@ -119,12 +110,13 @@ int particle_world_new(struct particle_world **ret,
                        const struct env_config *config, size_t copies,
                        struct arena *arena, struct err *err)
 {
-    struct particle_world *w = build_world(scenario, config, copies, arena, err);
+    struct particle_world *w;
     size_t n_pos, n_vel, n_comm, widest = 0;
+    int rc = build_world(&w, scenario, config, copies, arena, err);
 
-    if (w == NULL)
-        return ERR_CONFIG;
-    n_pos = (w->n_agents + w->n_landmarks) * 2 * copies;
+    if (rc < 0)
+        return rc;
+    n_pos = particle_n_entities(w) * 2 * copies;
     n_vel = w->n_agents * 2 * copies;
     n_comm = w->n_agents * w->dim_c * copies;
     w->n_state = n_pos + n_vel + n_comm + w->n_goals * copies;
@@ -133,7 +125,8 @@ int particle_world_new(struct particle_world **ret,
     w->vel = w->pos + n_pos;
     w->comm = w->vel + n_vel;
     w->goal = w->comm + n_comm;
-    w->force = ARENA_ARRAY(arena, double, n_vel);
+    w->force = ARENA_ARRAY(arena, double, n_pos);
+    w->action_rows = ARENA_ARRAY(arena, double, (PARTICLE_MOVES + w->dim_c) * copies);
     w->scratch = ARENA_ARRAY(arena, double, PARTICLE_SCRATCH *copies);
     for (size_t a = 0; a < w->n_agents; a++) {
         if ((size_t)w->agents[a].obs_width > widest)
@@ -143,81 +136,6 @@ int particle_world_new(struct particle_world **ret,
     list_pairs(w);
     *ret = w;
     return 0;
-}
-
-/* Actions */
-
-static size_t argmax(const double *x, size_t n)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < n; i++)
-        best = x[i] > x[best] ? i : best;
-    return best;
-}
-
-static double clip01(double x)
-{
-    return x < 0.0 ? 0.0 : x > 1.0 ? 1.0 : x;
-}
-
-/* The direction of a box action. mpe2 subtracts in the float32 that actions arrive in. */
-static void box_direction(enum env_rules rules, const double *a, double *x, double *y)
-{
-    if (rules == ENV_RULES_OPENAI) {
-        *x = a[1] - a[2];
-        *y = a[3] - a[4];
-    } else {
-        *x = (double)(float)(clip01(a[2]) - clip01(a[1]));
-        *y = (double)(float)(clip01(a[4]) - clip01(a[3]));
-    }
-}
-
-static void act_move(struct particle_world *w, size_t agent, size_t copy,
-                     const double *action)
-{
-    const struct particle_entity *e = &w->entities[agent];
-    double *f = w->force + agent * 2 * w->n_copies + copy;
-    double sensitivity = e->accel != 0.0 ? e->accel : SENSITIVITY;
-    double x, y;
-
-    if (w->actions == ENV_ACTIONS_DISCRETE) {
-        size_t move = argmax(action, MOVES);
-
-        x = move_x[w->rules == ENV_RULES_OPENAI][move];
-        y = move_y[w->rules == ENV_RULES_OPENAI][move];
-    } else {
-        box_direction(w->rules, action, &x, &y);
-    }
-    f[0] = x * sensitivity + 0.0;
-    f[w->n_copies] = y * sensitivity + 0.0;
-}
-
-static void act_say(struct particle_world *w, size_t agent, size_t copy,
-                    const double *action)
-{
-    size_t said = w->actions == ENV_ACTIONS_DISCRETE ? argmax(action, w->dim_c) : 0;
-    int clipped = w->rules == ENV_RULES_MPE2;
-
-    for (size_t i = 0; i < w->dim_c; i++) {
-        double *c = particle_comm(w, agent, i) + copy;
-
-        if (w->actions == ENV_ACTIONS_DISCRETE)
-            *c = i == said ? 1.0 : 0.0;
-        else
-            *c = clipped ? clip01(action[i]) : action[i];
-    }
-}
-
-void particle_world_act(struct particle_world *w, size_t agent, size_t copy,
-                        const double *action)
-{
-    const struct particle_entity *e = &w->entities[agent];
-
-    if (e->movable)
-        act_move(w, agent, copy, action);
-    if (!e->silent)
-        act_say(w, agent, copy, action + (e->movable ? MOVES : 0));
 }
 
 /* Physics */
@@ -251,12 +169,16 @@ static double penetration(double gap)
     return -gap + log1p(exp(gap));
 }
 
-PARTICLE_SIMD static void add_force(size_t n, double *restrict force,
-                                    const double *restrict f, const double *restrict pen,
-                                    double sign)
+PARTICLE_SIMD static void push(size_t n, double *restrict force_a,
+                               double *restrict force_b, const double *restrict f,
+                               const double *restrict pen)
 {
-    for (size_t c = 0; c < n; c++)
-        force[c] += sign * (f[c] * pen[c]);
+    for (size_t c = 0; c < n; c++) {
+        double force = f[c] * pen[c];
+
+        force_a[c] += force;
+        force_b[c] -= force;
+    }
 }
 
 static void push_pair(struct particle_world *w, size_t a, size_t b)
@@ -269,14 +191,8 @@ static void push_pair(struct particle_world *w, size_t a, size_t b)
                   particle_pos(w, b, 1), particle_reach(w, a, b), fx, fy, pen);
     for (size_t c = 0; c < n; c++)
         pen[c] = penetration(pen[c]) * CONTACT_MARGIN;
-    if (w->entities[a].movable) {
-        add_force(n, w->force + a * 2 * n, fx, pen, 1.0);
-        add_force(n, w->force + (a * 2 + 1) * n, fy, pen, 1.0);
-    }
-    if (w->entities[b].movable) {
-        add_force(n, w->force + b * 2 * n, fx, pen, -1.0);
-        add_force(n, w->force + (b * 2 + 1) * n, fy, pen, -1.0);
-    }
+    push(n, particle_force(w, a, 0), particle_force(w, b, 0), fx, pen);
+    push(n, particle_force(w, a, 1), particle_force(w, b, 1), fy, pen);
 }
 
 PARTICLE_SIMD static void drift(size_t n, double *restrict pos,
@@ -312,7 +228,7 @@ static void integrate(struct particle_world *w, size_t agent)
 
     if (w->rules == ENV_RULES_MPE2)
         drift(2 * n, pos, vel);
-    accelerate(2 * n, vel, w->force + agent * 2 * n);
+    accelerate(2 * n, vel, particle_force(w, agent, 0));
     if (e->max_speed != 0.0)
         limit_speed(n, vel, vel + n, e->max_speed);
     if (w->rules == ENV_RULES_OPENAI)
@@ -327,82 +243,7 @@ void particle_world_advance(struct particle_world *w)
         if (w->entities[a].movable)
             integrate(w, a);
     }
-}
-
-/* Draws */
-
-void particle_draw_goal(struct particle_world *w, struct particle_draws *d, size_t copy,
-                        size_t i)
-{
-    double u;
-
-    rng_uniform_f64(d->key, d->episode, d->index++, &u, 1);
-    particle_goal(w, i)[copy] = floor(u * (double)w->n_landmarks);
-}
-
-void particle_draw_positions(struct particle_world *w, struct particle_draws *d,
-                             size_t copy, size_t entity, size_t n, double half)
-{
-    double u[MAX_DRAW];
-    double *pos = particle_pos(w, entity, 0) + copy;
-
-    for (size_t left = 2 * n; left != 0;) {
-        size_t take = left < MAX_DRAW ? left : MAX_DRAW;
-
-        rng_uniform_f64(d->key, d->episode, d->index, u, take);
-        for (size_t i = 0; i < take; i++, pos += w->n_copies)
-            *pos = -half + (half - -half) * u[i];
-        d->index += take;
-        left -= take;
-    }
-}
-
-/* Observations and rewards */
-
-PARTICLE_SIMD static void subtract(size_t n, double *restrict ret,
-                                   const double *restrict a, const double *restrict b)
-{
-    for (size_t i = 0; i < n; i++)
-        ret[i] = a[i] - b[i];
-}
-
-double *particle_obs_next(struct particle_obs *o)
-{
-    return o->rows + o->width++ * o->n;
-}
-
-static void append_row(struct particle_obs *o, const double *row)
-{
-    memcpy(particle_obs_next(o), row + o->first, o->n * sizeof(*row));
-}
-
-void particle_obs_pos(const struct particle_world *w, struct particle_obs *o,
-                      size_t agent)
-{
-    append_row(o, particle_pos(w, agent, 0));
-    append_row(o, particle_pos(w, agent, 1));
-}
-
-void particle_obs_vel(const struct particle_world *w, struct particle_obs *o,
-                      size_t agent)
-{
-    append_row(o, particle_vel(w, agent, 0));
-    append_row(o, particle_vel(w, agent, 1));
-}
-
-void particle_obs_comm(const struct particle_world *w, struct particle_obs *o,
-                       size_t agent)
-{
-    for (size_t i = 0; i < w->dim_c; i++)
-        append_row(o, particle_comm(w, agent, i));
-}
-
-void particle_obs_rel(const struct particle_world *w, struct particle_obs *o, size_t self,
-                      size_t entity)
-{
-    for (size_t axis = 0; axis < 2; axis++)
-        subtract(o->n, particle_obs_next(o), particle_pos(w, entity, axis) + o->first,
-                 particle_pos(w, self, axis) + o->first);
+    memset(w->force, 0, particle_n_entities(w) * 2 * w->n_copies * sizeof(*w->force));
 }
 
 const double *particle_world_observe(struct particle_world *w, size_t agent, size_t first,
@@ -416,78 +257,17 @@ const double *particle_world_observe(struct particle_world *w, size_t agent, siz
     return o.rows;
 }
 
-PARTICLE_SIMD static void distances(size_t n, const double *restrict ax,
-                                    const double *restrict ay, const double *restrict bx,
-                                    const double *restrict by, double *restrict ret)
-{
-    for (size_t c = 0; c < n; c++) {
-        double dx = ax[c] - bx[c], dy = ay[c] - by[c];
-
-        ret[c] = sqrt(dx * dx + dy * dy);
-    }
-}
-
-void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret)
-{
-    distances(w->n_copies, particle_pos(w, a, 0), particle_pos(w, a, 1),
-              particle_pos(w, b, 0), particle_pos(w, b, 1), ret);
-}
-
-PARTICLE_SIMD void particle_row_fill(size_t n, double *ret, double x)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] = x;
-}
-
-PARTICLE_SIMD void particle_row_add(size_t n, double *restrict ret, double factor,
-                                    const double *restrict x)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] += factor * x[c];
-}
-
-PARTICLE_SIMD void particle_row_min(size_t n, double *restrict ret,
-                                    const double *restrict x)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] = x[c] < ret[c] ? x[c] : ret[c];
-}
-
-PARTICLE_SIMD static void mix_row(size_t n, double *restrict ret,
-                                  const double *restrict team, double ratio)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] = team[c] * (1.0 - ratio) + ret[c] * ratio;
-}
-
-void particle_reward_mix(const struct particle_world *w, double *const *ret,
-                         const double *team, double ratio)
-{
-    for (size_t a = 0; a < w->n_agents; a++)
-        mix_row(w->n_copies, ret[a], team, ratio);
-}
-
-void particle_reward_sum(const struct particle_world *w, double *const *ret)
-{
-    double *sum = particle_scratch(w, PARTICLE_SCRATCH - 1);
-
-    particle_row_fill(w->n_copies, sum, 0.0);
-    for (size_t a = 0; a < w->n_agents; a++)
-        particle_row_add(w->n_copies, sum, 1.0, ret[a]);
-    for (size_t a = 0; a < w->n_agents; a++)
-        memcpy(ret[a], sum, w->n_copies * sizeof(*sum));
-}
-
 /* The registry's operations */
 
 static int particle_describe(const struct env_class *class,
                              const struct env_config *config, struct arena *arena,
                              struct env_spec *ret, struct err *err)
 {
-    struct particle_world *w = build_world(class->scenario, config, 0, arena, err);
+    struct particle_world *w;
+    int rc = build_world(&w, class->scenario, config, 0, arena, err);
 
-    if (w == NULL)
-        return ERR_CONFIG;
+    if (rc < 0)
+        return rc;
     ret->n_agents = w->n_agents;
     ret->agents = w->agents;
     return 0;
@@ -513,15 +293,13 @@ static void particle_reset(void *world, size_t copy, struct rng_key key, uint64_
     w->scenario->reset(w, copy, &d);
 }
 
-static void act_all(struct particle_world *w, size_t agent, const float *actions)
+/* actions (n, width) -> rows (width, n). */
+static void widen_actions(size_t n, size_t width, const float *restrict actions,
+                          double *restrict rows)
 {
-    double action[MOVES + PARTICLE_MAX_SPEECH];
-    size_t width = (size_t)w->agents[agent].space.width;
-
-    for (size_t c = 0; c < w->n_copies; c++, actions += width) {
-        for (size_t i = 0; i < width; i++)
-            action[i] = (double)actions[i];
-        particle_world_act(w, agent, c, action);
+    for (size_t i = 0; i < width; i++) {
+        for (size_t c = 0; c < n; c++)
+            rows[i * n + c] = (double)actions[c * width + i];
     }
 }
 
@@ -530,8 +308,11 @@ static void particle_step(void *world, const float *const *actions, double *cons
 {
     struct particle_world *w = world;
 
-    for (size_t a = 0; a < w->n_agents; a++)
-        act_all(w, a, actions[a]);
+    for (size_t a = 0; a < w->n_agents; a++) {
+        widen_actions(w->n_copies, (size_t)w->agents[a].space.width, actions[a],
+                      w->action_rows);
+        particle_world_act(w, a, w->action_rows);
+    }
     particle_world_advance(w);
     w->scenario->reward(w, reward);
 }

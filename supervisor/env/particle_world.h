@@ -58,13 +58,14 @@ struct particle_world {
     double *comm; /* (agents, dim_c, E) */
     double *goal; /* (n_goals, E): whole numbers below n_landmarks */
 
-    double *force;   /* (agents, 2, E) */
-    double *scratch; /* (PARTICLE_SCRATCH, E): for rewards, contents do not last */
-    double *rows;    /* (largest obs_width, E): observations before the cast */
+    double *force;       /* (entities, 2, E); pushes; unread of what cannot move */
+    double *action_rows; /* (PARTICLE_MOVES + dim_c, E) */
+    double *scratch;     /* (PARTICLE_SCRATCH, E): for rewards, contents do not last */
+    double *rows;        /* (largest obs_width, E): observations before the cast */
     struct arena *arena;
 };
 
-enum { PARTICLE_SCRATCH = 4, PARTICLE_MAX_SPEECH = 16 };
+enum { PARTICLE_SCRATCH = 4, PARTICLE_MOVES = 5 };
 
 /* The position within one episode's draw. */
 struct particle_draws {
@@ -92,6 +93,11 @@ struct particle_scenario {
 
 extern const struct particle_scenario particle_simple_spread;
 
+static inline size_t particle_n_entities(const struct particle_world *w)
+{
+    return w->n_agents + w->n_landmarks;
+}
+
 /* Rows of E doubles. */
 static inline double *particle_pos(const struct particle_world *w, size_t entity,
                                    size_t axis)
@@ -102,6 +108,11 @@ static inline double *particle_vel(const struct particle_world *w, size_t agent,
                                    size_t axis)
 {
     return w->vel + (agent * 2 + axis) * w->n_copies;
+}
+static inline double *particle_force(const struct particle_world *w, size_t entity,
+                                     size_t axis)
+{
+    return w->force + (entity * 2 + axis) * w->n_copies;
 }
 static inline double *particle_comm(const struct particle_world *w, size_t agent,
                                     size_t i)
@@ -155,10 +166,13 @@ void particle_reward_mix(const struct particle_world *w, double *const *ret,
                          const double *team, double ratio);
 void particle_reward_sum(const struct particle_world *w, double *const *ret);
 
-/* Rows of n doubles: ret = x; ret += factor x; ret = min(ret, x), ret on a tie. */
+/* Rows of n doubles: ret = x; ret += factor x; ret = a - b; ret = min(ret, x), ret on a
+ * tie. */
 void particle_row_fill(size_t n, double *ret, double x);
 void particle_row_add(size_t n, double *restrict ret, double factor,
                       const double *restrict x);
+void particle_row_sub(size_t n, double *restrict ret, const double *restrict a,
+                      const double *restrict b);
 void particle_row_min(size_t n, double *restrict ret, const double *restrict x);
 
 /* A world with E copies, all zero until reset. Everything lives in the arena. */
@@ -166,11 +180,11 @@ int particle_world_new(struct particle_world **ret,
                        const struct particle_scenario *scenario,
                        const struct env_config *config, size_t copies,
                        struct arena *arena, struct err *err);
-/* What agent `agent` of copy `copy` does in the next step: numbers as the agent's space
- * has them, U of them. */
-void particle_world_act(struct particle_world *w, size_t agent, size_t copy,
-                        const double *action);
-/* One step of the physics with the actions set. */
+/* What an agent does in the next step: rows (U, E), numbers as its space has them. A
+ * silent agent says nothing, ever. */
+void particle_world_act(struct particle_world *w, size_t agent, const double *rows);
+/* One step of the physics with the actions set; an agent that did not act since the last
+ * step only drifts. */
 void particle_world_advance(struct particle_world *w);
 /* Agent's observations (obs_width, n) of copies first .. first+n-1, float64: in w->rows,
  * until the next call. */

@@ -32,7 +32,7 @@ static int build(struct particle_world *w, const struct env_config *config,
 
 static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
 {
-    particle_draw_positions(w, d, copy, 0, w->n_agents + w->n_landmarks, 1.0);
+    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
 }
 
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)

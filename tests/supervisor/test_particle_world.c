@@ -64,7 +64,7 @@ static void read_action(FILE *f, struct particle_world *w, size_t agent)
         ck_assert_uint_eq(n, WIDTH);
         read_row(f, action, n);
     }
-    particle_world_act(w, agent, 0, action);
+    particle_world_act(w, agent, action);
 }
 
 static void expect_state(FILE *f, const struct particle_world *w)
@@ -177,7 +177,7 @@ static void place(struct fixture *f, enum env_rules rules, enum env_actions acti
 
 static void act(struct fixture *f, size_t agent, const double *action)
 {
-    particle_world_act(f->w, agent, 0, action);
+    particle_world_act(f->w, agent, action);
 }
 
 START_TEST(test_integration_order)
@@ -433,18 +433,23 @@ START_TEST(test_seam_speech_and_speed)
 {
     struct arena arena = ARENA_ZERO;
     struct particle_world *w = open_tiny(&arena, ENV_ACTIONS_DISCRETE);
-    const double say[] = {0, 0, 1}, move_say[] = {0, 0, 0, 0, 1, 1, 0, 0};
+    /* Columns are copies: copy 0 says and does the first, copy 1 speaks and moves. */
+    const double say[][2] = {{1, 0}, {0, 0}, {0, 1}};
+    const double move_say[][2] = {{1, 0}, {0, 0}, {0, 0}, {0, 0},
+                                  {0, 1}, {0, 0}, {1, 0}, {0, 1}};
     const double *rows;
 
-    particle_world_act(w, SPEAKER, 1, say);
-    particle_world_act(w, RUNNER, 1, move_say);
+    particle_world_act(w, SPEAKER, say[0]);
+    particle_world_act(w, RUNNER, move_say[0]);
     particle_world_advance(w);
     rows = particle_world_observe(w, RUNNER, 1, 1);
     ck_assert_double_eq(rows[0] + rows[1], 0.0);
     ck_assert_double_eq(rows[2], 1.0);
     ck_assert_double_eq(rows[3], -10.0);
-    ck_assert_double_eq(particle_comm(w, RUNNER, 0)[1], 1.0);
-    ck_assert_double_eq(particle_comm(w, RUNNER, 0)[0], 0.0); /* the other copy */
+    ck_assert_double_eq(particle_comm(w, SPEAKER, 0)[0], 1.0);
+    ck_assert_double_eq(particle_comm(w, RUNNER, 2)[1], 1.0);
+    ck_assert_double_eq(particle_comm(w, RUNNER, 1)[1], 0.0);
+    ck_assert_double_eq(particle_comm(w, RUNNER, 1)[0], 1.0);
     /* 3.0 * 0.1 exceeds the limit. */
     ck_assert_double_eq_tol(particle_vel(w, RUNNER, 1)[1], 0.25, 1e-15);
     ck_assert_double_eq(particle_vel(w, RUNNER, 1)[0], 0.0);
