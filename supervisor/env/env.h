@@ -77,7 +77,8 @@ struct vec_env; /* opaque */
 
 enum env_draws { ENV_DRAWS_TRAINING, ENV_DRAWS_EVALUATION };
 
-/* seed: the run's, or the evaluation's. `copies` overrides config->copies if not 0. */
+/* seed: the run's, or the evaluation's. `copies` overrides config->copies if not 0.
+ * Nothing is drawn yet: every copy waits for a reset, or for a state that is loaded. */
 int vec_env_new(struct vec_env **ret, const struct env_config *config, uint64_t seed,
                 enum env_draws draws, size_t copies, struct err *err);
 void vec_env_free(struct vec_env *v);

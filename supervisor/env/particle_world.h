@@ -44,8 +44,8 @@ struct particle_world {
     enum env_actions actions;
     size_t n_copies; /* E */
     size_t n_agents, n_landmarks;
-    size_t n_goals; /* integers drawn at reset: `build` sets it */
-    size_t dim_c;   /* length of an utterance, <= PARTICLE_MAX_SPEECH: `build` sets it */
+    size_t n_goals;                   /* integers drawn at reset: `build` sets it */
+    size_t dim_c;                     /* length of an utterance: `build` sets it */
     struct particle_entity *entities; /* (n_agents + n_landmarks) */
     struct env_agent *agents;         /* (n_agents) */
     struct particle_pair *pairs;      /* those that can push each other, in order */
@@ -60,7 +60,7 @@ struct particle_world {
 
     double *force;       /* (entities, 2, E); pushes; unread of what cannot move */
     double *action_rows; /* (PARTICLE_MOVES + dim_c, E) */
-    double *scratch;     /* (PARTICLE_SCRATCH, E): for rewards, contents do not last */
+    double *scratch;     /* (PARTICLE_SCRATCH, E): contents do not last */
     double *rows;        /* (largest obs_width, E): observations before the cast */
     struct arena *arena;
 };
@@ -160,8 +160,8 @@ static inline double particle_reach(const struct particle_world *w, size_t a, si
     return w->entities[a].size + w->entities[b].size;
 }
 
-/* How a team's rewards are shared. mix: ret = team (1 - ratio) + ret ratio. sum: every
- * agent gets the sum over the agents, in their order. */
+/* How a team's rewards are shared; `sum` uses the last scratch row. mix: ret = team (1 -
+ * ratio) + ret ratio. sum: every agent gets the sum over the agents, in their order. */
 void particle_reward_mix(const struct particle_world *w, double *const *ret,
                          const double *team, double ratio);
 void particle_reward_sum(const struct particle_world *w, double *const *ret);

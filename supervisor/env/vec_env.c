@@ -26,7 +26,7 @@ struct vec_env {
     /* State, apart from the world's. */
     uint64_t *episode;     /* (E) */
     uint64_t *time;        /* (E) */
-    uint8_t *waiting;      /* (E): evaluation, until vec_env_reset_copy */
+    uint8_t *waiting;      /* (E): for its first or, evaluating, its next episode */
     uint8_t **left;        /* [A] (E): the agent's task was over before */
     double **total_return; /* [A] (E) */
 
@@ -143,7 +143,7 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
     make_keys(v, seed);
     find_teams(v);
     v->world = v->class->ops->open(v->class, config, v->n_copies, &v->arena);
-    vec_env_reset(v);
+    memset(v->waiting, 1, v->n_copies);
     return 0;
 }
 

@@ -63,6 +63,7 @@ static void measure(enum env_actions actions, enum env_rules rules, const char *
 
     if (vec_env_new(&v, &config, 1, ENV_DRAWS_TRAINING, 0, NULL) < 0)
         exit(1);
+    vec_env_reset(v);
     for (int i = 0; i < REPEATS; i++) {
         double rate = steps_per_second(v);
 

@@ -22,8 +22,31 @@ static struct vec_env *open_env(const struct env_config *config, enum env_draws 
     struct err err = {0};
 
     ck_assert_msg(vec_env_new(&v, config, 11, draws, copies, &err) == 0, "%s", err.msg);
+    vec_env_reset(v);
     return v;
 }
+
+static void count_draw(void *ctx, struct rng_key key, uint64_t counter, uint64_t first,
+                       size_t n)
+{
+    ++*(int *)ctx;
+}
+
+START_TEST(test_nothing_is_drawn_before_reset)
+{
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *v;
+    int n_draws = 0;
+
+    rng_set_audit(count_draw, &n_draws);
+    ck_assert_int_eq(vec_env_new(&v, &config, 11, ENV_DRAWS_TRAINING, 4, NULL), 0);
+    ck_assert_int_eq(n_draws, 0);
+    vec_env_reset(v);
+    ck_assert_int_eq(n_draws, 4);
+    rng_set_audit(NULL, NULL);
+    vec_env_free(v);
+}
+END_TEST
 
 /* Some action, the same for copy `c` of agent `a` at step t whatever the copies. */
 struct actions {
@@ -390,6 +413,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("vec_env");
     TCase *tc = tcase_create("vec_env");
 
+    tcase_add_test(tc, test_nothing_is_drawn_before_reset);
     tcase_add_test(tc, test_truncation);
     tcase_add_test(tc, test_reset_draws);
     tcase_add_test(tc, test_two_step_marker);
