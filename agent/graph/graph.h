@@ -72,7 +72,7 @@ struct attr {
     const struct tensor_string *list_s;
 };
 
-struct op_builder; /* valid until op_finish; one at a time per graph is enough */
+struct op_builder; /* valid until op_finish, which must follow */
 
 /* name is made unique within the current name scope; NULL: TensorFlow's default for the
  * type; one that ends in "/" is taken as it is. */
@@ -137,10 +137,14 @@ void variable_scope_enter(struct graph *g, const char *name, const char *default
 void variable_scope_leave(struct graph *g);
 const char *graph_variable_scope(const struct graph *g); /* "" or "a/b" */
 
+/* Every op built inside runs after `ops`; n 0 suspends the scopes outside. */
 void control_dependencies_enter(struct graph *g, struct operation *const *ops, size_t n);
 void control_dependencies_leave(struct graph *g);
-void device_enter(struct graph *g, const char *device);
+void device_enter(struct graph *g, const char *device); /* innermost wins; NULL: none */
 void device_leave(struct graph *g);
+/* Ops built inside get `_class` loc:@op, innermost wins; NULL: none. */
+void colocate_with_enter(struct graph *g, const struct operation *op);
+void colocate_with_leave(struct graph *g);
 
 /* ---- collections: ordered, made on first use ---- */
 
@@ -213,6 +217,9 @@ struct variable *get_variable(struct graph *g, const char *name, enum dtype dtyp
 /* tf.Variable: uniquified, prefixed by name scopes too. */
 struct variable *variable_new(struct graph *g, struct output initial_value,
                               const char *name, unsigned flags);
+/* tf.Variable(value): the Const is `<name>/initial_value`. */
+struct variable *variable_new_constant(struct graph *g, const struct tensor *value,
+                                       const char *name, unsigned flags);
 struct variable *variable_find(const struct graph *g, const char *name); /* or NULL */
 int graph_n_variables(const struct graph *g); /* of all kinds, creation order */
 struct variable *graph_variable_at(const struct graph *g, int i);

@@ -34,13 +34,10 @@ enum op_flags {
 
 struct op_def {
     const char *type;
-    int min_inputs, max_inputs; /* max -1: any number */
-    int n_outputs;              /* -1: from an attribute (num, num_split, N) */
     unsigned flags;
     shape_fn shape;
-    grad_fn grad; /* NULL with OP_NO_GRADIENT */
-    /* more (attributes with defaults, type rules) as op_table.c needs: add fields here */
-    const char *signature; /* "x:T, y:T -> z:T; T:type" : arguments and attributes */
+    grad_fn grad;          /* NULL with OP_NO_GRADIENT */
+    const char *signature; /* "x:T, y:T -> z:T; T:type", see signature.h */
 };
 
 const struct op_def *op_def_find(const char *type); /* NULL: unknown op */

@@ -13,6 +13,8 @@ struct output placeholder(struct graph *g, enum dtype dtype, const struct shape 
 struct output constant(struct graph *g, const struct tensor *value, const char *name);
 struct output constant_f32(struct graph *g, float value, const char *name);
 struct output constant_i32(struct graph *g, int32_t value, const char *name);
+struct output constant_like(struct graph *g, enum dtype dtype, double value,
+                            const char *name); /* a scalar of any number type */
 struct output constant_i32s(struct graph *g, const int32_t *values, size_t n,
                             const char *name);
 struct output matmul(struct graph *g, struct output a, struct output b, int transpose_a,
@@ -22,8 +24,18 @@ struct output bias_add(struct graph *g, struct output x, struct output bias,
 /* type: "Add", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "Greater", ... */
 struct output binary(struct graph *g, const char *type, struct output x, struct output y,
                      const char *name);
+/* Any op of three inputs and no attributes that must be given. */
+struct output ternary(struct graph *g, const char *type, struct output x, struct output y,
+                      struct output z, const char *name);
 /* type: "Relu", "Tanh", "Exp", "Log", "Neg", "Square", "Sqrt", "Identity", ... */
 struct output unary(struct graph *g, const char *type, struct output x, const char *name);
+struct output zeros_like(struct graph *g, struct output x, const char *name);
+struct output ones_like(struct graph *g, struct output x, const char *name);
+/* One Const below 1000 elements; otherwise Fill, with `shape_as_tensor` and `Const`. */
+struct output zeros(struct graph *g, enum dtype dtype, const struct shape *shape,
+                    const char *name);
+struct output ones(struct graph *g, enum dtype dtype, const struct shape *shape,
+                   const char *name);
 struct output leaky_relu(struct graph *g, struct output x, float alpha, const char *name);
 struct output softmax(struct graph *g, struct output logits, const char *name);
 /* type: "Sum", "Mean", "Max", "Min", "Prod"; n_axes 0: all axes. */
@@ -42,8 +54,17 @@ struct output random_uniform(struct graph *g, struct output shape, float low, fl
                              const char *name);
 struct output random_normal(struct graph *g, struct output shape, float mean,
                             float stddev, const char *name);
-struct output select(struct graph *g, struct output cond, struct output t,
-                     struct output e, const char *name);
+/* The same for a shape that is known, as initialisers need it: the shape is the Const
+ * `<name>/shape`, dtype any floating type. */
+struct output random_uniform_of(struct graph *g, enum dtype dtype,
+                                const struct shape *shape, double low, double high,
+                                const char *name);
+/* type: "RandomStandardNormal" or "TruncatedNormal" */
+struct output random_normal_of(struct graph *g, const char *type, enum dtype dtype,
+                               const struct shape *shape, double mean, double stddev,
+                               const char *name);
+struct output where(struct graph *g, struct output cond, struct output t, struct output e,
+                    const char *name);
 struct operation *group(struct graph *g, struct operation *const *ops, size_t n,
                         const char *name); /* NoOp with control inputs */
 struct operation *no_op(struct graph *g, const char *name);

@@ -1,0 +1,89 @@
+#include "agent/graph/graph_internal.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <string.h>
+
+static struct collection *find(const struct graph *g, const char *key)
+{
+    for (size_t i = 0; i < g->collections.n; i++) {
+        struct collection *c = g->collections.items[i];
+
+        if (strcmp(c->key, key) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+void collection_add(struct graph *g, const char *key, struct collection_item item)
+{
+    struct collection *c = find(g, key);
+
+    if (c == NULL) {
+        c = ARENA_NEW(&g->arena, struct collection);
+        c->key = arena_strdup(&g->arena, key);
+        ptr_list_push(&g->collections, c);
+    }
+    if (c->n == c->cap) {
+        c->cap = c->cap != 0 ? c->cap * 2 : 8;
+        c->items = xreallocarray(c->items, c->cap, sizeof(*c->items));
+    }
+    if (item.kind == ITEM_STRING)
+        item.s = arena_strdup(&g->arena, item.s);
+    c->items[c->n++] = item;
+}
+
+/* NULL for items that have none: numbers and strings. */
+static const char *item_name(const struct collection_item *item)
+{
+    switch (item->kind) {
+    case ITEM_VARIABLE:
+        return item->variable->name;
+    case ITEM_OUTPUT:
+        return item->output.op->name;
+    case ITEM_OPERATION:
+        return item->op->name;
+    default:
+        return NULL;
+    }
+}
+
+static int in_scope(const struct collection_item *item, const char *scope)
+{
+    const char *name = item_name(item);
+
+    return scope == NULL || (name != NULL && strncmp(name, scope, strlen(scope)) == 0);
+}
+
+size_t collection_get(struct graph *g, const char *key, const char *scope,
+                      const struct collection_item **ret_items)
+{
+    const struct collection *c = find(g, key);
+    struct collection_item *items = NULL;
+    size_t n = 0;
+
+    if (c != NULL && ret_items != NULL)
+        items = ARENA_ARRAY(&g->arena, struct collection_item, c->n);
+    for (size_t i = 0; c != NULL && i < c->n; i++) {
+        if (!in_scope(&c->items[i], scope))
+            continue;
+        if (items != NULL)
+            items[n] = c->items[i];
+        n++;
+    }
+    if (ret_items != NULL)
+        *ret_items = items;
+    return n;
+}
+
+int graph_n_collections(const struct graph *g)
+{
+    return (int)g->collections.n;
+}
+
+const char *graph_collection_name(const struct graph *g, int i)
+{
+    CHECK(i >= 0 && (size_t)i < g->collections.n, "no collection %d", i);
+    return ((const struct collection *)g->collections.items[i])->key;
+}

@@ -1,0 +1,305 @@
+#include "agent/graph/graph_internal.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ptr_list_push(struct ptr_list *l, const void *item)
+{
+    if (l->n == l->cap) {
+        l->cap = l->cap != 0 ? l->cap * 2 : 8;
+        l->items = xreallocarray(l->items, l->cap, sizeof(*l->items));
+    }
+    memcpy(&l->items[l->n++], &item, sizeof(item));
+}
+
+void *ptr_list_pop(struct ptr_list *l)
+{
+    CHECK(l->n != 0, "a scope is left that was not entered");
+    return l->items[--l->n];
+}
+
+void *ptr_list_last(const struct ptr_list *l)
+{
+    return l->n != 0 ? l->items[l->n - 1] : NULL;
+}
+
+void ptr_list_done(struct ptr_list *l)
+{
+    free(l->items);
+    *l = (struct ptr_list){0};
+}
+
+struct graph *graph_new(void)
+{
+    return xcalloc(1, sizeof(struct graph));
+}
+
+void graph_free(struct graph *g)
+{
+    if (g == NULL)
+        return;
+    for (size_t i = 0; i < g->ops.n; i++)
+        free(graph_operation_at(g, (int)i)->control);
+    for (size_t i = 0; i < g->collections.n; i++)
+        free(((struct collection *)g->collections.items[i])->items);
+    for (size_t i = 0; i < g->builders.n; i++) {
+        struct op_builder *b = g->builders.items[i];
+
+        free(b->inputs);
+        free(b->attrs);
+        ptr_list_done(&b->control);
+        ptr_list_done(&b->colocate);
+    }
+    ptr_list_done(&g->builders);
+    ptr_list_done(&g->ops);
+    ptr_list_done(&g->name_scopes);
+    ptr_list_done(&g->variable_scopes);
+    ptr_list_done(&g->control_scopes);
+    ptr_list_done(&g->devices);
+    ptr_list_done(&g->colocations);
+    ptr_list_done(&g->collections);
+    ptr_list_done(&g->variables);
+    name_table_done(&g->op_by_name);
+    name_table_done(&g->names_in_use);
+    name_table_done(&g->scope_counts);
+    name_table_done(&g->shared_variables);
+    arena_done(&g->arena);
+    free(g);
+}
+
+const struct err *graph_error(const struct graph *g)
+{
+    return g->error.code != 0 ? &g->error : NULL;
+}
+
+void graph_clear_error(struct graph *g)
+{
+    g->error = (struct err){0};
+}
+
+int graph_fail(struct graph *g, int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (g->error.code != 0)
+        return g->error.code;
+    va_start(ap, fmt);
+    (void)err_vset(&g->error, code, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+/* ---- operations ---- */
+
+const char *operation_name(const struct operation *op)
+{
+    return op->name;
+}
+
+const char *operation_type(const struct operation *op)
+{
+    return op->def->type;
+}
+
+const char *operation_device(const struct operation *op)
+{
+    return op->device;
+}
+
+struct graph *operation_graph(const struct operation *op)
+{
+    return op->graph;
+}
+
+int operation_id(const struct operation *op)
+{
+    return op->id;
+}
+
+const struct op_def *operation_def(const struct operation *op)
+{
+    return op->def;
+}
+
+int operation_n_inputs(const struct operation *op)
+{
+    return op->n_inputs;
+}
+
+struct output operation_input(const struct operation *op, int i)
+{
+    CHECK(i >= 0 && i < op->n_inputs, "%s has no input %d", op->name, i);
+    return op->inputs[i];
+}
+
+int operation_n_control_inputs(const struct operation *op)
+{
+    return op->n_control;
+}
+
+struct operation *operation_control_input(const struct operation *op, int i)
+{
+    CHECK(i >= 0 && i < op->n_control, "%s has no control input %d", op->name, i);
+    return op->control[i];
+}
+
+int operation_n_outputs(const struct operation *op)
+{
+    return op->n_outputs;
+}
+
+const struct attr *operation_attr(const struct operation *op, const char *name)
+{
+    for (int i = 0; i < op->n_attrs; i++)
+        if (strcmp(op->attrs[i].name, name) == 0)
+            return &op->attrs[i];
+    return NULL;
+}
+
+int operation_n_attrs(const struct operation *op)
+{
+    return op->n_attrs;
+}
+
+const struct attr *operation_attr_at(const struct operation *op, int i)
+{
+    CHECK(i >= 0 && i < op->n_attrs, "%s has no attribute %d", op->name, i);
+    return &op->attrs[i];
+}
+
+int operation_add_control_input(struct operation *op, struct operation *on)
+{
+    if (on->graph != op->graph)
+        return graph_fail(op->graph, ERR_ARG,
+                          "Operation \"%s\" is not an element of this graph.", on->name);
+    for (int i = 0; i < op->n_control; i++)
+        if (op->control[i] == on)
+            return 0;
+    if (op->n_control == op->cap_control) {
+        op->cap_control = op->cap_control != 0 ? op->cap_control * 2 : 4;
+        op->control = xreallocarray(op->control, (size_t)op->cap_control,
+                                    sizeof(struct operation *));
+    }
+    op->control[op->n_control++] = on;
+    return 0;
+}
+
+/* ---- outputs ---- */
+
+int output_valid(struct output x)
+{
+    return x.op != NULL && x.index >= 0 && x.index < x.op->n_outputs;
+}
+
+static const struct output_info *output_info(struct output x)
+{
+    CHECK(output_valid(x), "no such output");
+    return &x.op->outputs[x.index];
+}
+
+enum dtype output_dtype(struct output x)
+{
+    return output_info(x)->dtype;
+}
+
+struct shape output_shape(struct output x)
+{
+    return output_info(x)->shape;
+}
+
+int output_is_ref(struct output x)
+{
+    return output_info(x)->is_ref;
+}
+
+const char *output_name(struct output x, char *buf, size_t size)
+{
+    CHECK(output_valid(x), "no such output");
+    (void)snprintf(buf, size, "%s:%d", x.op->name, x.index);
+    return buf;
+}
+
+int output_set_shape(struct output x, const struct shape *shape)
+{
+    struct shape *known = &x.op->outputs[x.index].shape;
+
+    return shape_merge(known, shape, known);
+}
+
+const struct tensor *output_constant(struct output x)
+{
+    return strcmp(x.op->def->type, "Const") == 0 ? &operation_attr(x.op, "value")->tensor
+                                                 : NULL;
+}
+
+/* ---- lookup ---- */
+
+int graph_n_operations(const struct graph *g)
+{
+    return (int)g->ops.n;
+}
+
+struct operation *graph_operation_at(const struct graph *g, int id)
+{
+    CHECK(id >= 0 && (size_t)id < g->ops.n, "no operation %d", id);
+    return g->ops.items[id];
+}
+
+struct operation *graph_operation(const struct graph *g, const char *name)
+{
+    const struct name_entry *e = name_table_find(&g->op_by_name, name);
+
+    return e != NULL ? e->value : NULL;
+}
+
+/* "name:index"; -1 when it is not of that form. */
+static int split_tensor_name(const char *name, size_t *ret_len)
+{
+    const char *colon = strrchr(name, ':');
+    char *end;
+    long index;
+
+    if (colon == NULL || colon == name || !isdigit((unsigned char)colon[1]))
+        return -1;
+    index = strtol(colon + 1, &end, 10);
+    *ret_len = (size_t)(colon - name);
+    return *end == '\0' && index < 100000 ? (int)index : -1;
+}
+
+int graph_tensor(const struct graph *g, const char *name, struct output *ret,
+                 struct err *err)
+{
+    size_t len = 0;
+    int index = split_tensor_name(name, &len);
+    struct operation *op;
+    char *op_name;
+
+    if (index < 0)
+        return err_set(
+            err, ERR_ARG, "The name '%s' %s", name,
+            graph_operation(g, name) != NULL
+                ? "refers to an Operation, not a Tensor. Tensor names must be "
+                  "of the form \"<op_name>:<output_index>\"."
+                : "looks like an (invalid) Operation name, not a Tensor. Tensor "
+                  "names must be of the form \"<op_name>:<output_index>\".");
+    op_name = xstrndup(name, len);
+    op = graph_operation(g, op_name);
+    free(op_name);
+    if (op == NULL)
+        return err_set(err, ERR_NOT_FOUND,
+                       "The name '%s' refers to a Tensor which does not exist. The "
+                       "operation, '%.*s', does not exist in the graph.",
+                       name, (int)len, name);
+    if (index >= op->n_outputs)
+        return err_set(err, ERR_NOT_FOUND,
+                       "The name '%s' refers to a Tensor which does not exist. The "
+                       "operation, '%s', exists but only has %d outputs.",
+                       name, op->name, op->n_outputs);
+    *ret = (struct output){op, index};
+    return 0;
+}

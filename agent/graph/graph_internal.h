@@ -1,0 +1,110 @@
+/* graph_internal.h - what a graph and an operation are made of; for agent/graph alone. */
+#ifndef AGENT_GRAPH_GRAPH_INTERNAL_H
+#define AGENT_GRAPH_GRAPH_INTERNAL_H
+
+#include "agent/graph/graph.h"
+#include "agent/graph/name_table.h"
+#include "agent/graph/op_table.h"
+#include "common/mem/arena.h"
+
+struct output_info {
+    enum dtype dtype;
+    int is_ref;
+    struct shape shape;
+};
+
+struct operation {
+    struct graph *graph;
+    const struct op_def *def;
+    const char *name;
+    const char *device;
+    int id;
+    int n_inputs;
+    struct output *inputs;
+    int n_control, cap_control;
+    struct operation **control;
+    int n_outputs;
+    struct output_info *outputs;
+    int n_attrs;
+    struct attr *attrs;
+    int lifted; /* built while control dependencies were suspended */
+};
+
+/* Pointers, growing; an all-zero struct is empty. */
+struct ptr_list {
+    void **items;
+    size_t n, cap;
+};
+void ptr_list_push(struct ptr_list *l, const void *item);
+void *ptr_list_pop(struct ptr_list *l);
+void *ptr_list_last(const struct ptr_list *l); /* NULL if empty */
+void ptr_list_done(struct ptr_list *l);
+
+/* An operation under construction. */
+struct op_builder {
+    struct graph *graph;
+    const char *type;
+    const char *name;         /* NULL: not a valid one */
+    const struct op_def *def; /* NULL: unknown type */
+    int open;
+    struct output *inputs;
+    int n_inputs, cap_inputs;
+    struct attr *attrs;
+    int n_attrs, cap_attrs;
+    struct ptr_list control; /* struct operation */
+    const char *device;
+    struct ptr_list colocate; /* "loc:@name" */
+};
+
+struct variable_scope {
+    const char *name; /* "" or "a/b" */
+    enum reuse reuse;
+};
+
+struct control_scope {
+    struct operation **ops;
+    size_t n; /* 0: no dependencies in here, also not those of scopes outside */
+    int first_id;
+};
+
+struct collection {
+    const char *key;
+    struct collection_item *items;
+    size_t n, cap;
+};
+
+struct graph {
+    struct arena arena;
+    struct err error;
+    struct ptr_list builders; /* struct op_builder, used again and again */
+    struct ptr_list ops;      /* struct operation by id */
+    struct name_table op_by_name;
+    struct name_table names_in_use; /* lower-cased; count: next suffix */
+    struct ptr_list name_scopes;    /* "" or "a/b/" */
+    struct ptr_list variable_scopes;
+    struct name_table scope_counts; /* variable scopes opened, by full name */
+    struct ptr_list control_scopes;
+    struct ptr_list devices;            /* const char * */
+    struct ptr_list colocations;        /* "loc:@name", or NULL for none */
+    struct ptr_list collections;        /* struct collection, in order of creation */
+    struct ptr_list variables;          /* struct variable, in order of creation */
+    struct name_table shared_variables; /* those of get_variable */
+};
+
+/* Keeps the first error; returns its code. */
+int graph_fail(struct graph *g, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+struct variable_scope *current_variable_scope(const struct graph *g);
+/* "" when none is entered. */
+const char *graph_device(const struct graph *g);
+/* Adds the control inputs that the current scopes ask for. */
+void control_dependencies_apply(struct graph *g, struct operation *op);
+/* What is known of the output's shape can only grow. ERR_SHAPE if it contradicts. */
+int output_set_shape(struct output x, const struct shape *shape);
+/* The value of a Const, or NULL. */
+const struct tensor *output_constant(struct output x);
+/* Op names: [A-Za-z0-9.][A-Za-z0-9_.\-/]*; inside a scope any of these may be first. */
+int name_valid(const char *name, int inside_scope);
+
+#endif

@@ -1,0 +1,25 @@
+/* name_table.h - strings to a pointer and a count, for names of operations and scopes. */
+#ifndef AGENT_GRAPH_NAME_TABLE_H
+#define AGENT_GRAPH_NAME_TABLE_H
+
+#include <stddef.h>
+
+struct name_entry {
+    const char *key; /* borrowed: must outlive the table */
+    void *value;
+    int count;
+};
+
+/* An all-zero struct is an empty table. */
+struct name_table {
+    struct name_entry *entries; /* open addressing; key NULL: free */
+    size_t n, cap;
+};
+
+/* Entries move when one is added: use the pointer at once. */
+struct name_entry *name_table_find(const struct name_table *t, const char *key);
+/* The entry of `key`, added (zero, keeping the pointer `key`) if there is none. */
+struct name_entry *name_table_add(struct name_table *t, const char *key);
+void name_table_done(struct name_table *t);
+
+#endif

@@ -1,0 +1,549 @@
+#include "agent/graph/graph_internal.h"
+#include "agent/graph/signature.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- collecting ---- */
+
+static const char *name_for(struct graph *g, const char *type, const char *name)
+{
+    size_t len;
+
+    if (name == NULL)
+        name = type;
+    len = strlen(name);
+    if (len != 0 && name[len - 1] == '/')
+        return arena_strndup(&g->arena, name, len - 1);
+    if (!name_valid(name, graph_name_scope(g)[0] != '\0')) {
+        (void)graph_fail(g, ERR_ARG, "'%s' is not a valid node name", name);
+        return NULL;
+    }
+    return graph_unique_name(g, name);
+}
+
+/* Inputs may be built between op_begin and op_finish: one builder for each open op. */
+static struct op_builder *free_builder(struct graph *g)
+{
+    struct op_builder *b;
+
+    for (size_t i = 0; i < g->builders.n; i++) {
+        b = g->builders.items[i];
+        if (!b->open)
+            return b;
+    }
+    b = ARENA_NEW(&g->arena, struct op_builder);
+    b->graph = g;
+    ptr_list_push(&g->builders, b);
+    return b;
+}
+
+struct op_builder *op_begin(struct graph *g, const char *type, const char *name)
+{
+    struct op_builder *b = free_builder(g);
+
+    b->open = 1;
+    b->type = type;
+    b->def = op_def_find(type);
+    b->name = name_for(g, type, name);
+    b->device = NULL;
+    b->n_inputs = b->n_attrs = 0;
+    b->control.n = b->colocate.n = 0;
+    return b;
+}
+
+void op_input(struct op_builder *b, struct output x)
+{
+    if (b->n_inputs == b->cap_inputs) {
+        b->cap_inputs = b->cap_inputs != 0 ? b->cap_inputs * 2 : 8;
+        b->inputs = xreallocarray(b->inputs, (size_t)b->cap_inputs, sizeof(*b->inputs));
+    }
+    b->inputs[b->n_inputs++] = x;
+}
+
+void op_control_input(struct op_builder *b, struct operation *op)
+{
+    ptr_list_push(&b->control, op);
+}
+
+void op_device(struct op_builder *b, const char *device)
+{
+    b->device = arena_strdup(&b->graph->arena, device);
+}
+
+static void add_colocation(struct op_builder *b, const char *group)
+{
+    for (size_t i = 0; i < b->colocate.n; i++)
+        if (strcmp(b->colocate.items[i], group) == 0)
+            return;
+    ptr_list_push(&b->colocate, group);
+}
+
+void op_colocate(struct op_builder *b, const char *op_name)
+{
+    add_colocation(b, arena_printf(&b->graph->arena, "loc:@%s", op_name));
+}
+
+static struct attr *add_attr(struct op_builder *b, const char *name, enum attr_kind kind)
+{
+    if (b->n_attrs == b->cap_attrs) {
+        b->cap_attrs = b->cap_attrs != 0 ? b->cap_attrs * 2 : 8;
+        b->attrs = xreallocarray(b->attrs, (size_t)b->cap_attrs, sizeof(*b->attrs));
+    }
+    b->attrs[b->n_attrs] =
+        (struct attr){.name = arena_strdup(&b->graph->arena, name), .kind = kind};
+    return &b->attrs[b->n_attrs++];
+}
+
+void op_attr_int(struct op_builder *b, const char *name, int64_t v)
+{
+    add_attr(b, name, ATTR_INT)->i = v;
+}
+
+void op_attr_float(struct op_builder *b, const char *name, float v)
+{
+    add_attr(b, name, ATTR_FLOAT)->f = v;
+}
+
+void op_attr_bool(struct op_builder *b, const char *name, int v)
+{
+    add_attr(b, name, ATTR_BOOL)->i = v != 0;
+}
+
+void op_attr_type(struct op_builder *b, const char *name, enum dtype v)
+{
+    add_attr(b, name, ATTR_TYPE)->i = v;
+}
+
+void op_attr_shape(struct op_builder *b, const char *name, const struct shape *v)
+{
+    add_attr(b, name, ATTR_SHAPE)->shape = *v;
+}
+
+void op_attr_string(struct op_builder *b, const char *name, const char *v)
+{
+    struct attr *a = add_attr(b, name, ATTR_STRING);
+
+    a->s = arena_strdup(&b->graph->arena, v);
+    a->s_len = strlen(v);
+}
+
+static void *copy_strings(struct arena *arena, const struct tensor *t)
+{
+    const struct tensor_string *from = t->data;
+    size_t n = (size_t)tensor_elements(t);
+    struct tensor_string *to = ARENA_ARRAY(arena, struct tensor_string, n);
+
+    for (size_t i = 0; i < n; i++)
+        to[i] = (struct tensor_string){
+            arena_memdup(arena, from[i].bytes, from[i].len_bytes), from[i].len_bytes};
+    return to;
+}
+
+void op_attr_tensor(struct op_builder *b, const char *name, const struct tensor *v)
+{
+    struct arena *arena = &b->graph->arena;
+    struct attr *a = add_attr(b, name, ATTR_TENSOR);
+    void *data = v->dtype == DT_STRING ? copy_strings(arena, v)
+                                       : arena_memdup(arena, v->data, tensor_bytes(v));
+
+    a->tensor = tensor_view(v->dtype, v->shape, data);
+}
+
+void op_attr_ints(struct op_builder *b, const char *name, const int64_t *v, size_t n)
+{
+    struct attr *a = add_attr(b, name, ATTR_LIST_INT);
+
+    a->list_i = arena_memdup(&b->graph->arena, v, n * sizeof(*v));
+    a->n = n;
+}
+
+/* ---- binding inputs and attributes to the signature ---- */
+
+#define SPAN_FMT    "%.*s"
+#define SPAN_ARG(s) (int)(s).len, (s).p
+
+struct binding {
+    struct op_builder *b;
+    struct graph *g;
+    struct signature sig;
+    int next_input;
+};
+
+#define bind_fail(bind, code, fmt, ...)                                                  \
+    graph_fail((bind)->g, (code), "%s '%s': " fmt, (bind)->b->type,                      \
+               (bind)->b->name __VA_OPT__(, ) __VA_ARGS__)
+
+static struct attr *find_attr(struct op_builder *b, struct span name)
+{
+    for (int i = 0; i < b->n_attrs; i++)
+        if (span_is(name, b->attrs[i].name))
+            return &b->attrs[i];
+    return NULL;
+}
+
+static struct attr *new_attr(struct op_builder *b, struct span name, enum attr_kind kind)
+{
+    return add_attr(b, arena_strndup(&b->graph->arena, name.p, name.len), kind);
+}
+
+static enum dtype dtype_of_span(struct span s)
+{
+    char word[32];
+
+    (void)snprintf(word, sizeof(word), SPAN_FMT, SPAN_ARG(s));
+    return dtype_from_name(word);
+}
+
+static int check_inputs(struct binding *bind)
+{
+    struct op_builder *b = bind->b;
+
+    for (int i = 0; i < b->n_inputs; i++) {
+        struct output x = b->inputs[i];
+
+        if (!output_valid(x))
+            return bind_fail(bind, ERR_ARG, "input %d is missing", i);
+        if (x.op->graph != bind->g)
+            return graph_fail(bind->g, ERR_ARG,
+                              "Tensor \"%s:%d\" is not an element of this graph.",
+                              x.op->name, x.index);
+    }
+    return 0;
+}
+
+static int check_attrs(struct binding *bind)
+{
+    for (int i = 0; i < bind->b->n_attrs; i++) {
+        const struct attr *a = &bind->b->attrs[i];
+        const struct signature_attr *s = signature_attr(&bind->sig, span_of(a->name));
+
+        if (s == NULL && a->name[0] != '_')
+            return bind_fail(bind, ERR_ARG, "there is no attribute '%s'", a->name);
+        if (s != NULL && s->kind != a->kind && a->kind != ATTR_OPAQUE)
+            return bind_fail(bind, ERR_ARG, "attribute '%s' is a " SPAN_FMT, a->name,
+                             SPAN_ARG(s->kind_name));
+    }
+    return 0;
+}
+
+static int is_list(const struct binding *bind, const struct signature_arg *arg)
+{
+    const struct signature_attr *type = signature_attr(&bind->sig, arg->type);
+
+    return arg->number.len != 0 || (type != NULL && type->kind == ATTR_LIST_TYPE);
+}
+
+/* How many tensors each list among the inputs has (all have as many); -1: does not fit.
+ */
+static int list_length(const struct binding *bind)
+{
+    int n_lists = 0, rest;
+
+    for (int i = 0; i < bind->sig.n_in; i++)
+        n_lists += is_list(bind, &bind->sig.in[i]);
+    rest = bind->b->n_inputs - (bind->sig.n_in - n_lists);
+    if (n_lists == 0)
+        return rest == 0 ? 0 : -1;
+    return rest >= 0 && rest % n_lists == 0 ? rest / n_lists : -1;
+}
+
+static int bind_number(struct binding *bind, struct span name, int n)
+{
+    struct attr *a = find_attr(bind->b, name);
+
+    if (a == NULL)
+        new_attr(bind->b, name, ATTR_INT)->i = n;
+    else if (a->i != n)
+        return bind_fail(bind, ERR_ARG, SPAN_FMT " is %lld, but %d inputs are given",
+                         SPAN_ARG(name), (long long)a->i, n);
+    return 0;
+}
+
+/* One input tensor against a dtype's name or a type attribute, which it may settle. */
+static int bind_type(struct binding *bind, const struct signature_arg *arg,
+                     struct output x)
+{
+    enum dtype is = output_dtype(x), want = dtype_of_span(arg->type);
+    const struct signature_attr *s = signature_attr(&bind->sig, arg->type);
+    struct attr *a = find_attr(bind->b, arg->type);
+
+    if (s != NULL && a == NULL) {
+        new_attr(bind->b, arg->type, ATTR_TYPE)->i = is;
+        return 0;
+    }
+    if (s != NULL)
+        want = (enum dtype)a->i;
+    if (is != want)
+        return bind_fail(
+            bind, ERR_DTYPE, "input '" SPAN_FMT "' is %s:%d of type %s, not %s",
+            SPAN_ARG(arg->name), x.op->name, x.index, dtype_name(is), dtype_name(want));
+    return 0;
+}
+
+static int bind_arg(struct binding *bind, const struct signature_arg *arg, int list_n)
+{
+    int n = is_list(bind, arg) ? list_n : 1;
+    int64_t *types = NULL;
+
+    if (arg->number.len != 0 && bind_number(bind, arg->number, n) != 0)
+        return -1;
+    if (is_list(bind, arg) && arg->number.len == 0) {
+        struct attr *a = find_attr(bind->b, arg->type);
+
+        if (a == NULL)
+            a = new_attr(bind->b, arg->type, ATTR_LIST_TYPE);
+        types = ARENA_ARRAY(&bind->g->arena, int64_t, n);
+        a->list_i = types;
+        a->n = (size_t)n;
+    }
+    for (int i = 0; i < n; i++) {
+        struct output x = bind->b->inputs[bind->next_input++];
+
+        if (arg->is_ref && !output_is_ref(x))
+            return bind_fail(bind, ERR_ARG,
+                             "input '" SPAN_FMT "' is not a variable: %s:%d",
+                             SPAN_ARG(arg->name), x.op->name, x.index);
+        if (types != NULL)
+            types[i] = output_dtype(x);
+        else if (bind_type(bind, arg, x) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int bind_inputs(struct binding *bind)
+{
+    int list_n = list_length(bind);
+
+    if (list_n < 0)
+        return bind_fail(bind, ERR_ARG, "takes %d arguments, but %d are given",
+                         bind->sig.n_in, bind->b->n_inputs);
+    for (int i = 0; i < bind->sig.n_in; i++)
+        if (bind_arg(bind, &bind->sig.in[i], list_n) != 0)
+            return -1;
+    return 0;
+}
+
+static struct attr *default_attr(struct binding *bind, const struct signature_attr *s)
+{
+    struct attr *a = new_attr(bind->b, s->name, s->kind), value;
+
+    CHECK(signature_default(s, &value) == 0, "%s: default of %s", bind->b->type, a->name);
+    value.name = a->name;
+    if (s->kind == ATTR_STRING)
+        value.s = arena_strndup(&bind->g->arena, value.s, value.s_len);
+    *a = value;
+    return a;
+}
+
+/* Defaults for what is not given, in the order of the signature, then "_..." ones. */
+static int bind_attrs(struct binding *bind, struct operation *op)
+{
+    struct op_builder *b = bind->b;
+
+    op->attrs =
+        ARENA_ARRAY(&bind->g->arena, struct attr, bind->sig.n_attrs + b->n_attrs + 1);
+    for (int i = 0; i < bind->sig.n_attrs; i++) {
+        const struct signature_attr *s = &bind->sig.attrs[i];
+        struct attr *a = find_attr(b, s->name);
+
+        if (a == NULL && !s->has_default)
+            return bind_fail(bind, ERR_ARG, "attribute '" SPAN_FMT "' is missing",
+                             SPAN_ARG(s->name));
+        if (a == NULL)
+            a = default_attr(bind, s);
+        if (s->kind == ATTR_TYPE && !signature_type_allowed(s, (enum dtype)a->i))
+            return bind_fail(bind, ERR_DTYPE, "'" SPAN_FMT "' may not be %s",
+                             SPAN_ARG(s->name), dtype_name((enum dtype)a->i));
+        op->attrs[op->n_attrs++] = *a;
+    }
+    for (int i = 0; i < b->n_attrs; i++)
+        if (b->attrs[i].name[0] == '_')
+            op->attrs[op->n_attrs++] = b->attrs[i];
+    return 0;
+}
+
+static int64_t attr_count(const struct operation *op, struct span name)
+{
+    for (int i = 0; i < op->n_attrs; i++)
+        if (span_is(name, op->attrs[i].name))
+            return op->attrs[i].kind == ATTR_LIST_TYPE ? (int64_t)op->attrs[i].n
+                                                       : op->attrs[i].i;
+    return 1;
+}
+
+static enum dtype output_type(const struct operation *op, struct span type, int64_t i)
+{
+    for (int k = 0; k < op->n_attrs; k++)
+        if (span_is(type, op->attrs[k].name))
+            return (enum dtype)(op->attrs[k].kind == ATTR_LIST_TYPE
+                                    ? op->attrs[k].list_i[i]
+                                    : op->attrs[k].i);
+    return dtype_of_span(type);
+}
+
+enum { MAX_OUTPUTS = 65536 };
+
+static int make_outputs(struct binding *bind, struct operation *op)
+{
+    int64_t total = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < bind->sig.n_out; i++) {
+            const struct signature_arg *arg = &bind->sig.out[i];
+            struct span counter = arg->number.len != 0 ? arg->number : arg->type;
+            int64_t n = is_list(bind, arg) ? attr_count(op, counter) : 1;
+
+            if (n < 0 || n > MAX_OUTPUTS)
+                return bind_fail(bind, ERR_LIMIT, "%lld outputs", (long long)n);
+            if (pass == 0)
+                total += n;
+            for (int64_t k = 0; pass == 1 && k < n; k++)
+                op->outputs[op->n_outputs++] = (struct output_info){
+                    output_type(op, arg->type, k), arg->is_ref, SHAPE_UNKNOWN};
+        }
+        if (pass == 0)
+            op->outputs = ARENA_ARRAY(&bind->g->arena, struct output_info, total);
+    }
+    return 0;
+}
+
+/* ---- finishing ---- */
+
+static int infer_shapes(struct graph *g, struct operation *op)
+{
+    struct shape *in = xcalloc((size_t)op->n_inputs, sizeof(*in));
+    struct shape *out = xcalloc((size_t)op->n_outputs, sizeof(*out));
+    const struct tensor **value = xcalloc((size_t)op->n_inputs, sizeof(*value));
+    struct err err = {0};
+    struct shape_args args = {op, op->n_inputs, in, value, out, &err};
+    int rc;
+
+    for (int i = 0; i < op->n_inputs; i++) {
+        in[i] = output_shape(op->inputs[i]);
+        value[i] = output_constant(op->inputs[i]);
+    }
+    for (int i = 0; i < op->n_outputs; i++)
+        out[i] = SHAPE_UNKNOWN;
+    rc = op->def->shape(&args);
+    for (int i = 0; rc == 0 && i < op->n_outputs; i++)
+        op->outputs[i].shape = out[i];
+    if (rc != 0)
+        (void)graph_fail(g, rc, "%s '%s': %s", op->def->type, op->name, err.msg);
+    free(in);
+    free(out);
+    free(value);
+    return rc;
+}
+
+/* An op that takes a variable's reference lives where the variable lives. */
+static void colocate_with_references(struct binding *bind)
+{
+    struct op_builder *b = bind->b;
+
+    for (int i = 0, k = 0; i < bind->sig.n_in && k < b->n_inputs; i++, k++) {
+        const struct attr *class =
+            bind->sig.in[i].is_ref ? operation_attr(b->inputs[k].op, "_class") : NULL;
+
+        if (class != NULL)
+            for (size_t j = 0; j < class->n; j++)
+                add_colocation(b, class->list_s[j].bytes);
+        else if (bind->sig.in[i].is_ref)
+            op_colocate(b, b->inputs[k].op->name);
+    }
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void add_class_attr(struct binding *bind, struct operation *op)
+{
+    struct op_builder *b = bind->b;
+    struct tensor_string *groups;
+
+    colocate_with_references(bind);
+    if (ptr_list_last(&bind->g->colocations) != NULL)
+        add_colocation(b, ptr_list_last(&bind->g->colocations));
+    if (b->colocate.n == 0 || operation_attr(op, "_class") != NULL)
+        return;
+    qsort(b->colocate.items, b->colocate.n, sizeof(void *), compare_strings);
+    groups = ARENA_ARRAY(&bind->g->arena, struct tensor_string, b->colocate.n);
+    for (size_t i = 0; i < b->colocate.n; i++)
+        groups[i] =
+            (struct tensor_string){b->colocate.items[i], strlen(b->colocate.items[i])};
+    op->attrs[op->n_attrs++] = (struct attr){
+        .name = "_class", .kind = ATTR_LIST_STRING, .list_s = groups, .n = b->colocate.n};
+}
+
+static void register_operation(struct graph *g, struct operation *op)
+{
+    op->id = (int)g->ops.n;
+    op->graph = g;
+    ptr_list_push(&g->ops, op);
+    name_table_add(&g->op_by_name, op->name)->value = op;
+}
+
+static int check_control_inputs(struct op_builder *b)
+{
+    for (size_t i = 0; i < b->control.n; i++) {
+        const struct operation *on = b->control.items[i];
+
+        if (on == NULL)
+            return graph_fail(b->graph, ERR_ARG, "%s '%s': control input %zu is missing",
+                              b->type, b->name, i);
+        if (on->graph != b->graph)
+            return graph_fail(b->graph, ERR_ARG,
+                              "Operation \"%s\" is not an element of this graph.",
+                              on->name);
+    }
+    return 0;
+}
+
+static int build(struct binding *bind, struct operation *op)
+{
+    struct op_builder *b = bind->b;
+
+    if (b->name == NULL)
+        return ERR_ARG;
+    if (b->def == NULL)
+        return bind_fail(bind, ERR_UNSUPPORTED, "there is no such op");
+    if (graph_operation(bind->g, b->name) != NULL)
+        return bind_fail(bind, ERR_EXISTS, "the name is taken");
+    CHECK(signature_parse(&bind->sig, b->def->signature) == 0, "%s", b->type);
+    op->def = b->def;
+    op->name = b->name;
+    if (check_inputs(bind) != 0 || check_control_inputs(b) != 0 ||
+        check_attrs(bind) != 0 || bind_inputs(bind) != 0 || bind_attrs(bind, op) != 0 ||
+        make_outputs(bind, op) != 0)
+        return -1;
+    op->device = b->device != NULL ? b->device : graph_device(bind->g);
+    op->n_inputs = b->n_inputs;
+    op->inputs = arena_memdup(&bind->g->arena, b->inputs,
+                              (size_t)b->n_inputs * sizeof(*b->inputs));
+    add_class_attr(bind, op);
+    return infer_shapes(bind->g, op);
+}
+
+struct operation *op_finish(struct op_builder *b)
+{
+    struct graph *g = b->graph;
+    struct operation *op = ARENA_NEW(&g->arena, struct operation);
+    struct binding bind = {.b = b, .g = g};
+    int rc = build(&bind, op);
+
+    b->open = 0;
+    if (rc != 0)
+        return NULL;
+    register_operation(g, op);
+    for (size_t i = 0; i < b->control.n; i++)
+        (void)operation_add_control_input(op, b->control.items[i]);
+    control_dependencies_apply(g, op);
+    return op;
+}

@@ -1,0 +1,75 @@
+/* op_rules.h - what the rows of the op table share: pieces of shape and gradient rules.
+ *
+ * A rule reads attributes from the operation, shapes and known values from its arguments.
+ * A gradient rule builds the nodes that TensorFlow 1.13 builds (python/ops/..._grad.py),
+ * under the names it gives them.
+ */
+#ifndef AGENT_GRAPH_OP_RULES_H
+#define AGENT_GRAPH_OP_RULES_H
+
+#include "agent/graph/op_table.h"
+#include "agent/graph/ops.h"
+
+/* The rows of one source file; op_table.c joins them. */
+struct op_family {
+    const struct op_def *rows;
+    size_t n;
+};
+#define OP_FAMILY(rows)                                                                  \
+    {                                                                                    \
+        (rows), sizeof(rows) / sizeof((rows)[0])                                         \
+    }
+extern const struct op_family ops_of_array, ops_of_math, ops_of_nn, ops_of_random,
+    ops_of_state;
+
+/* ---- attributes; the operation has them by its signature ---- */
+int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */
+const struct shape *attr_shape(const struct operation *op, const char *name);
+
+/* ---- shape rules ---- */
+int shape_same(const struct shape_args *args);   /* every output is as input 0 */
+int shape_scalar(const struct shape_args *args); /* every output is a scalar */
+int shape_broadcast_inputs(const struct shape_args *args); /* of inputs 0 and 1 */
+int shape_merged(const struct shape_args *args); /* inputs and outputs all alike */
+int shape_none(const struct shape_args *args);   /* no outputs, or nothing to say */
+int shape_vector(const struct shape_args *args); /* every output is a vector */
+
+/* ---- their pieces ---- */
+int want_rank(const struct shape_args *args, int input, int rank); /* 0 or ERR_SHAPE */
+int64_t dim_of(const struct shape *s, int i);                      /* -1 when not known */
+/* The integers of input i, when they are known: their number, otherwise -1. */
+int value_ints(const struct shape_args *args, int i, int64_t *ret, int max);
+/* Input i read as a shape, as far as it is known. ERR_SHAPE: too many dimensions. */
+int value_shape(const struct shape_args *args, int i, struct shape *ret);
+/* *axis from [-rank, rank) into [0, rank). */
+int wrap_axis(const struct shape_args *args, int rank, int64_t *axis);
+
+/* ---- gradient rules ---- */
+int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
+              struct output *grad_in); /* gives nothing to any input */
+/* All given: 0; otherwise -1, for rules to return. The graph has the error. */
+int grad_done(const struct output *grads, int n);
+
+/* Undoing broadcasting: sum what was spread, then the shape of the input. */
+struct broadcast_args {
+    struct output shape_x, shape_y, axes_x, axes_y;
+};
+struct broadcast_args broadcast_args(struct graph *g, struct output x, struct output y);
+struct output unbroadcast(struct graph *g, struct output grad, struct output axes,
+                          struct output shape);
+/* Are all dimensions of both known and equal? Then nothing was spread. */
+int same_known_shape(struct output x, struct output y);
+
+struct output input_of(const struct operation *op, int i);
+struct output output_of(struct operation *op, int i);
+/* x `type` a scalar constant of x's type, named as Python's operators name it:
+ * `<name>/y` and `<name>`. */
+struct output with_scalar(struct graph *g, const char *type, struct output x, double y,
+                          const char *name);
+/* The same with the scalar on the left: `<name>/x`. */
+struct output scalar_with(struct graph *g, const char *type, double x, struct output y,
+                          const char *name);
+struct output zeros_as(struct graph *g, struct output x);      /* tf.zeros(tf.shape(x)) */
+struct output sum_last_axis(struct graph *g, struct output x); /* keep_dims */
+
+#endif

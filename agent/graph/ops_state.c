@@ -1,0 +1,71 @@
+/* ops_state.c - variables: where they are, what writes them; and the decomposition that
+ * the orthogonal initialiser needs.
+ */
+#include "agent/graph/op_rules.h"
+
+static int variable_shape(const struct shape_args *args)
+{
+    args->out[0] = *attr_shape(args->op, "shape");
+    return 0;
+}
+
+/* validate_shape false would change the variable's shape; it has one place for ever. */
+static int assign_shape(const struct shape_args *args)
+{
+    if (shape_merge(&args->in[0], &args->in[1], &args->out[0]) != 0)
+        return err_set(args->err, ERR_SHAPE,
+                       "a value of shape %s for a variable of shape %s",
+                       shape_text(&args->in[1]), shape_text(&args->in[0]));
+    return 0;
+}
+
+/* x (M, N) = q r: q (M, K), r (K, N), K = min(M, N); full_matrices: q (M, M), r (M, N).
+ */
+static int qr_shape(const struct shape_args *args)
+{
+    const struct shape *x = &args->in[0];
+    int64_t m = dim_of(x, 0), n = dim_of(x, 1), k = m < n ? m : n;
+
+    if (want_rank(args, 0, 2) != 0)
+        return ERR_SHAPE;
+    if (attr_int(args->op, "full_matrices"))
+        k = m;
+    args->out[0] = SHAPE(m, k);
+    args->out[1] = SHAPE(k, n);
+    return 0;
+}
+
+/* The diagonal of a square matrix. */
+static int diag_part_shape(const struct shape_args *args)
+{
+    const struct shape *x = &args->in[0];
+
+    if (want_rank(args, 0, 2) != 0)
+        return ERR_SHAPE;
+    if (dim_of(x, 0) >= 0 && dim_of(x, 1) >= 0 && dim_of(x, 0) != dim_of(x, 1))
+        return err_set(args->err, ERR_SHAPE, "%s is not square", shape_text(x));
+    args->out[0] = SHAPE(dim_of(x, 0) >= 0 ? dim_of(x, 0) : dim_of(x, 1));
+    return 0;
+}
+
+#define ASSIGN(type, attrs)                                                              \
+    {                                                                                    \
+        type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, assign_shape, NULL,              \
+            "ref:&T, value:T -> output_ref:&T; T:" attrs                                 \
+    }
+
+static const struct op_def rows[] = {
+    {"VariableV2", OP_STATEFUL | OP_NO_GRADIENT, variable_shape, NULL,
+     "-> ref:&dtype; shape:shape, dtype:type, container:string=, shared_name:string="},
+    {"IsVariableInitialized", OP_STATEFUL | OP_NO_GRADIENT, shape_scalar, NULL,
+     "ref:&dtype -> is_initialized:bool; dtype:type"},
+    ASSIGN("Assign", "type, validate_shape:bool=true, use_locking:bool=true"),
+    ASSIGN("AssignAdd", "number_type, use_locking:bool=false"),
+    ASSIGN("AssignSub", "number_type, use_locking:bool=false"),
+    {"Qr", OP_NO_GRADIENT, qr_shape, NULL,
+     "input:T -> q:T, r:T; full_matrices:bool=false, T:float_type"},
+    {"DiagPart", OP_NO_GRADIENT, diag_part_shape, NULL,
+     "input:T -> diagonal:T; T:number_type"},
+};
+
+const struct op_family ops_of_state = OP_FAMILY(rows);

@@ -1,0 +1,62 @@
+/* signature.h - an op's arguments and attributes, read from its row's text.
+ *
+ *     signature = [arg {"," arg}] "->" [arg {"," arg}] [";" attr {"," attr}]
+ *     arg       = name ":" ["&"] [number "*"] type     "&": a variable's reference
+ *     type      = a dtype's name | a type attribute | a list(type) attribute
+ *     number    = an int attribute: that many tensors
+ *     attr      = name ":" kind ["=" default]
+ *     kind      = type | number_type | float_type | int | float | bool | shape | string |
+ *                 tensor | list(int) | list(type)
+ *
+ * number_type and float_type are types that may only be (floating) numbers. A default is
+ * written as in C; `unknown` is the shape of unknown rank, `[]` the empty list, nothing
+ * the empty string. An attribute without default that no input settles must be given.
+ */
+#ifndef AGENT_GRAPH_SIGNATURE_H
+#define AGENT_GRAPH_SIGNATURE_H
+
+#include "agent/graph/graph.h"
+
+enum { SIGNATURE_MAX = 16 };
+
+/* A piece of the text; not terminated. */
+struct span {
+    const char *p;
+    size_t len;
+};
+
+struct signature_arg {
+    struct span name;
+    struct span type;
+    struct span number; /* len 0: one tensor */
+    int is_ref;
+};
+
+struct signature_attr {
+    struct span name;
+    struct span kind_name;
+    enum attr_kind kind;
+    struct span default_text;
+    int has_default;
+};
+
+struct signature {
+    int n_in, n_out, n_attrs;
+    struct signature_arg in[SIGNATURE_MAX];
+    struct signature_arg out[SIGNATURE_MAX];
+    struct signature_attr attrs[SIGNATURE_MAX];
+};
+
+/* 0, or -1 when the text is not a signature (our own mistake; a test reads them all). */
+int signature_parse(struct signature *ret, const char *text);
+const struct signature_attr *signature_attr(const struct signature *s, struct span name);
+/* The default as an attribute, name left out; a string is not terminated. 0, or -1 when
+ * the text is malformed. */
+int signature_default(const struct signature_attr *a, struct attr *ret);
+/* May a type attribute of this kind be `dtype`? */
+int signature_type_allowed(const struct signature_attr *a, enum dtype dtype);
+
+int span_is(struct span s, const char *text);
+struct span span_of(const char *text);
+
+#endif
