@@ -22,7 +22,8 @@ struct chan;
 
 /* One whole message; data is borrowed for the call. */
 typedef void (*chan_message_fn)(struct chan *c, const uint8_t *data, size_t len);
-/* End of file, an error, or a malformed frame: called once. err->code 0: end of file. */
+/* End of file, an error, or a malformed frame: called once. err->code 0: end of file;
+ * UV_EOF: end of file in the middle of a message. */
 typedef void (*chan_end_fn)(struct chan *c, const struct err *err);
 typedef void (*chan_closed_fn)(struct chan *c);
 
@@ -33,13 +34,15 @@ struct chan {
 
     uv_pipe_t in, out; /* private from here on */
     struct frame_reader reader;
+    struct err read_err; /* why there was no room to read into */
     size_t queued_bytes;
     int open_handles;
     int ended, closing;
     chan_closed_fn on_closed;
 };
 
-/* Takes both descriptors (also on failure). Reading starts at once. */
+/* Takes both descriptors (also on failure). Reading starts at once. A chan whose opening
+ * failed must be closed like any other. */
 int chan_open(struct chan *c, uv_loop_t *loop, int fd_in, int fd_out,
               chan_message_fn on_message, chan_end_fn on_end, void *owner,
               struct err *err);

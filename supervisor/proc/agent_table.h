@@ -16,6 +16,7 @@
  * Stop      all agents under one deadline: shutdown message, SIGTERM (with SIGCONT),
  *           SIGKILL to the process group; adopted orphans are swept; on_stopped when
  *           every process is reaped and every handle closed.
+ * Process   ignores SIGPIPE and is a child sub-reaper once a table exists.
  * Threads   loop thread = main thread (the parent-death signal is tied to it).
  */
 #ifndef SUPERVISOR_PROC_AGENT_TABLE_H
@@ -68,7 +69,7 @@ struct agent_spec {
     const char
         *log_path; /* captured stderr is appended here; NULL: kept in memory only */
     /* Packs the params of `configure` as one map object; called at every (re)start, and
-     * `restored` says what to put under that key. */
+     * `restored` says what to put under that key. ctx is that of the callbacks. */
     void (*pack_configure)(void *ctx, size_t agent, int restored, struct msg_out *o);
 };
 
@@ -104,15 +105,22 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
 int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
                        void *ctx, struct err *err);
 
-/* The newest values of the agent's block, consistent with everything answered so far:
- * valid while nothing writing is outstanding. ERR_STATE otherwise. */
+/* The newest values of the agent's block, consistent with everything answered so far;
+ * *ret is valid until the agent's next writing response. ERR_STATE while a writing
+ * request is outstanding; UV_EAGAIN while the agent is being restarted and has requests
+ * to replay first: see agent_table_settle. */
 int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
                       size_t *ret_len, struct err *err);
+
+/* Calls fn once, as soon as no agent is being restarted: at once if that is so now. From
+ * within fn agent_table_block gives no UV_EAGAIN. One at a time; none while stopping. */
+void agent_table_settle(struct agent_table *t, void (*fn)(void *ctx), void *ctx);
 
 /* Orderly end of all; deadline for everything together. Idempotent; a shorter deadline
  * replaces a longer one. now: SIGKILL at once. */
 void agent_table_stop(struct agent_table *t, uint64_t deadline_ms);
-void agent_table_free(struct agent_table *t); /* after on_stopped */
+/* After on_stopped, or when never started. */
+void agent_table_free(struct agent_table *t);
 
 /* Kills the process (tests and `brood kill`); it is then respawned. */
 int agent_table_signal(struct agent_table *t, size_t agent, int signum);

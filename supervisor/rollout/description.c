@@ -202,8 +202,10 @@ int description_parse(struct description *ret, const msgpack_object *body,
     else if ((rc = parse_stages(&d.stages, body, err)) == 0 &&
              (rc = msg_get_u64(body, "carry", DESCRIPTION_WIDTH, &carry, err)) == 0)
         rc = parse_columns(&d, body, err);
-    if (rc < 0)
-        return err_wrap(err, "%s: answer to configure", agent), rc;
+    if (rc < 0) {
+        (void)err_wrap(err, "%s: answer to configure", agent);
+        return rc;
+    }
     d.carry = (uint32_t)carry;
     *ret = d;
     return 0;

@@ -36,6 +36,11 @@ void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due)
     f->due = *due;
 }
 
+int rollout_fsm_update_over(const struct rollout_fsm *f)
+{
+    return f->state != ROLLOUT_UPDATE || (f->stage == 0 && f->repeat == 0);
+}
+
 typedef enum rollout_effect (*cell_fn)(struct rollout_fsm *f);
 
 static enum rollout_effect enter(struct rollout_fsm *f, enum rollout_state state)

@@ -60,6 +60,8 @@ void rollout_fsm_init(struct rollout_fsm *f, const struct stage_list *stages);
 enum rollout_effect rollout_fsm_step(struct rollout_fsm *f, enum rollout_event event);
 /* In STEP, before FINISHED: what this boundary has to do. */
 void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due);
+/* After FINISHED in UPDATE: that was the update's last stage. */
+int rollout_fsm_update_over(const struct rollout_fsm *f);
 const char *rollout_state_name(enum rollout_state s);
 
 #endif

@@ -1,0 +1,86 @@
+/* bundle.h - TensorFlow V2 checkpoints: named tensors under a prefix.
+ *
+ * Files    <prefix>.index                    a table (table.h): "" -> header, name ->
+ * entry <prefix>.data-SSSSS-of-NNNNN      raw tensors, row-major, little-endian, no gaps
+ *          The prefix is text: nothing is cut off or added, it may end in "/".
+ * Written  files equal TensorFlow's byte for byte, in one shard. Data first, the index
+ *          last, each under a temporary name and renamed (atomic_file.h).
+ * Read     any number of shards, strings, partitioned tensors. Every tensor's checksum is
+ *          verified; sizes are checked against the files before memory is asked for.
+ * Refused  by name: V1 checkpoints, compressed or big-endian ones, TensorFlow 2's
+ *          object-based ones, variants, more dimensions than SHAPE_MAX_RANK.
+ * Errors   ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT, ERR_UNSUPPORTED, ERR_LIMIT, -errno.
+ * Source   tensorflow/core/util/tensor_bundle, protobuf/tensor_bundle.proto
+ */
+#ifndef COMMON_CKPT_BUNDLE_H
+#define COMMON_CKPT_BUNDLE_H
+
+#include "common/err/err.h"
+#include "common/tensor/tensor.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Which part of a partitioned tensor; as many dimensions as that tensor has. */
+struct bundle_slice {
+    int64_t start[SHAPE_MAX_RANK];
+    int64_t length[SHAPE_MAX_RANK]; /* -1: all of the dimension, then start is 0 */
+};
+
+struct bundle_entry {
+    const char *name;
+    enum dtype dtype;
+    struct shape shape; /* of the whole tensor */
+    /* Where its bytes lie; all zero when it is partitioned. */
+    uint32_t shard, masked_crc;
+    uint64_t offset, size_bytes;
+    const struct bundle_slice *slices; /* NULL when it lies in one piece */
+    size_t n_slices;
+};
+
+/* ---- writing ---- */
+
+struct bundle_writer;
+
+/* `durable`: fsync before each rename and after it. The directory exists. */
+int bundle_writer_new(struct bundle_writer **ret, const char *prefix, int durable,
+                      struct err *err);
+/* Appends the tensor's bytes to the data file; it is only looked at during the call. The
+ * data lies in the order of the calls (TensorFlow's Saver adds in the order of names). */
+int bundle_writer_add(struct bundle_writer *w, const char *name, const struct tensor *t,
+                      struct err *err);
+/* The same for one part of a tensor of shape `whole`; parts of one tensor follow each
+ * other. Their shape is the slice's. */
+int bundle_writer_add_slice(struct bundle_writer *w, const char *name,
+                            const struct shape *whole, const struct bundle_slice *slice,
+                            const struct tensor *part, struct err *err);
+/* Gives the files their names; nothing may be added after it. ERR_EXISTS: a name twice.
+ */
+int bundle_writer_finish(struct bundle_writer *w, struct err *err);
+/* Removes what was not finished. NULL is fine. */
+void bundle_writer_free(struct bundle_writer *w);
+
+/* ---- reading ---- */
+
+struct bundle_reader;
+
+/* Reads the index; data files are opened when they are needed. */
+int bundle_reader_new(struct bundle_reader **ret, const char *prefix, struct err *err);
+void bundle_reader_free(struct bundle_reader *r); /* NULL is fine */
+
+size_t bundle_reader_count(const struct bundle_reader *r);
+/* In the order of names; the entry belongs to the reader. */
+const struct bundle_entry *bundle_reader_entry(const struct bundle_reader *r, size_t i);
+/* NULL when there is none of that name. */
+const struct bundle_entry *bundle_reader_find(const struct bundle_reader *r,
+                                              const char *name);
+
+/* The tensor in memory of its own. */
+int bundle_reader_read(struct bundle_reader *r, const struct bundle_entry *entry,
+                       struct tensor *ret, struct err *err);
+/* The same into the caller's memory: dst has the entry's dtype (ERR_DTYPE) and shape
+ * (ERR_SHAPE); not for strings. After an error dst's content is undefined. */
+int bundle_reader_read_into(struct bundle_reader *r, const struct bundle_entry *entry,
+                            const struct tensor *dst, struct err *err);
+
+#endif

@@ -1,0 +1,172 @@
+#include "supervisor/chan/chan.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What uv_try_write did not take: the bytes follow the request. */
+struct chan_write {
+    uv_write_t req;
+    size_t len;
+    uint8_t data[];
+};
+
+static void chan_end(struct chan *c, const struct err *err)
+{
+    if (c->ended || c->closing)
+        return;
+    c->ended = 1;
+    (void)uv_read_stop((uv_stream_t *)&c->in);
+    c->on_end(c, err);
+}
+
+static void chan_end_status(struct chan *c, int status)
+{
+    struct err err = {0};
+
+    if (status == UV_EOF && frame_reader_pending(&c->reader) > 0)
+        (void)err_set(&err, UV_EOF, "the stream ended in the middle of a message");
+    else if (status == UV_ENOBUFS && c->read_err.code != 0)
+        err = c->read_err;
+    else if (status != UV_EOF)
+        (void)err_set(&err, status, "%s", uv_strerror(status));
+    chan_end(c, &err);
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+    struct chan *c = h->data;
+    uint8_t *room = NULL;
+    size_t size = 0;
+
+    (void)suggested;
+    if (frame_reader_room(&c->reader, &room, &size, &c->read_err) < 0)
+        size = 0; /* libuv then reports UV_ENOBUFS to on_read */
+    *buf = uv_buf_init((char *)room, (unsigned)size);
+}
+
+static void on_read(uv_stream_t *s, ssize_t n_read, const uv_buf_t *buf)
+{
+    struct chan *c = s->data;
+    struct err err = {0};
+    const uint8_t *data;
+    size_t len;
+    int r = 1;
+
+    (void)buf;
+    if (n_read < 0) {
+        chan_end_status(c, (int)n_read);
+        return;
+    }
+    frame_reader_filled(&c->reader, (size_t)n_read);
+    while (!c->ended && !c->closing &&
+           (r = frame_reader_next(&c->reader, &data, &len, &err)) > 0)
+        c->on_message(c, data, len);
+    if (r < 0)
+        chan_end(c, &err);
+}
+
+static int chan_open_end(struct chan *c, uv_pipe_t *pipe, uv_loop_t *loop, int fd)
+{
+    int r;
+
+    (void)uv_pipe_init(loop, pipe, 0);
+    pipe->data = c;
+    c->open_handles++;
+    r = uv_pipe_open(pipe, fd);
+    if (r < 0)
+        (void)close(fd);
+    return r;
+}
+
+int chan_open(struct chan *c, uv_loop_t *loop, int fd_in, int fd_out,
+              chan_message_fn on_message, chan_end_fn on_end, void *owner,
+              struct err *err)
+{
+    int r_in, r_out, r;
+
+    *c = (struct chan){.owner = owner, .on_message = on_message, .on_end = on_end};
+    frame_reader_init(&c->reader, FRAME_MAX_BYTES);
+    r_in = chan_open_end(c, &c->in, loop, fd_in);
+    r_out = chan_open_end(c, &c->out, loop, fd_out);
+    r = r_in < 0 ? r_in : r_out;
+    if (r == 0)
+        r = uv_read_start((uv_stream_t *)&c->in, on_alloc, on_read);
+    if (r < 0)
+        return err_set(err, r, "opening a message pipe: %s", uv_strerror(r));
+    return 0;
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct chan_write *w = (struct chan_write *)req;
+    struct chan *c = req->data;
+
+    c->queued_bytes -= w->len;
+    free(w);
+    if (status < 0)
+        chan_end_status(c, status);
+}
+
+static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, struct err *err)
+{
+    struct chan_write *w;
+    uv_buf_t buf;
+    int r;
+
+    if (len > CHAN_MAX_QUEUED_BYTES - c->queued_bytes)
+        return err_set(err, ERR_LIMIT, "%zu bytes wait to be read by the peer already",
+                       c->queued_bytes);
+    w = xmalloc(sizeof(*w) + len);
+    w->len = len;
+    memcpy(w->data, data, len);
+    w->req.data = c;
+    buf = uv_buf_init((char *)w->data, (unsigned)len);
+    r = uv_write(&w->req, (uv_stream_t *)&c->out, &buf, 1, on_written);
+    if (r < 0) {
+        free(w);
+        return err_set(err, r, "writing a message: %s", uv_strerror(r));
+    }
+    c->queued_bytes += len;
+    return 0;
+}
+
+int chan_send(struct chan *c, const uint8_t *frame, size_t len, struct err *err)
+{
+    /* libuv takes the buffer as not const, and does not write to it. */
+    uv_buf_t buf = {.base = (char *)(uintptr_t)frame, .len = len};
+    size_t done = 0;
+    int r;
+
+    if (c->ended || c->closing)
+        return err_set(err, ERR_STATE, "the message pipe is closed");
+    r = uv_try_write((uv_stream_t *)&c->out, &buf, 1);
+    if (r < 0 && r != UV_EAGAIN)
+        return err_set(err, r, "writing a message: %s", uv_strerror(r));
+    if (r > 0)
+        done = (size_t)r;
+    return done == len ? 0 : chan_enqueue(c, frame + done, len - done, err);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    struct chan *c = h->data;
+
+    if (--c->open_handles > 0)
+        return;
+    frame_reader_done(&c->reader);
+    if (c->on_closed != NULL)
+        c->on_closed(c);
+}
+
+void chan_close(struct chan *c, chan_closed_fn on_closed)
+{
+    if (c->closing)
+        return;
+    c->closing = 1;
+    c->on_closed = on_closed;
+    uv_close((uv_handle_t *)&c->in, on_handle_closed);
+    uv_close((uv_handle_t *)&c->out, on_handle_closed);
+}

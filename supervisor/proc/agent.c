@@ -1,0 +1,570 @@
+#include "supervisor/proc/agent.h"
+
+#include "common/err/check.h"
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIGURE_ID 0u /* requests are numbered from 1 */
+
+int agent_init(struct agent *a, struct agent_host *host, size_t index,
+               const struct agent_spec *spec, struct err *err)
+{
+    int r;
+
+    *a = (struct agent){.index = index,
+                        .spec = *spec,
+                        .host = host,
+                        .block = BLOCK_NONE,
+                        .capture.log_fd = -1,
+                        .proc.pidfd = -1,
+                        .proc.exited = 1,
+                        .next_id = CONFIGURE_ID + 1};
+    (void)snprintf(a->name, sizeof(a->name), "%s", spec->name);
+    msg_out_init(&a->out[0]);
+    msg_out_init(&a->out[1]);
+    msg_out_init(&a->control);
+    r = capture_init(&a->capture, spec->log_path, err);
+    return r < 0 ? r : block_init(&a->block, a->name, err);
+}
+
+void agent_done(struct agent *a)
+{
+    if (a->host == NULL)
+        return;
+    msg_out_done(&a->out[0]);
+    msg_out_done(&a->out[1]);
+    msg_out_done(&a->control);
+    msg_done(&a->in);
+    msg_done(&a->description);
+    free(a->description_data);
+    replay_done(&a->replay);
+    capture_done(&a->capture);
+    block_done(&a->block);
+}
+
+enum agent_state agent_public_state(const struct agent *a)
+{
+    static const enum agent_state states[PROC_STATE_COUNT] = {
+        [PROC_DOWN] = AGENT_STARTING,
+        [PROC_STARTING] = AGENT_STARTING,
+        [PROC_CONFIGURING] = AGENT_CONFIGURING,
+        [PROC_REPLAYING] = AGENT_REPLAYING,
+        [PROC_IDLE] = AGENT_IDLE,
+        [PROC_BUSY] = AGENT_BUSY,
+        [PROC_DYING] = AGENT_STARTING,
+        [PROC_ENDING] = AGENT_STOPPING,
+        [PROC_STOPPING] = AGENT_STOPPING,
+        [PROC_GONE] = AGENT_GONE,
+    };
+
+    return states[a->state];
+}
+
+/* Events */
+
+static void agent_bad(struct agent *a, const struct err *why)
+{
+    a->trouble = *why;
+    agent_feed(a, PROC_EV_BAD);
+}
+
+static void agent_fatal(struct agent *a, const struct err *why)
+{
+    a->failure = *why;
+    agent_feed(a, PROC_EV_FATAL);
+}
+
+static void agent_emit(struct agent *a, enum agent_event_kind kind)
+{
+    struct agent_event e = {.kind = kind,
+                            .agent = a->index,
+                            .pid = a->proc.pid,
+                            .exit_code = -1,
+                            .state = (int)agent_public_state(a)};
+
+    if (kind == AGENT_EVENT_READY)
+        e.replayed = a->n_replayed;
+    if (kind == AGENT_EVENT_EXIT) {
+        e.exit_code = a->proc.exit_code;
+        e.signal = a->proc.signal;
+        e.state = (int)a->died_in;
+    }
+    a->host->on_event(a->host, &e);
+}
+
+static int check_hello_identity(struct agent *a, struct err *err)
+{
+    struct agent_identity *first = &a->host->identity, own = {.known = 1};
+    const msgpack_object *m = &a->in.body;
+    int r;
+
+    if ((r = msg_require(m, "build_id", err)) < 0 ||
+        (r = msg_require(m, "fingerprint", err)) < 0 ||
+        (r = msg_get_str(m, "build_id", own.build_id, sizeof(own.build_id), err)) < 0 ||
+        (r = msg_get_str(m, "fingerprint", own.fingerprint, sizeof(own.fingerprint),
+                         err)) < 0)
+        return r;
+    if (!first->known)
+        *first = own;
+    if (strcmp(own.build_id, first->build_id) != 0)
+        return err_set(err, ERR_AGENT,
+                       "it is build %s, but the first process of the run was build %s",
+                       own.build_id, first->build_id);
+    if (strcmp(own.fingerprint, first->fingerprint) != 0)
+        return err_set(err, ERR_AGENT,
+                       "its numeric fingerprint is %s, but that of the first process of "
+                       "the run was %s",
+                       own.fingerprint, first->fingerprint);
+    return 0;
+}
+
+static void handle_hello(struct agent *a)
+{
+    uint64_t version = 0, pid = 0;
+    struct err err;
+    int r;
+
+    if (msg_get_u64(&a->in.body, "protocol", UINT64_MAX, &version, &err) < 0 ||
+        msg_get_u64(&a->in.body, "pid", UINT64_MAX, &pid, &err) < 0) {
+        agent_bad(a, &err);
+        return;
+    }
+    if (version != PROTOCOL_VERSION) {
+        (void)err_set(&err, ERR_PROTOCOL,
+                      "it speaks protocol version %" PRIu64 ", the supervisor %u",
+                      version, PROTOCOL_VERSION);
+        agent_fatal(a, &err);
+        return;
+    }
+    if (pid != (uint64_t)a->proc.pid) {
+        (void)err_set(&err, ERR_PROTOCOL, "it says its pid is %" PRIu64, pid);
+        agent_bad(a, &err);
+        return;
+    }
+    r = check_hello_identity(a, &err);
+    if (r == 0)
+        agent_feed(a, PROC_EV_HELLO);
+    else if (r == ERR_AGENT)
+        agent_fatal(a, &err);
+    else
+        agent_bad(a, &err);
+}
+
+static void handle_log(struct agent *a)
+{
+    char text[1024] = "";
+
+    if (msg_get_str(&a->in.body, "text", text, sizeof(text) - 1, NULL) == 0) {
+        strcat(text, "\n");
+        capture_append(&a->capture, text, strlen(text));
+    }
+}
+
+static void handle_notification(struct agent *a)
+{
+    if (strcmp(a->in.method, "hello") == 0)
+        handle_hello(a);
+    else if (strcmp(a->in.method, "log") == 0)
+        handle_log(a);
+}
+
+/* The request the process owes an answer to. */
+static uint32_t awaited_id(const struct agent *a)
+{
+    if (a->state == PROC_BUSY)
+        return a->pending.id;
+    if (a->state == PROC_REPLAYING)
+        return replay_request_at(&a->replay, a->n_replayed)->id;
+    return CONFIGURE_ID;
+}
+
+/* "method" or "method of update 17", for people. */
+static void name_request(const struct msg *request, char *ret, size_t size)
+{
+    uint64_t update = 0;
+
+    if (msg_get(&request->body, "update") != NULL &&
+        msg_get_u64(&request->body, "update", UINT64_MAX, &update, NULL) == 0)
+        (void)snprintf(ret, size, "%s of update %" PRIu64, request->method, update);
+    else
+        (void)snprintf(ret, size, "%s", request->method);
+}
+
+static void name_frame(const uint8_t *frame, size_t len, char *ret, size_t size)
+{
+    struct msg request = {0};
+
+    if (msg_parse(&request, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES, NULL) ==
+        0)
+        name_request(&request, ret, size);
+    msg_done(&request);
+}
+
+static void name_awaited(const struct agent *a, char *ret, size_t size)
+{
+    const uint8_t *frame = a->pending.frame;
+    size_t len = a->pending.frame_len;
+
+    (void)snprintf(ret, size, "configure");
+    if (a->state == PROC_REPLAYING)
+        frame = replay_frame_at(&a->replay, a->n_replayed, &len);
+    if (a->state == PROC_REPLAYING || a->state == PROC_BUSY)
+        name_frame(frame, len, ret, size);
+}
+
+static void handle_response(struct agent *a)
+{
+    const int is_awaited = a->state != PROC_STARTING && a->state != PROC_IDLE;
+    char name[96];
+    struct err err;
+
+    if (is_awaited && a->in.id != awaited_id(a)) {
+        (void)err_set(&err, ERR_PROTOCOL,
+                      "it answered request %" PRIu32 " when %" PRIu32 " was asked",
+                      a->in.id, awaited_id(a));
+        agent_bad(a, &err);
+    } else if (is_awaited && a->in.error_code != 0) {
+        name_awaited(a, name, sizeof(name));
+        (void)err_set(&err, a->in.error_code, "%s: %s", name, a->in.error_text);
+        agent_fatal(a, &err);
+    } else {
+        agent_feed(a, PROC_EV_RESPONSE);
+    }
+}
+
+static void on_message(struct proc *p, const uint8_t *data, size_t len)
+{
+    struct agent *a = p->owner;
+    struct err err;
+
+    if (!proc_state_is_live(a->state))
+        return;
+    a->in_data = data;
+    a->in_len = len;
+    if (msg_reparse(&a->in, data, len, &err) < 0) {
+        agent_bad(a, &err);
+    } else if (a->in.type == MSG_RESPONSE) {
+        handle_response(a);
+    } else if (a->in.type == MSG_NOTIFICATION) {
+        handle_notification(a);
+    } else {
+        (void)err_set(&err, ERR_PROTOCOL, "it sent a request");
+        agent_bad(a, &err);
+    }
+}
+
+static void on_broken(struct proc *p, const struct err *err)
+{
+    agent_bad(p->owner, err);
+}
+
+static void on_reaped(struct proc *p)
+{
+    struct agent *a = p->owner;
+
+    a->host->on_exit(a);
+}
+
+static void on_closed(struct proc *p)
+{
+    struct agent *a = p->owner;
+
+    a->is_closed = 1;
+    a->host->on_closed(a);
+}
+
+static const struct proc_callbacks proc_callbacks = {
+    .on_message = on_message,
+    .on_broken = on_broken,
+    .on_reaped = on_reaped,
+    .on_closed = on_closed,
+};
+
+void agent_closed(struct agent *a)
+{
+    CHECK(a->is_closed);
+    a->is_closed = 0;
+    if (a->state != PROC_DYING && a->state != PROC_ENDING)
+        a->died_in = agent_public_state(a);
+    if (a->proc.pid != 0)
+        agent_emit(a, AGENT_EVENT_EXIT);
+    agent_feed(a, PROC_EV_CLOSED);
+}
+
+/* Actions */
+
+static void do_kill(struct agent *a)
+{
+    proc_kill(&a->proc);
+}
+
+static void describe_end(const struct agent *a, char *ret, size_t size)
+{
+    const char *abbrev = sigabbrev_np(a->proc.signal);
+
+    if (a->trouble.code != 0)
+        (void)snprintf(ret, size, "killed because %.200s", a->trouble.msg);
+    else if (a->proc.signal != 0)
+        (void)snprintf(ret, size, "killed by SIG%s", abbrev != NULL ? abbrev : "?");
+    else
+        (void)snprintf(ret, size, "exited with code %d", a->proc.exit_code);
+}
+
+static void do_report(struct agent *a)
+{
+    char lines[200];
+    struct err report;
+
+    if (a->failure.code == 0)
+        return;
+    capture_last_lines(&a->capture, lines, sizeof(lines));
+    (void)err_set(&report, a->failure.code, "agent %s (pid %d): %.220s%s%s", a->name,
+                  (int)a->proc.pid, a->failure.msg,
+                  lines[0] != '\0' ? "; its last lines: " : "", lines);
+    a->host->on_failed(a, &report);
+}
+
+static void do_ended(struct agent *a)
+{
+    a->host->on_ended(a);
+}
+
+/* A write that fails because the process is going away is no news: its exit follows. */
+static void agent_write(struct agent *a, const uint8_t *frame, size_t len)
+{
+    struct err err;
+    int r = chan_send(&a->proc.chan, frame, len, &err);
+
+    if (r < 0 && r != ERR_STATE && r != UV_EPIPE && r != UV_ECONNRESET)
+        agent_bad(a, &err);
+}
+
+static void do_shutdown(struct agent *a)
+{
+    const uint8_t *frame;
+    size_t len;
+
+    msg_begin_request(&a->control, a->next_id++, "shutdown");
+    msg_map(&a->control, 0);
+    msg_end(&a->control, &frame, &len);
+    agent_write(a, frame, len);
+    (void)proc_signal(&a->proc, SIGCONT);
+}
+
+static void do_terminate(struct agent *a)
+{
+    (void)proc_signal(&a->proc, SIGTERM);
+    (void)proc_signal(&a->proc, SIGCONT);
+}
+
+static void do_spawn(struct agent *a)
+{
+    const struct proc_spec spec = {.name = a->name,
+                                   .exe_fd = a->host->exe_fd,
+                                   .block_fd = a->block.fd,
+                                   .log_fd = a->host->log_fd};
+
+    a->n_replayed = 0;
+    a->trouble = (struct err){0};
+    if (proc_spawn(&a->proc, a->host->loop, &spec, &a->capture, &proc_callbacks, a,
+                   &a->failure) < 0)
+        agent_feed(a, PROC_EV_SPAWN_FAILED);
+    else
+        agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
+}
+
+static void do_configure(struct agent *a)
+{
+    const uint8_t *frame;
+    size_t len;
+
+    msg_begin_request(&a->control, CONFIGURE_ID, "configure");
+    a->spec.pack_configure(a->host->ctx, a->index, a->replay.has_snapshot, &a->control);
+    msg_end(&a->control, &frame, &len);
+    agent_write(a, frame, len);
+}
+
+static int describe_first(struct agent *a, struct replay_digest digest, struct err *err)
+{
+    uint64_t block_bytes = 0;
+    int r;
+
+    if ((r = msg_require(&a->in.body, "block_bytes", err)) < 0 ||
+        (r = msg_get_u64(&a->in.body, "block_bytes", BLOCK_CAPACITY_BYTES, &block_bytes,
+                         err)) < 0 ||
+        (r = block_map(&a->block, block_bytes, err)) < 0 ||
+        (r = agent_snapshot(a, err)) < 0)
+        return r;
+    a->description_data = xmalloc(a->in_len);
+    memcpy(a->description_data, a->in_data, a->in_len);
+    a->description_digest = digest;
+    return msg_parse(&a->description, a->description_data, a->in_len, err);
+}
+
+static void do_describe(struct agent *a)
+{
+    struct replay_digest digest = replay_digest(a->in_data, a->in_len);
+    struct err err;
+
+    if (a->description_data == NULL) {
+        if (describe_first(a, digest, &err) < 0)
+            agent_fatal(a, &err);
+    } else if (!replay_digest_equal(digest, a->description_digest)) {
+        (void)err_set(&err, ERR_AGENT,
+                      "not reproducible: its response to configure differs from the one "
+                      "of its first process");
+        agent_fatal(a, &err);
+    }
+}
+
+static void do_compare(struct agent *a)
+{
+    const struct replay_request *q = replay_request_at(&a->replay, a->n_replayed);
+    char name[96];
+    struct err err;
+
+    if (replay_digest_equal(replay_digest(a->in_data, a->in_len), q->response)) {
+        a->n_replayed++;
+        return;
+    }
+    name_awaited(a, name, sizeof(name));
+    (void)err_set(&err, ERR_AGENT,
+                  "not reproducible: asked again after a restart, it answered %s "
+                  "differently",
+                  name);
+    agent_fatal(a, &err);
+}
+
+static void do_replay(struct agent *a)
+{
+    const uint8_t *frame;
+    size_t len;
+
+    if (a->n_replayed == a->replay.n_requests) {
+        agent_feed(a, PROC_EV_REPLAYED);
+        return;
+    }
+    frame = replay_frame_at(&a->replay, a->n_replayed, &len);
+    agent_write(a, frame, len);
+}
+
+static void do_ready(struct agent *a)
+{
+    agent_emit(a, AGENT_EVENT_READY);
+    a->host->on_ready(a);
+    if (a->pending.active && a->state == PROC_IDLE)
+        agent_feed(a, PROC_EV_REQUEST);
+}
+
+static void do_send(struct agent *a)
+{
+    agent_write(a, a->pending.frame, a->pending.frame_len);
+}
+
+static void do_deliver(struct agent *a)
+{
+    const struct agent_pending p = a->pending;
+    const struct replay_exchange x = {.id = p.id,
+                                      .frame = p.frame,
+                                      .frame_len = p.frame_len,
+                                      .response = a->in_data,
+                                      .response_len = a->in_len};
+    struct err err;
+
+    a->pending.active = 0;
+    a->n_fruitless = 0;
+    if (p.writes &&
+        replay_commit(&a->replay, a->block.map, a->block.len_bytes, &x, &err) < 0) {
+        agent_fatal(a, &err);
+        return;
+    }
+    p.fn(p.ctx, a->index, &a->in);
+}
+
+/* The block as the next process shall find it. */
+static int agent_restore(struct agent *a, struct err *err)
+{
+    if (!a->replay.has_snapshot)
+        return block_clear(&a->block, err);
+    if (a->block.len_bytes > 0)
+        memcpy(a->block.map, a->replay.snapshot, a->block.len_bytes);
+    return 0;
+}
+
+static void do_judge(struct agent *a)
+{
+    char end[300];
+    struct err err;
+
+    describe_end(a, end, sizeof(end));
+    if (a->trouble.code == 0 && a->proc.exit_code == AGENT_EXIT_NO_RESPAWN) {
+        (void)err_set(&err, ERR_AGENT, "%s, which says not to start it again", end);
+        agent_fatal(a, &err);
+    } else if (++a->n_fruitless > AGENT_MAX_FRUITLESS) {
+        (void)err_set(&err, ERR_AGENT,
+                      "died %u times without finishing a request, the last time %s",
+                      a->n_fruitless, end);
+        agent_fatal(a, &err);
+    } else if (agent_restore(a, &err) < 0) {
+        agent_fatal(a, &err);
+    } else {
+        a->n_restarts++;
+        agent_feed(a, PROC_EV_START);
+    }
+}
+
+static void do_bug(struct agent *a)
+{
+    CHECK(0, "agent %s: impossible event in state %s", a->name,
+          proc_state_name(a->state));
+}
+
+#define BIT(action) __builtin_ctz(action)
+
+static void (*const actions[])(struct agent *) = {
+    [BIT(PROC_DO_KILL)] = do_kill,
+    [BIT(PROC_DO_REPORT)] = do_report,
+    [BIT(PROC_DO_ENDED)] = do_ended,
+    [BIT(PROC_DO_SHUTDOWN)] = do_shutdown,
+    [BIT(PROC_DO_TERMINATE)] = do_terminate,
+    [BIT(PROC_DO_SPAWN)] = do_spawn,
+    [BIT(PROC_DO_CONFIGURE)] = do_configure,
+    [BIT(PROC_DO_DESCRIBE)] = do_describe,
+    [BIT(PROC_DO_COMPARE)] = do_compare,
+    [BIT(PROC_DO_REPLAY)] = do_replay,
+    [BIT(PROC_DO_READY)] = do_ready,
+    [BIT(PROC_DO_SEND)] = do_send,
+    [BIT(PROC_DO_DELIVER)] = do_deliver,
+    [BIT(PROC_DO_JUDGE)] = do_judge,
+    [BIT(PROC_DO_BUG)] = do_bug,
+};
+
+void agent_feed(struct agent *a, enum proc_event event)
+{
+    const struct proc_step step = proc_fsm_step(a->state, event);
+    size_t i;
+
+    log_debug("agent %s: %s, %s -> %s", a->name, proc_event_name(event),
+              proc_state_name(a->state), proc_state_name(step.next));
+    if ((step.actions & PROC_DO_KILL) != 0) {
+        a->died_in = agent_public_state(a);
+        if (event != PROC_EV_BAD && step.next == PROC_DYING)
+            (void)err_set(&a->trouble, ERR_PROTOCOL, "it sent a %s nobody asked for",
+                          proc_event_name(event));
+    }
+    a->state = step.next;
+    for (i = 0; i < sizeof(actions) / sizeof(actions[0]) && a->state == step.next; i++)
+        if ((step.actions & (1u << i)) != 0)
+            actions[i](a);
+}
+
+int agent_snapshot(struct agent *a, struct err *err)
+{
+    return replay_snapshot(&a->replay, a->block.map, a->block.len_bytes, err);
+}

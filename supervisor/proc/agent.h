@@ -1,0 +1,97 @@
+/* agent.h - one agent: its process now, what brings it back, and the request it owes.
+ * Internal to proc/: users see agent_table.h.
+ *
+ * Drives proc_fsm.h: what happens to the process becomes an event, and the actions the
+ * table answers with are done here. What concerns all agents is asked of the host.
+ */
+#ifndef SUPERVISOR_PROC_AGENT_H
+#define SUPERVISOR_PROC_AGENT_H
+
+#include "common/msg/protocol.h"
+#include "supervisor/proc/agent_table.h"
+#include "supervisor/proc/block.h"
+#include "supervisor/proc/capture.h"
+#include "supervisor/proc/proc.h"
+#include "supervisor/proc/proc_fsm.h"
+#include "supervisor/proc/replay.h"
+
+struct agent;
+
+/* Who computes: equal for all processes of a run, or its numbers would not be. */
+struct agent_identity {
+    int known;
+    char build_id[128];
+    char fingerprint[128];
+};
+
+/* The table, as one agent sees it. */
+struct agent_host {
+    uv_loop_t *loop;
+    int exe_fd, log_fd;
+    void *ctx;                      /* for agent_spec.pack_configure */
+    struct agent_identity identity; /* of the first process that said hello */
+    void (*on_event)(struct agent_host *h, const struct agent_event *e);
+    void (*on_exit)(struct agent *a);   /* reaped: time to look for orphans */
+    void (*on_closed)(struct agent *a); /* agent_closed is due once no orphan is left */
+    void (*on_ready)(struct agent *a);
+    void (*on_failed)(struct agent *a, const struct err *report);
+    void (*on_ended)(struct agent *a);
+};
+
+struct agent_pending {
+    int active, writes;
+    uint32_t id;
+    const uint8_t *frame;
+    size_t frame_len;
+    agent_response_fn fn;
+    void *ctx;
+};
+
+struct agent {
+    size_t index;
+    char name[AGENT_NAME_MAX];
+    struct agent_spec spec;
+    struct agent_host *host;
+
+    enum proc_state state;
+    enum agent_state died_in; /* what it was doing when it died or was killed */
+    int is_closed;            /* on_closed was called, agent_closed is due */
+    struct proc proc;
+    struct capture capture;
+    struct block block;
+    struct replay replay;
+    size_t n_replayed; /* by this process */
+
+    /* A request is built in the first, or, to be refused, in the second. */
+    struct msg_out out[2];
+    struct msg_out control; /* configure, shutdown */
+    uint32_t next_id;
+    int writes; /* the request under construction */
+    struct agent_pending pending;
+
+    struct msg in; /* the message being handled, and its bytes */
+    const uint8_t *in_data;
+    size_t in_len;
+
+    struct msg description; /* response to the first configure */
+    uint8_t *description_data;
+    struct replay_digest description_digest;
+
+    unsigned n_fruitless;
+    uint64_t n_restarts;
+    struct err trouble; /* why this process was killed by us */
+    struct err failure; /* why there will be no other */
+};
+
+int agent_init(struct agent *a, struct agent_host *host, size_t index,
+               const struct agent_spec *spec, struct err *err);
+void agent_done(struct agent *a); /* an all-zero struct is fine */
+
+void agent_feed(struct agent *a, enum proc_event event);
+/* Nothing of the former process is left. */
+void agent_closed(struct agent *a);
+
+int agent_snapshot(struct agent *a, struct err *err);
+enum agent_state agent_public_state(const struct agent *a);
+
+#endif

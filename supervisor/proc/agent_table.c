@@ -1,0 +1,428 @@
+#include "supervisor/proc/agent_table.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/proc/agent.h"
+#include "supervisor/proc/sweep.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Between looks for orphans, while the last one found some. */
+#define SWEEP_INTERVAL_MS 2
+
+enum table_phase { TABLE_NEW, TABLE_RUNNING, TABLE_STOPPING, TABLE_STOPPED };
+
+struct agent_table {
+    struct agent_host host; /* first: agents know the table by it */
+    struct agent_callbacks cb;
+    enum table_phase phase;
+    struct agent *agents;
+    size_t n;
+    size_t n_ended;
+    int is_ready; /* on_ready was called */
+    int is_failed;
+
+    void (*settled)(void *ctx);
+    void *settled_ctx;
+
+    uv_timer_t sweep_timer, stop_timer;
+    int open_timers;
+    uint64_t deadline_ms; /* in the loop's time */
+};
+
+const char *agent_state_name(enum agent_state s)
+{
+    static const char *const names[AGENT_STATE_COUNT] = {
+        [AGENT_STARTING] = "starting",   [AGENT_CONFIGURING] = "configuring",
+        [AGENT_REPLAYING] = "replaying", [AGENT_IDLE] = "idle",
+        [AGENT_BUSY] = "busy",           [AGENT_STOPPING] = "stopping",
+        [AGENT_GONE] = "gone",
+    };
+
+    CHECK((unsigned)s < AGENT_STATE_COUNT);
+    return names[s];
+}
+
+static struct agent_table *table_of(const struct agent *a)
+{
+    return (struct agent_table *)a->host;
+}
+
+static struct agent *agent_at(const struct agent_table *t, size_t i)
+{
+    CHECK(i < t->n, "agent %zu of %zu", i, t->n);
+    return &t->agents[i];
+}
+
+/* Orphans */
+
+static int is_ours(void *ctx, pid_t pid)
+{
+    const struct agent_table *t = ctx;
+    size_t i;
+
+    for (i = 0; i < t->n; i++)
+        if (t->agents[i].proc.pid == pid && !t->agents[i].proc.exited)
+            return 1;
+    return 0;
+}
+
+static void on_sweep_timer(uv_timer_t *timer)
+{
+    struct agent_table *t = timer->data;
+    size_t i;
+
+    if (sweep_adopted(is_ours, t) > 0) {
+        (void)uv_timer_start(timer, on_sweep_timer, SWEEP_INTERVAL_MS, 0);
+        return;
+    }
+    for (i = 0; i < t->n; i++)
+        if (t->agents[i].is_closed)
+            agent_closed(&t->agents[i]);
+}
+
+/* One look serves all that ends in this turn of the loop. */
+static void host_on_process_end(struct agent *a)
+{
+    struct agent_table *t = table_of(a);
+
+    if (!uv_is_active((uv_handle_t *)&t->sweep_timer))
+        (void)uv_timer_start(&t->sweep_timer, on_sweep_timer, 0, 0);
+}
+
+/* What agents tell */
+
+static void host_on_event(struct agent_host *h, const struct agent_event *e)
+{
+    struct agent_table *t = (struct agent_table *)h;
+
+    if (t->cb.on_event != NULL)
+        t->cb.on_event(t->cb.ctx, e);
+}
+
+static int is_settled(const struct agent_table *t)
+{
+    enum proc_state s;
+    size_t i;
+
+    for (i = 0; i < t->n; i++) {
+        s = t->agents[i].state;
+        if (s != PROC_IDLE && s != PROC_BUSY)
+            return 0;
+    }
+    return 1;
+}
+
+static void host_on_ready(struct agent *a)
+{
+    struct agent_table *t = table_of(a);
+    void (*settled)(void *ctx) = t->settled;
+
+    if (t->phase != TABLE_RUNNING || !is_settled(t))
+        return;
+    if (!t->is_ready) {
+        t->is_ready = 1;
+        t->cb.on_ready(t->cb.ctx);
+    }
+    t->settled = NULL;
+    if (settled != NULL)
+        settled(t->settled_ctx);
+}
+
+static void host_on_failed(struct agent *a, const struct err *report)
+{
+    struct agent_table *t = table_of(a);
+
+    if (t->is_failed)
+        return;
+    t->is_failed = 1;
+    t->cb.on_failed(t->cb.ctx, a->index, report);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    struct agent_table *t = h->data;
+
+    if (--t->open_timers > 0)
+        return;
+    t->phase = TABLE_STOPPED;
+    t->cb.on_stopped(t->cb.ctx);
+}
+
+static void table_stop_if_over(struct agent_table *t)
+{
+    if (t->phase != TABLE_STOPPING || t->n_ended < t->n ||
+        uv_is_closing((uv_handle_t *)&t->stop_timer))
+        return;
+    uv_close((uv_handle_t *)&t->sweep_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&t->stop_timer, on_timer_closed);
+}
+
+static void host_on_ended(struct agent *a)
+{
+    struct agent_table *t = table_of(a);
+
+    t->n_ended++;
+    table_stop_if_over(t);
+}
+
+/* Life of the table */
+
+static int table_init(struct agent_table *t, int agent_exe_fd,
+                      const struct agent_spec *specs, struct err *err)
+{
+    size_t i;
+    int r;
+
+    /* Low numbers are taken in the child before it is exec'd. */
+    t->host.exe_fd = fcntl(agent_exe_fd, F_DUPFD_CLOEXEC, AGENT_FD_COUNT);
+    if (t->host.exe_fd < 0)
+        return err_errno(err, "keeping the agent executable open");
+    r = sweep_enable(err);
+    for (i = 0; r == 0 && i < t->n; i++)
+        r = agent_init(&t->agents[i], &t->host, i, &specs[i], err);
+    return r;
+}
+
+int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
+                    int log_fd, const struct agent_spec *specs, size_t n,
+                    const struct agent_callbacks *cb, struct err *err)
+{
+    struct agent_table *t = xcalloc(1, sizeof(*t));
+    int r;
+
+    CHECK(n > 0 && n <= AGENT_MAX_COUNT, "%zu agents", n);
+    (void)signal(SIGPIPE, SIG_IGN);
+    t->cb = *cb;
+    t->n = n;
+    t->agents = xcalloc(n, sizeof(*t->agents));
+    t->host = (struct agent_host){
+        .loop = loop,
+        .log_fd = log_fd,
+        .ctx = cb->ctx,
+        .on_event = host_on_event,
+        .on_exit = host_on_process_end,
+        .on_closed = host_on_process_end,
+        .on_ready = host_on_ready,
+        .on_failed = host_on_failed,
+        .on_ended = host_on_ended,
+    };
+    r = table_init(t, agent_exe_fd, specs, err);
+    if (r < 0) {
+        agent_table_free(t);
+        return r;
+    }
+    *ret = t;
+    return 0;
+}
+
+void agent_table_free(struct agent_table *t)
+{
+    size_t i;
+
+    if (t == NULL)
+        return;
+    CHECK(t->phase == TABLE_NEW || t->phase == TABLE_STOPPED);
+    for (i = 0; i < t->n; i++)
+        agent_done(&t->agents[i]);
+    if (t->host.exe_fd >= 0)
+        (void)close(t->host.exe_fd);
+    free(t->agents);
+    free(t);
+}
+
+static void table_open_timer(struct agent_table *t, uv_timer_t *timer)
+{
+    (void)uv_timer_init(t->host.loop, timer);
+    timer->data = t;
+    t->open_timers++;
+}
+
+int agent_table_start(struct agent_table *t, struct err *err)
+{
+    size_t i;
+
+    if (t->phase != TABLE_NEW)
+        return err_set(err, ERR_STATE, "the agents were started already");
+    t->phase = TABLE_RUNNING;
+    table_open_timer(t, &t->sweep_timer);
+    table_open_timer(t, &t->stop_timer);
+    for (i = 0; i < t->n; i++)
+        agent_feed(&t->agents[i], PROC_EV_START);
+    return 0;
+}
+
+static void feed_all(struct agent_table *t, enum proc_event event)
+{
+    size_t i;
+
+    for (i = 0; i < t->n; i++)
+        agent_feed(&t->agents[i], event);
+}
+
+static void on_stop_timer(uv_timer_t *timer)
+{
+    struct agent_table *t = timer->data;
+    uint64_t now = uv_now(t->host.loop);
+
+    if (now >= t->deadline_ms) {
+        feed_all(t, PROC_EV_DEADLINE);
+        return;
+    }
+    feed_all(t, PROC_EV_OVERDUE);
+    (void)uv_timer_start(timer, on_stop_timer, t->deadline_ms - now, 0);
+}
+
+void agent_table_stop(struct agent_table *t, uint64_t deadline_ms)
+{
+    uint64_t deadline;
+
+    if (t->phase == TABLE_NEW) {
+        t->phase = TABLE_STOPPED;
+        t->cb.on_stopped(t->cb.ctx);
+        return;
+    }
+    uv_update_time(t->host.loop);
+    deadline = uv_now(t->host.loop) + deadline_ms;
+    if (t->phase == TABLE_STOPPED ||
+        (t->phase == TABLE_STOPPING && deadline >= t->deadline_ms))
+        return;
+    t->deadline_ms = deadline;
+    if (t->phase == TABLE_RUNNING) {
+        t->phase = TABLE_STOPPING;
+        feed_all(t, PROC_EV_STOP);
+    }
+    if (deadline_ms == 0)
+        feed_all(t, PROC_EV_DEADLINE);
+    table_stop_if_over(t);
+    if (!uv_is_closing((uv_handle_t *)&t->stop_timer))
+        (void)uv_timer_start(&t->stop_timer, on_stop_timer, (deadline_ms + 1) / 2, 0);
+}
+
+/* Requests */
+
+const struct msg *agent_table_description(const struct agent_table *t, size_t agent)
+{
+    const struct agent *a = agent_at(t, agent);
+
+    return a->description_data != NULL ? &a->description : NULL;
+}
+
+struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
+                                    const char *method, int writes)
+{
+    struct agent *a = agent_at(t, agent);
+    struct msg_out *o = &a->out[a->pending.active];
+
+    a->writes = writes;
+    msg_begin_request(o, a->next_id, method);
+    return o;
+}
+
+int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
+                       void *ctx, struct err *err)
+{
+    struct agent *a = agent_at(t, agent);
+
+    if (a->pending.active)
+        return err_set(err, ERR_STATE, "agent %s has not answered its last request yet",
+                       a->name);
+    if (a->state == PROC_ENDING || a->state == PROC_STOPPING || a->state == PROC_GONE)
+        return err_set(err, ERR_STATE, "agent %s is %s", a->name,
+                       proc_state_name(a->state));
+    a->pending = (struct agent_pending){
+        .active = 1, .writes = a->writes, .id = a->next_id, .fn = fn, .ctx = ctx};
+    a->next_id = a->next_id == UINT32_MAX ? 1 : a->next_id + 1;
+    msg_end(&a->out[0], &a->pending.frame, &a->pending.frame_len);
+    agent_feed(a, PROC_EV_REQUEST);
+    return 0;
+}
+
+int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
+                      size_t *ret_len, struct err *err)
+{
+    struct agent *a = agent_at(t, agent);
+    int r = 0;
+
+    if (!a->replay.has_snapshot)
+        return err_set(err, ERR_STATE, "agent %s has not been configured yet", a->name);
+    if (a->pending.active && a->pending.writes)
+        return err_set(err, ERR_STATE, "agent %s is changing its variables", a->name);
+    if (a->replay.n_requests > 0 && a->state != PROC_IDLE && a->state != PROC_BUSY)
+        return err_set(err, UV_EAGAIN, "agent %s is being restarted", a->name);
+    if (a->replay.n_requests > 0)
+        r = agent_snapshot(a, err);
+    if (r < 0)
+        return r;
+    *ret = a->replay.snapshot;
+    *ret_len = a->replay.snapshot_bytes;
+    return 0;
+}
+
+void agent_table_settle(struct agent_table *t, void (*fn)(void *ctx), void *ctx)
+{
+    CHECK(t->settled == NULL);
+    if (is_settled(t)) {
+        fn(ctx);
+        return;
+    }
+    t->settled = fn;
+    t->settled_ctx = ctx;
+}
+
+int agent_table_signal(struct agent_table *t, size_t agent, int signum)
+{
+    return proc_signal(&agent_at(t, agent)->proc, signum);
+}
+
+/* Looking at them */
+
+/* Second field of /proc/<pid>/statm: resident pages. */
+static int64_t resident_bytes(pid_t pid)
+{
+    char path[48];
+    long pages = -1;
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    f = fopen(path, "re");
+    if (f == NULL)
+        return -1;
+    if (fscanf(f, "%*d %ld", &pages) != 1)
+        pages = -1;
+    (void)fclose(f);
+    return pages < 0 ? -1 : (int64_t)pages * sysconf(_SC_PAGESIZE);
+}
+
+void agent_table_info(const struct agent_table *t, size_t agent, struct agent_info *ret)
+{
+    const struct agent *a = agent_at(t, agent);
+    const int runs = a->proc.pid != 0 && !a->proc.exited;
+
+    *ret = (struct agent_info){
+        .name = a->name,
+        .state = agent_public_state(a),
+        .pid = runs ? a->proc.pid : 0,
+        .restarts = a->n_restarts,
+        .rss_bytes = runs ? resident_bytes(a->proc.pid) : -1,
+    };
+}
+
+size_t agent_table_count(const struct agent_table *t)
+{
+    return t->n;
+}
+
+size_t agent_table_find(const struct agent_table *t, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < t->n && strcmp(t->agents[i].name, name) != 0; i++)
+        ;
+    return i;
+}

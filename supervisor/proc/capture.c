@@ -1,0 +1,168 @@
+#include "supervisor/proc/capture.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CAPTURE_SEPARATOR " | "
+
+int capture_init(struct capture *c, const char *log_path, struct err *err)
+{
+    struct stat st;
+
+    c->log_fd = -1;
+    c->logged_bytes = 0;
+    c->seen_bytes = 0;
+    if (log_path == NULL)
+        return 0;
+    c->log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (c->log_fd < 0 || fstat(c->log_fd, &st) < 0)
+        return err_errno(err, "%s", log_path);
+    c->logged_bytes = (uint64_t)st.st_size;
+    return 0;
+}
+
+void capture_done(struct capture *c)
+{
+    if (c->log_fd >= 0)
+        (void)close(c->log_fd);
+    c->log_fd = -1;
+}
+
+/* A log that cannot be written (a full disk) is no reason to stop a run: what is lost is
+ * lost, and the count keeps the file bounded all the same. */
+static void capture_write(struct capture *c, const char *text, size_t len)
+{
+    ssize_t n = write(c->log_fd, text, len);
+
+    (void)n;
+    c->logged_bytes += len;
+}
+
+static void capture_log(struct capture *c, const char *text, size_t len)
+{
+    static const char note[] = "\n[brood: this log is full; later lines are dropped]\n";
+    uint64_t room;
+
+    if (c->log_fd < 0 || c->logged_bytes >= CAPTURE_FILE_MAX_BYTES)
+        return;
+    room = CAPTURE_FILE_MAX_BYTES - c->logged_bytes;
+    capture_write(c, text, len < room ? len : (size_t)room);
+    if (c->logged_bytes >= CAPTURE_FILE_MAX_BYTES)
+        capture_write(c, note, sizeof(note) - 1);
+}
+
+void capture_append(struct capture *c, const char *text, size_t len)
+{
+    size_t skip = len > sizeof(c->tail) ? len - sizeof(c->tail) : 0;
+    size_t i;
+
+    capture_log(c, text, len);
+    c->seen_bytes += skip;
+    for (i = skip; i < len; i++)
+        c->tail[c->seen_bytes++ % sizeof(c->tail)] = text[i];
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+    struct capture *c = h->data;
+
+    (void)suggested;
+    *buf = uv_buf_init(c->buf, sizeof(c->buf));
+}
+
+static void on_read(uv_stream_t *s, ssize_t n_read, const uv_buf_t *buf)
+{
+    struct capture *c = s->data;
+
+    (void)buf;
+    if (n_read >= 0) {
+        capture_append(c, c->buf, (size_t)n_read);
+        return;
+    }
+    (void)uv_read_stop(s);
+    c->on_end(c);
+}
+
+int capture_open(struct capture *c, uv_loop_t *loop, int fd, capture_fn on_end,
+                 void *owner, struct err *err)
+{
+    int r;
+
+    c->owner = owner;
+    c->seen_bytes = 0;
+    c->on_end = on_end;
+    (void)uv_pipe_init(loop, &c->pipe, 0);
+    c->pipe.data = c;
+    r = uv_pipe_open(&c->pipe, fd);
+    if (r < 0)
+        (void)close(fd);
+    else
+        r = uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read);
+    if (r < 0)
+        return err_set(err, r, "opening an agent's stderr: %s", uv_strerror(r));
+    return 0;
+}
+
+static void on_pipe_closed(uv_handle_t *h)
+{
+    struct capture *c = h->data;
+
+    c->on_closed(c);
+}
+
+void capture_close(struct capture *c, capture_fn on_closed)
+{
+    c->on_closed = on_closed;
+    uv_close((uv_handle_t *)&c->pipe, on_pipe_closed);
+}
+
+static char tail_at(const struct capture *c, uint64_t i)
+{
+    return c->tail[i % sizeof(c->tail)];
+}
+
+static int is_printable(char ch)
+{
+    return ch >= ' ' && ch <= '~';
+}
+
+/* Whole lines from the end backwards, as many as fit; a longer last line is cut in front.
+ */
+static uint64_t last_lines_begin(const struct capture *c, uint64_t end, size_t size)
+{
+    uint64_t oldest =
+        c->seen_bytes > sizeof(c->tail) ? c->seen_bytes - sizeof(c->tail) : 0;
+    uint64_t begin = end, i = end;
+    size_t used = 0;
+
+    while (i > oldest) {
+        used += tail_at(c, --i) == '\n' ? sizeof(CAPTURE_SEPARATOR) - 1 : 1;
+        if (used >= size)
+            return begin < end ? begin : i + 1;
+        if (i == oldest || tail_at(c, i - 1) == '\n')
+            begin = i;
+    }
+    return begin;
+}
+
+void capture_last_lines(const struct capture *c, char *ret, size_t size)
+{
+    uint64_t end = c->seen_bytes, i;
+    size_t n = 0;
+
+    while (end > 0 && c->seen_bytes - end < sizeof(c->tail) &&
+           !is_printable(tail_at(c, end - 1)))
+        end--;
+    for (i = last_lines_begin(c, end, size); i < end && n + 1 < size; i++) {
+        if (tail_at(c, i) == '\n')
+            n += (size_t)snprintf(ret + n, size - n, CAPTURE_SEPARATOR);
+        else
+            ret[n++] = is_printable(tail_at(c, i)) ? tail_at(c, i) : '?';
+        if (n >= size)
+            n = size - 1;
+    }
+    ret[n] = '\0';
+}

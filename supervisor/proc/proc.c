@@ -1,0 +1,272 @@
+#include "supervisor/proc/proc.h"
+
+#include "common/err/check.h"
+#include "common/msg/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+/* The pipes of a new process, [0] to read from, [1] to write to; -1 when not ours. */
+struct proc_pipes {
+    int in[2], out[2], text[2];
+};
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+static int take_fd(int *fd)
+{
+    int taken = *fd;
+
+    *fd = -1;
+    return taken;
+}
+
+static int pipes_open(struct proc_pipes *p, struct err *err)
+{
+    *p = (struct proc_pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+    if (pipe2(p->in, O_CLOEXEC) < 0 || pipe2(p->out, O_CLOEXEC) < 0 ||
+        pipe2(p->text, O_CLOEXEC) < 0)
+        return err_errno(err, "making pipes for an agent");
+    return 0;
+}
+
+static void pipes_close(struct proc_pipes *p)
+{
+    close_fd(&p->in[0]);
+    close_fd(&p->in[1]);
+    close_fd(&p->out[0]);
+    close_fd(&p->out[1]);
+    close_fd(&p->text[0]);
+    close_fd(&p->text[1]);
+}
+
+static void part_closed(struct proc *p)
+{
+    if (--p->open_parts == 0)
+        p->cb->on_closed(p);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    part_closed(h->data);
+}
+
+static void on_chan_closed(struct chan *c)
+{
+    part_closed(c->owner);
+}
+
+static void on_capture_closed(struct capture *c)
+{
+    part_closed(c->owner);
+}
+
+static void proc_close(struct proc *p)
+{
+    if (p->closing)
+        return;
+    p->closing = 1;
+    if (p->pidfd >= 0)
+        (void)close(p->pidfd);
+    p->pidfd = -1;
+    if (p->has_process)
+        uv_close((uv_handle_t *)&p->process, on_handle_closed);
+    uv_close((uv_handle_t *)&p->timer, on_handle_closed);
+    if (p->has_chan)
+        chan_close(&p->chan, on_chan_closed);
+    if (p->has_capture)
+        capture_close(p->capture, on_capture_closed);
+}
+
+static void proc_close_if_over(struct proc *p)
+{
+    if (p->exited && p->chan_ended && p->capture_ended)
+        proc_close(p);
+}
+
+static void on_drained(uv_timer_t *timer)
+{
+    proc_close(timer->data);
+}
+
+static void on_process_exit(uv_process_t *process, int64_t status, int signum)
+{
+    struct proc *p = process->data;
+
+    p->exited = 1;
+    p->signal = signum;
+    p->exit_code = signum != 0 ? -1 : (int)status;
+    (void)uv_timer_start(&p->timer, on_drained, PROC_DRAIN_MS, 0);
+    p->cb->on_reaped(p);
+    proc_close_if_over(p);
+}
+
+static void on_lingering(uv_timer_t *timer)
+{
+    struct proc *p = timer->data;
+    struct err err;
+
+    (void)err_set(&err, ERR_PROTOCOL, "closed its message pipe and went on running");
+    p->cb->on_broken(p, &err);
+}
+
+static int is_peer_gone(int code)
+{
+    return code == 0 || code == UV_EOF || code == UV_EPIPE || code == UV_ECONNRESET;
+}
+
+static void on_chan_end(struct chan *c, const struct err *err)
+{
+    struct proc *p = c->owner;
+
+    p->chan_ended = 1;
+    if (!p->exited && is_peer_gone(err->code))
+        (void)uv_timer_start(&p->timer, on_lingering, PROC_LINGER_MS, 0);
+    else if (!p->exited)
+        p->cb->on_broken(p, err);
+    proc_close_if_over(p);
+}
+
+static void on_chan_message(struct chan *c, const uint8_t *data, size_t len)
+{
+    struct proc *p = c->owner;
+
+    p->cb->on_message(p, data, len);
+}
+
+static void on_capture_end(struct capture *c)
+{
+    struct proc *p = c->owner;
+
+    p->capture_ended = 1;
+    proc_close_if_over(p);
+}
+
+static uv_stdio_container_t inherit(int fd)
+{
+    return (uv_stdio_container_t){.flags = fd < 0 ? UV_IGNORE : UV_INHERIT_FD,
+                                  .data.fd = fd};
+}
+
+static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
+                      const struct proc_pipes *pipes, struct err *err)
+{
+    /* libuv opens /dev/null for an ignored descriptor below 3. */
+    uv_stdio_container_t fds[AGENT_FD_COUNT] = {
+        [0] = inherit(-1),
+        [1] = inherit(pipes->text[1]),
+        [2] = inherit(pipes->text[1]),
+        [AGENT_FD_IN] = inherit(pipes->in[0]),
+        [AGENT_FD_OUT] = inherit(pipes->out[1]),
+        [AGENT_FD_BLOCK] = inherit(spec->block_fd),
+        [AGENT_FD_LOG] = inherit(spec->log_fd),
+    };
+    char exe[64], parent[32], name[AGENT_NAME_MAX];
+    char program[] = "brood-agent", command[] = "agent";
+    char lc_all[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin";
+    char *args[] = {program, command, parent, name, NULL};
+    char *env[] = {lc_all, path, NULL};
+    uv_process_options_t options = {.file = exe,
+                                    .args = args,
+                                    .env = env,
+                                    .exit_cb = on_process_exit,
+                                    .flags = UV_PROCESS_DETACHED,
+                                    .stdio = fds,
+                                    .stdio_count = AGENT_FD_COUNT};
+    int r;
+
+    CHECK(spec->exe_fd >= AGENT_FD_COUNT);
+    (void)snprintf(exe, sizeof(exe), "/proc/self/fd/%d", spec->exe_fd);
+    (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
+    (void)snprintf(name, sizeof(name), "%s", spec->name);
+    p->has_process = 1;
+    p->open_parts++;
+    r = uv_spawn(loop, &p->process, &options);
+    p->process.data = p;
+    if (r < 0)
+        return err_set(err, r, "starting the process of agent %s: %s", spec->name,
+                       uv_strerror(r));
+    p->pid = p->process.pid;
+    p->exited = 0;
+    p->pidfd = pidfd_open(p->pid, 0);
+    return p->pidfd < 0 ? err_errno(err, "pidfd_open") : 0;
+}
+
+static int proc_open_streams(struct proc *p, uv_loop_t *loop, struct proc_pipes *pipes,
+                             struct err *err)
+{
+    int r;
+
+    p->has_chan = 1;
+    p->chan_ended = 0;
+    p->open_parts++;
+    r = chan_open(&p->chan, loop, take_fd(&pipes->out[0]), take_fd(&pipes->in[1]),
+                  on_chan_message, on_chan_end, p, err);
+    if (r < 0)
+        return r;
+
+    p->has_capture = 1;
+    p->capture_ended = 0;
+    p->open_parts++;
+    return capture_open(p->capture, loop, take_fd(&pipes->text[0]), on_capture_end, p,
+                        err);
+}
+
+int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
+               struct capture *capture, const struct proc_callbacks *cb, void *owner,
+               struct err *err)
+{
+    struct proc_pipes pipes;
+    int r;
+
+    /* What has not begun counts as ended. */
+    *p = (struct proc){.owner = owner,
+                       .cb = cb,
+                       .capture = capture,
+                       .pidfd = -1,
+                       .exited = 1,
+                       .exit_code = -1,
+                       .chan_ended = 1,
+                       .capture_ended = 1,
+                       .open_parts = 1};
+    (void)uv_timer_init(loop, &p->timer);
+    p->timer.data = p;
+    r = pipes_open(&pipes, err);
+    if (r == 0)
+        r = proc_start(p, loop, spec, &pipes, err);
+    if (r == 0)
+        r = proc_open_streams(p, loop, &pipes, err);
+    pipes_close(&pipes);
+    if (r < 0)
+        proc_kill(p);
+    if (r < 0 && p->exited)
+        proc_close(p);
+    return r;
+}
+
+int proc_signal(struct proc *p, int signum)
+{
+    if (p->pidfd < 0)
+        return UV_ESRCH;
+    return pidfd_send_signal(p->pidfd, signum, NULL, 0) < 0 ? -errno : 0;
+}
+
+void proc_kill(struct proc *p)
+{
+    /* Only this thread reaps: while the leader is not reaped, the group's number is its.
+     */
+    if (proc_signal(p, SIGKILL) == 0)
+        (void)kill(-p->pid, SIGKILL);
+    else if (p->pidfd < 0 && !p->exited)
+        (void)kill(-p->pid, SIGKILL); /* just started, and pidfd_open failed */
+}

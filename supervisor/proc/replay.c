@@ -1,0 +1,105 @@
+#include "supervisor/proc/replay.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "common/wire/crc32c.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+/* A snapshot may cost one part in so many of the time. */
+#define REPLAY_COST_DIVISOR 100u
+
+void replay_done(struct replay *r)
+{
+    free(r->snapshot);
+    free(r->requests);
+    free(r->frames);
+    *r = REPLAY_ZERO;
+}
+
+struct replay_digest replay_digest(const void *response, size_t len_bytes)
+{
+    return (struct replay_digest){.crc = crc32c(response, len_bytes),
+                                  .len_bytes = len_bytes};
+}
+
+int replay_digest_equal(struct replay_digest a, struct replay_digest b)
+{
+    return a.crc == b.crc && a.len_bytes == b.len_bytes;
+}
+
+int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
+                    struct err *err)
+{
+    uint64_t begin = uv_hrtime();
+
+    if (r->snapshot_bytes != len_bytes) {
+        uint8_t *p = mem_aligned(len_bytes);
+
+        if (p == NULL && len_bytes > 0)
+            return err_set(err, ERR_NOMEM, "no memory for a snapshot of %zu bytes",
+                           len_bytes);
+        free(r->snapshot);
+        r->snapshot = p;
+        r->snapshot_bytes = len_bytes;
+    }
+    if (len_bytes > 0)
+        memcpy(r->snapshot, block, len_bytes);
+    r->has_snapshot = 1;
+    r->n_requests = 0;
+    r->frames_len = 0;
+    r->taken_at_ns = uv_hrtime();
+    r->cost_ns = r->taken_at_ns - begin;
+    return 0;
+}
+
+static int replay_is_snapshot_due(const struct replay *r, size_t more_bytes)
+{
+    return r->frames_len + more_bytes > REPLAY_MAX_BYTES ||
+           uv_hrtime() - r->taken_at_ns >= r->cost_ns * REPLAY_COST_DIVISOR;
+}
+
+static void replay_add(struct replay *r, const struct replay_exchange *x)
+{
+    if (r->n_requests == r->requests_cap) {
+        r->requests_cap = r->requests_cap == 0 ? 64 : r->requests_cap * 2;
+        r->requests = xreallocarray(r->requests, r->requests_cap, sizeof(*r->requests));
+    }
+    if (x->frame_len > r->frames_cap - r->frames_len) {
+        r->frames_cap = (r->frames_len + x->frame_len) * 2;
+        r->frames = xrealloc(r->frames, r->frames_cap);
+    }
+    memcpy(r->frames + r->frames_len, x->frame, x->frame_len);
+    r->requests[r->n_requests++] = (struct replay_request){
+        .id = x->id,
+        .response = replay_digest(x->response, x->response_len),
+        .offset = r->frames_len,
+        .len_bytes = x->frame_len,
+    };
+    r->frames_len += x->frame_len;
+}
+
+int replay_commit(struct replay *r, const void *block, size_t len_bytes,
+                  const struct replay_exchange *x, struct err *err)
+{
+    CHECK(r->has_snapshot);
+    if (replay_is_snapshot_due(r, x->frame_len))
+        return replay_snapshot(r, block, len_bytes, err);
+    replay_add(r, x);
+    return 0;
+}
+
+const struct replay_request *replay_request_at(const struct replay *r, size_t i)
+{
+    CHECK(i < r->n_requests);
+    return &r->requests[i];
+}
+
+const uint8_t *replay_frame_at(const struct replay *r, size_t i, size_t *ret_len)
+{
+    CHECK(i < r->n_requests);
+    *ret_len = r->requests[i].len_bytes;
+    return r->frames + r->requests[i].offset;
+}

@@ -1,0 +1,72 @@
+/* replay.h - what it takes to bring a dead agent back: its newest snapshot, and every
+ * writing request since, in order.
+ *
+ * A request is kept as the frame that was sent, with a digest of its response. The list
+ * is cut only when a newer snapshot is wholly in hand. A snapshot is taken when copying
+ * costs under 1 % of the time since the last one, and always before the list would pass
+ * REPLAY_MAX_BYTES.
+ * Units  times in nanoseconds of uv_hrtime.
+ */
+#ifndef SUPERVISOR_PROC_REPLAY_H
+#define SUPERVISOR_PROC_REPLAY_H
+
+#include "common/err/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define REPLAY_MAX_BYTES ((size_t)64 << 20)
+
+struct replay_digest {
+    uint32_t crc;
+    size_t len_bytes;
+};
+
+struct replay_request {
+    uint32_t id;
+    struct replay_digest response;
+
+    size_t offset, len_bytes; /* private: of the frame */
+};
+
+struct replay {
+    uint8_t *snapshot; /* read only for users */
+    size_t snapshot_bytes;
+    int has_snapshot;
+    size_t n_requests; /* since the snapshot */
+
+    struct replay_request *requests; /* private from here on */
+    size_t requests_cap;
+    uint8_t *frames;
+    size_t frames_len, frames_cap;
+    uint64_t taken_at_ns, cost_ns;
+};
+
+#define REPLAY_ZERO ((struct replay){0})
+
+void replay_done(struct replay *r);
+
+struct replay_digest replay_digest(const void *response, size_t len_bytes);
+int replay_digest_equal(struct replay_digest a, struct replay_digest b);
+
+/* Copies the block, then forgets the requests. ERR_NOMEM leaves both as they are. */
+int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
+                    struct err *err);
+/* A writing request and its answer, as they went over the pipe; borrowed. */
+struct replay_exchange {
+    uint32_t id;
+    const uint8_t *frame;
+    size_t frame_len;
+    const uint8_t *response;
+    size_t response_len;
+};
+
+/* Keeps the exchange, or instead a snapshot of the block, which holds its effect. */
+int replay_commit(struct replay *r, const void *block, size_t len_bytes,
+                  const struct replay_exchange *x, struct err *err);
+
+/* i < n_requests; the frame is valid until the next commit or snapshot. */
+const struct replay_request *replay_request_at(const struct replay *r, size_t i);
+const uint8_t *replay_frame_at(const struct replay *r, size_t i, size_t *ret_len);
+
+#endif

@@ -1,0 +1,219 @@
+#include "supervisor/rollout/acting.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/rollout/tensor_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct actor {
+    float *actions;                      /* (E, U) */
+    float *carry;                        /* (E, H) */
+    float *columns[DESCRIPTION_COLUMNS]; /* (E, X) */
+};
+
+struct acting {
+    struct acting_args args;
+    struct actor *actors;
+    const float **actions; /* [A] for the environment */
+    uint8_t *first;        /* (E) */
+    size_t outstanding;
+    int failed; /* the answers still to come are not looked at */
+};
+
+struct acting *acting_new(const struct acting_args *args)
+{
+    struct acting *a = xcalloc(1, sizeof(*a));
+    size_t n = args->spec->n_agents, copies = args->copies;
+
+    a->args = *args;
+    a->actors = xcalloc(n, sizeof(*a->actors));
+    a->actions = xcalloc(n, sizeof(*a->actions));
+    a->first = xcalloc(copies, 1);
+    for (size_t i = 0; i < n; i++) {
+        const struct description *d = &args->descriptions[i];
+        struct actor *x = &a->actors[i];
+
+        x->actions =
+            xcalloc(copies * (size_t)args->spec->agents[i].space.width, sizeof(float));
+        x->carry = xcalloc(copies * d->carry, sizeof(float));
+        for (int c = 0; c < d->n_columns && args->with_columns; c++)
+            x->columns[c] = xcalloc(copies * d->columns[c].elements, sizeof(float));
+        a->actions[i] = x->actions;
+    }
+    return a;
+}
+
+void acting_free(struct acting *a)
+{
+    if (a == NULL)
+        return;
+    for (size_t i = 0; i < a->args.spec->n_agents; i++) {
+        free(a->actors[i].actions);
+        free(a->actors[i].carry);
+        for (int c = 0; c < DESCRIPTION_COLUMNS; c++)
+            free(a->actors[i].columns[c]);
+    }
+    free(a->actors);
+    free(a->actions);
+    free(a->first);
+    free(a);
+}
+
+/* ---- answers ---- */
+
+/* A (E, width) tensor of the answer into dst. */
+static int take_values(struct acting *a, const msgpack_object *map, const char *key,
+                       size_t width, float *dst, struct err *err)
+{
+    struct shape want = SHAPE((int64_t)a->args.copies, (int64_t)width);
+    struct tensor t = TENSOR_NONE;
+    int rc;
+
+    if ((rc = msg_require(map, key, err)) < 0 ||
+        (rc = msg_get_tensor(map, key, &t, err)) < 0 ||
+        (rc = tensor_expect(&t, key, DT_FLOAT, &want, err)) < 0)
+        return rc;
+    if (tensor_bytes(&t) > 0)
+        memcpy(dst, t.data, tensor_bytes(&t));
+    return tensor_expect_finite(&t, key, err);
+}
+
+static int take_columns(struct acting *a, size_t agent, const msgpack_object *body,
+                        struct err *err)
+{
+    const struct description *d = &a->args.descriptions[agent];
+    const msgpack_object *columns = NULL;
+    int rc;
+
+    if (!a->args.with_columns || d->n_columns == 0)
+        return 0;
+    if ((rc = msg_require(body, "columns", err)) < 0 ||
+        (rc = msg_get_map(body, "columns", &columns, err)) < 0)
+        return rc;
+    for (int c = 0; c < d->n_columns; c++)
+        if ((rc = take_values(a, columns, d->columns[c].name, d->columns[c].elements,
+                              a->actors[agent].columns[c], err)) < 0)
+            return rc;
+    return 0;
+}
+
+static int take_answer(struct acting *a, size_t agent, const msgpack_object *body,
+                       struct err *err)
+{
+    size_t width = (size_t)a->args.spec->agents[agent].space.width;
+    size_t carry = a->args.descriptions[agent].carry;
+    int rc;
+
+    if (body->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "not a map");
+    rc = take_values(a, body, "actions", width, a->actors[agent].actions, err);
+    if (rc == 0 && carry > 0)
+        rc = take_values(a, body, "carry", carry, a->actors[agent].carry, err);
+    if (rc == 0)
+        rc = take_columns(a, agent, body, err);
+    return rc;
+}
+
+static void on_response(void *ctx, size_t agent, const struct msg *response)
+{
+    struct acting *a = ctx;
+    struct err err = {0};
+
+    a->outstanding--;
+    if (a->failed)
+        return;
+    if (take_answer(a, agent, &response->body, &err) < 0) {
+        a->failed = 1;
+        (void)err_wrap(&err, "%s: answer to act", a->args.spec->agents[agent].name);
+        a->args.on_failed(a->args.ctx, &err);
+    } else if (a->outstanding == 0) {
+        a->args.on_done(a->args.ctx);
+    }
+}
+
+/* ---- requests ---- */
+
+static void pack_draws(struct acting *a, const struct acting_call *call,
+                       struct msg_out *o)
+{
+    size_t bytes = a->args.copies * sizeof(uint64_t);
+
+    msg_key(o, "seed");
+    msg_u64(o, call->seed);
+    msg_key(o, "episode");
+    msg_bin(o, call->episode, bytes);
+    msg_key(o, "time");
+    msg_bin(o, call->time, bytes);
+}
+
+static void pack_carry(struct acting *a, size_t agent, struct msg_out *o)
+{
+    struct shape shape =
+        SHAPE((int64_t)a->args.copies, (int64_t)a->args.descriptions[agent].carry);
+    struct tensor carry = tensor_const_view(DT_FLOAT, shape, a->actors[agent].carry);
+
+    msg_key(o, "first");
+    msg_bin(o, a->first, a->args.copies);
+    msg_key(o, "carry");
+    msg_tensor(o, &carry);
+}
+
+static void pack_call(struct acting *a, size_t agent, const struct acting_call *call,
+                      struct msg_out *o)
+{
+    struct shape shape =
+        SHAPE((int64_t)a->args.copies, a->args.spec->agents[agent].obs_width);
+    struct tensor obs = tensor_const_view(DT_FLOAT, shape, vec_env_obs(call->env, agent));
+    int has_carry = a->args.descriptions[agent].carry > 0;
+
+    msg_map(o, 3u + (has_carry ? 2 : 0) + (call->episode != NULL ? 3 : 0));
+    msg_key(o, "mode");
+    msg_u64(o, call->mode);
+    msg_key(o, "step");
+    msg_u64(o, call->step);
+    msg_key(o, "obs");
+    msg_tensor(o, &obs);
+    if (has_carry)
+        pack_carry(a, agent, o);
+    if (call->episode != NULL)
+        pack_draws(a, call, o);
+}
+
+int acting_begin(struct acting *a, const struct acting_call *call, struct err *err)
+{
+    CHECK(a->outstanding == 0 && !a->failed);
+    for (size_t e = 0; e < a->args.copies; e++)
+        a->first[e] = vec_env_time(call->env, e) == 0;
+    for (size_t i = 0; i < a->args.spec->n_agents; i++) {
+        struct msg_out *o = agent_request_begin(a->args.agents, i, "act", 0);
+        int rc;
+
+        pack_call(a, i, call, o);
+        rc = agent_request_send(a->args.agents, i, on_response, a, err);
+        if (rc < 0) {
+            a->failed = 1;
+            return rc;
+        }
+        a->outstanding++;
+    }
+    return 0;
+}
+
+const float *const *acting_actions(const struct acting *a)
+{
+    return a->actions;
+}
+
+const float *acting_column(const struct acting *a, size_t agent, int i)
+{
+    CHECK(i < a->args.descriptions[agent].n_columns);
+    return a->actors[agent].columns[i];
+}
+
+float *acting_carry(struct acting *a, size_t agent)
+{
+    return a->actors[agent].carry;
+}

@@ -1,0 +1,72 @@
+/* What an agent is told when it starts: the params of `configure`. */
+#include "supervisor/rollout/rollout.h"
+
+#include "common/err/check.h"
+
+#include <stdlib.h>
+
+static void pack_space(const struct action_space *s, struct msg_out *o)
+{
+    int box = s->kind == SPACE_BOX;
+
+    msg_map(o, box ? 6 : 4);
+    msg_key(o, "kind");
+    msg_str(o, box ? "box" : "discrete");
+    msg_key(o, "particle");
+    msg_bool(o, s->particle);
+    msg_key(o, "heads");
+    msg_array(o, (size_t)s->n_heads);
+    for (int i = 0; i < s->n_heads; i++)
+        msg_u64(o, (uint64_t)s->heads[i]);
+    msg_key(o, "width");
+    msg_u64(o, (uint64_t)s->width);
+    if (box) {
+        msg_key(o, "low");
+        msg_f64(o, s->low);
+        msg_key(o, "high");
+        msg_f64(o, s->high);
+    }
+}
+
+static void pack_agents(const struct env_spec *spec, struct msg_out *o)
+{
+    msg_array(o, spec->n_agents);
+    for (size_t i = 0; i < spec->n_agents; i++) {
+        const struct env_agent *a = &spec->agents[i];
+
+        msg_map(o, 4);
+        msg_key(o, "name");
+        msg_str(o, a->name);
+        msg_key(o, "team");
+        msg_str(o, a->team);
+        msg_key(o, "obs");
+        msg_u64(o, (uint64_t)a->obs_width);
+        msg_key(o, "action");
+        pack_space(&a->space, o);
+    }
+}
+
+/* The central process is of the learners' algorithm: it gets the first one's section. */
+void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
+                            size_t agent, int restored, struct msg_out *o)
+{
+    int central = agent == spec->n_agents;
+    char *section;
+
+    CHECK(agent <= spec->n_agents && config->n_agents == spec->n_agents);
+    section = agent_config_to_yaml(&config->agents[central ? 0 : agent]);
+    msg_map(o, 6);
+    msg_key(o, "role");
+    msg_str(o, central ? "central" : "learner");
+    msg_key(o, "name");
+    msg_str(o, central ? "central" : spec->agents[agent].name);
+    msg_key(o, "seed");
+    msg_u64(o, config->run.seed);
+    msg_key(o, "config");
+    msg_str(o, section);
+    msg_key(o, "agents");
+    pack_agents(spec, o);
+    msg_key(o, "restored");
+    msg_bool(o, restored);
+    free(section);
+}

@@ -1,0 +1,238 @@
+#include "supervisor/rollout/evaluation.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/rollout/acting.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct evaluation {
+    struct evaluation_args args;
+    struct vec_env *env;
+    const struct env_spec *spec;
+    size_t copies;
+    struct description *descriptions; /* [A] */
+    struct acting *acting;
+
+    uint64_t *episode; /* (E) of each copy; beyond the last one: it idles */
+    uint64_t *time;    /* (E) */
+    uint64_t started, finished;
+
+    double *returns;   /* (episodes, A) */
+    uint64_t *lengths; /* (episodes) */
+    double *mean, *std, *se;
+};
+
+static int play_step(struct evaluation *e, struct err *err);
+
+static void fail(void *ctx, const struct err *err)
+{
+    struct evaluation *e = ctx;
+
+    e->args.on_failed(e->args.ctx, err);
+}
+
+/* ---- results ---- */
+
+static void reduce_agent(struct evaluation *e, size_t agent)
+{
+    size_t n_agents = e->spec->n_agents;
+    double n = (double)e->args.episodes, sum = 0, squares = 0, mean;
+
+    for (uint64_t k = 0; k < e->args.episodes; k++)
+        sum += e->returns[k * n_agents + agent];
+    mean = sum / n;
+    for (uint64_t k = 0; k < e->args.episodes; k++) {
+        double d = e->returns[k * n_agents + agent] - mean;
+        squares += d * d;
+    }
+    e->mean[agent] = mean;
+    e->std[agent] = e->args.episodes > 1 ? sqrt(squares / (n - 1)) : 0;
+    e->se[agent] = e->std[agent] / sqrt(n);
+}
+
+static void report(struct evaluation *e)
+{
+    double lengths = 0;
+
+    for (size_t a = 0; a < e->spec->n_agents; a++)
+        reduce_agent(e, a);
+    for (uint64_t k = 0; k < e->args.episodes; k++)
+        lengths += (double)e->lengths[k];
+    e->args.on_done(e->args.ctx, &(struct evaluation_result){
+                                     .episodes = e->args.episodes,
+                                     .n_agents = e->spec->n_agents,
+                                     .return_mean = e->mean,
+                                     .return_std = e->std,
+                                     .return_se = e->se,
+                                     .length_mean = lengths / (double)e->args.episodes,
+                                     .episode_returns = e->returns,
+                                 });
+}
+
+/* ---- playing ---- */
+
+static int idles(const struct evaluation *e, size_t copy)
+{
+    return e->episode[copy] >= e->args.episodes;
+}
+
+/* The copy's next episode, or rest, under a number that no other copy has. */
+static void next_episode(struct evaluation *e, size_t copy)
+{
+    if (e->started == e->args.episodes) {
+        e->episode[copy] = UINT64_MAX - copy;
+        return;
+    }
+    e->episode[copy] = e->started++;
+    vec_env_reset_copy(e->env, copy, e->episode[copy]);
+}
+
+static void keep_result(struct evaluation *e, const struct env_step *step, size_t copy)
+{
+    uint64_t k = e->episode[copy];
+
+    for (size_t a = 0; a < e->spec->n_agents; a++)
+        e->returns[k * e->spec->n_agents + a] = step->episode_return[a][copy];
+    e->lengths[k] = step->episode_length[copy];
+    e->finished++;
+}
+
+static int take_step(struct evaluation *e, struct err *err)
+{
+    struct env_step step;
+    int rc = vec_env_step(e->env, acting_actions(e->acting), &step, err);
+
+    if (rc < 0)
+        return rc;
+    if (e->args.on_step != NULL)
+        e->args.on_step(e->args.ctx, e->env, &step);
+    for (size_t copy = 0; copy < e->copies; copy++) {
+        if (idles(e, copy) || !step.ended[copy])
+            continue;
+        keep_result(e, &step, copy);
+        next_episode(e, copy);
+    }
+    return 0;
+}
+
+static void on_acted(void *ctx)
+{
+    struct evaluation *e = ctx;
+    struct err err = {0};
+    int rc = take_step(e, &err);
+
+    if (rc == 0 && e->finished == e->args.episodes) {
+        report(e);
+        return;
+    }
+    if (rc == 0)
+        rc = play_step(e, &err);
+    if (rc < 0)
+        fail(e, &err);
+}
+
+static int play_step(struct evaluation *e, struct err *err)
+{
+    struct acting_call call = {.mode = e->args.mode,
+                               .env = e->env,
+                               .episode = e->episode,
+                               .time = e->time,
+                               .seed = e->args.seed};
+
+    for (size_t copy = 0; copy < e->copies; copy++)
+        e->time[copy] = vec_env_time(e->env, copy);
+    return acting_begin(e->acting, &call, err);
+}
+
+int evaluation_start(struct evaluation *e, struct err *err)
+{
+    e->started = e->finished = 0;
+    for (size_t copy = 0; copy < e->copies; copy++)
+        next_episode(e, copy);
+    return play_step(e, err);
+}
+
+/* ---- life ---- */
+
+static int describe(struct evaluation *e, struct err *err)
+{
+    CHECK(agent_table_count(e->args.agents) >= e->spec->n_agents);
+    e->descriptions = xcalloc(e->spec->n_agents, sizeof(*e->descriptions));
+    for (size_t a = 0; a < e->spec->n_agents; a++) {
+        int rc = description_parse(&e->descriptions[a],
+                                   &agent_table_description(e->args.agents, a)->body,
+                                   e->spec->agents[a].name, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void allocate(struct evaluation *e)
+{
+    size_t n = e->spec->n_agents;
+    struct acting_args acting = {.agents = e->args.agents,
+                                 .spec = e->spec,
+                                 .descriptions = e->descriptions,
+                                 .copies = e->copies,
+                                 .on_done = on_acted,
+                                 .on_failed = fail,
+                                 .ctx = e};
+
+    e->acting = acting_new(&acting);
+    e->episode = xcalloc(e->copies, sizeof(*e->episode));
+    e->time = xcalloc(e->copies, sizeof(*e->time));
+    e->returns = xcalloc(e->args.episodes * n, sizeof(*e->returns));
+    e->lengths = xcalloc(e->args.episodes, sizeof(*e->lengths));
+    e->mean = xcalloc(n, sizeof(*e->mean));
+    e->std = xcalloc(n, sizeof(*e->std));
+    e->se = xcalloc(n, sizeof(*e->se));
+}
+
+int evaluation_new(struct evaluation **ret, const struct evaluation_args *args,
+                   struct err *err)
+{
+    struct evaluation *e;
+    int rc;
+
+    if (args->episodes == 0 || args->episodes > EVALUATION_MAX_EPISODES)
+        return err_set(err, ERR_LIMIT, "1 to %u episodes can be played",
+                       EVALUATION_MAX_EPISODES);
+    e = xcalloc(1, sizeof(*e));
+    e->args = *args;
+    e->copies = args->copies != 0 ? args->copies : (size_t)args->env->copies;
+    if (e->copies > args->episodes)
+        e->copies = args->episodes;
+    rc =
+        vec_env_new(&e->env, args->env, args->seed, ENV_DRAWS_EVALUATION, e->copies, err);
+    if (rc == 0) {
+        e->spec = vec_env_spec(e->env);
+        rc = describe(e, err);
+    }
+    if (rc < 0) {
+        evaluation_free(e);
+        return rc;
+    }
+    allocate(e);
+    *ret = e;
+    return 0;
+}
+
+void evaluation_free(struct evaluation *e)
+{
+    if (e == NULL)
+        return;
+    acting_free(e->acting);
+    vec_env_free(e->env);
+    free(e->descriptions);
+    free(e->episode);
+    free(e->time);
+    free(e->returns);
+    free(e->lengths);
+    free(e->mean);
+    free(e->std);
+    free(e->se);
+    free(e);
+}

@@ -1,0 +1,167 @@
+#include "supervisor/rollout/exchange.h"
+
+#include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
+#include "supervisor/rollout/tensor_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct output {
+    char name[STAGE_OUTPUT_MAX];
+    enum dtype dtype;
+    struct shape shape;
+    uint8_t *data;
+    size_t len, cap;
+};
+
+struct outputs { /* of one stage of one runner */
+    int n;
+    struct output output[EXCHANGE_MAX_OUTPUTS];
+};
+
+struct exchange {
+    const struct stage_list *stages;
+    const char *const *names;
+    size_t n_learners;
+    struct outputs *outputs; /* (stages, n_learners + 1) */
+};
+
+struct exchange *exchange_new(const struct stage_list *stages, const char *const *names,
+                              size_t n_learners)
+{
+    struct exchange *x = xcalloc(1, sizeof(*x));
+
+    x->stages = stages;
+    x->names = names;
+    x->n_learners = n_learners;
+    x->outputs = xcalloc((size_t)stages->n * (n_learners + 1), sizeof(*x->outputs));
+    return x;
+}
+
+void exchange_free(struct exchange *x)
+{
+    if (x == NULL)
+        return;
+    for (size_t i = 0; i < (size_t)x->stages->n * (x->n_learners + 1); i++)
+        for (int k = 0; k < EXCHANGE_MAX_OUTPUTS; k++)
+            free(x->outputs[i].output[k].data);
+    free(x->outputs);
+    free(x);
+}
+
+static struct outputs *outputs_of(const struct exchange *x, int stage, size_t runner)
+{
+    return &x->outputs[(size_t)stage * (x->n_learners + 1) + runner];
+}
+
+static int put_output(struct outputs *to, const msgpack_object *name,
+                      const msgpack_object *value, int finite, struct err *err)
+{
+    struct output *o = &to->output[to->n];
+    struct tensor t;
+    int rc;
+
+    if (name->type != MSGPACK_OBJECT_STR || name->via.str.size >= sizeof(o->name) ||
+        to->n == EXCHANGE_MAX_OUTPUTS)
+        return err_set(err, ERR_PROTOCOL, "bad name or more than %d outputs",
+                       EXCHANGE_MAX_OUTPUTS);
+    memcpy(o->name, name->via.str.ptr, name->via.str.size);
+    o->name[name->via.str.size] = '\0';
+    if ((rc = msg_to_tensor(value, o->name, &t, err)) < 0 ||
+        (finite && (rc = tensor_expect_finite(&t, o->name, err)) < 0))
+        return rc;
+    o->dtype = t.dtype;
+    o->shape = t.shape;
+    o->len = tensor_bytes(&t);
+    if (o->len > o->cap) {
+        o->data = xrealloc(o->data, o->len);
+        o->cap = o->len;
+    }
+    if (o->len > 0)
+        memcpy(o->data, t.data, o->len);
+    to->n++;
+    return 0;
+}
+
+int exchange_put(struct exchange *x, int stage, size_t runner,
+                 const msgpack_object *outputs, int finite, struct err *err)
+{
+    struct outputs *to = outputs_of(x, stage, runner);
+
+    to->n = 0;
+    if (outputs == NULL || !x->stages->stage[stage].is_read)
+        return 0;
+    for (uint32_t i = 0; i < outputs->via.map.size; i++) {
+        const msgpack_object_kv *kv = &outputs->via.map.ptr[i];
+        int rc = put_output(to, &kv->key, &kv->val, finite, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static const struct output *find_output(const struct outputs *from, const char *name)
+{
+    for (int i = 0; i < from->n; i++)
+        if (strcmp(from->output[i].name, name) == 0)
+            return &from->output[i];
+    return NULL;
+}
+
+static int pack_output(const struct exchange *x, const struct stage_read *r, size_t from,
+                       struct msg_out *o, struct err *err)
+{
+    const char *name = from < x->n_learners ? x->names[from] : "central";
+    const struct output *out = find_output(outputs_of(x, r->stage, from), r->name);
+    char key[AGENT_NAME_MAX + STAGE_OUTPUT_MAX];
+    struct tensor t;
+
+    if (out == NULL)
+        return err_set(err, ERR_PROTOCOL, "%s: stage '%s' gave no output '%s'", name,
+                       x->stages->stage[r->stage].name, r->name);
+    (void)snprintf(key, sizeof(key), "%s/%s", name, r->name);
+    t = tensor_const_view(out->dtype, out->shape, out->data);
+    msg_key(o, key);
+    msg_tensor(o, &t);
+    return 0;
+}
+
+/* The runners whose outputs this read wants: from .. to - 1. */
+static void read_range(const struct exchange *x, const struct stage_read *r,
+                       size_t reader, size_t *from, size_t *to)
+{
+    if (x->stages->stage[r->stage].central) {
+        *from = x->n_learners;
+        *to = x->n_learners + 1;
+    } else if (r->own) {
+        *from = reader;
+        *to = reader + 1;
+    } else {
+        *from = 0;
+        *to = x->n_learners;
+    }
+}
+
+int exchange_pack(const struct exchange *x, int stage, size_t runner, struct msg_out *o,
+                  struct err *err)
+{
+    const struct stage_decl *s = &x->stages->stage[stage];
+    size_t from, to, n = 0;
+
+    for (int i = 0; i < s->n_reads; i++) {
+        read_range(x, &s->reads[i], runner, &from, &to);
+        n += to - from;
+    }
+    msg_map(o, n);
+    for (int i = 0; i < s->n_reads; i++) {
+        read_range(x, &s->reads[i], runner, &from, &to);
+        for (size_t a = from; a < to; a++) {
+            int rc = pack_output(x, &s->reads[i], a, o, err);
+            if (rc < 0)
+                return rc;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,148 @@
+#include "supervisor/rollout/row_writer.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct agent_places { /* bytes from the start of a row */
+    size_t obs, action, reward, next_obs, terminated, alive;
+    size_t columns[DESCRIPTION_COLUMNS];
+};
+
+struct row_writer {
+    const struct env_spec *spec;
+    const struct description *descriptions;
+    size_t copies, row_bytes;
+    size_t truncated, first;
+    struct agent_places *places; /* [A] */
+};
+
+int row_writer_layout(struct store_layout *ret, const struct env_spec *spec,
+                      const struct description *descriptions, struct err *err)
+{
+    struct store_extra *extra =
+        xcalloc(spec->n_agents * DESCRIPTION_COLUMNS, sizeof(*extra));
+    size_t n = 0;
+    int rc;
+
+    for (size_t a = 0; a < spec->n_agents; a++)
+        for (int c = 0; c < descriptions[a].n_columns; c++)
+            extra[n++] = (struct store_extra){spec->agents[a].name,
+                                              descriptions[a].columns[c].name,
+                                              descriptions[a].columns[c].elements};
+    rc = store_layout_make(ret, spec, extra, n, err);
+    free(extra);
+    return rc;
+}
+
+static size_t place(const struct store_layout *l, const char *agent, const char *name)
+{
+    int column = store_layout_find(l, agent, name);
+
+    CHECK(column >= 0, "no column %s", name);
+    return l->columns[column].offset;
+}
+
+struct row_writer *row_writer_new(const struct store_layout *layout,
+                                  const struct env_spec *spec,
+                                  const struct description *descriptions, size_t copies)
+{
+    struct row_writer *w = xcalloc(1, sizeof(*w));
+
+    w->spec = spec;
+    w->descriptions = descriptions;
+    w->copies = copies;
+    w->row_bytes = layout->row_bytes;
+    w->truncated = place(layout, NULL, "truncated");
+    w->first = place(layout, NULL, "first");
+    w->places = xcalloc(spec->n_agents, sizeof(*w->places));
+    for (size_t a = 0; a < spec->n_agents; a++) {
+        const char *name = spec->agents[a].name;
+        struct agent_places *p = &w->places[a];
+
+        p->obs = place(layout, name, "obs");
+        p->action = place(layout, name, "action");
+        p->reward = place(layout, name, "reward");
+        p->next_obs = place(layout, name, "next_obs");
+        p->terminated = place(layout, name, "terminated");
+        p->alive = place(layout, name, "alive");
+        for (int c = 0; c < descriptions[a].n_columns; c++)
+            p->columns[c] = place(layout, name, descriptions[a].columns[c].name);
+    }
+    return w;
+}
+
+void row_writer_free(struct row_writer *w)
+{
+    if (w == NULL)
+        return;
+    free(w->places);
+    free(w);
+}
+
+/* src (E, width) into the rows, at one place of each */
+static void put_vectors(const struct row_writer *w, uint8_t *rows, size_t at,
+                        const float *src, size_t width)
+{
+    for (size_t e = 0; e < w->copies; e++)
+        memcpy(rows + e * w->row_bytes + at, src + e * width, width * sizeof(float));
+}
+
+static void put_f64(const struct row_writer *w, uint8_t *rows, size_t at,
+                    const double *src)
+{
+    for (size_t e = 0; e < w->copies; e++) {
+        float v = (float)src[e];
+        memcpy(rows + e * w->row_bytes + at, &v, sizeof(v));
+    }
+}
+
+static void put_flags(const struct row_writer *w, uint8_t *rows, size_t at,
+                      const uint8_t *src)
+{
+    for (size_t e = 0; e < w->copies; e++) {
+        float v = src[e] ? 1.0f : 0.0f;
+        memcpy(rows + e * w->row_bytes + at, &v, sizeof(v));
+    }
+}
+
+/* Who has left executed nothing, whatever it answered. */
+static void clear_actions(const struct row_writer *w, uint8_t *rows, size_t at,
+                          const uint8_t *alive, size_t width)
+{
+    for (size_t e = 0; e < w->copies; e++)
+        if (!alive[e])
+            memset(rows + e * w->row_bytes + at, 0, width * sizeof(float));
+}
+
+void row_writer_before(const struct row_writer *w, const struct vec_env *env,
+                       uint8_t *rows)
+{
+    for (size_t a = 0; a < w->spec->n_agents; a++)
+        put_vectors(w, rows, w->places[a].obs, vec_env_obs(env, a),
+                    (size_t)w->spec->agents[a].obs_width);
+}
+
+void row_writer_after(const struct row_writer *w, const struct env_step *step,
+                      const struct acting *acting, uint8_t *rows)
+{
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
+        const struct agent_places *p = &w->places[a];
+        size_t obs = (size_t)w->spec->agents[a].obs_width;
+        size_t action = (size_t)w->spec->agents[a].space.width;
+
+        put_vectors(w, rows, p->action, acting_actions(acting)[a], action);
+        clear_actions(w, rows, p->action, step->alive[a], action);
+        put_f64(w, rows, p->reward, step->reward[a]);
+        put_vectors(w, rows, p->next_obs, step->next_obs[a], obs);
+        put_flags(w, rows, p->terminated, step->terminated[a]);
+        put_flags(w, rows, p->alive, step->alive[a]);
+        for (int c = 0; c < w->descriptions[a].n_columns; c++)
+            put_vectors(w, rows, p->columns[c], acting_column(acting, a, c),
+                        w->descriptions[a].columns[c].elements);
+    }
+    put_flags(w, rows, w->truncated, step->truncated);
+    put_flags(w, rows, w->first, step->first);
+}

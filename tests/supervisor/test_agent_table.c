@@ -1,0 +1,681 @@
+/* The agents are tests/support/fake_agent.c; what each does stands in its name. */
+#include "supervisor/proc/agent_table.h"
+#include "tests/support/test_main.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define MAX_AGENTS 3
+
+struct rig {
+    uv_loop_t loop;
+    uv_timer_t deadline;
+    struct agent_table *table;
+    struct agent_spec specs[MAX_AGENTS];
+    size_t n;
+    char dir[64];
+    int ready, stopped, failed, timed_out;
+    struct err report;
+    uint64_t replayed;
+    int n_exits, n_ready;
+    struct agent_event last_exit;
+    int answered[MAX_AGENTS];
+    uint64_t sum[MAX_AGENTS];
+    size_t payload_len[MAX_AGENTS];
+    int settled;
+};
+
+static struct rig rig;
+
+#define RUN_UNTIL(condition)                                                             \
+    do {                                                                                 \
+        while (!(condition)) {                                                           \
+            ck_assert_msg(!rig.timed_out, "waited in vain for " #condition);             \
+            (void)uv_run(&rig.loop, UV_RUN_ONCE);                                        \
+        }                                                                                \
+    } while (0)
+
+static void on_deadline(uv_timer_t *t)
+{
+    rig.timed_out = 1;
+}
+
+static void on_event(void *ctx, const struct agent_event *e)
+{
+    if (e->kind == AGENT_EVENT_EXIT) {
+        rig.n_exits++;
+        rig.last_exit = *e;
+    } else if (e->kind == AGENT_EVENT_READY) {
+        rig.n_ready++;
+        rig.replayed += e->replayed;
+    }
+}
+
+static void on_ready(void *ctx)
+{
+    rig.ready++;
+}
+
+static void on_failed(void *ctx, size_t agent, const struct err *report)
+{
+    ck_assert_int_eq(rig.failed, 0);
+    rig.failed = 1;
+    rig.report = *report;
+}
+
+static void on_stopped(void *ctx)
+{
+    rig.stopped++;
+}
+
+static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    ck_assert_ptr_eq(ctx, &rig);
+    msg_map(o, 1);
+    msg_key(o, "restored");
+    msg_bool(o, restored);
+}
+
+static void make_table(const char *const *names, size_t n)
+{
+    const struct agent_callbacks cb = {.on_event = on_event,
+                                       .on_ready = on_ready,
+                                       .on_failed = on_failed,
+                                       .on_stopped = on_stopped,
+                                       .ctx = &rig};
+    char exe[512];
+    struct err err;
+    size_t i;
+    int fd;
+
+    (void)snprintf(exe, sizeof(exe), "%s/tests/supervisor/fake_agent",
+                   getenv("BROOD_BUILD_DIR"));
+    fd = open(exe, O_RDONLY | O_CLOEXEC);
+    ck_assert_msg(fd >= 0, "%s", exe);
+    for (i = 0; i < n; i++)
+        rig.specs[i] = (struct agent_spec){.name = names[i],
+                                           .role = "learner",
+                                           .log_path = "agent.log",
+                                           .pack_configure = pack_configure};
+    rig.n = n;
+    rig.stopped = rig.ready = rig.failed = 0;
+    ck_assert_msg(
+        agent_table_new(&rig.table, &rig.loop, fd, -1, rig.specs, n, &cb, &err) == 0,
+        "%s", err.msg);
+    (void)close(fd);
+    ck_assert_int_eq(agent_table_start(rig.table, NULL), 0);
+}
+
+static void start(const char *name)
+{
+    make_table(&name, 1);
+}
+
+static void start_ready(const char *name)
+{
+    start(name);
+    RUN_UNTIL(rig.ready || rig.failed);
+    ck_assert_msg(rig.ready, "%s", rig.report.msg);
+}
+
+static void stop_within(uint64_t deadline_ms)
+{
+    agent_table_stop(rig.table, deadline_ms);
+    RUN_UNTIL(rig.stopped);
+    agent_table_free(rig.table);
+    rig.table = NULL;
+}
+
+static void assert_no_child_left(void)
+{
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    ck_assert_int_eq(errno, ECHILD);
+}
+
+static void setup(void)
+{
+    memset(&rig, 0, sizeof(rig));
+    (void)snprintf(rig.dir, sizeof(rig.dir), "/tmp/test_agent_table.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(rig.dir));
+    ck_assert_int_eq(chdir(rig.dir), 0);
+    ck_assert_int_eq(uv_loop_init(&rig.loop), 0);
+    ck_assert_int_eq(uv_timer_init(&rig.loop, &rig.deadline), 0);
+    ck_assert_int_eq(uv_timer_start(&rig.deadline, on_deadline, 60000, 0), 0);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+    return remove(path);
+}
+
+static void teardown(void)
+{
+    if (rig.table != NULL)
+        stop_within(5000);
+    assert_no_child_left();
+    uv_close((uv_handle_t *)&rig.deadline, NULL);
+    (void)uv_run(&rig.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&rig.loop), 0);
+    ck_assert_int_eq(chdir("/"), 0);
+    (void)nftw(rig.dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Requests */
+
+static void on_response(void *ctx, size_t agent, const struct msg *response)
+{
+    const void *payload = NULL;
+
+    ck_assert_int_eq(rig.answered[agent], 0);
+    rig.answered[agent] = 1;
+    ck_assert_int_eq(
+        msg_get_u64(&response->body, "sum", UINT64_MAX, &rig.sum[agent], NULL), 0);
+    ck_assert_int_eq(
+        msg_get_bin(&response->body, "payload", &payload, &rig.payload_len[agent], NULL),
+        0);
+}
+
+static void send_request(size_t agent, const char *method, uint64_t value,
+                         const void *payload, size_t payload_len)
+{
+    struct msg_out *o =
+        agent_request_begin(rig.table, agent, method, strcmp(method, "learn") == 0);
+    struct err err;
+
+    msg_map(o, 3);
+    msg_key(o, "value");
+    msg_u64(o, value);
+    msg_key(o, "update");
+    msg_u64(o, value);
+    msg_key(o, "payload");
+    msg_bin(o, payload, payload_len);
+    rig.answered[agent] = 0;
+    ck_assert_msg(agent_request_send(rig.table, agent, on_response, NULL, &err) == 0,
+                  "%s", err.msg);
+}
+
+static uint64_t ask(size_t agent, const char *method, uint64_t value)
+{
+    send_request(agent, method, value, NULL, 0);
+    RUN_UNTIL(rig.answered[agent] || rig.failed);
+    ck_assert_msg(!rig.failed, "%s", rig.report.msg);
+    return rig.sum[agent];
+}
+
+#define SCRIPT_LEN 8
+
+/* A few rounds; `learn` at two of three. What comes out must not depend on deaths. */
+static void run_script(uint64_t *sums)
+{
+    size_t i;
+
+    for (i = 0; i < SCRIPT_LEN; i++)
+        sums[i] = ask(0, i % 3 == 1 ? "act" : "learn", i);
+}
+
+static uint64_t hash_block(void)
+{
+    const uint64_t *block;
+    const void *p;
+    size_t len, i;
+    uint64_t h = 0;
+    struct err err;
+
+    ck_assert_msg(agent_table_block(rig.table, 0, &p, &len, &err) == 0, "%s", err.msg);
+    block = p;
+    for (i = 0; i < len / sizeof(*block); i++)
+        h = h * 31 + block[i];
+    return h;
+}
+
+static void set_settled(void *ctx)
+{
+    rig.settled = 1;
+}
+
+START_TEST(request_and_response)
+{
+    static const char *const names[] = {"echo-0", "echo-1", "echo-2"};
+    struct agent_info info;
+    size_t i;
+
+    make_table(names, 3);
+    ck_assert_ptr_null(agent_table_description(rig.table, 0));
+    RUN_UNTIL(rig.ready);
+    for (i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(
+            msg_get(&agent_table_description(rig.table, i)->body, "block_bytes"));
+        send_request(i, "learn", 7, "xyz", i);
+    }
+    RUN_UNTIL(rig.answered[0] && rig.answered[1] && rig.answered[2]);
+    ck_assert_uint_eq(rig.sum[0], rig.sum[1]);
+    ck_assert_uint_eq(rig.payload_len[2], 2);
+    ck_assert_uint_eq(hash_block(), rig.sum[0]);
+    agent_table_info(rig.table, 1, &info);
+    ck_assert_str_eq(info.name, "echo-1");
+    ck_assert_int_eq(info.state, AGENT_IDLE);
+    ck_assert_int_gt(info.pid, 0);
+    ck_assert_int_gt(info.rss_bytes, 0);
+    ck_assert_uint_eq(info.restarts, 0);
+    ck_assert_uint_eq(agent_table_find(rig.table, "echo-2"), 2);
+    ck_assert_uint_eq(agent_table_find(rig.table, "nobody"), 3);
+}
+END_TEST
+
+START_TEST(one_request_at_a_time)
+{
+    const void *p;
+    size_t len;
+
+    start_ready("echo");
+    send_request(0, "learn", 1, NULL, 0);
+    ck_assert_int_eq(agent_table_block(rig.table, 0, &p, &len, NULL), ERR_STATE);
+    (void)agent_request_begin(rig.table, 0, "act", 0);
+    ck_assert_int_eq(agent_request_send(rig.table, 0, on_response, NULL, NULL),
+                     ERR_STATE);
+    RUN_UNTIL(rig.answered[0]);
+    stop_within(5000);
+    ck_assert_int_eq(rig.last_exit.exit_code, 0);
+}
+END_TEST
+
+/* Responses, block: the same whenever and however the process dies. */
+START_TEST(death_changes_nothing)
+{
+    static const char *const modes[] = {"kill", "late", "half", "after"};
+    const char *mode = modes[_i / SCRIPT_LEN];
+    uint64_t calm[SCRIPT_LEN], sums[SCRIPT_LEN], calm_block;
+    char name[32];
+    /* Request 1 is configure, which only `kill` dies of. */
+    const int n = _i % SCRIPT_LEN + (mode[0] == 'k' ? 1 : 2);
+
+    start_ready("echo");
+    run_script(calm);
+    calm_block = hash_block();
+    stop_within(5000);
+
+    rig.n_exits = 0;
+    (void)snprintf(name, sizeof(name), "%s-%d", mode, n);
+    start_ready(name);
+    run_script(sums);
+    ck_assert_mem_eq(sums, calm, sizeof(calm));
+    rig.settled = 0;
+    agent_table_settle(rig.table, set_settled, NULL);
+    RUN_UNTIL(rig.settled);
+    ck_assert_uint_eq(hash_block(), calm_block);
+    if (mode[0] != 'a' || n <= SCRIPT_LEN) /* or its end may not have been noticed yet */
+        ck_assert_int_eq(rig.n_exits, 1);
+}
+END_TEST
+
+/* Killed from outside after every request, while idle, with a list to replay. */
+START_TEST(killed_while_idle)
+{
+    uint64_t calm[SCRIPT_LEN], sum = 0;
+    size_t i, k;
+
+    start_ready("echo");
+    run_script(calm);
+    stop_within(5000);
+
+    start_ready("echo");
+    rig.n_exits = 0;
+    for (k = 0; k < 3; k++) {
+        for (i = 0; i < SCRIPT_LEN && k == 0; i++) {
+            sum = ask(0, i % 3 == 1 ? "act" : "learn", i);
+            ck_assert_uint_eq(sum, calm[i]);
+            ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
+        }
+        ck_assert_uint_eq(ask(0, "act", 0), sum);
+    }
+    ck_assert_int_eq(rig.n_exits, SCRIPT_LEN);
+    ck_assert_int_eq(rig.last_exit.signal, SIGKILL);
+    ck_assert_int_eq(rig.last_exit.exit_code, -1);
+}
+END_TEST
+
+/* A burst leaves no time for snapshots: the list must bring the agent back. */
+START_TEST(requests_are_replayed)
+{
+    uint64_t sum = 0, i;
+
+    start_ready("echo");
+    for (i = 0; i < 5; i++) {
+        sum = ask(0, "learn", i);
+        ck_assert_uint_eq(ask(0, "act", 0), sum);
+    }
+    for (; i < 200 && rig.replayed == 0; i++) {
+        sum = ask(0, "learn", i);
+        ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
+        ck_assert_uint_eq(ask(0, "act", 0), sum);
+    }
+    ck_assert_uint_gt(rig.replayed, 0);
+    ck_assert_uint_eq(hash_block(), sum);
+}
+END_TEST
+
+START_TEST(callers_may_ask_before_it_is_ready)
+{
+    start("kill-1");
+    send_request(0, "learn", 3, NULL, 0);
+    RUN_UNTIL(rig.answered[0]);
+    ck_assert_int_eq(rig.n_exits, 1);
+}
+END_TEST
+
+/* name of the agent; what the report must say */
+static const struct {
+    const char *name, *says[4];
+    int n_exits;
+} failures[] = {
+    {"always-2",
+     {"agent always-2 (pid ", "died 6 times without finishing a request", "SIGKILL",
+      "first words | last words of always-2"},
+     6},
+    {"always-1", {"agent always-1", "SIGKILL"}, 6},
+    {"exit-1", {"died 6 times", "exited with code 1"}, 6},
+    {"exit-0", {"died 6 times", "exited with code 0"}, 6},
+    {"exit-100", {"exited with code 100", "not to start it again"}, 1},
+    {"error", {"agent error (pid ", "learn of update 1", "the loss is no number"}, 1},
+    {"garbage", {"died 6 times", "killed because"}, 6},
+    {"huge", {"died 6 times", "killed because"}, 6},
+    {"bomb", {"died 6 times", "killed because"}, 6},
+    {"wrongid", {"died 6 times", "it answered request"}, 6},
+    {"closes", {"died 6 times", "closed its message pipe"}, 6},
+    {"badpid", {"died 6 times", "it says its pid is"}, 6},
+    {"version", {"protocol version 99, the supervisor 1"}, 1},
+    {"bigblock", {"block_bytes"}, 1},
+};
+
+START_TEST(failure_is_reported_once)
+{
+    size_t i;
+
+    start(failures[_i].name);
+    send_request(0, "learn", 1, NULL, 0);
+    RUN_UNTIL(rig.failed);
+    for (i = 0; i < 4 && failures[_i].says[i] != NULL; i++)
+        ck_assert_msg(strstr(rig.report.msg, failures[_i].says[i]) != NULL, "%s",
+                      rig.report.msg);
+    ck_assert_ptr_null(strchr(rig.report.msg, '\n'));
+    ck_assert_int_eq(rig.n_exits, failures[_i].n_exits);
+    ck_assert_int_eq(agent_request_send(rig.table, 0, on_response, NULL, NULL),
+                     ERR_STATE);
+    stop_within(5000);
+    ck_assert_int_eq(rig.answered[0], 0);
+}
+END_TEST
+
+/* An answer too many is a death, but never reaches the caller. */
+START_TEST(answering_twice)
+{
+    uint64_t calm[SCRIPT_LEN], sums[SCRIPT_LEN];
+
+    start_ready("echo");
+    run_script(calm);
+    stop_within(5000);
+    start_ready("twice");
+    rig.n_exits = 0;
+    run_script(sums);
+    ck_assert_mem_eq(sums, calm, sizeof(calm));
+    ck_assert_int_eq(rig.n_exits, 1);
+}
+END_TEST
+
+/* A respawned process that is not the same as the first. */
+static const struct {
+    const char *name, *says;
+} impostors[] = {
+    {"build", "it is build build-2, but the first process of the run was build build-1"},
+    {"fingerprint", "fingerprint is f00d"},
+    {"other", "not reproducible: its response to configure"},
+};
+
+START_TEST(impostors_are_refused)
+{
+    start_ready(impostors[_i].name);
+    ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
+    RUN_UNTIL(rig.failed);
+    ck_assert_msg(strstr(rig.report.msg, impostors[_i].says) != NULL, "%s",
+                  rig.report.msg);
+}
+END_TEST
+
+START_TEST(other_answers_on_replay_are_refused)
+{
+    uint64_t i;
+
+    start_ready("random");
+    for (i = 0; i < 200 && !rig.failed; i++) {
+        send_request(0, "learn", i, NULL, 0);
+        RUN_UNTIL(rig.answered[0] || rig.failed);
+        if (!rig.failed)
+            (void)agent_table_signal(rig.table, 0, SIGKILL);
+    }
+    RUN_UNTIL(rig.failed);
+    ck_assert_msg(strstr(rig.report.msg, "not reproducible") != NULL &&
+                      strstr(rig.report.msg, "learn of update ") != NULL,
+                  "%s", rig.report.msg);
+}
+END_TEST
+
+static const char *const leavers[] = {"fork", "session", "orphan"};
+
+START_TEST(grandchildren_are_swept)
+{
+    start_ready(leavers[_i]);
+    ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
+    (void)ask(0, "learn", 1);
+    ck_assert_int_eq(rig.n_exits, 1);
+    stop_within(5000);
+    assert_no_child_left();
+}
+END_TEST
+
+START_TEST(flood_is_bounded)
+{
+    struct stat st;
+
+    start_ready("flood-100");
+    (void)ask(0, "act", 1);
+    ck_assert_int_eq(stat("agent.log", &st), 0);
+    ck_assert_int_gt(st.st_size, 16 << 20);
+    ck_assert_int_lt(st.st_size, (16 << 20) + 100);
+}
+END_TEST
+
+START_TEST(large_messages_both_ways)
+{
+    const size_t len = 10 << 20;
+    uint8_t *payload = calloc(1, len);
+
+    start_ready("echo");
+    send_request(0, "learn", 1, payload, len);
+    RUN_UNTIL(rig.answered[0]);
+    ck_assert_uint_eq(rig.payload_len[0], len);
+    free(payload);
+}
+END_TEST
+
+static uint64_t ms_to_stop(uint64_t deadline_ms)
+{
+    uint64_t begin = uv_hrtime();
+
+    stop_within(deadline_ms);
+    return (uv_hrtime() - begin) / 1000000;
+}
+
+START_TEST(deaf_agents_meet_the_deadline)
+{
+    static const char *const names[] = {"deaf-0", "deaf-1", "deaf-2"};
+
+    make_table(names, 3);
+    ck_assert_uint_lt(ms_to_stop(200), 2000);
+    ck_assert_int_eq(rig.last_exit.signal, SIGKILL);
+}
+END_TEST
+
+START_TEST(stopped_and_busy_agents_stop)
+{
+    start_ready("silent");
+    send_request(0, "learn", 1, NULL, 0);
+    ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGSTOP), 0);
+    ck_assert_uint_lt(ms_to_stop(20000), 10000);
+    ck_assert_int_eq(rig.answered[0], 0);
+}
+END_TEST
+
+START_TEST(a_shorter_deadline_wins)
+{
+    start("deaf");
+    agent_table_stop(rig.table, 50000);
+    agent_table_stop(rig.table, 60000);
+    ck_assert_uint_lt(ms_to_stop(0), 5000);
+}
+END_TEST
+
+START_TEST(stop_before_start_and_at_once)
+{
+    const struct agent_callbacks cb = {.on_stopped = on_stopped, .ctx = &rig};
+    struct agent_spec spec = {.name = "echo", .pack_configure = pack_configure};
+
+    ck_assert_int_eq(agent_table_new(&rig.table, &rig.loop, 0, -1, &spec, 1, &cb, NULL),
+                     0);
+    stop_within(1000);
+    start("echo");
+    stop_within(0);
+}
+END_TEST
+
+static size_t count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    size_t n = 0;
+
+    ck_assert_ptr_nonnull(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    (void)closedir(dir);
+    return n;
+}
+
+/* 0 under a sanitizer, which keeps freed memory. */
+static long rss_pages(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    long pages = 0;
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%*d %ld", &pages), 1);
+    (void)fclose(f);
+#ifdef __SANITIZE_ADDRESS__
+    pages = 0;
+#endif
+    return pages;
+}
+
+/* Spawn, a request, stop or death: nothing may pile up. */
+START_TEST(many_cycles)
+{
+    size_t fds = 0;
+    long rss = 0;
+    int i;
+
+    for (i = 0; i < 500; i++) {
+        start_ready("echo");
+        if (i % 5 == 0)
+            ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
+        (void)ask(0, "learn", 1);
+        stop_within(i % 2 == 0 ? 5000 : 0);
+        assert_no_child_left();
+        if (i == 50) {
+            fds = count_fds();
+            rss = rss_pages();
+        }
+    }
+    ck_assert_uint_eq(count_fds(), fds);
+    ck_assert_int_le(rss_pages(), rss + 256); /* 1 MiB: the allocator's freedom */
+}
+END_TEST
+
+static _Noreturn void be_supervisor(int tell_fd, int stop_agents)
+{
+    static const char *const names[] = {"echo", "silent"};
+
+    (void)uv_loop_fork(&rig.loop);
+    make_table(names, 2);
+    RUN_UNTIL(rig.ready);
+    send_request(1, "learn", 1, NULL, 0);
+    if (stop_agents)
+        (void)agent_table_signal(rig.table, 0, SIGSTOP);
+    if (write(tell_fd, "x", 1) != 1)
+        exit(1);
+    for (;;)
+        (void)uv_run(&rig.loop, UV_RUN_ONCE);
+}
+
+/* A supervisor that is killed takes its agents along: idle, busy or stopped. What it
+ * leaves behind would become our child. */
+START_TEST(death_of_the_supervisor)
+{
+    uint64_t killed_at;
+    pid_t supervisor;
+    int told[2];
+    char byte;
+
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(pipe(told), 0);
+    supervisor = fork();
+    if (supervisor == 0)
+        be_supervisor(told[1], _i);
+    ck_assert_int_eq(read(told[0], &byte, 1), 1);
+    killed_at = uv_hrtime();
+    ck_assert_int_eq(kill(supervisor, SIGKILL), 0);
+    while (wait(NULL) > 0)
+        ;
+    ck_assert_uint_lt((uv_hrtime() - killed_at) / 1000000, 1000);
+    (void)close(told[0]);
+    (void)close(told[1]);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("agent_table");
+    TCase *tc = tcase_create("agent_table");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, request_and_response);
+    tcase_add_test(tc, one_request_at_a_time);
+    tcase_add_loop_test(tc, death_changes_nothing, 0, 4 * SCRIPT_LEN);
+    tcase_add_test(tc, killed_while_idle);
+    tcase_add_test(tc, requests_are_replayed);
+    tcase_add_test(tc, callers_may_ask_before_it_is_ready);
+    tcase_add_loop_test(tc, failure_is_reported_once, 0,
+                        sizeof(failures) / sizeof(failures[0]));
+    tcase_add_test(tc, answering_twice);
+    tcase_add_loop_test(tc, impostors_are_refused, 0,
+                        sizeof(impostors) / sizeof(impostors[0]));
+    tcase_add_test(tc, other_answers_on_replay_are_refused);
+    tcase_add_loop_test(tc, grandchildren_are_swept, 0, 3);
+    tcase_add_test(tc, flood_is_bounded);
+    tcase_add_test(tc, large_messages_both_ways);
+    tcase_add_test(tc, deaf_agents_meet_the_deadline);
+    tcase_add_test(tc, stopped_and_busy_agents_stop);
+    tcase_add_test(tc, a_shorter_deadline_wins);
+    tcase_add_test(tc, stop_before_start_and_at_once);
+    tcase_add_test(tc, many_cycles);
+    tcase_add_loop_test(tc, death_of_the_supervisor, 0, 2);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)

@@ -1,0 +1,809 @@
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+#include "common/store/store_view.h"
+#include "supervisor/env/toy.h"
+#include "supervisor/rollout/rollout.h"
+#include "tests/supervisor/fake_agents.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_AGENTS = 2 };
+static const char *const names[] = {"agent_0", "agent_1", "central"};
+
+/* ---- one run with fake agents ---- */
+
+enum sabotage { NONE, NAN_ACTION, WRONG_SHAPE, NO_OUTPUT, NAN_SCALAR };
+
+struct bench {
+    struct temp_dir dir;
+    struct run_config config;
+    struct agent_config agents[N_AGENTS];
+    int three_stages, no_central, with_column;
+    size_t width; /* of actions */
+    enum sabotage sabotage;
+
+    struct agent_table *table;
+    struct vec_env *env;
+    struct store *store;
+    struct metrics *metrics;
+    struct rollout *rollout;
+
+    /* What the agents were asked, as text: the training's part and the evaluations'. */
+    char *asked;
+    size_t asked_len;
+    uint64_t last_rows[64];
+    struct tensor rows_seen;
+    uint64_t greedy_acts;
+
+    /* What was reported, in order. */
+    char events[4096];
+    uint64_t stop_at; /* round; 0: never */
+    struct err failure;
+    int done, stopped;
+    double evaluated; /* mean return of agent 0 */
+    int rows_of_metrics;
+    double critic_loss;
+};
+
+static void note(struct bench *b, const char *fmt, ...)
+{
+    size_t n = strlen(b->events);
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(b->events + n, sizeof(b->events) - n, fmt, ap);
+    va_end(ap);
+}
+
+static void ask(struct bench *b, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    b->asked = xrealloc(b->asked, b->asked_len + (size_t)n + 1);
+    memcpy(b->asked + b->asked_len, line, (size_t)n + 1);
+    b->asked_len += (size_t)n;
+}
+
+/* ---- the agents ---- */
+
+static void stage_decl(struct msg_out *o, const char *name, const char *runner,
+                       const char *read, int writes, int from, int repeat)
+{
+    msg_map(o, 6);
+    msg_key(o, "name");
+    msg_str(o, name);
+    msg_key(o, "runner");
+    msg_str(o, runner);
+    msg_key(o, "reads");
+    msg_array(o, read != NULL);
+    if (read != NULL)
+        msg_str(o, read);
+    msg_key(o, "writes");
+    msg_bool(o, writes);
+    msg_key(o, "repeat_from");
+    msg_u64(o, (uint64_t)from);
+    msg_key(o, "repeat");
+    msg_u64(o, (uint64_t)repeat);
+}
+
+static void describe(const struct bench *b, struct msg_out *o)
+{
+    msg_map(o, 2);
+    msg_key(o, "stages");
+    msg_array(o, b->three_stages ? 3 : 1);
+    if (b->three_stages) {
+        stage_decl(o, "values", "learners", NULL, 0, 0, 1);
+        stage_decl(o, "mix", "central", "values/q", 1, 1, 1);
+        stage_decl(o, "learn", "learners", "mix/dq", 1, 1, 2);
+    } else {
+        stage_decl(o, "learn", "learners", NULL, 1, 0, 1);
+    }
+    msg_key(o, "columns");
+    msg_array(o, b->with_column ? 1 : 0);
+    if (b->with_column) {
+        msg_map(o, 2);
+        msg_key(o, "name");
+        msg_str(o, "log_prob");
+        msg_key(o, "elements");
+        msg_u64(o, 1);
+    }
+}
+
+static void answer_act(struct bench *b, size_t agent, const struct msg *m,
+                       struct msg_out *o)
+{
+    uint64_t mode = 9, step = 0;
+    struct tensor obs = TENSOR_NONE, t;
+    float actions[64] = {0}, column[64];
+    size_t copies;
+
+    ck_assert_int_eq(msg_get_u64(&m->body, "mode", 2, &mode, NULL), 0);
+    ck_assert_int_eq(msg_get_u64(&m->body, "step", UINT64_MAX, &step, NULL), 0);
+    ck_assert_int_eq(msg_get_tensor(&m->body, "obs", &obs, NULL), 0);
+    copies = (size_t)obs.shape.dim[0];
+    if (mode == ACT_EXPLORE)
+        ask(b, "%zu act %llu\n", agent, (unsigned long long)step);
+    else
+        b->greedy_acts++;
+    for (size_t e = 0; e < copies; e++) {
+        actions[b->width * e + (step + e + agent) % 2] = 1;
+        column[e] = (float)(step + e) + 0.5f * (float)agent;
+    }
+    if (b->sabotage == NAN_ACTION && agent == 1)
+        actions[0] = (float)NAN;
+    msg_map(o, b->with_column ? 2 : 1);
+    msg_key(o, "actions");
+    t = tensor_view(
+        DT_FLOAT,
+        SHAPE((int64_t)copies, (int64_t)b->width - (b->sabotage == WRONG_SHAPE)),
+        actions);
+    msg_tensor(o, &t);
+    if (b->with_column) {
+        msg_key(o, "columns");
+        msg_map(o, 1);
+        msg_key(o, "log_prob");
+        t = tensor_view(DT_FLOAT, SHAPE((int64_t)copies, 1), column);
+        msg_tensor(o, &t);
+    }
+}
+
+static void ask_stage(struct bench *b, size_t agent, const struct msg *m)
+{
+    const msgpack_object *inputs = NULL;
+    uint64_t step = 0, update = 0, repeat = 0;
+    struct tensor rows = TENSOR_NONE;
+
+    ck_assert_int_eq(msg_get_u64(&m->body, "step", UINT64_MAX, &step, NULL), 0);
+    ck_assert_int_eq(msg_get_u64(&m->body, "update", UINT64_MAX, &update, NULL), 0);
+    ck_assert_int_eq(msg_get_u64(&m->body, "repeat", UINT64_MAX, &repeat, NULL), 0);
+    ck_assert_int_eq(msg_get_tensor(&m->body, "rows", &rows, NULL), 0);
+    ck_assert_int_eq(msg_get_map(&m->body, "inputs", &inputs, NULL), 0);
+    ck_assert_int_eq(rows.dtype, DT_UINT64);
+    ck_assert_uint_le(tensor_bytes(&rows), sizeof(b->last_rows));
+    memcpy(b->last_rows, rows.data, tensor_bytes(&rows));
+    b->rows_seen = rows;
+    ask(b, "%zu %s step %llu update %llu repeat %llu row %llu", agent, m->method,
+        (unsigned long long)step, (unsigned long long)update, (unsigned long long)repeat,
+        (unsigned long long)b->last_rows[0]);
+    for (uint32_t i = 0; i < inputs->via.map.size; i++) {
+        const msgpack_object_kv *kv = &inputs->via.map.ptr[i];
+        struct tensor t = TENSOR_NONE;
+        float v;
+
+        ck_assert_int_eq(msg_to_tensor(&kv->val, "input", &t, NULL), 0);
+        memcpy(&v, t.data, sizeof(v));
+        ask(b, " %.*s=%g", (int)kv->key.via.str.size, kv->key.via.str.ptr, (double)v);
+    }
+    ask(b, "\n");
+}
+
+static void pack_output(struct msg_out *o, const char *name, float value)
+{
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(1), &value);
+
+    msg_key(o, "outputs");
+    msg_map(o, 1);
+    msg_key(o, name);
+    msg_tensor(o, &t);
+}
+
+static void answer_stage(struct bench *b, size_t agent, const struct msg *m,
+                         struct msg_out *o)
+{
+    ask_stage(b, agent, m);
+    if (strcmp(m->method, "learn") == 0) {
+        msg_map(o, 1);
+        msg_key(o, "scalars");
+        msg_map(o, 1);
+        msg_key(o, "critic_loss");
+        msg_f64(o, b->sabotage == NAN_SCALAR ? (double)NAN : 0.5 + (double)agent);
+    } else if (b->sabotage == NO_OUTPUT && agent == 1) {
+        msg_map(o, 0);
+    } else {
+        msg_map(o, 1);
+        pack_output(o, agent == N_AGENTS ? "dq" : "q", 10 * (float)agent + 1);
+    }
+}
+
+static void answer(void *ctx, size_t agent, const struct msg *m, struct msg_out *o)
+{
+    struct bench *b = ctx;
+
+    if (strcmp(m->method, "configure") == 0)
+        describe(b, o);
+    else if (strcmp(m->method, "act") == 0)
+        answer_act(b, agent, m, o);
+    else
+        answer_stage(b, agent, m, o);
+}
+
+/* ---- what the driver reports ---- */
+
+static int on_row(void *ctx, const struct metrics_row *row, struct err *err)
+{
+    struct bench *b = ctx;
+
+    note(b, "row %llu; ", (unsigned long long)row->env_steps);
+    b->rows_of_metrics++;
+    for (size_t i = 0; i < row->n; i++)
+        if (strcmp(row->names[i], "train/agent_1/critic_loss") == 0)
+            b->critic_loss = row->values[i];
+    return 0;
+}
+
+static int on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err)
+{
+    note(ctx, "checkpoint %llu; ", (unsigned long long)at->env_steps);
+    return 0;
+}
+
+static void on_round(void *ctx, const struct rollout_progress *at)
+{
+    struct bench *b = ctx;
+
+    if (b->stop_at != 0 && at->round == b->stop_at)
+        rollout_request_stop(b->rollout);
+}
+
+static void on_evaluation(void *ctx, const struct evaluation_result *result)
+{
+    struct bench *b = ctx;
+
+    note(b, "evaluation; ");
+    b->evaluated = result->return_mean[0];
+}
+
+static void on_done(void *ctx, int stopped)
+{
+    struct bench *b = ctx;
+
+    b->done = 1;
+    b->stopped = stopped;
+    note(b, "done");
+}
+
+static void on_failed(void *ctx, const struct err *err)
+{
+    struct bench *b = ctx;
+
+    ck_assert_int_eq(b->failure.code, 0);
+    b->failure = *err;
+}
+
+/* ---- set-up ---- */
+
+static struct bench *bench_new(const char *env)
+{
+    struct bench *b = xcalloc(1, sizeof(*b));
+
+    temp_dir_init(&b->dir);
+    b->width = strcmp(env, "simple_spread") == 0 ? 5 : 2;
+    b->config.run.seed = 7;
+    b->config.run.env_steps = 20;
+    b->config.env = (struct env_config){
+        .id = env, .copies = 2, .max_steps = 3, .params = {.agents = N_AGENTS}};
+    b->config.experience.capacity = 1000;
+    b->config.experience.batch_size = 4;
+    b->config.experience.warmup = 8;
+    b->config.experience.update_every = 4;
+    b->config.evaluation.episodes = 5;
+    b->config.evaluation.greedy = 1;
+    b->config.agents = b->agents;
+    b->config.n_agents = N_AGENTS;
+    for (size_t i = 0; i < N_AGENTS; i++) {
+        b->agents[i].name = names[i];
+        b->agents[i].stop_on_nonfinite = 1;
+    }
+    return b;
+}
+
+static int bench_begin(struct bench *b, struct err *err)
+{
+    struct rollout_args args = {.config = &b->config,
+                                .callbacks = {.on_row = on_row,
+                                              .on_checkpoint = on_checkpoint,
+                                              .on_round = on_round,
+                                              .on_evaluation = on_evaluation,
+                                              .on_done = on_done,
+                                              .on_failed = on_failed,
+                                              .ctx = b}};
+
+    b->table =
+        fake_agents_new(names, N_AGENTS + (b->three_stages && !b->no_central), answer, b);
+    ck_assert_int_eq(vec_env_new(&b->env, &b->config.env, b->config.run.seed,
+                                 ENV_DRAWS_TRAINING, 0, err),
+                     0);
+    vec_env_reset(b->env);
+    ck_assert_int_eq(store_create(&b->store, temp_dir_file(&b->dir, "experience"),
+                                  (uint64_t)b->config.experience.capacity, err),
+                     0);
+    b->metrics = metrics_new(names, (const char *[]){"agent", "agent"}, N_AGENTS,
+                             b->three_stages, 0);
+    args.agents = b->table;
+    args.env = b->env;
+    args.store = b->store;
+    args.metrics = b->metrics;
+    return rollout_new(&b->rollout, &args, err);
+}
+
+static void bench_run(struct bench *b)
+{
+    struct err err = {0};
+
+    ck_assert_msg(bench_begin(b, &err) == 0, "%s", err.msg);
+    ck_assert_msg(rollout_start(b->rollout, &err) == 0, "%s", err.msg);
+    (void)fake_agents_run(b->table, 100000);
+}
+
+static void bench_free(struct bench *b)
+{
+    rollout_free(b->rollout);
+    metrics_free(b->metrics);
+    store_free(b->store);
+    vec_env_free(b->env);
+    fake_agents_free(b->table);
+    temp_dir_done(&b->dir);
+    free(b->asked);
+    free(b);
+}
+
+static float value(struct bench *b, uint64_t row, const char *agent, const char *column,
+                   int element)
+{
+    struct store_view *view;
+    float got[8];
+    struct err err = {0};
+
+    ck_assert_int_eq(store_view_open(&view, store_agent_fd(b->store), &err), 0);
+    store_view_gather(view, store_layout_find(store_layout(b->store), agent, column),
+                      &row, 1, got, 8);
+    store_view_close(view);
+    return got[element];
+}
+
+/* ---- rows ---- */
+
+START_TEST(test_rows_of_a_task_that_ends)
+{
+    struct bench *b = bench_new("two_step");
+
+    b->with_column = 1;
+    bench_run(b);
+    ck_assert_uint_eq(store_head(b->store), 20);
+    for (uint64_t row = 0; row < 20; row++) {
+        int second = (int)(row / 2 % 2); /* step of the episode */
+        uint64_t step = row - row % 2, copy = row % 2;
+
+        ck_assert(value(b, row, "agent_1", "obs", 0) == (second ? 1 : TOY_MARKER));
+        ck_assert(value(b, row, "agent_1", "next_obs", 0) == (second ? 2 : 1));
+        ck_assert(value(b, row, "agent_1", "reward", 0) == 1);
+        ck_assert(value(b, row, "agent_1", "terminated", 0) == (float)second);
+        ck_assert(value(b, row, "agent_1", "alive", 0) == 1);
+        ck_assert(value(b, row, NULL, "truncated", 0) == 0);
+        ck_assert(value(b, row, NULL, "first", 0) == (float)!second);
+        ck_assert(value(b, row, "agent_1", "log_prob", 0) == (float)(step + copy) + 0.5f);
+        for (int u = 0; u < 2; u++)
+            ck_assert(value(b, row, "agent_1", "action", u) ==
+                      (float)((int)((step + copy + 1) % 2) == u));
+    }
+    bench_free(b);
+}
+END_TEST
+
+/* A limit is no end: truncated, not terminated, and the last observation is the
+ * episode's own. */
+START_TEST(test_rows_of_an_episode_cut_off)
+{
+    struct bench *b = bench_new("constant_reward");
+
+    bench_run(b);
+    for (uint64_t row = 0; row < 18; row++) {
+        int step = (int)(row / 2 % 3);
+
+        ck_assert(value(b, row, "agent_0", "terminated", 0) == 0);
+        ck_assert(value(b, row, NULL, "truncated", 0) == (float)(step == 2));
+        ck_assert(value(b, row, NULL, "first", 0) == (float)(step == 0));
+    }
+    bench_free(b);
+}
+END_TEST
+
+/* ---- updates ---- */
+
+START_TEST(test_rounds_and_updates)
+{
+    struct bench *b = bench_new("two_step");
+    uint64_t rows[4];
+    char want[256];
+
+    b->config.run.env_steps = 12;
+    bench_run(b);
+    ck_assert_str_eq(b->events, "checkpoint 0; row 12; checkpoint 12; done");
+    ck_assert_int_eq(b->stopped, 0);
+    ck_assert(b->critic_loss == 1.5);
+
+    /* Updates at 8 and 12; agent 1 answers before agent 0. */
+    store_draw(b->store, rng_key_make(7, "experience", "rows"), 1, rows, 4);
+    ck_assert_mem_eq(rows, b->last_rows, sizeof(rows));
+    (void)snprintf(want, sizeof(want),
+                   "1 learn step 12 update 1 repeat 0 row %llu\n"
+                   "0 learn step 12 update 1 repeat 0 row %llu\n",
+                   (unsigned long long)rows[0], (unsigned long long)rows[0]);
+    ck_assert_str_eq(b->asked + b->asked_len - strlen(want), want);
+    ck_assert_ptr_null(strstr(b->asked, "update 2"));
+    ck_assert_ptr_null(strstr(b->asked, "step 4 update"));
+    bench_free(b);
+}
+END_TEST
+
+/* values(all) > (mix(central) > learn(all)) twice: who is asked what, and what is passed
+ * on. */
+START_TEST(test_three_stages)
+{
+    struct bench *b = bench_new("two_step");
+    char want[1024];
+    uint64_t rows[4];
+    unsigned long long r;
+
+    b->three_stages = 1;
+    b->config.run.env_steps = 8;
+    bench_run(b);
+    ck_assert_msg(b->done, "%s", b->failure.msg);
+    store_draw(b->store, rng_key_make(7, "experience", "rows"), 0, rows, 4);
+    r = rows[0];
+    (void)snprintf(want, sizeof(want),
+                   "0 act 6\n"
+                   "1 values step 8 update 0 repeat 0 row %llu\n"
+                   "0 values step 8 update 0 repeat 0 row %llu\n"
+                   "2 mix step 8 update 0 repeat 0 row %llu agent_0/q=1 agent_1/q=11\n"
+                   "1 learn step 8 update 0 repeat 0 row %llu central/dq=21\n"
+                   "0 learn step 8 update 0 repeat 0 row %llu central/dq=21\n"
+                   "2 mix step 8 update 0 repeat 1 row %llu agent_0/q=1 agent_1/q=11\n"
+                   "1 learn step 8 update 0 repeat 1 row %llu central/dq=21\n"
+                   "0 learn step 8 update 0 repeat 1 row %llu central/dq=21\n",
+                   r, r, r, r, r, r, r, r);
+    ck_assert_uint_gt(b->asked_len, strlen(want));
+    ck_assert_str_eq(b->asked + b->asked_len - strlen(want), want);
+    bench_free(b);
+}
+END_TEST
+
+/* Every agent is told all groups; group a are the draws of agent a's name. */
+START_TEST(test_own_batches)
+{
+    struct bench *b = bench_new("two_step");
+    uint64_t rows[8];
+
+    b->agents[0].settings.own_batches = b->agents[1].settings.own_batches = 1;
+    b->config.run.env_steps = 8;
+    bench_run(b);
+    ck_assert_int_eq(b->rows_seen.shape.rank, 3);
+    ck_assert_int_eq(b->rows_seen.shape.dim[0], 2);
+    ck_assert_int_eq(b->rows_seen.shape.dim[1], 4);
+    ck_assert_int_eq(b->rows_seen.shape.dim[2], 1);
+    store_draw(b->store, rng_key_make(7, "agent_0", "rows"), 0, rows, 4);
+    store_draw(b->store, rng_key_make(7, "agent_1", "rows"), 0, rows + 4, 4);
+    ck_assert_mem_eq(rows, b->last_rows, sizeof(rows));
+    bench_free(b);
+}
+END_TEST
+
+/* ---- evaluation ---- */
+
+START_TEST(test_evaluating_changes_nothing)
+{
+    struct bench *calm = bench_new("two_step"), *b = bench_new("two_step");
+    size_t calm_len, len;
+    char *calm_log, *log;
+
+    b->config.evaluation.every_env_steps = 4;
+    bench_run(calm);
+    bench_run(b);
+    ck_assert_str_eq(calm->asked, b->asked);
+    calm_log = temp_dir_read(temp_dir_file(&calm->dir, "experience"), &calm_len);
+    log = temp_dir_read(temp_dir_file(&b->dir, "experience"), &len);
+    ck_assert_uint_eq(calm_len, len);
+    ck_assert_mem_eq(calm_log, log, len);
+    free(calm_log);
+    free(log);
+
+    ck_assert_ptr_nonnull(strstr(b->events, "evaluation; "));
+    ck_assert(b->evaluated == 2); /* a reward of 1 in each of two steps */
+    /* 5 episodes of 2 steps in 2 copies: 6 steps of 2 agents, every 4 of 20 steps */
+    ck_assert_uint_eq(b->greedy_acts, 5 * 6 * 2);
+    bench_free(calm);
+    bench_free(b);
+}
+END_TEST
+
+struct played {
+    double returns[7 * N_AGENTS];
+    double mean;
+    int done;
+};
+
+static void on_played(void *ctx, const struct evaluation_result *result)
+{
+    struct played *p = ctx;
+
+    ck_assert_uint_eq(result->episodes, 7);
+    memcpy(p->returns, result->episode_returns, sizeof(p->returns));
+    p->mean = result->return_mean[1];
+    p->done++;
+}
+
+static void play(struct bench *b, size_t copies, struct played *ret)
+{
+    const struct evaluation_args args = {.env = &b->config.env,
+                                         .copies = copies,
+                                         .episodes = 7,
+                                         .seed = 3,
+                                         .mode = ACT_GREEDY,
+                                         .agents = b->table,
+                                         .on_done = on_played,
+                                         .on_failed = on_failed,
+                                         .ctx = ret};
+    struct evaluation *e;
+    struct err err = {0};
+
+    *ret = (struct played){0};
+    ck_assert_msg(evaluation_new(&e, &args, &err) == 0, "%s", err.msg);
+    for (int again = 0; again < 2; again++) {
+        struct played first = *ret;
+        ck_assert_int_eq(evaluation_start(e, &err), 0);
+        (void)fake_agents_run(b->table, 100000);
+        ck_assert_int_eq(ret->done, again + 1);
+        if (again)
+            ck_assert_mem_eq(first.returns, ret->returns, sizeof(first.returns));
+    }
+    evaluation_free(e);
+}
+
+/* Episode k is the same, whatever the copies (the agents' answers depend on the copy
+ * here only where they do not matter: these worlds ignore actions). */
+START_TEST(test_episodes_do_not_depend_on_copies)
+{
+    struct bench *b = bench_new("two_step");
+    struct played one, three, many;
+    struct err err = {0};
+
+    ck_assert_int_eq(bench_begin(b, &err), 0);
+    play(b, 1, &one);
+    play(b, 3, &three);
+    play(b, 100, &many);
+    ck_assert_mem_eq(one.returns, three.returns, sizeof(one.returns));
+    ck_assert_mem_eq(one.returns, many.returns, sizeof(one.returns));
+    ck_assert(one.mean == 2);
+    bench_free(b);
+}
+END_TEST
+
+/* ---- bad answers ---- */
+
+START_TEST(test_bad_answers)
+{
+    static const struct {
+        enum sabotage sabotage;
+        int code;
+        const char *agent, *says;
+    } cases[] = {
+        {NAN_ACTION, ERR_NONFINITE, "agent_1", "actions"},
+        {WRONG_SHAPE, ERR_PROTOCOL, "agent_", "(2, 2) expected, got float32 (2, 1)"},
+        {NO_OUTPUT, ERR_PROTOCOL, "agent_1", "'q'"},
+        {NAN_SCALAR, ERR_NONFINITE, "agent_1", "critic_loss is nan"},
+    };
+    struct bench *b = bench_new("two_step");
+
+    b->three_stages = 1;
+    b->sabotage = cases[_i].sabotage;
+    bench_run(b);
+    ck_assert_int_eq(b->done, 0);
+    ck_assert_int_eq(b->failure.code, cases[_i].code);
+    ck_assert_msg(strstr(b->failure.msg, cases[_i].agent) != NULL, "%s", b->failure.msg);
+    ck_assert_msg(strstr(b->failure.msg, cases[_i].says) != NULL, "%s", b->failure.msg);
+    bench_free(b);
+}
+END_TEST
+
+START_TEST(test_nonfinite_scalars_may_go_on)
+{
+    struct bench *b = bench_new("two_step");
+
+    b->sabotage = NAN_SCALAR;
+    b->agents[0].stop_on_nonfinite = b->agents[1].stop_on_nonfinite = 0;
+    bench_run(b);
+    ck_assert_int_eq(b->done, 1);
+    bench_free(b);
+}
+END_TEST
+
+/* ---- requests ---- */
+
+START_TEST(test_stop)
+{
+    struct bench *b = bench_new("two_step");
+
+    b->stop_at = 3;
+    bench_run(b);
+    /* Asked for as round 4 begins: honoured at its end. */
+    ck_assert_str_eq(b->events, "checkpoint 0; row 8; checkpoint 8; done");
+    ck_assert_int_eq(b->stopped, 1);
+    bench_free(b);
+}
+END_TEST
+
+START_TEST(test_pause)
+{
+    struct bench *b = bench_new("two_step");
+    struct rollout_progress at;
+    struct err err = {0};
+
+    ck_assert_int_eq(bench_begin(b, &err), 0);
+    ck_assert_int_eq(rollout_start(b->rollout, &err), 0);
+    ck_assert_uint_eq(fake_agents_run(b->table, 1), 1);
+    rollout_request_pause(b->rollout);
+    (void)fake_agents_run(b->table, 100000);
+    rollout_progress(b->rollout, &at);
+    ck_assert_str_eq(at.state, "paused");
+    ck_assert_uint_eq(at.env_steps, 2);
+    rollout_request_checkpoint(b->rollout);
+    ck_assert_str_eq(b->events, "checkpoint 0; checkpoint 2; ");
+    rollout_request_continue(b->rollout);
+    (void)fake_agents_run(b->table, 100000);
+    ck_assert_int_eq(b->done, 1);
+    rollout_progress(b->rollout, &at);
+    ck_assert_uint_eq(at.env_steps, 20);
+    ck_assert_uint_eq(at.episodes, 10);
+    ck_assert_uint_eq(at.updates, 4);
+    bench_free(b);
+}
+END_TEST
+
+START_TEST(test_abort_is_silent)
+{
+    struct bench *b = bench_new("two_step");
+    struct err err = {0};
+
+    ck_assert_int_eq(bench_begin(b, &err), 0);
+    ck_assert_int_eq(rollout_start(b->rollout, &err), 0);
+    (void)fake_agents_run(b->table, 1);
+    rollout_abort(b->rollout);
+    ck_assert_uint_eq(fake_agents_run(b->table, 100000), 1);
+    ck_assert_str_eq(b->events, "checkpoint 0; ");
+    ck_assert_int_eq(b->failure.code, 0);
+    bench_free(b);
+}
+END_TEST
+
+START_TEST(test_central_stage_needs_a_process)
+{
+    struct bench *b = bench_new("two_step");
+    struct err err = {0};
+
+    b->three_stages = b->no_central = 1;
+    ck_assert_int_eq(bench_begin(b, &err), ERR_PROTOCOL);
+    ck_assert_msg(strstr(err.msg, "central") != NULL, "%s", err.msg);
+    bench_free(b);
+}
+END_TEST
+
+/* ---- draws ---- */
+
+struct draw {
+    struct rng_key key;
+    uint64_t counter, first, end;
+};
+
+struct audit {
+    struct draw *draws;
+    size_t n;
+};
+
+static void on_draw(void *ctx, struct rng_key key, uint64_t counter, uint64_t first,
+                    size_t n)
+{
+    struct audit *a = ctx;
+
+    a->draws = xreallocarray(a->draws, a->n + 1, sizeof(*a->draws));
+    a->draws[a->n++] = (struct draw){key, counter, first, first + n};
+}
+
+static int by_name_and_place(const void *x, const void *y)
+{
+    const struct draw *a = x, *b = y;
+    int by_key = memcmp(&a->key, &b->key, sizeof(a->key));
+
+    if (by_key != 0)
+        return by_key;
+    if (a->counter != b->counter)
+        return a->counter < b->counter ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+/* Over a whole run no element of a draw is drawn twice. Evaluations repeat their own
+ * worlds on purpose, so there is one. */
+START_TEST(test_no_draw_is_used_twice)
+{
+    struct bench *b = bench_new("simple_spread");
+    struct audit audit = {0};
+
+    b->agents[0].settings.own_batches = 1;
+    b->config.evaluation.every_env_steps = 16;
+    b->config.evaluation.seed = 7;
+    rng_set_audit(on_draw, &audit);
+    bench_run(b);
+    rng_set_audit(NULL, NULL);
+    ck_assert_msg(b->done, "%s", b->failure.msg);
+    ck_assert_uint_gt(audit.n, 10);
+    qsort(audit.draws, audit.n, sizeof(*audit.draws), by_name_and_place);
+    for (size_t i = 1; i < audit.n; i++) {
+        const struct draw *d = &audit.draws[i - 1], *e = &audit.draws[i];
+
+        ck_assert(memcmp(&d->key, &e->key, sizeof(d->key)) != 0 ||
+                  d->counter != e->counter || d->end <= e->first);
+    }
+    free(audit.draws);
+    bench_free(b);
+}
+END_TEST
+
+/* ---- state ---- */
+
+START_TEST(test_state)
+{
+    struct bench *a = bench_new("two_step"), *b = bench_new("two_step");
+    struct rollout_progress at;
+    uint8_t *state;
+    size_t len;
+    struct err err = {0};
+
+    bench_run(a);
+    rollout_state_save(a->rollout, &state, &len);
+    ck_assert_int_eq(bench_begin(b, &err), 0);
+    ck_assert_int_eq(rollout_state_load(b->rollout, state, len, &err), ERR_STATE);
+    memset(store_rows(b->store, 20), 0, 20 * store_layout(b->store)->row_bytes);
+    ck_assert_int_eq(store_append(b->store, 20, &err), 0);
+    ck_assert_msg(rollout_state_load(b->rollout, state, len, &err) == 0, "%s", err.msg);
+    rollout_progress(b->rollout, &at);
+    ck_assert_uint_eq(at.env_steps, 20);
+    ck_assert_uint_eq(at.updates, 4);
+    for (size_t cut = 0; cut < len; cut++)
+        ck_assert_int_lt(rollout_state_load(b->rollout, state, cut, &err), 0);
+    free(state);
+    bench_free(a);
+    bench_free(b);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("rollout");
+    TCase *tc = tcase_create("rollout");
+
+    tcase_add_test(tc, test_rows_of_a_task_that_ends);
+    tcase_add_test(tc, test_rows_of_an_episode_cut_off);
+    tcase_add_test(tc, test_rounds_and_updates);
+    tcase_add_test(tc, test_three_stages);
+    tcase_add_test(tc, test_own_batches);
+    tcase_add_test(tc, test_evaluating_changes_nothing);
+    tcase_add_test(tc, test_episodes_do_not_depend_on_copies);
+    tcase_add_loop_test(tc, test_bad_answers, 0, 4);
+    tcase_add_test(tc, test_nonfinite_scalars_may_go_on);
+    tcase_add_test(tc, test_stop);
+    tcase_add_test(tc, test_pause);
+    tcase_add_test(tc, test_abort_is_silent);
+    tcase_add_test(tc, test_central_stage_needs_a_process);
+    tcase_add_test(tc, test_no_draw_is_used_twice);
+    tcase_add_test(tc, test_state);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)

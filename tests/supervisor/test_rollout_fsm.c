@@ -1,0 +1,233 @@
+#include "supervisor/rollout/rollout_fsm.h"
+#include "tests/support/test_main.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct stage_list one_stage = {
+    .n = 1, .stage = {{.name = "learn", .writes = 1, .repeat = 1}}};
+/* values, then (mix, learn) three times, then sync */
+static const struct stage_list repeating = {
+    .n = 4,
+    .stage = {{.name = "values", .repeat_from = 0, .repeat = 1},
+              {.name = "mix", .central = 1, .repeat_from = 1, .repeat = 1},
+              {.name = "learn", .writes = 1, .repeat_from = 1, .repeat = 3},
+              {.name = "sync", .repeat_from = 3, .repeat = 1}}};
+
+/* A machine in the given state, with nothing due. */
+static struct rollout_fsm in(enum rollout_state state)
+{
+    struct rollout_fsm f;
+
+    rollout_fsm_init(&f, &one_stage);
+    f.state = state;
+    return f;
+}
+
+#define __ ROLLOUT_STATE_COUNT /* impossible */
+
+/* The state after each event, when nothing is due and nothing was asked for before. */
+static const enum rollout_state after[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
+    /*                     START, FINISHED, STOP, PAUSE, CONTINUE, CHECKPOINT, FAIL */
+    [ROLLOUT_IDLE] = {ROLLOUT_CHECKPOINT, __, ROLLOUT_IDLE, ROLLOUT_IDLE, ROLLOUT_IDLE,
+                      ROLLOUT_IDLE, ROLLOUT_FAILED},
+    [ROLLOUT_ACT] = {__, ROLLOUT_STEP, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT,
+                     ROLLOUT_FAILED},
+    [ROLLOUT_STEP] = {__, ROLLOUT_ACT, ROLLOUT_STEP, ROLLOUT_STEP, ROLLOUT_STEP,
+                      ROLLOUT_STEP, ROLLOUT_FAILED},
+    [ROLLOUT_UPDATE] = {__, ROLLOUT_ACT, ROLLOUT_UPDATE, ROLLOUT_UPDATE, ROLLOUT_UPDATE,
+                        ROLLOUT_UPDATE, ROLLOUT_FAILED},
+    [ROLLOUT_EVALUATE] = {__, ROLLOUT_ACT, ROLLOUT_EVALUATE, ROLLOUT_EVALUATE,
+                          ROLLOUT_EVALUATE, ROLLOUT_EVALUATE, ROLLOUT_FAILED},
+    [ROLLOUT_LOG] = {__, ROLLOUT_ACT, ROLLOUT_LOG, ROLLOUT_LOG, ROLLOUT_LOG, ROLLOUT_LOG,
+                     ROLLOUT_FAILED},
+    [ROLLOUT_CHECKPOINT] = {__, ROLLOUT_ACT, ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT,
+                            ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT, ROLLOUT_FAILED},
+    [ROLLOUT_PAUSED] = {__, __, ROLLOUT_LOG, ROLLOUT_PAUSED, ROLLOUT_ACT,
+                        ROLLOUT_CHECKPOINT, ROLLOUT_FAILED},
+    [ROLLOUT_DONE] = {__, __, ROLLOUT_DONE, ROLLOUT_DONE, ROLLOUT_DONE, ROLLOUT_DONE,
+                      ROLLOUT_DONE},
+    [ROLLOUT_FAILED] = {__, __, ROLLOUT_FAILED, ROLLOUT_FAILED, ROLLOUT_FAILED,
+                        ROLLOUT_FAILED, ROLLOUT_FAILED},
+};
+
+START_TEST(test_all_cells)
+{
+    enum rollout_state state = (enum rollout_state)(_i / ROLLOUT_EVENT_COUNT);
+    enum rollout_event event = (enum rollout_event)(_i % ROLLOUT_EVENT_COUNT);
+    struct rollout_fsm f = in(state), before = f;
+    enum rollout_state want = after[state][event];
+    enum rollout_effect effect = rollout_fsm_step(&f, event);
+
+    if (want == __) {
+        ck_assert_int_eq(effect, ROLLOUT_IMPOSSIBLE);
+        ck_assert_mem_eq(&f, &before, sizeof(f));
+    } else {
+        ck_assert_msg(f.state == want, "%s + %d -> %s, not %s", rollout_state_name(state),
+                      (int)event, rollout_state_name(f.state), rollout_state_name(want));
+        ck_assert_int_eq(effect, want == state ? ROLLOUT_NOTED : ROLLOUT_ENTERED);
+    }
+}
+END_TEST
+
+/* Plays to the next ACT, PAUSED or DONE; the states on the way as text. */
+static const char *boundary(struct rollout_fsm *f, struct schedule_due due)
+{
+    static char text[1024];
+
+    text[0] = '\0';
+    rollout_fsm_step(f, ROLLOUT_FINISHED); /* ACT -> STEP */
+    rollout_fsm_set_due(f, &due);
+    do {
+        size_t n = strlen(text);
+        ck_assert_int_eq(rollout_fsm_step(f, ROLLOUT_FINISHED), ROLLOUT_ENTERED);
+        if (f->state == ROLLOUT_UPDATE)
+            (void)snprintf(text + n, sizeof(text) - n, "%s%llu ",
+                           f->stages->stage[f->stage].name,
+                           (unsigned long long)f->repeat);
+        else
+            (void)snprintf(text + n, sizeof(text) - n, "%s ",
+                           rollout_state_name(f->state));
+    } while (f->state != ROLLOUT_ACT && f->state != ROLLOUT_PAUSED &&
+             f->state != ROLLOUT_DONE);
+    return text;
+}
+
+START_TEST(test_order_of_what_is_due)
+{
+    struct rollout_fsm f = in(ROLLOUT_ACT);
+
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "act ");
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 2,
+                                                        .evaluate = 1,
+                                                        .log = 1,
+                                                        .checkpoint = 1}),
+                     "learn0 learn0 evaluate log checkpoint act ");
+    ck_assert_str_eq(
+        boundary(
+            &f, (struct schedule_due){.updates = 1, .log = 1, .checkpoint = 1, .end = 1}),
+        "learn0 log checkpoint done ");
+    ck_assert_int_eq(f.stopped, 0);
+}
+END_TEST
+
+START_TEST(test_stages_and_repeats)
+{
+    struct rollout_fsm f = in(ROLLOUT_ACT);
+
+    f.stages = &repeating;
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 2}),
+                     "values0 mix0 learn0 mix1 learn1 mix2 learn2 sync0 "
+                     "values0 mix0 learn0 mix1 learn1 mix2 learn2 sync0 act ");
+}
+END_TEST
+
+START_TEST(test_start)
+{
+    struct rollout_fsm f = in(ROLLOUT_IDLE);
+
+    rollout_fsm_step(&f, ROLLOUT_START);
+    ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_ACT);
+}
+END_TEST
+
+START_TEST(test_stop_ends_in_order)
+{
+    struct rollout_fsm f = in(ROLLOUT_ACT);
+
+    rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
+    rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 1, .evaluate = 1}),
+                     "learn0 evaluate log checkpoint done ");
+    ck_assert_int_eq(f.stopped, 1);
+}
+END_TEST
+
+START_TEST(test_stop_at_the_end_is_no_stop)
+{
+    struct rollout_fsm f = in(ROLLOUT_ACT);
+
+    rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
+    ck_assert_str_eq(
+        boundary(&f, (struct schedule_due){.log = 1, .checkpoint = 1, .end = 1}),
+        "log checkpoint done ");
+    ck_assert_int_eq(f.stopped, 0);
+}
+END_TEST
+
+/* Asked for while the boundary's own are written: no second one. */
+START_TEST(test_stop_during_checkpoint)
+{
+    struct rollout_fsm f = in(ROLLOUT_STEP);
+    struct schedule_due due = {.log = 1, .checkpoint = 1};
+
+    rollout_fsm_set_due(&f, &due);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
+    rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_DONE);
+    ck_assert_int_eq(f.stopped, 1);
+}
+END_TEST
+
+START_TEST(test_pause_and_go_on)
+{
+    struct rollout_fsm f = in(ROLLOUT_ACT);
+
+    rollout_fsm_step(&f, ROLLOUT_PAUSE_REQUEST);
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 1}), "learn0 paused ");
+    rollout_fsm_step(&f, ROLLOUT_CHECKPOINT_REQUEST);
+    ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_PAUSED);
+    ck_assert_int_eq(rollout_fsm_step(&f, ROLLOUT_CHECKPOINT_REQUEST), ROLLOUT_NOTED);
+    rollout_fsm_step(&f, ROLLOUT_CONTINUE_REQUEST);
+    ck_assert_int_eq(f.state, ROLLOUT_ACT);
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "act ");
+}
+END_TEST
+
+START_TEST(test_pause_taken_back)
+{
+    struct rollout_fsm f = in(ROLLOUT_ACT);
+
+    rollout_fsm_step(&f, ROLLOUT_PAUSE_REQUEST);
+    rollout_fsm_step(&f, ROLLOUT_CONTINUE_REQUEST);
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "act ");
+}
+END_TEST
+
+START_TEST(test_checkpoint_request)
+{
+    struct rollout_fsm f = in(ROLLOUT_ACT);
+
+    rollout_fsm_step(&f, ROLLOUT_CHECKPOINT_REQUEST);
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "checkpoint act ");
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "act ");
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("rollout_fsm");
+    TCase *tc = tcase_create("rollout_fsm");
+
+    tcase_add_loop_test(tc, test_all_cells, 0,
+                        (int)ROLLOUT_STATE_COUNT * (int)ROLLOUT_EVENT_COUNT);
+    tcase_add_test(tc, test_order_of_what_is_due);
+    tcase_add_test(tc, test_stages_and_repeats);
+    tcase_add_test(tc, test_start);
+    tcase_add_test(tc, test_stop_ends_in_order);
+    tcase_add_test(tc, test_stop_at_the_end_is_no_stop);
+    tcase_add_test(tc, test_stop_during_checkpoint);
+    tcase_add_test(tc, test_pause_and_go_on);
+    tcase_add_test(tc, test_pause_taken_back);
+    tcase_add_test(tc, test_checkpoint_request);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)
