@@ -14,9 +14,11 @@ struct algorithm_info {
     const char *stages;          /* "propose(all) > learn(all, writes)" */
     const char *source;          /* the paper */
     const char *const *settings; /* names it accepts under `settings`, NULL-terminated */
+    int own_critic;              /* its critic sees its own agent only */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
 const struct algorithm_info *algorithm_at(size_t i);           /* NULL past the end */
+int algorithm_accepts(const struct algorithm_info *a, const char *setting);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define CONFIG_MAX_LAYERS 16
 
@@ -157,7 +158,8 @@ struct config_options {
     void *env_ctx;
 };
 
-/* Reads and checks a file (or text, with `name` for messages). */
+/* Reads and checks a file (or text, with `name` for messages). On failure *ret is
+ * all-zero: nothing to release. ERR_CONFIG, ERR_LIMIT, -errno. */
 int run_config_read(struct run_config *ret, const char *path,
                     const struct config_options *options, struct err *err);
 int run_config_parse(struct run_config *ret, const char *text, size_t len,
@@ -168,7 +170,10 @@ void run_config_done(struct run_config *c);
 /* The resolved configuration as YAML: every key, every agent; reading it gives an equal
  * run_config. NUL-terminated; free(). */
 char *run_config_to_yaml(const struct run_config *c);
-/* One agent's section as YAML (a map of the keys under `defaults`), and back. */
+/* Prints one line per key: its path, its default, what it is for. */
+void run_config_print_keys(FILE *f);
+/* One agent's section as YAML (a map of the keys under `defaults`), and back. The name is
+ * no part of it: agent_config_parse leaves it NULL. */
 char *agent_config_to_yaml(const struct agent_config *a);
 int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,
                        size_t len, struct err *err);

@@ -1,0 +1,54 @@
+#include "common/config/algorithms.h"
+
+#include <string.h>
+
+static const char *const off_policy_settings[] = {
+    "logit_penalty", "temperature",       "policy", "execute", "own_batches",
+    "clip_by",       "exploration_noise", NULL,
+};
+
+static const struct algorithm_info algorithms[] = {
+    {
+        .name = "ddpg",
+        .summary = "each agent alone: an actor, and a critic of its own observation",
+        .stages = "learn(all, writes)",
+        .source = "Lillicrap et al. 2016, Continuous control with deep reinforcement "
+                  "learning",
+        .settings = off_policy_settings,
+        .own_critic = 1,
+    },
+    {
+        .name = "maddpg",
+        .summary = "critics that see all observations and actions, actors that see their "
+                   "own",
+        .stages = "propose(all) > learn(all, writes)",
+        .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
+                  "cooperative-competitive environments",
+        .settings = off_policy_settings,
+    },
+};
+
+const struct algorithm_info *algorithm_at(size_t i)
+{
+    return i < sizeof(algorithms) / sizeof(algorithms[0]) ? &algorithms[i] : NULL;
+}
+
+const struct algorithm_info *algorithm_find(const char *name)
+{
+    const struct algorithm_info *a;
+
+    for (size_t i = 0; (a = algorithm_at(i)) != NULL; i++) {
+        if (strcmp(a->name, name) == 0)
+            return a;
+    }
+    return NULL;
+}
+
+int algorithm_accepts(const struct algorithm_info *a, const char *setting)
+{
+    for (size_t i = 0; a->settings[i] != NULL; i++) {
+        if (strcmp(a->settings[i], setting) == 0)
+            return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,539 @@
+#include "common/config/run_config.h"
+
+#include "common/config/algorithms.h"
+#include "common/config/run_schema.h"
+#include "common/config/yaml_tree.h"
+#include "common/err/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_ENV_STEPS 625000
+
+struct loader {
+    struct run_config *c;
+    const struct yaml_node *root;
+    const struct config_options *options;
+    struct err *err;
+};
+
+static int without_env(const struct run_config *c)
+{
+    return strcmp(c->env.id, "none") == 0;
+}
+
+/* The value of a key of a section, or NULL if the file does not have it. */
+static const struct yaml_node *given(const struct yaml_node *map, const char *section,
+                                     const char *key)
+{
+    return yaml_find(yaml_find(map, section), key);
+}
+
+/* ---- an agent's section ---- */
+
+struct optimizer_default {
+    const char *key;
+    size_t offset;
+    double by_type[OPT_ACCEPT_REJECT + 1];
+};
+
+static const struct optimizer_default optimizer_defaults[] = {
+    {"beta1", offsetof(struct optimizer_config, beta1), {[OPT_ADAM] = 0.9}},
+    {"beta2", offsetof(struct optimizer_config, beta2), {[OPT_ADAM] = 0.999}},
+    {"epsilon",
+     offsetof(struct optimizer_config, epsilon),
+     {[OPT_ADAM] = 1e-8, [OPT_RMSPROP] = 1e-10}},
+    {"momentum",
+     offsetof(struct optimizer_config, momentum),
+     {[OPT_MOMENTUM] = 0.9, [OPT_RMSPROP] = 0.0}},
+    {"decay", offsetof(struct optimizer_config, decay), {[OPT_RMSPROP] = 0.9}},
+};
+
+enum {
+    N_OPTIMIZER_DEFAULTS = sizeof(optimizer_defaults) / sizeof(optimizer_defaults[0])
+};
+
+/* What was not given comes from `base` (a network's optimizer: from the agent's) where
+ * that is of the same type, else from the type. What the type does not have is 0. */
+static void resolve_optimizer(struct optimizer_config *o,
+                              const struct optimizer_config *base)
+{
+    if ((int)o->type == FIELD_UNSET_ENUM)
+        o->type = base->type;
+    if (field_is_unset(o->learning_rate))
+        o->learning_rate = base->learning_rate;
+    for (int i = 0; i < N_OPTIMIZER_DEFAULTS; i++) {
+        const struct optimizer_default *d = &optimizer_defaults[i];
+        double *v = (double *)(void *)((char *)o + d->offset);
+
+        if (!optimizer_has(o->type, d->key))
+            *v = 0.0;
+        else if (field_is_unset(*v) && base != o && base->type == o->type)
+            *v = *(const double *)(const void *)((const char *)base + d->offset);
+        else if (field_is_unset(*v))
+            *v = d->by_type[o->type];
+    }
+}
+
+static void resolve_network(struct network_config *n, const struct optimizer_config *base)
+{
+    if (n->has_optimizer)
+        resolve_optimizer(&n->optimizer, base);
+    else
+        n->optimizer = (struct optimizer_config){0};
+}
+
+/* From here on nothing is "unset". */
+static void resolve_agent(struct agent_config *a)
+{
+    const int own_critic = algorithm_find(a->algorithm)->own_critic;
+
+    resolve_optimizer(&a->optimizer, &a->optimizer);
+    resolve_network(&a->actor, &a->optimizer);
+    resolve_network(&a->critic, &a->optimizer);
+    if (own_critic)
+        a->critic.input = CRITIC_OWN;
+    else if ((int)a->critic.input == FIELD_UNSET_ENUM)
+        a->critic.input = CRITIC_ALL;
+}
+
+static int check_algorithm(const struct yaml_node *at, const char *path,
+                           const struct agent_config *a, struct err *err)
+{
+    const char *names[64];
+    size_t n = 0;
+
+    if (algorithm_find(a->algorithm) != NULL)
+        return 0;
+    for (; algorithm_at(n) != NULL; n++) {
+        CHECK(n < sizeof(names) / sizeof(names[0]));
+        names[n] = algorithm_at(n)->name;
+    }
+    return schema_fail_choice(at, path, a->algorithm, names, n, err);
+}
+
+static int check_settings(const struct yaml_node *settings, const char *path,
+                          const struct agent_config *a, struct err *err)
+{
+    const struct algorithm_info *info = algorithm_find(a->algorithm);
+
+    for (size_t i = 0; settings != NULL && i < settings->n; i++) {
+        const struct yaml_node *n = settings->child[i];
+
+        if (!algorithm_accepts(info, n->key))
+            return yaml_fail(n, path, err, "%s is no setting of %s", n->key, info->name);
+    }
+    return 0;
+}
+
+static int check_optimizer(const struct yaml_node *optimizer, const char *path,
+                           enum optimizer_type type, struct err *err)
+{
+    for (size_t i = 0; optimizer != NULL && i < optimizer->n; i++) {
+        const struct yaml_node *n = optimizer->child[i];
+
+        if (!optimizer_has(type, n->key))
+            return yaml_fail(n, path, err, "%s is no setting of the optimizer %s", n->key,
+                             optimizer_names[type]);
+    }
+    return 0;
+}
+
+static int check_network(const struct yaml_node *section, const char *name,
+                         const char *path, const struct network_config *n,
+                         const struct agent_config *a, struct err *err)
+{
+    char where[128];
+    enum optimizer_type type = n->optimizer.type;
+
+    if (!n->has_optimizer || (int)type == FIELD_UNSET_ENUM)
+        type = a->optimizer.type;
+    (void)snprintf(where, sizeof(where), "%s%s.optimizer", path, name);
+    return check_optimizer(given(section, name, "optimizer"), where, type, err);
+}
+
+/* What the tables cannot say of one section, given what it amounts to together with the
+ * defaults. `path` is empty or ends with a dot. */
+static int check_section(const struct yaml_node *section, const char *path,
+                         const struct agent_config *a, struct err *err)
+{
+    const struct yaml_node *algorithm = yaml_find(section, "algorithm");
+    const struct yaml_node *input = given(section, "critic", "input");
+    char where[128];
+    int rc;
+
+    (void)snprintf(where, sizeof(where), "%salgorithm", path);
+    rc = check_algorithm(algorithm != NULL ? algorithm : section, where, a, err);
+    if (rc < 0)
+        return rc;
+    (void)snprintf(where, sizeof(where), "%scritic.input", path);
+    if (input != NULL && a->critic.input != CRITIC_OWN &&
+        algorithm_find(a->algorithm)->own_critic)
+        return yaml_fail(input, where, err, "found 'all', expected own with %s",
+                         a->algorithm);
+    (void)snprintf(where, sizeof(where), "%ssettings", path);
+    rc = check_settings(yaml_find(section, "settings"), where, a, err);
+    (void)snprintf(where, sizeof(where), "%soptimizer", path);
+    if (rc == 0)
+        rc = check_optimizer(yaml_find(section, "optimizer"), where, a->optimizer.type,
+                             err);
+    if (rc == 0)
+        rc = check_network(section, "actor", path, &a->actor, a, err);
+    return rc < 0 ? rc : check_network(section, "critic", path, &a->critic, a, err);
+}
+
+static int read_section(const struct yaml_node *section, const char *path,
+                        struct agent_config *a, struct arena *arena, struct err *err)
+{
+    char prefix[AGENT_NAME_MAX + 16];
+    int rc = schema_read(&agent_schema, section, path, a, arena, err);
+
+    (void)snprintf(prefix, sizeof(prefix), "%s%s", path, *path != '\0' ? "." : "");
+    return rc < 0 ? rc : check_section(section, prefix, a, err);
+}
+
+/* ---- the run ---- */
+
+/* Of two keys that say the same thing, one may be given. */
+static int check_one_of(struct loader *l, const char *section, const char *a,
+                        const char *b)
+{
+    const struct yaml_node *second = given(l->root, section, b);
+
+    if (second == NULL || given(l->root, section, a) == NULL)
+        return 0;
+    return yaml_fail(second, section, l->err, "%s and %s are both given, expected one", a,
+                     b);
+}
+
+static int settle_lengths(struct loader *l)
+{
+    struct run_config *c = l->c;
+    int rc = check_one_of(l, "run", "env_steps", "episodes");
+
+    if (rc < 0)
+        return rc;
+    if (c->run.env_steps == 0 && c->run.episodes == 0)
+        c->run.env_steps = DEFAULT_ENV_STEPS;
+    if (c->checkpoint.every_seconds > 0.0) {
+        if (c->checkpoint.every_env_steps > 0 &&
+            given(l->root, "checkpoint", "every_env_steps") != NULL)
+            return check_one_of(l, "checkpoint", "every_env_steps", "every_seconds");
+        c->checkpoint.every_env_steps = 0;
+    }
+    return 0;
+}
+
+static int check_at_most_capacity(struct loader *l, const char *key, int64_t value)
+{
+    const struct yaml_node *at = given(l->root, "experience", key);
+    char path[64];
+
+    if (value <= l->c->experience.capacity)
+        return 0;
+    if (at == NULL) /* then it was the capacity that was given */
+        at = given(l->root, "experience", "capacity");
+    (void)snprintf(path, sizeof(path), "experience.%s", key);
+    return yaml_fail(at, path, l->err,
+                     "found %lld, expected at most experience.capacity, %lld",
+                     (long long)value, (long long)l->c->experience.capacity);
+}
+
+static int check_run(struct loader *l)
+{
+    struct run_config *c = l->c;
+    int rc;
+
+    if (c->env.id == NULL)
+        return yaml_fail(l->root, "env.id", l->err,
+                         "not given, expected an environment's name or none");
+    if (c->run.name == NULL)
+        c->run.name = c->env.id;
+    rc = settle_lengths(l);
+    if (rc == 0)
+        rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
+    return rc < 0 ? rc : check_at_most_capacity(l, "warmup", c->experience.warmup);
+}
+
+/* ---- its agents ---- */
+
+static int check_agent_keys(struct loader *l, const struct yaml_node *agents,
+                            const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < agents->n; i++) {
+        const struct yaml_node *a = agents->child[i];
+        size_t k = 0;
+
+        while (k < n && strcmp(names[k], a->key) != 0)
+            k++;
+        if (k == n)
+            return schema_fail_choice(a, "agents", a->key, names, n, l->err);
+    }
+    return 0;
+}
+
+/* Without an environment to ask, the agents are those that the file names. */
+static int names_from_file(struct loader *l, const struct yaml_node *agents,
+                           const char *const **ret, size_t *ret_n)
+{
+    const char **names = ARENA_ARRAY(&l->c->arena, const char *, agents->n);
+
+    for (size_t i = 0; i < agents->n; i++) {
+        const struct yaml_node *a = agents->child[i];
+
+        if (!schema_is_name(a->key))
+            return yaml_fail(a, "agents", l->err, "found '%.60s', expected %s", a->key,
+                             SCHEMA_NAME_EXPECTED);
+        names[i] = a->key;
+    }
+    *ret = names;
+    *ret_n = agents->n;
+    return 0;
+}
+
+static int names_from_env(struct loader *l, const struct yaml_node *agents,
+                          const char *const **ret, size_t *ret_n)
+{
+    struct err why = {0};
+    int n = l->options->env_names(l->options->env_ctx, &l->c->env, ret, &why);
+
+    if (n < 0)
+        return yaml_fail(given(l->root, "env", "id"), "env.id", l->err, "%s", why.msg);
+    *ret_n = (size_t)n;
+    return check_agent_keys(l, agents, *ret, *ret_n);
+}
+
+static int check_soft(struct loader *l, const struct yaml_node *section,
+                      const struct agent_config *a)
+{
+    const struct yaml_node *at = given(section, "settings", "execute");
+    char path[AGENT_NAME_MAX + 32];
+
+    if (a->settings.execute != EXECUTE_SOFT || without_env(l->c) ||
+        l->c->env.actions != ENV_ACTIONS_DISCRETE)
+        return 0;
+    (void)snprintf(path, sizeof(path), "agents.%s.settings.execute", a->name);
+    if (at == NULL) {
+        at = given(yaml_find(l->root, "defaults"), "settings", "execute");
+        (void)snprintf(path, sizeof(path), "defaults.settings.execute");
+    }
+    return yaml_fail(at, path, l->err,
+                     "found 'soft', expected hard with env.actions: discrete (soft "
+                     "vectors need env.actions: continuous)");
+}
+
+static int check_sizes(struct loader *l, const struct yaml_node *section,
+                       const struct agent_config *a)
+{
+    const struct yaml_node *at = section != NULL ? section : l->root;
+    char path[AGENT_NAME_MAX + 16];
+
+    (void)snprintf(path, sizeof(path), "agents.%s", a->name);
+    if (without_env(l->c) && (a->observation == 0 || a->action == 0))
+        return yaml_fail(at, path, l->err,
+                         "without an environment (env.id: none) expected {observation: "
+                         "WIDTH, action: WIDTH}");
+    if (!without_env(l->c) && (a->observation != 0 || a->action != 0))
+        return yaml_fail(at, path, l->err,
+                         "observation and action are given by the environment, expected "
+                         "neither");
+    return 0;
+}
+
+static int read_agent(struct loader *l, const struct yaml_node *section, const char *name,
+                      struct agent_config *a)
+{
+    char path[AGENT_NAME_MAX + 16];
+    int rc = 0;
+
+    *a = l->c->defaults;
+    a->name = arena_strdup(&l->c->arena, name);
+    (void)snprintf(path, sizeof(path), "agents.%s", name);
+    if (section != NULL)
+        rc = read_section(section, path, a, &l->c->arena, l->err);
+    if (rc < 0)
+        return rc;
+    resolve_agent(a);
+    rc = check_soft(l, section, a);
+    return rc < 0 ? rc : check_sizes(l, section, a);
+}
+
+static int read_agents(struct loader *l)
+{
+    static const struct yaml_node nobody = {.kind = YAML_MAP};
+    const struct yaml_node *agents = yaml_find(l->root, "agents");
+    const char *const *names = NULL;
+    size_t n = 0;
+    int rc;
+
+    if (agents == NULL || yaml_is_null(agents))
+        agents = &nobody;
+    if (agents->kind != YAML_MAP)
+        return yaml_fail(agents, "agents", l->err, "expected a map of agents by name");
+    if (!without_env(l->c) && l->options != NULL && l->options->env_names != NULL)
+        rc = names_from_env(l, agents, &names, &n);
+    else
+        rc = names_from_file(l, agents, &names, &n);
+    if (rc < 0)
+        return rc;
+    if ((n == 0 && without_env(l->c)) || n > AGENT_MAX_COUNT)
+        return yaml_fail(agents != &nobody ? agents : l->root, "agents", l->err,
+                         "found %zu agents, expected 1 to %d", n, AGENT_MAX_COUNT);
+    l->c->agents = ARENA_ARRAY(&l->c->arena, struct agent_config, n);
+    for (size_t i = 0; i < n; i++) {
+        rc = read_agent(l, yaml_find(agents, names[i]), names[i], &l->c->agents[i]);
+        if (rc < 0)
+            return rc;
+    }
+    l->c->n_agents = n;
+    return 0;
+}
+
+static int load(struct loader *l)
+{
+    const struct yaml_node *defaults = yaml_find(l->root, "defaults");
+    struct run_config *c = l->c;
+    int rc;
+
+    schema_defaults(&run_schema, c, &c->arena);
+    schema_defaults(&agent_schema, &c->defaults, &c->arena);
+    rc = schema_read(&run_schema, l->root, "", c, &c->arena, l->err);
+    if (rc == 0)
+        rc = check_run(l);
+    if (rc == 0 && defaults != NULL)
+        rc = read_section(defaults, "defaults", &c->defaults, &c->arena, l->err);
+    if (rc == 0)
+        rc = read_agents(l);
+    if (rc == 0)
+        resolve_agent(&c->defaults);
+    return rc;
+}
+
+static int parse(struct run_config *c, struct arena *tree, const char *text, size_t len,
+                 const char *name, const struct config_options *options, struct err *err)
+{
+    struct yaml_node *root;
+    int rc = yaml_tree_parse(&root, tree, text, len, name, 1, err);
+
+    for (size_t i = 0; rc == 0 && options != NULL && i < options->n_set; i++)
+        rc = yaml_tree_set(root, tree, options->set[i], err);
+    if (rc < 0)
+        return rc;
+    return load(&(struct loader){.c = c, .root = root, .options = options, .err = err});
+}
+
+int run_config_parse(struct run_config *ret, const char *text, size_t len,
+                     const char *name, const struct config_options *options,
+                     struct err *err)
+{
+    struct arena tree = ARENA_ZERO;
+    int rc;
+
+    *ret = (struct run_config){0};
+    rc = parse(ret, &tree, text, len, name, options, err);
+    arena_done(&tree);
+    if (rc < 0)
+        run_config_done(ret);
+    return rc;
+}
+
+int run_config_read(struct run_config *ret, const char *path,
+                    const struct config_options *options, struct err *err)
+{
+    FILE *f = fopen(path, "rb");
+    size_t cap = YAML_MAX_BYTES + 1; /* one more, so that too much is seen */
+    char *text;
+    size_t len;
+    int rc;
+
+    *ret = (struct run_config){0};
+    if (f == NULL)
+        return err_errno(err, "%.160s", path);
+    text = malloc(cap);
+    if (text == NULL) {
+        (void)fclose(f);
+        return err_set(err, ERR_NOMEM, "%.160s: no memory", path);
+    }
+    len = fread(text, 1, cap, f);
+    if (ferror(f))
+        rc = err_errno(err, "%.160s", path);
+    else
+        rc = run_config_parse(ret, text, len, path, options, err);
+    (void)fclose(f);
+    free(text);
+    return rc;
+}
+
+void run_config_done(struct run_config *c)
+{
+    arena_done(&c->arena);
+    *c = (struct run_config){0};
+}
+
+/* ---- and back ---- */
+
+/* Agents say only where they differ from the defaults. */
+static void write_agents(const struct run_config *c, FILE *f)
+{
+    (void)fputs("agents:\n", f);
+    for (size_t i = 0; i < c->n_agents; i++) {
+        const struct agent_config *a = &c->agents[i];
+
+        if (!schema_write_map(a->name, &agent_schema, a, a, &c->defaults, &c->defaults, 2,
+                              f))
+            (void)fprintf(f, "  %s: {}\n", a->name);
+    }
+}
+
+char *run_config_to_yaml(const struct run_config *c)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    CHECK(f != NULL, "no memory");
+    (void)schema_write(&run_schema, c, c, NULL, NULL, 0, f);
+    (void)schema_write_map("defaults", &agent_schema, &c->defaults, &c->defaults, NULL,
+                           NULL, 0, f);
+    if (c->n_agents > 0)
+        write_agents(c, f);
+    CHECK(fclose(f) == 0, "no memory");
+    return text;
+}
+
+void run_config_print_keys(FILE *f)
+{
+    schema_print(&run_schema, "", f);
+}
+
+char *agent_config_to_yaml(const struct agent_config *a)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    CHECK(f != NULL, "no memory");
+    (void)schema_write(&agent_schema, a, a, NULL, NULL, 0, f);
+    CHECK(fclose(f) == 0, "no memory");
+    return text;
+}
+
+int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,
+                       size_t len, struct err *err)
+{
+    struct arena tree = ARENA_ZERO;
+    struct yaml_node *root;
+    struct agent_config a = {0};
+    int rc = yaml_tree_parse(&root, &tree, text, len, "agent", 1, err);
+
+    if (rc == 0) {
+        schema_defaults(&agent_schema, &a, arena);
+        rc = read_section(root, "", &a, arena, err);
+    }
+    arena_done(&tree);
+    if (rc < 0)
+        return rc;
+    resolve_agent(&a);
+    *ret = a;
+    return 0;
+}

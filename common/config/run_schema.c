@@ -1,0 +1,276 @@
+#include "common/config/run_schema.h"
+
+#include "common/config/algorithms.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TABLE(rows)       .fields = (rows), .n = sizeof(rows) / sizeof((rows)[0])
+#define RUN(member)       .offset = offsetof(struct run_config, member)
+#define AGENT(member)     .offset = offsetof(struct agent_config, member)
+#define SETTING(member)   .offset = offsetof(struct algorithm_settings, member)
+#define NETWORK(member)   .offset = offsetof(struct network_config, member)
+#define OPTIMIZER(member) .offset = offsetof(struct optimizer_config, member)
+#define RESTART(member)   .offset = offsetof(struct restart_config, member)
+#define FROM(lo)          .min = (lo), .max = INFINITY
+#define WITHIN(lo, hi)    .min = (lo), .max = (hi)
+#define ABOVE(lo)         .flags = FIELD_ABOVE_MIN, .min = (lo), .max = INFINITY
+#define NAMES(...)                                                                       \
+    .names = (const char *const[])                                                       \
+    {                                                                                    \
+        __VA_ARGS__, NULL                                                                \
+    }
+#define ALMOST_1  0.999999999 /* a mean that forgets nothing never begins */
+#define COUNT_MAX 1e15        /* steps, rows, episodes: exact in a double */
+
+const char *const optimizer_names[] = {"adam",    "sgd",           "momentum",
+                                       "rmsprop", "accept_reject", NULL};
+
+static const char *const activation_names[] = {"relu",    "leaky_relu", "tanh", "elu",
+                                               "sigmoid", "linear",     NULL};
+
+int optimizer_has(enum optimizer_type type, const char *setting)
+{
+    static const char *const own[][4] = {
+        [OPT_ADAM] = {"beta1", "beta2", "epsilon"},
+        [OPT_SGD] = {NULL},
+        [OPT_MOMENTUM] = {"momentum"},
+        [OPT_RMSPROP] = {"decay", "momentum", "epsilon"},
+        [OPT_ACCEPT_REJECT] = {NULL},
+    };
+
+    if (strcmp(setting, "type") == 0 || strcmp(setting, "learning_rate") == 0)
+        return 1;
+    for (size_t i = 0; own[type][i] != NULL; i++) {
+        if (strcmp(own[type][i], setting) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+static int optimizer_applies(const void *root, const void *section,
+                             const struct field *field)
+{
+    const struct optimizer_config *o = section;
+
+    return optimizer_has(o->type, field->key);
+}
+
+static const struct field optimizer_fields[] = {
+    {"type", FIELD_ENUM, OPTIMIZER(type), .names = optimizer_names,
+     .default_text = "adam", .doc = "how gradients become steps"},
+    {"learning_rate", FIELD_F64, OPTIMIZER(learning_rate), ABOVE(0),
+     .default_text = "0.003", .doc = "length of a step"},
+    {"beta1", FIELD_F64, OPTIMIZER(beta1), WITHIN(0, ALMOST_1),
+     .doc = "adam: decay of the mean gradient (0.9)"},
+    {"beta2", FIELD_F64, OPTIMIZER(beta2), WITHIN(0, ALMOST_1),
+     .doc = "adam: decay of the mean squared gradient (0.999)"},
+    {"epsilon", FIELD_F64, OPTIMIZER(epsilon), FROM(0),
+     .doc = "adam (1.0e-08), rmsprop (1.0e-10): keeps the divisor from 0"},
+    {"momentum", FIELD_F64, OPTIMIZER(momentum), WITHIN(0, 1),
+     .doc = "momentum (0.9), rmsprop (0): share of the last step that is kept"},
+    {"decay", FIELD_F64, OPTIMIZER(decay), WITHIN(0, ALMOST_1),
+     .doc = "rmsprop: decay of the mean squared gradient (0.9)"},
+};
+static const struct schema optimizer_schema = {TABLE(optimizer_fields),
+                                               .applies = optimizer_applies};
+
+#define NETWORK_FIELDS                                                                   \
+    {"hidden", FIELD_SIZES, NETWORK(hidden), .default_text = "[64, 64]",                 \
+     .doc = "sizes of the hidden layers"},                                               \
+        {"activation",           FIELD_ENUM,                                             \
+         NETWORK(activation),    .names = activation_names,                              \
+         .default_text = "relu", .doc = "of the hidden layers"},                         \
+        {"output_init",                                                                  \
+         FIELD_F64,                                                                      \
+         NETWORK(output_init),                                                           \
+         FROM(0),                                                                        \
+         .default_text = "0",                                                            \
+         .doc = "last weights begin uniform in +-this; 0: as all others"},               \
+    {                                                                                    \
+        "optimizer", FIELD_OPTIONAL_MAP, NETWORK(optimizer),                             \
+            .has_offset = offsetof(struct network_config, has_optimizer),                \
+            .schema = &optimizer_schema, .doc = "its own, over the agent's"              \
+    }
+
+static const struct field actor_fields[] = {
+    NETWORK_FIELDS,
+};
+static const struct schema actor_schema = {TABLE(actor_fields)};
+
+static const struct field critic_fields[] = {
+    NETWORK_FIELDS,
+    {"input", FIELD_ENUM, NETWORK(input), NAMES("own", "all"),
+     .doc = "whose observations and actions it sees (maddpg: all, ddpg: own)"},
+    {"after_action", FIELD_SIZES, NETWORK(after_action), .default_text = "[]",
+     .doc = "if not empty, actions join behind `hidden`, then come these layers"},
+};
+static const struct schema critic_schema = {TABLE(critic_fields)};
+
+static int settings_apply(const void *root, const void *section,
+                          const struct field *field)
+{
+    const struct agent_config *a = root;
+    const struct algorithm_info *info = algorithm_find(a->algorithm);
+
+    return info != NULL && algorithm_accepts(info, field->key);
+}
+
+static const struct field settings_fields[] = {
+    {"logit_penalty", FIELD_F64, SETTING(logit_penalty), FROM(0), .default_text = "0.001",
+     .doc = "weight of the policy's mean squared logits in its loss"},
+    {"temperature", FIELD_F64, SETTING(temperature), ABOVE(0), .default_text = "1.0",
+     .doc = "of the Gumbel softmax"},
+    {"policy", FIELD_ENUM, SETTING(policy), NAMES("auto", "gumbel", "deterministic"),
+     .default_text = "auto", .doc = "auto: from the action space"},
+    {"execute", FIELD_ENUM, SETTING(execute), NAMES("hard", "soft"),
+     .default_text = "hard",
+     .doc = "what the environment gets: the one-hot choice or the soft vector"},
+    {"own_batches", FIELD_BOOL, SETTING(own_batches), .default_text = "false",
+     .doc = "each agent draws its own rows instead of one batch for all"},
+    {"clip_by", FIELD_ENUM, SETTING(clip_by), NAMES("variable", "global"),
+     .default_text = "variable", .doc = "the norm that clip_norm bounds"},
+    {"exploration_noise", FIELD_F64, SETTING(exploration_noise), FROM(0),
+     .default_text = "0.1", .doc = "deterministic policies: deviation, in half ranges"},
+};
+const struct schema settings_schema = {TABLE(settings_fields), .applies = settings_apply};
+
+static const struct field restart_fields[] = {
+    {"policy", FIELD_ENUM, RESTART(policy), NAMES("permanent", "transient", "temporary"),
+     .default_text = "permanent",
+     .doc = "start again always, only after a failure, never"},
+    {"max_restarts", FIELD_I64, RESTART(max_restarts), WITHIN(0, 1e6),
+     .default_text = "5", .doc = "more than this many within `within`: give up"},
+    {"within", FIELD_SECONDS, RESTART(within_s), ABOVE(0), .default_text = "60s",
+     .doc = "the time that restarts are counted in"},
+    {"delay", FIELD_SECONDS, RESTART(delay_s), FROM(0), .default_text = "100ms",
+     .doc = "before the second restart; doubles from then on"},
+    {"max_delay", FIELD_SECONDS, RESTART(max_delay_s), FROM(0), .default_text = "10s",
+     .doc = "the longest delay"},
+    {"on_give_up", FIELD_ENUM, RESTART(on_give_up), NAMES("stop", "frozen", "noop"),
+     .default_text = "stop",
+     .doc = "then: stop the run, act on without learning, do nothing"},
+};
+static const struct schema restart_schema = {TABLE(restart_fields)};
+
+static const struct field agent_fields[] = {
+    {"algorithm", FIELD_NAME, AGENT(algorithm), .default_text = "maddpg",
+     .doc = "see `brood algorithms`"},
+    {"settings", FIELD_MAP, AGENT(settings), .schema = &settings_schema},
+    {"discount", FIELD_F64, AGENT(discount), WITHIN(0, 1), .default_text = "0.95",
+     .doc = "worth of the next step's reward"},
+    {"polyak", FIELD_F64, AGENT(polyak), WITHIN(0, 1), .default_text = "0.01",
+     .doc = "share of the trained weights in a target's update"},
+    {"actor", FIELD_MAP, AGENT(actor), .schema = &actor_schema},
+    {"critic", FIELD_MAP, AGENT(critic), .schema = &critic_schema},
+    {"optimizer", FIELD_MAP, AGENT(optimizer), .schema = &optimizer_schema},
+    {"clip_norm", FIELD_F64_OR_NONE, AGENT(clip_norm), ABOVE(0), .default_text = "0.5",
+     .doc = "longest gradient (none: any)"},
+    {"memory_limit", FIELD_BYTES, AGENT(memory_limit_bytes), .default_text = "none",
+     .doc = "of the agent's process: 512M, 2G, none"},
+    {"respond_within", FIELD_SECONDS, AGENT(respond_within_s), ABOVE(0),
+     .default_text = "30s", .doc = "an agent silent for longer is replaced"},
+    {"on_nonfinite", FIELD_ENUM, AGENT(stop_on_nonfinite), NAMES("continue", "stop"),
+     .default_text = "stop", .doc = "when a loss is no finite number"},
+    {"restart", FIELD_MAP, AGENT(restart), .schema = &restart_schema},
+    {"observation", FIELD_I64, AGENT(observation), .flags = FIELD_SKIP_ZERO,
+     WITHIN(1, 1 << 24), .doc = "env.id none: width of the agent's observation"},
+    {"action", FIELD_I64, AGENT(action), .flags = FIELD_SKIP_ZERO, WITHIN(1, 1 << 24),
+     .doc = "env.id none: width of the agent's action"},
+};
+const struct schema agent_schema = {TABLE(agent_fields)};
+
+/* The sections are parts of struct run_config: their offsets count from its start. */
+static const struct field run_fields[] = {
+    {"name", FIELD_NAME, RUN(run.name), .doc = "names its directory (env.id)"},
+    {"seed", FIELD_U64, RUN(run.seed), FROM(0), .default_text = "1",
+     .doc = "of every random draw"},
+    {"env_steps", FIELD_I64, RUN(run.env_steps), .flags = FIELD_SKIP_ZERO,
+     WITHIN(1, COUNT_MAX), .doc = "length: joint steps of all copies (625000)"},
+    {"episodes", FIELD_I64, RUN(run.episodes), .flags = FIELD_SKIP_ZERO,
+     WITHIN(1, COUNT_MAX), .doc = "or length: episodes of all copies"},
+    {"on_supervisor_death", FIELD_ENUM, RUN(run.resume_on_supervisor_death),
+     NAMES("stop", "resume"), .default_text = "stop",
+     .doc = "what the keeper does when the supervisor dies"},
+};
+static const struct schema run_section = {TABLE(run_fields)};
+
+static const struct field params_fields[] = {
+    {"agents", FIELD_I64, RUN(env.params.agents), .flags = FIELD_SKIP_ZERO,
+     WITHIN(1, AGENT_MAX_COUNT), .doc = "how many (the environment's default)"},
+};
+static const struct schema params_section = {TABLE(params_fields)};
+
+static const struct field env_fields[] = {
+    {"id", FIELD_NAME, RUN(env.id), .doc = "see `brood envs`; none: no environment"},
+    {"rules", FIELD_ENUM, RUN(env.rules), NAMES("mpe2", "openai"), .default_text = "mpe2",
+     .doc = "the particle worlds' rules and numbers"},
+    {"actions", FIELD_ENUM, RUN(env.actions), NAMES("discrete", "continuous"),
+     .default_text = "discrete", .doc = "kind of the action spaces"},
+    {"reward", FIELD_ENUM, RUN(env.reward), NAMES("own", "team_sum", "team_mean"),
+     .default_text = "own", .doc = "each agent's own, or its team's"},
+    {"copies", FIELD_I64, RUN(env.copies), WITHIN(1, 1 << 20), .default_text = "32",
+     .doc = "worlds stepped side by side"},
+    {"max_steps", FIELD_I64, RUN(env.max_steps), WITHIN(1, COUNT_MAX),
+     .default_text = "25", .doc = "an episode is cut after these"},
+    {"params", FIELD_MAP, .schema = &params_section},
+};
+static const struct schema env_section = {TABLE(env_fields)};
+
+static const struct field experience_fields[] = {
+    {"capacity", FIELD_I64, RUN(experience.capacity), WITHIN(1, 1e12),
+     .default_text = "1000000", .doc = "newest rows (joint steps) that are learned from"},
+    {"batch_size", FIELD_I64, RUN(experience.batch_size), WITHIN(1, 1 << 24),
+     .default_text = "1024", .doc = "rows of one update"},
+    {"warmup", FIELD_I64, RUN(experience.warmup), WITHIN(1, COUNT_MAX),
+     .default_text = "25600", .doc = "rows stored before the first update"},
+    {"update_every", FIELD_I64, RUN(experience.update_every), WITHIN(1, COUNT_MAX),
+     .default_text = "100", .doc = "environment steps between updates of every agent"},
+    {"keep", FIELD_BOOL, RUN(experience.keep), .default_text = "false",
+     .doc = "keep the rows when the run is done"},
+};
+static const struct schema experience_section = {TABLE(experience_fields)};
+
+static const struct field checkpoint_fields[] = {
+    {"every_env_steps", FIELD_I64, RUN(checkpoint.every_env_steps), WITHIN(0, COUNT_MAX),
+     .default_text = "100000", .doc = "0: only at start and end"},
+    {"every_seconds", FIELD_F64, RUN(checkpoint.every_seconds), .flags = FIELD_SKIP_ZERO,
+     FROM(0), .default_text = "0", .doc = "instead of every_env_steps"},
+    {"max_to_keep", FIELD_I64, RUN(checkpoint.max_to_keep), WITHIN(0, 1e9),
+     .default_text = "5", .doc = "newest ones kept; 0: all"},
+    {"keep_checkpoint_every_n_hours", FIELD_F64,
+     RUN(checkpoint.keep_checkpoint_every_n_hours), ABOVE(0), .default_text = "10000",
+     .doc = "beside those, one per this many hours is kept for good"},
+};
+static const struct schema checkpoint_section = {TABLE(checkpoint_fields)};
+
+static const struct field evaluation_fields[] = {
+    {"every_env_steps", FIELD_I64, RUN(evaluation.every_env_steps), WITHIN(0, COUNT_MAX),
+     .default_text = "50000", .doc = "0: never"},
+    {"episodes", FIELD_I64, RUN(evaluation.episodes), WITHIN(1, 1e9),
+     .default_text = "100", .doc = "played each time"},
+    {"mode", FIELD_ENUM, RUN(evaluation.greedy), NAMES("sample", "greedy"),
+     .default_text = "greedy", .doc = "how the policies act"},
+    {"seed", FIELD_U64, RUN(evaluation.seed), FROM(0), .default_text = "0",
+     .doc = "of the episodes' starts"},
+};
+static const struct schema evaluation_section = {TABLE(evaluation_fields)};
+
+static const struct field log_fields[] = {
+    {"every_env_steps", FIELD_I64, RUN(log.every_env_steps), WITHIN(1, COUNT_MAX),
+     .default_text = "10000", .doc = "between rows of metrics"},
+};
+static const struct schema log_section = {TABLE(log_fields)};
+
+static const struct field root_fields[] = {
+    {"run", FIELD_MAP, .schema = &run_section},
+    {"env", FIELD_MAP, .schema = &env_section},
+    {"experience", FIELD_MAP, .schema = &experience_section},
+    {"checkpoint", FIELD_MAP, .schema = &checkpoint_section},
+    {"evaluation", FIELD_MAP, .schema = &evaluation_section},
+    {"log", FIELD_MAP, .schema = &log_section},
+    {"defaults", FIELD_RAW, .schema = &agent_schema},
+    {"agents", FIELD_RAW,
+     .doc = "keys of `defaults`, by agent (the environment's, all alike)"},
+};
+const struct schema run_schema = {TABLE(root_fields)};

@@ -1,0 +1,17 @@
+/* run_schema.h - the tables of the configuration file: every key there is. */
+#ifndef COMMON_CONFIG_RUN_SCHEMA_H
+#define COMMON_CONFIG_RUN_SCHEMA_H
+
+#include "common/config/schema.h"
+
+extern const struct schema run_schema;      /* of struct run_config */
+extern const struct schema agent_schema;    /* of struct agent_config */
+extern const struct schema settings_schema; /* of struct algorithm_settings */
+
+/* Whether an optimizer of that type has the setting ("type" and "learning_rate" all do).
+ */
+int optimizer_has(enum optimizer_type type, const char *setting);
+
+extern const char *const optimizer_names[]; /* by enum optimizer_type */
+
+#endif

@@ -1,0 +1,700 @@
+#include "common/config/schema.h"
+
+#include "common/err/check.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_MAX_BYTES = 200, SHOWN_MAX_BYTES = 60, LAYER_MAX_UNITS = 1 << 16 };
+
+_Static_assert(sizeof(enum optimizer_type) == sizeof(int), "enums are read as int");
+
+int field_is_unset(double v)
+{
+    return isnan(v);
+}
+
+static void *at_offset(void *base, size_t offset)
+{
+    return (char *)base + offset;
+}
+
+static const void *at_const(const void *base, size_t offset)
+{
+    return (const char *)base + offset;
+}
+
+/* A scalar being read: where it stands, for what, into what. */
+struct reading {
+    const struct field *field;
+    const struct yaml_node *node;
+    const char *path;
+    void *dst;
+    struct arena *arena;
+    struct err *err;
+};
+
+static const char *kind_name(const struct yaml_node *n)
+{
+    switch (n->kind) {
+    case YAML_LIST:
+        return "a list";
+    case YAML_MAP:
+        return "a map";
+    default:
+        return n->quoted ? "a quoted text" : "nothing";
+    }
+}
+
+static int unexpected(const struct reading *r, const char *expected)
+{
+    const struct yaml_node *n = r->node;
+
+    if (n->kind != YAML_SCALAR || n->text[0] == '\0')
+        return yaml_fail(n, r->path, r->err, "found %s, expected %s", kind_name(n),
+                         expected);
+    return yaml_fail(n, r->path, r->err, "found %s'%.*s', expected %s",
+                     n->quoted ? "the text " : "", SHOWN_MAX_BYTES, n->text, expected);
+}
+
+static int unexpected_number(const struct reading *r, const char *what)
+{
+    const struct field *f = r->field;
+    const char *above = f->flags & FIELD_ABOVE_MIN ? "above" : "of at least";
+    char expected[160];
+
+    if (isinf(f->min) && isinf(f->max))
+        (void)snprintf(expected, sizeof(expected), "%s", what);
+    else if (isinf(f->max))
+        (void)snprintf(expected, sizeof(expected), "%s %s %.15g", what, above, f->min);
+    else
+        (void)snprintf(expected, sizeof(expected), "%s %s %.15g and at most %.15g", what,
+                       above, f->min, f->max);
+    return unexpected(r, expected);
+}
+
+static int is_plain(const struct yaml_node *n)
+{
+    return n->kind == YAML_SCALAR && !n->quoted;
+}
+
+static int in_range(const struct field *f, double v)
+{
+    return (f->flags & FIELD_ABOVE_MIN ? v > f->min : v >= f->min) && v <= f->max;
+}
+
+/* A decimal number at the start of text: no hexadecimal, no "inf", no "nan". */
+static int scan_number(const char *text, double *ret, const char **ret_end)
+{
+    size_t len = strspn(text, "+-.0123456789eE");
+    char *end;
+
+    if (len == 0 || strpbrk(text, "0123456789") == NULL)
+        return 0;
+    *ret = strtod(text, &end);
+    *ret_end = end;
+    return end > text && (size_t)(end - text) <= len && isfinite(*ret);
+}
+
+static int read_f64(const struct reading *r)
+{
+    const char *end;
+    double v;
+
+    if (!is_plain(r->node) || !scan_number(r->node->text, &v, &end) || *end != '\0' ||
+        !in_range(r->field, v))
+        return unexpected_number(r, "a number");
+    memcpy(r->dst, &v, sizeof(v));
+    return 0;
+}
+
+static int is_none(const struct yaml_node *n)
+{
+    return is_plain(n) && strcmp(n->text, "none") == 0;
+}
+
+static int read_f64_or_none(const struct reading *r)
+{
+    static const double none = 0.0;
+
+    if (!is_none(r->node))
+        return read_f64(r) < 0 ? unexpected_number(r, "none or a number") : 0;
+    memcpy(r->dst, &none, sizeof(none));
+    return 0;
+}
+
+/* 1000000 and also 1e6, as long as it is a whole number. */
+static int scan_whole(const char *text, int64_t *ret)
+{
+    const char *end;
+    char *int_end;
+    double v;
+
+    errno = 0;
+    *ret = strtoll(text, &int_end, 10);
+    if (int_end > text && *int_end == '\0' && errno == 0)
+        return 1;
+    if (!scan_number(text, &v, &end) || *end != '\0' || v != floor(v) || fabs(v) > 0x1p53)
+        return 0;
+    *ret = (int64_t)v;
+    return 1;
+}
+
+static int read_i64(const struct reading *r)
+{
+    int64_t v;
+
+    if (!is_plain(r->node) || !scan_whole(r->node->text, &v) ||
+        !in_range(r->field, (double)v))
+        return unexpected_number(r, "a whole number");
+    memcpy(r->dst, &v, sizeof(v));
+    return 0;
+}
+
+static int read_u64(const struct reading *r)
+{
+    const char *text = r->node->text;
+    uint64_t v;
+    char *end;
+
+    errno = 0;
+    if (!is_plain(r->node) || *text < '0' || *text > '9')
+        return unexpected_number(r, "a whole number");
+    v = strtoull(text, &end, 10);
+    if (*end != '\0' || errno != 0)
+        return unexpected_number(r, "a whole number");
+    memcpy(r->dst, &v, sizeof(v));
+    return 0;
+}
+
+static int read_bool(const struct reading *r)
+{
+    int v = is_plain(r->node) && strcmp(r->node->text, "true") == 0;
+
+    if (!v && (!is_plain(r->node) || strcmp(r->node->text, "false") != 0))
+        return unexpected(r, "true or false");
+    memcpy(r->dst, &v, sizeof(v));
+    return 0;
+}
+
+int schema_is_name(const char *text)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789_.-";
+    size_t len = strlen(text);
+
+    return len > 0 && len < AGENT_NAME_MAX && strspn(text, allowed) == len &&
+           text[0] != '.' && text[0] != '-';
+}
+
+static int read_name(const struct reading *r)
+{
+    const char *copy;
+
+    if (r->node->kind != YAML_SCALAR || !schema_is_name(r->node->text))
+        return unexpected(r, SCHEMA_NAME_EXPECTED);
+    copy = arena_strdup(r->arena, r->node->text);
+    memcpy(r->dst, &copy, sizeof(copy));
+    return 0;
+}
+
+static size_t count_names(const char *const *names)
+{
+    size_t n = 0;
+
+    while (names[n] != NULL)
+        n++;
+    return n;
+}
+
+/* "a, b or c" */
+static void join_choices(char *ret, size_t size, const char *const *choices, size_t n)
+{
+    size_t len = 0;
+
+    ret[0] = '\0';
+    for (size_t i = 0; i < n && len < size; i++)
+        len += (size_t)snprintf(ret + len, size - len, "%s%s",
+                                i == 0       ? ""
+                                : i + 1 == n ? " or "
+                                             : ", ",
+                                choices[i]);
+}
+
+int schema_fail_choice(const struct yaml_node *at, const char *path, const char *found,
+                       const char *const *choices, size_t n, struct err *err)
+{
+    const char *nearest = yaml_nearest(found, choices, n);
+    char list[200];
+
+    join_choices(list, sizeof(list), choices, n);
+    return yaml_fail(at, path, err, "found '%.*s', expected %s%s%s%s", SHOWN_MAX_BYTES,
+                     found, list, nearest != NULL ? "; did you mean '" : "",
+                     nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+}
+
+static int read_enum(const struct reading *r)
+{
+    const char *const *names = r->field->names;
+    size_t n = count_names(names);
+
+    if (r->node->kind != YAML_SCALAR) {
+        char list[200];
+
+        join_choices(list, sizeof(list), names, n);
+        return unexpected(r, list);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(r->node->text, names[i]) == 0) {
+            const int v = (int)i;
+
+            memcpy(r->dst, &v, sizeof(v));
+            return 0;
+        }
+    }
+    return schema_fail_choice(r->node, r->path, r->node->text, names, n, r->err);
+}
+
+/* A number and one of the units, each worth its factor. */
+struct unit {
+    const char *suffix;
+    double factor, divisor;
+};
+
+static const struct unit byte_units[] = {
+    {"K", 0x1p10, 1}, {"M", 0x1p20, 1}, {"G", 0x1p30, 1}, {"T", 0x1p40, 1}, {"", 1, 1}};
+static const struct unit time_units[] = {
+    {"s", 1, 1}, {"ms", 1, 1000}, {"m", 60, 1}, {"h", 3600, 1}};
+
+static int scan_unit(const struct yaml_node *n, const struct unit *units, size_t n_units,
+                     double *ret)
+{
+    const char *end;
+    double v;
+
+    if (!is_plain(n) || !scan_number(n->text, &v, &end))
+        return 0;
+    for (size_t i = 0; i < n_units; i++) {
+        if (strcmp(end, units[i].suffix) == 0) {
+            *ret = v * units[i].factor / units[i].divisor;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int read_bytes(const struct reading *r)
+{
+    double v = 0;
+    int64_t bytes = 0;
+
+    if (!is_none(r->node)) {
+        if (!scan_unit(r->node, byte_units, 5, &v) || v < 1 || v > 0x1p60)
+            return unexpected(r, "none or a size such as 512M (K, M, G, T)");
+        bytes = (int64_t)v;
+    }
+    memcpy(r->dst, &bytes, sizeof(bytes));
+    return 0;
+}
+
+static int read_seconds(const struct reading *r)
+{
+    double v;
+
+    if (!scan_unit(r->node, time_units, 4, &v) || !in_range(r->field, v))
+        return unexpected(r, r->field->flags & FIELD_ABOVE_MIN
+                                 ? "a time above 0 such as 30s or 100ms (ms, s, m, h)"
+                                 : "a time such as 30s or 100ms (ms, s, m, h)");
+    memcpy(r->dst, &v, sizeof(v));
+    return 0;
+}
+
+static int read_sizes(const struct reading *r)
+{
+    const char *expected = "a list of at most 16 layer sizes, each 1 to 65536";
+    struct layer_sizes s = {0};
+
+    if (r->node->kind != YAML_LIST || r->node->n > CONFIG_MAX_LAYERS)
+        return unexpected(r, expected);
+    for (size_t i = 0; i < r->node->n; i++) {
+        struct reading element = *r;
+
+        element.node = r->node->child[i];
+        if (!is_plain(element.node) || !scan_whole(element.node->text, &s.size[i]) ||
+            s.size[i] < 1 || s.size[i] > LAYER_MAX_UNITS)
+            return unexpected(&element, expected);
+    }
+    s.n = (int)r->node->n;
+    memcpy(r->dst, &s, sizeof(s));
+    return 0;
+}
+
+/* A map that was given at all counts as given, also an empty one. */
+static int read_optional_map(const struct reading *r, void *base)
+{
+    const int given = 1;
+
+    memcpy(at_offset(base, r->field->has_offset), &given, sizeof(given));
+    return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
+}
+
+static int read_field(const struct reading *r, void *base)
+{
+    switch (r->field->type) {
+    case FIELD_I64:
+        return read_i64(r);
+    case FIELD_U64:
+        return read_u64(r);
+    case FIELD_F64:
+        return read_f64(r);
+    case FIELD_F64_OR_NONE:
+        return read_f64_or_none(r);
+    case FIELD_BOOL:
+        return read_bool(r);
+    case FIELD_NAME:
+        return read_name(r);
+    case FIELD_ENUM:
+        return read_enum(r);
+    case FIELD_BYTES:
+        return read_bytes(r);
+    case FIELD_SECONDS:
+        return read_seconds(r);
+    case FIELD_SIZES:
+        return read_sizes(r);
+    case FIELD_MAP:
+        return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
+    case FIELD_OPTIONAL_MAP:
+        return read_optional_map(r, base);
+    case FIELD_RAW:
+        break;
+    }
+    return 0;
+}
+
+static const struct field *find_field(const struct schema *s, const char *key)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (strcmp(s->fields[i].key, key) == 0)
+            return &s->fields[i];
+    }
+    return NULL;
+}
+
+static int unknown_key(const struct schema *s, const struct yaml_node *entry,
+                       const char *path, struct err *err)
+{
+    const char *keys[32];
+    const char *nearest;
+    char list[240];
+
+    CHECK(s->n <= 32, "%zu keys", s->n);
+    for (size_t i = 0; i < s->n; i++)
+        keys[i] = s->fields[i].key;
+    nearest = yaml_nearest(entry->key, keys, s->n);
+    join_choices(list, sizeof(list), keys, s->n);
+    return yaml_fail(entry, path, err, "unknown key, expected %s%s%s%s", list,
+                     nearest != NULL ? "; did you mean '" : "",
+                     nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+}
+
+static void join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key)
+{
+    (void)snprintf(ret, PATH_MAX_BYTES, "%s%s%s", path, *path != '\0' ? "." : "", key);
+}
+
+int schema_read(const struct schema *s, const struct yaml_node *map, const char *path,
+                void *base, struct arena *arena, struct err *err)
+{
+    if (yaml_is_null(map))
+        return 0;
+    if (map->kind != YAML_MAP)
+        return yaml_fail(map, path, err, "found %s, expected a map of keys",
+                         map->kind == YAML_LIST ? "a list" : "a single value");
+    for (size_t i = 0; i < map->n; i++) {
+        char child_path[PATH_MAX_BYTES];
+        const struct field *f = find_field(s, map->child[i]->key);
+        int rc;
+
+        join_path(child_path, path, map->child[i]->key);
+        if (f == NULL)
+            return unknown_key(s, map->child[i], child_path, err);
+        rc = read_field(&(struct reading){.field = f,
+                                          .node = map->child[i],
+                                          .path = child_path,
+                                          .dst = at_offset(base, f->offset),
+                                          .arena = arena,
+                                          .err = err},
+                        base);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void set_unset(const struct field *f, void *dst)
+{
+    static const double not_a_number = NAN;
+    static const int no_name = FIELD_UNSET_ENUM;
+
+    if (f->type == FIELD_F64)
+        memcpy(dst, &not_a_number, sizeof(not_a_number));
+    else if (f->type == FIELD_ENUM)
+        memcpy(dst, &no_name, sizeof(no_name));
+}
+
+static void set_default(const struct field *f, void *dst, struct arena *arena)
+{
+    struct err err = {0};
+    struct yaml_node *node = NULL;
+    struct reading r = {
+        .field = f, .path = f->key, .dst = dst, .arena = arena, .err = &err};
+    int rc = yaml_tree_parse(&node, arena, f->default_text, strlen(f->default_text),
+                             "default", 0, &err);
+
+    r.node = node;
+    CHECK(rc == 0 && read_field(&r, NULL) == 0, "%s", err.msg);
+}
+
+static void fill(const struct schema *s, void *base, struct arena *arena, int unset)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        void *dst = at_offset(base, f->offset);
+
+        if (f->type == FIELD_MAP)
+            fill(f->schema, dst, arena, unset);
+        else if (f->type == FIELD_OPTIONAL_MAP)
+            fill(f->schema, dst, arena, 1); /* until it is given, nothing of it is */
+        else if (unset || f->default_text == NULL)
+            set_unset(f, dst);
+        else
+            set_default(f, dst, arena);
+    }
+}
+
+void schema_defaults(const struct schema *s, void *base, struct arena *arena)
+{
+    fill(s, base, arena, 0);
+}
+
+static int get_int(const void *p)
+{
+    int v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static int64_t get_i64(const void *p)
+{
+    int64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static double get_f64(const void *p)
+{
+    double v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static const char *get_name(const void *p)
+{
+    const char *v;
+
+    memcpy(&v, p, sizeof(v));
+    return v != NULL ? v : "";
+}
+
+/* The shortest text that reads back as the same number; 1.0e-08, because to YAML 1.1 an
+ * exponent without a point makes a text. */
+static void write_f64(FILE *f, double v)
+{
+    char text[40];
+    const char *e;
+
+    for (int digits = 1; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof(text), "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break;
+    }
+    e = strchr(text, 'e');
+    if (e != NULL && strchr(text, '.') == NULL)
+        (void)fprintf(f, "%.*s.0%s", (int)(e - text), text, e);
+    else
+        (void)fputs(text, f);
+}
+
+static void write_bytes(FILE *f, int64_t v)
+{
+    static const char suffixes[] = "KMGT";
+    int unit = -1;
+
+    if (v == 0) {
+        (void)fputs("none", f);
+        return;
+    }
+    while (v % 1024 == 0 && unit < 3) {
+        v /= 1024;
+        unit++;
+    }
+    (void)fprintf(f, "%lld", (long long)v);
+    if (unit >= 0)
+        (void)fputc(suffixes[unit], f);
+}
+
+static void write_sizes(FILE *f, const struct layer_sizes *s)
+{
+    (void)fputc('[', f);
+    for (int i = 0; i < s->n; i++)
+        (void)fprintf(f, "%s%lld", i > 0 ? ", " : "", (long long)s->size[i]);
+    (void)fputc(']', f);
+}
+
+static void write_value(const struct field *field, const void *p, FILE *f)
+{
+    switch (field->type) {
+    case FIELD_I64:
+        (void)fprintf(f, "%lld", (long long)get_i64(p));
+        break;
+    case FIELD_U64:
+        (void)fprintf(f, "%llu", (unsigned long long)get_i64(p));
+        break;
+    case FIELD_F64_OR_NONE:
+    case FIELD_F64:
+        if (field->type == FIELD_F64_OR_NONE && get_f64(p) == 0.0)
+            (void)fputs("none", f);
+        else
+            write_f64(f, get_f64(p));
+        break;
+    case FIELD_BOOL:
+        (void)fputs(get_int(p) ? "true" : "false", f);
+        break;
+    case FIELD_NAME:
+        (void)fprintf(f, "%s", get_name(p));
+        break;
+    case FIELD_ENUM:
+        (void)fputs(field->names[get_int(p)], f);
+        break;
+    case FIELD_BYTES:
+        write_bytes(f, get_i64(p));
+        break;
+    case FIELD_SECONDS:
+        write_f64(f, get_f64(p));
+        (void)fputc('s', f);
+        break;
+    case FIELD_SIZES:
+        write_sizes(f, p);
+        break;
+    case FIELD_MAP:
+    case FIELD_OPTIONAL_MAP:
+    case FIELD_RAW:
+        break;
+    }
+}
+
+static size_t value_size(enum field_type type)
+{
+    switch (type) {
+    case FIELD_BOOL:
+    case FIELD_ENUM:
+        return sizeof(int);
+    case FIELD_SIZES:
+        return sizeof(struct layer_sizes);
+    default:
+        return sizeof(int64_t);
+    }
+}
+
+static int same_value(const struct field *f, const void *a, const void *b)
+{
+    if (f->type == FIELD_NAME)
+        return strcmp(get_name(a), get_name(b)) == 0;
+    return memcmp(a, b, value_size(f->type)) == 0;
+}
+
+static int is_written(const struct schema *s, const void *root, const void *base,
+                      const struct field *f)
+{
+    if (s->applies != NULL && !s->applies(root, base, f))
+        return 0;
+    if (f->type == FIELD_OPTIONAL_MAP)
+        return get_int(at_const(base, f->has_offset));
+    if (f->flags & FIELD_SKIP_ZERO)
+        return get_i64(at_const(base, f->offset)) != 0;
+    return f->type != FIELD_RAW;
+}
+
+int schema_write_map(const char *key, const struct schema *s, const void *root,
+                     const void *base, const void *but_root, const void *but, int indent,
+                     FILE *out)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *inner = open_memstream(&text, &len);
+    int any;
+
+    CHECK(inner != NULL, "no memory");
+    any = schema_write(s, root, base, but_root, but, indent + 2, inner);
+    CHECK(fclose(inner) == 0, "no memory");
+    if (any)
+        (void)fprintf(out, "%*s%s:\n%s", indent, "", key, text);
+    else if (but == NULL)
+        (void)fprintf(out, "%*s%s: {}\n", indent, "", key);
+    free(text);
+    return any || but == NULL;
+}
+
+int schema_write(const struct schema *s, const void *root, const void *base,
+                 const void *but_root, const void *but, int indent, FILE *out)
+{
+    int any = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        const void *p = at_const(base, f->offset);
+        const void *q = NULL; /* what it would be if it were not written */
+
+        if (!is_written(s, root, base, f))
+            continue;
+        if (but != NULL && is_written(s, but_root, but, f))
+            q = at_const(but, f->offset);
+        if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
+            any |= schema_write_map(f->key, f->schema, root, p, but_root, q, indent, out);
+        } else if (q == NULL || !same_value(f, p, q)) {
+            (void)fprintf(out, "%*s%s: ", indent, "", f->key);
+            write_value(f, p, out);
+            (void)fputc('\n', out);
+            any = 1;
+        }
+    }
+    return any;
+}
+
+void schema_print(const struct schema *s, const char *path, FILE *out)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        char child_path[PATH_MAX_BYTES];
+
+        join_path(child_path, path, f->key);
+        if (f->schema != NULL) {
+            schema_print(f->schema, child_path, out);
+            continue;
+        }
+        (void)fprintf(out, "  %-38s %-14s %s", child_path,
+                      f->default_text != NULL ? f->default_text : "-", f->doc);
+        if (f->type == FIELD_ENUM) {
+            char list[200];
+
+            join_choices(list, sizeof(list), f->names, count_names(f->names));
+            (void)fprintf(out, ": %s", list);
+        }
+        (void)fputc('\n', out);
+    }
+}

@@ -1,0 +1,97 @@
+/* schema.h - what a map in the configuration may hold: one table row per key.
+ *
+ * A table says where in a struct each value lives, what it may be, its default and what
+ * it is for. Reading, defaults, writing, comparing and the printed list of keys all
+ * follow the same tables. Errors   ERR_CONFIG: "place:line: key.path: what was found,
+ * what was expected".
+ */
+#ifndef COMMON_CONFIG_SCHEMA_H
+#define COMMON_CONFIG_SCHEMA_H
+
+#include "common/config/run_config.h"
+#include "common/config/yaml_tree.h"
+#include "common/err/err.h"
+#include "common/mem/arena.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum field_type {
+    FIELD_I64,
+    FIELD_U64,
+    FIELD_F64,
+    FIELD_F64_OR_NONE,  /* none: 0 */
+    FIELD_BOOL,         /* int */
+    FIELD_NAME,         /* const char *: [A-Za-z0-9_.-], begins with none of . - */
+    FIELD_ENUM,         /* an enum, or int */
+    FIELD_BYTES,        /* int64_t: 512M, none: 0 */
+    FIELD_SECONDS,      /* double: 100ms, 30s, 5m, 1h */
+    FIELD_SIZES,        /* struct layer_sizes */
+    FIELD_MAP,          /* `schema`, at this offset */
+    FIELD_OPTIONAL_MAP, /* the same; the int at has_offset says whether it was given */
+    FIELD_RAW,          /* read by the owner of the table */
+};
+
+enum field_flags {
+    FIELD_ABOVE_MIN = 1, /* the minimum itself is too small */
+    FIELD_SKIP_ZERO = 2, /* 0 means not given: not written */
+};
+
+/* A real or enum without a default begins as "unset", for its owner to fill in. */
+#define FIELD_UNSET_ENUM (-1)
+int field_is_unset(double v);
+
+struct schema;
+
+struct field {
+    const char *key;
+    enum field_type type;
+    unsigned flags;
+    size_t offset;            /* from the struct that the table is of */
+    size_t has_offset;        /* FIELD_OPTIONAL_MAP */
+    double min, max;          /* numbers, both allowed */
+    const char *const *names; /* FIELD_ENUM: by value, NULL-terminated */
+    const struct schema *schema;
+    const char *default_text; /* YAML; NULL: 0, NULL or unset */
+    const char *doc;          /* one line */
+};
+
+struct schema {
+    const struct field *fields;
+    size_t n;
+    /* Whether the field means anything in this section of root; NULL: all always do.
+     * Those that do not are not written. */
+    int (*applies)(const void *root, const void *section, const struct field *field);
+};
+
+/* Fills the struct with the defaults. */
+void schema_defaults(const struct schema *s, void *base, struct arena *arena);
+
+/* Reads a map (or null: nothing) over what the struct holds; path is the map's own. */
+int schema_read(const struct schema *s, const struct yaml_node *map, const char *path,
+                void *base, struct arena *arena, struct err *err);
+
+/* Whether it may name an agent or a run: 1 to 63 bytes of [A-Za-z0-9_.-], neither . nor -
+ * first (names become folders and arguments). */
+int schema_is_name(const char *text);
+#define SCHEMA_NAME_EXPECTED                                                             \
+    "a name of at most 63 of A-Z a-z 0-9 _ . -, with a letter, digit or _ first"
+
+/* "found 'x', expected one of a, b; did you mean 'a'?" */
+int schema_fail_choice(const struct yaml_node *at, const char *path, const char *found,
+                       const char *const *choices, size_t n, struct err *err);
+
+/* Writes the section as YAML, indented by n spaces. Where `but` is not NULL, only what
+ * differs from it; returns whether anything was written. */
+int schema_write(const struct schema *s, const void *root, const void *base,
+                 const void *but_root, const void *but, int indent, FILE *f);
+
+/* The same under a key; an empty map is "{}", or nothing where `but` is given. */
+int schema_write_map(const char *key, const struct schema *s, const void *root,
+                     const void *base, const void *but_root, const void *but, int indent,
+                     FILE *f);
+
+/* One line per key: path, default, what it is for. */
+void schema_print(const struct schema *s, const char *path, FILE *f);
+
+#endif

@@ -1,0 +1,443 @@
+#include "common/config/yaml_tree.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
+              const char *fmt, ...)
+{
+    char what[sizeof(err->msg)];
+    char line[16] = "";
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    if (at->line > 0)
+        (void)snprintf(line, sizeof(line), "%d:", at->line);
+    return err_set(err, ERR_CONFIG, "%.160s:%s %s%s%s", at->place, line, path,
+                   *path != '\0' ? ": " : "", what);
+}
+
+struct builder {
+    yaml_parser_t parser;
+    struct arena *arena;
+    const char *place;
+    int numbered;
+    size_t n_values;
+    struct err *err;
+};
+
+static int fail_at(struct builder *b, size_t line, const char *what, const char *more)
+{
+    const struct yaml_node at = {.place = b->place,
+                                 .line = b->numbered ? (int)line + 1 : 0};
+
+    return yaml_fail(&at, "", b->err, "%s%s", what, more);
+}
+
+static int next_event(struct builder *b, yaml_event_t *ret)
+{
+    if (yaml_parser_parse(&b->parser, ret))
+        return 0;
+    return fail_at(b, b->parser.problem_mark.line, "not YAML: ",
+                   b->parser.problem != NULL ? b->parser.problem : "no memory");
+}
+
+static int new_node(struct builder *b, const yaml_event_t *e, struct yaml_node **ret)
+{
+    struct yaml_node *n = ARENA_NEW(b->arena, struct yaml_node);
+
+    if (++b->n_values > YAML_MAX_VALUES)
+        return fail_at(b, e->start_mark.line, "too many values", "");
+    n->place = b->place;
+    n->line = b->numbered ? (int)e->start_mark.line + 1 : 0;
+    *ret = n;
+    return 0;
+}
+
+static int read_scalar(struct builder *b, const yaml_event_t *e, struct yaml_node *n)
+{
+    const char *text = (const char *)e->data.scalar.value;
+
+    if (e->data.scalar.tag != NULL)
+        return fail_at(b, e->start_mark.line,
+                       "tags are not read: ", (const char *)e->data.scalar.tag);
+    if (strlen(text) != e->data.scalar.length)
+        return fail_at(b, e->start_mark.line, "a text with a NUL byte", "");
+    n->kind = YAML_SCALAR;
+    n->text = arena_strdup(b->arena, text);
+    n->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp((*(struct yaml_node *const *)a)->key,
+                  (*(struct yaml_node *const *)b)->key);
+}
+
+static int check_keys_differ(struct builder *b, const struct yaml_node *map)
+{
+    struct yaml_node **sorted =
+        xreallocarray(NULL, map->n + 1, sizeof(struct yaml_node *));
+    int rc = 0;
+
+    if (map->n > 0)
+        memcpy(sorted, map->child, map->n * sizeof(struct yaml_node *));
+    qsort(sorted, map->n, sizeof(struct yaml_node *), by_key);
+    for (size_t i = 1; rc == 0 && i < map->n; i++) {
+        const struct yaml_node *first = sorted[i - 1], *second = sorted[i];
+
+        if (strcmp(first->key, second->key) == 0)
+            rc = yaml_fail(first->line > second->line ? first : second, "", b->err,
+                           "key '%.60s' stands here and in line %d, expected once",
+                           first->key,
+                           first->line > second->line ? second->line : first->line);
+    }
+    free(sorted);
+    return rc;
+}
+
+static int read_value(struct builder *b, const yaml_event_t *e, int depth,
+                      struct yaml_node **ret);
+
+/* The key of a map's next entry; e is its event. */
+static int read_key(struct builder *b, const yaml_event_t *e, const char **ret)
+{
+    struct yaml_node key;
+    int rc;
+
+    if (e->type != YAML_SCALAR_EVENT)
+        return fail_at(b, e->start_mark.line, "a key is a plain text", "");
+    rc = read_scalar(b, e, &key);
+    *ret = key.text;
+    return rc;
+}
+
+/* One element or entry, of which e is the first event. */
+static int read_child(struct builder *b, const yaml_event_t *e, int is_map, int depth,
+                      struct yaml_node **ret)
+{
+    const int line = b->numbered ? (int)e->start_mark.line + 1 : 0;
+    const char *key = NULL;
+    yaml_event_t value;
+    int rc;
+
+    if (!is_map)
+        return read_value(b, e, depth, ret);
+    rc = read_key(b, e, &key);
+    if (rc == 0)
+        rc = next_event(b, &value);
+    if (rc < 0)
+        return rc;
+    rc = read_value(b, &value, depth, ret);
+    yaml_event_delete(&value);
+    if (rc == 0) {
+        (*ret)->key = key;
+        (*ret)->line = line; /* where an editor should go */
+    }
+    return rc;
+}
+
+static int read_children(struct builder *b, struct yaml_node *parent, int depth)
+{
+    const int is_map = parent->kind == YAML_MAP;
+    struct yaml_node *first = NULL, **link = &first;
+    int rc = 0, at_end = 0;
+
+    while (rc == 0 && !at_end) {
+        yaml_event_t e;
+
+        rc = next_event(b, &e);
+        if (rc < 0)
+            return rc;
+        at_end = e.type == YAML_SEQUENCE_END_EVENT || e.type == YAML_MAPPING_END_EVENT;
+        if (!at_end) {
+            rc = read_child(b, &e, is_map, depth + 1, link);
+            if (rc == 0) {
+                link = &(*link)->next;
+                parent->n++;
+            }
+        }
+        yaml_event_delete(&e);
+    }
+    if (rc < 0)
+        return rc;
+    parent->child = ARENA_ARRAY(b->arena, struct yaml_node *, parent->n);
+    for (size_t i = 0; i < parent->n; i++, first = first->next)
+        parent->child[i] = first;
+    return is_map ? check_keys_differ(b, parent) : 0;
+}
+
+static int read_value(struct builder *b, const yaml_event_t *e, int depth,
+                      struct yaml_node **ret)
+{
+    int rc = new_node(b, e, ret);
+
+    if (rc < 0)
+        return rc;
+    if (depth > YAML_MAX_DEPTH)
+        return fail_at(b, e->start_mark.line, "nested too deeply", "");
+    switch (e->type) {
+    case YAML_SCALAR_EVENT:
+        return read_scalar(b, e, *ret);
+    case YAML_SEQUENCE_START_EVENT:
+        (*ret)->kind = YAML_LIST;
+        return read_children(b, *ret, depth);
+    case YAML_MAPPING_START_EVENT:
+        (*ret)->kind = YAML_MAP;
+        return read_children(b, *ret, depth);
+    case YAML_ALIAS_EVENT:
+        return fail_at(b, e->start_mark.line, "aliases are not read, expected the value",
+                       "");
+    default:
+        return fail_at(b, e->start_mark.line, "expected a value", "");
+    }
+}
+
+/* The stream's events around the one document; an empty one is null. */
+static int read_stream(struct builder *b, struct yaml_node **ret)
+{
+    struct yaml_node *root = NULL;
+    int rc = 0;
+
+    for (int done = 0; rc == 0 && !done;) {
+        yaml_event_t e;
+
+        rc = next_event(b, &e);
+        if (rc < 0)
+            return rc;
+        done = e.type == YAML_STREAM_END_EVENT;
+        if (e.type == YAML_DOCUMENT_START_EVENT && root != NULL)
+            rc = fail_at(b, e.start_mark.line, "a second document, expected one", "");
+        else if (e.type != YAML_STREAM_START_EVENT && !done &&
+                 e.type != YAML_DOCUMENT_START_EVENT && e.type != YAML_DOCUMENT_END_EVENT)
+            rc = read_value(b, &e, 0, &root);
+        yaml_event_delete(&e);
+    }
+    if (rc == 0 && root == NULL) {
+        root = ARENA_NEW(b->arena, struct yaml_node);
+        *root = (struct yaml_node){
+            .place = b->place, .line = b->numbered ? 1 : 0, .text = ""};
+    }
+    *ret = root;
+    return rc;
+}
+
+int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *text,
+                    size_t len, const char *place, int numbered, struct err *err)
+{
+    struct builder b = {.arena = arena, .place = place, .numbered = numbered, .err = err};
+    int rc;
+
+    if (len > YAML_MAX_BYTES)
+        return err_set(err, ERR_LIMIT, "%.160s: %zu bytes of YAML, at most %u are read",
+                       place, len, YAML_MAX_BYTES);
+    if (!yaml_parser_initialize(&b.parser))
+        return err_set(err, ERR_NOMEM, "%.160s: no memory", place);
+    yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, len);
+    rc = read_stream(&b, ret);
+    yaml_parser_delete(&b.parser);
+    return rc;
+}
+
+int yaml_is_null(const struct yaml_node *n)
+{
+    return n->kind == YAML_SCALAR && !n->quoted &&
+           (n->text[0] == '\0' || strcmp(n->text, "~") == 0 ||
+            strcmp(n->text, "null") == 0);
+}
+
+struct yaml_node *yaml_find(const struct yaml_node *map, const char *key)
+{
+    if (map == NULL || map->kind != YAML_MAP)
+        return NULL;
+    for (size_t i = 0; i < map->n; i++) {
+        if (strcmp(map->child[i]->key, key) == 0)
+            return map->child[i];
+    }
+    return NULL;
+}
+
+struct assignment {
+    const char *place; /* "--set KEY=VALUE" */
+    const char *path;  /* KEY */
+    const struct yaml_node *value;
+    struct arena *arena;
+    struct err *err;
+};
+
+static struct yaml_node *add_child(struct assignment *a, struct yaml_node *map,
+                                   const char *key)
+{
+    struct yaml_node **child = ARENA_ARRAY(a->arena, struct yaml_node *, map->n + 1);
+    struct yaml_node *n = ARENA_NEW(a->arena, struct yaml_node);
+
+    *n = (struct yaml_node){.kind = YAML_MAP, .place = a->place, .key = key};
+    if (map->n > 0)
+        memcpy(child, map->child, map->n * sizeof(*child));
+    child[map->n++] = n;
+    map->child = child;
+    return n;
+}
+
+static void remove_child(struct yaml_node *map, const struct yaml_node *gone)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < map->n; i++) {
+        if (map->child[i] != gone)
+            map->child[kept++] = map->child[i];
+    }
+    map->n = kept;
+}
+
+/* The entry that path names first: the longest key there is that path begins with, or
+ * else what stands before the first dot. *ret_rest: behind it, or NULL at the end. */
+static struct yaml_node *step_into_map(struct assignment *a, struct yaml_node *map,
+                                       const char *path, const char **ret_rest)
+{
+    struct yaml_node *found = NULL;
+    size_t len = strcspn(path, "."), best = 0;
+
+    for (size_t i = 0; i < map->n; i++) {
+        size_t n = strlen(map->child[i]->key);
+
+        if (n > best && strncmp(path, map->child[i]->key, n) == 0 &&
+            (path[n] == '.' || path[n] == '\0')) {
+            found = map->child[i];
+            best = len = n;
+        }
+    }
+    *ret_rest = path[len] == '.' ? path + len + 1 : NULL;
+    return found != NULL ? found : add_child(a, map, arena_strndup(a->arena, path, len));
+}
+
+static int step_into_list(struct assignment *a, struct yaml_node *list, const char *path,
+                          const char **ret_rest, struct yaml_node **ret)
+{
+    const struct yaml_node at = {.place = a->place};
+    char *end;
+    unsigned long i = strtoul(path, &end, 10);
+
+    if (*path < '0' || *path > '9' || (*end != '.' && *end != '\0') || i >= list->n)
+        return yaml_fail(&at, a->path, a->err,
+                         "'%.40s' is no index of a list of %zu, expected 0 to %zu", path,
+                         list->n, list->n > 0 ? list->n - 1 : 0);
+    *ret_rest = *end == '.' ? end + 1 : NULL;
+    *ret = list->child[i];
+    return 0;
+}
+
+static void put_value(struct assignment *a, struct yaml_node *parent, struct yaml_node *n)
+{
+    const char *key = n->key;
+
+    if (parent->kind == YAML_MAP && yaml_is_null(a->value)) {
+        remove_child(parent, n);
+        return;
+    }
+    *n = *a->value;
+    n->key = key;
+}
+
+static int assign(struct assignment *a, struct yaml_node *root)
+{
+    const struct yaml_node at = {.place = a->place};
+    struct yaml_node *n = root, *parent = root;
+    int depth = 0;
+
+    for (const char *rest = a->path; rest != NULL; depth++) {
+        parent = n;
+        if (*rest == '\0' || *rest == '.' || depth == YAML_MAX_DEPTH)
+            return yaml_fail(&at, a->path, a->err, "no key path, expected e.g. run.seed");
+        if (n->kind == YAML_LIST) {
+            int rc = step_into_list(a, n, rest, &rest, &n);
+
+            if (rc < 0)
+                return rc;
+            continue;
+        }
+        if (n->kind == YAML_SCALAR && !yaml_is_null(n))
+            return yaml_fail(&at, a->path, a->err,
+                             "there is nothing under the value '%.40s'", n->text);
+        n->kind = YAML_MAP;
+        n = step_into_map(a, n, rest, &rest);
+    }
+    put_value(a, parent, n);
+    return 0;
+}
+
+int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *assignment,
+                  struct err *err)
+{
+    const char *equals = strchr(assignment, '=');
+    struct assignment a = {.arena = arena, .err = err};
+    struct yaml_node *value;
+    int rc;
+
+    a.place = arena_printf(arena, "--set %s", assignment);
+    if (equals == NULL || equals == assignment)
+        return err_set(err, ERR_CONFIG, "%.160s: expected KEY=VALUE", a.place);
+    a.path = arena_strndup(arena, assignment, (size_t)(equals - assignment));
+    rc = yaml_tree_parse(&value, arena, equals + 1, strlen(equals + 1), a.place, 0, err);
+    a.value = value;
+    return rc < 0 ? rc : assign(&a, root);
+}
+
+enum { NEAREST_MAX = 64 };
+
+/* Edits (insert, delete, replace, swap of neighbours) from a to b. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[3][NEAREST_MAX + 1];
+    size_t la = strlen(a), lb = strlen(b);
+
+    for (size_t j = 0; j <= lb; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= la; i++) {
+        size_t *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
+
+        now[0] = i;
+        for (size_t j = 1; j <= lb; j++) {
+            size_t d = last[j - 1] + (a[i - 1] != b[j - 1]);
+
+            d = d < last[j] + 1 ? d : last[j] + 1;
+            d = d < now[j - 1] + 1 ? d : now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d > before[j - 2] + 1)
+                d = before[j - 2] + 1;
+            now[j] = d;
+        }
+    }
+    return row[la % 3][lb];
+}
+
+const char *yaml_nearest(const char *word, const char *const *candidates, size_t n)
+{
+    const char *nearest = NULL;
+    size_t len = strnlen(word, NEAREST_MAX + 1);
+    size_t best = 1 + len / 3; /* more edits than this are another word */
+
+    if (len > NEAREST_MAX)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t d;
+
+        if (candidates[i] == NULL || strlen(candidates[i]) > NEAREST_MAX)
+            continue;
+        d = edit_distance(word, candidates[i]);
+        if (d < best || (d == best && nearest == NULL)) {
+            best = d;
+            nearest = candidates[i];
+        }
+    }
+    return nearest;
+}

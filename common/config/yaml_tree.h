@@ -1,0 +1,57 @@
+/* yaml_tree.h - a YAML document as a tree that remembers where each value stood.
+ *
+ * Bounds   1 MiB of text, 32 levels, 100,000 values; no aliases and no tags (a document
+ *          that grows when read is refused), no key twice in one map.
+ * Errors   ERR_CONFIG or ERR_LIMIT, one line "place:line: path: what".
+ * Owns     nodes and strings live in the arena given.
+ */
+#ifndef COMMON_CONFIG_YAML_TREE_H
+#define COMMON_CONFIG_YAML_TREE_H
+
+#include "common/err/err.h"
+#include "common/mem/arena.h"
+
+#include <stddef.h>
+
+#define YAML_MAX_BYTES  (1u << 20)
+#define YAML_MAX_DEPTH  32
+#define YAML_MAX_VALUES 100000
+
+enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_MAP };
+
+struct yaml_node {
+    enum yaml_kind kind;
+    const char *place; /* file name, or "--set KEY=VALUE" */
+    int line;          /* 1 is the first; 0: the place is no file */
+    const char *key;   /* in a map; otherwise NULL */
+    const char *text;  /* scalars */
+    int quoted;        /* scalars: never a number, never empty */
+    size_t n;          /* lists, maps */
+    struct yaml_node **child;
+    struct yaml_node *next; /* private: while the parent is being read */
+};
+
+/* `place` is kept, not copied. Lines count from 1, or are 0 throughout if !numbered. */
+int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *text,
+                    size_t len, const char *place, int numbered, struct err *err);
+
+/* Null: nothing behind the colon, "~" or "null". */
+int yaml_is_null(const struct yaml_node *n);
+/* The child of that key, or NULL (also if map is NULL or no map). */
+struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
+
+/* Puts "KEY.PATH=VALUE" into the tree: the value is parsed as YAML, maps on the way are
+ * made, an empty value or "~" takes the key out, an element of a list is named by its
+ * index. A key that holds dots is found if it is there. */
+int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *assignment,
+                  struct err *err);
+
+/* Sets "place:line: path: ..." and returns the code. An empty path is left out. */
+int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
+              const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* The candidate (of n, names of which may be NULL) nearest to `word` by edits, or NULL if
+ * none is near enough to be meant. */
+const char *yaml_nearest(const char *word, const char *const *candidates, size_t n);
+
+#endif

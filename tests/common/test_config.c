@@ -1,0 +1,522 @@
+#include "common/config/algorithms.h"
+#include "common/config/run_config.h"
+#include "tests/support/test_main.h"
+
+#include <dirent.h>
+#include <string.h>
+
+static struct err err;
+
+/* An environment of three agents, or as many as params says. */
+static int three_agents(void *ctx, const struct env_config *env,
+                        const char *const **ret_names, struct err *e)
+{
+    static const char *const names[] = {"agent_0", "agent_1", "agent_2", "agent_3"};
+
+    if (strcmp(env->id, "simple_spread") != 0)
+        return err_set(e, ERR_NOT_FOUND, "unknown environment '%s'", env->id);
+    *ret_names = names;
+    return env->params.agents > 0 ? (int)env->params.agents : 3;
+}
+
+static const struct config_options with_env = {.env_names = three_agents};
+
+static int parse_with(struct run_config *c, const char *text,
+                      const struct config_options *options)
+{
+    err = (struct err){0};
+    return run_config_parse(c, text, strlen(text), "f.yaml", options, &err);
+}
+
+static struct run_config parse(const char *text)
+{
+    struct run_config c;
+    int rc = parse_with(&c, text, &with_env);
+
+    ck_assert_msg(rc == 0, "%s", err.msg);
+    return c;
+}
+
+START_TEST(everything_has_a_default)
+{
+    struct run_config c = parse("env: {id: simple_spread}\n");
+    const struct agent_config *a;
+
+    ck_assert_str_eq(c.run.name, "simple_spread");
+    ck_assert(c.run.seed == 1 && c.run.env_steps == 625000 && c.run.episodes == 0);
+    ck_assert_int_eq(c.run.resume_on_supervisor_death, 0);
+    ck_assert(c.env.rules == ENV_RULES_MPE2 && c.env.actions == ENV_ACTIONS_DISCRETE);
+    ck_assert(c.env.reward == ENV_REWARD_OWN && c.env.copies == 32);
+    ck_assert(c.env.max_steps == 25 && c.env.params.agents == 0);
+    ck_assert(c.experience.capacity == 1000000 && c.experience.batch_size == 1024);
+    ck_assert(c.experience.warmup == 25600 && c.experience.update_every == 100);
+    ck_assert_int_eq(c.experience.keep, 0);
+    ck_assert(c.checkpoint.every_env_steps == 100000 && c.checkpoint.every_seconds == 0);
+    ck_assert(c.checkpoint.max_to_keep == 5);
+    ck_assert(c.checkpoint.keep_checkpoint_every_n_hours == 10000);
+    ck_assert(c.evaluation.every_env_steps == 50000 && c.evaluation.episodes == 100);
+    ck_assert(c.evaluation.greedy == 1 && c.evaluation.seed == 0);
+    ck_assert(c.log.every_env_steps == 10000);
+    ck_assert_uint_eq(c.n_agents, 3);
+    a = &c.agents[2];
+    ck_assert_str_eq(a->name, "agent_2");
+    ck_assert_str_eq(a->algorithm, "maddpg");
+    ck_assert(a->settings.logit_penalty == 0.001 && a->settings.temperature == 1.0);
+    ck_assert(a->settings.policy == POLICY_AUTO && a->settings.execute == EXECUTE_HARD);
+    ck_assert(a->settings.own_batches == 0 && a->settings.clip_by == CLIP_BY_VARIABLE);
+    ck_assert(a->settings.exploration_noise == 0.1);
+    ck_assert(a->discount == 0.95 && a->polyak == 0.01);
+    ck_assert(a->actor.hidden.n == 2 && a->actor.hidden.size[1] == 64);
+    ck_assert(a->actor.activation == ACTIVATION_RELU && a->actor.output_init == 0);
+    ck_assert(a->critic.input == CRITIC_ALL && a->critic.after_action.n == 0);
+    ck_assert(!a->critic.has_optimizer);
+    ck_assert(a->optimizer.type == OPT_ADAM && a->optimizer.learning_rate == 0.003);
+    ck_assert(a->optimizer.beta1 == 0.9 && a->optimizer.beta2 == 0.999);
+    ck_assert(a->optimizer.epsilon == 1e-8 && a->optimizer.momentum == 0);
+    ck_assert(a->clip_norm == 0.5 && a->memory_limit_bytes == 0);
+    ck_assert(a->respond_within_s == 30 && a->stop_on_nonfinite == 1);
+    ck_assert(a->restart.policy == RESTART_PERMANENT && a->restart.max_restarts == 5);
+    ck_assert(a->restart.within_s == 60 && a->restart.delay_s == 0.1);
+    ck_assert(a->restart.max_delay_s == 10 && a->restart.on_give_up == GIVE_UP_STOP);
+    ck_assert(a->observation == 0 && a->action == 0);
+    run_config_done(&c);
+    run_config_done(&c);
+}
+END_TEST
+
+/* The sample of the documentation, with every kind of value changed somewhere. */
+static const char rich[] =
+    "run: {name: rich-1.a, seed: 18446744073709551615, episodes: 2.5e4,\n"
+    "      on_supervisor_death: resume}\n"
+    "env: {id: simple_spread, rules: openai, actions: continuous, reward: team_mean,\n"
+    "      copies: 1, max_steps: 50, params: {agents: 4}}\n"
+    "experience: {capacity: 5000, batch_size: 64, warmup: 1, update_every: 7, keep: "
+    "true}\n"
+    "checkpoint: {every_seconds: 0.1, max_to_keep: 0, keep_checkpoint_every_n_hours: "
+    "0.3}\n"
+    "evaluation: {every_env_steps: 0, episodes: 3, mode: sample, seed: 9}\n"
+    "log: {every_env_steps: 1}\n"
+    "defaults:\n"
+    "  settings: {logit_penalty: 0, temperature: 0.7, policy: deterministic,\n"
+    "             execute: soft, own_batches: true, clip_by: global}\n"
+    "  discount: 1\n"
+    "  critic: {hidden: [128, 32], activation: leaky_relu, after_action: [64],\n"
+    "           output_init: 0.003, optimizer: {learning_rate: 1e-4}}\n"
+    "  clip_norm: none\n"
+    "  memory_limit: 1536M\n"
+    "  respond_within: 1.5m\n"
+    "  on_nonfinite: continue\n"
+    "  restart: {policy: transient, max_restarts: 0, within: 1h, delay: 250ms,\n"
+    "            max_delay: 0s, on_give_up: noop}\n"
+    "agents:\n"
+    "  agent_3: {optimizer: {type: rmsprop, decay: 0}, algorithm: ddpg}\n"
+    "  agent_1:\n"
+    "    optimizer: {type: sgd, learning_rate: 0.1}\n"
+    "    critic: {hidden: []}\n"
+    "  agent_0: {optimizer: {type: momentum}, clip_norm: 1,\n"
+    "            actor: {optimizer: {type: adam}}}\n";
+
+START_TEST(agents_override_deeply)
+{
+    struct run_config c = parse(rich);
+    const struct agent_config *a = c.agents;
+
+    ck_assert_uint_eq(c.n_agents, 4);
+    ck_assert(c.run.seed == UINT64_MAX && c.run.episodes == 25000 &&
+              c.run.env_steps == 0);
+    ck_assert(c.checkpoint.every_env_steps == 0 && c.checkpoint.every_seconds == 0.1);
+    ck_assert(c.defaults.memory_limit_bytes == INT64_C(1536) << 20);
+    ck_assert(c.defaults.respond_within_s == 90 && c.defaults.restart.within_s == 3600);
+    ck_assert(c.defaults.restart.delay_s == 0.25 && c.defaults.clip_norm == 0);
+    ck_assert(c.defaults.stop_on_nonfinite == 0);
+    for (int i = 0; i < 4; i++) { /* the environment's order, not the file's */
+        ck_assert_int_eq(a[i].name[6], '0' + i);
+        ck_assert(a[i].settings.temperature == 0.7 && a[i].restart.max_restarts == 0);
+        ck_assert(a[i].critic.has_optimizer && a[i].critic.after_action.size[0] == 64);
+        ck_assert(a[i].critic.optimizer.learning_rate == 1e-4);
+    }
+    ck_assert(a[0].optimizer.type == OPT_MOMENTUM && a[0].optimizer.momentum == 0.9);
+    ck_assert(a[0].optimizer.beta1 == 0 && a[0].optimizer.learning_rate == 0.003);
+    ck_assert(a[0].actor.has_optimizer && a[0].actor.optimizer.type == OPT_ADAM);
+    ck_assert(a[0].actor.optimizer.beta2 == 0.999 && a[0].clip_norm == 1);
+    ck_assert(a[0].critic.optimizer.type == OPT_MOMENTUM); /* as the agent's */
+    ck_assert(a[1].optimizer.type == OPT_SGD && a[1].optimizer.learning_rate == 0.1);
+    ck_assert(a[1].critic.hidden.n == 0 &&
+              a[1].critic.activation == ACTIVATION_LEAKY_RELU);
+    ck_assert(a[2].optimizer.type == OPT_ADAM && a[2].optimizer.epsilon == 1e-8);
+    ck_assert(a[3].optimizer.type == OPT_RMSPROP && a[3].optimizer.epsilon == 1e-10);
+    ck_assert(a[3].optimizer.decay == 0 && a[3].critic.optimizer.decay == 0);
+    ck_assert(a[3].critic.input == CRITIC_OWN && a[2].critic.input == CRITIC_ALL);
+    run_config_done(&c);
+}
+END_TEST
+
+/* All but pointers: the struct with its names taken out. */
+static struct agent_config values_of(const struct agent_config *a)
+{
+    struct agent_config v;
+
+    memcpy(&v, a, sizeof(v));
+    v.name = v.algorithm = NULL;
+    return v;
+}
+
+static void assert_same_agent(const struct agent_config *a, const struct agent_config *b)
+{
+    struct agent_config x = values_of(a), y = values_of(b);
+
+    ck_assert_mem_eq(&x, &y, sizeof(x));
+    ck_assert_str_eq(a->algorithm, b->algorithm);
+}
+
+START_TEST(the_resolved_file_reads_back_equal)
+{
+    static const char *const texts[] = {
+        "env: {id: simple_spread}",
+        rich,
+        "env: {id: none}\nagents: {a: {observation: 54, action: 15}, b: {observation: "
+        "1,\n"
+        "  action: 1, settings: {logit_penalty: 0.1000000000000000055}}}",
+        "env: {id: simple_spread}\ncheckpoint: {every_env_steps: 0}\n"
+        "defaults: {optimizer: {type: sgd}, algorithm: ddpg}\n"
+        "agents: {agent_1: {optimizer: {type: adam, epsilon: 1e-30}, algorithm: maddpg}}",
+    };
+    struct run_config a = parse(texts[_i]), b;
+    char *first = run_config_to_yaml(&a), *second;
+
+    b = parse(first);
+    second = run_config_to_yaml(&b);
+    ck_assert_str_eq(first, second);
+    ck_assert_str_eq(a.run.name, b.run.name);
+    ck_assert(a.run.seed == b.run.seed && a.run.env_steps == b.run.env_steps);
+    ck_assert(a.run.episodes == b.run.episodes);
+    ck_assert_mem_eq(&a.env.rules, &b.env.rules,
+                     sizeof(a.env) - offsetof(struct env_config, rules));
+    ck_assert_mem_eq(&a.experience, &b.experience, sizeof(a.experience));
+    ck_assert_mem_eq(&a.checkpoint, &b.checkpoint, sizeof(a.checkpoint));
+    ck_assert_mem_eq(&a.evaluation, &b.evaluation, sizeof(a.evaluation));
+    assert_same_agent(&a.defaults, &b.defaults);
+    ck_assert_uint_eq(a.n_agents, b.n_agents);
+    for (size_t i = 0; i < a.n_agents; i++) {
+        assert_same_agent(&a.agents[i], &b.agents[i]);
+        ck_assert_str_eq(a.agents[i].name, b.agents[i].name);
+    }
+    free(first);
+    free(second);
+    run_config_done(&a);
+    run_config_done(&b);
+}
+END_TEST
+
+START_TEST(an_agents_section_travels)
+{
+    struct run_config c = parse(rich);
+
+    for (size_t i = 0; i < c.n_agents; i++) {
+        struct arena arena = ARENA_ZERO;
+        struct agent_config got;
+        char *text = agent_config_to_yaml(&c.agents[i]);
+
+        ck_assert_int_eq(agent_config_parse(&got, &arena, text, strlen(text), &err), 0);
+        assert_same_agent(&c.agents[i], &got);
+        ck_assert_ptr_null(got.name);
+        free(text);
+        arena_done(&arena);
+    }
+    run_config_done(&c);
+}
+END_TEST
+
+#define ENV "env: {id: simple_spread}\n"
+
+START_TEST(mistakes_are_told_in_one_line)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"run: {seed: 1}\n",
+         "f.yaml:1: env.id: not given, expected an environment's name or none"},
+        {"", "f.yaml:1: env.id: not given, expected an environment's name or none"},
+        {"- a\n", "f.yaml:1: found a list, expected a map of keys"},
+        {ENV "experience:\n  batchsize: 3\n",
+         "f.yaml:3: experience.batchsize: unknown key, expected capacity, batch_size, "
+         "warmup, update_every or keep; did you mean 'batch_size'?"},
+        {ENV "exprience: {}\n",
+         "f.yaml:2: exprience: unknown key, expected run, env, experience, checkpoint, "
+         "evaluation, log, defaults or agents; did you mean 'experience'?"},
+        {ENV "run: {seed: abc}\n",
+         "f.yaml:2: run.seed: found 'abc', expected a whole number of at least 0"},
+        {ENV "run: {seed: '1'}\n",
+         "f.yaml:2: run.seed: found the text '1', expected a whole number of at least 0"},
+        {ENV "run: {seed: -1}\n",
+         "f.yaml:2: run.seed: found '-1', expected a whole number of at least 0"},
+        {ENV "run: {seed: 18446744073709551616}\n",
+         "f.yaml:2: run.seed: found '18446744073709551616', expected a whole number of "
+         "at "
+         "least 0"},
+        {ENV "run:\n  name: a/b\n", "f.yaml:3: run.name: found 'a/b', expected a name of "
+                                    "at most 63 of A-Z a-z 0-9 _ "
+                                    ". -, with a letter, digit or _ first"},
+        {ENV "run: {name: ..}\n",
+         "f.yaml:2: run.name: found '..', expected a name of at most 63 of A-Z a-z 0-9 _ "
+         ". -, with a letter, digit or _ first"},
+        {ENV "run: {env_steps: 10, episodes: 3}\n",
+         "f.yaml:2: run: env_steps and episodes are both given, expected one"},
+        {ENV "checkpoint: {every_env_steps: 10, every_seconds: 3}\n",
+         "f.yaml:2: checkpoint: every_env_steps and every_seconds are both given, "
+         "expected "
+         "one"},
+        {"env:\n  id: simple_spred\n",
+         "f.yaml:2: env.id: unknown environment 'simple_spred'"},
+        {"env: {id: simple_spread, copies: 0}\n",
+         "f.yaml:1: env.copies: found '0', expected a whole number of at least 1 and at "
+         "most 1048576"},
+        {"env: {id: simple_spread, copies: 1.5}\n",
+         "f.yaml:1: env.copies: found '1.5', expected a whole number of at least 1 and "
+         "at "
+         "most 1048576"},
+        {"env: {id: simple_spread, rules: mpe3}\n",
+         "f.yaml:1: env.rules: found 'mpe3', expected mpe2 or openai; did you mean "
+         "'mpe2'?"},
+        {"env: {id: simple_spread, rules: []}\n",
+         "f.yaml:1: env.rules: found a list, expected mpe2 or openai"},
+        {ENV "experience: {keep: yes}\n",
+         "f.yaml:2: experience.keep: found 'yes', expected true or false"},
+        {ENV "experience:\n  batch_size: 512\n  capacity: 511\n",
+         "f.yaml:3: experience.batch_size: found 512, expected at most "
+         "experience.capacity, 511"},
+        {ENV "experience:\n  capacity: 1000\n",
+         "f.yaml:3: experience.batch_size: found 1024, expected at most "
+         "experience.capacity, 1000"},
+        {ENV "experience: {capacity: 10000}\n",
+         "f.yaml:2: experience.warmup: found 25600, expected at most "
+         "experience.capacity, "
+         "10000"},
+        {ENV "experience: {warmup: 0}\n",
+         "f.yaml:2: experience.warmup: found '0', expected a whole number of at least 1 "
+         "and at most 1e+15"},
+        {ENV "defaults: {optimizer: {learning_rate: 0}}\n",
+         "f.yaml:2: defaults.optimizer.learning_rate: found '0', expected a number above "
+         "0"},
+        {ENV "defaults: {optimizer: {learning_rate: .inf}}\n",
+         "f.yaml:2: defaults.optimizer.learning_rate: found '.inf', expected a number "
+         "above 0"},
+        {ENV "defaults: {optimizer: {type: sgd, beta1: 0.9}}\n",
+         "f.yaml:2: defaults.optimizer: beta1 is no setting of the optimizer sgd"},
+        {ENV "agents:\n  agent_0:\n    critic:\n      optimizer: {decay: 0.9}\n",
+         "f.yaml:5: agents.agent_0.critic.optimizer: decay is no setting of the "
+         "optimizer "
+         "adam"},
+        {ENV "defaults: {discount: 1.1}\n", "f.yaml:2: defaults.discount: found '1.1', "
+                                            "expected a number of at least 0 and at "
+                                            "most 1"},
+        {ENV "defaults: {settings: {temperature: 0}}\n",
+         "f.yaml:2: defaults.settings.temperature: found '0', expected a number above 0"},
+        {ENV "defaults: {settings: {tau: 0}}\n",
+         "f.yaml:2: defaults.settings.tau: unknown key, expected logit_penalty, "
+         "temperature, policy, execute, own_batches, clip_by or exploration_noise"},
+        {ENV "defaults:\n  settings:\n    execute: soft\n",
+         "f.yaml:4: defaults.settings.execute: found 'soft', expected hard with "
+         "env.actions: discrete (soft vectors need env.actions: continuous)"},
+        {ENV "agents: {agent_1: {settings: {execute: soft}}}\n",
+         "f.yaml:2: agents.agent_1.settings.execute: found 'soft', expected hard with "
+         "env.actions: discrete (soft vectors need env.actions: continuous)"},
+        {ENV "defaults: {algorithm: madpg}\n",
+         "f.yaml:2: defaults.algorithm: found 'madpg', expected ddpg or maddpg; did you "
+         "mean 'maddpg'?"},
+        {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
+         "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
+        {ENV "defaults: {actor: {input: own}}\n",
+         "f.yaml:2: defaults.actor.input: unknown key, expected hidden, activation, "
+         "output_init or optimizer"},
+        {ENV "defaults: {actor: {hidden: [64, 0]}}\n",
+         "f.yaml:2: defaults.actor.hidden: found '0', expected a list of at most 16 "
+         "layer "
+         "sizes, each 1 to 65536"},
+        {ENV "defaults: {actor: {hidden: 64}}\n",
+         "f.yaml:2: defaults.actor.hidden: found '64', expected a list of at most 16 "
+         "layer "
+         "sizes, each 1 to 65536"},
+        {ENV "defaults: {clip_norm: 0}\n",
+         "f.yaml:2: defaults.clip_norm: found '0', expected none or a number above 0"},
+        {ENV "defaults: {memory_limit: 12Q}\n",
+         "f.yaml:2: defaults.memory_limit: found '12Q', expected none or a size such as "
+         "512M (K, M, G, T)"},
+        {ENV "defaults: {respond_within: 30}\n",
+         "f.yaml:2: defaults.respond_within: found '30', expected a time above 0 such as "
+         "30s or 100ms (ms, s, m, h)"},
+        {ENV "defaults:\n  restart: 3\n",
+         "f.yaml:3: defaults.restart: found a single value, expected a map of keys"},
+        {ENV "agents:\n  agent_0: {}\n  agent_0: {}\n",
+         "f.yaml:4: key 'agent_0' stands here and in line 3, expected once"},
+        {ENV "agents: {agent_4: {}}\n", "f.yaml:2: agents: found 'agent_4', expected "
+                                        "agent_0, agent_1 or agent_2; did you "
+                                        "mean 'agent_0'?"},
+        {ENV "agents: [agent_0]\n", "f.yaml:2: agents: expected a map of agents by name"},
+        {ENV "agents: {agent_0: {observation: 3}}\n",
+         "f.yaml:2: agents.agent_0: observation and action are given by the environment, "
+         "expected neither"},
+        {"env: {id: none}\n", "f.yaml:1: agents: found 0 agents, expected 1 to 4096"},
+        {"env: {id: none}\nagents:\n  a: {observation: 3}\n",
+         "f.yaml:3: agents.a: without an environment (env.id: none) expected "
+         "{observation: WIDTH, action: WIDTH}"},
+        {"env: {id: none}\nagents:\n  a b: {observation: 3, action: 1}\n",
+         "f.yaml:3: agents: found 'a b', expected a name of at most 63 of A-Z a-z 0-9 _ "
+         ". "
+         "-, with a letter, digit or _ first"},
+    };
+    enum { N = sizeof(cases) / sizeof(cases[0]) };
+
+    for (int i = 0; i < N; i++) {
+        struct run_config c;
+
+        ck_assert_msg(parse_with(&c, cases[i].text, &with_env) == ERR_CONFIG, "%s",
+                      cases[i].text);
+        ck_assert_str_eq(err.msg, cases[i].message);
+        ck_assert_ptr_null(c.arena.blocks);
+    }
+}
+END_TEST
+
+START_TEST(values_are_set_on_the_command_line)
+{
+    static const char *const set[] = {
+        "agents.agent_0.optimizer.learning_rate=0.001",
+        "run.episodes=100",
+        "run.env_steps=",
+        "defaults.critic.hidden.1=7",
+        "env.params={agents: 4}",
+    };
+    const struct config_options options = {
+        .set = set, .n_set = 5, .env_names = three_agents};
+    struct run_config c;
+
+    ck_assert_int_eq(parse_with(&c,
+                                "run: {env_steps: 5}\nenv: {id: simple_spread}\n"
+                                "defaults: {critic: {hidden: [1, 2, 3]}}\n",
+                                &options),
+                     0);
+    ck_assert(c.agents[0].optimizer.learning_rate == 0.001);
+    ck_assert(c.agents[1].optimizer.learning_rate == 0.003);
+    ck_assert(c.run.episodes == 100 && c.run.env_steps == 0);
+    ck_assert(c.agents[3].critic.hidden.size[1] == 7);
+    run_config_done(&c);
+}
+END_TEST
+
+START_TEST(wrong_settings_name_their_option)
+{
+    static const struct {
+        const char *set, *message;
+    } cases[] = {
+        {"run.sead=1",
+         "--set run.sead=1: run.sead: unknown key, expected name, seed, env_steps, "
+         "episodes or on_supervisor_death; did you mean 'seed'?"},
+        {"run.seed=x",
+         "--set run.seed=x: run.seed: found 'x', expected a whole number of at least 0"},
+        {"experience.batch_size=2000000",
+         "--set experience.batch_size=2000000: experience.batch_size: found 2000000, "
+         "expected at most experience.capacity, 1000000"},
+        {"agents.agent_7.discount=1",
+         "--set agents.agent_7.discount=1: agents: found 'agent_7', expected agent_0, "
+         "agent_1 or agent_2; did you mean 'agent_0'?"},
+    };
+    const struct config_options options = {
+        .set = &cases[_i].set, .n_set = 1, .env_names = three_agents};
+    struct run_config c;
+
+    ck_assert_int_eq(parse_with(&c, ENV, &options), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, cases[_i].message);
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_read_are_told)
+{
+    struct run_config c;
+
+    ck_assert_int_lt(run_config_read(&c, "/nonexistent/x.yaml", NULL, &err), 0);
+    ck_assert_str_eq(err.msg, "/nonexistent/x.yaml: No such file or directory");
+    ck_assert_int_lt(run_config_read(&c, "/", NULL, &err), 0);
+    ck_assert_str_eq(err.msg, "/: Is a directory");
+    ck_assert_int_eq(run_config_read(&c, "/dev/zero", NULL, &err), ERR_LIMIT);
+}
+END_TEST
+
+START_TEST(every_shipped_file_is_right)
+{
+    char path[4096];
+    struct dirent **files;
+    int n, n_read = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/configs", getenv("BROOD_SOURCE_DIR"));
+    n = scandir(path, &files, NULL, alphasort);
+    ck_assert_int_gt(n, 0);
+    for (int i = 0; i < n; i++) {
+        struct run_config c;
+
+        if (files[i]->d_name[0] != '.') {
+            (void)snprintf(path, sizeof(path), "%s/configs/%s",
+                           getenv("BROOD_SOURCE_DIR"), files[i]->d_name);
+            ck_assert_msg(run_config_read(&c, path, &with_env, &err) == 0, "%s", err.msg);
+            ck_assert_int_eq(strncmp(c.run.name, files[i]->d_name, strlen(c.run.name)),
+                             0);
+            run_config_done(&c);
+            n_read++;
+        }
+        free(files[i]);
+    }
+    free(files);
+    ck_assert_int_ge(n_read, 3);
+}
+END_TEST
+
+START_TEST(keys_are_listed)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    run_config_print_keys(f);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_ptr_nonnull(strstr(text, "  experience.batch_size "));
+    ck_assert_ptr_nonnull(strstr(text, "  defaults.critic.optimizer.learning_rate "));
+    ck_assert_ptr_nonnull(strstr(text, "mpe2 or openai"));
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
+        ck_assert_int_lt(strchr(line, '\n') - line, 150);
+    free(text);
+}
+END_TEST
+
+START_TEST(algorithms_are_found)
+{
+    ck_assert_str_eq(algorithm_find("maddpg")->stages,
+                     "propose(all) > learn(all, writes)");
+    ck_assert_ptr_null(algorithm_find("none"));
+    ck_assert_ptr_null(algorithm_at(1000));
+    ck_assert(algorithm_accepts(algorithm_find("ddpg"), "temperature"));
+    ck_assert(!algorithm_accepts(algorithm_find("ddpg"), "temp"));
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("config");
+    TCase *tc = tcase_create("config");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, everything_has_a_default);
+    tcase_add_test(tc, agents_override_deeply);
+    tcase_add_loop_test(tc, the_resolved_file_reads_back_equal, 0, 4);
+    tcase_add_test(tc, an_agents_section_travels);
+    tcase_add_test(tc, mistakes_are_told_in_one_line);
+    tcase_add_test(tc, values_are_set_on_the_command_line);
+    tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
+    tcase_add_test(tc, files_that_cannot_be_read_are_told);
+    tcase_add_test(tc, every_shipped_file_is_right);
+    tcase_add_test(tc, keys_are_listed);
+    tcase_add_test(tc, algorithms_are_found);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)

@@ -1,0 +1,179 @@
+#include "common/config/yaml_tree.h"
+#include "tests/support/test_main.h"
+
+#include <string.h>
+
+static struct err err;
+static struct arena arena;
+
+static void setup(void)
+{
+    err = (struct err){0};
+    arena = ARENA_ZERO;
+}
+
+static void teardown(void)
+{
+    arena_done(&arena);
+}
+
+static struct yaml_node *parse(const char *text)
+{
+    struct yaml_node *root = NULL;
+
+    ck_assert_msg(yaml_tree_parse(&root, &arena, text, strlen(text), "f", 1, &err) == 0,
+                  "%s", err.msg);
+    return root;
+}
+
+START_TEST(a_tree_knows_its_lines)
+{
+    const struct yaml_node *root = parse("# c\na: 1\nb:\n  - x\n  - {c: 'y z', d: }\n");
+    const struct yaml_node *b = yaml_find(root, "b");
+
+    ck_assert_uint_eq(root->n, 2);
+    ck_assert_str_eq(yaml_find(root, "a")->text, "1");
+    ck_assert_int_eq(yaml_find(root, "a")->line, 2);
+    ck_assert_int_eq(b->line, 3);
+    ck_assert_int_eq(b->kind, YAML_LIST);
+    ck_assert_int_eq(b->child[0]->line, 4);
+    ck_assert_str_eq(yaml_find(b->child[1], "c")->text, "y z");
+    ck_assert_int_eq(yaml_find(b->child[1], "c")->quoted, 1);
+    ck_assert(yaml_is_null(yaml_find(b->child[1], "d")));
+    ck_assert_ptr_null(yaml_find(root, "c"));
+    ck_assert_ptr_null(yaml_find(b, "c"));
+    ck_assert_ptr_null(yaml_find(NULL, "c"));
+    ck_assert(yaml_is_null(parse("")));
+    ck_assert(yaml_is_null(parse("# nothing\n")));
+}
+END_TEST
+
+START_TEST(bad_documents_say_where)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"a: 1\nb: 2\na: 3\n", "f:3: key 'a' stands here and in line 1, expected once"},
+        {"x:\n  b: 2\n  b: 3\n", "f:3: key 'b' stands here and in line 2, expected once"},
+        {"a: &x 1\nb: *x\n", "f:2: aliases are not read, expected the value"},
+        {"a: !!int 1\n", "f:1: tags are not read: tag:yaml.org,2002:int"},
+        {"a: \"\\0\"\n", "f:1: a text with a NUL byte"},
+        {"a: 1\n---\nb: 1\n", "f:2: a second document, expected one"},
+        {"[a]: 1\n", "f:1: a key is a plain text"},
+        {"a: 1\n b: 2\n",
+         "f:2: not YAML: mapping values are not allowed in this context"},
+        {"a: [1\nb", "f:3: not YAML: did not find expected ',' or ']'"},
+        {"a: \xff", "f:1: not YAML: invalid leading UTF-8 octet"},
+    };
+    struct yaml_node *root;
+
+    ck_assert_int_eq(yaml_tree_parse(&root, &arena, cases[_i].text,
+                                     strlen(cases[_i].text), "f", 1, &err),
+                     ERR_CONFIG);
+    ck_assert_str_eq(err.msg, cases[_i].message);
+}
+END_TEST
+
+START_TEST(documents_are_bounded)
+{
+    size_t size = YAML_MAX_BYTES + 1;
+    char *text = malloc(size);
+    struct yaml_node *root;
+
+    memset(text, ' ', size);
+    ck_assert_int_eq(yaml_tree_parse(&root, &arena, text, size, "f", 1, &err), ERR_LIMIT);
+    ck_assert_int_eq(yaml_tree_parse(&root, &arena, text, size - 1, "f", 1, &err), 0);
+    memset(text, '[', size);
+    ck_assert_int_eq(yaml_tree_parse(&root, &arena, text, size - 1, "f", 1, &err),
+                     ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f:1: nested too deeply");
+    for (size_t i = 0; i + 1 < size; i += 2)
+        memcpy(text + i, "-\n", 2);
+    ck_assert_int_eq(yaml_tree_parse(&root, &arena, text, size - 1, "f", 1, &err),
+                     ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "f:100000: too many values");
+    free(text);
+}
+END_TEST
+
+START_TEST(values_are_set_by_path)
+{
+    struct yaml_node *root = parse("a: {b: 1}\nl: [1, 2]\nx.y: {z: 1}\nn:\n");
+    const struct yaml_node *n;
+
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "a.b=2", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "a.c.d={e: [5]}", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "l.1=7", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "x.y.z=3", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "n.m=4", &err), 0);
+    ck_assert_str_eq(yaml_find(yaml_find(root, "a"), "b")->text, "2");
+    n = yaml_find(yaml_find(yaml_find(yaml_find(root, "a"), "c"), "d"), "e");
+    ck_assert_str_eq(n->child[0]->text, "5");
+    ck_assert_str_eq(n->place, "--set a.c.d={e: [5]}");
+    ck_assert_str_eq(yaml_find(root, "l")->child[1]->text, "7");
+    ck_assert_str_eq(yaml_find(yaml_find(root, "x.y"), "z")->text, "3");
+    ck_assert_str_eq(yaml_find(yaml_find(root, "n"), "m")->text, "4");
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "a.b=", &err), 0);
+    ck_assert_ptr_null(yaml_find(yaml_find(root, "a"), "b"));
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "new=~", &err), 0);
+    ck_assert_ptr_null(yaml_find(root, "new"));
+    /* An empty document takes keys, too. */
+    root = parse("");
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "a.b=1", &err), 0);
+    ck_assert_str_eq(yaml_find(yaml_find(root, "a"), "b")->text, "1");
+}
+END_TEST
+
+START_TEST(wrong_paths_name_the_option)
+{
+    static const struct {
+        const char *set, *message;
+    } cases[] = {
+        {"abc", "--set abc: expected KEY=VALUE"},
+        {"=1", "--set =1: expected KEY=VALUE"},
+        {"a..b=1", "--set a..b=1: a..b: no key path, expected e.g. run.seed"},
+        {"a.=1", "--set a.=1: a.: no key path, expected e.g. run.seed"},
+        {"l.2=1", "--set l.2=1: l.2: '2' is no index of a list of 2, expected 0 to 1"},
+        {"l.x=1", "--set l.x=1: l.x: 'x' is no index of a list of 2, expected 0 to 1"},
+        {"a.b.c=1", "--set a.b.c=1: a.b.c: there is nothing under the value '1'"},
+        {"a=[1", "--set a=[1: not YAML: did not find expected ',' or ']'"},
+    };
+    struct yaml_node *root = parse("a: {b: 1}\nl: [1, 2]\n");
+
+    ck_assert_int_eq(yaml_tree_set(root, &arena, cases[_i].set, &err), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, cases[_i].message);
+}
+END_TEST
+
+START_TEST(the_nearest_word_is_found)
+{
+    static const char *const words[] = {"learning_rate", "batch_size", "seed", NULL,
+                                        "id"};
+
+    ck_assert_str_eq(yaml_nearest("learnign_rate", words, 5), "learning_rate");
+    ck_assert_str_eq(yaml_nearest("batchsize", words, 5), "batch_size");
+    ck_assert_str_eq(yaml_nearest("sead", words, 5), "seed");
+    ck_assert_str_eq(yaml_nearest("id", words, 5), "id");
+    ck_assert_ptr_null(yaml_nearest("entirely", words, 5));
+    ck_assert_ptr_null(yaml_nearest("", words, 0));
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("yaml_tree");
+    TCase *tc = tcase_create("yaml_tree");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, a_tree_knows_its_lines);
+    tcase_add_loop_test(tc, bad_documents_say_where, 0, 10);
+    tcase_add_test(tc, documents_are_bounded);
+    tcase_add_test(tc, values_are_set_by_path);
+    tcase_add_loop_test(tc, wrong_paths_name_the_option, 0, 8);
+    tcase_add_test(tc, the_nearest_word_is_found);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
