@@ -357,7 +357,6 @@ static void put_ordered_signed(struct wbuf *b, int64_t v)
 {
     uint64_t magnitude = (uint64_t)(v < 0 ? ~v : v);
     uint8_t bytes[10];
-    uint8_t sign = v < 0 ? 0xff : 0;
     unsigned n = 1;
 
     while (n < 10 && magnitude >> (7 * n - 1) != 0)
@@ -365,7 +364,9 @@ static void put_ordered_signed(struct wbuf *b, int64_t v)
     for (unsigned i = 0; i < n; i++) {
         unsigned shift = 8 * (n - 1 - i);
 
-        bytes[i] = shift < 64 ? (uint8_t)((uint64_t)v >> shift) : sign;
+        bytes[i] = v < 0 ? 0xff : 0;
+        if (shift < 64)
+            bytes[i] = (uint8_t)((uint64_t)v >> shift);
     }
     for (unsigned i = 0; i < n; i++)
         bytes[i / 8] ^= (uint8_t)(0x80 >> i % 8);

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Check that includes follow the one-way order of folders.
+
+    check_layers.py SOURCE_DIR
+
+A folder includes itself and what stands left of it in ORDER. The files at the root of
+`agent` and `supervisor` wire their folders together: they include anything of theirs, and
+none of the folders includes them. Nothing but tests includes tests. Includes of the
+project are written from the root of the source, in quotes.
+"""
+import pathlib
+import re
+import sys
+
+ORDER = {
+    "common": "err mem log rng wire tensor ckpt config msg store".split(),
+    "agent": "graph vars session saver nn algo loop".split(),
+    "supervisor": "chan proc env store metrics rollout run control cli".split(),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def split(path):
+    """("common", "err") of common/err/err.h, ("agent", None) of agent/main.c."""
+    return path.parts[0], path.parts[1] if len(path.parts) > 2 else None
+
+
+def fault(root, source, target):
+    """What is wrong with `source` including `target`, or None."""
+    top, folder = split(source)
+    to_top, to_folder = split(target)
+    if not (root / target).is_file():
+        return "is not a file of the project, named from its root"
+    if to_top not in (top, "common"):
+        return f"is outside {top} and common"
+    if folder is None:
+        return None
+    if folder not in ORDER[top]:
+        return f"is included by {top}/{folder}, which has no place in the order"
+    if to_top != top:
+        return None
+    if to_folder is None:
+        return f"wires {top} together: no folder includes it"
+    if to_folder not in ORDER[top] or \
+            ORDER[top].index(to_folder) > ORDER[top].index(folder):
+        return f"stands right of {top}/{folder}"
+    return None
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    files = sorted(f for top in ORDER for f in (root / top).rglob("*.[ch]"))
+    faults = 0
+    for file in files:
+        for n, line in enumerate(file.read_text().splitlines(), 1):
+            m = INCLUDE.match(line)
+            if not m:
+                continue
+            source = file.relative_to(root)
+            text = fault(root, source, pathlib.PurePath(m.group(1)))
+            if text:
+                print(f"{source}:{n}: {m.group(1)} {text}")
+                faults += 1
+    print(f"{len(files)} files, {faults} includes against the order")
+    return 1 if faults or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

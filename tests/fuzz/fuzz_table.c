@@ -1,0 +1,80 @@
+/* Any bytes, read as a whole table, as the data block and as the index block of one with
+ * right checksums: keys come in increasing order, and can be written again. */
+#include "common/ckpt/table.h"
+#include "common/ckpt/table_format.h"
+#include "common/err/check.h"
+#include "common/wire/crc32c.h"
+#include "tests/fuzz/fuzz.h"
+
+static void read_table(const uint8_t *data, size_t size)
+{
+    struct table_writer *w;
+    struct table_reader *r;
+    struct table_entry e;
+    size_t len;
+
+    if (table_reader_new(&r, data, size, NULL) != 0)
+        return;
+    w = table_writer_new();
+    while (table_reader_next(r, &e, NULL) == 1) {
+        CHECK(e.value >= data && e.value_len <= (size_t)(data + size - e.value));
+        CHECK(table_writer_add(w, e.key, e.key_len, e.value, e.value_len, NULL) == 0);
+    }
+    CHECK(table_writer_finish(w, &len) != NULL);
+    table_writer_free(w);
+    table_reader_free(r);
+}
+
+static struct table_handle put_block(struct wbuf *file, const uint8_t *block, size_t n)
+{
+    struct table_handle h = {.offset = file->len, .size = n};
+
+    wbuf_bytes(file, block, n);
+    wbuf_u8(file, TABLE_BLOCK_RAW);
+    wbuf_u32(file, crc32c_mask(crc32c(file->data + h.offset, n + 1)));
+    return h;
+}
+
+static void put_rest(struct wbuf *file, const uint8_t *index, size_t n)
+{
+    static const uint8_t empty[8] = {0, 0, 0, 0, 1, 0, 0, 0};
+    struct table_handle metaindex = put_block(file, empty, sizeof(empty));
+
+    table_put_footer(file, metaindex, put_block(file, index, n));
+    read_table(file->data, file->len);
+    wbuf_done(file);
+}
+
+static void as_data_block(const uint8_t *data, size_t size)
+{
+    struct wbuf file = {0}, index = {0}, value = {0};
+
+    table_put_handle(&value, put_block(&file, data, size));
+    wbuf_u8(&index, 0);
+    wbuf_u8(&index, 0);
+    wbuf_varint(&index, value.len);
+    wbuf_bytes(&index, value.data, value.len);
+    wbuf_u32(&index, 0);
+    wbuf_u32(&index, 1);
+    put_rest(&file, index.data, index.len);
+    wbuf_done(&value);
+    wbuf_done(&index);
+}
+
+/* Behind a block of one entry, where handles of the input may well point. */
+static void as_index_block(const uint8_t *data, size_t size)
+{
+    static const uint8_t block[13] = {0, 1, 1, 'k', 'v', 0, 0, 0, 0, 1};
+    struct wbuf file = {0};
+
+    (void)put_block(&file, block, sizeof(block));
+    put_rest(&file, data, size);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    read_table(data, size);
+    as_data_block(data, size);
+    as_index_block(data, size);
+    return 0;
+}
