@@ -20,7 +20,7 @@ ASKS = re.compile(r"(#\s*pragma|optimize\s*\().*")
 
 def faults_of_commands(build):
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        command = entry["command"].replace("-fno-", "-without-")
+        command = re.sub(r"-fno-\S+", "", entry["command"])
         for m in CHANGES_VALUES.finditer(command):
             yield f"{entry['file']}: compiled with {m.group()}"
         if "-ffp-contract=off" not in command:

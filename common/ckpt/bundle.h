@@ -1,7 +1,7 @@
 /* bundle.h - TensorFlow V2 checkpoints: named tensors under a prefix.
  *
- * Files    <prefix>.index                    a table (table.h): "" -> header, name ->
- * entry <prefix>.data-SSSSS-of-NNNNN      raw tensors, row-major, little-endian, no gaps
+ * Files    <prefix>.index                  a table (table.h): "" -> header, name -> entry
+ *          <prefix>.data-SSSSS-of-NNNNN    raw tensors, row-major, little-endian, no gaps
  *          The prefix is text: nothing is cut off or added, it may end in "/".
  * Written  files equal TensorFlow's byte for byte, in one shard. Data first, the index
  *          last, each under a temporary name and renamed (atomic_file.h).

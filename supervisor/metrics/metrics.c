@@ -284,7 +284,8 @@ void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
         add(m, m->time + TIME_STEPS_PER_SECOND,
             (double)(env_steps - m->row_steps) * 1e9 / (double)(now_ns - m->row_ns));
     for (size_t i = 0; i < m->n; i++) {
-        m->values[i] = m->acc[i].count ? m->acc[i].sum / (double)m->acc[i].count : (double)NAN;
+        m->values[i] =
+            m->acc[i].count ? m->acc[i].sum / (double)m->acc[i].count : (double)NAN;
         m->acc[i] = (struct mean){0};
     }
     m->row_steps = env_steps;
