@@ -1,0 +1,277 @@
+#include "agent/graph/ops.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct shape shape_34 = {2, {3, 4}};
+
+static struct variable *get(struct graph *g, const char *name)
+{
+    return get_variable(g, name, DT_FLOAT, &shape_34, NULL, 0);
+}
+
+static void check_exists(const struct graph *g, const char *name, const char *type)
+{
+    const struct operation *op = graph_operation(g, name);
+
+    ck_assert_msg(op != NULL, "%s", name);
+    ck_assert_str_eq(operation_type(op), type);
+}
+
+static void check_class(const struct graph *g, const char *name, const char *want)
+{
+    const struct attr *class = operation_attr(graph_operation(g, name), "_class");
+
+    ck_assert_msg(class != NULL && class->n == 1, "%s", name);
+    ck_assert_uint_eq(class->list_s[0].len_bytes, strlen(want));
+    ck_assert_mem_eq(class->list_s[0].bytes, want, strlen(want));
+}
+
+static float constant_value(const struct graph *g, const char *name)
+{
+    const struct operation *op = graph_operation(g, name);
+
+    ck_assert_msg(op != NULL, "%s", name);
+    return *tensor_f32(&operation_attr(op, "value")->tensor);
+}
+
+START_TEST(get_variable_makes_tensorflow_s_nodes)
+{
+    static const struct {
+        const char *name, *type;
+    } want[] = {
+        {"net/w/Initializer/random_uniform/shape", "Const"},
+        {"net/w/Initializer/random_uniform/min", "Const"},
+        {"net/w/Initializer/random_uniform/max", "Const"},
+        {"net/w/Initializer/random_uniform/RandomUniform", "RandomUniform"},
+        {"net/w/Initializer/random_uniform/sub", "Sub"},
+        {"net/w/Initializer/random_uniform/mul", "Mul"},
+        {"net/w/Initializer/random_uniform", "Add"},
+        {"net/w", "VariableV2"},
+        {"net/w/Assign", "Assign"},
+        {"net/w/read", "Identity"},
+    };
+    struct graph *g = graph_new();
+    struct variable *v;
+    float limit = sqrtf(6.0f / 7.0f);
+
+    variable_scope_enter(g, "net", NULL, REUSE_INHERIT);
+    name_scope_enter(g, "ops_only");
+    v = get(g, "w");
+    name_scope_leave(g);
+    variable_scope_leave(g);
+    ck_assert_ptr_nonnull(v);
+    ck_assert_int_eq(graph_n_operations(g), 10);
+    for (int i = 0; i < 10; i++) {
+        check_exists(g, want[i].name, want[i].type);
+        check_class(g, want[i].name, "loc:@net/w");
+        ck_assert_int_eq(operation_id(graph_operation(g, want[i].name)), i);
+    }
+    ck_assert_float_eq_tol(constant_value(g, "net/w/Initializer/random_uniform/max"),
+                           limit, 1e-6f);
+    ck_assert_float_eq_tol(constant_value(g, "net/w/Initializer/random_uniform/min"),
+                           -limit, 1e-6f);
+    ck_assert_str_eq(v->name, "net/w");
+    ck_assert(v->dtype == DT_FLOAT && v->trainable && shape_equal(&v->shape, &shape_34));
+    ck_assert(output_is_ref(v->ref) && !output_is_ref(v->read));
+    ck_assert_ptr_eq(v->initializer, graph_operation(g, "net/w/Assign"));
+    ck_assert_int_eq(operation_attr(v->initializer, "use_locking")->i, 1);
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(small_zeros_are_one_constant)
+{
+    struct graph *g = graph_new();
+    struct shape large = SHAPE(1000);
+
+    ck_assert_ptr_nonnull(
+        get_variable(g, "n", DT_INT64, &SHAPE_SCALAR, NULL, VARIABLE_NOT_TRAINABLE));
+    ck_assert_ptr_nonnull(get_variable(g, "b", DT_BOOL, &SHAPE(999), NULL, 0));
+    ck_assert_ptr_nonnull(get_variable(g, "big", DT_INT32, &large, NULL, 0));
+    check_exists(g, "n/Initializer/zeros", "Const");
+    check_exists(g, "b/Initializer/zeros", "Const");
+    check_exists(g, "big/Initializer/zeros", "Fill");
+    check_exists(g, "big/Initializer/zeros/shape_as_tensor", "Const");
+    check_exists(g, "big/Initializer/zeros/Const", "Const");
+    ck_assert_int_eq(output_dtype(variable_find(g, "big")->initial_value), DT_INT32);
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(reuse_finds_or_refuses)
+{
+    struct graph *g = graph_new();
+    struct variable *v = get(g, "v");
+
+    ck_assert_ptr_null(get(g, "v"));
+    ck_assert_str_eq(
+        graph_error(g)->msg,
+        "Variable v already exists, disallowed. Did you mean to set reuse=True "
+        "or reuse=tf.AUTO_REUSE in VarScope?");
+    graph_clear_error(g);
+    variable_scope_enter(g, "", NULL, REUSE_TRUE);
+    ck_assert_ptr_eq(get(g, "v"), v);
+    ck_assert_ptr_null(get(g, "u"));
+    ck_assert_str_eq(graph_error(g)->msg,
+                     "Variable u does not exist, or was not created with "
+                     "tf.get_variable(). Did you mean to set reuse=tf.AUTO_REUSE in "
+                     "VarScope?");
+    graph_clear_error(g);
+    ck_assert_ptr_null(get_variable(g, "v", DT_FLOAT, &SHAPE(4, 3), NULL, 0));
+    ck_assert_str_eq(graph_error(g)->msg,
+                     "Trying to share variable v, but specified shape (4, 3) and found "
+                     "shape (3, 4).");
+    graph_clear_error(g);
+    ck_assert_ptr_null(get_variable(g, "v", DT_INT32, &shape_34, NULL, 0));
+    ck_assert_int_eq(graph_error(g)->code, ERR_DTYPE);
+    graph_clear_error(g);
+    variable_scope_leave(g);
+    variable_scope_enter(g, "", NULL, REUSE_AUTO);
+    ck_assert_ptr_eq(get(g, "v"), v);
+    ck_assert_ptr_nonnull(get(g, "u"));
+    variable_scope_enter(g, "inner", NULL, REUSE_INHERIT); /* inherits AUTO */
+    ck_assert_ptr_eq(get(g, "w"), get(g, "w"));
+    variable_scope_leave(g);
+    variable_scope_leave(g);
+    ck_assert_int_eq(graph_n_variables(g), 3);
+    ck_assert_ptr_null(graph_error(g));
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(plain_variables_are_uniquified_in_name_scopes)
+{
+    struct graph *g = graph_new();
+    float start = 0.9f;
+    struct tensor value = tensor_scalar_f32(&start);
+    struct variable *v;
+
+    name_scope_enter(g, "train");
+    v = variable_new_constant(g, &value, "beta1_power", VARIABLE_NOT_TRAINABLE);
+    ck_assert_str_eq(v->name, "train/beta1_power");
+    v = variable_new_constant(g, &value, "beta1_power", VARIABLE_NOT_TRAINABLE);
+    ck_assert_str_eq(v->name, "train/beta1_power_1");
+    name_scope_leave(g);
+    check_exists(g, "train/beta1_power_1/initial_value", "Const");
+    check_class(g, "train/beta1_power_1/Assign", "loc:@train/beta1_power_1");
+    check_class(g, "train/beta1_power_1/read", "loc:@train/beta1_power_1");
+    ck_assert_ptr_null(operation_attr(v->ref.op, "_class"));
+    v = variable_new(g, constant_f32(g, 1.0f, NULL), NULL, 0);
+    ck_assert_str_eq(v->name, "Variable");
+    ck_assert_ptr_null(
+        variable_new(g, placeholder(g, DT_FLOAT, &SHAPE(-1), NULL), NULL, 0));
+    ck_assert_int_eq(graph_error(g)->code, ERR_SHAPE);
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(a_tensor_may_be_the_initializer)
+{
+    struct graph *g = graph_new();
+    struct output value = constant_i32s(g, (int32_t[]){1, 2, 3}, 3, "start");
+    struct initializer init = {.value = value};
+    struct variable *v = get_variable(g, "v", DT_INT32, NULL, &init, 0);
+
+    ck_assert_ptr_nonnull(v);
+    ck_assert(v->dtype == DT_INT32 && shape_equal(&v->shape, &SHAPE(3)));
+    ck_assert_ptr_eq(operation_input(v->initializer, 1).op, value.op);
+    ck_assert_ptr_null(get_variable(g, "w", DT_FLOAT, NULL, NULL, 0));
+    ck_assert_ptr_nonnull(strstr(graph_error(g)->msg, "Shape of a new variable (w)"));
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(collections_hold_variables_in_creation_order)
+{
+    struct graph *g = graph_new();
+    const struct collection_item *items;
+
+    (void)get(g, "b");
+    (void)get_variable(g, "step", DT_INT64, &SHAPE_SCALAR, NULL, VARIABLE_NOT_TRAINABLE);
+    (void)get_variable(g, "rate", DT_FLOAT, &SHAPE_SCALAR, NULL, VARIABLE_LOCAL);
+    variable_scope_enter(g, "a", NULL, REUSE_INHERIT);
+    (void)get(g, "w");
+    variable_scope_leave(g);
+    ck_assert_uint_eq(collection_get(g, GLOBAL_VARIABLES, NULL, &items), 3);
+    ck_assert_str_eq(items[0].variable->name, "b");
+    ck_assert_str_eq(items[1].variable->name, "step");
+    ck_assert_str_eq(items[2].variable->name, "a/w");
+    ck_assert_uint_eq(collection_get(g, TRAINABLE_VARIABLES, "a/", &items), 1);
+    ck_assert_str_eq(items[0].variable->name, "a/w");
+    ck_assert_uint_eq(collection_get(g, TRAINABLE_VARIABLES, NULL, NULL), 2);
+    ck_assert_uint_eq(collection_get(g, LOCAL_VARIABLES, NULL, NULL), 1);
+    ck_assert_int_eq(graph_n_variables(g), 4);
+    ck_assert_ptr_eq(graph_variable_at(g, 3), variable_find(g, "a/w"));
+    ck_assert_ptr_null(variable_find(g, "w"));
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(initializers_and_assignments_are_operations)
+{
+    struct graph *g = graph_new();
+    struct variable *v = get(g, "v"), *w = get(g, "w");
+    struct operation *init = global_variables_initializer(g, NULL);
+    struct output x = placeholder(g, DT_FLOAT, &shape_34, NULL), y;
+
+    ck_assert_str_eq(operation_name(init), "init");
+    ck_assert_int_eq(operation_n_control_inputs(init), 2);
+    ck_assert_ptr_eq(operation_control_input(init, 1), w->initializer);
+    ck_assert_str_eq(operation_name(variables_initializer(g, &v, 1, NULL)), "init_1");
+    y = variable_assign(v, x, NULL);
+    ck_assert_str_eq(operation_name(y.op), "Assign");
+    ck_assert(output_is_ref(y));
+    ck_assert_int_eq(operation_attr(y.op, "use_locking")->i, 0);
+    ck_assert_str_eq(operation_type(variable_assign_add(v, x, NULL).op), "AssignAdd");
+    ck_assert_str_eq(operation_type(variable_assign_sub(v, x, "less").op), "AssignSub");
+    ck_assert(!output_valid(variable_assign(v, constant_f32(g, 1.0f, NULL), NULL)));
+    ck_assert_ptr_nonnull(
+        strstr(graph_error(g)->msg, "() for a variable of shape (3, 4)"));
+    graph_free(g);
+}
+END_TEST
+
+/* Slots live where their variable lives; control scopes do not reach a variable. */
+START_TEST(variables_stand_outside_of_the_scopes_around_them)
+{
+    struct graph *g = graph_new();
+    struct variable *v = get(g, "v"), *slot;
+    struct operation *before = no_op(g, "before");
+
+    control_dependencies_enter(g, &before, 1);
+    device_enter(g, "/job:ps/task:1");
+    colocate_with_enter(g, v->ref.op);
+    slot = get(g, "v/Adam");
+    colocate_with_leave(g);
+    device_leave(g);
+    control_dependencies_leave(g);
+    check_class(g, "v/Adam", "loc:@v");
+    check_class(g, "v/Adam/Initializer/random_uniform", "loc:@v");
+    check_class(g, "v/Adam/Assign", "loc:@v");
+    ck_assert_int_eq(operation_n_control_inputs(slot->initializer), 0);
+    ck_assert_str_eq(operation_device(slot->ref.op), "/job:ps/task:1");
+    ck_assert_str_eq(operation_device(slot->initial_value.op), "");
+    graph_free(g);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("variables");
+    TCase *tc = tcase_create("variables");
+
+    tcase_add_test(tc, get_variable_makes_tensorflow_s_nodes);
+    tcase_add_test(tc, small_zeros_are_one_constant);
+    tcase_add_test(tc, reuse_finds_or_refuses);
+    tcase_add_test(tc, plain_variables_are_uniquified_in_name_scopes);
+    tcase_add_test(tc, a_tensor_may_be_the_initializer);
+    tcase_add_test(tc, collections_hold_variables_in_creation_order);
+    tcase_add_test(tc, initializers_and_assignments_are_operations);
+    tcase_add_test(tc, variables_stand_outside_of_the_scopes_around_them);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
