@@ -90,7 +90,8 @@ static const struct schema optimizer_schema = {TABLE(optimizer_fields),
     {                                                                                    \
         "optimizer", FIELD_OPTIONAL_MAP, NETWORK(optimizer),                             \
             .has_offset = offsetof(struct network_config, has_optimizer),                \
-            .schema = &optimizer_schema, .doc = "its own, over the agent's"              \
+            .schema = &optimizer_schema,                                                 \
+            .doc = "its own; what is not given is as in the agent's"                     \
     }
 
 static const struct field actor_fields[] = {
@@ -122,7 +123,7 @@ static const struct field settings_fields[] = {
     {"temperature", FIELD_F64, SETTING(temperature), ABOVE(0), .default_text = "1.0",
      .doc = "of the Gumbel softmax"},
     {"policy", FIELD_ENUM, SETTING(policy), NAMES("auto", "gumbel", "deterministic"),
-     .default_text = "auto", .doc = "auto: from the action space"},
+     .default_text = "auto", .doc = "auto takes what suits the action space"},
     {"execute", FIELD_ENUM, SETTING(execute), NAMES("hard", "soft"),
      .default_text = "hard",
      .doc = "what the environment gets: the one-hot choice or the soft vector"},

@@ -683,17 +683,17 @@ void schema_print(const struct schema *s, const char *path, FILE *out)
         char child_path[PATH_MAX_BYTES];
 
         join_path(child_path, path, f->key);
-        if (f->schema != NULL) {
+        if (f->schema != NULL && f->type != FIELD_OPTIONAL_MAP) {
             schema_print(f->schema, child_path, out);
             continue;
         }
-        (void)fprintf(out, "  %-38s %-14s %s", child_path,
-                      f->default_text != NULL ? f->default_text : "-", f->doc);
+        (void)fprintf(out, "  %-42s %-10s %s", child_path,
+                      f->default_text != NULL ? f->default_text : "", f->doc);
         if (f->type == FIELD_ENUM) {
             char list[200];
 
             join_choices(list, sizeof(list), f->names, count_names(f->names));
-            (void)fprintf(out, ": %s", list);
+            (void)fprintf(out, " (%s)", list);
         }
         (void)fputc('\n', out);
     }

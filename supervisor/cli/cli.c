@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
+    &cmd_algorithms,
+    &cmd_check,
     &cmd_envs,
     &cmd_version,
 };
@@ -39,6 +41,8 @@ static void print_help(const struct command *c)
 {
     (void)printf("usage: brood %s %s\n\n%s.\n\n%s%s", c->name, c->arguments, c->summary,
                  shared_help, c->help);
+    if (c->more_help != NULL)
+        c->more_help(stdout);
 }
 
 static void print_commands(FILE *f)

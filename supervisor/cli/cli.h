@@ -10,6 +10,7 @@
 #include "common/err/err.h"
 
 #include <getopt.h>
+#include <stdio.h>
 
 enum cli_exit {
     CLI_DONE = 0,
@@ -32,13 +33,16 @@ struct cli {
 
 struct command {
     const char *name;
-    const char *arguments; /* "CONFIG [options]" */
-    const char *summary;   /* one line for `brood --help` */
-    const char *help;      /* the command's own options, then an example */
+    const char *arguments;      /* "CONFIG [options]" */
+    const char *summary;        /* one line for `brood --help` */
+    const char *help;           /* the command's own options, then an example */
+    void (*more_help)(FILE *f); /* prints what follows `help`; may be NULL */
     int (*run)(struct cli *cli, int argc,
                char **argv); /* argv[0] is the command's name */
 };
 
+extern const struct command cmd_algorithms;
+extern const struct command cmd_check;
 extern const struct command cmd_envs;
 extern const struct command cmd_version;
 

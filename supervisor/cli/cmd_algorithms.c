@@ -1,0 +1,60 @@
+#include "supervisor/cli/cli.h"
+
+#include "common/config/algorithms.h"
+#include "supervisor/metrics/json.h"
+
+#include <stdio.h>
+
+static void print_json(const struct algorithm_info *a)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "name"), json_str(&j, a->name);
+    json_key(&j, "summary"), json_str(&j, a->summary);
+    json_key(&j, "stages"), json_str(&j, a->stages);
+    json_key(&j, "settings");
+    json_array(&j);
+    for (size_t i = 0; a->settings[i] != NULL; i++)
+        json_str(&j, a->settings[i]);
+    json_close(&j);
+    json_key(&j, "source"), json_str(&j, a->source);
+    json_close(&j);
+    (void)fputs(json_line(&j, NULL), stdout);
+    json_done(&j);
+}
+
+static void print_text(const struct algorithm_info *a)
+{
+    (void)printf("%-10s %s\n  stages   %s\n  settings", a->name, a->summary, a->stages);
+    for (size_t i = 0; a->settings[i] != NULL; i++)
+        (void)printf(" %s", a->settings[i]);
+    (void)printf("\n  source   %s\n", a->source);
+}
+
+static int run_algorithms(struct cli *cli, int argc, char **argv)
+{
+    const struct algorithm_info *a;
+    int code;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (optind < argc)
+        return cli_usage(cli, "no arguments are taken");
+    for (size_t i = 0; (a = algorithm_at(i)) != NULL; i++) {
+        if (cli->json)
+            print_json(a);
+        else
+            print_text(a);
+    }
+    return CLI_DONE;
+}
+
+const struct command cmd_algorithms = {
+    .name = "algorithms",
+    .arguments = "[options]",
+    .summary = "The learning algorithms of this build",
+    .help = "\nexample: brood algorithms --json\n",
+    .run = run_algorithms,
+};

@@ -1,0 +1,121 @@
+#include "supervisor/cli/cli.h"
+
+#include "common/config/run_config.h"
+#include "supervisor/env/env.h"
+#include "supervisor/metrics/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256, OPT_SET = 1 };
+
+/* The agents' algorithms, each once, in the agents' order: "maddpg, ddpg". */
+static void list_algorithms(const struct run_config *c, char *ret, size_t size)
+{
+    size_t len = 0;
+
+    ret[0] = '\0';
+    for (size_t i = 0; i < c->n_agents; i++) {
+        size_t k = 0;
+
+        while (strcmp(c->agents[k].algorithm, c->agents[i].algorithm) != 0)
+            k++;
+        if (k == i && len < size)
+            len += (size_t)snprintf(ret + len, size - len, "%s%s", i > 0 ? ", " : "",
+                                    c->agents[i].algorithm);
+    }
+}
+
+static void report_good(const struct cli *cli, const char *path,
+                        const struct run_config *c)
+{
+    const int in_episodes = c->run.episodes > 0;
+    const long long length = in_episodes ? c->run.episodes : c->run.env_steps;
+    char algorithms[ALGORITHMS_MAX_BYTES];
+
+    list_algorithms(c, algorithms, sizeof(algorithms));
+    if (cli->json) {
+        struct json j = {0};
+
+        json_begin(&j);
+        json_object(&j);
+        json_key(&j, "config"), json_str(&j, path);
+        json_key(&j, "ok"), json_bool(&j, 1);
+        json_key(&j, "agents"), json_u64(&j, c->n_agents);
+        json_key(&j, "algorithms"), json_str(&j, algorithms);
+        json_key(&j, in_episodes ? "episodes" : "env_steps"), json_i64(&j, length);
+        json_close(&j);
+        (void)fputs(json_line(&j, NULL), stdout);
+        json_done(&j);
+    } else if (!cli->quiet) {
+        (void)printf("%s: ok: %zu agents, %s, %lld %s\n", path, c->n_agents, algorithms,
+                     length, in_episodes ? "episodes" : "steps");
+    }
+}
+
+/* The line begins with file:line, where editors look for it. */
+static void report_bad(const struct cli *cli, const char *path, const struct err *err)
+{
+    (void)fprintf(stderr, "%s\n", err->msg);
+    if (cli->json) {
+        struct json j = {0};
+
+        json_begin(&j);
+        json_object(&j);
+        json_key(&j, "config"), json_str(&j, path);
+        json_key(&j, "ok"), json_bool(&j, 0);
+        json_key(&j, "error"), json_str(&j, err->msg);
+        json_close(&j);
+        (void)fputs(json_line(&j, NULL), stdout);
+        json_done(&j);
+    }
+}
+
+static int check(const struct cli *cli, const char *path,
+                 const struct config_options *options)
+{
+    struct run_config c;
+    struct err err = {0};
+
+    if (run_config_read(&c, path, options, &err) < 0) {
+        report_bad(cli, path, &err);
+        return CLI_USAGE;
+    }
+    report_good(cli, path, &c);
+    run_config_done(&c);
+    return CLI_DONE;
+}
+
+static int run_check(struct cli *cli, int argc, char **argv)
+{
+    static const struct option own[] = {{"set", required_argument, NULL, OPT_SET}, {0}};
+    const char *set[MAX_SET];
+    struct config_options options = {.set = set, .env_names = env_agent_names};
+    int option, code = CLI_DONE;
+
+    while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
+        if (options.n_set == MAX_SET)
+            return cli_usage(cli, "--set is given more than %d times", MAX_SET);
+        set[options.n_set++] = optarg;
+    }
+    if (option == CLI_OPTION_EXIT)
+        return code;
+    if (optind == argc)
+        return cli_usage(cli, "expected at least one configuration file");
+    for (int i = optind; i < argc; i++) {
+        if (check(cli, argv[i], &options) != CLI_DONE)
+            code = CLI_USAGE;
+    }
+    return code;
+}
+
+const struct command cmd_check = {
+    .name = "check",
+    .arguments = "CONFIG... [options]",
+    .summary = "Read and check configurations, start nothing",
+    .help = "  --set KEY=VALUE  check with this value (repeatable)\n"
+            "\nexample: brood check configs/*.yaml --set run.seed=7\n"
+            "\nEvery key of a configuration, its default and what it is for:\n\n",
+    .more_help = run_config_print_keys,
+    .run = run_check,
+};

@@ -1,0 +1,100 @@
+/* Any bytes as a configuration, with their first line also as a --set: refused in one
+ * line, or what is written reads back and is written again to the same byte. */
+#include "common/config/run_config.h"
+#include "common/err/check.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int two_agents(void *ctx, const struct env_config *env,
+                      const char *const **ret_names, struct err *err)
+{
+    static const char *const names[] = {"agent_0", "agent_1"};
+
+    if (strcmp(env->id, "simple_spread") != 0)
+        return err_set(err, ERR_NOT_FOUND, "unknown environment");
+    *ret_names = names;
+    return 2;
+}
+
+static void check_error(int code, const struct err *err)
+{
+    CHECK(code < 0 && err->code == code && err->msg[0] != '\0', "%d", code);
+    CHECK(strchr(err->msg, '\n') == NULL, "%s", err->msg);
+}
+
+static void check_agents(const struct run_config *c)
+{
+    for (size_t i = 0; i < c->n_agents; i++) {
+        struct arena arena = ARENA_ZERO;
+        struct agent_config a;
+        struct err err = {0};
+        char *text = agent_config_to_yaml(&c->agents[i]), *again;
+
+        CHECK(agent_config_parse(&a, &arena, text, strlen(text), &err) == 0, "%s\n%s",
+              err.msg, text);
+        again = agent_config_to_yaml(&a);
+        CHECK(strcmp(text, again) == 0, "%s\n%s", text, again);
+        arena_done(&arena);
+        free(again);
+        free(text);
+    }
+}
+
+static void check_round_trip(const struct run_config *c)
+{
+    const struct config_options options = {.env_names = two_agents};
+    struct run_config back;
+    struct err err = {0};
+    char *text = run_config_to_yaml(c), *again;
+
+    CHECK(run_config_parse(&back, text, strlen(text), "resolved", &options, &err) == 0,
+          "%s\n%s", err.msg, text);
+    again = run_config_to_yaml(&back);
+    CHECK(strcmp(text, again) == 0, "%s\n%s", text, again);
+    check_agents(&back);
+    run_config_done(&back);
+    free(again);
+    free(text);
+}
+
+static void try_parse(const char *text, size_t size, const struct config_options *options)
+{
+    struct run_config c;
+    struct err err = {0};
+    int rc = run_config_parse(&c, text, size, "fuzz.yaml", options, &err);
+
+    if (rc < 0) {
+        check_error(rc, &err);
+        return;
+    }
+    check_round_trip(&c);
+    run_config_done(&c);
+}
+
+/* Where the text begins "key.path=value", that line is an option over the rest. */
+static void try_set(const char *text, size_t size)
+{
+    const char *end = memchr(text, '\n', size);
+    char *set;
+
+    if (end == NULL || memchr(text, '=', (size_t)(end - text)) == NULL)
+        return;
+    set = strndup(text, (size_t)(end - text));
+    CHECK(set != NULL);
+    try_parse(end + 1, size - (size_t)(end + 1 - text),
+              &(struct config_options){
+                  .set = (const char *const *)&set, .n_set = 1, .env_names = two_agents});
+    free(set);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *text = (const char *)data;
+
+    try_parse(text, size, &(struct config_options){.env_names = two_agents});
+    if (size > 0)
+        try_set(text, size);
+    return 0;
+}

@@ -1,0 +1,51 @@
+"""`brood check`: one line per file, every file looked at, code 2 if any is wrong."""
+import json
+
+import harness
+
+GOOD = "env: {id: simple_spread, params: {agents: 4}}\n"
+BAD = "env: {id: simple_spread}\nexperience:\n  batchsize: 3\n"
+
+
+def test_each_file_gets_its_line(w):
+    (w.path / "good.yaml").write_text(GOOD)
+    (w.path / "bad.yaml").write_text(BAD)
+    out, err = w.brood("check", "bad.yaml", "good.yaml", "gone.yaml", code=2)
+    assert out == "good.yaml: ok: 4 agents, maddpg, 625000 steps\n", out
+    lines = err.splitlines()
+    assert len(lines) == 2, err
+    assert lines[0].startswith("bad.yaml:3: experience.batchsize: unknown key"), err
+    assert lines[0].endswith("did you mean 'batch_size'?"), err
+    assert lines[1].startswith("gone.yaml: "), err
+
+
+def test_facts_are_json_when_asked(w):
+    (w.path / "good.yaml").write_text(GOOD)
+    (w.path / "bad.yaml").write_text(BAD)
+    out, _ = w.brood("check", "--json", "good.yaml", "bad.yaml", code=2)
+    good, bad = (json.loads(line) for line in out.splitlines())
+    assert good == {"config": "good.yaml", "ok": True, "agents": 4,
+                    "algorithms": "maddpg", "env_steps": 625000}, good
+    assert bad["config"] == "bad.yaml" and bad["ok"] is False
+    assert bad["error"].startswith("bad.yaml:3: "), bad
+
+
+def test_values_are_set_on_the_command_line(w):
+    (w.path / "good.yaml").write_text(GOOD)
+    out, _ = w.brood("check", "good.yaml", "--set", "run.episodes=7",
+                     "--set", "agents.agent_3.algorithm=ddpg")
+    assert out == "good.yaml: ok: 4 agents, maddpg, ddpg, 7 episodes\n", out
+    _, err = w.brood("check", "good.yaml", "--set", "run.episodes=x", code=2)
+    assert err.startswith("--set run.episodes=x: run.episodes: found 'x'"), err
+    _, err = w.brood("check", "good.yaml", "--set", "env.id=simple_spred", code=2)
+    assert err.startswith("--set env.id=simple_spred: env.id: "), err
+
+
+def test_help_lists_every_key(w):
+    out, _ = w.brood("check", "--help")
+    for key in ("run.seed", "experience.batch_size", "defaults.optimizer.learning_rate"):
+        assert f"  {key} " in out, key
+
+
+if __name__ == "__main__":
+    harness.main()
