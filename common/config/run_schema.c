@@ -12,9 +12,9 @@
 #define NETWORK(member)   .offset = offsetof(struct network_config, member)
 #define OPTIMIZER(member) .offset = offsetof(struct optimizer_config, member)
 #define RESTART(member)   .offset = offsetof(struct restart_config, member)
-#define FROM(lo)          .min = (lo), .max = INFINITY
+#define FROM(lo)          .min = (lo), .max = HUGE_VAL
 #define WITHIN(lo, hi)    .min = (lo), .max = (hi)
-#define ABOVE(lo)         .flags = FIELD_ABOVE_MIN, .min = (lo), .max = INFINITY
+#define ABOVE(lo)         .flags = FIELD_ABOVE_MIN, .min = (lo), .max = HUGE_VAL
 #define NAMES(...)                                                                       \
     .names = (const char *const[])                                                       \
     {                                                                                    \

@@ -435,7 +435,7 @@ int schema_read(const struct schema *s, const struct yaml_node *map, const char 
 
 static void set_unset(const struct field *f, void *dst)
 {
-    static const double not_a_number = NAN;
+    static const double not_a_number = (double)NAN;
     static const int no_name = FIELD_UNSET_ENUM;
 
     if (f->type == FIELD_F64)
