@@ -1,0 +1,340 @@
+#include "common/ckpt/ckpt_state.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_FILE_BYTES = 1 << 20, MAX_DEPTH = 16 };
+
+static const char NEWEST[] = "model_checkpoint_path";
+static const char ALL[] = "all_model_checkpoint_paths";
+
+/* ---- text ---- */
+
+struct text {
+    const char *p, *end;
+};
+
+static int peek(const struct text *t)
+{
+    return t->p < t->end ? (unsigned char)*t->p : -1;
+}
+
+/* White space, comments, and the separators that protobuf allows between fields. */
+static void skip_space(struct text *t)
+{
+    for (; t->p < t->end; t->p++) {
+        if (*t->p == '#') {
+            while (t->p + 1 < t->end && t->p[1] != '\n')
+                t->p++;
+        } else if (!isspace((unsigned char)*t->p) && *t->p != ',' && *t->p != ';') {
+            return;
+        }
+    }
+}
+
+static int is_word_char(int c)
+{
+    return isalnum(c) || c == '_' || c == '.' || c == '-' || c == '+';
+}
+
+/* A name or a number; its length, 0 if there is none. */
+static size_t take_word(struct text *t, const char **ret)
+{
+    *ret = t->p;
+    while (t->p < t->end && is_word_char((unsigned char)*t->p))
+        t->p++;
+    return (size_t)(t->p - *ret);
+}
+
+static int digit_value(int c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
+}
+
+/* Up to max_digits of a base as one byte. */
+static uint8_t take_number(struct text *t, int base, int max_digits)
+{
+    int v = 0;
+
+    for (; max_digits > 0 && digit_value(peek(t)) < base; max_digits--, t->p++)
+        v = v * base + digit_value(*t->p);
+    return (uint8_t)v;
+}
+
+/* What follows a backslash. */
+static uint8_t take_escape(struct text *t)
+{
+    static const char LETTERS[] = "abfnrtv";
+    static const char VALUES[] = "\a\b\f\n\r\t\v";
+    int c = peek(t);
+    const char *letter;
+
+    if (c >= '0' && c <= '7')
+        return take_number(t, 8, 3);
+    t->p++;
+    if (c == 'x' || c == 'X')
+        return take_number(t, 16, 2);
+    letter = memchr(LETTERS, c, sizeof(LETTERS) - 1);
+    return (uint8_t)(letter != NULL ? VALUES[letter - LETTERS] : c);
+}
+
+/* One quoted string, appended to b; 0 if its end is missing. */
+static int take_string(struct text *t, struct wbuf *b)
+{
+    int quote = peek(t);
+
+    t->p++;
+    while (t->p < t->end && *t->p != quote && *t->p != '\n') {
+        uint8_t c = (uint8_t)*t->p++;
+
+        if (c == '\\' && t->p < t->end)
+            c = take_escape(t);
+        wbuf_u8(b, c);
+    }
+    if (peek(t) != quote)
+        return 0;
+    t->p++;
+    return 1;
+}
+
+/* Adjacent strings are one. */
+static int take_strings(struct text *t, struct wbuf *b)
+{
+    do {
+        if (!take_string(t, b))
+            return 0;
+        skip_space(t);
+    } while (peek(t) == '"' || peek(t) == '\'');
+    return 1;
+}
+
+/* Over a message in braces, strings and comments minded. */
+static int skip_message(struct text *t)
+{
+    struct wbuf ignored = {0};
+    int depth = 0, ok = 1;
+
+    do {
+        int c = peek(t);
+
+        if (c == '"' || c == '\'') {
+            ok = take_string(t, &ignored);
+        } else {
+            depth += (c == '{' || c == '<') - (c == '}' || c == '>');
+            t->p++;
+        }
+        skip_space(t);
+    } while (ok && depth > 0 && depth <= MAX_DEPTH && t->p < t->end);
+    wbuf_done(&ignored);
+    return ok && depth == 0;
+}
+
+/* ---- fields ---- */
+
+static void add_field(struct ckpt_state *s, const char *name, size_t name_len,
+                      const struct wbuf *value)
+{
+    char *text = xstrndup((const char *)value->data, value->len);
+
+    if (name_len == sizeof(NEWEST) - 1 && memcmp(name, NEWEST, name_len) == 0) {
+        free(s->newest);
+        s->newest = text;
+    } else if (name_len == sizeof(ALL) - 1 && memcmp(name, ALL, name_len) == 0) {
+        s->all = xreallocarray(s->all, s->n_all + 1, sizeof(*s->all));
+        s->all[s->n_all++] = text;
+    } else {
+        free(text);
+    }
+}
+
+static int take_field(struct text *t, struct ckpt_state *s)
+{
+    const char *name, *word;
+    size_t name_len = take_word(t, &name);
+    struct wbuf value = {0};
+    int ok;
+
+    if (name_len == 0)
+        return 0;
+    skip_space(t);
+    if (peek(t) == ':')
+        t->p++;
+    skip_space(t);
+    if (peek(t) == '{' || peek(t) == '<')
+        return skip_message(t);
+    if (peek(t) != '"' && peek(t) != '\'')
+        return take_word(t, &word) > 0;
+    ok = take_strings(t, &value);
+    if (ok) {
+        wbuf_u8(&value, 0);
+        add_field(s, name, name_len, &value);
+    }
+    wbuf_done(&value);
+    return ok;
+}
+
+int ckpt_state_parse(struct ckpt_state *ret, const char *text, size_t len_bytes,
+                     struct err *err)
+{
+    struct text t = {.p = text, .end = text + len_bytes};
+    struct ckpt_state s = {.newest = xstrdup("")};
+    int line = 1;
+
+    skip_space(&t);
+    while (t.p < t.end) {
+        const char *start = t.p;
+
+        if (!take_field(&t, &s)) {
+            for (const char *p = text; p < start; p++)
+                line += *p == '\n';
+            ckpt_state_done(&s);
+            return err_set(err, ERR_FORMAT, "line %d: no CheckpointState", line);
+        }
+        skip_space(&t);
+    }
+    *ret = s;
+    return 0;
+}
+
+void ckpt_state_done(struct ckpt_state *s)
+{
+    for (size_t i = 0; i < s->n_all; i++)
+        free(s->all[i]);
+    free(s->all);
+    free(s->newest);
+    *s = (struct ckpt_state){0};
+}
+
+/* ---- writing ---- */
+
+static void put_escaped(struct wbuf *b, uint8_t c)
+{
+    static const char SPECIAL[] = "\\\"'\n\r\t";
+    static const char LETTERS[] = "\\\"'nrt";
+    const char *special = c != 0 ? strchr(SPECIAL, c) : NULL;
+    char octal[8];
+
+    if (special != NULL) {
+        wbuf_u8(b, '\\');
+        wbuf_u8(b, (uint8_t)LETTERS[special - SPECIAL]);
+    } else if (c < 0x20 || c >= 0x7f) {
+        (void)snprintf(octal, sizeof(octal), "\\%03o", (unsigned)c);
+        wbuf_bytes(b, octal, 4);
+    } else {
+        wbuf_u8(b, c);
+    }
+}
+
+static void put_field(struct wbuf *b, const char *name, const char *value)
+{
+    wbuf_bytes(b, name, strlen(name));
+    wbuf_bytes(b, ": \"", 3);
+    for (; *value != '\0'; value++)
+        put_escaped(b, (uint8_t)*value);
+    wbuf_bytes(b, "\"\n", 2);
+}
+
+void ckpt_state_put(struct wbuf *b, const struct ckpt_state *s)
+{
+    put_field(b, NEWEST, s->newest);
+    for (size_t i = 0; i < s->n_all; i++)
+        put_field(b, ALL, s->all[i]);
+}
+
+/* ---- files ---- */
+
+int ckpt_state_load(struct ckpt_state *ret, const char *dir, struct err *err)
+{
+    char *path = xasprintf("%s/checkpoint", dir);
+    FILE *f = fopen(path, "rbe");
+    char *text = NULL;
+    size_t n = 0;
+    int rc = 0;
+
+    if (f == NULL && errno == ENOENT) {
+        rc = err_set(err, ERR_NOT_FOUND, "there is no %s", path);
+    } else if (f == NULL) {
+        rc = err_errno(err, "%s", path);
+    } else {
+        text = xmalloc(MAX_FILE_BYTES + 1);
+        n = fread(text, 1, MAX_FILE_BYTES + 1, f);
+        if (ferror(f))
+            rc = err_errno(err, "%s: read", path);
+        else if (n > MAX_FILE_BYTES)
+            rc = err_set(err, ERR_LIMIT, "%s: more than a megabyte", path);
+        (void)fclose(f);
+    }
+    if (rc == 0) {
+        rc = ckpt_state_parse(ret, text, n, err);
+        if (rc != 0)
+            (void)err_wrap(err, "%s", path);
+    }
+    free(text);
+    free(path);
+    return rc;
+}
+
+static int has_index(const char *prefix)
+{
+    char *path = xasprintf("%s.index", prefix);
+    int there = access(path, F_OK) == 0;
+
+    free(path);
+    return there;
+}
+
+/* What stands behind the last slash of either kind. */
+static const char *base_name(const char *path)
+{
+    const char *base = path;
+
+    for (; *path != '\0'; path++) {
+        if (*path == '/' || *path == '\\')
+            base = path + 1;
+    }
+    return base;
+}
+
+char *ckpt_state_resolve(const char *dir, const char *path)
+{
+    const char *base = base_name(path);
+    char *prefix = path[0] == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
+    char *moved;
+
+    if (strcmp(base, ".") == 0)
+        prefix[strlen(prefix) - 1] = '\0';
+    if (has_index(prefix))
+        return prefix;
+    moved = xasprintf("%s/%s", dir, strcmp(base, ".") == 0 ? "" : base);
+    if (has_index(moved)) {
+        free(prefix);
+        return moved;
+    }
+    free(moved);
+    return prefix;
+}
+
+int ckpt_state_newest(char **ret_prefix, const char *dir, struct err *err)
+{
+    struct ckpt_state s;
+    int rc = ckpt_state_load(&s, dir, err);
+
+    if (rc != 0)
+        return rc;
+    if (s.newest[0] == '\0')
+        rc = err_set(err, ERR_FORMAT, "%s/checkpoint names no checkpoint", dir);
+    else
+        *ret_prefix = ckpt_state_resolve(dir, s.newest);
+    ckpt_state_done(&s);
+    return rc;
+}
