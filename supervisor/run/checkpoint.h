@@ -11,7 +11,7 @@
  * Files    TensorFlow V2 bundles of the variables whose collection is "variables", by
  *          name; everything else of the block is in run.state.
  * run.state  "brodrun1", u32 version, u32 number of sections; a section is a name
- *          (u32 length, bytes), u64 length, bytes, u32 masked CRC-32C of these bytes.
+ *          (u32 length, bytes), u64 length, bytes, u32 masked CRC-32C of name and bytes.
  */
 #ifndef SUPERVISOR_RUN_CHECKPOINT_H
 #define SUPERVISOR_RUN_CHECKPOINT_H
@@ -50,8 +50,22 @@ struct checkpoint_args { /* all borrowed */
  * already is replaced. */
 int checkpoint_commit(const struct checkpoint_args *args, struct err *err);
 
-/* Steps of the complete checkpoints in dir, ascending; free(). 0 of them is no error. */
+/* Steps of the committed checkpoints in dir, ascending; free(). 0 of them is no error. */
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err);
+
+/* run.state of one checkpoint, verified: the sections point into it. */
+struct checkpoint_state {
+    size_t n;
+    struct checkpoint_section *sections;
+    uint8_t *bytes; /* private */
+};
+/* ERR_FORMAT, ERR_CORRUPT, or -errno. */
+int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
+                          struct err *err);
+/* NULL: there is no such section. */
+const struct checkpoint_section *checkpoint_state_find(const struct checkpoint_state *s,
+                                                       const char *name);
+void checkpoint_state_done(struct checkpoint_state *s);
 
 /* The named tensors of one agent; each owns its data. */
 struct checkpoint_values {

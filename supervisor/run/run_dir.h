@@ -3,7 +3,8 @@
  *     runs/<name>/  config.yaml  provenance  journal  experience  lock
  *                   logs/  metrics/  checkpoints/
  *
- * The lock (flock on `lock`) keeps a second supervisor out and names the holder's pid.
+ * The lock on `lock` (of the open file: F_OFD_SETLK) keeps a second supervisor out; the
+ * file names the holder's pid.
  * Owns     the lock's descriptor and the paths handed out.
  */
 #ifndef SUPERVISOR_RUN_RUN_DIR_H

@@ -1,0 +1,83 @@
+/* What produced a run: enough to make it again. */
+#include "supervisor/run/run_dir.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <gnu/libc-version.h>
+#include <msgpack.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <uv.h>
+#include <yaml.h>
+
+/* The first "model name" of /proc/cpuinfo: kernels of the matrix library, and so the last
+ * bits of products, depend on it. */
+static void put_cpu(FILE *out)
+{
+    FILE *in = fopen("/proc/cpuinfo", "re");
+    char line[512];
+    const char *model = "unknown\n";
+
+    while (in != NULL && fgets(line, sizeof(line), in) != NULL) {
+        char *colon = strchr(line, ':');
+
+        if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
+            model = colon + 1 + strspn(colon + 1, " ");
+            break;
+        }
+    }
+    (void)fprintf(out, "cpu: %s", model);
+    if (in != NULL)
+        (void)fclose(in);
+}
+
+/* As one would type it again. */
+static void put_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_.,/=:@%+-";
+
+    if (*word != '\0' && word[strspn(word, plain)] == '\0') {
+        (void)fputs(word, out);
+        return;
+    }
+    (void)fputc('\'', out);
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            (void)fputs("'\\''", out);
+        else
+            (void)fputc(*word, out);
+    }
+    (void)fputc('\'', out);
+}
+
+int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
+                             const char *build_id, struct err *err)
+{
+    struct utsname host;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    int rc;
+
+    if (out == NULL || uname(&host) < 0)
+        return err_errno(err, "provenance");
+    (void)fputs("command:", out);
+    for (int i = 0; i < argc; i++) {
+        (void)fputc(' ', out);
+        put_word(out, argv[i]);
+    }
+    (void)fprintf(out,
+                  "\nbrood: %s\nagent build id: %s\ncompiler: %s\nlibuv: %s\n"
+                  "msgpack-c: %s\nlibyaml: %s\nOpenBLAS: %s\nlibc: %s\nkernel: %s %s\n",
+                  BROOD_VERSION, build_id, __VERSION__, uv_version_string(),
+                  msgpack_version(), yaml_get_version_string(), BROOD_BLAS,
+                  gnu_get_libc_version(), host.sysname, host.release);
+    put_cpu(out);
+    (void)fclose(out);
+    rc = run_dir_write(d, "provenance", text, len, err);
+    free(text);
+    return rc;
+}

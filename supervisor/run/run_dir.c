@@ -1,0 +1,340 @@
+#include "supervisor/run/run_dir.h"
+
+#include "common/ckpt/atomic_file.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/run/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_NUMBER = 1000000, NAME_MAX_BYTES = 100 };
+
+struct run_dir {
+    char *path;
+    char *name;
+    int lock; /* -1: not held */
+    char **files;
+    size_t n_files;
+};
+
+static const char *const folders[] = {"logs", "metrics", "checkpoints"};
+
+/* ---- the lock ---- */
+
+/* Of the open file, not of the process: a child cannot lose it, and a reader can ask for
+ * it without taking it. */
+static struct flock whole_file(short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET};
+}
+
+static pid_t read_pid(int fd)
+{
+    char text[32];
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    return (pid_t)strtol(text, NULL, 10);
+}
+
+pid_t run_dir_holder(const char *path)
+{
+    struct flock lock = whole_file(F_WRLCK);
+    char *file = xasprintf("%s/lock", path);
+    int fd = open(file, O_RDWR | O_CLOEXEC);
+    pid_t pid = 0;
+
+    if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+        pid = read_pid(fd);
+    if (fd >= 0)
+        (void)close(fd);
+    free(file);
+    return pid;
+}
+
+static int take_lock(struct run_dir *d, struct err *err)
+{
+    struct flock lock = whole_file(F_WRLCK);
+    char *file = xasprintf("%s/lock", d->path);
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int rc = 0;
+
+    if (fd < 0)
+        rc = err_errno(err, "%s", file);
+    else if (fcntl(fd, F_OFD_SETLK, &lock) < 0)
+        rc = err_set(err, ERR_STATE, "run %s is live: supervisor %d holds it", d->name,
+                     (int)read_pid(fd));
+    else if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
+        rc = err_errno(err, "%s: cannot write", file);
+    if (rc == 0)
+        d->lock = fd;
+    else if (fd >= 0)
+        (void)close(fd);
+    free(file);
+    return rc;
+}
+
+/* ---- making one ---- */
+
+static struct run_dir *new_dir(const char *runs_dir, const char *name)
+{
+    struct run_dir *d = xcalloc(1, sizeof(*d));
+
+    d->path = xasprintf("%s/%s", runs_dir, name);
+    d->name = xstrdup(name);
+    d->lock = -1;
+    return d;
+}
+
+void run_dir_free(struct run_dir *d)
+{
+    if (d == NULL)
+        return;
+    if (d->lock >= 0)
+        (void)close(d->lock);
+    for (size_t i = 0; i < d->n_files; i++)
+        free(d->files[i]);
+    free(d->files);
+    free(d->path);
+    free(d->name);
+    free(d);
+}
+
+static int name_ok(const char *name)
+{
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                            "0123456789_.-");
+
+    return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0' && name[0] != '.';
+}
+
+static int is_run(const char *path)
+{
+    char *lock = xasprintf("%s/lock", path), *config = xasprintf("%s/config.yaml", path);
+    int yes = tree_exists(lock) || tree_exists(config);
+
+    free(lock);
+    free(config);
+    return yes;
+}
+
+/* Removes a run that is over: everything but its folder, and the lock last, which we
+ * hold meanwhile. */
+static int replace(struct run_dir *d, struct err *err)
+{
+    int rc;
+
+    if (!is_run(d->path))
+        return err_set(err, ERR_EXISTS, "%s is there and is no run: left alone", d->path);
+    rc = take_lock(d, err);
+    if (rc == 0)
+        rc = tree_empty(d->path, err);
+    if (rc < 0)
+        return rc;
+    (void)close(d->lock);
+    d->lock = -1;
+    return 0;
+}
+
+static int make_named(struct run_dir *d, int force, struct err *err)
+{
+    if (mkdir(d->path, 0777) == 0)
+        return 0;
+    if (errno != EEXIST)
+        return err_errno(err, "%s: cannot create", d->path);
+    if (!force)
+        return err_set(err, ERR_EXISTS,
+                       "run %s is there already (--force replaces it): %s", d->name,
+                       d->path);
+    return replace(d, err);
+}
+
+/* <base>-<number>, the first that is free. */
+static int make_numbered(struct run_dir **ret, const char *runs_dir, const char *base,
+                         struct err *err)
+{
+    for (int i = 1; i < MAX_NUMBER; i++) {
+        char *name = xasprintf("%s-%d", base, i);
+        struct run_dir *d = new_dir(runs_dir, name);
+
+        free(name);
+        if (mkdir(d->path, 0777) == 0) {
+            *ret = d;
+            return 0;
+        }
+        if (errno != EEXIST) {
+            int rc = err_errno(err, "%s: cannot create", d->path);
+            run_dir_free(d);
+            return rc;
+        }
+        run_dir_free(d);
+    }
+    return err_set(err, ERR_LIMIT, "%s/%s-*: no number is free", runs_dir, base);
+}
+
+static int furnish(struct run_dir *d, struct err *err)
+{
+    int rc = take_lock(d, err);
+
+    for (size_t i = 0; rc == 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
+        rc = tree_make(run_dir_file(d, folders[i]), err);
+    return rc;
+}
+
+int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
+                   const char *base, int force, struct err *err)
+{
+    struct run_dir *d = NULL;
+    int rc;
+
+    if (!name_ok(name != NULL ? name : base))
+        return err_set(err, ERR_ARG,
+                       "'%s' is no name for a run: letters, digits, '_', '-', '.'",
+                       name != NULL ? name : base);
+    rc = tree_make(runs_dir, err);
+    if (rc < 0)
+        return rc;
+    if (name != NULL) {
+        d = new_dir(runs_dir, name);
+        rc = make_named(d, force, err);
+    } else {
+        rc = make_numbered(&d, runs_dir, base, err);
+    }
+    if (rc == 0)
+        rc = furnish(d, err);
+    if (rc < 0) {
+        run_dir_free(d);
+        return rc;
+    }
+    *ret = d;
+    return 0;
+}
+
+int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *err)
+{
+    char *copy = xstrdup(path);
+    struct run_dir *d;
+    char *slash;
+    int rc = 0;
+
+    while (strlen(copy) > 1 && copy[strlen(copy) - 1] == '/')
+        copy[strlen(copy) - 1] = '\0';
+    slash = strrchr(copy, '/');
+    d = xcalloc(1, sizeof(*d));
+    d->name = xstrdup(slash != NULL && slash[1] != '\0' ? slash + 1 : copy);
+    d->path = copy;
+    d->lock = -1;
+    if (!is_run(path))
+        rc = err_set(err, ERR_NOT_FOUND, "%s: no run there", path);
+    else if (lock)
+        rc = take_lock(d, err);
+    if (rc < 0) {
+        run_dir_free(d);
+        return rc;
+    }
+    *ret = d;
+    return 0;
+}
+
+/* ---- what is in it ---- */
+
+const char *run_dir_name(const struct run_dir *d)
+{
+    return d->name;
+}
+
+const char *run_dir_path(const struct run_dir *d)
+{
+    return d->path;
+}
+
+const char *run_dir_file(struct run_dir *d, const char *sub)
+{
+    size_t head = strlen(d->path) + 1;
+
+    for (size_t i = 0; i < d->n_files; i++)
+        if (strcmp(d->files[i] + head, sub) == 0)
+            return d->files[i];
+    d->files = xreallocarray(d->files, d->n_files + 1, sizeof(*d->files));
+    d->files[d->n_files] = xasprintf("%s/%s", d->path, sub);
+    return d->files[d->n_files++];
+}
+
+int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t len,
+                  struct err *err)
+{
+    return atomic_file_write(run_dir_file(d, sub), data, len, 1, err);
+}
+
+/* ---- finding one ---- */
+
+/* When its last supervisor started: it wrote its pid then. */
+static struct timespec started(const char *path)
+{
+    char *lock = xasprintf("%s/lock", path);
+    struct stat st = {0};
+
+    if (stat(lock, &st) < 0)
+        st.st_mtim = (struct timespec){0};
+    free(lock);
+    return st.st_mtim;
+}
+
+static int later(struct timespec a, struct timespec b)
+{
+    return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+static int find_newest(const char *runs_dir, char **ret, struct err *err)
+{
+    DIR *dir = opendir(runs_dir);
+    struct dirent *e;
+    char *best = NULL;
+
+    while (dir != NULL && (e = readdir(dir)) != NULL) {
+        char *path;
+
+        if (e->d_name[0] == '.')
+            continue;
+        path = xasprintf("%s/%s", runs_dir, e->d_name);
+        if (is_run(path) && (best == NULL || later(started(path), started(best)))) {
+            char *older = best;
+            best = path;
+            path = older;
+        }
+        free(path);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    if (best == NULL)
+        return err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
+    *ret = best;
+    return 0;
+}
+
+int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err)
+{
+    char *path;
+
+    if (run == NULL)
+        return find_newest(runs_dir, ret, err);
+    path = xasprintf("%s/%s", runs_dir, run);
+    if (strchr(run, '/') != NULL || !is_run(path)) {
+        free(path);
+        path = xstrdup(run);
+    }
+    if (!is_run(path)) {
+        free(path);
+        return err_set(err, ERR_NOT_FOUND, "there is no run %s in %s", run, runs_dir);
+    }
+    *ret = path;
+    return 0;
+}

@@ -1,0 +1,13 @@
+/* run_state.h - the file run.state of a checkpoint (format: checkpoint.h). */
+#ifndef SUPERVISOR_RUN_RUN_STATE_H
+#define SUPERVISOR_RUN_RUN_STATE_H
+
+#include "supervisor/run/checkpoint.h"
+
+/* Durable when it returns. */
+int run_state_write(const char *path, const struct checkpoint_section *sections, size_t n,
+                    struct err *err);
+/* Release with checkpoint_state_done. */
+int run_state_read(struct checkpoint_state *ret, const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,92 @@
+#include "supervisor/run/tree.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_OPEN_FOLDERS = 16 };
+
+int tree_make(const char *path, struct err *err)
+{
+    char *copy = xstrdup(path);
+    int rc = 0;
+
+    for (char *p = copy + 1; rc == 0; p++) {
+        char c = *p;
+
+        if (c != '/' && c != '\0')
+            continue;
+        *p = '\0';
+        if (mkdir(copy, 0777) < 0 && errno != EEXIST)
+            rc = err_errno(err, "%s: cannot create", copy);
+        *p = c;
+        if (c == '\0')
+            break;
+    }
+    free(copy);
+    return rc;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path) < 0 && errno != ENOENT ? -1 : 0;
+}
+
+int tree_remove(const char *path, struct err *err)
+{
+    if (nftw(path, remove_one, MAX_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0 ||
+        errno == ENOENT)
+        return 0;
+    return err_errno(err, "%s: cannot remove", path);
+}
+
+int tree_empty(const char *path, struct err *err)
+{
+    DIR *d = opendir(path);
+    struct dirent *e;
+    int rc = 0;
+
+    if (d == NULL)
+        return err_errno(err, "%s", path);
+    while (rc == 0 && (e = readdir(d)) != NULL) {
+        char *sub;
+
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        sub = xasprintf("%s/%s", path, e->d_name);
+        rc = tree_remove(sub, err);
+        free(sub);
+    }
+    (void)closedir(d);
+    return rc;
+}
+
+int tree_sync(const char *path, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = 0;
+
+    if (fd < 0 || fsync(fd) < 0)
+        rc = err_errno(err, "%s: fsync", path);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc;
+}
+
+int tree_exists(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}

@@ -1,0 +1,445 @@
+#include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
+#include "supervisor/run/checkpoint.h"
+#include "supervisor/run/tree.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* ---- the fault seam: this program's own calls that change the disk ---- */
+
+enum { DIED = 42 };
+
+static struct {
+    long left; /* calls until the fault; -1: none */
+    int error; /* 0: the process dies there, otherwise the call fails with it */
+} fault = {.left = -1};
+
+static int faulted(void)
+{
+    if (fault.left < 0 || fault.left-- > 0)
+        return 0;
+    if (fault.error == 0)
+        _exit(DIED);
+    fault.left = -1;
+    errno = fault.error;
+    return 1;
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    return faulted() ? -1 : (int)syscall(SYS_mkdir, path, mode);
+}
+
+int rename(const char *from, const char *to)
+{
+    return faulted() ? -1 : (int)syscall(SYS_rename, from, to);
+}
+
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    return faulted() ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
+}
+
+int fsync(int fd)
+{
+    return faulted() ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int remove(const char *path)
+{
+    if (faulted())
+        return -1;
+    if (syscall(SYS_unlink, path) == 0)
+        return 0;
+    return errno == EISDIR ? (int)syscall(SYS_rmdir, path) : -1;
+}
+
+/* ---- a run of two agents ---- */
+
+static struct temp_dir dir;
+static uint8_t *bytes[2]; /* of the descriptions */
+static struct msg description[2];
+static float block[2][32];
+static char checkpoints[128];
+
+static void pack_variable(struct msg_out *o, const char *name, enum dtype dtype,
+                          uint64_t rows, uint64_t offset, const char *collection)
+{
+    msg_array(o, 5);
+    msg_str(o, name);
+    msg_u64(o, dtype);
+    msg_array(o, rows == 0 ? 0 : 1);
+    if (rows != 0)
+        msg_u64(o, rows);
+    msg_u64(o, offset);
+    msg_str(o, collection);
+}
+
+static void keep(struct msg_out *o, int agent)
+{
+    const uint8_t *frame;
+    size_t len;
+    struct err err = {0};
+
+    msg_end(o, &frame, &len);
+    len -= FRAME_HEADER_BYTES;
+    bytes[agent] = xmalloc(len);
+    memcpy(bytes[agent], frame + FRAME_HEADER_BYTES, len);
+    ck_assert_int_eq(msg_parse(&description[agent], bytes[agent], len, &err), 0);
+    msg_out_done(o);
+}
+
+static void setup(void)
+{
+    temp_dir_init(&dir);
+    for (int a = 0; a < 2; a++) {
+        struct msg_out o;
+
+        msg_out_init(&o);
+        msg_begin_response(&o, 1);
+        msg_map(&o, 1);
+        msg_key(&o, "variables");
+        msg_array(&o, 3);
+        pack_variable(&o, "q/w", DT_FLOAT, 4, 64, "variables");
+        pack_variable(&o, "p/b", DT_FLOAT, 0, 0, "variables");
+        pack_variable(&o, "rate", DT_FLOAT, 0, 4, "hyperparameters");
+        keep(&o, a);
+        for (int i = 0; i < 32; i++)
+            block[a][i] = (float)(100 * a + i);
+    }
+    (void)snprintf(checkpoints, sizeof(checkpoints), "%s/checkpoints", dir.path);
+    ck_assert_int_eq(tree_make(checkpoints, NULL), 0);
+}
+
+static void teardown(void)
+{
+    for (int a = 0; a < 2; a++) {
+        msg_done(&description[a]);
+        free(bytes[a]);
+    }
+    temp_dir_done(&dir);
+}
+
+static int commit_to(const char *folder, uint64_t step, size_t max_to_keep,
+                     struct err *err)
+{
+    const struct checkpoint_agent agents[] = {
+        {"agent_0", &description[0].body, block[0], sizeof(block[0])},
+        {"agent_1", &description[1].body, block[1], sizeof(block[1])},
+    };
+    const struct checkpoint_section sections[] = {{"rollout", &step, sizeof(step)},
+                                                  {"empty", NULL, 0}};
+    const struct checkpoint_args args = {.dir = folder,
+                                         .step = step,
+                                         .agents = agents,
+                                         .n_agents = 2,
+                                         .sections = sections,
+                                         .n_sections = 2,
+                                         .max_to_keep = max_to_keep};
+
+    return checkpoint_commit(&args, err);
+}
+
+static void commit(uint64_t step, size_t max_to_keep)
+{
+    struct err err = {0};
+
+    ck_assert_msg(commit_to(checkpoints, step, max_to_keep, &err) == 0, "%s", err.msg);
+}
+
+/* The checkpoint of a step is whole, and its first agent's weights begin with w. */
+static void check_whole(uint64_t step, float w)
+{
+    struct checkpoint_state state;
+    struct checkpoint_values v;
+    const struct checkpoint_section *s;
+    struct err err = {0};
+
+    ck_assert_msg(checkpoint_state_read(&state, checkpoints, step, &err) == 0, "%s",
+                  err.msg);
+    s = checkpoint_state_find(&state, "rollout");
+    ck_assert_ptr_nonnull(s);
+    ck_assert_mem_eq(s->data, &step, sizeof(step));
+    ck_assert_uint_eq(checkpoint_state_find(&state, "empty")->len, 0);
+    ck_assert_ptr_null(checkpoint_state_find(&state, "other"));
+    checkpoint_state_done(&state);
+    ck_assert_msg(checkpoint_load(&v, checkpoints, step, "agent_0", &err) == 0, "%s",
+                  err.msg);
+    ck_assert_uint_eq(v.n, 2);
+    ck_assert_str_eq(v.names[0], "p/b");
+    ck_assert_str_eq(v.names[1], "q/w");
+    ck_assert_int_eq(v.tensors[0].shape.rank, 0);
+    ck_assert_int_eq(v.tensors[1].shape.dim[0], 4);
+    ck_assert(tensor_f32(&v.tensors[1])[0] == w);
+    checkpoint_values_done(&v);
+    ck_assert_int_eq(checkpoint_load(&v, checkpoints, step, "agent_1", &err), 0);
+    checkpoint_values_done(&v);
+}
+
+static void check_steps(const uint64_t *want, size_t n)
+{
+    uint64_t *steps;
+    size_t got;
+    struct err err = {0};
+
+    ck_assert_int_eq(checkpoint_list(checkpoints, &steps, &got, &err), 0);
+    ck_assert_uint_eq(got, n);
+    if (n > 0)
+        ck_assert_mem_eq(steps, want, n * sizeof(*want));
+    free(steps);
+}
+
+static size_t count_hidden(void)
+{
+    DIR *d = opendir(checkpoints);
+    struct dirent *e;
+    size_t n = 0;
+
+    while ((e = readdir(d)) != NULL)
+        n += e->d_name[0] == '.' && e->d_name[1] != '\0' && e->d_name[1] != '.';
+    closedir(d);
+    return n;
+}
+
+/* ---- tests ---- */
+
+START_TEST(test_commit_and_load)
+{
+    char *text, path[256];
+
+    check_steps(NULL, 0);
+    commit(20, 5);
+    commit(100, 5);
+    check_steps((uint64_t[]){20, 100}, 2);
+    check_whole(20, 16);
+    check_whole(100, 16);
+    ck_assert_uint_eq(count_hidden(), 0);
+    (void)snprintf(path, sizeof(path), "%s/100/agent_1/checkpoint", checkpoints);
+    text = temp_dir_read(path, NULL);
+    ck_assert_str_eq(text, "model_checkpoint_path: \"model.ckpt-100\"\n"
+                           "all_model_checkpoint_paths: \"model.ckpt-100\"\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(test_old_ones_go)
+{
+    for (uint64_t step = 0; step < 50; step += 10)
+        commit(step, 3);
+    check_steps((uint64_t[]){20, 30, 40}, 3);
+    for (uint64_t step = 50; step < 90; step += 10)
+        commit(step, 0);
+    check_steps((uint64_t[]){20, 30, 40, 50, 60, 70, 80}, 7);
+    ck_assert_uint_eq(count_hidden(), 0);
+}
+END_TEST
+
+START_TEST(test_same_step_again)
+{
+    commit(20, 5);
+    block[0][16] = 7;
+    commit(20, 5);
+    check_steps((uint64_t[]){20}, 1);
+    check_whole(20, 7);
+    ck_assert_uint_eq(count_hidden(), 0);
+}
+END_TEST
+
+START_TEST(test_damaged_one_steps_aside)
+{
+    char path[256];
+    FILE *f;
+
+    commit(20, 5);
+    (void)snprintf(path, sizeof(path), "%s/20/run.state", checkpoints);
+    f = fopen(path, "r+b");
+    ck_assert_ptr_nonnull(f);
+    fseek(f, 40, SEEK_SET);
+    fputc(0xff, f);
+    fclose(f);
+    commit(20, 5);
+    check_whole(20, 16);
+    (void)snprintf(path, sizeof(path), "%s/.bad-20/run.state", checkpoints);
+    ck_assert(tree_exists(path));
+}
+END_TEST
+
+/* Equal runs give equal bytes: nothing of the clock, the process or the path. */
+START_TEST(test_equal_bytes)
+{
+    static const char *const files[] = {"20/run.state", "20/agent_0/checkpoint",
+                                        "20/agent_0/model.ckpt-20.index",
+                                        "20/agent_1/model.ckpt-20.data-00000-of-00001"};
+    char other[256], path[512];
+
+    (void)snprintf(other, sizeof(other), "%s/another/place", dir.path);
+    ck_assert_int_eq(tree_make(other, NULL), 0);
+    commit(20, 5);
+    ck_assert_int_eq(commit_to(other, 20, 5, NULL), 0);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        size_t n, m;
+        char *a, *b;
+
+        (void)snprintf(path, sizeof(path), "%s/%s", checkpoints, files[i]);
+        a = temp_dir_read(path, &n);
+        (void)snprintf(path, sizeof(path), "%s/%s", other, files[i]);
+        b = temp_dir_read(path, &m);
+        ck_assert_uint_eq(n, m);
+        ck_assert_mem_eq(a, b, n);
+        free(a);
+        free(b);
+    }
+}
+END_TEST
+
+/* Killed at the k-th call that changes the disk, for every k: the older checkpoints are
+ * whole, a new one is whole or not there, and the next commit clears up. */
+START_TEST(test_killed_at_every_step)
+{
+    int status = DIED << 8;
+    long k;
+
+    for (k = 0; status == DIED << 8; k++) {
+        uint64_t *steps;
+        size_t n;
+        pid_t child;
+
+        ck_assert_int_eq(tree_empty(checkpoints, NULL), 0);
+        commit(10, 3);
+        commit(20, 3);
+        commit(30, 3);
+        child = fork();
+        if (child == 0) {
+            fault.left = k;
+            _exit(commit_to(checkpoints, 40, 3, NULL) != 0);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+
+        ck_assert_int_eq(checkpoint_list(checkpoints, &steps, &n, NULL), 0);
+        ck_assert_uint_ge(n, 3);
+        ck_assert(steps[n - 1] == 30 || steps[n - 1] == 40);
+        for (size_t i = 0; i < n; i++)
+            check_whole(steps[i], 16);
+        free(steps);
+
+        commit(50, 3);
+        ck_assert_uint_eq(count_hidden(), 0);
+        check_whole(50, 16);
+    }
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_gt(k, 20); /* there were as many places to die */
+}
+END_TEST
+
+/* The k-th call fails, for every k: an error that says so, nothing half done. */
+START_TEST(test_failure_at_every_step)
+{
+    int rc = -1;
+
+    for (long k = 0; rc != 0; k++) {
+        struct err err = {0};
+
+        ck_assert_int_eq(tree_empty(checkpoints, NULL), 0);
+        commit(10, 3);
+        commit(20, 3);
+        fault.left = k;
+        fault.error = ENOSPC;
+        rc = commit_to(checkpoints, 40, 3, &err);
+        if (fault.left >= 0)
+            break; /* there were fewer calls */
+        fault.left = -1;
+        ck_assert_int_eq(rc, -ENOSPC);
+        ck_assert_msg(strstr(err.msg, "No space left") != NULL, "%s", err.msg);
+        check_whole(10, 16);
+        check_whole(20, 16);
+        commit(50, 3);
+        ck_assert_uint_eq(count_hidden(), 0);
+    }
+    fault.left = -1;
+}
+END_TEST
+
+/* Places outside the block, said by an agent, are refused. */
+START_TEST(test_hostile_tables)
+{
+    static const struct {
+        enum dtype dtype;
+        uint64_t rows, offset;
+    } cases[] = {{DT_FLOAT, 32, 4},         {DT_FLOAT, 1, 128},
+                 {DT_FLOAT, UINT64_MAX, 0}, {DT_FLOAT, INT64_MAX, 0},
+                 {DT_FLOAT, 1, UINT64_MAX}, {DT_STRING, 1, 0},
+                 {(enum dtype)99, 1, 0},    {DT_DOUBLE, (uint64_t)1 << 61, 0}};
+    struct msg_out o;
+    struct err err = {0};
+
+    msg_out_init(&o);
+    msg_begin_response(&o, 1);
+    msg_map(&o, 1);
+    msg_key(&o, "variables");
+    msg_array(&o, 1);
+    pack_variable(&o, "v", cases[_i].dtype, cases[_i].rows, cases[_i].offset,
+                  "variables");
+    msg_done(&description[0]);
+    free(bytes[0]);
+    keep(&o, 0);
+    ck_assert_int_eq(commit_to(checkpoints, 20, 5, &err), ERR_PROTOCOL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "agent_0"));
+    check_steps(NULL, 0);
+    ck_assert_uint_eq(count_hidden(), 0);
+}
+END_TEST
+
+/* Any byte of run.state changed, or the end cut off: an error. */
+START_TEST(test_damaged_state)
+{
+    char path[256], *data;
+    size_t len;
+    struct checkpoint_state state;
+
+    commit(20, 5);
+    (void)snprintf(path, sizeof(path), "%s/20/run.state", checkpoints);
+    data = temp_dir_read(path, &len);
+    for (size_t i = 0; i < 2 * len; i++) {
+        FILE *f = fopen(path, "wb");
+
+        if (i < len)
+            data[i] = (char)(data[i] ^ 0x55);
+        ck_assert_uint_eq(fwrite(data, 1, i < len ? len : i - len, f),
+                          i < len ? len : i - len);
+        fclose(f);
+        if (i < len)
+            data[i] = (char)(data[i] ^ 0x55);
+        ck_assert_int_lt(checkpoint_state_read(&state, checkpoints, 20, NULL), 0);
+    }
+    free(data);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("checkpoint");
+    TCase *tc = tcase_create("checkpoint");
+
+    tcase_set_timeout(tc, 100);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_commit_and_load);
+    tcase_add_test(tc, test_old_ones_go);
+    tcase_add_test(tc, test_same_step_again);
+    tcase_add_test(tc, test_damaged_one_steps_aside);
+    tcase_add_test(tc, test_equal_bytes);
+    tcase_add_test(tc, test_killed_at_every_step);
+    tcase_add_test(tc, test_failure_at_every_step);
+    tcase_add_loop_test(tc, test_hostile_tables, 0, 8);
+    tcase_add_test(tc, test_damaged_state);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)

@@ -1,0 +1,241 @@
+#include "supervisor/run/journal.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/tree.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static struct temp_dir dir;
+static char runs[128];
+
+static void setup(void)
+{
+    temp_dir_init(&dir);
+    (void)snprintf(runs, sizeof(runs), "%s/deep/runs", dir.path);
+}
+
+static void teardown(void)
+{
+    temp_dir_done(&dir);
+}
+
+static struct run_dir *create(const char *name, int force)
+{
+    struct run_dir *d = NULL;
+    struct err err = {0};
+
+    ck_assert_msg(run_dir_create(&d, runs, name, "base", force, &err) == 0, "%s",
+                  err.msg);
+    return d;
+}
+
+START_TEST(test_what_is_in_it)
+{
+    struct run_dir *d = create("a", 0);
+    struct stat st;
+    char want[160], *text;
+    struct err err = {0};
+
+    (void)snprintf(want, sizeof(want), "%s/a", runs);
+    ck_assert_str_eq(run_dir_path(d), want);
+    ck_assert_str_eq(run_dir_name(d), "a");
+    ck_assert_int_eq(stat(run_dir_file(d, "logs"), &st), 0);
+    ck_assert_int_eq(stat(run_dir_file(d, "metrics"), &st), 0);
+    ck_assert_int_eq(stat(run_dir_file(d, "checkpoints"), &st), 0);
+    ck_assert_ptr_eq(run_dir_file(d, "logs"), run_dir_file(d, "logs"));
+    ck_assert_int_eq(run_dir_write(d, "config.yaml", "x: 1\n", 5, &err), 0);
+    text = temp_dir_read(run_dir_file(d, "config.yaml"), NULL);
+    ck_assert_str_eq(text, "x: 1\n");
+    free(text);
+    run_dir_free(d);
+}
+END_TEST
+
+START_TEST(test_numbers)
+{
+    struct run_dir *one = create(NULL, 0), *two = create(NULL, 0);
+
+    ck_assert_str_eq(run_dir_name(one), "base-1");
+    ck_assert_str_eq(run_dir_name(two), "base-2");
+    run_dir_free(one);
+    run_dir_free(two);
+}
+END_TEST
+
+START_TEST(test_taken_name)
+{
+    struct run_dir *d = create("a", 0), *again;
+    struct stat st;
+    struct err err = {0};
+
+    ck_assert_int_eq(run_dir_write(d, "old", "", 0, &err), 0);
+    ck_assert_int_eq(run_dir_create(&again, runs, "a", "base", 0, &err), ERR_EXISTS);
+    /* It is live: not even by force. */
+    ck_assert_int_eq(run_dir_create(&again, runs, "a", "base", 1, &err), ERR_STATE);
+    ck_assert_int_eq(stat(run_dir_file(d, "old"), &st), 0);
+    run_dir_free(d);
+    d = create("a", 1);
+    ck_assert_int_ne(stat(run_dir_file(d, "old"), &st), 0);
+    run_dir_free(d);
+}
+END_TEST
+
+/* --force is for runs: it removes no other folder. */
+START_TEST(test_force_spares_what_is_no_run)
+{
+    struct run_dir *d;
+    struct err err = {0};
+    char path[160];
+
+    (void)snprintf(path, sizeof(path), "%s/photos/2026", runs);
+    ck_assert_int_eq(tree_make(path, &err), 0);
+    ck_assert_int_eq(run_dir_create(&d, runs, "photos", "base", 1, &err), ERR_EXISTS);
+    ck_assert(tree_exists(path));
+}
+END_TEST
+
+START_TEST(test_bad_names)
+{
+    static const char *const names[] = {"", ".", "..", "a/b", ".hidden", "a b", "x\n"};
+    struct run_dir *d;
+    struct err err = {0};
+
+    ck_assert_int_eq(run_dir_create(&d, runs, names[_i], "base", 0, &err), ERR_ARG);
+}
+END_TEST
+
+START_TEST(test_lock)
+{
+    struct run_dir *d = create("a", 0), *other;
+    struct err err = {0};
+    char path[256], pid[16];
+    int status;
+    pid_t child;
+
+    (void)snprintf(path, sizeof(path), "%s", run_dir_path(d));
+    ck_assert_int_eq(run_dir_holder(path), getpid());
+    ck_assert_int_eq(run_dir_open(&other, path, 1, &err), ERR_STATE);
+    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    ck_assert_ptr_nonnull(strstr(err.msg, pid));
+    ck_assert_int_eq(run_dir_open(&other, path, 0, &err), 0);
+    run_dir_free(other); /* a reader that leaves releases nothing */
+    ck_assert_int_eq(run_dir_holder(path), getpid());
+    run_dir_free(d);
+    ck_assert_int_eq(run_dir_holder(path), 0);
+
+    /* A holder that is killed holds nothing. */
+    child = fork();
+    if (child == 0)
+        _exit(run_dir_open(&d, path, 1, NULL) != 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(run_dir_holder(path), 0);
+    ck_assert_int_eq(run_dir_open(&d, path, 1, &err), 0);
+    run_dir_free(d);
+}
+END_TEST
+
+START_TEST(test_find)
+{
+    struct run_dir *a, *b;
+    struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    char *found, path[256];
+    struct err err = {0};
+
+    ck_assert_int_eq(run_dir_find(runs, NULL, &found, &err), ERR_NOT_FOUND);
+    a = create("a", 0);
+    b = create("b", 0);
+    ck_assert_int_eq(run_dir_find(runs, "a", &found, &err), 0);
+    ck_assert_str_eq(found, run_dir_path(a));
+    free(found);
+    (void)snprintf(path, sizeof(path), "%s/", run_dir_path(b));
+    ck_assert_int_eq(run_dir_find("/nowhere", path, &found, &err), 0);
+    ck_assert_str_eq(found, path);
+    free(found);
+    ck_assert_int_eq(run_dir_find(runs, "c", &found, &err), ERR_NOT_FOUND);
+    ck_assert_int_eq(utimensat(AT_FDCWD, run_dir_file(b, "lock"), times, 0), 0);
+    ck_assert_int_eq(run_dir_find(runs, NULL, &found, &err), 0);
+    ck_assert_str_eq(found, run_dir_path(a));
+    free(found);
+    run_dir_free(a);
+    run_dir_free(b);
+}
+END_TEST
+
+START_TEST(test_provenance)
+{
+    struct run_dir *d = create("a", 0);
+    char *const argv[] = {(char[]){"brood"}, (char[]){"run"}, (char[]){"it's.yaml"}};
+    char *text;
+    struct err err = {0};
+
+    ck_assert_int_eq(run_dir_write_provenance(d, 3, argv, "beef", &err), 0);
+    text = temp_dir_read(run_dir_file(d, "provenance"), NULL);
+    ck_assert_msg(strncmp(text, "command: brood run 'it'\\''s.yaml'\n", 34) == 0, "%s",
+                  text);
+    ck_assert_ptr_nonnull(strstr(text, "\nagent build id: beef\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nlibuv: 1."));
+    ck_assert_ptr_nonnull(strstr(text, "\nlibyaml: 0."));
+    ck_assert_ptr_nonnull(strstr(text, "\nmsgpack-c: "));
+    ck_assert_ptr_nonnull(strstr(text, "\nOpenBLAS: "));
+    ck_assert_ptr_nonnull(strstr(text, "\nlibc: 2."));
+    ck_assert_ptr_nonnull(strstr(text, "\ncpu: "));
+    free(text);
+    run_dir_free(d);
+}
+END_TEST
+
+START_TEST(test_journal)
+{
+    struct journal *j;
+    struct err err = {0};
+    char *text, *line;
+
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(journal_open(&j, temp_dir_file(&dir, "journal"), &err), 0);
+        journal_write(j, 25600, "respawn", "agent", "agent_0", "pid", "4711", NULL);
+        journal_write(j, 1, "failed", "error", "no \"end\"\nat all", NULL);
+        journal_close(j);
+    }
+    text = temp_dir_read(temp_dir_file(&dir, "journal"), NULL);
+    line = strchr(text, ' ');
+    ck_assert_int_eq(text[10], 'T');
+    ck_assert_int_eq(line[-1], 'Z');
+    ck_assert_msg(
+        strncmp(line, " step=25600 event=respawn agent=agent_0 pid=4711\n", 49) == 0,
+        "%s", line);
+    ck_assert_ptr_nonnull(
+        strstr(text, "Z step=1 event=failed error=\"no \\\"end\\\"\\nat all\"\n"));
+    line = text;
+    for (int i = 0; i < 4; i++) {
+        line = strchr(line, '\n');
+        ck_assert_ptr_nonnull(line++);
+    }
+    ck_assert_str_eq(line, "");
+    free(text);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("run_dir");
+    TCase *tc = tcase_create("run_dir");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_what_is_in_it);
+    tcase_add_test(tc, test_numbers);
+    tcase_add_test(tc, test_taken_name);
+    tcase_add_test(tc, test_force_spares_what_is_no_run);
+    tcase_add_loop_test(tc, test_bad_names, 0, 7);
+    tcase_add_test(tc, test_lock);
+    tcase_add_test(tc, test_find);
+    tcase_add_test(tc, test_provenance);
+    tcase_add_test(tc, test_journal);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)
