@@ -6,12 +6,12 @@
  * another graph is refused by name.
  *
  * Errors   building calls return OUTPUT_NONE / NULL on failure and keep the first error
- * in the graph (graph_error); a call given OUTPUT_NONE returns OUTPUT_NONE. So a network
- * is built without a check per line, and checked once at its end. Names    unique_name,
- * name scopes, variable scopes and their reuse follow TensorFlow 1.13 (framework/ops.py,
- * ops/variable_scope.py). Ops      types, inputs and attributes are TensorFlow's own
- * (op_def registry); op_table.c has one row for each: arity, attributes, shape rule,
- * gradient rule.
+ *          in the graph (graph_error); a call given OUTPUT_NONE returns OUTPUT_NONE. So a
+ *          network is built without a check per line, and checked once at its end.
+ * Names    unique_name, name scopes, variable scopes and their reuse follow TensorFlow
+ *          1.13 (framework/ops.py, ops/variable_scope.py).
+ * Ops      types, inputs and attributes are TensorFlow's own (op_def registry); the op
+ *          table has one row for each: signature, shape rule, gradient rule.
  */
 #ifndef AGENT_GRAPH_GRAPH_H
 #define AGENT_GRAPH_GRAPH_H
@@ -229,7 +229,10 @@ struct output variable_assign_add(struct variable *v, struct output value,
                                   const char *name);
 struct output variable_assign_sub(struct variable *v, struct output value,
                                   const char *name);
-/* The value, initialised first if need be (for one variable depending on another). */
+/* The value if it has one, otherwise the initial value (for one variable depending on
+ * another). Where TensorFlow builds a tf.cond, this is a Select over a read that carries
+ * the attribute below: such an Identity must not fail for want of a value. */
+#define MAY_BE_UNINITIALIZED "_may_be_uninitialized"
 struct output variable_initialized_value(struct variable *v);
 /* NoOp "init" with every initializer of the collection(s) as control input. */
 struct operation *global_variables_initializer(struct graph *g, const char *name);

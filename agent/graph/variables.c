@@ -295,6 +295,31 @@ struct output variable_assign_sub(struct variable *v, struct output value,
     return assign(operation_graph(v->ref.op), "AssignSub", v->ref, value, 0, name);
 }
 
+/* A read that does not ask whether there is a value: the Select around it does. */
+static struct output guarded_read(struct graph *g, struct output ref)
+{
+    struct op_builder *b = op_begin(g, "Identity", "read");
+
+    op_input(b, ref);
+    op_attr_bool(b, MAY_BE_UNINITIALIZED, 1);
+    return (struct output){op_finish(b), 0};
+}
+
+struct output variable_initialized_value(struct variable *v)
+{
+    struct graph *g = operation_graph(v->ref.op);
+    struct output is_there, now, value;
+
+    control_dependencies_enter(g, NULL, 0);
+    name_scope_enter(g, "initialized_value");
+    is_there = unary(g, "IsVariableInitialized", v->ref, NULL);
+    now = guarded_read(g, v->ref);
+    value = where(g, is_there, now, v->initial_value, graph_name_scope(g));
+    name_scope_leave(g);
+    control_dependencies_leave(g);
+    return value;
+}
+
 struct operation *variables_initializer(struct graph *g, struct variable *const *vars,
                                         size_t n, const char *name)
 {

@@ -233,6 +233,26 @@ START_TEST(initializers_and_assignments_are_operations)
 }
 END_TEST
 
+START_TEST(a_variable_may_depend_on_another)
+{
+    struct graph *g = graph_new();
+    struct variable *v = get(g, "v"), *w;
+    struct output value = variable_initialized_value(v);
+
+    w = variable_new(g, value, "w", 0);
+    ck_assert_ptr_nonnull(w);
+    ck_assert(shape_equal(&w->shape, &shape_34));
+    ck_assert_str_eq(operation_name(value.op), "initialized_value");
+    check_exists(g, "initialized_value", "Select");
+    check_exists(g, "initialized_value/IsVariableInitialized", "IsVariableInitialized");
+    ck_assert_ptr_nonnull(operation_attr(graph_operation(g, "initialized_value/read"),
+                                         MAY_BE_UNINITIALIZED));
+    ck_assert_ptr_eq(operation_input(value.op, 2).op, v->initial_value.op);
+    ck_assert_ptr_null(operation_attr(v->read.op, MAY_BE_UNINITIALIZED));
+    graph_free(g);
+}
+END_TEST
+
 /* Slots live where their variable lives; control scopes do not reach a variable. */
 START_TEST(variables_stand_outside_of_the_scopes_around_them)
 {
@@ -269,6 +289,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_tensor_may_be_the_initializer);
     tcase_add_test(tc, collections_hold_variables_in_creation_order);
     tcase_add_test(tc, initializers_and_assignments_are_operations);
+    tcase_add_test(tc, a_variable_may_depend_on_another);
     tcase_add_test(tc, variables_stand_outside_of_the_scopes_around_them);
     suite_add_tcase(s, tc);
     return s;
