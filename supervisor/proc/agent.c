@@ -318,15 +318,21 @@ static void describe_end(const struct agent *a, char *ret, size_t size)
 
 static void do_report(struct agent *a)
 {
-    char lines[200];
+    static const char quote[] = "; its last lines: ";
+    char lines[sizeof(a->failure.msg)];
     struct err report;
+    size_t n;
 
     if (a->failure.code == 0)
         return;
-    capture_last_lines(&a->capture, lines, sizeof(lines));
-    (void)err_set(&report, a->failure.code, "agent %s (pid %d): %.220s%s%s", a->name,
-                  (int)a->proc.pid, a->failure.msg,
-                  lines[0] != '\0' ? "; its last lines: " : "", lines);
+    (void)err_set(&report, a->failure.code, "agent %s (pid %d): %s", a->name,
+                  (int)a->proc.pid, a->failure.msg);
+    n = strlen(report.msg) + sizeof(quote);
+    if (n < sizeof(report.msg)) {
+        capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);
+        if (lines[0] != '\0')
+            strcat(strcat(report.msg, quote), lines);
+    }
     a->host->on_failed(a, &report);
 }
 
@@ -413,8 +419,10 @@ static void do_describe(struct agent *a)
     struct err err;
 
     if (a->description_data == NULL) {
-        if (describe_first(a, digest, &err) < 0)
+        if (describe_first(a, digest, &err) < 0) {
+            (void)err_wrap(&err, "its response to configure");
             agent_fatal(a, &err);
+        }
     } else if (!replay_digest_equal(digest, a->description_digest)) {
         (void)err_set(&err, ERR_AGENT,
                       "not reproducible: its response to configure differs from the one "
@@ -487,11 +495,21 @@ static void do_deliver(struct agent *a)
     p.fn(p.ctx, a->index, &a->in);
 }
 
+/* Killed from outside while it changed nothing: its block is the newest snapshot. (One
+ * that crashed may have spoiled it.) */
+static int is_block_whole(const struct agent *a)
+{
+    return a->trouble.code == 0 && a->proc.signal == SIGKILL &&
+           (a->died_in == AGENT_IDLE || (a->died_in == AGENT_BUSY && !a->pending.writes));
+}
+
 /* The block as the next process shall find it. */
 static int agent_restore(struct agent *a, struct err *err)
 {
     if (!a->replay.has_snapshot)
         return block_clear(&a->block, err);
+    if (a->replay.n_requests > 0 && is_block_whole(a))
+        return agent_snapshot(a, err);
     if (a->block.len_bytes > 0)
         memcpy(a->block.map, a->replay.snapshot, a->block.len_bytes);
     return 0;

@@ -27,9 +27,6 @@ struct agent_table {
     int is_ready; /* on_ready was called */
     int is_failed;
 
-    void (*settled)(void *ctx);
-    void *settled_ctx;
-
     uv_timer_t sweep_timer, stop_timer;
     int open_timers;
     uint64_t deadline_ms; /* in the loop's time */
@@ -105,33 +102,18 @@ static void host_on_event(struct agent_host *h, const struct agent_event *e)
         t->cb.on_event(t->cb.ctx, e);
 }
 
-static int is_settled(const struct agent_table *t)
-{
-    enum proc_state s;
-    size_t i;
-
-    for (i = 0; i < t->n; i++) {
-        s = t->agents[i].state;
-        if (s != PROC_IDLE && s != PROC_BUSY)
-            return 0;
-    }
-    return 1;
-}
-
 static void host_on_ready(struct agent *a)
 {
     struct agent_table *t = table_of(a);
-    void (*settled)(void *ctx) = t->settled;
+    size_t i;
 
-    if (t->phase != TABLE_RUNNING || !is_settled(t))
+    if (t->phase != TABLE_RUNNING || t->is_ready)
         return;
-    if (!t->is_ready) {
-        t->is_ready = 1;
-        t->cb.on_ready(t->cb.ctx);
-    }
-    t->settled = NULL;
-    if (settled != NULL)
-        settled(t->settled_ctx);
+    for (i = 0; i < t->n; i++)
+        if (t->agents[i].description_data == NULL)
+            return;
+    t->is_ready = 1;
+    t->cb.on_ready(t->cb.ctx);
 }
 
 static void host_on_failed(struct agent *a, const struct err *report)
@@ -362,17 +344,6 @@ int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
     *ret = a->replay.snapshot;
     *ret_len = a->replay.snapshot_bytes;
     return 0;
-}
-
-void agent_table_settle(struct agent_table *t, void (*fn)(void *ctx), void *ctx)
-{
-    CHECK(t->settled == NULL);
-    if (is_settled(t)) {
-        fn(ctx);
-        return;
-    }
-    t->settled = fn;
-    t->settled_ctx = ctx;
 }
 
 int agent_table_signal(struct agent_table *t, size_t agent, int signum)

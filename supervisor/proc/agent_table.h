@@ -16,7 +16,8 @@
  * Stop      all agents under one deadline: shutdown message, SIGTERM (with SIGCONT),
  *           SIGKILL to the process group; adopted orphans are swept; on_stopped when
  *           every process is reaped and every handle closed.
- * Process   ignores SIGPIPE and is a child sub-reaper once a table exists.
+ * Process   ignores SIGPIPE and is a child sub-reaper once a table exists. When an agent
+ *           ends, every child of this process that is no agent is taken for an orphan.
  * Threads   loop thread = main thread (the parent-death signal is tied to it).
  */
 #ifndef SUPERVISOR_PROC_AGENT_TABLE_H
@@ -107,14 +108,10 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
 
 /* The newest values of the agent's block, consistent with everything answered so far;
  * *ret is valid until the agent's next writing response. ERR_STATE while a writing
- * request is outstanding; UV_EAGAIN while the agent is being restarted and has requests
- * to replay first: see agent_table_settle. */
+ * request is outstanding; UV_EAGAIN while an agent that crashed by itself, though it owed
+ * nothing, has requests to replay: its next answer ends that. */
 int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
                       size_t *ret_len, struct err *err);
-
-/* Calls fn once, as soon as no agent is being restarted: at once if that is so now. From
- * within fn agent_table_block gives no UV_EAGAIN. One at a time; none while stopping. */
-void agent_table_settle(struct agent_table *t, void (*fn)(void *ctx), void *ctx);
 
 /* Orderly end of all; deadline for everything together. Idempotent; a shorter deadline
  * replaces a longer one. now: SIGKILL at once. */
