@@ -169,13 +169,18 @@ static inline void copy_floats(float *dst, const float *src, size_t n)
         memcpy(dst + n - 4, src + n - 4, 4 * sizeof(float));
 }
 
-static inline void prefetch_bytes(const uint8_t *p, size_t n)
+static inline void prefetch_floats(const uint8_t *p, size_t n)
 {
-    if (n > PREFETCH_BYTES)
-        n = PREFETCH_BYTES;
-    for (size_t i = 0; i < n; i += 64)
+    size_t bytes = n * sizeof(float);
+
+    __builtin_prefetch(p);
+    if (n == 1)
+        return;
+    if (bytes > PREFETCH_BYTES)
+        bytes = PREFETCH_BYTES;
+    for (size_t i = 64; i < bytes; i += 64)
         __builtin_prefetch(p + i);
-    __builtin_prefetch(p + n - 1);
+    __builtin_prefetch(p + bytes - 1);
 }
 
 static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_t *rows,
@@ -183,8 +188,7 @@ static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_
 {
     for (size_t i = 0; i < n; i++) {
         if (i + PREFETCH_ROWS < n)
-            prefetch_bytes(base + rows[i + PREFETCH_ROWS] * row_bytes,
-                           elements * sizeof(float));
+            prefetch_floats(base + rows[i + PREFETCH_ROWS] * row_bytes, elements);
         copy_floats(dst + i * stride, (const float *)(base + rows[i] * row_bytes),
                     elements);
     }
