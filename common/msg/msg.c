@@ -51,19 +51,20 @@ static int align_tensor(struct msg *m, msgpack_object *o, struct err *err)
     return 0;
 }
 
-/* Recursion is as deep as the validator allows. */
+/* Wherever one may hide. Recursion is as deep as the validator allows. */
 static int align_tensors(struct msg *m, msgpack_object *o, struct err *err)
 {
-    int rc = 0;
+    int rc = is_tensor(o) ? align_tensor(m, o, err) : 0;
 
-    if (is_tensor(o))
-        return align_tensor(m, o, err);
     if (o->type == MSGPACK_OBJECT_ARRAY) {
         for (uint32_t i = 0; rc == 0 && i < o->via.array.size; i++)
             rc = align_tensors(m, &o->via.array.ptr[i], err);
     } else if (o->type == MSGPACK_OBJECT_MAP) {
-        for (uint32_t i = 0; rc == 0 && i < o->via.map.size; i++)
-            rc = align_tensors(m, &o->via.map.ptr[i].val, err);
+        for (uint32_t i = 0; rc == 0 && i < o->via.map.size; i++) {
+            rc = align_tensors(m, &o->via.map.ptr[i].key, err);
+            if (rc == 0)
+                rc = align_tensors(m, &o->via.map.ptr[i].val, err);
+        }
     }
     return rc;
 }

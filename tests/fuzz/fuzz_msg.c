@@ -21,11 +21,12 @@ static void touch(const void *p, size_t n)
 static void read_as_tensor(const msgpack_object *o)
 {
     struct tensor t;
+    size_t align;
 
     if (msg_to_tensor(o, "t", &t, NULL) < 0)
         return;
-    CHECK((uintptr_t)t.data % 8 == 0 || dtype_size(t.dtype) < 8);
-    CHECK((uintptr_t)t.data % 4 == 0 || dtype_size(t.dtype) < 4 || tensor_bytes(&t) == 0);
+    align = dtype_size(t.dtype) < 8 ? dtype_size(t.dtype) : 8;
+    CHECK((uintptr_t)t.data % align == 0 || tensor_bytes(&t) == 0);
     touch(t.data, tensor_bytes(&t));
 }
 
