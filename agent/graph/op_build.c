@@ -249,7 +249,7 @@ static int list_length(const struct binding *bind)
     rest = bind->b->n_inputs - (bind->sig.n_in - n_lists);
     if (n_lists == 0)
         return rest == 0 ? 0 : -1;
-    return rest >= 0 && rest % n_lists == 0 ? rest / n_lists : -1;
+    return rest > 0 && rest % n_lists == 0 ? rest / n_lists : -1;
 }
 
 static int bind_number(struct binding *bind, struct span name, int n)
@@ -357,7 +357,8 @@ static int bind_attrs(struct binding *bind, struct operation *op)
                              SPAN_ARG(s->name));
         if (a == NULL)
             a = default_attr(bind, s);
-        if (s->kind == ATTR_TYPE && !signature_type_allowed(s, (enum dtype)a->i))
+        if (s->kind == ATTR_TYPE &&
+            !(dtype_valid((int)a->i) && signature_type_allowed(s, (enum dtype)a->i)))
             return bind_fail(bind, ERR_DTYPE, "'" SPAN_FMT "' may not be %s",
                              SPAN_ARG(s->name), dtype_name((enum dtype)a->i));
         op->attrs[op->n_attrs++] = *a;

@@ -39,8 +39,11 @@ int want_rank(const struct shape_args *args, int input, int rank); /* 0 or ERR_S
 int64_t dim_of(const struct shape *s, int i);                      /* -1 when not known */
 /* The integers of input i, when they are known: their number, otherwise -1. */
 int value_ints(const struct shape_args *args, int i, int64_t *ret, int max);
-/* Input i read as a shape, as far as it is known. ERR_SHAPE: too many dimensions. */
+/* Input i read as a shape, as far as it is known; a known -1 stays one (Reshape).
+ * ERR_SHAPE: too many dimensions. */
 int value_shape(const struct shape_args *args, int i, struct shape *ret);
+/* The same where -1 is not a size. */
+int value_sizes(const struct shape_args *args, int i, struct shape *ret);
 /* *axis from [-rank, rank) into [0, rank). */
 int wrap_axis(const struct shape_args *args, int rank, int64_t *axis);
 

@@ -171,6 +171,17 @@ int value_shape(const struct shape_args *args, int i, struct shape *ret)
     return 0;
 }
 
+int value_sizes(const struct shape_args *args, int i, struct shape *ret)
+{
+    if (value_shape(args, i, ret) != 0)
+        return ERR_SHAPE;
+    for (int k = 0; args->value[i] != NULL && k < ret->rank; k++)
+        if (ret->dim[k] < 0)
+            return err_set(args->err, ERR_SHAPE, "dimension %d may not be %lld", k,
+                           (long long)ret->dim[k]);
+    return 0;
+}
+
 int wrap_axis(const struct shape_args *args, int rank, int64_t *axis)
 {
     if (*axis < -rank || *axis >= rank)

@@ -87,9 +87,20 @@ static int invert_permutation_shape(const struct shape_args *args)
     return want_rank(args, 0, 1);
 }
 
+/* How many steps of `delta` lie in [start, limit); differences of any two fit. */
+static uint64_t range_length(int64_t start, int64_t limit, int64_t delta)
+{
+    uint64_t up = (uint64_t)limit - (uint64_t)start, step = (uint64_t)delta;
+
+    if (delta > 0)
+        return limit > start ? (up - 1) / step + 1 : 0;
+    return limit < start ? (0 - up - 1) / (0 - step) + 1 : 0;
+}
+
 static int range_shape(const struct shape_args *args)
 {
-    int64_t start, limit, delta, n;
+    int64_t start, limit, delta;
+    uint64_t n;
 
     for (int i = 0; i < 3; i++)
         if (want_rank(args, i, 0) != 0)
@@ -100,9 +111,11 @@ static int range_shape(const struct shape_args *args)
         return 0;
     if (delta == 0)
         return err_set(args->err, ERR_ARG, "delta must not be 0");
-    n = delta > 0 ? (limit - start + delta - 1) / delta
-                  : (start - limit - delta - 1) / -delta;
-    args->out[0].dim[0] = n > 0 ? n : 0;
+    n = range_length(start, limit, delta);
+    if (n > INT64_MAX)
+        return err_set(args->err, ERR_LIMIT, "a range of %llu elements",
+                       (unsigned long long)n);
+    args->out[0].dim[0] = (int64_t)n;
     return 0;
 }
 
@@ -110,7 +123,7 @@ static int fill_shape(const struct shape_args *args)
 {
     if (want_rank(args, 1, 0) != 0)
         return ERR_SHAPE;
-    return value_shape(args, 0, &args->out[0]);
+    return value_sizes(args, 0, &args->out[0]);
 }
 
 GRAD(fill_grad)
@@ -174,12 +187,14 @@ static int reshape_shape(const struct shape_args *args)
         if (out.dim[i] < -1)
             return err_set(args->err, ERR_SHAPE, "a dimension of %lld",
                            (long long)out.dim[i]);
+        if (out.dim[i] >= 0 && __builtin_mul_overflow(known, out.dim[i], &known))
+            return err_set(args->err, ERR_LIMIT, "%s has too many elements",
+                           shape_text(&out));
         if (out.dim[i] >= 0)
-            known *= out.dim[i];
-        else if (args->value[1] != NULL && hole >= 0)
+            continue;
+        if (args->value[1] != NULL && hole >= 0)
             return err_set(args->err, ERR_SHAPE, "more than one unknown dimension");
-        else
-            hole = hole < 0 ? i : SHAPE_MAX_RANK;
+        hole = hole < 0 ? i : SHAPE_MAX_RANK;
     }
     args->out[0] = out;
     if (out.rank < 0 || have < 0 || hole == SHAPE_MAX_RANK)
@@ -304,7 +319,11 @@ static int tile_shape(const struct shape_args *args)
     for (int i = 0; i < out.rank; i++) {
         if (n >= 0 && times[i] < 0)
             return err_set(args->err, ERR_ARG, "a multiple of %lld", (long long)times[i]);
-        out.dim[i] = n >= 0 && out.dim[i] >= 0 ? out.dim[i] * times[i] : -1;
+        if (n < 0 || out.dim[i] < 0)
+            out.dim[i] = -1;
+        else if (__builtin_mul_overflow(out.dim[i], times[i], &out.dim[i]))
+            return err_set(args->err, ERR_LIMIT, "too many copies of %s",
+                           shape_text(&args->in[0]));
     }
     args->out[0] = out;
     return 0;
@@ -366,7 +385,10 @@ static int concat_shape(const struct shape_args *args)
         struct shape in = args->in[i], *s = &in;
         int64_t d = dim_of(s, (int)axis);
 
-        total = total < 0 || d < 0 ? -1 : total + d;
+        if (total < 0 || d < 0)
+            total = -1;
+        else if (__builtin_add_overflow(total, d, &total))
+            return err_set(args->err, ERR_LIMIT, "too many elements");
         if (s->rank == out.rank)
             s->dim[axis] = out.dim[axis];
         if (shape_merge(&out, s, &out) != 0)
@@ -523,7 +545,7 @@ static int split_shape(const struct shape_args *args)
 
     if (want_rank(args, 0, 0) != 0)
         return ERR_SHAPE;
-    if (out.rank < 0)
+    if (out.rank < 0 || n == 0)
         return 0;
     if (value_ints(args, 0, &axis, 1) != 1) {
         for (int i = 0; i < out.rank; i++)
@@ -544,33 +566,53 @@ static int split_shape(const struct shape_args *args)
     return 0;
 }
 
-/* One size may be -1: the rest. */
+enum { MAX_PIECES = 256 };
+
+/* Fills in the one size that may be -1: what the others leave of d (-1: not known). */
+static int split_sizes(const struct shape_args *args, int64_t d, int64_t *sizes, int n)
+{
+    int64_t sum = 0;
+    int rest = -1;
+
+    for (int i = 0; i < n; i++) {
+        if (sizes[i] == -1 && rest < 0)
+            rest = i;
+        else if (sizes[i] < 0 || __builtin_add_overflow(sum, sizes[i], &sum))
+            return err_set(args->err, ERR_SHAPE, "a piece of size %lld",
+                           (long long)sizes[i]);
+    }
+    if (d >= 0 && (rest < 0 ? sum != d : sum > d))
+        return err_set(args->err, ERR_SHAPE, "pieces of %lld in all do not make up %s",
+                       (long long)sum, shape_text(&args->in[0]));
+    if (rest >= 0)
+        sizes[rest] = d >= 0 ? d - sum : -1;
+    return 0;
+}
+
 static int split_v_shape(const struct shape_args *args)
 {
-    enum { MAX_PIECES = 256 };
     int n = operation_n_outputs(args->op), n_sizes;
-    int64_t axis, sizes[MAX_PIECES], rest;
+    int64_t axis, sizes[MAX_PIECES];
     const struct shape *x = &args->in[0];
+    int axis_known = value_ints(args, 2, &axis, 1) == 1;
 
-    if (x->rank < 0 || want_rank(args, 1, 1) != 0)
-        return x->rank < 0 ? 0 : ERR_SHAPE;
+    if (want_rank(args, 1, 1) != 0 || want_rank(args, 2, 0) != 0)
+        return ERR_SHAPE;
+    if (x->rank < 0)
+        return 0;
     n_sizes = value_ints(args, 1, sizes, MAX_PIECES);
     if (n_sizes >= 0 && n_sizes != n)
         return err_set(args->err, ERR_SHAPE, "%d sizes for %d pieces", n_sizes, n);
+    if (axis_known && (wrap_axis(args, x->rank, &axis) != 0 ||
+                       split_sizes(args, x->dim[axis], sizes, n_sizes) != 0))
+        return ERR_SHAPE;
     for (int i = 0; i < n; i++) {
         args->out[i] = *x;
-        for (int k = 0; value_ints(args, 2, &axis, 1) != 1 && k < x->rank; k++)
+        for (int k = 0; !axis_known && k < x->rank; k++)
             args->out[i].dim[k] = -1;
+        if (axis_known)
+            args->out[i].dim[axis] = n_sizes < 0 ? -1 : sizes[i];
     }
-    if (value_ints(args, 2, &axis, 1) != 1)
-        return 0;
-    if (wrap_axis(args, x->rank, &axis) != 0)
-        return ERR_SHAPE;
-    rest = x->dim[axis];
-    for (int i = 0; i < n_sizes; i++)
-        rest -= rest >= 0 && sizes[i] > 0 ? sizes[i] : 0;
-    for (int i = 0; i < n; i++)
-        args->out[i].dim[axis] = n_sizes < 0 ? -1 : sizes[i] >= 0 ? sizes[i] : rest;
     return 0;
 }
 
@@ -690,9 +732,7 @@ static int64_t slice_length(int64_t d, int64_t begin, int64_t end, int64_t strid
         begin = stride > 0 ? 0 : d - 1;
     if (to_end)
         end = stride > 0 ? d : -1;
-    if (stride > 0)
-        return end > begin ? (end - begin + stride - 1) / stride : 0;
-    return begin > end ? (begin - end - stride - 1) / -stride : 0;
+    return (int64_t)range_length(begin, end, stride);
 }
 
 struct strided {
@@ -793,7 +833,7 @@ GRAD(strided_slice_grad)
 
 static int strided_slice_grad_shape(const struct shape_args *args)
 {
-    return value_shape(args, 0, &args->out[0]);
+    return value_sizes(args, 0, &args->out[0]);
 }
 
 GRAD(strided_slice_grad_grad)
@@ -1002,7 +1042,7 @@ static int where_shape(const struct shape_args *args)
 static const struct op_def rows[] = {
     {"Placeholder", OP_NO_GRADIENT, placeholder_shape, NULL,
      "-> output:dtype; dtype:type, shape:shape=unknown"},
-    {"PlaceholderWithDefault", OP_NO_GRADIENT, placeholder_with_default_shape, NULL,
+    {"PlaceholderWithDefault", 0, placeholder_with_default_shape, identity_grad,
      "input:dtype -> output:dtype; dtype:type, shape:shape"},
     {"Const", OP_NO_GRADIENT, const_shape, NULL,
      "-> output:dtype; value:tensor, dtype:type"},

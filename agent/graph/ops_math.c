@@ -44,11 +44,9 @@ GRAD(matmul_grad)
 /* ---- two inputs, broadcasting ---- */
 
 /* The usual end: what each input would get, were both of the output's shape. */
-static int spread_back(struct graph *g, struct operation *op,
-                       const struct broadcast_args *r, struct output dx, struct output dy,
-                       struct output *grad_in)
+static int spread_back(struct graph *g, const struct broadcast_args *r, struct output dx,
+                       struct output dy, struct output *grad_in)
 {
-    (void)op;
     grad_in[0] = unbroadcast(g, dx, r->axes_x, r->shape_x);
     grad_in[1] = unbroadcast(g, dy, r->axes_y, r->shape_y);
     return grad_done(grad_in, 2);
@@ -64,7 +62,7 @@ GRAD(add_grad)
         return 0;
     }
     r = broadcast_args(g, x, y);
-    return spread_back(g, op, &r, grad_out[0], grad_out[0], grad_in);
+    return spread_back(g, &r, grad_out[0], grad_out[0], grad_in);
 }
 
 GRAD(sub_grad)
@@ -133,7 +131,7 @@ static int choice_grad(struct graph *g, struct operation *op, const char *compar
     struct broadcast_args r = broadcast_args(g, x, y);
     struct output zero = zeros_as(g, d), mask = binary(g, compare, x, y, NULL);
 
-    return spread_back(g, op, &r, where(g, mask, d, zero, NULL),
+    return spread_back(g, &r, where(g, mask, d, zero, NULL),
                        where(g, mask, zero, d, NULL), grad_in);
 }
 
@@ -175,7 +173,7 @@ GRAD(pow_grad)
     log_x = where(g, positive, unary(g, "Log", x, NULL), zeros_like(g, x, NULL), NULL);
     dy = binary(g, "Mul", d, output_of(op, 0), "mul");
     dy = binary(g, "Mul", dy, log_x, "mul");
-    return spread_back(g, op, &r, dx, dy, grad_in);
+    return spread_back(g, &r, dx, dy, grad_in);
 }
 
 GRAD(floor_mod_grad)
@@ -184,8 +182,8 @@ GRAD(floor_mod_grad)
     struct broadcast_args r = broadcast_args(g, x, y);
     struct output quotient = unary(g, "Neg", binary(g, "FloorDiv", x, y, NULL), NULL);
 
-    return spread_back(g, op, &r, grad_out[0],
-                       binary(g, "Mul", grad_out[0], quotient, "mul"), grad_in);
+    return spread_back(g, &r, grad_out[0], binary(g, "Mul", grad_out[0], quotient, "mul"),
+                       grad_in);
 }
 
 /* ---- one input ---- */
@@ -282,16 +280,11 @@ GRAD(add_n_grad)
     return 0;
 }
 
-static int is_real_type(enum dtype dtype)
-{
-    return dtype_is_floating(dtype);
-}
-
 GRAD(cast_grad)
 {
     enum dtype from = output_dtype(input_of(op, 0));
 
-    if (!is_real_type(from) || !is_real_type(output_dtype(grad_out[0])))
+    if (!dtype_is_floating(from) || !dtype_is_floating(output_dtype(grad_out[0])))
         return 0;
     grad_in[0] = cast(g, grad_out[0], from, NULL);
     return grad_done(grad_in, 1);

@@ -5,7 +5,7 @@
 
 static int draw_shape(const struct shape_args *args)
 {
-    return value_shape(args, 0, &args->out[0]);
+    return value_sizes(args, 0, &args->out[0]);
 }
 
 static int draw_int_shape(const struct shape_args *args)

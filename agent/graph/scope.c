@@ -13,10 +13,10 @@ int name_valid(const char *name, int inside_scope)
     unsigned char first = (unsigned char)name[0];
 
     if (!isalnum(first) && first != '.' &&
-        !(inside_scope && strchr("_-/\\", first) != NULL))
+        !(inside_scope && strchr("_-/", first) != NULL))
         return 0;
     for (const char *p = name; *p != '\0'; p++)
-        if (!isalnum((unsigned char)*p) && strchr("_.-/\\", *p) == NULL)
+        if (!isalnum((unsigned char)*p) && strchr("_.-/", *p) == NULL)
             return 0;
     return name[0] != '\0';
 }

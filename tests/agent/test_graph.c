@@ -444,6 +444,50 @@ START_TEST(shapes_that_do_not_fit_are_told_with_both)
 }
 END_TEST
 
+static struct operation *split_v(struct graph *g, struct output x, int32_t a, int32_t b)
+{
+    struct op_builder *p = op_begin(g, "SplitV", NULL);
+
+    op_input(p, x);
+    op_input(p, constant_i32s(g, (int32_t[]){a, b}, 2, NULL));
+    op_input(p, constant_i32(g, 1, NULL));
+    op_attr_int(p, "num_split", 2);
+    return op_finish(p);
+}
+
+/* What would send a kernel outside of its tensors is refused here. */
+START_TEST(sizes_that_cannot_be_are_told)
+{
+    struct graph *g = graph_new();
+    struct output x = input(g, -1, 5), one = constant_f32(g, 1.0f, NULL);
+    struct operation *parts = split_v(g, x, 2, -1);
+
+    check_shape((struct output){parts, 1}, SHAPE(-1, 3));
+    ck_assert_ptr_null(split_v(g, x, 2, 4));
+    check_error(g, ERR_SHAPE, "pieces of 6 in all do not make up (?, 5)");
+    graph_clear_error(g);
+    ck_assert_ptr_null(split_v(g, x, 6, -1));
+    check_error(g, ERR_SHAPE, "pieces of 6 in all");
+    graph_clear_error(g);
+    ck_assert_ptr_null(split_v(g, x, -1, -1));
+    check_error(g, ERR_SHAPE, "a piece of size -1");
+    graph_clear_error(g);
+    (void)binary(g, "Fill", constant_i32s(g, (int32_t[]){3, -1}, 2, NULL), one, NULL);
+    check_error(g, ERR_SHAPE, "dimension 1 may not be -1");
+    graph_clear_error(g);
+    (void)random_uniform(g, constant_i32s(g, (int32_t[]){-7}, 1, NULL), 0.0f, 1.0f, NULL);
+    check_error(g, ERR_SHAPE, "dimension 0 may not be -7");
+    graph_clear_error(g);
+    (void)reshape(g, x, &SHAPE(1 << 30, 1 << 30, 1 << 30), NULL);
+    check_error(g, ERR_LIMIT, "too many elements");
+    graph_clear_error(g);
+    (void)ternary(g, "Range", constant_i32(g, 0, NULL), constant_i32(g, 5, NULL),
+                  constant_i32(g, 0, NULL), NULL);
+    check_error(g, ERR_ARG, "delta must not be 0");
+    graph_free(g);
+}
+END_TEST
+
 /* ---- collections ---- */
 
 START_TEST(collections_keep_their_order)
@@ -489,6 +533,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, shapes_of_pieces_and_indices);
     tcase_add_test(tc, strided_slices);
     tcase_add_test(tc, shapes_that_do_not_fit_are_told_with_both);
+    tcase_add_test(tc, sizes_that_cannot_be_are_told);
     tcase_add_test(tc, collections_keep_their_order);
     suite_add_tcase(s, tc);
     return s;
