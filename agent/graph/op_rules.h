@@ -19,8 +19,8 @@ struct op_family {
     {                                                                                    \
         (rows), sizeof(rows) / sizeof((rows)[0])                                         \
     }
-extern const struct op_family ops_of_array, ops_of_math, ops_of_nn, ops_of_random,
-    ops_of_state;
+extern const struct op_family ops_of_array, ops_of_math, ops_of_nn, ops_of_pieces,
+    ops_of_random, ops_of_state;
 
 /* ---- attributes; the operation has them by its signature ---- */
 int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */
@@ -47,7 +47,14 @@ int value_sizes(const struct shape_args *args, int i, struct shape *ret);
 /* *axis from [-rank, rank) into [0, rank). */
 int wrap_axis(const struct shape_args *args, int rank, int64_t *axis);
 
+/* How many steps of `delta` (not 0) lie in [start, limit). */
+uint64_t range_length(int64_t start, int64_t limit, int64_t delta);
+
 /* ---- gradient rules ---- */
+/* The head of a grad_fn (op_table.h). */
+#define GRAD(name)                                                                       \
+    static int name(struct graph *g, struct operation *op,                               \
+                    const struct output *grad_out, struct output *grad_in)
 int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
               struct output *grad_in); /* gives nothing to any input */
 /* All given: 0; otherwise -1, for rules to return. The graph has the error. */

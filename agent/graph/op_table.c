@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-static const struct op_family *const families[] = {
-    &ops_of_math, &ops_of_array, &ops_of_nn, &ops_of_random, &ops_of_state};
+static const struct op_family *const families[] = {&ops_of_math,   &ops_of_array,
+                                                   &ops_of_pieces, &ops_of_nn,
+                                                   &ops_of_random, &ops_of_state};
 enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
 
 const struct op_def *op_def_at(size_t i)
@@ -191,6 +192,17 @@ int wrap_axis(const struct shape_args *args, int rank, int64_t *axis)
     if (*axis < 0)
         *axis += rank;
     return 0;
+}
+
+/* How many steps of `delta` lie in [start, limit): unsigned, as differences of any two
+ * fit. */
+uint64_t range_length(int64_t start, int64_t limit, int64_t delta)
+{
+    uint64_t up = (uint64_t)limit - (uint64_t)start, step = (uint64_t)delta;
+
+    if (delta > 0)
+        return limit > start ? (up - 1) / step + 1 : 0;
+    return limit < start ? (0 - up - 1) / (0 - step) + 1 : 0;
 }
 
 /* ---- gradient rules ---- */

@@ -7,10 +7,6 @@
 
 #include <string.h>
 
-#define GRAD(name)                                                                       \
-    static int name(struct graph *g, struct operation *op,                               \
-                    const struct output *grad_out, struct output *grad_in)
-
 /* ---- matrix product ---- */
 
 static int matmul_shape(const struct shape_args *args)

@@ -4,10 +4,6 @@
  */
 #include "agent/graph/op_rules.h"
 
-#define GRAD(name)                                                                       \
-    static int name(struct graph *g, struct operation *op,                               \
-                    const struct output *grad_out, struct output *grad_in)
-
 /* ---- biases ---- */
 
 /* The dimension of the channels: the last, or with NCHW the second. */
