@@ -1,0 +1,294 @@
+#include "agent/session/plan.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ARGS  128
+#define MAX_TAILS 24
+
+/* ---- loops ---- */
+
+struct loop_state {
+    const struct loop_program *l;
+    struct value *values;
+    char *scratch;
+    char *at[MAX_ARGS];   /* each arg in the current block */
+    char *base[MAX_ARGS]; /* where a full operand begins */
+    float lanes[MAX_TAILS][SUM_LANES];
+};
+
+/* dst[0 .. n) = src[(start + i) % period] */
+static void lay_period(char *dst, const char *src, size_t start, size_t n, size_t period,
+                       size_t elem)
+{
+    for (size_t done = 0; done < n;) {
+        size_t from = (start + done) % period;
+        size_t len = period - from < n - done ? period - from : n - done;
+        memcpy(dst + done * elem, src + from * elem, len * elem);
+        done += len;
+    }
+}
+
+static void lay_same(char *dst, const char *src, size_t n, size_t elem)
+{
+    if (elem == 4) {
+        uint32_t x, *d = (void *)dst;
+        memcpy(&x, src, 4);
+        for (size_t i = 0; i < n; i++)
+            d[i] = x;
+    } else if (elem == 1) {
+        memset(dst, *src, n);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            memcpy(dst + i * elem, src, elem);
+    }
+}
+
+/* dst[0 .. n) = src[(start + i) / repeat] */
+static void lay_repeat(char *dst, const char *src, size_t start, size_t n, size_t repeat,
+                       size_t elem)
+{
+    for (size_t done = 0; done < n;) {
+        size_t row = (start + done) / repeat;
+        size_t len = (row + 1) * repeat - (start + done);
+        len = len < n - done ? len : n - done;
+        lay_same(dst + done * elem, src + row * elem, len, elem);
+        done += len;
+    }
+}
+
+/* What does not change from block to block. */
+static void loop_open(struct loop_state *s)
+{
+    const struct loop_program *l = s->l;
+    size_t block = l->block < l->total ? l->block : l->total;
+    for (int i = 0; i < l->n_args; i++) {
+        const struct loop_arg *a = &l->args[i];
+        s->base[i] = a->kind == ARG_TEMP || a->kind == ARG_RAW
+                         ? NULL
+                         : s->values[a->value].tensor.data;
+        if (a->temp >= 0)
+            s->at[i] = s->scratch + (size_t)a->temp * l->temp_bytes;
+        if (a->kind == ARG_SCALAR)
+            lay_same(s->at[i], s->base[i], block, a->elem);
+        else if (a->kind == ARG_PERIOD && l->block % a->period == 0)
+            lay_period(s->at[i], s->base[i], 0, block, a->period, a->elem);
+    }
+    for (int i = 0; i < l->n_tails; i++) {
+        const struct loop_tail *t = &l->tails[i];
+        if (t->kind == TAIL_ALL)
+            memset(s->lanes[i], 0, sizeof(s->lanes[i]));
+        else
+            memset(s->values[t->value].tensor.data, 0, t->period * sizeof(float));
+    }
+}
+
+static void loop_block(struct loop_state *s, size_t start, size_t n, char *raw)
+{
+    const struct loop_program *l = s->l;
+    for (int i = 0; i < l->n_args; i++) {
+        const struct loop_arg *a = &l->args[i];
+        switch (a->kind) {
+        case ARG_FULL:
+            s->at[i] = s->base[i] + start * a->elem;
+            break;
+        case ARG_RAW:
+            s->at[i] = raw;
+            break;
+        case ARG_PERIOD:
+            if (l->block % a->period != 0)
+                lay_period(s->at[i], s->base[i], start, n, a->period, a->elem);
+            break;
+        case ARG_REPEAT:
+            lay_repeat(s->at[i], s->base[i], start, n, a->period, a->elem);
+            break;
+        default:
+            break;
+        }
+    }
+    for (int i = 0; i < l->n_instrs; i++) {
+        const struct loop_instr *in = &l->instrs[i];
+        in->fn(s->at[in->dst], s->at[in->src[0]],
+               in->src[1] < 0 ? NULL : s->at[in->src[1]],
+               in->src[2] < 0 ? NULL : s->at[in->src[2]], n, in->alpha);
+    }
+    for (int i = 0; i < l->n_tails; i++) {
+        const struct loop_tail *t = &l->tails[i];
+        const float *x = (const void *)s->at[t->arg];
+        if (t->kind == TAIL_ALL)
+            kern_loops()->sum_lanes(s->lanes[i], x, start, n);
+        else
+            kern_loops()->sum_columns(s->values[t->value].tensor.data, x, start, n,
+                                      t->period);
+    }
+}
+
+static void loop_blocks(struct loop_state *s, size_t first, size_t end, char *raw)
+{
+    if (s->l->n_instrs == 0 && s->l->n_tails == 0)
+        return;
+    for (size_t start = first; start < end; start += s->l->block) {
+        size_t n = end - start < s->l->block ? end - start : s->l->block;
+        loop_block(s, start, n, raw + (start - first) * sizeof(float));
+    }
+}
+
+static void loop_close(struct loop_state *s)
+{
+    for (int i = 0; i < s->l->n_tails; i++) {
+        const struct loop_tail *t = &s->l->tails[i];
+        float *y = s->values[t->value].tensor.data;
+        size_t n = t->kind == TAIL_ALL ? 1 : t->period;
+        if (t->kind == TAIL_ALL)
+            y[0] = loop_sum_finish(s->lanes[i]);
+        for (size_t k = 0; t->divisor != 0.0f && k < n; k++)
+            y[k] /= t->divisor;
+    }
+}
+
+static void set_operands(struct gemm *g, const struct loop_program *l,
+                         const struct value *values)
+{
+    *g = l->gemm;
+    g->a = values[l->gemm_a].tensor.data;
+    g->b = (const float *)values[l->gemm_b].tensor.data + l->gemm_b_offset;
+    g->c = l->gemm_c >= 0 ? values[l->gemm_c].tensor.data : NULL;
+}
+
+static void loop_product(struct loop_state *s)
+{
+    struct gemm g;
+    set_operands(&g, s->l, s->values);
+    char *chunk = s->scratch + (size_t)s->l->n_temps * s->l->temp_bytes;
+    int64_t step = g.transpose_a ? g.m : GEMM_CHUNK;
+    for (int64_t row = 0; row < g.m; row += step) {
+        int64_t rows = g.m - row < step ? g.m - row : step;
+        char *to = g.c ? (char *)(g.c + row * g.ldc) : chunk;
+        gemm_rows(&g, row, rows, (float *)(void *)to, g.ldc);
+        loop_blocks(s, (size_t)(row * g.n), (size_t)((row + rows) * g.n), to);
+    }
+}
+
+void loop_run(const struct loop_program *l, struct value *values, void *scratch)
+{
+    struct loop_state s;
+    s.l = l;
+    s.values = values;
+    s.scratch = scratch;
+    loop_open(&s);
+    if (l->has_gemm)
+        loop_product(&s);
+    else
+        loop_blocks(&s, 0, l->total, scratch);
+    loop_close(&s);
+}
+
+/* ---- constants at planning time ---- */
+
+static int evaluate_loop(struct plan *p, const struct node *n)
+{
+    struct arena scratch = ARENA_ZERO;
+    struct loop_program *l = plan_single_loop(p, &scratch, n);
+    void *memory =
+        l->scratch >= 0 ? mem_aligned(tensor_bytes(&p->values[l->scratch].tensor)) : NULL;
+    CHECK(l->scratch < 0 || memory);
+    loop_run(l, p->values, memory);
+    free(memory);
+    arena_done(&scratch);
+    return 0;
+}
+
+int node_evaluate(struct plan *p, const struct node *n, struct err *err)
+{
+    struct tensor *in[MAX_ARGS], *out[MAX_ARGS];
+    if (n->kind == NODE_LOOP)
+        return evaluate_loop(p, n);
+    if (n->n_in > MAX_ARGS || n->n_out > MAX_ARGS)
+        return err_set(err, ERR_LIMIT, "%s: more than %d operands", operation_name(n->op),
+                       MAX_ARGS);
+    for (int i = 0; i < n->n_in; i++)
+        in[i] = &p->values[n->in[i]].tensor;
+    for (int i = 0; i < n->n_out; i++)
+        out[i] = &p->values[n->out[i]].tensor;
+    struct kernel_args args = {.op = n->op,
+                               .n_in = n->n_in,
+                               .n_out = n->n_out,
+                               .in = in,
+                               .out = out,
+                               .err = err};
+    return n->call(&args);
+}
+
+/* ---- runs ---- */
+
+static void set_keys(struct plan *p, struct rng_key key)
+{
+    if (p->has_key && memcmp(&p->key, &key, sizeof(key)) == 0)
+        return;
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].draws)
+            p->steps[i].args.key = rng_key_derive(key, operation_name(p->steps[i].op));
+    p->key = key;
+    p->has_key = 1;
+}
+
+static void set_feeds(struct plan *p, const struct run_args *args)
+{
+    for (int i = 0; i < p->n_moving; i++) {
+        struct value *v = &p->values[p->moving[i]];
+        v->tensor.data = (char *)args->feeds[v->index].value.data + v->offset;
+    }
+}
+
+static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
+                    struct err *err)
+{
+    s->args.counter = counter;
+    s->args.err = err;
+    if (s->reads_flag >= 0)
+        s->args.initialized = var_store_initialized(vars, s->reads_flag);
+    int r = s->call(&s->args);
+    if (r == 0 && s->initializes >= 0)
+        var_store_set_initialized(vars, s->initializes);
+    return r;
+}
+
+int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *args,
+                 void (*progress)(void *ctx), void *progress_ctx, struct err *err)
+{
+    int r = 0;
+    for (int i = 0; i < p->n_checked; i++)
+        if (!var_store_initialized(vars, p->checked[i]))
+            return err_set(err, ERR_UNINITIALIZED,
+                           "Attempting to use uninitialized value %s",
+                           var_store_name(vars, p->checked[i]));
+    set_keys(p, args->key);
+    set_feeds(p, args);
+    for (int i = 0; r == 0 && i < p->n_steps; i++) {
+        struct step *s = &p->steps[i];
+        if (s->loop)
+            loop_run(s->loop, p->values,
+                     s->loop->scratch < 0 ? NULL
+                                          : p->values[s->loop->scratch].tensor.data);
+        else
+            r = run_call(s, vars, args->counter, err);
+        if (progress)
+            progress(progress_ctx);
+    }
+    return r;
+}
+
+size_t plan_gemms(const struct plan *p, struct gemm *ret, size_t max)
+{
+    size_t n = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        if (!p->steps[i].loop || !p->steps[i].loop->has_gemm)
+            continue;
+        if (n < max)
+            set_operands(&ret[n], p->steps[i].loop, p->values);
+        n++;
+    }
+    return n;
+}

@@ -1,0 +1,165 @@
+/* kernel.h - what computes an operation: one row of a table per operation type.
+ *
+ * Most operations are loops over elements (KERNEL_LOOP, loops.h) or give another name to
+ * bytes that exist (KERNEL_ALIAS); the planner fuses the first and drops the second. A
+ * kernel proper (KERNEL_CALL) gets tensors with shapes known and storage in place, and
+ * writes every element of its outputs. Values that a kernel finds wrong (an index out of
+ * range) are errors of the run; shapes and dtypes were checked by the operation's shape
+ * rule.
+ */
+#ifndef AGENT_SESSION_KERNELS_KERNEL_H
+#define AGENT_SESSION_KERNELS_KERNEL_H
+
+#include "agent/graph/graph.h"
+#include "common/rng/rng.h"
+
+struct kernel_args {
+    const struct operation *op;
+    int n_in, n_out;
+    /* A variable's reference is a view of its value in the session's block. */
+    struct tensor *const *in;
+    struct tensor *const *out;
+    struct rng_key key; /* of this operation, for this run */
+    uint64_t counter;
+    int initialized; /* of the variable behind input 0 */
+    struct err *err;
+};
+
+typedef int (*kernel_fn)(const struct kernel_args *args); /* 0 or an error's code */
+
+enum kernel_kind {
+    KERNEL_CALL,
+    KERNEL_LOOP,    /* element by element, NumPy broadcasting */
+    KERNEL_ALIAS,   /* output 0 has the bytes of input 0, perhaps another shape */
+    KERNEL_GEMM,    /* MatMul of float32; `call` for the other dtypes */
+    KERNEL_PLANNED, /* Const, Placeholder, NoOp, VariableV2: nothing to compute */
+};
+
+struct kernel_row {
+    const char *type;
+    enum kernel_kind kind;
+    kernel_fn call;
+};
+
+const struct kernel_row *kernel_find(const char *type); /* NULL: none */
+const struct kernel_row *kernel_at(size_t i);           /* NULL past the end */
+
+/* ---- kern_gemm.c ---- */
+
+/* C (m, n) = op(A) op(B), float32, row-major with row strides lda, ldb, ldc. */
+struct gemm {
+    int transpose_a, transpose_b;
+    int64_t m, n, k;
+    int64_t lda, ldb, ldc;
+    const float *a, *b;
+    float *c;
+};
+
+#define GEMM_CHUNK 128 /* rows of the batch that stay in cache */
+
+/* Rows first .. first+rows-1 of C. With transpose_a the whole of C must be asked for:
+ * the sum over k is then cut into chunks of 128, in order. */
+void gemm_rows(const struct gemm *g, int64_t first, int64_t rows, float *c, int64_t ldc);
+
+/* ---- the kernels, by file ---- */
+#define KERNEL(name) int name(const struct kernel_args *args);
+/* kern_gemm.c */
+KERNEL(kern_matmul)
+KERNEL(kern_qr)
+/* kern_array.c */
+KERNEL(kern_copy)
+KERNEL(kern_shape)
+KERNEL(kern_size)
+KERNEL(kern_rank)
+KERNEL(kern_fill)
+KERNEL(kern_range)
+KERNEL(kern_concat)
+KERNEL(kern_split)
+KERNEL(kern_slice)
+KERNEL(kern_strided_slice)
+KERNEL(kern_strided_slice_grad)
+KERNEL(kern_transpose)
+KERNEL(kern_tile)
+KERNEL(kern_broadcast_to)
+KERNEL(kern_pack)
+KERNEL(kern_unpack)
+KERNEL(kern_gather)
+KERNEL(kern_segment_sum)
+KERNEL(kern_one_hot)
+KERNEL(kern_concat_offset)
+KERNEL(kern_broadcast_gradient_args)
+KERNEL(kern_invert_permutation)
+KERNEL(kern_diag_part)
+KERNEL(kern_dynamic_stitch)
+KERNEL(kern_where)
+KERNEL(kern_check_numerics)
+/* kern_reduce.c */
+KERNEL(kern_sum)
+KERNEL(kern_mean)
+KERNEL(kern_prod)
+KERNEL(kern_max)
+KERNEL(kern_min)
+KERNEL(kern_all)
+KERNEL(kern_any)
+KERNEL(kern_arg_max)
+KERNEL(kern_arg_min)
+KERNEL(kern_bias_add_grad)
+KERNEL(kern_l2_loss)
+/* kern_nn.c */
+KERNEL(kern_softmax)
+KERNEL(kern_log_softmax)
+KERNEL(kern_softmax_xent)
+KERNEL(kern_sparse_softmax_xent)
+/* kern_random.c */
+KERNEL(kern_random_uniform)
+KERNEL(kern_random_normal)
+KERNEL(kern_truncated_normal)
+KERNEL(kern_random_uniform_int)
+/* kern_state.c */
+KERNEL(kern_assign)
+KERNEL(kern_assign_add)
+KERNEL(kern_assign_sub)
+KERNEL(kern_is_initialized)
+KERNEL(kern_apply_gradient_descent)
+KERNEL(kern_apply_momentum)
+KERNEL(kern_apply_rms_prop)
+KERNEL(kern_apply_adam)
+#undef KERNEL
+
+/* ---- shared by the kernels ---- */
+
+/* Shapes that depend on values, where the values are known: BroadcastGradientArgs, Where.
+ * Leaves others as they are. value[i]: NULL if unknown. */
+void kernel_sizes(const char *type, const struct tensor *const *value, int n_in,
+                  struct shape *out);
+
+/* Does the kernel draw, and so need a key? */
+int kernel_draws(kernel_fn fn);
+
+/* How a float32 sum over `axes` runs: over rows to the end of each (period: elements of a
+ * row), down the columns (period: columns), or otherwise. */
+enum { SUM_OTHER, SUM_ROWS, SUM_COLUMNS };
+int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_period);
+/* The same over all axes but the last. */
+int sum_pattern_last(const struct shape *x, size_t *ret_period);
+
+/* A strided copy: `rank` dimensions of `dim` elements, strides in bytes (0: broadcast).
+ */
+struct copy_plan {
+    int rank;
+    int64_t dim[SHAPE_MAX_RANK];
+    int64_t src_stride[SHAPE_MAX_RANK];
+    int64_t dst_stride[SHAPE_MAX_RANK];
+};
+void copy_strided(void *dst, const void *src, const struct copy_plan *c, size_t elem);
+/* Row-major strides in bytes. */
+void dense_strides(const struct shape *s, size_t elem, int64_t *ret);
+
+/* Element i of an int32 or int64 tensor. */
+int64_t tensor_int(const struct tensor *t, int64_t i);
+void tensor_set_int(const struct tensor *t, int64_t i, int64_t v);
+
+int64_t int_attr(const struct operation *op, const char *name, int64_t otherwise);
+float float_attr(const struct operation *op, const char *name, float otherwise);
+
+#endif

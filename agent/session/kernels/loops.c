@@ -1,0 +1,472 @@
+/* Built twice, with KERN_LOOPS naming the table: see loops.h. */
+#include "agent/session/kernels/loops.h"
+
+#include "agent/session/kernels/vmath.h"
+
+#include <string.h>
+
+/* One formula serves signed and unsigned types. */
+#pragma GCC diagnostic ignored "-Wtype-limits"
+
+extern const struct kern_loops KERN_LOOPS;
+
+#ifdef __clang__
+#define EACH _Pragma("clang loop vectorize(enable)") for (size_t i = 0; i < n; i++)
+#else
+#define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)
+#endif
+
+/* One loop: D dst, operands of types A, B, C bound to x, y, z. */
+#define LOOP(name, D, A, B, C, expr)                                                     \
+    static void name(void *dst, const void *a, const void *b, const void *c, size_t n,   \
+                     float alpha)                                                        \
+    {                                                                                    \
+        D *d = dst;                                                                      \
+        const A *pa = a;                                                                 \
+        const B *pb = b;                                                                 \
+        const C *pc = c;                                                                 \
+        (void)pb, (void)pc, (void)alpha;                                                 \
+        EACH                                                                             \
+        {                                                                                \
+            A x = pa[i];                                                                 \
+            d[i] = (D)(expr);                                                            \
+            (void)x;                                                                     \
+        }                                                                                \
+    }
+#define Y pb[i]
+#define Z pc[i]
+
+typedef float f32;
+typedef double f64;
+typedef int32_t i32;
+typedef int64_t i64;
+typedef int16_t i16;
+typedef int8_t i8;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint8_t b8; /* DT_BOOL */
+
+#define ID_f32 DT_FLOAT
+#define ID_f64 DT_DOUBLE
+#define ID_i32 DT_INT32
+#define ID_i64 DT_INT64
+#define ID_i16 DT_INT16
+#define ID_i8  DT_INT8
+#define ID_u8  DT_UINT8
+#define ID_u16 DT_UINT16
+#define ID_b8  DT_BOOL
+
+/* Python's rounding for integers, as TensorFlow's Floor* do; a zero divisor gives 0 where
+ * TensorFlow fails, and the smallest number by -1 wraps. */
+static inline int64_t floor_div_int(int64_t x, int64_t y)
+{
+    if (y == 0)
+        return 0;
+    if (y == -1)
+        return (int64_t)(0u - (uint64_t)x);
+    return x / y - (x % y != 0 && (x < 0) != (y < 0));
+}
+static inline int64_t trunc_div_int(int64_t x, int64_t y)
+{
+    if (y == 0)
+        return 0;
+    return y == -1 ? (int64_t)(0u - (uint64_t)x) : x / y;
+}
+static inline int64_t trunc_mod_int(int64_t x, int64_t y)
+{
+    return y == 0 || y == -1 ? 0 : x % y;
+}
+static inline int64_t floor_mod_int(int64_t x, int64_t y)
+{
+    int64_t m = trunc_mod_int(x, y);
+    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+}
+
+/* The functions of a float type under one spelling: M(f32, exp)(x). */
+#define M(T, f)      T##_##f
+#define f32_exp      vm_expf
+#define f32_expm1    vm_expm1f
+#define f32_log      vm_logf
+#define f32_log1p    vm_log1pf
+#define f32_tanh     vm_tanhf
+#define f32_sigmoid  vm_sigmoidf
+#define f32_softplus vm_softplusf
+#define f32_sqrt     sqrtf
+#define f32_abs      fabsf
+#define f32_floor    floorf
+#define f32_ceil     ceilf
+#define f32_rint     rintf
+#define f32_sin      sinf
+#define f32_cos      cosf
+#define f32_tan      tanf
+#define f32_asin     asinf
+#define f32_acos     acosf
+#define f32_atan     atanf
+#define f32_atan2    atan2f
+#define f32_sinh     sinhf
+#define f32_cosh     coshf
+#define f32_erf      erff
+#define f32_erfc     erfcf
+#define f32_lgamma   lgamma_f32
+#define f32_pow      powf
+#define f32_fmod     fmodf
+#define f64_exp      exp
+#define f64_expm1    expm1
+#define f64_log      log
+#define f64_log1p    log1p
+#define f64_tanh     tanh
+#define f64_sigmoid  sigmoid_f64
+#define f64_softplus softplus_f64
+#define f64_sqrt     sqrt
+#define f64_abs      fabs
+#define f64_floor    floor
+#define f64_ceil     ceil
+#define f64_rint     rint
+#define f64_sin      sin
+#define f64_cos      cos
+#define f64_tan      tan
+#define f64_asin     asin
+#define f64_acos     acos
+#define f64_atan     atan
+#define f64_atan2    atan2
+#define f64_sinh     sinh
+#define f64_cosh     cosh
+#define f64_erf      erf
+#define f64_erfc     erfc
+#define f64_lgamma   lgamma_f64
+#define f64_pow      pow
+#define f64_fmod     fmod
+
+static inline double sigmoid_f64(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+static inline double softplus_f64(double x)
+{
+    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+/* lgamma() writes a global; the reentrant ones do not. */
+static inline float lgamma_f32(float x)
+{
+    int sign;
+    return lgammaf_r(x, &sign);
+}
+static inline double lgamma_f64(double x)
+{
+    int sign;
+    return lgamma_r(x, &sign);
+}
+static inline double floor_mod_f(double x, double y)
+{
+    double m = fmod(x, y);
+    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+}
+static inline int64_t ipow(int64_t x, int64_t y)
+{
+    uint64_t r = 1, b = (uint64_t)x;
+    for (; y > 0; y >>= 1, b *= b)
+        if (y & 1)
+            r *= b;
+    return (int64_t)r;
+}
+
+/* Klambauer et al. 2017 */
+#define SELU_SCALE 1.0507009873554804934193349852946
+#define SELU_ALPHA 1.6732632423543772848170429916717
+
+/* X(T, Op, D, A, B, C, expr): operation Op on dtype T. Every expression is TensorFlow's
+ * formula; gradients have its argument order. */
+#define FLOAT_UNARY(X, T)                                                                \
+    X(T, Exp, T, T, T, T, M(T, exp)(x))                                                  \
+    X(T, Expm1, T, T, T, T, M(T, expm1)(x))                                              \
+    X(T, Log, T, T, T, T, M(T, log)(x))                                                  \
+    X(T, Log1p, T, T, T, T, M(T, log1p)(x))                                              \
+    X(T, Tanh, T, T, T, T, M(T, tanh)(x))                                                \
+    X(T, Sigmoid, T, T, T, T, M(T, sigmoid)(x))                                          \
+    X(T, Softplus, T, T, T, T, M(T, softplus)(x))                                        \
+    X(T, Softsign, T, T, T, T, x / (M(T, abs)(x) + (T)1))                                \
+    X(T, Sqrt, T, T, T, T, M(T, sqrt)(x))                                                \
+    X(T, Rsqrt, T, T, T, T, (T)1 / M(T, sqrt)(x))                                        \
+    X(T, Reciprocal, T, T, T, T, (T)1 / x)                                               \
+    X(T, Inv, T, T, T, T, (T)1 / x)                                                      \
+    X(T, Elu, T, T, T, T, x < 0 ? M(T, expm1)(x) : x)                                    \
+    X(T, Selu, T, T, T, T,                                                               \
+      x < 0 ? (T)(SELU_SCALE * SELU_ALPHA) * M(T, expm1)(x) : (T)SELU_SCALE * x)         \
+    X(T, Floor, T, T, T, T, M(T, floor)(x))                                              \
+    X(T, Ceil, T, T, T, T, M(T, ceil)(x))                                                \
+    X(T, Rint, T, T, T, T, M(T, rint)(x))                                                \
+    X(T, Round, T, T, T, T, M(T, rint)(x))                                               \
+    X(T, Sin, T, T, T, T, M(T, sin)(x))                                                  \
+    X(T, Cos, T, T, T, T, M(T, cos)(x))                                                  \
+    X(T, Tan, T, T, T, T, M(T, tan)(x))                                                  \
+    X(T, Asin, T, T, T, T, M(T, asin)(x))                                                \
+    X(T, Acos, T, T, T, T, M(T, acos)(x))                                                \
+    X(T, Atan, T, T, T, T, M(T, atan)(x))                                                \
+    X(T, Sinh, T, T, T, T, M(T, sinh)(x))                                                \
+    X(T, Cosh, T, T, T, T, M(T, cosh)(x))                                                \
+    X(T, Erf, T, T, T, T, M(T, erf)(x))                                                  \
+    X(T, Erfc, T, T, T, T, M(T, erfc)(x))                                                \
+    X(T, Lgamma, T, T, T, T, M(T, lgamma)(x))                                            \
+    X(T, LeakyRelu, T, T, T, T, x > 0 ? x : x * (T)alpha)                                \
+    X(T, IsNan, b8, T, T, T, x != x)                                                     \
+    X(T, IsInf, b8, T, T, T, M(T, abs)(x) == (T)INFINITY)                                \
+    X(T, IsFinite, b8, T, T, T, M(T, abs)(x) < (T)INFINITY)
+
+#define FLOAT_BINARY(X, T)                                                               \
+    X(T, Add, T, T, T, T, x + Y)                                                         \
+    X(T, AddV2, T, T, T, T, x + Y)                                                       \
+    X(T, BiasAdd, T, T, T, T, x + Y)                                                     \
+    X(T, Sub, T, T, T, T, x - Y)                                                         \
+    X(T, Mul, T, T, T, T, x *Y)                                                          \
+    X(T, Div, T, T, T, T, x / Y)                                                         \
+    X(T, RealDiv, T, T, T, T, x / Y)                                                     \
+    X(T, FloorDiv, T, T, T, T, M(T, floor)(x / Y))                                       \
+    X(T, FloorMod, T, T, T, T, floor_mod_f(x, Y))                                        \
+    X(T, Mod, T, T, T, T, M(T, fmod)(x, Y))                                              \
+    X(T, TruncateMod, T, T, T, T, M(T, fmod)(x, Y))                                      \
+    X(T, DivNoNan, T, T, T, T, Y == 0 ? 0 : x / Y)                                       \
+    X(T, Pow, T, T, T, T, M(T, pow)(x, Y))                                               \
+    X(T, Atan2, T, T, T, T, M(T, atan2)(x, Y))                                           \
+    X(T, Neg, T, T, T, T, -x)                                                            \
+    X(T, Abs, T, T, T, T, M(T, abs)(x))                                                  \
+    X(T, Square, T, T, T, T, x *x)                                                       \
+    X(T, SquaredDifference, T, T, T, T, (x - Y) * (x - Y))
+
+/* Gradients: ReluGrad, LeakyReluGrad and Softplus/SoftsignGrad take (gradient, feature);
+ * TanhGrad, SigmoidGrad, SqrtGrad and their kin (y, dy); EluGrad (gradient, output). */
+#define FLOAT_GRADIENT(X, T)                                                             \
+    X(T, ReluGrad, T, T, T, T, Y > 0 ? x : 0)                                            \
+    X(T, Relu6Grad, T, T, T, T, Y > 0 && Y < 6 ? x : 0)                                  \
+    X(T, LeakyReluGrad, T, T, T, T, Y > 0 ? x : x * (T)alpha)                            \
+    X(T, EluGrad, T, T, T, T, Y < 0 ? x * (Y + 1) : x)                                   \
+    X(T, SeluGrad, T, T, T, T,                                                           \
+      Y < 0 ? x * (Y + (T)(SELU_SCALE * SELU_ALPHA)) : x * (T)SELU_SCALE)                \
+    X(T, SoftplusGrad, T, T, T, T, x *M(T, sigmoid)(Y))                                  \
+    X(T, SoftsignGrad, T, T, T, T, x / ((M(T, abs)(Y) + (T)1) * (M(T, abs)(Y) + (T)1)))  \
+    X(T, TanhGrad, T, T, T, T, Y *((T)1 - x * x))                                        \
+    X(T, SigmoidGrad, T, T, T, T, Y *(x * ((T)1 - x)))                                   \
+    X(T, SqrtGrad, T, T, T, T, Y *(T)0.5 / x)                                            \
+    X(T, RsqrtGrad, T, T, T, T, (T)-0.5 * Y * (x * x * x))                               \
+    X(T, ReciprocalGrad, T, T, T, T, -Y *(x * x))                                        \
+    X(T, InvGrad, T, T, T, T, -Y *(x * x))
+
+/* Integers wrap: they are computed as unsigned. */
+#define U64(v) ((uint64_t)(v))
+#define INTEGER(X, T)                                                                    \
+    X(T, Add, T, T, T, T, U64(x) + U64(Y))                                               \
+    X(T, AddV2, T, T, T, T, U64(x) + U64(Y))                                             \
+    X(T, BiasAdd, T, T, T, T, U64(x) + U64(Y))                                           \
+    X(T, Sub, T, T, T, T, U64(x) - U64(Y))                                               \
+    X(T, Mul, T, T, T, T, U64(x) * U64(Y))                                               \
+    X(T, Neg, T, T, T, T, 0 - U64(x))                                                    \
+    X(T, Abs, T, T, T, T, x < 0 ? 0 - U64(x) : U64(x))                                   \
+    X(T, Square, T, T, T, T, U64(x) * U64(x))                                            \
+    X(T, SquaredDifference, T, T, T, T, (U64(x) - U64(Y)) * (U64(x) - U64(Y)))           \
+    X(T, Div, T, T, T, T, trunc_div_int(x, Y))                                           \
+    X(T, TruncateDiv, T, T, T, T, trunc_div_int(x, Y))                                   \
+    X(T, FloorDiv, T, T, T, T, floor_div_int(x, Y))                                      \
+    X(T, FloorMod, T, T, T, T, floor_mod_int(x, Y))                                      \
+    X(T, Mod, T, T, T, T, trunc_mod_int(x, Y))                                           \
+    X(T, TruncateMod, T, T, T, T, trunc_mod_int(x, Y))                                   \
+    X(T, Pow, T, T, T, T, ipow(x, Y))                                                    \
+    X(T, Round, T, T, T, T, x)
+
+#define NUMBER(X, T)                                                                     \
+    X(T, Maximum, T, T, T, T, x > Y || x != x ? x : Y)                                   \
+    X(T, Minimum, T, T, T, T, x < Y || x != x ? x : Y)                                   \
+    X(T, Relu, T, T, T, T, x < 0 ? 0 : x)                                                \
+    X(T, Relu6, T, T, T, T, x<0 ? 0 : x> 6 ? 6 : x)                                      \
+    X(T, Sign, T, T, T, T, x != x ? x : (x > 0) - (x < 0))                               \
+    X(T, ClipByValue, T, T, T, T, x<Y ? Y : x> Z ? Z : x)                                \
+    X(T, Less, b8, T, T, T, x < Y)                                                       \
+    X(T, LessEqual, b8, T, T, T, x <= Y)                                                 \
+    X(T, Greater, b8, T, T, T, x > Y)                                                    \
+    X(T, GreaterEqual, b8, T, T, T, x >= Y)
+
+/* Select's operands are (condition, then, else). */
+#define ANY(X, T)                                                                        \
+    X(T, Equal, b8, T, T, T, x == Y)                                                     \
+    X(T, NotEqual, b8, T, T, T, x != Y)                                                  \
+    X(T, ZerosLike, T, T, T, T, 0)                                                       \
+    X(T, OnesLike, T, T, T, T, 1)                                                        \
+    X(T, Select, T, b8, T, T, x ? Y : Z)
+
+#define LOGICAL(X, T)                                                                    \
+    X(T, LogicalAnd, T, T, T, T, x &&Y)                                                  \
+    X(T, LogicalOr, T, T, T, T, x || Y)                                                  \
+    X(T, LogicalNot, T, T, T, T, !x)
+
+#define FLOAT(X, T)                                                                      \
+    FLOAT_UNARY(X, T) FLOAT_BINARY(X, T) FLOAT_GRADIENT(X, T) NUMBER(X, T) ANY(X, T)
+#define EVERYTHING(X)                                                                    \
+    FLOAT(X, f32)                                                                        \
+    FLOAT(X, f64)                                                                        \
+    INTEGER(X, i32)                                                                      \
+    NUMBER(X, i32) ANY(X, i32) INTEGER(X, i64) NUMBER(X, i64) ANY(X, i64)                \
+        INTEGER(X, i16) NUMBER(X, i16) ANY(X, i16) INTEGER(X, i8) NUMBER(X, i8)          \
+            ANY(X, i8) INTEGER(X, u8) NUMBER(X, u8) ANY(X, u8) INTEGER(X, u16)           \
+                NUMBER(X, u16) ANY(X, u16) ANY(X, b8) LOGICAL(X, b8)
+
+#define DEFINE(T, op, D, A, B, C, expr) LOOP(T##_loop_##op, D, A, B, C, expr)
+EVERYTHING(DEFINE)
+
+#define ROW(T, op, D, A, B, C, expr) {#op, ID_##T, ID_##D, T##_loop_##op},
+static const struct loop_row rows[] = {EVERYTHING(ROW){NULL}};
+
+/* ---- casts ---- */
+
+/* Out of range gives the smallest integer, as x86 does; C leaves it undefined. */
+static inline int64_t to_i64(double x)
+{
+    return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
+}
+static inline int32_t to_i32(double x)
+{
+    return x > -0x1p31 - 1 && x < 0x1p31 ? (int32_t)x : INT32_MIN;
+}
+
+#define CAST_ROW(X, A)                                                                   \
+    X(A, f32, (f32)x)                                                                    \
+    X(A, f64, (f64)x) X(A, b8, x != 0)
+#define FROM_INT(X, A)                                                                   \
+    CAST_ROW(X, A)                                                                       \
+    X(A, i64, x) X(A, i32, x) X(A, i16, x) X(A, i8, x) X(A, u8, x) X(A, u16, x)
+#define FROM_REAL(X, A)                                                                  \
+    CAST_ROW(X, A)                                                                       \
+    X(A, i64, to_i64(x))                                                                 \
+    X(A, i32, to_i32(x))                                                                 \
+    X(A, i16, to_i32(x)) X(A, i8, to_i32(x)) X(A, u8, to_i32(x)) X(A, u16, to_i32(x))
+#define CASTS(X)                                                                         \
+    FROM_REAL(X, f32)                                                                    \
+    FROM_REAL(X, f64) FROM_INT(X, i64) FROM_INT(X, i32) FROM_INT(X, i16) FROM_INT(X, i8) \
+        FROM_INT(X, u8) FROM_INT(X, u16) FROM_INT(X, b8)
+
+#define DEFINE_CAST(A, D, expr) LOOP(cast_##A##_##D, D, A, A, A, expr)
+CASTS(DEFINE_CAST)
+
+#define CAST_ENTRY(A, D, expr) {#A, ID_##A, ID_##D, cast_##A##_##D},
+static const struct loop_row casts[] = {CASTS(CAST_ENTRY){NULL}};
+
+static loop_fn find_cast(enum dtype from, enum dtype to)
+{
+    for (const struct loop_row *r = casts; r->type; r++)
+        if (r->dtype == from && r->ret == to)
+            return r->fn;
+    return NULL;
+}
+
+/* ---- sums: one order, however the input is cut ---- */
+
+static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
+{
+    size_t i = 0;
+    for (; i < n && (start + i) % SUM_LANES; i++)
+        lanes[(start + i) % SUM_LANES] += x[i];
+    float acc[SUM_LANES];
+    memcpy(acc, lanes, sizeof(acc));
+    for (; i + SUM_LANES <= n; i += SUM_LANES)
+        for (size_t k = 0; k < SUM_LANES; k++)
+            acc[k] += x[i + k];
+    for (size_t k = 0; i + k < n; k++)
+        acc[k] += x[i + k];
+    memcpy(lanes, acc, sizeof(acc));
+}
+
+static void sum_columns(float *acc, const float *x, size_t start, size_t n, size_t period)
+{
+    size_t done = 0;
+    while (done < n) {
+        size_t column = (start + done) % period;
+        size_t len = period - column < n - done ? period - column : n - done;
+        float *a = acc + column;
+        const float *row = x + done;
+        for (size_t i = 0; i < len; i++)
+            a[i] += row[i];
+        done += len;
+    }
+}
+
+static void sum_rows(float *dst, const float *x, size_t rows_, size_t n)
+{
+    for (size_t r = 0; r < rows_; r++) {
+        float lanes[SUM_LANES] = {0};
+        sum_lanes(lanes, x + r * n, 0, n);
+        dst[r] = loop_sum_finish(lanes);
+    }
+}
+
+/* ---- softmax ---- */
+
+static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
+{
+    for (size_t r = 0; r < rows_; r++) {
+        const float *row = x + r * n;
+        float top = row[0];
+        for (size_t i = 1; i < n; i++)
+            top = row[i] > top || row[i] != row[i] ? row[i] : top;
+        for (size_t i = 0; i < n; i++)
+            dst[r * n + i] = row[i] - top;
+    }
+}
+
+static float sum_row(const float *x, size_t n)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+static void softmax(float *dst, const float *x, size_t rows_, size_t n)
+{
+    shift_rows(dst, x, rows_, n);
+    f32_loop_Exp(dst, dst, NULL, NULL, rows_ * n, 0);
+    for (size_t r = 0; r < rows_; r++) {
+        float scale = 1.0f / sum_row(dst + r * n, n);
+        for (size_t i = 0; i < n; i++)
+            dst[r * n + i] *= scale;
+    }
+}
+
+static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
+{
+    shift_rows(dst, x, rows_, n);
+    for (size_t r = 0; r < rows_; r++) {
+        float *row = dst + r * n;
+        float sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += vm_expf(row[i]);
+        float log_sum = vm_logf(sum);
+        for (size_t i = 0; i < n; i++)
+            row[i] -= log_sum;
+    }
+}
+
+/* ---- optimisers ---- */
+
+static void adam(float *var, float *m, float *v, const float *grad, size_t n,
+                 const struct adam_args *a)
+{
+    float c1 = 1.0f - a->beta1, c2 = 1.0f - a->beta2;
+    float rate = a->rate, beta1 = a->beta1, epsilon = a->epsilon;
+    float keep = a->nesterov ? beta1 : 1.0f, look = a->nesterov ? c1 : 0.0f;
+    EACH
+    {
+        float g = grad[i];
+        m[i] += (g - m[i]) * c1;
+        v[i] += (g * g - v[i]) * c2;
+        var[i] -= rate * (m[i] * keep + g * look) / (sqrtf(v[i]) + epsilon);
+    }
+}
+
+const struct kern_loops KERN_LOOPS = {
+    .isa = KERN_ISA,
+    .rows = rows,
+    .cast = find_cast,
+    .sum_lanes = sum_lanes,
+    .sum_columns = sum_columns,
+    .sum_rows = sum_rows,
+    .softmax = softmax,
+    .log_softmax = log_softmax,
+    .adam = adam,
+};

@@ -1,0 +1,60 @@
+/* loops.h - the inner loops of the kernels, compiled once for each instruction set.
+ *
+ * loops.c is built for the baseline and for x86-64-v3; kern_loops() picks one set when
+ * first asked. Both give the same bits: no fused multiply-add, no reassociation, and
+ * every sum in an order of its own that does not depend on how it is cut into calls.
+ */
+#ifndef AGENT_SESSION_KERNELS_LOOPS_H
+#define AGENT_SESSION_KERNELS_LOOPS_H
+
+#include "common/tensor/dtype.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* dst[i] = f(a[i], b[i], c[i]) for i < n. dst may be one of the sources; alpha is the
+ * operation's constant, where it has one. */
+typedef void (*loop_fn)(void *dst, const void *a, const void *b, const void *c, size_t n,
+                        float alpha);
+
+struct loop_row {
+    const char *type; /* TensorFlow's operation */
+    enum dtype dtype; /* of its first data operand (Select: of the branches) */
+    enum dtype ret;   /* of its result */
+    loop_fn fn;
+};
+
+#define SUM_LANES 16
+
+struct adam_args { /* Kingma & Ba 2015 as tf.train writes it: rate is bias-corrected */
+    float rate, beta1, beta2, epsilon;
+    int nesterov;
+};
+
+struct kern_loops {
+    const char *isa;
+    const struct loop_row *rows; /* ends with type NULL */
+    /* Conversion between two dtypes, NULL when there is none. */
+    loop_fn (*cast)(enum dtype from, enum dtype to);
+    /* lanes[(start + i) % SUM_LANES] += x[i] */
+    void (*sum_lanes)(float *lanes, const float *x, size_t start, size_t n);
+    /* acc[(start + i) % period] += x[i] */
+    void (*sum_columns)(float *acc, const float *x, size_t start, size_t n,
+                        size_t period);
+    /* dst[r] = sum of the r-th row of x (rows, n) */
+    void (*sum_rows)(float *dst, const float *x, size_t rows, size_t n);
+    /* Softmax (or its logarithm) of each row of x (rows, n). */
+    void (*softmax)(float *dst, const float *x, size_t rows, size_t n);
+    void (*log_softmax)(float *dst, const float *x, size_t rows, size_t n);
+    void (*adam)(float *var, float *m, float *v, const float *grad, size_t n,
+                 const struct adam_args *args);
+};
+
+const struct kern_loops *kern_loops(void);
+/* For tests: every set this machine can run, NULL past the end. */
+const struct kern_loops *kern_loops_at(int i);
+
+/* The sum of the lanes, in fixed order. */
+float loop_sum_finish(const float lanes[SUM_LANES]);
+
+#endif

@@ -1,0 +1,204 @@
+#include "agent/session/plan.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the key ---- */
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+static uint64_t mix_output(uint64_t h, struct output x)
+{
+    return mix(mix(h, (uint64_t)(uintptr_t)x.op), (uint64_t)x.index);
+}
+
+uint64_t plan_key_hash(const struct run_args *args)
+{
+    uint64_t h = args->n_feeds * 31 + args->n_fetches;
+    for (size_t i = 0; i < args->n_feeds; i++) {
+        const struct tensor *t = &args->feeds[i].value;
+        h = mix_output(h, args->feeds[i].output);
+        for (int d = 0; d < t->shape.rank; d++)
+            h = mix(h, (uint64_t)t->shape.dim[d]);
+    }
+    for (size_t i = 0; i < args->n_fetches; i++)
+        h = mix_output(h, args->fetches[i]);
+    for (size_t i = 0; i < args->n_targets; i++)
+        h = mix(h, (uint64_t)(uintptr_t)args->targets[i]);
+    return h;
+}
+
+static int same_output(struct output a, struct output b)
+{
+    return a.op == b.op && a.index == b.index;
+}
+
+static int feed_fits(const struct plan_feed *f, const struct feed *given)
+{
+    return same_output(f->output, given->output) && f->dtype == given->value.dtype &&
+           shape_equal(&f->shape, &given->value.shape) &&
+           (f->wanted.dtype == DT_INVALID || tensor_equal(&f->wanted, &given->value));
+}
+
+int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
+{
+    if (p->hash != hash || p->n_feeds != args->n_feeds ||
+        p->n_fetches != args->n_fetches || p->n_targets != args->n_targets)
+        return 0;
+    for (size_t i = 0; i < p->n_feeds; i++)
+        if (!feed_fits(&p->feeds[i], &args->feeds[i]))
+            return 0;
+    for (size_t i = 0; i < p->n_fetches; i++)
+        if (!same_output(p->fetches[i], args->fetches[i]))
+            return 0;
+    for (size_t i = 0; i < p->n_targets; i++)
+        if (p->targets[i] != args->targets[i])
+            return 0;
+    return 1;
+}
+
+/* A shape or an axis that is fed becomes part of the plan: small integers only. */
+#define WANTED_MAX 16
+
+static int may_be_wanted(const struct tensor *t)
+{
+    return (t->dtype == DT_INT32 || t->dtype == DT_INT64) && t->shape.rank <= 1 &&
+           tensor_elements(t) <= WANTED_MAX;
+}
+
+static int copy_key(struct plan *p, const struct run_args *args, int by_value,
+                    struct err *err)
+{
+    p->feeds = ARENA_ARRAY(&p->arena, struct plan_feed, args->n_feeds);
+    p->fetches = ARENA_ARRAY(&p->arena, struct output, args->n_fetches);
+    p->targets = ARENA_ARRAY(&p->arena, struct operation *, args->n_targets);
+    p->fetch_values = ARENA_ARRAY(&p->arena, int, args->n_fetches);
+    for (; p->n_feeds < args->n_feeds; p->n_feeds++) {
+        const struct feed *f = &args->feeds[p->n_feeds];
+        struct plan_feed *to = &p->feeds[p->n_feeds];
+        *to = (struct plan_feed){f->output, f->value.dtype, f->value.shape, -1, {0}};
+        if (by_value && may_be_wanted(&f->value) &&
+            tensor_copy(&to->wanted, &f->value, err) < 0)
+            return ERR_NOMEM;
+    }
+    for (; p->n_fetches < args->n_fetches; p->n_fetches++)
+        p->fetches[p->n_fetches] = args->fetches[p->n_fetches];
+    for (; p->n_targets < args->n_targets; p->n_targets++)
+        p->targets[p->n_targets] = args->targets[p->n_targets];
+    return 0;
+}
+
+/* ---- building ---- */
+
+/* Values no longer move: calls can point at them. */
+static void point_calls(struct plan *p)
+{
+    for (int k = 0; k < p->n_steps; k++) {
+        struct step *s = &p->steps[k];
+        if (s->loop)
+            continue;
+        struct tensor **in = ARENA_ARRAY(&p->arena, struct tensor *, s->n_in);
+        struct tensor **out = ARENA_ARRAY(&p->arena, struct tensor *, s->n_out);
+        for (int i = 0; i < s->n_in; i++)
+            in[i] = &p->values[s->in[i]].tensor;
+        for (int i = 0; i < s->n_out; i++)
+            out[i] = &p->values[s->out[i]].tensor;
+        s->args = (struct kernel_args){
+            .op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = in, .out = out};
+    }
+}
+
+static void find_moving(struct plan *p)
+{
+    p->moving = ARENA_ARRAY(&p->arena, int, p->n_values);
+    for (int v = 0; v < p->n_values; v++)
+        if (p->values[p->values[v].root].kind == VALUE_FEED)
+            p->moving[p->n_moving++] = v;
+}
+
+static int build(struct plan *p, struct var_store *vars, const struct run_args *args,
+                 int by_value, struct err *err)
+{
+    struct arena scratch = ARENA_ZERO;
+    struct order order;
+    int r = copy_key(p, args, by_value, err);
+    if (r == 0)
+        r = plan_order(p, &scratch, args, vars, &order, err);
+    if (r == 0)
+        r = plan_lower(p, &scratch, &order, vars, err);
+    if (r == 0) {
+        plan_fuse(p, &scratch);
+        plan_memory(p, &scratch);
+        point_calls(p);
+        find_moving(p);
+    }
+    arena_done(&scratch);
+    /* What the nodes point to is gone with the scratch. */
+    free(p->nodes);
+    p->nodes = NULL;
+    return r;
+}
+
+static struct plan *new_plan(struct graph *g, const struct run_args *args)
+{
+    struct plan *p = xcalloc(1, sizeof(*p));
+    p->graph = g;
+    p->hash = plan_key_hash(args);
+    return p;
+}
+
+int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
+               const struct run_args *args, struct err *err)
+{
+    int wanted = 0;
+    for (size_t i = 0; i < args->n_feeds; i++)
+        wanted |= may_be_wanted(&args->feeds[i].value);
+    struct plan *p = new_plan(g, args);
+    int r = build(p, vars, args, 0, err);
+    if (r == ERR_SHAPE && wanted) {
+        plan_free(p);
+        p = new_plan(g, args);
+        r = build(p, vars, args, 1, err);
+    }
+    if (r < 0) {
+        plan_free(p);
+        return r;
+    }
+    *ret = p;
+    return 0;
+}
+
+void plan_free(struct plan *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < p->n_owned; i++)
+        tensor_free(&p->owned[i]);
+    for (size_t i = 0; i < p->n_feeds; i++)
+        tensor_free(&p->feeds[i].wanted);
+    free(p->owned);
+    free(p->nodes);
+    free(p->values);
+    arena_done(&p->arena);
+    free(p);
+}
+
+void plan_resolve(struct plan *p, struct var_store *vars, char *buffer)
+{
+    for (int v = 0; v < p->n_values; v++) {
+        struct value *x = &p->values[v];
+        const struct value *root = &p->values[x->root];
+        if (root->kind == VALUE_BUFFER)
+            x->tensor.data = buffer + x->place + x->offset;
+        else if (root->kind == VALUE_VARIABLE)
+            x->tensor.data = (char *)var_store_value(vars, root->index).data + x->offset;
+    }
+    p->buffer = buffer;
+    p->var_moves = var_store_moves(vars);
+}

@@ -1,0 +1,522 @@
+/* From nodes to steps. An element-wise node joins the step that makes the latest of its
+ * operands, when that step is a loop over as many elements: so a product takes along its
+ * bias, its activation or the gradient of the one before it, and sums of what passes by
+ * ride along. Joining moves a node forward in time only, past nothing it depends on. */
+#include "agent/session/plan.h"
+#include "common/err/check.h"
+
+#include <string.h>
+
+#define GROUP_MAX  24   /* nodes of one loop */
+#define BLOCK_SIZE 1024 /* elements: what a loop's instructions pass on stays in L1 */
+
+struct group {               /* becomes a step */
+    const struct node *call; /* or: */
+    const struct node *gemm; /* NULL: a loop alone */
+    int64_t total;
+    int n_members, n_tails;
+    const struct node *members[GROUP_MAX], *tails[GROUP_MAX];
+};
+
+struct fusing {
+    struct plan *plan;
+    struct arena *scratch;
+    struct group *groups;
+    int n;
+    int *node_of;    /* by value: the node that makes it, -1 */
+    int *last_write; /* by value that is a variable: the group that wrote it last, -1 */
+    int n_variables;
+};
+
+static int root(const struct plan *p, int v)
+{
+    return p->values[v].root;
+}
+
+static int64_t elements(const struct plan *p, int v)
+{
+    return tensor_elements(&p->values[v].tensor);
+}
+
+/* ---- how operands lie ---- */
+
+int loop_classify(const struct shape *operand, const struct shape *shape,
+                  struct loop_arg *ret)
+{
+    int64_t period = 1, repeat = 1;
+    int part = 0; /* innermost first: 0 nothing yet, then runs of kept or repeated */
+    int runs = 0, first_kept = 0;
+    for (int d = shape->rank - 1; d >= 0; d--) {
+        int o = d - (shape->rank - operand->rank);
+        int64_t own = o < 0 ? 1 : operand->dim[o];
+        if (shape->dim[d] == 1)
+            continue;
+        int kept = own == shape->dim[d] ? 1 : 2;
+        if (kept != part)
+            runs++;
+        if (runs == 1) {
+            first_kept = kept == 1;
+            *(kept == 1 ? &period : &repeat) *= shape->dim[d];
+        }
+        part = kept;
+    }
+    ret->period = (size_t)(first_kept ? period : repeat);
+    ret->kind = shape_elements(operand) == 1             ? ARG_SCALAR
+                : runs <= 1 && (first_kept || runs == 0) ? ARG_FULL
+                : first_kept                             ? ARG_PERIOD
+                                                         : ARG_REPEAT;
+    if (shape_elements(operand) == shape_elements(shape))
+        ret->kind = ARG_FULL;
+    return runs <= 2;
+}
+
+/* ---- products of which only columns are wanted ---- */
+
+/* The columns [begin, begin+n) of a product, if this is what the node takes: the
+ * product's node, or -1. */
+static int columns_of_product(const struct fusing *f, const struct node *n)
+{
+    const struct plan *p = f->plan;
+    if (n->dead || n->kind != NODE_CALL || n->call != kern_slice)
+        return -1;
+    const struct value *x = &p->values[n->in[0]], *y = &p->values[n->out[0]];
+    int m = f->node_of[x->root];
+    if (m < 0 || p->nodes[m].kind != NODE_GEMM || x->root != n->in[0] ||
+        p->values[n->in[1]].kind != VALUE_CONST || x->tensor.shape.rank != 2 ||
+        y->tensor.shape.dim[0] != x->tensor.shape.dim[0])
+        return -1;
+    return m;
+}
+
+static int written_between(const struct fusing *f, int first, int last, int v)
+{
+    const struct plan *p = f->plan;
+    if (p->values[root(p, v)].kind != VALUE_VARIABLE)
+        return 0;
+    for (int k = first + 1; k < last; k++)
+        for (int i = 0; p->nodes[k].writes && i < p->nodes[k].n_in; i++)
+            if (root(p, p->nodes[k].in[i]) == root(p, v))
+                return 1;
+    return 0;
+}
+
+static void narrow_products(struct fusing *f)
+{
+    struct plan *p = f->plan;
+    int *taken = ARENA_ARRAY(f->scratch, int, p->n_nodes + 1);
+    for (int k = 0; k < p->n_nodes; k++) {
+        int m = columns_of_product(f, &p->nodes[k]);
+        if (m >= 0 && !written_between(f, m, k, p->nodes[m].in[0]) &&
+            !written_between(f, m, k, p->nodes[m].in[1]))
+            taken[m]++;
+    }
+    for (int k = 0; k < p->n_nodes; k++) {
+        struct node *n = &p->nodes[k];
+        int m = columns_of_product(f, n);
+        if (m < 0 || taken[m] != p->values[p->nodes[m].out[0]].uses)
+            continue;
+        const struct node *product = &p->nodes[m];
+        n->kind = NODE_GEMM;
+        n->column_begin = tensor_int(&p->values[n->in[1]].tensor, 1);
+        n->transpose_a = product->transpose_a;
+        n->transpose_b = product->transpose_b;
+        n->in[0] = product->in[0];
+        n->in[1] = product->in[1];
+        n->n_in = 2;
+    }
+    for (int k = 0; k < p->n_nodes; k++)
+        if (taken[k] > 0 && taken[k] == p->values[p->nodes[k].out[0]].uses)
+            p->nodes[k].dead = 1;
+}
+
+static void recount_uses(struct plan *p)
+{
+    for (int v = 0; v < p->n_values; v++)
+        p->values[v].uses = 0;
+    for (size_t i = 0; i < p->n_fetches; i++)
+        p->values[root(p, p->fetch_values[i])].uses++;
+    for (int k = 0; k < p->n_nodes; k++)
+        for (int i = 0; !p->nodes[k].dead && i < p->nodes[k].n_in; i++)
+            p->values[root(p, p->nodes[k].in[i])].uses++;
+}
+
+/* ---- grouping ---- */
+
+static struct group *new_group(struct fusing *f)
+{
+    struct group *g = &f->groups[f->n++];
+    *g = (struct group){0};
+    return g;
+}
+
+static void made_by(struct fusing *f, const struct node *n, int group, int by_tail)
+{
+    for (int i = 0; i < n->n_out; i++) {
+        f->plan->values[n->out[i]].maker = group;
+        f->plan->values[n->out[i]].by_tail = by_tail;
+    }
+}
+
+static int latest_maker(const struct fusing *f, const struct node *n)
+{
+    int latest = -1;
+    for (int i = 0; i < n->n_in; i++) {
+        int maker = f->plan->values[root(f->plan, n->in[i])].maker;
+        latest = maker > latest ? maker : latest;
+    }
+    return latest;
+}
+
+/* May the node run within group g, which makes the latest of its operands? */
+static int may_join(const struct fusing *f, const struct node *n, int g, int64_t total)
+{
+    const struct plan *p = f->plan;
+    if (g < 0 || f->groups[g].call || f->groups[g].total != total ||
+        f->groups[g].n_members == GROUP_MAX || f->groups[g].n_tails == GROUP_MAX)
+        return 0;
+    for (int i = 0; i < n->n_in; i++) {
+        const struct value *r = &p->values[root(p, n->in[i])];
+        if (r->maker == g && (r->by_tail || elements(p, n->in[i]) != total))
+            return 0;
+        /* Not to before a write that this node comes after. */
+        if (r->kind == VALUE_VARIABLE && f->last_write[r->index] > g)
+            return 0;
+    }
+    return 1;
+}
+
+/* A float32 sum that can ride along with whatever makes its operand. */
+static int tail_of(const struct plan *p, const struct node *n, struct loop_tail *ret)
+{
+    const struct tensor *x = &p->values[n->in[0]].tensor;
+    size_t period = 0;
+    int pattern = 0;
+    if (n->kind != NODE_CALL || x->dtype != DT_FLOAT || tensor_elements(x) == 0)
+        return 0;
+    if (n->call == kern_bias_add_grad)
+        pattern = sum_pattern_last(&x->shape, &period);
+    else if ((n->call == kern_sum || n->call == kern_mean) &&
+             p->values[n->in[1]].kind == VALUE_CONST)
+        pattern = sum_pattern(&x->shape, &p->values[n->in[1]].tensor, &period);
+    int64_t n_out = elements(p, n->out[0]);
+    ret->kind = n_out == 1 ? TAIL_ALL : TAIL_COLUMNS;
+    ret->value = n->out[0];
+    ret->period = period;
+    ret->divisor = n->call == kern_mean ? (float)(tensor_elements(x) / n_out) : 0.0f;
+    return n_out == 1 ? pattern != 0 : pattern == SUM_COLUMNS;
+}
+
+static void group_node(struct fusing *f, int k)
+{
+    struct plan *p = f->plan;
+    struct node *n = &p->nodes[k];
+    struct loop_tail tail;
+    int latest = latest_maker(f, n), by_tail = 0;
+    if (n->kind == NODE_LOOP) {
+        int64_t total = elements(p, n->out[0]);
+        if (!may_join(f, n, latest, total)) {
+            latest = f->n;
+            new_group(f)->total = total;
+        }
+        f->groups[latest].members[f->groups[latest].n_members++] = n;
+    } else if (tail_of(p, n, &tail) && may_join(f, n, latest, elements(p, n->in[0])) &&
+               p->values[root(p, n->in[0])].maker == latest) {
+        f->groups[latest].tails[f->groups[latest].n_tails++] = n;
+        by_tail = 1;
+    } else {
+        latest = f->n;
+        struct group *g = new_group(f);
+        g->total = n->kind == NODE_GEMM ? elements(p, n->out[0]) : 0;
+        *(n->kind == NODE_GEMM ? &g->gemm : &g->call) = n;
+        for (int i = 0; n->writes && i < n->n_in; i++)
+            if (takes_reference(n->op, i))
+                f->last_write[p->values[root(p, n->in[i])].index] = latest;
+    }
+    made_by(f, n, latest, by_tail);
+}
+
+/* ---- a group's program ---- */
+
+struct building {
+    struct plan *plan;
+    struct loop_program *l;
+    struct arena *scratch;
+    int *inside;   /* by value: uses within the group */
+    int *arg_of;   /* by value made within: its arg, -1 */
+    int *last_use; /* by arg: instruction; n_instrs: a tail */
+    int n_free, free_temps[3 * GROUP_MAX];
+};
+
+static int add_arg(struct building *b, struct loop_arg arg)
+{
+    b->l->args[b->l->n_args] = arg;
+    return b->l->n_args++;
+}
+
+static int take_temp(struct building *b)
+{
+    return b->n_free > 0 ? b->free_temps[--b->n_free] : b->l->n_temps++;
+}
+
+/* The arg for an operand of a node whose result has this shape. */
+static int operand(struct building *b, int v, const struct shape *shape)
+{
+    struct plan *p = b->plan;
+    struct loop_arg arg = {
+        .value = v, .temp = -1, .elem = dtype_size(p->values[v].tensor.dtype)};
+    if (b->arg_of[root(p, v)] >= 0)
+        return b->arg_of[root(p, v)];
+    CHECK(loop_classify(&p->values[v].tensor.shape, shape, &arg));
+    for (int i = 0; i < b->l->n_args; i++) {
+        const struct loop_arg *a = &b->l->args[i];
+        if (a->value == v && a->kind == arg.kind && a->period == arg.period)
+            return i;
+    }
+    if (arg.kind != ARG_FULL)
+        arg.temp = b->l->n_temps++;
+    return add_arg(b, arg);
+}
+
+static int is_stored(const struct building *b, int v)
+{
+    return b->plan->values[v].uses > b->inside[v];
+}
+
+/* The arg for a result made within: its own storage, or a block in scratch. */
+static int result(struct building *b, int v)
+{
+    struct loop_arg arg = {
+        .value = v, .temp = -1, .elem = dtype_size(b->plan->values[v].tensor.dtype)};
+    arg.kind = is_stored(b, v) ? ARG_FULL : ARG_TEMP;
+    if (arg.kind == ARG_TEMP)
+        arg.temp = take_temp(b);
+    return b->arg_of[v] = add_arg(b, arg);
+}
+
+static void count_inside(struct building *b, const struct group *g)
+{
+    struct plan *p = b->plan;
+    for (int i = 0; i < g->n_members; i++)
+        for (int k = 0; k < g->members[i]->n_in; k++)
+            b->inside[root(p, g->members[i]->in[k])]++;
+    for (int i = 0; i < g->n_tails; i++)
+        b->inside[root(p, g->tails[i]->in[0])]++;
+}
+
+/* When each value made within is used last, so that its block can be used again. */
+static void find_last_uses(struct building *b, const struct group *g, int *last)
+{
+    struct plan *p = b->plan;
+    for (int i = 0; i < g->n_members; i++)
+        for (int k = 0; k < g->members[i]->n_in; k++)
+            last[root(p, g->members[i]->in[k])] = i;
+    for (int i = 0; i < g->n_tails; i++)
+        last[root(p, g->tails[i]->in[0])] = GROUP_MAX;
+}
+
+static void add_instrs(struct building *b, const struct group *g, const int *last)
+{
+    struct plan *p = b->plan;
+    for (int i = 0; i < g->n_members; i++) {
+        const struct node *n = g->members[i];
+        struct loop_instr *in = &b->l->instrs[b->l->n_instrs++];
+        *in = (struct loop_instr){n->loop->fn, n->alpha, -1, {-1, -1, -1}};
+        for (int k = 0; k < n->n_in; k++)
+            in->src[k] = operand(b, n->in[k], &p->values[n->out[0]].tensor.shape);
+        /* A block read here for the last time may take the result. */
+        for (int k = 0; k < n->n_in; k++) {
+            const struct loop_arg *a = &b->l->args[in->src[k]];
+            int again = 0;
+            for (int e = 0; e < k; e++)
+                again |= in->src[e] == in->src[k];
+            if (a->kind == ARG_TEMP && last[root(p, n->in[k])] == i && !again)
+                b->free_temps[b->n_free++] = a->temp;
+        }
+        in->dst = result(b, n->out[0]);
+    }
+}
+
+static void add_tails(struct building *b, const struct group *g)
+{
+    for (int i = 0; i < g->n_tails; i++) {
+        const struct node *n = g->tails[i];
+        struct loop_tail *t = &b->l->tails[b->l->n_tails++];
+        CHECK(tail_of(b->plan, n, t));
+        t->arg = b->arg_of[root(b->plan, n->in[0])];
+    }
+}
+
+static void set_gemm(struct building *b, const struct node *n)
+{
+    const struct plan *p = b->plan;
+    struct loop_program *l = b->l;
+    const struct shape *x = &p->values[n->in[0]].tensor.shape;
+    const struct shape *w = &p->values[n->in[1]].tensor.shape;
+    const struct shape *y = &p->values[n->out[0]].tensor.shape;
+    l->has_gemm = 1;
+    l->gemm = (struct gemm){
+        .transpose_a = n->transpose_a,
+        .transpose_b = n->transpose_b,
+        .m = y->dim[0],
+        .n = y->dim[1],
+        .k = x->dim[n->transpose_a ? 0 : 1],
+        .lda = x->dim[1],
+        .ldb = w->dim[1],
+        .ldc = y->dim[1],
+    };
+    l->gemm_a = n->in[0];
+    l->gemm_b = n->in[1];
+    l->gemm_b_offset = (size_t)(n->column_begin * (n->transpose_b ? w->dim[1] : 1));
+    l->gemm_c = n->out[0];
+    struct loop_arg arg = {
+        .kind = ARG_FULL, .value = n->out[0], .temp = -1, .elem = sizeof(float)};
+    if (!is_stored(b, n->out[0])) {
+        arg.kind = ARG_RAW;
+        l->gemm_c = -1;
+    }
+    b->arg_of[n->out[0]] = add_arg(b, arg);
+}
+
+/* Whole rows where there are rows, so that what lies under every row is laid out once. */
+static size_t block_size(const struct loop_program *l)
+{
+    size_t row = l->has_gemm ? (size_t)l->gemm.n : 0;
+    for (int i = 0; i < l->n_args && row == 0; i++)
+        if (l->args[i].kind == ARG_PERIOD)
+            row = l->args[i].period;
+    if (row == 0 || row > BLOCK_SIZE)
+        return BLOCK_SIZE;
+    return BLOCK_SIZE / row * row;
+}
+
+/* The product may lie where the first stored result will, if nothing reads it later. */
+static void place_product(struct building *b)
+{
+    struct loop_program *l = b->l;
+    if (!l->has_gemm || l->gemm_c >= 0)
+        return;
+    int last = -1;
+    for (int i = 0; i < l->n_instrs; i++)
+        for (int k = 0; k < 3; k++)
+            if (l->instrs[i].src[k] == 0)
+                last = i;
+    for (int i = 0; i < l->n_tails; i++)
+        if (l->tails[i].arg == 0)
+            return;
+    for (int i = 0; i < l->n_instrs; i++) {
+        const struct loop_arg *d = &l->args[l->instrs[i].dst];
+        if (d->kind != ARG_FULL || d->elem != sizeof(float))
+            continue;
+        if (i < last)
+            return;
+        l->gemm_c = d->value;
+        l->args[0].kind = ARG_FULL;
+        l->args[0].value = d->value;
+        return;
+    }
+}
+
+static size_t scratch_bytes(const struct loop_program *l)
+{
+    size_t bytes = (size_t)l->n_temps * l->temp_bytes;
+    if (l->has_gemm && l->gemm_c < 0) {
+        int64_t rows = l->gemm.m;
+        if (!l->gemm.transpose_a && rows > GEMM_CHUNK)
+            rows = GEMM_CHUNK;
+        bytes += (size_t)(rows * l->gemm.n) * sizeof(float);
+    }
+    return bytes;
+}
+
+static struct loop_program *build_program(struct plan *p, struct arena *scratch,
+                                          const struct group *g)
+{
+    int most_args = 4 * GROUP_MAX + 1;
+    struct loop_program *l = ARENA_NEW(&p->arena, struct loop_program);
+    struct building *b = ARENA_NEW(scratch, struct building);
+    int *last = ARENA_ARRAY(scratch, int, p->n_values);
+    b->plan = p;
+    b->l = l;
+    b->inside = ARENA_ARRAY(scratch, int, p->n_values);
+    b->arg_of = ARENA_ARRAY(scratch, int, p->n_values);
+    memset(b->arg_of, -1, sizeof(int) * (size_t)p->n_values);
+    l->total = (size_t)g->total;
+    l->scratch = -1;
+    l->args = ARENA_ARRAY(&p->arena, struct loop_arg, most_args);
+    l->instrs = ARENA_ARRAY(&p->arena, struct loop_instr, GROUP_MAX);
+    l->tails = ARENA_ARRAY(&p->arena, struct loop_tail, GROUP_MAX);
+    count_inside(b, g);
+    find_last_uses(b, g, last);
+    if (g->gemm)
+        set_gemm(b, g->gemm);
+    add_instrs(b, g, last);
+    add_tails(b, g);
+    l->block = block_size(l);
+    place_product(b);
+    size_t widest = sizeof(float);
+    for (int i = 0; i < l->n_args; i++)
+        widest = l->args[i].elem > widest ? l->args[i].elem : widest;
+    l->temp_bytes = BLOCK_SIZE * widest;
+    size_t bytes = scratch_bytes(l);
+    if (bytes > 0) {
+        struct shape s = {1, {(int64_t)bytes}};
+        l->scratch = plan_add_value(p, VALUE_BUFFER, DT_UINT8, &s);
+    }
+    return l;
+}
+
+struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
+                                      const struct node *n)
+{
+    struct group g = {.n_members = 1, .members = {n}};
+    g.total = elements(p, n->out[0]);
+    p->values[n->out[0]].uses = 1; /* or its result would have no place */
+    return build_program(p, scratch, &g);
+}
+
+/* ---- steps ---- */
+
+static void set_call(struct plan *p, struct step *s, const struct node *n)
+{
+    s->call = n->call;
+    s->n_in = n->n_in;
+    s->n_out = n->n_out;
+    s->in = arena_memdup(&p->arena, n->in, sizeof(int) * (size_t)n->n_in);
+    s->out = arena_memdup(&p->arena, n->out, sizeof(int) * (size_t)n->n_out);
+    s->draws = kernel_draws(n->call);
+    if (n->call == kern_assign)
+        s->initializes = p->values[n->in[0]].index;
+    if (n->call == kern_is_initialized)
+        s->reads_flag = p->values[n->in[0]].index;
+}
+
+void plan_fuse(struct plan *p, struct arena *scratch)
+{
+    struct fusing f = {.plan = p, .scratch = scratch};
+    f.groups = ARENA_ARRAY(scratch, struct group, p->n_nodes + 1);
+    f.node_of = ARENA_ARRAY(scratch, int, p->n_values + 1);
+    f.last_write = ARENA_ARRAY(scratch, int, p->n_values + graph_n_operations(p->graph));
+    memset(f.node_of, -1, sizeof(int) * (size_t)(p->n_values + 1));
+    memset(f.last_write, -1,
+           sizeof(int) * (size_t)(p->n_values + graph_n_operations(p->graph)));
+    for (int k = 0; k < p->n_nodes; k++)
+        for (int i = 0; i < p->nodes[k].n_out; i++)
+            f.node_of[p->nodes[k].out[i]] = k;
+    narrow_products(&f);
+    recount_uses(p);
+    for (int k = 0; k < p->n_nodes; k++)
+        if (!p->nodes[k].dead)
+            group_node(&f, k);
+    p->n_steps = f.n;
+    p->steps = ARENA_ARRAY(&p->arena, struct step, f.n + 1);
+    for (int i = 0; i < f.n; i++) {
+        const struct group *g = &f.groups[i];
+        struct step *s = &p->steps[i];
+        s->initializes = s->reads_flag = -1;
+        s->op = (g->call ? g->call : g->gemm ? g->gemm : g->members[0])->op;
+        if (g->call)
+            set_call(p, s, g->call);
+        else
+            s->loop = build_program(p, scratch, g);
+    }
+}

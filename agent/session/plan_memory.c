@@ -1,0 +1,170 @@
+/* One buffer for all that a run makes: values whose lives do not meet share bytes, and a
+ * loop writes its result over an operand that dies there. */
+#include "agent/session/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN 64u
+
+static void touch(struct plan *p, int v, int step)
+{
+    if (v < 0)
+        return;
+    struct value *r = &p->values[p->values[v].root];
+    if (r->kind != VALUE_BUFFER)
+        return;
+    if (r->first < 0)
+        r->first = step;
+    r->last = step > r->last ? step : r->last;
+}
+
+static void touch_loop(struct plan *p, const struct loop_program *l, int step)
+{
+    if (l->has_gemm) {
+        touch(p, l->gemm_a, step);
+        touch(p, l->gemm_b, step);
+        touch(p, l->gemm_c, step);
+    }
+    for (int i = 0; i < l->n_args; i++)
+        if (l->args[i].kind != ARG_TEMP && l->args[i].kind != ARG_RAW)
+            touch(p, l->args[i].value, step);
+    for (int i = 0; i < l->n_tails; i++)
+        touch(p, l->tails[i].value, step);
+    touch(p, l->scratch, step);
+}
+
+static void find_lives(struct plan *p)
+{
+    for (int v = 0; v < p->n_values; v++)
+        p->values[v].first = p->values[v].last = -1;
+    for (int k = 0; k < p->n_steps; k++) {
+        const struct step *s = &p->steps[k];
+        if (s->loop)
+            touch_loop(p, s->loop, k);
+        for (int i = 0; i < s->n_in; i++)
+            touch(p, s->in[i], k);
+        for (int i = 0; i < s->n_out; i++)
+            touch(p, s->out[i], k);
+    }
+    for (size_t i = 0; i < p->n_fetches; i++)
+        touch(p, p->fetch_values[i], p->n_steps);
+}
+
+/* ---- results in the place of dying operands ---- */
+
+static int representative(const struct plan *p, int v)
+{
+    while (p->values[v].shares != v)
+        v = p->values[v].shares;
+    return v;
+}
+
+/* May the result of instruction `at` overwrite arg x? Nothing may read x afterwards. */
+static int dies_in_loop(const struct plan *p, const struct loop_program *l, int step,
+                        int x, int at)
+{
+    const struct value *v = &p->values[l->args[x].value], *r = &p->values[v->root];
+    if (l->args[x].kind != ARG_FULL || r->kind != VALUE_BUFFER || r->first >= step ||
+        p->values[representative(p, v->root)].last != step || v->offset != 0 ||
+        tensor_bytes(&v->tensor) != tensor_bytes(&r->tensor))
+        return 0;
+    if (l->has_gemm &&
+        (p->values[l->gemm_a].root == v->root || p->values[l->gemm_b].root == v->root))
+        return 0;
+    for (int i = 0; i < l->n_args; i++)
+        if (i != x && l->args[i].kind != ARG_TEMP && l->args[i].kind != ARG_RAW &&
+            p->values[l->args[i].value].root == v->root)
+            return 0;
+    for (int i = at + 1; i < l->n_instrs; i++)
+        for (int k = 0; k < 3; k++)
+            if (l->instrs[i].src[k] == x)
+                return 0;
+    for (int i = 0; i < l->n_tails; i++)
+        if (l->tails[i].arg == x)
+            return 0;
+    return 1;
+}
+
+static void share_places(struct plan *p)
+{
+    for (int k = 0; k < p->n_steps; k++) {
+        const struct loop_program *l = p->steps[k].loop;
+        for (int i = 0; l && i < l->n_instrs; i++) {
+            const struct loop_arg *d = &l->args[l->instrs[i].dst];
+            /* Where a product lies from the start, an operand cannot still be. */
+            if (d->kind != ARG_FULL || (l->has_gemm && d->value == l->gemm_c))
+                continue;
+            struct value *result = &p->values[d->value];
+            for (int x = 0; x < l->n_args; x++) {
+                if (!dies_in_loop(p, l, k, x, i) ||
+                    tensor_bytes(&p->values[l->args[x].value].tensor) !=
+                        tensor_bytes(&result->tensor))
+                    continue;
+                int rep = representative(p, p->values[l->args[x].value].root);
+                result->shares = rep;
+                p->values[rep].last = result->last;
+                break;
+            }
+        }
+    }
+}
+
+/* ---- places, largest first, each as low as it fits ---- */
+
+struct plot {
+    int value, first, last;
+    size_t bytes, place;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct plot *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->value - y->value;
+}
+
+/* placed: in order of place. */
+static size_t lowest_gap(const struct plot *placed, int n, const struct plot *x)
+{
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        const struct plot *q = &placed[i];
+        if (q->last < x->first || q->first > x->last)
+            continue;
+        if (at + x->bytes <= q->place)
+            break;
+        at = q->place + q->bytes > at ? q->place + q->bytes : at;
+    }
+    return at;
+}
+
+void plan_memory(struct plan *p, struct arena *scratch)
+{
+    struct plot *plots = ARENA_ARRAY(scratch, struct plot, p->n_values + 1);
+    struct plot *placed = ARENA_ARRAY(scratch, struct plot, p->n_values + 1);
+    int n = 0;
+    find_lives(p);
+    share_places(p);
+    for (int v = 0; v < p->n_values; v++) {
+        const struct value *x = &p->values[v];
+        size_t bytes = (tensor_bytes(&x->tensor) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+        if (x->kind == VALUE_BUFFER && x->root == v && x->shares == v && x->first >= 0)
+            plots[n++] = (struct plot){v, x->first, x->last, bytes ? bytes : ALIGN, 0};
+    }
+    qsort(plots, (size_t)n, sizeof(*plots), by_size);
+    for (int i = 0; i < n; i++) {
+        struct plot *x = &plots[i];
+        int at = i;
+        x->place = lowest_gap(placed, i, x);
+        for (; at > 0 && placed[at - 1].place > x->place; at--)
+            placed[at] = placed[at - 1];
+        placed[at] = *x;
+        p->values[x->value].place = x->place;
+        if (x->place + x->bytes > p->buffer_bytes)
+            p->buffer_bytes = x->place + x->bytes;
+    }
+    for (int v = 0; v < p->n_values; v++)
+        p->values[v].place = p->values[representative(p, p->values[v].root)].place;
+}

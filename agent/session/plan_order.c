@@ -1,0 +1,392 @@
+/* Prunes the graph to what a run needs and puts it in order.
+ *
+ * Edges are data, control, and read-before-write: an operation that uses a variable's
+ * value runs before each operation that writes the variable, unless a path leads from the
+ * write to the read. A read is an Identity (or any operation) on the variable's
+ * reference; what passes the bytes on unchanged shows the same version of the value. When
+ * an edge would close a circle (something after the write still uses the version before
+ * it), the read keeps a copy.
+ */
+#include "agent/graph/op_table.h"
+#include "agent/session/plan.h"
+#include "common/err/check.h"
+
+#include <string.h>
+
+struct edge {
+    int to;
+    struct edge *next;
+};
+
+/* Somewhere a variable's value is looked at: by an operation itself, or by one that shows
+ * the bytes to others (an Identity, the output of a write). */
+struct read {
+    int at;       /* operation's id */
+    int variable; /* VariableV2's id */
+    int copy;     /* the bytes are written before their last use */
+    int n_users, cap_users;
+    int *users; /* operations' ids; -1: a fetch */
+    struct read *next;
+};
+
+struct sorter {
+    struct arena *arena;
+    struct graph *graph;
+    const struct run_args *args;
+    int n;                 /* operations in the graph */
+    unsigned char *needed; /* by operation id */
+    unsigned char *fed;    /* some output of it is fed */
+    struct edge **after;   /* successors */
+    int *n_before;         /* predecessors not yet in order */
+    struct read **shows;   /* what output 0 of the operation shows; NULL: its own bytes */
+    struct read *reads;
+    unsigned char *mark; /* scratch of reach() */
+    int *stack;
+};
+
+int takes_reference(const struct operation *op, int i)
+{
+    const char *p = operation_def(op)->signature;
+    const char *end = strstr(p, "->");
+    for (; i > 0 && p; i--) {
+        p = strchr(p, ',');
+        p = p ? p + 1 : NULL;
+    }
+    const char *colon = p ? strchr(p, ':') : NULL;
+    if (!colon || (end && colon > end))
+        return 0;
+    colon += 1 + strspn(colon + 1, " ");
+    return *colon == '&';
+}
+
+static int is_fed(const struct sorter *s, struct output x)
+{
+    if (!s->fed[operation_id(x.op)])
+        return 0;
+    for (size_t i = 0; i < s->args->n_feeds; i++)
+        if (s->args->feeds[i].output.op == x.op &&
+            s->args->feeds[i].output.index == x.index)
+            return 1;
+    return 0;
+}
+
+static int is_variable(const struct operation *op)
+{
+    return strcmp(operation_type(op), "VariableV2") == 0 ||
+           strcmp(operation_type(op), "Variable") == 0;
+}
+
+static int writes(const struct operation *op)
+{
+    return (operation_def(op)->flags & OP_WRITES) != 0;
+}
+
+/* ---- pruning ---- */
+
+static void need(struct sorter *s, const struct operation *op, int *depth)
+{
+    int id = operation_id(op);
+    if (s->needed[id])
+        return;
+    s->needed[id] = 1;
+    s->stack[(*depth)++] = id;
+}
+
+static void prune(struct sorter *s)
+{
+    int depth = 0;
+    for (size_t i = 0; i < s->args->n_targets; i++)
+        need(s, s->args->targets[i], &depth);
+    for (size_t i = 0; i < s->args->n_fetches; i++)
+        if (!is_fed(s, s->args->fetches[i]))
+            need(s, s->args->fetches[i].op, &depth);
+    while (depth > 0) {
+        const struct operation *op = graph_operation_at(s->graph, s->stack[--depth]);
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            if (!is_fed(s, operation_input(op, i)))
+                need(s, operation_input(op, i).op, &depth);
+        for (int i = 0; i < operation_n_control_inputs(op); i++)
+            need(s, operation_control_input(op, i), &depth);
+    }
+}
+
+/* ---- edges ---- */
+
+static void add_edge(struct sorter *s, int from, int to)
+{
+    struct edge *e = ARENA_NEW(s->arena, struct edge);
+    e->to = to;
+    e->next = s->after[from];
+    s->after[from] = e;
+    s->n_before[to]++;
+}
+
+static void graph_edges(struct sorter *s)
+{
+    for (int id = 0; id < s->n; id++) {
+        if (!s->needed[id])
+            continue;
+        const struct operation *op = graph_operation_at(s->graph, id);
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            if (!is_fed(s, operation_input(op, i)))
+                add_edge(s, operation_id(operation_input(op, i).op), id);
+        for (int i = 0; i < operation_n_control_inputs(op); i++)
+            add_edge(s, operation_id(operation_control_input(op, i)), id);
+    }
+}
+
+/* Marks all that can only run after `from`. */
+static void reach(struct sorter *s, int from)
+{
+    int depth = 0;
+    memset(s->mark, 0, (size_t)s->n);
+    s->mark[from] = 1;
+    s->stack[depth++] = from;
+    while (depth > 0) {
+        for (struct edge *e = s->after[s->stack[--depth]]; e; e = e->next) {
+            if (!s->mark[e->to]) {
+                s->mark[e->to] = 1;
+                s->stack[depth++] = e->to;
+            }
+        }
+    }
+}
+
+/* ---- reads and writes of variables ---- */
+
+static struct read *new_read(struct sorter *s, int at, int variable)
+{
+    struct read *r = ARENA_NEW(s->arena, struct read);
+    r->at = at;
+    r->variable = variable;
+    r->next = s->reads;
+    s->reads = r;
+    return r;
+}
+
+static void add_user(struct sorter *s, struct read *r, int user)
+{
+    if (r->n_users == r->cap_users) {
+        int cap = r->cap_users ? 2 * r->cap_users : 4;
+        int *users = ARENA_ARRAY(s->arena, int, cap);
+        if (r->n_users > 0)
+            memcpy(users, r->users, sizeof(int) * (size_t)r->n_users);
+        r->users = users;
+        r->cap_users = cap;
+    }
+    r->users[r->n_users++] = user;
+}
+
+static void find_reads_of(struct sorter *s, struct operation *op)
+{
+    int id = operation_id(op);
+    const struct kernel_row *row = kernel_find(operation_type(op));
+    for (int i = 0; i < operation_n_inputs(op); i++) {
+        struct output x = operation_input(op, i);
+        struct read *seen = s->shows[operation_id(x.op)];
+        if (!seen || x.index != 0 || is_fed(s, x))
+            continue;
+        int reference = takes_reference(op, i);
+        int direct = is_variable(x.op);
+        if (writes(op) && reference) {
+            if (i == 0) /* what it leaves is a version of its own */
+                s->shows[id] = new_read(s, id, seen->variable);
+        } else if (row && row->kind == KERNEL_ALIAS && i == 0) {
+            s->shows[id] = direct ? new_read(s, id, seen->variable) : seen;
+        } else if (!direct) {
+            add_user(s, seen, id);
+        } else {
+            add_user(s, new_read(s, id, seen->variable), id);
+        }
+    }
+}
+
+/* In order of creation, so that inputs come first: only control edges point forward. */
+static void find_reads(struct sorter *s)
+{
+    for (int id = 0; id < s->n; id++) {
+        if (!s->needed[id])
+            continue;
+        struct operation *op = graph_operation_at(s->graph, id);
+        if (is_variable(op))
+            s->shows[id] = new_read(s, id, id);
+        else
+            find_reads_of(s, op);
+    }
+    for (size_t i = 0; i < s->args->n_fetches; i++) {
+        struct output x = s->args->fetches[i];
+        if (s->shows[operation_id(x.op)] && x.index == 0 && !is_fed(s, x))
+            add_user(s, s->shows[operation_id(x.op)], -1);
+    }
+}
+
+/* Which variable argument i of a write changes; -1: not one. */
+static int written_by(const struct sorter *s, const struct operation *op, int i)
+{
+    struct output x = operation_input(op, i);
+    struct read *seen = s->shows[operation_id(x.op)];
+    return seen && takes_reference(op, i) && !is_fed(s, x) ? seen->variable : -1;
+}
+
+/* The read and its users before the write; a copy for users that cannot be. */
+static void order_before(struct sorter *s, struct read *r, int write)
+{
+    for (int i = 0; i < r->n_users; i++) {
+        int user = r->users[i];
+        if (user == write)
+            continue;
+        if (user < 0 || s->mark[user])
+            r->copy = 1;
+        else
+            add_edge(s, user, write);
+    }
+    if (r->at != r->variable)
+        add_edge(s, r->at, write);
+}
+
+static void order_write(struct sorter *s, const struct operation *op, struct order *ret)
+{
+    int id = operation_id(op);
+    reach(s, id);
+    for (int i = 0; i < operation_n_inputs(op); i++) {
+        int v = written_by(s, op, i);
+        if (v < 0)
+            continue;
+        ret->written[v] = 1;
+        for (struct read *r = s->reads; r; r = r->next)
+            if (r->variable == v && r->at != id && !s->mark[r->at])
+                order_before(s, r, id);
+    }
+}
+
+static void order_writes(struct sorter *s, struct order *ret)
+{
+    for (int id = 0; id < s->n; id++)
+        if (s->needed[id] && writes(graph_operation_at(s->graph, id)))
+            order_write(s, graph_operation_at(s->graph, id), ret);
+    for (struct read *r = s->reads; r; r = r->next)
+        ret->copy[r->at] |= (unsigned char)r->copy;
+}
+
+/* ---- sorting: what is ready and was created first goes first ---- */
+
+static void heap_push(int *heap, int *n, int id)
+{
+    int i = (*n)++;
+    for (; i > 0 && heap[(i - 1) / 2] > id; i = (i - 1) / 2)
+        heap[i] = heap[(i - 1) / 2];
+    heap[i] = id;
+}
+
+static int heap_pop(int *heap, int *n)
+{
+    int top = heap[0], last = heap[--*n], i = 0;
+    for (;;) {
+        int child = 2 * i + 1;
+        if (child + 1 < *n && heap[child + 1] < heap[child])
+            child++;
+        if (child >= *n || heap[child] >= last)
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = last;
+    return top;
+}
+
+static int sort(struct sorter *s, struct order *ret, struct err *err)
+{
+    int n_ready = 0, n_needed = 0;
+    for (int id = 0; id < s->n; id++) {
+        n_needed += s->needed[id];
+        if (s->needed[id] && s->n_before[id] == 0)
+            heap_push(s->stack, &n_ready, id);
+    }
+    while (n_ready > 0) {
+        int id = heap_pop(s->stack, &n_ready);
+        ret->ops[ret->n++] = graph_operation_at(s->graph, id);
+        for (struct edge *e = s->after[id]; e; e = e->next)
+            if (--s->n_before[e->to] == 0)
+                heap_push(s->stack, &n_ready, e->to);
+    }
+    if (ret->n == n_needed)
+        return 0;
+    for (int id = 0; id < s->n; id++)
+        if (s->needed[id] && s->n_before[id] > 0)
+            return err_set(err, ERR_ARG,
+                           "operation %s waits for itself: control edges "
+                           "form a circle",
+                           operation_name(graph_operation_at(s->graph, id)));
+    return 0;
+}
+
+/* ---- what must be initialised before the run ---- */
+
+/* 1 if the operation looks at the variable behind argument i. */
+static int looks(const struct operation *op, int i)
+{
+    return !takes_reference(op, i) ||
+           (writes(op) && !(i == 0 && strcmp(operation_type(op), "Assign") == 0));
+}
+
+static void find_checked(struct sorter *s, struct plan *p, const struct order *order,
+                         const struct var_store *vars)
+{
+    unsigned char *settled = ARENA_ARRAY(s->arena, unsigned char, s->n);
+    p->checked = ARENA_ARRAY(&p->arena, int, s->n);
+    for (int k = 0; k < order->n; k++) {
+        const struct operation *op = order->ops[k];
+        for (int i = 0; i < operation_n_inputs(op); i++) {
+            struct output x = operation_input(op, i);
+            struct read *seen = s->shows[operation_id(x.op)];
+            if (!seen || x.index != 0 || is_fed(s, x))
+                continue;
+            int v = seen->variable;
+            if (looks(op, i) && !settled[v])
+                p->checked[p->n_checked++] =
+                    var_store_find(vars, graph_operation_at(s->graph, v));
+            if (looks(op, i) || writes(op))
+                settled[v] = 1;
+        }
+    }
+    for (size_t i = 0; i < s->args->n_fetches; i++) {
+        struct output x = s->args->fetches[i];
+        int id = operation_id(x.op);
+        if (is_variable(x.op) && !is_fed(s, x) && !(settled[id] && !order->copy[id]))
+            p->checked[p->n_checked++] = var_store_find(vars, x.op);
+    }
+}
+
+int plan_order(struct plan *p, struct arena *scratch, const struct run_args *args,
+               const struct var_store *vars, struct order *ret, struct err *err)
+{
+    int n = graph_n_operations(p->graph);
+    struct sorter s = {
+        .arena = scratch,
+        .graph = p->graph,
+        .args = args,
+        .n = n,
+        .needed = ARENA_ARRAY(scratch, unsigned char, n),
+        .fed = ARENA_ARRAY(scratch, unsigned char, n),
+        .after = ARENA_ARRAY(scratch, struct edge *, n),
+        .n_before = ARENA_ARRAY(scratch, int, n),
+        .shows = ARENA_ARRAY(scratch, struct read *, n),
+        .mark = ARENA_ARRAY(scratch, unsigned char, n),
+        .stack = ARENA_ARRAY(scratch, int, n),
+    };
+    *ret = (struct order){
+        .ops = ARENA_ARRAY(scratch, struct operation *, n),
+        .copy = ARENA_ARRAY(scratch, unsigned char, n),
+        .written = ARENA_ARRAY(scratch, unsigned char, n),
+    };
+    for (size_t i = 0; i < args->n_feeds; i++)
+        s.fed[operation_id(args->feeds[i].output.op)] = 1;
+    prune(&s);
+    graph_edges(&s);
+    find_reads(&s);
+    order_writes(&s, ret);
+    int r = sort(&s, ret, err);
+    if (r == 0)
+        find_checked(&s, p, ret, vars);
+    return r;
+}

@@ -1,0 +1,321 @@
+#include "agent/session/session.h"
+
+#include "agent/session/plan.h"
+#include "agent/vars/var_store.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_PLANS 256 /* more kinds of runs than that: the one longest unused goes */
+
+struct session {
+    struct graph *graph;
+    struct var_store *vars;
+    struct plan *plans[MAX_PLANS];
+    int n_plans;
+    uint64_t runs;
+    char *buffer; /* what plans compute in; the largest one's size */
+    size_t buffer_bytes;
+    void (*progress)(void *ctx);
+    void *progress_ctx;
+};
+
+int session_new(struct session **ret, struct graph *g, const struct session_options *o,
+                struct err *err)
+{
+    struct session_options none = {0};
+    o = o ? o : &none;
+    struct session *s = xcalloc(1, sizeof(*s));
+    s->graph = g;
+    int r = var_store_new(&s->vars, g, o->block, o->block_capacity, o->block_holds_state,
+                          err);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+void session_free(struct session *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < s->n_plans; i++)
+        plan_free(s->plans[i]);
+    var_store_free(s->vars);
+    free(s->buffer);
+    free(s);
+}
+
+/* ---- what was asked for ---- */
+
+static int check_output(const struct session *s, struct output x, const char *what,
+                        struct err *err)
+{
+    if (!output_valid(x))
+        return err_set(err, ERR_ARG, "a %s is no tensor", what);
+    if (operation_graph(x.op) != s->graph)
+        return err_set(err, ERR_ARG, "Tensor %s:%d is not an element of this graph.",
+                       operation_name(x.op), x.index);
+    return 0;
+}
+
+static int check_feed(const struct session *s, const struct run_args *args, size_t i,
+                      struct err *err)
+{
+    const struct feed *f = &args->feeds[i];
+    int r = check_output(s, f->output, "feed", err);
+    if (r < 0)
+        return r;
+    const char *name = operation_name(f->output.op);
+    struct shape shape = output_shape(f->output);
+    if (f->value.dtype != output_dtype(f->output))
+        return err_set(err, ERR_DTYPE, "Tensor %s:%d has dtype %s, but %s is fed", name,
+                       f->output.index, dtype_name(output_dtype(f->output)),
+                       dtype_name(f->value.dtype));
+    if (!shape_known(&f->value.shape) || !shape_compatible(&shape, &f->value.shape))
+        return err_set(
+            err, ERR_SHAPE,
+            "Cannot feed value of shape %s for Tensor %s:%d, which has shape %s",
+            shape_text(&f->value.shape), name, f->output.index, shape_text(&shape));
+    if (!f->value.data && tensor_elements(&f->value) > 0)
+        return err_set(err, ERR_ARG, "Tensor %s:%d is fed no data", name,
+                       f->output.index);
+    for (size_t k = 0; k < i; k++)
+        if (args->feeds[k].output.op == f->output.op &&
+            args->feeds[k].output.index == f->output.index)
+            return err_set(err, ERR_ARG, "Tensor %s:%d is fed twice", name,
+                           f->output.index);
+    return 0;
+}
+
+static int check_args(const struct session *s, const struct run_args *args,
+                      struct err *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < args->n_feeds; i++)
+        r = check_feed(s, args, i, err);
+    for (size_t i = 0; r == 0 && i < args->n_fetches; i++)
+        r = check_output(s, args->fetches[i], "fetch", err);
+    for (size_t i = 0; r == 0 && i < args->n_targets; i++) {
+        if (!args->targets[i])
+            r = err_set(err, ERR_ARG, "a target is no operation");
+        else if (operation_graph(args->targets[i]) != s->graph)
+            r = err_set(err, ERR_ARG, "Operation %s is not an element of this graph.",
+                        operation_name(args->targets[i]));
+    }
+    return r;
+}
+
+/* ---- plans ---- */
+
+static struct plan *find_plan(struct session *s, const struct run_args *args)
+{
+    uint64_t hash = plan_key_hash(args);
+    for (int i = 0; i < s->n_plans; i++)
+        if (plan_fits(s->plans[i], args, hash))
+            return s->plans[i];
+    return NULL;
+}
+
+static void keep_plan(struct session *s, struct plan *p)
+{
+    int oldest = 0;
+    if (s->n_plans < MAX_PLANS) {
+        s->plans[s->n_plans++] = p;
+        return;
+    }
+    for (int i = 1; i < s->n_plans; i++)
+        if (s->plans[i]->last_used < s->plans[oldest]->last_used)
+            oldest = i;
+    plan_free(s->plans[oldest]);
+    s->plans[oldest] = p;
+}
+
+static int make_plan(struct session *s, const struct run_args *args, struct plan **ret,
+                     struct err *err)
+{
+    int r = check_args(s, args, err);
+    if (r == 0)
+        r = var_store_settle(s->vars, err);
+    if (r == 0)
+        r = plan_build(ret, s->graph, s->vars, args, err);
+    if (r == 0)
+        keep_plan(s, *ret);
+    return r;
+}
+
+/* The plan, on memory that is large enough. */
+static int ready_plan(struct session *s, const struct run_args *args, struct plan **ret,
+                      struct err *err)
+{
+    struct plan *p = find_plan(s, args);
+    int r = p ? 0 : make_plan(s, args, &p, err);
+    if (r < 0)
+        return r;
+    p->last_used = ++s->runs;
+    if (p->buffer_bytes > s->buffer_bytes) {
+        char *larger = mem_aligned(p->buffer_bytes);
+        if (!larger)
+            return err_set(err, ERR_NOMEM, "no memory for %zu bytes of a run",
+                           p->buffer_bytes);
+        free(s->buffer);
+        s->buffer = larger;
+        s->buffer_bytes = p->buffer_bytes;
+    }
+    if (p->buffer != s->buffer || p->var_moves != var_store_moves(s->vars))
+        plan_resolve(p, s->vars, s->buffer);
+    *ret = p;
+    return 0;
+}
+
+/* ---- running ---- */
+
+static int check_result(const struct plan *p, size_t i, const struct tensor *ret,
+                        struct err *err)
+{
+    const struct tensor *t = &p->values[p->fetch_values[i]].tensor;
+    struct output x = p->fetches[i];
+    if (!ret->data)
+        return 0;
+    if (ret->dtype != t->dtype || dtype_size(t->dtype) == 0)
+        return err_set(err, ERR_DTYPE, "Tensor %s:%d has dtype %s, its place has %s",
+                       operation_name(x.op), x.index, dtype_name(t->dtype),
+                       dtype_name(ret->dtype));
+    if (tensor_elements(ret) != tensor_elements(t))
+        return err_set(err, ERR_SHAPE, "Tensor %s:%d has shape %s, its place has %s",
+                       operation_name(x.op), x.index, shape_text(&t->shape),
+                       shape_text(&ret->shape));
+    return 0;
+}
+
+static int copy_result(const struct tensor *t, struct tensor *ret, struct err *err)
+{
+    if (!ret->data)
+        return tensor_copy(ret, t, err);
+    if (tensor_bytes(t) > 0)
+        memcpy(ret->data, t->data, tensor_bytes(t));
+    ret->shape = t->shape;
+    return 0;
+}
+
+static int copy_results(const struct plan *p, struct tensor *ret, struct err *err)
+{
+    for (size_t i = 0; i < p->n_fetches; i++) {
+        int r = copy_result(&p->values[p->fetch_values[i]].tensor, &ret[i], err);
+        if (r == 0)
+            continue;
+        for (size_t k = 0; k < i; k++)
+            if (ret[k].owned)
+                tensor_free(&ret[k]);
+        return r;
+    }
+    return 0;
+}
+
+int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
+                struct err *err)
+{
+    struct plan *p = NULL;
+    int r = ready_plan(s, args, &p, err);
+    for (size_t i = 0; r == 0 && i < args->n_fetches; i++)
+        r = check_result(p, i, &ret[i], err);
+    if (r == 0)
+        r = plan_execute(p, s->vars, args, s->progress, s->progress_ctx, err);
+    return r == 0 ? copy_results(p, ret, err) : r;
+}
+
+size_t session_gemms(struct session *s, const struct run_args *args, struct gemm *ret,
+                     size_t max)
+{
+    const struct plan *p = find_plan(s, args);
+    return p ? plan_gemms(p, ret, max) : 0;
+}
+
+void session_set_progress(struct session *s, void (*fn)(void *ctx), void *ctx)
+{
+    s->progress = fn;
+    s->progress_ctx = ctx;
+}
+
+/* ---- the variables' block ---- */
+
+void *session_block(struct session *s)
+{
+    return var_store_block(s->vars);
+}
+
+size_t session_block_bytes(const struct session *s)
+{
+    return var_store_bytes(s->vars);
+}
+
+int session_settle(struct session *s, struct err *err)
+{
+    return var_store_settle(s->vars, err);
+}
+
+void session_snapshot(const struct session *s, void *dst)
+{
+    memcpy(dst, var_store_block(s->vars), var_store_bytes(s->vars));
+}
+
+void session_restore(struct session *s, const void *src)
+{
+    memcpy(var_store_block(s->vars), src, var_store_bytes(s->vars));
+}
+
+static int find_variable(struct session *s, const struct variable *v, struct err *err)
+{
+    if (operation_graph(v->ref.op) != s->graph)
+        return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
+                       v->name);
+    int r = var_store_settle(s->vars, err);
+    return r < 0 ? r : var_store_find(s->vars, v->ref.op);
+}
+
+int session_variable(struct session *s, const struct variable *v, struct tensor *ret,
+                     struct err *err)
+{
+    int i = find_variable(s, v, err);
+    if (i < 0)
+        return i;
+    if (!var_store_initialized(s->vars, i))
+        return err_set(err, ERR_UNINITIALIZED, "Attempting to use uninitialized value %s",
+                       v->name);
+    *ret = var_store_value(s->vars, i);
+    return 0;
+}
+
+int session_variable_set(struct session *s, const struct variable *v,
+                         const struct tensor *value, struct err *err)
+{
+    int i = find_variable(s, v, err);
+    if (i < 0)
+        return i;
+    struct tensor to = var_store_value(s->vars, i);
+    if (value->dtype != to.dtype)
+        return err_set(err, ERR_DTYPE, "variable %s has dtype %s, its value %s", v->name,
+                       dtype_name(to.dtype), dtype_name(value->dtype));
+    if (!shape_equal(&value->shape, &to.shape))
+        return err_set(err, ERR_SHAPE, "variable %s has shape %s, its value %s", v->name,
+                       shape_text(&to.shape), shape_text(&value->shape));
+    if (tensor_bytes(&to) > 0)
+        memcpy(to.data, value->data, tensor_bytes(&to));
+    var_store_set_initialized(s->vars, i);
+    return 0;
+}
+
+int session_variable_initialized(struct session *s, const struct variable *v)
+{
+    int i = find_variable(s, v, NULL);
+    return i >= 0 && var_store_initialized(s->vars, i);
+}
+
+size_t session_variable_offset(struct session *s, const struct variable *v)
+{
+    int i = find_variable(s, v, NULL);
+    return i < 0 ? 0 : var_store_offset(s->vars, i);
+}

@@ -1,0 +1,55 @@
+/* var_store.h - one block of memory for the values of a graph's variables.
+ *
+ *     struct var_header, 64 bytes
+ *     a byte per variable: 1 once it is initialised
+ *     each variable's value, 64-byte aligned, in order of creation
+ *
+ * So a snapshot is one copy, a comparison one memcmp, and a block in shared memory can be
+ * read by another process. The layout is a function of the variables' names, dtypes and
+ * shapes alone; its hash stands in the header. Padding is zero.
+ */
+#ifndef AGENT_VARS_VAR_STORE_H
+#define AGENT_VARS_VAR_STORE_H
+
+#include "agent/graph/graph.h"
+
+#define VAR_MAGIC   0x53524156u /* "VARS" */
+#define VAR_VERSION 1u
+
+struct var_header {
+    uint32_t magic;
+    uint32_t version;
+    uint64_t layout_hash;
+    uint64_t n_variables;
+    uint64_t size_bytes; /* of the whole block */
+    uint64_t reserved[4];
+};
+_Static_assert(sizeof(struct var_header) == 64, "the values that follow stay aligned");
+
+struct var_store;
+
+/* block NULL: the store allocates. Otherwise a 64-byte aligned place of `capacity` bytes
+ * that outlives the store; with `holds_state` its contents are kept, and the first
+ * var_store_settle checks that they are of this graph. */
+int var_store_new(struct var_store **ret, struct graph *g, void *block, size_t capacity,
+                  int holds_state, struct err *err);
+void var_store_free(struct var_store *s); /* NULL is fine */
+
+/* Gives every variable of the graph its place. The block may move and values with it
+ * (var_store_moves counts). ERR_LIMIT: the given block is too small; ERR_STATE: the block
+ * holds the state of another graph; ERR_UNSUPPORTED: a variable of strings. */
+int var_store_settle(struct var_store *s, struct err *err);
+unsigned var_store_moves(const struct var_store *s);
+
+void *var_store_block(struct var_store *s);
+size_t var_store_bytes(const struct var_store *s);
+
+/* Number of the variable a VariableV2 operation stands for, -1 if it has no place yet. */
+int var_store_find(const struct var_store *s, const struct operation *op);
+const char *var_store_name(const struct var_store *s, int i);
+struct tensor var_store_value(struct var_store *s, int i); /* a view */
+size_t var_store_offset(const struct var_store *s, int i);
+int var_store_initialized(const struct var_store *s, int i);
+void var_store_set_initialized(struct var_store *s, int i);
+
+#endif

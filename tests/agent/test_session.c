@@ -1,0 +1,495 @@
+#include "tests/agent/session_help.h"
+#include "tests/support/test_main.h"
+
+static const struct shape scalar = {0};
+
+/* ---- feeds and fetches ---- */
+
+START_TEST(any_tensor_is_fed_and_fetched)
+{
+    struct bed b;
+    float x = 3;
+    bed_init(&b);
+    struct output in = bed_input(&b, scalar, &x, scalar);
+    struct output twice = binary(b.g, "Add", in, in, NULL);
+    struct output square = unary(b.g, "Square", twice, NULL);
+    ck_assert_float_eq(bed_scalar(&b, in), 3);
+    ck_assert_float_eq(bed_scalar(&b, twice), 6);
+    ck_assert_float_eq(bed_scalar(&b, square), 36);
+    /* a tensor in the middle, in place of what makes it */
+    float y = 5;
+    b.feeds[0] = (struct feed){twice, tensor_scalar_f32(&y)};
+    ck_assert_float_eq(bed_scalar(&b, square), 25);
+    ck_assert_float_eq(bed_scalar(&b, twice), 5);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(a_constant_can_be_fed)
+{
+    struct bed b;
+    bed_init(&b);
+    struct output rate = constant_f32(b.g, 0.5f, "rate");
+    struct output y = unary(b.g, "Neg", rate, NULL);
+    float fed = 4;
+    ck_assert_float_eq(bed_scalar(&b, y), -0.5f);
+    b.feeds[b.n_feeds++] = (struct feed){rate, tensor_scalar_f32(&fed)};
+    ck_assert_float_eq(bed_scalar(&b, y), -4);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(shapes_may_differ_from_run_to_run)
+{
+    struct bed b;
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    bed_init(&b);
+    struct output in = bed_input(&b, SHAPE(-1, 2), x, SHAPE(3, 2));
+    struct output sum = reduce(b.g, "Sum", in, (int32_t[]){0}, 1, 0, NULL);
+    struct tensor t = bed_fetch(&b, sum);
+    ck_assert_float_eq(tensor_f32(&t)[0], 9);
+    ck_assert_float_eq(tensor_f32(&t)[1], 12);
+    tensor_free(&t);
+    b.feeds[0].value.shape = SHAPE(1, 2);
+    t = bed_fetch(&b, sum);
+    ck_assert_float_eq(tensor_f32(&t)[1], 2);
+    tensor_free(&t);
+    b.feeds[0].value.shape = SHAPE(0, 2);
+    t = bed_fetch(&b, sum);
+    ck_assert_float_eq(tensor_f32(&t)[1], 0);
+    tensor_free(&t);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(a_fed_shape_is_used)
+{
+    struct bed b;
+    int32_t dims[2] = {2, 3};
+    bed_init(&b);
+    struct output shape = placeholder(b.g, DT_INT32, &SHAPE(2), NULL);
+    struct output x = binary(b.g, "Fill", shape, constant_f32(b.g, 7, NULL), NULL);
+    b.feeds[b.n_feeds++] = (struct feed){shape, tensor_view(DT_INT32, SHAPE(2), dims)};
+    struct tensor t = bed_fetch(&b, x);
+    ck_assert_int_eq(tensor_elements(&t), 6);
+    ck_assert_float_eq(tensor_f32(&t)[5], 7);
+    tensor_free(&t);
+    dims[1] = 1;
+    t = bed_fetch(&b, x);
+    ck_assert_int_eq(tensor_elements(&t), 2);
+    tensor_free(&t);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(results_go_where_the_caller_says)
+{
+    struct bed b;
+    float x[4] = {1, 2, 3, 4}, y[4], small[3];
+    bed_init(&b);
+    struct output in = bed_input(&b, SHAPE(-1), x, SHAPE(4));
+    struct output neg = unary(b.g, "Neg", in, NULL);
+    struct tensor place = tensor_view(DT_FLOAT, SHAPE(2, 2), y);
+    struct run_args args = bed_args(&b);
+    args.fetches = &neg;
+    args.n_fetches = 1;
+    ck_assert_int_eq(session_run(b.s, &args, &place, &b.err), 0);
+    ck_assert_float_eq(y[3], -4);
+    ck_assert_int_eq(place.shape.rank, 1);
+    struct tensor narrow = tensor_view(DT_FLOAT, SHAPE(3), small);
+    ck_assert_int_eq(session_run(b.s, &args, &narrow, &b.err), ERR_SHAPE);
+    struct tensor other = tensor_view(DT_INT32, SHAPE(4), y);
+    ck_assert_int_eq(session_run(b.s, &args, &other, &b.err), ERR_DTYPE);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(wrong_feeds_are_refused)
+{
+    struct bed b;
+    float x[3] = {0};
+    bed_init(&b);
+    struct output in = bed_input(&b, SHAPE(-1, 3), x, SHAPE(1, 3));
+    struct output y = unary(b.g, "Neg", in, NULL);
+    b.feeds[0].value.shape = SHAPE(3, 1);
+    ck_assert_int_eq(bed_try(&b, y), ERR_SHAPE);
+    ck_assert_ptr_nonnull(strstr(b.err.msg, "Placeholder:0"));
+    b.feeds[0].value = tensor_view(DT_INT32, SHAPE(1, 3), x);
+    ck_assert_int_eq(bed_try(&b, y), ERR_DTYPE);
+    b.n_feeds = 0;
+    ck_assert_int_eq(bed_try(&b, y), ERR_ARG);
+    ck_assert_ptr_nonnull(strstr(b.err.msg, "You must feed a value for placeholder"));
+    b.feeds[0].value = tensor_view(DT_FLOAT, SHAPE(1, 3), x);
+    b.feeds[1] = b.feeds[0];
+    b.n_feeds = 2;
+    ck_assert_int_eq(bed_try(&b, y), ERR_ARG);
+    ck_assert_ptr_nonnull(strstr(b.err.msg, "fed twice"));
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(tensors_of_another_graph_are_refused_by_name)
+{
+    struct bed b;
+    struct graph *other = graph_new();
+    struct output strange = constant_f32(other, 1, "strange");
+    struct operation *op = strange.op;
+    float x = 0;
+    bed_init(&b);
+    struct output own = constant_f32(b.g, 1, NULL);
+    ck_assert_int_eq(bed_try(&b, strange), ERR_ARG);
+    ck_assert_str_eq(b.err.msg, "Tensor strange:0 is not an element of this graph.");
+    struct run_args args = {.targets = &op, .n_targets = 1};
+    ck_assert_int_eq(session_run(b.s, &args, NULL, &b.err), ERR_ARG);
+    b.feeds[b.n_feeds++] = (struct feed){strange, tensor_scalar_f32(&x)};
+    ck_assert_int_eq(bed_try(&b, own), ERR_ARG);
+    graph_free(other);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(fetched_values_are_copies)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    struct output add = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    bed_init_variables(&b);
+    struct tensor t = bed_fetch(&b, v->read);
+    bed_target(&b, add.op);
+    ck_assert_float_eq(tensor_f32(&t)[0], 1);
+    tensor_free(&t);
+    ck_assert_float_eq(bed_scalar(&b, v->read), 2);
+    bed_done(&b);
+}
+END_TEST
+
+/* ---- variables ---- */
+
+START_TEST(uninitialized_reads_fail)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    struct output y = unary(b.g, "Neg", v->read, NULL);
+    struct output add = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    ck_assert_int_eq(bed_try(&b, y), ERR_UNINITIALIZED);
+    ck_assert_str_eq(b.err.msg, "Attempting to use uninitialized value v");
+    ck_assert_int_eq(bed_try(&b, v->ref), ERR_UNINITIALIZED);
+    ck_assert_int_eq(bed_try(&b, add), ERR_UNINITIALIZED);
+    bed_target(&b, v->initializer);
+    ck_assert_float_eq(bed_scalar(&b, y), -1);
+    ck_assert_float_eq(bed_scalar(&b, v->ref), 1);
+    ck_assert_float_eq(bed_scalar(&b, add), 2);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(reads_come_before_writes)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    struct output add = variable_assign_add(v, constant_f32(b.g, 10, NULL), NULL);
+    struct output neg = unary(b.g, "Neg", v->read, NULL); /* created after the write */
+    bed_init_variables(&b);
+    struct output fetches[4] = {add, neg, v->read, v->ref};
+    float y[4];
+    struct tensor ret[4];
+    for (int i = 0; i < 4; i++)
+        ret[i] = tensor_view(DT_FLOAT, scalar, &y[i]);
+    struct run_args args = {.fetches = fetches, .n_fetches = 4};
+    ck_assert_int_eq(session_run(b.s, &args, ret, &b.err), 0);
+    ck_assert_float_eq(y[0], 11);
+    ck_assert_float_eq(y[1], -1);
+    ck_assert_float_eq(y[2], 1);
+    ck_assert_float_eq(y[3], 1);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(a_control_edge_puts_a_read_after_the_write)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    struct output add = variable_assign_add(v, constant_f32(b.g, 10, NULL), NULL);
+    control_dependencies_enter(b.g, &add.op, 1);
+    struct output after = unary(b.g, "Identity", v->ref, "after");
+    /* An operation after the write on a read before it keeps the old value. */
+    struct output old = unary(b.g, "Neg", v->read, "old");
+    control_dependencies_leave(b.g);
+    struct output neg = unary(b.g, "Neg", after, NULL);
+    bed_init_variables(&b);
+    struct output fetches[3] = {neg, old, v->read};
+    float y[3];
+    struct tensor ret[3];
+    for (int i = 0; i < 3; i++)
+        ret[i] = tensor_view(DT_FLOAT, scalar, &y[i]);
+    struct run_args args = {.fetches = fetches, .n_fetches = 3};
+    ck_assert_int_eq(session_run(b.s, &args, ret, &b.err), 0);
+    ck_assert_float_eq(y[0], -11);
+    ck_assert_float_eq(y[1], -1);
+    ck_assert_float_eq(y[2], 1);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(an_assigns_output_is_the_new_value)
+{
+    struct bed b;
+    float x = 3;
+    bed_init(&b);
+    struct output in = bed_input(&b, scalar, &x, scalar);
+    struct variable *v = bed_variable(&b, 1, "v");
+    struct output set = variable_assign(v, in, NULL);
+    struct output twice = binary(b.g, "Add", set, set, NULL);
+    /* a second write, after what reads the first one's output */
+    struct output again = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    (void)operation_add_control_input(again.op, set.op);
+    struct output fetches[2] = {twice, again};
+    float y[2];
+    struct tensor ret[2] = {tensor_view(DT_FLOAT, scalar, &y[0]),
+                            tensor_view(DT_FLOAT, scalar, &y[1])};
+    struct run_args args = bed_args(&b);
+    args.fetches = fetches;
+    args.n_fetches = 2;
+    ck_assert_int_eq(session_run(b.s, &args, ret, &b.err), 0);
+    ck_assert_float_eq(y[0], 6);
+    ck_assert_float_eq(y[1], 4);
+    x = 100; /* the assigned value was copied */
+    b.n_feeds = 0;
+    ck_assert_float_eq(bed_scalar(&b, v->read), 4);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(two_variables_can_be_swapped)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v"), *w = bed_variable(&b, 2, "w");
+    struct operation *sets[2] = {variable_assign(v, w->read, NULL).op,
+                                 variable_assign(w, v->read, NULL).op};
+    bed_init_variables(&b);
+    bed_target(&b, group(b.g, sets, 2, NULL));
+    ck_assert_float_eq(bed_scalar(&b, v->read), 2);
+    ck_assert_float_eq(bed_scalar(&b, w->read), 1);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(control_inputs_run)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    struct output add = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    control_dependencies_enter(b.g, &add.op, 1);
+    struct output y = constant_f32(b.g, 5, NULL);
+    struct operation *nothing = no_op(b.g, NULL);
+    control_dependencies_leave(b.g);
+    bed_init_variables(&b);
+    ck_assert_float_eq(bed_scalar(&b, y), 5);
+    ck_assert_float_eq(bed_scalar(&b, v->read), 2);
+    bed_target(&b, nothing);
+    ck_assert_float_eq(bed_scalar(&b, v->read), 3);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(a_circle_of_control_edges_is_an_error)
+{
+    struct bed b;
+    bed_init(&b);
+    struct output x = constant_f32(b.g, 1, NULL), y = unary(b.g, "Neg", x, "y");
+    struct output z = unary(b.g, "Neg", y, "z");
+    (void)operation_add_control_input(y.op, z.op);
+    ck_assert_int_eq(bed_try(&b, z), ERR_ARG);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(operations_added_later_are_seen)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    bed_init_variables(&b);
+    ck_assert_float_eq(bed_scalar(&b, v->read), 1);
+    struct variable *w = bed_variable(&b, 2, "w");
+    bed_target(&b, w->initializer);
+    ck_assert_float_eq(bed_scalar(&b, binary(b.g, "Add", v->read, w->read, NULL)), 3);
+    ck_assert_float_eq(bed_scalar(&b, v->read), 1);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(sessions_and_graphs_share_nothing)
+{
+    struct bed a, b;
+    struct session *second;
+    bed_init(&a);
+    bed_init(&b);
+    struct variable *v = bed_variable(&a, 1, "v"), *w = bed_variable(&b, 5, "v");
+    struct output add = variable_assign_add(v, constant_f32(a.g, 1, NULL), NULL);
+    bed_init_variables(&a);
+    bed_init_variables(&b);
+    ck_assert_int_eq(session_new(&second, a.g, NULL, &a.err), 0);
+    ck_assert(!session_variable_initialized(second, v));
+    bed_target(&a, add.op);
+    struct session *first = a.s;
+    a.s = second;
+    ck_assert_int_eq(bed_try(&a, v->read), ERR_UNINITIALIZED);
+    bed_target(&a, v->initializer);
+    ck_assert_float_eq(bed_scalar(&a, v->read), 1);
+    a.s = first;
+    ck_assert_float_eq(bed_scalar(&a, v->read), 2);
+    ck_assert_float_eq(bed_scalar(&b, w->read), 5);
+    struct tensor t;
+    ck_assert_int_eq(session_variable(b.s, v, &t, &b.err), ERR_ARG);
+    session_free(second);
+    bed_done(&a);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(a_snapshot_brings_everything_back)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v"), *w = bed_variable(&b, 1, "w");
+    struct output add = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    bed_target(&b, v->initializer);
+    int n = graph_n_operations(b.g);
+    void *copy = malloc(session_block_bytes(b.s));
+    session_snapshot(b.s, copy);
+    bed_target(&b, add.op);
+    bed_target(&b, w->initializer);
+    session_restore(b.s, copy);
+    ck_assert_float_eq(bed_scalar(&b, v->read), 1);
+    ck_assert(!session_variable_initialized(b.s, w));
+    ck_assert_mem_eq(session_block(b.s), copy, session_block_bytes(b.s));
+    ck_assert_int_eq(graph_n_operations(b.g), n);
+    free(copy);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(draws_depend_on_key_name_and_counter_alone)
+{
+    struct bed b;
+    bed_init(&b);
+    b.key = rng_key_make(7, "agent", "stage learn");
+    struct output shape = constant_i32s(b.g, (int32_t[]){5}, 1, NULL);
+    struct output u = random_uniform(b.g, shape, 0, 1, "u");
+    struct output v = random_uniform(b.g, shape, 0, 1, "v");
+    struct tensor first = bed_fetch(&b, u), again = bed_fetch(&b, u);
+    struct tensor other = bed_fetch(&b, v);
+    b.counter = 1;
+    struct tensor later = bed_fetch(&b, u);
+    ck_assert(tensor_equal(&first, &again));
+    ck_assert(!tensor_equal(&first, &other));
+    ck_assert(!tensor_equal(&first, &later));
+    float want[5];
+    rng_uniform_f32(rng_key_derive(b.key, "u/RandomUniform"), 1, 0, want, 5);
+    ck_assert_mem_eq(want, later.data, sizeof(want));
+    tensor_free(&first);
+    tensor_free(&again);
+    tensor_free(&other);
+    tensor_free(&later);
+    bed_done(&b);
+}
+END_TEST
+
+static void count_call(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+START_TEST(progress_is_told)
+{
+    struct bed b;
+    int calls = 0;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    session_set_progress(b.s, count_call, &calls);
+    bed_target(&b, v->initializer);
+    ck_assert_int_gt(calls, 0);
+    bed_done(&b);
+}
+END_TEST
+
+/* ---- layers, gradients, Adam against plain C ---- */
+
+START_TEST(a_layer_trains)
+{
+    /* y = leaky(x w + b), loss = mean((y - t)^2); one step of gradient descent by hand */
+    struct bed b;
+    float x[4] = {1, 2, -3, 4}, t[2] = {1, -1};
+    bed_init(&b);
+    struct output in = bed_input(&b, SHAPE(-1, 2), x, SHAPE(2, 2));
+    struct output want = bed_input(&b, SHAPE(-1, 1), t, SHAPE(2, 1));
+    float w0[2] = {0.5f, -0.25f};
+    struct tensor w_init = tensor_view(DT_FLOAT, SHAPE(2, 1), w0);
+    struct variable *w = variable_new(b.g, constant(b.g, &w_init, NULL), "w", 0);
+    float b0[1] = {0.1f};
+    struct tensor b_init = tensor_view(DT_FLOAT, SHAPE(1), b0);
+    struct variable *bias = variable_new(b.g, constant(b.g, &b_init, NULL), "b", 0);
+    struct output y = leaky_relu(
+        b.g, bias_add(b.g, matmul(b.g, in, w->read, 0, 0, NULL), bias->read, NULL), 0.2f,
+        NULL);
+    struct output loss =
+        reduce(b.g, "Mean", unary(b.g, "Square", binary(b.g, "Sub", y, want, NULL), NULL),
+               NULL, 0, 0, NULL);
+    struct output xs[2] = {w->read, bias->read}, grads[2];
+    ck_assert_int_eq(graph_gradients(b.g, &loss, 1, xs, 2, NULL, NULL, 0, grads, &b.err),
+                     0);
+    bed_init_variables(&b);
+    /* z = (0.1, -2.4); y = (0.1, -0.48) */
+    ck_assert_float_eq_tol(bed_scalar(&b, loss), (0.81f + 0.2704f) / 2, 1e-6f);
+    /* dy = y - t = (-0.9, 0.52); dz = (-0.9, 0.104) */
+    struct tensor gw = bed_fetch(&b, grads[0]), gb = bed_fetch(&b, grads[1]);
+    ck_assert_float_eq_tol(tensor_f32(&gw)[0], -0.9f - 3 * 0.104f, 1e-5f);
+    ck_assert_float_eq_tol(tensor_f32(&gw)[1], -1.8f + 4 * 0.104f, 1e-5f);
+    ck_assert_float_eq_tol(tensor_f32(&gb)[0], -0.9f + 0.104f, 1e-5f);
+    tensor_free(&gw);
+    tensor_free(&gb);
+    bed_done(&b);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    const TTest *const tests[] = {
+        any_tensor_is_fed_and_fetched,
+        a_constant_can_be_fed,
+        shapes_may_differ_from_run_to_run,
+        a_fed_shape_is_used,
+        results_go_where_the_caller_says,
+        wrong_feeds_are_refused,
+        tensors_of_another_graph_are_refused_by_name,
+        fetched_values_are_copies,
+        draws_depend_on_key_name_and_counter_alone,
+        progress_is_told,
+        uninitialized_reads_fail,
+        reads_come_before_writes,
+        a_control_edge_puts_a_read_after_the_write,
+        an_assigns_output_is_the_new_value,
+        two_variables_can_be_swapped,
+        control_inputs_run,
+        a_circle_of_control_edges_is_an_error,
+        operations_added_later_are_seen,
+        sessions_and_graphs_share_nothing,
+        a_snapshot_brings_everything_back,
+        a_layer_trains,
+    };
+    Suite *s = suite_create("session");
+    TCase *tc = tcase_create("session");
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
