@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &cmd_algorithms,
-    &cmd_check,
-    &cmd_envs,
-    &cmd_version,
+    &cmd_run, &cmd_check, &cmd_eval, &cmd_envs, &cmd_algorithms, &cmd_version,
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), MAX_OPTIONS = 32 };

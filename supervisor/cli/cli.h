@@ -44,6 +44,8 @@ struct command {
 extern const struct command cmd_algorithms;
 extern const struct command cmd_check;
 extern const struct command cmd_envs;
+extern const struct command cmd_eval;
+extern const struct command cmd_run;
 extern const struct command cmd_version;
 
 /* The next of the command's own options (its `val`; optarg as getopt_long), -1 when only

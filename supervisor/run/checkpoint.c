@@ -270,6 +270,40 @@ int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *
     return 0;
 }
 
+static int no_such_step(const char *dir, const char *text, const uint64_t *steps,
+                        size_t n, struct err *err)
+{
+    if (n == 0)
+        return err_set(err, ERR_NOT_FOUND, "%s holds no checkpoint", dir);
+    return err_set(err, ERR_NOT_FOUND,
+                   "%s holds no checkpoint of step %s; there are %zu, from %" PRIu64
+                   " to %" PRIu64,
+                   dir, text, n, steps[0], steps[n - 1]);
+}
+
+int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err)
+{
+    uint64_t *steps, wanted = 0;
+    size_t n, i = 0;
+    int rc = checkpoint_list(dir, &steps, &n, err);
+
+    if (rc < 0)
+        return rc;
+    if (text == NULL)
+        i = n > 0 ? n - 1 : 0;
+    else if (is_step(text, &wanted))
+        while (i < n && steps[i] != wanted)
+            i++;
+    else
+        i = n;
+    if (i < n)
+        *ret = steps[i];
+    else
+        rc = no_such_step(dir, text, steps, n, err);
+    free(steps);
+    return rc;
+}
+
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
                           struct err *err)
 {

@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/run/checkpoint.h"
 #include "supervisor/run/journal.h"
@@ -270,7 +271,7 @@ static void on_agent_event(void *ctx, const struct agent_event *e)
         if (!t->stopping && e->signal != 0)
             say(t, "%s (pid %d) was ended by SIG%s", name, (int)e->pid,
                 sigabbrev_np(e->signal));
-        else if (!t->stopping)
+        else if (!t->stopping && e->exit_code != AGENT_EXIT_NO_RESPAWN)
             say(t, "%s (pid %d) ended with code %d", name, (int)e->pid, e->exit_code);
         break;
     case AGENT_EVENT_RESPAWN:
