@@ -4,13 +4,10 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CONFIGURE_ID 0u /* requests are numbered from 1 */
 
 int agent_init(struct agent *a, struct agent_host *host, size_t index,
                const struct agent_spec *spec, struct err *err)
@@ -24,7 +21,7 @@ int agent_init(struct agent *a, struct agent_host *host, size_t index,
                         .capture.log_fd = -1,
                         .proc.pidfd = -1,
                         .proc.exited = 1,
-                        .next_id = CONFIGURE_ID + 1};
+                        .next_id = AGENT_CONFIGURE_ID + 1};
     (void)snprintf(a->name, sizeof(a->name), "%s", spec->name);
     msg_out_init(&a->out[0]);
     msg_out_init(&a->out[1]);
@@ -68,13 +65,13 @@ enum agent_state agent_public_state(const struct agent *a)
 
 /* Events */
 
-static void agent_bad(struct agent *a, const struct err *why)
+void agent_bad(struct agent *a, const struct err *why)
 {
     a->trouble = *why;
     agent_feed(a, PROC_EV_BAD);
 }
 
-static void agent_fatal(struct agent *a, const struct err *why)
+void agent_fatal(struct agent *a, const struct err *why)
 {
     a->failure = *why;
     agent_feed(a, PROC_EV_FATAL);
@@ -98,165 +95,9 @@ static void agent_emit(struct agent *a, enum agent_event_kind kind)
     a->host->on_event(a->host, &e);
 }
 
-static int check_hello_identity(struct agent *a, struct err *err)
-{
-    struct agent_identity *first = &a->host->identity, own = {.known = 1};
-    const msgpack_object *m = &a->in.body;
-    int r;
-
-    if ((r = msg_require(m, "build_id", err)) < 0 ||
-        (r = msg_require(m, "fingerprint", err)) < 0 ||
-        (r = msg_get_str(m, "build_id", own.build_id, sizeof(own.build_id), err)) < 0 ||
-        (r = msg_get_str(m, "fingerprint", own.fingerprint, sizeof(own.fingerprint),
-                         err)) < 0)
-        return r;
-    if (!first->known)
-        *first = own;
-    if (strcmp(own.build_id, first->build_id) != 0)
-        return err_set(err, ERR_AGENT,
-                       "it is build %s, but the first process of the run was build %s",
-                       own.build_id, first->build_id);
-    if (strcmp(own.fingerprint, first->fingerprint) != 0)
-        return err_set(err, ERR_AGENT,
-                       "its numeric fingerprint is %s, but that of the first process of "
-                       "the run was %s",
-                       own.fingerprint, first->fingerprint);
-    return 0;
-}
-
-static void handle_hello(struct agent *a)
-{
-    uint64_t version = 0, pid = 0;
-    struct err err;
-    int r;
-
-    if (msg_get_u64(&a->in.body, "protocol", UINT64_MAX, &version, &err) < 0 ||
-        msg_get_u64(&a->in.body, "pid", UINT64_MAX, &pid, &err) < 0) {
-        agent_bad(a, &err);
-        return;
-    }
-    if (version != PROTOCOL_VERSION) {
-        (void)err_set(&err, ERR_PROTOCOL,
-                      "it speaks protocol version %" PRIu64 ", the supervisor %u",
-                      version, PROTOCOL_VERSION);
-        agent_fatal(a, &err);
-        return;
-    }
-    if (pid != (uint64_t)a->proc.pid) {
-        (void)err_set(&err, ERR_PROTOCOL, "it says its pid is %" PRIu64, pid);
-        agent_bad(a, &err);
-        return;
-    }
-    r = check_hello_identity(a, &err);
-    if (r == 0)
-        agent_feed(a, PROC_EV_HELLO);
-    else if (r == ERR_AGENT)
-        agent_fatal(a, &err);
-    else
-        agent_bad(a, &err);
-}
-
-static void handle_log(struct agent *a)
-{
-    char text[1024] = "";
-
-    if (msg_get_str(&a->in.body, "text", text, sizeof(text) - 1, NULL) == 0) {
-        strcat(text, "\n");
-        capture_append(&a->capture, text, strlen(text));
-    }
-}
-
-static void handle_notification(struct agent *a)
-{
-    if (strcmp(a->in.method, "hello") == 0)
-        handle_hello(a);
-    else if (strcmp(a->in.method, "log") == 0)
-        handle_log(a);
-}
-
-/* The request the process owes an answer to. */
-static uint32_t awaited_id(const struct agent *a)
-{
-    if (a->state == PROC_BUSY)
-        return a->pending.id;
-    if (a->state == PROC_REPLAYING)
-        return replay_request_at(&a->replay, a->n_replayed)->id;
-    return CONFIGURE_ID;
-}
-
-/* "method" or "method of update 17", for people. */
-static void name_request(const struct msg *request, char *ret, size_t size)
-{
-    uint64_t update = 0;
-
-    if (msg_get(&request->body, "update") != NULL &&
-        msg_get_u64(&request->body, "update", UINT64_MAX, &update, NULL) == 0)
-        (void)snprintf(ret, size, "%s of update %" PRIu64, request->method, update);
-    else
-        (void)snprintf(ret, size, "%s", request->method);
-}
-
-static void name_frame(const uint8_t *frame, size_t len, char *ret, size_t size)
-{
-    struct msg request = {0};
-
-    if (msg_parse(&request, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES, NULL) ==
-        0)
-        name_request(&request, ret, size);
-    msg_done(&request);
-}
-
-static void name_awaited(const struct agent *a, char *ret, size_t size)
-{
-    const uint8_t *frame = a->pending.frame;
-    size_t len = a->pending.frame_len;
-
-    (void)snprintf(ret, size, "configure");
-    if (a->state == PROC_REPLAYING)
-        frame = replay_frame_at(&a->replay, a->n_replayed, &len);
-    if (a->state == PROC_REPLAYING || a->state == PROC_BUSY)
-        name_frame(frame, len, ret, size);
-}
-
-static void handle_response(struct agent *a)
-{
-    const int is_awaited = a->state != PROC_STARTING && a->state != PROC_IDLE;
-    char name[96];
-    struct err err;
-
-    if (is_awaited && a->in.id != awaited_id(a)) {
-        (void)err_set(&err, ERR_PROTOCOL,
-                      "it answered request %" PRIu32 " when %" PRIu32 " was asked",
-                      a->in.id, awaited_id(a));
-        agent_bad(a, &err);
-    } else if (is_awaited && a->in.error_code != 0) {
-        name_awaited(a, name, sizeof(name));
-        (void)err_set(&err, a->in.error_code, "%s: %s", name, a->in.error_text);
-        agent_fatal(a, &err);
-    } else {
-        agent_feed(a, PROC_EV_RESPONSE);
-    }
-}
-
 static void on_message(struct proc *p, const uint8_t *data, size_t len)
 {
-    struct agent *a = p->owner;
-    struct err err;
-
-    if (!proc_state_is_live(a->state))
-        return;
-    a->in_data = data;
-    a->in_len = len;
-    if (msg_reparse(&a->in, data, len, &err) < 0) {
-        agent_bad(a, &err);
-    } else if (a->in.type == MSG_RESPONSE) {
-        handle_response(a);
-    } else if (a->in.type == MSG_NOTIFICATION) {
-        handle_notification(a);
-    } else {
-        (void)err_set(&err, ERR_PROTOCOL, "it sent a request");
-        agent_bad(a, &err);
-    }
+    agent_handle_message(p->owner, data, len);
 }
 
 static void on_broken(struct proc *p, const struct err *err)
@@ -390,7 +231,7 @@ static void do_configure(struct agent *a)
     const uint8_t *frame;
     size_t len;
 
-    msg_begin_request(&a->control, CONFIGURE_ID, "configure");
+    msg_begin_request(&a->control, AGENT_CONFIGURE_ID, "configure");
     a->spec.pack_configure(a->host->ctx, a->index, a->replay.has_snapshot, &a->control);
     msg_end(&a->control, &frame, &len);
     agent_write(a, frame, len);
@@ -441,7 +282,7 @@ static void do_compare(struct agent *a)
         a->n_replayed++;
         return;
     }
-    name_awaited(a, name, sizeof(name));
+    agent_name_awaited(a, name, sizeof(name));
     (void)err_set(&err, ERR_AGENT,
                   "not reproducible: asked again after a restart, it answered %s "
                   "differently",

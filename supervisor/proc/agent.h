@@ -15,6 +15,8 @@
 #include "supervisor/proc/proc_fsm.h"
 #include "supervisor/proc/replay.h"
 
+#define AGENT_CONFIGURE_ID 0u /* requests are numbered from 1 */
+
 struct agent;
 
 /* Who computes: equal for all processes of a run, or its numbers would not be. */
@@ -88,8 +90,15 @@ int agent_init(struct agent *a, struct agent_host *host, size_t index,
 void agent_done(struct agent *a); /* an all-zero struct is fine */
 
 void agent_feed(struct agent *a, enum proc_event event);
+void agent_bad(struct agent *a, const struct err *why);   /* feeds BAD */
+void agent_fatal(struct agent *a, const struct err *why); /* feeds FATAL */
 /* Nothing of the former process is left. */
 void agent_closed(struct agent *a);
+
+/* agent_messages.c: judges what the process sent, and feeds the event that it makes. */
+void agent_handle_message(struct agent *a, const uint8_t *data, size_t len);
+/* The request whose answer is awaited, for people: "learn of update 17". */
+void agent_name_awaited(const struct agent *a, char *ret, size_t size);
 
 int agent_snapshot(struct agent *a, struct err *err);
 enum agent_state agent_public_state(const struct agent *a);

@@ -263,10 +263,10 @@ int proc_signal(struct proc *p, int signum)
 
 void proc_kill(struct proc *p)
 {
-    /* Only this thread reaps: while the leader is not reaped, the group's number is its.
-     */
-    if (proc_signal(p, SIGKILL) == 0)
+    /* Without a pidfd it was started a moment ago, and is not reaped either. */
+    const int is_unreaped = p->pidfd >= 0 ? proc_signal(p, SIGKILL) == 0 : !p->exited;
+
+    /* Only this thread reaps: as long as the leader is not, the group is its. */
+    if (is_unreaped)
         (void)kill(-p->pid, SIGKILL);
-    else if (p->pidfd < 0 && !p->exited)
-        (void)kill(-p->pid, SIGKILL); /* just started, and pidfd_open failed */
 }
