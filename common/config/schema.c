@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_MAX_BYTES = 200, SHOWN_MAX_BYTES = 60, LAYER_MAX_UNITS = 1 << 16 };
+enum {
+    PATH_MAX_BYTES = 200,
+    SHOWN_MAX_BYTES = 60, /* of a value that is quoted in an error */
+    LIST_MAX_BYTES = 240,
+    HINT_MAX_BYTES = 100,
+    KEYS_MAX = 32, /* in one table */
+    LAYER_MAX_UNITS = 1 << 16,
+};
 
 _Static_assert(sizeof(enum optimizer_type) == sizeof(int), "enums are read as int");
 
@@ -223,16 +230,26 @@ static void join_choices(char *ret, size_t size, const char *const *choices, siz
                                 choices[i]);
 }
 
+/* "; did you mean 'x'?", or nothing when nothing is near. */
+static void suggest(char *ret, size_t size, const char *word, const char *const *choices,
+                    size_t n)
+{
+    const char *nearest = yaml_nearest(word, choices, n);
+
+    ret[0] = '\0';
+    if (nearest != NULL)
+        (void)snprintf(ret, size, "; did you mean '%s'?", nearest);
+}
+
 int schema_fail_choice(const struct yaml_node *at, const char *path, const char *found,
                        const char *const *choices, size_t n, struct err *err)
 {
-    const char *nearest = yaml_nearest(found, choices, n);
-    char list[200];
+    char list[LIST_MAX_BYTES], hint[HINT_MAX_BYTES];
 
     join_choices(list, sizeof(list), choices, n);
-    return yaml_fail(at, path, err, "found '%.*s', expected %s%s%s%s", SHOWN_MAX_BYTES,
-                     found, list, nearest != NULL ? "; did you mean '" : "",
-                     nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    suggest(hint, sizeof(hint), found, choices, n);
+    return yaml_fail(at, path, err, "found '%.*s', expected %s%s", SHOWN_MAX_BYTES, found,
+                     list, hint);
 }
 
 static int read_enum(const struct reading *r)
@@ -241,7 +258,7 @@ static int read_enum(const struct reading *r)
     size_t n = count_names(names);
 
     if (r->node->kind != YAML_SCALAR) {
-        char list[200];
+        char list[LIST_MAX_BYTES];
 
         join_choices(list, sizeof(list), names, n);
         return unexpected(r, list);
@@ -385,18 +402,15 @@ static const struct field *find_field(const struct schema *s, const char *key)
 static int unknown_key(const struct schema *s, const struct yaml_node *entry,
                        const char *path, struct err *err)
 {
-    const char *keys[32];
-    const char *nearest;
-    char list[240];
+    const char *keys[KEYS_MAX];
+    char list[LIST_MAX_BYTES], hint[HINT_MAX_BYTES];
 
-    CHECK(s->n <= 32, "%zu keys", s->n);
+    CHECK(s->n <= KEYS_MAX, "%zu keys", s->n);
     for (size_t i = 0; i < s->n; i++)
         keys[i] = s->fields[i].key;
-    nearest = yaml_nearest(entry->key, keys, s->n);
     join_choices(list, sizeof(list), keys, s->n);
-    return yaml_fail(entry, path, err, "unknown key, expected %s%s%s%s", list,
-                     nearest != NULL ? "; did you mean '" : "",
-                     nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    suggest(hint, sizeof(hint), entry->key, keys, s->n);
+    return yaml_fail(entry, path, err, "unknown key, expected %s%s", list, hint);
 }
 
 static void join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key)
@@ -690,7 +704,7 @@ void schema_print(const struct schema *s, const char *path, FILE *out)
         (void)fprintf(out, "  %-42s %-10s %s", child_path,
                       f->default_text != NULL ? f->default_text : "", f->doc);
         if (f->type == FIELD_ENUM) {
-            char list[200];
+            char list[LIST_MAX_BYTES];
 
             join_choices(list, sizeof(list), f->names, count_names(f->names));
             (void)fprintf(out, " (%s)", list);
