@@ -2,6 +2,7 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/ckpt/bundle.h"
+#include "common/ckpt/ckpt_state.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/block_table.h"
 #include "supervisor/run/run_state.h"
@@ -22,13 +23,16 @@
 static int write_state_text(const char *folder, uint64_t step, struct err *err)
 {
     char *path = xasprintf("%s/checkpoint", folder);
-    char *text = xasprintf("model_checkpoint_path: \"model.ckpt-%" PRIu64 "\"\n"
-                           "all_model_checkpoint_paths: \"model.ckpt-%" PRIu64 "\"\n",
-                           step, step);
-    int rc = atomic_file_write(path, text, strlen(text), 1, err);
+    char *newest = xasprintf("model.ckpt-%" PRIu64, step);
+    const struct ckpt_state state = {.newest = newest, .all = &newest, .n_all = 1};
+    struct wbuf text = {0};
+    int rc;
 
+    ckpt_state_put(&text, &state);
+    rc = atomic_file_write(path, text.data, text.len, 1, err);
+    wbuf_done(&text);
+    free(newest);
     free(path);
-    free(text);
     return rc;
 }
 
@@ -302,6 +306,21 @@ int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct e
         rc = no_such_step(dir, text, steps, n, err);
     free(steps);
     return rc;
+}
+
+int checkpoint_forget_rows(const char *dir, struct store *store, struct err *err)
+{
+    uint64_t *steps = NULL, row = store_window_first(store), oldest;
+    size_t n = 0, i = 0;
+    int rc = checkpoint_list(dir, &steps, &n, err);
+
+    if (rc < 0)
+        return rc;
+    while (i < n && steps[i] == 0) /* it needs no rows */
+        i++;
+    oldest = i < n ? store_window_first_at(store, steps[i]) : row;
+    free(steps);
+    return store_forget(store, oldest < row ? oldest : row, err);
 }
 
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,

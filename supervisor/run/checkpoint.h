@@ -19,6 +19,7 @@
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/tensor/tensor.h"
+#include "supervisor/store/store.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,6 +56,10 @@ int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *
 /* The checkpoint of a step given as text, or the newest if text is NULL. ERR_NOT_FOUND
  * says which there are. */
 int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err);
+
+/* Gives back the rows that nobody will read again: those older than the window of updates
+ * and than the window of the oldest checkpoint in dir. A step is a row. */
+int checkpoint_forget_rows(const char *dir, struct store *store, struct err *err);
 
 /* run.state of one checkpoint, verified: the sections point into it. */
 struct checkpoint_state {

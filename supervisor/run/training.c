@@ -188,7 +188,7 @@ static int write_checkpoint(struct training *t, const struct rollout_progress *a
     sections[0].data = state;
     rc = checkpoint_commit(&args, err);
     free(state);
-    return rc;
+    return rc < 0 ? rc : checkpoint_forget_rows(args.dir, t->store, err);
 }
 
 /* A checkpoint that cannot be written leaves the older ones whole; the run goes on and

@@ -202,14 +202,19 @@ uint64_t store_head(const struct store *s)
     return s->head;
 }
 
-uint64_t store_window_rows(const struct store *s)
+uint64_t store_window_first_at(const struct store *s, uint64_t head)
 {
-    return s->head < s->capacity ? s->head : s->capacity;
+    return head < s->capacity ? 0 : head - s->capacity;
 }
 
 uint64_t store_window_first(const struct store *s)
 {
-    return s->head - store_window_rows(s);
+    return store_window_first_at(s, s->head);
+}
+
+uint64_t store_window_rows(const struct store *s)
+{
+    return s->head - store_window_first(s);
 }
 
 void store_draw(const struct store *s, struct rng_key key, uint64_t counter,

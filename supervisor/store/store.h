@@ -55,6 +55,8 @@ int store_append(struct store *s, size_t n, struct err *err);
 uint64_t store_head(const struct store *s);         /* rows ever appended */
 uint64_t store_window_first(const struct store *s); /* oldest row of the window */
 uint64_t store_window_rows(const struct store *s);
+/* The oldest row of the window as it was, or will be, when the head is at `head`. */
+uint64_t store_window_first_at(const struct store *s, uint64_t head);
 
 /* n row numbers, uniformly with replacement from the window, which must not be empty:
  * draw (key, counter), elements 0 .. n-1. */

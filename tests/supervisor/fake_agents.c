@@ -24,6 +24,7 @@ struct agent_table {
     fake_answer_fn answer;
     void *ctx;
     uint64_t clock;
+    void (*watch)(int inside);
 };
 
 /* The answer to a request as a message; its bytes are copied into *ret_bytes. */
@@ -85,6 +86,11 @@ void fake_agents_free(struct agent_table *t)
     free(t);
 }
 
+void fake_agents_watch(struct agent_table *t, void (*watch)(int inside))
+{
+    t->watch = watch;
+}
+
 static struct fake *newest(struct agent_table *t)
 {
     struct fake *best = NULL;
@@ -107,7 +113,11 @@ size_t fake_agents_run(struct agent_table *t, size_t max)
 
         answer(t, (size_t)(f - t->fakes), &response, &bytes);
         f->fn = NULL;
+        if (t->watch != NULL)
+            t->watch(1);
         fn(f->ctx, (size_t)(f - t->fakes), &response);
+        if (t->watch != NULL)
+            t->watch(0);
         msg_done(&response);
         free(bytes);
         n++;

@@ -17,6 +17,9 @@ struct agent_table *fake_agents_new(const char *const *names, size_t n,
                                     fake_answer_fn answer, void *ctx);
 /* Delivers until nobody owes an answer, or max answers are out. Returns how many. */
 size_t fake_agents_run(struct agent_table *t, size_t max);
+/* Called before (1) and after (0) each answer is delivered: in between runs the code
+ * under test, and nothing of this double but the packing of requests. */
+void fake_agents_watch(struct agent_table *t, void (*watch)(int inside));
 void fake_agents_free(struct agent_table *t);
 
 #endif

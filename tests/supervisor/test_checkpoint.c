@@ -367,6 +367,42 @@ START_TEST(test_failure_at_every_step)
 }
 END_TEST
 
+/* Rows that the oldest kept checkpoint's window needs stay, older ones go. */
+START_TEST(test_rows_of_kept_checkpoints_stay)
+{
+    static struct env_agent agent = {
+        .name = "a", .team = "a", .obs_width = 1000, .space = {.width = 1}};
+    const struct env_spec spec = {.id = "x", .n_agents = 1, .agents = &agent};
+    struct store_layout layout;
+    struct store *s;
+    struct stat before, after;
+    char path[256];
+    struct err err = {0};
+
+    (void)snprintf(path, sizeof(path), "%s/experience", dir.path);
+    ck_assert_int_eq(store_create(&s, path, 10, &err), 0);
+    ck_assert_int_eq(store_layout_make(&layout, &spec, NULL, 0, &err), 0);
+    ck_assert_int_eq(store_describe(s, &layout, &err), 0);
+    memset(store_rows(s, 100), 1, 100 * store_layout(s)->row_bytes);
+    ck_assert_int_eq(store_append(s, 100, &err), 0);
+    commit(0, 5);
+    commit(10, 5);
+    ck_assert_int_eq(store_sync(s, &err), 0);
+    ck_assert_int_eq(stat(path, &before), 0);
+    ck_assert_int_eq(checkpoint_forget_rows(checkpoints, s, &err), 0);
+    ck_assert_int_eq(stat(path, &after), 0);
+    ck_assert_int_eq(before.st_blocks, after.st_blocks); /* 10 needs rows 0 to 9 */
+    ck_assert_int_eq(tree_empty(checkpoints, NULL), 0);
+    commit(0, 5);
+    commit(60, 5);
+    ck_assert_int_eq(checkpoint_forget_rows(checkpoints, s, &err), 0);
+    ck_assert_int_eq(stat(path, &after), 0); /* rows 0 to 49 of 8 KB */
+    ck_assert_int_ge((before.st_blocks - after.st_blocks) * 512, 48 * 8000);
+    ck_assert_int_le((before.st_blocks - after.st_blocks) * 512, 51 * 8200);
+    store_free(s);
+}
+END_TEST
+
 /* Places outside the block, said by an agent, are refused. */
 START_TEST(test_hostile_tables)
 {
@@ -435,6 +471,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_same_step_again);
     tcase_add_test(tc, test_damaged_one_steps_aside);
     tcase_add_test(tc, test_equal_bytes);
+    tcase_add_test(tc, test_rows_of_kept_checkpoints_stay);
     tcase_add_test(tc, test_killed_at_every_step);
     tcase_add_test(tc, test_failure_at_every_step);
     tcase_add_loop_test(tc, test_hostile_tables, 0, 8);

@@ -625,6 +625,66 @@ START_TEST(test_nonfinite_scalars_may_go_on)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+#ifndef __SANITIZE_ADDRESS__
+static struct {
+    int on;
+    uint64_t n;
+} allocations;
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+void *malloc(size_t size)
+{
+    allocations.n += (uint64_t)allocations.on;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    allocations.n += (uint64_t)allocations.on;
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+    allocations.n += (uint64_t)allocations.on;
+    return __libc_realloc(p, size);
+}
+
+static void count_inside(int inside)
+{
+    allocations.on = inside;
+}
+
+/* Once every buffer has its size, rounds and updates take no memory. */
+START_TEST(test_steady_rounds_allocate_nothing)
+{
+    struct bench *b = bench_new("two_step");
+    struct err err = {0};
+
+    b->three_stages = b->with_column = 1;
+    b->config.run.env_steps = 2000;
+    ck_assert_int_eq(bench_begin(b, &err), 0);
+    ck_assert_int_eq(rollout_start(b->rollout, &err), 0);
+    fake_agents_watch(b->table, count_inside);
+    (void)fake_agents_run(b->table, 200);
+    ck_assert_uint_gt(allocations.n, 0); /* the buffers' */
+    allocations.n = 0;
+    (void)fake_agents_run(b->table, 2000);
+    ck_assert_int_eq(b->done, 0);
+    ck_assert_uint_eq(allocations.n, 0);
+    fake_agents_watch(b->table, NULL);
+    (void)fake_agents_run(b->table, 100000);
+    ck_assert_int_eq(b->done, 1);
+    bench_free(b);
+}
+END_TEST
+#endif
+
 /* ---- requests ---- */
 
 START_TEST(test_stop)
@@ -797,6 +857,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_episodes_do_not_depend_on_copies);
     tcase_add_loop_test(tc, test_bad_answers, 0, 4);
     tcase_add_test(tc, test_nonfinite_scalars_may_go_on);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_test(tc, test_steady_rounds_allocate_nothing);
+#endif
     tcase_add_test(tc, test_stop);
     tcase_add_test(tc, test_pause);
     tcase_add_test(tc, test_abort_is_silent);
