@@ -322,9 +322,16 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
 
 /* ---- what must be initialised before the run ---- */
 
-/* 1 if the operation looks at the variable behind argument i. */
+static int may_lack_value(const struct operation *op)
+{
+    return operation_attr(op, MAY_BE_UNINITIALIZED) != NULL;
+}
+
+/* 1 if the operation looks at the variable behind argument i and needs its value. */
 static int looks(const struct operation *op, int i)
 {
+    if (may_lack_value(op) || may_lack_value(operation_input(op, i).op))
+        return 0;
     return !takes_reference(op, i) ||
            (writes(op) && !(i == 0 && strcmp(operation_type(op), "Assign") == 0));
 }

@@ -1,4 +1,5 @@
 #include "agent/graph/ops.h"
+#include "tests/agent/session_help.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -253,6 +254,39 @@ START_TEST(a_variable_may_depend_on_another)
 }
 END_TEST
 
+static void run_target(struct bed *b, struct operation *target)
+{
+    struct run_args args = bed_args(b);
+
+    args.targets = &target;
+    args.n_targets = 1;
+    ck_assert_msg(session_run(b->s, &args, NULL, &b->err) == 0, "%s", b->err.msg);
+}
+
+/* w = 2 v: from the initial value of v while it has none, from its value afterwards. */
+START_TEST(the_value_of_another_variable_is_taken_as_it_is)
+{
+    struct bed b;
+    struct variable *v, *w;
+    struct output twice;
+
+    bed_init(&b);
+    v = variable_new(b.g, constant_f32(b.g, 3.0f, NULL), "v", 0);
+    twice = binary(b.g, "Mul", variable_initialized_value(v),
+                   constant_f32(b.g, 2.0f, NULL), NULL);
+    w = variable_new(b.g, twice, "w", 0);
+    run_target(&b, w->initializer);
+    ck_assert_float_eq(bed_scalar(&b, w->read), 6.0f);
+    ck_assert_int_eq(bed_try(&b, v->read), ERR_UNINITIALIZED);
+    run_target(&b, global_variables_initializer(b.g, NULL));
+    run_target(&b, variable_assign(v, constant_f32(b.g, 5.0f, NULL), NULL).op);
+    run_target(&b, w->initializer);
+    ck_assert_float_eq(bed_scalar(&b, w->read), 10.0f);
+    ck_assert_float_eq(bed_scalar(&b, v->read), 5.0f);
+    bed_done(&b);
+}
+END_TEST
+
 /* Slots live where their variable lives; control scopes do not reach a variable. */
 START_TEST(variables_stand_outside_of_the_scopes_around_them)
 {
@@ -290,6 +324,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, collections_hold_variables_in_creation_order);
     tcase_add_test(tc, initializers_and_assignments_are_operations);
     tcase_add_test(tc, a_variable_may_depend_on_another);
+    tcase_add_test(tc, the_value_of_another_variable_is_taken_as_it_is);
     tcase_add_test(tc, variables_stand_outside_of_the_scopes_around_them);
     suite_add_tcase(s, tc);
     return s;
