@@ -314,6 +314,22 @@ static void find_last_uses(struct building *b, const struct group *g, int *last)
         last[root(p, g->tails[i]->in[0])] = GROUP_MAX;
 }
 
+/* Frees the blocks that instruction i reads last: those as wide as `width`, or others. */
+static void release_blocks(struct building *b, const struct node *n,
+                           const struct loop_instr *in, const int *last, int i,
+                           int as_wide, size_t width)
+{
+    for (int k = 0; k < n->n_in; k++) {
+        const struct loop_arg *a = &b->l->args[in->src[k]];
+        int again = 0;
+        for (int e = 0; e < k; e++)
+            again |= in->src[e] == in->src[k];
+        if (a->kind == ARG_TEMP && last[root(b->plan, n->in[k])] == i && !again &&
+            (a->elem == width) == as_wide)
+            b->free_temps[b->n_free++] = a->temp;
+    }
+}
+
 static void add_instrs(struct building *b, const struct group *g, const int *last)
 {
     struct plan *p = b->plan;
@@ -323,16 +339,12 @@ static void add_instrs(struct building *b, const struct group *g, const int *las
         *in = (struct loop_instr){n->loop->fn, n->alpha, -1, {-1, -1, -1}};
         for (int k = 0; k < n->n_in; k++)
             in->src[k] = operand(b, n->in[k], &p->values[n->out[0]].tensor.shape);
-        /* A block read here for the last time may take the result. */
-        for (int k = 0; k < n->n_in; k++) {
-            const struct loop_arg *a = &b->l->args[in->src[k]];
-            int again = 0;
-            for (int e = 0; e < k; e++)
-                again |= in->src[e] == in->src[k];
-            if (a->kind == ARG_TEMP && last[root(p, n->in[k])] == i && !again)
-                b->free_temps[b->n_free++] = a->temp;
-        }
+        /* A block read here for the last time may take the result, if its elements are
+         * as wide: wider ones would run over what is still to be read. */
+        size_t width = dtype_size(p->values[n->out[0]].tensor.dtype);
+        release_blocks(b, n, in, last, i, 1, width);
         in->dst = result(b, n->out[0]);
+        release_blocks(b, n, in, last, i, 0, width);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "agent/graph/op_table.h"
 #include "agent/graph/ops.h"
+#include "tests/agent/session_help.h"
 #include "tests/support/test_main.h"
 
 #include <string.h>
@@ -253,6 +254,26 @@ START_TEST(gradients_have_the_shape_of_their_input)
 }
 END_TEST
 
+/* The product of the others, zeros or not; bools and floats meet in one fused loop. */
+START_TEST(a_product_s_gradient_is_the_product_of_the_others)
+{
+    float x[] = {1.0f, 2.0f, 3.0f, 0.0f, 4.0f, 5.0f, 0.0f, 6.0f, 0.0f};
+    const float want[] = {6.0f, 3.0f, 2.0f, 20.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    struct bed b;
+    struct output in;
+    struct tensor d;
+
+    bed_init(&b);
+    in = bed_input(&b, SHAPE(-1, 3), x, SHAPE(3, 3));
+    d = bed_fetch(&b,
+                  gradient(b.g, reduce(b.g, "Prod", in, (int32_t[]){1}, 1, 0, NULL), in));
+    for (int i = 0; i < 9; i++)
+        ck_assert_float_eq_tol(tensor_f32(&d)[i], want[i], 1e-5f);
+    tensor_free(&d);
+    bed_done(&b);
+}
+END_TEST
+
 START_TEST(foreign_and_missing_tensors_are_refused)
 {
     struct graph *g = graph_new(), *other = graph_new();
@@ -283,6 +304,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, variables_are_differentiated_through_their_read);
     tcase_add_test(tc, gradients_of_gradients);
     tcase_add_test(tc, gradients_have_the_shape_of_their_input);
+    tcase_add_test(tc, a_product_s_gradient_is_the_product_of_the_others);
     tcase_add_test(tc, foreign_and_missing_tensors_are_refused);
     suite_add_tcase(s, tc);
     return s;
