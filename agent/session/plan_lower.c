@@ -35,12 +35,14 @@ struct lowering {
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
                    const struct shape *shape)
 {
+    const struct shape of = *shape; /* it may lie in the array that moves */
+
     if (p->n_values == p->cap_values) {
         p->cap_values = p->cap_values ? 2 * p->cap_values : 256;
         p->values = xreallocarray(p->values, (size_t)p->cap_values, sizeof(*p->values));
     }
     p->values[p->n_values] = (struct value){
-        .tensor = tensor_view(dtype, *shape, NULL),
+        .tensor = tensor_view(dtype, of, NULL),
         .kind = kind,
         .root = p->n_values,
         .index = -1,
