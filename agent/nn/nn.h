@@ -50,6 +50,16 @@ struct gradient {
     struct output grad;
     struct variable *variable;
 };
+/* ERR_UNSUPPORTED names a type that this build does not have. */
+int optimizer_check(const struct optimizer_config *o, struct err *err);
+/* tf.global_norm: sqrt of the sum of all squared elements. */
+struct output global_norm(struct graph *g, const struct gradient *grads, size_t n);
+/* Replaces each gradient by its clipped one: each by its own norm, or all by the common
+ * one (tf.clip_by_global_norm), which is `norm`. */
+void clip_gradients_by_norm(struct graph *g, struct gradient *grads, size_t n,
+                            struct output clip_norm);
+void clip_gradients_by_global_norm(struct graph *g, struct gradient *grads, size_t n,
+                                   struct output norm, struct output clip_norm);
 /* opt.minimize = compute_gradients (graph_gradients), clipping by the caller, apply.
  * Constants `<name>/learning_rate` ... under the optimiser's name scope; slots made in
  * the current variable scope (doubled scopes included); the update group is added to

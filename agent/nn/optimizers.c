@@ -1,0 +1,216 @@
+#include "agent/nn/nn.h"
+
+#include "agent/graph/ops.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SLOTS     2
+#define MAX_CONSTANTS 4
+#define MAX_POWERS    2
+
+/* An optimiser's update op takes, in this order: the variable, its slots, the powers of
+ * the decay rates, constants, the gradient, further constants. */
+struct optimizer_rule {
+    const char *name, *op;
+    int n_slots;
+    int first_slot_is_one; /* RMSProp's mean square starts at 1, not 0 */
+    int n_constants;
+    int gradient_after; /* constants that stand before the gradient */
+    struct {
+        const char *name;
+        size_t offset; /* of a double in struct optimizer_config */
+    } constants[MAX_CONSTANTS];
+    int n_powers; /* Adam: constants 1 and 2 to the power of t */
+    const char *powers[MAX_POWERS];
+};
+
+#define FROM(field) offsetof(struct optimizer_config, field)
+
+static const struct optimizer_rule rules[] = {
+    [OPT_ADAM] = {"Adam", "ApplyAdam", .n_slots = 2, .n_constants = 4,
+                  .gradient_after = 4,
+                  .constants = {{"learning_rate", FROM(learning_rate)},
+                                {"beta1", FROM(beta1)},
+                                {"beta2", FROM(beta2)},
+                                {"epsilon", FROM(epsilon)}},
+                  .n_powers = 2, .powers = {"beta1_power", "beta2_power"}},
+    [OPT_SGD] = {"GradientDescent", "ApplyGradientDescent", .n_constants = 1,
+                 .gradient_after = 1,
+                 .constants = {{"learning_rate", FROM(learning_rate)}}},
+    [OPT_MOMENTUM] = {"Momentum", "ApplyMomentum", .n_slots = 1, .n_constants = 2,
+                      .gradient_after = 1,
+                      .constants = {{"learning_rate", FROM(learning_rate)},
+                                    {"momentum", FROM(momentum)}}},
+    [OPT_RMSPROP] = {"RMSProp", "ApplyRMSProp", .n_slots = 2, .first_slot_is_one = 1,
+                     .n_constants = 4, .gradient_after = 4,
+                     .constants = {{"learning_rate", FROM(learning_rate)},
+                                   {"decay", FROM(decay)},
+                                   {"momentum", FROM(momentum)},
+                                   {"epsilon", FROM(epsilon)}}},
+};
+
+/* One call of apply_gradients under way. */
+struct application {
+    struct graph *g;
+    const struct optimizer_rule *rule;
+    const struct optimizer_config *config;
+    struct output constants[MAX_CONSTANTS];
+    struct variable *powers[MAX_POWERS];
+};
+
+int optimizer_check(const struct optimizer_config *o, struct err *err)
+{
+    if (o->type == OPT_ACCEPT_REJECT)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "optimizer accept_reject is not in this build; it has adam, sgd, "
+                       "momentum and rmsprop");
+    return 0;
+}
+
+static double config_value(const struct application *a, int constant)
+{
+    double v;
+
+    memcpy(&v, (const char *)a->config + a->rule->constants[constant].offset, sizeof(v));
+    return v;
+}
+
+/* Powers are plain tf.Variables, made before the optimiser's own name scope is opened
+ * (Optimizer._create_non_slot_variable). */
+static void make_powers(struct application *a)
+{
+    for (int i = 0; i < a->rule->n_powers; i++) {
+        const float initial = (float)config_value(a, 1 + i);
+        const struct tensor value = tensor_scalar_f32(&initial);
+
+        a->powers[i] = variable_new_constant(a->g, &value, a->rule->powers[i],
+                                             VARIABLE_NOT_TRAINABLE);
+    }
+}
+
+/* slot_creator.create_slot: the variable's full name, inside the current variable scope,
+ * made unique there (`x/Adam`, `x/Adam_1`). */
+static struct variable *make_slot(struct application *a, const struct variable *v,
+                                  int ones)
+{
+    const struct initializer init = ones ? ones_initializer() : zeros_initializer();
+    char *scope = xasprintf("%s/%s", v->name, a->rule->name);
+    struct variable *slot;
+
+    variable_scope_enter(a->g, NULL, scope, REUSE_INHERIT);
+    slot = get_variable(a->g, "", v->dtype, &v->shape, &init, VARIABLE_NOT_TRAINABLE);
+    variable_scope_leave(a->g);
+    free(scope);
+    return slot;
+}
+
+static struct operation *update(struct application *a, const struct gradient *grad,
+                                struct variable *const *slots)
+{
+    const struct optimizer_rule *rule = a->rule;
+    char *scope = xasprintf("update_%s", grad->variable->name);
+    struct op_builder *b;
+    struct operation *op;
+
+    name_scope_enter(a->g, scope);
+    b = op_begin(a->g, rule->op, NULL);
+    op_input(b, grad->variable->ref);
+    for (int i = 0; i < rule->n_slots; i++)
+        op_input(b, slots[i] != NULL ? slots[i]->ref : OUTPUT_NONE);
+    for (int i = 0; i < rule->n_powers; i++)
+        op_input(b, a->powers[i] != NULL ? a->powers[i]->read : OUTPUT_NONE);
+    for (int i = 0; i < rule->n_constants; i++) {
+        if (i == rule->gradient_after)
+            op_input(b, grad->grad);
+        op_input(b, a->constants[i]);
+    }
+    if (rule->gradient_after == rule->n_constants)
+        op_input(b, grad->grad);
+    op_colocate(b, grad->variable->name);
+    op = op_finish(b);
+    name_scope_leave(a->g);
+    free(scope);
+    return op;
+}
+
+/* After all updates, which read the old powers: power = power * rate. ops[n] onwards. */
+static size_t advance_powers(struct application *a, struct operation **ops, size_t n)
+{
+    control_dependencies_enter(a->g, ops, n);
+    for (int i = 0; i < a->rule->n_powers && a->powers[i] != NULL; i++) {
+        struct output next =
+            binary(a->g, "Mul", a->powers[i]->read, a->constants[1 + i], "mul");
+
+        ops[n + (size_t)i] = variable_assign(a->powers[i], next, NULL).op;
+    }
+    control_dependencies_leave(a->g);
+    return n + (size_t)a->rule->n_powers;
+}
+
+/* The group of all updates; with a step counter it is added to last, under the
+ * optimiser's own name. scope: the optimiser's, with its slash. */
+static struct operation *finish(struct application *a, struct operation *const *ops,
+                                size_t n, struct variable *global_step, const char *scope)
+{
+    const int64_t one = 1;
+    struct operation *last;
+    struct tensor value = tensor_scalar_i64(&one);
+
+    if (global_step == NULL)
+        return group(a->g, ops, n, scope);
+    last = group(a->g, ops, n, "update");
+    control_dependencies_enter(a->g, &last, 1);
+    last = variable_assign_add(global_step,
+                               global_step->dtype == DT_INT64
+                                   ? constant(a->g, &value, "value")
+                                   : constant_i32(a->g, 1, "value"),
+                               scope)
+               .op;
+    control_dependencies_leave(a->g);
+    return last;
+}
+
+struct operation *apply_gradients(struct graph *g, const struct optimizer_config *o,
+                                  const struct gradient *grads, size_t n,
+                                  struct variable *global_step, const char *name,
+                                  struct output *ret_learning_rate)
+{
+    struct application a = {.g = g, .config = o};
+    struct variable *(*slots)[MAX_SLOTS];
+    struct operation **ops, *train_op;
+
+    CHECK(o->type < sizeof(rules) / sizeof(rules[0]), "optimizer_check first");
+    a.rule = &rules[o->type];
+    slots = xcalloc(n + 1, sizeof(*slots));
+    ops = xcalloc(n + MAX_POWERS, sizeof(struct operation *));
+    make_powers(&a);
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < a.rule->n_slots; k++)
+            slots[i][k] =
+                make_slot(&a, grads[i].variable, k == 0 && a.rule->first_slot_is_one);
+
+    name_scope_enter(g, name != NULL ? name : a.rule->name);
+    for (int i = 0; i < a.rule->n_constants; i++)
+        a.constants[i] =
+            constant_f32(g, (float)config_value(&a, i), a.rule->constants[i].name);
+    for (size_t i = 0; i < n; i++)
+        ops[i] = update(&a, &grads[i], slots[i]);
+    n = advance_powers(&a, ops, n);
+    train_op = finish(&a, ops, n, global_step, graph_name_scope(g));
+    name_scope_leave(g);
+
+    if (graph_error(g) != NULL)
+        train_op = NULL;
+    if (train_op != NULL)
+        collection_add(g, TRAIN_OP,
+                       (struct collection_item){.kind = ITEM_OPERATION, .op = train_op});
+    if (ret_learning_rate != NULL)
+        *ret_learning_rate = a.constants[0];
+    free(slots);
+    free(ops);
+    return train_op;
+}
