@@ -81,9 +81,10 @@ struct stage_args {
     struct store_view *store;
     struct rng_key key; /* "stage <name>" of this agent */
     uint64_t counter;   /* update * repeats + repeat */
-    /* Looks up an input "agent/name"; NULL if it was not sent. */
-    const struct tensor *(*input)(const void *ctx, const char *agent, const char *name);
-    const void *input_ctx;
+    /* Looks up an input "agent/name": valid until the next look-up; NULL if it was not
+     * sent. */
+    const struct tensor *(*input)(void *ctx, const char *agent, const char *name);
+    void *input_ctx;
 };
 
 #define STAGE_MAX_OUTPUTS 8

@@ -1,0 +1,26 @@
+/* live.h - settings that can be changed while a run goes on.
+ *
+ * Each is a local variable `<agent>/hyperparameters/<key>` (dots of the key as slashes)
+ * in collection hyperparameters: in the block and its snapshots, so that a respawned
+ * agent has it, but not in checkpoints. Every run feeds it into the constant of the graph
+ * that it stands for (`Adam/learning_rate:0`), so that an exported graph is TensorFlow's
+ * own.
+ */
+#ifndef AGENT_ALGO_LIVE_H
+#define AGENT_ALGO_LIVE_H
+
+#include "agent/session/session.h"
+
+struct live {
+    struct variable *variable;
+    struct output constant; /* what it is fed into; OUTPUT_NONE: read by the algorithm */
+};
+
+/* The variable only; called inside the agent's variable scope. */
+struct live live_new(struct graph *g, const char *key, double value);
+/* The variable of a key ("optimizer.learning_rate"), or NULL: not a live setting. */
+struct variable *live_find(struct graph *g, const char *agent, const char *key);
+/* ERR_UNINITIALIZED before the first values are in. */
+int live_value(const struct live *l, struct session *s, float *ret, struct err *err);
+
+#endif

@@ -1,0 +1,324 @@
+#include "agent/algo/maddpg.h"
+
+#include "agent/nn/nn.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* "No clipping" is a norm that no gradient reaches; a power of two, so that multiplying
+ * by it and dividing again changes no bit. */
+#define NO_CLIP_NORM 0x1p64f
+
+static const struct stage maddpg_stages[] = {
+    {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
+    {.name = "learn",
+     .runner = STAGE_LEARNERS,
+     .reads = {"propose/action"},
+     .writes = 1,
+     .repeat_from = 1},
+};
+static const struct stage ddpg_stages[] = {
+    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+};
+
+/* ---- live settings and feeds ---- */
+
+int maddpg_read_live(struct algo *a, struct session *s, struct err *err)
+{
+    for (int i = 0; i < LIVE_COUNT; i++) {
+        int r = live_value(&a->live[i], s, &a->live_value[i], err);
+
+        if (r < 0)
+            return r;
+    }
+    if (a->live_value[LIVE_CLIP_NORM] <= 0)
+        a->live_value[LIVE_CLIP_NORM] = NO_CLIP_NORM;
+    return 0;
+}
+
+void maddpg_feeds_begin(struct algo *a)
+{
+    a->n_feeds = 0;
+}
+
+void maddpg_feed(struct algo *a, struct output output, float *data, int64_t rows,
+                 int64_t width)
+{
+    a->feeds[a->n_feeds++] =
+        (struct feed){output, tensor_view(DT_FLOAT, SHAPE(rows, width), data)};
+}
+
+void maddpg_feed_live(struct algo *a, enum live_key key)
+{
+    a->feeds[a->n_feeds++] = (struct feed){
+        a->live[key].constant, tensor_view(DT_FLOAT, SHAPE_SCALAR, &a->live_value[key])};
+}
+
+/* ---- acting ---- */
+
+static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
+{
+    const size_t width = (size_t)maddpg_self(a)->width;
+
+    if (rows <= a->act_rows)
+        return 0;
+    free(a->act_raw);
+    a->act_rows = 0;
+    a->act_raw = mem_aligned((size_t)rows * width * sizeof(float));
+    if (a->act_raw == NULL)
+        return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
+                       (long long)rows);
+    a->act_rows = rows;
+    return 0;
+}
+
+/* Each head's largest element becomes 1, the others 0; the first one where they tie. */
+static void make_one_hot(float *x, size_t rows, const struct space *space)
+{
+    for (size_t e = 0; e < rows; e++) {
+        for (int h = 0; h < space->n_heads; h++) {
+            int32_t best = 0;
+
+            for (int32_t i = 1; i < space->heads[h]; i++)
+                if (x[i] > x[best])
+                    best = i;
+            for (int32_t i = 0; i < space->heads[h]; i++)
+                x[i] = i == best ? 1.0f : 0.0f;
+            x += space->heads[h];
+        }
+    }
+}
+
+/* action += exploration_noise * half the range * normal, kept inside the bounds. */
+static void add_exploration(struct algo *a, const struct act_args *args, float *actions)
+{
+    const struct space *space = maddpg_self(a);
+    const size_t width = (size_t)space->width;
+    const float low = (float)space->low, high = (float)space->high;
+    const float scale = a->live_value[LIVE_EXPLORATION_NOISE] * (high - low) / 2;
+
+    for (size_t e = 0; e < args->n_copies; e++)
+        rng_normal_f32(args->key, args->counter[e], args->draw_first[e],
+                       a->act_raw + e * width, width);
+    for (size_t i = 0; i < args->n_copies * width; i++)
+        actions[i] = fminf(fmaxf(actions[i] + scale * a->act_raw[i], low), high);
+}
+
+static int act_deterministic(struct algo *a, struct session *s,
+                             const struct act_args *args, struct act_result *ret,
+                             struct err *err)
+{
+    const int64_t rows = (int64_t)args->n_copies;
+    struct run_args run = {.feeds = a->feeds,
+                           .n_feeds = a->n_feeds,
+                           .fetches = &a->policy.action,
+                           .n_fetches = 1};
+    struct tensor action =
+        tensor_view(DT_FLOAT, SHAPE(rows, maddpg_self(a)->width), ret->actions);
+    int r = session_run(s, &run, &action, err);
+
+    if (r == 0 && args->mode == ACT_EXPLORE)
+        add_exploration(a, args, ret->actions);
+    return r;
+}
+
+/* A row's noise is drawn by its own copy's key and counter and fed, so that it does not
+ * depend on how many copies stand beside it. */
+static int act_gumbel(struct algo *a, struct session *s, const struct act_args *args,
+                      struct act_result *ret, struct err *err)
+{
+    const struct space *space = maddpg_self(a);
+    const size_t width = (size_t)space->width;
+    const int64_t rows = (int64_t)args->n_copies;
+    const int greedy = args->mode == ACT_GREEDY;
+    struct run_args run = {.fetches = greedy ? &a->policy.raw : &a->policy.action,
+                           .n_fetches = 1};
+    struct tensor action = tensor_view(DT_FLOAT, SHAPE(rows, space->width), ret->actions);
+    int r;
+
+    if (!greedy) {
+        for (size_t e = 0; e < args->n_copies; e++)
+            rng_uniform_f32(args->key, args->counter[e], args->draw_first[e],
+                            a->act_raw + e * width, width);
+        maddpg_feed(a, a->policy.noise, a->act_raw, rows, space->width);
+        maddpg_feed_live(a, LIVE_TEMPERATURE);
+    }
+    run.feeds = a->feeds;
+    run.n_feeds = a->n_feeds;
+    r = session_run(s, &run, &action, err);
+    if (r == 0 && (greedy || a->config->settings.execute == EXECUTE_HARD))
+        make_one_hot(ret->actions, args->n_copies, space);
+    return r;
+}
+
+static int act(struct algo *a, struct session *s, const struct act_args *args,
+               struct act_result *ret, struct err *err)
+{
+    const int64_t rows = (int64_t)args->n_copies;
+    int r = reserve_act_rows(a, rows, err);
+
+    if (r < 0 || (r = maddpg_read_live(a, s, err)) < 0)
+        return r;
+    maddpg_feeds_begin(a);
+    a->feeds[a->n_feeds++] = (struct feed){
+        a->obs[a->self],
+        tensor_const_view(DT_FLOAT, SHAPE(rows, maddpg_self(a)->obs), args->obs)};
+    return a->deterministic ? act_deterministic(a, s, args, ret, err)
+                            : act_gumbel(a, s, args, ret, err);
+}
+
+/* ---- building ---- */
+
+static int check_policy(const struct space *space, const struct algorithm_settings *set,
+                        int deterministic, struct err *err)
+{
+    int64_t in_heads = 0;
+
+    for (int i = 0; i < space->n_heads; i++)
+        in_heads += space->heads[i];
+    if (deterministic && !(space->box && isfinite(space->low) && isfinite(space->high) &&
+                           space->low < space->high))
+        return err_set(err, ERR_CONFIG,
+                       "settings.policy: deterministic needs a bounded continuous action "
+                       "space");
+    if (!deterministic && in_heads != space->width)
+        return err_set(err, ERR_CONFIG,
+                       "settings.policy: gumbel needs a discrete action space, or a "
+                       "particle world's");
+    if (!deterministic && !space->box && set->execute == EXECUTE_SOFT)
+        return err_set(err, ERR_CONFIG,
+                       "settings.execute: soft needs continuous actions");
+    return 0;
+}
+
+static int check_config(const struct agent_config *c, struct err *err)
+{
+    const struct optimizer_config *used[] = {
+        &c->optimizer,
+        c->actor.has_optimizer ? &c->actor.optimizer : NULL,
+        c->critic.has_optimizer ? &c->critic.optimizer : NULL,
+    };
+
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
+        int r = used[i] != NULL ? optimizer_check(used[i], err) : 0;
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static void see(struct algo *a, int own_only)
+{
+    a->seen_first = own_only ? a->self : 0;
+    a->seen_n = own_only ? 1 : a->n_agents;
+    for (size_t i = 0; i < a->seen_n; i++)
+        a->seen_obs += a->agents[a->seen_first + i].obs;
+}
+
+static void maddpg_free(struct algo *a)
+{
+    if (a == NULL)
+        return;
+    maddpg_batch_done(a);
+    free(a->act_raw);
+    free(a->obs);
+    free(a->action);
+    free(a->columns);
+    free(a->feeds);
+    free(a);
+}
+
+static int build(struct algo **ret, const struct algo_args *args, int one_stage,
+                 struct err *err)
+{
+    const struct space *self = &args->agents[args->self];
+    const struct agent_config *c = args->config;
+    struct algo *a;
+    int deterministic =
+        c->settings.policy == POLICY_DETERMINISTIC ||
+        (c->settings.policy == POLICY_AUTO && self->box && !self->particle);
+    int r = check_config(c, err);
+
+    if (r < 0 || (r = check_policy(self, &c->settings, deterministic, err)) < 0)
+        return r;
+    a = xcalloc(1, sizeof(*a));
+    a->graph = args->graph;
+    a->config = c;
+    a->agents = args->agents;
+    a->n_agents = args->n_agents;
+    a->self = args->self;
+    a->deterministic = deterministic;
+    a->one_stage = one_stage;
+    see(a, one_stage || c->critic.input == CRITIC_OWN);
+    a->obs = xcalloc(a->n_agents, sizeof(*a->obs));
+    a->action = xcalloc(a->n_agents, sizeof(*a->action));
+    a->columns = xcalloc(a->n_agents, sizeof(*a->columns));
+    a->feeds = xcalloc(a->n_agents + 4 + LIVE_COUNT, sizeof(*a->feeds));
+    r = maddpg_build_graph(a, err);
+    if (r < 0) {
+        maddpg_free(a);
+        return r;
+    }
+    *ret = a;
+    return 0;
+}
+
+static int build_maddpg(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, 0, err);
+}
+
+static int build_ddpg(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, 1, err);
+}
+
+static const struct stage *stages(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = a->one_stage ? 1 : 2;
+    return a->one_stage ? ddpg_stages : maddpg_stages;
+}
+
+static int64_t carry_width(const struct algo *a)
+{
+    return 0;
+}
+
+static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
+{
+    struct operation *const ops[] = {a->init_variables, a->init_targets};
+
+    for (int i = 0; i < 2; i++) {
+        const struct run_args run = {.targets = &ops[i], .n_targets = 1, .key = key};
+        int r = session_run(s, &run, NULL, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+const struct algo_ops maddpg_ops = {
+    .name = "maddpg",
+    .build = build_maddpg,
+    .free = maddpg_free,
+    .stages = stages,
+    .carry_width = carry_width,
+    .init = init,
+    .act = act,
+    .stage = maddpg_stage,
+};
+
+const struct algo_ops ddpg_ops = {
+    .name = "ddpg",
+    .build = build_ddpg,
+    .free = maddpg_free,
+    .stages = stages,
+    .carry_width = carry_width,
+    .init = init,
+    .act = act,
+    .stage = maddpg_stage,
+};

@@ -1,0 +1,121 @@
+/* maddpg.h - multi-agent deep deterministic policy gradient, and its one-agent case.
+ *
+ * Source   Lowe, Wu, Tamar, Harb, Abbeel, Mordatch, "Multi-agent actor-critic for mixed
+ *          cooperative-competitive environments", NIPS 2017, Algorithm 1; openai/maddpg
+ *          for names, Gumbel policies and the penalty on logits. ddpg: Lillicrap et al.,
+ *          "Continuous control with deep reinforcement learning", ICLR 2016.
+ *
+ * propose  every agent's target policy at its own next observation.
+ * learn    A  Q' = target critic (next observations, proposals)
+ *          y  = reward + discount (1 - terminated) Q'
+ *          B  critic:  mean of w (Q - y)^2
+ *          C  policy, with the critic just updated: own action sampled anew, the others'
+ *             as stored: -mean Q + logit_penalty mean(logits^2)
+ *          D  targets: t = (1 - polyak) t + polyak v
+ *          Four runs of the session, as openai/maddpg makes them.
+ * ddpg     has a critic of its own observation and action, and so needs nobody's
+ *          proposals: one stage, which computes its own.
+ *
+ * Shared by maddpg*.c only.
+ */
+#ifndef AGENT_ALGO_MADDPG_H
+#define AGENT_ALGO_MADDPG_H
+
+#include "agent/algo/algo.h"
+#include "agent/algo/live.h"
+
+extern const struct algo_ops maddpg_ops, ddpg_ops;
+
+enum live_key {
+    LIVE_ACTOR_RATE,
+    LIVE_CRITIC_RATE,
+    LIVE_CLIP_NORM,
+    LIVE_POLYAK,
+    LIVE_DISCOUNT,
+    LIVE_LOGIT_PENALTY,
+    LIVE_TEMPERATURE,
+    LIVE_EXPLORATION_NOISE,
+    LIVE_COUNT
+};
+
+/* A policy's output: what the layers gave, and the action made of it. */
+struct policy {
+    struct output raw;    /* (B, U): logits, or the values before tanh */
+    struct output noise;  /* (B, U) uniform in [0, 1), fed when acting; Gumbel only */
+    struct output action; /* (B, U) */
+};
+
+/* Places for one update's batch, 64-byte aligned, kept from update to update. */
+struct batch {
+    int64_t rows;       /* B there is room for */
+    int64_t group_rows; /* G * B there is room for, to propose at */
+    void *memory;
+    float *obs, *next_obs; /* (B, what the critic sees of observations) */
+    float *own_obs;        /* (B, O) */
+    float *own_next;       /* (G * B, O) */
+    float *proposal;       /* (G * B, U) */
+    float **action;        /* [N] (B, U_j) */
+    float **next_action;   /* [N] (B, U_j) */
+    float *reward, *terminated, *alive, *weight, *target, *next_q; /* (B) */
+};
+
+/* Where an agent's columns are in a row of the log. */
+struct agent_columns {
+    int obs, next_obs, action;
+};
+
+struct algo {
+    struct graph *graph;
+    const struct agent_config *config;
+    const struct space *agents;
+    size_t n_agents, self;
+    int deterministic; /* policy */
+    int one_stage;     /* ddpg */
+    /* The agents whose observations and actions the critic sees: all, or itself. */
+    size_t seen_first, seen_n;
+    int64_t seen_obs; /* their observations' widths together */
+
+    struct output *obs;      /* [N] placeholders; OUTPUT_NONE where not seen */
+    struct output *action;   /* [N] */
+    struct output joint_obs; /* the seen ones side by side */
+    struct output target, weight, q, target_q;
+    struct output critic_loss, q_mean, critic_norm, actor_loss, actor_norm;
+    struct operation *critic_train, *actor_train, *update_targets;
+    struct operation *init_variables, *init_targets;
+    struct policy policy, target_policy;
+    struct output keep; /* 1 - polyak */
+    struct live live[LIVE_COUNT];
+
+    struct batch batch;
+    float live_value[LIVE_COUNT]; /* as of the request under way */
+    struct feed *feeds;           /* room for the longest run's */
+    size_t n_feeds;
+    float *act_raw; /* (act_rows, U): draws */
+    int64_t act_rows;
+    const struct store_view *columns_of; /* the log that these are places in */
+    struct agent_columns *columns;       /* [N] */
+    int reward_column, terminated_column, alive_column;
+};
+
+static inline const struct space *maddpg_self(const struct algo *a)
+{
+    return &a->agents[a->self];
+}
+
+/* maddpg_graph.c: everything from `obs` to `live`. */
+int maddpg_build_graph(struct algo *a, struct err *err);
+
+/* maddpg_stages.c */
+int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err);
+void maddpg_batch_done(struct algo *a);
+
+/* maddpg.c: reads the live settings; then feeds are added to a list begun anew for each
+ * run. */
+int maddpg_read_live(struct algo *a, struct session *s, struct err *err);
+void maddpg_feeds_begin(struct algo *a);
+void maddpg_feed(struct algo *a, struct output output, float *data, int64_t rows,
+                 int64_t width);
+void maddpg_feed_live(struct algo *a, enum live_key key);
+
+#endif

@@ -1,0 +1,332 @@
+#include "agent/algo/maddpg.h"
+
+#include "agent/graph/ops.h"
+#include "agent/nn/nn.h"
+#include "common/mem/xmalloc.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A network's trainable variables and the optimiser that moves them. */
+struct trained {
+    const char *scope; /* "agent_0/q_func/" */
+    const struct optimizer_config *optimizer;
+    enum live_key rate;
+};
+
+static struct output join(struct graph *g, const struct output *xs, size_t n)
+{
+    return n == 1 ? xs[0] : concat(g, xs, n, 1, NULL);
+}
+
+static void make_placeholders(struct algo *a)
+{
+    char name[AGENT_NAME_MAX];
+
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        (void)snprintf(name, sizeof(name), "observation%zu", j);
+        a->obs[j] = placeholder(a->graph, DT_FLOAT, &SHAPE(-1, a->agents[j].obs), name);
+    }
+}
+
+static void make_action_placeholders(struct algo *a)
+{
+    char name[AGENT_NAME_MAX];
+
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        (void)snprintf(name, sizeof(name), "action%zu", j);
+        a->action[j] =
+            placeholder(a->graph, DT_FLOAT, &SHAPE(-1, a->agents[j].width), name);
+    }
+    a->target = placeholder(a->graph, DT_FLOAT, &SHAPE(-1, 1), "target");
+    a->weight = placeholder(a->graph, DT_FLOAT, &SHAPE(-1, 1), "is_weight");
+}
+
+static void make_live_settings(struct algo *a)
+{
+    const struct agent_config *c = a->config;
+    const struct {
+        enum live_key key;
+        const char *name;
+        double value;
+    } settings[] = {
+        {LIVE_CLIP_NORM, "clip_norm", c->clip_norm},
+        {LIVE_POLYAK, "polyak", c->polyak},
+        {LIVE_DISCOUNT, "discount", c->discount},
+        {LIVE_LOGIT_PENALTY, "settings.logit_penalty", c->settings.logit_penalty},
+        {LIVE_TEMPERATURE, "settings.temperature", c->settings.temperature},
+        {LIVE_EXPLORATION_NOISE, "settings.exploration_noise",
+         c->settings.exploration_noise},
+    };
+    const struct live shared =
+        live_new(a->graph, "optimizer.learning_rate", c->optimizer.learning_rate);
+
+    a->live[LIVE_ACTOR_RATE] = a->live[LIVE_CRITIC_RATE] = shared;
+    if (c->actor.has_optimizer)
+        a->live[LIVE_ACTOR_RATE] = live_new(a->graph, "actor.optimizer.learning_rate",
+                                            c->actor.optimizer.learning_rate);
+    if (c->critic.has_optimizer)
+        a->live[LIVE_CRITIC_RATE] = live_new(a->graph, "critic.optimizer.learning_rate",
+                                             c->critic.optimizer.learning_rate);
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+        a->live[settings[i].key] =
+            live_new(a->graph, settings[i].name, settings[i].value);
+}
+
+/* The constants that the live settings are fed into; their values are never used. */
+static void make_constants(struct algo *a)
+{
+    struct graph *g = a->graph;
+
+    a->live[LIVE_CLIP_NORM].constant =
+        constant_f32(g, (float)a->config->clip_norm, "clip_norm");
+    a->live[LIVE_POLYAK].constant = constant_f32(g, (float)a->config->polyak, "polyak");
+    a->live[LIVE_LOGIT_PENALTY].constant =
+        constant_f32(g, (float)a->config->settings.logit_penalty, "logit_penalty");
+    a->live[LIVE_TEMPERATURE].constant =
+        constant_f32(g, (float)a->config->settings.temperature, "temperature");
+    a->keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), a->live[LIVE_POLYAK].constant,
+                     "keep");
+}
+
+/* (B, 1) from what is seen of everyone, the own action being `own`. */
+static struct output critic(struct algo *a, struct output own, const char *scope,
+                            enum reuse reuse)
+{
+    struct output *actions = xcalloc(a->seen_n, sizeof(*actions));
+    struct output q;
+
+    for (size_t i = 0; i < a->seen_n; i++)
+        actions[i] = a->action[a->seen_first + i];
+    actions[a->self - a->seen_first] = own;
+    q = join(a->graph, actions, a->seen_n);
+    variable_scope_enter(a->graph, scope, NULL, reuse);
+    q = critic_network(a->graph, a->joint_obs, q, &a->config->critic);
+    variable_scope_leave(a->graph);
+    free(actions);
+    return q;
+}
+
+/* Each head its own softmax. */
+static struct output softmax_heads(struct graph *g, struct output x,
+                                   const struct space *space)
+{
+    struct output head[sizeof(space->heads) / sizeof(space->heads[0])];
+    int64_t begin = 0;
+
+    if (space->n_heads == 1)
+        return softmax(g, x, NULL);
+    for (int i = 0; i < space->n_heads; i++) {
+        head[i] = softmax(g, slice_columns(g, x, begin, space->heads[i], NULL), NULL);
+        begin += space->heads[i];
+    }
+    return concat(g, head, (size_t)space->n_heads, 1, NULL);
+}
+
+/* softmax((logits + Gumbel) / temperature), Gumbel = -log(-log(u)): Jang et al. 2017. u
+ * starts at the smallest normal number rather than 0, so that the noise is finite. */
+static void sample_gumbel(struct algo *a, struct policy *p)
+{
+    struct graph *g = a->graph;
+    struct output u =
+        random_uniform(g, shape_of(g, p->raw, NULL), FLT_MIN, 1.0f, "random_uniform");
+    struct output x;
+
+    if (!output_valid(u))
+        return;
+    p->noise = operation_input(operation_input(u.op, 0).op, 0); /* of (u * range) + low */
+    x = unary(g, "Log", unary(g, "Neg", unary(g, "Log", u, NULL), NULL), NULL);
+    x = binary(g, "Sub", p->raw, x, "sub");
+    x = binary(g, "RealDiv", x, a->live[LIVE_TEMPERATURE].constant, "truediv");
+    p->action = softmax_heads(g, x, maddpg_self(a));
+}
+
+static void squash(struct algo *a, struct policy *p)
+{
+    const struct space *space = maddpg_self(a);
+    const double half = (space->high - space->low) / 2;
+    struct output x = unary(a->graph, "Tanh", p->raw, NULL);
+
+    x = binary(a->graph, "Mul", x, constant_f32(a->graph, (float)half, NULL), "mul");
+    p->action = binary(a->graph, "Add", x,
+                       constant_f32(a->graph, (float)(space->low + half), NULL), "add");
+}
+
+static struct policy make_policy(struct algo *a, const char *scope)
+{
+    struct policy p = {0};
+
+    variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
+    p.raw = mlp(a->graph, a->obs[a->self], &a->config->actor, maddpg_self(a)->width);
+    variable_scope_leave(a->graph);
+    if (a->deterministic)
+        squash(a, &p);
+    else
+        sample_gumbel(a, &p);
+    return p;
+}
+
+static size_t trainable(struct algo *a, const char *scope,
+                        const struct collection_item **ret)
+{
+    return collection_get(a->graph, TRAINABLE_VARIABLES, scope, ret);
+}
+
+/* minimize_and_clip of openai/maddpg; *ret_norm is the gradient's before clipping. */
+static struct operation *minimize(struct algo *a, struct output loss,
+                                  const struct trained *net, struct output *ret_norm,
+                                  struct err *err)
+{
+    const struct collection_item *items;
+    size_t n = trainable(a, net->scope, &items);
+    struct output *xs = xcalloc(n, sizeof(*xs)), *grads = xcalloc(n, sizeof(*grads));
+    struct gradient *g = xcalloc(n, sizeof(*g));
+    struct operation *op = NULL;
+    const struct output clip_norm = a->live[LIVE_CLIP_NORM].constant;
+
+    for (size_t i = 0; i < n; i++)
+        xs[i] = items[i].variable->read;
+    if (graph_gradients(a->graph, &loss, 1, xs, n, NULL, NULL, 0, grads, err) == 0) {
+        for (size_t i = 0; i < n; i++)
+            g[i] = (struct gradient){grads[i], items[i].variable};
+        *ret_norm = global_norm(a->graph, g, n);
+        if (a->config->settings.clip_by == CLIP_BY_GLOBAL)
+            clip_gradients_by_global_norm(a->graph, g, n, *ret_norm, clip_norm);
+        else
+            clip_gradients_by_norm(a->graph, g, n, clip_norm);
+        op = apply_gradients(a->graph, net->optimizer, g, n, NULL, NULL,
+                             &a->live[net->rate].constant);
+    }
+    free(xs);
+    free(grads);
+    free(g);
+    return op;
+}
+
+/* Adds to ops[] what moves each variable of `target` towards its twin in `source`, and to
+ * copies[] what makes it equal; returns how many. */
+static size_t follow(struct algo *a, const char *target, const char *source,
+                     struct operation **ops, struct operation **copies)
+{
+    const struct collection_item *t, *v;
+    size_t n = trainable(a, target, &t);
+    const struct output polyak = a->live[LIVE_POLYAK].constant;
+
+    (void)trainable(a, source, &v);
+    for (size_t i = 0; i < n; i++) {
+        struct output kept = binary(a->graph, "Mul", a->keep, t[i].variable->read, "mul");
+        struct output moved = binary(a->graph, "Mul", polyak, v[i].variable->read, "mul");
+
+        moved = binary(a->graph, "Add", kept, moved, "add");
+        ops[i] = variable_assign(t[i].variable, moved, NULL).op;
+        copies[i] = variable_assign(t[i].variable, v[i].variable->read, NULL).op;
+    }
+    return n;
+}
+
+/* Both networks' targets, after both networks are there. */
+static void make_target_updates(struct algo *a)
+{
+    const char *name = maddpg_self(a)->name;
+    size_t n = collection_get(a->graph, TRAINABLE_VARIABLES, NULL, NULL);
+    struct operation **ops = xcalloc(n, sizeof(struct operation *));
+    struct operation **copies = xcalloc(n, sizeof(struct operation *));
+    char *from[] = {xasprintf("%s/q_func/", name), xasprintf("%s/p_func/", name)};
+    char *to[] = {xasprintf("%s/target_q_func/", name),
+                  xasprintf("%s/target_p_func/", name)};
+    size_t used = 0;
+
+    for (int i = 0; i < 2; i++) {
+        used += follow(a, to[i], from[i], ops + used, copies + used);
+        free(from[i]);
+        free(to[i]);
+    }
+    a->update_targets = group(a->graph, ops, used, "update_targets");
+    a->init_targets = group(a->graph, copies, used, "init_targets");
+    free(ops);
+    free(copies);
+}
+
+/* First opening of the agent's scope: name scope `agent_0`. */
+static int make_critic(struct algo *a, struct err *err)
+{
+    struct graph *g = a->graph;
+    const struct agent_config *c = a->config;
+    char *scope = xasprintf("%s/q_func/", maddpg_self(a)->name);
+    const struct trained net = {
+        scope, c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer,
+        LIVE_CRITIC_RATE};
+    struct output error;
+
+    a->joint_obs = join(g, a->obs + a->seen_first, a->seen_n);
+    a->q = critic(a, a->action[a->self], "q_func", REUSE_INHERIT);
+    a->q_mean = reduce(g, "Mean", a->q, NULL, 0, 0, NULL);
+    error = unary(g, "Square", binary(g, "Sub", a->q, a->target, "sub"), NULL);
+    a->critic_loss =
+        reduce(g, "Mean", binary(g, "Mul", a->weight, error, "mul"), NULL, 0, 0, NULL);
+    a->critic_train = minimize(a, a->critic_loss, &net, &a->critic_norm, err);
+    a->target_q = critic(a, a->action[a->self], "target_q_func", REUSE_INHERIT);
+    free(scope);
+    return a->critic_train != NULL ? 0 : ERR_ARG;
+}
+
+/* Second opening: name scope `agent_0_1`. */
+static int make_actor(struct algo *a, struct err *err)
+{
+    struct graph *g = a->graph;
+    const struct agent_config *c = a->config;
+    char *scope = xasprintf("%s/p_func/", maddpg_self(a)->name);
+    const struct trained net = {
+        scope, c->actor.has_optimizer ? &c->actor.optimizer : &c->optimizer,
+        LIVE_ACTOR_RATE};
+    struct output penalty, q;
+
+    a->policy = make_policy(a, "p_func");
+    penalty =
+        reduce(g, "Mean", unary(g, "Square", a->policy.raw, NULL), NULL, 0, 0, NULL);
+    q = critic(a, a->policy.action, "q_func", REUSE_TRUE);
+    a->actor_loss = binary(
+        g, "Add", unary(g, "Neg", reduce(g, "Mean", q, NULL, 0, 0, NULL), NULL),
+        binary(g, "Mul", penalty, a->live[LIVE_LOGIT_PENALTY].constant, "mul"), "add");
+    a->actor_train = minimize(a, a->actor_loss, &net, &a->actor_norm, err);
+    a->target_policy = make_policy(a, "target_p_func");
+    make_target_updates(a);
+    free(scope);
+    return a->actor_train != NULL ? 0 : ERR_ARG;
+}
+
+static void make_init(struct algo *a)
+{
+    int n = graph_n_variables(a->graph);
+    struct variable **vars = xcalloc((size_t)n + 1, sizeof(struct variable *));
+
+    for (int i = 0; i < n; i++)
+        vars[i] = graph_variable_at(a->graph, i);
+    a->init_variables = variables_initializer(a->graph, vars, (size_t)n, "init");
+    free(vars);
+}
+
+int maddpg_build_graph(struct algo *a, struct err *err)
+{
+    const char *scope = maddpg_self(a)->name;
+    int r;
+
+    make_placeholders(a);
+    variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
+    make_action_placeholders(a);
+    make_live_settings(a);
+    make_constants(a);
+    r = make_critic(a, err);
+    variable_scope_leave(a->graph);
+    if (r == 0) {
+        variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
+        r = make_actor(a, err);
+        variable_scope_leave(a->graph);
+        make_init(a);
+    }
+    if (graph_error(a->graph) != NULL)
+        return err_set(err, graph_error(a->graph)->code, "%s",
+                       graph_error(a->graph)->msg);
+    return r;
+}

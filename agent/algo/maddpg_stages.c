@@ -1,0 +1,386 @@
+#include "agent/algo/maddpg.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN_FLOATS 16 /* 64 bytes */
+
+/* ---- places for a batch ---- */
+
+/* The next n floats after *used; base NULL only counts. */
+static float *take(float *base, size_t *used, size_t n)
+{
+    float *ret = base != NULL ? base + *used : NULL;
+
+    *used += (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    return ret;
+}
+
+static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_rows)
+{
+    struct batch *b = &a->batch;
+    const struct space *self = maddpg_self(a);
+    size_t used = 0;
+
+    b->obs = take(base, &used, rows * (size_t)a->seen_obs);
+    b->next_obs = take(base, &used, rows * (size_t)a->seen_obs);
+    b->own_obs = take(base, &used, rows * (size_t)self->obs);
+    b->own_next = take(base, &used, group_rows * (size_t)self->obs);
+    b->proposal = take(base, &used, group_rows * (size_t)self->width);
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        b->action[j] = take(base, &used, rows * (size_t)a->agents[j].width);
+        b->next_action[j] = take(base, &used, rows * (size_t)a->agents[j].width);
+    }
+    b->reward = take(base, &used, rows);
+    b->terminated = take(base, &used, rows);
+    b->alive = take(base, &used, rows);
+    b->weight = take(base, &used, rows);
+    b->target = take(base, &used, rows);
+    b->next_q = take(base, &used, rows);
+    return used;
+}
+
+static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err *err)
+{
+    struct batch *b = &a->batch;
+    size_t floats;
+
+    if (rows <= b->rows && group_rows <= b->group_rows)
+        return 0;
+    if (b->action == NULL) {
+        b->action = xcalloc(a->n_agents, sizeof(float *));
+        b->next_action = xcalloc(a->n_agents, sizeof(float *));
+    }
+    free(b->memory);
+    b->rows = b->group_rows = 0;
+    floats = lay_out(a, NULL, (size_t)rows, (size_t)group_rows);
+    b->memory = mem_aligned(floats * sizeof(float));
+    if (b->memory == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for a batch of %lld rows",
+                       (long long)rows);
+    (void)lay_out(a, b->memory, (size_t)rows, (size_t)group_rows);
+    b->rows = rows;
+    b->group_rows = group_rows;
+    return 0;
+}
+
+void maddpg_batch_done(struct algo *a)
+{
+    free(a->batch.memory);
+    free(a->batch.action);
+    free(a->batch.next_action);
+}
+
+/* ---- rows of the log ---- */
+
+static int find_column(const struct store_layout *l, const char *agent, const char *name,
+                       int64_t elements, int *ret, struct err *err)
+{
+    int c = store_layout_find(l, agent, name);
+
+    if (c < 0)
+        return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s/%s",
+                       agent, name);
+    if (l->columns[c].dtype != DT_FLOAT || l->columns[c].elements != elements)
+        return err_set(err, ERR_SHAPE,
+                       "experience column %s/%s has %u elements, %lld expected", agent,
+                       name, l->columns[c].elements, (long long)elements);
+    *ret = c;
+    return 0;
+}
+
+static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+{
+    const struct store_layout *l = store_view_layout(store);
+    const char *own = maddpg_self(a)->name;
+    int r;
+
+    if (a->columns_of == store)
+        return 0;
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        const struct space *s = &a->agents[j];
+        struct agent_columns *c = &a->columns[j];
+
+        if ((r = find_column(l, s->name, "obs", s->obs, &c->obs, err)) < 0 ||
+            (r = find_column(l, s->name, "next_obs", s->obs, &c->next_obs, err)) < 0 ||
+            (r = find_column(l, s->name, "action", s->width, &c->action, err)) < 0)
+            return r;
+    }
+    if ((r = find_column(l, own, "reward", 1, &a->reward_column, err)) < 0 ||
+        (r = find_column(l, own, "terminated", 1, &a->terminated_column, err)) < 0 ||
+        (r = find_column(l, own, "alive", 1, &a->alive_column, err)) < 0)
+        return r;
+    a->columns_of = store;
+    return 0;
+}
+
+/* The critic's columns of everyone who is seen, each agent's in its place. */
+static void gather(struct algo *a, const struct store_view *store, const uint64_t *rows,
+                   size_t n)
+{
+    struct batch *b = &a->batch;
+    const size_t stride = (size_t)a->seen_obs;
+    const struct space *self = maddpg_self(a);
+    size_t at = 0;
+
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        const struct agent_columns *c = &a->columns[j];
+
+        store_view_gather(store, c->obs, rows, n, b->obs + at, stride);
+        store_view_gather(store, c->next_obs, rows, n, b->next_obs + at, stride);
+        store_view_gather(store, c->action, rows, n, b->action[j],
+                          (size_t)a->agents[j].width);
+        at += (size_t)a->agents[j].obs;
+    }
+    store_view_gather(store, a->columns[a->self].obs, rows, n, b->own_obs,
+                      (size_t)self->obs);
+    store_view_gather(store, a->reward_column, rows, n, b->reward, 1);
+    store_view_gather(store, a->terminated_column, rows, n, b->terminated, 1);
+    store_view_gather(store, a->alive_column, rows, n, b->alive, 1);
+}
+
+/* An agent that has left has no part in its own loss. */
+static void set_weights(struct algo *a, const float *weights, size_t n)
+{
+    struct batch *b = &a->batch;
+
+    for (size_t i = 0; i < n; i++)
+        b->weight[i] = (weights != NULL ? weights[i] : 1.0f) * b->alive[i];
+}
+
+/* ---- propose ---- */
+
+/* Target policy at the own next observations of n rows, into batch.proposal. */
+static int propose_at(struct algo *a, struct session *s, const struct stage_args *args,
+                      const uint64_t *rows, int64_t n, struct err *err)
+{
+    const struct space *self = maddpg_self(a);
+    struct batch *b = &a->batch;
+    struct tensor action = tensor_view(DT_FLOAT, SHAPE(n, self->width), b->proposal);
+    struct run_args run = {.fetches = &a->target_policy.action,
+                           .n_fetches = 1,
+                           .key = args->key,
+                           .counter = args->counter};
+
+    store_view_gather(args->store, a->columns[a->self].next_obs, rows, (size_t)n,
+                      b->own_next, (size_t)self->obs);
+    maddpg_feeds_begin(a);
+    maddpg_feed(a, a->obs[a->self], b->own_next, n, self->obs);
+    if (!a->deterministic)
+        maddpg_feed_live(a, LIVE_TEMPERATURE);
+    run.feeds = a->feeds;
+    run.n_feeds = a->n_feeds;
+    return session_run(s, &run, &action, err);
+}
+
+static int propose(struct algo *a, struct session *s, const struct stage_args *args,
+                   struct stage_result *ret, struct err *err)
+{
+    int r = propose_at(a, s, args, args->rows, args->groups * args->batch, err);
+
+    if (r < 0)
+        return r;
+    ret->n_outputs = 1;
+    ret->output[0].name = "action";
+    ret->output[0].value =
+        tensor_view(DT_FLOAT, SHAPE(args->groups, args->batch, maddpg_self(a)->width),
+                    a->batch.proposal);
+    return 0;
+}
+
+/* ---- learn ---- */
+
+/* The seen agents' proposals for the rows of one group. */
+static int take_proposals(struct algo *a, const struct stage_args *args, int64_t group,
+                          struct err *err)
+{
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        const struct space *s = &a->agents[j];
+        const size_t n = (size_t)(args->batch * s->width);
+        const struct shape want = SHAPE(args->groups, args->batch, s->width);
+        const struct tensor *t = args->input(args->input_ctx, s->name, "action");
+
+        if (t == NULL)
+            return err_set(err, ERR_PROTOCOL, "input %s/action is missing", s->name);
+        if (t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
+            return err_set(err, ERR_SHAPE, "input %s/action is %s, %s expected", s->name,
+                           shape_text(&t->shape), shape_text(&want));
+        memcpy(a->batch.next_action[j],
+               (const char *)t->data + (size_t)group * n * sizeof(float),
+               n * sizeof(float));
+    }
+    return 0;
+}
+
+/* Feeds of the seen agents' actions, the own one left out on demand. */
+static void feed_actions(struct algo *a, float *const *actions, int64_t n, int with_own)
+{
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++)
+        if (with_own || j != a->self)
+            maddpg_feed(a, a->action[j], actions[j], n, a->agents[j].width);
+}
+
+/* Runs with the feeds collected; scalars[i] receives fetch i. */
+static int run_scalars(struct algo *a, struct session *s, const struct stage_args *args,
+                       const struct output *fetches, size_t n, struct operation *target,
+                       float *scalars, struct err *err)
+{
+    const struct run_args run = {.feeds = a->feeds,
+                                 .n_feeds = a->n_feeds,
+                                 .fetches = fetches,
+                                 .n_fetches = n,
+                                 .targets = &target,
+                                 .n_targets = 1,
+                                 .key = args->key,
+                                 .counter = args->counter};
+    struct tensor t[4];
+
+    for (size_t i = 0; i < n; i++)
+        t[i] = tensor_view(DT_FLOAT, SHAPE_SCALAR, &scalars[i]);
+    return session_run(s, &run, t, err);
+}
+
+/* A: batch.next_q = target critic (next observations, proposals). */
+static int run_target_critic(struct algo *a, struct session *s, int64_t n,
+                             struct err *err)
+{
+    struct tensor q = tensor_view(DT_FLOAT, SHAPE(n, 1), a->batch.next_q);
+    struct run_args run = {.fetches = &a->target_q, .n_fetches = 1};
+
+    maddpg_feeds_begin(a);
+    maddpg_feed(a, a->joint_obs, a->batch.next_obs, n, a->seen_obs);
+    feed_actions(a, a->batch.next_action, n, 1);
+    run.feeds = a->feeds;
+    run.n_feeds = a->n_feeds;
+    return session_run(s, &run, &q, err);
+}
+
+/* y = reward + discount (1 - terminated) Q'; its mean and deviation. */
+static void make_targets(struct algo *a, int64_t n, double *ret_mean, double *ret_std)
+{
+    struct batch *b = &a->batch;
+    const float discount = a->live_value[LIVE_DISCOUNT];
+    double sum = 0, squares = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        b->target[i] = b->reward[i] + discount * (1.0f - b->terminated[i]) * b->next_q[i];
+        sum += (double)b->target[i];
+    }
+    *ret_mean = sum / (double)n;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)b->target[i] - *ret_mean;
+
+        squares += d * d;
+    }
+    *ret_std = sqrt(squares / (double)n);
+}
+
+/* B: loss, mean Q before the update, gradient norm. */
+static int run_critic(struct algo *a, struct session *s, const struct stage_args *args,
+                      int64_t n, float scalars[3], struct err *err)
+{
+    const struct output fetches[] = {a->critic_loss, a->q_mean, a->critic_norm};
+
+    maddpg_feeds_begin(a);
+    maddpg_feed(a, a->joint_obs, a->batch.obs, n, a->seen_obs);
+    feed_actions(a, a->batch.action, n, 1);
+    maddpg_feed(a, a->target, a->batch.target, n, 1);
+    maddpg_feed(a, a->weight, a->batch.weight, n, 1);
+    maddpg_feed_live(a, LIVE_CRITIC_RATE);
+    maddpg_feed_live(a, LIVE_CLIP_NORM);
+    return run_scalars(a, s, args, fetches, 3, a->critic_train, scalars, err);
+}
+
+/* C: loss, gradient norm. */
+static int run_actor(struct algo *a, struct session *s, const struct stage_args *args,
+                     int64_t n, float scalars[2], struct err *err)
+{
+    const struct output fetches[] = {a->actor_loss, a->actor_norm};
+
+    maddpg_feeds_begin(a);
+    maddpg_feed(a, a->obs[a->self], a->batch.own_obs, n, maddpg_self(a)->obs);
+    if (a->seen_n > 1)
+        maddpg_feed(a, a->joint_obs, a->batch.obs, n, a->seen_obs);
+    feed_actions(a, a->batch.action, n, 0);
+    maddpg_feed_live(a, LIVE_ACTOR_RATE);
+    maddpg_feed_live(a, LIVE_CLIP_NORM);
+    maddpg_feed_live(a, LIVE_LOGIT_PENALTY);
+    if (!a->deterministic)
+        maddpg_feed_live(a, LIVE_TEMPERATURE);
+    return run_scalars(a, s, args, fetches, 2, a->actor_train, scalars, err);
+}
+
+/* D */
+static int run_target_updates(struct algo *a, struct session *s,
+                              const struct stage_args *args, struct err *err)
+{
+    maddpg_feeds_begin(a);
+    maddpg_feed_live(a, LIVE_POLYAK);
+    return run_scalars(a, s, args, NULL, 0, a->update_targets, NULL, err);
+}
+
+static void add_scalar(struct stage_result *ret, const char *name, double value)
+{
+    ret->scalar[ret->n_scalars].name = name;
+    ret->scalar[ret->n_scalars++].value = value;
+}
+
+static int learn(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    const int64_t n = args->batch;
+    const int64_t group = args->groups > 1 ? (int64_t)a->self : 0;
+    const uint64_t *rows = args->rows + group * n;
+    const float *weights = args->weights != NULL ? args->weights + group * n : NULL;
+    float critic[3], actor[2];
+    double mean, std;
+    int r;
+
+    if (a->one_stage) {
+        if ((r = propose_at(a, s, args, rows, n, err)) < 0)
+            return r;
+        memcpy(a->batch.next_action[a->self], a->batch.proposal,
+               (size_t)(n * maddpg_self(a)->width) * sizeof(float));
+    } else if ((r = take_proposals(a, args, group, err)) < 0) {
+        return r;
+    }
+    gather(a, args->store, rows, (size_t)n);
+    set_weights(a, weights, (size_t)n);
+    if ((r = run_target_critic(a, s, n, err)) < 0)
+        return r;
+    make_targets(a, n, &mean, &std);
+    if ((r = run_critic(a, s, args, n, critic, err)) < 0 ||
+        (r = run_actor(a, s, args, n, actor, err)) < 0 ||
+        (r = run_target_updates(a, s, args, err)) < 0)
+        return r;
+    add_scalar(ret, "critic_loss", (double)critic[0]);
+    add_scalar(ret, "actor_loss", (double)actor[0]);
+    add_scalar(ret, "q_mean", (double)critic[1]);
+    add_scalar(ret, "target_q_mean", mean);
+    add_scalar(ret, "target_q_std", std);
+    add_scalar(ret, "critic_grad_norm", (double)critic[2]);
+    add_scalar(ret, "actor_grad_norm", (double)actor[1]);
+    return 0;
+}
+
+int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    int r;
+
+    if (args->batch < 1 || args->length != 1 || args->store == NULL)
+        return err_set(err, ERR_ARG, "stage %s: rows of single steps expected",
+                       args->stage->name);
+    if (args->groups != 1 && args->groups != (int64_t)a->n_agents)
+        return err_set(err, ERR_ARG, "stage %s: %lld groups of rows for %zu agents",
+                       args->stage->name, (long long)args->groups, a->n_agents);
+    if ((r = find_columns(a, args->store, err)) < 0 ||
+        (r = reserve(a, args->batch, args->groups * args->batch, err)) < 0 ||
+        (r = maddpg_read_live(a, s, err)) < 0)
+        return r;
+    return strcmp(args->stage->name, "propose") == 0 ? propose(a, s, args, ret, err)
+                                                     : learn(a, s, args, ret, err);
+}

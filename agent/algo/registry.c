@@ -1,0 +1,17 @@
+#include "agent/algo/algo.h"
+#include "agent/algo/maddpg.h"
+
+#include <string.h>
+
+static const struct algo_ops *const registry[] = {
+    &maddpg_ops,
+    &ddpg_ops,
+};
+
+const struct algo_ops *algo_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(registry) / sizeof(registry[0]); i++)
+        if (strcmp(registry[i]->name, name) == 0)
+            return registry[i];
+    return NULL;
+}

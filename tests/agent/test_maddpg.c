@@ -1,0 +1,620 @@
+#include "common/ckpt/bundle.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+#include "tests/support/team.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SMALL "{actor: {hidden: [16, 16]}, critic: {hidden: [16, 16]}}"
+#define BATCH 64
+
+static uint64_t batch_rows[4 * BATCH];
+
+static void draw_rows(uint64_t n_rows)
+{
+    rng_below(rng_key_make(3, "test", "rows"), 0, 0, n_rows, batch_rows, 4 * BATCH);
+}
+
+static struct team *open_spread(const char *config)
+{
+    const struct team_args args = team_spread(config, 500);
+
+    draw_rows(args.n_rows);
+    return team_new(&args);
+}
+
+static void *copy_block(const struct member *m)
+{
+    void *p = xmalloc(session_block_bytes(m->session));
+
+    session_snapshot(m->session, p);
+    return p;
+}
+
+static int block_equals(const struct member *m, const void *block)
+{
+    return memcmp(session_block(m->session), block, session_block_bytes(m->session)) == 0;
+}
+
+/* ---- names ---- */
+
+/* The checkpoint's keys are those of two agents of openai/maddpg, and ours the same, in
+ * any order; and the shapes that do not depend on its sizes. */
+START_TEST(test_names_of_a_real_checkpoint)
+{
+    struct team_args args = team_spread("{}", 1);
+    struct bundle_reader *b;
+    struct team *t;
+    struct err err;
+    char prefix[4096];
+    const struct collection_item *items;
+    size_t n, n_keys;
+
+    if (test_shared_dir() == NULL) {
+        (void)fprintf(stderr, "# no BROOD_SHARED_DIR: names are not compared\n");
+        return;
+    }
+    (void)snprintf(prefix, sizeof(prefix),
+                   "%s/data/tf-checkpoints/01-mbeliaev1-maddpg/policy/h10s5/5/",
+                   test_shared_dir());
+    ck_assert_msg(bundle_reader_new(&b, prefix, &err) == 0, "%s", err.msg);
+    args.n = 2;
+    t = team_new(&args);
+    n_keys = bundle_reader_count(b);
+    ck_assert_uint_eq(n_keys, 104);
+    for (size_t i = 0; i < 2; i++) {
+        n = collection_get(t->members[i].graph, GLOBAL_VARIABLES, NULL, &items);
+        ck_assert_uint_eq(n, 52);
+        for (size_t k = 0; k < n; k++) {
+            const struct variable *v = items[k].variable;
+            const struct bundle_entry *e = bundle_reader_find(b, v->name);
+
+            ck_assert_msg(e != NULL, "%s is not in the checkpoint", v->name);
+            ck_assert_int_eq(e->dtype, v->dtype);
+            ck_assert_int_eq(e->shape.rank, v->shape.rank);
+        }
+    }
+    bundle_reader_free(b);
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_variables)
+{
+    struct team *t = open_spread("{}");
+    const struct graph *g = t->members[1].graph;
+    const struct variable *v;
+
+    v = variable_find(g, "agent_1/q_func/fully_connected/weights");
+    ck_assert(v != NULL && shape_equal(&v->shape, &SHAPE(3 * 18 + 3 * 5, 64)));
+    v = variable_find(g, "agent_1/p_func/fully_connected_2/weights");
+    ck_assert(v != NULL && shape_equal(&v->shape, &SHAPE(64, 5)));
+    v = variable_find(g, "agent_1/agent_1/q_func/fully_connected_1/biases/Adam_1");
+    ck_assert(v != NULL && shape_equal(&v->shape, &SHAPE(64)));
+    ck_assert_ptr_nonnull(variable_find(g, "agent_1/beta1_power"));
+    ck_assert_ptr_nonnull(variable_find(g, "agent_1_1/beta2_power"));
+    ck_assert_ptr_null(variable_find(g, "agent_0/q_func/fully_connected/weights"));
+    ck_assert_uint_eq(collection_get(t->members[1].graph, HYPERPARAMETERS, NULL, NULL),
+                      7);
+    team_free(t);
+}
+END_TEST
+
+/* The first optimiser of the scope is the critic's, the second the policy's. */
+START_TEST(test_whose_powers)
+{
+    struct team *t = open_spread("{}");
+    const struct operation *op = graph_operation(
+        t->members[0].graph, "agent_0/Adam/update_agent_0/q_func/fully_connected/weights/"
+                             "ApplyAdam");
+
+    ck_assert_ptr_nonnull(op);
+    ck_assert_str_eq(operation_name(operation_input(op, 3).op),
+                     "agent_0/beta1_power/read");
+    op = graph_operation(t->members[0].graph,
+                         "agent_0_1/Adam/update_agent_0/p_func/fully_connected/weights/"
+                         "ApplyAdam");
+    ck_assert_ptr_nonnull(op);
+    ck_assert_str_eq(operation_name(operation_input(op, 3).op),
+                     "agent_0_1/beta1_power/read");
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_local_critic)
+{
+    struct team *t = open_spread("{critic: {input: own}}");
+    const struct variable *v =
+        variable_find(t->members[0].graph, "agent_0/q_func/fully_connected/weights");
+
+    ck_assert(shape_equal(&v->shape, &SHAPE(18 + 5, 64)));
+    team_update(t, 0, batch_rows, 1, BATCH, NULL);
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_critic_with_late_action)
+{
+    struct team *t = open_spread("{critic: {hidden: [128, 32], activation: leaky_relu, "
+                                 "after_action: [64], output_init: 0.003}}");
+
+    ck_assert_ptr_nonnull(variable_find(t->members[0].graph,
+                                        "agent_0/q_func/output/fully_connected/weights"));
+    team_update(t, 0, batch_rows, 1, BATCH, NULL);
+    ck_assert(isfinite(team_scalar(&t->members[0], "critic_loss")));
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_targets_start_as_copies)
+{
+    static const char *const pairs[][2] = {
+        {"p_func/fully_connected/weights", "target_p_func/fully_connected/weights"},
+        {"q_func/fully_connected_2/weights", "target_q_func/fully_connected_2/weights"},
+    };
+    struct team *t = open_spread("{}");
+
+    for (int i = 0; i < 2; i++) {
+        const struct tensor a = team_variable(t, 0, pairs[i][0]);
+        const struct tensor b = team_variable(t, 0, pairs[i][1]);
+
+        ck_assert(tensor_equal(&a, &b));
+        ck_assert(tensor_f32(&a)[0] != 0);
+    }
+    team_free(t);
+}
+END_TEST
+
+/* ---- stages ---- */
+
+START_TEST(test_stages)
+{
+    struct team *t = open_spread("{}");
+    size_t n;
+    const struct stage *s = t->members[0].ops->stages(t->members[0].algo, &n);
+
+    ck_assert_uint_eq(n, 2);
+    ck_assert_str_eq(s[0].name, "propose");
+    ck_assert(!s[0].writes);
+    ck_assert_str_eq(s[1].name, "learn");
+    ck_assert(s[1].writes);
+    ck_assert_str_eq(s[1].reads[0], "propose/action");
+    ck_assert_int_eq(s[1].repeat_from, 1);
+    team_free(t);
+
+    t = open_spread("{algorithm: ddpg}");
+    s = t->members[0].ops->stages(t->members[0].algo, &n);
+    ck_assert_uint_eq(n, 1);
+    ck_assert_str_eq(s[0].name, "learn");
+    ck_assert(s[0].writes);
+    ck_assert_ptr_null(s[0].reads[0]);
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_proposals_are_distributions)
+{
+    struct team *t = open_spread("{}");
+    const float *p;
+
+    team_update(t, 0, batch_rows, 1, BATCH, NULL);
+    p = tensor_f32(&t->members[2].proposal);
+    for (int b = 0; b < BATCH; b++, p += 5) {
+        double sum = 0;
+
+        for (int i = 0; i < 5; i++) {
+            ck_assert(p[i] >= 0 && p[i] <= 1);
+            sum += (double)p[i];
+        }
+        ck_assert_double_eq_tol(sum, 1, 1e-5);
+    }
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_propose_is_pure)
+{
+    struct team *t = open_spread("{}");
+    struct stage_result res;
+    struct err err;
+    void *before = copy_block(&t->members[0]);
+
+    ck_assert_int_eq(
+        team_stage(t, 0, "propose", 0, batch_rows, 1, BATCH, NULL, &res, &err), 0);
+    ck_assert(block_equals(&t->members[0], before));
+    free(before);
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_learn_is_deterministic)
+{
+    struct team *a = open_spread(SMALL), *b = open_spread(SMALL);
+    void *start = copy_block(&a->members[1]);
+
+    for (uint64_t u = 0; u < 5; u++) {
+        team_update(a, u, batch_rows, 1, BATCH, NULL);
+        team_update(b, u, batch_rows, 1, BATCH, NULL);
+    }
+    ck_assert(!block_equals(&a->members[1], start));
+    for (size_t i = 0; i < 3; i++) {
+        void *block = copy_block(&a->members[i]);
+
+        ck_assert(block_equals(&b->members[i], block));
+        ck_assert_double_eq(team_scalar(&a->members[i], "actor_loss"),
+                            team_scalar(&b->members[i], "actor_loss"));
+        free(block);
+    }
+    free(start);
+    team_free(a);
+    team_free(b);
+}
+END_TEST
+
+/* The noise is another one at every update. */
+START_TEST(test_update_number_counts)
+{
+    struct team *t = open_spread(SMALL);
+    struct stage_result res;
+    struct err err;
+    float first;
+
+    ck_assert_int_eq(
+        team_stage(t, 0, "propose", 1, batch_rows, 1, BATCH, NULL, &res, &err), 0);
+    first = tensor_f32(&res.output[0].value)[0];
+    ck_assert_int_eq(
+        team_stage(t, 0, "propose", 2, batch_rows, 1, BATCH, NULL, &res, &err), 0);
+    ck_assert_float_ne(first, tensor_f32(&res.output[0].value)[0]);
+    team_free(t);
+}
+END_TEST
+
+/* own_batches: three groups of rows; each agent learns from its own as if alone. */
+START_TEST(test_groups)
+{
+    struct team *grouped = open_spread(SMALL), *single = open_spread(SMALL);
+    double want;
+
+    team_update(grouped, 0, batch_rows, 3, BATCH, NULL);
+    team_update(single, 0, batch_rows + 2 * BATCH, 1, BATCH, NULL);
+    /* Proposals draw other noise, so the targets differ, but not Q of the rows. */
+    want = team_scalar(&single->members[2], "q_mean");
+    ck_assert_double_eq(team_scalar(&grouped->members[2], "q_mean"), want);
+    ck_assert_double_ne(team_scalar(&grouped->members[1], "q_mean"),
+                        team_scalar(&single->members[1], "q_mean"));
+    team_free(grouped);
+    team_free(single);
+}
+END_TEST
+
+/* Rows of weight 0 have no part in the critic's loss. */
+START_TEST(test_weights)
+{
+    struct team *t = open_spread(SMALL);
+    float weights[BATCH] = {0};
+
+    team_update(t, 0, batch_rows, 1, BATCH, weights);
+    ck_assert_double_eq(team_scalar(&t->members[0], "critic_loss"), 0);
+    ck_assert_double_eq(team_scalar(&t->members[0], "critic_grad_norm"), 0);
+    ck_assert_double_gt(team_scalar(&t->members[0], "actor_grad_norm"), 0);
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_missing_input)
+{
+    struct team *t = open_spread(SMALL);
+    struct stage_result res;
+    struct err err;
+    void *before = copy_block(&t->members[0]);
+
+    ck_assert_int_eq(team_stage(t, 0, "learn", 0, batch_rows, 1, BATCH, NULL, &res, &err),
+                     ERR_PROTOCOL);
+    ck_assert_str_eq(err.msg, "input agent_0/action is missing");
+    ck_assert(block_equals(&t->members[0], before));
+    free(before);
+    team_free(t);
+}
+END_TEST
+
+/* ---- act ---- */
+
+#define COPIES 8
+
+struct acting {
+    float obs[COPIES * 18];
+    float actions[COPIES * 18];
+    uint64_t counter[COPIES], first[COPIES];
+};
+
+static struct acting make_acting(int64_t obs)
+{
+    struct acting a = {.first = {0}};
+
+    rng_uniform_f32(rng_key_make(9, "test", "obs"), 0, 0, a.obs, (size_t)(COPIES * obs));
+    for (uint64_t e = 0; e < COPIES; e++)
+        a.counter[e] = 1000 + e;
+    return a;
+}
+
+static void act(struct team *t, struct acting *a, enum act_mode mode, size_t from,
+                size_t n)
+{
+    struct member *m = &t->members[0];
+    const struct act_args args = {.mode = mode,
+                                  .n_copies = n,
+                                  .obs = a->obs + from * (size_t)t->args.obs,
+                                  .key = rng_key_make(7, "agent_0", PURPOSE_ACT),
+                                  .counter = a->counter + from,
+                                  .draw_first = a->first + from};
+    struct act_result res = {.actions = a->actions + from * (size_t)t->spaces[0].width};
+    struct err err;
+
+    ck_assert_msg(m->ops->act(m->algo, m->session, &args, &res, &err) == 0, "%s",
+                  err.msg);
+}
+
+static const struct {
+    const char *config;
+    int box;
+} act_rows[] = {{SMALL, 0}, {"{settings: {execute: soft}}", 1}};
+
+/* A row's action depends on its own observation and counter alone. Matrix products may
+ * differ in the last bit with their height on some machines, so soft actions are compared
+ * within that. */
+START_TEST(test_act_rows_are_independent)
+{
+    struct team_args args = team_spread(act_rows[_i].config, 1);
+    struct acting all = make_acting(18), one = all;
+    struct team *t;
+    void *before;
+
+    args.space.box = act_rows[_i].box;
+    t = team_new(&args);
+    before = copy_block(&t->members[0]);
+    act(t, &all, ACT_EXPLORE, 0, COPIES);
+    for (size_t e = 0; e < COPIES; e++)
+        act(t, &one, ACT_EXPLORE, e, 1);
+    for (size_t i = 0; i < COPIES * 5; i++)
+        ck_assert_float_eq_tol(all.actions[i], one.actions[i], 1e-6f);
+    ck_assert(block_equals(&t->members[0], before));
+    free(before);
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_hard_actions_are_one_hot)
+{
+    struct team *t = open_spread(SMALL);
+    struct acting a = make_acting(18);
+    int moves[5] = {0};
+
+    for (int round = 0; round < 20; round++) {
+        act(t, &a, ACT_EXPLORE, 0, COPIES);
+        for (int e = 0; e < COPIES; e++) {
+            float sum = 0;
+
+            for (int i = 0; i < 5; i++) {
+                sum += a.actions[e * 5 + i];
+                moves[i] += a.actions[e * 5 + i] == 1;
+            }
+            ck_assert_float_eq(sum, 1);
+            a.counter[e] += COPIES;
+        }
+    }
+    /* A fresh policy is nearly even, and the noise moves from step to step. */
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_gt(moves[i], 5);
+    team_free(t);
+}
+END_TEST
+
+START_TEST(test_greedy_is_argmax)
+{
+    struct team *t = open_spread(SMALL);
+    struct acting a = make_acting(18);
+    const struct feed feed = {
+        graph_operation(t->members[0].graph, "observation0") != NULL
+            ? (struct output){graph_operation(t->members[0].graph, "observation0"), 0}
+            : OUTPUT_NONE,
+        tensor_view(DT_FLOAT, SHAPE(COPIES, 18), a.obs)};
+    struct output logits;
+    struct run_args run = {
+        .feeds = &feed, .n_feeds = 1, .fetches = &logits, .n_fetches = 1};
+    struct tensor value = TENSOR_NONE;
+    struct err err;
+
+    ck_assert_int_eq(graph_tensor(t->members[0].graph,
+                                  "agent_0_1/p_func/fully_connected_2/BiasAdd:0", &logits,
+                                  &err),
+                     0);
+    ck_assert_msg(session_run(t->members[0].session, &run, &value, &err) == 0, "%s",
+                  err.msg);
+    act(t, &a, ACT_GREEDY, 0, COPIES);
+    for (int e = 0; e < COPIES; e++) {
+        const float *x = tensor_f32(&value) + e * 5;
+        int best = 0;
+
+        for (int i = 1; i < 5; i++)
+            if (x[i] > x[best])
+                best = i;
+        for (int i = 0; i < 5; i++)
+            ck_assert_float_eq(a.actions[e * 5 + i], i == best);
+    }
+    tensor_free(&value);
+    team_free(t);
+}
+END_TEST
+
+/* Moves and speech: each head its own distribution and its own greatest. */
+START_TEST(test_two_heads)
+{
+    struct team_args args = team_spread("{}", 1);
+    struct acting a = make_acting(18);
+    struct team *t;
+
+    args.space = (struct space){
+        .width = 8, .particle = 1, .n_heads = 2, .heads = {5, 3}, .high = 1};
+    t = team_new(&args);
+    act(t, &a, ACT_EXPLORE, 0, COPIES);
+    for (int e = 0; e < COPIES; e++) {
+        float moves = 0, speech = 0;
+
+        for (int i = 0; i < 8; i++)
+            *(i < 5 ? &moves : &speech) += a.actions[e * 8 + i];
+        ck_assert_float_eq(moves, 1);
+        ck_assert_float_eq(speech, 1);
+    }
+    team_free(t);
+}
+END_TEST
+
+/* ---- deterministic policies ---- */
+
+static const struct space bounded = {.width = 2, .box = 1, .low = -3, .high = 1};
+
+START_TEST(test_deterministic_policy)
+{
+    struct team_args args = team_spread("{settings: {exploration_noise: 0.5}}", 200);
+    struct acting greedy = make_acting(18), explored = greedy;
+    double differ = 0;
+    struct team *t;
+
+    args.space = bounded;
+    t = team_new(&args);
+    draw_rows(args.n_rows);
+    act(t, &greedy, ACT_GREEDY, 0, COPIES);
+    act(t, &explored, ACT_EXPLORE, 0, COPIES);
+    for (int i = 0; i < COPIES * 2; i++) {
+        ck_assert(greedy.actions[i] > -3 && greedy.actions[i] < 1);
+        ck_assert(explored.actions[i] >= -3 && explored.actions[i] <= 1);
+        differ += fabs((double)(greedy.actions[i] - explored.actions[i])) / 16;
+    }
+    ck_assert(differ > 0.2 && differ < 2); /* half of a half range of 2 */
+    team_update(t, 0, batch_rows, 1, BATCH, NULL);
+    ck_assert_double_gt(team_scalar(&t->members[0], "actor_grad_norm"), 0);
+    team_free(t);
+}
+END_TEST
+
+/* ---- configurations that cannot be ---- */
+
+static int try_build(const char *config, struct space space, struct err *err)
+{
+    const struct team_args args = team_spread(config, 1);
+    struct arena arena = ARENA_ZERO;
+    struct agent_config c;
+    struct algo *algo = NULL;
+    struct space agents[1] = {space};
+    struct graph *g = graph_new();
+    const struct algo_args a = {
+        .graph = g, .config = &c, .agents = agents, .n_agents = 1};
+    int r;
+
+    agents[0].obs = args.obs;
+    (void)snprintf(agents[0].name, AGENT_NAME_MAX, "agent_0");
+    ck_assert_msg(agent_config_parse(&c, &arena, config, strlen(config), err) == 0, "%s",
+                  err->msg);
+    r = algo_find("maddpg")->build(&algo, &a, err);
+    if (r == 0)
+        algo_find("maddpg")->free(algo);
+    graph_free(g);
+    arena_done(&arena);
+    return r;
+}
+
+START_TEST(test_refused_configurations)
+{
+    const struct space discrete = team_spread("{}", 1).space;
+    struct err err;
+
+    ck_assert_int_eq(try_build("{settings: {execute: soft}}", discrete, &err),
+                     ERR_CONFIG);
+    ck_assert_int_eq(try_build("{settings: {policy: deterministic}}", discrete, &err),
+                     ERR_CONFIG);
+    ck_assert_int_eq(try_build("{settings: {policy: gumbel}}", bounded, &err),
+                     ERR_CONFIG);
+    ck_assert_int_eq(try_build("{optimizer: {type: accept_reject}}", discrete, &err),
+                     ERR_UNSUPPORTED);
+    ck_assert_int_eq(try_build("{}", discrete, &err), 0);
+}
+END_TEST
+
+/* ---- values: ends and limits ---- */
+
+/* Reward 1 at every step from one state to itself. Cut by a limit (truncated) the value
+ * is 1 / (1 - discount); at an end (terminated) it is 1. */
+static double learned_value(float terminated)
+{
+    struct team_args args = team_spread(
+        "{algorithm: ddpg, discount: 0.9, polyak: 0.05, actor: {hidden: [4]}, "
+        "critic: {hidden: [32]}, optimizer: {learning_rate: 0.01}, "
+        "clip_norm: none}",
+        8);
+    const float one = 1, obs[2] = {0.5f, -0.5f};
+    struct team *t;
+    double q;
+
+    args.n = 1;
+    args.obs = 2;
+    t = team_new(&args);
+    for (uint64_t row = 0; row < 8; row++) {
+        team_write(t, row, 0, "obs", obs);
+        team_write(t, row, 0, "next_obs", obs);
+        team_write(t, row, 0, "reward", &one);
+        team_write(t, row, 0, "terminated", &terminated);
+    }
+    draw_rows(8);
+    for (uint64_t u = 0; u < 2000; u++)
+        team_update(t, u, batch_rows, 1, BATCH, NULL);
+    q = team_scalar(&t->members[0], "q_mean");
+    team_free(t);
+    return q;
+}
+
+START_TEST(test_truncation_bootstraps)
+{
+    ck_assert_double_eq_tol(learned_value(0), 1 / (1 - 0.9), 0.3);
+}
+END_TEST
+
+START_TEST(test_termination_does_not)
+{
+    ck_assert_double_eq_tol(learned_value(1), 1, 0.03);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("maddpg");
+    TCase *tc = tcase_create("maddpg");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_names_of_a_real_checkpoint);
+    tcase_add_test(tc, test_variables);
+    tcase_add_test(tc, test_whose_powers);
+    tcase_add_test(tc, test_local_critic);
+    tcase_add_test(tc, test_critic_with_late_action);
+    tcase_add_test(tc, test_targets_start_as_copies);
+    tcase_add_test(tc, test_stages);
+    tcase_add_test(tc, test_proposals_are_distributions);
+    tcase_add_test(tc, test_propose_is_pure);
+    tcase_add_test(tc, test_learn_is_deterministic);
+    tcase_add_test(tc, test_update_number_counts);
+    tcase_add_test(tc, test_groups);
+    tcase_add_test(tc, test_weights);
+    tcase_add_test(tc, test_missing_input);
+    tcase_add_loop_test(tc, test_act_rows_are_independent, 0, 2);
+    tcase_add_test(tc, test_hard_actions_are_one_hot);
+    tcase_add_test(tc, test_greedy_is_argmax);
+    tcase_add_test(tc, test_two_heads);
+    tcase_add_test(tc, test_deterministic_policy);
+    tcase_add_test(tc, test_refused_configurations);
+    tcase_add_test(tc, test_truncation_bootstraps);
+    tcase_add_test(tc, test_termination_does_not);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+TEST_MAIN(make_suite)

@@ -1,0 +1,286 @@
+#include "tests/support/team.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define OK(call, err) CHECK((call) >= 0, "%s", (err).msg)
+
+struct team_args team_spread(const char *config, uint64_t n_rows)
+{
+    return (struct team_args){
+        .n = 3,
+        .obs = 18,
+        .space = {.width = 5, .particle = 1, .n_heads = 1, .heads = {5}, .high = 1},
+        .config = config,
+        .seed = 7,
+        .n_rows = n_rows};
+}
+
+/* ---- the log ---- */
+
+static void add_column(struct team *t, const char *agent, const char *name, int64_t n)
+{
+    char full[STORE_COLUMN_NAME_MAX];
+    struct err err;
+
+    (void)snprintf(full, sizeof(full), "%s/%s", agent, name);
+    OK(store_layout_add(&t->layout, full, DT_FLOAT, (uint32_t)n, &err), err);
+}
+
+static void make_layout(struct team *t)
+{
+    struct err err;
+
+    for (size_t i = 0; i < t->args.n; i++) {
+        const struct space *s = &t->spaces[i];
+
+        add_column(t, s->name, "obs", s->obs);
+        add_column(t, s->name, "action", s->width);
+        add_column(t, s->name, "reward", 1);
+        add_column(t, s->name, "next_obs", s->obs);
+        add_column(t, s->name, "terminated", 1);
+        add_column(t, s->name, "alive", 1);
+    }
+    OK(store_layout_add(&t->layout, "truncated", DT_FLOAT, 1, &err), err);
+    OK(store_layout_add(&t->layout, "first", DT_FLOAT, 1, &err), err);
+}
+
+static void write_at(struct team *t, const void *p, size_t n, uint64_t offset)
+{
+    CHECK(pwrite(t->log_fd, p, n, (off_t)offset) == (ssize_t)n);
+}
+
+static void write_column(struct team *t, uint64_t row, int column, const float *values)
+{
+    const struct store_column *c = &t->layout.columns[column];
+
+    write_at(t, values, c->elements * sizeof(float),
+             STORE_HEADER_BYTES + row * t->layout.row_bytes + c->offset);
+}
+
+void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
+                const float *values)
+{
+    int c = store_layout_find(&t->layout, t->spaces[agent].name, column);
+
+    CHECK(c >= 0, "%s", column);
+    write_column(t, row, c, values);
+}
+
+/* Observations in [-1, 1), one-hot actions, rewards in [-1, 0), one end in ten. */
+static void fill_rows(struct team *t)
+{
+    float x[512];
+
+    for (uint64_t row = 0; row < t->args.n_rows; row++) {
+        for (size_t i = 0; i < t->args.n; i++) {
+            const struct space *s = &t->spaces[i];
+            const struct rng_key key = rng_key_make(t->args.seed, s->name, "test rows");
+            const size_t obs = (size_t)s->obs, width = (size_t)s->width;
+            float one = 1, reward, end;
+            uint64_t move;
+
+            CHECK(2 * obs + 2 < sizeof(x) / sizeof(x[0]));
+            rng_uniform_f32(key, row, 0, x, 2 * obs + 2);
+            for (size_t k = 0; k < 2 * obs; k++)
+                x[k] = 2 * x[k] - 1;
+            team_write(t, row, i, "obs", x);
+            team_write(t, row, i, "next_obs", x + obs);
+            reward = -x[2 * obs];
+            end = x[2 * obs + 1] < 0.1f;
+            team_write(t, row, i, "reward", &reward);
+            team_write(t, row, i, "terminated", &end);
+            team_write(t, row, i, "alive", &one);
+            rng_below(key, row, 4096, width, &move, 1);
+            memset(x, 0, width * sizeof(float));
+            x[move] = 1;
+            team_write(t, row, i, "action", x);
+        }
+    }
+}
+
+static void make_log(struct team *t)
+{
+    static uint8_t header[STORE_HEADER_BYTES];
+    struct err err;
+
+    make_layout(t);
+    t->log_fd = memfd_create("test log", MFD_CLOEXEC);
+    CHECK(t->log_fd >= 0);
+    store_layout_encode(&t->layout, header);
+    write_at(t, header, sizeof(header), 0);
+    CHECK(ftruncate(t->log_fd, (off_t)(STORE_HEADER_BYTES +
+                                       t->args.n_rows * t->layout.row_bytes)) == 0);
+    fill_rows(t);
+    OK(store_view_open(&t->store, t->log_fd, &err), err);
+}
+
+/* ---- members ---- */
+
+static void make_member(struct team *t, size_t i)
+{
+    const struct algo_ops *ops = algo_find(t->config.algorithm);
+    const struct session_options options = {0};
+    struct member *m = &t->members[i];
+    struct err err;
+    struct algo_args args = {.graph = m->graph = graph_new(),
+                             .config = &t->config,
+                             .agents = t->spaces,
+                             .n_agents = t->args.n,
+                             .self = i};
+
+    CHECK(ops != NULL, "%s", t->config.algorithm);
+    m->ops = ops;
+    OK(ops->build(&m->algo, &args, &err), err);
+    OK(session_new(&m->session, m->graph, &options, &err), err);
+    OK(session_settle(m->session, &err), err);
+    OK(ops->init(m->algo, m->session,
+                 rng_key_make(t->args.seed, t->spaces[i].name, PURPOSE_INIT), &err),
+       err);
+}
+
+struct team *team_new(const struct team_args *args)
+{
+    struct team *t = xcalloc(1, sizeof(*t));
+    struct err err;
+
+    CHECK(args->n <= TEAM_MAX);
+    t->args = *args;
+    OK(agent_config_parse(&t->config, &t->arena, args->config, strlen(args->config),
+                          &err),
+       err);
+    for (size_t i = 0; i < args->n; i++) {
+        t->spaces[i] = args->space;
+        t->spaces[i].obs = args->obs;
+        (void)snprintf(t->spaces[i].name, AGENT_NAME_MAX, "agent_%zu", i);
+        (void)snprintf(t->spaces[i].team, AGENT_NAME_MAX, "agent");
+    }
+    make_log(t);
+    for (size_t i = 0; i < args->n; i++)
+        make_member(t, i);
+    return t;
+}
+
+void team_free(struct team *t)
+{
+    for (size_t i = 0; i < t->args.n; i++) {
+        struct member *m = &t->members[i];
+
+        tensor_free(&m->proposal);
+        m->ops->free(m->algo);
+        session_free(m->session);
+        graph_free(m->graph);
+    }
+    store_view_close(t->store);
+    store_layout_done(&t->layout);
+    (void)close(t->log_fd);
+    arena_done(&t->arena);
+    free(t);
+}
+
+/* ---- stages ---- */
+
+static const struct tensor *find_proposal(void *ctx, const char *agent, const char *name)
+{
+    const struct team *t = ctx;
+
+    for (size_t i = 0; i < t->args.n; i++)
+        if (strcmp(t->spaces[i].name, agent) == 0 && strcmp(name, "action") == 0)
+            return t->members[i].proposal.data != NULL ? &t->members[i].proposal : NULL;
+    return NULL;
+}
+
+struct rng_key team_stage_key(const struct team *t, size_t member, const char *stage)
+{
+    char purpose[64];
+
+    (void)snprintf(purpose, sizeof(purpose), PURPOSE_STAGE_PREFIX "%s", stage);
+    return rng_key_make(t->args.seed, t->spaces[member].name, purpose);
+}
+
+static const struct stage *find_stage(const struct member *m, const char *name)
+{
+    size_t n;
+    const struct stage *s = m->ops->stages(m->algo, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(s[i].name, name) == 0)
+            return &s[i];
+    return NULL;
+}
+
+int team_stage(struct team *t, size_t member, const char *stage, uint64_t update,
+               const uint64_t *rows, int64_t groups, int64_t batch, const float *weights,
+               struct stage_result *ret, struct err *err)
+{
+    struct member *m = &t->members[member];
+    const struct stage_args args = {.stage = find_stage(m, stage),
+                                    .update = update,
+                                    .groups = groups,
+                                    .batch = batch,
+                                    .length = 1,
+                                    .rows = rows,
+                                    .weights = weights,
+                                    .store = t->store,
+                                    .key = team_stage_key(t, member, stage),
+                                    .counter = update,
+                                    .input = find_proposal,
+                                    .input_ctx = t};
+
+    CHECK(args.stage != NULL, "%s", stage);
+    *ret = (struct stage_result){0};
+    return m->ops->stage(m->algo, m->session, &args, ret, err);
+}
+
+void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
+                 int64_t batch, const float *weights)
+{
+    struct err err;
+
+    for (size_t i = 0; i < t->args.n; i++) {
+        struct member *m = &t->members[i];
+        struct stage_result res;
+
+        if (find_stage(m, "propose") == NULL)
+            continue;
+        OK(team_stage(t, i, "propose", update, rows, groups, batch, weights, &res, &err),
+           err);
+        tensor_free(&m->proposal);
+        OK(tensor_copy(&m->proposal, &res.output[0].value, &err), err);
+    }
+    for (size_t i = 0; i < t->args.n; i++)
+        OK(team_stage(t, i, "learn", update, rows, groups, batch, weights,
+                      &t->members[i].learned, &err),
+           err);
+}
+
+double team_scalar(const struct member *m, const char *name)
+{
+    for (int i = 0; i < m->learned.n_scalars; i++)
+        if (strcmp(m->learned.scalar[i].name, name) == 0)
+            return m->learned.scalar[i].value;
+    CHECK(0, "no scalar %s", name);
+    return 0;
+}
+
+struct tensor team_variable(struct team *t, size_t member, const char *name)
+{
+    struct member *m = &t->members[member];
+    struct tensor ret;
+    struct variable *v;
+    struct err err;
+    char full[256];
+
+    (void)snprintf(full, sizeof(full), "%s/%s", t->spaces[member].name, name);
+    v = variable_find(m->graph, full);
+    CHECK(v != NULL, "%s", full);
+    OK(session_variable(m->session, v, &ret, &err), err);
+    return ret;
+}

@@ -1,0 +1,66 @@
+/* team.h - a team of learners in one process, with rows to learn from: what a supervisor
+ * and its agents do, without processes and messages.
+ */
+#ifndef TESTS_SUPPORT_TEAM_H
+#define TESTS_SUPPORT_TEAM_H
+
+#include "agent/algo/algo.h"
+#include "common/mem/arena.h"
+
+#define TEAM_MAX 8
+
+struct member {
+    const struct algo_ops *ops;
+    struct graph *graph;
+    struct session *session;
+    struct algo *algo;
+    struct tensor proposal;      /* of the newest propose stage, owned */
+    struct stage_result learned; /* of the newest learn stage */
+};
+
+struct team_args {
+    size_t n;           /* agents, named agent_0 ... */
+    int64_t obs;        /* O of each */
+    struct space space; /* of each action; name, team and obs are filled in */
+    const char *config; /* YAML: overrides of the defaults of an agent's section */
+    uint64_t seed;
+    uint64_t n_rows; /* rows in the log, drawn at random */
+};
+
+struct team {
+    struct team_args args;
+    struct arena arena;
+    struct agent_config config;
+    struct space spaces[TEAM_MAX];
+    struct member members[TEAM_MAX];
+    struct store_layout layout;
+    int log_fd;
+    struct store_view *store;
+};
+
+/* Three agents as in simple_spread: observations of 18, five moves. */
+struct team_args team_spread(const char *config, uint64_t n_rows);
+
+/* Ends the program when anything fails. Members point into the team: it does not move. */
+struct team *team_new(const struct team_args *args);
+void team_free(struct team *t);
+
+/* Overwrites a column of one row. */
+void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
+                const float *values);
+
+/* Every stage of the algorithm, all members; rows [groups * batch]; weights or NULL. */
+void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
+                 int64_t batch, const float *weights);
+/* One stage of one member. */
+int team_stage(struct team *t, size_t member, const char *stage, uint64_t update,
+               const uint64_t *rows, int64_t groups, int64_t batch, const float *weights,
+               struct stage_result *ret, struct err *err);
+/* (seed, name, "stage <name>") */
+struct rng_key team_stage_key(const struct team *t, size_t member, const char *stage);
+
+double team_scalar(const struct member *m, const char *name); /* of the newest learn */
+/* The value of `<agent>/<name>`, in the block. */
+struct tensor team_variable(struct team *t, size_t member, const char *name);
+
+#endif
