@@ -1,7 +1,6 @@
-#include <stdio.h>
+#include "agent/agent.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
-    (void)fputs("brood-agent is started by brood; it does nothing by itself\n", stderr);
-    return 100;
+    return agent_main(argc, argv, NULL);
 }

@@ -1,0 +1,77 @@
+#include "agent/agent.h"
+
+#include "agent/launch.h"
+#include "agent/loop/hello.h"
+#include "agent/loop/loop.h"
+#include "agent/loop/service.h"
+#include "common/log/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int send_hello(struct err *err)
+{
+    struct msg_out out;
+    int r;
+
+    msg_out_init(&out);
+    hello_pack(&out);
+    r = loop_send(AGENT_FD_OUT, &out, err);
+    msg_out_done(&out);
+    return r;
+}
+
+/* Hello first: everything that takes time comes after it. */
+static int serve(const struct algo_ops *algorithm, struct err *err)
+{
+    struct service *s;
+    int r = send_hello(err);
+
+    if (r < 0)
+        return r;
+    s = service_new(algorithm);
+    r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, service_handle, s, err);
+    service_free(s);
+    return r;
+}
+
+static int exit_code(int r)
+{
+    if (r == -EPIPE) /* the supervisor is gone, as at end of file */
+        return AGENT_EXIT_DONE;
+    if (r == ERR_NOMEM || r == -ENOMEM)
+        return AGENT_EXIT_TRY_LATER;
+    return r < 0 ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;
+}
+
+static int run_agent(const char *parent, const char *name,
+                     const struct algo_ops *algorithm)
+{
+    struct launch l = {.keep_fds = AGENT_FD_COUNT};
+    struct err err = {0};
+    int r = launch_parse_pid(parent, &l.parent, &err);
+
+    if (r == 0)
+        r = launch_prepare(&l, &err);
+    if (r == 0) {
+        (void)signal(SIGPIPE, SIG_IGN);
+        log_init(name, LOG_LEVEL_INFO, STDERR_FILENO);
+        r = serve(algorithm, &err);
+    }
+    if (r < 0 && r != -EPIPE)
+        log_error("%s", err.msg);
+    return exit_code(r);
+}
+
+int agent_main(int argc, char **argv, const struct algo_ops *algorithm)
+{
+    if (argc == 4 && strcmp(argv[1], "agent") == 0)
+        return run_agent(argv[2], argv[3], algorithm);
+    if (argc > 1 && strcmp(argv[1], "launch") == 0)
+        return launch_main(argc - 1, argv + 1);
+    (void)fputs("brood-agent is started by brood; it does nothing by itself\n", stderr);
+    return AGENT_EXIT_NO_RESPAWN;
+}

@@ -1,0 +1,151 @@
+#include "agent/launch.h"
+
+#include "common/msg/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define OOM_SCORE          "500"
+#define MAX_KEPT_VARIABLES 64
+
+extern char **environ;
+
+/* The signal is tied to the parent as it is now; a parent that died before the call is
+ * seen by its changed pid (not by 1: a subreaper may have adopted us). */
+static int tie_to_parent(pid_t parent, struct err *err)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        return err_errno(err, "prctl");
+    if (getppid() != parent)
+        return err_set(err, ERR_STATE, "the parent process %d is gone", (int)parent);
+    return 0;
+}
+
+static int arrange_descriptors(int keep, struct err *err)
+{
+    int null = open("/dev/null", O_RDONLY);
+
+    if (null < 0)
+        return err_errno(err, "/dev/null");
+    if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return err_errno(err, "dup2");
+    if (null > STDERR_FILENO)
+        (void)close(null);
+    if (close_range((unsigned)keep, ~0U, 0) < 0)
+        return err_errno(err, "close_range");
+    return 0;
+}
+
+static void reset_signals(void)
+{
+    sigset_t none;
+
+    for (int s = 1; s < NSIG; s++)
+        (void)signal(s, SIG_DFL); /* fails harmlessly for SIGKILL and the like */
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int is_kept_variable(const char *v)
+{
+    return strncmp(v, "PATH=", 5) == 0 || strncmp(v, "HOME=", 5) == 0 ||
+           strncmp(v, "BROOD_", 6) == 0;
+}
+
+static void clean_environment(void)
+{
+    static char lang[] = "LANG=C", threads[] = "OPENBLAS_NUM_THREADS=1";
+    char *kept[MAX_KEPT_VARIABLES];
+    size_t n = 0;
+
+    for (char **v = environ; v != NULL && *v != NULL && n < MAX_KEPT_VARIABLES; v++)
+        if (is_kept_variable(*v))
+            kept[n++] = *v;
+    (void)clearenv();
+    for (size_t i = 0; i < n; i++)
+        (void)putenv(kept[i]);
+    (void)putenv(lang);
+    (void)putenv(threads);
+}
+
+/* Best effort: a system without the file has no such killer. */
+static void volunteer_for_oom(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (write(fd, OOM_SCORE, sizeof(OOM_SCORE) - 1) < 0)
+        (void)errno;
+    (void)close(fd);
+}
+
+int launch_prepare(const struct launch *l, struct err *err)
+{
+    const struct rlimit no_core = {0, 0};
+    int r = tie_to_parent(l->parent, err);
+
+    if (r < 0 || (r = arrange_descriptors(l->keep_fds, err)) < 0)
+        return r;
+    (void)setsid(); /* fails when we lead a session already, which is as well */
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+    volunteer_for_oom();
+    reset_signals();
+    clean_environment();
+    return 0;
+}
+
+int launch_parse_pid(const char *text, pid_t *ret, struct err *err)
+{
+    char *end;
+    long v;
+
+    errno = 0;
+    v = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || v < 1 || v > INT_MAX)
+        return err_set(err, ERR_ARG, "'%s' is not a process id", text);
+    *ret = (pid_t)v;
+    return 0;
+}
+
+static int parse_keep(const char *text, int *ret, struct err *err)
+{
+    pid_t n;
+
+    if (launch_parse_pid(text, &n, err) < 0 || n < 3 || n > 1024)
+        return err_set(err, ERR_ARG, "--keep takes a number from 3 to 1024");
+    *ret = (int)n;
+    return 0;
+}
+
+int launch_main(int argc, char **argv)
+{
+    struct launch l = {.keep_fds = 3};
+    struct err err;
+    int at = 2, r;
+
+    r = argc > 1 ? launch_parse_pid(argv[1], &l.parent, &err)
+                 : err_set(&err, ERR_ARG, "no parent process id");
+    if (r == 0 && argc > at + 1 && strcmp(argv[at], "--keep") == 0) {
+        r = parse_keep(argv[at + 1], &l.keep_fds, &err);
+        at += 2;
+    }
+    if (r == 0 && (argc < at + 2 || strcmp(argv[at], "--") != 0))
+        r = err_set(&err, ERR_ARG,
+                    "usage: launch <parent pid> [--keep N] -- command [args...]");
+    if (r == 0 && (r = launch_prepare(&l, &err)) == 0) {
+        (void)execvp(argv[at + 1], argv + at + 1);
+        r = err_errno(&err, "%s", argv[at + 1]);
+    }
+    (void)fprintf(stderr, "brood-agent launch: %s\n", err.msg);
+    return r == -ENOMEM || r == -EAGAIN ? AGENT_EXIT_TRY_LATER : AGENT_EXIT_NO_RESPAWN;
+}

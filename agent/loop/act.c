@@ -1,0 +1,135 @@
+#include "agent/loop/service_internal.h"
+
+#include <string.h>
+
+/* The keys of the draws, one per copy. In training copy e acts in joint step step + e. An
+ * evaluation names episode and time of each copy, so that its draws do not depend on how
+ * many copies there are. */
+static int read_draws(struct service *s, const msgpack_object *body, size_t n,
+                      struct act_args *args, struct err *err)
+{
+    const size_t width = s->self < s->n_agents ? (size_t)s->agents[s->self].width : 0;
+    const void *episode = NULL, *time = NULL;
+    size_t episode_len = 0, time_len = 0;
+    uint64_t step = 0, seed = s->seed, *counter, *first;
+    int r;
+
+    if ((r = msg_get_u64(body, "step", UINT64_MAX, &step, err)) < 0 ||
+        (r = msg_get_u64(body, "seed", UINT64_MAX, &seed, err)) < 0 ||
+        (r = msg_get_bin(body, "episode", &episode, &episode_len, err)) < 0 ||
+        (r = msg_get_bin(body, "time", &time, &time_len, err)) < 0 ||
+        (r = scratch_reserve(&s->counters, n, sizeof(*counter), err)) < 0 ||
+        (r = scratch_reserve(&s->draw_first, n, sizeof(*first), err)) < 0)
+        return r;
+    if ((episode == NULL) != (time == NULL) ||
+        (episode != NULL &&
+         (episode_len != n * sizeof(*counter) || time_len != n * sizeof(*first))))
+        return err_set(err, ERR_PROTOCOL, "episode, time: %zu numbers each expected", n);
+
+    counter = s->counters.data;
+    first = s->draw_first.data;
+    for (size_t e = 0; e < n; e++) {
+        counter[e] = step + e;
+        first[e] = 0;
+    }
+    if (episode != NULL) {
+        memcpy(counter, episode, episode_len);
+        memcpy(first, time, time_len);
+        for (size_t e = 0; e < n; e++)
+            first[e] *= width;
+    }
+    args->key =
+        rng_key_make(seed, s->name, episode != NULL ? PURPOSE_EVALUATE : PURPOSE_ACT);
+    args->counter = counter;
+    args->draw_first = first;
+    return 0;
+}
+
+static int read_obs(const struct service *s, const msgpack_object *body,
+                    struct act_args *args, struct err *err)
+{
+    const int64_t width = s->agents[s->self].obs;
+    struct tensor obs = TENSOR_NONE;
+    int r = msg_get_tensor(body, "obs", &obs, err);
+
+    if (r < 0)
+        return r;
+    if (obs.dtype != DT_FLOAT || obs.shape.rank != 2 || obs.shape.dim[0] < 1 ||
+        obs.shape.dim[1] != width)
+        return err_set(err, ERR_SHAPE, "obs: float32 (E, %lld) expected",
+                       (long long)width);
+    args->obs = tensor_f32(&obs);
+    args->n_copies = (size_t)obs.shape.dim[0];
+    return 0;
+}
+
+static int read_carry(const struct service *s, const msgpack_object *body,
+                      struct act_args *args, struct err *err)
+{
+    const struct shape want =
+        SHAPE((int64_t)args->n_copies, s->ops->carry_width(s->algo));
+    struct tensor carry = TENSOR_NONE;
+    const void *first = NULL;
+    size_t first_len = 0;
+    int r;
+
+    if ((r = msg_get_tensor(body, "carry", &carry, err)) < 0 ||
+        (r = msg_get_bin(body, "first", &first, &first_len, err)) < 0)
+        return r;
+    if (first != NULL && first_len != args->n_copies)
+        return err_set(err, ERR_PROTOCOL, "first: a byte for each of %zu copies expected",
+                       args->n_copies);
+    if (want.dim[1] > 0 && (carry.dtype != DT_FLOAT || !shape_equal(&carry.shape, &want)))
+        return err_set(err, ERR_SHAPE, "carry: float32 %s expected", shape_text(&want));
+    args->first = first;
+    args->carry = want.dim[1] > 0 ? tensor_f32(&carry) : NULL;
+    return 0;
+}
+
+static void pack_result(struct service *s, const struct act_args *args,
+                        const struct act_result *res, struct msg_out *out)
+{
+    const int64_t n = (int64_t)args->n_copies, carry_width = s->ops->carry_width(s->algo);
+    const struct tensor actions =
+        tensor_view(DT_FLOAT, SHAPE(n, s->agents[s->self].width), res->actions);
+    const struct tensor carry = tensor_view(DT_FLOAT, SHAPE(n, carry_width), res->carry);
+
+    msg_map(out, carry_width > 0 ? 2 : 1);
+    msg_key(out, "actions");
+    msg_tensor(out, &actions);
+    if (carry_width > 0) {
+        msg_key(out, "carry");
+        msg_tensor(out, &carry);
+    }
+}
+
+int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
+               struct err *err)
+{
+    struct act_args args = {0};
+    struct act_result res;
+    uint64_t mode = 0;
+    int r;
+
+    if (s->self == s->n_agents)
+        return err_set(err, ERR_STATE, "the central process does not act");
+    if ((r = msg_get_u64(&m->body, "mode", ACT_GREEDY, &mode, err)) < 0 ||
+        (r = read_obs(s, &m->body, &args, err)) < 0 ||
+        (r = read_carry(s, &m->body, &args, err)) < 0 ||
+        (r = read_draws(s, &m->body, args.n_copies, &args, err)) < 0 ||
+        (r = scratch_reserve(&s->actions, args.n_copies,
+                             (size_t)s->agents[s->self].width * sizeof(float), err)) <
+            0 ||
+        (r = scratch_reserve(&s->carry, args.n_copies,
+                             (size_t)s->ops->carry_width(s->algo) * sizeof(float), err)) <
+            0)
+        return r;
+    args.mode = (enum act_mode)mode;
+    res = (struct act_result){s->actions.data, s->carry.data};
+    r = s->ops->act(s->algo, s->session, &args, &res, err);
+    if (r < 0)
+        return r;
+    msg_begin_response(out, m->id);
+    pack_result(s, &args, &res, out);
+    return 0;
+}

@@ -1,0 +1,307 @@
+#include "agent/loop/service_internal.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define MAX_WIDTH (INT64_C(1) << 24) /* of an observation or action */
+
+/* ---- what the request says ---- */
+
+static int parse_heads(const msgpack_object *map, struct space *ret, struct err *err)
+{
+    const msgpack_object *heads = NULL;
+    const uint32_t max = sizeof(ret->heads) / sizeof(ret->heads[0]);
+    int r = msg_get_array(map, "heads", &heads, err);
+
+    if (r < 0 || heads == NULL)
+        return r;
+    if (heads->via.array.size > max)
+        return err_set(err, ERR_LIMIT, "%u heads of an action, at most %u",
+                       heads->via.array.size, max);
+    for (uint32_t i = 0; i < heads->via.array.size; i++) {
+        const msgpack_object *head = &heads->via.array.ptr[i];
+
+        if (head->type != MSGPACK_OBJECT_POSITIVE_INTEGER || head->via.u64 < 1 ||
+            head->via.u64 > (uint64_t)MAX_WIDTH)
+            return err_set(err, ERR_PROTOCOL, "heads: a size that is none");
+        ret->heads[ret->n_heads++] = (int32_t)head->via.u64;
+    }
+    return 0;
+}
+
+static int parse_width(const msgpack_object *map, const char *key, int64_t *ret,
+                       struct err *err)
+{
+    uint64_t v = 0;
+    int r = msg_get_u64(map, key, (uint64_t)MAX_WIDTH, &v, err);
+
+    if (r == 0 && v == 0)
+        r = err_set(err, ERR_PROTOCOL, "%s: a width of 1 or more expected", key);
+    *ret = (int64_t)v;
+    return r;
+}
+
+static int parse_space(const msgpack_object *agent, struct space *ret, struct err *err)
+{
+    const msgpack_object *map = NULL;
+    char kind[16] = "";
+    int r = msg_get_map(agent, "action", &map, err);
+
+    if (r == 0 && map == NULL)
+        r = err_set(err, ERR_PROTOCOL, "action is missing");
+    if (r < 0 || (r = msg_get_str(map, "kind", kind, sizeof(kind), err)) < 0 ||
+        (r = msg_get_bool(map, "particle", &ret->particle, err)) < 0 ||
+        (r = parse_heads(map, ret, err)) < 0 ||
+        (r = parse_width(map, "width", &ret->width, err)) < 0 ||
+        (r = msg_get_f64(map, "low", &ret->low, err)) < 0 ||
+        (r = msg_get_f64(map, "high", &ret->high, err)) < 0)
+        return r;
+    ret->box = strcmp(kind, "box") == 0;
+    if (!ret->box && strcmp(kind, "discrete") != 0)
+        return err_set(err, ERR_PROTOCOL, "kind: 'discrete' or 'box' expected");
+    return 0;
+}
+
+static int parse_agent(const msgpack_object *map, struct space *ret, struct err *err)
+{
+    int r;
+
+    if (map->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "agents: a map expected");
+    if ((r = msg_get_str(map, "name", ret->name, sizeof(ret->name), err)) < 0 ||
+        (r = msg_get_str(map, "team", ret->team, sizeof(ret->team), err)) < 0 ||
+        (r = parse_width(map, "obs", &ret->obs, err)) < 0 ||
+        (r = parse_space(map, ret, err)) < 0)
+        return r;
+    return ret->name[0] != '\0' ? 0 : err_set(err, ERR_PROTOCOL, "name is missing");
+}
+
+static int parse_agents(struct service *s, const msgpack_object *body, struct err *err)
+{
+    const msgpack_object *agents = NULL;
+    int r = msg_get_array(body, "agents", &agents, err);
+
+    if (r < 0)
+        return r;
+    if (agents == NULL || agents->via.array.size < 1 ||
+        agents->via.array.size > AGENT_MAX_COUNT)
+        return err_set(err, ERR_PROTOCOL, "agents: 1 to %d expected", AGENT_MAX_COUNT);
+    s->n_agents = s->self = agents->via.array.size;
+    s->agents = ARENA_ARRAY(&s->arena, struct space, s->n_agents);
+    for (size_t i = 0; i < s->n_agents; i++) {
+        r = parse_agent(&agents->via.array.ptr[i], &s->agents[i], err);
+        if (r < 0)
+            return err_wrap(err, "agent %zu", i), r;
+        if (strcmp(s->agents[i].name, s->name) == 0)
+            s->self = i;
+    }
+    return 0;
+}
+
+static int parse_config(struct service *s, const msgpack_object *body, struct err *err)
+{
+    const msgpack_object *config = msg_get(body, "config");
+
+    if (config == NULL || config->type != MSGPACK_OBJECT_STR)
+        return err_set(err, ERR_PROTOCOL, "config: a string expected");
+    return agent_config_parse(&s->config, &s->arena, config->via.str.ptr,
+                              config->via.str.size, err);
+}
+
+/* *ret_central: the process of the group, which is no agent itself. */
+static int parse_role(struct service *s, const msgpack_object *body, int *ret_central,
+                      struct err *err)
+{
+    char role[16] = "";
+    int r = msg_get_str(body, "role", role, sizeof(role), err);
+
+    if (r < 0)
+        return r;
+    *ret_central = strcmp(role, "central") == 0;
+    if (!*ret_central && strcmp(role, "learner") != 0)
+        return err_set(err, ERR_UNSUPPORTED, "role '%s': this build has learner, central",
+                       role);
+    if (!*ret_central && s->self == s->n_agents)
+        return err_set(err, ERR_PROTOCOL, "name '%s' is not among the agents", s->name);
+    if (*ret_central)
+        s->self = s->n_agents;
+    return 0;
+}
+
+/* ---- graph, session, first values ---- */
+
+/* The block outlives this process: mapped shared. Without one (an agent on another
+ * machine) the session has its own. */
+static int map_block(struct service *s, struct err *err)
+{
+    struct stat st;
+    void *p;
+
+    if (fstat(AGENT_FD_BLOCK, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return 0;
+    p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+             AGENT_FD_BLOCK, 0);
+    if (p == MAP_FAILED)
+        return err_errno(err, "mapping the variables' block");
+    s->block = p;
+    s->block_capacity = (size_t)st.st_size;
+    return 0;
+}
+
+static int open_session(struct service *s, int restored, struct err *err)
+{
+    struct session_options options = {.block_holds_state = restored};
+    int r = map_block(s, err);
+
+    if (r < 0)
+        return r;
+    options.block = s->block;
+    options.block_capacity = s->block_capacity;
+    r = session_new(&s->session, s->graph, &options, err);
+    if (r == 0)
+        r = session_settle(s->session, err);
+    if (r == 0 && !restored)
+        r = s->ops->init(s->algo, s->session,
+                         rng_key_make(s->seed, s->name, PURPOSE_INIT), err);
+    return r;
+}
+
+static int build(struct service *s, int central, struct err *err)
+{
+    struct algo_args args = {.config = &s->config,
+                             .agents = s->agents,
+                             .n_agents = s->n_agents,
+                             .self = s->self,
+                             .central = central};
+
+    s->ops = s->forced != NULL ? s->forced : algo_find(s->config.algorithm);
+    if (s->ops == NULL)
+        return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
+                       s->config.algorithm);
+    s->graph = args.graph = graph_new();
+    return s->ops->build(&s->algo, &args, err);
+}
+
+/* ---- what the response says ---- */
+
+static void pack_variables(struct service *s, struct msg_out *out)
+{
+    const struct collection_item *saved;
+    const size_t n_saved = collection_get(s->graph, GLOBAL_VARIABLES, NULL, &saved);
+    const int n = graph_n_variables(s->graph);
+    size_t k = 0; /* both lists are in the order of creation */
+
+    msg_key(out, "variables");
+    msg_array(out, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const struct variable *v = graph_variable_at(s->graph, i);
+
+        msg_array(out, 5);
+        msg_str(out, v->name);
+        msg_u64(out, v->dtype);
+        msg_array(out, (size_t)v->shape.rank);
+        for (int d = 0; d < v->shape.rank; d++)
+            msg_u64(out, (uint64_t)v->shape.dim[d]);
+        msg_u64(out, session_variable_offset(s->session, v));
+        if (k < n_saved && saved[k].variable == v) {
+            msg_str(out, GLOBAL_VARIABLES);
+            k++;
+        } else {
+            msg_str(out, LOCAL_VARIABLES);
+        }
+    }
+}
+
+static void pack_stage(const struct stage *stage, struct msg_out *out)
+{
+    size_t n_reads = 0;
+
+    while (n_reads < STAGE_MAX_READS && stage->reads[n_reads] != NULL)
+        n_reads++;
+    msg_map(out, 6);
+    msg_key(out, "name");
+    msg_str(out, stage->name);
+    msg_key(out, "runner");
+    msg_str(out, stage->runner == STAGE_CENTRAL ? "central" : "learners");
+    msg_key(out, "reads");
+    msg_array(out, n_reads);
+    for (size_t i = 0; i < n_reads; i++)
+        msg_str(out, stage->reads[i]);
+    msg_key(out, "writes");
+    msg_bool(out, stage->writes);
+    msg_key(out, "repeat_from");
+    msg_u64(out, (uint64_t)stage->repeat_from);
+    msg_key(out, "repeat");
+    msg_u64(out, stage->repeat > 1 ? (uint64_t)stage->repeat : 1);
+}
+
+static void pack_description(struct service *s, struct msg_out *out)
+{
+    size_t n;
+    const struct stage *stages = s->ops->stages(s->algo, &n);
+
+    msg_map(out, 5);
+    pack_variables(s, out);
+    msg_key(out, "block_bytes");
+    msg_u64(out, session_block_bytes(s->session));
+    msg_key(out, "stages");
+    msg_array(out, n);
+    for (size_t i = 0; i < n; i++)
+        pack_stage(&stages[i], out);
+    msg_key(out, "carry");
+    msg_u64(out, (uint64_t)s->ops->carry_width(s->algo));
+    msg_key(out, "columns");
+    msg_array(out, 0);
+}
+
+static int configure(struct service *s, const msgpack_object *body, struct err *err)
+{
+    int restored = 0, central = 0, r;
+
+    if ((r = msg_get_str(body, "name", s->name, sizeof(s->name), err)) < 0 ||
+        (r = msg_get_u64(body, "seed", UINT64_MAX, &s->seed, err)) < 0 ||
+        (r = msg_get_bool(body, "restored", &restored, err)) < 0 ||
+        (r = parse_agents(s, body, err)) < 0 ||
+        (r = parse_role(s, body, &central, err)) < 0 ||
+        (r = parse_config(s, body, err)) < 0 || (r = build(s, central, err)) < 0 ||
+        (r = open_session(s, restored, err)) < 0)
+        return r;
+    return 0;
+}
+
+int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
+                     struct err *err)
+{
+    int r = configure(s, &m->body, err);
+
+    if (r < 0) {
+        service_unconfigure(s);
+        return r;
+    }
+    s->state = SERVICE_CONFIGURED;
+    msg_begin_response(out, m->id);
+    pack_description(s, out);
+    return 0;
+}
+
+void service_unconfigure(struct service *s)
+{
+    if (s->algo != NULL)
+        s->ops->free(s->algo);
+    s->algo = NULL;
+    session_free(s->session);
+    s->session = NULL;
+    graph_free(s->graph);
+    s->graph = NULL;
+    if (s->block != NULL)
+        (void)munmap(s->block, s->block_capacity);
+    s->block = NULL;
+    store_view_close(s->store);
+    s->store = NULL;
+    arena_done(&s->arena);
+    s->state = SERVICE_NEW;
+}

@@ -1,0 +1,176 @@
+#include "agent/loop/hello.h"
+
+#include "agent/session/kernels/kernel.h"
+#include "agent/session/kernels/loops.h"
+#include "common/msg/protocol.h"
+
+#include <elf.h>
+#include <link.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- build id ---- */
+
+struct build_id {
+    const uint8_t *bytes;
+    size_t n;
+};
+
+/* A note is three words (name size, descriptor size, type), then name and descriptor,
+ * each padded to 4 bytes (elf(5)). */
+static void find_in_notes(const uint8_t *p, size_t len, struct build_id *ret)
+{
+    const uint8_t *end = p + len;
+
+    while ((size_t)(end - p) >= sizeof(ElfW(Nhdr))) {
+        ElfW(Nhdr) note;
+        const uint8_t *name = p + sizeof(note), *desc;
+
+        memcpy(&note, p, sizeof(note));
+        desc = name + ((note.n_namesz + 3u) & ~3u);
+        p = desc + ((note.n_descsz + 3u) & ~3u);
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            memcmp(name, "GNU", 4) == 0) {
+            *ret = (struct build_id){desc, note.n_descsz};
+            return;
+        }
+    }
+}
+
+/* The first object is the program itself. */
+static int visit_program(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+
+        if (h->p_type == PT_NOTE)
+            find_in_notes((const uint8_t *)(info->dlpi_addr + h->p_vaddr), h->p_memsz,
+                          ctx);
+    }
+    return 1;
+}
+
+const char *hello_build_id(char *buf, size_t size)
+{
+    struct build_id id = {0};
+
+    (void)dl_iterate_phdr(visit_program, &id);
+    (void)snprintf(buf, size, "unknown");
+    for (size_t i = 0; i < id.n && 2 * i + 2 < size; i++)
+        (void)snprintf(buf + 2 * i, size - 2 * i, "%02x", id.bytes[i]);
+    return buf;
+}
+
+/* ---- fingerprint ---- */
+
+#define PRINT_MAX 64 /* largest side of a product */
+
+static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
+{
+    const uint8_t *bytes = p;
+
+    for (size_t i = 0; i + 4 <= n; i += 4) { /* FNV-1a, a word at a time */
+        uint32_t word;
+
+        memcpy(&word, bytes + i, 4);
+        h = (h ^ word) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+/* Fixed numbers in (0.25, 1.75) that are no short binary fractions. */
+static void fill(float *x, size_t n, uint32_t salt)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = 0.25f +
+               (float)(((uint32_t)i * 2654435761u + salt) >> 9) * (1.5f / 8388608.0f);
+}
+
+static uint64_t hash_products(uint64_t h)
+{
+    static const struct {
+        int m, n, k, transpose_a, transpose_b;
+    } products[] = {
+        {1, 5, 64, 0, 0},   {3, 64, 18, 0, 0},  {7, 7, 7, 0, 0},    {16, 16, 16, 0, 0},
+        {17, 33, 9, 0, 0},  {32, 64, 23, 0, 0}, {64, 1, 64, 0, 0},  {64, 64, 64, 0, 0},
+        {18, 64, 32, 1, 0}, {64, 5, 33, 1, 0},  {33, 18, 64, 0, 1}, {64, 15, 64, 0, 1},
+    };
+    float a[PRINT_MAX * PRINT_MAX], b[PRINT_MAX * PRINT_MAX], c[PRINT_MAX * PRINT_MAX];
+
+    fill(a, PRINT_MAX * PRINT_MAX, 1);
+    fill(b, PRINT_MAX * PRINT_MAX, 2);
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        const int m = products[i].m, n = products[i].n, k = products[i].k;
+        const struct gemm g = {.transpose_a = products[i].transpose_a,
+                               .transpose_b = products[i].transpose_b,
+                               .m = m,
+                               .n = n,
+                               .k = k,
+                               .lda = products[i].transpose_a ? m : k,
+                               .ldb = products[i].transpose_b ? k : n,
+                               .ldc = n,
+                               .a = a,
+                               .b = b,
+                               .c = c};
+
+        gemm_rows(&g, 0, m, c, n);
+        h = hash_bytes(h, c, (size_t)(m * n) * sizeof(float));
+    }
+    return h;
+}
+
+static uint64_t hash_kernels(uint64_t h)
+{
+    const struct kern_loops *loops = kern_loops();
+    float x[PRINT_MAX], y[PRINT_MAX], sums[SUM_LANES] = {0};
+
+    fill(x, PRINT_MAX, 3);
+    for (const struct loop_row *row = loops->rows; row->type != NULL; row++) {
+        if (row->dtype != DT_FLOAT || row->ret != DT_FLOAT)
+            continue;
+        row->fn(y, x, x, x, PRINT_MAX, 0.2f);
+        h = hash_bytes(h, y, sizeof(y));
+    }
+    loops->softmax(y, x, 4, PRINT_MAX / 4);
+    loops->sum_lanes(sums, x, 0, PRINT_MAX);
+    h = hash_bytes(h, y, sizeof(y));
+    return hash_bytes(h, sums, sizeof(sums));
+}
+
+static uint64_t hash_libm(uint64_t h)
+{
+    for (int i = 1; i <= 4; i++) {
+        volatile double third = i / 3.0; /* or the compiler's libm would answer */
+        const double x = third;
+        const double y[] = {exp(x), log(x),      tanh(x), sin(x),
+                            cos(x), pow(x, 0.7), sqrt(x)};
+
+        h = hash_bytes(h, y, sizeof(y));
+    }
+    return h;
+}
+
+uint64_t hello_fingerprint(void)
+{
+    return hash_libm(hash_kernels(hash_products(UINT64_C(0xcbf29ce484222325))));
+}
+
+void hello_pack(struct msg_out *out)
+{
+    char id[128], print[32];
+
+    (void)snprintf(print, sizeof(print), "%016llx",
+                   (unsigned long long)hello_fingerprint());
+    msg_begin_notification(out, "hello");
+    msg_map(out, 4);
+    msg_key(out, "protocol");
+    msg_u64(out, PROTOCOL_VERSION);
+    msg_key(out, "pid");
+    msg_u64(out, (uint64_t)getpid());
+    msg_key(out, "build_id");
+    msg_str(out, hello_build_id(id, sizeof(id)));
+    msg_key(out, "fingerprint");
+    msg_str(out, print);
+}

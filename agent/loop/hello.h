@@ -1,0 +1,20 @@
+/* hello.h - who this agent is: the first thing it says. */
+#ifndef AGENT_LOOP_HELLO_H
+#define AGENT_LOOP_HELLO_H
+
+#include "common/msg/msg.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The linker's build id of this program as hex; "unknown" if it has none. Returns buf. */
+const char *hello_build_id(char *buf, size_t size);
+
+/* A hash of what this machine's arithmetic gives for a dozen fixed matrix products and
+ * calls of each kernel family and of libm. Equal fingerprints: equal bits. */
+uint64_t hello_fingerprint(void);
+
+/* The whole notification; send it with msg_end. */
+void hello_pack(struct msg_out *out);
+
+#endif

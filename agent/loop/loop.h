@@ -1,0 +1,24 @@
+/* loop.h - the message loop of an agent: plain blocking reads and writes, one thread.
+ *
+ * Knows frames and messages, not what they mean: each request goes to a callback, which
+ * writes the whole response. Ends at end of file (the supervisor is gone), when the
+ * callback says so, or at a frame or message that is malformed: after that nothing more
+ * on the stream can be trusted.
+ */
+#ifndef AGENT_LOOP_LOOP_H
+#define AGENT_LOOP_LOOP_H
+
+#include "common/msg/msg.h"
+
+/* Builds the response of a request in `out`, up to but not including msg_end. Returns 0,
+ * or 1: send it and end the loop. Notifications and responses never come here. */
+typedef int (*loop_request_fn)(void *ctx, const struct msg *request, struct msg_out *out);
+
+/* 0: end of file or asked to end; ERR_FORMAT, ERR_PROTOCOL, ERR_LIMIT: the stream is
+ * broken; -errno, ERR_NOMEM. */
+int loop_serve(int fd_in, int fd_out, loop_request_fn handle, void *ctx, struct err *err);
+
+/* Sends a finished message. */
+int loop_send(int fd_out, struct msg_out *out, struct err *err);
+
+#endif

@@ -1,0 +1,189 @@
+#include "agent/loop/service_internal.h"
+
+#include "agent/graph/op_table.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NAME 1024
+
+/* One `run` request under way; the arrays are as long as the request's. */
+struct run_request {
+    struct feed *feeds;
+    size_t n_feeds;
+    struct output *fetches;
+    struct tensor *values;
+    size_t n_fetches;
+    struct operation **targets;
+    size_t n_targets;
+};
+
+static int read_name(const msgpack_object *o, char name[MAX_NAME], struct err *err)
+{
+    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size >= MAX_NAME)
+        return err_set(err, ERR_PROTOCOL, "names are strings of at most %d bytes",
+                       MAX_NAME - 1);
+    memcpy(name, o->via.str.ptr, o->via.str.size);
+    name[o->via.str.size] = '\0';
+    return 0;
+}
+
+static int read_feeds(struct service *s, const msgpack_object *body,
+                      struct run_request *q, struct err *err)
+{
+    const msgpack_object *map = NULL;
+    int r = msg_get_map(body, "feeds", &map, err);
+
+    if (r < 0 || map == NULL)
+        return r;
+    q->feeds = xcalloc(map->via.map.size + 1, sizeof(*q->feeds));
+    for (uint32_t i = 0; i < map->via.map.size; i++, q->n_feeds++) {
+        const msgpack_object_kv *kv = &map->via.map.ptr[i];
+        struct feed *f = &q->feeds[i];
+        char name[MAX_NAME];
+
+        if ((r = read_name(&kv->key, name, err)) < 0 ||
+            (r = graph_tensor(s->graph, name, &f->output, err)) < 0 ||
+            (r = msg_to_tensor(&kv->val, name, &f->value, err)) < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int read_fetches(struct service *s, const msgpack_object *body,
+                        struct run_request *q, struct err *err)
+{
+    const msgpack_object *list = NULL;
+    int r = msg_get_array(body, "fetches", &list, err);
+
+    if (r < 0 || list == NULL)
+        return r;
+    q->fetches = xcalloc(list->via.array.size + 1, sizeof(*q->fetches));
+    q->values = xcalloc(list->via.array.size + 1, sizeof(*q->values));
+    for (uint32_t i = 0; i < list->via.array.size; i++, q->n_fetches++) {
+        char name[MAX_NAME];
+
+        if ((r = read_name(&list->via.array.ptr[i], name, err)) < 0 ||
+            (r = graph_tensor(s->graph, name, &q->fetches[i], err)) < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int read_targets(struct service *s, const msgpack_object *body,
+                        struct run_request *q, struct err *err)
+{
+    const msgpack_object *list = NULL;
+    int r = msg_get_array(body, "targets", &list, err);
+
+    if (r < 0 || list == NULL)
+        return r;
+    q->targets = xcalloc(list->via.array.size + 1, sizeof(struct operation *));
+    for (uint32_t i = 0; i < list->via.array.size; i++, q->n_targets++) {
+        char name[MAX_NAME];
+
+        if ((r = read_name(&list->via.array.ptr[i], name, err)) < 0)
+            return r;
+        q->targets[i] = graph_operation(s->graph, name);
+        if (q->targets[i] == NULL)
+            return err_set(err, ERR_NOT_FOUND, "no operation '%s' in the graph", name);
+    }
+    return 0;
+}
+
+/* Marks op and all that it needs; 1 if one of them writes a variable. seen: a flag for
+ * each operation; todo: room for as many. */
+static int reaches_write(struct operation *op, uint8_t *seen, struct operation **todo)
+{
+    size_t n = 0;
+
+    todo[n++] = op;
+    while (n > 0) {
+        op = todo[--n];
+        if (seen[operation_id(op)])
+            continue;
+        seen[operation_id(op)] = 1;
+        if ((operation_def(op)->flags & OP_WRITES) != 0)
+            return 1;
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            if (!seen[operation_id(operation_input(op, i).op)])
+                todo[n++] = operation_input(op, i).op;
+        for (int i = 0; i < operation_n_control_inputs(op); i++)
+            if (!seen[operation_id(operation_control_input(op, i))])
+                todo[n++] = operation_control_input(op, i);
+    }
+    return 0;
+}
+
+/* A run without targets is pure: the supervisor would not replay it. So nothing that
+ * writes may hide behind a fetch. */
+static int check_pure(struct service *s, const struct run_request *q, struct err *err)
+{
+    const size_t n = (size_t)graph_n_operations(s->graph);
+    uint8_t *seen = xcalloc(n + 1, 1);
+    size_t edges = 1;
+    struct operation **todo;
+    int r = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct operation *op = graph_operation_at(s->graph, (int)i);
+
+        edges += (size_t)(operation_n_inputs(op) + operation_n_control_inputs(op));
+    }
+    todo = xcalloc(edges, sizeof(struct operation *));
+    for (size_t i = 0; i < q->n_fetches && r == 0; i++)
+        if (reaches_write(q->fetches[i].op, seen, todo))
+            r = err_set(err, ERR_ARG,
+                        "fetching %s changes variables: name its operation as a target",
+                        operation_name(q->fetches[i].op));
+    free(seen);
+    free(todo);
+    return r;
+}
+
+static int run(struct service *s, const struct msg *m, struct run_request *q,
+               struct err *err)
+{
+    const struct run_args args = {.feeds = q->feeds,
+                                  .n_feeds = q->n_feeds,
+                                  .fetches = q->fetches,
+                                  .n_fetches = q->n_fetches,
+                                  .targets = q->targets,
+                                  .n_targets = q->n_targets,
+                                  .key = rng_key_make(s->seed, s->name, PURPOSE_RUN),
+                                  .counter = m->id};
+    int r = q->n_targets == 0 ? check_pure(s, q, err) : 0;
+
+    return r < 0 ? r : session_run(s->session, &args, q->values, err);
+}
+
+static void pack_fetched(const struct run_request *q, struct msg_out *out)
+{
+    msg_map(out, 1);
+    msg_key(out, "fetched");
+    msg_array(out, q->n_fetches);
+    for (size_t i = 0; i < q->n_fetches; i++)
+        msg_tensor(out, &q->values[i]);
+}
+
+int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
+               struct err *err)
+{
+    struct run_request q = {0};
+    int r;
+
+    if ((r = read_feeds(s, &m->body, &q, err)) == 0 &&
+        (r = read_fetches(s, &m->body, &q, err)) == 0 &&
+        (r = read_targets(s, &m->body, &q, err)) == 0 && (r = run(s, m, &q, err)) == 0) {
+        msg_begin_response(out, m->id);
+        pack_fetched(&q, out);
+    }
+    for (size_t i = 0; i < q.n_fetches; i++)
+        tensor_free(&q.values[i]);
+    free(q.feeds);
+    free(q.fetches);
+    free(q.values);
+    free(q.targets);
+    return r;
+}

@@ -1,0 +1,165 @@
+#include "agent/loop/service.h"
+
+#include "agent/loop/service_internal.h"
+#include "common/err/check.h"
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
+                          struct err *err)
+{
+    msg_begin_response(out, m->id);
+    msg_map(out, 0);
+    return 0;
+}
+
+/* What an agent can be asked, besides the stages of its algorithm. */
+static const struct method {
+    const char *name;
+    unsigned states; /* a bit for each state it is allowed in */
+    int writes;      /* may change the block */
+    int ends;        /* the agent exits after the response */
+    handler_fn handle;
+} methods[] = {
+    {"configure", 1u << SERVICE_NEW, 1, 0, handle_configure},
+    {"act", 1u << SERVICE_CONFIGURED, 0, 0, handle_act},
+    {"run", 1u << SERVICE_CONFIGURED, 1, 0, handle_run},
+    {"set", 1u << SERVICE_CONFIGURED, 1, 0, handle_set},
+    {"snapshot", 1u << SERVICE_CONFIGURED, 0, 0, handle_snapshot},
+    {"restore", 1u << SERVICE_CONFIGURED, 1, 0, handle_restore},
+    {"ping", ~0u, 0, 0, answer_nothing},
+    {"shutdown", ~0u, 0, 1, answer_nothing},
+};
+
+static int find_method(const struct service *s, const char *name, struct method *ret,
+                       struct err *err)
+{
+    const struct stage *stage;
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcmp(methods[i].name, name) != 0)
+            continue;
+        *ret = methods[i];
+        if ((ret->states & 1u << s->state) != 0)
+            return 0;
+        return err_set(err, ERR_STATE, "%s: %s", name,
+                       s->state == SERVICE_NEW ? "not configured yet"
+                                               : "configured already");
+    }
+    stage = s->state == SERVICE_CONFIGURED ? service_find_stage(s, name) : NULL;
+    if (stage == NULL)
+        return err_set(err, ERR_NOT_FOUND, "no method '%s'", name);
+    *ret = (struct method){stage->name, 0, stage->writes, 0, handle_stage};
+    return 0;
+}
+
+/* ---- debug: a pure request changes no byte ---- */
+
+static int remember_block(struct service *s, struct err *err)
+{
+    return scratch_copy(&s->pure_copy, session_block(s->session),
+                        session_block_bytes(s->session), err);
+}
+
+static int compare_block(struct service *s, const char *method, struct err *err)
+{
+    const size_t n = session_block_bytes(s->session);
+
+    if (memcmp(s->pure_copy.data, session_block(s->session), n) == 0)
+        return 0;
+    return err_set(err, ERR_STATE, "%s is declared pure but changed the variables",
+                   method);
+}
+
+static int call(struct service *s, const struct method *method, const struct msg *m,
+                struct msg_out *out, struct err *err)
+{
+    const int check = s->check_pure && !method->writes && s->session != NULL;
+    int r = check ? remember_block(s, err) : 0;
+
+    if (r == 0)
+        r = method->handle(s, m, out, err);
+    if (r == 0 && check)
+        r = compare_block(s, method->name, err);
+    return r;
+}
+
+int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
+{
+    struct service *s = ctx;
+    struct method method = {0};
+    struct err err = {0};
+    int r = find_method(s, request->method, &method, &err);
+
+    log_debug("request %u %s", request->id, request->method);
+    if (r == 0)
+        r = call(s, &method, request, out, &err);
+    if (r < 0) {
+        log_error("%s: %s", request->method, err.msg);
+        msg_error_response(out, request->id, &err);
+        return 0;
+    }
+    return method.ends;
+}
+
+/* ---- lifetime ---- */
+
+struct service *service_new(const struct algo_ops *algorithm)
+{
+    struct service *s = xcalloc(1, sizeof(*s));
+    const char *check = getenv("BROOD_CHECK_PURE");
+
+    s->forced = algorithm;
+    s->check_pure = check != NULL && strcmp(check, "1") == 0;
+    return s;
+}
+
+void service_free(struct service *s)
+{
+    struct scratch *scratches[] = {&s->actions, &s->carry, &s->counters, &s->draw_first,
+                                   &s->pure_copy};
+
+    if (s == NULL)
+        return;
+    service_unconfigure(s);
+    for (size_t i = 0; i < sizeof(scratches) / sizeof(scratches[0]); i++)
+        scratch_done(scratches[i]);
+    free(s);
+}
+
+/* ---- scratch ---- */
+
+int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err)
+{
+    size_t bytes;
+
+    if (!mem_mul(n, size, &bytes))
+        return err_set(err, ERR_LIMIT, "%zu elements of %zu bytes", n, size);
+    if (bytes <= s->size_bytes)
+        return 0;
+    free(s->data);
+    s->size_bytes = 0;
+    s->data = mem_aligned(bytes);
+    if (s->data == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for %zu bytes", bytes);
+    s->size_bytes = bytes;
+    return 0;
+}
+
+int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err)
+{
+    int r = scratch_reserve(s, len, 1, err);
+
+    if (r == 0 && len > 0)
+        memcpy(s->data, bytes, len);
+    return r;
+}
+
+void scratch_done(struct scratch *s)
+{
+    free(s->data);
+    *s = (struct scratch){0};
+}

@@ -1,0 +1,71 @@
+/* service_internal.h - what the handlers share. */
+#ifndef AGENT_LOOP_SERVICE_INTERNAL_H
+#define AGENT_LOOP_SERVICE_INTERNAL_H
+
+#include "agent/loop/service.h"
+
+#include "common/mem/arena.h"
+
+enum service_state { SERVICE_NEW, SERVICE_CONFIGURED, SERVICE_STATE_COUNT };
+
+/* A place that grows on demand and is kept: steady requests allocate nothing. */
+struct scratch {
+    void *data; /* 64-byte aligned */
+    size_t size_bytes;
+};
+
+struct service {
+    const struct algo_ops *forced;
+    enum service_state state;
+    int check_pure;
+
+    /* of configure */
+    struct arena arena; /* config, agents */
+    struct agent_config config;
+    char name[AGENT_NAME_MAX];
+    uint64_t seed;
+    struct space *agents;
+    size_t n_agents;
+    size_t self; /* n_agents: the central process */
+    struct graph *graph;
+    struct session *session;
+    const struct algo_ops *ops;
+    struct algo *algo;
+    void *block; /* the mapped memfd, or NULL: the session has its own */
+    size_t block_capacity;
+
+    struct store_view *store; /* mapped at the first stage that names rows */
+    struct scratch actions, carry, counters, draw_first, pure_copy;
+};
+
+/* Room for n elements of `size` bytes. ERR_NOMEM. */
+int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err);
+/* The same, holding a copy of `bytes` (a message's bin has no alignment). */
+int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err);
+void scratch_done(struct scratch *s);
+
+/* Handlers: on success the response stands in `out`, up to msg_end. On failure nothing
+ * has changed, unless the error says that the work itself failed. */
+typedef int (*handler_fn)(struct service *s, const struct msg *m, struct msg_out *out,
+                          struct err *err);
+
+int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
+                     struct err *err);
+/* Back to SERVICE_NEW; also after a configure that failed half-way. */
+void service_unconfigure(struct service *s);
+int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
+               struct err *err);
+int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
+               struct err *err);
+/* Stages: method names that the algorithm declares. */
+const struct stage *service_find_stage(const struct service *s, const char *name);
+int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
+                 struct err *err);
+int handle_set(struct service *s, const struct msg *m, struct msg_out *out,
+               struct err *err);
+int handle_snapshot(struct service *s, const struct msg *m, struct msg_out *out,
+                    struct err *err);
+int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
+                   struct err *err);
+
+#endif

@@ -1,0 +1,178 @@
+#include "agent/loop/service_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct stage *service_find_stage(const struct service *s, const char *name)
+{
+    size_t n;
+    const struct stage *stages = s->ops->stages(s->algo, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(stages[i].name, name) == 0)
+            return &stages[i];
+    return NULL;
+}
+
+/* ---- the request ---- */
+
+/* Inputs are looked up in the message as the algorithm asks for them. */
+struct inputs {
+    const msgpack_object *map;
+    struct tensor found; /* the newest answer */
+};
+
+static const struct tensor *find_input(void *ctx, const char *agent, const char *name)
+{
+    struct inputs *in = ctx;
+    char key[AGENT_NAME_MAX + 64];
+
+    (void)snprintf(key, sizeof(key), "%s/%s", agent, name);
+    in->found = TENSOR_NONE;
+    if (msg_get_tensor(in->map, key, &in->found, NULL) < 0 || in->found.data == NULL)
+        return NULL;
+    return &in->found;
+}
+
+static int open_store(struct service *s, struct err *err)
+{
+    return s->store != NULL ? 0 : store_view_open(&s->store, AGENT_FD_LOG, err);
+}
+
+static int read_rows(struct service *s, const msgpack_object *body,
+                     struct stage_args *args, struct err *err)
+{
+    struct tensor rows = TENSOR_NONE;
+    int r = msg_get_tensor(body, "rows", &rows, err);
+
+    if (r < 0 || rows.dtype == DT_INVALID)
+        return r;
+    if (rows.dtype != DT_UINT64 || rows.shape.rank != 3 || tensor_elements(&rows) < 1)
+        return err_set(err, ERR_SHAPE, "rows: uint64 (G, B, L) expected");
+    args->groups = rows.shape.dim[0];
+    args->batch = rows.shape.dim[1];
+    args->length = rows.shape.dim[2];
+    args->rows = rows.data;
+    if ((r = open_store(s, err)) < 0 ||
+        (r = store_view_check(s->store, args->rows, (size_t)tensor_elements(&rows),
+                              err)) < 0)
+        return r;
+    args->store = s->store;
+    return 0;
+}
+
+static int read_weights(const msgpack_object *body, struct stage_args *args,
+                        struct err *err)
+{
+    const struct shape want = SHAPE(args->groups, args->batch);
+    struct tensor weights = TENSOR_NONE;
+    int r = msg_get_tensor(body, "weights", &weights, err);
+
+    if (r < 0 || weights.dtype == DT_INVALID)
+        return r;
+    if (weights.dtype != DT_FLOAT || !shape_equal(&weights.shape, &want))
+        return err_set(err, ERR_SHAPE, "weights: float32 %s expected", shape_text(&want));
+    args->weights = tensor_f32(&weights);
+    return 0;
+}
+
+static int read_request(struct service *s, const msgpack_object *body,
+                        struct stage_args *args, const msgpack_object **ret_inputs,
+                        struct err *err)
+{
+    const struct stage *stage = args->stage;
+    char purpose[sizeof(PURPOSE_STAGE_PREFIX) + STAGE_NAME_MAX];
+    int r;
+
+    if ((r = msg_get_u64(body, "step", UINT64_MAX, &args->step, err)) < 0 ||
+        (r = msg_get_u64(body, "update", UINT64_MAX, &args->update, err)) < 0 ||
+        (r = msg_get_u64(body, "repeat", UINT64_MAX, &args->repeat, err)) < 0 ||
+        (r = read_rows(s, body, args, err)) < 0 ||
+        (r = read_weights(body, args, err)) < 0 ||
+        (r = msg_get_map(body, "inputs", ret_inputs, err)) < 0)
+        return r;
+    (void)snprintf(purpose, sizeof(purpose), PURPOSE_STAGE_PREFIX "%s", stage->name);
+    args->key = rng_key_make(s->seed, s->name, purpose);
+    args->counter =
+        args->update * (stage->repeat > 1 ? (uint64_t)stage->repeat : 1) + args->repeat;
+    return 0;
+}
+
+/* ---- the result ---- */
+
+/* The exponent of a number that is not finite is all ones; no float arithmetic, so that
+ * the compiler may vectorise. */
+static int all_finite(const float *x, size_t n)
+{
+    uint32_t bad = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &x[i], sizeof(bits));
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad == 0;
+}
+
+static int check_finite(struct service *s, const struct stage *stage,
+                        const struct stage_result *res, struct err *err)
+{
+    const char *what = NULL;
+
+    for (int i = 0; i < res->n_scalars && what == NULL; i++)
+        if (!isfinite(res->scalar[i].value))
+            what = res->scalar[i].name;
+    for (int i = 0, n = graph_n_variables(s->graph); i < n && what == NULL; i++) {
+        const struct variable *v = graph_variable_at(s->graph, i);
+        struct tensor t;
+
+        if (v->dtype == DT_FLOAT && session_variable(s->session, v, &t, NULL) == 0 &&
+            !all_finite(tensor_f32(&t), (size_t)tensor_elements(&t)))
+            what = v->name;
+    }
+    if (what == NULL)
+        return 0;
+    return err_set(err, ERR_NONFINITE, "agent %s, stage %s: %s is not finite", s->name,
+                   stage->name, what);
+}
+
+static void pack_result(const struct stage_result *res, struct msg_out *out)
+{
+    msg_map(out, 2);
+    msg_key(out, "outputs");
+    msg_map(out, (size_t)res->n_outputs);
+    for (int i = 0; i < res->n_outputs; i++) {
+        msg_key(out, res->output[i].name);
+        msg_tensor(out, &res->output[i].value);
+    }
+    msg_key(out, "scalars");
+    msg_map(out, (size_t)res->n_scalars);
+    for (int i = 0; i < res->n_scalars; i++) {
+        msg_key(out, res->scalar[i].name);
+        msg_f64(out, res->scalar[i].value);
+    }
+}
+
+int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
+                 struct err *err)
+{
+    struct stage_args args = {.stage = service_find_stage(s, m->method)};
+    struct stage_result res = {0};
+    struct inputs inputs = {0};
+    int r = read_request(s, &m->body, &args, &inputs.map, err);
+
+    if (r < 0)
+        return r;
+    args.input = find_input;
+    args.input_ctx = &inputs;
+    r = s->ops->stage(s->algo, s->session, &args, &res, err);
+    if (r == 0 && args.stage->writes && s->config.stop_on_nonfinite)
+        r = check_finite(s, args.stage, &res, err);
+    if (r < 0)
+        return r;
+    msg_begin_response(out, m->id);
+    pack_result(&res, out);
+    return 0;
+}

@@ -1,0 +1,145 @@
+/* Requests about the variables as a whole, or by name. */
+#include "agent/loop/service_internal.h"
+
+#include "agent/algo/live.h"
+#include "common/msg/frame.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_NAME 1024
+
+static void answer_nothing(const struct msg *m, struct msg_out *out)
+{
+    msg_begin_response(out, m->id);
+    msg_map(out, 0);
+}
+
+static int read_key(const msgpack_object *o, char name[MAX_NAME], struct err *err)
+{
+    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size >= MAX_NAME)
+        return err_set(err, ERR_PROTOCOL, "keys are strings of at most %d bytes",
+                       MAX_NAME - 1);
+    memcpy(name, o->via.str.ptr, o->via.str.size);
+    name[o->via.str.size] = '\0';
+    return 0;
+}
+
+/* ---- set ---- */
+
+static int read_change(struct service *s, const msgpack_object *map, uint32_t i,
+                       struct variable **ret, float *ret_value, struct err *err)
+{
+    char key[MAX_NAME];
+    double value = 0;
+    int r = read_key(&map->via.map.ptr[i].key, key, err);
+
+    if (r < 0 || (r = msg_get_f64(map, key, &value, err)) < 0)
+        return r;
+    *ret = live_find(s->graph, s->name, key);
+    if (*ret == NULL)
+        return err_set(err, ERR_NOT_FOUND, "%s cannot be changed while the agent runs",
+                       key);
+    *ret_value = (float)value;
+    if (!isfinite(*ret_value) || value < 0)
+        return err_set(err, ERR_ARG, "%s: a finite number of 0 or more expected", key);
+    return 0;
+}
+
+/* All changes are checked before the first is made. */
+int handle_set(struct service *s, const struct msg *m, struct msg_out *out,
+               struct err *err)
+{
+    const msgpack_object *map = NULL;
+    struct variable *v;
+    float value;
+    int r = msg_get_map(&m->body, "changes", &map, err);
+
+    if (r == 0 && map == NULL)
+        r = err_set(err, ERR_PROTOCOL, "changes is missing");
+    for (uint32_t i = 0; r == 0 && i < map->via.map.size; i++)
+        r = read_change(s, map, i, &v, &value, err);
+    for (uint32_t i = 0; r == 0 && i < map->via.map.size; i++) {
+        const struct tensor t = tensor_scalar_f32(&value);
+
+        r = read_change(s, map, i, &v, &value, err);
+        if (r == 0)
+            r = session_variable_set(s->session, v, &t, err);
+    }
+    if (r == 0)
+        answer_nothing(m, out);
+    return r;
+}
+
+/* ---- snapshot and restore: for agents without a shared block ---- */
+
+int handle_snapshot(struct service *s, const struct msg *m, struct msg_out *out,
+                    struct err *err)
+{
+    const size_t n = session_block_bytes(s->session);
+
+    if (n > FRAME_MAX_BYTES - MAX_NAME)
+        return err_set(err, ERR_LIMIT, "a block of %zu bytes fits no message", n);
+    msg_begin_response(out, m->id);
+    msg_map(out, 1);
+    msg_key(out, "block");
+    msg_bin(out, session_block(s->session), n);
+    return 0;
+}
+
+static int read_value(struct service *s, const msgpack_object_kv *kv,
+                      struct variable **ret, struct tensor *ret_value, struct err *err)
+{
+    char name[MAX_NAME];
+    int r = read_key(&kv->key, name, err);
+
+    if (r < 0 || (r = msg_to_tensor(&kv->val, name, ret_value, err)) < 0)
+        return r;
+    *ret = variable_find(s->graph, name);
+    if (*ret == NULL)
+        return err_set(err, ERR_NOT_FOUND, "no variable '%s'", name);
+    if ((*ret)->dtype != ret_value->dtype ||
+        !shape_equal(&(*ret)->shape, &ret_value->shape))
+        return err_set(err, ERR_SHAPE, "%s: %s %s expected", name,
+                       dtype_name((*ret)->dtype), shape_text(&(*ret)->shape));
+    return 0;
+}
+
+static int check_block(struct service *s, const void *block, size_t len, struct err *err)
+{
+    if (block != NULL && len != session_block_bytes(s->session))
+        return err_set(err, ERR_SHAPE, "block: %zu bytes, %zu expected", len,
+                       session_block_bytes(s->session));
+    return 0;
+}
+
+/* The block first, then single variables over it; all checked before the first. */
+int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
+                   struct err *err)
+{
+    const msgpack_object *values = NULL;
+    const void *block = NULL;
+    size_t len = 0;
+    uint32_t n;
+    struct variable *v;
+    struct tensor t;
+    int r;
+
+    if ((r = msg_get_bin(&m->body, "block", &block, &len, err)) < 0 ||
+        (r = msg_get_map(&m->body, "values", &values, err)) < 0 ||
+        (r = check_block(s, block, len, err)) < 0)
+        return r;
+    n = values != NULL ? values->via.map.size : 0;
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        r = read_value(s, &values->via.map.ptr[i], &v, &t, err);
+    if (r == 0 && block != NULL)
+        session_restore(s->session, block);
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        r = read_value(s, &values->via.map.ptr[i], &v, &t, err);
+        if (r == 0)
+            r = session_variable_set(s->session, v, &t, err);
+    }
+    if (r == 0)
+        answer_nothing(m, out);
+    return r;
+}
