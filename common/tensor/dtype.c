@@ -5,11 +5,12 @@
 struct dtype_row {
     enum dtype dtype;
     const char *name;
+    const char *symbol;
     size_t size;
 };
 
 static const struct dtype_row ROWS[] = {
-#define DTYPE_ROW(symbol, number, name, bytes) {symbol, name, bytes},
+#define DTYPE_ROW(symbol, number, name, bytes) {symbol, name, #symbol, bytes},
     DTYPE_MAP(DTYPE_ROW)
 #undef DTYPE_ROW
 };
@@ -35,6 +36,13 @@ const char *dtype_name(enum dtype dtype)
     const struct dtype_row *row = find((int)dtype);
 
     return row != NULL ? row->name : "invalid";
+}
+
+const char *dtype_symbol(enum dtype dtype)
+{
+    const struct dtype_row *row = find((int)dtype);
+
+    return row != NULL ? row->symbol : "DT_INVALID";
 }
 
 size_t dtype_size(enum dtype dtype)

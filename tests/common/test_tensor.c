@@ -15,6 +15,7 @@ START_TEST(dtypes_have_tensorflows_numbers_and_sizes)
         if (dtype_valid(number))
             ck_assert_int_eq(dtype_from_name(dtype_name(number)), number);
     }
+    ck_assert_str_eq(dtype_symbol(DT_HALF), "DT_HALF");
     ck_assert_str_eq(dtype_name(99), "invalid");
     ck_assert_int_eq(dtype_from_name("float33"), DT_INVALID);
     ck_assert(dtype_is_floating(DT_HALF) && !dtype_is_floating(DT_COMPLEX64));
