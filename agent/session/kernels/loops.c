@@ -303,10 +303,19 @@ static inline int64_t ipow(int64_t x, int64_t y)
     FLOAT(X, f64)                                                                        \
     INTEGER(X, i32)                                                                      \
     NUMBER(X, i32)                                                                       \
-    ANY(X, i32) INTEGER(X, i64) NUMBER(X, i64) ANY(X, i64) INTEGER(X, i16)               \
-        NUMBER(X, i16) ANY(X, i16) INTEGER(X, i8) NUMBER(X, i8) ANY(X, i8)               \
-            INTEGER(X, u8) NUMBER(X, u8) ANY(X, u8) INTEGER(X, u16) NUMBER(X, u16)       \
-                ANY(X, u16) ANY(X, b8) LOGICAL(X, b8)
+    ANY(X, i32)                                                                          \
+    INTEGER(X, i64)                                                                      \
+    NUMBER(X, i64)                                                                       \
+    ANY(X, i64)                                                                          \
+    INTEGER(X, i16)                                                                      \
+    NUMBER(X, i16)                                                                       \
+    ANY(X, i16)                                                                          \
+    INTEGER(X, i8)                                                                       \
+    NUMBER(X, i8)                                                                        \
+    ANY(X, i8)                                                                           \
+    INTEGER(X, u8)                                                                       \
+    NUMBER(X, u8)                                                                        \
+    ANY(X, u8) INTEGER(X, u16) NUMBER(X, u16) ANY(X, u16) ANY(X, b8) LOGICAL(X, b8)
 
 #define DEFINE(T, op, D, A, B, C, expr) LOOP(T##_loop_##op, D, A, B, C, expr)
 EVERYTHING(DEFINE)
@@ -340,8 +349,9 @@ static inline int32_t to_i32(double x)
 #define CASTS(X)                                                                         \
     FROM_REAL(X, f32)                                                                    \
     FROM_REAL(X, f64)                                                                    \
-    FROM_INT(X, i64) FROM_INT(X, i32) FROM_INT(X, i16) FROM_INT(X, i8) FROM_INT(X, u8)   \
-        FROM_INT(X, u16) FROM_INT(X, b8)
+    FROM_INT(X, i64)                                                                     \
+    FROM_INT(X, i32)                                                                     \
+    FROM_INT(X, i16) FROM_INT(X, i8) FROM_INT(X, u8) FROM_INT(X, u16) FROM_INT(X, b8)
 
 #define DEFINE_CAST(A, D, expr) LOOP(cast_##A##_##D, D, A, A, A, expr)
 CASTS(DEFINE_CAST)
