@@ -227,6 +227,24 @@ static int is_named(const char *full, const char *agent, const char *name, size_
            memcmp(full + 7 + n, name, len) == 0;
 }
 
+/* A series after the fixed ones, in the order of the agents: agents answer in any order,
+ * and equal runs must have equal rows. */
+static size_t insert_series(struct metrics *m, size_t agent, char *name)
+{
+    size_t at = m->n_fixed, behind;
+
+    for (size_t a = 0; a <= agent; a++)
+        at += m->n_extra[a];
+    behind = m->n - at;
+    memmove(&m->names[at + 1], &m->names[at], behind * sizeof(*m->names));
+    memmove(&m->acc[at + 1], &m->acc[at], behind * sizeof(*m->acc));
+    m->names[at] = name;
+    m->acc[at] = (struct mean){0};
+    m->n_extra[agent]++;
+    m->n++;
+    return at;
+}
+
 /* The series of a scalar, made if it is a new one; n if it is refused. */
 static size_t scalar_series(struct metrics *m, size_t agent, const char *name, size_t len)
 {
@@ -239,8 +257,8 @@ static size_t scalar_series(struct metrics *m, size_t agent, const char *name, s
             return i;
     if (!name_ok(name, len) || m->n_extra[agent] == METRICS_MAX_SCALARS)
         return m->n;
-    m->n_extra[agent]++;
-    return add_series(m, xasprintf("train/%s/%.*s", m->agents[agent], (int)len, name));
+    return insert_series(m, agent,
+                         xasprintf("train/%s/%.*s", m->agents[agent], (int)len, name));
 }
 
 void metrics_add_scalar(struct metrics *m, size_t agent, const char *name, size_t len,

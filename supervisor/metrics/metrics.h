@@ -6,8 +6,8 @@
  * Values   means since the last row; NaN where nothing was added. Returns are per
  *          episode, undiscounted; a team's is the mean over its agents.
  * Order    rollout, eval, train in cli.md's order for every agent, time: these are the
- *          fixed columns of progress.csv. Scalars of other names come after them and go
- *          to the other sinks only.
+ *          fixed columns of progress.csv. Scalars of other names come after them, agent
+ *          by agent, and go to the other sinks only.
  * Clock    nanoseconds of any monotonic clock, passed in; only time/... depends on it.
  * Threads  loop thread only.
  */

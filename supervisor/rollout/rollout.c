@@ -204,27 +204,39 @@ static int nonfinite_ends(const struct rollout *r, size_t runner)
     return runner == r->n_agents || r->args.config->agents[runner].stop_on_nonfinite;
 }
 
+static int number_of(const msgpack_object *o, double *ret)
+{
+    switch (o->type) {
+    case MSGPACK_OBJECT_FLOAT32:
+    case MSGPACK_OBJECT_FLOAT64:
+        *ret = o->via.f64;
+        return 1;
+    case MSGPACK_OBJECT_POSITIVE_INTEGER:
+        *ret = (double)o->via.u64;
+        return 1;
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
+        *ret = (double)o->via.i64;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv *kv,
                        struct err *err)
 {
+    const msgpack_object_str *name = &kv->key.via.str;
     double value;
 
-    if (kv->key.type != MSGPACK_OBJECT_STR)
-        return err_set(err, ERR_PROTOCOL, "scalars: a name is no string");
-    if (kv->val.type == MSGPACK_OBJECT_FLOAT64 || kv->val.type == MSGPACK_OBJECT_FLOAT32)
-        value = kv->val.via.f64;
-    else if (kv->val.type == MSGPACK_OBJECT_POSITIVE_INTEGER)
-        value = (double)kv->val.via.u64;
-    else if (kv->val.type == MSGPACK_OBJECT_NEGATIVE_INTEGER)
-        value = (double)kv->val.via.i64;
-    else
-        return err_set(err, ERR_PROTOCOL, "scalars: '%.*s' is no number",
-                       (int)(kv->key.via.str.size & 63), kv->key.via.str.ptr);
+    if (kv->key.type != MSGPACK_OBJECT_STR || name->size >= STAGE_OUTPUT_MAX)
+        return err_set(err, ERR_PROTOCOL, "scalars: a name is no short string");
+    if (!number_of(&kv->val, &value))
+        return err_set(err, ERR_PROTOCOL, "scalars: '%.*s' is no number", (int)name->size,
+                       name->ptr);
     if (!isfinite(value) && nonfinite_ends(r, runner))
-        return err_set(err, ERR_NONFINITE, "%.*s is %g", (int)(kv->key.via.str.size & 63),
-                       kv->key.via.str.ptr, value);
-    metrics_add_scalar(r->args.metrics, runner, kv->key.via.str.ptr, kv->key.via.str.size,
+        return err_set(err, ERR_NONFINITE, "%.*s is %g", (int)name->size, name->ptr,
                        value);
+    metrics_add_scalar(r->args.metrics, runner, name->ptr, name->size, value);
     return 0;
 }
 

@@ -93,11 +93,12 @@ START_TEST(test_other_scalars)
     struct metrics_row row;
     char name[32];
 
-    add_scalar(m, 0, "entropy", 2);
     add_scalar(m, 3, "mix_loss", 3);
+    add_scalar(m, 0, "entropy", 2);
     add_scalar(m, 0, "entropy", 4);
     metrics_take_row(m, 1, 0, 1, &row);
     ck_assert_uint_eq(row.n, row.n_fixed + 2);
+    ck_assert_str_eq(row.names[row.n_fixed], "train/adversary_0/entropy");
     ck_assert(value_of(&row, "train/adversary_0/entropy") == 3);
     ck_assert(value_of(&row, "train/central/mix_loss") == 3);
 

@@ -49,6 +49,8 @@ struct bench {
 };
 
 static void note(struct bench *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void note(struct bench *b, const char *fmt, ...)
 {
     size_t n = strlen(b->events);
     va_list ap;
@@ -58,6 +60,8 @@ static void note(struct bench *b, const char *fmt, ...)
     va_end(ap);
 }
 
+static void ask(struct bench *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 static void ask(struct bench *b, const char *fmt, ...)
 {
     char line[512];
