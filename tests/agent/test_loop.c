@@ -82,7 +82,8 @@ START_TEST(test_shutdown)
     start_configured(&p, -1, -1, 0);
     ck_assert_int_eq(call_empty(&p, "ping"), 0);
     ck_assert_int_eq(call_empty(&p, "shutdown"), 0);
-    check_exited(agent_process_wait(&p), AGENT_EXIT_DONE);
+    ck_assert_int_eq(agent_process_read(&p), 0); /* ends though our ends are open */
+    check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
 }
 END_TEST
 

@@ -88,7 +88,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-int agent_process_wait(struct agent_process *p)
+static int wait_for(struct agent_process *p)
 {
     const int64_t deadline = now_ms() + DEADLINE_MS;
     int status;
@@ -114,7 +114,7 @@ int agent_process_end(struct agent_process *p)
 
     close_fd(&p->to);
     close_fd(&p->from);
-    status = agent_process_wait(p);
+    status = wait_for(p);
     close_fd(&p->stderr_fd);
     msg_done(&p->reply);
     msg_out_done(&p->out);

@@ -22,7 +22,6 @@ void agent_process_start(struct agent_process *p, const char *name, int block_fd
                          int log_fd);
 /* Closes the pipes, and waits; the wait status. Kills it after a deadline. */
 int agent_process_end(struct agent_process *p);
-int agent_process_wait(struct agent_process *p);
 
 /* Begins a request; pack its params as one map, then call. */
 struct msg_out *agent_process_request(struct agent_process *p, const char *method);
