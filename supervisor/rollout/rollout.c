@@ -354,7 +354,7 @@ static int play(struct rollout *r, struct err *err)
 {
     int rc;
 
-    while ((rc = enter[r->fsm.state](r, err)) == DONE_AT_ONCE)
+    while ((rc = enter[r->fsm.state](r, err)) == DONE_AT_ONCE && !r->over)
         CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_FINISHED) == ROLLOUT_ENTERED);
     return rc < 0 ? rc : 0;
 }

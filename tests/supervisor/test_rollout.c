@@ -41,10 +41,10 @@ struct bench {
     /* What was reported, in order. */
     char events[4096];
     uint64_t stop_at; /* round; 0: never */
+    int abort_in_row;
     struct err failure;
     int done, stopped;
     double evaluated; /* mean return of agent 0 */
-    int rows_of_metrics;
     double critic_loss;
 };
 
@@ -236,7 +236,8 @@ static int on_row(void *ctx, const struct metrics_row *row, struct err *err)
     struct bench *b = ctx;
 
     note(b, "row %llu; ", (unsigned long long)row->env_steps);
-    b->rows_of_metrics++;
+    if (b->abort_in_row)
+        rollout_abort(b->rollout);
     for (size_t i = 0; i < row->n; i++)
         if (strcmp(row->names[i], "train/agent_1/critic_loss") == 0)
             b->critic_loss = row->values[i];
@@ -747,6 +748,19 @@ START_TEST(test_abort_is_silent)
 }
 END_TEST
 
+START_TEST(test_abort_from_a_callback)
+{
+    struct bench *b = bench_new("two_step");
+
+    b->abort_in_row = 1;
+    b->config.log.every_env_steps = 4;
+    bench_run(b);
+    ck_assert_str_eq(b->events, "checkpoint 0; row 4; ");
+    ck_assert_int_eq(b->done, 0);
+    bench_free(b);
+}
+END_TEST
+
 START_TEST(test_central_stage_needs_a_process)
 {
     struct bench *b = bench_new("two_step");
@@ -867,6 +881,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_stop);
     tcase_add_test(tc, test_pause);
     tcase_add_test(tc, test_abort_is_silent);
+    tcase_add_test(tc, test_abort_from_a_callback);
     tcase_add_test(tc, test_central_stage_needs_a_process);
     tcase_add_test(tc, test_no_draw_is_used_twice);
     tcase_add_test(tc, test_state);
