@@ -287,14 +287,6 @@ static int is_time(const struct metrics *m, size_t i)
     return i >= m->time && i < m->time + N_TIME;
 }
 
-int metrics_pending(const struct metrics *m)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (m->acc[i].count > 0 && !is_time(m, i))
-            return 1;
-    return 0;
-}
-
 void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
                       uint64_t now_ns, struct metrics_row *ret)
 {

@@ -57,8 +57,6 @@ void metrics_add_scalar(struct metrics *m, size_t agent, const char *name, size_
 void metrics_add_round(struct metrics *m, uint64_t duration_ns);
 void metrics_add_update(struct metrics *m, uint64_t duration_ns);
 
-/* 1 if anything but time was added since the last row. */
-int metrics_pending(const struct metrics *m);
 /* Closes the row and starts the next. ret points into m: valid until the next call. */
 void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
                       uint64_t now_ns, struct metrics_row *ret);

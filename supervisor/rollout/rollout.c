@@ -1,58 +1,16 @@
-#include "supervisor/rollout/rollout.h"
+#include "supervisor/rollout/rollout_internal.h"
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "common/rng/rng.h"
-#include "common/wire/cursor.h"
-#include "supervisor/rollout/acting.h"
-#include "supervisor/rollout/description.h"
-#include "supervisor/rollout/exchange.h"
-#include "supervisor/rollout/rollout_fsm.h"
-#include "supervisor/rollout/row_writer.h"
-#include "supervisor/rollout/schedule.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { STATE_VERSION = 1 };
-
-/* What performing a state can come to, besides an error. */
-enum { DONE_AT_ONCE = 0, WAITS = 1 };
-
-struct rollout {
-    struct rollout_args args;
-    const struct env_spec *spec;
-    size_t n_agents, copies;          /* A, E */
-    const char **names;               /* [A] */
-    struct description *descriptions; /* [A] */
-    const struct stage_list *stages;  /* the first one's; all are equal */
-
-    struct schedule schedule;
-    struct rollout_fsm fsm;
-    int over; /* nothing is reported any more */
-
-    struct acting *acting;
-    struct row_writer *writer;
-    struct exchange *exchange;
-    struct evaluation *evaluation; /* NULL: there are none */
-    double *returns;               /* [A] scratch */
-
-    size_t groups, batch;     /* G, B */
-    struct rng_key *rows_key; /* [G] */
-    uint64_t *rows;           /* (G, B, 1) of the current update */
-    size_t outstanding;       /* responses of the current stage */
-
-    uint64_t round, env_steps, episodes, updates;
-    uint64_t round_began_ns, update_began_ns, checkpoint_ns;
-};
-
-static uint64_t now_ns(const struct rollout *r)
+uint64_t rollout_now_ns(const struct rollout *r)
 {
     return r->args.now_ns != NULL ? r->args.now_ns() : uv_hrtime();
 }
 
-static void fail(struct rollout *r, const struct err *err)
+void rollout_fail(struct rollout *r, const struct err *err)
 {
     if (r->over)
         return;
@@ -91,7 +49,7 @@ static int enter_act(struct rollout *r, struct err *err)
     int rc;
 
     report_round(r);
-    r->round_began_ns = now_ns(r);
+    r->round_began_ns = rollout_now_ns(r);
     rc = acting_begin(r->acting, &call, err);
     return rc < 0 ? rc : WAITS;
 }
@@ -134,7 +92,7 @@ static int enter_step(struct rollout *r, struct err *err)
 
     if (rc < 0)
         return rc;
-    ended_ns = now_ns(r);
+    ended_ns = rollout_now_ns(r);
     metrics_add_round(r->args.metrics, ended_ns - r->round_began_ns);
     r->round++;
     r->env_steps += r->copies;
@@ -157,7 +115,7 @@ static int enter_log(struct rollout *r, struct err *err)
 {
     struct metrics_row row;
 
-    metrics_take_row(r->args.metrics, r->env_steps, r->episodes, now_ns(r), &row);
+    metrics_take_row(r->args.metrics, r->env_steps, r->episodes, rollout_now_ns(r), &row);
     return r->args.callbacks.on_row(r->args.callbacks.ctx, &row, err);
 }
 
@@ -166,7 +124,7 @@ static int enter_checkpoint(struct rollout *r, struct err *err)
     struct rollout_progress at;
 
     rollout_progress(r, &at);
-    r->checkpoint_ns = now_ns(r);
+    r->checkpoint_ns = rollout_now_ns(r);
     return r->args.callbacks.on_checkpoint(r->args.callbacks.ctx, &at, err);
 }
 
@@ -186,167 +144,17 @@ static int enter_done(struct rollout *r, struct err *err)
     return WAITS;
 }
 
-/* ---- stages of an update ---- */
-
-static int finish_state(struct rollout *r, struct err *err);
-
-static void resume(struct rollout *r)
-{
-    struct err err = {0};
-
-    if (!r->over && finish_state(r, &err) < 0)
-        fail(r, &err);
-}
-
-/* Config and algorithm say which agent's non-finite numbers are an end. */
-static int nonfinite_ends(const struct rollout *r, size_t runner)
-{
-    return runner == r->n_agents || r->args.config->agents[runner].stop_on_nonfinite;
-}
-
-static int number_of(const msgpack_object *o, double *ret)
-{
-    switch (o->type) {
-    case MSGPACK_OBJECT_FLOAT32:
-    case MSGPACK_OBJECT_FLOAT64:
-        *ret = o->via.f64;
-        return 1;
-    case MSGPACK_OBJECT_POSITIVE_INTEGER:
-        *ret = (double)o->via.u64;
-        return 1;
-    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
-        *ret = (double)o->via.i64;
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv *kv,
-                       struct err *err)
-{
-    const msgpack_object_str *name = &kv->key.via.str;
-    double value;
-
-    if (kv->key.type != MSGPACK_OBJECT_STR || name->size >= STAGE_OUTPUT_MAX)
-        return err_set(err, ERR_PROTOCOL, "scalars: a name is no short string");
-    if (!number_of(&kv->val, &value))
-        return err_set(err, ERR_PROTOCOL, "scalars: '%.*s' is no number", (int)name->size,
-                       name->ptr);
-    if (!isfinite(value) && nonfinite_ends(r, runner))
-        return err_set(err, ERR_NONFINITE, "%.*s is %g", (int)name->size, name->ptr,
-                       value);
-    metrics_add_scalar(r->args.metrics, runner, name->ptr, name->size, value);
-    return 0;
-}
-
-static int take_scalars(struct rollout *r, size_t runner, const msgpack_object *body,
-                        struct err *err)
-{
-    const msgpack_object *scalars = NULL;
-    int rc = msg_get_map(body, "scalars", &scalars, err);
-
-    if (rc < 0 || scalars == NULL)
-        return rc;
-    for (uint32_t i = 0; i < scalars->via.map.size; i++)
-        if ((rc = take_scalar(r, runner, &scalars->via.map.ptr[i], err)) < 0)
-            return rc;
-    return 0;
-}
-
-static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_object *body,
-                             struct err *err)
-{
-    const msgpack_object *outputs = NULL;
-    int rc;
-
-    if (body->type != MSGPACK_OBJECT_MAP && body->type != MSGPACK_OBJECT_NIL)
-        return err_set(err, ERR_PROTOCOL, "not a map");
-    if (body->type == MSGPACK_OBJECT_MAP &&
-        ((rc = msg_get_map(body, "outputs", &outputs, err)) < 0 ||
-         (rc = take_scalars(r, runner, body, err)) < 0))
-        return rc;
-    return exchange_put(r->exchange, r->fsm.stage, runner, outputs,
-                        nonfinite_ends(r, runner), err);
-}
-
-static void on_stage_response(void *ctx, size_t agent, const struct msg *response)
-{
-    struct rollout *r = ctx;
-    struct err err = {0};
-
-    r->outstanding--;
-    if (r->over)
-        return;
-    if (take_stage_answer(r, agent, &response->body, &err) < 0) {
-        (void)err_wrap(&err, "%s: answer to stage '%s'",
-                       agent < r->n_agents ? r->names[agent] : "central",
-                       r->stages->stage[r->fsm.stage].name);
-        fail(r, &err);
-    } else if (r->outstanding == 0) {
-        resume(r);
-    }
-}
-
-static int send_stage(struct rollout *r, size_t runner, struct err *err)
-{
-    const struct stage_decl *s = &r->stages->stage[r->fsm.stage];
-    struct shape shape = SHAPE((int64_t)r->groups, (int64_t)r->batch, 1);
-    struct tensor rows = tensor_view(DT_UINT64, shape, r->rows);
-    struct msg_out *o = agent_request_begin(r->args.agents, runner, s->name, s->writes);
-    int rc;
-
-    msg_map(o, 5);
-    msg_key(o, "step");
-    msg_u64(o, r->env_steps);
-    msg_key(o, "update");
-    msg_u64(o, r->updates);
-    msg_key(o, "repeat");
-    msg_u64(o, r->fsm.repeat);
-    msg_key(o, "rows");
-    msg_tensor(o, &rows);
-    msg_key(o, "inputs");
-    rc = exchange_pack(r->exchange, r->fsm.stage, runner, o, err);
-    if (rc == 0)
-        rc = agent_request_send(r->args.agents, runner, on_stage_response, r, err);
-    if (rc == 0)
-        r->outstanding++;
-    return rc;
-}
-
-static void begin_update(struct rollout *r)
-{
-    r->update_began_ns = now_ns(r);
-    for (size_t g = 0; g < r->groups; g++)
-        store_draw(r->args.store, r->rows_key[g], r->updates, r->rows + g * r->batch,
-                   r->batch);
-}
-
-static int enter_update(struct rollout *r, struct err *err)
-{
-    size_t from = 0, to = r->n_agents;
-
-    if (r->fsm.stage == 0 && r->fsm.repeat == 0)
-        begin_update(r);
-    if (r->stages->stage[r->fsm.stage].central) {
-        from = r->n_agents;
-        to = r->n_agents + 1;
-    }
-    for (size_t runner = from; runner < to; runner++) {
-        int rc = send_stage(r, runner, err);
-        if (rc < 0)
-            return rc;
-    }
-    return WAITS;
-}
-
 /* ---- the machine ---- */
 
 static int (*const enter[ROLLOUT_STATE_COUNT])(struct rollout *r, struct err *err) = {
-    [ROLLOUT_ACT] = enter_act,       [ROLLOUT_STEP] = enter_step,
-    [ROLLOUT_UPDATE] = enter_update, [ROLLOUT_EVALUATE] = enter_evaluate,
-    [ROLLOUT_LOG] = enter_log,       [ROLLOUT_CHECKPOINT] = enter_checkpoint,
-    [ROLLOUT_PAUSED] = enter_paused, [ROLLOUT_DONE] = enter_done,
+    [ROLLOUT_ACT] = enter_act,
+    [ROLLOUT_STEP] = enter_step,
+    [ROLLOUT_UPDATE] = rollout_enter_update,
+    [ROLLOUT_EVALUATE] = enter_evaluate,
+    [ROLLOUT_LOG] = enter_log,
+    [ROLLOUT_CHECKPOINT] = enter_checkpoint,
+    [ROLLOUT_PAUSED] = enter_paused,
+    [ROLLOUT_DONE] = enter_done,
 };
 
 /* Performs the state that was entered, and those after it, until one has to wait. */
@@ -366,14 +174,22 @@ static int finish_state(struct rollout *r, struct err *err)
     CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_FINISHED) == ROLLOUT_ENTERED);
     if (was_update && rollout_fsm_update_over(&r->fsm)) {
         r->updates++;
-        metrics_add_update(r->args.metrics, now_ns(r) - r->update_began_ns);
+        metrics_add_update(r->args.metrics, rollout_now_ns(r) - r->update_began_ns);
     }
     return play(r, err);
 }
 
+void rollout_resume(struct rollout *r)
+{
+    struct err err = {0};
+
+    if (!r->over && finish_state(r, &err) < 0)
+        rollout_fail(r, &err);
+}
+
 static void on_acted(void *ctx)
 {
-    resume(ctx);
+    rollout_resume(ctx);
 }
 
 static void on_evaluated(void *ctx, const struct evaluation_result *result)
@@ -385,19 +201,19 @@ static void on_evaluated(void *ctx, const struct evaluation_result *result)
     metrics_add_evaluation(r->args.metrics, result->return_mean, result->length_mean);
     if (r->args.callbacks.on_evaluation != NULL)
         r->args.callbacks.on_evaluation(r->args.callbacks.ctx, result);
-    resume(r);
+    rollout_resume(r);
 }
 
 static void on_part_failed(void *ctx, const struct err *err)
 {
-    fail(ctx, err);
+    rollout_fail(ctx, err);
 }
 
 int rollout_start(struct rollout *r, struct err *err)
 {
     int rc;
 
-    r->checkpoint_ns = now_ns(r);
+    r->checkpoint_ns = rollout_now_ns(r);
     r->fsm.saved = r->env_steps > 0; /* resumed: that checkpoint is there */
     CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_START) == ROLLOUT_ENTERED);
     rc = play(r, err);
@@ -415,7 +231,7 @@ static void request(struct rollout *r, enum rollout_event event)
     if (r->over || rollout_fsm_step(&r->fsm, event) != ROLLOUT_ENTERED)
         return;
     if (play(r, &err) < 0)
-        fail(r, &err);
+        rollout_fail(r, &err);
 }
 
 void rollout_request_stop(struct rollout *r)
@@ -578,87 +394,4 @@ void rollout_free(struct rollout *r)
     free(r->rows_key);
     free(r->rows);
     free(r);
-}
-
-/* ---- run.state ---- */
-
-static void save_block(struct wbuf *b, const void *data, size_t len)
-{
-    wbuf_u64(b, len);
-    wbuf_bytes(b, data, len);
-}
-
-void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
-{
-    size_t env_bytes = vec_env_state_bytes(r->args.env), metrics_bytes;
-    uint8_t *env = xmalloc(env_bytes), *metrics;
-    struct wbuf b = {0};
-
-    vec_env_state_save(r->args.env, env);
-    metrics_state_save(r->args.metrics, &metrics, &metrics_bytes);
-    wbuf_u32(&b, STATE_VERSION);
-    wbuf_u64(&b, r->round);
-    wbuf_u64(&b, r->env_steps);
-    wbuf_u64(&b, r->episodes);
-    wbuf_u64(&b, r->updates);
-    wbuf_u64(&b, store_head(r->args.store));
-    save_block(&b, env, env_bytes);
-    save_block(&b, metrics, metrics_bytes);
-    for (size_t a = 0; a < r->n_agents; a++)
-        save_block(&b, acting_carry(r->acting, a),
-                   r->copies * r->descriptions[a].carry * sizeof(float));
-    free(env);
-    free(metrics);
-    *ret = b.data;
-    *ret_len = b.len;
-}
-
-static const uint8_t *load_block(struct cursor *c, size_t *ret_len)
-{
-    uint64_t len = cursor_u64(c);
-
-    *ret_len = len <= cursor_left(c) ? (size_t)len : cursor_left(c) + 1;
-    return cursor_bytes(c, *ret_len);
-}
-
-static int load_carry(struct rollout *r, struct cursor *c)
-{
-    for (size_t a = 0; a < r->n_agents; a++) {
-        size_t want = r->copies * r->descriptions[a].carry * sizeof(float), len;
-        const uint8_t *data = load_block(c, &len);
-        if (c->failed || len != want)
-            return 0;
-        if (len > 0)
-            memcpy(acting_carry(r->acting, a), data, len);
-    }
-    return cursor_left(c) == 0;
-}
-
-int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
-                       struct err *err)
-{
-    struct cursor c = cursor_of(data, len);
-    const uint8_t *env, *metrics;
-    size_t env_len, metrics_len;
-    uint64_t head;
-    int rc;
-
-    CHECK(r->fsm.state == ROLLOUT_IDLE);
-    if (cursor_u32(&c) != STATE_VERSION)
-        return err_set(err, ERR_FORMAT, "driver state of another version");
-    r->round = cursor_u64(&c);
-    r->env_steps = cursor_u64(&c);
-    r->episodes = cursor_u64(&c);
-    r->updates = cursor_u64(&c);
-    head = cursor_u64(&c);
-    env = load_block(&c, &env_len);
-    metrics = load_block(&c, &metrics_len);
-    if (c.failed || !load_carry(r, &c))
-        return err_set(err, ERR_FORMAT, "driver state: wrong length");
-    if (head != store_head(r->args.store))
-        return err_set(err, ERR_STATE, "driver state of row %llu, the log is at %llu",
-                       (unsigned long long)head,
-                       (unsigned long long)store_head(r->args.store));
-    rc = vec_env_state_load(r->args.env, env, env_len, err);
-    return rc < 0 ? rc : metrics_state_load(r->args.metrics, metrics, metrics_len, err);
 }

@@ -8,8 +8,11 @@
  * Agents   the table's first A are the environment's agents, in its order, as learners; a
  *          further one named "central", if there is one, runs the central stages.
  * Starts   when the table is ready (descriptions known); rollout_new describes the log.
- * Threads  loop thread only. Callbacks come from the loop, never from within a call of
- *          ours, except those of rollout_start, which may report a checkpoint at once.
+ * Groups   G = 1: one batch for all. If an agent's settings say own_batches, G = A: every
+ *          agent is sent all groups and group a is for agent a; so a proposal covers the
+ *          rows of everybody.
+ * Threads  loop thread only. Callbacks come from the loop; those of rollout_start and of
+ *          requests made while paused may come from within the call.
  */
 #ifndef SUPERVISOR_ROLLOUT_ROLLOUT_H
 #define SUPERVISOR_ROLLOUT_ROLLOUT_H

@@ -1,0 +1,52 @@
+/* rollout_internal.h - the driver's own: what its files share. */
+#ifndef SUPERVISOR_ROLLOUT_ROLLOUT_INTERNAL_H
+#define SUPERVISOR_ROLLOUT_ROLLOUT_INTERNAL_H
+
+#include "common/rng/rng.h"
+#include "supervisor/rollout/acting.h"
+#include "supervisor/rollout/description.h"
+#include "supervisor/rollout/exchange.h"
+#include "supervisor/rollout/rollout.h"
+#include "supervisor/rollout/rollout_fsm.h"
+#include "supervisor/rollout/row_writer.h"
+#include "supervisor/rollout/schedule.h"
+
+/* What performing a state can come to, besides an error. */
+enum { DONE_AT_ONCE = 0, WAITS = 1 };
+
+struct rollout {
+    struct rollout_args args;
+    const struct env_spec *spec;
+    size_t n_agents, copies;          /* A, E */
+    const char **names;               /* [A] */
+    struct description *descriptions; /* [A] */
+    const struct stage_list *stages;  /* the first one's; all are equal */
+
+    struct schedule schedule;
+    struct rollout_fsm fsm;
+    int over; /* nothing is reported any more */
+
+    struct acting *acting;
+    struct row_writer *writer;
+    struct exchange *exchange;
+    struct evaluation *evaluation; /* NULL: there are none */
+    double *returns;               /* [A] scratch */
+
+    size_t groups, batch;     /* G, B */
+    struct rng_key *rows_key; /* [G] */
+    uint64_t *rows;           /* (G, B, 1) of the current update */
+    size_t outstanding;       /* responses of the current stage */
+
+    uint64_t round, env_steps, episodes, updates;
+    uint64_t round_began_ns, update_began_ns, checkpoint_ns;
+};
+
+uint64_t rollout_now_ns(const struct rollout *r);
+/* Reports the first failure; nothing is reported after it. */
+void rollout_fail(struct rollout *r, const struct err *err);
+/* The state that waited is finished: plays on. Called last in a callback. */
+void rollout_resume(struct rollout *r);
+/* Sends the requests of the stage the machine is in. WAITS, or an error. */
+int rollout_enter_update(struct rollout *r, struct err *err);
+
+#endif
