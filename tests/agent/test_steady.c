@@ -1,0 +1,97 @@
+/* A steady agent allocates nothing: once an act and an update of a size have been seen,
+ * the next ones run in the memory that is there. The linker sends this project's
+ * allocations through the counters below (OpenBLAS's small products have a malloc of
+ * their own).
+ */
+#include "common/rng/rng.h"
+#include "tests/support/team.h"
+#include "tests/support/test_main.h"
+
+#define BATCH 64
+
+static int n_allocations;
+
+void *__real_xmalloc(size_t size);
+void *__real_xcalloc(size_t n, size_t size);
+void *__real_xreallocarray(void *p, size_t n, size_t size);
+void *__real_mem_aligned(size_t size);
+void *__wrap_xmalloc(size_t size);
+void *__wrap_xcalloc(size_t n, size_t size);
+void *__wrap_xreallocarray(void *p, size_t n, size_t size);
+void *__wrap_mem_aligned(size_t size);
+
+void *__wrap_xmalloc(size_t size)
+{
+    n_allocations++;
+    return __real_xmalloc(size);
+}
+
+void *__wrap_xcalloc(size_t n, size_t size)
+{
+    n_allocations++;
+    return __real_xcalloc(n, size);
+}
+
+void *__wrap_xreallocarray(void *p, size_t n, size_t size)
+{
+    n_allocations++;
+    return __real_xreallocarray(p, n, size);
+}
+
+void *__wrap_mem_aligned(size_t size)
+{
+    n_allocations++;
+    return __real_mem_aligned(size);
+}
+
+static void play(struct team *t, uint64_t update, const uint64_t *rows)
+{
+    static const char *const stages[] = {"propose", "learn"};
+    const uint64_t counter[4] = {update, update, update, update}, first[4] = {0};
+    const float obs[4 * 18] = {0.5f};
+    float actions[4 * 5];
+    const struct act_args args = {.n_copies = 4,
+                                  .obs = obs,
+                                  .key = rng_key_make(1, "agent_0", PURPOSE_ACT),
+                                  .counter = counter,
+                                  .draw_first = first};
+    struct act_result acted = {.actions = actions};
+    struct member *m = &t->members[0];
+    struct stage_result res;
+    struct err err;
+
+    ck_assert_int_eq(m->ops->act(m->algo, m->session, &args, &acted, &err), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(
+            team_stage(t, 0, stages[i], update, rows, 1, BATCH, NULL, &res, &err), 0);
+}
+
+START_TEST(test_steady_requests_allocate_nothing)
+{
+    const struct team_args args = team_spread("{}", 200);
+    struct team *t = team_new(&args);
+    uint64_t rows[BATCH];
+    int before;
+
+    rng_below(rng_key_make(1, "test", "rows"), 0, 0, 200, rows, BATCH);
+    team_update(t, 0, rows, 1, BATCH, NULL);
+    play(t, 1, rows);
+    before = n_allocations;
+    ck_assert_int_gt(before, 0);
+    for (uint64_t u = 2; u < 12; u++)
+        play(t, u, rows);
+    ck_assert_int_eq(n_allocations, before);
+    team_free(t);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("steady");
+    TCase *tc = tcase_create("steady");
+
+    tcase_add_test(tc, test_steady_requests_allocate_nothing);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+TEST_MAIN(make_suite)
