@@ -119,7 +119,7 @@ int launch_parse_pid(const char *text, pid_t *ret, struct err *err)
 
 static int parse_keep(const char *text, int *ret, struct err *err)
 {
-    pid_t n;
+    pid_t n = 0;
 
     if (launch_parse_pid(text, &n, err) < 0 || n < 3 || n > 1024)
         return err_set(err, ERR_ARG, "--keep takes a number from 3 to 1024");

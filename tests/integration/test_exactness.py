@@ -1,8 +1,10 @@
 """Same configuration and seed, same bytes: beside a busy machine, and through deaths."""
 import json
+import pathlib
 import random
 import subprocess
 import sys
+import time
 
 import harness
 
@@ -45,32 +47,54 @@ def test_the_other_seed_gives_other_bytes(w):
     assert outcome(w.run_dir("one")) != outcome(w.run_dir("two"))
 
 
+AGENTS = ("agent_0", "agent_1", "agent_2")
+KILLS_EACH = 20
+
+
+def ready_pids(p):
+    """agent -> pid of the processes that live and have said they are ready, from --json events."""
+    found = {}
+    for event in harness.json_lines(pathlib.Path(str(p.log) + ".out").read_text()):
+        if event["event"] == "ready":
+            found[event["agent"]] = event["pid"]
+        elif event["event"] in ("exit", "spawn", "respawn"):
+            found.pop(event["agent"], None)
+    return {agent: pid for agent, pid in found.items() if harness.alive(pid)}
+
+
+def kill_at_random(p, left, draw):
+    """Kill one of the agents that still owe deaths: some at once, wherever they are in
+    starting or replaying, most a random moment after they were ready."""
+    name = draw.choice([n for n in AGENTS if left[n]])
+    if draw.random() < 0.2:
+        pid = harness.wait_until(f"a process of {name}", lambda: p.poll() is not None or
+                                 harness.agents_of(p.pid).get(name))
+    else:
+        pid = harness.wait_until(f"{name} to be ready", lambda: p.poll() is not None or
+                                 ready_pids(p).get(name))
+        until = time.monotonic() + draw.uniform(0, 0.02) * harness.PATIENCE
+        while time.monotonic() < until:
+            pass
+    if pid is not True:
+        harness.kill(pid)
+        harness.wait_until(f"the end of {pid}", lambda: not harness.alive(pid))
+        left[name] -= 1
+
+
 def test_twenty_kills_of_each_agent_change_nothing(w):
     config = w.small(steps=12000, evaluate=3000, checkpoint=3000)
     w.brood("run", config, "--name", "calm")
     p = w.start("run", config, "--name", "killed", "--json")
-    agents = ("agent_0", "agent_1", "agent_2")
-    left = {name: 20 for name in agents}
-    last = {}
+    left = dict.fromkeys(AGENTS, KILLS_EACH)
     draw = random.Random(7)
     while any(left.values()) and p.poll() is None:
-        name = draw.choice([n for n in agents if left[n]])
-        pid = harness.wait_until(
-            f"a new process of {name}",
-            lambda: p.poll() is not None or
-            (harness.agents_of(p.pid).get(name, last.get(name)) != last.get(name)
-             and harness.agents_of(p.pid).get(name)))
-        if pid is True:
-            break
-        harness.kill(pid)
-        last[name] = pid
-        left[name] -= 1
+        kill_at_random(p, left, draw)
     p.wait(timeout=harness.DEADLINE_S)
-    out = open(str(p.log) + ".out").read()
+    out = pathlib.Path(str(p.log) + ".out").read_text()
     assert p.returncode == 0, p.log.read_text()
     assert not any(left.values()), f"the run was over too soon: {left}"
     done = json.loads(out.splitlines()[-1])
-    assert done["restarts"] == 60, done
+    assert done["restarts"] == KILLS_EACH * len(AGENTS), done
     assert_equal(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
 
 
