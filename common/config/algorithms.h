@@ -15,6 +15,7 @@ struct algorithm_info {
     const char *source;          /* the paper */
     const char *const *settings; /* names it accepts under `settings`, NULL-terminated */
     int own_critic;              /* its critic sees its own agent only */
+    int central;                 /* some of its stages are a central process's */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */

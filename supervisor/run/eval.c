@@ -1,8 +1,8 @@
 #include "supervisor/run/eval.h"
 
 #include "common/err/check.h"
-#include "common/mem/xmalloc.h"
 #include "supervisor/rollout/rollout.h"
+#include "supervisor/run/agent_specs.h"
 #include "supervisor/run/restore.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct eval {
     struct err failure; /* the first; code 0: none */
     uv_loop_t loop;
     struct vec_env *world; /* for its description: the evaluation steps its own */
-    struct agent_spec *specs;
+    struct agent_specs specs;
     struct agent_table *agents;
     struct restore *restore;
     struct evaluation *evaluation;
@@ -94,9 +94,9 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
     rollout_pack_configure(e->args->config, vec_env_spec(e->world), agent, restored, o);
 }
 
+/* Episodes are played by the learners alone. */
 static int start_agents(struct eval *e, int agent_fd, struct err *err)
 {
-    const struct env_spec *spec = vec_env_spec(e->world);
     struct agent_callbacks cb = {.on_event = on_event,
                                  .on_ready = on_ready,
                                  .on_failed = on_agent_failed,
@@ -105,12 +105,8 @@ static int start_agents(struct eval *e, int agent_fd, struct err *err)
     struct err failed = {0};
     int rc;
 
-    e->specs = xcalloc(spec->n_agents, sizeof(*e->specs));
-    for (size_t i = 0; i < spec->n_agents; i++)
-        e->specs[i] = (struct agent_spec){.name = spec->agents[i].name,
-                                          .role = "learner",
-                                          .pack_configure = pack_configure};
-    rc = agent_table_new(&e->agents, &e->loop, agent_fd, -1, e->specs, spec->n_agents,
+    agent_specs_init(&e->specs, vec_env_spec(e->world), 0, NULL, pack_configure);
+    rc = agent_table_new(&e->agents, &e->loop, agent_fd, -1, e->specs.spec, e->specs.n,
                          &cb, err);
     if (rc == 0 && agent_table_start(e->agents, &failed) < 0)
         stop(e, &failed);
@@ -139,7 +135,7 @@ int eval_run(const struct eval_args *args, struct err *err)
     evaluation_free(e.evaluation);
     restore_free(e.restore);
     agent_table_free(e.agents);
-    free(e.specs);
+    agent_specs_done(&e.specs);
     vec_env_free(e.world);
     CHECK(uv_loop_close(&e.loop) == 0, "a handle was left open");
     (void)close(agent_fd);

@@ -5,6 +5,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/metrics/sinks.h"
+#include "supervisor/run/agent_specs.h"
 #include "supervisor/run/checkpoint.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/restore.h"
@@ -41,7 +42,7 @@ struct training {
     struct csv_sink *csv;
     struct event_sink *events;
     struct journal *journal;
-    struct agent_spec *specs;
+    struct agent_specs specs;
     int agent_fd;
     struct agent_table *agents;
     struct restore *restore;
@@ -175,7 +176,7 @@ static int write_checkpoint(struct training *t, const struct rollout_progress *a
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++) {
-        agents[i].name = t->specs[i].name;
+        agents[i].name = t->specs.spec[i].name;
         agents[i].description = &agent_table_description(t->agents, i)->body;
         rc = agent_table_block(t->agents, i, &agents[i].block, &agents[i].block_bytes,
                                err);
@@ -244,20 +245,21 @@ static void journal_agent(struct training *t, const struct agent_event *e,
     (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
     (void)snprintf(code, sizeof(code), "%d", e->exit_code);
     if (e->kind != AGENT_EVENT_EXIT)
-        journal_write(t->journal, steps_now(t), event, "agent", t->specs[e->agent].name,
-                      "pid", pid, NULL);
+        journal_write(t->journal, steps_now(t), event, "agent",
+                      t->specs.spec[e->agent].name, "pid", pid, NULL);
     else if (e->signal != 0)
-        journal_write(t->journal, steps_now(t), event, "agent", t->specs[e->agent].name,
-                      "pid", pid, "signal", strsignal(e->signal), NULL);
+        journal_write(t->journal, steps_now(t), event, "agent",
+                      t->specs.spec[e->agent].name, "pid", pid, "signal",
+                      strsignal(e->signal), NULL);
     else
-        journal_write(t->journal, steps_now(t), event, "agent", t->specs[e->agent].name,
-                      "pid", pid, "code", code, NULL);
+        journal_write(t->journal, steps_now(t), event, "agent",
+                      t->specs.spec[e->agent].name, "pid", pid, "code", code, NULL);
 }
 
 static void on_agent_event(void *ctx, const struct agent_event *e)
 {
     struct training *t = ctx;
-    const char *name = t->specs[e->agent].name;
+    const char *name = t->specs.spec[e->agent].name;
 
     switch (e->kind) {
     case AGENT_EVENT_SPAWN:
@@ -348,23 +350,7 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
     rollout_pack_configure(t->config, vec_env_spec(t->env), agent, restored, o);
 }
 
-static void make_specs(struct training *t)
-{
-    const struct env_spec *spec = vec_env_spec(t->env);
-
-    t->specs = xcalloc(spec->n_agents, sizeof(*t->specs));
-    for (size_t i = 0; i < spec->n_agents; i++) {
-        char sub[AGENT_NAME_MAX + 16];
-
-        (void)snprintf(sub, sizeof(sub), "logs/%s.log", spec->agents[i].name);
-        t->specs[i] = (struct agent_spec){.name = spec->agents[i].name,
-                                          .role = "learner",
-                                          .log_path = run_dir_file(t->args->dir, sub),
-                                          .pack_configure = pack_configure};
-    }
-}
-
-static struct metrics *make_metrics(const struct env_spec *spec)
+static struct metrics *make_metrics(const struct env_spec *spec, int central)
 {
     const char **names = xcalloc(spec->n_agents, sizeof(*names));
     const char **teams = xcalloc(spec->n_agents, sizeof(*teams));
@@ -374,7 +360,7 @@ static struct metrics *make_metrics(const struct env_spec *spec)
         names[i] = spec->agents[i].name;
         teams[i] = spec->agents[i].team;
     }
-    m = metrics_new(names, teams, spec->n_agents, 0, uv_hrtime());
+    m = metrics_new(names, teams, spec->n_agents, central, uv_hrtime());
     free(names);
     free(teams);
     return m;
@@ -394,7 +380,7 @@ static int open_files(struct training *t, struct err *err)
     if (rc < 0)
         return rc;
     vec_env_reset(t->env);
-    t->metrics = make_metrics(vec_env_spec(t->env));
+    t->metrics = make_metrics(vec_env_spec(t->env), agent_specs_need_central(t->config));
     rc = store_create(&t->store, run_dir_file(dir, "experience"),
                       (uint64_t)t->config->experience.capacity, err);
     if (rc == 0)
@@ -414,12 +400,13 @@ static int make_agents(struct training *t, struct err *err)
                                  .on_stopped = on_stopped,
                                  .ctx = t};
 
-    make_specs(t);
+    agent_specs_init(&t->specs, vec_env_spec(t->env), agent_specs_need_central(t->config),
+                     t->args->dir, pack_configure);
     t->agent_fd = binaries_open_agent(t->args->binaries, err);
     if (t->agent_fd < 0)
         return t->agent_fd;
     return agent_table_new(&t->agents, &t->loop, t->agent_fd, store_agent_fd(t->store),
-                           t->specs, vec_env_spec(t->env)->n_agents, &cb, err);
+                           t->specs.spec, t->specs.n, &cb, err);
 }
 
 static void watch(struct training *t)
@@ -453,7 +440,7 @@ static void release(struct training *t)
     agent_table_free(t->agents);
     if (t->agent_fd >= 0)
         (void)close(t->agent_fd);
-    free(t->specs);
+    agent_specs_done(&t->specs);
     event_sink_close(t->events);
     csv_sink_close(t->csv);
     store_free(t->store);

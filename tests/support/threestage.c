@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RATE 0.1f
-
 struct algo {
     struct algo_args args;
     struct variable *parameter; /* w_i of a learner, s of the central process */
@@ -26,7 +24,8 @@ static const struct stage stages[] = {
      .runner = STAGE_LEARNERS,
      .reads = {"mix/gradient"},
      .writes = 1,
-     .repeat_from = 2},
+     .repeat_from = 1,
+     .repeat = THREESTAGE_REPEATS},
 };
 
 static const char *own_name(const struct algo *a)
@@ -103,7 +102,7 @@ static int descend(struct algo *a, struct session *s, float gradient, const char
 
     if (r < 0)
         return r;
-    p -= RATE * gradient;
+    p -= THREESTAGE_RATE * gradient;
     ret->n_scalars = 1;
     ret->scalar[0].name = what;
     ret->scalar[0].value = value;
@@ -153,7 +152,7 @@ static int mix(struct algo *a, struct session *s, const struct stage_args *args,
         if (q == NULL || tensor_elements(q) != args->batch)
             r = err_set(err, ERR_PROTOCOL, "no q of %s", a->args.agents[i].name);
         for (size_t b = 0; r == 0 && b < batch; b++)
-            total[b] += tensor_f32(q)[b];
+            total[b] += (float)(i + 1) * tensor_f32(q)[b];
     }
     free(a->out);
     a->out = xcalloc(n * batch, sizeof(float));
@@ -163,7 +162,7 @@ static int mix(struct algo *a, struct session *s, const struct stage_args *args,
         loss += error * error / (float)batch;
         gradient += 2 * error * total[b] / (float)batch;
         for (size_t i = 0; i < n; i++)
-            a->out[i * batch + b] = 2 * error * scale / (float)batch;
+            a->out[i * batch + b] = 2 * error * scale * (float)(i + 1) / (float)batch;
     }
     free(total);
     if (r < 0)

@@ -1,0 +1,52 @@
+#include "supervisor/run/agent_specs.h"
+
+#include "common/config/algorithms.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int agent_specs_need_central(const struct run_config *config)
+{
+    for (size_t i = 0; i < config->n_agents; i++) {
+        const struct algorithm_info *a = algorithm_find(config->agents[i].algorithm);
+
+        if (a != NULL && a->central)
+            return 1;
+    }
+    return 0;
+}
+
+static const char *log_path(struct run_dir *dir, const char *name)
+{
+    char sub[AGENT_NAME_MAX + 16];
+
+    if (dir == NULL)
+        return NULL;
+    (void)snprintf(sub, sizeof(sub), "logs/%s.log", name);
+    return run_dir_file(dir, sub);
+}
+
+void agent_specs_init(struct agent_specs *ret, const struct env_spec *env, int central,
+                      struct run_dir *dir,
+                      void (*pack)(void *ctx, size_t agent, int restored,
+                                   struct msg_out *o))
+{
+    ret->n = env->n_agents + (central ? 1 : 0);
+    ret->spec = xcalloc(ret->n, sizeof(*ret->spec));
+    for (size_t i = 0; i < ret->n; i++) {
+        const int learner = i < env->n_agents;
+        const char *name = learner ? env->agents[i].name : "central";
+
+        ret->spec[i] = (struct agent_spec){.name = name,
+                                           .role = learner ? "learner" : "central",
+                                           .log_path = log_path(dir, name),
+                                           .pack_configure = pack};
+    }
+}
+
+void agent_specs_done(struct agent_specs *s)
+{
+    free(s->spec);
+    *s = (struct agent_specs){0};
+}
