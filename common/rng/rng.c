@@ -18,6 +18,7 @@
 /* Draws are made by whole chunks on a fixed grid, so any split meets the same chunks. */
 enum {
     CHUNK_BLOCKS = 16,
+    BLOCK_BYTES = 16,
     CHUNK_WORDS = CHUNK_BLOCKS * 4,
     CHUNK_BYTES = CHUNK_WORDS * 4,
 };
@@ -106,11 +107,12 @@ void rng_block(struct rng_key key, uint64_t counter, uint64_t block, uint32_t re
     philox(key, counter, block, ret);
 }
 
+/* Blocks from .. to - 1 of the chunk that begins with first_block. */
 VECTORISED
 static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_block,
-                        uint32_t words[CHUNK_WORDS])
+                        uint32_t from, uint32_t to, uint32_t words[CHUNK_WORDS])
 {
-    for (uint32_t b = 0; b < CHUNK_BLOCKS; b++)
+    for (uint32_t b = from; b < to; b++)
         philox(key, counter, first_block + b, words + 4 * (size_t)b);
 }
 
@@ -197,12 +199,15 @@ static void draw(struct rng_key key, uint64_t counter, uint64_t first, void *dst
 
     audit_draw(key, counter, first, n);
     while (n > 0) {
-        _Alignas(64) uint32_t words[CHUNK_WORDS];
+        _Alignas(64) uint32_t words[CHUNK_WORDS] = {0};
         _Alignas(64) unsigned char elements[CHUNK_BYTES];
         size_t skip = (size_t)(first % per_chunk);
         size_t take = n < per_chunk - skip ? n : per_chunk - skip;
 
-        chunk_words(key, counter, first / per_chunk * CHUNK_BLOCKS, words);
+        /* many draws are of a few elements: only their blocks */
+        chunk_words(key, counter, first / per_chunk * CHUNK_BLOCKS,
+                    (uint32_t)(skip * size / BLOCK_BYTES),
+                    (uint32_t)(((skip + take) * size - 1) / BLOCK_BYTES + 1), words);
         convert(words, elements);
         memcpy(to, elements + skip * size, take * size);
         to += take * size;

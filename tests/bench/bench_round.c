@@ -1,33 +1,45 @@
-/* bench_round.c - what supervision costs: a round of requests to three agents through
- * agent_table, against the same bytes echoed by three bare processes over bare pipes.
- * Everything on one core; blocks of rounds of either kind alternate; medians.
+/* bench_round.c - what an act round costs: three agents as shipped (simple_spread, 32
+ * copies, networks 64-64) through agent_table, against three bare processes that take and
+ * give as many bytes over bare pipes. Everything on one core; blocks of rounds of either
+ * kind alternate; medians.
  *
- * The agents are tests/support/fake_agent.c, which parse and pack their messages and
- * compute nothing. The payload is an act round's: 32 copies of 18 observations.
+ * An agent computes, an echo does not: what three acts cost in one process, without any
+ * message, is measured too, and so is the time the agents and the supervisor were on the
+ * core.
  */
 #include "common/err/check.h"
+#include "common/msg/protocol.h"
+#include "common/rng/rng.h"
+#include "supervisor/env/env.h"
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/rollout/rollout.h"
+#include "supervisor/run/agent_specs.h"
+#include "tests/support/team.h"
 
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
-#define AGENTS        3
-#define PAYLOAD_BYTES (32 * 18 * 4)
-/* The message around the payload: frame, envelope, key and bin header. */
-#define FRAME_BYTES   (PAYLOAD_BYTES + 32)
-#define BLOCKS        20
-#define ROUNDS        500 /* of a block */
+enum { AGENTS = 3, COPIES = 32, MOVES = 5, OBS = 18, BLOCKS = 20, ROUNDS = 500 };
+
+static const char config_text[] =
+    "env: {id: simple_spread, copies: 32, params: {agents: 3}}\n"
+    "defaults: {actor: {hidden: [64, 64]}, critic: {hidden: [64, 64]}}\n";
 
 struct bench {
     uv_loop_t loop;
+    struct run_config config;
+    struct vec_env *env;
+    struct agent_specs specs;
     struct agent_table *table;
-    uint8_t payload[PAYLOAD_BYTES];
     int is_ready;
+    uint64_t step;
     size_t n_waiting, n_rounds; /* of this block */
     uint64_t begun_at;
     double us[BLOCKS * ROUNDS];
@@ -38,29 +50,38 @@ static struct bench bench;
 
 static void on_response(void *ctx, size_t agent, const struct msg *response);
 
+/* As the driver packs it. */
+static void pack_act(struct msg_out *o, size_t agent)
+{
+    struct tensor obs =
+        tensor_const_view(DT_FLOAT, SHAPE(COPIES, OBS), vec_env_obs(bench.env, agent));
+
+    msg_map(o, 3);
+    msg_key(o, "mode");
+    msg_u64(o, ACT_EXPLORE);
+    msg_key(o, "step");
+    msg_u64(o, bench.step);
+    msg_key(o, "obs");
+    msg_tensor(o, &obs);
+}
+
 static void begin_round(void)
 {
-    struct msg_out *o;
-    size_t i;
-
     bench.begun_at = uv_hrtime();
     bench.n_waiting = AGENTS;
-    for (i = 0; i < AGENTS; i++) {
-        o = agent_request_begin(bench.table, i, "echo", 0);
-        msg_map(o, 1);
-        msg_key(o, "payload");
-        msg_bin(o, bench.payload, sizeof(bench.payload));
+    bench.step += COPIES;
+    for (size_t i = 0; i < AGENTS; i++) {
+        pack_act(agent_request_begin(bench.table, i, "act", 0), i);
         CHECK(agent_request_send(bench.table, i, on_response, NULL, NULL) == 0);
     }
 }
 
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
-    const void *payload = NULL;
-    size_t len = 0;
+    struct tensor actions = TENSOR_NONE;
 
-    CHECK(msg_get_bin(&response->body, "payload", &payload, &len, NULL) == 0 &&
-          len == PAYLOAD_BYTES);
+    CHECK(msg_get_tensor(&response->body, "actions", &actions, NULL) == 0 &&
+          tensor_elements(&actions) == COPIES * MOVES);
     if (--bench.n_waiting > 0)
         return;
     bench.us[bench.n_us++] = (double)(uv_hrtime() - bench.begun_at) / 1e3;
@@ -87,30 +108,33 @@ static void on_stopped(void *ctx)
 
 static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
-    msg_map(o, 1);
-    msg_key(o, "restored");
-    msg_bool(o, restored);
+    rollout_pack_configure(&bench.config, vec_env_spec(bench.env), agent, restored, o);
+}
+
+static void make_world(void)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+
+    CHECK(run_config_parse(&bench.config, config_text, strlen(config_text), "bench",
+                           &options, NULL) == 0);
+    CHECK(vec_env_new(&bench.env, &bench.config.env, 1, ENV_DRAWS_TRAINING, 0, NULL) ==
+          0);
+    vec_env_reset(bench.env);
 }
 
 static void start_agents(void)
 {
-    static const char *const names[AGENTS] = {"echo-0", "echo-1", "echo-2"};
     const struct agent_callbacks cb = {
         .on_ready = on_ready, .on_failed = on_failed, .on_stopped = on_stopped};
-    struct agent_spec specs[AGENTS];
     char exe[512];
-    size_t i;
     int fd;
 
-    (void)snprintf(exe, sizeof(exe), "%s/tests/supervisor/fake_agent",
-                   getenv("BROOD_BUILD_DIR"));
+    (void)snprintf(exe, sizeof(exe), "%s/agent/brood-agent", getenv("BROOD_BUILD_DIR"));
     fd = open(exe, O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0, "%s", exe);
-    for (i = 0; i < AGENTS; i++)
-        specs[i] =
-            (struct agent_spec){.name = names[i], .pack_configure = pack_configure};
-    CHECK(agent_table_new(&bench.table, &bench.loop, fd, -1, specs, AGENTS, &cb, NULL) ==
-          0);
+    agent_specs_init(&bench.specs, vec_env_spec(bench.env), 0, NULL, pack_configure);
+    CHECK(agent_table_new(&bench.table, &bench.loop, fd, -1, bench.specs.spec,
+                          bench.specs.n, &cb, NULL) == 0);
     (void)close(fd);
     CHECK(agent_table_start(bench.table, NULL) == 0);
     while (!bench.is_ready)
@@ -125,11 +149,34 @@ static void stop_agents(void)
     (void)uv_run(&bench.loop, UV_RUN_DEFAULT);
     CHECK(bench.table == NULL);
     agent_table_free(t);
+    agent_specs_done(&bench.specs);
 }
 
 /* The bare side */
 
 static int bare_to[AGENTS], bare_from[AGENTS];
+static uint8_t bare_bytes[8192];
+static size_t n_request, n_response; /* bytes of a frame */
+
+static void measure_frames(void)
+{
+    static const float actions[COPIES * MOVES];
+    struct tensor t = tensor_const_view(DT_FLOAT, SHAPE(COPIES, MOVES), actions);
+    const uint8_t *frame;
+    struct msg_out o;
+
+    msg_out_init(&o);
+    msg_begin_request(&o, 1000, "act");
+    pack_act(&o, 0);
+    msg_end(&o, &frame, &n_request);
+    msg_begin_response(&o, 1000);
+    msg_map(&o, 1);
+    msg_key(&o, "actions");
+    msg_tensor(&o, &t);
+    msg_end(&o, &frame, &n_response);
+    msg_out_done(&o);
+    CHECK(n_request <= sizeof(bare_bytes) && n_response <= sizeof(bare_bytes));
+}
 
 static void read_all(int fd, uint8_t *data, size_t len)
 {
@@ -144,12 +191,10 @@ static void read_all(int fd, uint8_t *data, size_t len)
 
 static _Noreturn void be_echo(int in, int out)
 {
-    uint8_t data[FRAME_BYTES];
-
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) {
-        read_all(in, data, sizeof(data));
-        CHECK(write(out, data, sizeof(data)) == (ssize_t)sizeof(data));
+        read_all(in, bare_bytes, n_request);
+        CHECK(write(out, bare_bytes, n_response) == (ssize_t)n_response);
     }
 }
 
@@ -169,14 +214,12 @@ static void start_bare(void)
 
 static double bare_round_us(void)
 {
-    static uint8_t data[FRAME_BYTES];
     uint64_t begin = uv_hrtime();
-    size_t i;
 
-    for (i = 0; i < AGENTS; i++)
-        CHECK(write(bare_to[i], data, sizeof(data)) == (ssize_t)sizeof(data));
-    for (i = 0; i < AGENTS; i++)
-        read_all(bare_from[i], data, sizeof(data));
+    for (size_t i = 0; i < AGENTS; i++)
+        CHECK(write(bare_to[i], bare_bytes, n_request) == (ssize_t)n_request);
+    for (size_t i = 0; i < AGENTS; i++)
+        read_all(bare_from[i], bare_bytes, n_response);
     return (double)(uv_hrtime() - begin) / 1e3;
 }
 
@@ -193,31 +236,100 @@ static double median(double *v, size_t n)
     return v[n / 2];
 }
 
+/* What computes, without processes and messages */
+
+static double act_us(struct team *t)
+{
+    static float actions[COPIES * MOVES];
+    static uint64_t counter[COPIES], first[COPIES];
+    uint64_t begin = uv_hrtime();
+
+    bench.step += COPIES;
+    for (size_t e = 0; e < COPIES; e++)
+        counter[e] = bench.step + e;
+    for (size_t i = 0; i < AGENTS; i++) {
+        const struct member *m = &t->members[i];
+        const struct act_args args = {.n_copies = COPIES,
+                                      .obs = vec_env_obs(bench.env, i),
+                                      .key = rng_key_make(1, "agent", PURPOSE_ACT),
+                                      .counter = counter,
+                                      .draw_first = first};
+        struct act_result result = {.actions = actions};
+
+        CHECK(m->ops->act(m->algo, m->session, &args, &result, NULL) == 0);
+    }
+    return (double)(uv_hrtime() - begin) / 1e3;
+}
+
+static double cpu_us(clockid_t clock)
+{
+    struct timespec t;
+
+    CHECK(clock_gettime(clock, &t) == 0);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static double agents_cpu_us(void)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < AGENTS; i++) {
+        struct agent_info info;
+        clockid_t clock;
+
+        agent_table_info(bench.table, i, &info);
+        CHECK(clock_getcpuclockid(info.pid, &clock) == 0);
+        sum += cpu_us(clock);
+    }
+    return sum;
+}
+
 int main(void)
 {
-    static double bare_us[BLOCKS * ROUNDS];
-    size_t block, i, n_bare = 0;
-    double ours, bare;
+    const struct team_args spread =
+        team_spread("{actor: {hidden: [64, 64]}, critic: {hidden: [64, 64]}}", 1);
+
+    static double bare_us[BLOCKS * ROUNDS], alone_us[BLOCKS * ROUNDS];
+    double ours, bare, alone, agents = 0, supervisor = 0;
+    size_t n = 0;
+    struct team *team;
     cpu_set_t one;
 
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
     (void)uv_loop_init(&bench.loop);
+    make_world();
+    measure_frames();
     start_agents();
     start_bare();
-    for (block = 0; block < BLOCKS; block++) {
-        for (i = 0; i < ROUNDS; i++)
-            bare_us[n_bare++] = bare_round_us();
+    team = team_new(&spread);
+    for (size_t block = 0; block < BLOCKS; block++) {
+        for (size_t i = 0; i < ROUNDS; i++, n++) {
+            bare_us[n] = bare_round_us();
+            alone_us[n] = act_us(team);
+        }
+        agents -= agents_cpu_us();
+        supervisor -= cpu_us(CLOCK_PROCESS_CPUTIME_ID);
         bench.n_rounds = ROUNDS;
         begin_round();
         (void)uv_run(&bench.loop, UV_RUN_DEFAULT);
+        agents += agents_cpu_us();
+        supervisor += cpu_us(CLOCK_PROCESS_CPUTIME_ID);
     }
+    team_free(team);
     stop_agents();
     ours = median(bench.us, bench.n_us);
-    bare = median(bare_us, n_bare);
-    printf("act round, %d agents, %d bytes each way, one core: %.1f us, bare pipes "
-           "%.1f us, ratio %.2f (goal: at most 2)\n",
-           AGENTS, FRAME_BYTES, ours, bare, ours / bare);
+    bare = median(bare_us, n);
+    alone = median(alone_us, n);
+    printf("act round, %d agents, %zu bytes there and %zu back, one core: %.1f us, bare "
+           "pipes %.1f us, ratio %.2f (goal: at most 2)\n",
+           AGENTS, n_request, n_response, ours, bare, ours / bare);
+    printf("  on the core: agents %.1f us, supervisor %.1f us; %d acts without processes "
+           "%.1f us; the rest is %.2f times bare pipes\n",
+           agents / (double)n, supervisor / (double)n, AGENTS, alone,
+           (ours - alone) / bare);
+    vec_env_free(bench.env);
+    run_config_done(&bench.config);
     return 0;
 }
