@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 #define MAX_ARGS  128
 #define MAX_TAILS 24
@@ -255,9 +258,34 @@ static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
     return r;
 }
 
+/* Denormal numbers count as zero, as in TensorFlow's own threads: the moments of a weight
+ * whose gradient stays zero decay into them, and each then costs a hundred cycles. */
+static unsigned flush_denormals(void)
+{
+#ifdef __SSE2__
+    const unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x0040;
+    const unsigned before = _mm_getcsr();
+
+    _mm_setcsr(before | flush_to_zero | denormals_are_zero);
+    return before;
+#else
+    return 0;
+#endif
+}
+
+static void restore_fp_mode(unsigned before)
+{
+#ifdef __SSE2__
+    _mm_setcsr(before);
+#else
+    (void)before;
+#endif
+}
+
 int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *args,
                  void (*progress)(void *ctx), void *progress_ctx, struct err *err)
 {
+    unsigned fp_mode;
     int r = 0;
     for (int i = 0; i < p->n_checked; i++)
         if (!var_store_initialized(vars, p->checked[i]))
@@ -266,6 +294,7 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
                            var_store_name(vars, p->checked[i]));
     set_keys(p, args->key);
     set_feeds(p, args);
+    fp_mode = flush_denormals();
     for (int i = 0; r == 0 && i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
         if (s->loop)
@@ -277,6 +306,7 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
         if (progress)
             progress(progress_ctx);
     }
+    restore_fp_mode(fp_mode);
     return r;
 }
 
