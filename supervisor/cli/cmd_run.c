@@ -52,6 +52,7 @@ static int train(const struct cli *cli, const struct run_config *config,
                               .path = run_dir_path(dir),
                               .seed = config->run.seed,
                               .total_steps = (uint64_t)config->run.env_steps,
+                              .total_episodes = (uint64_t)config->run.episodes,
                               .n_agents = config->n_agents};
     struct watcher *w = watcher_new(&wa);
     struct training_args args = {.config = config,

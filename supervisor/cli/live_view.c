@@ -119,18 +119,24 @@ static void window_size(int fd, int *ret_columns, int *ret_rows)
 /* Part of the way gone, from 0 to 1; -1 when the end is not known. */
 static double fraction(const struct live_status *s)
 {
-    if (s->total_steps == 0)
-        return -1;
-    return fmin(1, (double)s->env_steps / (double)s->total_steps);
+    if (s->total_steps != 0)
+        return fmin(1, (double)s->env_steps / (double)s->total_steps);
+    if (s->total_episodes != 0)
+        return fmin(1, (double)s->episodes / (double)s->total_episodes);
+    return -1;
 }
 
 static double seconds_left(const struct live_status *s)
 {
-    if (s->total_steps == 0 || s->steps_per_second <= 0)
-        return NAN;
-    if (s->env_steps >= s->total_steps)
+    const double part = fraction(s);
+
+    if (part >= 1)
         return 0;
-    return (double)(s->total_steps - s->env_steps) / s->steps_per_second;
+    if (s->total_steps != 0 && s->steps_per_second > 0)
+        return (double)(s->total_steps - s->env_steps) / s->steps_per_second;
+    if (s->total_episodes != 0 && part > 0)
+        return s->elapsed_s * (1 - part) / part;
+    return NAN;
 }
 
 static void put_facts(struct text *t, const struct live_status *s)
@@ -142,10 +148,15 @@ static void put_facts(struct text *t, const struct live_status *s)
         put(t, "%3.0f %%  %s of %s steps", 100 * fraction(s),
             format_count(s->env_steps, a, sizeof(a)),
             format_count(s->total_steps, b, sizeof(b)));
+    else if (s->total_episodes != 0)
+        put(t, "%3.0f %%  %s of %s episodes", 100 * fraction(s),
+            format_count(s->episodes, a, sizeof(a)),
+            format_count(s->total_episodes, b, sizeof(b)));
     else
         put(t, "%s steps, %s episodes", format_count(s->env_steps, a, sizeof(a)),
             format_count(s->episodes, b, sizeof(b)));
-    put(t, "  %s/s", format_count((uint64_t)fmax(0, s->steps_per_second), a, sizeof(a)));
+    put(t, "  %s%s/s", format_count((uint64_t)fmax(0, s->steps_per_second), a, sizeof(a)),
+        s->total_steps != 0 ? "" : " steps");
     if (!isnan(left))
         put(t, "  %s left", format_duration(left, a, sizeof(a)));
 }
@@ -175,38 +186,73 @@ static void put_number(struct text *t, int width, double x)
 
 static void put_agent(struct text *t, int name_width, const struct live_agent *a)
 {
-    put(t, "%-*s %8d  %-11s %8llu", name_width, a->name, (int)a->pid, a->state,
+    put(t, "%-*s %7d  %-11s %8llu", name_width, a->name, (int)a->pid, a->state,
         (unsigned long long)a->restarts);
-    put_number(t, 10, a->episode_return);
-    put_number(t, 13, a->critic_loss);
-    put_number(t, 12, a->actor_loss);
+    put_number(t, 9, a->episode_return);
+    put_number(t, 12, a->critic_loss);
+    put_number(t, 11, a->actor_loss);
     if (a->rss_bytes >= 0)
-        put(t, "%8.1f MB", (double)a->rss_bytes / 1e6);
+        put(t, "%6.1f MB", (double)a->rss_bytes / 1e6);
+}
+
+/* The text as a line of the view, of at most `columns` characters: escape sequences take
+ * no place, and the bytes of a character stand together. */
+static void put_line(struct text *t, const char *line, int columns)
+{
+    int in_escape = 0, used = 0;
+
+    for (const char *p = line; *p != '\0'; p++) {
+        const int starts = ((unsigned char)*p & 0xc0) != 0x80;
+
+        if (*p == '\033')
+            in_escape = 1;
+        else if (!in_escape && starts)
+            used++;
+        if (in_escape || used <= columns)
+            put(t, "%c", *p);
+        if (*p == 'm')
+            in_escape = 0;
+    }
     put(t, "\n");
+}
+
+static void put_head(struct text *t, const struct live_view *v,
+                     const struct live_status *s, int columns)
+{
+    struct text facts = {(char[256]){0}, 0, 256}, line = {(char[1024]){0}, 0, 1024};
+    int bar;
+
+    put_facts(&facts, s);
+    bar = columns - (int)facts.len - (int)strlen(s->run) - 6;
+    put(&line, "%s%s%s  ", v->colour ? "\033[1m" : "", s->run,
+        v->colour ? "\033[0m" : "");
+    put_bar(&line, v, fraction(s), bar < BAR_MAX ? bar : BAR_MAX);
+    put(&line, "%s", facts.p);
+    put_line(t, line.p, columns);
 }
 
 /* Lays the view out in v->shown; returns its lines. */
 static int lay_out(struct live_view *v, const struct live_status *s)
 {
     struct text t = {v->shown, 0, sizeof(v->shown)};
-    struct text facts = {(char[256]){0}, 0, 256};
-    int columns, rows, lines = 2, name_width = 8, bar;
+    struct text line = {(char[512]){0}, 0, 512};
+    int columns, rows, lines = 2, name_width = 8;
 
     window_size(v->fd, &columns, &rows);
-    put_facts(&facts, s);
-    bar = columns - (int)facts.len - (int)strlen(s->run) - 6;
-    put(&t, "%s%s%s  ", v->colour ? "\033[1m" : "", s->run, v->colour ? "\033[0m" : "");
-    put_bar(&t, v, fraction(s), bar < BAR_MAX ? bar : BAR_MAX);
-    put(&t, "%s\n", facts.p);
+    put_head(&t, v, s, columns);
     for (size_t i = 0; i < s->n_agents; i++) {
         if ((int)strlen(s->agents[i].name) > name_width)
             name_width = (int)strlen(s->agents[i].name);
     }
-    put(&t, "%s%-*s %8s  %-11s %8s%10s%13s%12s%11s%s\n", v->colour ? "\033[90m" : "",
+    put(&line, "%s%-*s %7s  %-11s %8s%9s%12s%11s%9s%s", v->colour ? "\033[90m" : "",
         name_width, "agent", "pid", "state", "restarts", "return", "critic loss",
         "actor loss", "memory", v->colour ? "\033[0m" : "");
-    for (size_t i = 0; i < s->n_agents && lines < rows - 2; i++, lines++)
-        put_agent(&t, name_width, &s->agents[i]);
+    put_line(&t, line.p, columns);
+    for (size_t i = 0; i < s->n_agents && lines < rows - 2; i++, lines++) {
+        line.len = 0;
+        put_agent(&line, name_width, &s->agents[i]);
+        put_line(&t, line.p, columns);
+    }
     v->shown_len = t.len;
     return lines;
 }

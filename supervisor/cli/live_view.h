@@ -1,10 +1,11 @@
 /* live_view.h - what a person sees of a run: a view that redraws itself on a terminal, a
  * line now and then elsewhere.
  *
- *     simple_spread-1  ######........  42 %  262,400 of 625,000 steps  12,400/s  0:29
- * left agent      pid     state  restarts    return  critic loss  actor loss   memory
- *     agent_0    4711    busy          0    -14.21      0.01234      1.2345    4.1 MB
+ *     simple_spread-1  ###....   42 %  262,400 of 625,000 steps  12,400/s  0:29 left
+ *     agent        pid  state        restarts   return critic loss actor loss   memory
+ *     agent_0     4711  busy                0   -14.21     0.01234     1.2345   4.1 MB
  *
+ * Lines of the view are cut at the terminal's width: one that wraps could not be erased.
  * Colour and redrawing only on a terminal; NO_COLOR is obeyed.
  * Owns     nothing of what it is shown.
  * Threads  loop thread only.
@@ -28,9 +29,9 @@ struct live_agent {
 
 struct live_status {
     const char *run;
-    uint64_t env_steps, total_steps; /* total 0: not known (episodes decide) */
-    uint64_t episodes;
-    double steps_per_second; /* lately */
+    uint64_t env_steps, total_steps;   /* total 0: episodes decide */
+    uint64_t episodes, total_episodes; /* total 0: steps decide */
+    double steps_per_second;           /* lately */
     double elapsed_s;
     const struct live_agent *agents;
     size_t n_agents;

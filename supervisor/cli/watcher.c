@@ -175,6 +175,15 @@ static void on_agent(void *ctx, const struct agent_event *event, const char *nam
     put_json_line(j);
 }
 
+static void put_total(struct json *j, const char *key, uint64_t total)
+{
+    json_key(j, key);
+    if (total != 0)
+        json_u64(j, total);
+    else
+        json_null(j);
+}
+
 static void print_start(struct watcher *w)
 {
     struct json *j = &w->json;
@@ -185,8 +194,8 @@ static void print_start(struct watcher *w)
     json_str(j, "start");
     json_key(j, "run");
     json_str(j, w->status.run);
-    json_key(j, "env_steps");
-    json_u64(j, w->status.total_steps);
+    put_total(j, "env_steps", w->status.total_steps);
+    put_total(j, "episodes", w->status.total_episodes);
     json_key(j, "from_checkpoint");
     json_null(j);
     json_close(j);
@@ -247,6 +256,7 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->view = live_view_new(STDERR_FILENO, args->quiet);
     w->status.run = args->run;
     w->status.total_steps = args->total_steps;
+    w->status.total_episodes = args->total_episodes;
     w->began = w->last_time = w->last_shown = seconds_now();
     if (args->json)
         print_start(w);
@@ -278,6 +288,10 @@ struct training_observer watcher_observer(struct watcher *w)
 void watcher_end(struct watcher *w, const struct training_result *result,
                  const struct err *failure, const char *path)
 {
+    w->status.env_steps = result->env_steps;
+    w->status.episodes = result->episodes;
+    if (live_view_is_terminal(w->view) && w->status.n_agents > 0)
+        live_view_show(w->view, &w->status);
     if (failure != NULL)
         live_view_message(w->view, "brood run: %s", failure->msg);
     say_end(w, result, path);

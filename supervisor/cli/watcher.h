@@ -18,7 +18,8 @@ struct watcher; /* opaque */
 struct watcher_args {
     int json, quiet;
     const char *run, *path;
-    uint64_t seed, total_steps; /* total 0: not known */
+    uint64_t seed;
+    uint64_t total_steps, total_episodes; /* the one that is no end: 0 */
     size_t n_agents;
 };
 

@@ -1,0 +1,185 @@
+"""What a person sees of a run: on a terminal, elsewhere, and as JSON."""
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import threading
+
+import harness
+
+ESCAPE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
+
+
+class Screen:
+    """As much of a terminal as the view may use; lines that wrap are noted."""
+
+    def __init__(self, columns):
+        self.columns, self.lines, self.row, self.wrapped = columns, [""], 0, []
+
+    def feed(self, text):
+        at = 0
+        while at < len(text):
+            escape = ESCAPE.match(text, at)
+            if escape:
+                self.obey(*escape.groups())
+                at = escape.end()
+                continue
+            c, at = text[at], at + 1
+            if c == "\n":
+                self.row += 1
+                if self.row == len(self.lines):
+                    self.lines.append("")
+            elif c == "\r":
+                continue
+            else:
+                assert c >= " ", f"control character {c!r}"
+                self.lines[self.row] += c
+                if len(self.lines[self.row]) == self.columns + 1:
+                    self.wrapped.append(self.lines[self.row])
+
+    def obey(self, arguments, command):
+        if command == "A":
+            self.row -= int(arguments)
+            assert self.row >= 0
+        elif command == "J":
+            del self.lines[self.row:]
+            self.lines.append("")
+        else:
+            assert command == "m", f"escape {arguments}{command}"
+
+
+class Terminal:
+    """A run whose stderr is a terminal of its own."""
+
+    def __init__(self, w, *args, columns=80, rows=24, env=None):
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+        environment.update({"TERM": "xterm"}, **(env or {}))
+        self.columns, self.bytes = columns, b""
+        self.process = subprocess.Popen(
+            [harness.BROOD, *map(str, args)], cwd=w.path, env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
+        os.close(slave)
+        self.thread = threading.Thread(target=self.read, args=(master,))
+        self.thread.start()
+
+    def read(self, master):
+        try:
+            while data := os.read(master, 65536):
+                self.bytes += data
+        except OSError:  # its last writer is gone
+            pass
+        os.close(master)
+
+    def text(self):
+        return self.bytes.decode(errors="ignore")
+
+    def end(self, code=0):
+        assert self.process.wait(timeout=harness.DEADLINE_S) == code, self.text()
+        self.thread.join()
+        screen = Screen(self.columns)
+        screen.feed(self.text())
+        return [line.rstrip() for line in screen.lines], screen.wrapped
+
+
+def watch_a_run_with_a_death(w, name, **more):
+    """A run, one of whose agents is killed once the view stands."""
+    t = Terminal(w, "run", w.small(steps=6000 if not harness.SANITIZED else 2000,
+                                   evaluate=0), "--name", name, **more)
+    harness.wait_until("the view", lambda: "agent_2" in t.text())
+    harness.kill(harness.agents_of(t.process.pid)["agent_1"])
+    harness.wait_until("word of it", lambda: "lives on" in t.text())
+    return t, *t.end()
+
+
+def test_the_view_redraws_in_place(w):
+    t, lines, wrapped = watch_a_run_with_a_death(w, "a")
+    assert len(re.findall(r"\x1b\[\d+A\x1b\[J", t.text())) > 3, t.text()
+    assert "\x1b[32m" in t.text(), "no colour"
+    heads = [i for i, line in enumerate(lines) if line.split()[:2] == ["agent", "pid"]]
+    assert len(heads) == 1, lines
+    head = heads[0]
+    assert "100 %" in lines[head - 1] and "steps" in lines[head - 1], lines
+    for i in range(3):
+        words = lines[head + 1 + i].split()
+        assert words[0] == f"agent_{i}" and words[1].isdigit(), lines
+        assert int(words[3]) == (1 if i == 1 else 0), lines
+        assert words[8] == "MB" and float(words[4]) < 0, lines
+    said = [i for i, line in enumerate(lines) if "SIGKILL" in line or "lives on" in line]
+    assert len(said) == 2 and max(said) < head - 1, lines
+    assert not wrapped, wrapped
+
+
+def test_no_color_is_obeyed(w):
+    t, lines, wrapped = watch_a_run_with_a_death(w, "b", env={"NO_COLOR": "1"})
+    assert {c for _, c in ESCAPE.findall(t.text())} <= {"A", "J"}, t.text()
+    assert not wrapped and any("lives on" in line for line in lines), lines
+
+
+def test_nothing_wraps_on_a_narrow_terminal(w):
+    for columns in (80, 40):
+        name = f"a-name-that-is-rather-long-for-a-run-{columns}"
+        t = Terminal(w, "run", w.small(steps=1200), "--name", name, columns=columns)
+        _, wrapped = t.end()
+        # what is said above the view may wrap: it is never drawn again
+        wrapped = [line for line in wrapped if not line.startswith(name + ": ")]
+        assert not wrapped, wrapped
+
+
+def test_a_dumb_terminal_gets_lines(w):
+    t = Terminal(w, "run", w.small(steps=600), "--name", "a", env={"TERM": "dumb"})
+    t.end()
+    assert "\x1b" not in t.text() and "done after" in t.text(), t.text()
+
+
+def test_episodes_can_be_the_length_of_a_run(w):
+    config = w.write("episodes.yaml", pathlib.Path(w.small()).read_text()
+                     .replace("env_steps: 2000", "episodes: 120"))
+    t = Terminal(w, "run", config, "--name", "a")
+    lines, wrapped = t.end()
+    assert not wrapped, wrapped
+    head = next(line for line in lines if "episodes" in line and "%" in line)
+    assert "100 %" in head and "120 of 120 episodes" in head and "left" in head, head
+    out, _ = w.brood("run", config, "--name", "b", "--json")
+    events = [json.loads(line) for line in out.splitlines()]
+    assert events[0]["episodes"] == 120 and events[0]["env_steps"] is None, events[0]
+    assert events[-1]["event"] == "done" and events[-1]["episodes"] == 120, events[-1]
+    assert events[-1]["env_steps"] == 120 * 25, events[-1]
+
+
+def test_elsewhere_it_is_a_line_now_and_then(w):
+    p = w.start("run", w.small(steps=10_000_000, evaluate=0, checkpoint=5_000_000),
+                "--name", "a")
+    line = re.compile(r"^a: +\d+ %  [\d,]+ of 10,000,000 steps  [\d,]+/s  [\d:]+ left"
+                      r"(  return -[\d.]+)?$", re.M)
+    harness.wait_until("a line of progress", lambda: line.search(p.log.read_text()))
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4
+    assert "\x1b" not in p.log.read_text()
+
+
+def test_every_line_of_json_is_an_object(w):
+    p = w.start("run", w.small(steps=20000, evaluate=0), "--name", "a", "--json")
+    harness.wait_until("agents", lambda: len(harness.agents_of(p.pid)) == 3)
+    harness.kill(harness.agents_of(p.pid)["agent_0"])
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    lines = pathlib.Path(str(p.log) + ".out").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    kinds = [e.get("event") for e in events]
+    assert kinds[0] == "start" and kinds[-1] == "done", kinds
+    assert kinds.count("spawn") + kinds.count("respawn") >= 4 and "ready" in kinds, kinds
+    died = [e for e in events if e.get("event") == "exit" and e.get("signal") == 9]
+    assert [e["agent"] for e in died] == ["agent_0"], died
+    rows = [e for e in events if "env_steps" in e and "train/agent_1/critic_loss" in e]
+    assert len(rows) > 10, events[5:8]
+
+
+if __name__ == "__main__":
+    harness.main()
