@@ -3,7 +3,7 @@
  * Files    <prefix>.index                  a table (table.h): "" -> header, name -> entry
  *          <prefix>.data-SSSSS-of-NNNNN    raw tensors, row-major, little-endian, no gaps
  *          The prefix is text: nothing is cut off or added, it may end in "/".
- * Written  files equal TensorFlow's byte for byte, in one shard. Data first, the index
+ * Written  files equal TensorFlow's byte for byte. Data first, the index
  *          last, each under a temporary name and renamed (atomic_file.h).
  * Read     any number of shards, strings, partitioned tensors. Every tensor's checksum is
  *          verified; sizes are checked against the files before memory is asked for.
@@ -45,6 +45,12 @@ struct bundle_writer;
 /* `durable`: fsync before each rename and after it. The directory exists. */
 int bundle_writer_new(struct bundle_writer **ret, const char *prefix, int durable,
                       struct err *err);
+/* The same with several data files, as TensorFlow writes for variables on several
+ * devices: tensors go to the first until bundle_writer_next_shard. 1 to 99999. */
+int bundle_writer_new_sharded(struct bundle_writer **ret, const char *prefix,
+                              uint32_t n_shards, int durable, struct err *err);
+/* CHECKs that there is another one. */
+void bundle_writer_next_shard(struct bundle_writer *w);
 /* Appends the tensor's bytes to the data file; it is only looked at during the call. The
  * data lies in the order of the calls (TensorFlow's Saver adds in the order of names). */
 int bundle_writer_add(struct bundle_writer *w, const char *name, const struct tensor *t,

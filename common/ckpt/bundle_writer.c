@@ -3,6 +3,7 @@
 #include "common/ckpt/bundle_proto.h"
 #include "common/ckpt/table.h"
 #include "common/ckpt/table_format.h"
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 
@@ -19,30 +20,50 @@ struct item {
 struct bundle_writer {
     char *prefix;
     int durable;
-    struct atomic_file *data;
-    uint64_t data_len;
+    struct atomic_file **data; /* [n_shards] */
+    uint32_t n_shards, shard;  /* the one that is written */
+    uint64_t data_len;         /* so far, of that one */
     struct item *items;
     size_t n_items;
     struct wbuf scratch;
 };
 
-int bundle_writer_new(struct bundle_writer **ret, const char *prefix, int durable,
-                      struct err *err)
+int bundle_writer_new_sharded(struct bundle_writer **ret, const char *prefix,
+                              uint32_t n_shards, int durable, struct err *err)
 {
     struct bundle_writer *w = xcalloc(1, sizeof(*w));
-    char *path = xasprintf("%s.data-00000-of-00001", prefix);
-    int rc;
+    int rc = 0;
 
+    CHECK(n_shards >= 1 && n_shards <= BUNDLE_MAX_SHARDS);
     w->prefix = xstrdup(prefix);
     w->durable = durable;
-    rc = atomic_file_new(&w->data, path, durable, err);
-    free(path);
+    w->data = xcalloc(n_shards, sizeof(struct atomic_file *));
+    w->n_shards = n_shards;
+    for (uint32_t i = 0; rc == 0 && i < n_shards; i++) {
+        char *path = xasprintf("%s.data-%05u-of-%05u", prefix, i, n_shards);
+
+        rc = atomic_file_new(&w->data[i], path, durable, err);
+        free(path);
+    }
     if (rc != 0) {
         bundle_writer_free(w);
         return rc;
     }
     *ret = w;
     return 0;
+}
+
+int bundle_writer_new(struct bundle_writer **ret, const char *prefix, int durable,
+                      struct err *err)
+{
+    return bundle_writer_new_sharded(ret, prefix, 1, durable, err);
+}
+
+void bundle_writer_next_shard(struct bundle_writer *w)
+{
+    CHECK(w->shard + 1 < w->n_shards);
+    w->shard++;
+    w->data_len = 0;
 }
 
 void bundle_writer_free(struct bundle_writer *w)
@@ -55,7 +76,9 @@ void bundle_writer_free(struct bundle_writer *w)
     }
     free(w->items);
     wbuf_done(&w->scratch);
-    atomic_file_free(w->data);
+    for (uint32_t i = 0; i < w->n_shards; i++)
+        atomic_file_free(w->data[i]);
+    free(w->data);
     free(w->prefix);
     free(w);
 }
@@ -77,7 +100,7 @@ static int append(struct bundle_writer *w, const void *data, size_t n, uint32_t 
 {
     *crc = crc32c_extend(*crc, data, n);
     w->data_len += n;
-    return atomic_file_append(w->data, data, n, err);
+    return atomic_file_append(w->data[w->shard], data, n, err);
 }
 
 /* All lengths as varints, the masked checksum of the lengths, all bytes. */
@@ -113,6 +136,7 @@ static int append_tensor(struct bundle_writer *w, const struct tensor *t,
     int rc = t->dtype == DT_STRING ? append_strings(w, t, &crc, err)
                                    : append(w, t->data, tensor_bytes(t), &crc, err);
 
+    entry->shard = w->shard;
     entry->offset = start;
     entry->size_bytes = w->data_len - start;
     entry->masked_crc = crc32c_mask(crc);
@@ -223,7 +247,7 @@ static int build_index(struct bundle_writer *w, struct table_writer *table,
     int rc;
 
     wbuf_clear(&w->scratch);
-    bundle_put_header(&w->scratch, 1);
+    bundle_put_header(&w->scratch, w->n_shards);
     rc = table_writer_add(table, "", 0, w->scratch.data, w->scratch.len, err);
     for (size_t i = 0; rc == 0 && i < w->n_items; i++) {
         struct item *item = &w->items[i];
@@ -250,8 +274,8 @@ int bundle_writer_finish(struct bundle_writer *w, struct err *err)
     rc = check_names(w, err);
     if (rc == 0)
         rc = build_index(w, table, err);
-    if (rc == 0)
-        rc = atomic_file_commit(w->data, err);
+    for (uint32_t i = 0; rc == 0 && i < w->n_shards; i++)
+        rc = atomic_file_commit(w->data[i], err);
     if (rc == 0) {
         index = table_writer_finish(table, &len);
         rc = atomic_file_write(path, index, len, w->durable, err);

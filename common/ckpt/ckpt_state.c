@@ -253,9 +253,8 @@ void ckpt_state_put(struct wbuf *b, const struct ckpt_state *s)
 
 /* ---- files ---- */
 
-int ckpt_state_load(struct ckpt_state *ret, const char *dir, struct err *err)
+int ckpt_state_load_file(struct ckpt_state *ret, const char *path, struct err *err)
 {
-    char *path = xasprintf("%s/checkpoint", dir);
     FILE *f = fopen(path, "rbe");
     char *text = NULL;
     size_t n = 0;
@@ -280,6 +279,14 @@ int ckpt_state_load(struct ckpt_state *ret, const char *dir, struct err *err)
             (void)err_wrap(err, "%s", path);
     }
     free(text);
+    return rc;
+}
+
+int ckpt_state_load(struct ckpt_state *ret, const char *dir, struct err *err)
+{
+    char *path = xasprintf("%s/checkpoint", dir);
+    int rc = ckpt_state_load_file(ret, path, err);
+
     free(path);
     return rc;
 }

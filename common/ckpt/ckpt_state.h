@@ -31,6 +31,8 @@ int ckpt_state_parse(struct ckpt_state *ret, const char *text, size_t len_bytes,
 /* Reads `<dir>/checkpoint`. ERR_NOT_FOUND, ERR_LIMIT (a megabyte is the most),
  * ERR_FORMAT, -errno. */
 int ckpt_state_load(struct ckpt_state *ret, const char *dir, struct err *err);
+/* The same for a state file of another name. */
+int ckpt_state_load_file(struct ckpt_state *ret, const char *path, struct err *err);
 void ckpt_state_done(struct ckpt_state *s);
 
 /* The text, as TensorFlow's Saver writes it. */
