@@ -31,6 +31,8 @@ void collection_add(struct graph *g, const char *key, struct collection_item ite
     }
     if (item.kind == ITEM_STRING)
         item.s = arena_strdup(&g->arena, item.s);
+    if (item.kind == ITEM_BYTES)
+        item.s = arena_memdup(&g->arena, item.s, item.n_bytes);
     c->items[c->n++] = item;
 }
 

@@ -1,4 +1,5 @@
 #include "agent/graph/graph_internal.h"
+#include "agent/graph/import.h"
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
@@ -137,6 +138,12 @@ struct output operation_input(const struct operation *op, int i)
     return op->inputs[i];
 }
 
+void operation_replace_input(struct operation *op, int i, struct output x)
+{
+    CHECK(i >= 0 && i < op->n_inputs && output_valid(x), "%s: input %d", op->name, i);
+    op->inputs[i] = x;
+}
+
 int operation_n_control_inputs(const struct operation *op)
 {
     return op->n_control;
@@ -233,8 +240,9 @@ int output_set_shape(struct output x, const struct shape *shape)
 
 const struct tensor *output_constant(struct output x)
 {
-    return strcmp(x.op->def->type, "Const") == 0 ? &operation_attr(x.op, "value")->tensor
-                                                 : NULL;
+    if (strcmp(x.op->def->type, "Const") != 0 || (x.op->def->flags & OP_FOREIGN) != 0)
+        return NULL;
+    return &operation_attr(x.op, "value")->tensor;
 }
 
 /* ---- lookup ---- */

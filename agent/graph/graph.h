@@ -162,7 +162,8 @@ enum item_kind {
     ITEM_OPERATION,
     ITEM_INT,
     ITEM_FLOAT,
-    ITEM_STRING
+    ITEM_STRING,
+    ITEM_BYTES /* a message that is only passed on: s, n_bytes */
 };
 struct variable;
 struct collection_item {
@@ -173,6 +174,7 @@ struct collection_item {
     int64_t i;
     double f;
     const char *s;
+    size_t n_bytes;
 };
 
 void collection_add(struct graph *g, const char *key, struct collection_item item);

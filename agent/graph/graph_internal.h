@@ -47,6 +47,7 @@ struct op_builder {
     const char *name;         /* NULL: not a valid one */
     const struct op_def *def; /* NULL: unknown type */
     int open;
+    int imported; /* taken as it is, nothing from the scopes */
     struct output *inputs;
     int n_inputs, cap_inputs;
     struct attr *attrs;
@@ -96,6 +97,8 @@ int graph_fail(struct graph *g, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 struct variable_scope *current_variable_scope(const struct graph *g);
+/* An operation's name that did not come from graph_unique_name is in use, too. */
+void graph_claim_name(struct graph *g, const char *name);
 /* "" when none is entered. */
 const char *graph_device(const struct graph *g);
 /* Adds the control inputs that the current scopes ask for. */

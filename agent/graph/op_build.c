@@ -1,4 +1,5 @@
 #include "agent/graph/graph_internal.h"
+#include "agent/graph/import.h"
 #include "agent/graph/signature.h"
 
 #include "common/err/check.h"
@@ -42,17 +43,40 @@ static struct op_builder *free_builder(struct graph *g)
     return b;
 }
 
-struct op_builder *op_begin(struct graph *g, const char *type, const char *name)
+static struct op_builder *begin(struct graph *g, const char *type,
+                                const struct op_def *def)
 {
     struct op_builder *b = free_builder(g);
 
     b->open = 1;
+    b->imported = 0;
     b->type = type;
-    b->def = op_def_find(type);
-    b->name = name_for(g, type, name);
+    b->def = def;
     b->device = NULL;
     b->n_inputs = b->n_attrs = 0;
     b->control.n = b->colocate.n = 0;
+    return b;
+}
+
+struct op_builder *op_begin(struct graph *g, const char *type, const char *name)
+{
+    struct op_builder *b = begin(g, type, op_def_find(type));
+
+    b->name = name_for(g, type, name);
+    return b;
+}
+
+struct op_builder *op_begin_imported(struct graph *g, const struct op_def *def,
+                                     const char *name)
+{
+    struct op_builder *b = begin(g, def->type, def);
+
+    b->imported = 1;
+    b->name = name_valid(name, 0) ? arena_strdup(&g->arena, name) : NULL;
+    if (b->name == NULL)
+        (void)graph_fail(g, ERR_ARG, "'%s' is not a valid node name", name);
+    else
+        graph_claim_name(g, name);
     return b;
 }
 
@@ -132,10 +156,9 @@ void op_attr_string(struct op_builder *b, const char *name, const char *v)
     a->s_len = strlen(v);
 }
 
-static void *copy_strings(struct arena *arena, const struct tensor *t)
+static struct tensor_string *copy_strings(struct arena *arena,
+                                          const struct tensor_string *from, size_t n)
 {
-    const struct tensor_string *from = t->data;
-    size_t n = (size_t)tensor_elements(t);
     struct tensor_string *to = ARENA_ARRAY(arena, struct tensor_string, n);
 
     for (size_t i = 0; i < n; i++)
@@ -144,14 +167,18 @@ static void *copy_strings(struct arena *arena, const struct tensor *t)
     return to;
 }
 
+static struct tensor copy_tensor(struct arena *arena, const struct tensor *t)
+{
+    void *data = t->dtype == DT_STRING
+                     ? copy_strings(arena, t->data, (size_t)tensor_elements(t))
+                     : arena_memdup(arena, t->data, tensor_bytes(t));
+
+    return tensor_view(t->dtype, t->shape, data);
+}
+
 void op_attr_tensor(struct op_builder *b, const char *name, const struct tensor *v)
 {
-    struct arena *arena = &b->graph->arena;
-    struct attr *a = add_attr(b, name, ATTR_TENSOR);
-    void *data = v->dtype == DT_STRING ? copy_strings(arena, v)
-                                       : arena_memdup(arena, v->data, tensor_bytes(v));
-
-    a->tensor = tensor_view(v->dtype, v->shape, data);
+    add_attr(b, name, ATTR_TENSOR)->tensor = copy_tensor(&b->graph->arena, v);
 }
 
 void op_attr_ints(struct op_builder *b, const char *name, const int64_t *v, size_t n)
@@ -160,6 +187,28 @@ void op_attr_ints(struct op_builder *b, const char *name, const int64_t *v, size
 
     a->list_i = arena_memdup(&b->graph->arena, v, n * sizeof(*v));
     a->n = n;
+}
+
+void op_attr(struct op_builder *b, const struct attr *a)
+{
+    struct arena *arena = &b->graph->arena;
+    struct attr *to = add_attr(b, a->name, a->kind);
+    const char *name = to->name;
+
+    *to = *a;
+    to->name = name;
+    if (a->kind == ATTR_TENSOR)
+        to->tensor = copy_tensor(arena, &a->tensor);
+    if (a->s != NULL)
+        to->s = memcpy(arena_alloc(arena, a->s_len + 1), a->s, a->s_len);
+    if (a->list_i != NULL)
+        to->list_i = arena_memdup(arena, a->list_i, a->n * sizeof(*a->list_i));
+    if (a->list_f != NULL)
+        to->list_f = arena_memdup(arena, a->list_f, a->n * sizeof(*a->list_f));
+    if (a->list_shape != NULL)
+        to->list_shape = arena_memdup(arena, a->list_shape, a->n * sizeof(struct shape));
+    if (a->list_s != NULL)
+        to->list_s = copy_strings(arena, a->list_s, a->n);
 }
 
 /* ---- binding inputs and attributes to the signature ---- */
@@ -196,7 +245,7 @@ static enum dtype dtype_of_span(struct span s)
     char word[32];
 
     (void)snprintf(word, sizeof(word), SPAN_FMT, SPAN_ARG(s));
-    return dtype_from_name(word);
+    return word[0] == '#' ? (enum dtype)atoi(word + 1) : dtype_from_name(word);
 }
 
 static int check_inputs(struct binding *bind)
@@ -252,6 +301,34 @@ static int list_length(const struct binding *bind)
     return rest > 0 && rest % n_lists == 0 ? rest / n_lists : -1;
 }
 
+/* How many tensors the attribute that counts a list says it has; -1: it says nothing. */
+static int64_t given_length(const struct binding *bind, const struct signature_arg *arg)
+{
+    const struct attr *a =
+        find_attr(bind->b, arg->number.len != 0 ? arg->number : arg->type);
+
+    if (!is_list(bind, arg))
+        return 1;
+    if (a == NULL)
+        return -1;
+    return a->kind == ATTR_LIST_TYPE ? (int64_t)a->n : a->i;
+}
+
+/* Do the attributes give every list a length, and all inputs one place? */
+static int lengths_given(const struct binding *bind)
+{
+    int64_t total = 0;
+
+    for (int i = 0; i < bind->sig.n_in; i++) {
+        int64_t n = given_length(bind, &bind->sig.in[i]);
+
+        if (n < 0 || n > bind->b->n_inputs)
+            return 0;
+        total += n;
+    }
+    return total == bind->b->n_inputs;
+}
+
 static int bind_number(struct binding *bind, struct span name, int n)
 {
     struct attr *a = find_attr(bind->b, name);
@@ -285,22 +362,37 @@ static int bind_type(struct binding *bind, const struct signature_arg *arg,
     return 0;
 }
 
-static int bind_arg(struct binding *bind, const struct signature_arg *arg, int list_n)
+/* The types of a list of inputs against the attribute that lists them. */
+static int bind_types(struct binding *bind, const struct signature_arg *arg, int n)
 {
-    int n = is_list(bind, arg) ? list_n : 1;
-    int64_t *types = NULL;
+    const struct output *x = &bind->b->inputs[bind->next_input];
+    struct attr *a = find_attr(bind->b, arg->type);
+    int64_t *types;
+
+    for (int i = 0; a != NULL && (size_t)i < a->n && i < n; i++)
+        if (a->list_i[i] != output_dtype(x[i]))
+            return bind_fail(
+                bind, ERR_DTYPE, "input '" SPAN_FMT "' is %s:%d of type %s, not %s",
+                SPAN_ARG(arg->name), x[i].op->name, x[i].index,
+                dtype_name(output_dtype(x[i])), dtype_name((enum dtype)a->list_i[i]));
+    if (a == NULL)
+        a = new_attr(bind->b, arg->type, ATTR_LIST_TYPE);
+    types = ARENA_ARRAY(&bind->g->arena, int64_t, n);
+    for (int i = 0; i < n; i++)
+        types[i] = output_dtype(x[i]);
+    a->list_i = types;
+    a->n = (size_t)n;
+    return 0;
+}
+
+static int bind_arg(struct binding *bind, const struct signature_arg *arg, int n)
+{
+    int lists_types = is_list(bind, arg) && arg->number.len == 0;
 
     if (arg->number.len != 0 && bind_number(bind, arg->number, n) != 0)
         return -1;
-    if (is_list(bind, arg) && arg->number.len == 0) {
-        struct attr *a = find_attr(bind->b, arg->type);
-
-        if (a == NULL)
-            a = new_attr(bind->b, arg->type, ATTR_LIST_TYPE);
-        types = ARENA_ARRAY(&bind->g->arena, int64_t, n);
-        a->list_i = types;
-        a->n = (size_t)n;
-    }
+    if (lists_types && bind_types(bind, arg, n) != 0)
+        return -1;
     for (int i = 0; i < n; i++) {
         struct output x = bind->b->inputs[bind->next_input++];
 
@@ -308,9 +400,7 @@ static int bind_arg(struct binding *bind, const struct signature_arg *arg, int l
             return bind_fail(bind, ERR_ARG,
                              "input '" SPAN_FMT "' is not a variable: %s:%d",
                              SPAN_ARG(arg->name), x.op->name, x.index);
-        if (types != NULL)
-            types[i] = output_dtype(x);
-        else if (bind_type(bind, arg, x) != 0)
+        if (!lists_types && bind_type(bind, arg, x) != 0)
             return -1;
     }
     return 0;
@@ -318,14 +408,19 @@ static int bind_arg(struct binding *bind, const struct signature_arg *arg, int l
 
 static int bind_inputs(struct binding *bind)
 {
-    int list_n = list_length(bind);
+    int given = lengths_given(bind);
+    int list_n = given ? 0 : list_length(bind);
 
     if (list_n < 0)
         return bind_fail(bind, ERR_ARG, "takes %d arguments, but %d are given",
                          bind->sig.n_in, bind->b->n_inputs);
-    for (int i = 0; i < bind->sig.n_in; i++)
-        if (bind_arg(bind, &bind->sig.in[i], list_n) != 0)
+    for (int i = 0; i < bind->sig.n_in; i++) {
+        const struct signature_arg *arg = &bind->sig.in[i];
+        int n = given ? (int)given_length(bind, arg) : list_n;
+
+        if (bind_arg(bind, arg, is_list(bind, arg) ? n : 1) != 0)
             return -1;
+    }
     return 0;
 }
 
@@ -357,7 +452,7 @@ static int bind_attrs(struct binding *bind, struct operation *op)
                              SPAN_ARG(s->name));
         if (a == NULL)
             a = default_attr(bind, s);
-        if (s->kind == ATTR_TYPE &&
+        if (s->kind == ATTR_TYPE && (b->def->flags & OP_FOREIGN) == 0 &&
             !(dtype_valid((int)a->i) && signature_type_allowed(s, (enum dtype)a->i)))
             return bind_fail(bind, ERR_DTYPE, "'" SPAN_FMT "' may not be %s",
                              SPAN_ARG(s->name), dtype_name((enum dtype)a->i));
@@ -524,11 +619,15 @@ static int build(struct binding *bind, struct operation *op)
         check_attrs(bind) != 0 || bind_inputs(bind) != 0 || bind_attrs(bind, op) != 0 ||
         make_outputs(bind, op) != 0)
         return -1;
-    op->device = b->device != NULL ? b->device : graph_device(bind->g);
+    if (b->device != NULL)
+        op->device = b->device;
+    else
+        op->device = b->imported ? "" : graph_device(bind->g);
     op->n_inputs = b->n_inputs;
     op->inputs = arena_memdup(&bind->g->arena, b->inputs,
                               (size_t)b->n_inputs * sizeof(*b->inputs));
-    add_class_attr(bind, op);
+    if (!b->imported)
+        add_class_attr(bind, op);
     return infer_shapes(bind->g, op);
 }
 
@@ -545,6 +644,7 @@ struct operation *op_finish(struct op_builder *b)
     register_operation(g, op);
     for (size_t i = 0; i < b->control.n; i++)
         (void)operation_add_control_input(op, b->control.items[i]);
-    control_dependencies_apply(g, op);
+    if (!b->imported)
+        control_dependencies_apply(g, op);
     return op;
 }

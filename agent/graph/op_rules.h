@@ -19,8 +19,8 @@ struct op_family {
     {                                                                                    \
         (rows), sizeof(rows) / sizeof((rows)[0])                                         \
     }
-extern const struct op_family ops_of_array, ops_of_math, ops_of_nn, ops_of_pieces,
-    ops_of_random, ops_of_state;
+extern const struct op_family ops_of_array, ops_of_io, ops_of_math, ops_of_nn,
+    ops_of_pieces, ops_of_random, ops_of_state;
 
 /* ---- attributes; the operation has them by its signature ---- */
 int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */

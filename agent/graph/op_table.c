@@ -1,15 +1,17 @@
 #include "agent/graph/op_table.h"
 
 #include "agent/graph/graph_internal.h"
+#include "agent/graph/import.h"
 #include "agent/graph/op_rules.h"
+#include "agent/graph/signature.h"
 
 #include "common/err/check.h"
 
 #include <string.h>
 
-static const struct op_family *const families[] = {&ops_of_math,   &ops_of_array,
-                                                   &ops_of_pieces, &ops_of_nn,
-                                                   &ops_of_random, &ops_of_state};
+static const struct op_family *const families[] = {
+    &ops_of_math,   &ops_of_array, &ops_of_pieces, &ops_of_nn,
+    &ops_of_random, &ops_of_state, &ops_of_io};
 enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
 
 const struct op_def *op_def_at(size_t i)
@@ -29,6 +31,31 @@ const struct op_def *op_def_find(const char *type)
             if (strcmp(families[f]->rows[i].type, type) == 0)
                 return &families[f]->rows[i];
     return NULL;
+}
+
+/* ---- foreign ops ---- */
+
+GRAD(foreign_grad)
+{
+    (void)grad_out;
+    (void)grad_in;
+    return graph_fail(g, ERR_UNSUPPORTED,
+                      "No gradient defined for operation '%s' (op type: %s)",
+                      operation_name(op), operation_type(op));
+}
+
+const struct op_def *op_def_foreign(struct graph *g, const char *type,
+                                    const char *signature, unsigned flags)
+{
+    struct op_def *d = ARENA_NEW(&g->arena, struct op_def);
+    struct signature sig;
+
+    d->type = arena_strdup(&g->arena, type);
+    d->flags = flags | OP_FOREIGN;
+    d->shape = shape_none;
+    d->grad = foreign_grad;
+    d->signature = arena_strdup(&g->arena, signature);
+    return signature_parse(&sig, d->signature) == 0 ? d : NULL;
 }
 
 /* ---- attributes ---- */

@@ -30,6 +30,7 @@ enum op_flags {
     OP_STATEFUL = 1,    /* draws or touches a variable: never merged or dropped */
     OP_WRITES = 2,      /* changes the variable behind input 0 (optimisers: 0..k) */
     OP_NO_GRADIENT = 4, /* TensorFlow has none either */
+    OP_FOREIGN = 8,     /* not of the table: cannot be run (import.h) */
 };
 
 struct op_def {

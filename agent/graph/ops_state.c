@@ -54,9 +54,17 @@ static int diag_part_shape(const struct shape_args *args)
             "ref:&T, value:T -> output_ref:&T; T:" attrs                                 \
     }
 
+/* Variable is VariableV2 as TensorFlow 0.12 named it. */
+#define VARIABLE(type)                                                                   \
+    {                                                                                    \
+        type, OP_STATEFUL | OP_NO_GRADIENT, variable_shape, NULL,                        \
+            "-> ref:&dtype; shape:shape, dtype:type, container:string=, "                \
+            "shared_name:string="                                                        \
+    }
+
 static const struct op_def rows[] = {
-    {"VariableV2", OP_STATEFUL | OP_NO_GRADIENT, variable_shape, NULL,
-     "-> ref:&dtype; shape:shape, dtype:type, container:string=, shared_name:string="},
+    VARIABLE("VariableV2"),
+    VARIABLE("Variable"),
     {"IsVariableInitialized", OP_STATEFUL | OP_NO_GRADIENT, shape_scalar, NULL,
      "ref:&dtype -> is_initialized:bool; dtype:type"},
     ASSIGN("Assign", "type, validate_shape:bool=true, use_locking:bool=true"),

@@ -16,7 +16,7 @@ int name_valid(const char *name, int inside_scope)
         !(inside_scope && strchr("_-/", first) != NULL))
         return 0;
     for (const char *p = name; *p != '\0'; p++)
-        if (!isalnum((unsigned char)*p) && strchr("_.-/", *p) == NULL)
+        if (!isalnum((unsigned char)*p) && strchr("_.-/>", *p) == NULL)
             return 0;
     return name[0] != '\0';
 }
@@ -43,6 +43,14 @@ const char *graph_unique_name(struct graph *g, const char *name)
         candidate = arena_printf(&g->arena, "%s_%d", key, i);
     name_table_add(&g->names_in_use, candidate)->count = 1;
     return arena_printf(&g->arena, "%s_%d", full, i - 1);
+}
+
+void graph_claim_name(struct graph *g, const char *name)
+{
+    struct name_entry *e = name_table_add(&g->names_in_use, lower(g, name));
+
+    if (e->count == 0)
+        e->count = 1;
 }
 
 /* ---- name scopes ---- */

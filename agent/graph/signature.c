@@ -21,6 +21,13 @@ static const struct {
     {"tensor", ATTR_TENSOR},
     {"list(int)", ATTR_LIST_INT},
     {"list(type)", ATTR_LIST_TYPE},
+    {"list(float)", ATTR_LIST_FLOAT},
+    {"list(shape)", ATTR_LIST_SHAPE},
+    {"list(string)", ATTR_LIST_STRING},
+    {"list(bool)", ATTR_OPAQUE},
+    {"list(tensor)", ATTR_OPAQUE},
+    {"list(func)", ATTR_OPAQUE},
+    {"func", ATTR_OPAQUE},
 };
 
 int span_is(struct span s, const char *text)
@@ -172,6 +179,9 @@ int signature_default(const struct signature_attr *a, struct attr *ret)
         return 0;
     case ATTR_LIST_INT:
     case ATTR_LIST_TYPE:
+    case ATTR_LIST_FLOAT:
+    case ATTR_LIST_SHAPE:
+    case ATTR_LIST_STRING:
         return strcmp(word, "[]") == 0 ? 0 : -1;
     default:
         return -1;

@@ -2,11 +2,12 @@
  *
  *     signature = [arg {"," arg}] "->" [arg {"," arg}] [";" attr {"," attr}]
  *     arg       = name ":" ["&"] [number "*"] type     "&": a variable's reference
- *     type      = a dtype's name | a type attribute | a list(type) attribute
+ *     type      = a dtype's name | "#" its number | a type attribute | a list(type) one
  *     number    = an int attribute: that many tensors
  *     attr      = name ":" kind ["=" default]
  *     kind      = type | number_type | float_type | int | float | bool | shape | string |
- *                 tensor | list(int) | list(type)
+ *                 tensor | func | list(int) | list(type) | list(float) | list(bool) |
+ *                 list(shape) | list(string) | list(tensor) | list(func)
  *
  * number_type and float_type are types that may only be (floating) numbers. A default is
  * written as in C; `unknown` is the shape of unknown rank, `[]` the empty list, nothing

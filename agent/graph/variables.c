@@ -1,4 +1,5 @@
 #include "agent/graph/graph_internal.h"
+#include "agent/graph/import.h"
 #include "agent/graph/ops.h"
 
 #include <math.h>
@@ -251,6 +252,15 @@ struct variable *variable_new_constant(struct graph *g, const struct tensor *val
     name_scope_leave(g);
     control_dependencies_leave(g);
     return v;
+}
+
+struct variable *variable_import(struct graph *g, const struct variable *v)
+{
+    struct variable *copy = arena_memdup(&g->arena, v, sizeof(*v));
+
+    copy->name = operation_name(v->ref.op);
+    ptr_list_push(&g->variables, copy);
+    return copy;
 }
 
 /* ---- all of them ---- */

@@ -559,12 +559,17 @@ static int lower_compute(struct lowering *l, struct node *n, const struct kernel
     return 0;
 }
 
+static int not_runnable(struct lowering *l, const struct operation *op)
+{
+    return err_set(l->err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run",
+                   operation_name(op), operation_type(op));
+}
+
 static int lower_node(struct lowering *l, struct node *n, int *out)
 {
     const struct kernel_row *row = kernel_find(operation_type(n->op));
     if (!row)
-        return err_set(l->err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run",
-                       operation_name(n->op), operation_type(n->op));
+        return not_runnable(l, n->op);
     n->call = row->call;
     if (row->kind == KERNEL_PLANNED)
         return 0;
@@ -643,6 +648,8 @@ static int lower_op(struct lowering *l, const struct operation *op)
     }
     if (strcmp(type, "Placeholder") == 0)
         return not_fed(l, op);
+    if ((operation_def(op)->flags & OP_FOREIGN) != 0)
+        return not_runnable(l, op);
     if (strcmp(type, "Const") == 0) {
         out[0] = add_const(l, operation_attr(op, "value")->tensor);
     } else if (strcmp(type, "VariableV2") == 0 || strcmp(type, "Variable") == 0) {

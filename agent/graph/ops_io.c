@@ -1,0 +1,26 @@
+/* ops_io.c - the nodes of a Saver: checkpoints written and read from within a graph.
+ */
+#include "agent/graph/op_rules.h"
+
+static int merge_prefixes_shape(const struct shape_args *args)
+{
+    return want_rank(args, 1, 0);
+}
+
+static const struct op_def rows[] = {
+    {"SaveV2", OP_STATEFUL | OP_NO_GRADIENT, shape_none, NULL,
+     "prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes ->; "
+     "dtypes:list(type)"},
+    {"RestoreV2", OP_STATEFUL | OP_NO_GRADIENT, shape_none, NULL,
+     "prefix:string, tensor_names:string, shape_and_slices:string -> tensors:dtypes; "
+     "dtypes:list(type)"},
+    {"MergeV2Checkpoints", OP_STATEFUL | OP_NO_GRADIENT, merge_prefixes_shape, NULL,
+     "checkpoint_prefixes:string, destination_prefix:string ->; "
+     "delete_old_dirs:bool=true"},
+    {"ShardedFilename", OP_NO_GRADIENT, shape_scalar, NULL,
+     "basename:string, shard:int32, num_shards:int32 -> filename:string"},
+    {"StringJoin", OP_NO_GRADIENT, shape_none, NULL,
+     "inputs:N*string -> output:string; N:int, separator:string="},
+};
+
+const struct op_family ops_of_io = OP_FAMILY(rows);
