@@ -25,11 +25,16 @@ def split(path):
     return path.parts[0], path.parts[1] if len(path.parts) > 2 else None
 
 
+def written(target):
+    """The file that is written by hand: protoc-c makes x.pb-c.h of x.proto."""
+    return pathlib.PurePath(str(target).replace(".pb-c.h", ".proto"))
+
+
 def fault(root, source, target):
     """What is wrong with `source` including `target`, or None."""
     top, folder = split(source)
     to_top, to_folder = split(target)
-    if not (root / target).is_file():
+    if not (root / written(target)).is_file():
         return "is not a file of the project, named from its root"
     if to_top not in (top, "common"):
         return f"is outside {top} and common"

@@ -1,7 +1,8 @@
 # setup.sh - what scripts/brood and scripts/test share: packages, configuring, building.
 
 packages=(gcc meson ninja-build pkg-config libuv1-dev libopenblas-serial-dev
-          libmsgpack-dev libyaml-dev librandom123-dev libisal-dev check)
+          libmsgpack-dev libyaml-dev librandom123-dev libisal-dev check
+          libprotobuf-c-dev protobuf-c-compiler)
 
 # Installs the named packages that are missing, or says in one line which they are.
 need_packages() {

@@ -1,0 +1,420 @@
+#include "agent/saver/attr_proto.h"
+
+#include <string.h>
+
+/* ---- shapes ---- */
+
+int shape_from_proto(const Tf__TensorShapeProto *p, struct shape *ret)
+{
+    struct shape s = {0};
+
+    *ret = SHAPE_UNKNOWN;
+    if (p == NULL || p->unknown_rank)
+        return 0;
+    if (p->n_dim > SHAPE_MAX_RANK)
+        return -1;
+    s.rank = (int)p->n_dim;
+    for (int i = 0; i < s.rank; i++) {
+        s.dim[i] = p->dim[i]->size;
+        if (s.dim[i] < -1)
+            return -1;
+    }
+    *ret = s;
+    return 0;
+}
+
+Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s)
+{
+    Tf__TensorShapeProto *p = MESSAGE_NEW(a, TensorShapeProto, tensor_shape_proto);
+
+    p->unknown_rank = s->rank < 0;
+    if (s->rank <= 0)
+        return p;
+    p->dim = ARENA_ARRAY(a, Tf__TensorShapeProto__Dim *, s->rank);
+    for (int i = 0; i < s->rank; i++) {
+        p->dim[i] = MESSAGE_NEW(a, TensorShapeProto__Dim, tensor_shape_proto__dim);
+        p->dim[i]->size = s->dim[i];
+    }
+    p->n_dim = (size_t)s->rank;
+    return p;
+}
+
+/* ---- tensors ---- */
+
+/* Where a TensorProto keeps the values of a type that are not raw bytes. */
+struct value_list {
+    size_t n;
+    const void *data;
+    size_t stride; /* bytes from one value to the next */
+    size_t low;    /* bytes of it that count, from the low end */
+};
+
+static struct value_list values_of(const Tf__TensorProto *p)
+{
+    size_t size = dtype_size((enum dtype)p->dtype);
+
+    switch (p->dtype) {
+    case DT_FLOAT:
+        return (struct value_list){p->n_float_val, p->float_val, 4, 4};
+    case DT_DOUBLE:
+        return (struct value_list){p->n_double_val, p->double_val, 8, 8};
+    case DT_INT64:
+        return (struct value_list){p->n_int64_val, p->int64_val, 8, 8};
+    case DT_UINT64:
+        return (struct value_list){p->n_uint64_val, p->uint64_val, 8, 8};
+    case DT_UINT32:
+        return (struct value_list){p->n_uint32_val, p->uint32_val, 4, 4};
+    case DT_BOOL:
+        return (struct value_list){p->n_bool_val, p->bool_val, sizeof(protobuf_c_boolean),
+                                   1};
+    case DT_HALF:
+    case DT_BFLOAT16:
+        return (struct value_list){p->n_half_val, p->half_val, 4, 2};
+    case DT_COMPLEX64:
+        return (struct value_list){p->n_scomplex_val / 2, p->scomplex_val, 8, 8};
+    case DT_COMPLEX128:
+        return (struct value_list){p->n_dcomplex_val / 2, p->dcomplex_val, 16, 16};
+    default: /* the smaller integers */
+        return (struct value_list){p->n_int_val, p->int_val, 4, size};
+    }
+}
+
+/* The last value stands for all that follow; none at all for zeros. */
+static void fill(const Tf__TensorProto *p, char *to, size_t n)
+{
+    struct value_list v = values_of(p);
+
+    for (size_t i = 0; i < n && v.n > 0; i++) {
+        size_t from = i < v.n ? i : v.n - 1;
+
+        memcpy(to + i * v.low, (const char *)v.data + from * v.stride, v.low);
+    }
+}
+
+static void fill_strings(const Tf__TensorProto *p, struct tensor_string *to, size_t n)
+{
+    for (size_t i = 0; i < n && p->n_string_val > 0; i++) {
+        size_t from = i < p->n_string_val ? i : p->n_string_val - 1;
+
+        to[i].bytes = (char *)p->string_val[from].data;
+        to[i].len_bytes = p->string_val[from].len;
+    }
+}
+
+static int bytes_of(const struct tensor *t, size_t *ret)
+{
+    size_t size =
+        t->dtype == DT_STRING ? sizeof(struct tensor_string) : dtype_size(t->dtype);
+    int64_t n = shape_known(&t->shape) ? shape_elements(&t->shape) : -1;
+
+    return n >= 0 && !__builtin_mul_overflow((size_t)n, size, ret);
+}
+
+int tensor_from_proto(struct arena *a, const Tf__TensorProto *p, size_t *budget_bytes,
+                      struct tensor *ret, struct err *err)
+{
+    struct tensor t = {.dtype = (enum dtype)p->dtype};
+    size_t n, bytes = 0;
+
+    if (p->tensor_shape != NULL && shape_from_proto(p->tensor_shape, &t.shape) != 0)
+        return err_set(err, ERR_LIMIT, "a constant of %zu dimensions",
+                       p->tensor_shape->n_dim);
+    if (!dtype_valid(p->dtype) || p->dtype == DT_RESOURCE || !bytes_of(&t, &bytes))
+        return err_set(err, ERR_FORMAT, "a constant of type %d and shape %s", p->dtype,
+                       shape_text(&t.shape));
+    if (bytes > *budget_bytes)
+        return err_set(err, ERR_LIMIT, "a constant of shape %s: too large",
+                       shape_text(&t.shape));
+    *budget_bytes -= bytes;
+    n = (size_t)shape_elements(&t.shape);
+    t.data = arena_alloc(a, bytes);
+    if (t.dtype == DT_STRING)
+        fill_strings(p, t.data, n);
+    else if (p->tensor_content.len == 0)
+        fill(p, t.data, n);
+    else if (p->tensor_content.len == bytes)
+        memcpy(t.data, p->tensor_content.data, bytes);
+    else
+        return err_set(err, ERR_FORMAT, "a constant of shape %s in %zu bytes",
+                       shape_text(&t.shape), p->tensor_content.len);
+    *ret = t;
+    return 0;
+}
+
+/* The list of values that belongs to the type, with one value. */
+static void put_value(struct arena *a, Tf__TensorProto *p, const void *value)
+{
+    size_t size = dtype_size((enum dtype)p->dtype);
+    void *copy = arena_memdup(a, value, size);
+    int32_t small = 0;
+
+    switch (p->dtype) {
+    case DT_FLOAT:
+        p->n_float_val = 1, p->float_val = copy;
+        break;
+    case DT_DOUBLE:
+        p->n_double_val = 1, p->double_val = copy;
+        break;
+    case DT_INT64:
+        p->n_int64_val = 1, p->int64_val = copy;
+        break;
+    case DT_UINT64:
+        p->n_uint64_val = 1, p->uint64_val = copy;
+        break;
+    case DT_UINT32:
+        p->n_uint32_val = 1, p->uint32_val = copy;
+        break;
+    case DT_COMPLEX64:
+        p->n_scomplex_val = 2, p->scomplex_val = copy;
+        break;
+    case DT_COMPLEX128:
+        p->n_dcomplex_val = 2, p->dcomplex_val = copy;
+        break;
+    case DT_BOOL:
+        p->n_bool_val = 1, p->bool_val = ARENA_NEW(a, protobuf_c_boolean);
+        p->bool_val[0] = *(const unsigned char *)value != 0;
+        break;
+    case DT_HALF:
+    case DT_BFLOAT16:
+        memcpy(&small, value, size);
+        p->n_half_val = 1, p->half_val = arena_memdup(a, &small, sizeof(small));
+        break;
+    case DT_INT8:
+        small = *(const int8_t *)value;
+        p->n_int_val = 1, p->int_val = arena_memdup(a, &small, sizeof(small));
+        break;
+    case DT_INT16:
+        small = *(const int16_t *)value;
+        p->n_int_val = 1, p->int_val = arena_memdup(a, &small, sizeof(small));
+        break;
+    default:
+        memcpy(&small, value, size);
+        p->n_int_val = 1, p->int_val = arena_memdup(a, &small, sizeof(small));
+        break;
+    }
+}
+
+static void put_strings(struct arena *a, Tf__TensorProto *p, const struct tensor *t)
+{
+    const struct tensor_string *s = t->data;
+
+    p->n_string_val = (size_t)tensor_elements(t);
+    p->string_val = ARENA_ARRAY(a, ProtobufCBinaryData, p->n_string_val);
+    for (size_t i = 0; i < p->n_string_val; i++)
+        p->string_val[i] = message_bytes(a, s[i].bytes, s[i].len_bytes);
+}
+
+/* All elements alike, bit for bit. */
+static int filled(const struct tensor *t)
+{
+    size_t bytes = tensor_bytes(t), size = dtype_size(t->dtype);
+
+    return bytes >= size && memcmp(t->data, (char *)t->data + size, bytes - size) == 0;
+}
+
+Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t)
+{
+    Tf__TensorProto *p = MESSAGE_NEW(a, TensorProto, tensor_proto);
+
+    p->dtype = (int32_t)t->dtype;
+    p->tensor_shape = shape_to_proto(a, &t->shape);
+    if (t->dtype == DT_STRING)
+        put_strings(a, p, t);
+    else if (tensor_elements(t) > 0 && filled(t))
+        put_value(a, p, t->data);
+    else
+        p->tensor_content = message_bytes(a, t->data, tensor_bytes(t));
+    return p;
+}
+
+/* ---- attributes ---- */
+
+static void set_opaque(struct arena *a, const Tf__AttrValue *v, struct attr *ret)
+{
+    struct wbuf b = {0};
+
+    message_pack(&b, v);
+    *ret = (struct attr){
+        .kind = ATTR_OPAQUE, .s = arena_memdup(a, b.data, b.len), .s_len = b.len};
+    wbuf_done(&b);
+}
+
+static void list_of_strings(struct arena *a, const Tf__AttrValue__ListValue *l,
+                            struct attr *ret)
+{
+    struct tensor_string *s = ARENA_ARRAY(a, struct tensor_string, l->n_s);
+
+    for (size_t i = 0; i < l->n_s; i++)
+        s[i] = (struct tensor_string){(char *)l->s[i].data, l->s[i].len};
+    *ret = (struct attr){.kind = ATTR_LIST_STRING, .n = l->n_s, .list_s = s};
+}
+
+static int list_of_shapes(struct arena *a, const Tf__AttrValue__ListValue *l,
+                          struct attr *ret)
+{
+    struct shape *s = ARENA_ARRAY(a, struct shape, l->n_shape);
+
+    for (size_t i = 0; i < l->n_shape; i++)
+        if (shape_from_proto(l->shape[i], &s[i]) != 0)
+            return -1;
+    *ret = (struct attr){.kind = ATTR_LIST_SHAPE, .n = l->n_shape, .list_shape = s};
+    return 0;
+}
+
+static void list_of_types(struct arena *a, const Tf__AttrValue__ListValue *l,
+                          struct attr *ret)
+{
+    int64_t *types = ARENA_ARRAY(a, int64_t, l->n_type);
+
+    for (size_t i = 0; i < l->n_type; i++)
+        types[i] = l->type[i];
+    *ret = (struct attr){.kind = ATTR_LIST_TYPE, .n = l->n_type, .list_i = types};
+}
+
+/* 0 if the graph has a form for it. */
+static int list_from_proto(struct arena *a, const Tf__AttrValue__ListValue *l,
+                           enum attr_kind empty_list, struct attr *ret)
+{
+    size_t n = l->n_s + l->n_i + l->n_f + l->n_b + l->n_type + l->n_shape + l->n_tensor +
+               l->n_func;
+
+    *ret = (struct attr){.kind = empty_list};
+    if (n == 0)
+        return empty_list == ATTR_OPAQUE ? -1 : 0;
+    if (n == l->n_s)
+        list_of_strings(a, l, ret);
+    else if (n == l->n_i)
+        *ret = (struct attr){.kind = ATTR_LIST_INT, .n = n, .list_i = l->i};
+    else if (n == l->n_f)
+        *ret = (struct attr){.kind = ATTR_LIST_FLOAT, .n = n, .list_f = l->f};
+    else if (n == l->n_type)
+        list_of_types(a, l, ret);
+    else
+        return n == l->n_shape ? list_of_shapes(a, l, ret) : -1;
+    return 0;
+}
+
+static int has_form(const Tf__TensorProto *t)
+{
+    return dtype_valid(t->dtype) && t->dtype != DT_RESOURCE &&
+           (t->tensor_shape == NULL || t->tensor_shape->n_dim <= SHAPE_MAX_RANK);
+}
+
+int attr_from_proto(struct arena *a, const Tf__AttrValue *v, enum attr_kind empty_list,
+                    size_t *budget_bytes, struct attr *ret, struct err *err)
+{
+    int known = 1;
+
+    *ret = (struct attr){0};
+    switch (v->value_case) {
+    case TF__ATTR_VALUE__VALUE_S:
+        *ret = (struct attr){.kind = ATTR_STRING,
+                             .s = v->s.data != NULL ? (const char *)v->s.data : "",
+                             .s_len = v->s.len};
+        break;
+    case TF__ATTR_VALUE__VALUE_I:
+        *ret = (struct attr){.kind = ATTR_INT, .i = v->i};
+        break;
+    case TF__ATTR_VALUE__VALUE_F:
+        *ret = (struct attr){.kind = ATTR_FLOAT, .f = v->f};
+        break;
+    case TF__ATTR_VALUE__VALUE_B:
+        *ret = (struct attr){.kind = ATTR_BOOL, .i = v->b != 0};
+        break;
+    case TF__ATTR_VALUE__VALUE_TYPE:
+        *ret = (struct attr){.kind = ATTR_TYPE, .i = v->type};
+        break;
+    case TF__ATTR_VALUE__VALUE_SHAPE:
+        ret->kind = ATTR_SHAPE;
+        known = shape_from_proto(v->shape, &ret->shape) == 0;
+        break;
+    case TF__ATTR_VALUE__VALUE_LIST:
+        known = list_from_proto(a, v->list, empty_list, ret) == 0;
+        break;
+    case TF__ATTR_VALUE__VALUE_TENSOR:
+        ret->kind = ATTR_TENSOR;
+        known = has_form(v->tensor);
+        if (known)
+            return tensor_from_proto(a, v->tensor, budget_bytes, &ret->tensor, err);
+        break;
+    default:
+        known = 0;
+    }
+    if (!known)
+        set_opaque(a, v, ret);
+    return 0;
+}
+
+static Tf__AttrValue__ListValue *list_to_proto(struct arena *a, const struct attr *attr)
+{
+    Tf__AttrValue__ListValue *l =
+        MESSAGE_NEW(a, AttrValue__ListValue, attr_value__list_value);
+
+    switch (attr->kind) {
+    case ATTR_LIST_INT:
+        l->n_i = attr->n;
+        l->i = arena_memdup(a, attr->list_i, attr->n * sizeof(*attr->list_i));
+        break;
+    case ATTR_LIST_FLOAT:
+        l->n_f = attr->n;
+        l->f = arena_memdup(a, attr->list_f, attr->n * sizeof(*attr->list_f));
+        break;
+    case ATTR_LIST_TYPE:
+        l->n_type = attr->n;
+        l->type = ARENA_ARRAY(a, int32_t, attr->n);
+        for (size_t i = 0; i < attr->n; i++)
+            l->type[i] = (int32_t)attr->list_i[i];
+        break;
+    case ATTR_LIST_SHAPE:
+        l->n_shape = attr->n;
+        l->shape = ARENA_ARRAY(a, Tf__TensorShapeProto *, attr->n);
+        for (size_t i = 0; i < attr->n; i++)
+            l->shape[i] = shape_to_proto(a, &attr->list_shape[i]);
+        break;
+    default: /* strings */
+        l->n_s = attr->n;
+        l->s = ARENA_ARRAY(a, ProtobufCBinaryData, attr->n);
+        for (size_t i = 0; i < attr->n; i++)
+            l->s[i] = message_bytes(a, attr->list_s[i].bytes, attr->list_s[i].len_bytes);
+    }
+    return l;
+}
+
+Tf__AttrValue *attr_to_proto(struct arena *a, const struct attr *attr)
+{
+    Tf__AttrValue *v;
+
+    if (attr->kind == ATTR_OPAQUE)
+        return MESSAGE_UNPACK(a, attr_value, attr->s, attr->s_len);
+    v = MESSAGE_NEW(a, AttrValue, attr_value);
+    switch (attr->kind) {
+    case ATTR_INT:
+        v->value_case = TF__ATTR_VALUE__VALUE_I, v->i = attr->i;
+        break;
+    case ATTR_FLOAT:
+        v->value_case = TF__ATTR_VALUE__VALUE_F, v->f = attr->f;
+        break;
+    case ATTR_BOOL:
+        v->value_case = TF__ATTR_VALUE__VALUE_B, v->b = attr->i != 0;
+        break;
+    case ATTR_TYPE:
+        v->value_case = TF__ATTR_VALUE__VALUE_TYPE, v->type = (int32_t)attr->i;
+        break;
+    case ATTR_SHAPE:
+        v->value_case = TF__ATTR_VALUE__VALUE_SHAPE;
+        v->shape = shape_to_proto(a, &attr->shape);
+        break;
+    case ATTR_STRING:
+        v->value_case = TF__ATTR_VALUE__VALUE_S;
+        v->s = message_bytes(a, attr->s, attr->s_len);
+        break;
+    case ATTR_TENSOR:
+        v->value_case = TF__ATTR_VALUE__VALUE_TENSOR;
+        v->tensor = tensor_to_proto(a, &attr->tensor);
+        break;
+    default:
+        v->value_case = TF__ATTR_VALUE__VALUE_LIST;
+        v->list = list_to_proto(a, attr);
+    }
+    return v;
+}

@@ -1,0 +1,37 @@
+/* message.h - the messages of proto/metagraph.proto, unpacked within bounds.
+ *
+ * protobuf-c asks for memory by what a file says; here it gets it from an arena, and at
+ * most MESSAGE_MAX_GROWTH times the file's size, so that a small file stays small.
+ * Unpacked messages live as long as the arena and are not freed one by one.
+ */
+#ifndef AGENT_SAVER_MESSAGE_H
+#define AGENT_SAVER_MESSAGE_H
+
+#include "common/err/err.h"
+#include "common/mem/arena.h"
+#include "common/wire/cursor.h"
+
+#include "agent/saver/proto/metagraph.pb-c.h"
+
+enum {
+    MESSAGE_MAX_BYTES = 1 << 29, /* of a file */
+    MESSAGE_MAX_GROWTH = 256,
+};
+
+/* NULL if the bytes are no such message. */
+void *message_unpack(struct arena *a, const ProtobufCMessageDescriptor *type,
+                     const void *data, size_t len_bytes);
+#define MESSAGE_UNPACK(a, type, data, len)                                               \
+    message_unpack((a), &tf__##type##__descriptor, (data), (len))
+
+void message_pack(struct wbuf *b, const void *message);
+
+/* A message in the arena with nothing set: MESSAGE_NEW(a, NodeDef, node_def). */
+#define MESSAGE_NEW(a, Type, type)                                                       \
+    ((Tf__##Type *)message_init((a), sizeof(Tf__##Type), &tf__##type##__descriptor))
+void *message_init(struct arena *a, size_t size, const ProtobufCMessageDescriptor *type);
+
+/* The bytes of a field, in the arena. */
+ProtobufCBinaryData message_bytes(struct arena *a, const void *data, size_t len_bytes);
+
+#endif

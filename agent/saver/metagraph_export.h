@@ -1,0 +1,37 @@
+/* metagraph_export.h - a graph as TensorFlow's MetaGraphDef, the content of a `.meta`.
+ *
+ * Content  nodes in order of creation, collections, saver_def, the definitions of all ops
+ *          used, versions { producer 27 } (TensorFlow 1.13).
+ * Bytes    are a function of the graph: entries of maps are in order of their keys (in
+ *          TensorFlow's own files they are in any). What metagraph_import makes of them
+ *          exports to the same bytes.
+ * Accepted by tf.train.import_meta_graph: every attribute of the op is there, references
+ *          come from variables, all names in collections exist (metagraph_check.h).
+ */
+#ifndef AGENT_SAVER_METAGRAPH_EXPORT_H
+#define AGENT_SAVER_METAGRAPH_EXPORT_H
+
+#include "agent/graph/graph.h"
+#include "agent/saver/saver_def.h"
+#include "common/wire/cursor.h"
+
+enum { GRAPH_PRODUCER = 27 };
+
+struct metagraph_export_options {
+    int strip_default_attrs; /* leave out attributes that have their default */
+    int clear_devices;
+};
+
+/* Appends the MetaGraphDef; saver and o may be NULL. The graph only collects: it is not
+ * changed. Collections of mixed kinds, which have no form in a MetaGraphDef, are left
+ * out, as TensorFlow does. */
+void metagraph_export(struct wbuf *b, struct graph *g, const struct saver_def *saver,
+                      const struct metagraph_export_options *o);
+
+/* The GraphDef alone, as TensorBoard's graph tab takes it. */
+void graph_def_export(struct wbuf *b, struct graph *g);
+
+/* Is it one of the collections whose elements are VariableDefs? */
+int is_variable_collection(const char *key);
+
+#endif

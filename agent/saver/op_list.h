@@ -1,0 +1,31 @@
+/* op_list.h - what ops take and give: OpDef messages and signatures (graph/signature.h).
+ *
+ * A `.meta` lists the definition of every op it uses. Ours are made from the table's
+ * signatures, without what only documents or restricts (descriptions, allowed values).
+ * Definitions of ops that the table lacks are read into foreign ops (graph/import.h).
+ */
+#ifndef AGENT_SAVER_OP_LIST_H
+#define AGENT_SAVER_OP_LIST_H
+
+#include "agent/graph/import.h"
+#include "agent/saver/message.h"
+
+Tf__OpDef *op_def_to_proto(struct arena *a, const struct op_def *def);
+
+/* NULL if it is malformed, or larger than a signature may be. */
+const struct op_def *op_def_from_proto(struct graph *g, const Tf__OpDef *p);
+
+/* For a node whose op nobody defines: types of inputs and outputs are attributes of the
+ * node itself, of these names; attrs: the names and kinds of all others. NULL if there
+ * are too many. */
+#define GUESSED_INPUT_TYPES  "_input_types"
+#define GUESSED_OUTPUT_TYPES "_output_types"
+const struct op_def *op_def_guess(struct graph *g, const char *type,
+                                  const struct attr *attrs, size_t n_attrs);
+int op_def_is_guess(const struct op_def *def);
+
+/* The definition of `type` in a list, which may be NULL; NULL if there is none. */
+const Tf__OpDef *op_list_find(const Tf__OpList *list, const char *type);
+const Tf__OpDef__AttrDef *op_def_attr(const Tf__OpDef *p, const char *name);
+
+#endif

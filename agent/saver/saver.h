@@ -1,0 +1,113 @@
+/* saver.h - tf.train.Saver: variables of a graph to and from TensorFlow checkpoints.
+ *
+ * A Saver adds the nodes that TensorFlow's adds (save/Const, save/SaveV2, save/Assign...,
+ * save/restore_all), under the same names, so that its graph's `.meta` can be used there.
+ * Saving and restoring do the same as running them, straight from the session's block.
+ *
+ * Files    <prefix>.index, <prefix>.data-SSSSS-of-NNNNN (common/ckpt/bundle.h), then
+ *          `checkpoint` in the same directory, then deletion of the oldest, then
+ *          <prefix>.meta, in this order, each whole or not at all. The prefix is the
+ * path, with "-<step>" if a step is given. Errors   sentences are TensorFlow's. A failed
+ * save leaves all files it did not reach; a failed restore has changed no variable unless
+ * a file was damaged inside. Threads  as the session's. Source
+ * tensorflow/python/training/saver.py and checkpoint_management.py, 1.13
+ */
+#ifndef AGENT_SAVER_SAVER_H
+#define AGENT_SAVER_SAVER_H
+
+#include "agent/saver/checkpoints.h"
+#include "agent/saver/saver_def.h"
+#include "agent/session/session.h"
+
+struct saver;
+
+struct saver_item {
+    const char *name; /* in the checkpoint; NULL: the variable's */
+    struct variable *variable;
+};
+
+enum { SAVER_V1 = 1, SAVER_V2 = 2 };
+
+struct saver_options {
+    const struct saver_item *vars; /* NULL: all of collection "variables" */
+    size_t n_vars;
+    int reshape;               /* restoring: the same number of elements is enough */
+    int sharded;               /* a data file for each device */
+    int max_to_keep;           /* 0: delete nothing, and list only the newest */
+    double keep_every_n_hours; /* one of that many hours is never deleted */
+    const char *name;          /* scope of the nodes; NULL: "save" */
+    int restore_sequentially;  /* without effect, as in TensorFlow */
+    const struct saver_def *saver_def; /* nodes that exist: none are added */
+    const void *builder;               /* refused by name */
+    int defer_build;                   /* saver_build follows */
+    int allow_empty;                   /* no variables: saving and restoring do nothing */
+    int write_version;                 /* SAVER_V2; V1 is refused by name */
+    int pad_step_number;               /* "-00000010" */
+    int save_relative_paths;           /* in `checkpoint`: the folder can be moved */
+    const char *filename;              /* of the filename node; NULL: "model" */
+    /* not TensorFlow's: */
+    int durable;              /* fsync every file */
+    double (*now)(void *ctx); /* seconds since the epoch; NULL: the clock */
+    void *now_ctx;
+};
+/* What TensorFlow's constructor has: start from it. */
+#define SAVER_DEFAULTS                                                                   \
+    ((struct saver_options){                                                             \
+        .max_to_keep = 5, .keep_every_n_hours = 10000.0, .write_version = SAVER_V2})
+
+/* Nodes are added to the graph. ERR_ARG ("No variables to save"; two variables of one
+ * name), ERR_UNSUPPORTED, or the graph's error. Names and items are copied; variables
+ * belong to the graph, which must outlive the Saver. */
+int saver_new(struct saver **ret, struct graph *g, const struct saver_options *o,
+              struct err *err);
+int saver_build(struct saver *s, struct err *err);
+void saver_free(struct saver *s); /* NULL is fine */
+
+/* NULL when there is nothing to save or it is not built; it belongs to the Saver. */
+const struct saver_def *saver_as_def(const struct saver *s);
+size_t saver_n_items(const struct saver *s);
+const struct saver_item *saver_item_at(const struct saver *s, size_t i); /* by name */
+
+struct saver_save_options { /* all zero: TensorFlow's defaults */
+    int has_step;
+    int64_t step;
+    struct output step_tensor;     /* instead: an integer scalar of the graph ... */
+    const char *step_name;         /* ... or its name, "global_step:0" */
+    const char *latest_filename;   /* NULL: "checkpoint" */
+    const char *meta_graph_suffix; /* NULL: "meta" */
+    int no_meta_graph;
+    int no_state; /* neither `checkpoint` nor deletion */
+    int strip_default_attrs;
+    int save_debug_info; /* also <prefix>_debug.<suffix>, where a program's traces would
+                          * stand; ours has none */
+};
+
+/* *ret_prefix (NULL is fine) is the prefix written, the caller frees it; NULL if the
+ * Saver is empty. o may be NULL. The directory is made if only its last part is missing.
+ */
+int saver_save(struct saver *s, struct session *session, const char *path,
+               const struct saver_save_options *o, char **ret_prefix, struct err *err);
+
+/* Variables that are not the Saver's stay as they are; nothing need be initialised. */
+int saver_restore(struct saver *s, struct session *session, const char *prefix,
+                  struct err *err);
+
+/* Those that are not deleted yet, oldest first; they belong to the Saver. */
+size_t saver_n_last_checkpoints(const struct saver *s);
+const char *saver_last_checkpoint(const struct saver *s, size_t i);
+/* They count as newer than any hour to keep, so they will not be deleted. */
+void saver_set_last_checkpoints(struct saver *s, const char *const *prefixes, size_t n);
+/* After a restart: takes up those that are there, with the times of their files. */
+void saver_recover_last_checkpoints(struct saver *s, const char *const *prefixes,
+                                    size_t n);
+
+/* The graph with this Saver, written to a file. */
+int saver_export_meta_graph(struct saver *s, const char *path, int strip_default_attrs,
+                            int clear_devices, struct err *err);
+
+/* tf.report_uninitialized_variables: global and local variables without a value, in
+ * order of creation; ret[max] gets the first ones. Returns how many there are. */
+size_t report_uninitialized_variables(struct graph *g, struct session *session,
+                                      const char **ret, size_t max);
+
+#endif
