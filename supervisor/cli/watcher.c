@@ -20,6 +20,7 @@ struct watcher {
     struct live_view *view;
     struct live_status status;
     struct live_agent *agents;
+    char **names; /* of the agents: the last view outlives their table */
     double began, last_shown, last_time;
     uint64_t last_steps;
     struct json json;
@@ -50,12 +51,14 @@ static void on_start(void *ctx, const struct agent_table *agents)
 
     w->status.n_agents = agent_table_count(agents);
     w->agents = xcalloc(w->status.n_agents, sizeof(*w->agents));
+    w->names = xcalloc(w->status.n_agents, sizeof(*w->names));
     w->status.agents = w->agents;
     for (size_t i = 0; i < w->status.n_agents; i++) {
         struct agent_info info;
 
         agent_table_info(agents, i, &info);
-        w->agents[i] = (struct live_agent){.name = info.name,
+        w->names[i] = xstrdup(info.name);
+        w->agents[i] = (struct live_agent){.name = w->names[i],
                                            .episode_return = NAN,
                                            .critic_loss = NAN,
                                            .actor_loss = NAN};
@@ -270,6 +273,9 @@ void watcher_free(struct watcher *w)
 {
     live_view_free(w->view);
     json_done(&w->json);
+    for (size_t i = 0; i < w->status.n_agents; i++)
+        free(w->names[i]);
+    free(w->names);
     free(w->agents);
     free(w);
 }
