@@ -120,11 +120,11 @@ class Workplace:
         return self.write(name, SMALL.format(steps=steps, evaluate=evaluate,
                                              checkpoint=checkpoint))
 
-    def start(self, *args, prefix=(), env=None, **popen):
+    def start(self, *args, prefix=(), env=None, program=BROOD, **popen):
         """brood in the background; its stderr goes to the file p.log."""
         log = self.path / f"stderr-{len(self.started)}"
         with open(log, "wb") as err, open(str(log) + ".out", "wb") as out:
-            p = subprocess.Popen([*prefix, str(BROOD), *map(str, args)], cwd=self.path,
+            p = subprocess.Popen([*prefix, str(program), *map(str, args)], cwd=self.path,
                                  stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                  env={**os.environ, **(env or {})}, **popen)
         p.log = log
