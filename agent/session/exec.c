@@ -4,12 +4,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 #ifdef __SSE2__
 #include <xmmintrin.h>
 #endif
 
 #define MAX_ARGS  128
 #define MAX_TAILS 24
+
+_Static_assert(sizeof(wchar_t) == 4, "wmemset lays words");
 
 /* ---- loops ---- */
 
@@ -37,10 +40,9 @@ static void lay_period(char *dst, const char *src, size_t start, size_t n, size_
 static void lay_same(char *dst, const char *src, size_t n, size_t elem)
 {
     if (elem == 4) {
-        uint32_t x, *d = (void *)dst;
+        wchar_t x;
         memcpy(&x, src, 4);
-        for (size_t i = 0; i < n; i++)
-            d[i] = x;
+        (void)wmemset((wchar_t *)(void *)dst, x, n);
     } else if (elem == 1) {
         memset(dst, *src, n);
     } else {
@@ -49,10 +51,22 @@ static void lay_same(char *dst, const char *src, size_t n, size_t elem)
     }
 }
 
+/* The same for words, where rows are short and begin with the block. */
+static void lay_short_rows(uint32_t *dst, const uint32_t *src, size_t n, size_t repeat)
+{
+    for (size_t i = 0; i < n; i += repeat, src++)
+        for (size_t k = 0; k < repeat && i + k < n; k++)
+            dst[i + k] = *src;
+}
+
 /* dst[0 .. n) = src[(start + i) / repeat] */
 static void lay_repeat(char *dst, const char *src, size_t start, size_t n, size_t repeat,
                        size_t elem)
 {
+    if (elem == 4 && repeat < 16 && start % repeat == 0) {
+        lay_short_rows((void *)dst, (const void *)(src + start / repeat * 4), n, repeat);
+        return;
+    }
     for (size_t done = 0; done < n;) {
         size_t row = (start + done) / repeat;
         size_t len = (row + 1) * repeat - (start + done);
@@ -151,20 +165,56 @@ static void loop_close(struct loop_state *s)
     }
 }
 
+/* Where the turned operand of the product lies, after the blocks. */
+static float *turned_operand(const struct loop_program *l, char *scratch)
+{
+    return (float *)(void *)(scratch + (size_t)l->n_temps * l->temp_bytes);
+}
+
 static void set_operands(struct gemm *g, const struct loop_program *l,
-                         const struct value *values)
+                         const struct value *values, char *scratch)
 {
     *g = l->gemm;
     g->a = values[l->gemm_a].tensor.data;
     g->b = (const float *)values[l->gemm_b].tensor.data + l->gemm_b_offset;
     g->c = l->gemm_c >= 0 ? values[l->gemm_c].tensor.data : NULL;
+    if (l->turn_b) {
+        g->b = turned_operand(l, scratch);
+        g->transpose_b = 0;
+        g->ldb = g->n;
+    }
+}
+
+/* dst (k, n) = the transpose of src (n, k) with rows ld apart; four rows at a time. */
+static void turn(float *restrict dst, const float *src, int64_t n, int64_t k, int64_t ld)
+{
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4) {
+        const float *a = src + j * ld, *b = a + ld, *c = b + ld, *d = c + ld;
+        for (int64_t i = 0; i < k; i++) {
+            float *to = dst + i * n + j;
+            to[0] = a[i];
+            to[1] = b[i];
+            to[2] = c[i];
+            to[3] = d[i];
+        }
+    }
+    for (; j < n; j++)
+        for (int64_t i = 0; i < k; i++)
+            dst[i * n + j] = src[j * ld + i];
 }
 
 static void loop_product(struct loop_state *s)
 {
+    const struct loop_program *l = s->l;
     struct gemm g;
-    set_operands(&g, s->l, s->values);
-    char *chunk = s->scratch + (size_t)s->l->n_temps * s->l->temp_bytes;
+    set_operands(&g, l, s->values, s->scratch);
+    char *chunk = s->scratch + (size_t)l->n_temps * l->temp_bytes;
+    if (l->turn_b) {
+        const float *b = s->values[l->gemm_b].tensor.data;
+        turn(turned_operand(l, s->scratch), b + l->gemm_b_offset, g.n, g.k, l->gemm.ldb);
+        chunk += (size_t)(g.n * g.k) * sizeof(float);
+    }
     int64_t step = g.transpose_a ? g.m : GEMM_CHUNK;
     for (int64_t row = 0; row < g.m; row += step) {
         int64_t rows = g.m - row < step ? g.m - row : step;
@@ -245,6 +295,11 @@ static void set_feeds(struct plan *p, const struct run_args *args)
     }
 }
 
+static void *step_scratch(const struct plan *p, const struct step *s)
+{
+    return s->loop->scratch < 0 ? NULL : p->values[s->loop->scratch].tensor.data;
+}
+
 static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
                     struct err *err)
 {
@@ -298,9 +353,7 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
     for (int i = 0; r == 0 && i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
         if (s->loop)
-            loop_run(s->loop, p->values,
-                     s->loop->scratch < 0 ? NULL
-                                          : p->values[s->loop->scratch].tensor.data);
+            loop_run(s->loop, p->values, step_scratch(p, s));
         else
             r = run_call(s, vars, args->counter, err);
         if (progress)
@@ -317,7 +370,8 @@ size_t plan_gemms(const struct plan *p, struct gemm *ret, size_t max)
         if (!p->steps[i].loop || !p->steps[i].loop->has_gemm)
             continue;
         if (n < max)
-            set_operands(&ret[n], p->steps[i].loop, p->values);
+            set_operands(&ret[n], p->steps[i].loop, p->values,
+                         step_scratch(p, &p->steps[i]));
         n++;
     }
     return n;

@@ -107,13 +107,14 @@ struct loop_program {
     struct gemm gemm;           /* without pointers */
     int gemm_a, gemm_b, gemm_c; /* values; gemm_c -1: rows go to scratch */
     size_t gemm_b_offset;       /* elements */
+    int turn_b;                 /* the transpose of b is made in scratch first */
     int n_args, n_instrs, n_tails;
     struct loop_arg *args;
     struct loop_instr *instrs;
     struct loop_tail *tails;
     int n_temps;
     size_t temp_bytes; /* of one block */
-    int scratch;       /* value: blocks, then a chunk of the product; -1: none */
+    int scratch;       /* value: blocks, turned b, a chunk of the product; -1: none */
 };
 
 struct step {
@@ -211,6 +212,8 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
 void plan_fuse(struct plan *p, struct arena *scratch);
 void plan_memory(struct plan *p, struct arena *scratch);
 
+/* How often each root is used, and which nodes nobody needs. */
+void plan_count_uses(struct plan *p);
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
                    const struct shape *shape);
 /* Is argument i of the operation a variable's reference ("&" in its signature)? */

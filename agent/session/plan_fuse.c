@@ -5,6 +5,7 @@
 #include "agent/session/plan.h"
 #include "common/err/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define GROUP_MAX  24   /* nodes of one loop */
@@ -124,20 +125,65 @@ static void narrow_products(struct fusing *f)
         n->in[1] = product->in[1];
         n->n_in = 2;
     }
-    for (int k = 0; k < p->n_nodes; k++)
-        if (taken[k] > 0 && taken[k] == p->values[p->nodes[k].out[0]].uses)
-            p->nodes[k].dead = 1;
 }
 
-static void recount_uses(struct plan *p)
+/* ---- repeated operands ---- */
+
+/* Does Tile only repeat axes of one element, as broadcasting would? */
+static int repeats_as_broadcast(const struct plan *p, const struct node *n)
 {
-    for (int v = 0; v < p->n_values; v++)
-        p->values[v].uses = 0;
-    for (size_t i = 0; i < p->n_fetches; i++)
-        p->values[root(p, p->fetch_values[i])].uses++;
-    for (int k = 0; k < p->n_nodes; k++)
-        for (int i = 0; !p->nodes[k].dead && i < p->nodes[k].n_in; i++)
-            p->values[root(p, p->nodes[k].in[i])].uses++;
+    if (n->dead || n->kind != NODE_CALL || n->call != kern_tile)
+        return 0;
+    const struct shape *x = &p->values[n->in[0]].tensor.shape;
+    const struct shape *y = &p->values[n->out[0]].tensor.shape;
+    for (int d = 0; d < y->rank; d++)
+        if (x->dim[d] != y->dim[d] && x->dim[d] != 1)
+            return 0;
+    return 1;
+}
+
+/* Loops read what a Tile repeats from where it is. */
+static void skip_tiles(struct fusing *f)
+{
+    struct plan *p = f->plan;
+    for (int k = 0; k < p->n_nodes; k++) {
+        struct node *n = &p->nodes[k];
+        for (int i = 0; n->kind == NODE_LOOP && i < n->n_in; i++) {
+            int t = f->node_of[n->in[i]];
+            struct loop_arg arg;
+            if (t < 0 || !repeats_as_broadcast(p, &p->nodes[t]) ||
+                written_between(f, t, k, p->nodes[t].in[0]) ||
+                !loop_classify(&p->values[p->nodes[t].in[0]].tensor.shape,
+                               &p->values[n->out[0]].tensor.shape, &arg))
+                continue;
+            n->in[i] = p->nodes[t].in[0];
+        }
+    }
+}
+
+/* ---- a bias and what is done to the sum ---- */
+
+static void join_biases(struct fusing *f)
+{
+    struct plan *p = f->plan;
+    for (int k = 0; k < p->n_nodes; k++) {
+        struct node *n = &p->nodes[k];
+        int m = n->dead || n->kind != NODE_LOOP ? -1 : f->node_of[n->in[0]];
+        const struct node *bias = m < 0 ? NULL : &p->nodes[m];
+        char type[64];
+        if (!bias || bias->kind != NODE_LOOP || p->values[bias->out[0]].uses > 1 ||
+            strcmp(bias->loop->type, "BiasAdd") != 0 ||
+            written_between(f, m, k, bias->in[0]) ||
+            written_between(f, m, k, bias->in[1]))
+            continue;
+        (void)snprintf(type, sizeof(type), "BiasAdd%s", n->loop->type);
+        const struct loop_row *both = kern_loop_find(type, n->loop->dtype);
+        if (!both)
+            continue;
+        n->loop = both;
+        n->in = bias->in;
+        n->n_in = bias->n_in;
+    }
 }
 
 /* ---- grouping ---- */
@@ -195,6 +241,8 @@ static int tail_of(const struct plan *p, const struct node *n, struct loop_tail 
         return 0;
     if (n->call == kern_bias_add_grad)
         pattern = sum_pattern_last(&x->shape, &period);
+    else if (n->call == kern_half_sum)
+        pattern = SUM_ROWS;
     else if ((n->call == kern_sum || n->call == kern_mean) &&
              p->values[n->in[1]].kind == VALUE_CONST)
         pattern = sum_pattern(&x->shape, &p->values[n->in[1]].tensor, &period);
@@ -202,7 +250,9 @@ static int tail_of(const struct plan *p, const struct node *n, struct loop_tail 
     ret->kind = n_out == 1 ? TAIL_ALL : TAIL_COLUMNS;
     ret->value = n->out[0];
     ret->period = period;
-    ret->divisor = n->call == kern_mean ? (float)(tensor_elements(x) / n_out) : 0.0f;
+    ret->divisor = n->call == kern_mean       ? (float)(tensor_elements(x) / n_out)
+                   : n->call == kern_half_sum ? 2.0f
+                                              : 0.0f;
     return n_out == 1 ? pattern != 0 : pattern == SUM_COLUMNS;
 }
 
@@ -380,6 +430,9 @@ static void set_gemm(struct building *b, const struct node *n)
     l->gemm_b = n->in[1];
     l->gemm_b_offset = (size_t)(n->column_begin * (n->transpose_b ? w->dim[1] : 1));
     l->gemm_c = n->out[0];
+    /* OpenBLAS multiplies by a transpose at two thirds of its speed: over enough rows
+     * turning the operand first pays. */
+    l->turn_b = n->transpose_b && !n->transpose_a && l->gemm.m >= GEMM_CHUNK;
     struct loop_arg arg = {
         .kind = ARG_FULL, .value = n->out[0], .temp = -1, .elem = sizeof(float)};
     if (!is_stored(b, n->out[0])) {
@@ -394,7 +447,7 @@ static size_t block_size(const struct loop_program *l)
 {
     size_t row = l->has_gemm ? (size_t)l->gemm.n : 0;
     for (int i = 0; i < l->n_args && row == 0; i++)
-        if (l->args[i].kind == ARG_PERIOD)
+        if (l->args[i].kind == ARG_PERIOD || l->args[i].kind == ARG_REPEAT)
             row = l->args[i].period;
     if (row == 0 || row > BLOCK_SIZE)
         return BLOCK_SIZE;
@@ -431,6 +484,8 @@ static void place_product(struct building *b)
 static size_t scratch_bytes(const struct loop_program *l)
 {
     size_t bytes = (size_t)l->n_temps * l->temp_bytes;
+    if (l->turn_b)
+        bytes += (size_t)(l->gemm.n * l->gemm.k) * sizeof(float);
     if (l->has_gemm && l->gemm_c < 0) {
         int64_t rows = l->gemm.m;
         if (!l->gemm.transpose_a && rows > GEMM_CHUNK)
@@ -515,7 +570,10 @@ void plan_fuse(struct plan *p, struct arena *scratch)
         for (int i = 0; i < p->nodes[k].n_out; i++)
             f.node_of[p->nodes[k].out[i]] = k;
     narrow_products(&f);
-    recount_uses(p);
+    skip_tiles(&f);
+    plan_count_uses(p);
+    join_biases(&f);
+    plan_count_uses(p);
     for (int k = 0; k < p->n_nodes; k++)
         if (!p->nodes[k].dead)
             group_node(&f, k);

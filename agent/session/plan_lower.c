@@ -106,14 +106,6 @@ static int *int_array(struct lowering *l, int n)
     return ARENA_ARRAY(l->scratch, int, n > 0 ? n : 1);
 }
 
-static const struct loop_row *find_loop(const char *type, enum dtype dtype)
-{
-    for (const struct loop_row *r = kern_loops()->rows; r->type; r++)
-        if (r->dtype == dtype && strcmp(r->type, type) == 0)
-            return r;
-    return NULL;
-}
-
 /* A call of one operand and one result. */
 static struct node call_node(struct lowering *l, const struct operation *op,
                              kernel_fn call, int x, const struct shape *shape)
@@ -454,10 +446,10 @@ static int make_loop(struct lowering *l, struct node *n)
         row->fn = kern_loops()->cast(row->dtype, row->ret);
         n->loop = row->fn ? row : NULL;
     } else if (strcmp(type, "Select") == 0) {
-        n->loop = find_loop(type, value_at(l, n->in[1])->tensor.dtype);
+        n->loop = kern_loop_find(type, value_at(l, n->in[1])->tensor.dtype);
         widen_condition(l, n);
     } else {
-        n->loop = find_loop(type, dtype);
+        n->loop = kern_loop_find(type, dtype);
     }
     if (!n->loop)
         return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(n->op),
@@ -473,7 +465,8 @@ static int make_loop(struct lowering *l, struct node *n)
 /* a + b + c + ... from the left, as nodes of two operands. */
 static int make_add_n(struct lowering *l, struct node *n)
 {
-    const struct loop_row *add = find_loop("Add", value_at(l, n->in[0])->tensor.dtype);
+    const struct loop_row *add =
+        kern_loop_find("Add", value_at(l, n->in[0])->tensor.dtype);
     struct tensor t = value_at(l, n->out[0])->tensor;
     int sum = n->in[0];
     if (!add)
@@ -492,6 +485,77 @@ static int make_add_n(struct lowering *l, struct node *n)
         add_node(l, &two);
     }
     return 0;
+}
+
+/* L2Loss sums squares; they are a loop's, which may make them where the operand is made.
+ */
+static int make_squares(struct lowering *l, struct node *n)
+{
+    const struct tensor x = value_at(l, n->in[0])->tensor;
+    struct node square = call_node(l, n->op, NULL, n->in[0], &x.shape);
+    square.kind = NODE_LOOP;
+    square.loop = kern_loop_find("Square", x.dtype);
+    if (!square.loop)
+        return err_set(l->err, ERR_UNSUPPORTED, "%s: no L2Loss of %s",
+                       operation_name(n->op), dtype_name(x.dtype));
+    if (is_const(l, n->in[0]) && may_be_owned(l, &square)) {
+        int r = fold(l, &square);
+        if (r < 0)
+            return r;
+    } else {
+        add_node(l, &square);
+    }
+    n->in[0] = square.out[0];
+    return 0;
+}
+
+/* The node that made a value; NULL: none, or its bytes go by another name. */
+static const struct node *maker(const struct lowering *l, int v)
+{
+    for (int k = l->plan->n_nodes - 1; k >= 0; k--)
+        for (int i = 0; i < l->plan->nodes[k].n_out; i++)
+            if (l->plan->nodes[k].out[i] == v)
+                return &l->plan->nodes[k];
+    return NULL;
+}
+
+/* A slice of a slice is one slice. */
+static void join_slices(struct lowering *l, struct node *n)
+{
+    const struct node *outer = maker(l, n->in[0]);
+    if (!outer || outer->call != kern_slice || !is_const(l, outer->in[1]) ||
+        !is_const(l, n->in[1]))
+        return;
+    const struct tensor a = value_at(l, outer->in[1])->tensor;
+    const struct tensor b = value_at(l, n->in[1])->tensor;
+    int64_t rank = tensor_elements(&a);
+    struct shape s = SHAPE(rank);
+    struct tensor sum =
+        tensor_view(DT_INT64, s, ARENA_ARRAY(&l->plan->arena, int64_t, rank));
+    for (int64_t d = 0; d < rank; d++)
+        tensor_set_int(&sum, d, tensor_int(&a, d) + tensor_int(&b, d));
+    n->in[0] = outer->in[0];
+    n->in[1] = add_const(l, sum);
+}
+
+/* What was joined along the same axis before is joined here from its parts. */
+static void join_concats(struct lowering *l, struct node *n)
+{
+    int axis = n->in[n->n_in - 1];
+    for (int i = 0; i < n->n_in - 1; i++) {
+        const struct node *part = maker(l, n->in[i]);
+        if (!part || part->call != kern_concat ||
+            tensor_int(&value_at(l, part->in[part->n_in - 1])->tensor, 0) !=
+                tensor_int(&value_at(l, axis)->tensor, 0))
+            continue;
+        int more = part->n_in - 2, *in = int_array(l, n->n_in + more);
+        memcpy(in, n->in, sizeof(int) * (size_t)i);
+        memcpy(in + i, part->in, sizeof(int) * (size_t)(part->n_in - 1));
+        memcpy(in + i + more + 1, n->in + i + 1, sizeof(int) * (size_t)(n->n_in - i - 1));
+        n->in = in;
+        n->n_in += more;
+        i += more;
+    }
 }
 
 static void make_gemm(struct node *n)
@@ -549,6 +613,12 @@ static int lower_compute(struct lowering *l, struct node *n, const struct kernel
         r = make_loop(l, n);
     else if (row->kind == KERNEL_GEMM && value_at(l, n->in[0])->tensor.dtype == DT_FLOAT)
         make_gemm(n);
+    else if (n->call == kern_half_sum)
+        r = make_squares(l, n);
+    else if (n->call == kern_slice)
+        join_slices(l, n);
+    else if (n->call == kern_concat)
+        join_concats(l, n);
     if (r == 0 && n->kind == NODE_LOOP)
         r = widen_operands(l, n);
     if (r < 0)
@@ -673,19 +743,20 @@ static int lower_op(struct lowering *l, const struct operation *op)
 
 /* ---- what nobody uses ---- */
 
-static void count_uses(struct lowering *l)
+void plan_count_uses(struct plan *p)
 {
-    struct plan *p = l->plan;
+    for (int v = 0; v < p->n_values; v++)
+        p->values[v].uses = 0;
     for (size_t i = 0; i < p->n_fetches; i++)
-        root_of(l, p->fetch_values[i])->uses++;
+        p->values[p->values[p->fetch_values[i]].root].uses++;
     for (int k = p->n_nodes - 1; k >= 0; k--) {
         struct node *n = &p->nodes[k];
         int wanted = n->writes;
         for (int i = 0; i < n->n_out; i++)
-            wanted |= root_of(l, n->out[i])->uses > 0;
+            wanted |= p->values[p->values[n->out[i]].root].uses > 0;
         n->dead = !wanted;
         for (int i = 0; wanted && i < n->n_in; i++)
-            root_of(l, n->in[i])->uses++;
+            p->values[p->values[n->in[i]].root].uses++;
     }
 }
 
@@ -741,6 +812,6 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
         p->fetch_values[i] =
             l->fetched[id] >= 0 ? l->fetched[id] : l->values[id][x.index];
     }
-    count_uses(l);
+    plan_count_uses(p);
     return 0;
 }

@@ -35,11 +35,31 @@ static void simplify(struct copy_plan *c)
     c->rank = rank;
 }
 
+/* Rows are short, and a call of memcpy for each costs more than its bytes. The last piece
+ * overlaps the one before. */
+static inline void copy_row(char *dst, const char *src, size_t n)
+{
+    if (n > 256) {
+        memcpy(dst, src, n);
+    } else if (n >= 16) {
+        for (size_t i = 0; i + 16 <= n; i += 16)
+            memcpy(dst + i, src + i, 16);
+        memcpy(dst + n - 16, src + n - 16, 16);
+    } else if (n >= 4) {
+        for (size_t i = 0; i + 4 <= n; i += 4)
+            memcpy(dst + i, src + i, 4);
+        memcpy(dst + n - 4, src + n - 4, 4);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            dst[i] = src[i];
+    }
+}
+
 static void copy_line(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss,
                       size_t elem)
 {
     if (ds == (int64_t)elem && ss == (int64_t)elem) {
-        memcpy(dst, src, (size_t)n * elem);
+        copy_row(dst, src, (size_t)n * elem);
         return;
     }
     for (int64_t i = 0; i < n; i++, dst += ds, src += ss) {
@@ -50,10 +70,24 @@ static void copy_line(char *dst, const char *src, int64_t n, int64_t ds, int64_t
     }
 }
 
+static void copy_rows(char *dst, const char *src, int64_t rows, size_t n, int64_t ds,
+                      int64_t ss)
+{
+    for (int64_t i = 0; i < rows; i++)
+        copy_row(dst + i * ds, src + i * ss, n);
+}
+
 static void copy_dims(char *dst, const char *src, const struct copy_plan *c, int d,
                       size_t elem)
 {
-    if (d == c->rank - 1) {
+    int last = c->rank - 1;
+    if (d == last - 1 && c->dst_stride[last] == (int64_t)elem &&
+        c->src_stride[last] == (int64_t)elem) {
+        copy_rows(dst, src, c->dim[d], (size_t)c->dim[last] * elem, c->dst_stride[d],
+                  c->src_stride[d]);
+        return;
+    }
+    if (d == last) {
         copy_line(dst, src, c->dim[d], c->dst_stride[d], c->src_stride[d], elem);
         return;
     }

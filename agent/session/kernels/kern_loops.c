@@ -1,5 +1,7 @@
 #include "agent/session/kernels/loops.h"
 
+#include <string.h>
+
 extern const struct kern_loops kern_loops_base, kern_loops_v3;
 
 #ifdef KERN_HAVE_V3
@@ -24,6 +26,14 @@ const struct kern_loops *kern_loops(void)
 {
     const struct kern_loops *best = kern_loops_at(1);
     return best ? best : kern_loops_at(0);
+}
+
+const struct loop_row *kern_loop_find(const char *type, enum dtype dtype)
+{
+    for (const struct loop_row *r = kern_loops()->rows; r->type; r++)
+        if (r->dtype == dtype && strcmp(r->type, type) == 0)
+            return r;
+    return NULL;
 }
 
 float loop_sum_finish(const float lanes[SUM_LANES])

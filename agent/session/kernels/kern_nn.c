@@ -69,10 +69,8 @@ int kern_softmax_xent(const struct kernel_args *a)
             for (int64_t i = r * n; i < (r + 1) * n; i++)
                 loss[r] -= labels[i] == 0 ? 0 : labels[i] * back[i];
         }
-        const struct loop_row *e = kern_loops()->rows;
-        while (e->dtype != DT_FLOAT || e->type[0] != 'E' || e->type[3])
-            e++;
-        e->fn(back, back, NULL, NULL, (size_t)(rows * n), 0);
+        kern_loop_find("Exp", DT_FLOAT)
+            ->fn(back, back, NULL, NULL, (size_t)(rows * n), 0);
         for (int64_t i = 0; i < rows * n; i++)
             back[i] -= labels[i];
         return 0;

@@ -294,22 +294,18 @@ int kern_bias_add_grad(const struct kernel_args *a)
     return sum(a, &f);
 }
 
-/* sum(x^2) / 2 */
-int kern_l2_loss(const struct kernel_args *a)
+/* Half the sum of all elements: L2Loss, of which the planner takes the squares. */
+int kern_half_sum(const struct kernel_args *a)
 {
-    int64_t n = tensor_elements(a->in[0]);
-    if (a->in[0]->dtype == DT_DOUBLE) {
-        const double *x = a->in[0]->data;
-        double sum = 0;
-        for (int64_t i = 0; i < n; i++)
-            sum += x[i] * x[i];
-        *(double *)a->out[0]->data = sum / 2;
-        return 0;
-    }
-    const float *x = a->in[0]->data;
-    float lanes[SUM_LANES] = {0};
-    for (int64_t i = 0; i < n; i++)
-        lanes[i % SUM_LANES] += x[i] * x[i];
-    *tensor_f32(a->out[0]) = loop_sum_finish(lanes) / 2;
-    return 0;
+    struct fold f;
+    int reduced[SHAPE_MAX_RANK];
+    for (int d = 0; d < SHAPE_MAX_RANK; d++)
+        reduced[d] = 1;
+    fold_set(&f, &a->in[0]->shape, reduced);
+    int r = sum(a, &f);
+    if (a->out[0]->dtype == DT_FLOAT)
+        *tensor_f32(a->out[0]) /= 2.0f;
+    else
+        *(double *)a->out[0]->data /= 2.0;
+    return r;
 }

@@ -10,14 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static loop_fn find_loop(const char *type, enum dtype dtype)
-{
-    for (const struct loop_row *r = kern_loops()->rows; r->type; r++)
-        if (r->dtype == dtype && strcmp(r->type, type) == 0)
-            return r->fn;
-    return NULL;
-}
-
 int kern_assign(const struct kernel_args *a)
 {
     memmove(a->in[0]->data, a->in[1]->data, tensor_bytes(a->in[0]));
@@ -27,11 +19,11 @@ int kern_assign(const struct kernel_args *a)
 static int combine(const struct kernel_args *a, const char *type)
 {
     struct tensor *var = a->in[0];
-    loop_fn fn = find_loop(type, var->dtype);
-    if (!fn)
+    const struct loop_row *row = kern_loop_find(type, var->dtype);
+    if (!row)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
                        operation_type(a->op), dtype_name(var->dtype));
-    fn(var->data, var->data, a->in[1]->data, NULL, (size_t)tensor_elements(var), 0);
+    row->fn(var->data, var->data, a->in[1]->data, NULL, (size_t)tensor_elements(var), 0);
     return 0;
 }
 

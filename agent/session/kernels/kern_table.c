@@ -94,7 +94,7 @@ static const struct kernel_row rows[] = {
     {"GatherV2", KERNEL_CALL, kern_gather},
     {"InvertPermutation", KERNEL_CALL, kern_invert_permutation},
     {"IsVariableInitialized", KERNEL_CALL, kern_is_initialized},
-    {"L2Loss", KERNEL_CALL, kern_l2_loss},
+    {"L2Loss", KERNEL_CALL, kern_half_sum},
     {"LogSoftmax", KERNEL_CALL, kern_log_softmax},
     {"Max", KERNEL_CALL, kern_max},
     {"Mean", KERNEL_CALL, kern_mean},

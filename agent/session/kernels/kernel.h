@@ -104,7 +104,7 @@ KERNEL(kern_any)
 KERNEL(kern_arg_max)
 KERNEL(kern_arg_min)
 KERNEL(kern_bias_add_grad)
-KERNEL(kern_l2_loss)
+KERNEL(kern_half_sum)
 /* kern_nn.c */
 KERNEL(kern_softmax)
 KERNEL(kern_log_softmax)

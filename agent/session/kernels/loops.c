@@ -174,7 +174,8 @@ static inline int64_t ipow(int64_t x, int64_t y)
 #define SELU_SCALE 1.0507009873554804934193349852946
 #define SELU_ALPHA 1.6732632423543772848170429916717
 
-/* X(T, Op, D, A, B, C, expr): operation Op on dtype T. Every expression is TensorFlow's
+/* X(T, Op, D, A, B, C, expr): operation Op on dtype T (BiasAddRelu: two in one, as the
+ * planner joins them). Every expression is TensorFlow's
  * formula; gradients have its argument order. */
 #define FLOAT_UNARY(X, T)                                                                \
     X(T, Exp, T, T, T, T, M(T, exp)(x))                                                  \
@@ -216,6 +217,8 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, Add, T, T, T, T, x + Y)                                                         \
     X(T, AddV2, T, T, T, T, x + Y)                                                       \
     X(T, BiasAdd, T, T, T, T, x + Y)                                                     \
+    X(T, BiasAddRelu, T, T, T, T, x + Y < 0 ? 0 : x + Y)                                 \
+    X(T, BiasAddLeakyRelu, T, T, T, T, x + Y > 0 ? x + Y : (x + Y) * (T)alpha)           \
     X(T, Sub, T, T, T, T, x - Y)                                                         \
     X(T, Mul, T, T, T, T, x *Y)                                                          \
     X(T, Div, T, T, T, T, x / Y)                                                         \
@@ -384,9 +387,24 @@ static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
     memcpy(lanes, acc, sizeof(acc));
 }
 
+/* Whole rows of a few columns, the sums in registers. */
+static void sum_few_columns(float *acc, const float *x, size_t n, size_t period)
+{
+    float sum[SUM_LANES];
+    memcpy(sum, acc, period * sizeof(float));
+    for (size_t row = 0; row < n; row += period)
+        for (size_t i = 0; i < period; i++)
+            sum[i] += x[row + i];
+    memcpy(acc, sum, period * sizeof(float));
+}
+
 static void sum_columns(float *acc, const float *x, size_t start, size_t n, size_t period)
 {
     size_t done = 0;
+    if (period < SUM_LANES && start % period == 0 && n % period == 0) {
+        sum_few_columns(acc, x, n, period);
+        return;
+    }
     while (done < n) {
         size_t column = (start + done) % period;
         size_t len = period - column < n - done ? period - column : n - done;
@@ -398,9 +416,22 @@ static void sum_columns(float *acc, const float *x, size_t start, size_t n, size
     }
 }
 
+static inline float sum_row(const float *x, size_t n)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+/* A row alone is summed in lanes, whatever its length, as sums that ride along are. */
 static void sum_rows(float *dst, const float *x, size_t rows_, size_t n)
 {
     for (size_t r = 0; r < rows_; r++) {
+        if (n < SUM_LANES && rows_ > 1) {
+            dst[r] = sum_row(x + r * n, n);
+            continue;
+        }
         float lanes[SUM_LANES] = {0};
         sum_lanes(lanes, x + r * n, 0, n);
         dst[r] = loop_sum_finish(lanes);
@@ -409,24 +440,17 @@ static void sum_rows(float *dst, const float *x, size_t rows_, size_t n)
 
 /* ---- softmax ---- */
 
+/* A NaN anywhere makes the whole row NaN, whichever element is taken for the largest. */
 static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
 {
     for (size_t r = 0; r < rows_; r++) {
         const float *row = x + r * n;
         float top = row[0];
         for (size_t i = 1; i < n; i++)
-            top = row[i] > top || row[i] != row[i] ? row[i] : top;
+            top = row[i] > top ? row[i] : top;
         for (size_t i = 0; i < n; i++)
             dst[r * n + i] = row[i] - top;
     }
-}
-
-static float sum_row(const float *x, size_t n)
-{
-    float sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += x[i];
-    return sum;
 }
 
 static void softmax(float *dst, const float *x, size_t rows_, size_t n)

@@ -51,6 +51,8 @@ struct kern_loops {
 };
 
 const struct kern_loops *kern_loops(void);
+/* The row of an operation type, NULL if there is none for the dtype. */
+const struct loop_row *kern_loop_find(const char *type, enum dtype dtype);
 /* For tests: every set this machine can run, NULL past the end. */
 const struct kern_loops *kern_loops_at(int i);
 
