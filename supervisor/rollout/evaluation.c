@@ -141,8 +141,9 @@ static int play_step(struct evaluation *e, struct err *err)
                                .time = e->time,
                                .seed = e->args.seed};
 
+    /* Copies that idle are drawn for, too: time goes on, so that no key is used twice. */
     for (size_t copy = 0; copy < e->copies; copy++)
-        e->time[copy] = vec_env_time(e->env, copy);
+        e->time[copy] = idles(e, copy) ? e->time[copy] + 1 : vec_env_time(e->env, copy);
     return acting_begin(e->acting, &call, err);
 }
 
