@@ -46,6 +46,7 @@ extern const struct command cmd_check;
 extern const struct command cmd_envs;
 extern const struct command cmd_eval;
 extern const struct command cmd_inspect;
+extern const struct command cmd_resume;
 extern const struct command cmd_run;
 extern const struct command cmd_version;
 

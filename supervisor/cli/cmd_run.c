@@ -1,25 +1,20 @@
-#include "supervisor/cli/cli.h"
+#include "supervisor/cli/train.h"
 
-#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/checkpoint.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { MAX_SET = 256, MAX_SEEDS = 1000 };
+enum { MAX_SEEDS = 1000 };
 
 struct run_options {
     const char *config_path;
     const char *name;
     const char *init_from;
-    const char *set[MAX_SET + 2]; /* room for --seed and one of --seeds */
-    size_t n_set;
+    struct train_sets sets;
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
     int force;
@@ -27,67 +22,11 @@ struct run_options {
 
 /* ---- one run ---- */
 
-static int exit_code(const struct training_result *r)
-{
-    switch (r->end) {
-    case TRAINING_DONE:
-        return CLI_DONE;
-    case TRAINING_STOPPED:
-        return CLI_STOPPED;
-    case TRAINING_CUT_OFF:
-        return CLI_SIGNALLED + r->signum;
-    case TRAINING_FAILED:
-        break;
-    }
-    return CLI_FAILED;
-}
-
-static int train(const struct cli *cli, const struct run_config *config,
-                 struct run_dir *dir, const struct binaries *bin,
-                 const struct training_init *init)
-{
-    struct watcher_args wa = {.json = cli->json,
-                              .quiet = cli->quiet,
-                              .run = run_dir_name(dir),
-                              .path = run_dir_path(dir),
-                              .seed = config->run.seed,
-                              .total_steps = (uint64_t)config->run.env_steps,
-                              .total_episodes = (uint64_t)config->run.episodes,
-                              .n_agents = config->n_agents};
-    struct watcher *w = watcher_new(&wa);
-    struct training_args args = {.config = config,
-                                 .dir = dir,
-                                 .binaries = bin,
-                                 .init = init,
-                                 .observer = watcher_observer(w)};
-    struct training_result result;
-    struct err err = {0};
-    int rc = training_run(&args, &result, &err);
-
-    watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(dir));
-    watcher_free(w);
-    return exit_code(&result);
-}
-
-/* The log of the supervisor itself goes to the run's logs, never over the live view. */
-static int open_log(struct run_dir *dir, struct err *err)
-{
-    const char *path = run_dir_file(dir, "logs/supervisor.log");
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-
-    if (fd < 0)
-        return err_errno(err, "open %s", path);
-    log_init("supervisor", log_get_level(), fd);
-    return fd;
-}
-
 static int prepare_dir(const struct cli *cli, const struct run_config *config,
                        struct run_dir *dir, const struct binaries *bin, struct err *err)
 {
-    char *yaml = run_config_to_yaml(config);
-    int rc = run_dir_write(dir, "config.yaml", yaml, strlen(yaml), err);
+    int rc = train_write_config(dir, config, err);
 
-    free(yaml);
     if (rc == 0)
         rc = run_dir_write_provenance(dir, cli->argc, cli->argv, bin->build_id, err);
     return rc;
@@ -97,26 +36,21 @@ static int train_in_new_dir(const struct cli *cli, const struct run_options *o,
                             const struct run_config *config, const char *name,
                             const struct training_init *init)
 {
-    struct run_dir *dir = NULL;
+    struct training_args args = {.config = config, .init = init};
     struct binaries bin;
     struct err err = {0};
-    int log_fd, code;
+    int code;
 
     if (binaries_find(&bin, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
-    if (run_dir_create(&dir, cli->runs_dir, name, config->run.name, o->force, &err) < 0)
+    args.binaries = &bin;
+    if (run_dir_create(&args.dir, cli->runs_dir, name, config->run.name, o->force, &err) <
+        0)
         return cli_fail(cli, CLI_USAGE, &err);
-    log_fd = prepare_dir(cli, config, dir, &bin, &err);
-    if (log_fd == 0)
-        log_fd = open_log(dir, &err);
-    if (log_fd < 0) {
-        run_dir_free(dir);
-        return cli_fail(cli, CLI_FAILED, &err);
-    }
-    code = train(cli, config, dir, &bin, init);
-    log_init("brood", log_get_level(), STDERR_FILENO);
-    (void)close(log_fd);
-    run_dir_free(dir);
+    code = prepare_dir(cli, config, args.dir, &bin, &err) < 0
+               ? cli_fail(cli, CLI_FAILED, &err)
+               : train_watched(cli, &args);
+    run_dir_free(args.dir);
     return code;
 }
 
@@ -151,14 +85,6 @@ static int take_seeds(const struct cli *cli, struct run_options *o, char *list)
             return CLI_USAGE;
         o->seeds[o->n_seeds++] = (uint64_t)seed;
     }
-    return 0;
-}
-
-static int take_set(const struct cli *cli, struct run_options *o, const char *text)
-{
-    if (o->n_set == MAX_SET)
-        return cli_usage(cli, "--set: at most %d", MAX_SET);
-    o->set[o->n_set++] = text;
     return 0;
 }
 
@@ -197,7 +123,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
         else if (c == 'S')
             rc = take_seeds(cli, o, optarg);
         else if (c == 'k')
-            rc = take_set(cli, o, optarg);
+            rc = train_take_set(cli, &o->sets, optarg);
         else if (c == 'i')
             o->init_from = optarg;
         else
@@ -217,7 +143,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
                       const char *suffix, const struct training_init *init)
 {
     struct config_options co = {
-        .set = o->set, .n_set = o->n_set, .env_names = env_agent_names};
+        .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
     struct run_config config;
     struct err err = {0};
     char seed_set[64], name[256];
@@ -226,7 +152,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     if (seed != NULL) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
                        (unsigned long long)*seed);
-        o->set[co.n_set++] = seed_set;
+        o->sets.set[co.n_set++] = seed_set;
     }
     if (run_config_read(&config, o->config_path, &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);

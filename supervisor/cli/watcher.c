@@ -15,6 +15,7 @@
 enum { TICK_MS = 100, LINE_EVERY_S = 10 };
 
 struct watcher {
+    const char *command;
     int json_lines;
     int quiet;
     struct live_view *view;
@@ -187,7 +188,7 @@ static void put_total(struct json *j, const char *key, uint64_t total)
         json_null(j);
 }
 
-static void print_start(struct watcher *w)
+static void print_start(struct watcher *w, const uint64_t *from)
 {
     struct json *j = &w->json;
 
@@ -200,7 +201,10 @@ static void print_start(struct watcher *w)
     put_total(j, "env_steps", w->status.total_steps);
     put_total(j, "episodes", w->status.total_episodes);
     json_key(j, "from_checkpoint");
-    json_null(j);
+    if (from != NULL)
+        json_u64(j, *from);
+    else
+        json_null(j);
     json_close(j);
     put_json_line(j);
 }
@@ -254,6 +258,7 @@ struct watcher *watcher_new(const struct watcher_args *args)
 {
     struct watcher *w = xcalloc(1, sizeof(*w));
 
+    w->command = args->command;
     w->json_lines = args->json;
     w->quiet = args->quiet;
     w->view = live_view_new(STDERR_FILENO, args->quiet);
@@ -262,7 +267,12 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->status.total_episodes = args->total_episodes;
     w->began = w->last_time = w->last_shown = seconds_now();
     if (args->json)
-        print_start(w);
+        print_start(w, args->from);
+    if (args->from != NULL) {
+        w->last_steps = *args->from;
+        live_view_message(w->view, "%s: goes on from step %llu", args->run,
+                          (unsigned long long)*args->from);
+    }
     if (!args->quiet)
         live_view_message(w->view, "%s: %zu agents, seed %llu, in %s", args->run,
                           args->n_agents, (unsigned long long)args->seed, args->path);
@@ -299,7 +309,7 @@ void watcher_end(struct watcher *w, const struct training_result *result,
     if (live_view_is_terminal(w->view) && w->status.n_agents > 0)
         live_view_show(w->view, &w->status);
     if (failure != NULL)
-        live_view_message(w->view, "brood run: %s", failure->msg);
+        live_view_message(w->view, "brood %s: %s", w->command, failure->msg);
     say_end(w, result, path);
     if (w->json_lines)
         print_end(w, result);

@@ -16,10 +16,12 @@
 struct watcher; /* opaque */
 
 struct watcher_args {
+    const char *command; /* "run", "resume" */
     int json, quiet;
     const char *run, *path;
     uint64_t seed;
     uint64_t total_steps, total_episodes; /* the one that is no end: 0 */
+    const uint64_t *from; /* step of the checkpoint it goes on from; NULL: none */
     size_t n_agents;
 };
 

@@ -2,10 +2,13 @@
 
 #include "common/mem/xmalloc.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 struct csv_sink {
     FILE *file;
@@ -19,24 +22,97 @@ static int check_written(struct csv_sink *s, struct err *err)
     return 0;
 }
 
-int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
-                  struct err *err)
+static void put_header(FILE *f, const struct metrics *m)
+{
+    (void)fputs("env_steps,episodes", f);
+    for (size_t i = 0; i < metrics_fixed_count(m); i++)
+        (void)fprintf(f, ",%s", metrics_name(m, i));
+    (void)fputc('\n', f);
+}
+
+static int open_sink(struct csv_sink **ret, const char *path, const char *mode,
+                     struct err *err)
 {
     struct csv_sink *s = xcalloc(1, sizeof(*s));
     int rc;
 
     s->path = xstrdup(path);
-    s->file = fopen(path, "wxe");
+    s->file = fopen(path, mode);
     if (s->file == NULL) {
         rc = err_errno(err, "%s", path);
         csv_sink_close(s);
         return rc;
     }
-    (void)fputs("env_steps,episodes", s->file);
-    for (size_t i = 0; i < metrics_fixed_count(m); i++)
-        (void)fprintf(s->file, ",%s", metrics_name(m, i));
-    (void)fputc('\n', s->file);
+    *ret = s;
+    return 0;
+}
+
+int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
+                  struct err *err)
+{
+    struct csv_sink *s;
+    int rc = open_sink(&s, path, "wxe", err);
+
+    if (rc < 0)
+        return rc;
+    put_header(s->file, m);
     rc = check_written(s, err);
+    if (rc < 0) {
+        csv_sink_close(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+static int has_header(FILE *f, const struct metrics *m)
+{
+    char *want = NULL, *line = NULL;
+    size_t len = 0, cap = 0;
+    FILE *out = open_memstream(&want, &len);
+    int same;
+
+    if (out == NULL)
+        return 0;
+    put_header(out, m);
+    (void)fclose(out);
+    same = getline(&line, &cap, f) >= 0 && strcmp(line, want) == 0;
+    free(line);
+    free(want);
+    return same;
+}
+
+/* The end of the last whole row at or before env_steps; rows are in that order. */
+static off_t end_of_rows(FILE *f, uint64_t env_steps)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    off_t end = ftello(f);
+
+    while ((n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n' &&
+           strtoull(line, NULL, 10) <= env_steps)
+        end = ftello(f);
+    free(line);
+    return end;
+}
+
+int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metrics *m,
+                    uint64_t env_steps, struct err *err)
+{
+    struct csv_sink *s;
+    off_t end;
+    int rc = open_sink(&s, path, "r+e", err);
+
+    if (rc == -ENOENT)
+        return csv_sink_open(ret, path, m, err);
+    if (rc < 0)
+        return rc;
+    if (!has_header(s->file, m))
+        rc = err_set(err, ERR_FORMAT, "%s has other columns than this run", path);
+    else if ((end = end_of_rows(s->file, env_steps)) < 0 ||
+             ftruncate(fileno(s->file), end) < 0 || fseeko(s->file, end, SEEK_SET) < 0)
+        rc = err_errno(err, "%s: cannot cut", path);
     if (rc < 0) {
         csv_sink_close(s);
         return rc;

@@ -6,13 +6,18 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/cursor.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define FILE_PREFIX "events.out.tfevents."
 
 enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };
@@ -87,8 +92,7 @@ int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
     struct event_sink *s = xcalloc(1, sizeof(*s));
     int rc;
 
-    s->path =
-        xasprintf("%s/events.out.tfevents.%010lld.%s", dir, (long long)wall_time, host);
+    s->path = xasprintf("%s/" FILE_PREFIX "%010lld.%s", dir, (long long)wall_time, host);
     s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (s->fd < 0) {
         rc = err_errno(err, "%s", s->path);
@@ -124,6 +128,118 @@ int event_sink_write(struct event_sink *s, const struct metrics_row *row,
     wbuf_varint(&s->event, row->env_steps);
     put_bytes(&s->event, EVENT_SUMMARY, s->summary.data, s->summary.len);
     return write_record(s, err);
+}
+
+/* ---- going on with a file ---- */
+
+/* The step of one event; 0: it has none. Fields that we do not write are refused. */
+static int event_step(const uint8_t *data, size_t len, uint64_t *ret)
+{
+    struct cursor c = cursor_of(data, len);
+
+    *ret = 0;
+    while (cursor_left(&c) > 0) {
+        uint64_t tag = cursor_varint64(&c);
+
+        switch (tag & 7) {
+        case WIRE_VARINT:
+            if (tag >> 3 == EVENT_STEP)
+                *ret = cursor_varint64(&c);
+            else
+                (void)cursor_varint64(&c);
+            break;
+        case WIRE_FIXED64:
+            (void)cursor_u64(&c);
+            break;
+        case WIRE_BYTES:
+            (void)cursor_bytes(&c, (size_t)cursor_varint64(&c));
+            break;
+        default:
+            return 0;
+        }
+    }
+    return !c.failed;
+}
+
+/* One whole record at or before env_steps; it is read past. */
+static int keep_record(struct cursor *c, uint64_t env_steps)
+{
+    const uint8_t *head = c->p, *data;
+    uint64_t len = cursor_u64(c), step;
+    uint32_t crc = cursor_u32(c);
+
+    if (c->failed || crc != crc32c_mask(crc32c(head, sizeof(len))) ||
+        len > cursor_left(c))
+        return 0;
+    data = cursor_bytes(c, (size_t)len);
+    crc = cursor_u32(c);
+    return !c->failed && crc == crc32c_mask(crc32c(data, (size_t)len)) &&
+           event_step(data, (size_t)len, &step) && step <= env_steps;
+}
+
+static int cut_file(int fd, uint64_t env_steps)
+{
+    struct stat st;
+    const uint8_t *map;
+    struct cursor c;
+    off_t end = 0;
+
+    if (fstat(fd, &st) < 0)
+        return -1;
+    if (st.st_size == 0)
+        return 0;
+    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return -1;
+    c = cursor_of(map, (size_t)st.st_size);
+    while (keep_record(&c, env_steps))
+        end = c.p - map;
+    (void)munmap((void *)(uintptr_t)map, (size_t)st.st_size);
+    return ftruncate(fd, end);
+}
+
+static int is_event_file(const struct dirent *e)
+{
+    return strncmp(e->d_name, FILE_PREFIX, strlen(FILE_PREFIX)) == 0;
+}
+
+/* Cuts one file; the sink goes on with the last that was cut. */
+static int take_file(struct event_sink *s, const char *dir, const char *name,
+                     uint64_t env_steps, struct err *err)
+{
+    if (s->fd >= 0)
+        (void)close(s->fd);
+    free(s->path);
+    s->path = xasprintf("%s/%s", dir, name);
+    s->fd = open(s->path, O_RDWR | O_APPEND | O_CLOEXEC);
+    if (s->fd < 0 || cut_file(s->fd, env_steps) < 0)
+        return err_errno(err, "%s: cannot cut", s->path);
+    return 0;
+}
+
+int event_sink_resume(struct event_sink **ret, const char *dir, uint64_t env_steps,
+                      double wall_time, const char *host, struct err *err)
+{
+    struct dirent **files = NULL;
+    int n = scandir(dir, &files, is_event_file, alphasort), rc = 0;
+    struct event_sink *s;
+
+    if (n < 0)
+        return err_errno(err, "%s", dir);
+    s = xcalloc(1, sizeof(*s));
+    s->fd = -1;
+    for (int i = 0; i < n; i++) {
+        if (rc == 0)
+            rc = take_file(s, dir, files[i]->d_name, env_steps, err);
+        free(files[i]);
+    }
+    free(files);
+    if (rc < 0 || n == 0) {
+        event_sink_close(s);
+        return rc < 0 ? rc : event_sink_open(ret, dir, wall_time, host, err);
+    }
+    *ret = s;
+    return 0;
 }
 
 void event_sink_close(struct event_sink *s)

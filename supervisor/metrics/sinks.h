@@ -17,6 +17,10 @@
 struct csv_sink; /* opaque */
 int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
                   struct err *err);
+/* Goes on with the file of an interrupted run: rows past env_steps are cut off. A file
+ * that is not there is begun; ERR_FORMAT: its columns are others. */
+int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metrics *m,
+                    uint64_t env_steps, struct err *err);
 int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err *err);
 void csv_sink_close(struct csv_sink *s); /* NULL is fine */
 
@@ -27,6 +31,10 @@ struct event_sink; /* opaque */
  */
 int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
                     const char *host, struct err *err);
+/* Goes on with the newest file in dir; every file there loses its events past env_steps,
+ * and what is damaged at its end. Begins one if there is none. */
+int event_sink_resume(struct event_sink **ret, const char *dir, uint64_t env_steps,
+                      double wall_time, const char *host, struct err *err);
 /* One event, a simple_value for every value that is not NaN. */
 int event_sink_write(struct event_sink *s, const struct metrics_row *row,
                      double wall_time, struct err *err);

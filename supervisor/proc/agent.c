@@ -4,6 +4,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,6 +238,22 @@ static void do_configure(struct agent *a)
     agent_write(a, frame, len);
 }
 
+/* A block that was preloaded is mapped, and its snapshot taken, already. */
+static int take_block(struct agent *a, uint64_t block_bytes, struct err *err)
+{
+    int r;
+
+    if (!a->replay.has_snapshot) {
+        r = block_map(&a->block, block_bytes, err);
+        return r < 0 ? r : agent_snapshot(a, err);
+    }
+    if (block_bytes != a->block.len_bytes)
+        return err_set(err, ERR_AGENT,
+                       "its variables take %" PRIu64 " bytes, those to go on with %zu",
+                       block_bytes, a->block.len_bytes);
+    return 0;
+}
+
 static int describe_first(struct agent *a, struct replay_digest digest, struct err *err)
 {
     uint64_t block_bytes = 0;
@@ -245,8 +262,7 @@ static int describe_first(struct agent *a, struct replay_digest digest, struct e
     if ((r = msg_require(&a->in.body, "block_bytes", err)) < 0 ||
         (r = msg_get_u64(&a->in.body, "block_bytes", BLOCK_CAPACITY_BYTES, &block_bytes,
                          err)) < 0 ||
-        (r = block_map(&a->block, block_bytes, err)) < 0 ||
-        (r = agent_snapshot(a, err)) < 0)
+        (r = take_block(a, block_bytes, err)) < 0)
         return r;
     a->description_data = xmalloc(a->in_len);
     memcpy(a->description_data, a->in_data, a->in_len);

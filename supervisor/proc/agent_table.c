@@ -218,6 +218,21 @@ void agent_table_free(struct agent_table *t)
     free(t);
 }
 
+int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
+                        size_t block_bytes, struct err *err)
+{
+    struct agent *a = agent_at(t, agent);
+    int r;
+
+    CHECK(t->phase == TABLE_NEW && a->block.map == NULL);
+    r = block_map(&a->block, block_bytes, err);
+    if (r < 0)
+        return r;
+    if (block_bytes > 0)
+        memcpy(a->block.map, block, block_bytes);
+    return agent_snapshot(a, err);
+}
+
 static void table_open_timer(struct agent_table *t, uv_timer_t *timer)
 {
     (void)uv_timer_init(t->host.loop, timer);
@@ -293,6 +308,11 @@ const struct msg *agent_table_description(const struct agent_table *t, size_t ag
     const struct agent *a = agent_at(t, agent);
 
     return a->description_data != NULL ? &a->description : NULL;
+}
+
+const char *agent_table_fingerprint(const struct agent_table *t)
+{
+    return t->host.identity.fingerprint;
 }
 
 struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,

@@ -123,9 +123,18 @@ static int enter_checkpoint(struct rollout *r, struct err *err)
 {
     struct rollout_progress at;
 
+    int rc;
+
     rollout_progress(r, &at);
     r->checkpoint_ns = rollout_now_ns(r);
-    return r->args.callbacks.on_checkpoint(r->args.callbacks.ctx, &at, err);
+    rc = r->args.callbacks.on_checkpoint(r->args.callbacks.ctx, &at, err);
+    return rc == ROLLOUT_CHECKPOINT_WAITS ? WAITS : rc;
+}
+
+void rollout_checkpoint_taken(struct rollout *r)
+{
+    CHECK(r->over || r->fsm.state == ROLLOUT_CHECKPOINT);
+    rollout_resume(r);
 }
 
 static int enter_paused(struct rollout *r, struct err *err)

@@ -7,7 +7,8 @@
  * Update   the list of stages that the learners declared: the same for all.
  * Agents   the table's first A are the environment's agents, in its order, as learners; a
  *          further one named "central", if there is one, runs the central stages.
- * Starts   when the table is ready (descriptions known); rollout_new describes the log.
+ * Starts   when the table is ready (descriptions known); rollout_new describes the log,
+ * or checks the one that was opened. To resume: rollout_state_load before rollout_start.
  * Groups   G = 1: one batch for all. If an agent's settings say own_batches, G = A: every
  *          agent is sent all groups and group a is for agent a; so a proposal covers the
  *          rows of everybody.
@@ -39,11 +40,15 @@ struct rollout_progress {
     const char *state; /* "act", "update", ..., "paused", "done", "failed" */
 };
 
+enum { ROLLOUT_CHECKPOINT_WAITS = 1 };
+
 struct rollout_callbacks {
     /* A row of metrics is closed; borrowed for the call. An error ends the run. */
     int (*on_row)(void *ctx, const struct metrics_row *row, struct err *err);
     /* A round boundary where a checkpoint is due (also at step 0 and at the end): all
-     * blocks are consistent and nothing is outstanding. An error ends the run. */
+     * blocks are consistent and nothing is outstanding. ROLLOUT_CHECKPOINT_WAITS: the
+     * driver stays at this boundary until rollout_checkpoint_taken. An error ends the
+     * run. */
     int (*on_checkpoint)(void *ctx, const struct rollout_progress *at, struct err *err);
     /* A boundary was reached, everything due is done; may be NULL. */
     void (*on_round)(void *ctx, const struct rollout_progress *at);
@@ -59,7 +64,7 @@ struct rollout_args { /* all borrowed until rollout_free */
     const struct run_config *config;
     struct agent_table *agents;
     struct vec_env *env; /* training copies, just reset or loaded */
-    struct store *store; /* created, not yet described */
+    struct store *store; /* created, not yet described; or opened */
     struct metrics *metrics;
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
     struct rollout_callbacks callbacks;
@@ -78,6 +83,8 @@ void rollout_request_stop(struct rollout *r);
 void rollout_request_pause(struct rollout *r);
 void rollout_request_continue(struct rollout *r);
 void rollout_request_checkpoint(struct rollout *r);
+/* The checkpoint for which on_checkpoint made the driver wait is taken: on it goes. */
+void rollout_checkpoint_taken(struct rollout *r);
 /* The table gave up on an agent, or the supervisor must end: no callback comes after
  * this, late responses are ignored. */
 void rollout_abort(struct rollout *r);
@@ -89,6 +96,9 @@ void rollout_progress(const struct rollout *r, struct rollout_progress *ret);
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err);
+/* How far the run of such a state was. ERR_FORMAT. */
+int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, size_t len,
+                           struct err *err);
 
 /* The params of `configure` for the table's agent number `agent` (n_agents of the
  * environment: the central process), as one map: what agent_spec.pack_configure must do.

@@ -62,22 +62,45 @@ static int load_carry(struct rollout *r, struct cursor *c)
     return cursor_left(c) == 0;
 }
 
+/* The counters, which come first. */
+static int load_progress(struct rollout_progress *ret, struct cursor *c, struct err *err)
+{
+    if (cursor_u32(c) != STATE_VERSION)
+        return err_set(err, ERR_FORMAT, "driver state of another version");
+    ret->round = cursor_u64(c);
+    ret->env_steps = cursor_u64(c);
+    ret->episodes = cursor_u64(c);
+    ret->updates = cursor_u64(c);
+    return c->failed ? err_set(err, ERR_FORMAT, "driver state: wrong length") : 0;
+}
+
+int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, size_t len,
+                           struct err *err)
+{
+    struct cursor c = cursor_of(data, len);
+
+    *ret = (struct rollout_progress){.state = rollout_state_name(ROLLOUT_CHECKPOINT)};
+    return load_progress(ret, &c, err);
+}
+
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err)
 {
     struct cursor c = cursor_of(data, len);
+    struct rollout_progress at;
     const uint8_t *env, *metrics;
     size_t env_len, metrics_len;
     uint64_t head;
     int rc;
 
     CHECK(r->fsm.state == ROLLOUT_IDLE);
-    if (cursor_u32(&c) != STATE_VERSION)
-        return err_set(err, ERR_FORMAT, "driver state of another version");
-    r->round = cursor_u64(&c);
-    r->env_steps = cursor_u64(&c);
-    r->episodes = cursor_u64(&c);
-    r->updates = cursor_u64(&c);
+    rc = load_progress(&at, &c, err);
+    if (rc < 0)
+        return rc;
+    r->round = at.round;
+    r->env_steps = at.env_steps;
+    r->episodes = at.episodes;
+    r->updates = at.updates;
     head = cursor_u64(&c);
     env = load_block(&c, &env_len);
     metrics = load_block(&c, &metrics_len);

@@ -4,12 +4,11 @@
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/block_table.h"
+#include "supervisor/run/block_image.h"
 #include "supervisor/run/run_state.h"
 #include "supervisor/run/tree.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,36 +35,32 @@ static int write_state_text(const char *folder, uint64_t step, struct err *err)
     return rc;
 }
 
-static int add_variables(struct bundle_writer *w, const struct checkpoint_agent *a,
-                         struct err *err)
+static int add_variables(struct bundle_writer *w, const struct block_table *table,
+                         const void *block, struct err *err)
 {
-    struct block_table table;
-    int rc = block_table_parse(&table, a->description, a->block_bytes, err);
+    int rc = 0;
 
-    if (rc < 0)
-        return rc;
-    for (size_t i = 0; i < table.n && rc == 0; i++) {
-        const struct block_variable *v = &table.variables[i];
+    for (size_t i = 0; i < table->n && rc == 0; i++) {
+        const struct block_variable *v = &table->variables[i];
         struct tensor t;
 
         if (!v->saved)
             continue;
-        t = tensor_const_view(v->dtype, v->shape, (const char *)a->block + v->offset);
+        t = tensor_const_view(v->dtype, v->shape, (const char *)block + v->offset);
         rc = bundle_writer_add(w, v->name, &t, err);
     }
-    block_table_done(&table);
     return rc;
 }
 
-static int write_bundle(const struct checkpoint_agent *a, const char *folder,
-                        uint64_t step, struct err *err)
+static int write_bundle(const struct block_table *table, const void *block,
+                        const char *folder, uint64_t step, struct err *err)
 {
     char *prefix = xasprintf("%s/model.ckpt-%" PRIu64, folder, step);
     struct bundle_writer *w = NULL;
     int rc = bundle_writer_new(&w, prefix, 1, err);
 
     if (rc == 0)
-        rc = add_variables(w, a, err);
+        rc = add_variables(w, table, block, err);
     if (rc == 0)
         rc = bundle_writer_finish(w, err);
     bundle_writer_free(w);
@@ -73,19 +68,60 @@ static int write_bundle(const struct checkpoint_agent *a, const char *folder,
     return rc;
 }
 
+/* The TensorFlow files, and into image what they lack. */
 static int write_agent(const struct checkpoint_agent *a, const char *temp, uint64_t step,
-                       struct err *err)
+                       struct wbuf *image, struct err *err)
 {
     char *folder = xasprintf("%s/%s", temp, a->name);
-    int rc = tree_make(folder, err);
+    struct block_table table = {0};
+    int rc = block_table_parse(&table, a->description, a->block_bytes, err);
 
     if (rc == 0)
-        rc = write_bundle(a, folder, step, err);
+        rc = block_image_put(image, &table, a->block, a->block_bytes, err);
+    if (rc == 0)
+        rc = tree_make(folder, err);
+    if (rc == 0)
+        rc = write_bundle(&table, a->block, folder, step, err);
     if (rc == 0)
         rc = write_state_text(folder, step, err);
+    block_table_done(&table);
     free(folder);
     if (rc < 0)
         (void)err_wrap(err, "%s", a->name);
+    return rc;
+}
+
+static int write_agents(const struct checkpoint_args *args, const char *temp,
+                        struct wbuf *images, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < args->n_agents && rc == 0; i++)
+        rc = write_agent(&args->agents[i], temp, args->step, &images[i], err);
+    return rc;
+}
+
+/* The caller's sections, then each agent's image. */
+static int write_run_state(const struct checkpoint_args *args, const char *temp,
+                           const struct wbuf *images, struct err *err)
+{
+    size_t n = args->n_sections + args->n_agents;
+    struct checkpoint_section *sections = xcalloc(n, sizeof(*sections));
+    char *path = xasprintf("%s/run.state", temp);
+    int rc;
+
+    for (size_t i = 0; i < args->n_sections; i++)
+        sections[i] = args->sections[i];
+    for (size_t i = 0; i < args->n_agents; i++)
+        sections[args->n_sections + i] = (struct checkpoint_section){
+            .name = xasprintf(AGENT_SECTION "%s", args->agents[i].name),
+            .data = images[i].data,
+            .len = images[i].len};
+    rc = run_state_write(path, sections, n, err);
+    for (size_t i = args->n_sections; i < n; i++)
+        free((char *)(uintptr_t)sections[i].name);
+    free(sections);
+    free(path);
     return rc;
 }
 
@@ -93,16 +129,18 @@ static int write_agent(const struct checkpoint_agent *a, const char *temp, uint6
 static int write_all(const struct checkpoint_args *args, const char *temp,
                      struct err *err)
 {
-    char *state = xasprintf("%s/run.state", temp);
+    struct wbuf *images = xcalloc(args->n_agents, sizeof(*images));
     int rc = tree_remove(temp, err);
 
     if (rc == 0)
         rc = tree_make(temp, err);
-    for (size_t i = 0; i < args->n_agents && rc == 0; i++)
-        rc = write_agent(&args->agents[i], temp, args->step, err);
     if (rc == 0)
-        rc = run_state_write(state, args->sections, args->n_sections, err);
-    free(state);
+        rc = write_agents(args, temp, images, err);
+    if (rc == 0)
+        rc = write_run_state(args, temp, images, err);
+    for (size_t i = 0; i < args->n_agents; i++)
+        wbuf_done(&images[i]);
+    free(images);
     return rc;
 }
 
@@ -132,12 +170,25 @@ static int rename_over(const char *from, const char *to, unsigned flags, struct 
                : 0;
 }
 
-/* A damaged one steps aside, to be looked at; a whole one changes places with the new
- * one, so that at no moment there is none. */
-static int make_way_and_rename(const char *temp, const char *final, const char *bad,
-                               struct err *err)
+/* A damaged one, to be looked at. */
+static int set_aside(const char *dir, uint64_t step, struct err *err)
 {
-    int rc = 0;
+    char *from = step_path(dir, "", step), *to = step_path(dir, ".bad-", step);
+    int rc = tree_remove(to, err);
+
+    if (rc == 0)
+        rc = rename_over(from, to, 0, err);
+    free(from);
+    free(to);
+    return rc;
+}
+
+/* A damaged one steps aside; a whole one changes places with the new one, so that at no
+ * moment there is none. */
+static int make_way_and_rename(const struct checkpoint_args *args, const char *temp,
+                               const char *final, struct err *err)
+{
+    int rc;
 
     if (!tree_exists(final))
         return rename_over(temp, final, 0, err);
@@ -145,22 +196,18 @@ static int make_way_and_rename(const char *temp, const char *final, const char *
         rc = rename_over(temp, final, RENAME_EXCHANGE, err);
         return rc < 0 ? rc : tree_remove(temp, err);
     }
-    rc = tree_remove(bad, err);
-    if (rc == 0)
-        rc = rename_over(final, bad, 0, err);
+    rc = set_aside(args->dir, args->step, err);
     return rc < 0 ? rc : rename_over(temp, final, 0, err);
 }
 
 static int commit(const struct checkpoint_args *args, const char *temp, struct err *err)
 {
     char *final = step_path(args->dir, "", args->step);
-    char *bad = step_path(args->dir, ".bad-", args->step);
-    int rc = make_way_and_rename(temp, final, bad, err);
+    int rc = make_way_and_rename(args, temp, final, err);
 
     if (rc == 0)
         rc = tree_sync(args->dir, err);
     free(final);
-    free(bad);
     return rc;
 }
 
@@ -202,16 +249,37 @@ static int drop_leftovers(const char *dir, struct err *err)
     return rc;
 }
 
+/* When it was written; 0: not known. */
+static double written_at(const char *dir, uint64_t step)
+{
+    char *path = xasprintf("%s/%" PRIu64 "/run.state", dir, step);
+    struct stat st;
+    double t = stat(path, &st) < 0
+                   ? 0
+                   : (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec * 1e-9;
+
+    free(path);
+    return t;
+}
+
+/* Those that no longer belong to the newest max_to_keep: as TensorFlow's Saver does, one
+ * is kept for good when its time has come, and then the next time is one interval on. */
 static int drop_old(const struct checkpoint_args *args, struct err *err)
 {
+    const struct checkpoint_retention *keep = &args->keep;
+    double next = keep->began_unix + keep->every_s;
     uint64_t *steps = NULL;
     size_t n = 0;
     int rc = drop_leftovers(args->dir, err);
 
     if (rc == 0)
         rc = checkpoint_list(args->dir, &steps, &n, err);
-    for (size_t i = 0; rc == 0 && args->max_to_keep > 0 && i + args->max_to_keep < n; i++)
-        rc = drop(args->dir, steps[i], err);
+    for (size_t i = 0; rc == 0 && keep->max > 0 && i + keep->max < n; i++) {
+        if (keep->every_s > 0 && written_at(args->dir, steps[i]) > next)
+            next += keep->every_s;
+        else
+            rc = drop(args->dir, steps[i], err);
+    }
     free(steps);
     return rc;
 }
@@ -231,154 +299,20 @@ int checkpoint_commit(const struct checkpoint_args *args, struct err *err)
     return rc;
 }
 
-/* ---- reading ---- */
-
-static int is_step(const char *name, uint64_t *ret)
+int checkpoint_drop_newer(const char *dir, uint64_t step, struct err *err)
 {
-    char *end;
-
-    if (name[0] == '\0' || name[strspn(name, "0123456789")] != '\0')
-        return 0;
-    errno = 0;
-    *ret = strtoull(name, &end, 10);
-    return errno == 0;
-}
-
-static int by_step(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err)
-{
-    DIR *d = opendir(dir);
-    struct dirent *e;
-    uint64_t *steps = NULL, step;
+    uint64_t *steps = NULL;
     size_t n = 0;
-
-    if (d == NULL)
-        return err_errno(err, "%s", dir);
-    while ((e = readdir(d)) != NULL) {
-        if (!is_step(e->d_name, &step))
-            continue;
-        steps = xreallocarray(steps, n + 1, sizeof(*steps));
-        steps[n++] = step;
-    }
-    (void)closedir(d);
-    if (n > 1)
-        qsort(steps, n, sizeof(*steps), by_step);
-    *ret = steps;
-    *ret_n = n;
-    return 0;
-}
-
-static int no_such_step(const char *dir, const char *text, const uint64_t *steps,
-                        size_t n, struct err *err)
-{
-    if (n == 0)
-        return err_set(err, ERR_NOT_FOUND, "%s holds no checkpoint", dir);
-    return err_set(err, ERR_NOT_FOUND,
-                   "%s holds no checkpoint of step %s; there are %zu, from %" PRIu64
-                   " to %" PRIu64,
-                   dir, text, n, steps[0], steps[n - 1]);
-}
-
-int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err)
-{
-    uint64_t *steps, wanted = 0;
-    size_t n, i = 0;
     int rc = checkpoint_list(dir, &steps, &n, err);
 
-    if (rc < 0)
-        return rc;
-    if (text == NULL)
-        i = n > 0 ? n - 1 : 0;
-    else if (is_step(text, &wanted))
-        while (i < n && steps[i] != wanted)
-            i++;
-    else
-        i = n;
-    if (i < n)
-        *ret = steps[i];
-    else
-        rc = no_such_step(dir, text, steps, n, err);
+    while (rc == 0 && n > 0 && steps[n - 1] > step) {
+        char *path = step_path(dir, "", steps[n - 1]);
+
+        rc = is_damaged(path) ? set_aside(dir, steps[n - 1], err)
+                              : drop(dir, steps[n - 1], err);
+        free(path);
+        n--;
+    }
     free(steps);
-    return rc;
-}
-
-int checkpoint_forget_rows(const char *dir, struct store *store, struct err *err)
-{
-    uint64_t *steps = NULL, row = store_window_first(store), oldest;
-    size_t n = 0, i = 0;
-    int rc = checkpoint_list(dir, &steps, &n, err);
-
-    if (rc < 0)
-        return rc;
-    while (i < n && steps[i] == 0) /* it needs no rows */
-        i++;
-    oldest = i < n ? store_window_first_at(store, steps[i]) : row;
-    free(steps);
-    return store_forget(store, oldest < row ? oldest : row, err);
-}
-
-int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
-                          struct err *err)
-{
-    char *path = xasprintf("%s/%" PRIu64 "/run.state", dir, step);
-    int rc = run_state_read(ret, path, err);
-
-    free(path);
-    return rc;
-}
-
-static int read_values(struct checkpoint_values *ret, struct bundle_reader *r,
-                       struct err *err)
-{
-    size_t n = bundle_reader_count(r);
-
-    ret->names = xcalloc(n, sizeof(*ret->names));
-    ret->tensors = xcalloc(n, sizeof(*ret->tensors));
-    for (; ret->n < n; ret->n++) {
-        const struct bundle_entry *e = bundle_reader_entry(r, ret->n);
-        int rc = bundle_reader_read(r, e, &ret->tensors[ret->n], err);
-
-        if (rc < 0)
-            return rc;
-        ret->names[ret->n] = xstrdup(e->name);
-    }
-    return 0;
-}
-
-int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
-                    const char *agent, struct err *err)
-{
-    char *prefix =
-        xasprintf("%s/%" PRIu64 "/%s/model.ckpt-%" PRIu64, dir, step, agent, step);
-    struct checkpoint_values values = {0};
-    struct bundle_reader *r = NULL;
-    int rc = bundle_reader_new(&r, prefix, err);
-
-    if (rc == 0)
-        rc = read_values(&values, r, err);
-    bundle_reader_free(r);
-    free(prefix);
-    if (rc < 0) {
-        checkpoint_values_done(&values);
-        return rc;
-    }
-    *ret = values;
-    return 0;
-}
-
-void checkpoint_values_done(struct checkpoint_values *v)
-{
-    for (size_t i = 0; i < v->n; i++) {
-        free(v->names[i]);
-        tensor_free(&v->tensors[i]);
-    }
-    free(v->names);
-    free(v->tensors);
-    *v = (struct checkpoint_values){0};
+    return rc == 0 ? tree_sync(dir, err) : rc;
 }

@@ -9,9 +9,12 @@
  *          stay whole.
  * Bytes    no clock inside: equal runs give equal files.
  * Files    TensorFlow V2 bundles of the variables whose collection is "variables", by
- *          name; everything else of the block is in run.state.
+ *          name; everything else of the block is in run.state (block_image.h), so that
+ *          nothing is there twice.
  * run.state  "brodrun1", u32 version, u32 number of sections; a section is a name
  *          (u32 length, bytes), u64 length, bytes, u32 masked CRC-32C of name and bytes.
+ *          The caller's sections come first, then "agent/<name>" of each agent.
+ * Threads  any, one at a time for one folder: only files are touched.
  */
 #ifndef SUPERVISOR_RUN_CHECKPOINT_H
 #define SUPERVISOR_RUN_CHECKPOINT_H
@@ -19,10 +22,13 @@
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/tensor/tensor.h"
+#include "supervisor/run/block_image.h"
 #include "supervisor/store/store.h"
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define AGENT_SECTION "agent/"
 
 struct checkpoint_agent {
     const char *name;
@@ -37,6 +43,14 @@ struct checkpoint_section { /* of run.state */
     size_t len;
 };
 
+/* Which stay: the newest `max`, and as TensorFlow's Saver has it with
+ * keep_checkpoint_every_n_hours, now and then one for good. */
+struct checkpoint_retention {
+    size_t max;        /* 0: all */
+    double every_s;    /* 0: none for good */
+    double began_unix; /* the run's beginning, seconds since 1970 */
+};
+
 struct checkpoint_args { /* all borrowed */
     const char *dir;     /* the run's checkpoints/, which is there */
     uint64_t step;
@@ -44,7 +58,7 @@ struct checkpoint_args { /* all borrowed */
     size_t n_agents;
     const struct checkpoint_section *sections;
     size_t n_sections;
-    size_t max_to_keep; /* 0: all */
+    struct checkpoint_retention keep;
 };
 
 /* Writes and commits one, then drops old ones. A checkpoint of this step that is there
@@ -57,9 +71,14 @@ int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *
  * says which there are. */
 int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err);
 
-/* Gives back the rows that nobody will read again: those older than the window of updates
- * and than the window of the oldest checkpoint in dir. A step is a row. */
-int checkpoint_forget_rows(const char *dir, struct store *store, struct err *err);
+/* Before a run goes on from `step`: later ones belong to a future that will not be. Whole
+ * ones are dropped, damaged ones become .bad-<step>. */
+int checkpoint_drop_newer(const char *dir, uint64_t step, struct err *err);
+
+/* Gives back the rows that nobody will read again, once there is a checkpoint of `step`:
+ * those older than the window of the oldest checkpoint in dir. A step is a row. */
+int checkpoint_forget_rows(const char *dir, uint64_t step, struct store *store,
+                           struct err *err);
 
 /* run.state of one checkpoint, verified: the sections point into it. */
 struct checkpoint_state {
@@ -84,5 +103,17 @@ struct checkpoint_values {
 int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
                     const char *agent, struct err *err);
 void checkpoint_values_done(struct checkpoint_values *v);
+
+/* One agent's block, whole. */
+struct checkpoint_block {
+    const char *agent;        /* borrowed from the section, as the image's rest is */
+    struct block_image image; /* where its variables lie */
+    uint8_t *bytes;           /* image.block_bytes */
+};
+/* section: AGENT_SECTION "<name>" of that checkpoint's run.state. Every byte is verified:
+ * ERR_FORMAT, ERR_CORRUPT, ... name the agent. */
+int checkpoint_block_load(struct checkpoint_block *ret, const char *dir, uint64_t step,
+                          const struct checkpoint_section *section, struct err *err);
+void checkpoint_block_done(struct checkpoint_block *b);
 
 #endif

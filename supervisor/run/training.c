@@ -6,7 +6,7 @@
 #include "common/msg/protocol.h"
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/run/agent_specs.h"
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/run/checkpointer.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/restore.h"
 #include "supervisor/store/store.h"
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,6 +48,10 @@ struct training {
     struct agent_table *agents;
     struct restore *restore;
     struct rollout *rollout;
+    struct checkpointer *checkpointer;
+    char *config_yaml;
+    int checkpoint_waits; /* the driver stands at a boundary until it is taken */
+    uint64_t saved_step;  /* of the newest committed checkpoint */
     int stopping;
     uint64_t began_ns;
 };
@@ -80,6 +85,8 @@ static uint64_t steps_now(const struct training *t)
 
     if (t->rollout != NULL)
         rollout_progress(t->rollout, &at);
+    else if (t->args->resume != NULL)
+        at = *resume_progress(t->args->resume);
     return at.env_steps;
 }
 
@@ -159,59 +166,6 @@ static int on_row(void *ctx, const struct metrics_row *row, struct err *err)
     return rc;
 }
 
-static int write_checkpoint(struct training *t, const struct rollout_progress *at,
-                            struct checkpoint_agent *agents, struct err *err)
-{
-    size_t n = agent_table_count(t->agents);
-    struct checkpoint_section sections[1] = {{.name = "rollout"}};
-    struct checkpoint_args args = {.dir = run_dir_file(t->args->dir, "checkpoints"),
-                                   .step = at->env_steps,
-                                   .agents = agents,
-                                   .n_agents = n,
-                                   .sections = sections,
-                                   .n_sections = 1,
-                                   .max_to_keep =
-                                       (size_t)t->config->checkpoint.max_to_keep};
-    uint8_t *state;
-    int rc = 0;
-
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        agents[i].name = t->specs.spec[i].name;
-        agents[i].description = &agent_table_description(t->agents, i)->body;
-        rc = agent_table_block(t->agents, i, &agents[i].block, &agents[i].block_bytes,
-                               err);
-    }
-    if (rc == 0)
-        rc = store_sync(t->store, err);
-    if (rc < 0)
-        return rc;
-    rollout_state_save(t->rollout, &state, &sections[0].len);
-    sections[0].data = state;
-    rc = checkpoint_commit(&args, err);
-    free(state);
-    return rc < 0 ? rc : checkpoint_forget_rows(args.dir, t->store, err);
-}
-
-/* A checkpoint that cannot be written leaves the older ones whole; the run goes on and
- * tries again at the next. */
-static int on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err)
-{
-    struct training *t = ctx;
-    struct checkpoint_agent *agents =
-        xcalloc(agent_table_count(t->agents), sizeof(*agents));
-    struct err failed = {0};
-    int rc = write_checkpoint(t, at, agents, &failed);
-
-    (void)err;
-    free(agents);
-    if (rc < 0)
-        say(t, "no checkpoint at step %llu: %s", (unsigned long long)at->env_steps,
-            failed.msg);
-    journal_write(t->journal, at->env_steps, rc < 0 ? "checkpoint-failed" : "checkpoint",
-                  rc < 0 ? "error" : NULL, failed.msg, NULL);
-    return 0;
-}
-
 static void on_evaluation(void *ctx, const struct evaluation_result *result)
 {
     struct training *t = ctx;
@@ -233,6 +187,107 @@ static void on_rollout_done(void *ctx, int stopped)
 static void on_rollout_failed(void *ctx, const struct err *err)
 {
     fail(ctx, err);
+}
+
+/* ---- checkpoints ---- */
+
+static int gather_agents(struct training *t, struct checkpoint_agent *agents,
+                         struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < agent_table_count(t->agents) && rc == 0; i++) {
+        agents[i].name = t->specs.spec[i].name;
+        agents[i].description = &agent_table_description(t->agents, i)->body;
+        rc = agent_table_block(t->agents, i, &agents[i].block, &agents[i].block_bytes,
+                               err);
+    }
+    return rc;
+}
+
+static int begin_checkpoint(struct training *t, uint64_t step,
+                            const struct checkpoint_agent *agents, struct err *err)
+{
+    const char *build_id = t->args->binaries->build_id;
+    const char *fingerprint = agent_table_fingerprint(t->agents);
+    uint8_t *rollout, *log;
+    size_t rollout_bytes, log_bytes;
+    int rc;
+
+    rollout_state_save(t->rollout, &rollout, &rollout_bytes);
+    store_state_save(t->store, &log, &log_bytes);
+    const struct checkpoint_section sections[] = {
+        {RESUME_ROLLOUT, rollout, rollout_bytes},
+        {RESUME_EXPERIENCE, log, log_bytes},
+        {RESUME_BUILD_ID, build_id, strlen(build_id)},
+        {RESUME_FINGERPRINT, fingerprint, strlen(fingerprint)},
+        {RESUME_CONFIG, t->config_yaml, strlen(t->config_yaml)},
+    };
+    rc = checkpointer_begin(t->checkpointer, step, agents, agent_table_count(t->agents),
+                            sections, sizeof(sections) / sizeof(sections[0]), err);
+    free(rollout);
+    free(log);
+    return rc;
+}
+
+/* A checkpoint that cannot be written leaves the older ones whole; the run goes on and
+ * tries again at the next. */
+static void on_checkpoint_over(struct training *t, uint64_t step, const struct err *why)
+{
+    if (why == NULL)
+        t->saved_step = step;
+    else
+        say(t, "no checkpoint at step %llu: %s", (unsigned long long)step, why->msg);
+    journal_write(t->journal, step, why != NULL ? "checkpoint-failed" : "checkpoint",
+                  why != NULL ? "error" : NULL, why != NULL ? why->msg : NULL, NULL);
+}
+
+/* Copies what the checkpoint of this boundary needs. 0: it has to wait, for the one that
+ * is being written or for an agent that is being restarted. */
+static int take_checkpoint(struct training *t)
+{
+    struct checkpoint_agent *agents;
+    uint64_t step = steps_now(t);
+    struct err err = {0};
+    int rc;
+
+    if (checkpointer_is_busy(t->checkpointer))
+        return 0;
+    agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
+    rc = gather_agents(t, agents, &err);
+    if (rc == 0)
+        rc = begin_checkpoint(t, step, agents, &err);
+    free(agents);
+    if (rc < 0 && rc != UV_EAGAIN)
+        on_checkpoint_over(t, step, &err);
+    return rc != UV_EAGAIN;
+}
+
+static int on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err)
+{
+    struct training *t = ctx;
+
+    (void)at;
+    (void)err;
+    t->checkpoint_waits = !take_checkpoint(t);
+    return t->checkpoint_waits ? ROLLOUT_CHECKPOINT_WAITS : 0;
+}
+
+/* What the checkpoint waited for may be over. */
+static void retry_checkpoint(struct training *t)
+{
+    if (!t->checkpoint_waits || t->stopping || !take_checkpoint(t))
+        return;
+    t->checkpoint_waits = 0;
+    rollout_checkpoint_taken(t->rollout);
+}
+
+static void on_written(void *ctx, uint64_t step, const struct err *why)
+{
+    struct training *t = ctx;
+
+    on_checkpoint_over(t, step, why);
+    retry_checkpoint(t);
 }
 
 /* ---- what the agents do ---- */
@@ -267,6 +322,7 @@ static void on_agent_event(void *ctx, const struct agent_event *e)
         break;
     case AGENT_EVENT_READY:
         journal_agent(t, e, "ready");
+        retry_checkpoint(t);
         break;
     case AGENT_EVENT_EXIT:
         journal_agent(t, e, "exit");
@@ -292,6 +348,48 @@ static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
     fail(ctx, report);
 }
 
+static int open_sinks(struct training *t, struct err *err)
+{
+    const char *csv = run_dir_file(t->args->dir, "metrics/progress.csv");
+    const char *events = run_dir_file(t->args->dir, "metrics");
+    uint64_t step = steps_now(t);
+    char host[64] = "localhost";
+    int rc;
+
+    (void)gethostname(host, sizeof(host) - 1);
+    if (t->args->resume == NULL) {
+        rc = csv_sink_open(&t->csv, csv, t->metrics, err);
+        return rc < 0 ? rc : event_sink_open(&t->events, events, now_unix(), host, err);
+    }
+    rc = csv_sink_resume(&t->csv, csv, t->metrics, step, err);
+    return rc < 0 ? rc
+                  : event_sink_resume(&t->events, events, step, now_unix(), host, err);
+}
+
+/* Nothing on the disk has changed until all of the checkpoint has found its place. */
+static int load_state(struct training *t, struct err *err)
+{
+    const struct resume *from = t->args->resume;
+    const struct checkpoint_section *state = resume_section(from, RESUME_ROLLOUT);
+    int rc = resume_check_agents(from, t->agents, t->args->anyway, err);
+
+    if (rc == 0)
+        rc = rollout_state_load(t->rollout, state->data, state->len, err);
+    return rc < 0 ? rc : resume_settle(from, t->store, err);
+}
+
+static int start_driver(struct training *t, const struct rollout_args *args,
+                        struct err *err)
+{
+    int rc = rollout_new(&t->rollout, args, err);
+
+    if (rc == 0 && t->args->resume != NULL)
+        rc = load_state(t, err);
+    if (rc == 0)
+        rc = open_sinks(t, err);
+    return rc < 0 ? rc : rollout_start(t->rollout, err);
+}
+
 static void start_rollout(void *ctx)
 {
     struct training *t = ctx;
@@ -314,7 +412,7 @@ static void start_rollout(void *ctx)
         return;
     if (t->args->observer.on_start != NULL)
         t->args->observer.on_start(t->args->observer.ctx, t->agents);
-    if (rollout_new(&t->rollout, &args, &err) < 0 || rollout_start(t->rollout, &err) < 0)
+    if (start_driver(t, &args, &err) < 0)
         fail(t, &err);
 }
 
@@ -366,13 +464,23 @@ static struct metrics *make_metrics(const struct env_spec *spec, int central)
     return m;
 }
 
+static int open_store(struct training *t, struct err *err)
+{
+    const char *path = run_dir_file(t->args->dir, "experience");
+    uint64_t capacity = (uint64_t)t->config->experience.capacity;
+    const struct checkpoint_section *s;
+
+    if (t->args->resume == NULL)
+        return store_create(&t->store, path, capacity, err);
+    s = resume_section(t->args->resume, RESUME_EXPERIENCE);
+    return store_open(&t->store, path, capacity, s->data, s->len, err);
+}
+
 static int open_files(struct training *t, struct err *err)
 {
     struct run_dir *dir = t->args->dir;
-    char host[64] = "localhost";
     int rc;
 
-    (void)gethostname(host, sizeof(host) - 1);
     rc = journal_open(&t->journal, run_dir_file(dir, "journal"), err);
     if (rc == 0)
         rc = vec_env_new(&t->env, &t->config->env, t->config->run.seed,
@@ -381,15 +489,33 @@ static int open_files(struct training *t, struct err *err)
         return rc;
     vec_env_reset(t->env);
     t->metrics = make_metrics(vec_env_spec(t->env), agent_specs_need_central(t->config));
-    rc = store_create(&t->store, run_dir_file(dir, "experience"),
-                      (uint64_t)t->config->experience.capacity, err);
-    if (rc == 0)
-        rc = csv_sink_open(&t->csv, run_dir_file(dir, "metrics/progress.csv"), t->metrics,
-                           err);
-    if (rc == 0)
-        rc = event_sink_open(&t->events, run_dir_file(dir, "metrics"), now_unix(), host,
-                             err);
-    return rc;
+    return open_store(t, err);
+}
+
+/* A run's beginning: its provenance is written once. */
+static double began_unix(struct training *t)
+{
+    struct stat st;
+
+    return stat(run_dir_file(t->args->dir, "provenance"), &st) == 0
+               ? (double)st.st_mtim.tv_sec
+               : now_unix();
+}
+
+static void make_checkpointer(struct training *t)
+{
+    struct checkpointer_args args = {
+        .loop = &t->loop,
+        .dir = run_dir_file(t->args->dir, "checkpoints"),
+        .store = t->store,
+        .keep = {.max = (size_t)t->config->checkpoint.max_to_keep,
+                 .every_s = t->config->checkpoint.keep_checkpoint_every_n_hours * 3600,
+                 .began_unix = began_unix(t)},
+        .on_written = on_written,
+        .ctx = t};
+
+    t->config_yaml = run_config_to_yaml(t->config);
+    t->checkpointer = checkpointer_new(&args);
 }
 
 static int make_agents(struct training *t, struct err *err)
@@ -399,14 +525,18 @@ static int make_agents(struct training *t, struct err *err)
                                  .on_failed = on_agent_failed,
                                  .on_stopped = on_stopped,
                                  .ctx = t};
+    int rc;
 
     agent_specs_init(&t->specs, vec_env_spec(t->env), agent_specs_need_central(t->config),
                      t->args->dir, pack_configure);
     t->agent_fd = binaries_open_agent(t->args->binaries, err);
     if (t->agent_fd < 0)
         return t->agent_fd;
-    return agent_table_new(&t->agents, &t->loop, t->agent_fd, store_agent_fd(t->store),
-                           t->specs.spec, t->specs.n, &cb, err);
+    rc = agent_table_new(&t->agents, &t->loop, t->agent_fd, store_agent_fd(t->store),
+                         t->specs.spec, t->specs.n, &cb, err);
+    if (rc == 0 && t->args->resume != NULL)
+        rc = resume_preload(t->args->resume, t->agents, err);
+    return rc;
 }
 
 static void watch(struct training *t)
@@ -436,6 +566,8 @@ static void start_agents(struct training *t)
 static void release(struct training *t)
 {
     rollout_free(t->rollout);
+    checkpointer_free(t->checkpointer);
+    free(t->config_yaml);
     restore_free(t->restore);
     agent_table_free(t->agents);
     if (t->agent_fd >= 0)
@@ -460,6 +592,7 @@ static void finish(struct training *t)
     t->result->episodes = at.episodes;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
+        t->saved_step == at.env_steps &&
         unlink(run_dir_file(t->args->dir, "experience")) < 0)
         log_warn("the experience log could not be removed: %m");
 }
@@ -481,6 +614,10 @@ int training_run(const struct training_args *args, struct training_result *ret,
     if (rc == 0)
         rc = make_agents(t, err);
     if (rc == 0) {
+        make_checkpointer(t);
+        if (args->resume != NULL)
+            journal_write(t->journal, steps_now(t), "resume", "build",
+                          args->binaries->build_id, NULL);
         watch(t);
         start_agents(t);
         (void)uv_run(&t->loop, UV_RUN_DEFAULT);

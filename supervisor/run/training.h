@@ -1,8 +1,8 @@
 /* training.h - one run from its first process to its last: wires agents, environments,
  * log, driver, metrics and checkpoints together on a loop of its own.
  *
- * Order    start: run directory (the caller's), experience log, agents, driver. End: last
- *          checkpoint, agents, log, loop; nothing is left, however it ends.
+ * Order    start: run directory (the caller's), experience log, agents, metrics, driver.
+ *          End: agents, last checkpoint, log, loop; nothing is left, however it ends.
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
  *          with a checkpoint; a second one ends it at once.
  * Threads  must be called from the main thread: the agents' parent-death signal is tied
@@ -17,6 +17,7 @@
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/run/binaries.h"
+#include "supervisor/run/resume.h"
 #include "supervisor/run/run_dir.h"
 
 #include <stdint.h>
@@ -49,6 +50,8 @@ struct training_args { /* all borrowed for the call */
     struct run_dir *dir;
     const struct binaries *binaries;
     const struct training_init *init; /* NULL: fresh weights */
+    const struct resume *resume;      /* NULL: from the beginning */
+    int anyway;                       /* resume with another fingerprint, too */
     struct training_observer observer;
 };
 

@@ -2,6 +2,8 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/wire/crc32c.h"
+#include "common/wire/cursor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,17 +24,30 @@ struct store {
     struct store_layout layout;
     uint8_t *rows; /* (rows_cap, row_bytes) */
     size_t rows_cap;
+    uint64_t block_rows; /* under one checksum */
+    uint32_t *sums; /* [n_sums] of the blocks from row 0 on; the last may be growing */
+    size_t n_sums, sums_cap;
 };
 
-int store_create(struct store **ret, const char *path, uint64_t capacity, struct err *err)
+enum { STATE_VERSION = 1 };
+
+static struct store *new_store(const char *path, uint64_t capacity)
 {
     struct store *s = xcalloc(1, sizeof(*s));
-    int rc;
 
     CHECK(capacity > 0);
     s->path = xstrdup(path);
     s->capacity = capacity;
-    s->agent_fd = -1;
+    s->forgotten = STORE_HEADER_BYTES;
+    s->fd = s->agent_fd = -1;
+    return s;
+}
+
+int store_create(struct store **ret, const char *path, uint64_t capacity, struct err *err)
+{
+    struct store *s = new_store(path, capacity);
+    int rc;
+
     s->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (s->fd >= 0)
         s->agent_fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -42,7 +57,6 @@ int store_create(struct store **ret, const char *path, uint64_t capacity, struct
         store_free(s);
         return rc;
     }
-    s->forgotten = STORE_HEADER_BYTES;
     *ret = s;
     return 0;
 }
@@ -57,6 +71,7 @@ void store_free(struct store *s)
         (void)close(s->agent_fd);
     store_layout_done(&s->layout);
     free(s->rows);
+    free(s->sums);
     free(s->path);
     free(s);
 }
@@ -147,20 +162,32 @@ static int write_at(const struct store *s, const void *data, size_t len, uint64_
     return 0;
 }
 
+/* Takes the layout's columns. */
+static void set_layout(struct store *s, struct store_layout *layout)
+{
+    s->layout = *layout;
+    *layout = (struct store_layout){0};
+    s->block_rows = STORE_BLOCK_BYTES / s->layout.row_bytes;
+    if (s->block_rows == 0)
+        s->block_rows = 1;
+}
+
 int store_describe(struct store *s, struct store_layout *layout, struct err *err)
 {
-    uint8_t *header = xcalloc(1, STORE_HEADER_BYTES);
+    uint8_t *header;
     int rc;
 
-    CHECK(s->layout.n_columns == 0 && s->head == 0);
+    if (s->layout.n_columns > 0)
+        return store_layout_hash(layout) == store_layout_hash(&s->layout)
+                   ? 0
+                   : err_set(err, ERR_FORMAT, "%s: rows of other columns", s->path);
+    header = xcalloc(1, STORE_HEADER_BYTES);
     store_layout_encode(layout, header);
     rc = write_at(s, header, STORE_HEADER_BYTES, 0, err);
     free(header);
-    if (rc < 0)
-        return rc;
-    s->layout = *layout;
-    *layout = (struct store_layout){0};
-    return 0;
+    if (rc == 0)
+        set_layout(s, layout);
+    return rc;
 }
 
 const struct store_layout *store_layout(const struct store *s)
@@ -186,15 +213,39 @@ static uint64_t row_offset(const struct store *s, uint64_t row)
     return STORE_HEADER_BYTES + row * s->layout.row_bytes;
 }
 
+/* Rows that follow each other, from `row` on, into the checksums of their blocks. */
+static void add_to_sums(struct store *s, uint64_t row, const uint8_t *data, size_t n)
+{
+    while (n > 0) {
+        size_t block = (size_t)(row / s->block_rows);
+        uint64_t left = s->block_rows - row % s->block_rows;
+        size_t some = n < left ? n : (size_t)left;
+
+        if (block >= s->sums_cap) {
+            s->sums_cap = 2 * block + 64;
+            s->sums = xreallocarray(s->sums, s->sums_cap, sizeof(*s->sums));
+        }
+        if (block == s->n_sums)
+            s->sums[s->n_sums++] = crc32c(NULL, 0);
+        s->sums[block] =
+            crc32c_extend(s->sums[block], data, some * (size_t)s->layout.row_bytes);
+        row += some;
+        data += some * s->layout.row_bytes;
+        n -= some;
+    }
+}
+
 int store_append(struct store *s, size_t n, struct err *err)
 {
     int rc;
 
     CHECK(n <= s->rows_cap);
     rc = write_at(s, s->rows, n * s->layout.row_bytes, row_offset(s, s->head), err);
-    if (rc == 0)
-        s->head += n;
-    return rc;
+    if (rc < 0)
+        return rc;
+    add_to_sums(s, s->head, s->rows, n);
+    s->head += n;
+    return 0;
 }
 
 uint64_t store_head(const struct store *s)
@@ -230,10 +281,9 @@ void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
 
 int store_forget(struct store *s, uint64_t row, struct err *err)
 {
-    uint64_t end;
+    uint64_t end = row_offset(s, row - row % s->block_rows);
 
-    CHECK(row <= s->head);
-    end = row_offset(s, row) & ~(uint64_t)4095; /* only whole blocks are given back */
+    end &= ~(uint64_t)4095; /* only whole blocks of the file are given back */
     if (end <= s->forgotten)
         return 0;
     if (fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)s->forgotten,
@@ -249,4 +299,169 @@ int store_forget(struct store *s, uint64_t row, struct err *err)
 int store_sync(struct store *s, struct err *err)
 {
     return fdatasync(s->fd) < 0 ? err_errno(err, "%s: cannot sync", s->path) : 0;
+}
+
+/* ---- what a checkpoint holds of it ---- */
+
+void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len)
+{
+    size_t first = (size_t)(store_window_first(s) / s->block_rows);
+    struct wbuf b = {0};
+
+    wbuf_u32(&b, STATE_VERSION);
+    wbuf_u64(&b, s->head);
+    wbuf_u64(&b, store_layout_hash(&s->layout));
+    wbuf_u64(&b, s->block_rows);
+    wbuf_u64(&b, first);
+    for (size_t i = first; i < s->n_sums; i++)
+        wbuf_u32(&b, s->sums[i]);
+    *ret = b.data;
+    *ret_len = b.len;
+}
+
+struct saved { /* store_state_save, parsed */
+    uint64_t head, layout_hash, block_rows, first, n;
+    struct cursor sums;
+};
+
+static int parse_state(struct saved *ret, const void *state, size_t len, struct err *err)
+{
+    struct cursor c = cursor_of(state, len);
+    uint32_t version = cursor_u32(&c);
+
+    ret->head = cursor_u64(&c);
+    ret->layout_hash = cursor_u64(&c);
+    ret->block_rows = cursor_u64(&c);
+    ret->first = cursor_u64(&c);
+    ret->sums = c;
+    ret->n = cursor_left(&c) / sizeof(uint32_t);
+    if (c.failed || version != STATE_VERSION || ret->block_rows == 0 ||
+        cursor_left(&c) % sizeof(uint32_t) != 0 || ret->first > ret->head ||
+        ret->first + ret->n != (ret->head + ret->block_rows - 1) / ret->block_rows)
+        return err_set(err, ERR_FORMAT, "the checkpoint's state of the experience log");
+    return 0;
+}
+
+static int read_at(const struct store *s, void *data, size_t len, uint64_t offset,
+                   struct err *err)
+{
+    for (uint8_t *p = data; len > 0;) {
+        ssize_t n = pread(s->fd, p, len, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, "%s: cannot read experience", s->path);
+        if (n == 0)
+            return err_set(err, ERR_CORRUPT, "%s is cut short", s->path);
+        p += n;
+        len -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int read_layout(struct store *s, const struct saved *saved, struct err *err)
+{
+    uint8_t *header = xmalloc(STORE_HEADER_BYTES);
+    struct store_layout layout = {0};
+    int rc = read_at(s, header, STORE_HEADER_BYTES, 0, err);
+
+    if (rc == 0 && (rc = store_layout_decode(header, &layout, err)) < 0)
+        (void)err_wrap(err, "%s", s->path);
+    free(header);
+    if (rc < 0)
+        return rc;
+    set_layout(s, &layout);
+    if (store_layout_hash(&s->layout) != saved->layout_hash ||
+        s->block_rows != saved->block_rows)
+        return err_set(err, ERR_CORRUPT, "%s: its header is not that of this run",
+                       s->path);
+    return 0;
+}
+
+/* Block by block, as if the rows were appended once more. */
+static int verify(struct store *s, struct saved *saved, struct err *err)
+{
+    uint8_t *data = xmalloc((size_t)(s->block_rows * s->layout.row_bytes));
+    int rc = 0;
+
+    s->n_sums = (size_t)saved->first;
+    s->sums_cap = (size_t)(saved->first + saved->n) + 64;
+    s->sums = xcalloc(s->sums_cap, sizeof(*s->sums));
+    for (uint64_t row = saved->first * s->block_rows; row < saved->head && rc == 0;) {
+        uint64_t left = saved->head - row;
+        size_t n = (size_t)(left < s->block_rows ? left : s->block_rows);
+
+        rc = read_at(s, data, n * (size_t)s->layout.row_bytes, row_offset(s, row), err);
+        if (rc < 0)
+            break;
+        add_to_sums(s, row, data, n);
+        if (s->sums[s->n_sums - 1] != cursor_u32(&saved->sums))
+            rc = err_set(err, ERR_CORRUPT, "%s: rows %llu to %llu are damaged", s->path,
+                         (unsigned long long)row, (unsigned long long)(row + n - 1));
+        row += n;
+    }
+    free(data);
+    s->head = saved->head;
+    return rc;
+}
+
+static int open_file(struct store *s, struct err *err)
+{
+    s->fd = open(s->path, O_RDWR | O_CLOEXEC);
+    if (s->fd >= 0)
+        s->agent_fd = open(s->path, O_RDONLY | O_CLOEXEC);
+    if (s->agent_fd >= 0)
+        return 0;
+    return errno == ENOENT
+               ? err_set(err, ERR_NOT_FOUND,
+                         "%s is missing: without the experience it cannot go on", s->path)
+               : err_errno(err, "%s", s->path);
+}
+
+static int reopen(struct store *s, struct saved *saved, struct err *err)
+{
+    uint64_t first = store_window_first_at(s, saved->head);
+    struct stat st;
+    int rc = open_file(s, err);
+
+    if (rc == 0)
+        rc = read_layout(s, saved, err);
+    if (rc < 0)
+        return rc;
+    if (fstat(s->fd, &st) < 0)
+        return err_errno(err, "%s", s->path);
+    if (saved->head > ((uint64_t)st.st_size - STORE_HEADER_BYTES) / s->layout.row_bytes)
+        return err_set(err, ERR_CORRUPT, "%s is cut short", s->path);
+    if (first < saved->first * s->block_rows)
+        return err_set(err, ERR_LIMIT,
+                       "a capacity of %llu needs rows that %s no longer holds",
+                       (unsigned long long)s->capacity, s->path);
+    return verify(s, saved, err);
+}
+
+int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,
+               size_t len, struct err *err)
+{
+    struct saved saved;
+    struct store *s;
+    int rc = parse_state(&saved, state, len, err);
+
+    if (rc < 0)
+        return rc;
+    s = new_store(path, capacity);
+    rc = reopen(s, &saved, err);
+    if (rc < 0) {
+        store_free(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+int store_cut(struct store *s, struct err *err)
+{
+    if (ftruncate(s->fd, (off_t)row_offset(s, s->head)) < 0)
+        return err_errno(err, "%s: cannot cut", s->path);
+    return 0;
 }

@@ -7,7 +7,10 @@
  * Window   the newest `capacity` rows: what updates draw from.
  * Disk     rows are written by pwrite alone, so that a full disk is an error that names
  *          the file, never a signal. store_forget gives old rows back to the disk.
- * Owns     both descriptors and the row buffer. Threads  loop thread only.
+ * Sums     a CRC-32C per block of rows (STORE_BLOCK_BYTES, at least one row), kept as
+ * rows are appended: what a checkpoint holds of the log, and a resume verifies. Owns both
+ * descriptors and the row buffer. Threads  loop thread only; but store_sync and
+ * store_forget may run on one other thread meanwhile.
  */
 #ifndef SUPERVISOR_STORE_STORE_H
 #define SUPERVISOR_STORE_STORE_H
@@ -20,11 +23,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define STORE_BLOCK_BYTES (64u << 10) /* of rows under one checksum, about */
+
 struct store; /* opaque */
 
 /* Creates path (mode 0600; replaces nothing: ERR_EXISTS). capacity: rows, at least 1. */
 int store_create(struct store **ret, const char *path, uint64_t capacity,
                  struct err *err);
+/* Opens the log of an interrupted run as a checkpoint knew it (store_state_save): every
+ * row of its window is verified. Rows past its head stay in the file until store_cut.
+ * ERR_NOT_FOUND, ERR_CORRUPT, ERR_FORMAT, ERR_LIMIT (a capacity that needs rows which the
+ * checkpoint did not), -errno. */
+int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,
+               size_t len, struct err *err);
+int store_cut(struct store *s, struct err *err);
 void store_free(struct store *s); /* closes; the file stays */
 
 /* A read-only descriptor of the file, for the agents; borrowed, open until store_free. */
@@ -42,7 +54,8 @@ struct store_extra {
 int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
                       const struct store_extra *extra, size_t n_extra, struct err *err);
 
-/* Writes the header; takes the layout's columns. Once, before the first row. */
+/* Writes the header; takes the layout's columns. Once, before the first row. A log that
+ * was opened has a header: its columns must be the same (ERR_FORMAT). */
 int store_describe(struct store *s, struct store_layout *layout, struct err *err);
 const struct store_layout *store_layout(const struct store *s);
 
@@ -63,10 +76,13 @@ uint64_t store_window_first_at(const struct store *s, uint64_t head);
 void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
                 uint64_t *ret_rows, size_t n);
 
-/* Rows below `row` will not be read again: their whole file blocks become holes. The
- * header and the rows from `row` on are untouched. Filesystems without holes: no-op. */
+/* Rows below `row` will not be read again: whole file blocks become holes, as far as no
+ * checksum of a later row needs them. Filesystems without holes: no-op. */
 int store_forget(struct store *s, uint64_t row, struct err *err);
 /* fdatasync: all rows appended so far are on the disk. */
 int store_sync(struct store *s, struct err *err);
+
+/* Head and checksums of the window, for run.state; malloc'd. */
+void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len);
 
 #endif

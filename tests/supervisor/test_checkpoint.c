@@ -143,7 +143,7 @@ static int commit_to(const char *folder, uint64_t step, size_t max_to_keep,
                                          .n_agents = 2,
                                          .sections = sections,
                                          .n_sections = 2,
-                                         .max_to_keep = max_to_keep};
+                                         .keep.max = max_to_keep};
 
     return checkpoint_commit(&args, err);
 }
@@ -389,13 +389,13 @@ START_TEST(test_rows_of_kept_checkpoints_stay)
     commit(10, 5);
     ck_assert_int_eq(store_sync(s, &err), 0);
     ck_assert_int_eq(stat(path, &before), 0);
-    ck_assert_int_eq(checkpoint_forget_rows(checkpoints, s, &err), 0);
+    ck_assert_int_eq(checkpoint_forget_rows(checkpoints, 100, s, &err), 0);
     ck_assert_int_eq(stat(path, &after), 0);
     ck_assert_int_eq(before.st_blocks, after.st_blocks); /* 10 needs rows 0 to 9 */
     ck_assert_int_eq(tree_empty(checkpoints, NULL), 0);
     commit(0, 5);
     commit(60, 5);
-    ck_assert_int_eq(checkpoint_forget_rows(checkpoints, s, &err), 0);
+    ck_assert_int_eq(checkpoint_forget_rows(checkpoints, 100, s, &err), 0);
     ck_assert_int_eq(stat(path, &after), 0); /* rows 0 to 49 of 8 KB */
     ck_assert_int_ge((before.st_blocks - after.st_blocks) * 512, 48 * 8000);
     ck_assert_int_le((before.st_blocks - after.st_blocks) * 512, 51 * 8200);

@@ -1,0 +1,162 @@
+#include "supervisor/cli/train.h"
+
+#include "common/log/log.h"
+#include "supervisor/env/env.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct resume_options {
+    const char *run;  /* NULL: the newest */
+    const char *from; /* NULL: the newest complete checkpoint */
+    struct train_sets sets;
+    int anyway;
+};
+
+/* A difference that was not asked for: refused, or with --anyway named. 0: go on. */
+static int judge(const struct cli *cli, const struct resume_options *o, int rc,
+                 const struct err *err)
+{
+    if (rc == 0)
+        return 0;
+    (void)cli_fail(cli, 0, err);
+    return o->anyway ? 0 : CLI_USAGE;
+}
+
+static void on_skipped(void *ctx, const char *line)
+{
+    (void)fprintf(stderr, "brood %s: %s; an older one has to do\n",
+                  ((const struct cli *)ctx)->command->name, line);
+}
+
+static int is_over(const struct run_config *config, const struct rollout_progress *at)
+{
+    return (config->run.env_steps > 0 &&
+            at->env_steps >= (uint64_t)config->run.env_steps) ||
+           (config->run.episodes > 0 && at->episodes >= (uint64_t)config->run.episodes);
+}
+
+/* There is nothing left to do, unless the run was ended just before its log went. */
+static int say_done(const struct resume_options *o, const struct training_args *args)
+{
+    const char *log = run_dir_file(args->dir, "experience");
+
+    if (o->from == NULL && !args->config->experience.keep && unlink(log) < 0 &&
+        errno != ENOENT)
+        log_warn("%s: cannot remove: %m", log);
+    (void)fprintf(stderr, "%s: done, %llu steps; --set run.env_steps=N extends it\n",
+                  run_dir_name(args->dir),
+                  (unsigned long long)resume_progress(args->resume)->env_steps);
+    return CLI_DONE;
+}
+
+static int go_on(const struct cli *cli, const struct resume_options *o,
+                 struct training_args *args)
+{
+    struct err err = {0};
+    int code;
+
+    if (is_over(args->config, resume_progress(args->resume)))
+        return say_done(o, args);
+    code = judge(cli, o, resume_check_build(args->resume, args->binaries->build_id, &err),
+                 &err);
+    if (code == 0)
+        code = judge(
+            cli, o,
+            resume_check_config(args->resume, args->config, env_agent_names, &err), &err);
+    if (code != 0)
+        return code;
+    if (train_write_config(args->dir, args->config, &err) < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    return train_watched(cli, args);
+}
+
+static int with_config(const struct cli *cli, const struct resume_options *o,
+                       struct training_args *args)
+{
+    const struct config_options co = {
+        .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
+    const char *checkpoints = run_dir_file(args->dir, "checkpoints");
+    struct run_config config;
+    struct resume *resume = NULL;
+    struct err err = {0};
+    int code;
+
+    if (run_config_read(&config, run_dir_file(args->dir, "config.yaml"), &co, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    if (resume_open(&resume, checkpoints, o->from, on_skipped, (void *)(uintptr_t)cli,
+                    &err) < 0) {
+        code = cli_fail(cli, CLI_FAILED, &err);
+    } else {
+        args->config = &config;
+        args->resume = resume;
+        code = go_on(cli, o, args);
+    }
+    resume_free(resume);
+    run_config_done(&config);
+    return code;
+}
+
+static int parse(struct cli *cli, int argc, char **argv, struct resume_options *o,
+                 int *ret_code)
+{
+    static const struct option options[] = {{"from", required_argument, NULL, 'f'},
+                                            {"set", required_argument, NULL, 'k'},
+                                            {"anyway", no_argument, NULL, 'a'},
+                                            {0}};
+    int c, rc = 0;
+
+    while (rc == 0 && (c = cli_option(cli, argc, argv, options, ret_code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return 0;
+        if (c == 'f')
+            o->from = optarg;
+        else if (c == 'k')
+            rc = train_take_set(cli, &o->sets, optarg);
+        else
+            o->anyway = 1;
+    }
+    if (rc == 0 && optind < argc - 1)
+        rc = cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+    if (rc == 0 && optind < argc)
+        o->run = argv[optind];
+    *ret_code = rc;
+    return rc == 0;
+}
+
+static int run_resume(struct cli *cli, int argc, char **argv)
+{
+    struct resume_options o = {0};
+    struct training_args args = {0};
+    struct binaries bin;
+    struct err err = {0};
+    char *path = NULL;
+    int code;
+
+    if (!parse(cli, argc, argv, &o, &code))
+        return code;
+    args.binaries = &bin;
+    args.anyway = o.anyway;
+    if (binaries_find(&bin, &err) < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    if (run_dir_find(cli->runs_dir, o.run, &path, &err) < 0)
+        return cli_fail(cli, CLI_NOT_THERE, &err);
+    code = run_dir_open(&args.dir, path, 1, &err) < 0 ? cli_fail(cli, CLI_USAGE, &err)
+                                                      : with_config(cli, &o, &args);
+    run_dir_free(args.dir);
+    free(path);
+    return code;
+}
+
+const struct command cmd_resume = {
+    .name = "resume",
+    .arguments = "[RUN] [options]",
+    .summary = "Go on with a run from its newest complete checkpoint, exactly",
+    .help = "  --from STEP      from this checkpoint; what came after it is forgotten\n"
+            "  --set KEY=VALUE  run.env_steps or run.episodes: extends the run\n"
+            "  --anyway         although build, CPU or configuration are others\n"
+            "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
+            "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
+    .run = run_resume,
+};

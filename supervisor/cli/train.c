@@ -1,0 +1,95 @@
+#include "supervisor/cli/train.h"
+
+#include "common/log/log.h"
+#include "supervisor/cli/watcher.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int exit_code(const struct training_result *r, const struct err *err)
+{
+    switch (r->end) {
+    case TRAINING_DONE:
+        return CLI_DONE;
+    case TRAINING_STOPPED:
+        return CLI_STOPPED;
+    case TRAINING_CUT_OFF:
+        return CLI_SIGNALLED + r->signum;
+    case TRAINING_FAILED:
+        break;
+    }
+    return err->code == ERR_CONFIG ? CLI_USAGE : CLI_FAILED;
+}
+
+/* The log of the supervisor itself goes to the run's logs, never over the live view. */
+static int open_log(struct run_dir *dir, struct err *err)
+{
+    const char *path = run_dir_file(dir, "logs/supervisor.log");
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return err_errno(err, "open %s", path);
+    log_init("supervisor", log_get_level(), fd);
+    return fd;
+}
+
+static int train(const struct cli *cli, const struct training_args *args)
+{
+    const struct run_config *config = args->config;
+    const struct rollout_progress *from =
+        args->resume != NULL ? resume_progress(args->resume) : NULL;
+    struct watcher_args wa = {.command = cli->command->name,
+                              .json = cli->json,
+                              .quiet = cli->quiet,
+                              .run = run_dir_name(args->dir),
+                              .path = run_dir_path(args->dir),
+                              .seed = config->run.seed,
+                              .total_steps = (uint64_t)config->run.env_steps,
+                              .total_episodes = (uint64_t)config->run.episodes,
+                              .from = from != NULL ? &from->env_steps : NULL,
+                              .n_agents = config->n_agents};
+    struct watcher *w = watcher_new(&wa);
+    struct training_args watched = *args;
+    struct training_result result;
+    struct err err = {0};
+    int rc;
+
+    watched.observer = watcher_observer(w);
+    rc = training_run(&watched, &result, &err);
+    watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(args->dir));
+    watcher_free(w);
+    return exit_code(&result, &err);
+}
+
+int train_watched(const struct cli *cli, const struct training_args *args)
+{
+    struct err err = {0};
+    int log_fd = open_log(args->dir, &err), code;
+
+    if (log_fd < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    code = train(cli, args);
+    log_init("brood", log_get_level(), STDERR_FILENO);
+    (void)close(log_fd);
+    return code;
+}
+
+int train_take_set(const struct cli *cli, struct train_sets *s, const char *text)
+{
+    if (s->n == TRAIN_MAX_SET)
+        return cli_usage(cli, "--set: at most %d", TRAIN_MAX_SET);
+    s->set[s->n++] = text;
+    return 0;
+}
+
+int train_write_config(struct run_dir *dir, const struct run_config *config,
+                       struct err *err)
+{
+    char *yaml = run_config_to_yaml(config);
+    int rc = run_dir_write(dir, "config.yaml", yaml, strlen(yaml), err);
+
+    free(yaml);
+    return rc;
+}

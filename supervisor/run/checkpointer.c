@@ -1,0 +1,149 @@
+#include "supervisor/run/checkpointer.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct copy {
+    void *data;
+    size_t cap;
+};
+
+struct checkpointer {
+    struct checkpointer_args args;
+    uv_work_t work;
+    int busy;
+    struct err failure; /* of the one that is being written; code 0: none */
+
+    /* What is being written. The memory is used again: fresh pages would cost more than
+     * the copying. */
+    uint64_t step;
+    struct checkpoint_agent *agents;
+    size_t n_agents;
+    struct checkpoint_section *sections;
+    size_t n_sections;
+    struct copy *copies; /* [n_agents + n_sections] */
+};
+
+struct checkpointer *checkpointer_new(const struct checkpointer_args *args)
+{
+    struct checkpointer *c = xcalloc(1, sizeof(*c));
+
+    c->args = *args;
+    c->work.data = c;
+    return c;
+}
+
+void checkpointer_free(struct checkpointer *c)
+{
+    if (c == NULL)
+        return;
+    CHECK(!c->busy);
+    for (size_t i = 0; i < c->n_agents + c->n_sections; i++)
+        free(c->copies[i].data);
+    free(c->copies);
+    free(c->agents);
+    free(c->sections);
+    free(c);
+}
+
+int checkpointer_is_busy(const struct checkpointer *c)
+{
+    return c->busy;
+}
+
+static int take_copy(struct copy *to, const void *data, size_t len, struct err *err)
+{
+    if (len > to->cap) {
+        void *p = mem_aligned(len);
+
+        if (p == NULL)
+            return err_set(err, ERR_NOMEM, "no memory to copy %zu bytes", len);
+        free(to->data);
+        *to = (struct copy){p, len};
+    }
+    if (len > 0)
+        memcpy(to->data, data, len);
+    return 0;
+}
+
+/* The same agents and as many sections every time. */
+static void make_room(struct checkpointer *c, size_t n_agents, size_t n_sections)
+{
+    if (c->copies == NULL) {
+        c->n_agents = n_agents;
+        c->n_sections = n_sections;
+        c->agents = xcalloc(n_agents, sizeof(*c->agents));
+        c->sections = xcalloc(n_sections, sizeof(*c->sections));
+        c->copies = xcalloc(n_agents + n_sections, sizeof(*c->copies));
+    }
+    CHECK(n_agents == c->n_agents && n_sections == c->n_sections);
+}
+
+static int copy_all(struct checkpointer *c, const struct checkpoint_agent *agents,
+                    const struct checkpoint_section *sections, struct err *err)
+{
+    struct copy *to = c->copies;
+    int rc = 0;
+
+    for (size_t i = 0; i < c->n_agents && rc == 0; i++, to++) {
+        rc = take_copy(to, agents[i].block, agents[i].block_bytes, err);
+        c->agents[i] = agents[i];
+        c->agents[i].block = to->data;
+    }
+    for (size_t i = 0; i < c->n_sections && rc == 0; i++, to++) {
+        rc = take_copy(to, sections[i].data, sections[i].len, err);
+        c->sections[i] = sections[i];
+        c->sections[i].data = to->data;
+    }
+    return rc;
+}
+
+/* On another thread. */
+static void on_work(uv_work_t *work)
+{
+    struct checkpointer *c = work->data;
+    const struct checkpoint_args args = {.dir = c->args.dir,
+                                         .step = c->step,
+                                         .agents = c->agents,
+                                         .n_agents = c->n_agents,
+                                         .sections = c->sections,
+                                         .n_sections = c->n_sections,
+                                         .keep = c->args.keep};
+    int rc = store_sync(c->args.store, &c->failure);
+
+    if (rc == 0)
+        rc = checkpoint_commit(&args, &c->failure);
+    if (rc == 0)
+        (void)checkpoint_forget_rows(args.dir, c->step, c->args.store, &c->failure);
+}
+
+static void on_worked(uv_work_t *work, int status)
+{
+    struct checkpointer *c = work->data;
+
+    CHECK(status == 0);
+    c->busy = 0;
+    c->args.on_written(c->args.ctx, c->step, c->failure.code < 0 ? &c->failure : NULL);
+}
+
+int checkpointer_begin(struct checkpointer *c, uint64_t step,
+                       const struct checkpoint_agent *agents, size_t n_agents,
+                       const struct checkpoint_section *sections, size_t n_sections,
+                       struct err *err)
+{
+    int rc;
+
+    CHECK(!c->busy);
+    make_room(c, n_agents, n_sections);
+    rc = copy_all(c, agents, sections, err);
+    if (rc < 0)
+        return rc;
+    c->step = step;
+    c->failure = (struct err){0};
+    CHECK(uv_queue_work(c->args.loop, &c->work, on_work, on_worked) == 0);
+    c->busy = 1;
+    return 0;
+}

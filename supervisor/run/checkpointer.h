@@ -1,0 +1,40 @@
+/* checkpointer.h - writes a run's checkpoints in the background, one at a time.
+ *
+ * Begin    copies the blocks at a round boundary: all that training waits for.
+ * Write    on a thread of libuv's pool, which only touches files: fdatasync of the log,
+ *          then checkpoint_commit, then old rows go back to the disk.
+ * End      a loop with a checkpoint being written stays alive: uv_run returns after it.
+ * Threads  loop thread, but for the writing.
+ */
+#ifndef SUPERVISOR_RUN_CHECKPOINTER_H
+#define SUPERVISOR_RUN_CHECKPOINTER_H
+
+#include "supervisor/run/checkpoint.h"
+
+#include <uv.h>
+
+struct checkpointer; /* opaque */
+
+struct checkpointer_args { /* all borrowed until checkpointer_free */
+    uv_loop_t *loop;
+    const char *dir; /* the run's checkpoints/ */
+    struct store *store;
+    struct checkpoint_retention keep;
+    /* From the loop, when one is over; why: NULL if it is committed. */
+    void (*on_written)(void *ctx, uint64_t step, const struct err *why);
+    void *ctx;
+};
+
+struct checkpointer *checkpointer_new(const struct checkpointer_args *args);
+void checkpointer_free(struct checkpointer *c); /* not busy; NULL is fine */
+
+/* One is being written. */
+int checkpointer_is_busy(const struct checkpointer *c);
+/* Begins one, when none is being written. Names and descriptions of the agents are
+ * borrowed until it is over, blocks and sections for the call. ERR_NOMEM. */
+int checkpointer_begin(struct checkpointer *c, uint64_t step,
+                       const struct checkpoint_agent *agents, size_t n_agents,
+                       const struct checkpoint_section *sections, size_t n_sections,
+                       struct err *err);
+
+#endif

@@ -1,0 +1,262 @@
+#include "supervisor/run/resume.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct resume {
+    const char *dir; /* borrowed */
+    uint64_t step;
+    struct checkpoint_state state;
+    struct rollout_progress at;
+    struct checkpoint_block *blocks;
+    size_t n_blocks;
+};
+
+static const char *const needed[] = {RESUME_ROLLOUT, RESUME_EXPERIENCE, RESUME_BUILD_ID,
+                                     RESUME_FINGERPRINT, RESUME_CONFIG};
+
+void resume_free(struct resume *r)
+{
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->n_blocks; i++)
+        checkpoint_block_done(&r->blocks[i]);
+    free(r->blocks);
+    checkpoint_state_done(&r->state);
+    free(r);
+}
+
+const struct rollout_progress *resume_progress(const struct resume *r)
+{
+    return &r->at;
+}
+
+const struct checkpoint_section *resume_section(const struct resume *r, const char *name)
+{
+    return checkpoint_state_find(&r->state, name);
+}
+
+/* ---- finding a complete one ---- */
+
+static int check_sections(struct resume *r, struct err *err)
+{
+    const struct checkpoint_section *s;
+
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        if (resume_section(r, needed[i]) == NULL)
+            return err_set(err, ERR_FORMAT, "run.state lacks its section '%s'",
+                           needed[i]);
+    s = resume_section(r, RESUME_ROLLOUT);
+    return rollout_state_progress(&r->at, s->data, s->len, err);
+}
+
+static int load_blocks(struct resume *r, struct err *err)
+{
+    int rc = 0;
+
+    r->blocks = xcalloc(r->state.n, sizeof(*r->blocks));
+    for (size_t i = 0; i < r->state.n && rc == 0; i++) {
+        const struct checkpoint_section *s = &r->state.sections[i];
+
+        if (strncmp(s->name, AGENT_SECTION, strlen(AGENT_SECTION)) != 0)
+            continue;
+        rc = checkpoint_block_load(&r->blocks[r->n_blocks], r->dir, r->step, s, err);
+        if (rc == 0)
+            r->n_blocks++;
+    }
+    return rc;
+}
+
+static int load(struct resume **ret, const char *dir, uint64_t step, struct err *err)
+{
+    struct resume *r = xcalloc(1, sizeof(*r));
+    int rc;
+
+    r->dir = dir;
+    r->step = step;
+    rc = checkpoint_state_read(&r->state, dir, step, err);
+    if (rc == 0)
+        rc = check_sections(r, err);
+    if (rc == 0)
+        rc = load_blocks(r, err);
+    if (rc < 0) {
+        resume_free(r);
+        return err_wrap(err, "checkpoint %" PRIu64, step), rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+static int load_newest(struct resume **ret, const char *dir,
+                       void (*on_skipped)(void *ctx, const char *line), void *ctx,
+                       struct err *err)
+{
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    struct err why = {0};
+    int rc = checkpoint_list(dir, &steps, &n, err);
+
+    if (rc < 0)
+        return rc;
+    rc = ERR_NOT_FOUND;
+    for (size_t i = n; i > 0 && rc < 0; i--) {
+        rc = load(ret, dir, steps[i - 1], &why);
+        if (rc < 0)
+            on_skipped(ctx, why.msg);
+    }
+    free(steps);
+    return rc == 0 ? 0 : err_set(err, ERR_NOT_FOUND, "%s: no complete checkpoint", dir);
+}
+
+int resume_open(struct resume **ret, const char *dir, const char *step,
+                void (*on_skipped)(void *ctx, const char *line), void *ctx,
+                struct err *err)
+{
+    uint64_t n = 0;
+    int rc;
+
+    if (step == NULL)
+        return load_newest(ret, dir, on_skipped, ctx, err);
+    rc = checkpoint_choose(dir, step, &n, err);
+    return rc < 0 ? rc : load(ret, dir, n, err);
+}
+
+/* ---- what may have changed ---- */
+
+static int is_text(const struct checkpoint_section *s, const char *text)
+{
+    return s->len == strlen(text) && memcmp(s->data, text, s->len) == 0;
+}
+
+static int differs(const struct checkpoint_section *s, const char *what, const char *now,
+                   struct err *err)
+{
+    return err_set(err, ERR_CONFIG, "the %s was %.*s, now it is %s (--anyway goes on)",
+                   what, (int)(s->len < 64 ? s->len : 64), (const char *)s->data, now);
+}
+
+int resume_check_build(const struct resume *r, const char *build_id, struct err *err)
+{
+    const struct checkpoint_section *s = resume_section(r, RESUME_BUILD_ID);
+
+    return is_text(s, build_id) ? 0 : differs(s, "build", build_id, err);
+}
+
+/* The first line that is another one. */
+static int name_difference(const char *was, const char *now, struct err *err)
+{
+    size_t begin = 0, i = 0;
+
+    for (; was[i] != '\0' && was[i] == now[i]; i++)
+        if (was[i] == '\n')
+            begin = i + 1;
+    was += begin + strspn(was + begin, " ");
+    now += begin + strspn(now + begin, " ");
+    return err_set(err, ERR_CONFIG,
+                   "the configuration had '%.*s', now it has '%.*s' (--anyway goes on)",
+                   (int)strcspn(was, "\n"), was, (int)strcspn(now, "\n"), now);
+}
+
+int resume_check_config(const struct resume *r, const struct run_config *config,
+                        config_env_names_fn env_names, struct err *err)
+{
+    const struct checkpoint_section *s = resume_section(r, RESUME_CONFIG);
+    const struct config_options options = {.env_names = env_names};
+    struct run_config saved;
+    char *was, *now;
+    int rc = run_config_parse(&saved, s->data, s->len, "run.state", &options, err);
+
+    if (rc < 0)
+        return err_set(err, ERR_CONFIG, "the configuration was of another build: %s",
+                       err != NULL ? err->msg : "");
+    saved.run.env_steps = config->run.env_steps;
+    saved.run.episodes = config->run.episodes;
+    was = run_config_to_yaml(&saved);
+    now = run_config_to_yaml(config);
+    if (strcmp(was, now) != 0)
+        rc = name_difference(was, now, err);
+    free(was);
+    free(now);
+    run_config_done(&saved);
+    return rc;
+}
+
+/* ---- bringing it back ---- */
+
+static const struct checkpoint_block *find_block(const struct resume *r, const char *name)
+{
+    for (size_t i = 0; i < r->n_blocks; i++)
+        if (strcmp(r->blocks[i].agent, name) == 0)
+            return &r->blocks[i];
+    return NULL;
+}
+
+int resume_preload(const struct resume *r, struct agent_table *agents, struct err *err)
+{
+    for (size_t i = 0; i < agent_table_count(agents); i++) {
+        const struct checkpoint_block *b;
+        struct agent_info info;
+        int rc;
+
+        agent_table_info(agents, i, &info);
+        b = find_block(r, info.name);
+        if (b == NULL)
+            return err_set(err, ERR_NOT_FOUND, "checkpoint %" PRIu64 " knows no %s",
+                           r->step, info.name);
+        rc = agent_table_preload(agents, i, b->bytes, b->image.block_bytes, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int check_places(const struct resume *r, const struct agent_table *agents,
+                        size_t agent, struct err *err)
+{
+    const msgpack_object *body = &agent_table_description(agents, agent)->body;
+    const struct checkpoint_block *b;
+    struct block_table table;
+    struct agent_info info;
+    int rc;
+
+    agent_table_info(agents, agent, &info);
+    b = find_block(r, info.name);
+    CHECK(b != NULL, "preloaded");
+    rc = block_table_parse(&table, body, b->image.block_bytes, err);
+    if (rc < 0)
+        return rc;
+    if (!block_image_fits(&b->image, &table, b->image.block_bytes))
+        rc = err_set(err, ERR_CONFIG,
+                     "%s: its variables are others now; `run --init-from` takes the "
+                     "weights alone",
+                     info.name);
+    block_table_done(&table);
+    return rc;
+}
+
+int resume_check_agents(const struct resume *r, const struct agent_table *agents,
+                        int anyway, struct err *err)
+{
+    const struct checkpoint_section *s = resume_section(r, RESUME_FINGERPRINT);
+    const char *fingerprint = agent_table_fingerprint(agents);
+    int rc = 0;
+
+    if (!anyway && !is_text(s, fingerprint))
+        return differs(s, "numeric fingerprint (this CPU's arithmetic)", fingerprint,
+                       err);
+    for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
+        rc = check_places(r, agents, i, err);
+    return rc;
+}
+
+int resume_settle(const struct resume *r, struct store *store, struct err *err)
+{
+    int rc = checkpoint_drop_newer(r->dir, r->step, err);
+
+    return rc < 0 ? rc : store_cut(store, err);
+}

@@ -1,0 +1,51 @@
+/* resume.h - a checkpoint from which a run goes on: found, verified whole, in memory.
+ *
+ * Order    resume_open, before any process; the log (resume_section "experience");
+ *          resume_preload, before the agents start; resume_check_agents, once they are
+ *          ready; resume_settle, when nothing stands in the way any more.
+ * Differs  "build id", "fingerprint" and "config" in run.state say what computed and
+ * what: another one is ERR_CONFIG, in one line that says what changed.
+ */
+#ifndef SUPERVISOR_RUN_RESUME_H
+#define SUPERVISOR_RUN_RESUME_H
+
+#include "common/config/run_config.h"
+#include "supervisor/proc/agent_table.h"
+#include "supervisor/rollout/rollout.h"
+#include "supervisor/run/checkpoint.h"
+
+/* Names of the sections of run.state. */
+#define RESUME_ROLLOUT     "rollout"     /* rollout_state_save */
+#define RESUME_EXPERIENCE  "experience"  /* store_state_save */
+#define RESUME_BUILD_ID    "build id"    /* text */
+#define RESUME_FINGERPRINT "fingerprint" /* text */
+#define RESUME_CONFIG      "config"      /* run_config_to_yaml */
+
+struct resume; /* opaque */
+
+/* The checkpoint of a step given as text, or with NULL the newest complete one in dir:
+ * on_skipped is told, in a line, why a newer one is not. ERR_NOT_FOUND, ERR_FORMAT, ...
+ */
+int resume_open(struct resume **ret, const char *dir, const char *step,
+                void (*on_skipped)(void *ctx, const char *line), void *ctx,
+                struct err *err);
+void resume_free(struct resume *r); /* NULL is fine */
+
+const struct rollout_progress *resume_progress(const struct resume *r);
+/* Never NULL for the names above. */
+const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
+
+int resume_check_build(const struct resume *r, const char *build_id, struct err *err);
+/* How long the run is may change. env_names: as in config_options. */
+int resume_check_config(const struct resume *r, const struct run_config *config,
+                        config_env_names_fn env_names, struct err *err);
+
+/* Every agent's block. ERR_NOT_FOUND: the checkpoint has no such agent. */
+int resume_preload(const struct resume *r, struct agent_table *agents, struct err *err);
+/* Fingerprint (unless anyway) and places of the variables. */
+int resume_check_agents(const struct resume *r, const struct agent_table *agents,
+                        int anyway, struct err *err);
+/* Forgets what came after: later checkpoints, then rows of the log. */
+int resume_settle(const struct resume *r, struct store *store, struct err *err);
+
+#endif
