@@ -291,14 +291,16 @@ static int is_list(const struct binding *bind, const struct signature_arg *arg)
  */
 static int list_length(const struct binding *bind)
 {
-    int n_lists = 0, rest;
+    int n_lists = 0, n_counted = 0, rest;
 
-    for (int i = 0; i < bind->sig.n_in; i++)
+    for (int i = 0; i < bind->sig.n_in; i++) {
         n_lists += is_list(bind, &bind->sig.in[i]);
+        n_counted += bind->sig.in[i].number.len != 0;
+    }
     rest = bind->b->n_inputs - (bind->sig.n_in - n_lists);
     if (n_lists == 0)
         return rest == 0 ? 0 : -1;
-    return rest > 0 && rest % n_lists == 0 ? rest / n_lists : -1;
+    return rest >= (n_counted > 0) && rest % n_lists == 0 ? rest / n_lists : -1;
 }
 
 /* How many tensors the attribute that counts a list says it has; -1: it says nothing. */
@@ -459,7 +461,8 @@ static int bind_attrs(struct binding *bind, struct operation *op)
         op->attrs[op->n_attrs++] = *a;
     }
     for (int i = 0; i < b->n_attrs; i++)
-        if (b->attrs[i].name[0] == '_')
+        if (b->attrs[i].name[0] == '_' &&
+            signature_attr(&bind->sig, span_of(b->attrs[i].name)) == NULL)
             op->attrs[op->n_attrs++] = b->attrs[i];
     return 0;
 }

@@ -1,0 +1,51 @@
+/* metagraph_import.h - a TensorFlow 1 MetaGraphDef (`.meta`) as a graph.
+ *
+ * Nodes      come in any order, of any producer from TensorFlow 0.12 on. Those of ops
+ * that the table lacks, or that have attributes it lacks, are kept as foreign ones
+ *            (graph/import.h): they can be looked at, fed over and exported, and only a
+ *            run that needs one fails, naming node and op.
+ * Old files  a Placeholder of shape {} is of unknown shape up to producer 21; attributes
+ *            that are missing get the defaults of their op.
+ * Variables  of the collections become struct variable, shared by all collections that
+ *            list them, whether as messages or by name. Those of VarHandleOp have a
+ *            resource as `ref`.
+ * Bounds     what is unpacked is bounded by the file's size (message.h), constants by
+ *            max_constant_bytes, inputs of a node by 65536.
+ * Errors     ERR_FORMAT, ERR_LIMIT, ERR_NOT_FOUND, ERR_EXISTS, ..., naming the node or
+ * the collection. The graph then has a part of it and should be freed. Source
+ * tensorflow/python/framework/{meta_graph,importer}.py
+ */
+#ifndef AGENT_SAVER_METAGRAPH_IMPORT_H
+#define AGENT_SAVER_METAGRAPH_IMPORT_H
+
+#include "agent/graph/graph.h"
+#include "agent/saver/saver.h"
+#include "common/mem/arena.h"
+
+struct metagraph_import_options {
+    const char *import_scope; /* "s": all names get "s/"; made unique. NULL: none */
+    int clear_devices;
+    size_t max_constant_bytes; /* of all constants; 0: 1 GiB */
+};
+
+struct metagraph_info {
+    struct arena arena;
+    int producer;
+    const char *tensorflow_version; /* "" if the file does not say */
+    const char *scope;              /* "" or "s/" */
+    int has_saver;
+    struct saver_def saver; /* names as in the file, without the scope */
+};
+
+/* ret may be NULL; otherwise metagraph_info_done frees it, after success. */
+int metagraph_import(struct graph *g, const void *data, size_t len_bytes,
+                     const struct metagraph_import_options *o, struct metagraph_info *ret,
+                     struct err *err);
+void metagraph_info_done(struct metagraph_info *info);
+
+/* tf.train.import_meta_graph: reads the file and makes the Saver that it describes; one
+ * for all variables if it describes none; NULL without variables. */
+int import_meta_graph(struct saver **ret, struct graph *g, const char *path,
+                      const struct metagraph_import_options *o, struct err *err);
+
+#endif

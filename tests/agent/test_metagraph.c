@@ -1,0 +1,655 @@
+#include "agent/graph/op_table.h"
+#include "agent/graph/ops.h"
+#include "agent/nn/nn.h"
+#include "agent/saver/message.h"
+#include "agent/saver/metagraph_export.h"
+#include "agent/saver/metagraph_import.h"
+#include "agent/saver/op_list.h"
+#include "common/ckpt/bundle.h"
+#include "common/mem/xmalloc.h"
+#include "tests/agent/session_help.h"
+#include "tests/support/checkpoints.h"
+#include "tests/support/team.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <string.h>
+
+/* ---- TensorFlow's own files ---- */
+
+static char *meta_of(const char *index)
+{
+    return xasprintf("%.*s.meta", (int)strlen(index) - 6, index);
+}
+
+static void for_each_meta(void (*check)(const char *prefix, const void *data, size_t n))
+{
+    struct test_paths found;
+
+    if (!test_has_real_checkpoints())
+        return;
+    found = test_real_indexes();
+    for (size_t i = 0; i < found.n; i++) {
+        char *path = meta_of(found.path[i]);
+        char *prefix = xstrndup(path, strlen(path) - 5);
+        size_t n;
+        unsigned char *data = test_read_file(path, &n);
+
+        check(prefix, data, n);
+        free(data);
+        free(prefix);
+        free(path);
+    }
+    test_paths_free(&found);
+}
+
+static void check_same_bytes(const char *prefix, const void *data, size_t n)
+{
+    struct arena a = {0};
+    struct wbuf b = {0};
+    Tf__MetaGraphDef *m = MESSAGE_UNPACK(&a, meta_graph_def, data, n);
+
+    ck_assert_msg(m != NULL, "%s", prefix);
+    message_pack(&b, m);
+    ck_assert_msg(b.len == n && memcmp(b.data, data, n) == 0, "%s", prefix);
+    wbuf_done(&b);
+    arena_done(&a);
+}
+
+START_TEST(messages_keep_every_byte)
+{
+    for_each_meta(check_same_bytes);
+}
+END_TEST
+
+static void check_import(const char *prefix, const void *data, size_t n)
+{
+    struct graph *g = graph_new();
+    struct metagraph_info info;
+    struct err err = {0};
+    struct arena a = {0};
+    const Tf__MetaGraphDef *m = MESSAGE_UNPACK(&a, meta_graph_def, data, n);
+
+    ck_assert_msg(metagraph_import(g, data, n, NULL, &info, &err) == 0, "%s: %s", prefix,
+                  err.msg);
+    ck_assert_int_eq(graph_n_operations(g), (int)m->graph_def->n_node);
+    ck_assert_int_eq(info.producer, m->graph_def->versions->producer);
+    ck_assert_int_eq(graph_n_collections(g), (int)m->n_collection_def);
+    for (size_t i = 0; i < m->graph_def->n_node; i++) {
+        const Tf__NodeDef *node = m->graph_def->node[i];
+        const struct operation *op = graph_operation(g, node->name);
+        int n_in = operation_n_inputs(op);
+
+        ck_assert_str_eq(operation_type(op), node->op);
+        ck_assert_str_eq(operation_device(op), node->device);
+        ck_assert_int_eq(n_in + operation_n_control_inputs(op), (int)node->n_input);
+        ck_assert_int_ge(operation_n_attrs(op), (int)node->n_attr);
+    }
+    arena_done(&a);
+    metagraph_info_done(&info);
+    graph_free(g);
+}
+
+START_TEST(real_graphs_are_imported_whole)
+{
+    for_each_meta(check_import);
+}
+END_TEST
+
+static void check_restore(const char *prefix, const void *data, size_t n)
+{
+    struct graph *g = graph_new();
+    struct saver *saver;
+    struct session *s;
+    struct bundle_reader *r;
+    struct err err = {0};
+    char *meta = xasprintf("%s.meta", prefix);
+
+    (void)data;
+    (void)n;
+    ck_assert_msg(import_meta_graph(&saver, g, meta, NULL, &err) == 0, "%s", err.msg);
+    ck_assert_msg(session_new(&s, g, NULL, &err) == 0, "%s: %s", prefix, err.msg);
+    ck_assert_msg(saver_restore(saver, s, prefix, &err) == 0, "%s: %s", prefix, err.msg);
+    ck_assert_int_eq(bundle_reader_new(&r, prefix, &err), 0);
+    ck_assert_uint_eq(saver_n_items(saver), bundle_reader_count(r));
+    for (size_t i = 0; i < saver_n_items(saver); i++) {
+        const struct saver_item *item = saver_item_at(saver, i);
+        struct tensor want, is;
+
+        ck_assert_int_eq(bundle_reader_read(r, bundle_reader_entry(r, i), &want, &err),
+                         0);
+        ck_assert_int_eq(session_variable(s, item->variable, &is, &err), 0);
+        ck_assert_msg(tensor_equal(&want, &is), "%s", item->name);
+        tensor_free(&want);
+    }
+    bundle_reader_free(r);
+    session_free(s);
+    saver_free(saver);
+    graph_free(g);
+    free(meta);
+}
+
+START_TEST(real_variables_are_restored)
+{
+    for_each_meta(check_restore);
+}
+END_TEST
+
+static struct wbuf export_of(struct graph *g, const struct saver_def *saver)
+{
+    struct wbuf b = {0};
+
+    metagraph_export(&b, g, saver, NULL);
+    return b;
+}
+
+/* Imports what `first` exports, and exports it again. */
+static void check_round_trip(const char *what, const struct wbuf *first)
+{
+    struct graph *g = graph_new();
+    struct metagraph_info info;
+    struct err err = {0};
+    struct wbuf second;
+
+    ck_assert_msg(metagraph_import(g, first->data, first->len, NULL, &info, &err) == 0,
+                  "%s: %s", what, err.msg);
+    second = export_of(g, info.has_saver ? &info.saver : NULL);
+    ck_assert_msg(first->len == second.len &&
+                      memcmp(first->data, second.data, first->len) == 0,
+                  "%s: %zu bytes, then %zu", what, first->len, second.len);
+    wbuf_done(&second);
+    metagraph_info_done(&info);
+    graph_free(g);
+}
+
+static void check_real_round_trip(const char *prefix, const void *data, size_t n)
+{
+    struct graph *g = graph_new();
+    struct metagraph_info info;
+    struct err err = {0};
+    struct wbuf b;
+
+    ck_assert_int_eq(metagraph_import(g, data, n, NULL, &info, &err), 0);
+    b = export_of(g, info.has_saver ? &info.saver : NULL);
+    check_round_trip(prefix, &b);
+    wbuf_done(&b);
+    metagraph_info_done(&info);
+    graph_free(g);
+}
+
+START_TEST(real_graphs_are_exported_and_imported_again)
+{
+    for_each_meta(check_real_round_trip);
+}
+END_TEST
+
+/* ---- ours ---- */
+
+static const struct optimizer_config adam = {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9,
+                                             .beta2 = 0.999, .epsilon = 1e-8};
+
+/* A regression with noise in its loss: placeholders x and y, train op Adam. */
+static void build_regression(struct graph *g)
+{
+    struct output x = placeholder(g, DT_FLOAT, &SHAPE(-1, 3), "x");
+    struct output y = placeholder(g, DT_FLOAT, &SHAPE(-1, 2), "y");
+    struct output h = fully_connected(g, x, 8, ACTIVATION_RELU, NULL, NULL);
+    struct output out = fully_connected(g, h, 2, ACTIVATION_LINEAR, NULL, NULL);
+    struct output noise = random_normal_of(g, "RandomStandardNormal", DT_FLOAT,
+                                           &SHAPE(4, 2), 0.0, 0.1, "noise");
+    struct output loss =
+        reduce(g, "Mean",
+               unary(g, "Square",
+                     binary(g, "Add", binary(g, "Sub", out, y, NULL), noise, NULL), NULL),
+               NULL, 0, 0, "loss");
+    const struct collection_item *items;
+    size_t n = collection_get(g, TRAINABLE_VARIABLES, NULL, &items);
+    struct output xs[8], grads[8];
+    struct gradient pairs[8];
+
+    ck_assert_uint_eq(n, 4);
+    for (size_t i = 0; i < n; i++)
+        xs[i] = items[i].variable->read;
+    ck_assert_int_eq(graph_gradients(g, &loss, 1, xs, n, NULL, NULL, 0, grads, NULL), 0);
+    for (size_t i = 0; i < n; i++)
+        pairs[i] = (struct gradient){grads[i], items[i].variable};
+    ck_assert_ptr_nonnull(apply_gradients(g, &adam, pairs, n, NULL, NULL, NULL));
+    ck_assert_ptr_nonnull(global_variables_initializer(g, NULL));
+}
+
+static void run_named(struct graph *g, struct session *s, const char *target,
+                      uint64_t counter)
+{
+    static const float x[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    static const float y[8] = {1, 0, 2, 0, 3, 0, 4, 0};
+    struct feed feeds[2] = {
+        {.value = tensor_const_view(DT_FLOAT, SHAPE(4, 3), x)},
+        {.value = tensor_const_view(DT_FLOAT, SHAPE(4, 2), y)},
+    };
+    struct operation *op = graph_operation(g, target);
+    struct run_args args = {.feeds = feeds,
+                            .n_feeds = 2,
+                            .targets = &op,
+                            .n_targets = 1,
+                            .key = rng_key_make(5, "test", "regression"),
+                            .counter = counter};
+    struct err err = {0};
+
+    ck_assert_int_eq(graph_tensor(g, "x:0", &feeds[0].output, &err), 0);
+    ck_assert_int_eq(graph_tensor(g, "y:0", &feeds[1].output, &err), 0);
+    ck_assert_msg(session_run(s, &args, NULL, &err) == 0, "%s", err.msg);
+}
+
+/* The file alone is enough to train on: the same bytes as where it was written. */
+START_TEST(an_imported_graph_trains_on)
+{
+    struct graph *g = graph_new(), *again = graph_new();
+    struct session *s, *t;
+    struct saver *saver, *imported;
+    struct temp_dir dir;
+    struct err err = {0};
+    char *prefix, *meta;
+
+    temp_dir_init(&dir);
+    build_regression(g);
+    ck_assert_int_eq(saver_new(&saver, g, NULL, &err), 0);
+    ck_assert_int_eq(session_new(&s, g, NULL, &err), 0);
+    run_named(g, s, "init", 0);
+    for (uint64_t i = 1; i <= 10; i++)
+        run_named(g, s, "Adam", i);
+    prefix = xasprintf("%s/m-10", dir.path);
+    meta = xasprintf("%s.meta", prefix);
+    ck_assert_int_eq(saver_save(saver, s, prefix, NULL, NULL, &err), 0);
+    ck_assert_msg(import_meta_graph(&imported, again, meta, NULL, &err) == 0, "%s",
+                  err.msg);
+    ck_assert_int_eq(session_new(&t, again, NULL, &err), 0);
+    ck_assert_msg(saver_restore(imported, t, prefix, &err) == 0, "%s", err.msg);
+    for (uint64_t i = 11; i <= 20; i++) {
+        run_named(g, s, "Adam", i);
+        run_named(again, t, "Adam", i);
+    }
+    ck_assert_uint_eq(session_block_bytes(s), session_block_bytes(t));
+    ck_assert_mem_eq(session_block(s), session_block(t), session_block_bytes(s));
+    session_free(s);
+    session_free(t);
+    saver_free(saver);
+    saver_free(imported);
+    graph_free(g);
+    graph_free(again);
+    free(prefix);
+    free(meta);
+    temp_dir_done(&dir);
+}
+END_TEST
+
+START_TEST(our_graphs_come_back_as_they_were)
+{
+    struct team_args args = team_spread("{}", 1);
+    struct team *t = team_new(&args);
+    struct graph *g = graph_new();
+    struct saver *saver;
+    struct wbuf b, twice;
+
+    b = export_of(t->members[0].graph, NULL);
+    check_round_trip("maddpg", &b);
+    twice = export_of(t->members[0].graph, NULL);
+    ck_assert(b.len == twice.len && memcmp(b.data, twice.data, b.len) == 0);
+    wbuf_done(&b);
+    wbuf_done(&twice);
+    team_free(t);
+    build_regression(g);
+    collection_add(g, "numbers", (struct collection_item){.kind = ITEM_INT, .i = -7});
+    collection_add(g, "floats", (struct collection_item){.kind = ITEM_FLOAT, .f = 0.5});
+    collection_add(g, "texts", (struct collection_item){.kind = ITEM_STRING, .s = "a"});
+    ck_assert_int_eq(saver_new(&saver, g, NULL, NULL), 0);
+    b = export_of(g, saver_as_def(saver));
+    check_round_trip("regression", &b);
+    wbuf_done(&b);
+    saver_free(saver);
+    graph_free(g);
+}
+END_TEST
+
+static void import_ours(struct graph *g, struct graph *from,
+                        const struct metagraph_import_options *o)
+{
+    struct wbuf b = export_of(from, NULL);
+    struct err err = {0};
+
+    ck_assert_msg(metagraph_import(g, b.data, b.len, o, NULL, &err) == 0, "%s", err.msg);
+    wbuf_done(&b);
+}
+
+START_TEST(under_a_scope)
+{
+    struct graph *from = graph_new(), *g = graph_new();
+    struct metagraph_import_options o = {.import_scope = "s", .clear_devices = 1};
+    const struct attr *class;
+    const struct collection_item *items;
+
+    device_enter(from, "/job:ps/task:3");
+    build_regression(from);
+    device_leave(from);
+    import_ours(g, from, &o);
+    import_ours(g, from, &o);
+    ck_assert_ptr_nonnull(graph_operation(g, "s/Adam"));
+    ck_assert_ptr_nonnull(graph_operation(g, "s_1/Adam"));
+    ck_assert_int_eq(graph_n_operations(g), 2 * graph_n_operations(from));
+    class =
+        operation_attr(graph_operation(g, "s/fully_connected/weights/read"), "_class");
+    ck_assert_uint_eq(class->list_s[0].len_bytes,
+                      strlen("loc:@s/fully_connected/weights"));
+    ck_assert_uint_eq(collection_get(g, GLOBAL_VARIABLES, "s/", NULL), 14);
+    ck_assert_uint_eq(collection_get(g, GLOBAL_VARIABLES, NULL, &items), 28);
+    ck_assert_str_eq(items[14].variable->name, "s_1/fully_connected/weights");
+    for (int i = 0; i < graph_n_operations(g); i++)
+        ck_assert_str_eq(operation_device(graph_operation_at(g, i)), "");
+    graph_free(from);
+    graph_free(g);
+}
+END_TEST
+
+/* ---- what others write ---- */
+
+/* A MetaGraphDef of a few nodes, put together by hand. */
+struct hand {
+    struct arena a;
+    Tf__MetaGraphDef *m;
+};
+
+static void hand_init(struct hand *h, int producer)
+{
+    *h = (struct hand){0};
+    h->m = MESSAGE_NEW(&h->a, MetaGraphDef, meta_graph_def);
+    h->m->graph_def = MESSAGE_NEW(&h->a, GraphDef, graph_def);
+    h->m->graph_def->node = ARENA_ARRAY(&h->a, Tf__NodeDef *, 16);
+    h->m->graph_def->versions = MESSAGE_NEW(&h->a, VersionDef, version_def);
+    h->m->graph_def->versions->producer = producer;
+}
+
+static Tf__NodeDef *hand_node(struct hand *h, const char *op, const char *name)
+{
+    Tf__NodeDef *n = MESSAGE_NEW(&h->a, NodeDef, node_def);
+
+    n->op = arena_strdup(&h->a, op);
+    n->name = arena_strdup(&h->a, name);
+    n->input = ARENA_ARRAY(&h->a, char *, 4);
+    n->attr = ARENA_ARRAY(&h->a, Tf__NodeDef__AttrEntry *, 8);
+    h->m->graph_def->node[h->m->graph_def->n_node++] = n;
+    return n;
+}
+
+static void hand_input(struct hand *h, Tf__NodeDef *n, const char *input)
+{
+    n->input[n->n_input++] = arena_strdup(&h->a, input);
+}
+
+static Tf__AttrValue *hand_attr(struct hand *h, Tf__NodeDef *n, const char *name)
+{
+    Tf__NodeDef__AttrEntry *e =
+        MESSAGE_NEW(&h->a, NodeDef__AttrEntry, node_def__attr_entry);
+
+    e->key = arena_strdup(&h->a, name);
+    e->value = MESSAGE_NEW(&h->a, AttrValue, attr_value);
+    n->attr[n->n_attr++] = e;
+    return e->value;
+}
+
+static void hand_type(struct hand *h, Tf__NodeDef *n, const char *name)
+{
+    Tf__AttrValue *v = hand_attr(h, n, name);
+
+    v->value_case = TF__ATTR_VALUE__VALUE_TYPE;
+    v->type = DT_FLOAT;
+}
+
+static Tf__NodeDef *hand_placeholder(struct hand *h, const char *name)
+{
+    Tf__NodeDef *n = hand_node(h, "Placeholder", name);
+    Tf__AttrValue *v = hand_attr(h, n, "shape");
+
+    v->value_case = TF__ATTR_VALUE__VALUE_SHAPE;
+    v->shape = MESSAGE_NEW(&h->a, TensorShapeProto, tensor_shape_proto);
+    hand_type(h, n, "dtype");
+    return n;
+}
+
+static int hand_import(struct hand *h, struct graph *g, struct err *err)
+{
+    struct wbuf b = {0};
+    int rc;
+
+    message_pack(&b, h->m);
+    rc = metagraph_import(g, b.data, b.len, NULL, NULL, err);
+    wbuf_done(&b);
+    arena_done(&h->a);
+    return rc;
+}
+
+START_TEST(an_old_placeholder_s_shape_is_unknown)
+{
+    for (int producer = 21; producer <= 22; producer++) {
+        struct graph *g = graph_new();
+        struct hand h;
+        struct output x;
+        struct shape shape;
+
+        hand_init(&h, producer);
+        hand_placeholder(&h, "x");
+        ck_assert_int_eq(hand_import(&h, g, NULL), 0);
+        ck_assert_int_eq(graph_tensor(g, "x:0", &x, NULL), 0);
+        shape = output_shape(x);
+        ck_assert_int_eq(shape.rank, producer == 21 ? -1 : 0);
+        graph_free(g);
+    }
+}
+END_TEST
+
+/* In any order, with an op that nobody knows: "y" can run, "z" cannot, unless what the
+ * unknown op would give is fed. */
+START_TEST(unknown_ops_are_kept)
+{
+    struct bed b;
+    struct hand h;
+    struct output y, z, strange;
+    Tf__NodeDef *n;
+    float three = 3.0f;
+    struct wbuf exported;
+
+    bed_init(&b);
+    hand_init(&h, 27);
+    n = hand_node(&h, "Neg", "z");
+    hand_input(&h, n, "strange:1");
+    hand_type(&h, n, "T");
+    n = hand_node(&h, "Neg", "y");
+    hand_input(&h, n, "x");
+    hand_type(&h, n, "T");
+    n = hand_node(&h, "Frobnicate", "strange");
+    hand_input(&h, n, "x");
+    hand_input(&h, n, "^y");
+    hand_type(&h, n, "T");
+    hand_placeholder(&h, "x");
+    ck_assert_msg(hand_import(&h, b.g, &b.err) == 0, "%s", b.err.msg);
+    ck_assert_int_eq(graph_tensor(b.g, "y:0", &y, &b.err), 0);
+    ck_assert_int_eq(graph_tensor(b.g, "z:0", &z, &b.err), 0);
+    ck_assert_int_eq(graph_tensor(b.g, "strange:1", &strange, &b.err), 0);
+    ck_assert_str_eq(operation_type(strange.op), "Frobnicate");
+    ck_assert_ptr_eq(operation_control_input(strange.op, 0), y.op);
+    b.feeds[0] = (struct feed){operation_input(y.op, 0), tensor_scalar_f32(&three)};
+    b.n_feeds = 1;
+    ck_assert_float_eq(bed_scalar(&b, y), -3.0f);
+    ck_assert_int_eq(bed_try(&b, z), ERR_UNSUPPORTED);
+    ck_assert_str_eq(b.err.msg, "strange: operations of type Frobnicate cannot be run");
+    b.feeds[0].output = strange;
+    ck_assert_float_eq(bed_scalar(&b, z), -3.0f);
+    exported = export_of(b.g, NULL);
+    check_round_trip("unknown op", &exported);
+    wbuf_done(&exported);
+    bed_done(&b);
+}
+END_TEST
+
+/* Newer TensorFlows have more attributes: dropped where they say what the file's own
+ * definition says anyway, otherwise the op is not the one that we have. */
+START_TEST(attributes_that_we_lack)
+{
+    for (int is_default = 0; is_default < 2; is_default++) {
+        struct bed b;
+        struct hand h;
+        Tf__NodeDef *n;
+        Tf__OpDef *def;
+        Tf__AttrValue *v;
+        struct output y;
+        float three = 3.0f;
+
+        bed_init(&b);
+        hand_init(&h, 1205);
+        hand_placeholder(&h, "x");
+        n = hand_node(&h, "Neg", "y");
+        hand_input(&h, n, "x");
+        hand_type(&h, n, "T");
+        v = hand_attr(&h, n, "brand_new");
+        v->value_case = TF__ATTR_VALUE__VALUE_B;
+        v->b = !is_default;
+        h.m->meta_info_def =
+            MESSAGE_NEW(&h.a, MetaGraphDef__MetaInfoDef, meta_graph_def__meta_info_def);
+        h.m->meta_info_def->stripped_op_list = MESSAGE_NEW(&h.a, OpList, op_list);
+        h.m->meta_info_def->stripped_op_list->n_op = 1;
+        h.m->meta_info_def->stripped_op_list->op = ARENA_ARRAY(&h.a, Tf__OpDef *, 1);
+        h.m->meta_info_def->stripped_op_list->op[0] = def =
+            op_def_to_proto(&h.a, op_def_find("Neg"));
+        def->attr = ARENA_ARRAY(&h.a, Tf__OpDef__AttrDef *, 2);
+        def->n_attr = 2;
+        def->attr[0] = MESSAGE_NEW(&h.a, OpDef__AttrDef, op_def__attr_def);
+        def->attr[0]->name = arena_strdup(&h.a, "T");
+        def->attr[0]->type = arena_strdup(&h.a, "type");
+        def->attr[1] = MESSAGE_NEW(&h.a, OpDef__AttrDef, op_def__attr_def);
+        def->attr[1]->name = arena_strdup(&h.a, "brand_new");
+        def->attr[1]->type = arena_strdup(&h.a, "bool");
+        def->attr[1]->default_value = MESSAGE_NEW(&h.a, AttrValue, attr_value);
+        def->attr[1]->default_value->value_case = TF__ATTR_VALUE__VALUE_B;
+        ck_assert_msg(hand_import(&h, b.g, &b.err) == 0, "%s", b.err.msg);
+        ck_assert_int_eq(graph_tensor(b.g, "y:0", &y, &b.err), 0);
+        b.feeds[0] = (struct feed){operation_input(y.op, 0), tensor_scalar_f32(&three)};
+        b.n_feeds = 1;
+        if (is_default)
+            ck_assert_float_eq(bed_scalar(&b, y), -3.0f);
+        else
+            ck_assert_int_eq(bed_try(&b, y), ERR_UNSUPPORTED);
+        bed_done(&b);
+    }
+}
+END_TEST
+
+static void check_refused(struct hand *h, int code, const char *text)
+{
+    struct graph *g = graph_new();
+    struct err err = {0};
+
+    ck_assert_int_eq(hand_import(h, g, &err), code);
+    ck_assert_msg(strstr(err.msg, text) != NULL, "'%s' is not in '%s'", text, err.msg);
+    graph_free(g);
+}
+
+START_TEST(what_is_no_graph_is_refused)
+{
+    struct graph *g = graph_new();
+    struct err err = {0};
+    struct hand h;
+    Tf__NodeDef *n;
+    Tf__AttrValue *v;
+
+    ck_assert_int_eq(metagraph_import(g, "\xff\xff", 2, NULL, NULL, &err), ERR_FORMAT);
+    ck_assert_int_eq(metagraph_import(g, "", 0, NULL, NULL, &err), ERR_FORMAT);
+    graph_free(g);
+
+    hand_init(&h, 27);
+    hand_placeholder(&h, "x");
+    hand_placeholder(&h, "x");
+    check_refused(&h, ERR_EXISTS, "node 'x' is there twice");
+
+    hand_init(&h, 27);
+    n = hand_node(&h, "Neg", "y");
+    hand_input(&h, n, "x");
+    check_refused(&h, ERR_NOT_FOUND, "node 'y': its input 'x' does not exist");
+
+    hand_init(&h, 27);
+    n = hand_node(&h, "Neg", "y");
+    hand_input(&h, n, "z");
+    n = hand_node(&h, "Neg", "z");
+    hand_input(&h, n, "y");
+    check_refused(&h, ERR_FORMAT, "is an input of itself");
+
+    hand_init(&h, 27);
+    n = hand_node(&h, "Const", "huge");
+    hand_type(&h, n, "dtype");
+    v = hand_attr(&h, n, "value");
+    v->value_case = TF__ATTR_VALUE__VALUE_TENSOR;
+    v->tensor = MESSAGE_NEW(&h.a, TensorProto, tensor_proto);
+    v->tensor->dtype = DT_FLOAT;
+    v->tensor->tensor_shape = MESSAGE_NEW(&h.a, TensorShapeProto, tensor_shape_proto);
+    v->tensor->tensor_shape->dim = ARENA_ARRAY(&h.a, Tf__TensorShapeProto__Dim *, 1);
+    v->tensor->tensor_shape->n_dim = 1;
+    v->tensor->tensor_shape->dim[0] =
+        MESSAGE_NEW(&h.a, TensorShapeProto__Dim, tensor_shape_proto__dim);
+    v->tensor->tensor_shape->dim[0]->size = (int64_t)1 << 40;
+    check_refused(&h, ERR_LIMIT, "node 'huge': a constant of shape");
+}
+END_TEST
+
+/* Merge waits for a NextIteration that waits for it: kept, and exported again. */
+START_TEST(loops_are_kept)
+{
+    struct graph *g = graph_new();
+    struct hand h;
+    struct err err = {0};
+    struct wbuf b;
+    Tf__NodeDef *n;
+
+    hand_init(&h, 27);
+    hand_placeholder(&h, "x");
+    n = hand_node(&h, "Merge", "merge");
+    hand_input(&h, n, "x");
+    hand_input(&h, n, "next");
+    hand_type(&h, n, "T");
+    hand_attr(&h, n, "N")->value_case = TF__ATTR_VALUE__VALUE_I;
+    n->attr[1]->value->i = 2;
+    n = hand_node(&h, "NextIteration", "next");
+    hand_input(&h, n, "merge");
+    hand_type(&h, n, "T");
+    ck_assert_msg(hand_import(&h, g, &err) == 0, "%s", err.msg);
+    ck_assert_str_eq(operation_name(operation_input(graph_operation(g, "merge"), 1).op),
+                     "next");
+    b = export_of(g, NULL);
+    check_round_trip("loop", &b);
+    wbuf_done(&b);
+    graph_free(g);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("metagraph");
+    TCase *real = tcase_create("real"), *ours = tcase_create("ours");
+    TCase *others = tcase_create("others");
+
+    tcase_set_timeout(real, 60);
+    tcase_add_test(real, messages_keep_every_byte);
+    tcase_add_test(real, real_graphs_are_imported_whole);
+    tcase_add_test(real, real_variables_are_restored);
+    tcase_add_test(real, real_graphs_are_exported_and_imported_again);
+    tcase_add_test(ours, an_imported_graph_trains_on);
+    tcase_add_test(ours, our_graphs_come_back_as_they_were);
+    tcase_add_test(ours, under_a_scope);
+    tcase_add_test(others, an_old_placeholder_s_shape_is_unknown);
+    tcase_add_test(others, unknown_ops_are_kept);
+    tcase_add_test(others, attributes_that_we_lack);
+    tcase_add_test(others, what_is_no_graph_is_refused);
+    tcase_add_test(others, loops_are_kept);
+    suite_add_tcase(s, real);
+    suite_add_tcase(s, ours);
+    suite_add_tcase(s, others);
+    return s;
+}
+
+TEST_MAIN(make_suite)
