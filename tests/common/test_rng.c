@@ -383,6 +383,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("rng");
     TCase *tc = tcase_create("rng");
 
+    tcase_set_timeout(tc, 30); /* many logarithms, also under a sanitizer */
     tcase_add_test(tc, blocks_are_the_published_ones);
     tcase_add_test(tc, uniforms_are_words_of_blocks);
     tcase_add_test(tc, keys_differ_by_seed_name_purpose_and_label);

@@ -97,7 +97,7 @@ static void huge_array(void)
 static void complain_and_die(void)
 {
     fprintf(stderr, "first words\nI cannot go on: \033[31mout of luck\n");
-    (void)raise(SIGSEGV);
+    (void)raise(SIGKILL);
 }
 
 static void flood_stderr(void)
