@@ -410,10 +410,11 @@ START_TEST(test_stages_are_played_as_declared)
 }
 END_TEST
 
-/* Who dies, and sent what: the request is in the pipe, at work or just answered. */
+/* Who dies, and sent what: the request is in the pipe, at work or just answered. None is
+ * its last, after which a death may not be noticed any more. */
 static const struct plan kills[][3] = {
-    {{CENTRAL, "mix", 1}, {CENTRAL, "mix", 6}, {CENTRAL, "mix", 2 * UPDATES}},
-    {{0, "learn", 1}, {1, "learn", 8}, {2, "learn", 2 * UPDATES}},
+    {{CENTRAL, "mix", 1}, {CENTRAL, "mix", 6}, {CENTRAL, "mix", 2 * UPDATES - 1}},
+    {{0, "learn", 1}, {1, "learn", 8}, {2, "learn", 2 * UPDATES - 1}},
     {{0, "values", 4}, {CENTRAL, "mix", 7}, {2, "act", 60}},
     {{1, "learn", 5}, {2, "learn", 5}, {CENTRAL, "mix", 5}},
 };
