@@ -398,22 +398,44 @@ static void sum_few_columns(float *acc, const float *x, size_t n, size_t period)
     memcpy(acc, sum, period * sizeof(float));
 }
 
+#define COLUMN_TILE 32
+
+/* acc[i] += x[i] of every row, rows `period` apart: the sums of a few columns stay in
+ * registers. */
+static void sum_tile(float *acc, const float *x, size_t rows_, size_t period)
+{
+    float sum[COLUMN_TILE];
+    memcpy(sum, acc, sizeof(sum));
+    for (size_t r = 0; r < rows_; r++)
+        for (size_t i = 0; i < COLUMN_TILE; i++)
+            sum[i] += x[r * period + i];
+    memcpy(acc, sum, sizeof(sum));
+}
+
+static void sum_whole_rows(float *acc, const float *x, size_t rows_, size_t period)
+{
+    size_t column = 0;
+    for (; column + COLUMN_TILE <= period; column += COLUMN_TILE)
+        sum_tile(acc + column, x + column, rows_, period);
+    for (size_t r = 0; r < rows_ && column < period; r++)
+        for (size_t i = column; i < period; i++)
+            acc[i] += x[r * period + i];
+}
+
 static void sum_columns(float *acc, const float *x, size_t start, size_t n, size_t period)
 {
-    size_t done = 0;
     if (period < SUM_LANES && start % period == 0 && n % period == 0) {
         sum_few_columns(acc, x, n, period);
         return;
     }
-    while (done < n) {
-        size_t column = (start + done) % period;
-        size_t len = period - column < n - done ? period - column : n - done;
-        float *a = acc + column;
-        const float *row = x + done;
-        for (size_t i = 0; i < len; i++)
-            a[i] += row[i];
-        done += len;
-    }
+    size_t column = start % period;
+    size_t first = column == 0 ? 0 : period - column < n ? period - column : n;
+    size_t rows_ = (n - first) / period, done = first + rows_ * period;
+    for (size_t i = 0; i < first; i++)
+        acc[column + i] += x[i];
+    sum_whole_rows(acc, x + first, rows_, period);
+    for (size_t i = done; i < n; i++)
+        acc[i - done] += x[i];
 }
 
 static inline float sum_row(const float *x, size_t n)
