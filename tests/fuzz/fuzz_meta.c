@@ -1,5 +1,6 @@
 /* Any bytes as a MetaGraphDef: importing works or fails, in bounded memory, and what is
  * imported can be exported, imported and exported again to the same bytes. */
+#include "agent/saver/metagraph_check.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/err/check.h"
@@ -33,6 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct wbuf first = {0}, second = {0};
 
+    (void)metagraph_check(data, size, NULL, 0, NULL);
+    (void)metagraph_check(data, size, data, size, NULL);
     if (pass(data, size, &first) && pass(first.data, first.len, &second))
         CHECK(first.len == second.len && memcmp(first.data, second.data, first.len) == 0);
     wbuf_done(&first);
