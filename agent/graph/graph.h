@@ -141,6 +141,9 @@ const char *graph_variable_scope(const struct graph *g); /* "" or "a/b" */
 void control_dependencies_enter(struct graph *g, struct operation *const *ops, size_t n);
 void control_dependencies_leave(struct graph *g);
 void device_enter(struct graph *g, const char *device); /* innermost wins; NULL: none */
+/* tf.train.replica_device_setter: variables go to /job:ps/task:0 .. n_ps-1 by turns,
+ * everything else to `worker` (NULL: "/job:worker"). Left by device_leave. */
+void replica_device_enter(struct graph *g, int n_ps, const char *worker);
 void device_leave(struct graph *g);
 /* Ops built inside get `_class` loc:@op, innermost wins; NULL: none. */
 void colocate_with_enter(struct graph *g, const struct operation *op);
@@ -199,8 +202,9 @@ struct variable {
     const char *name; /* operation name, without ":0" */
     enum dtype dtype;
     struct shape shape; /* fully known */
-    struct output ref;  /* VariableV2 */
-    struct output read; /* name/read:0, an Identity: the value */
+    struct output ref;  /* VariableV2, or VarHandleOp's handle (dtype resource) */
+    struct output read; /* name/read:0, an Identity: the value; of a resource
+                         * name/Read/ReadVariableOp:0 */
     struct output initial_value;
     struct operation *initializer; /* name/Assign */
     int trainable;
@@ -208,6 +212,8 @@ struct variable {
 
 #define VARIABLE_NOT_TRAINABLE 1u
 #define VARIABLE_LOCAL         2u /* collection local_variables instead of variables */
+
+#define VARIABLE_RESOURCE 4u /* a VarHandleOp (use_resource=True) */
 
 /* tf.get_variable: named by variable scopes only. init NULL: Glorot uniform for floats,
  * zeros for integers and bools. shape NULL with a tensor initialiser: the tensor's.
@@ -226,20 +232,28 @@ struct variable *variable_find(const struct graph *g, const char *name); /* or N
 int graph_n_variables(const struct graph *g); /* of all kinds, creation order */
 struct variable *graph_variable_at(const struct graph *g, int i);
 
+/* Of a resource only the operation of what these return is valid. */
 struct output variable_assign(struct variable *v, struct output value, const char *name);
 struct output variable_assign_add(struct variable *v, struct output value,
                                   const char *name);
 struct output variable_assign_sub(struct variable *v, struct output value,
                                   const char *name);
+/* Does it have a value? A scalar bool of the run. */
+struct output variable_is_initialized(struct variable *v, const char *name);
 /* The value if it has one, otherwise the initial value (for one variable depending on
- * another). Where TensorFlow builds a tf.cond, this is a Select over a read that carries
- * the attribute below: such an Identity must not fail for want of a value. */
-#define MAY_BE_UNINITIALIZED "_may_be_uninitialized"
+ * another): the tf.cond that TensorFlow builds. */
 struct output variable_initialized_value(struct variable *v);
 /* NoOp "init" with every initializer of the collection(s) as control input. */
 struct operation *global_variables_initializer(struct graph *g, const char *name);
+struct operation *initialize_all_variables(struct graph *g); /* its old name */
+struct operation *local_variables_initializer(struct graph *g, const char *name);
 struct operation *variables_initializer(struct graph *g, struct variable *const *vars,
                                         size_t n, const char *name);
+
+/* tf.train.get_global_step: NULL when there is none. */
+struct variable *global_step(struct graph *g);
+/* An int64 scalar `global_step`, whatever scopes are open; in its own collection too. */
+struct variable *get_or_create_global_step(struct graph *g);
 
 /* ---- gradients ---- */
 

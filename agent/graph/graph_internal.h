@@ -68,6 +68,11 @@ struct control_scope {
     int first_id;
 };
 
+struct device_scope {
+    const char *device;
+    int n_ps, next_ps; /* of a replica_device_setter; 0: none */
+};
+
 struct collection {
     const char *key;
     struct collection_item *items;
@@ -85,7 +90,7 @@ struct graph {
     struct ptr_list variable_scopes;
     struct name_table scope_counts; /* variable scopes opened, by full name */
     struct ptr_list control_scopes;
-    struct ptr_list devices;            /* const char * */
+    struct ptr_list devices;            /* struct device_scope */
     struct ptr_list colocations;        /* "loc:@name", or NULL for none */
     struct ptr_list collections;        /* struct collection, in order of creation */
     struct ptr_list variables;          /* struct variable, in order of creation */
@@ -99,8 +104,8 @@ int graph_fail(struct graph *g, int code, const char *fmt, ...)
 struct variable_scope *current_variable_scope(const struct graph *g);
 /* An operation's name that did not come from graph_unique_name is in use, too. */
 void graph_claim_name(struct graph *g, const char *name);
-/* "" when none is entered. */
-const char *graph_device(const struct graph *g);
+/* Where an op of this type goes; "" when no scope is entered. */
+const char *graph_device_for(struct graph *g, const char *type);
 /* Adds the control inputs that the current scopes ask for. */
 void control_dependencies_apply(struct graph *g, struct operation *op);
 /* What is known of the output's shape can only grow. ERR_SHAPE if it contradicts. */

@@ -562,6 +562,20 @@ static int compare_strings(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* What must be where another operation is goes to that one's device. */
+static void follow_colocated(struct graph *g, struct operation *op)
+{
+    const struct attr *class = operation_attr(op, "_class");
+
+    for (size_t i = 0; i < class->n; i++) {
+        const char *name = class->list_s[i].bytes + strlen("loc:@");
+        const struct operation *at = graph_operation(g, name);
+
+        if (at != NULL && at->device[0] != '\0')
+            op->device = at->device;
+    }
+}
+
 static void add_class_attr(struct binding *bind, struct operation *op)
 {
     struct op_builder *b = bind->b;
@@ -579,6 +593,7 @@ static void add_class_attr(struct binding *bind, struct operation *op)
             (struct tensor_string){b->colocate.items[i], strlen(b->colocate.items[i])};
     op->attrs[op->n_attrs++] = (struct attr){
         .name = "_class", .kind = ATTR_LIST_STRING, .list_s = groups, .n = b->colocate.n};
+    follow_colocated(bind->g, op);
 }
 
 static void register_operation(struct graph *g, struct operation *op)
@@ -625,7 +640,7 @@ static int build(struct binding *bind, struct operation *op)
     if (b->device != NULL)
         op->device = b->device;
     else
-        op->device = b->imported ? "" : graph_device(bind->g);
+        op->device = b->imported ? "" : graph_device_for(bind->g, b->type);
     op->n_inputs = b->n_inputs;
     op->inputs = arena_memdup(&bind->g->arena, b->inputs,
                               (size_t)b->n_inputs * sizeof(*b->inputs));

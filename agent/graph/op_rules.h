@@ -19,8 +19,8 @@ struct op_family {
     {                                                                                    \
         (rows), sizeof(rows) / sizeof((rows)[0])                                         \
     }
-extern const struct op_family ops_of_array, ops_of_io, ops_of_math, ops_of_nn,
-    ops_of_pieces, ops_of_random, ops_of_state;
+extern const struct op_family ops_of_array, ops_of_flow, ops_of_io, ops_of_math,
+    ops_of_nn, ops_of_pieces, ops_of_random, ops_of_state;
 
 /* ---- attributes; the operation has them by its signature ---- */
 int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */
@@ -57,6 +57,9 @@ uint64_t range_length(int64_t start, int64_t limit, int64_t delta);
                     const struct output *grad_out, struct output *grad_in)
 int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
               struct output *grad_in); /* gives nothing to any input */
+/* TensorFlow has no rule either, and says so: ERR_UNSUPPORTED. */
+int grad_missing(struct graph *g, struct operation *op, const struct output *grad_out,
+                 struct output *grad_in);
 /* All given: 0; otherwise -1, for rules to return. The graph has the error. */
 int grad_done(const struct output *grads, int n);
 

@@ -11,7 +11,7 @@
 
 static const struct op_family *const families[] = {
     &ops_of_math,   &ops_of_array, &ops_of_pieces, &ops_of_nn,
-    &ops_of_random, &ops_of_state, &ops_of_io};
+    &ops_of_random, &ops_of_state, &ops_of_io,     &ops_of_flow};
 enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
 
 const struct op_def *op_def_at(size_t i)
@@ -35,7 +35,8 @@ const struct op_def *op_def_find(const char *type)
 
 /* ---- foreign ops ---- */
 
-GRAD(foreign_grad)
+int grad_missing(struct graph *g, struct operation *op, const struct output *grad_out,
+                 struct output *grad_in)
 {
     (void)grad_out;
     (void)grad_in;
@@ -53,7 +54,7 @@ const struct op_def *op_def_foreign(struct graph *g, const char *type,
     d->type = arena_strdup(&g->arena, type);
     d->flags = flags | OP_FOREIGN;
     d->shape = shape_none;
-    d->grad = foreign_grad;
+    d->grad = grad_missing;
     d->signature = arena_strdup(&g->arena, signature);
     return signature_parse(&sig, d->signature) == 0 ? d : NULL;
 }

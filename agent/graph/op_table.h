@@ -43,6 +43,11 @@ struct op_def {
 
 const struct op_def *op_def_find(const char *type); /* NULL: unknown op */
 const struct op_def *op_def_at(size_t i);           /* NULL past the end */
+/* Does it stand for a variable's place: VariableV2, Variable, VarHandleOp? All have
+ * attributes `dtype` and `shape`. */
+int operation_is_variable(const struct operation *op);
+/* The VarHandleOp whose handle this is, perhaps passed on by others; NULL: none. */
+const struct operation *operation_behind_handle(struct output handle);
 const struct op_def *operation_def(const struct operation *op);
 
 #endif

@@ -498,6 +498,26 @@ struct operation *group(struct graph *g, struct operation *const *ops, size_t n,
     return op_finish(b);
 }
 
+void tuple(struct graph *g, const struct output *values, size_t n, const char *name,
+           struct output *ret)
+{
+    struct op_builder *b;
+    struct operation *gate;
+
+    enter(g, name, "tuple");
+    b = op_begin(g, "NoOp", "group_deps");
+    for (size_t i = 0; i < n; i++)
+        op_control_input(b, values[i].op);
+    gate = op_finish(b);
+    for (size_t i = 0; i < n; i++) {
+        b = op_begin(g, "Identity", "control_dependency");
+        op_input(b, values[i]);
+        op_control_input(b, gate);
+        ret[i] = finish(b);
+    }
+    name_scope_leave(g);
+}
+
 struct operation *no_op(struct graph *g, const char *name)
 {
     return op_finish(op_begin(g, "NoOp", name));

@@ -7,6 +7,15 @@ static int merge_prefixes_shape(const struct shape_args *args)
     return want_rank(args, 1, 0);
 }
 
+/* Names of files: scalars. */
+static int string_join_shape(const struct shape_args *args)
+{
+    for (int i = 0; i < args->n_in; i++)
+        if (want_rank(args, i, 0) != 0)
+            return ERR_SHAPE;
+    return shape_scalar(args);
+}
+
 static const struct op_def rows[] = {
     {"SaveV2", OP_STATEFUL | OP_NO_GRADIENT, shape_none, NULL,
      "prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes ->; "
@@ -19,7 +28,7 @@ static const struct op_def rows[] = {
      "delete_old_dirs:bool=true"},
     {"ShardedFilename", OP_NO_GRADIENT, shape_scalar, NULL,
      "basename:string, shard:int32, num_shards:int32 -> filename:string"},
-    {"StringJoin", OP_NO_GRADIENT, shape_none, NULL,
+    {"StringJoin", OP_NO_GRADIENT, string_join_shape, NULL,
      "inputs:N*string -> output:string; N:int, separator:string="},
 };
 

@@ -37,6 +37,98 @@ GRAD(matmul_grad)
     return grad_done(grad_in, 2);
 }
 
+/* ---- batches of products ---- */
+
+/* x (..., M, K) y (..., K, N) -> (..., M, N); adj_x, adj_y: that operand's last two
+ * dimensions swapped. BatchMatMul wants equal batches, BatchMatMulV2 broadcasts them. */
+static int batch_matmul_shape(const struct shape_args *args)
+{
+    const struct shape *x = &args->in[0], *y = &args->in[1];
+    int tx = (int)attr_int(args->op, "adj_x"), ty = (int)attr_int(args->op, "adj_y"), rc;
+    struct shape bx = *x, by = *y, out;
+    int64_t inner_x, inner_y;
+
+    if (x->rank < 0 || y->rank < 0)
+        return 0;
+    if (x->rank < 2 || y->rank < 2)
+        return err_set(args->err, ERR_SHAPE, "%s times %s: matrices are needed",
+                       shape_text(x), shape_text(y));
+    inner_x = x->dim[x->rank - (tx ? 2 : 1)];
+    inner_y = y->dim[y->rank - (ty ? 1 : 2)];
+    bx.rank -= 2;
+    by.rank -= 2;
+    if (strcmp(operation_type(args->op), "BatchMatMul") == 0)
+        rc = shape_merge(&bx, &by, &out);
+    else
+        rc = shape_broadcast(&bx, &by, &out);
+    if (rc != 0 || (inner_x >= 0 && inner_y >= 0 && inner_x != inner_y))
+        return err_set(args->err, ERR_SHAPE, "%s%s does not multiply %s%s", shape_text(x),
+                       tx ? " transposed" : "", shape_text(y), ty ? " transposed" : "");
+    out.dim[out.rank++] = x->dim[x->rank - (tx ? 1 : 2)];
+    out.dim[out.rank++] = y->dim[y->rank - (ty ? 2 : 1)];
+    args->out[0] = out;
+    return 0;
+}
+
+static struct output batch_matmul(struct graph *g, const struct operation *like,
+                                  struct output x, struct output y, int tx, int ty)
+{
+    struct op_builder *b = op_begin(g, operation_type(like), NULL);
+
+    op_input(b, x);
+    op_input(b, y);
+    op_attr_bool(b, "adj_x", tx);
+    op_attr_bool(b, "adj_y", ty);
+    return (struct output){op_finish(b), 0};
+}
+
+GRAD(batch_matmul_grad)
+{
+    int tx = (int)attr_int(op, "adj_x"), ty = (int)attr_int(op, "adj_y");
+    struct output x = input_of(op, 0), y = input_of(op, 1), d = grad_out[0];
+
+    grad_in[0] =
+        tx ? batch_matmul(g, op, y, d, ty, 1) : batch_matmul(g, op, d, y, 0, !ty);
+    grad_in[1] =
+        ty ? batch_matmul(g, op, d, x, 1, tx) : batch_matmul(g, op, x, d, !tx, 0);
+    return grad_done(grad_in, 2);
+}
+
+/* All dimensions but the last two. */
+static struct output batch_shape(struct graph *g, struct output x)
+{
+    struct output shape = shape_of(g, x, NULL), from, to, by;
+    struct op_builder *b;
+
+    name_scope_enter(g, "strided_slice");
+    from = constant_i32s(g, (const int32_t[]){0}, 1, "stack");
+    to = constant_i32s(g, (const int32_t[]){-2}, 1, "stack_1");
+    by = constant_i32s(g, (const int32_t[]){1}, 1, "stack_2");
+    b = op_begin(g, "StridedSlice", graph_name_scope(g));
+    op_input(b, shape);
+    op_input(b, from);
+    op_input(b, to);
+    op_input(b, by);
+    op_attr_int(b, "begin_mask", 1);
+    name_scope_leave(g);
+    return (struct output){op_finish(b), 0};
+}
+
+GRAD(batch_matmul_v2_grad)
+{
+    struct output x = input_of(op, 0), y = input_of(op, 1), axes;
+
+    if (batch_matmul_grad(g, op, grad_out, grad_in) != 0)
+        return -1;
+    axes = binary(g, "BroadcastGradientArgs", batch_shape(g, x), batch_shape(g, y), NULL);
+    if (!output_valid(axes))
+        return -1;
+    grad_in[0] = unbroadcast(g, grad_in[0], axes, shape_of(g, x, NULL));
+    grad_in[1] =
+        unbroadcast(g, grad_in[1], (struct output){axes.op, 1}, shape_of(g, y, NULL));
+    return grad_done(grad_in, 2);
+}
+
 /* ---- two inputs, broadcasting ---- */
 
 /* The usual end: what each input would get, were both of the output's shape. */
@@ -112,6 +204,11 @@ static int quotient_grad(struct graph *g, struct operation *op, const char *divi
 GRAD(real_div_grad)
 {
     return quotient_grad(g, op, "RealDiv", grad_out[0], grad_in);
+}
+
+GRAD(div_grad)
+{
+    return quotient_grad(g, op, "Div", grad_out[0], grad_in);
 }
 
 GRAD(div_no_nan_grad)
@@ -263,10 +360,20 @@ GRAD(sign_grad)
 
 GRAD(reciprocal_grad)
 {
-    struct output square = unary(g, "Square", output_of(op, 0), NULL);
-
-    grad_in[0] = unary(g, "Neg", binary(g, "Mul", grad_out[0], square, "mul"), NULL);
+    grad_in[0] = binary(g, "ReciprocalGrad", output_of(op, 0), grad_out[0], NULL);
     return grad_done(grad_in, 1);
+}
+
+/* ReciprocalGrad(y, d) = -d y^2 */
+GRAD(reciprocal_grad_grad)
+{
+    struct output y = input_of(op, 0), dy = input_of(op, 1);
+    struct output part = with_scalar(g, "Mul", grad_out[0], -2.0, "mul");
+
+    part = binary(g, "Mul", part, dy, "mul");
+    grad_in[0] = binary(g, "Mul", part, y, "mul");
+    grad_in[1] = binary(g, "ReciprocalGrad", y, grad_out[0], NULL);
+    return grad_done(grad_in, 2);
 }
 
 GRAD(add_n_grad)
@@ -308,6 +415,42 @@ GRAD(select_grad)
 
     grad_in[1] = where(g, c, grad_out[0], zero, NULL);
     grad_in[2] = where(g, c, zero, grad_out[0], NULL);
+    return grad_done(grad_in + 1, 2);
+}
+
+/* SelectV2: all three broadcast. */
+static int select_v2_shape(const struct shape_args *args)
+{
+    struct shape branches;
+
+    if (shape_broadcast(&args->in[1], &args->in[2], &branches) != 0 ||
+        shape_broadcast(&args->in[0], &branches, &args->out[0]) != 0)
+        return err_set(args->err, ERR_SHAPE, "shapes %s, %s and %s do not broadcast",
+                       shape_text(&args->in[0]), shape_text(&args->in[1]),
+                       shape_text(&args->in[2]));
+    return 0;
+}
+
+/* The sum of grad over what x was repeated along, in the shape of x. */
+static struct output summed_to(struct graph *g, struct output grad, struct output x,
+                               struct output result)
+{
+    struct output shape = shape_of(g, x, NULL);
+    struct output axes =
+        binary(g, "BroadcastGradientArgs", shape, shape_of(g, result, NULL), NULL);
+
+    return unbroadcast(g, grad, axes, shape);
+}
+
+GRAD(select_v2_grad)
+{
+    struct output c = input_of(op, 0), d = grad_out[0], y = output_of(op, 0);
+    struct output zero = constant_like(g, output_dtype(d), 0.0, "zeros");
+
+    grad_in[1] =
+        summed_to(g, ternary(g, "SelectV2", c, d, zero, NULL), input_of(op, 1), y);
+    grad_in[2] =
+        summed_to(g, ternary(g, "SelectV2", c, zero, d, NULL), input_of(op, 2), y);
     return grad_done(grad_in + 1, 2);
 }
 
@@ -577,7 +720,12 @@ static const struct op_def rows[] = {
     BINARY("AddV2", "number_type", add_grad),
     BINARY("Sub", "number_type", sub_grad),
     BINARY("Mul", "number_type", mul_grad),
+    {"BatchMatMul", 0, batch_matmul_shape, batch_matmul_grad,
+     "x:T, y:T -> output:T; T:number_type, adj_x:bool=false, adj_y:bool=false"},
+    {"BatchMatMulV2", 0, batch_matmul_shape, batch_matmul_v2_grad,
+     "x:T, y:T -> output:T; T:number_type, adj_x:bool=false, adj_y:bool=false"},
     BINARY("RealDiv", "number_type", real_div_grad),
+    BINARY("Div", "number_type", div_grad),
     BINARY("DivNoNan", "float_type", div_no_nan_grad),
     BINARY("Maximum", "number_type", maximum_grad),
     BINARY("Minimum", "number_type", minimum_grad),
@@ -585,6 +733,7 @@ static const struct op_def rows[] = {
     BINARY("SquaredDifference", "number_type", squared_difference_grad),
     BINARY("FloorDiv", "number_type", grad_none),
     BINARY("FloorMod", "number_type", floor_mod_grad),
+    BINARY("Mod", "number_type", grad_missing),
     UNARY("Neg", "number_type", neg_grad),
     UNARY("Square", "number_type", square_grad),
     UNARY("Sqrt", "float_type", sqrt_grad),
@@ -597,10 +746,13 @@ static const struct op_def rows[] = {
     UNARY("Floor", "float_type", grad_none),
     GRAD_OP("SqrtGrad", sqrt_grad_grad),
     GRAD_OP("RsqrtGrad", rsqrt_grad_grad),
+    GRAD_OP("ReciprocalGrad", reciprocal_grad_grad),
     {"AddN", 0, shape_merged, add_n_grad, "inputs:N*T -> sum:T; N:int, T:number_type"},
     {"Cast", 0, shape_same, cast_grad,
      "x:SrcT -> y:DstT; SrcT:type, DstT:type, Truncate:bool=false"},
     {"Select", 0, select_shape, select_grad,
+     "condition:bool, t:T, e:T -> output:T; T:type"},
+    {"SelectV2", 0, select_v2_shape, select_v2_grad,
      "condition:bool, t:T, e:T -> output:T; T:type"},
     {"ClipByValue", 0, clip_shape, clip_grad,
      "t:T, clip_value_min:T, clip_value_max:T -> output:T; T:number_type"},

@@ -315,6 +315,19 @@ static int apply_shape(const struct shape_args *args)
     return 0;
 }
 
+/* The same with handles for the variable and its slots; there is no output. */
+static int resource_apply_shape(const struct shape_args *args)
+{
+    const struct operation *v = operation_behind_handle(operation_input(args->op, 0));
+    const struct shape *grad = &args->in[args->n_in - 1];
+
+    if (v != NULL && !shape_compatible(attr_shape(v, "shape"), grad))
+        return err_set(args->err, ERR_SHAPE,
+                       "a gradient of shape %s for variable %s of %s", shape_text(grad),
+                       operation_name(v), shape_text(attr_shape(v, "shape")));
+    return 0;
+}
+
 /* ---- the rows ---- */
 
 #define ACTIVATION(type, grad)                                                           \
@@ -374,6 +387,11 @@ static const struct op_def rows[] = {
           "var:&T, m:&T, v:&T, beta1_power:T, beta2_power:T, lr:T, beta1:T, beta2:T, "
           "epsilon:T, grad:T",
           ", use_nesterov:bool=false"),
+    {"ResourceApplyAdam", OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, resource_apply_shape,
+     NULL,
+     "var:resource, m:resource, v:resource, beta1_power:T, beta2_power:T, lr:T, beta1:T, "
+     "beta2:T, epsilon:T, grad:T ->; T:number_type, use_locking:bool=false, "
+     "use_nesterov:bool=false"},
 };
 
 const struct op_family ops_of_nn = OP_FAMILY(rows);

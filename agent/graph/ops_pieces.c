@@ -1,6 +1,6 @@
 /* ops_pieces.c - joining and splitting, slices, indices.
  *
- * Gradients after TensorFlow 1.13's python/ops/array_grad.py; where it pads or makes
+ * Gradients after TensorFlow 1.13's python/ops/array_grad.py; where it makes
  * IndexedSlices, the dense op that gives the same values stands here.
  */
 #include "agent/graph/graph_internal.h"
@@ -8,19 +8,20 @@
 
 /* ---- joining and splitting ---- */
 
-static int concat_shape(const struct shape_args *args)
+/* Values at inputs first .. first + n - 1, the axis at input `at`. */
+static int joined_shape(const struct shape_args *args, int first, int at)
 {
     int n = args->n_in - 1;
     struct shape out = SHAPE_UNKNOWN;
     int64_t axis, total = 0;
 
-    if (want_rank(args, n, 0) != 0)
+    if (want_rank(args, at, 0) != 0)
         return ERR_SHAPE;
-    for (int i = 0; i < n && out.rank < 0; i++)
+    for (int i = first; i < first + n && out.rank < 0; i++)
         out = args->in[i];
     if (out.rank < 0)
         return 0;
-    if (value_ints(args, n, &axis, 1) != 1) {
+    if (value_ints(args, at, &axis, 1) != 1) {
         for (int i = 0; i < out.rank; i++)
             out.dim[i] = -1;
         args->out[0] = out;
@@ -28,7 +29,7 @@ static int concat_shape(const struct shape_args *args)
     }
     if (wrap_axis(args, out.rank, &axis) != 0)
         return ERR_SHAPE;
-    for (int i = 0; i < n; i++) {
+    for (int i = first; i < first + n; i++) {
         struct shape in = args->in[i], *s = &in;
         int64_t d = dim_of(s, (int)axis);
 
@@ -41,7 +42,7 @@ static int concat_shape(const struct shape_args *args)
         if (shape_merge(&out, s, &out) != 0)
             return err_set(args->err, ERR_SHAPE,
                            "shapes %s and %s differ in more than dimension %lld",
-                           shape_text(&args->in[0]), shape_text(&args->in[i]),
+                           shape_text(&args->in[first]), shape_text(&args->in[i]),
                            (long long)axis);
     }
     out.dim[axis] = total;
@@ -49,8 +50,19 @@ static int concat_shape(const struct shape_args *args)
     return 0;
 }
 
+static int concat_shape(const struct shape_args *args)
+{
+    return joined_shape(args, 0, args->n_in - 1);
+}
+
+/* The op of TensorFlow 0.12: the axis comes first. */
+static int old_concat_shape(const struct shape_args *args)
+{
+    return joined_shape(args, 1, 0);
+}
+
 /* Shapes of all values: Consts where they are known, otherwise one ShapeN. */
-static void shapes_of(struct graph *g, const struct operation *op, int n,
+static void shapes_of(struct graph *g, const struct operation *op, int first, int n,
                       struct output *ret)
 {
     struct op_builder *b;
@@ -58,17 +70,17 @@ static void shapes_of(struct graph *g, const struct operation *op, int n,
     int all_known = 1;
 
     for (int i = 0; i < n; i++) {
-        struct shape s = output_shape(input_of(op, i));
+        struct shape s = output_shape(input_of(op, first + i));
 
         all_known &= shape_known(&s);
     }
     for (int i = 0; all_known && i < n; i++)
-        ret[i] = shape_of(g, input_of(op, i), NULL);
+        ret[i] = shape_of(g, input_of(op, first + i), NULL);
     if (all_known)
         return;
     b = op_begin(g, "ShapeN", NULL);
     for (int i = 0; i < n; i++)
-        op_input(b, input_of(op, i));
+        op_input(b, input_of(op, first + i));
     shapes = op_finish(b);
     for (int i = 0; i < n; i++)
         ret[i] = (struct output){shapes, i};
@@ -81,25 +93,36 @@ static struct output rank_of(struct graph *g, struct output x)
     return rank >= 0 ? constant_i32(g, rank, "Rank") : unary(g, "Rank", x, NULL);
 }
 
-GRAD(concat_grad)
+static int split_among(struct graph *g, struct operation *op, int first, int at,
+                       const struct output *grad_out, struct output *grad_in)
 {
     int n = operation_n_inputs(op) - 1;
     struct output *sizes = ARENA_ARRAY(&g->arena, struct output, n), axis;
     struct op_builder *b;
     struct operation *offsets;
 
-    axis = cast(g, input_of(op, n), DT_INT32, NULL);
-    axis = binary(g, "FloorMod", axis, rank_of(g, input_of(op, 0)), "mod");
-    shapes_of(g, op, n, sizes);
+    axis = cast(g, input_of(op, at), DT_INT32, NULL);
+    axis = binary(g, "FloorMod", axis, rank_of(g, input_of(op, first)), "mod");
+    shapes_of(g, op, first, n, sizes);
     b = op_begin(g, "ConcatOffset", NULL);
     op_input(b, axis);
     for (int i = 0; i < n; i++)
         op_input(b, sizes[i]);
     offsets = op_finish(b);
     for (int i = 0; i < n; i++)
-        grad_in[i] =
+        grad_in[first + i] =
             ternary(g, "Slice", grad_out[0], (struct output){offsets, i}, sizes[i], NULL);
-    return grad_done(grad_in, n);
+    return grad_done(grad_in + first, n);
+}
+
+GRAD(concat_grad)
+{
+    return split_among(g, op, 0, operation_n_inputs(op) - 1, grad_out, grad_in);
+}
+
+GRAD(old_concat_grad)
+{
+    return split_among(g, op, 1, 0, grad_out, grad_in);
 }
 
 static int pack_shape(const struct shape_args *args)
@@ -337,29 +360,79 @@ static struct op_builder *begin_strided(struct graph *g, const char *type,
                                         "new_axis_mask", "shrink_axis_mask"};
     struct op_builder *b = op_begin(g, type, name);
 
-    for (size_t i = 0; masks_of != NULL && i < sizeof(masks) / sizeof(masks[0]); i++)
+    for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++)
         op_attr_int(b, masks[i], attr_int(masks_of, masks[i]));
     return b;
+}
+
+/* [rank of x, 1] */
+static struct output column_shape(struct graph *g, struct output x)
+{
+    struct output rank = rank_of(g, x), one = constant_i32(g, 1, "stack/1");
+    struct op_builder *b = op_begin(g, "Pack", "stack");
+
+    op_input(b, rank);
+    op_input(b, one);
+    return (struct output){op_finish(b), 0};
 }
 
 /* The gradient put back where the slice was taken, zeros elsewhere. */
 GRAD(slice_grad)
 {
-    struct output begin = input_of(op, 1), end, ones, shape;
-    struct op_builder *b;
+    struct output x = input_of(op, 0), begin = input_of(op, 1), after, columns[2];
+    struct output column = column_shape(g, x);
+    struct output size = shape_of(g, output_of(op, 0), NULL);
 
+    columns[0] = binary(g, "Reshape", begin, column, NULL);
+    after = binary(g, "Sub", shape_of(g, x, NULL), size, "sub");
     if (output_dtype(begin) != DT_INT32)
-        begin = cast(g, begin, DT_INT32, NULL);
-    shape = shape_of(g, input_of(op, 0), NULL);
-    end = binary(g, "Add", begin, shape_of(g, output_of(op, 0), NULL), "add");
-    ones = ones_like(g, begin, NULL);
-    b = begin_strided(g, "StridedSliceGrad", NULL, NULL);
-    op_input(b, shape);
-    op_input(b, begin);
-    op_input(b, end);
-    op_input(b, ones);
-    op_input(b, grad_out[0]);
-    grad_in[0] = (struct output){op_finish(b), 0};
+        after = cast(g, after, output_dtype(begin), NULL);
+    after = binary(g, "Sub", after, begin, "sub");
+    columns[1] = binary(g, "Reshape", after, column, NULL);
+    grad_in[0] = binary(g, "Pad", grad_out[0], concat(g, columns, 2, 1, NULL), NULL);
+    return grad_done(grad_in, 1);
+}
+
+/* paddings (rank, 2): zeros before and after, in each dimension */
+static int pad_shape(const struct shape_args *args)
+{
+    int64_t pads[2 * SHAPE_MAX_RANK];
+    int n = value_ints(args, 1, pads, 2 * SHAPE_MAX_RANK);
+    struct shape out = args->in[0];
+
+    if (want_rank(args, 1, 2) != 0)
+        return ERR_SHAPE;
+    if (out.rank < 0)
+        return 0;
+    if (n >= 0 && n != 2 * out.rank)
+        return err_set(args->err, ERR_SHAPE, "paddings %s for %s",
+                       shape_text(&args->in[1]), shape_text(&out));
+    for (int i = 0; i < out.rank; i++) {
+        int64_t *d = &out.dim[i];
+
+        if (n >= 0 && (pads[2 * i] < 0 || pads[2 * i + 1] < 0))
+            return err_set(args->err, ERR_ARG, "paddings must not be negative");
+        if (n < 0 || *d < 0)
+            *d = -1;
+        else if (__builtin_add_overflow(*d, pads[2 * i], d) ||
+                 __builtin_add_overflow(*d, pads[2 * i + 1], d))
+            return err_set(args->err, ERR_LIMIT, "paddings are too large");
+    }
+    args->out[0] = out;
+    return 0;
+}
+
+GRAD(pad_grad)
+{
+    struct output x = input_of(op, 0), before, begin, zero;
+    struct shape flat = SHAPE(-1);
+    enum dtype index = output_dtype(input_of(op, 1));
+
+    zero = constant_i32s(g, (const int32_t[]){0, 0}, 2, "Slice/begin");
+    before = ternary(g, "Slice", input_of(op, 1), zero, column_shape(g, x), NULL);
+    begin = reshape(g, before, &flat, NULL);
+    grad_in[0] = ternary(g, "Slice", grad_out[0], begin,
+                         cast(g, shape_of(g, x, NULL), index, NULL), NULL);
     return grad_done(grad_in, 1);
 }
 
@@ -689,6 +762,8 @@ static int where_shape(const struct shape_args *args)
 static const struct op_def rows[] = {
     {"ConcatV2", 0, concat_shape, concat_grad,
      "values:N*T, axis:Tidx -> output:T; N:int, T:type, Tidx:type=int32"},
+    {"Concat", 0, old_concat_shape, old_concat_grad,
+     "concat_dim:int32, values:N*T -> output:T; N:int, T:type"},
     {"Pack", 0, pack_shape, pack_grad,
      "values:N*T -> output:T; N:int, T:type, axis:int=0"},
     {"Unpack", 0, unpack_shape, unpack_grad,
@@ -700,6 +775,8 @@ static const struct op_def rows[] = {
      "T:type, Tlen:type=int64"},
     {"Slice", 0, slice_shape, slice_grad,
      "input:T, begin:Index, size:Index -> output:T; T:type, Index:type"},
+    {"Pad", 0, pad_shape, pad_grad,
+     "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:type=int32"},
     {"StridedSlice", 0, strided_slice_shape, strided_slice_grad,
      "input:T, begin:Index, end:Index, strides:Index -> output:T; T:type, "
      "Index:type, " STRIDED_MASKS},

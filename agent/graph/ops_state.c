@@ -3,6 +3,8 @@
  */
 #include "agent/graph/op_rules.h"
 
+#include <string.h>
+
 static int variable_shape(const struct shape_args *args)
 {
     args->out[0] = *attr_shape(args->op, "shape");
@@ -16,6 +18,70 @@ static int assign_shape(const struct shape_args *args)
         return err_set(args->err, ERR_SHAPE,
                        "a value of shape %s for a variable of shape %s",
                        shape_text(&args->in[1]), shape_text(&args->in[0]));
+    return 0;
+}
+
+/* ---- resource variables: a handle that names the variable ---- */
+
+int operation_is_variable(const struct operation *op)
+{
+    static const char *const types[] = {"VariableV2", "Variable", "VarHandleOp"};
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (strcmp(operation_type(op), types[i]) == 0)
+            return 1;
+    return 0;
+}
+
+const struct operation *operation_behind_handle(struct output handle)
+{
+    while (output_valid(handle) && operation_n_inputs(handle.op) > 0)
+        handle = operation_input(handle.op, 0);
+    if (!output_valid(handle) || strcmp(operation_type(handle.op), "VarHandleOp") != 0)
+        return NULL;
+    return handle.op;
+}
+
+/* dtype and shape of the variable against those of the value, as far as they are known.
+ */
+static int check_handle(const struct shape_args *args, struct shape *ret)
+{
+    const struct operation *v = operation_behind_handle(operation_input(args->op, 0));
+
+    *ret = SHAPE_UNKNOWN;
+    if (v == NULL)
+        return 0;
+    if (attr_int(v, "dtype") != attr_int(args->op, "dtype"))
+        return err_set(args->err, ERR_DTYPE, "variable %s has dtype %s, not %s",
+                       operation_name(v), dtype_name((enum dtype)attr_int(v, "dtype")),
+                       dtype_name((enum dtype)attr_int(args->op, "dtype")));
+    *ret = *attr_shape(v, "shape");
+    return 0;
+}
+
+static int read_resource_shape(const struct shape_args *args)
+{
+    return check_handle(args, &args->out[0]);
+}
+
+static int assign_resource_shape(const struct shape_args *args)
+{
+    struct shape shape;
+
+    if (check_handle(args, &shape) != 0)
+        return ERR_DTYPE;
+    if (!shape_compatible(&shape, &args->in[1]))
+        return err_set(args->err, ERR_SHAPE,
+                       "a value of shape %s for a variable of shape %s",
+                       shape_text(&args->in[1]), shape_text(&shape));
+    return 0;
+}
+
+GRAD(read_resource_grad)
+{
+    (void)g;
+    (void)op;
+    grad_in[0] = grad_out[0];
     return 0;
 }
 
@@ -62,6 +128,12 @@ static int diag_part_shape(const struct shape_args *args)
             "shared_name:string="                                                        \
     }
 
+#define ASSIGN_RESOURCE(type)                                                            \
+    {                                                                                    \
+        type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, assign_resource_shape, NULL,     \
+            "resource:resource, value:dtype ->; dtype:type"                              \
+    }
+
 static const struct op_def rows[] = {
     VARIABLE("VariableV2"),
     VARIABLE("Variable"),
@@ -70,6 +142,16 @@ static const struct op_def rows[] = {
     ASSIGN("Assign", "type, validate_shape:bool=true, use_locking:bool=true"),
     ASSIGN("AssignAdd", "number_type, use_locking:bool=false"),
     ASSIGN("AssignSub", "number_type, use_locking:bool=false"),
+    {"VarHandleOp", OP_STATEFUL | OP_NO_GRADIENT, shape_scalar, NULL,
+     "-> resource:resource; container:string=, shared_name:string=, dtype:type, "
+     "shape:shape"},
+    {"ReadVariableOp", OP_STATEFUL, read_resource_shape, read_resource_grad,
+     "resource:resource -> value:dtype; dtype:type"},
+    {"VarIsInitializedOp", OP_STATEFUL | OP_NO_GRADIENT, shape_scalar, NULL,
+     "resource:resource -> is_initialized:bool"},
+    ASSIGN_RESOURCE("AssignVariableOp"),
+    ASSIGN_RESOURCE("AssignAddVariableOp"),
+    ASSIGN_RESOURCE("AssignSubVariableOp"),
     {"Qr", OP_NO_GRADIENT, qr_shape, NULL,
      "input:T -> q:T, r:T; full_matrices:bool=false, T:float_type"},
     {"DiagPart", OP_NO_GRADIENT, diag_part_shape, NULL,

@@ -202,7 +202,16 @@ void control_dependencies_apply(struct graph *g, struct operation *op)
 
 void device_enter(struct graph *g, const char *device)
 {
-    ptr_list_push(&g->devices, arena_strdup(&g->arena, device));
+    struct device_scope *s = ARENA_NEW(&g->arena, struct device_scope);
+
+    s->device = device != NULL ? arena_strdup(&g->arena, device) : "";
+    ptr_list_push(&g->devices, s);
+}
+
+void replica_device_enter(struct graph *g, int n_ps, const char *worker)
+{
+    device_enter(g, worker != NULL ? worker : "/job:worker");
+    ((struct device_scope *)ptr_list_last(&g->devices))->n_ps = n_ps;
 }
 
 void device_leave(struct graph *g)
@@ -210,11 +219,17 @@ void device_leave(struct graph *g)
     (void)ptr_list_pop(&g->devices);
 }
 
-const char *graph_device(const struct graph *g)
+const char *graph_device_for(struct graph *g, const char *type)
 {
-    const char *device = ptr_list_last(&g->devices);
+    struct device_scope *s = ptr_list_last(&g->devices);
 
-    return device != NULL ? device : "";
+    if (s == NULL)
+        return "";
+    if (s->n_ps > 0 &&
+        (strcmp(type, "VariableV2") == 0 || strcmp(type, "Variable") == 0 ||
+         strcmp(type, "VarHandleOp") == 0))
+        return arena_printf(&g->arena, "/job:ps/task:%d", s->next_ps++ % s->n_ps);
+    return s->device;
 }
 
 void colocate_with_enter(struct graph *g, const struct operation *op)

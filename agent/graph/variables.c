@@ -3,6 +3,7 @@
 #include "agent/graph/ops.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- the initial value ---- */
@@ -86,13 +87,51 @@ static struct output read_node(struct graph *g, struct output ref)
     return (struct output){op_finish(b), 0};
 }
 
+static struct output read_resource(struct graph *g, struct output handle,
+                                   enum dtype dtype, const char *name)
+{
+    struct op_builder *b = op_begin(g, "ReadVariableOp", name);
+
+    op_input(b, handle);
+    op_attr_type(b, "dtype", dtype);
+    return (struct output){op_finish(b), 0};
+}
+
+/* VarHandleOp and the nodes that TensorFlow puts around it; returns the Assign. */
+static struct operation *resource_nodes(struct graph *g, struct variable *v)
+{
+    const char *scope = graph_name_scope(g);
+    struct op_builder *b = op_begin(g, "VarHandleOp", scope);
+    struct output assigned;
+
+    op_attr_string(b, "shared_name", arena_strndup(&g->arena, scope, strlen(scope) - 1));
+    op_attr_type(b, "dtype", v->dtype);
+    op_attr_shape(b, "shape", &v->shape);
+    v->ref = (struct output){op_finish(b), 0};
+    (void)unary(g, "VarIsInitializedOp", v->ref, "IsInitialized/VarIsInitializedOp");
+    assigned = binary(g, "AssignVariableOp", v->ref, v->initial_value, "Assign");
+    v->read = read_resource(g, v->ref, v->dtype, "Read/ReadVariableOp");
+    return assigned.op;
+}
+
+/* The Assign of VariableV2 and what stands beside it. */
+static struct operation *reference_nodes(struct graph *g, struct variable *v,
+                                         int colocated)
+{
+    struct output assigned;
+
+    v->ref = variable_node(g, v->dtype, &v->shape, colocated);
+    assigned = assign(g, "Assign", v->ref, v->initial_value, 1, NULL);
+    v->read = read_node(g, v->ref);
+    return assigned.op;
+}
+
 /* Inside the variable's own name scope. colocated: `_class` on the variable itself, as
  * get_variable writes it. */
 static struct variable *make_variable(struct graph *g, struct output initial_value,
                                       unsigned flags, int colocated)
 {
     struct variable *v = ARENA_NEW(&g->arena, struct variable);
-    struct output assigned;
 
     if (!output_valid(initial_value))
         return NULL;
@@ -106,13 +145,11 @@ static struct variable *make_variable(struct graph *g, struct output initial_val
             initial_value.op->name, initial_value.index, shape_text(&v->shape));
         return NULL;
     }
-    v->ref = variable_node(g, v->dtype, &v->shape, colocated);
-    assigned = assign(g, "Assign", v->ref, initial_value, 1, NULL);
-    v->read = read_node(g, v->ref);
-    if (!output_valid(assigned) || !output_valid(v->read))
+    v->initializer = (flags & VARIABLE_RESOURCE) != 0 ? resource_nodes(g, v)
+                                                      : reference_nodes(g, v, colocated);
+    if (v->initializer == NULL || !output_valid(v->read))
         return NULL;
     v->name = v->ref.op->name;
-    v->initializer = assigned.op;
     ptr_list_push(&g->variables, v);
     add_to_collections(g, v, flags);
     return v;
@@ -288,43 +325,68 @@ struct variable *graph_variable_at(const struct graph *g, int i)
 
 /* ---- writing and initialising ---- */
 
+static int is_resource(const struct variable *v)
+{
+    return output_dtype(v->ref) == DT_RESOURCE;
+}
+
+/* A resource's op gives nothing back: only the operation of the result is of use. */
+static struct output write(struct variable *v, const char *type, struct output value,
+                           const char *name)
+{
+    struct graph *g = operation_graph(v->ref.op);
+    char resource_type[32];
+
+    if (!is_resource(v))
+        return assign(g, type, v->ref, value, 0, name);
+    (void)snprintf(resource_type, sizeof(resource_type), "%sVariableOp", type);
+    return binary(g, resource_type, v->ref, value, name);
+}
+
 struct output variable_assign(struct variable *v, struct output value, const char *name)
 {
-    return assign(operation_graph(v->ref.op), "Assign", v->ref, value, 0, name);
+    return write(v, "Assign", value, name);
 }
 
 struct output variable_assign_add(struct variable *v, struct output value,
                                   const char *name)
 {
-    return assign(operation_graph(v->ref.op), "AssignAdd", v->ref, value, 0, name);
+    return write(v, "AssignAdd", value, name);
 }
 
 struct output variable_assign_sub(struct variable *v, struct output value,
                                   const char *name)
 {
-    return assign(operation_graph(v->ref.op), "AssignSub", v->ref, value, 0, name);
+    return write(v, "AssignSub", value, name);
 }
 
-/* A read that does not ask whether there is a value: the Select around it does. */
-static struct output guarded_read(struct graph *g, struct output ref)
+struct output variable_is_initialized(struct variable *v, const char *name)
 {
-    struct op_builder *b = op_begin(g, "Identity", "read");
-
-    op_input(b, ref);
-    op_attr_bool(b, MAY_BE_UNINITIALIZED, 1);
-    return (struct output){op_finish(b), 0};
+    return unary(operation_graph(v->ref.op),
+                 is_resource(v) ? "VarIsInitializedOp" : "IsVariableInitialized", v->ref,
+                 name);
 }
 
+/* tf.cond(is_variable_initialized(v), v.read_value, lambda: v.initial_value) */
 struct output variable_initialized_value(struct variable *v)
 {
     struct graph *g = operation_graph(v->ref.op);
-    struct output is_there, now, value;
+    struct output is_there, pivot, pred, now, initial, value;
+    int resource = is_resource(v);
 
     control_dependencies_enter(g, NULL, 0);
-    name_scope_enter(g, "initialized_value");
-    is_there = unary(g, "IsVariableInitialized", v->ref, NULL);
-    now = guarded_read(g, v->ref);
-    value = where(g, is_there, now, v->initial_value, graph_name_scope(g));
+    is_there = variable_is_initialized(v, NULL);
+    name_scope_enter(g, "cond");
+    pivot = binary(g, "Switch", is_there, is_there, NULL);
+    (void)unary(g, "Identity", (struct output){pivot.op, 1}, "switch_t");
+    (void)unary(g, "Identity", pivot, "switch_f");
+    pred = unary(g, "Identity", is_there, "pred_id");
+    now = binary(g, resource ? "Switch" : "RefSwitch", v->ref, pred, "read/Switch");
+    now.index = 1;
+    now = resource ? read_resource(g, now, v->dtype, "read")
+                   : unary(g, "Identity", now, "read");
+    initial = binary(g, "Switch", v->initial_value, pred, "Switch_1");
+    value = binary(g, "Merge", initial, now, NULL);
     name_scope_leave(g);
     control_dependencies_leave(g);
     return value;
@@ -340,13 +402,57 @@ struct operation *variables_initializer(struct graph *g, struct variable *const 
     return op_finish(b);
 }
 
-struct operation *global_variables_initializer(struct graph *g, const char *name)
+static struct operation *initializer_of(struct graph *g, const char *collection,
+                                        const char *name)
 {
     const struct collection_item *items;
-    size_t n = collection_get(g, GLOBAL_VARIABLES, NULL, &items);
+    size_t n = collection_get(g, collection, NULL, &items);
     struct op_builder *b = op_begin(g, "NoOp", name != NULL ? name : "init");
 
     for (size_t i = 0; i < n; i++)
         op_control_input(b, items[i].variable->initializer);
     return op_finish(b);
+}
+
+struct operation *global_variables_initializer(struct graph *g, const char *name)
+{
+    return initializer_of(g, GLOBAL_VARIABLES, name);
+}
+
+struct operation *initialize_all_variables(struct graph *g)
+{
+    return global_variables_initializer(g, NULL);
+}
+
+struct operation *local_variables_initializer(struct graph *g, const char *name)
+{
+    return initializer_of(g, LOCAL_VARIABLES, name);
+}
+
+/* ---- the global step ---- */
+
+struct variable *global_step(struct graph *g)
+{
+    const struct collection_item *items;
+    size_t n = collection_get(g, GLOBAL_STEP, NULL, &items);
+
+    if (n > 0 && items[0].kind == ITEM_VARIABLE)
+        return items[0].variable;
+    return variable_find(g, "global_step");
+}
+
+struct variable *get_or_create_global_step(struct graph *g)
+{
+    const struct initializer init = {.build = zeros_build};
+    struct variable *v = global_step(g);
+
+    if (v != NULL)
+        return v;
+    v = create(g, "global_step", DT_INT64, &SHAPE_SCALAR, &init, VARIABLE_NOT_TRAINABLE);
+    if (v == NULL)
+        return NULL;
+    name_table_add(&g->shared_variables, "global_step")->value = v;
+    collection_add(g, GLOBAL_STEP,
+                   (struct collection_item){.kind = ITEM_VARIABLE, .variable = v});
+    return v;
 }

@@ -300,6 +300,28 @@ static void *step_scratch(const struct plan *p, const struct step *s)
     return s->loop->scratch < 0 ? NULL : p->values[s->loop->scratch].tensor.data;
 }
 
+static int holds(const struct plan *p, int guard)
+{
+    const struct guard *g = &p->guards[guard];
+    for (int i = 0; i < g->n; i++) {
+        const struct condition *c = &g->conditions[i];
+        if ((*(const uint8_t *)p->values[c->value].tensor.data != 0) != c->branch)
+            return 0;
+    }
+    return 1;
+}
+
+static int check_fetches(const struct plan *p, struct err *err)
+{
+    for (size_t i = 0; i < p->n_fetches; i++)
+        if (!holds(p, p->fetch_guards[i]))
+            return err_set(err, ERR_ARG,
+                           "Retval[%zu] does not have value: Tensor %s:%d is on a branch "
+                           "that was not taken",
+                           i, operation_name(p->fetches[i].op), p->fetches[i].index);
+    return 0;
+}
+
 static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
                     struct err *err)
 {
@@ -352,6 +374,8 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
     fp_mode = flush_denormals();
     for (int i = 0; r == 0 && i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
+        if (s->guard != 0 && !holds(p, s->guard))
+            continue;
         if (s->loop)
             loop_run(s->loop, p->values, step_scratch(p, s));
         else
@@ -360,7 +384,7 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
             progress(progress_ctx);
     }
     restore_fp_mode(fp_mode);
-    return r;
+    return r == 0 && p->n_guards > 1 ? check_fetches(p, err) : r;
 }
 
 size_t plan_gemms(const struct plan *p, struct gemm *ret, size_t max)

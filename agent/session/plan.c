@@ -63,7 +63,8 @@ int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
     return 1;
 }
 
-/* A shape or an axis that is fed becomes part of the plan: small integers only. */
+/* A shape or an axis that is fed becomes part of the plan: small integers only. (So do
+ * strings, always: names of files.) */
 #define WANTED_MAX 16
 
 static int may_be_wanted(const struct tensor *t)
@@ -79,11 +80,12 @@ static int copy_key(struct plan *p, const struct run_args *args, int by_value,
     p->fetches = ARENA_ARRAY(&p->arena, struct output, args->n_fetches);
     p->targets = ARENA_ARRAY(&p->arena, struct operation *, args->n_targets);
     p->fetch_values = ARENA_ARRAY(&p->arena, int, args->n_fetches);
+    p->fetch_guards = ARENA_ARRAY(&p->arena, int, args->n_fetches);
     for (; p->n_feeds < args->n_feeds; p->n_feeds++) {
         const struct feed *f = &args->feeds[p->n_feeds];
         struct plan_feed *to = &p->feeds[p->n_feeds];
         *to = (struct plan_feed){f->output, f->value.dtype, f->value.shape, -1, {0}};
-        if (by_value && may_be_wanted(&f->value) &&
+        if ((f->value.dtype == DT_STRING || (by_value && may_be_wanted(&f->value))) &&
             tensor_copy(&to->wanted, &f->value, err) < 0)
             return ERR_NOMEM;
     }

@@ -1,8 +1,9 @@
 /* plan.h - a run worked out once: which steps, on what memory. Private to agent/session,
  * its tests and benchmarks.
  *
- * Building goes through five passes, each a file:
+ * Building goes through six passes, each a file:
  *     plan_order.c   prune; order by data, control and read-before-write edges
+ *     plan_guard.c   which operations run only when (Switch, Merge)
  *     plan_lower.c   operations to nodes: shapes, folded constants, aliases, doubles
  *     plan_fuse.c    nodes to steps: products with what is done to their rows, chains of
  *                    element-wise loops, sums that ride along
@@ -59,6 +60,8 @@ struct node {
     int n_in, n_out;
     int *in, *out; /* values */
     int dead;
+    int guard; /* runs only while it holds */
+    int keep;  /* though nobody uses what it makes */
     /* NODE_GEMM: in[0], in[1]; columns begin .. of the full product */
     int transpose_a, transpose_b;
     int64_t column_begin;
@@ -122,6 +125,7 @@ struct step {
     kernel_fn call;          /* NULL: a loop */
     struct kernel_args args; /* of the call */
     struct loop_program *loop;
+    int guard;       /* runs only while it holds */
     int draws;       /* needs a key */
     int initializes; /* variable number set initialised, or -1 */
     int reads_flag;  /* variable number whose flag it reads, or -1 */
@@ -130,6 +134,18 @@ struct step {
 };
 
 /* ---- the plan ---- */
+
+/* What a Switch decides: its predicate has the value `branch`. */
+struct condition {
+    struct output predicate;
+    int branch;
+    int value; /* of the predicate */
+};
+
+struct guard { /* all of them; outer ones first, so that inner ones are computed */
+    int n;
+    struct condition *conditions;
+};
 
 struct plan_feed {
     struct output output;
@@ -148,6 +164,7 @@ struct plan {
     struct output *fetches;
     struct operation **targets;
     int *fetch_values;
+    int *fetch_guards;
     uint64_t last_used;
 
     int n_values, cap_values;
@@ -158,6 +175,8 @@ struct plan {
     struct step *steps;
     int n_checked;
     int *checked; /* variables that must be initialised when the run starts */
+    int n_guards; /* number 0 always holds */
+    struct guard *guards;
     int n_owned;
     struct tensor *owned; /* folded constants */
     int n_moving;
@@ -202,7 +221,19 @@ struct order {
     /* by operation id: */
     unsigned char *copy;    /* a read whose variable is written before its last use */
     unsigned char *written; /* a variable that this run writes */
+    int *guard;             /* its number in the plan */
+    struct check **checks;  /* variables that must have a value when it runs */
 };
+
+struct check {
+    const struct operation *variable;
+    struct check *next;
+};
+
+/* Numbers the guards of all operations in order. */
+void plan_guards(struct plan *p, struct arena *scratch, struct order *order);
+int guard_of_output(struct plan *p, const int *guard_of, struct output x);
+int is_switch(const struct operation *op);
 
 /* Fills p->checked too. The order lives in the scratch arena. */
 int plan_order(struct plan *p, struct arena *scratch, const struct run_args *args,
@@ -216,7 +247,8 @@ void plan_memory(struct plan *p, struct arena *scratch);
 void plan_count_uses(struct plan *p);
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
                    const struct shape *shape);
-/* Is argument i of the operation a variable's reference ("&" in its signature)? */
+/* Is argument i of the operation a variable's reference ("&" in its signature) or handle?
+ */
 int takes_reference(const struct operation *op, int i);
 
 /* ---- for benchmarks: the matrix products of a plan ---- */

@@ -15,6 +15,7 @@ struct group {               /* becomes a step */
     const struct node *call; /* or: */
     const struct node *gemm; /* NULL: a loop alone */
     int64_t total;
+    int guard;
     int n_members, n_tails;
     const struct node *members[GROUP_MAX], *tails[GROUP_MAX];
 };
@@ -188,10 +189,10 @@ static void join_biases(struct fusing *f)
 
 /* ---- grouping ---- */
 
-static struct group *new_group(struct fusing *f)
+static struct group *new_group(struct fusing *f, int guard)
 {
     struct group *g = &f->groups[f->n++];
-    *g = (struct group){0};
+    *g = (struct group){.guard = guard};
     return g;
 }
 
@@ -218,7 +219,8 @@ static int may_join(const struct fusing *f, const struct node *n, int g, int64_t
 {
     const struct plan *p = f->plan;
     if (g < 0 || f->groups[g].call || f->groups[g].total != total ||
-        f->groups[g].n_members == GROUP_MAX || f->groups[g].n_tails == GROUP_MAX)
+        f->groups[g].guard != n->guard || f->groups[g].n_members == GROUP_MAX ||
+        f->groups[g].n_tails == GROUP_MAX)
         return 0;
     for (int i = 0; i < n->n_in; i++) {
         const struct value *r = &p->values[root(p, n->in[i])];
@@ -237,7 +239,8 @@ static int tail_of(const struct plan *p, const struct node *n, struct loop_tail 
     const struct tensor *x = &p->values[n->in[0]].tensor;
     size_t period = 0;
     int pattern = 0;
-    if (n->kind != NODE_CALL || x->dtype != DT_FLOAT || tensor_elements(x) == 0)
+    if (n->kind != NODE_CALL || n->n_out == 0 || x->dtype != DT_FLOAT ||
+        tensor_elements(x) == 0)
         return 0;
     if (n->call == kern_bias_add_grad)
         pattern = sum_pattern_last(&x->shape, &period);
@@ -266,7 +269,7 @@ static void group_node(struct fusing *f, int k)
         int64_t total = elements(p, n->out[0]);
         if (!may_join(f, n, latest, total)) {
             latest = f->n;
-            new_group(f)->total = total;
+            new_group(f, n->guard)->total = total;
         }
         f->groups[latest].members[f->groups[latest].n_members++] = n;
     } else if (tail_of(p, n, &tail) && may_join(f, n, latest, elements(p, n->in[0])) &&
@@ -275,7 +278,7 @@ static void group_node(struct fusing *f, int k)
         by_tail = 1;
     } else {
         latest = f->n;
-        struct group *g = new_group(f);
+        struct group *g = new_group(f, n->guard);
         g->total = n->kind == NODE_GEMM ? elements(p, n->out[0]) : 0;
         *(n->kind == NODE_GEMM ? &g->gemm : &g->call) = n;
         for (int i = 0; n->writes && i < n->n_in; i++)
@@ -553,7 +556,7 @@ static void set_call(struct plan *p, struct step *s, const struct node *n)
     s->draws = kernel_draws(n->call);
     if (n->call == kern_assign)
         s->initializes = p->values[n->in[0]].index;
-    if (n->call == kern_is_initialized)
+    if (n->call == kern_is_initialized || n->call == kern_need_value)
         s->reads_flag = p->values[n->in[0]].index;
 }
 
@@ -583,6 +586,7 @@ void plan_fuse(struct plan *p, struct arena *scratch)
         const struct group *g = &f.groups[i];
         struct step *s = &p->steps[i];
         s->initializes = s->reads_flag = -1;
+        s->guard = g->guard;
         s->op = (g->call ? g->call : g->gemm ? g->gemm : g->members[0])->op;
         if (g->call)
             set_call(p, s, g->call);

@@ -15,6 +15,7 @@
 struct seen {
     const struct operation *op;
     const int *in, *out; /* values */
+    int guard;
     struct seen *next;
 };
 
@@ -28,6 +29,7 @@ struct lowering {
     int **values;           /* by operation id: of its outputs */
     int *fetched;           /* by operation id: copy of a variable for a fetch, or -1 */
     unsigned char *written; /* by variable number: this run changes it */
+    int guard;              /* of the nodes being made */
     struct seen *buckets[N_BUCKETS];
     struct err *err;
 };
@@ -98,7 +100,8 @@ static void add_node(struct lowering *l, const struct node *n)
         p->cap_nodes = p->cap_nodes ? 2 * p->cap_nodes : 256;
         p->nodes = xreallocarray(p->nodes, (size_t)p->cap_nodes, sizeof(*p->nodes));
     }
-    p->nodes[p->n_nodes++] = *n;
+    p->nodes[p->n_nodes] = *n;
+    p->nodes[p->n_nodes++].guard = l->guard;
 }
 
 static int *int_array(struct lowering *l, int n)
@@ -182,6 +185,12 @@ static int mergeable(const struct lowering *l, const struct operation *op, const
     return 1;
 }
 
+/* Does a node of this guard run whenever the one being made does? */
+static int runs_whenever(const struct lowering *l, int guard)
+{
+    return guard == 0 || guard == l->guard;
+}
+
 static struct seen **bucket(struct lowering *l, const struct operation *op, const int *in)
 {
     unsigned h = 0;
@@ -199,7 +208,8 @@ static const int *find_double(struct lowering *l, const struct operation *op,
     for (const struct seen *e = *bucket(l, op, in); e; e = e->next)
         if (strcmp(operation_type(e->op), operation_type(op)) == 0 &&
             operation_n_inputs(e->op) == operation_n_inputs(op) &&
-            memcmp(e->in, in, bytes) == 0 && attrs_same(e->op, op))
+            memcmp(e->in, in, bytes) == 0 && attrs_same(e->op, op) &&
+            runs_whenever(l, e->guard))
             return e->out;
     return NULL;
 }
@@ -209,7 +219,7 @@ static void remember(struct lowering *l, const struct operation *op, const int *
 {
     struct seen **at = bucket(l, op, in);
     struct seen *e = ARENA_NEW(l->scratch, struct seen);
-    *e = (struct seen){op, in, out, *at};
+    *e = (struct seen){op, in, out, l->guard, *at};
     *at = e;
 }
 
@@ -220,7 +230,7 @@ static int may_be_owned(const struct lowering *l, const struct node *n)
     size_t bytes = 0;
     for (int i = 0; i < n->n_out; i++) {
         const struct tensor *t = &value_at(l, n->out[i])->tensor;
-        if (dtype_size(t->dtype) == 0)
+        if (dtype_size(t->dtype) == 0 && t->dtype != DT_STRING)
             return 0;
         bytes += tensor_bytes(t);
     }
@@ -238,10 +248,16 @@ static int foldable(const struct lowering *l, const struct node *n)
         strcmp(type, "ZerosLike") == 0 || strcmp(type, "OnesLike") == 0)
         return 1;
     for (int i = 0; i < n->n_in; i++)
-        if (!is_const(l, n->in[i]) ||
-            dtype_size(value_at(l, n->in[i])->tensor.dtype) == 0)
+        if (!is_const(l, n->in[i]))
             return 0;
     return 1;
+}
+
+static void own(struct lowering *l, struct tensor t)
+{
+    struct plan *p = l->plan;
+    p->owned = xreallocarray(p->owned, (size_t)p->n_owned + 1, sizeof(*p->owned));
+    p->owned[p->n_owned++] = t;
 }
 
 static int fold(struct lowering *l, const struct node *n)
@@ -253,8 +269,7 @@ static int fold(struct lowering *l, const struct node *n)
                              value_at(l, n->out[i])->tensor.shape, l->err);
         if (r < 0)
             return r;
-        p->owned = xreallocarray(p->owned, (size_t)p->n_owned + 1, sizeof(*p->owned));
-        p->owned[p->n_owned++] = t;
+        own(l, t);
         t.owned = 0;
         value_at(l, n->out[i])->tensor = t;
         value_at(l, n->out[i])->kind = VALUE_CONST;
@@ -374,7 +389,9 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
     int r = operation_def(op)->shape ? operation_def(op)->shape(&args) : 0;
     if (r < 0)
         return err_wrap(l->err, "%s", operation_name(op));
-    kernel_sizes(operation_type(op), known, n_in, shapes + n_in);
+    r = kernel_sizes(op, known, shapes + n_in, l->err);
+    if (r < 0)
+        return r;
     for (int i = 0; i < n_out; i++) {
         struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), i};
         if (!shape_known(&shapes[n_in + i]) || shape_elements(&shapes[n_in + i]) < 0)
@@ -427,7 +444,8 @@ static void take_result_for_feature(struct lowering *l, struct node *n)
     for (int k = l->plan->n_nodes - 1; k >= 0; k--) {
         const struct node *m = &l->plan->nodes[k];
         if (m->loop && strcmp(m->loop->type, "LeakyRelu") == 0 && m->in[0] == n->in[1] &&
-            memcmp(&m->alpha, &n->alpha, sizeof(float)) == 0 && m->alpha >= 0) {
+            memcmp(&m->alpha, &n->alpha, sizeof(float)) == 0 && m->alpha >= 0 &&
+            runs_whenever(l, m->guard)) {
             n->in[1] = m->out[0];
             return;
         }
@@ -445,8 +463,8 @@ static int make_loop(struct lowering *l, struct node *n)
             (struct loop_row){"Cast", dtype, value_at(l, n->out[0])->tensor.dtype, NULL};
         row->fn = kern_loops()->cast(row->dtype, row->ret);
         n->loop = row->fn ? row : NULL;
-    } else if (strcmp(type, "Select") == 0) {
-        n->loop = kern_loop_find(type, value_at(l, n->in[1])->tensor.dtype);
+    } else if (strncmp(type, "Select", strlen("Select")) == 0) {
+        n->loop = kern_loop_find("Select", value_at(l, n->in[1])->tensor.dtype);
         widen_condition(l, n);
     } else {
         n->loop = kern_loop_find(type, dtype);
@@ -625,6 +643,12 @@ static int lower_compute(struct lowering *l, struct node *n, const struct kernel
         return r;
     if (foldable(l, n))
         return fold(l, n);
+    /* A buffer has no place for strings: they are constants, fed ones too. */
+    for (int i = 0; i < n->n_out; i++)
+        if (value_at(l, n->out[i])->tensor.dtype == DT_STRING)
+            return err_set(l->err, ERR_UNSUPPORTED, "%s: strings that only the run knows",
+                           operation_name(n->op));
+    n->keep = n->n_out == 0;
     add_node(l, n);
     return 0;
 }
@@ -635,12 +659,64 @@ static int not_runnable(struct lowering *l, const struct operation *op)
                    operation_name(op), operation_type(op));
 }
 
+/* Both outputs are the input; which is alive is a matter of guards. */
+static void lower_switch(struct lowering *l, const struct node *n, int *out)
+{
+    out[0] = out[1] = alias(l, n->op, n->in[0], &value_at(l, n->in[0])->tensor.shape, 0);
+}
+
+/* Each input, and its number, is copied to the result while that input is alive. */
+static int lower_merge(struct lowering *l, const struct node *n)
+{
+    int guard = l->guard;
+    for (int i = 0; i < n->n_in; i++) {
+        struct tensor index;
+        int parts[2] = {n->in[i], -1};
+        int r = tensor_alloc(&index, DT_INT32, SHAPE_SCALAR, l->err);
+        if (r < 0)
+            return r;
+        *(int32_t *)index.data = i;
+        own(l, index);
+        parts[1] = add_const(l, index);
+        l->guard = guard_of_output(l->plan, l->order->guard, operation_input(n->op, i));
+        for (int k = 0; k < 2; k++) {
+            struct node copy = {
+                .kind = NODE_CALL, .op = n->op, .call = kern_copy, .n_in = 1, .n_out = 1};
+            copy.in = int_array(l, 1);
+            copy.out = int_array(l, 1);
+            copy.in[0] = parts[k];
+            copy.out[0] = n->out[k];
+            add_node(l, &copy);
+        }
+    }
+    l->guard = guard;
+    return 0;
+}
+
+/* A node that fails while the variable has no value. */
+static void add_checks(struct lowering *l, const struct operation *op)
+{
+    for (struct check *c = l->order->checks[operation_id(op)]; c; c = c->next) {
+        struct node n = {.kind = NODE_CALL, .op = c->variable, .keep = 1, .n_in = 1};
+        n.call = kern_need_value;
+        n.in = int_array(l, 1);
+        n.in[0] = l->values[operation_id(c->variable)][0];
+        add_node(l, &n);
+    }
+}
+
 static int lower_node(struct lowering *l, struct node *n, int *out)
 {
     const struct kernel_row *row = kernel_find(operation_type(n->op));
     if (!row)
         return not_runnable(l, n->op);
     n->call = row->call;
+    if (strcmp(operation_type(n->op), "Merge") == 0)
+        return lower_merge(l, n);
+    if (is_switch(n->op)) {
+        lower_switch(l, n, out);
+        return 0;
+    }
     if (row->kind == KERNEL_PLANNED)
         return 0;
     if (operation_def(n->op)->flags & OP_WRITES) {
@@ -697,10 +773,10 @@ static int all_fed(const struct lowering *l, const struct operation *op)
 static void lower_variable(struct lowering *l, const struct operation *op, int *out)
 {
     int index = var_store_find(l->vars, op);
-    struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), 0};
-    struct shape shape = output_shape(x);
     CHECK(index >= 0, "%s", operation_name(op));
-    out[0] = plan_add_value(l->plan, VALUE_VARIABLE, output_dtype(x), &shape);
+    out[0] = plan_add_value(l->plan, VALUE_VARIABLE,
+                            (enum dtype)operation_attr(op, "dtype")->i,
+                            &operation_attr(op, "shape")->shape);
     value_at(l, out[0])->index = index;
     if (l->order->copy[operation_id(op)])
         l->fetched[operation_id(op)] = add_copy(l, op, out[0]);
@@ -712,6 +788,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
     int n_out = operation_n_outputs(op), r = 0;
     const char *type = operation_type(op);
     int *out = l->values[id] = int_array(l, n_out);
+    l->guard = l->order->guard[id];
     if (all_fed(l, op)) {
         take_feeds(l, op, out);
         return 0;
@@ -722,7 +799,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
         return not_runnable(l, op);
     if (strcmp(type, "Const") == 0) {
         out[0] = add_const(l, operation_attr(op, "value")->tensor);
-    } else if (strcmp(type, "VariableV2") == 0 || strcmp(type, "Variable") == 0) {
+    } else if (operation_is_variable(op)) {
         lower_variable(l, op, out);
     } else {
         struct node n = {.kind = NODE_CALL, .op = op, .n_in = n_in, .n_out = n_out};
@@ -732,6 +809,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
             n.in[i] = l->values[operation_id(x.op)][x.index];
         }
         n.out = int_array(l, n_out);
+        add_checks(l, op);
         r = infer(l, op, n.in, n.out);
         memcpy(out, n.out, sizeof(int) * (size_t)n_out);
         if (r == 0)
@@ -749,9 +827,12 @@ void plan_count_uses(struct plan *p)
         p->values[v].uses = 0;
     for (size_t i = 0; i < p->n_fetches; i++)
         p->values[p->values[p->fetch_values[i]].root].uses++;
+    for (int k = 0; k < p->n_guards; k++)
+        for (int i = 0; i < p->guards[k].n; i++)
+            p->values[p->values[p->guards[k].conditions[i].value].root].uses++;
     for (int k = p->n_nodes - 1; k >= 0; k--) {
         struct node *n = &p->nodes[k];
-        int wanted = n->writes;
+        int wanted = n->writes || n->keep;
         for (int i = 0; i < n->n_out; i++)
             wanted |= p->values[p->values[n->out[i]].root].uses > 0;
         n->dead = !wanted;
@@ -790,6 +871,26 @@ static void mark_written(struct lowering *l, int n_ops)
                 1;
 }
 
+static int is_fed(const struct lowering *l, struct output x)
+{
+    for (size_t i = 0; i < l->plan->n_feeds; i++)
+        if (l->plan->feeds[i].output.op == x.op &&
+            l->plan->feeds[i].output.index == x.index)
+            return 1;
+    return 0;
+}
+
+static void settle_guards(struct lowering *l)
+{
+    for (int k = 0; k < l->plan->n_guards; k++) {
+        const struct guard *g = &l->plan->guards[k];
+        for (int i = 0; i < g->n; i++) {
+            struct output x = g->conditions[i].predicate;
+            g->conditions[i].value = l->values[operation_id(x.op)][x.index];
+        }
+    }
+}
+
 int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
                const struct var_store *vars, struct err *err)
 {
@@ -811,7 +912,9 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
         int id = operation_id(x.op);
         p->fetch_values[i] =
             l->fetched[id] >= 0 ? l->fetched[id] : l->values[id][x.index];
+        p->fetch_guards[i] = is_fed(l, x) ? 0 : guard_of_output(p, order->guard, x);
     }
+    settle_guards(l);
     plan_count_uses(p);
     return 0;
 }

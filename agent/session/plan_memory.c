@@ -49,6 +49,9 @@ static void find_lives(struct plan *p)
     }
     for (size_t i = 0; i < p->n_fetches; i++)
         touch(p, p->fetch_values[i], p->n_steps);
+    for (int k = 0; k < p->n_guards; k++)
+        for (int i = 0; i < p->guards[k].n; i++)
+            touch(p, p->guards[k].conditions[i].value, p->n_steps);
 }
 
 /* ---- results in the place of dying operands ---- */

@@ -56,7 +56,7 @@ int takes_reference(const struct operation *op, int i)
     if (!colon || (end && colon > end))
         return 0;
     colon += 1 + strspn(colon + 1, " ");
-    return *colon == '&';
+    return *colon == '&' || strncmp(colon, "resource", strlen("resource")) == 0;
 }
 
 static int is_fed(const struct sorter *s, struct output x)
@@ -68,12 +68,6 @@ static int is_fed(const struct sorter *s, struct output x)
             s->args->feeds[i].output.index == x.index)
             return 1;
     return 0;
-}
-
-static int is_variable(const struct operation *op)
-{
-    return strcmp(operation_type(op), "VariableV2") == 0 ||
-           strcmp(operation_type(op), "Variable") == 0;
 }
 
 static int writes(const struct operation *op)
@@ -177,6 +171,12 @@ static void add_user(struct sorter *s, struct read *r, int user)
     r->users[r->n_users++] = user;
 }
 
+/* Does the output show what its operation shows, if that shows a variable? */
+static int shows_bytes(struct output x)
+{
+    return x.index == 0 || is_switch(x.op);
+}
+
 static void find_reads_of(struct sorter *s, struct operation *op)
 {
     int id = operation_id(op);
@@ -184,10 +184,10 @@ static void find_reads_of(struct sorter *s, struct operation *op)
     for (int i = 0; i < operation_n_inputs(op); i++) {
         struct output x = operation_input(op, i);
         struct read *seen = s->shows[operation_id(x.op)];
-        if (!seen || x.index != 0 || is_fed(s, x))
+        if (!seen || !shows_bytes(x) || is_fed(s, x))
             continue;
         int reference = takes_reference(op, i);
-        int direct = is_variable(x.op);
+        int direct = operation_is_variable(x.op);
         if (writes(op) && reference) {
             if (i == 0) /* what it leaves is a version of its own */
                 s->shows[id] = new_read(s, id, seen->variable);
@@ -208,14 +208,14 @@ static void find_reads(struct sorter *s)
         if (!s->needed[id])
             continue;
         struct operation *op = graph_operation_at(s->graph, id);
-        if (is_variable(op))
+        if (operation_is_variable(op))
             s->shows[id] = new_read(s, id, id);
         else
             find_reads_of(s, op);
     }
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
-        if (s->shows[operation_id(x.op)] && x.index == 0 && !is_fed(s, x))
+        if (s->shows[operation_id(x.op)] && shows_bytes(x) && !is_fed(s, x))
             add_user(s, s->shows[operation_id(x.op)], -1);
     }
 }
@@ -322,21 +322,34 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
 
 /* ---- what must be initialised before the run ---- */
 
-static int may_lack_value(const struct operation *op)
+static int is_assign(const struct operation *op)
 {
-    return operation_attr(op, MAY_BE_UNINITIALIZED) != NULL;
+    const struct kernel_row *row = kernel_find(operation_type(op));
+    return row && row->call == kern_assign;
 }
 
 /* 1 if the operation looks at the variable behind argument i and needs its value. */
 static int looks(const struct operation *op, int i)
 {
-    if (may_lack_value(op) || may_lack_value(operation_input(op, i).op))
-        return 0;
-    return !takes_reference(op, i) ||
-           (writes(op) && !(i == 0 && strcmp(operation_type(op), "Assign") == 0));
+    struct output x = operation_input(op, i);
+    if (is_switch(op) || strcmp(operation_type(op), "Merge") == 0)
+        return 0; /* it only passes them on */
+    if (output_dtype(x) == DT_RESOURCE && !writes(op))
+        return strcmp(operation_type(op), "ReadVariableOp") == 0;
+    return !takes_reference(op, i) || (writes(op) && !(i == 0 && is_assign(op)));
 }
 
-static void find_checked(struct sorter *s, struct plan *p, const struct order *order,
+/* Where branches may be dead, what is looked at is known only when it is. */
+static void check_when_run(struct sorter *s, struct order *order,
+                           const struct operation *op, int variable)
+{
+    struct check *c = ARENA_NEW(s->arena, struct check);
+    *c = (struct check){graph_operation_at(s->graph, variable),
+                        order->checks[operation_id(op)]};
+    order->checks[operation_id(op)] = c;
+}
+
+static void find_checked(struct sorter *s, struct plan *p, struct order *order,
                          const struct var_store *vars)
 {
     unsigned char *settled = ARENA_ARRAY(s->arena, unsigned char, s->n);
@@ -346,10 +359,12 @@ static void find_checked(struct sorter *s, struct plan *p, const struct order *o
         for (int i = 0; i < operation_n_inputs(op); i++) {
             struct output x = operation_input(op, i);
             struct read *seen = s->shows[operation_id(x.op)];
-            if (!seen || x.index != 0 || is_fed(s, x))
+            if (!seen || !shows_bytes(x) || is_fed(s, x))
                 continue;
             int v = seen->variable;
-            if (looks(op, i) && !settled[v])
+            if (p->n_guards > 1 && looks(op, i))
+                check_when_run(s, order, op, v);
+            else if (looks(op, i) && !settled[v])
                 p->checked[p->n_checked++] =
                     var_store_find(vars, graph_operation_at(s->graph, v));
             if (looks(op, i) || writes(op))
@@ -359,7 +374,8 @@ static void find_checked(struct sorter *s, struct plan *p, const struct order *o
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
         int id = operation_id(x.op);
-        if (is_variable(x.op) && !is_fed(s, x) && !(settled[id] && !order->copy[id]))
+        if (operation_is_variable(x.op) && !is_fed(s, x) &&
+            !(settled[id] && !order->copy[id]))
             p->checked[p->n_checked++] = var_store_find(vars, x.op);
     }
 }
@@ -385,6 +401,7 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .ops = ARENA_ARRAY(scratch, struct operation *, n),
         .copy = ARENA_ARRAY(scratch, unsigned char, n),
         .written = ARENA_ARRAY(scratch, unsigned char, n),
+        .checks = ARENA_ARRAY(scratch, struct check *, n),
     };
     for (size_t i = 0; i < args->n_feeds; i++)
         s.fed[operation_id(args->feeds[i].output.op)] = 1;
@@ -393,7 +410,9 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
     find_reads(&s);
     order_writes(&s, ret);
     int r = sort(&s, ret, err);
-    if (r == 0)
+    if (r == 0) {
+        plan_guards(p, scratch, ret);
         find_checked(&s, p, ret, vars);
+    }
     return r;
 }

@@ -1,5 +1,6 @@
 #include "agent/vars/var_store.h"
 
+#include "agent/graph/op_table.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
@@ -9,7 +10,7 @@
 #define ALIGN 64u
 
 struct place {
-    const struct operation *op; /* VariableV2 */
+    const struct operation *op; /* VariableV2 or VarHandleOp */
     enum dtype dtype;
     struct shape shape;
     size_t offset;
@@ -89,11 +90,10 @@ static int find_places(struct var_store *s, struct err *err)
 {
     for (; s->n_seen < graph_n_operations(s->graph); s->n_seen++) {
         const struct operation *op = graph_operation_at(s->graph, s->n_seen);
-        if (strcmp(operation_type(op), "VariableV2") != 0 &&
-            strcmp(operation_type(op), "Variable") != 0)
+        if (!operation_is_variable(op))
             continue;
-        struct output ref = {graph_operation_at(s->graph, s->n_seen), 0};
-        struct place p = {op, output_dtype(ref), output_shape(ref), 0};
+        struct place p = {op, (enum dtype)operation_attr(op, "dtype")->i,
+                          operation_attr(op, "shape")->shape, 0};
         if (dtype_size(p.dtype) == 0)
             return err_set(err, ERR_UNSUPPORTED, "variable %s: values of dtype %s",
                            operation_name(op), dtype_name(p.dtype));

@@ -1,4 +1,5 @@
 #include "agent/session/kernels/kernel.h"
+#include "common/mem/xmalloc.h"
 
 #include <math.h>
 #include <string.h>
@@ -231,18 +232,22 @@ static int64_t count_true(const struct tensor *t)
     return n;
 }
 
-void kernel_sizes(const char *type, const struct tensor *const *value, int n_in,
-                  struct shape *out)
+int kernel_sizes(const struct operation *op, const struct tensor *const *value,
+                 struct shape *out, struct err *err)
 {
-    for (int i = 0; i < n_in; i++)
+    const char *type = operation_type(op);
+    for (int i = 0; i < operation_n_inputs(op); i++)
         if (!value[i])
-            return;
+            return 0;
     if (strcmp(type, "BroadcastGradientArgs") == 0) {
         out[0] = SHAPE(repeated_axes(value[0], value[1], NULL));
         out[1] = SHAPE(repeated_axes(value[1], value[0], NULL));
     } else if (strcmp(type, "Where") == 0) {
         out[0] = SHAPE(count_true(value[0]), value[0]->shape.rank);
+    } else if (strcmp(type, "RestoreV2") == 0) {
+        return restored_shapes(op, value, out, err);
     }
+    return 0;
 }
 
 /* The index of each true element, a row each. */
@@ -348,10 +353,11 @@ static void move_part(struct tensor *whole, struct tensor *part, int axis, int64
 
 int kern_concat(const struct kernel_args *a)
 {
-    int axis = wrap_axis(tensor_int(a->in[a->n_in - 1], 0), a->out[0]->shape.rank);
-    int64_t begin = 0;
+    int old = strcmp(operation_type(a->op), "Concat") == 0; /* the axis comes first */
+    int64_t at = tensor_int(a->in[old ? 0 : a->n_in - 1], 0), begin = 0;
+    int axis = wrap_axis(at, a->out[0]->shape.rank);
     for (int i = 0; i < a->n_in - 1; i++) {
-        struct tensor *part = a->in[i];
+        struct tensor *part = a->in[i + old];
         move_part(a->out[0], part, axis, begin, 0);
         begin += part->shape.dim[axis];
     }
@@ -382,8 +388,25 @@ static struct tensor with_axis(const struct tensor *t, int axis)
     return v;
 }
 
+/* Strings own their bytes: each is copied. Scalars only, as names of files are. */
+static int pack_strings(const struct kernel_args *a)
+{
+    struct tensor_string *to = a->out[0]->data;
+    for (int i = 0; i < a->n_in; i++) {
+        const struct tensor_string *from = a->in[i]->data;
+        if (a->in[i]->shape.rank != 0)
+            return err_set(a->err, ERR_UNSUPPORTED, "%s: Pack of strings %s",
+                           operation_name(a->op), shape_text(&a->in[i]->shape));
+        to[i] = (struct tensor_string){
+            xstrndup(from->bytes ? from->bytes : "", from->len_bytes), from->len_bytes};
+    }
+    return 0;
+}
+
 int kern_pack(const struct kernel_args *a)
 {
+    if (a->out[0]->dtype == DT_STRING)
+        return pack_strings(a);
     int axis = wrap_axis(int_attr(a->op, "axis", 0), a->out[0]->shape.rank);
     for (int i = 0; i < a->n_in; i++) {
         struct tensor part = with_axis(a->in[i], axis);
@@ -420,6 +443,22 @@ int kern_slice(const struct kernel_args *a)
         src += begin * c.src_stride[d];
     }
     copy_strided(y->data, src, &c, elem);
+    return 0;
+}
+
+int kern_pad(const struct kernel_args *a)
+{
+    const struct tensor *x = a->in[0], *y = a->out[0];
+    size_t elem = elem_size(x);
+    struct copy_plan c = {.rank = x->shape.rank};
+    memcpy(c.dim, x->shape.dim, sizeof(c.dim));
+    dense_strides(&x->shape, elem, c.src_stride);
+    dense_strides(&y->shape, elem, c.dst_stride);
+    char *dst = y->data;
+    for (int d = 0; d < c.rank; d++)
+        dst += tensor_int(a->in[1], 2 * d) * c.dst_stride[d];
+    memset(y->data, 0, tensor_bytes(y));
+    copy_strided(dst, x->data, &c, elem);
     return 0;
 }
 

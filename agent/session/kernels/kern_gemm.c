@@ -84,12 +84,17 @@ PRODUCT(double, double)
 PRODUCT(int32_t, uint32_t)
 PRODUCT(int64_t, uint64_t)
 
-static int product(const struct kernel_args *a, const struct product *p, int64_t batch)
+/* Matrix `at` of each operand and of the result. */
+struct batch {
+    int64_t x, y, z;
+};
+
+static int product(const struct kernel_args *a, const struct product *p, struct batch at)
 {
     size_t elem = dtype_size(a->out[0]->dtype);
-    const char *x = (const char *)a->in[0]->data + (size_t)(batch * p->m * p->k) * elem;
-    const char *y = (const char *)a->in[1]->data + (size_t)(batch * p->k * p->n) * elem;
-    char *z = (char *)a->out[0]->data + (size_t)(batch * p->m * p->n) * elem;
+    const char *x = (const char *)a->in[0]->data + (size_t)(at.x * p->m * p->k) * elem;
+    const char *y = (const char *)a->in[1]->data + (size_t)(at.y * p->k * p->n) * elem;
+    char *z = (char *)a->out[0]->data + (size_t)(at.z * p->m * p->n) * elem;
     struct gemm g = {.transpose_a = p->ta,
                      .transpose_b = p->tb,
                      .m = p->m,
@@ -129,7 +134,37 @@ int kern_matmul(const struct kernel_args *a)
 {
     struct product p = product_of(a, (int)int_attr(a->op, "transpose_a", 0),
                                   (int)int_attr(a->op, "transpose_b", 0));
-    return product(a, &p, 0);
+    return product(a, &p, (struct batch){0});
+}
+
+/* Which matrix of an operand stands under matrix `z` of the result (broadcasting). */
+static int64_t matrix_under(const struct shape *s, const struct shape *result, int64_t z)
+{
+    int64_t at = 0, step = 1;
+    for (int d = result->rank - 3; d >= 0; d--) {
+        int o = d - (result->rank - s->rank);
+        if (o >= 0 && s->dim[o] > 1)
+            at += z % result->dim[d] * step;
+        step *= o >= 0 ? s->dim[o] : 1;
+        z /= result->dim[d];
+    }
+    return at;
+}
+
+int kern_batch_matmul(const struct kernel_args *a)
+{
+    const struct shape *shape = &a->out[0]->shape;
+    struct product p =
+        product_of(a, (int)int_attr(a->op, "adj_x", 0), (int)int_attr(a->op, "adj_y", 0));
+    int64_t n = 1;
+    int r = 0;
+    for (int d = 0; d < shape->rank - 2; d++)
+        n *= shape->dim[d];
+    for (int64_t z = 0; r == 0 && z < n; z++)
+        r = product(a, &p,
+                    (struct batch){matrix_under(&a->in[0]->shape, shape, z),
+                                   matrix_under(&a->in[1]->shape, shape, z), z});
+    return r;
 }
 
 /* ---- QR, for the orthogonal initialiser ---- */

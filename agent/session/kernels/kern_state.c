@@ -43,6 +43,15 @@ int kern_is_initialized(const struct kernel_args *a)
     return 0;
 }
 
+/* in: the variable, whose operation this is */
+int kern_need_value(const struct kernel_args *a)
+{
+    if (a->initialized)
+        return 0;
+    return err_set(a->err, ERR_UNINITIALIZED, "Attempting to use uninitialized value %s",
+                   operation_name(a->op));
+}
+
 static double scalar(const struct tensor *t)
 {
     return t->dtype == DT_FLOAT ? (double)*tensor_f32(t) : *(const double *)t->data;

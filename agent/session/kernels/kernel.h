@@ -65,6 +65,7 @@ void gemm_rows(const struct gemm *g, int64_t first, int64_t rows, float *c, int6
 #define KERNEL(name) int name(const struct kernel_args *args);
 /* kern_gemm.c */
 KERNEL(kern_matmul)
+KERNEL(kern_batch_matmul)
 KERNEL(kern_qr)
 /* kern_array.c */
 KERNEL(kern_copy)
@@ -76,6 +77,7 @@ KERNEL(kern_range)
 KERNEL(kern_concat)
 KERNEL(kern_split)
 KERNEL(kern_slice)
+KERNEL(kern_pad)
 KERNEL(kern_strided_slice)
 KERNEL(kern_strided_slice_grad)
 KERNEL(kern_transpose)
@@ -120,18 +122,29 @@ KERNEL(kern_assign)
 KERNEL(kern_assign_add)
 KERNEL(kern_assign_sub)
 KERNEL(kern_is_initialized)
+KERNEL(kern_need_value)
 KERNEL(kern_apply_gradient_descent)
 KERNEL(kern_apply_momentum)
 KERNEL(kern_apply_rms_prop)
 KERNEL(kern_apply_adam)
+/* kern_io.c */
+KERNEL(kern_save)
+KERNEL(kern_restore)
+KERNEL(kern_merge_checkpoints)
+KERNEL(kern_sharded_filename)
+KERNEL(kern_string_join)
 #undef KERNEL
 
 /* ---- shared by the kernels ---- */
 
-/* Shapes that depend on values, where the values are known: BroadcastGradientArgs, Where.
- * Leaves others as they are. value[i]: NULL if unknown. */
-void kernel_sizes(const char *type, const struct tensor *const *value, int n_in,
-                  struct shape *out);
+/* Shapes that depend on values, where the values are known: BroadcastGradientArgs, Where,
+ * RestoreV2 (which looks into the file). Leaves others as they are. value[i]: NULL if
+ * unknown. */
+int kernel_sizes(const struct operation *op, const struct tensor *const *value,
+                 struct shape *out, struct err *err);
+/* The shapes of a RestoreV2 (kern_io.c). */
+int restored_shapes(const struct operation *op, const struct tensor *const *value,
+                    struct shape *out, struct err *err);
 
 /* Does the kernel draw, and so need a key? */
 int kernel_draws(kernel_fn fn);
