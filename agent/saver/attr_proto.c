@@ -204,11 +204,14 @@ static void put_strings(struct arena *a, Tf__TensorProto *p, const struct tensor
         p->string_val[i] = message_bytes(a, s[i].bytes, s[i].len_bytes);
 }
 
-/* All elements alike, bit for bit. */
+/* One number, or floating ones all alike bit for bit: those come from zeros and ones.
+ * Integers are mostly lists of sizes, which TensorFlow writes out. */
 static int filled(const struct tensor *t)
 {
     size_t bytes = tensor_bytes(t), size = dtype_size(t->dtype);
 
+    if (bytes > size && !dtype_is_floating(t->dtype))
+        return 0;
     return bytes >= size && memcmp(t->data, (char *)t->data + size, bytes - size) == 0;
 }
 

@@ -18,8 +18,8 @@ Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s);
 /* A few values can stand for many, so *budget_bytes bounds what all tensors take. */
 int tensor_from_proto(struct arena *a, const Tf__TensorProto *p, size_t *budget_bytes,
                       struct tensor *ret, struct err *err);
-/* As TensorFlow 1 writes it: one value stands alone, also for a tensor that is filled
- * with it; otherwise the bytes. */
+/* As TensorFlow 1 writes it: one value stands alone, also for a floating tensor that is
+ * filled with it; otherwise the bytes. */
 Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t);
 
 /* `empty_list`: the kind of a list without elements. ret->name is the caller's to set. */
