@@ -541,8 +541,8 @@ static const struct node *maker(const struct lowering *l, int v)
 static void join_slices(struct lowering *l, struct node *n)
 {
     const struct node *outer = maker(l, n->in[0]);
-    if (!outer || outer->call != kern_slice || !is_const(l, outer->in[1]) ||
-        !is_const(l, n->in[1]))
+    if (!outer || outer->call != kern_slice || changes(l, outer->in[0]) ||
+        !is_const(l, outer->in[1]) || !is_const(l, n->in[1]))
         return;
     const struct tensor a = value_at(l, outer->in[1])->tensor;
     const struct tensor b = value_at(l, n->in[1])->tensor;
@@ -556,13 +556,22 @@ static void join_slices(struct lowering *l, struct node *n)
     n->in[1] = add_const(l, sum);
 }
 
+/* Does the run change a part? Then it may do so before they are joined again. */
+static int parts_change(const struct lowering *l, const struct node *join)
+{
+    for (int i = 0; i < join->n_in - 1; i++)
+        if (changes(l, join->in[i]))
+            return 1;
+    return 0;
+}
+
 /* What was joined along the same axis before is joined here from its parts. */
 static void join_concats(struct lowering *l, struct node *n)
 {
     int axis = n->in[n->n_in - 1];
     for (int i = 0; i < n->n_in - 1; i++) {
         const struct node *part = maker(l, n->in[i]);
-        if (!part || part->call != kern_concat ||
+        if (!part || part->call != kern_concat || parts_change(l, part) ||
             tensor_int(&value_at(l, part->in[part->n_in - 1])->tensor, 0) !=
                 tensor_int(&value_at(l, axis)->tensor, 0))
             continue;

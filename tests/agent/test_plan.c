@@ -1,0 +1,331 @@
+/* What planning must not change: fused or not, whatever is fed, fetched or of any size,
+ * the bits are those of operations run one by one; and a plan that is cached allocates
+ * nothing. The linker sends this project's allocations through the counter below. */
+#include "agent/graph/ops.h"
+#include "agent/session/plan.h"
+#include "tests/agent/session_help.h"
+#include "tests/support/test_main.h"
+
+#include <stdlib.h>
+
+#define MAX_ROWS 300
+#define MAX_ALL  512
+
+enum { IN = 7, ACTION = 5, HIDDEN = 16 };
+
+static int n_allocations;
+
+#define COUNTED(ret, name, params, args)                                                 \
+    ret __real_##name params;                                                            \
+    ret __wrap_##name params;                                                            \
+    ret __wrap_##name params                                                             \
+    {                                                                                    \
+        n_allocations++;                                                                 \
+        return __real_##name args;                                                       \
+    }
+COUNTED(void *, xmalloc, (size_t size), (size))
+COUNTED(void *, xcalloc, (size_t n, size_t size), (n, size))
+COUNTED(void *, xreallocarray, (void *p, size_t n, size_t size), (p, n, size))
+COUNTED(void *, mem_aligned, (size_t size), (size))
+
+/* A critic with everything that is fused: biases and activations, joined inputs, sums
+ * over all, rows and columns, broadcasts, slices of a product. */
+struct net {
+    struct bed bed;
+    float x[MAX_ROWS * IN], u[MAX_ROWS * ACTION], y[MAX_ROWS];
+    struct output hidden, act; /* inside the chain */
+    struct output results[8];  /* loss, scores, gradients by the variables and actions */
+    size_t n_results;
+};
+
+static struct variable *weights(struct net *n, struct shape s, const char *name)
+{
+    struct tensor t = TENSOR_NONE;
+    struct variable *v;
+
+    ck_assert_int_eq(tensor_alloc(&t, DT_FLOAT, s, NULL), 0);
+    for (int64_t i = 0; i < tensor_elements(&t); i++)
+        tensor_f32(&t)[i] = (float)(i * 7919 % 1000 - 500) / 1500.0f;
+    v = variable_new(n->bed.g, constant(n->bed.g, &t, NULL), name, 0);
+    tensor_free(&t);
+    return v;
+}
+
+static void set_rows(struct net *n, int64_t rows)
+{
+    n->bed.feeds[0].value.shape = SHAPE(rows, IN);
+    n->bed.feeds[1].value.shape = SHAPE(rows, ACTION);
+    n->bed.feeds[2].value.shape = SHAPE(rows, 1);
+}
+
+static struct net *net_new(int64_t rows)
+{
+    struct net *n = calloc(1, sizeof(*n));
+    struct bed *b = &n->bed;
+    struct output obs, action, target, q, error, loss, scores, xs[5];
+    const int32_t last = 1;
+
+    bed_init(b);
+    for (int i = 0; i < MAX_ROWS * IN; i++)
+        n->x[i] = (float)(i * 31 % 97 - 48) / 20.0f;
+    for (int i = 0; i < MAX_ROWS * ACTION; i++)
+        n->u[i] = (float)(i * 17 % 89 - 44) / 20.0f;
+    obs = bed_input(b, SHAPE(-1, IN), n->x, SHAPE(rows, IN));
+    action = bed_input(b, SHAPE(-1, ACTION), n->u, SHAPE(rows, ACTION));
+    target = bed_input(b, SHAPE(-1, 1), n->y, SHAPE(rows, 1));
+    struct variable *w1 = weights(n, SHAPE(IN + ACTION, HIDDEN), "w1");
+    struct variable *b1 = weights(n, SHAPE(HIDDEN), "b1");
+    struct variable *w2 = weights(n, SHAPE(HIDDEN, 1), "w2");
+    struct variable *b2 = weights(n, SHAPE(1), "b2");
+
+    n->act = softmax(b->g, action, NULL);
+    n->hidden = concat(b->g, (struct output[]){obs, n->act}, 2, 1, NULL);
+    n->hidden =
+        bias_add(b->g, matmul(b->g, n->hidden, w1->read, 0, 0, NULL), b1->read, NULL);
+    n->hidden = unary(b->g, "Relu", n->hidden, NULL);
+    q = bias_add(b->g, matmul(b->g, n->hidden, w2->read, 0, 0, NULL), b2->read, NULL);
+    error = unary(b->g, "Square", binary(b->g, "Sub", q, target, NULL), NULL);
+    scores = reduce(b->g, "Sum", binary(b->g, "Mul", n->act, q, NULL), &last, 1, 0, NULL);
+    loss = binary(b->g, "Add", reduce(b->g, "Mean", error, NULL, 0, 0, NULL),
+                  reduce(b->g, "Mean", scores, NULL, 0, 0, NULL), NULL);
+    xs[0] = w1->read, xs[1] = b1->read, xs[2] = w2->read, xs[3] = b2->read;
+    xs[4] = action;
+    n->results[0] = loss;
+    n->results[1] = scores;
+    ck_assert_int_eq(
+        graph_gradients(b->g, &loss, 1, xs, 5, NULL, NULL, 0, n->results + 2, &b->err),
+        0);
+    n->n_results = 7;
+    bed_init_variables(b);
+    return n;
+}
+
+static void net_free(struct net *n)
+{
+    bed_done(&n->bed);
+    free(n);
+}
+
+static void fetch(struct net *n, const struct output *fetches, size_t n_fetches,
+                  struct tensor *ret)
+{
+    struct run_args args = bed_args(&n->bed);
+    args.fetches = fetches;
+    args.n_fetches = n_fetches;
+    ck_assert_msg(session_run(n->bed.s, &args, ret, &n->bed.err) == 0, "%s",
+                  n->bed.err.msg);
+}
+
+static void free_all(struct tensor *t, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tensor_free(&t[i]);
+}
+
+static void ck_same(const struct tensor *a, const struct tensor *b)
+{
+    ck_assert(shape_equal(&a->shape, &b->shape));
+    ck_assert_mem_eq(a->data, b->data, tensor_bytes(a));
+}
+
+/* The results, and after them every other float tensor that no write makes. */
+static size_t all_tensors(const struct net *n, struct output *ret)
+{
+    size_t k = n->n_results;
+
+    memcpy(ret, n->results, sizeof(n->results));
+    for (int i = 0; i < graph_n_operations(n->bed.g); i++) {
+        struct operation *op = graph_operation_at(n->bed.g, i);
+        const char *type = operation_type(op);
+        struct output x = {op, 0};
+        if (operation_n_outputs(op) == 0 || strcmp(type, "Assign") == 0 ||
+            strcmp(type, "VariableV2") == 0 || output_dtype(x) != DT_FLOAT)
+            continue;
+        ck_assert_uint_lt(k, MAX_ALL);
+        ret[k++] = x;
+    }
+    return k;
+}
+
+static void ck_fused_is_unfused(struct net *n)
+{
+    struct tensor few[8] = {TENSOR_NONE}, all[MAX_ALL] = {TENSOR_NONE};
+    struct output outputs[MAX_ALL];
+    size_t n_all = all_tensors(n, outputs);
+
+    fetch(n, n->results, n->n_results, few);
+    fetch(n, outputs, n_all, all);
+    ck_assert_uint_gt(n_all, 30);
+    for (size_t i = 0; i < n->n_results; i++)
+        ck_same(&few[i], &all[i]);
+    free_all(few, n->n_results);
+    free_all(all, n_all);
+}
+
+/* Also the test of liveness: with everything fetched no memory is used twice. */
+START_TEST(fused_equals_every_tensor_fetched)
+{
+    static const int64_t rows[] = {1,   2,   3,   5,   15,  16,  17,  31,  63,  64, 65,
+                                   100, 127, 128, 129, 200, 255, 256, 257, 300, 64, 1};
+    struct net *n = net_new(1);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        set_rows(n, rows[i]);
+        ck_fused_is_unfused(n);
+    }
+    net_free(n);
+}
+END_TEST
+
+START_TEST(each_result_alone_is_the_same)
+{
+    struct net *n = net_new(130);
+    struct tensor together[8] = {TENSOR_NONE};
+
+    fetch(n, n->results, n->n_results, together);
+    for (size_t i = 0; i < n->n_results; i++) {
+        struct tensor alone = bed_fetch(&n->bed, n->results[i]);
+        ck_same(&alone, &together[i]);
+        tensor_free(&alone);
+    }
+    free_all(together, n->n_results);
+    net_free(n);
+}
+END_TEST
+
+/* Feeding what the chain would have made changes nothing that comes after it; feeding
+ * something else does. */
+static void ck_fed_inside(struct net *n, struct output inside, size_t n_same)
+{
+    struct tensor before[8] = {TENSOR_NONE}, after[8] = {TENSOR_NONE};
+    struct tensor t = bed_fetch(&n->bed, inside);
+
+    fetch(n, n->results, n_same, before);
+    n->bed.feeds[n->bed.n_feeds++] = (struct feed){inside, t};
+    fetch(n, n->results, n_same, after);
+    for (size_t i = 0; i < n_same; i++) {
+        ck_same(&before[i], &after[i]);
+        tensor_free(&after[i]);
+    }
+    tensor_f32(&t)[0] += 1.0f;
+    fetch(n, n->results, 1, after);
+    ck_assert(*tensor_f32(&after[0]) != *tensor_f32(&before[0]));
+    n->bed.n_feeds--;
+    tensor_free(&after[0]);
+    free_all(before, n_same);
+    tensor_free(&t);
+}
+
+START_TEST(fused_chains_are_fed_inside)
+{
+    struct net *n = net_new(130);
+
+    ck_fed_inside(n, n->hidden, 6);
+    ck_fed_inside(n, n->act, 6);
+    net_free(n);
+}
+END_TEST
+
+START_TEST(a_cached_plan_allocates_nothing)
+{
+    struct net *n = net_new(MAX_ROWS);
+    struct tensor ret[8] = {TENSOR_NONE};
+    int before;
+
+    fetch(n, n->results, n->n_results, ret);
+    before = n_allocations;
+    ck_assert_int_gt(before, 0);
+    for (int i = 0; i < 3; i++)
+        fetch(n, n->results, n->n_results, ret);
+    ck_assert_int_eq(n_allocations, before);
+    set_rows(n, 12); /* another plan */
+    free_all(ret, n->n_results);
+    fetch(n, n->results, n->n_results, ret);
+    ck_assert_int_gt(n_allocations, before);
+    free_all(ret, n->n_results);
+    net_free(n);
+}
+END_TEST
+
+/* ---- variables that the run changes ---- */
+
+static struct operation *overwrite(struct bed *b, struct variable *v,
+                                   struct operation *after)
+{
+    struct operation *op;
+
+    control_dependencies_enter(b->g, &after, 1);
+    op = variable_assign(v, zeros_like(b->g, v->read, NULL), NULL).op;
+    control_dependencies_leave(b->g);
+    return op;
+}
+
+static struct variable *numbers(struct bed *b)
+{
+    float data[12];
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(4, 3), data);
+
+    for (int i = 0; i < 12; i++)
+        data[i] = (float)(i + 1);
+    return variable_new(b->g, constant(b->g, &t, NULL), "v", 0);
+}
+
+/* What was cut out before the write is cut again after it. */
+START_TEST(a_slice_of_a_slice_keeps_what_was_read)
+{
+    struct bed b;
+    struct tensor t;
+
+    bed_init(&b);
+    struct variable *v = numbers(&b);
+    struct output first = slice_columns(b.g, v->ref, 1, 2, NULL);
+    struct operation *write = overwrite(&b, v, first.op);
+    control_dependencies_enter(b.g, &write, 1);
+    struct output second = slice_columns(b.g, first, 1, 1, NULL);
+    control_dependencies_leave(b.g);
+    bed_init_variables(&b);
+    t = bed_fetch(&b, second);
+    for (int i = 0; i < 4; i++)
+        ck_assert_float_eq(tensor_f32(&t)[i], (float)(3 * i + 3));
+    tensor_free(&t);
+    bed_done(&b);
+}
+END_TEST
+
+START_TEST(a_join_of_a_join_keeps_what_was_read)
+{
+    struct bed b;
+    struct tensor t;
+
+    bed_init(&b);
+    struct variable *v = numbers(&b);
+    struct output first = concat(b.g, (struct output[]){v->ref, v->ref}, 2, 1, NULL);
+    struct operation *write = overwrite(&b, v, first.op);
+    control_dependencies_enter(b.g, &write, 1);
+    struct output second = concat(b.g, (struct output[]){first, first}, 2, 1, NULL);
+    control_dependencies_leave(b.g);
+    bed_init_variables(&b);
+    t = bed_fetch(&b, second);
+    for (int i = 0; i < 48; i++)
+        ck_assert_float_eq(tensor_f32(&t)[i], (float)(i / 12 * 3 + i % 3 + 1));
+    tensor_free(&t);
+    bed_done(&b);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("plan");
+    TCase *tc = tcase_create("plan");
+
+    tcase_add_test(tc, fused_equals_every_tensor_fetched);
+    tcase_add_test(tc, each_result_alone_is_the_same);
+    tcase_add_test(tc, fused_chains_are_fed_inside);
+    tcase_add_test(tc, a_cached_plan_allocates_nothing);
+    tcase_add_test(tc, a_slice_of_a_slice_keeps_what_was_read);
+    tcase_add_test(tc, a_join_of_a_join_keeps_what_was_read);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
