@@ -3,6 +3,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -164,6 +165,103 @@ START_TEST(test_forget)
 }
 END_TEST
 
+/* ---- going on with a log ---- */
+
+static struct store *reopen(uint64_t capacity, const uint8_t *state, size_t len, int want,
+                            const char *why)
+{
+    struct store *s = NULL;
+    struct err err = {0};
+    int rc =
+        store_open(&s, temp_dir_file(&dir, "experience"), capacity, state, len, &err);
+
+    ck_assert_msg(rc == want, "%d: %s", rc, err.msg);
+    if (why != NULL)
+        ck_assert_msg(strstr(err.msg, why) != NULL, "%s", err.msg);
+    return s;
+}
+
+static void flip_byte(off_t at)
+{
+    int fd = open(temp_dir_file(&dir, "experience"), O_RDWR);
+    uint8_t byte;
+
+    ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+/* What was appended in other portions, and past the head, makes no difference. */
+START_TEST(test_reopen)
+{
+    struct store *s = new_store(1500);
+    size_t row_bytes = store_layout(s)->row_bytes, len, again_len;
+    uint8_t *state, *again;
+    struct stat st;
+    struct err err = {0};
+
+    for (int i = 0; i < 4; i++)
+        append(s, (uint64_t)i * 1000, 1000);
+    store_state_save(s, &state, &len);
+    ck_assert_int_eq(store_forget(s, store_window_first(s), &err), 0);
+    append(s, 4000, 500);
+    store_free(s);
+
+    s = reopen(1500, state, len, 0, NULL);
+    ck_assert_uint_eq(store_head(s), 4000);
+    ck_assert_int_eq(store_cut(s, &err), 0);
+    ck_assert_int_eq(stat(temp_dir_file(&dir, "experience"), &st), 0);
+    ck_assert_uint_eq((uint64_t)st.st_size, STORE_HEADER_BYTES + 4000 * row_bytes);
+    store_state_save(s, &again, &again_len);
+    ck_assert_uint_eq(again_len, len);
+    ck_assert_mem_eq(again, state, len);
+    for (int i = 0; i < 50; i++)
+        append(s, 4000 + (uint64_t)i * 10, 10);
+    free(again);
+    store_state_save(s, &again, &again_len);
+    store_free(s);
+    store_free(reopen(1500, again, again_len, 0, NULL));
+
+    (void)reopen(4000, state, len, ERR_LIMIT, "no longer holds");
+    for (size_t cut = 0; cut < len; cut++) {
+        struct store *none = NULL;
+
+        ck_assert_int_lt(
+            store_open(&none, temp_dir_file(&dir, "experience"), 1500, state, cut, &err),
+            0);
+    }
+    free(again);
+    free(state);
+}
+END_TEST
+
+START_TEST(test_reopen_damaged)
+{
+    struct store *s = new_store(1500);
+    size_t row_bytes = store_layout(s)->row_bytes, len;
+    uint8_t *state;
+
+    append(s, 0, 2000);
+    store_state_save(s, &state, &len);
+    store_free(s);
+    flip_byte((off_t)(STORE_HEADER_BYTES + 500 * row_bytes));
+    (void)reopen(1500, state, len, ERR_CORRUPT, "damaged");
+    flip_byte((off_t)(STORE_HEADER_BYTES + 500 * row_bytes));
+    flip_byte((off_t)(STORE_HEADER_BYTES + 2000 * row_bytes - 1));
+    (void)reopen(1500, state, len, ERR_CORRUPT, "damaged");
+    flip_byte((off_t)(STORE_HEADER_BYTES + 2000 * row_bytes - 1));
+    store_free(reopen(1500, state, len, 0, NULL));
+    ck_assert_int_eq(truncate(temp_dir_file(&dir, "experience"),
+                              (off_t)(STORE_HEADER_BYTES + 2000 * row_bytes - 1)),
+                     0);
+    (void)reopen(1500, state, len, ERR_CORRUPT, "cut short");
+    ck_assert_int_eq(unlink(temp_dir_file(&dir, "experience")), 0);
+    (void)reopen(1500, state, len, ERR_NOT_FOUND, "missing");
+    free(state);
+}
+END_TEST
+
 START_TEST(test_not_twice)
 {
     struct store *s = new_store(10), *other;
@@ -204,6 +302,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_window);
     tcase_add_test(tc, test_draws);
     tcase_add_test(tc, test_forget);
+    tcase_add_test(tc, test_reopen);
+    tcase_add_test(tc, test_reopen_damaged);
     tcase_add_test(tc, test_not_twice);
     tcase_add_test(tc, test_full_disk);
     suite_add_tcase(s, tc);

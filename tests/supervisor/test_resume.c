@@ -1,0 +1,406 @@
+/* Finding the checkpoint to go on from, whatever happened to the files. */
+#include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
+#include "common/wire/cursor.h"
+#include "supervisor/run/checkpointer.h"
+#include "supervisor/run/resume.h"
+#include "supervisor/run/tree.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { BLOCK_FLOATS = 12 };
+
+static struct temp_dir dir;
+static char checkpoints[128];
+static struct msg description;
+static uint8_t *description_bytes;
+static float block[BLOCK_FLOATS];
+static int n_skipped;
+
+static void pack_variable(struct msg_out *o, const char *name, uint64_t n,
+                          uint64_t offset, const char *collection)
+{
+    msg_array(o, 5);
+    msg_str(o, name);
+    msg_u64(o, DT_FLOAT);
+    msg_array(o, 1);
+    msg_u64(o, n);
+    msg_u64(o, offset);
+    msg_str(o, collection);
+}
+
+/* saved 4 floats, a gap, saved 2, local 1, the rest */
+static void describe(void)
+{
+    const uint8_t *frame;
+    struct msg_out o;
+    size_t len;
+
+    msg_out_init(&o);
+    msg_begin_response(&o, 1);
+    msg_map(&o, 1);
+    msg_key(&o, "variables");
+    msg_array(&o, 3);
+    pack_variable(&o, "w", 4, 0, "variables");
+    pack_variable(&o, "a", 2, 24, "variables");
+    pack_variable(&o, "rate", 1, 32, "hyperparameters");
+    msg_end(&o, &frame, &len);
+    len -= FRAME_HEADER_BYTES;
+    description_bytes = xmalloc(len);
+    memcpy(description_bytes, frame + FRAME_HEADER_BYTES, len);
+    ck_assert_int_eq(msg_parse(&description, description_bytes, len, NULL), 0);
+    msg_out_done(&o);
+}
+
+static void setup(void)
+{
+    temp_dir_init(&dir);
+    describe();
+    for (int i = 0; i < BLOCK_FLOATS; i++)
+        block[i] = (float)i + 0.5f;
+    (void)snprintf(checkpoints, sizeof(checkpoints), "%s/checkpoints", dir.path);
+    ck_assert_int_eq(tree_make(checkpoints, NULL), 0);
+    n_skipped = 0;
+}
+
+static void teardown(void)
+{
+    msg_done(&description);
+    free(description_bytes);
+    temp_dir_done(&dir);
+}
+
+struct sections {
+    struct checkpoint_section section[5];
+    struct wbuf rollout;
+};
+
+static void make_sections(struct sections *s, uint64_t step)
+{
+    *s = (struct sections){.section = {{RESUME_ROLLOUT, NULL, 0},
+                                       {RESUME_EXPERIENCE, "rows", 4},
+                                       {RESUME_BUILD_ID, "abc", 3},
+                                       {RESUME_FINGERPRINT, "0123", 4},
+                                       {RESUME_CONFIG, "run:\n", 5}}};
+    wbuf_u32(&s->rollout, 1);
+    wbuf_u64(&s->rollout, step / 4);
+    wbuf_u64(&s->rollout, step);
+    wbuf_u64(&s->rollout, 3);
+    wbuf_u64(&s->rollout, 2);
+    s->section[0].data = s->rollout.data;
+    s->section[0].len = s->rollout.len;
+}
+
+static int commit_keeping(uint64_t step, struct checkpoint_retention keep,
+                          struct err *err)
+{
+    const struct checkpoint_agent agent = {"agent_0", &description.body, block,
+                                           sizeof(block)};
+    struct sections s;
+    struct checkpoint_args args = {.dir = checkpoints,
+                                   .step = step,
+                                   .agents = &agent,
+                                   .n_agents = 1,
+                                   .n_sections = 5,
+                                   .keep = keep};
+    int rc;
+
+    make_sections(&s, step);
+    args.sections = s.section;
+    rc = checkpoint_commit(&args, err);
+    wbuf_done(&s.rollout);
+    return rc;
+}
+
+static void commit(uint64_t step)
+{
+    struct err err = {0};
+
+    ck_assert_msg(commit_keeping(step, (struct checkpoint_retention){.max = 3}, &err) ==
+                      0,
+                  "%s", err.msg);
+}
+
+static void on_skipped(void *ctx, const char *line)
+{
+    ck_assert_ptr_null(strchr(line, '\n'));
+    ck_assert_ptr_nonnull(strstr(line, "checkpoint "));
+    n_skipped++;
+}
+
+/* The step from which a run would go on; 0: none is left. The block must be exact. */
+static uint64_t newest(void)
+{
+    struct resume *r;
+    struct err err = {0};
+    uint64_t step;
+    int rc = resume_open(&r, checkpoints, NULL, on_skipped, NULL, &err);
+
+    if (rc < 0) {
+        ck_assert_int_eq(rc, ERR_NOT_FOUND);
+        ck_assert_ptr_nonnull(strstr(err.msg, "no complete checkpoint"));
+        return 0;
+    }
+    step = resume_progress(r)->env_steps;
+    resume_free(r);
+    return step;
+}
+
+static void check_block(uint64_t step, const void *want)
+{
+    struct checkpoint_state state;
+    struct checkpoint_block b;
+    struct err err = {0};
+
+    ck_assert_int_eq(checkpoint_state_read(&state, checkpoints, step, &err), 0);
+    ck_assert_msg(checkpoint_block_load(
+                      &b, checkpoints, step,
+                      checkpoint_state_find(&state, AGENT_SECTION "agent_0"), &err) == 0,
+                  "%s", err.msg);
+    ck_assert_uint_eq(b.image.block_bytes, sizeof(block));
+    ck_assert_mem_eq(b.bytes, want, sizeof(block));
+    checkpoint_block_done(&b);
+    checkpoint_state_done(&state);
+}
+
+static void write_file(const char *path, const char *data, size_t len)
+{
+    FILE *f = fopen(path, "wb");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(data, 1, len, f), len);
+    fclose(f);
+}
+
+/* ---- tests ---- */
+
+START_TEST(test_blocks_come_back_whole)
+{
+    commit(20);
+    check_block(20, block);
+}
+END_TEST
+
+START_TEST(test_newest_complete_one)
+{
+    char path[256];
+
+    ck_assert_uint_eq(newest(), 0);
+    commit(20);
+    commit(100);
+    ck_assert_uint_eq(newest(), 100);
+    (void)snprintf(path, sizeof(path), "%s/100/agent_0/model.ckpt-100.index",
+                   checkpoints);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_uint_eq(newest(), 20);
+    ck_assert_int_eq(n_skipped, 1);
+    ck_assert_int_eq(checkpoint_drop_newer(checkpoints, 20, NULL), 0);
+    ck_assert_uint_eq(newest(), 20);
+    ck_assert_int_eq(n_skipped, 1);
+}
+END_TEST
+
+/* Every byte of every file of the newest flipped in turn, and every length cut off: it
+ * serves exactly, or the older one does. */
+START_TEST(test_every_byte_flipped)
+{
+    static const char *const files[] = {"run.state", "agent_0/checkpoint",
+                                        "agent_0/model.ckpt-60.index",
+                                        "agent_0/model.ckpt-60.data-00000-of-00001"};
+    char path[256], *data;
+    size_t len, served = 0;
+
+    commit(20);
+    commit(60);
+    (void)snprintf(path, sizeof(path), "%s/60/%s", checkpoints, files[_i]);
+    data = temp_dir_read(path, &len);
+    for (size_t i = 0; i < 2 * len; i++) {
+        uint64_t step;
+
+        if (i < len)
+            data[i] = (char)(data[i] ^ 0x20);
+        write_file(path, data, i < len ? len : i - len);
+        if (i < len)
+            data[i] = (char)(data[i] ^ 0x20);
+        step = newest();
+        ck_assert(step == 60 || step == 20);
+        if (step == 60)
+            check_block(60, block);
+        served += step == 60;
+    }
+    if (_i == 0)
+        ck_assert_uint_eq(served, 0);
+    free(data);
+}
+END_TEST
+
+START_TEST(test_none_is_left)
+{
+    char path[256];
+
+    commit(20);
+    (void)snprintf(path, sizeof(path), "%s/20/run.state", checkpoints);
+    write_file(path, "brodrun1", 8);
+    ck_assert_uint_eq(newest(), 0);
+    ck_assert_int_eq(n_skipped, 1);
+}
+END_TEST
+
+/* As TensorFlow's Saver: those older than the newest two go, but when the time has come
+ * for one to stay for good. */
+START_TEST(test_some_are_kept_for_good)
+{
+    const struct checkpoint_retention keep = {
+        .max = 2, .every_s = 3600, .began_unix = 1e6};
+    /* seconds after the beginning at which each was written */
+    static const double at[] = {0, 1000, 3700, 3800, 7100, 7300, 7400, 7500};
+    static const uint64_t want[] = {30, 60, 70, 80};
+    uint64_t *steps;
+    size_t n;
+
+    for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        struct timespec t[2] = {{.tv_sec = (time_t)(keep.began_unix + at[i])}};
+        char path[256];
+
+        t[1] = t[0];
+        ck_assert_int_eq(commit_keeping(10 * (i + 1), keep, NULL), 0);
+        (void)snprintf(path, sizeof(path), "%s/%zu/run.state", checkpoints, 10 * (i + 1));
+        ck_assert_int_eq(utimensat(AT_FDCWD, path, t, 0), 0);
+    }
+    ck_assert_int_eq(checkpoint_list(checkpoints, &steps, &n, NULL), 0);
+    ck_assert_uint_eq(n, 4);
+    ck_assert_mem_eq(steps, want, sizeof(want));
+    free(steps);
+}
+END_TEST
+
+/* ---- in the background ---- */
+
+struct background {
+    uv_loop_t loop;
+    struct store *store;
+    struct checkpointer *checkpointer;
+    int n_written, n_failed;
+};
+
+static void on_written(void *ctx, uint64_t step, const struct err *why)
+{
+    struct background *b = ctx;
+
+    (void)step;
+    if (why == NULL)
+        b->n_written++;
+    else
+        b->n_failed++;
+}
+
+static void background_init(struct background *b)
+{
+    static struct env_agent agent = {
+        .name = "a", .team = "a", .obs_width = 1, .space = {.width = 1}};
+    const struct env_spec spec = {.id = "x", .n_agents = 1, .agents = &agent};
+    const struct checkpointer_args args = {.loop = &b->loop,
+                                           .dir = checkpoints,
+                                           .keep = {.max = 2},
+                                           .on_written = on_written,
+                                           .ctx = b};
+    struct checkpointer_args with_store = args;
+    struct store_layout layout;
+
+    *b = (struct background){0};
+    ck_assert_int_eq(uv_loop_init(&b->loop), 0);
+    ck_assert_int_eq(store_create(&b->store, temp_dir_file(&dir, "experience"), 10, NULL),
+                     0);
+    ck_assert_int_eq(store_layout_make(&layout, &spec, NULL, 0, NULL), 0);
+    ck_assert_int_eq(store_describe(b->store, &layout, NULL), 0);
+    with_store.store = b->store;
+    b->checkpointer = checkpointer_new(&with_store);
+}
+
+static void begin(struct background *b, uint64_t step)
+{
+    const struct checkpoint_agent agent = {"agent_0", &description.body, block,
+                                           sizeof(block)};
+    struct sections s;
+
+    make_sections(&s, step);
+    ck_assert_int_eq(
+        checkpointer_begin(b->checkpointer, step, &agent, 1, s.section, 5, NULL), 0);
+    wbuf_done(&s.rollout);
+}
+
+static void background_done(struct background *b)
+{
+    checkpointer_free(b->checkpointer);
+    store_free(b->store);
+    ck_assert_int_eq(uv_loop_close(&b->loop), 0);
+}
+
+/* What is written is what stood in the block when it began. */
+START_TEST(test_the_copy_is_pinned)
+{
+    float then[BLOCK_FLOATS];
+    struct background b;
+
+    background_init(&b);
+    memcpy(then, block, sizeof(then));
+    begin(&b, 20);
+    ck_assert(checkpointer_is_busy(b.checkpointer));
+    for (int i = 0; i < BLOCK_FLOATS; i++)
+        block[i] = -1;
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert(!checkpointer_is_busy(b.checkpointer));
+    ck_assert_int_eq(b.n_written, 1);
+    check_block(20, then);
+    background_done(&b);
+}
+END_TEST
+
+/* What cannot be written leaves the older ones; the next one is tried again. */
+START_TEST(test_a_failure_is_no_end)
+{
+    struct background b;
+    char aside[160];
+
+    (void)snprintf(aside, sizeof(aside), "%s.aside", checkpoints);
+    background_init(&b);
+    begin(&b, 20);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(rename(checkpoints, aside), 0);
+    write_file(checkpoints, "", 0);
+    begin(&b, 40);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(b.n_failed, 1);
+    ck_assert_int_eq(unlink(checkpoints), 0);
+    ck_assert_int_eq(rename(aside, checkpoints), 0);
+    ck_assert_uint_eq(newest(), 20);
+    begin(&b, 60);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(b.n_written, 2);
+    ck_assert_uint_eq(newest(), 60);
+    background_done(&b);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("resume");
+    TCase *tc = tcase_create("resume");
+
+    tcase_set_timeout(tc, 100);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, test_blocks_come_back_whole);
+    tcase_add_test(tc, test_newest_complete_one);
+    tcase_add_loop_test(tc, test_every_byte_flipped, 0, 4);
+    tcase_add_test(tc, test_none_is_left);
+    tcase_add_test(tc, test_some_are_kept_for_good);
+    tcase_add_test(tc, test_the_copy_is_pinned);
+    tcase_add_test(tc, test_a_failure_is_no_end);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)
