@@ -1,0 +1,164 @@
+/* bench_checkpoint.c - by how much a due checkpoint delays training: from the last answer
+ * to `learn` to the next request, at boundaries with a checkpoint and without one, in one
+ * run of three real agents with the networks of configs/simple_spread.yaml. Medians.
+ * One that had to wait because the one before was still being written is not counted.
+ */
+#include "common/err/check.h"
+#include "common/log/log.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/checkpointer.h"
+#include "supervisor/run/training.h"
+#include "supervisor/run/tree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_AGENTS = 8, MAX_TIMES = 10000 };
+
+static const char config_text[] =
+    "run: {name: bench, env_steps: 160000}\n"
+    "env: {id: simple_spread, copies: 32}\n"
+    "experience: {capacity: 1000000, batch_size: 64, warmup: 64, update_every: 32}\n"
+    "checkpoint: {every_env_steps: 1600}\n"
+    "evaluation: {every_env_steps: 0}\n"
+    "log: {every_env_steps: 1000000}\n";
+
+static struct {
+    const char *method; /* of the request under construction */
+    struct {
+        agent_response_fn fn;
+        void *ctx;
+        int is_learn;
+    } asked[MAX_AGENTS];
+    uint64_t answered_ns; /* 0: the last answer was no `learn` */
+    int checkpoints;      /* begun since then */
+    int waited;           /* since then, for the one before */
+    size_t n_waited;
+    double us[2][MAX_TIMES]; /* without, with */
+    size_t n[2];
+} bench;
+
+struct msg_out *__real_agent_request_begin(struct agent_table *t, size_t agent,
+                                           const char *method, int writes);
+struct msg_out *__wrap_agent_request_begin(struct agent_table *t, size_t agent,
+                                           const char *method, int writes);
+int __real_agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
+                              void *ctx, struct err *err);
+int __wrap_agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
+                              void *ctx, struct err *err);
+int __real_checkpointer_begin(struct checkpointer *c, uint64_t step,
+                              const struct checkpoint_agent *agents, size_t n_agents,
+                              const struct checkpoint_section *sections,
+                              size_t n_sections, struct err *err);
+int __wrap_checkpointer_begin(struct checkpointer *c, uint64_t step,
+                              const struct checkpoint_agent *agents, size_t n_agents,
+                              const struct checkpoint_section *sections,
+                              size_t n_sections, struct err *err);
+
+int __real_checkpointer_is_busy(const struct checkpointer *c);
+int __wrap_checkpointer_is_busy(const struct checkpointer *c);
+
+int __wrap_checkpointer_is_busy(const struct checkpointer *c)
+{
+    int busy = __real_checkpointer_is_busy(c);
+
+    bench.waited |= busy;
+    return busy;
+}
+
+/* The first request after the last answer: everything in between was the boundary. */
+struct msg_out *__wrap_agent_request_begin(struct agent_table *t, size_t agent,
+                                           const char *method, int writes)
+{
+    int with = bench.checkpoints > 0;
+
+    bench.n_waited += bench.waited != 0;
+    if (bench.answered_ns != 0 && strcmp(method, "act") == 0 && !bench.waited &&
+        bench.n[with] < MAX_TIMES)
+        bench.us[with][bench.n[with]++] = (double)(uv_hrtime() - bench.answered_ns) / 1e3;
+    bench.answered_ns = 0;
+    bench.waited = 0;
+    bench.method = method;
+    return __real_agent_request_begin(t, agent, method, writes);
+}
+
+static void on_response(void *ctx, size_t agent, const struct msg *response)
+{
+    (void)ctx;
+    bench.answered_ns = bench.asked[agent].is_learn ? uv_hrtime() : 0;
+    bench.checkpoints = 0;
+    bench.asked[agent].fn(bench.asked[agent].ctx, agent, response);
+}
+
+int __wrap_agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
+                              void *ctx, struct err *err)
+{
+    CHECK(agent < MAX_AGENTS);
+    bench.asked[agent].fn = fn;
+    bench.asked[agent].ctx = ctx;
+    bench.asked[agent].is_learn = strcmp(bench.method, "learn") == 0;
+    return __real_agent_request_send(t, agent, on_response, ctx, err);
+}
+
+int __wrap_checkpointer_begin(struct checkpointer *c, uint64_t step,
+                              const struct checkpoint_agent *agents, size_t n_agents,
+                              const struct checkpoint_section *sections,
+                              size_t n_sections, struct err *err)
+{
+    bench.checkpoints++;
+    return __real_checkpointer_begin(c, step, agents, n_agents, sections, n_sections,
+                                     err);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, size_t n)
+{
+    CHECK(n > 0);
+    qsort(v, n, sizeof(*v), compare);
+    return v[n / 2];
+}
+
+static void train(const char *runs)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+    struct binaries binaries = {.build_id = "bench"};
+    struct run_config config;
+    struct training_args args = {.config = &config, .binaries = &binaries};
+    struct training_result result;
+    struct err err = {0};
+
+    (void)snprintf(binaries.agent, sizeof(binaries.agent), "%s/agent/brood-agent",
+                   getenv("BROOD_BUILD_DIR"));
+    CHECK(run_config_parse(&config, config_text, strlen(config_text), "bench", &options,
+                           &err) == 0,
+          "%s", err.msg);
+    CHECK(run_dir_create(&args.dir, runs, "bench", "bench", 0, &err) == 0, "%s", err.msg);
+    CHECK(training_run(&args, &result, &err) == 0, "%s", err.msg);
+    run_dir_free(args.dir);
+    run_config_done(&config);
+}
+
+int main(void)
+{
+    char runs[] = "/tmp/brood-bench-XXXXXX";
+    double without, with;
+
+    log_init("bench", LOG_LEVEL_ERROR, STDERR_FILENO);
+    CHECK(mkdtemp(runs) != NULL);
+    train(runs);
+    CHECK(tree_remove(runs, NULL) == 0);
+    without = median(bench.us[0], bench.n[0]);
+    with = median(bench.us[1], bench.n[1]);
+    (void)printf("last learn answer to next request: %.1f us, with a checkpoint %.1f us "
+                 "(%zu of them, %zu more waited): %.1f us more\n",
+                 without, with, bench.n[1], bench.n_waited, with - without);
+    return 0;
+}
