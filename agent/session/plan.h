@@ -251,6 +251,9 @@ int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
  */
 int takes_reference(const struct operation *op, int i);
 
+/* The values behind a session, for what else stands in this folder. */
+struct var_store *session_variables(struct session *s);
+
 /* ---- for benchmarks: the matrix products of a plan ---- */
 
 size_t plan_gemms(const struct plan *p, struct gemm *ret, size_t max);

@@ -49,6 +49,16 @@ void session_free(struct session *s)
     free(s);
 }
 
+struct graph *session_graph(const struct session *s)
+{
+    return s->graph;
+}
+
+struct var_store *session_variables(struct session *s)
+{
+    return s->vars;
+}
+
 /* ---- what was asked for ---- */
 
 static int check_output(const struct session *s, struct output x, const char *what,

@@ -57,6 +57,8 @@ struct run_args {
 int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
                 struct err *err);
 
+struct graph *session_graph(const struct session *s);
+
 /* The variables' block: values and flags. Bytes change only inside session_run and the
  * calls below. */
 void *session_block(struct session *s);

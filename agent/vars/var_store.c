@@ -275,3 +275,8 @@ void var_store_set_initialized(struct var_store *s, int i)
 {
     *flag(s, i) = 1;
 }
+
+unsigned char *var_store_flags(struct var_store *s, int i)
+{
+    return flag(s, i);
+}

@@ -51,5 +51,7 @@ struct tensor var_store_value(struct var_store *s, int i); /* a view */
 size_t var_store_offset(const struct var_store *s, int i);
 int var_store_initialized(const struct var_store *s, int i);
 void var_store_set_initialized(struct var_store *s, int i);
+/* The bytes of variables i, i + 1, ... */
+unsigned char *var_store_flags(struct var_store *s, int i);
 
 #endif

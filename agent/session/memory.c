@@ -1,0 +1,141 @@
+#include "agent/session/memory.h"
+
+#include "agent/session/plan.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Variables that lie one behind the other: first .. last. */
+struct range {
+    int first, last;
+};
+
+struct memory {
+    struct var_store *vars;
+    int n_ranges;
+    struct range *ranges;
+    int n; /* variables */
+    size_t bytes;
+    char *values;         /* of all ranges, one behind the other */
+    unsigned char *flags; /* initialised? */
+    int stored;
+};
+
+static size_t range_bytes(struct var_store *s, const struct range *r)
+{
+    struct tensor last = var_store_value(s, r->last);
+    return var_store_offset(s, r->last) + tensor_bytes(&last) -
+           var_store_offset(s, r->first);
+}
+
+static int compare_ints(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Neighbours, padding included, are one copy. */
+static void make_ranges(struct memory *m, int *index)
+{
+    qsort(index, (size_t)m->n, sizeof(*index), compare_ints);
+    m->ranges = xcalloc((size_t)m->n + 1, sizeof(*m->ranges));
+    for (int i = 0; i < m->n; i++) {
+        if (m->n_ranges > 0 && index[i] <= m->ranges[m->n_ranges - 1].last + 1)
+            m->ranges[m->n_ranges - 1].last = index[i];
+        else
+            m->ranges[m->n_ranges++] = (struct range){index[i], index[i]};
+    }
+    for (int k = 0; k < m->n_ranges; k++)
+        m->bytes += range_bytes(m->vars, &m->ranges[k]);
+}
+
+static int find_all(struct session *s, struct variable *const *vars, size_t n, int *index,
+                    struct err *err)
+{
+    struct graph *g = session_graph(s);
+    for (size_t i = 0; i < n; i++) {
+        const struct variable *v = vars ? vars[i] : graph_variable_at(g, (int)i);
+        if (operation_graph(v->ref.op) != g)
+            return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
+                           v->name);
+        index[i] = var_store_find(session_variables(s), v->ref.op);
+    }
+    return 0;
+}
+
+int memory_new(struct memory **ret, struct session *s, struct variable *const *vars,
+               size_t n, struct err *err)
+{
+    int r = session_settle(s, err);
+    if (r < 0)
+        return r;
+    if (!vars)
+        n = (size_t)graph_n_variables(session_graph(s));
+    int *index = xcalloc(n + 1, sizeof(*index));
+    r = find_all(s, vars, n, index, err);
+    if (r == 0) {
+        struct memory *m = xcalloc(1, sizeof(*m));
+        m->vars = session_variables(s);
+        m->n = (int)n;
+        make_ranges(m, index);
+        m->values = mem_aligned(m->bytes + 1);
+        m->flags = xcalloc(n + 1, 1);
+        *ret = m;
+        if (!m->values) {
+            r = err_set(err, ERR_NOMEM, "no memory for %zu bytes of variables", m->bytes);
+            memory_free(m);
+        }
+    }
+    free(index);
+    return r;
+}
+
+void memory_free(struct memory *m)
+{
+    if (!m)
+        return;
+    free(m->ranges);
+    free(m->values);
+    free(m->flags);
+    free(m);
+}
+
+size_t memory_bytes(const struct memory *m)
+{
+    return m->bytes;
+}
+
+static void copy(void *there, void *here, size_t bytes, int back)
+{
+    if (bytes > 0)
+        memcpy(back ? there : here, back ? here : there, bytes);
+}
+
+/* The ranges' values and flags, from the block to the memory or back. */
+static void copy_ranges(struct memory *m, int back)
+{
+    char *values = m->values, *block = var_store_block(m->vars);
+    unsigned char *flags = m->flags;
+    for (int k = 0; k < m->n_ranges; k++) {
+        const struct range *r = &m->ranges[k];
+        size_t bytes = range_bytes(m->vars, r), n = (size_t)(r->last - r->first + 1);
+        copy(block + var_store_offset(m->vars, r->first), values, bytes, back);
+        copy(var_store_flags(m->vars, r->first), flags, n, back);
+        values += bytes;
+        flags += n;
+    }
+}
+
+void memory_store(struct memory *m)
+{
+    copy_ranges(m, 0);
+    m->stored = 1;
+}
+
+int memory_restore(struct memory *m, struct err *err)
+{
+    if (!m->stored)
+        return err_set(err, ERR_STATE, "no values are stored");
+    copy_ranges(m, 1);
+    return 0;
+}
