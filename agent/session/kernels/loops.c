@@ -1,4 +1,4 @@
-/* Built twice, with KERN_LOOPS naming the table: see loops.h. */
+/* Built for each instruction set, with KERN_LOOPS naming the table: see loops.h. */
 #include "agent/session/kernels/loops.h"
 
 #include "agent/session/kernels/vmath.h"

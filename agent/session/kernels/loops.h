@@ -1,8 +1,9 @@
 /* loops.h - the inner loops of the kernels, compiled once for each instruction set.
  *
- * loops.c is built for the baseline and for x86-64-v3; kern_loops() picks one set when
- * first asked. Both give the same bits: no fused multiply-add, no reassociation, and
- * every sum in an order of its own that does not depend on how it is cut into calls.
+ * loops.c is built for the baseline, x86-64-v3 and x86-64-v4; kern_loops() gives the best
+ * set that this machine can run. All give the same bits: no fused multiply-add, no
+ * reassociation, and every sum in an order of its own that does not depend on how it is
+ * cut into calls.
  */
 #ifndef AGENT_SESSION_KERNELS_LOOPS_H
 #define AGENT_SESSION_KERNELS_LOOPS_H

@@ -1,0 +1,172 @@
+/* The instruction sets that this machine can run give the same bits in every loop. */
+#include "agent/session/kernels/loops.h"
+#include "tests/support/test_main.h"
+
+#include <string.h>
+
+enum { N = 1027, BYTES = 8 * N };
+
+struct operands {
+    _Alignas(64) unsigned char a[BYTES], b[BYTES], c[BYTES];
+};
+
+#define FILL(T)                                                                          \
+    for (int i = 0; i < N; i++)                                                          \
+        ((T *)dst)[i] = (T)(((i * 7919 + salt * 104729) % 41 - 20) * scale);
+
+static void fill(void *dst, enum dtype dtype, int salt)
+{
+    double scale = 1;
+
+    switch (dtype) {
+    case DT_FLOAT:
+        scale = 0.37;
+        FILL(float)
+        break;
+    case DT_DOUBLE:
+        scale = 0.37;
+        FILL(double)
+        break;
+    case DT_BOOL:
+        for (int i = 0; i < N; i++)
+            ((unsigned char *)dst)[i] = (i * 7919 + salt) % 3 == 0;
+        break;
+    default:
+        switch (dtype_size(dtype)) {
+        case 8:
+            FILL(int64_t)
+            break;
+        case 4:
+            FILL(int32_t)
+            break;
+        case 2:
+            FILL(int16_t)
+            break;
+        default:
+            FILL(int8_t)
+        }
+    }
+}
+
+static const struct loop_row *row_like(const struct kern_loops *set,
+                                       const struct loop_row *row)
+{
+    return set->rows + (row - kern_loops_at(0)->rows);
+}
+
+/* Bit for bit, but for which NaN it is. */
+static int same(const void *a, const void *b, enum dtype dtype)
+{
+    const float *x = a, *y = b;
+    const double *u = a, *v = b;
+
+    if (memcmp(a, b, N * dtype_size(dtype)) == 0)
+        return 1;
+    for (int i = 0; i < N; i++) {
+        if (dtype == DT_FLOAT && memcmp(&x[i], &y[i], 4) != 0 &&
+            (x[i] == x[i] || y[i] == y[i]))
+            return 0;
+        if (dtype == DT_DOUBLE && memcmp(&u[i], &v[i], 8) != 0 &&
+            (u[i] == u[i] || v[i] == v[i]))
+            return 0;
+    }
+    return dtype == DT_FLOAT || dtype == DT_DOUBLE;
+}
+
+START_TEST(every_loop_gives_the_same_bits)
+{
+    static struct operands in;
+    static _Alignas(64) unsigned char want[BYTES], got[BYTES];
+
+    for (const struct loop_row *r = kern_loops_at(0)->rows; r->type; r++) {
+        int select = strcmp(r->type, "Select") == 0;
+
+        fill(in.a, select ? DT_BOOL : r->dtype, 1);
+        fill(in.b, r->dtype, 2);
+        fill(in.c, r->dtype, 3);
+        r->fn(want, in.a, in.b, in.c, N, 0.3f);
+        for (int i = 1; kern_loops_at(i); i++) {
+            row_like(kern_loops_at(i), r)->fn(got, in.a, in.b, in.c, N, 0.3f);
+            ck_assert_msg(same(want, got, r->ret), "%s of %s, %s", r->type,
+                          dtype_name(r->dtype), kern_loops_at(i)->isa);
+        }
+    }
+}
+END_TEST
+
+/* A sum in one call, against the same in three, by any set; element by element. */
+START_TEST(sums_do_not_depend_on_the_cut)
+{
+    static const size_t periods[] = {1, 5, 15, 16, 31, 32, 33, 64, 69, 128};
+    static struct operands in;
+
+    fill(in.a, DT_FLOAT, 4);
+    const float *x = (const void *)in.a;
+    for (int i = 0; kern_loops_at(i); i++) {
+        const struct kern_loops *set = kern_loops_at(i);
+
+        for (size_t k = 0; k < sizeof(periods) / sizeof(periods[0]); k++) {
+            float want[128] = {0}, got[128] = {0}, whole[128] = {0};
+            const size_t p = periods[k], cuts[] = {0, 333, 333 + p, N};
+
+            for (size_t e = 0; e < N; e++)
+                want[e % p] += x[e];
+            set->sum_columns(whole, x, 0, N, p);
+            for (int c = 0; c < 3; c++)
+                set->sum_columns(got, x + cuts[c], cuts[c], cuts[c + 1] - cuts[c], p);
+            ck_assert_mem_eq(want, got, sizeof(want));
+            ck_assert_mem_eq(want, whole, sizeof(want));
+        }
+        float want[SUM_LANES] = {0}, got[SUM_LANES] = {0};
+        for (size_t e = 0; e < N; e++)
+            want[e % SUM_LANES] += x[e];
+        set->sum_lanes(got, x, 0, 333);
+        set->sum_lanes(got, x + 333, 333, N - 333);
+        ck_assert_mem_eq(want, got, sizeof(want));
+    }
+}
+END_TEST
+
+START_TEST(rows_and_adam_give_the_same_bits)
+{
+    static const struct adam_args adam = {0.01f, 0.9f, 0.999f, 1e-8f, 0};
+    static struct operands in, first;
+    static _Alignas(64) float y[2][N];
+    static float sums[2][N];
+
+    for (int i = 0; kern_loops_at(i); i++) {
+        const struct kern_loops *set = kern_loops_at(i);
+        const int k = i > 0;
+
+        for (size_t n = 1; n <= 40; n += 13) {
+            fill(in.a, DT_FLOAT, 5);
+            set->softmax(y[k], (void *)in.a, N / n, n);
+            set->sum_rows(sums[k], y[k], N / n, n);
+            set->log_softmax(y[k], (void *)in.a, N / n, n);
+        }
+        fill(in.b, DT_FLOAT, 6);
+        memset(in.c, 0, sizeof(in.c));
+        set->adam((void *)in.a, (void *)in.b, (void *)in.c, y[k], N, &adam);
+        if (i == 0)
+            first = in;
+        ck_assert(same(y[0], y[k], DT_FLOAT));
+        ck_assert(same(sums[0], sums[k], DT_FLOAT));
+        ck_assert(same(first.a, in.a, DT_FLOAT));
+        ck_assert(same(first.c, in.c, DT_FLOAT));
+    }
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("loops");
+    TCase *tc = tcase_create("loops");
+
+    tcase_add_test(tc, every_loop_gives_the_same_bits);
+    tcase_add_test(tc, sums_do_not_depend_on_the_cut);
+    tcase_add_test(tc, rows_and_adam_give_the_same_bits);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
