@@ -312,6 +312,96 @@ START_TEST(variables_stand_outside_of_the_scopes_around_them)
 }
 END_TEST
 
+/* ---- the global step, initialisers, devices, tuple ---- */
+
+START_TEST(there_is_one_global_step)
+{
+    struct graph *g = graph_new();
+    struct variable *step;
+
+    ck_assert_ptr_null(global_step(g));
+    variable_scope_enter(g, "agent_0", NULL, REUSE_INHERIT);
+    step = get_or_create_global_step(g);
+    variable_scope_leave(g);
+    ck_assert_ptr_nonnull(step);
+    ck_assert_str_eq(step->name, "global_step");
+    ck_assert_int_eq(step->dtype, DT_INT64);
+    ck_assert_int_eq(step->trainable, 0);
+    ck_assert_ptr_eq(get_or_create_global_step(g), step);
+    ck_assert_ptr_eq(global_step(g), step);
+    ck_assert_uint_eq(collection_get(g, GLOBAL_STEP, NULL, NULL), 1);
+    ck_assert_uint_eq(collection_get(g, GLOBAL_VARIABLES, NULL, NULL), 1);
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(initialisers_by_collection)
+{
+    struct graph *g = graph_new();
+    struct variable *v = variable_new(g, constant_f32(g, 1, NULL), "v", 0);
+    struct variable *local =
+        variable_new(g, constant_f32(g, 1, NULL), "local", VARIABLE_LOCAL);
+    struct operation *op = local_variables_initializer(g, NULL);
+
+    ck_assert_int_eq(operation_n_control_inputs(op), 1);
+    ck_assert_ptr_eq(operation_control_input(op, 0), local->initializer);
+    op = initialize_all_variables(g);
+    ck_assert_int_eq(operation_n_control_inputs(op), 1);
+    ck_assert_ptr_eq(operation_control_input(op, 0), v->initializer);
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(replica_device_setter_takes_turns)
+{
+    static const char *const want[] = {"/job:ps/task:0", "/job:ps/task:1",
+                                       "/job:ps/task:0"};
+    struct graph *g = graph_new();
+    struct output x;
+
+    replica_device_enter(g, 2, NULL);
+    for (int i = 0; i < 3; i++) {
+        struct variable *v = variable_new(g, constant_f32(g, 1, NULL), NULL,
+                                          i == 2 ? VARIABLE_RESOURCE : 0);
+
+        ck_assert_str_eq(operation_device(v->ref.op), want[i]);
+        if (i < 2) { /* what belongs to a variable stands beside it */
+            ck_assert_str_eq(operation_device(v->initializer), want[i]);
+            ck_assert_str_eq(operation_device(v->read.op), want[i]);
+        }
+    }
+    x = constant_f32(g, 1, NULL);
+    ck_assert_str_eq(operation_device(x.op), "/job:worker");
+    device_enter(g, "/job:ps/task:7");
+    x = constant_f32(g, 1, NULL);
+    ck_assert_str_eq(operation_device(x.op), "/job:ps/task:7");
+    device_leave(g);
+    device_leave(g);
+    x = constant_f32(g, 1, NULL);
+    ck_assert_str_eq(operation_device(x.op), "");
+    graph_free(g);
+}
+END_TEST
+
+START_TEST(tuple_waits_for_all)
+{
+    struct bed b;
+    struct variable *v;
+    struct output values[2], out[2];
+
+    bed_init(&b);
+    v = variable_new(b.g, constant_f32(b.g, 1, NULL), "v", 0);
+    values[0] = constant_f32(b.g, 5, NULL);
+    values[1] = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    tuple(b.g, values, 2, NULL, out);
+    ck_assert_str_eq(operation_name(out[1].op), "tuple/control_dependency_1");
+    run_target(&b, v->initializer);
+    ck_assert_float_eq(bed_scalar(&b, out[0]), 5); /* and yet the other one ran */
+    ck_assert_float_eq(bed_scalar(&b, v->read), 2);
+    bed_done(&b);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("variables");
@@ -327,6 +417,10 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_variable_may_depend_on_another);
     tcase_add_test(tc, the_value_of_another_variable_is_taken_as_it_is);
     tcase_add_test(tc, variables_stand_outside_of_the_scopes_around_them);
+    tcase_add_test(tc, there_is_one_global_step);
+    tcase_add_test(tc, initialisers_by_collection);
+    tcase_add_test(tc, replica_device_setter_takes_turns);
+    tcase_add_test(tc, tuple_waits_for_all);
     suite_add_tcase(s, tc);
     return s;
 }
