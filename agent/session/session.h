@@ -1,12 +1,17 @@
 /* session.h - running a graph: prune, order, fuse, plan memory once, then only compute.
  *
  * Values   a session has one block of memory for the values of all of its graph's
- *          variables and their initialised flags; sessions share nothing. A snapshot is
- * one copy of that block (vars/var_store.h lays it out). Running  any tensor may be fed
- * and any fetched, also one that fusion would swallow. In one run, reads of a variable
- * come before its writes unless a control dependency says otherwise. Fetched values are
- * copies. Plans    are cached by feeds, fetches, targets and fed shapes; running a cached
- * plan allocates nothing. Operations added to the graph later are seen by later plans.
+ *          variables and their initialised flags; sessions share nothing. A snapshot
+ *          is one copy of that block (vars/var_store.h lays it out).
+ * Running  any tensor may be fed and any fetched, also one that fusion would swallow.
+ *          In one run, reads of a variable come before its writes unless a control
+ *          dependency says otherwise. What counts is the operation that reads the
+ *          reference, v/read: its users get the old value even when they run later,
+ *          so a read after a write is an Identity of v's reference that depends on
+ *          it, or the output of the Assign. Fetched values are copies.
+ * Plans    are cached by feeds, fetches, targets and fed shapes; running a cached plan
+ *          allocates nothing. Operations added to the graph later are seen by later
+ *          plans.
  * Draws    random ops draw from rng_key_derive(key, operation name) at the counter given
  *          for the run.
  * Errors   ERR_UNINITIALIZED "Attempting to use uninitialized value v"; ERR_SHAPE,

@@ -122,7 +122,7 @@ static size_t layout_bytes(const struct var_store *s)
         size_t n;
         if (!mem_mul((size_t)shape_elements(&s->places[i].shape),
                      dtype_size(s->places[i].dtype), &n) ||
-            !mem_add(at, n + ALIGN, &n))
+            !mem_add(n, ALIGN, &n) || !mem_add(at, n, &n))
             return 0;
         at = round_up(at + value_bytes(&s->places[i]));
     }
@@ -140,16 +140,6 @@ static void write_header(struct var_store *s)
     };
 }
 
-static int check_state(struct var_store *s, struct err *err)
-{
-    const struct var_header *h = (const void *)s->block;
-    s->holds_state = 0;
-    if (h->magic != VAR_MAGIC || h->version != VAR_VERSION ||
-        h->layout_hash != layout_hash(s) || h->size_bytes != s->bytes)
-        return err_set(err, ERR_STATE, "the block holds the variables of another graph");
-    return 0;
-}
-
 static void assign_offsets(struct var_store *s)
 {
     size_t at = round_up(sizeof(struct var_header) + (size_t)s->n);
@@ -157,6 +147,19 @@ static void assign_offsets(struct var_store *s)
         s->places[i].offset = at;
         at = round_up(at + value_bytes(&s->places[i]));
     }
+}
+
+/* Takes over what the given block holds. */
+static int adopt_state(struct var_store *s, size_t bytes, struct err *err)
+{
+    const struct var_header *h = (const void *)s->block;
+    if (h->magic != VAR_MAGIC || h->version != VAR_VERSION ||
+        h->layout_hash != layout_hash(s) || h->size_bytes != bytes)
+        return err_set(err, ERR_STATE, "the block holds the variables of another graph");
+    s->holds_state = 0;
+    s->bytes = bytes;
+    assign_offsets(s);
+    return 0;
 }
 
 /* Lays the block out anew for all places; the first n_old keep flag and value. */
@@ -190,30 +193,31 @@ static int relayout(struct var_store *s, int n_old, size_t bytes, struct err *er
     return 0;
 }
 
-int var_store_settle(struct var_store *s, struct err *err)
+/* A place for the variables from n_old on. */
+static int make_room(struct var_store *s, int n_old, struct err *err)
 {
-    int n_old = s->bytes ? s->n : 0;
-    if (s->bytes && s->n_seen == graph_n_operations(s->graph))
-        return 0;
-    int r = find_places(s, err);
-    if (r < 0)
-        return r;
-    if (s->bytes && s->n == n_old)
-        return 0;
     size_t bytes = layout_bytes(s);
     if (bytes == 0 || (s->borrowed && bytes > s->capacity))
         return err_set(err, ERR_LIMIT, "%d variables need %zu bytes, the block has %zu",
                        s->n, bytes, s->capacity);
     s->moves++;
-    /* A session may be opened before its graph has variables: the state waits. */
-    if (s->holds_state && s->n == 0)
+    return s->holds_state ? adopt_state(s, bytes, err) : relayout(s, n_old, bytes, err);
+}
+
+int var_store_settle(struct var_store *s, struct err *err)
+{
+    int n_old = s->n, seen = s->n_seen;
+    if (s->bytes && s->n_seen == graph_n_operations(s->graph))
         return 0;
-    if (s->holds_state) {
-        s->bytes = bytes;
-        assign_offsets(s);
-        return check_state(s, err);
+    int r = find_places(s, err);
+    /* A session may be opened before its graph has variables: a state waits for them. */
+    if (r == 0 && (s->n > n_old || (s->bytes == 0 && !s->holds_state)))
+        r = make_room(s, n_old, err);
+    if (r < 0) { /* what has no place is not known */
+        s->n = n_old;
+        s->n_seen = seen;
     }
-    return relayout(s, n_old, bytes, err);
+    return r;
 }
 
 unsigned var_store_moves(const struct var_store *s)

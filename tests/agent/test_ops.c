@@ -485,6 +485,31 @@ START_TEST(save_and_restore_nodes_run)
 }
 END_TEST
 
+/* The loss of a class that is all but ruled out is large, not infinite. */
+START_TEST(sparse_cross_entropy_of_the_unlikely)
+{
+    for (int k = 0; k < 2; k++) {
+        struct bed b;
+        int32_t labels[2] = {1, 0};
+        float logits[4] = {0, -200, 3, 3};
+        bed_init(&b);
+        struct output x = bed_input(&b, SHAPE(-1, 2), logits, SHAPE(2, 2));
+        struct output at = placeholder(b.g, DT_INT32, &SHAPE(-1), NULL);
+        b.feeds[b.n_feeds++] = (struct feed){at, tensor_view(DT_INT32, SHAPE(2), labels)};
+        if (k == 1)
+            x = cast(b.g, x, DT_DOUBLE, NULL);
+        struct output loss = op2(b.g, "SparseSoftmaxCrossEntropyWithLogits", x, at);
+        struct output back = {loss.op, 1};
+        check_values(&b, cast(b.g, loss, DT_FLOAT, NULL), (float[]){200, 0.6931472f}, 2);
+        check_values(&b, cast(b.g, back, DT_FLOAT, NULL), (float[]){1, -1, -0.5f, 0.5f},
+                     4);
+        labels[0] = 2;
+        ck_assert_int_eq(bed_try(&b, loss), ERR_ARG);
+        bed_done(&b);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("ops");
@@ -504,6 +529,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, resource_variables_hold_values);
     tcase_add_test(tc, resource_adam_is_adam);
     tcase_add_test(tc, save_and_restore_nodes_run);
+    tcase_add_test(tc, sparse_cross_entropy_of_the_unlikely);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -88,23 +88,31 @@ int kern_softmax_xent(const struct kernel_args *a)
     return 0;
 }
 
+/* The same with a class per row for its labels. */
 int kern_sparse_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
     rows_of(a->in[0], &rows, &n);
-    const float *x = a->in[0]->data;
-    float *loss = a->out[0]->data, *back = a->out[1]->data;
-    if (a->in[0]->dtype != DT_FLOAT)
-        return err_set(a->err, ERR_UNSUPPORTED, "%s: logits of %s", operation_name(a->op),
-                       dtype_name(a->in[0]->dtype));
-    kern_loops()->softmax(back, x, (size_t)rows, (size_t)n);
+    /* backprop first holds the logarithms */
+    struct kernel_args logs = *a;
+    logs.out = a->out + 1;
+    (void)softmax(&logs, 1);
     for (int64_t r = 0; r < rows; r++) {
         int64_t label = tensor_int(a->in[1], r);
         if (label < 0 || label >= n)
             return err_set(a->err, ERR_ARG, "%s: label %lld is not in [0, %lld)",
                            operation_name(a->op), (long long)label, (long long)n);
-        loss[r] = -logf(back[r * n + label]);
-        back[r * n + label] -= 1.0f;
+        if (a->in[0]->dtype == DT_FLOAT) {
+            float *back = tensor_f32(a->out[1]) + r * n;
+            tensor_f32(a->out[0])[r] = -back[label];
+            kern_loop_find("Exp", DT_FLOAT)->fn(back, back, NULL, NULL, (size_t)n, 0);
+            back[label] -= 1.0f;
+        } else {
+            double *back = (double *)a->out[1]->data + r * n;
+            ((double *)a->out[0]->data)[r] = -back[label];
+            for (int64_t i = 0; i < n; i++)
+                back[i] = exp(back[i]) - (i == label);
+        }
     }
     return 0;
 }
