@@ -274,6 +274,10 @@ static int fold(struct lowering *l, const struct node *n)
         value_at(l, n->out[i])->tensor = t;
         value_at(l, n->out[i])->kind = VALUE_CONST;
     }
+    /* ZerosLike and its kin use no element of an operand that only the run knows, but
+     * their loops load it: from the result's own place. */
+    if (n->kind == NODE_LOOP && !is_const(l, n->in[0]))
+        n->in[0] = add_const(l, value_at(l, n->out[0])->tensor);
     return node_evaluate(p, n, l->err);
 }
 
