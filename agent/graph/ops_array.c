@@ -5,6 +5,8 @@
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/op_rules.h"
 
+#include <math.h>
+
 /* ---- constants and pass-through ---- */
 
 static int placeholder_shape(const struct shape_args *args)
@@ -71,6 +73,9 @@ static int concat_offset_shape(const struct shape_args *args)
     for (int i = 1; i < args->n_in; i++) {
         if (want_rank(args, i, 1) != 0)
             return ERR_SHAPE;
+        if (!shape_compatible(&args->in[1], &args->in[i]))
+            return err_set(args->err, ERR_SHAPE, "shapes of ranks %s and %s differ",
+                           shape_text(&args->in[1]), shape_text(&args->in[i]));
         args->out[i - 1] = args->in[i].rank < 0 ? SHAPE(-1) : args->in[i];
     }
     return want_rank(args, 0, 0);
@@ -80,6 +85,34 @@ static int invert_permutation_shape(const struct shape_args *args)
 {
     args->out[0] = args->in[0].rank < 0 ? SHAPE(-1) : args->in[0];
     return want_rank(args, 0, 1);
+}
+
+/* A known scalar of a floating type. */
+static int value_real(const struct shape_args *args, int i, double *ret)
+{
+    const struct tensor *t = args->value[i];
+
+    if (t == NULL || (t->dtype != DT_FLOAT && t->dtype != DT_DOUBLE))
+        return 0;
+    *ret =
+        t->dtype == DT_FLOAT ? (double)*(const float *)t->data : *(const double *)t->data;
+    return 1;
+}
+
+static int real_range_shape(const struct shape_args *args)
+{
+    double start, limit, delta, n;
+
+    if (!value_real(args, 0, &start) || !value_real(args, 1, &limit) ||
+        !value_real(args, 2, &delta))
+        return 0;
+    if (delta == 0)
+        return err_set(args->err, ERR_ARG, "delta must not be 0");
+    n = ceil((limit - start) / delta);
+    if (!(n < 0x1p53))
+        return err_set(args->err, ERR_LIMIT, "a range of %g elements", n);
+    args->out[0].dim[0] = n > 0 ? (int64_t)n : 0;
+    return 0;
 }
 
 static int range_shape(const struct shape_args *args)
@@ -93,7 +126,7 @@ static int range_shape(const struct shape_args *args)
     args->out[0] = SHAPE(-1);
     if (value_ints(args, 0, &start, 1) != 1 || value_ints(args, 1, &limit, 1) != 1 ||
         value_ints(args, 2, &delta, 1) != 1)
-        return 0;
+        return real_range_shape(args);
     if (delta == 0)
         return err_set(args->err, ERR_ARG, "delta must not be 0");
     n = range_length(start, limit, delta);
@@ -118,34 +151,53 @@ GRAD(fill_grad)
     return grad_done(grad_in + 1, 1);
 }
 
+/* The dimensions of data[i] beyond those of its indices, with which it begins. */
+static int stitched_row(const struct shape_args *args, int i, struct shape *ret)
+{
+    const struct shape *at = &args->in[i], *data = &args->in[args->n_in / 2 + i];
+    struct shape begin = *data;
+
+    *ret = SHAPE_UNKNOWN;
+    if (at->rank < 0 || data->rank < 0)
+        return 0;
+    begin.rank = at->rank;
+    if (data->rank < at->rank || !shape_compatible(&begin, at))
+        return err_set(args->err, ERR_SHAPE, "data %s does not begin with indices %s",
+                       shape_text(data), shape_text(at));
+    ret->rank = data->rank - at->rank;
+    for (int d = 0; d < ret->rank; d++)
+        ret->dim[d] = data->dim[at->rank + d];
+    return 0;
+}
+
 /* data[k] goes to row indices[k]; as many rows as the largest index says. */
 static int dynamic_stitch_shape(const struct shape_args *args)
 {
-    int n = args->n_in / 2;
     int64_t largest = -1;
-    struct shape out = args->in[n];
+    struct shape all = SHAPE_UNKNOWN, row;
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < args->n_in / 2; i++) {
         int64_t index[64];
         int count = value_ints(args, i, index, 64);
 
+        if (stitched_row(args, i, &row) != 0)
+            return ERR_SHAPE;
+        if (shape_merge(&all, &row, &all) != 0)
+            return err_set(args->err, ERR_SHAPE, "rows of shapes %s and %s differ",
+                           shape_text(&all), shape_text(&row));
         if (count < 0)
             largest = INT64_MAX;
         for (int k = 0; k < count; k++)
             largest = index[k] > largest ? index[k] : largest;
     }
-    if (out.rank < 1 || args->in[0].rank < 0)
+    if (all.rank < 0)
         return 0;
-    /* the dimensions of data beyond those of its indices */
-    out.rank = out.rank - args->in[0].rank + 1;
-    if (out.rank < 1)
-        return err_set(args->err, ERR_SHAPE,
-                       "data %s has fewer dimensions than indices %s",
-                       shape_text(&args->in[n]), shape_text(&args->in[0]));
-    for (int i = 1; i < out.rank; i++)
-        out.dim[i] = args->in[n].dim[i + args->in[0].rank - 1];
-    out.dim[0] = largest == INT64_MAX ? -1 : largest + 1;
-    args->out[0] = out;
+    if (all.rank == SHAPE_MAX_RANK)
+        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
+    args->out[0].rank = all.rank + 1;
+    for (int d = 0; d < all.rank; d++)
+        args->out[0].dim[d + 1] = all.dim[d];
+    args->out[0].dim[0] = largest == INT64_MAX ? -1 : largest + 1;
     return 0;
 }
 
@@ -330,7 +382,8 @@ GRAD(tile_grad)
     struct shape flat = SHAPE(-1), known = output_shape(x);
     const int32_t swap[] = {1, 0};
 
-    split = stack2(g, input_of(op, 1), shape_of(g, x, NULL));
+    split = cast(g, input_of(op, 1), DT_INT32, NULL);
+    split = stack2(g, split, shape_of(g, x, NULL));
     split = binary(g, "Transpose", split, constant_i32s(g, swap, 2, "transpose/perm"),
                    "transpose");
     split = reshape(g, split, &flat, NULL);
@@ -361,34 +414,34 @@ static const struct op_def rows[] = {
     {"ZerosLike", OP_NO_GRADIENT, shape_same, NULL, "x:T -> y:T; T:type"},
     {"OnesLike", OP_NO_GRADIENT, shape_same, NULL, "x:T -> y:T; T:type"},
     {"Shape", OP_NO_GRADIENT, shape_of_shape, NULL,
-     "input:T -> output:out_type; T:type, out_type:type=int32"},
+     "input:T -> output:out_type; T:type, out_type:index_type=int32"},
     {"ShapeN", OP_NO_GRADIENT, shape_of_shape, NULL,
-     "input:N*T -> output:N*out_type; N:int, T:type, out_type:type=int32"},
+     "input:N*T -> output:N*out_type; N:int, T:type, out_type:index_type=int32"},
     {"Size", OP_NO_GRADIENT, shape_scalar, NULL,
-     "input:T -> output:out_type; T:type, out_type:type=int32"},
+     "input:T -> output:out_type; T:type, out_type:index_type=int32"},
     {"Rank", OP_NO_GRADIENT, shape_scalar, NULL, "input:T -> output:int32; T:type"},
     {"BroadcastGradientArgs", OP_NO_GRADIENT, shape_vector, NULL,
-     "s0:T, s1:T -> r0:T, r1:T; T:type=int32"},
+     "s0:T, s1:T -> r0:T, r1:T; T:index_type=int32"},
     {"ConcatOffset", OP_NO_GRADIENT, concat_offset_shape, NULL,
      "concat_dim:int32, shape:N*int32 -> offset:N*int32; N:int"},
     {"InvertPermutation", OP_NO_GRADIENT, invert_permutation_shape, NULL,
-     "x:T -> y:T; T:type=int32"},
+     "x:T -> y:T; T:index_type=int32"},
     {"Range", OP_NO_GRADIENT, range_shape, NULL,
-     "start:Tidx, limit:Tidx, delta:Tidx -> output:Tidx; Tidx:type=int32"},
+     "start:Tidx, limit:Tidx, delta:Tidx -> output:Tidx; Tidx:number_type=int32"},
     {"Fill", 0, fill_shape, fill_grad,
-     "dims:index_type, value:T -> output:T; T:type, index_type:type=int32"},
+     "dims:index_type, value:T -> output:T; T:type, index_type:index_type=int32"},
     {"DynamicStitch", 0, dynamic_stitch_shape, dynamic_stitch_grad,
      "indices:N*int32, data:N*T -> merged:T; N:int, T:type"},
     {"Reshape", 0, reshape_shape, reshape_grad,
-     "tensor:T, shape:Tshape -> output:T; T:type, Tshape:type=int32"},
+     "tensor:T, shape:Tshape -> output:T; T:type, Tshape:index_type=int32"},
     {"ExpandDims", 0, expand_dims_shape, reshape_grad,
-     "input:T, dim:Tdim -> output:T; T:type, Tdim:type=int32"},
+     "input:T, dim:Tdim -> output:T; T:type, Tdim:index_type=int32"},
     {"Squeeze", 0, squeeze_shape, reshape_grad,
      "input:T -> output:T; T:type, squeeze_dims:list(int)=[]"},
     {"Transpose", 0, transpose_shape, transpose_grad,
-     "x:T, perm:Tperm -> y:T; T:type, Tperm:type=int32"},
+     "x:T, perm:Tperm -> y:T; T:type, Tperm:index_type=int32"},
     {"Tile", 0, tile_shape, tile_grad,
-     "input:T, multiples:Tmultiples -> output:T; T:type, Tmultiples:type=int32"},
+     "input:T, multiples:Tmultiples -> output:T; T:type, Tmultiples:index_type=int32"},
 };
 
 const struct op_family ops_of_array = OP_FAMILY(rows);

@@ -696,20 +696,20 @@ static int arg_extremum_shape(const struct shape_args *args)
     {                                                                                    \
         type, 0, reduce_shape, grad,                                                     \
             "input:T, reduction_indices:Tidx -> output:T; keep_dims:bool=false, T:" kind \
-            ", Tidx:type=int32"                                                          \
+            ", Tidx:index_type=int32"                                                    \
     }
 #define REDUCE_BOOL(type)                                                                \
     {                                                                                    \
         type, OP_NO_GRADIENT, reduce_shape, NULL,                                        \
             "input:bool, reduction_indices:Tidx -> output:bool; keep_dims:bool=false, "  \
-            "Tidx:type=int32"                                                            \
+            "Tidx:index_type=int32"                                                      \
     }
 #define ARG_EXTREMUM(type)                                                               \
     {                                                                                    \
         type, OP_NO_GRADIENT, arg_extremum_shape, NULL,                                  \
             "input:T, dimension:Tidx -> output:output_type; T:number_type, "             \
-            "Tidx:type=int32, "                                                          \
-            "output_type:type=int64"                                                     \
+            "Tidx:index_type=int32, "                                                    \
+            "output_type:index_type=int64"                                               \
     }
 
 static const struct op_def rows[] = {

@@ -57,6 +57,9 @@ static int bias_add_grad_shape(const struct shape_args *args)
 {
     const struct shape *x = &args->in[0];
 
+    if (x->rank == 0 || x->rank == 1)
+        return err_set(args->err, ERR_SHAPE, "%s needs at least 2 dimensions",
+                       shape_text(x));
     args->out[0] = SHAPE(x->rank < 0 ? -1 : dim_of(x, channel_axis(args->op, x->rank)));
     return 0;
 }
@@ -377,7 +380,7 @@ static const struct op_def rows[] = {
     {"SparseSoftmaxCrossEntropyWithLogits", 0, sparse_cross_entropy_shape,
      sparse_cross_entropy_grad,
      "features:T, labels:Tlabels -> loss:T, backprop:T; T:float_type, "
-     "Tlabels:type=int64"},
+     "Tlabels:index_type=int64"},
     APPLY("ApplyGradientDescent", "var:&T, alpha:T, delta:T", ""),
     APPLY("ApplyMomentum", "var:&T, accum:&T, lr:T, grad:T, momentum:T",
           ", use_nesterov:bool=false"),

@@ -273,8 +273,10 @@ static int split_v_shape(const struct shape_args *args)
     n_sizes = value_ints(args, 1, sizes, MAX_PIECES);
     if (n_sizes >= 0 && n_sizes != n)
         return err_set(args->err, ERR_SHAPE, "%d sizes for %d pieces", n_sizes, n);
-    if (axis_known && (wrap_axis(args, x->rank, &axis) != 0 ||
-                       split_sizes(args, x->dim[axis], sizes, n_sizes) != 0))
+    if (axis_known && wrap_axis(args, x->rank, &axis) != 0)
+        return ERR_SHAPE;
+    if (axis_known && n_sizes >= 0 &&
+        split_sizes(args, x->dim[axis], sizes, n_sizes) != 0)
         return ERR_SHAPE;
     for (int i = 0; i < n; i++) {
         args->out[i] = *x;
@@ -462,10 +464,9 @@ struct strided {
 };
 
 /* One entry that takes from dimension `axis`; appends what is left of it. */
-static int strided_entry(const struct shape_args *args, const struct strided *s, int i,
-                         int axis, struct shape *out)
+static int strided_entry(const struct shape_args *args, const struct shape *x,
+                         const struct strided *s, int i, int axis, struct shape *out)
 {
-    const struct shape *x = &args->in[0];
     int64_t bit = (int64_t)1 << i, d, at = s->begin[i];
 
     if (axis >= x->rank)
@@ -486,9 +487,10 @@ static int strided_entry(const struct shape_args *args, const struct strided *s,
     return 0;
 }
 
-static int strided_result(const struct shape_args *args, const struct strided *s)
+/* The shape of the slice of x. */
+static int strided_result(const struct shape_args *args, const struct shape *x,
+                          const struct strided *s, struct shape *ret)
 {
-    const struct shape *x = &args->in[0];
     struct shape out = {0};
     int used = 0, axis = 0, open = 1;
 
@@ -510,14 +512,17 @@ static int strided_result(const struct shape_args *args, const struct strided *s
                            SHAPE_MAX_RANK);
         if ((s->new_axis_mask & bit) != 0)
             out.dim[out.rank++] = 1;
-        else if (strided_entry(args, s, i, axis++, &out) != 0)
+        else if (strided_entry(args, x, s, i, axis++, &out) != 0)
             return ERR_SHAPE;
     }
-    args->out[0] = out;
+    *ret = out;
     return 0;
 }
 
-static int strided_slice_shape(const struct shape_args *args)
+/* Inputs first, first + 1, first + 2: begin, end, strides. Leaves *ret unknown where they
+ * are. */
+static int strided_shape(const struct shape_args *args, const struct shape *x, int first,
+                         struct shape *ret)
 {
     struct strided s = {
         .begin_mask = attr_int(args->op, "begin_mask"),
@@ -527,12 +532,17 @@ static int strided_slice_shape(const struct shape_args *args)
         .shrink_axis_mask = attr_int(args->op, "shrink_axis_mask"),
     };
 
-    s.n = value_ints(args, 1, s.begin, SHAPE_MAX_RANK);
-    if (args->in[0].rank < 0 || s.n < 0 ||
-        value_ints(args, 2, s.end, SHAPE_MAX_RANK) != s.n ||
-        value_ints(args, 3, s.stride, SHAPE_MAX_RANK) != s.n)
+    s.n = value_ints(args, first, s.begin, SHAPE_MAX_RANK);
+    if (x->rank < 0 || s.n < 0 ||
+        value_ints(args, first + 1, s.end, SHAPE_MAX_RANK) != s.n ||
+        value_ints(args, first + 2, s.stride, SHAPE_MAX_RANK) != s.n)
         return 0;
-    return strided_result(args, &s);
+    return strided_result(args, x, &s, ret);
+}
+
+static int strided_slice_shape(const struct shape_args *args)
+{
+    return strided_shape(args, &args->in[0], 1, &args->out[0]);
 }
 
 GRAD(strided_slice_grad)
@@ -553,7 +563,15 @@ GRAD(strided_slice_grad)
 
 static int strided_slice_grad_shape(const struct shape_args *args)
 {
-    return value_sizes(args, 0, &args->out[0]);
+    struct shape slice = SHAPE_UNKNOWN;
+
+    if (value_sizes(args, 0, &args->out[0]) != 0 ||
+        strided_shape(args, &args->out[0], 1, &slice) != 0)
+        return ERR_SHAPE;
+    if (shape_compatible(&slice, &args->in[4]))
+        return 0;
+    return err_set(args->err, ERR_SHAPE, "a gradient of shape %s for a slice of shape %s",
+                   shape_text(&args->in[4]), shape_text(&slice));
 }
 
 GRAD(strided_slice_grad_grad)
@@ -690,7 +708,8 @@ static int segment_sum_shape(const struct shape_args *args)
             (data->dim[i] >= 0 && ids->dim[i] >= 0 && data->dim[i] != ids->dim[i]))
             return err_set(args->err, ERR_SHAPE, "data %s does not begin with ids %s",
                            shape_text(data), shape_text(ids));
-    (void)value_ints(args, 2, &n, 1);
+    if (value_ints(args, 2, &n, 1) == 1 && n < 0)
+        return err_set(args->err, ERR_SHAPE, "%lld segments", (long long)n);
     out.dim[0] = n;
     for (int i = ids->rank; i < data->rank; i++)
         out.dim[out.rank++] = data->dim[i];
@@ -736,7 +755,8 @@ static int one_hot_shape(const struct shape_args *args)
         return 0;
     if (out.rank == SHAPE_MAX_RANK)
         return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
-    (void)value_ints(args, 1, &depth, 1);
+    if (value_ints(args, 1, &depth, 1) == 1 && depth < 0)
+        return err_set(args->err, ERR_SHAPE, "a depth of %lld", (long long)depth);
     if (wrap_axis(args, ++out.rank, &axis) != 0)
         return ERR_SHAPE;
     for (int i = out.rank - 1; i > axis; i--)
@@ -761,7 +781,7 @@ static int where_shape(const struct shape_args *args)
 
 static const struct op_def rows[] = {
     {"ConcatV2", 0, concat_shape, concat_grad,
-     "values:N*T, axis:Tidx -> output:T; N:int, T:type, Tidx:type=int32"},
+     "values:N*T, axis:Tidx -> output:T; N:int, T:type, Tidx:index_type=int32"},
     {"Concat", 0, old_concat_shape, old_concat_grad,
      "concat_dim:int32, values:N*T -> output:T; N:int, T:type"},
     {"Pack", 0, pack_shape, pack_grad,
@@ -772,27 +792,27 @@ static const struct op_def rows[] = {
      "split_dim:int32, value:T -> output:num_split*T; num_split:int, T:type"},
     {"SplitV", 0, split_v_shape, split_v_grad,
      "value:T, size_splits:Tlen, split_dim:int32 -> output:num_split*T; num_split:int, "
-     "T:type, Tlen:type=int64"},
+     "T:type, Tlen:index_type=int64"},
     {"Slice", 0, slice_shape, slice_grad,
-     "input:T, begin:Index, size:Index -> output:T; T:type, Index:type"},
+     "input:T, begin:Index, size:Index -> output:T; T:type, Index:index_type"},
     {"Pad", 0, pad_shape, pad_grad,
-     "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:type=int32"},
+     "input:T, paddings:Tpaddings -> output:T; T:type, Tpaddings:index_type=int32"},
     {"StridedSlice", 0, strided_slice_shape, strided_slice_grad,
      "input:T, begin:Index, end:Index, strides:Index -> output:T; T:type, "
-     "Index:type, " STRIDED_MASKS},
+     "Index:index_type, " STRIDED_MASKS},
     {"StridedSliceGrad", 0, strided_slice_grad_shape, strided_slice_grad_grad,
      "shape:Index, begin:Index, end:Index, strides:Index, dy:T -> output:T; T:type, "
-     "Index:type, " STRIDED_MASKS},
+     "Index:index_type, " STRIDED_MASKS},
     {"Gather", 0, gather_shape, gather_grad,
      "params:Tparams, indices:Tindices -> output:Tparams; validate_indices:bool=true, "
-     "Tparams:type, Tindices:type"},
+     "Tparams:type, Tindices:index_type"},
     {"GatherV2", 0, gather_v2_shape, gather_v2_grad,
      "params:Tparams, indices:Tindices, axis:Taxis -> output:Tparams; Tparams:type, "
-     "Tindices:type, Taxis:type"},
+     "Tindices:index_type, Taxis:index_type"},
     {"UnsortedSegmentSum", 0, segment_sum_shape, segment_sum_grad,
      "data:T, segment_ids:Tindices, num_segments:Tnumsegments -> output:T; "
      "T:number_type, "
-     "Tindices:type, Tnumsegments:type=int32"},
+     "Tindices:index_type, Tnumsegments:index_type=int32"},
     {"OneHot", OP_NO_GRADIENT, one_hot_shape, NULL,
      "indices:TI, depth:int32, on_value:T, off_value:T -> output:T; axis:int=-1, T:type, "
      "TI:type=int64"},

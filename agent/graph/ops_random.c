@@ -18,7 +18,8 @@ static int draw_int_shape(const struct shape_args *args)
 #define DRAW(type)                                                                       \
     {                                                                                    \
         type, OP_STATEFUL | OP_NO_GRADIENT, draw_shape, NULL,                            \
-            "shape:T -> output:dtype; seed:int=0, seed2:int=0, dtype:float_type, T:type" \
+            "shape:T -> output:dtype; seed:int=0, seed2:int=0, dtype:float_type, "       \
+            "T:index_type"                                                               \
     }
 
 static const struct op_def rows[] = {
@@ -27,7 +28,7 @@ static const struct op_def rows[] = {
     DRAW("TruncatedNormal"),
     {"RandomUniformInt", OP_STATEFUL | OP_NO_GRADIENT, draw_int_shape, NULL,
      "shape:T, minval:Tout, maxval:Tout -> output:Tout; seed:int=0, seed2:int=0, "
-     "Tout:number_type, T:type"},
+     "Tout:index_type, T:index_type"},
 };
 
 const struct op_family ops_of_random = OP_FAMILY(rows);

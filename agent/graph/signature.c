@@ -13,6 +13,7 @@ static const struct {
     {"type", ATTR_TYPE},
     {"number_type", ATTR_TYPE},
     {"float_type", ATTR_TYPE},
+    {"index_type", ATTR_TYPE},
     {"int", ATTR_INT},
     {"float", ATTR_FLOAT},
     {"bool", ATTR_BOOL},
@@ -194,5 +195,7 @@ int signature_type_allowed(const struct signature_attr *a, enum dtype dtype)
         return dtype_is_floating(dtype);
     if (span_is(a->kind_name, "number_type"))
         return dtype_is_floating(dtype) || dtype_is_integer(dtype);
+    if (span_is(a->kind_name, "index_type"))
+        return dtype == DT_INT32 || dtype == DT_INT64;
     return 1;
 }

@@ -5,7 +5,7 @@
  *     type      = a dtype's name | "#" its number | a type attribute | a list(type) one
  *     number    = an int attribute: that many tensors
  *     attr      = name ":" kind ["=" default]
- *     kind      = type | number_type | float_type | int | float | bool | shape | string |
+ *     kind      = type | number_type | float_type | index_type | int | float | bool | shape | string |
  *                 tensor | func | list(int) | list(type) | list(float) | list(bool) |
  *                 list(shape) | list(string) | list(tensor) | list(func)
  *
