@@ -243,7 +243,7 @@ static int tail_of(const struct plan *p, const struct node *n, struct loop_tail 
         tensor_elements(x) == 0)
         return 0;
     if (n->call == kern_bias_add_grad)
-        pattern = sum_pattern_last(&x->shape, &period);
+        pattern = sum_pattern_but(&x->shape, channel_axis(n->op, x->shape.rank), &period);
     else if (n->call == kern_half_sum)
         pattern = SUM_ROWS;
     else if ((n->call == kern_sum || n->call == kern_mean) &&

@@ -398,6 +398,9 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
         return r;
     for (int i = 0; i < n_out; i++) {
         struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), i};
+        /* Its attribute says less than its input. */
+        if (strcmp(operation_type(op), "PlaceholderWithDefault") == 0)
+            shapes[n_in + i] = shapes[0];
         if (!shape_known(&shapes[n_in + i]) || shape_elements(&shapes[n_in + i]) < 0)
             return err_set(
                 l->err, ERR_SHAPE,
@@ -441,6 +444,18 @@ static void widen_condition(struct lowering *l, struct node *n)
     }
 }
 
+/* A bias of channels that are not the last dimension. */
+static void widen_bias(struct lowering *l, struct node *n)
+{
+    const struct shape *x = &value_at(l, n->in[0])->tensor.shape;
+    int axis = channel_axis(n->op, x->rank);
+    struct shape bias = {x->rank - axis, {x->dim[axis]}};
+    for (int d = 1; d < bias.rank; d++)
+        bias.dim[d] = 1;
+    if (bias.rank > 1)
+        n->in[1] = add_alias(l, n->in[1], &bias, 0);
+}
+
 /* LeakyReluGrad looks at the sign of its feature only, and LeakyRelu's result has the
  * same sign: with the result in its place the pre-activation need not be kept. */
 static void take_result_for_feature(struct lowering *l, struct node *n)
@@ -481,6 +496,8 @@ static int make_loop(struct lowering *l, struct node *n)
     n->alpha = float_attr(n->op, "alpha", 0.0f);
     if (strcmp(type, "LeakyReluGrad") == 0)
         take_result_for_feature(l, n);
+    if (strcmp(type, "BiasAdd") == 0)
+        widen_bias(l, n);
     return 0;
 }
 
@@ -635,6 +652,22 @@ static int lower_rename(struct lowering *l, const struct node *n, int *ret)
     return 1;
 }
 
+/* A kernel that computes knows four types; one that moves elements takes any. */
+static int knows_types(struct lowering *l, const struct node *n)
+{
+    const char *signature = operation_def(n->op)->signature;
+    if (!strstr(signature, "float_type") && !strstr(signature, "number_type"))
+        return 0;
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        int v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        enum dtype t = value_at(l, v)->tensor.dtype;
+        if (t != DT_FLOAT && t != DT_DOUBLE && t != DT_INT32 && t != DT_INT64)
+            return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s",
+                           operation_name(n->op), operation_type(n->op), dtype_name(t));
+    }
+    return 0;
+}
+
 static int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *row)
 {
     int r = 0;
@@ -642,6 +675,8 @@ static int lower_compute(struct lowering *l, struct node *n, const struct kernel
         return make_add_n(l, n);
     if (row->kind == KERNEL_LOOP)
         r = make_loop(l, n);
+    else if (knows_types(l, n) < 0)
+        return ERR_UNSUPPORTED;
     else if (row->kind == KERNEL_GEMM && value_at(l, n->in[0])->tensor.dtype == DT_FLOAT)
         make_gemm(n);
     else if (n->call == kern_half_sum)

@@ -137,9 +137,21 @@ float float_attr(const struct operation *op, const char *name, float otherwise)
     return a ? a->f : otherwise;
 }
 
+int channel_axis(const struct operation *op, int rank)
+{
+    const struct attr *a = operation_attr(op, "data_format");
+    return a && a->s_len > 1 && a->s[1] == 'C' ? 1 : rank - 1;
+}
+
 static size_t elem_size(const struct tensor *t)
 {
     return dtype_size(t->dtype);
+}
+
+static void clear(const struct tensor *t)
+{
+    if (tensor_bytes(t) > 0)
+        memset(t->data, 0, tensor_bytes(t));
 }
 
 /* Product of the dimensions first .. last-1. */
@@ -188,7 +200,11 @@ int kern_rank(const struct kernel_args *a)
 int kern_concat_offset(const struct kernel_args *a)
 {
     int64_t rank = tensor_elements(a->in[1]), offset = 0;
-    int axis = wrap_axis(tensor_int(a->in[0], 0), (int)rank);
+    int64_t wanted = tensor_int(a->in[0], 0);
+    int axis = wrap_axis(wanted, (int)rank);
+    if (wanted < -rank || wanted >= rank)
+        return err_set(a->err, ERR_ARG, "%s: axis %lld of %lld dimensions",
+                       operation_name(a->op), (long long)wanted, (long long)rank);
     for (int i = 0; i < a->n_out; i++) {
         for (int64_t d = 0; d < rank; d++)
             tensor_set_int(a->out[i], d, d == axis ? offset : 0);
@@ -217,8 +233,22 @@ static int64_t repeated_axes(const struct tensor *own, const struct tensor *othe
     return found;
 }
 
+static int sizes_broadcast(const struct tensor *x, const struct tensor *y)
+{
+    int64_t n = tensor_elements(x), m = tensor_elements(y);
+    for (int64_t k = 1; k <= n && k <= m; k++) {
+        int64_t p = tensor_int(x, n - k), q = tensor_int(y, m - k);
+        if (p != q && p != 1 && q != 1)
+            return 0;
+    }
+    return 1;
+}
+
 int kern_broadcast_gradient_args(const struct kernel_args *a)
 {
+    if (!sizes_broadcast(a->in[0], a->in[1]))
+        return err_set(a->err, ERR_SHAPE, "%s: the shapes do not broadcast",
+                       operation_name(a->op));
     (void)repeated_axes(a->in[0], a->in[1], a->out[0]);
     (void)repeated_axes(a->in[1], a->in[0], a->out[1]);
     return 0;
@@ -255,6 +285,9 @@ int kern_where(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
     int64_t *row = a->out[0]->data;
+    if (x->dtype != DT_BOOL)
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no Where of %s",
+                       operation_name(a->op), dtype_name(x->dtype));
     for (int64_t i = 0; i < tensor_elements(x); i++) {
         int64_t rest = i;
         if (!((const uint8_t *)x->data)[i])
@@ -271,12 +304,14 @@ int kern_where(const struct kernel_args *a)
 int kern_invert_permutation(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[0]);
+    for (int64_t i = 0; i < n; i++)
+        tensor_set_int(a->out[0], i, -1);
     for (int64_t i = 0; i < n; i++) {
         int64_t p = tensor_int(a->in[0], i);
-        if (p < 0 || p >= n)
-            return err_set(a->err, ERR_ARG,
-                           "%lld is not an index of a permutation of %lld", (long long)p,
-                           (long long)n);
+        if (p < 0 || p >= n || tensor_int(a->out[0], p) >= 0)
+            return err_set(a->err, ERR_ARG, "%s: %lld in a permutation of %lld, %s",
+                           operation_name(a->op), (long long)p, (long long)n,
+                           p < 0 || p >= n ? "not an index" : "twice");
         tensor_set_int(a->out[0], p, i);
     }
     return 0;
@@ -322,6 +357,10 @@ int kern_one_hot(const struct kernel_args *a)
     int64_t inner = span(&out->shape, axis + 1, out->shape.rank);
     int64_t n = tensor_elements(indices);
     struct copy_plan c = {1, {tensor_elements(out)}, {0}, {(int64_t)elem}};
+    if (indices->dtype != DT_UINT8 && indices->dtype != DT_INT32 &&
+        indices->dtype != DT_INT64)
+        return err_set(a->err, ERR_UNSUPPORTED, "%s: no OneHot of %s",
+                       operation_name(a->op), dtype_name(indices->dtype));
     copy_strided(out->data, a->in[3]->data, &c, elem);
     for (int64_t i = 0; i < n; i++) {
         int64_t hot = indices->dtype == DT_UINT8 ? ((const uint8_t *)indices->data)[i]
@@ -543,7 +582,7 @@ int kern_strided_slice_grad(const struct kernel_args *a)
     memcpy(slice.dim, c.dim, sizeof(slice.dim));
     memcpy(c.dst_stride, c.src_stride, sizeof(c.dst_stride));
     dense_strides(&slice, elem, c.src_stride);
-    memset(whole->data, 0, tensor_bytes(whole));
+    clear(whole);
     copy_strided((char *)whole->data + start, a->in[4]->data, &c, elem);
     return 0;
 }
@@ -638,7 +677,7 @@ int kern_segment_sum(const struct kernel_args *a)
     const struct tensor *x = a->in[0], *ids = a->in[1], *y = a->out[0];
     int64_t n = tensor_elements(ids), rows = y->shape.dim[0];
     int64_t width = n > 0 ? tensor_elements(x) / n : 0;
-    memset(y->data, 0, tensor_bytes(y));
+    clear(y);
     for (int64_t i = 0; i < n; i++) {
         int64_t row = tensor_int(ids, i);
         if (row >= rows)
@@ -676,7 +715,7 @@ int kern_dynamic_stitch(const struct kernel_args *a)
     const struct tensor *y = a->out[0];
     int64_t rows = y->shape.dim[0];
     size_t bytes = rows > 0 ? tensor_bytes(y) / (size_t)rows : 0;
-    memset(y->data, 0, tensor_bytes(y));
+    clear(y);
     for (int i = 0; i < a->n_in / 2; i++) {
         const struct tensor *indices = a->in[i], *data = a->in[a->n_in / 2 + i];
         for (int64_t k = 0; k < tensor_elements(indices); k++) {

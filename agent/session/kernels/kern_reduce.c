@@ -39,11 +39,11 @@ static void fold_init(struct fold *f, const struct shape *x, const struct tensor
     fold_set(f, x, reduced);
 }
 
-static void fold_init_last(struct fold *f, const struct shape *x)
+static void fold_init_but(struct fold *f, const struct shape *x, int kept)
 {
     int reduced[SHAPE_MAX_RANK] = {0};
-    for (int d = 0; d < x->rank - 1; d++)
-        reduced[d] = 1;
+    for (int d = 0; d < x->rank; d++)
+        reduced[d] = d != kept;
     fold_set(f, x, reduced);
 }
 
@@ -151,10 +151,10 @@ int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_pe
     return pattern_of(&f, ret_period);
 }
 
-int sum_pattern_last(const struct shape *x, size_t *ret_period)
+int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period)
 {
     struct fold f;
-    fold_init_last(&f, x);
+    fold_init_but(&f, x, kept);
     return pattern_of(&f, ret_period);
 }
 
@@ -243,13 +243,6 @@ static double element(const struct tensor *t, int64_t i)
         return (double)((const float *)t->data)[i];
     case DT_DOUBLE:
         return ((const double *)t->data)[i];
-    case DT_UINT8:
-    case DT_BOOL:
-        return ((const uint8_t *)t->data)[i];
-    case DT_INT8:
-        return ((const int8_t *)t->data)[i];
-    case DT_INT16:
-        return ((const int16_t *)t->data)[i];
     default:
         return (double)tensor_int(t, i);
     }
@@ -263,6 +256,9 @@ static int arg_extreme(const struct kernel_args *a, int sign)
     for (int d = 0; d < x->shape.rank; d++)
         *(d < axis ? &outer : &inner) *= d == axis ? 1 : x->shape.dim[d];
     int64_t n = x->shape.dim[axis];
+    if (n == 0 && outer * inner > 0)
+        return err_set(a->err, ERR_ARG, "%s: dimension %lld of %s has no elements",
+                       operation_name(a->op), (long long)axis, shape_text(&x->shape));
     for (int64_t i = 0; i < outer * inner; i++) {
         int64_t base = i / inner * n * inner + i % inner, best = 0;
         for (int64_t k = 1; k < n; k++)
@@ -286,11 +282,11 @@ int kern_arg_min(const struct kernel_args *a)
 
 /* ---- named sums ---- */
 
-/* Sum over all axes but the last. */
+/* Sum over all axes but that of the channels. */
 int kern_bias_add_grad(const struct kernel_args *a)
 {
     struct fold f;
-    fold_init_last(&f, &a->in[0]->shape);
+    fold_init_but(&f, &a->in[0]->shape, channel_axis(a->op, a->in[0]->shape.rank));
     return sum(a, &f);
 }
 

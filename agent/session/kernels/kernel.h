@@ -153,8 +153,8 @@ int kernel_draws(kernel_fn fn);
  * row), down the columns (period: columns), or otherwise. */
 enum { SUM_OTHER, SUM_ROWS, SUM_COLUMNS };
 int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_period);
-/* The same over all axes but the last. */
-int sum_pattern_last(const struct shape *x, size_t *ret_period);
+/* The same over all axes but one. */
+int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period);
 
 /* A strided copy: `rank` dimensions of `dim` elements, strides in bytes (0: broadcast).
  */
@@ -173,6 +173,8 @@ int64_t tensor_int(const struct tensor *t, int64_t i);
 void tensor_set_int(const struct tensor *t, int64_t i, int64_t v);
 
 int64_t int_attr(const struct operation *op, const char *name, int64_t otherwise);
+/* The dimension of the channels: the last, or with data_format NCHW the second. */
+int channel_axis(const struct operation *op, int rank);
 float float_attr(const struct operation *op, const char *name, float otherwise);
 
 #endif
