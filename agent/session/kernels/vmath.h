@@ -2,7 +2,7 @@
  *
  * Straight-line code without calls, branches or fused multiply-adds, so that every
  * instruction set gives the same bits. Error at most 4 units in the last place over the
- * whole range (tests/agent/test_loops.c); infinities, NaN and subnormals as in libm.
+ * whole range (tests/agent/test_vmath.c); infinities, NaN and subnormals as in libm.
  * Source   range reduction and polynomials of S. Moshier's Cephes (expf.c, logf.c,
  *          tanhf.c).
  */

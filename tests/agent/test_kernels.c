@@ -1,0 +1,518 @@
+/* Every op against a naive loop, and its gradient against finite differences. */
+#include "agent/graph/op_rules.h"
+#include "agent/session/kernels/kernel.h"
+#include "tests/agent/kernel_cases.h"
+#include "tests/support/test_main.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- the table is whole ---- */
+
+/* Ops whose cases are not in the tables of kernel_cases.h. */
+static const struct {
+    const char *op, *why;
+} elsewhere[] = {
+    {"Placeholder", "every fed input of every case is one"},
+    {"Const", "every capital letter of every case is one"},
+    {"NoOp", "nothing to compute; control_inputs_run in test_session.c"},
+    {"VariableV2", "test_session.c"},
+    {"Variable", "the old name of VariableV2"},
+    {"ResourceApplyAdam", "test_ops.c"},
+    {"VarHandleOp", "test_ops.c"},
+    {"ReadVariableOp", "test_ops.c"},
+    {"VarIsInitializedOp", "test_ops.c"},
+    {"AssignVariableOp", "test_ops.c"},
+    {"AssignAddVariableOp", "test_ops.c"},
+    {"AssignSubVariableOp", "test_ops.c"},
+    {"Switch", "test_ops.c"},
+    {"RefSwitch", "test_ops.c"},
+    {"Merge", "test_ops.c"},
+    {"SaveV2", "test_ops.c, test_saver.c"},
+    {"RestoreV2", "test_ops.c, test_saver.c"},
+    {"MergeV2Checkpoints", "test_ops.c, test_saver.c"},
+    {"ShardedFilename", "test_ops.c, test_saver.c"},
+    {"StringJoin", "test_ops.c, test_saver.c"},
+    {"IsVariableInitialized", "test_kernels_state.c"},
+    {"Assign", "test_kernels_state.c"},
+    {"AssignAdd", "test_kernels_state.c"},
+    {"AssignSub", "test_kernels_state.c"},
+    {"ApplyGradientDescent", "test_kernels_state.c"},
+    {"ApplyMomentum", "test_kernels_state.c"},
+    {"ApplyRMSProp", "test_kernels_state.c"},
+    {"ApplyAdam", "test_kernels_state.c"},
+    {"RandomUniform", "test_kernels_state.c"},
+    {"RandomStandardNormal", "test_kernels_state.c"},
+    {"TruncatedNormal", "test_kernels_state.c"},
+    {"RandomUniformInt", "test_kernels_state.c"},
+    {"Qr", "not unique: test_kernels_state.c multiplies it out"},
+};
+
+static int has_case(const char *op)
+{
+    for (int i = 0; kernel_case_at(i) != NULL; i++)
+        if (strcmp(kernel_case_at(i)->op, op) == 0)
+            return 1;
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+        if (strcmp(elsewhere[i].op, op) == 0)
+            return 1;
+    return 0;
+}
+
+/* Nodes of a Saver, which no session runs (agent/saver); Variable is VariableV2. */
+static int is_planned(const char *op)
+{
+    static const char *const planned[] = {"SaveV2",     "RestoreV2",
+                                          "Variable",   "ShardedFilename",
+                                          "StringJoin", "MergeV2Checkpoints"};
+
+    for (size_t i = 0; i < sizeof(planned) / sizeof(planned[0]); i++)
+        if (strcmp(planned[i], op) == 0)
+            return 1;
+    return 0;
+}
+
+START_TEST(every_op_is_whole_and_tested)
+{
+    const struct op_def *d = op_def_at((size_t)_i);
+    const struct kernel_row *row = kernel_find(d->type);
+
+    ck_assert_msg(d->shape != NULL, "%s has no shape rule", d->type);
+    ck_assert_msg((d->grad == NULL) == ((d->flags & OP_NO_GRADIENT) != 0),
+                  "%s: a gradient rule or OP_NO_GRADIENT", d->type);
+    if ((d->flags & OP_FOREIGN) != 0)
+        return;
+    ck_assert_msg(has_case(d->type), "%s has no case", d->type);
+    if (is_planned(d->type))
+        return;
+    ck_assert_msg(row != NULL, "%s has no kernel", d->type);
+    ck_assert_msg(row->call != NULL ||
+                      (row->kind != KERNEL_CALL && row->kind != KERNEL_GEMM),
+                  "%s has no function", d->type);
+}
+END_TEST
+
+START_TEST(every_kernel_is_of_an_op)
+{
+    for (size_t i = 0; kernel_at(i) != NULL; i++)
+        ck_assert_msg(op_def_find(kernel_at(i)->type) != NULL, "%s", kernel_at(i)->type);
+}
+END_TEST
+
+/* ---- values ---- */
+
+static double epsilon_of(enum dtype dtype)
+{
+    return dtype == DT_FLOAT ? FLT_EPSILON : dtype == DT_DOUBLE ? DBL_EPSILON : 0;
+}
+
+static void compare(const struct stage *s, const struct tensor *have,
+                    const struct array *want, int k)
+{
+    const char *op = s->c->op, *inputs = s->c->inputs;
+    double limit = s->c->ulps * epsilon_of(have->dtype);
+
+    ck_assert_msg(shape_equal(&have->shape, &want->tensor.shape), "%s %s: %s, not %s", op,
+                  inputs, shape_text(&have->shape), shape_text(&want->tensor.shape));
+    ck_assert_int_eq(have->dtype, want->tensor.dtype);
+    for (int64_t i = 0; i < want->n; i++) {
+        double h = element_get(have, i), w = want->v[i];
+
+        element_set(&want->tensor, i, w); /* integers wrap */
+        if (epsilon_of(have->dtype) == 0)
+            w = element_get(&want->tensor, i);
+        if (h == w || (isnan(h) && isnan(w)))
+            continue;
+        ck_assert_msg(fabs(h - w) <= limit * fmax(1, fabs(w)),
+                      "%s %s %s: output %d[%lld] is %.17g, not %.17g", op, inputs,
+                      dtype_name(have->dtype), k, (long long)i, h, w);
+    }
+}
+
+/* Returns whether it ran; what is refused is so with the op's name. */
+static int check_values(const struct kernel_case *c, enum dtype x, enum feeding feeding,
+                        int must_run)
+{
+    struct tensor ret[MAX_OPERANDS] = {0};
+    struct stage s;
+    struct err err = {0};
+    int ran = 0;
+
+    stage_init(&s, c, x, feeding);
+    if (s.op != NULL)
+        ran = stage_run(&s, ret, &err) == 0;
+    else
+        err = *graph_error(s.g);
+    ck_assert_msg(ran || !must_run, "%s %s of %s: %s", c->op, c->inputs, dtype_name(x),
+                  err.msg);
+    ck_assert_msg(ran || strstr(err.msg, "tested") != NULL, "%s: %s", c->op, err.msg);
+    if (ran && case_readable(x)) {
+        stage_refer(&s);
+        for (int i = 0; i < s.n_want; i++)
+            compare(&s, &ret[i], &s.want[i], i);
+    }
+    for (int i = 0; i < MAX_OPERANDS; i++)
+        tensor_free(&ret[i]);
+    stage_done(&s);
+    return ran;
+}
+
+START_TEST(values_are_those_of_a_naive_loop)
+{
+    const struct kernel_case *c = kernel_case_at(_i);
+
+    for (const char *t = c->types; *t != '\0'; t++)
+        for (int feeding = 0; feeding < N_FEEDINGS; feeding++)
+            (void)check_values(c, case_dtype(*t), feeding, 1);
+}
+END_TEST
+
+/* A type that the row does not list is refused, or the values are right all the same. */
+START_TEST(no_type_gives_wrong_values)
+{
+    const struct kernel_case *c = kernel_case_at(_i);
+
+    for (int dtype = 1; dtype <= DT_UINT64; dtype++)
+        if (dtype_valid(dtype) && dtype_size((enum dtype)dtype) > 0)
+            (void)check_values(c, (enum dtype)dtype, FEED_KNOWN, 0);
+}
+END_TEST
+
+/* ---- gradients ---- */
+
+/* sum over outputs k and elements i of weight[k][i] output[k][i], in double */
+static double weighted_sum(struct stage *s, const struct tensor *weight)
+{
+    struct tensor ret[MAX_OPERANDS] = {0};
+    struct err err;
+    double sum = 0;
+
+    ck_assert_msg(stage_run(s, ret, &err) == 0, "%s", err.msg);
+    for (int k = 0; k < operation_n_outputs(s->op); k++) {
+        for (int64_t i = 0; weight[k].data != NULL && i < tensor_elements(&ret[k]); i++)
+            sum += element_get(&weight[k], i) * element_get(&ret[k], i);
+        tensor_free(&ret[k]);
+    }
+    return sum;
+}
+
+/* Central differences: the error of the formula is about step^2, that of the sums about
+ * epsilon / step; both are far below a millionth in double, below a hundredth in float.
+ */
+static void compare_differences(struct stage *s, const struct array *x,
+                                const struct tensor *gradient,
+                                const struct tensor *weight)
+{
+    int single = x->tensor.dtype == DT_FLOAT;
+    double step = single ? 1e-2 : 1e-5, limit = single ? 1e-2 : 1e-6;
+
+    for (int64_t i = 0; i < x->n; i++) {
+        double have = gradient->data != NULL ? element_get(gradient, i) : 0, want;
+
+        element_set(&x->tensor, i, x->v[i] + step);
+        want = weighted_sum(s, weight);
+        element_set(&x->tensor, i, x->v[i] - step);
+        want = (want - weighted_sum(s, weight)) / (2 * step);
+        element_set(&x->tensor, i, x->v[i]);
+        ck_assert_msg(fabs(have - want) <= limit * fmax(1, fabs(want)),
+                      "%s %s: gradient[%lld] is %.9g, by differences %.9g", s->c->op,
+                      s->c->inputs, (long long)i, have, want);
+    }
+}
+
+/* One weight for each output, fed as the gradient of that output. */
+static size_t add_weights(struct stage *s, struct output *ys, struct output *grad_ys,
+                          struct tensor *weight)
+{
+    size_t n = 0;
+    struct err err;
+
+    stage_refer(s);
+    for (int k = 0; k < s->n_want; k++) {
+        struct tensor *w = &weight[k];
+        struct output y = {s->op, k};
+
+        if (!dtype_is_floating(output_dtype(y)))
+            continue;
+        ck_assert_int_eq(tensor_alloc(w, output_dtype(y), s->want[k].tensor.shape, &err),
+                         0);
+        for (int64_t i = 0; i < tensor_elements(w); i++)
+            element_set(w, i, 0.5 + (double)((7 * i + 3 * k) % 11) / 4);
+        ys[n] = y;
+        grad_ys[n] = placeholder(s->g, w->dtype, &(struct shape){.rank = -1}, NULL);
+        s->feeds[s->n_feeds++] = (struct feed){grad_ys[n++], *w};
+    }
+    return n;
+}
+
+static struct tensor fetch(struct stage *s, struct output x)
+{
+    struct run_args args = {
+        .feeds = s->feeds, .n_feeds = s->n_feeds, .fetches = &x, .n_fetches = 1};
+    struct tensor t = TENSOR_NONE;
+    struct err err;
+
+    ck_assert_msg(session_run(s->s, &args, &t, &err) == 0, "%s %s: %s", s->c->op,
+                  s->c->inputs, err.msg);
+    return t;
+}
+
+static void check_gradient(const struct kernel_case *c, enum dtype x,
+                           enum feeding feeding)
+{
+    struct output ys[MAX_OPERANDS], grad_ys[MAX_OPERANDS], grads[MAX_OPERANDS];
+    struct tensor weight[MAX_OPERANDS] = {0}, d;
+    struct stage s;
+    struct err err;
+    size_t n;
+
+    stage_init(&s, c, x, feeding);
+    n = add_weights(&s, ys, grad_ys, weight);
+    ck_assert_msg(graph_gradients(s.g, ys, n, s.input, (size_t)s.n_in, grad_ys, NULL, 0,
+                                  grads, &err) == 0,
+                  "%s: %s", c->op, err.msg);
+    for (int i = 0; i < s.n_in; i++) {
+        const struct array *in = &s.in[i];
+
+        if (in->letter != 'x' || !dtype_is_floating(in->tensor.dtype))
+            continue;
+        d = output_valid(grads[i]) ? fetch(&s, grads[i]) : TENSOR_NONE;
+        ck_assert_msg(!output_valid(grads[i]) || shape_equal(&d.shape, &in->tensor.shape),
+                      "%s %s: the gradient is %s", c->op, c->inputs,
+                      shape_text(&d.shape));
+        compare_differences(&s, in, &d, weight);
+        tensor_free(&d);
+    }
+    for (int k = 0; k < MAX_OPERANDS; k++)
+        tensor_free(&weight[k]);
+    stage_done(&s);
+}
+
+START_TEST(gradients_are_those_of_finite_differences)
+{
+    const struct kernel_case *c = kernel_case_at(_i);
+    const struct op_def *d = op_def_find(c->op);
+    int doubles = strchr(c->types, 'd') != NULL;
+
+    if (d->grad == NULL || d->grad == grad_missing ||
+        (c->flags & CASE_NO_DIFFERENCE) != 0 ||
+        (!doubles && strchr(c->types, 'f') == NULL))
+        return;
+    check_gradient(c, doubles ? DT_DOUBLE : DT_FLOAT, FEED_KNOWN);
+    if ((c->flags & CASE_KNOWN_RANKS) == 0)
+        check_gradient(c, doubles ? DT_DOUBLE : DT_FLOAT, FEED_UNKNOWN);
+}
+END_TEST
+
+/* ---- refusals ---- */
+
+static const struct {
+    const char *op, *inputs, *attrs, *text;
+} bad[] = {
+    {"MatMul", "f(2,3) f(2,3)", NULL, "Dimensions must be equal"},
+    {"MatMul", "f(2,3) f(3)", NULL, "must have 2 dimensions"},
+    {"Add", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"AddV2", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Sub", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Mul", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"RealDiv", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"DivNoNan", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Div", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Mod", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"ReciprocalGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"SelectV2", "b(2) f(2) f(3)", NULL, "do not broadcast"},
+    {"BatchMatMul", "f(2,2,3) f(2,2,3)", NULL, "does not multiply"},
+    {"BatchMatMul", "f(2,2,3) f(3,3,2)", NULL, "does not multiply"},
+    {"BatchMatMulV2", "f(2,2,3) f(3,3,2)", NULL, "does not multiply"},
+    {"Concat", "I=2 f(2,3) f(2,3)", NULL, "axis 2"},
+    {"Pad", "f(2,3) I(1,2)=1,1", NULL, "(1, 2)"},
+    {"Pad", "f(3) I(1,2)=1,-1", NULL, "must not be negative"},
+    {"Maximum", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Minimum", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Pow", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"SquaredDifference", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"FloorDiv", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"FloorMod", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Equal", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"NotEqual", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Greater", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"GreaterEqual", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"Less", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"LessEqual", "f(2,3) f(2)", NULL, "do not broadcast"},
+    {"LogicalAnd", "b(2,3) b(2)", NULL, "do not broadcast"},
+    {"LogicalOr", "b(2,3) b(2)", NULL, "do not broadcast"},
+    {"SqrtGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"RsqrtGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"ReluGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"LeakyReluGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"EluGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"SoftplusGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"TanhGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"SigmoidGrad", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"AddN", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"Select", "b(2) f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"Select", "b(3) f(2) f(2)", NULL, "does not fit"},
+    {"ClipByValue", "f(2) f(3) f", NULL, "do not fit"},
+    {"ClipByValue", "f(1) f(3) f", NULL, "do not fit"},
+    {"Sum", "f(2,3) I=2", NULL, "axis 2"},
+    {"Mean", "f(2,3) I=-3", NULL, "axis -3"},
+    {"Max", "f(2,3) I=2", NULL, "axis 2"},
+    {"Min", "f(2,3) I=2", NULL, "axis 2"},
+    {"Prod", "f(2,3) I=2", NULL, "axis 2"},
+    {"All", "b(2,3) I=2", NULL, "axis 2"},
+    {"Any", "b(2,3) I=2", NULL, "axis 2"},
+    {"Sum", "f(2,3) i=2", NULL, "axis 2"},
+    {"ArgMax", "f(2,3) I=2", NULL, "axis 2"},
+    {"ArgMin", "f I=0", NULL, "axis 0"},
+    {"ArgMin", "f(2,0) I=1", NULL, "dimension 1 of (2, 0) has no elements"},
+    {"PlaceholderWithDefault", "f(2,3)", "shape=(2)", "a default of shape"},
+    {"ConcatOffset", "i=0 i", NULL, "must have 1 dimensions"},
+    {"ConcatOffset", "i=2 i(2)=1,2 i(2)=1,2", NULL, "axis 2"},
+    {"ConcatOffset", "i=0 i(2)=1,2 i(3)=1,2,3", NULL, "differ"},
+    {"DynamicStitch", "I=0 I=1 f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"InvertPermutation", "i(2,2)", NULL, "must have 1 dimensions"},
+    {"InvertPermutation", "i(2)=0,2", NULL, "not an index"},
+    {"InvertPermutation", "i(2)=1,1", NULL, "twice"},
+    {"BroadcastGradientArgs", "i(2)=2,3 i(2)=2,2", NULL, "do not broadcast"},
+    {"Range", "I=0 I=1 I=0", NULL, "delta must not be 0"},
+    {"Range", "I=0 I(1)=1 I=1", NULL, "must have 0 dimensions"},
+    {"Range", "i=0 i=1 i=0", NULL, "delta must not be 0"},
+    {"Fill", "I(1)=-2 f", NULL, "may not be -2"},
+    {"Fill", "i(1)=-2 f", NULL, "may not be -2"},
+    {"Fill", "I(1)=2 f(2)", NULL, "must have 0 dimensions"},
+    {"DynamicStitch", "I(2)=0,1 f", NULL, "does not begin with"},
+    {"DynamicStitch", "I(2)=0,-1 f(2)", NULL, "-1"},
+    {"DynamicStitch", "I(2)=0,1 f(3)", NULL, "does not begin with"},
+    {"Reshape", "f(2,3) I(1)=5", NULL, "cannot reshape"},
+    {"Reshape", "f(2,3) i(2)=5,1", NULL, "cannot reshape"},
+    {"Reshape", "f(2,3) I(2)=-1,-1", NULL, "more than one unknown"},
+    {"ExpandDims", "f(2,3) I=3", NULL, "axis 3"},
+    {"Squeeze", "f(2,3)", "squeeze_dims=[0]", "cannot squeeze"},
+    {"Transpose", "f(2,3) I(2)=0,0", NULL, "not a permutation"},
+    {"Transpose", "f(2,3) i(1)=0", NULL, "a permutation of 1"},
+    {"Tile", "f(2,3) I(1)=2", NULL, "1 multiples"},
+    {"Tile", "f(2,3) I(2)=2,-1", NULL, "a multiple of -1"},
+    {"ConcatV2", "f(2,3) f(3,3) I=1", NULL, "differ in more than dimension 1"},
+    {"ConcatV2", "f(2,3) f(2,3) I=2", NULL, "axis 2"},
+    {"Pack", "f(2) f(3)", NULL, "(2) and (3) differ"},
+    {"Unpack", "f(2,3)", "num=3", "3 pieces of dimension 0"},
+    {"Unpack", "f", "num=1", "a scalar"},
+    {"Split", "I=1 f(2,3)", "num_split=2", "does not split into 2"},
+    {"Split", "I=2 f(2,3)", "num_split=2", "axis 2"},
+    {"SplitV", "f(3) I(2)=1,1 I=0", "num_split=2", "do not make up"},
+    {"SplitV", "f(3) i(2)=1,1 I=0", "num_split=2", "do not make up"},
+    {"Slice", "f(3) I(1)=2 I(1)=2", NULL, "outside of dimension 0"},
+    {"Slice", "f(3) i(1)=2 i(1)=2", NULL, "outside of dimension 0"},
+    {"Slice", "f(3) I(2)=0,0 I(2)=1,1", NULL, "begin has 2"},
+    {"StridedSlice", "f(3) I(1)=3 I(1)=4 I(1)=1", "shrink_axis_mask=1",
+     "index 3 is outside"},
+    {"StridedSlice", "f(3) I(1)=0 I(1)=4 I(1)=0", NULL, "strides[0]"},
+    {"StridedSlice", "f(3) I(2)=0,0 I(2)=1,1 I(2)=1,1", NULL, "2 indices"},
+    {"StridedSliceGrad", "I(1)=4 I(1)=0 I(1)=2 I(1)=1 f(3)", NULL, "(3)"},
+    {"StridedSliceGrad", "I(1)=4 I(1)=0 I(1)=2 I(1)=0 f(2)", NULL, "strides[0]"},
+    {"StridedSliceGrad", "I(1)=4 I(1)=9 I(1)=10 I(1)=1 f", "shrink_axis_mask=1",
+     "index 9 is outside"},
+    {"Gather", "f i", NULL, "axis 0 of ()"},
+    {"Gather", "f(3) i(1)=3", NULL, "index 3 is not in [0, 3)"},
+    {"GatherV2", "f(3) i(1)=-1 I=0", NULL, "index -1 is not in [0, 3)"},
+    {"GatherV2", "f(3) i(1)=0 I=1", NULL, "axis 1"},
+    {"UnsortedSegmentSum", "f(3,2) i(2)=0,1 I=2", NULL, "does not begin with"},
+    {"UnsortedSegmentSum", "f(2) i(2)=0,2 I=2", NULL, "2"},
+    {"UnsortedSegmentSum", "f(2) i(2)=0,1 I=-2", NULL, "-2"},
+    {"OneHot", "i(2) I(1)=2 f f", NULL, "must have 0 dimensions"},
+    {"OneHot", "i(2) I=2 f f", "axis=2", "axis 2"},
+    {"OneHot", "i(2) I=-2 f f", NULL, "-2"},
+    {"BiasAdd", "f(2,3) f(2)", NULL, "does not fit"},
+    {"BiasAdd", "f(3) f(3)", NULL, "at least 2 dimensions"},
+    {"BiasAddGrad", "f(3)", "data_format=NCHW", "at least 2 dimensions"},
+    {"Softmax", "f", NULL, "at least one dimension"},
+    {"LogSoftmax", "f", NULL, "at least one dimension"},
+    {"SoftmaxCrossEntropyWithLogits", "f(2,3) f(2,4)", NULL, "differ"},
+    {"SparseSoftmaxCrossEntropyWithLogits", "f(2,3) i(3)", NULL, "do not fit"},
+    {"SparseSoftmaxCrossEntropyWithLogits", "f(2,3) i(2)=0,3", NULL, "label 3"},
+    {"DiagPart", "f(2,3)", NULL, "not square"},
+    {"Qr", "f(3)", NULL, "must have 2 dimensions"},
+    {"RandomUniform", "I(1)=-1", "dtype=@f", "may not be -1"},
+    {"RandomStandardNormal", "i(1)=-1", "dtype=@f", "may not be -1"},
+    {"TruncatedNormal", "I(2,2)", "dtype=@f", "must be a vector"},
+    {"RandomUniformInt", "I(1)=2 i(1) i", NULL, "must have 0 dimensions"},
+    {"RandomUniformInt", "I(1)=2 i=3 i=3", NULL, "no integers in"},
+    {"CheckNumerics", "f(2)=1,nan", "message=here", "here : Tensor had NaN"},
+    {"CheckNumerics", "d(2)=1,inf", "message=here", "here : Tensor had Inf"},
+};
+enum { N_BAD = sizeof(bad) / sizeof(bad[0]) };
+
+/* At once where the shapes are known, otherwise when it runs; always by name. */
+START_TEST(what_does_not_fit_is_refused_by_name)
+{
+    const struct kernel_case c = {.op = bad[_i].op,
+                                  .inputs = bad[_i].inputs,
+                                  .attrs = bad[_i].attrs,
+                                  .low = 0,
+                                  .high = 1};
+
+    for (int feeding = 0; feeding < N_FEEDINGS; feeding++) {
+        struct tensor ret[MAX_OPERANDS] = {0};
+        struct err err = {0};
+        struct stage s;
+
+        stage_init(&s, &c, DT_FLOAT, feeding);
+        if (s.op == NULL)
+            err = *graph_error(s.g);
+        else
+            ck_assert_msg(stage_run(&s, ret, &err) != 0, "%s %s runs", c.op, c.inputs);
+        ck_assert_msg(strstr(err.msg, "tested") != NULL, "%s", err.msg);
+        ck_assert_msg(strstr(err.msg, bad[_i].text) != NULL, "%s: %s", c.op, err.msg);
+        stage_done(&s);
+    }
+}
+END_TEST
+
+/* Only rules that take any shape have no row above. */
+START_TEST(every_constraint_has_a_refusal)
+{
+    static const char *const any_shape[] = {
+        "Placeholder", "Const", "VariableV2", "Variable", "MergeV2Checkpoints", "Where",
+        "Shape", "ShapeN", "Cast",
+        /* of variables: test_kernels_state.c */
+        "Assign", "AssignAdd", "AssignSub", "ApplyGradientDescent", "ApplyMomentum",
+        "ApplyRMSProp", "ApplyAdam",
+        /* of resources and branches, and of names: test_ops.c */
+        "ResourceApplyAdam", "ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp",
+        "AssignSubVariableOp", "Switch", "RefSwitch", "Merge", "StringJoin"};
+    const struct op_def *d = op_def_at((size_t)_i);
+    int told = d->shape == shape_same || d->shape == shape_scalar ||
+               d->shape == shape_none || (d->flags & OP_FOREIGN) != 0;
+
+    for (size_t i = 0; i < sizeof(any_shape) / sizeof(any_shape[0]); i++)
+        told |= strcmp(any_shape[i], d->type) == 0;
+    for (int i = 0; i < N_BAD; i++)
+        told |= strcmp(bad[i].op, d->type) == 0;
+    ck_assert_msg(told, "%s: no shape is refused", d->type);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("kernels");
+    TCase *tc = tcase_create("kernels");
+    int n_ops = 0, n_cases = 0;
+
+    while (op_def_at((size_t)n_ops) != NULL)
+        n_ops++;
+    while (kernel_case_at(n_cases) != NULL)
+        n_cases++;
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, every_op_is_whole_and_tested, 0, n_ops);
+    tcase_add_test(tc, every_kernel_is_of_an_op);
+    tcase_add_loop_test(tc, values_are_those_of_a_naive_loop, 0, n_cases);
+    tcase_add_loop_test(tc, no_type_gives_wrong_values, 0, n_cases);
+    tcase_add_loop_test(tc, gradients_are_those_of_finite_differences, 0, n_cases);
+    tcase_add_loop_test(tc, what_does_not_fit_is_refused_by_name, 0, N_BAD);
+    tcase_add_loop_test(tc, every_constraint_has_a_refusal, 0, n_ops);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
