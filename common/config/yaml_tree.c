@@ -110,7 +110,7 @@ static int read_value(struct builder *b, const yaml_event_t *e, int depth,
 /* The key of a map's next entry; e is its event. */
 static int read_key(struct builder *b, const yaml_event_t *e, const char **ret)
 {
-    struct yaml_node key;
+    struct yaml_node key = {0};
     int rc;
 
     if (e->type != YAML_SCALAR_EVENT)

@@ -50,7 +50,7 @@ static int open_sink(struct csv_sink **ret, const char *path, const char *mode,
 int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
                   struct err *err)
 {
-    struct csv_sink *s;
+    struct csv_sink *s = NULL;
     int rc = open_sink(&s, path, "wxe", err);
 
     if (rc < 0)
@@ -100,7 +100,7 @@ static off_t end_of_rows(FILE *f, uint64_t env_steps)
 int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metrics *m,
                     uint64_t env_steps, struct err *err)
 {
-    struct csv_sink *s;
+    struct csv_sink *s = NULL;
     off_t end;
     int rc = open_sink(&s, path, "r+e", err);
 

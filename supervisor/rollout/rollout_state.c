@@ -87,7 +87,7 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err)
 {
     struct cursor c = cursor_of(data, len);
-    struct rollout_progress at;
+    struct rollout_progress at = {0};
     const uint8_t *env, *metrics;
     size_t env_len, metrics_len;
     uint64_t head;
