@@ -5,9 +5,10 @@
  *     type      = a dtype's name | "#" its number | a type attribute | a list(type) one
  *     number    = an int attribute: that many tensors
  *     attr      = name ":" kind ["=" default]
- *     kind      = type | number_type | float_type | index_type | int | float | bool | shape | string |
- *                 tensor | func | list(int) | list(type) | list(float) | list(bool) |
- *                 list(shape) | list(string) | list(tensor) | list(func)
+ *     kind      = type | number_type | float_type | index_type | int | float | bool |
+ *                 shape | string | tensor | func | list(int) | list(type) |
+ *                 list(float) | list(bool) | list(shape) | list(string) |
+ *                 list(tensor) | list(func)
  *
  * number_type and float_type are types that may only be (floating) numbers. A default is
  * written as in C; `unknown` is the shape of unknown rank, `[]` the empty list, nothing

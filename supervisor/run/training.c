@@ -92,8 +92,23 @@ static uint64_t steps_now(const struct training *t)
 
 /* ---- the end ---- */
 
+/* Lets the observer see where the run stands. */
+static void show(struct training *t)
+{
+    struct rollout_progress at = {.state = "starting"};
+
+    if (t->args->observer.on_tick == NULL)
+        return;
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &at);
+    t->args->observer.on_tick(t->args->observer.ctx, t->agents, &at);
+}
+
+/* The last the observer sees of the agents is their state before they stop. */
 static void stop_agents(struct training *t, uint64_t deadline_ms)
 {
+    if (!t->stopping)
+        show(t);
     if (t->rollout != NULL)
         rollout_abort(t->rollout);
     t->stopping = 1;
@@ -431,12 +446,7 @@ static void on_ready(void *ctx)
 
 static void on_tick(uv_timer_t *timer)
 {
-    struct training *t = timer->data;
-    struct rollout_progress at = {.state = "starting"};
-
-    if (t->rollout != NULL)
-        rollout_progress(t->rollout, &at);
-    t->args->observer.on_tick(t->args->observer.ctx, t->agents, &at);
+    show(timer->data);
 }
 
 /* ---- the beginning ---- */

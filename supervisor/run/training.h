@@ -31,7 +31,7 @@ struct training_init {
 /* What somebody who watches is told; borrowed for the call. All but ctx may be NULL. */
 struct training_observer {
     void (*on_start)(void *ctx, const struct agent_table *agents);
-    /* Now and then, every `tick_ms`. */
+    /* Now and then, every `tick_ms`, and once before the agents are stopped. */
     void (*on_tick)(void *ctx, const struct agent_table *agents,
                     const struct rollout_progress *at);
     void (*on_row)(void *ctx, const struct metrics_row *row);

@@ -82,7 +82,8 @@ def kill_at_random(p, left, draw):
 
 
 def test_twenty_kills_of_each_agent_change_nothing(w):
-    config = w.small(steps=12000, evaluate=3000, checkpoint=3000)
+    config = w.small(steps=12000 if harness.SANITIZED else 48000, evaluate=3000,
+                     checkpoint=3000)
     w.brood("run", config, "--name", "calm")
     p = w.start("run", config, "--name", "killed", "--json")
     left = dict.fromkeys(AGENTS, KILLS_EACH)
