@@ -1,0 +1,70 @@
+/* training_internal.h - one run's own: what its files share. */
+#ifndef SUPERVISOR_RUN_TRAINING_INTERNAL_H
+#define SUPERVISOR_RUN_TRAINING_INTERNAL_H
+
+#include "supervisor/metrics/sinks.h"
+#include "supervisor/run/agent_specs.h"
+#include "supervisor/run/checkpointer.h"
+#include "supervisor/run/journal.h"
+#include "supervisor/run/restore.h"
+#include "supervisor/run/training.h"
+#include "supervisor/store/store.h"
+
+#include <uv.h>
+
+enum { TRAINING_N_SIGNALS = 3 };
+
+struct training {
+    const struct training_args *args;
+    const struct run_config *config;
+    struct training_result *result;
+    struct err failure; /* the first; code 0: none */
+
+    uv_loop_t loop;
+    uv_timer_t tick;
+    uv_signal_t signals[TRAINING_N_SIGNALS];
+    int interrupts;
+
+    struct vec_env *env;
+    struct store *store;
+    struct metrics *metrics;
+    struct csv_sink *csv;
+    struct event_sink *events;
+    struct journal *journal;
+    struct agent_specs specs;
+    int agent_fd;
+    struct agent_table *agents;
+    struct restore *restore;
+    struct rollout *rollout;
+    struct checkpointer *checkpointer;
+    char *config_yaml;
+    int checkpoint_waits; /* the driver stands at a boundary until it is taken */
+    uint64_t saved_step;  /* of the newest committed checkpoint */
+    int stopping;
+    uint64_t began_ns;
+};
+
+/* ---- training_report.c: what is told ---- */
+
+double training_now_unix(void);
+/* Where the run stands: joint steps. */
+uint64_t training_steps(const struct training *t);
+/* One line for the observer and for the log. */
+void training_say(struct training *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Lets the observer see where the run stands. */
+void training_show(struct training *t);
+/* Callbacks of the driver (ctx: struct training) and of the agents. */
+int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
+void training_on_evaluation(void *ctx, const struct evaluation_result *result);
+void training_on_agent_event(void *ctx, const struct agent_event *e);
+
+/* ---- training_save.c: checkpoints ---- */
+
+void training_make_checkpointer(struct training *t);
+/* Callback of the driver. */
+int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err);
+/* What a checkpoint waited for may be over. */
+void training_retry_checkpoint(struct training *t);
+
+#endif

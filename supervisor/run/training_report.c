@@ -1,0 +1,135 @@
+#include "supervisor/run/training_internal.h"
+
+#include "common/log/log.h"
+#include "common/msg/protocol.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+double training_now_unix(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void training_say(struct training *t, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    log_info("%s", line);
+    if (t->args->observer.on_message != NULL)
+        t->args->observer.on_message(t->args->observer.ctx, line);
+}
+
+uint64_t training_steps(const struct training *t)
+{
+    struct rollout_progress at = {0};
+
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &at);
+    else if (t->args->resume != NULL)
+        at = *resume_progress(t->args->resume);
+    return at.env_steps;
+}
+
+void training_show(struct training *t)
+{
+    struct rollout_progress at = {.state = "starting"};
+
+    if (t->args->observer.on_tick == NULL)
+        return;
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &at);
+    t->args->observer.on_tick(t->args->observer.ctx, t->agents, &at);
+}
+
+int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
+{
+    struct training *t = ctx;
+    double sum = 0;
+    int teams = 0, rc;
+
+    for (size_t i = 0; i < row->n; i++) {
+        if (strncmp(row->names[i], "rollout/team_return/", 20) == 0 &&
+            !isnan(row->values[i])) {
+            sum += row->values[i];
+            teams++;
+        }
+    }
+    if (teams > 0)
+        t->result->team_return_mean = sum / teams;
+    rc = csv_sink_write(t->csv, row, err);
+    if (rc == 0)
+        rc = event_sink_write(t->events, row, training_now_unix(), err);
+    if (rc == 0 && t->args->observer.on_row != NULL)
+        t->args->observer.on_row(t->args->observer.ctx, row);
+    return rc;
+}
+
+void training_on_evaluation(void *ctx, const struct evaluation_result *result)
+{
+    struct training *t = ctx;
+
+    if (t->args->observer.on_evaluation != NULL)
+        t->args->observer.on_evaluation(t->args->observer.ctx, training_steps(t), result);
+}
+
+static void journal_agent(struct training *t, const struct agent_event *e,
+                          const char *event)
+{
+    char pid[24], code[24];
+
+    (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
+    (void)snprintf(code, sizeof(code), "%d", e->exit_code);
+    if (e->kind != AGENT_EVENT_EXIT)
+        journal_write(t->journal, training_steps(t), event, "agent",
+                      t->specs.spec[e->agent].name, "pid", pid, NULL);
+    else if (e->signal != 0)
+        journal_write(t->journal, training_steps(t), event, "agent",
+                      t->specs.spec[e->agent].name, "pid", pid, "signal",
+                      strsignal(e->signal), NULL);
+    else
+        journal_write(t->journal, training_steps(t), event, "agent",
+                      t->specs.spec[e->agent].name, "pid", pid, "code", code, NULL);
+}
+
+void training_on_agent_event(void *ctx, const struct agent_event *e)
+{
+    struct training *t = ctx;
+    const char *name = t->specs.spec[e->agent].name;
+
+    switch (e->kind) {
+    case AGENT_EVENT_SPAWN:
+        journal_agent(t, e, "spawn");
+        break;
+    case AGENT_EVENT_READY:
+        journal_agent(t, e, "ready");
+        training_retry_checkpoint(t);
+        break;
+    case AGENT_EVENT_EXIT:
+        journal_agent(t, e, "exit");
+        if (!t->stopping && e->signal != 0)
+            training_say(t, "%s (pid %d) was ended by SIG%s", name, (int)e->pid,
+                         sigabbrev_np(e->signal));
+        else if (!t->stopping && e->exit_code != AGENT_EXIT_NO_RESPAWN)
+            training_say(t, "%s (pid %d) ended with code %d", name, (int)e->pid,
+                         e->exit_code);
+        break;
+    case AGENT_EVENT_RESPAWN:
+        t->result->restarts++;
+        journal_agent(t, e, "respawn");
+        training_say(t, "%s lives on as pid %d", name, (int)e->pid);
+        break;
+    }
+    if (t->args->observer.on_agent != NULL)
+        t->args->observer.on_agent(t->args->observer.ctx, e, name);
+}

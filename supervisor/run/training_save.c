@@ -1,0 +1,133 @@
+#include "supervisor/run/training_internal.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int gather_agents(struct training *t, struct checkpoint_agent *agents,
+                         struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < agent_table_count(t->agents) && rc == 0; i++) {
+        agents[i].name = t->specs.spec[i].name;
+        agents[i].description = &agent_table_description(t->agents, i)->body;
+        rc = agent_table_block(t->agents, i, &agents[i].block, &agents[i].block_bytes,
+                               err);
+    }
+    return rc;
+}
+
+static int begin_checkpoint(struct training *t, uint64_t step,
+                            const struct checkpoint_agent *agents, struct err *err)
+{
+    const char *build_id = t->args->binaries->build_id;
+    const char *fingerprint = agent_table_fingerprint(t->agents);
+    uint8_t *rollout, *log;
+    size_t rollout_bytes, log_bytes;
+    int rc;
+
+    rollout_state_save(t->rollout, &rollout, &rollout_bytes);
+    store_state_save(t->store, &log, &log_bytes);
+    const struct checkpoint_section sections[] = {
+        {RESUME_ROLLOUT, rollout, rollout_bytes},
+        {RESUME_EXPERIENCE, log, log_bytes},
+        {RESUME_BUILD_ID, build_id, strlen(build_id)},
+        {RESUME_FINGERPRINT, fingerprint, strlen(fingerprint)},
+        {RESUME_CONFIG, t->config_yaml, strlen(t->config_yaml)},
+    };
+    rc = checkpointer_begin(t->checkpointer, step, agents, agent_table_count(t->agents),
+                            sections, sizeof(sections) / sizeof(sections[0]), err);
+    free(rollout);
+    free(log);
+    return rc;
+}
+
+/* A checkpoint that cannot be written leaves the older ones whole; the run goes on and
+ * tries again at the next. */
+static void on_checkpoint_over(struct training *t, uint64_t step, const struct err *why)
+{
+    if (why == NULL)
+        t->saved_step = step;
+    else
+        training_say(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
+                     why->msg);
+    journal_write(t->journal, step, why != NULL ? "checkpoint-failed" : "checkpoint",
+                  why != NULL ? "error" : NULL, why != NULL ? why->msg : NULL, NULL);
+}
+
+/* Copies what the checkpoint of this boundary needs. 0: it has to wait, for the one that
+ * is being written or for an agent that is being restarted. */
+static int take_checkpoint(struct training *t)
+{
+    struct checkpoint_agent *agents;
+    uint64_t step = training_steps(t);
+    struct err err = {0};
+    int rc;
+
+    if (checkpointer_is_busy(t->checkpointer))
+        return 0;
+    agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
+    rc = gather_agents(t, agents, &err);
+    if (rc == 0)
+        rc = begin_checkpoint(t, step, agents, &err);
+    free(agents);
+    if (rc < 0 && rc != UV_EAGAIN)
+        on_checkpoint_over(t, step, &err);
+    return rc != UV_EAGAIN;
+}
+
+int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err)
+{
+    struct training *t = ctx;
+
+    (void)at;
+    (void)err;
+    t->checkpoint_waits = !take_checkpoint(t);
+    return t->checkpoint_waits ? ROLLOUT_CHECKPOINT_WAITS : 0;
+}
+
+/* What the checkpoint waited for may be over. */
+void training_retry_checkpoint(struct training *t)
+{
+    if (!t->checkpoint_waits || t->stopping || !take_checkpoint(t))
+        return;
+    t->checkpoint_waits = 0;
+    rollout_checkpoint_taken(t->rollout);
+}
+
+static void on_written(void *ctx, uint64_t step, const struct err *why)
+{
+    struct training *t = ctx;
+
+    on_checkpoint_over(t, step, why);
+    training_retry_checkpoint(t);
+}
+
+/* A run's beginning: its provenance is written once. */
+static double began_unix(struct training *t)
+{
+    struct stat st;
+
+    return stat(run_dir_file(t->args->dir, "provenance"), &st) == 0
+               ? (double)st.st_mtim.tv_sec
+               : training_now_unix();
+}
+
+void training_make_checkpointer(struct training *t)
+{
+    struct checkpointer_args args = {
+        .loop = &t->loop,
+        .dir = run_dir_file(t->args->dir, "checkpoints"),
+        .store = t->store,
+        .keep = {.max = (size_t)t->config->checkpoint.max_to_keep,
+                 .every_s = t->config->checkpoint.keep_checkpoint_every_n_hours * 3600,
+                 .began_unix = began_unix(t)},
+        .on_written = on_written,
+        .ctx = t};
+
+    t->config_yaml = run_config_to_yaml(t->config);
+    t->checkpointer = checkpointer_new(&args);
+}
