@@ -1,12 +1,15 @@
 #include "agent/loop/service_internal.h"
 
+#include "agent/graph/lookup.h"
 #include "agent/graph/op_table.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAME 1024
+#define MAX_NAME           1024
+#define FETCHED_HEADER_MAX 128 /* of a tensor in a message */
 
 /* One `run` request under way; the arrays are as long as the request's. */
 struct run_request {
@@ -44,7 +47,7 @@ static int read_feeds(struct service *s, const msgpack_object *body,
         char name[MAX_NAME];
 
         if ((r = read_name(&kv->key, name, err)) < 0 ||
-            (r = graph_tensor(s->graph, name, &f->output, err)) < 0 ||
+            (r = lookup_tensor(s->graph, name, &f->output, err)) < 0 ||
             (r = msg_to_tensor(&kv->val, name, &f->value, err)) < 0)
             return r;
     }
@@ -65,8 +68,11 @@ static int read_fetches(struct service *s, const msgpack_object *body,
         char name[MAX_NAME];
 
         if ((r = read_name(&list->via.array.ptr[i], name, err)) < 0 ||
-            (r = graph_tensor(s->graph, name, &q->fetches[i], err)) < 0)
+            (r = lookup_tensor(s->graph, name, &q->fetches[i], err)) < 0)
             return r;
+        if (dtype_size(output_dtype(q->fetches[i])) == 0)
+            return err_set(err, ERR_UNSUPPORTED, "%s is a %s: no message carries those",
+                           name, dtype_name(output_dtype(q->fetches[i])));
     }
     return 0;
 }
@@ -83,11 +89,9 @@ static int read_targets(struct service *s, const msgpack_object *body,
     for (uint32_t i = 0; i < list->via.array.size; i++, q->n_targets++) {
         char name[MAX_NAME];
 
-        if ((r = read_name(&list->via.array.ptr[i], name, err)) < 0)
+        if ((r = read_name(&list->via.array.ptr[i], name, err)) < 0 ||
+            (r = lookup_operation(s->graph, name, &q->targets[i], err)) < 0)
             return r;
-        q->targets[i] = graph_operation(s->graph, name);
-        if (q->targets[i] == NULL)
-            return err_set(err, ERR_NOT_FOUND, "no operation '%s' in the graph", name);
     }
     return 0;
 }
@@ -142,20 +146,42 @@ static int check_pure(struct service *s, const struct run_request *q, struct err
     return r;
 }
 
+/* What is fetched must fit the response. */
+static int check_fetched(const struct run_request *q, struct err *err)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < q->n_fetches; i++)
+        bytes += tensor_bytes(&q->values[i]) + FETCHED_HEADER_MAX;
+    if (bytes > FRAME_MAX_BYTES - MAX_NAME)
+        return err_set(err, ERR_LIMIT,
+                       "the fetched tensors take %llu bytes, a message at most %u",
+                       (unsigned long long)bytes, FRAME_MAX_BYTES - MAX_NAME);
+    return 0;
+}
+
 static int run(struct service *s, const struct msg *m, struct run_request *q,
                struct err *err)
 {
-    const struct run_args args = {.feeds = q->feeds,
-                                  .n_feeds = q->n_feeds,
-                                  .fetches = q->fetches,
-                                  .n_fetches = q->n_fetches,
-                                  .targets = q->targets,
-                                  .n_targets = q->n_targets,
-                                  .key = rng_key_make(s->seed, s->name, PURPOSE_RUN),
-                                  .counter = m->id};
-    int r = q->n_targets == 0 ? check_pure(s, q, err) : 0;
+    struct run_args args = {.key = rng_key_make(s->seed, s->name, PURPOSE_RUN),
+                            .counter = m->id};
+    int r;
 
-    return r < 0 ? r : session_run(s->session, &args, q->values, err);
+    if ((r = msg_get_u64(&m->body, "counter", UINT64_MAX, &args.counter, err)) < 0 ||
+        (r = read_feeds(s, &m->body, q, err)) < 0 ||
+        (r = read_fetches(s, &m->body, q, err)) < 0 ||
+        (r = read_targets(s, &m->body, q, err)) < 0)
+        return r;
+    args.feeds = q->feeds;
+    args.n_feeds = q->n_feeds;
+    args.fetches = q->fetches;
+    args.n_fetches = q->n_fetches;
+    args.targets = q->targets;
+    args.n_targets = q->n_targets;
+    if (q->n_targets == 0 && (r = check_pure(s, q, err)) < 0)
+        return r;
+    r = session_run(s->session, &args, q->values, err);
+    return r < 0 ? r : check_fetched(q, err);
 }
 
 static void pack_fetched(const struct run_request *q, struct msg_out *out)
@@ -167,17 +193,29 @@ static void pack_fetched(const struct run_request *q, struct msg_out *out)
         msg_tensor(out, &q->values[i]);
 }
 
+/* Is it what was asked that cannot be done? Then the answer says so, and asking again
+ * gives the same answer; everything else is trouble of this process. */
+static int is_askers_fault(int code)
+{
+    return code < 0 && code != ERR_PROTOCOL && code != ERR_NOMEM;
+}
+
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err)
 {
     struct run_request q = {0};
-    int r;
+    struct err why = {0};
+    int r = run(s, m, &q, &why);
 
-    if ((r = read_feeds(s, &m->body, &q, err)) == 0 &&
-        (r = read_fetches(s, &m->body, &q, err)) == 0 &&
-        (r = read_targets(s, &m->body, &q, err)) == 0 && (r = run(s, m, &q, err)) == 0) {
+    if (r == 0) {
         msg_begin_response(out, m->id);
         pack_fetched(&q, out);
+    } else if (is_askers_fault(r)) {
+        msg_begin_response(out, m->id);
+        msg_refusal(out, &why);
+        r = 0;
+    } else if (err != NULL) {
+        *err = why;
     }
     for (size_t i = 0; i < q.n_fetches; i++)
         tensor_free(&q.values[i]);

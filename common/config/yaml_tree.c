@@ -392,7 +392,7 @@ int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *assig
     return rc < 0 ? rc : assign(&a, root);
 }
 
-enum { NEAREST_MAX = 64 };
+enum { NEAREST_MAX = 255 };
 
 /* Edits (insert, delete, replace, swap of neighbours) from a to b. */
 static size_t edit_distance(const char *a, const char *b)

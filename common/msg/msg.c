@@ -94,20 +94,36 @@ static void copy_text(char *ret, size_t size, const msgpack_object *o)
 }
 
 /* Ours is {"code", "message"}; from others any object says that it went wrong. */
-static void take_error(struct msg *m, const msgpack_object *o)
+static int take_why(const msgpack_object *o, char *text, size_t size)
 {
     const msgpack_object *code = msg_get(o, "code");
 
-    m->error_code = ERR_AGENT;
-    if (code != NULL && code->type == MSGPACK_OBJECT_NEGATIVE_INTEGER &&
-        code->via.i64 >= INT_MIN)
-        m->error_code = (int)code->via.i64;
-    copy_text(m->error_text, sizeof(m->error_text),
-              o->type == MSGPACK_OBJECT_MAP ? msg_get(o, "message") : o);
-    if (m->error_text[0] == '\0')
-        copy_text(m->error_text, sizeof(m->error_text),
+    copy_text(text, size, o->type == MSGPACK_OBJECT_MAP ? msg_get(o, "message") : o);
+    if (text[0] == '\0')
+        copy_text(text, size,
                   &(msgpack_object){.type = MSGPACK_OBJECT_STR,
                                     .via.str = {13, "unnamed error"}});
+    return code != NULL && code->type == MSGPACK_OBJECT_NEGATIVE_INTEGER &&
+                   code->via.i64 >= INT_MIN
+               ? (int)code->via.i64
+               : ERR_AGENT;
+}
+
+static void take_error(struct msg *m, const msgpack_object *o)
+{
+    m->error_code = take_why(o, m->error_text, sizeof(m->error_text));
+}
+
+int msg_refused(const msgpack_object *result, struct err *err)
+{
+    const msgpack_object *why = msg_get(result, "refused");
+    char text[sizeof(err->msg)];
+    int code;
+
+    if (why == NULL)
+        return 0;
+    code = take_why(why, text, sizeof(text));
+    return err_set(err, code, "%s", text);
 }
 
 static int is_envelope(const msgpack_object *o)

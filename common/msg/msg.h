@@ -66,6 +66,9 @@ int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *re
 /* Fails with ERR_PROTOCOL naming the key if it is absent or nil. */
 int msg_require(const msgpack_object *map, const char *key, struct err *err);
 int msg_str_is(const msgpack_object *obj, const char *s);
+/* Is the result a refusal ("refused", protocol.h)? Its code, with err set; 0: it is none.
+ */
+int msg_refused(const msgpack_object *result, struct err *err);
 
 struct msg_out {
     msgpack_sbuffer buf;
@@ -80,6 +83,8 @@ void msg_begin_response(struct msg_out *o, uint32_t id);
 void msg_begin_notification(struct msg_out *o, const char *method);
 /* A whole error response: {"code", "message"} in the error place, nil as the result. */
 void msg_error_response(struct msg_out *o, uint32_t id, const struct err *err);
+/* The result of a request that was understood but cannot be done: {"refused": why}. */
+void msg_refusal(struct msg_out *o, const struct err *why);
 /* Fills in the frame's length; ret points at the whole frame until the next begin. */
 void msg_end(struct msg_out *o, const uint8_t **ret, size_t *ret_len);
 

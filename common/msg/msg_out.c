@@ -67,6 +67,17 @@ void msg_error_response(struct msg_out *o, uint32_t id, const struct err *err)
     msg_nil(o);
 }
 
+void msg_refusal(struct msg_out *o, const struct err *why)
+{
+    msg_map(o, 1);
+    msg_key(o, "refused");
+    msg_map(o, 2);
+    msg_key(o, "code");
+    msg_i64(o, why->code);
+    msg_key(o, "message");
+    msg_str(o, why->msg);
+}
+
 void msg_end(struct msg_out *o, const uint8_t **ret, size_t *ret_len)
 {
     size_t len = o->buf.size - FRAME_HEADER_BYTES;

@@ -37,8 +37,19 @@
  *               steps), weights? tensor (G,B) f32, inputs {"agent/name": tensor}
  *            -> outputs {name: tensor}, scalars {name: f}, priorities? tensor (G,B)
  *               An input of the central process's is named "central/name".
- *   run         feeds {tensor name: tensor}, fetches [str...], targets [str...]
- *            -> fetched [tensor...]
+ *   run         feeds? {tensor name: tensor}, fetches? [tensor name...],
+ *               targets? [operation name...], counter? u
+ *            -> fetched [tensor...] as they were asked for, or
+ *               refused {code i, message str}: unknown names (with the nearest), values
+ *               that do not fit, no value yet, a failed kernel. The agent lives on.
+ *               Feeds are as in session.h: any tensor, dtype and shape must fit. Fetches
+ *               are the values after the run's reads and before its writes, unless the
+ *               graph says otherwise.
+ *               Writing if it has targets, otherwise pure: then a fetch that needs an
+ *               operation that writes is refused. A writing run that fails half-way
+ *               keeps what it wrote, and does so again when it is replayed.
+ *               Draws of random operations have the key (seed, name, "run", operation
+ *               name) and `counter`, or else the request's id.
  *   set         changes {key: value} of the live settings          (writing)
  *   snapshot -> block bin
  *   restore     block? bin, values? {variable name: tensor}        (writing)

@@ -322,27 +322,50 @@ START_TEST(test_set)
 }
 END_TEST
 
+/* Runs with one name under one key; the code of the refusal, or 0. */
+static int run_one(struct agent_process *p, const char *key, const char *name,
+                   struct err *why)
+{
+    struct msg_out *o = agent_process_request(p, "run");
+
+    msg_map(o, 1);
+    msg_key(o, key);
+    msg_array(o, 1);
+    msg_str(o, name);
+    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error_text);
+    *why = (struct err){0};
+    return msg_refused(&p->reply.body, why);
+}
+
 /* A run without targets is pure: nothing that writes can be fetched. */
 START_TEST(test_run_cannot_hide_a_write)
 {
     struct agent_process p;
-    struct msg_out *o;
-    const float before = 0.01f;
+    struct err why;
 
     start_configured(&p, -1, -1, 0);
-    o = agent_process_request(&p, "run");
-    msg_map(o, 1);
-    msg_key(o, "fetches");
-    msg_array(o, 1);
-    msg_str(o, "agent_0/Adam/Assign:0");
-    ck_assert_int_eq(agent_process_call(&p), ERR_ARG);
-    o = agent_process_request(&p, "run");
-    msg_map(o, 1);
-    msg_key(o, "fetches");
-    msg_array(o, 1);
-    msg_str(o, "no such tensor:0");
-    ck_assert_int_eq(agent_process_call(&p), ERR_NOT_FOUND);
-    ck_assert_float_ne(fetch_variable(&p, RATE "/read:0"), 0 * before);
+    ck_assert_int_eq(run_one(&p, "fetches", "agent_0/Adam/Assign:0", &why), ERR_ARG);
+    ck_assert_int_eq(run_one(&p, "fetches", "no such tensor:0", &why), ERR_NOT_FOUND);
+    ck_assert_float_gt(fetch_variable(&p, RATE "/read:0"), 0);
+    check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
+}
+END_TEST
+
+/* What cannot be done is an answer that says why; the agent lives on. */
+START_TEST(test_run_names_the_nearest)
+{
+    struct agent_process p;
+    struct err why;
+
+    start_configured(&p, -1, -1, 0);
+    ck_assert_int_eq(run_one(&p, "fetches", RATE "/raed:0", &why), ERR_NOT_FOUND);
+    ck_assert_msg(strstr(why.msg, "did you mean '" RATE "/read:0'?") != NULL, "%s",
+                  why.msg);
+    ck_assert_int_eq(run_one(&p, "fetches", RATE "/read", &why), ERR_ARG);
+    ck_assert_int_eq(run_one(&p, "targets", "agent_0/Adma", &why), ERR_NOT_FOUND);
+    ck_assert_msg(strstr(why.msg, "did you mean 'agent_0/Adam'?") != NULL, "%s", why.msg);
+    ck_assert_int_eq(run_one(&p, "fetches", "agent_0/policy/nowhere", &why), ERR_ARG);
+    ck_assert_float_gt(fetch_variable(&p, RATE "/read:0"), 0);
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
 }
 END_TEST
@@ -564,6 +587,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_act);
     tcase_add_test(tc, test_set);
     tcase_add_test(tc, test_run_cannot_hide_a_write);
+    tcase_add_test(tc, test_run_names_the_nearest);
     tcase_add_test(tc, test_respawn_is_exact);
     tcase_add_test(tc, test_snapshot_and_restore_messages);
     tcase_add_test(tc, test_nonfinite);

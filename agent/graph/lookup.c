@@ -1,0 +1,59 @@
+#include "agent/graph/lookup.h"
+
+#include "common/config/yaml_tree.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *nearest_operation(const struct graph *g, const char *name)
+{
+    const size_t n = (size_t)graph_n_operations(g);
+    const char **names = xcalloc(n + 1, sizeof(*names));
+    const char *ret;
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = operation_name(graph_operation_at(g, (int)i));
+    ret = yaml_nearest(name, names, n);
+    free(names);
+    return ret;
+}
+
+/* `why` with the nearest name behind it; index: ":0", or "". */
+static int fail(const struct graph *g, const char *name, const char *index,
+                const struct err *why, struct err *err)
+{
+    const char *nearest = nearest_operation(g, name);
+
+    if (nearest == NULL)
+        return err_set(err, why->code, "%s", why->msg);
+    return err_set(err, why->code, "%s; did you mean '%s%s'?", why->msg, nearest, index);
+}
+
+int lookup_tensor(const struct graph *g, const char *name, struct output *ret,
+                  struct err *err)
+{
+    const char *index = strrchr(name, ':');
+    struct err why = {0};
+    char *operation;
+    int r = graph_tensor(g, name, ret, &why);
+
+    if (r == 0)
+        return 0;
+    operation = index != NULL ? xstrndup(name, (size_t)(index - name)) : xstrdup(name);
+    r = fail(g, operation, index != NULL ? index : ":0", &why, err);
+    free(operation);
+    return r;
+}
+
+int lookup_operation(const struct graph *g, const char *name, struct operation **ret,
+                     struct err *err)
+{
+    struct err why = {0};
+
+    *ret = graph_operation(g, name);
+    if (*ret != NULL)
+        return 0;
+    (void)err_set(&why, ERR_NOT_FOUND, "no operation '%s' in the graph", name);
+    return fail(g, name, "", &why, err);
+}
