@@ -15,6 +15,9 @@
 #define FROM(lo)          .min = (lo), .max = HUGE_VAL
 #define WITHIN(lo, hi)    .min = (lo), .max = (hi)
 #define ABOVE(lo)         .flags = FIELD_ABOVE_MIN, .min = (lo), .max = HUGE_VAL
+#define LIVE              .change = CHANGE_LIVE
+#define SETTABLE          .change = CHANGE_SETTING
+#define RESPAWN           .change = CHANGE_RESPAWN
 #define NAMES(...)                                                                       \
     .names = (const char *const[])                                                       \
     {                                                                                    \
@@ -60,16 +63,16 @@ static const struct field optimizer_fields[] = {
     {"type", FIELD_ENUM, OPTIMIZER(type), .names = optimizer_names,
      .default_text = "adam", .doc = "how gradients become steps"},
     {"learning_rate", FIELD_F64, OPTIMIZER(learning_rate), ABOVE(0),
-     .default_text = "0.003", .doc = "length of a step"},
-    {"beta1", FIELD_F64, OPTIMIZER(beta1), WITHIN(0, ALMOST_1),
+     .default_text = "0.003", SETTABLE, .doc = "length of a step"},
+    {"beta1", FIELD_F64, OPTIMIZER(beta1), WITHIN(0, ALMOST_1), RESPAWN,
      .doc = "adam: decay of the mean gradient (0.9)"},
-    {"beta2", FIELD_F64, OPTIMIZER(beta2), WITHIN(0, ALMOST_1),
+    {"beta2", FIELD_F64, OPTIMIZER(beta2), WITHIN(0, ALMOST_1), RESPAWN,
      .doc = "adam: decay of the mean squared gradient (0.999)"},
-    {"epsilon", FIELD_F64, OPTIMIZER(epsilon), FROM(0),
+    {"epsilon", FIELD_F64, OPTIMIZER(epsilon), FROM(0), RESPAWN,
      .doc = "adam (1.0e-08), rmsprop (1.0e-10): keeps the divisor from 0"},
-    {"momentum", FIELD_F64, OPTIMIZER(momentum), WITHIN(0, 1),
+    {"momentum", FIELD_F64, OPTIMIZER(momentum), WITHIN(0, 1), RESPAWN,
      .doc = "momentum (0.9), rmsprop (0): share of the last step that is kept"},
-    {"decay", FIELD_F64, OPTIMIZER(decay), WITHIN(0, ALMOST_1),
+    {"decay", FIELD_F64, OPTIMIZER(decay), WITHIN(0, ALMOST_1), RESPAWN,
      .doc = "rmsprop: decay of the mean squared gradient (0.9)"},
 };
 static const struct schema optimizer_schema = {TABLE(optimizer_fields),
@@ -119,37 +122,38 @@ static int settings_apply(const void *root, const void *section,
 
 static const struct field settings_fields[] = {
     {"logit_penalty", FIELD_F64, SETTING(logit_penalty), FROM(0), .default_text = "0.001",
-     .doc = "weight of the policy's mean squared logits in its loss"},
+     SETTABLE, .doc = "weight of the policy's mean squared logits in its loss"},
     {"temperature", FIELD_F64, SETTING(temperature), ABOVE(0), .default_text = "1.0",
-     .doc = "of the Gumbel softmax"},
+     SETTABLE, .doc = "of the Gumbel softmax"},
     {"policy", FIELD_ENUM, SETTING(policy), NAMES("auto", "gumbel", "deterministic"),
      .default_text = "auto", .doc = "auto takes what suits the action space"},
     {"execute", FIELD_ENUM, SETTING(execute), NAMES("hard", "soft"),
-     .default_text = "hard",
+     .default_text = "hard", RESPAWN,
      .doc = "what the environment gets: the one-hot choice or the soft vector"},
     {"own_batches", FIELD_BOOL, SETTING(own_batches), .default_text = "false",
      .doc = "each agent draws its own rows instead of one batch for all"},
     {"clip_by", FIELD_ENUM, SETTING(clip_by), NAMES("variable", "global"),
-     .default_text = "variable", .doc = "the norm that clip_norm bounds"},
+     .default_text = "variable", RESPAWN, .doc = "the norm that clip_norm bounds"},
     {"exploration_noise", FIELD_F64, SETTING(exploration_noise), FROM(0),
-     .default_text = "0.1", .doc = "deterministic policies: deviation, in half ranges"},
+     .default_text = "0.1", SETTABLE,
+     .doc = "deterministic policies: deviation, in half ranges"},
 };
 const struct schema settings_schema = {TABLE(settings_fields), .applies = settings_apply};
 
 static const struct field restart_fields[] = {
     {"policy", FIELD_ENUM, RESTART(policy), NAMES("permanent", "transient", "temporary"),
-     .default_text = "permanent",
+     .default_text = "permanent", LIVE,
      .doc = "start again always, only after a failure, never"},
     {"max_restarts", FIELD_I64, RESTART(max_restarts), WITHIN(0, 1e6),
-     .default_text = "5", .doc = "more than this many within `within`: give up"},
-    {"within", FIELD_SECONDS, RESTART(within_s), ABOVE(0), .default_text = "60s",
+     .default_text = "5", LIVE, .doc = "more than this many within `within`: give up"},
+    {"within", FIELD_SECONDS, RESTART(within_s), ABOVE(0), .default_text = "60s", LIVE,
      .doc = "the time that restarts are counted in"},
-    {"delay", FIELD_SECONDS, RESTART(delay_s), FROM(0), .default_text = "100ms",
+    {"delay", FIELD_SECONDS, RESTART(delay_s), FROM(0), .default_text = "100ms", LIVE,
      .doc = "before the second restart; doubles from then on"},
     {"max_delay", FIELD_SECONDS, RESTART(max_delay_s), FROM(0), .default_text = "10s",
-     .doc = "the longest delay"},
+     LIVE, .doc = "the longest delay"},
     {"on_give_up", FIELD_ENUM, RESTART(on_give_up), NAMES("stop", "frozen", "noop"),
-     .default_text = "stop",
+     .default_text = "stop", LIVE,
      .doc = "then: stop the run, act on without learning, do nothing"},
 };
 static const struct schema restart_schema = {TABLE(restart_fields)};
@@ -159,20 +163,20 @@ static const struct field agent_fields[] = {
      .doc = "see `brood algorithms`"},
     {"settings", FIELD_MAP, AGENT(settings), .schema = &settings_schema},
     {"discount", FIELD_F64, AGENT(discount), WITHIN(0, 1), .default_text = "0.95",
-     .doc = "worth of the next step's reward"},
-    {"polyak", FIELD_F64, AGENT(polyak), WITHIN(0, 1), .default_text = "0.01",
+     SETTABLE, .doc = "worth of the next step's reward"},
+    {"polyak", FIELD_F64, AGENT(polyak), WITHIN(0, 1), .default_text = "0.01", SETTABLE,
      .doc = "share of the trained weights in a target's update"},
     {"actor", FIELD_MAP, AGENT(actor), .schema = &actor_schema},
     {"critic", FIELD_MAP, AGENT(critic), .schema = &critic_schema},
     {"optimizer", FIELD_MAP, AGENT(optimizer), .schema = &optimizer_schema},
     {"clip_norm", FIELD_F64_OR_NONE, AGENT(clip_norm), ABOVE(0), .default_text = "0.5",
-     .doc = "longest gradient (none: any)"},
-    {"memory_limit", FIELD_BYTES, AGENT(memory_limit_bytes), .default_text = "none",
+     SETTABLE, .doc = "longest gradient (none: any)"},
+    {"memory_limit", FIELD_BYTES, AGENT(memory_limit_bytes), .default_text = "none", LIVE,
      .doc = "of the agent's process: 512M, 2G, none"},
     {"respond_within", FIELD_SECONDS, AGENT(respond_within_s), ABOVE(0),
-     .default_text = "30s", .doc = "an agent silent for longer is replaced"},
+     .default_text = "30s", LIVE, .doc = "an agent silent for longer is replaced"},
     {"on_nonfinite", FIELD_ENUM, AGENT(stop_on_nonfinite), NAMES("continue", "stop"),
-     .default_text = "stop", .doc = "when a loss is no finite number"},
+     .default_text = "stop", RESPAWN, .doc = "when a loss is no finite number"},
     {"restart", FIELD_MAP, AGENT(restart), .schema = &restart_schema},
     {"observation", FIELD_I64, AGENT(observation), .flags = FIELD_SKIP_ZERO,
      WITHIN(1, 1 << 24), .doc = "env.id none: width of the agent's observation"},
@@ -187,9 +191,9 @@ static const struct field run_fields[] = {
     {"seed", FIELD_U64, RUN(run.seed), FROM(0), .default_text = "1",
      .doc = "of every random draw"},
     {"env_steps", FIELD_I64, RUN(run.env_steps), .flags = FIELD_SKIP_ZERO,
-     WITHIN(1, COUNT_MAX), .doc = "length: joint steps of all copies (625000)"},
+     WITHIN(1, COUNT_MAX), LIVE, .doc = "length: joint steps of all copies (625000)"},
     {"episodes", FIELD_I64, RUN(run.episodes), .flags = FIELD_SKIP_ZERO,
-     WITHIN(1, COUNT_MAX), .doc = "or length: episodes of all copies"},
+     WITHIN(1, COUNT_MAX), LIVE, .doc = "or length: episodes of all copies"},
     {"on_supervisor_death", FIELD_ENUM, RUN(run.resume_on_supervisor_death),
      NAMES("stop", "resume"), .default_text = "stop",
      .doc = "what the keeper does when the supervisor dies"},
@@ -226,7 +230,8 @@ static const struct field experience_fields[] = {
     {"warmup", FIELD_I64, RUN(experience.warmup), WITHIN(1, COUNT_MAX),
      .default_text = "25600", .doc = "rows stored before the first update"},
     {"update_every", FIELD_I64, RUN(experience.update_every), WITHIN(1, COUNT_MAX),
-     .default_text = "100", .doc = "environment steps between updates of every agent"},
+     .default_text = "100", LIVE,
+     .doc = "environment steps between updates of every agent"},
     {"keep", FIELD_BOOL, RUN(experience.keep), .default_text = "false",
      .doc = "keep the rows when the run is done"},
 };
@@ -234,9 +239,9 @@ static const struct schema experience_section = {TABLE(experience_fields)};
 
 static const struct field checkpoint_fields[] = {
     {"every_env_steps", FIELD_I64, RUN(checkpoint.every_env_steps), WITHIN(0, COUNT_MAX),
-     .default_text = "100000", .doc = "0: only at start and end"},
+     .default_text = "100000", LIVE, .doc = "0: only at start and end"},
     {"every_seconds", FIELD_F64, RUN(checkpoint.every_seconds), .flags = FIELD_SKIP_ZERO,
-     FROM(0), .default_text = "0", .doc = "instead of every_env_steps"},
+     FROM(0), .default_text = "0", LIVE, .doc = "instead of every_env_steps"},
     {"max_to_keep", FIELD_I64, RUN(checkpoint.max_to_keep), WITHIN(0, 1e9),
      .default_text = "5", .doc = "newest ones kept; 0: all"},
     {"keep_checkpoint_every_n_hours", FIELD_F64,
@@ -247,7 +252,7 @@ static const struct schema checkpoint_section = {TABLE(checkpoint_fields)};
 
 static const struct field evaluation_fields[] = {
     {"every_env_steps", FIELD_I64, RUN(evaluation.every_env_steps), WITHIN(0, COUNT_MAX),
-     .default_text = "50000", .doc = "0: never"},
+     .default_text = "50000", LIVE, .doc = "0: never"},
     {"episodes", FIELD_I64, RUN(evaluation.episodes), WITHIN(1, 1e9),
      .default_text = "100", .doc = "played each time"},
     {"mode", FIELD_ENUM, RUN(evaluation.greedy), NAMES("sample", "greedy"),
@@ -259,7 +264,7 @@ static const struct schema evaluation_section = {TABLE(evaluation_fields)};
 
 static const struct field log_fields[] = {
     {"every_env_steps", FIELD_I64, RUN(log.every_env_steps), WITHIN(1, COUNT_MAX),
-     .default_text = "10000", .doc = "between rows of metrics"},
+     .default_text = "10000", LIVE, .doc = "between rows of metrics"},
 };
 static const struct schema log_section = {TABLE(log_fields)};
 

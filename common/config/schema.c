@@ -1,5 +1,6 @@
 #include "common/config/schema.h"
 
+#include "common/config/schema_internal.h"
 #include "common/err/check.h"
 
 #include <errno.h>
@@ -8,9 +9,7 @@
 #include <string.h>
 
 enum {
-    PATH_MAX_BYTES = 200,
     SHOWN_MAX_BYTES = 60, /* of a value that is quoted in an error */
-    LIST_MAX_BYTES = 240,
     HINT_MAX_BYTES = 100,
     KEYS_MAX = 32, /* in one table */
     LAYER_MAX_UNITS = 1 << 16,
@@ -26,11 +25,6 @@ int field_is_unset(double v)
 static void *at_offset(void *base, size_t offset)
 {
     return (char *)base + offset;
-}
-
-static const void *at_const(const void *base, size_t offset)
-{
-    return (const char *)base + offset;
 }
 
 /* A scalar being read: where it stands, for what, into what. */
@@ -207,7 +201,7 @@ static int read_name(const struct reading *r)
     return 0;
 }
 
-static size_t count_names(const char *const *names)
+size_t schema_count_names(const char *const *names)
 {
     size_t n = 0;
 
@@ -216,8 +210,7 @@ static size_t count_names(const char *const *names)
     return n;
 }
 
-/* "a, b or c" */
-static void join_choices(char *ret, size_t size, const char *const *choices, size_t n)
+void schema_join_choices(char *ret, size_t size, const char *const *choices, size_t n)
 {
     size_t len = 0;
 
@@ -246,7 +239,7 @@ int schema_fail_choice(const struct yaml_node *at, const char *path, const char 
 {
     char list[LIST_MAX_BYTES], hint[HINT_MAX_BYTES];
 
-    join_choices(list, sizeof(list), choices, n);
+    schema_join_choices(list, sizeof(list), choices, n);
     suggest(hint, sizeof(hint), found, choices, n);
     return yaml_fail(at, path, err, "found '%.*s', expected %s%s", SHOWN_MAX_BYTES, found,
                      list, hint);
@@ -255,12 +248,12 @@ int schema_fail_choice(const struct yaml_node *at, const char *path, const char 
 static int read_enum(const struct reading *r)
 {
     const char *const *names = r->field->names;
-    size_t n = count_names(names);
+    size_t n = schema_count_names(names);
 
     if (r->node->kind != YAML_SCALAR) {
         char list[LIST_MAX_BYTES];
 
-        join_choices(list, sizeof(list), names, n);
+        schema_join_choices(list, sizeof(list), names, n);
         return unexpected(r, list);
     }
     for (size_t i = 0; i < n; i++) {
@@ -408,12 +401,12 @@ static int unknown_key(const struct schema *s, const struct yaml_node *entry,
     CHECK(s->n <= KEYS_MAX, "%zu keys", s->n);
     for (size_t i = 0; i < s->n; i++)
         keys[i] = s->fields[i].key;
-    join_choices(list, sizeof(list), keys, s->n);
+    schema_join_choices(list, sizeof(list), keys, s->n);
     suggest(hint, sizeof(hint), entry->key, keys, s->n);
     return yaml_fail(entry, path, err, "unknown key, expected %s%s", list, hint);
 }
 
-static void join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key)
+void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key)
 {
     (void)snprintf(ret, PATH_MAX_BYTES, "%s%s%s", path, *path != '\0' ? "." : "", key);
 }
@@ -431,7 +424,7 @@ int schema_read(const struct schema *s, const struct yaml_node *map, const char 
         const struct field *f = find_field(s, map->child[i]->key);
         int rc;
 
-        join_path(child_path, path, map->child[i]->key);
+        schema_join_path(child_path, path, map->child[i]->key);
         if (f == NULL)
             return unknown_key(s, map->child[i], child_path, err);
         rc = read_field(&(struct reading){.field = f,
@@ -491,224 +484,4 @@ static void fill(const struct schema *s, void *base, struct arena *arena, int un
 void schema_defaults(const struct schema *s, void *base, struct arena *arena)
 {
     fill(s, base, arena, 0);
-}
-
-static int get_int(const void *p)
-{
-    int v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static int64_t get_i64(const void *p)
-{
-    int64_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static double get_f64(const void *p)
-{
-    double v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static const char *get_name(const void *p)
-{
-    const char *v;
-
-    memcpy(&v, p, sizeof(v));
-    return v != NULL ? v : "";
-}
-
-/* The shortest text that reads back as the same number; 1.0e-08, because to YAML 1.1 an
- * exponent without a point makes a text. */
-static void write_f64(FILE *f, double v)
-{
-    char text[40];
-    const char *e;
-
-    for (int digits = 1; digits <= 17; digits++) {
-        (void)snprintf(text, sizeof(text), "%.*g", digits, v);
-        if (strtod(text, NULL) == v)
-            break;
-    }
-    e = strchr(text, 'e');
-    if (e != NULL && strchr(text, '.') == NULL)
-        (void)fprintf(f, "%.*s.0%s", (int)(e - text), text, e);
-    else
-        (void)fputs(text, f);
-}
-
-static void write_bytes(FILE *f, int64_t v)
-{
-    static const char suffixes[] = "KMGT";
-    int unit = -1;
-
-    if (v == 0) {
-        (void)fputs("none", f);
-        return;
-    }
-    while (v % 1024 == 0 && unit < 3) {
-        v /= 1024;
-        unit++;
-    }
-    (void)fprintf(f, "%lld", (long long)v);
-    if (unit >= 0)
-        (void)fputc(suffixes[unit], f);
-}
-
-static void write_sizes(FILE *f, const struct layer_sizes *s)
-{
-    (void)fputc('[', f);
-    for (int i = 0; i < s->n; i++)
-        (void)fprintf(f, "%s%lld", i > 0 ? ", " : "", (long long)s->size[i]);
-    (void)fputc(']', f);
-}
-
-static void write_value(const struct field *field, const void *p, FILE *f)
-{
-    switch (field->type) {
-    case FIELD_I64:
-        (void)fprintf(f, "%lld", (long long)get_i64(p));
-        break;
-    case FIELD_U64:
-        (void)fprintf(f, "%llu", (unsigned long long)get_i64(p));
-        break;
-    case FIELD_F64_OR_NONE:
-    case FIELD_F64:
-        if (field->type == FIELD_F64_OR_NONE && get_f64(p) == 0.0)
-            (void)fputs("none", f);
-        else
-            write_f64(f, get_f64(p));
-        break;
-    case FIELD_BOOL:
-        (void)fputs(get_int(p) ? "true" : "false", f);
-        break;
-    case FIELD_NAME:
-        (void)fprintf(f, "%s", get_name(p));
-        break;
-    case FIELD_ENUM:
-        (void)fputs(field->names[get_int(p)], f);
-        break;
-    case FIELD_BYTES:
-        write_bytes(f, get_i64(p));
-        break;
-    case FIELD_SECONDS:
-        write_f64(f, get_f64(p));
-        (void)fputc('s', f);
-        break;
-    case FIELD_SIZES:
-        write_sizes(f, p);
-        break;
-    case FIELD_MAP:
-    case FIELD_OPTIONAL_MAP:
-    case FIELD_RAW:
-        break;
-    }
-}
-
-static size_t value_size(enum field_type type)
-{
-    switch (type) {
-    case FIELD_BOOL:
-    case FIELD_ENUM:
-        return sizeof(int);
-    case FIELD_SIZES:
-        return sizeof(struct layer_sizes);
-    default:
-        return sizeof(int64_t);
-    }
-}
-
-static int same_value(const struct field *f, const void *a, const void *b)
-{
-    if (f->type == FIELD_NAME)
-        return strcmp(get_name(a), get_name(b)) == 0;
-    return memcmp(a, b, value_size(f->type)) == 0;
-}
-
-static int is_written(const struct schema *s, const void *root, const void *base,
-                      const struct field *f)
-{
-    if (s->applies != NULL && !s->applies(root, base, f))
-        return 0;
-    if (f->type == FIELD_OPTIONAL_MAP)
-        return get_int(at_const(base, f->has_offset));
-    if (f->flags & FIELD_SKIP_ZERO)
-        return get_i64(at_const(base, f->offset)) != 0;
-    return f->type != FIELD_RAW;
-}
-
-int schema_write_map(const char *key, const struct schema *s, const void *root,
-                     const void *base, const void *but_root, const void *but, int indent,
-                     FILE *out)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *inner = open_memstream(&text, &len);
-    int any;
-
-    CHECK(inner != NULL, "no memory");
-    any = schema_write(s, root, base, but_root, but, indent + 2, inner);
-    CHECK(fclose(inner) == 0, "no memory");
-    if (any)
-        (void)fprintf(out, "%*s%s:\n%s", indent, "", key, text);
-    else if (but == NULL)
-        (void)fprintf(out, "%*s%s: {}\n", indent, "", key);
-    free(text);
-    return any || but == NULL;
-}
-
-int schema_write(const struct schema *s, const void *root, const void *base,
-                 const void *but_root, const void *but, int indent, FILE *out)
-{
-    int any = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        const struct field *f = &s->fields[i];
-        const void *p = at_const(base, f->offset);
-        const void *q = NULL; /* what it would be if it were not written */
-
-        if (!is_written(s, root, base, f))
-            continue;
-        if (but != NULL && is_written(s, but_root, but, f))
-            q = at_const(but, f->offset);
-        if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
-            any |= schema_write_map(f->key, f->schema, root, p, but_root, q, indent, out);
-        } else if (q == NULL || !same_value(f, p, q)) {
-            (void)fprintf(out, "%*s%s: ", indent, "", f->key);
-            write_value(f, p, out);
-            (void)fputc('\n', out);
-            any = 1;
-        }
-    }
-    return any;
-}
-
-void schema_print(const struct schema *s, const char *path, FILE *out)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        const struct field *f = &s->fields[i];
-        char child_path[PATH_MAX_BYTES];
-
-        join_path(child_path, path, f->key);
-        if (f->schema != NULL && f->type != FIELD_OPTIONAL_MAP) {
-            schema_print(f->schema, child_path, out);
-            continue;
-        }
-        (void)fprintf(out, "  %-42s %-10s %s", child_path,
-                      f->default_text != NULL ? f->default_text : "", f->doc);
-        if (f->type == FIELD_ENUM) {
-            char list[LIST_MAX_BYTES];
-
-            join_choices(list, sizeof(list), f->names, count_names(f->names));
-            (void)fprintf(out, " (%s)", list);
-        }
-        (void)fputc('\n', out);
-    }
 }

@@ -37,6 +37,14 @@ enum field_flags {
     FIELD_SKIP_ZERO = 2, /* 0 means not given: not written */
 };
 
+/* What it takes to change a value of a run that lives. */
+enum field_change {
+    CHANGE_RESTART, /* a new run */
+    CHANGE_LIVE,    /* the supervisor minds it from the next round */
+    CHANGE_SETTING, /* live, too: the agent's own, a number (agent/algo/live.h) */
+    CHANGE_RESPAWN, /* the agent's next process can begin with it: same variables */
+};
+
 /* A real or enum without a default begins as "unset", for its owner to fill in. */
 #define FIELD_UNSET_ENUM (-1)
 int field_is_unset(double v);
@@ -52,6 +60,7 @@ struct field {
     double min, max;          /* numbers, both allowed */
     const char *const *names; /* FIELD_ENUM: by value, NULL-terminated */
     const struct schema *schema;
+    enum field_change change;
     const char *default_text; /* YAML; NULL: 0, NULL or unset */
     const char *doc;          /* one line */
 };
@@ -90,6 +99,24 @@ int schema_write(const struct schema *s, const void *root, const void *base,
 int schema_write_map(const char *key, const struct schema *s, const void *root,
                      const void *base, const void *but_root, const void *but, int indent,
                      FILE *f);
+
+/* Calls fn for every value of the section that is another one in `is` than it was; text:
+ * how it is written now, "" if it is not any more. A map that came or went is one value.
+ */
+struct schema_difference {
+    const struct field *field;
+    const char *path; /* borrowed for the call, as text is */
+    const char *text;
+    const void *value;
+};
+typedef void (*schema_difference_fn)(void *ctx, const struct schema_difference *d);
+void schema_compare(const struct schema *s, const char *path, const void *was_root,
+                    const void *was, const void *is_root, const void *is,
+                    schema_difference_fn fn, void *ctx);
+
+/* Every value of the section that is as in `was` becomes as in `is`. */
+void schema_follow(const struct schema *s, const void *was, const void *is,
+                   void *section);
 
 /* One line per key: path, default, what it is for. */
 void schema_print(const struct schema *s, const char *path, FILE *f);

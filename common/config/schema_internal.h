@@ -1,0 +1,15 @@
+/* schema_internal.h - what the files of schema.h share. */
+#ifndef COMMON_CONFIG_SCHEMA_INTERNAL_H
+#define COMMON_CONFIG_SCHEMA_INTERNAL_H
+
+#include <stddef.h>
+
+enum { PATH_MAX_BYTES = 200, LIST_MAX_BYTES = 240 };
+
+/* "path.key", or "key" if path is empty. */
+void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key);
+size_t schema_count_names(const char *const *names); /* of a NULL-terminated list */
+/* "a, b or c" */
+void schema_join_choices(char *ret, size_t size, const char *const *choices, size_t n);
+
+#endif

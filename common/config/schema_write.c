@@ -1,0 +1,284 @@
+/* The tables the other way round: writing, comparing, the printed list of keys. */
+#include "common/config/schema.h"
+
+#include "common/config/schema_internal.h"
+#include "common/err/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const void *at_const(const void *base, size_t offset)
+{
+    return (const char *)base + offset;
+}
+
+static int get_int(const void *p)
+{
+    int v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static int64_t get_i64(const void *p)
+{
+    int64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static double get_f64(const void *p)
+{
+    double v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static const char *get_name(const void *p)
+{
+    const char *v;
+
+    memcpy(&v, p, sizeof(v));
+    return v != NULL ? v : "";
+}
+
+/* The shortest text that reads back as the same number; 1.0e-08, because to YAML 1.1 an
+ * exponent without a point makes a text. */
+static void write_f64(FILE *f, double v)
+{
+    char text[40];
+    const char *e;
+
+    for (int digits = 1; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof(text), "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break;
+    }
+    e = strchr(text, 'e');
+    if (e != NULL && strchr(text, '.') == NULL)
+        (void)fprintf(f, "%.*s.0%s", (int)(e - text), text, e);
+    else
+        (void)fputs(text, f);
+}
+
+static void write_bytes(FILE *f, int64_t v)
+{
+    static const char suffixes[] = "KMGT";
+    int unit = -1;
+
+    if (v == 0) {
+        (void)fputs("none", f);
+        return;
+    }
+    while (v % 1024 == 0 && unit < 3) {
+        v /= 1024;
+        unit++;
+    }
+    (void)fprintf(f, "%lld", (long long)v);
+    if (unit >= 0)
+        (void)fputc(suffixes[unit], f);
+}
+
+static void write_sizes(FILE *f, const struct layer_sizes *s)
+{
+    (void)fputc('[', f);
+    for (int i = 0; i < s->n; i++)
+        (void)fprintf(f, "%s%lld", i > 0 ? ", " : "", (long long)s->size[i]);
+    (void)fputc(']', f);
+}
+
+static void write_value(const struct field *field, const void *p, FILE *f)
+{
+    switch (field->type) {
+    case FIELD_I64:
+        (void)fprintf(f, "%lld", (long long)get_i64(p));
+        break;
+    case FIELD_U64:
+        (void)fprintf(f, "%llu", (unsigned long long)get_i64(p));
+        break;
+    case FIELD_F64_OR_NONE:
+    case FIELD_F64:
+        if (field->type == FIELD_F64_OR_NONE && get_f64(p) == 0.0)
+            (void)fputs("none", f);
+        else
+            write_f64(f, get_f64(p));
+        break;
+    case FIELD_BOOL:
+        (void)fputs(get_int(p) ? "true" : "false", f);
+        break;
+    case FIELD_NAME:
+        (void)fprintf(f, "%s", get_name(p));
+        break;
+    case FIELD_ENUM:
+        (void)fputs(field->names[get_int(p)], f);
+        break;
+    case FIELD_BYTES:
+        write_bytes(f, get_i64(p));
+        break;
+    case FIELD_SECONDS:
+        write_f64(f, get_f64(p));
+        (void)fputc('s', f);
+        break;
+    case FIELD_SIZES:
+        write_sizes(f, p);
+        break;
+    case FIELD_MAP:
+    case FIELD_OPTIONAL_MAP:
+    case FIELD_RAW:
+        break;
+    }
+}
+
+static size_t value_size(enum field_type type)
+{
+    switch (type) {
+    case FIELD_BOOL:
+    case FIELD_ENUM:
+        return sizeof(int);
+    case FIELD_SIZES:
+        return sizeof(struct layer_sizes);
+    default:
+        return sizeof(int64_t);
+    }
+}
+
+static int same_value(const struct field *f, const void *a, const void *b)
+{
+    if (f->type == FIELD_NAME)
+        return strcmp(get_name(a), get_name(b)) == 0;
+    return memcmp(a, b, value_size(f->type)) == 0;
+}
+
+static int is_written(const struct schema *s, const void *root, const void *base,
+                      const struct field *f)
+{
+    if (s->applies != NULL && !s->applies(root, base, f))
+        return 0;
+    if (f->type == FIELD_OPTIONAL_MAP)
+        return get_int(at_const(base, f->has_offset));
+    if (f->flags & FIELD_SKIP_ZERO)
+        return get_i64(at_const(base, f->offset)) != 0;
+    return f->type != FIELD_RAW;
+}
+
+int schema_write_map(const char *key, const struct schema *s, const void *root,
+                     const void *base, const void *but_root, const void *but, int indent,
+                     FILE *out)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *inner = open_memstream(&text, &len);
+    int any;
+
+    CHECK(inner != NULL, "no memory");
+    any = schema_write(s, root, base, but_root, but, indent + 2, inner);
+    CHECK(fclose(inner) == 0, "no memory");
+    if (any)
+        (void)fprintf(out, "%*s%s:\n%s", indent, "", key, text);
+    else if (but == NULL)
+        (void)fprintf(out, "%*s%s: {}\n", indent, "", key);
+    free(text);
+    return any || but == NULL;
+}
+
+int schema_write(const struct schema *s, const void *root, const void *base,
+                 const void *but_root, const void *but, int indent, FILE *out)
+{
+    int any = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        const void *p = at_const(base, f->offset);
+        const void *q = NULL; /* what it would be if it were not written */
+
+        if (!is_written(s, root, base, f))
+            continue;
+        if (but != NULL && is_written(s, but_root, but, f))
+            q = at_const(but, f->offset);
+        if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
+            any |= schema_write_map(f->key, f->schema, root, p, but_root, q, indent, out);
+        } else if (q == NULL || !same_value(f, p, q)) {
+            (void)fprintf(out, "%*s%s: ", indent, "", f->key);
+            write_value(f, p, out);
+            (void)fputc('\n', out);
+            any = 1;
+        }
+    }
+    return any;
+}
+
+static void report(const struct field *f, const char *path, const void *value,
+                   int is_there, schema_difference_fn fn, void *ctx)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    CHECK(out != NULL, "no memory");
+    if (is_there)
+        write_value(f, value, out);
+    CHECK(fclose(out) == 0, "no memory");
+    fn(ctx, &(struct schema_difference){f, path, text, value});
+    free(text);
+}
+
+void schema_compare(const struct schema *s, const char *path, const void *was_root,
+                    const void *was, const void *is_root, const void *is,
+                    schema_difference_fn fn, void *ctx)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        const void *p = at_const(was, f->offset), *q = at_const(is, f->offset);
+        const int was_there = is_written(s, was_root, was, f);
+        const int is_there = is_written(s, is_root, is, f);
+        char child_path[PATH_MAX_BYTES];
+
+        schema_join_path(child_path, path, f->key);
+        if (was_there != is_there)
+            report(f, child_path, q, is_there, fn, ctx);
+        else if (is_there && f->schema != NULL)
+            schema_compare(f->schema, child_path, was_root, p, is_root, q, fn, ctx);
+        else if (is_there && !same_value(f, p, q))
+            report(f, child_path, q, 1, fn, ctx);
+    }
+}
+
+void schema_follow(const struct schema *s, const void *was, const void *is, void *section)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        const void *p = at_const(was, f->offset), *q = at_const(is, f->offset);
+        void *dst = (char *)section + f->offset;
+
+        if (f->schema != NULL)
+            schema_follow(f->schema, p, q, dst);
+        else if (same_value(f, p, dst))
+            memcpy(dst, q, value_size(f->type));
+    }
+}
+
+void schema_print(const struct schema *s, const char *path, FILE *out)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        char child_path[PATH_MAX_BYTES];
+
+        schema_join_path(child_path, path, f->key);
+        if (f->schema != NULL && f->type != FIELD_OPTIONAL_MAP) {
+            schema_print(f->schema, child_path, out);
+            continue;
+        }
+        (void)fprintf(out, "  %-42s %-10s %s", child_path,
+                      f->default_text != NULL ? f->default_text : "", f->doc);
+        if (f->type == FIELD_ENUM) {
+            char list[LIST_MAX_BYTES];
+
+            schema_join_choices(list, sizeof(list), f->names,
+                                schema_count_names(f->names));
+            (void)fprintf(out, " (%s)", list);
+        }
+        (void)fputc('\n', out);
+    }
+}

@@ -1,0 +1,237 @@
+#include "common/config/changes.h"
+#include "tests/support/test_main.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct err err;
+
+static int two_agents(void *ctx, const struct env_config *env,
+                      const char *const **ret_names, struct err *e)
+{
+    static const char *const names[] = {"agent_0", "agent_1"};
+
+    (void)ctx;
+    (void)env;
+    (void)e;
+    *ret_names = names;
+    return 2;
+}
+
+static const char base_text[] = "env: {id: simple_spread}\n"
+                                "defaults: {polyak: 0.02}\n"
+                                "agents: {agent_1: {optimizer: {learning_rate: 0.5}}}\n";
+
+static struct run_config base(void)
+{
+    const struct config_options options = {.env_names = two_agents};
+    struct run_config c;
+
+    ck_assert_msg(
+        run_config_parse(&c, base_text, strlen(base_text), "f", &options, &err) == 0,
+        "%s", err.msg);
+    return c;
+}
+
+/* `from` with assignments, which must be right. */
+static struct run_config assigned(const struct run_config *from, const char *const *set,
+                                  size_t n)
+{
+    struct run_config c;
+
+    ck_assert_msg(run_config_assign(&c, from, set, n, two_agents, &err) == 0, "%s",
+                  err.msg);
+    return c;
+}
+
+/* What was seen: "kind agent key=text(number)" each, in order. */
+static void note(void *ctx, const struct config_change *c)
+{
+    char *seen = ctx;
+    size_t len = strlen(seen);
+
+    ck_assert_uint_lt(len, 900);
+    (void)snprintf(seen + len, 1000 - len, "%d %zu %s %s=%s;", (int)c->kind, c->agent,
+                   c->path, c->key, c->text);
+}
+
+static void assert_seen(const char *const *set, size_t n, const char *expected)
+{
+    struct run_config was = base(), is = assigned(&was, set, n);
+    char seen[1000] = "";
+
+    run_config_compare(&was, &is, note, seen);
+    ck_assert_str_eq(seen, expected);
+    run_config_done(&was);
+    run_config_done(&is);
+}
+
+START_TEST(nothing_differs_from_itself)
+{
+    assert_seen(NULL, 0, "");
+}
+END_TEST
+
+START_TEST(an_agents_learning_rate)
+{
+    const char *set[] = {"agents.agent_0.optimizer.learning_rate=0.001"};
+
+    ck_assert_int_eq(CHANGE_SETTING, 2);
+    assert_seen(set, 1,
+                "2 0 agents.agent_0.optimizer.learning_rate "
+                "optimizer.learning_rate=0.001;");
+}
+END_TEST
+
+/* Of a default, every agent that has none of its own sees it. */
+START_TEST(a_default_reaches_those_who_follow)
+{
+    const char *set[] = {"defaults.optimizer.learning_rate=0.001"};
+
+    assert_seen(set, 1,
+                "2 2 defaults.optimizer.learning_rate "
+                "optimizer.learning_rate=0.001;"
+                "2 0 agents.agent_0.optimizer.learning_rate "
+                "optimizer.learning_rate=0.001;");
+}
+END_TEST
+
+START_TEST(each_kind_of_key)
+{
+    const char *set[] = {"log.every_env_steps=500", "env.copies=8",
+                         "agents.agent_0.settings.clip_by=global",
+                         "agents.agent_1.clip_norm=none"};
+
+    assert_seen(set, 4,
+                "0 2 env.copies env.copies=8;"
+                "1 2 log.every_env_steps log.every_env_steps=500;"
+                "3 0 agents.agent_0.settings.clip_by settings.clip_by=global;"
+                "2 1 agents.agent_1.clip_norm clip_norm=none;");
+}
+END_TEST
+
+START_TEST(steps_give_way_to_episodes)
+{
+    const char *set[] = {"run.env_steps=", "run.episodes=40"};
+
+    assert_seen(set, 2,
+                "1 2 run.env_steps run.env_steps=;1 2 run.episodes run.episodes=40;");
+}
+END_TEST
+
+/* An optimizer of its own has variables of its own. */
+START_TEST(a_networks_optimizer_is_one_change)
+{
+    const char *set[] = {"agents.agent_0.critic.optimizer.learning_rate=0.1"};
+
+    assert_seen(set, 1, "0 0 agents.agent_0.critic.optimizer critic.optimizer=;");
+}
+END_TEST
+
+START_TEST(a_mistake_is_said_as_at_start)
+{
+    static const struct {
+        const char *set, *says;
+    } cases[] = {
+        {"agents.agent_0.optimizer.learning_rat=1", "did you mean 'learning_rate'?"},
+        {"agents.agent_7.polyak=0.1", "expected agent_0 or agent_1"},
+        {"agents.agent_0.polyak=2", "a number of at least 0 and at most 1"},
+        {"defaults.optimizer.momentum=0.5", "no setting of the optimizer adam"},
+        {"run.episodes=3", "both given"},
+        {"polyak", "expected KEY=VALUE"},
+    };
+    struct run_config was = base(), is;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_int_eq(run_config_assign(&is, &was, &cases[i].set, 1, two_agents, &err),
+                         ERR_CONFIG);
+        ck_assert_msg(strstr(err.msg, cases[i].says) != NULL, "%s", err.msg);
+        ck_assert(is.agents == NULL);
+    }
+    run_config_done(&was);
+}
+END_TEST
+
+/* was -> assignments -> the same configuration, and the text is what is expected. */
+static void assert_round_trip(const char *const *set, size_t n, const char *expected)
+{
+    struct run_config was = base(), is = assigned(&was, set, n), again;
+    char *text = run_config_assignments(&was, &is, ~0u), *wanted, *got;
+    const char *words[16];
+
+    ck_assert_str_eq(text, expected);
+    again = assigned(&was, words, config_split_assignments(text, words, 16));
+    wanted = run_config_to_yaml(&is);
+    got = run_config_to_yaml(&again);
+    ck_assert_str_eq(got, wanted);
+    free(text);
+    free(wanted);
+    free(got);
+    run_config_done(&was);
+    run_config_done(&is);
+    run_config_done(&again);
+}
+
+START_TEST(assignments_make_the_difference_again)
+{
+    const char *rate[] = {"defaults.optimizer.learning_rate=0.001"};
+    const char *length[] = {"run.env_steps=", "run.episodes=7"};
+    /* agent_0 keeps what the default was. */
+    const char *stays[] = {"defaults.polyak=0.5", "agents.agent_0.polyak=0.02"};
+
+    assert_round_trip(NULL, 0, "");
+    assert_round_trip(rate, 1, "defaults.optimizer.learning_rate=0.001");
+    assert_round_trip(length, 2, "run.env_steps=,run.episodes=7");
+    assert_round_trip(stays, 2, "defaults.polyak=0.5,agents.agent_0.polyak=0.02");
+}
+END_TEST
+
+START_TEST(kinds_are_told_apart)
+{
+    const char *set[] = {"agents.agent_0.polyak=0.5",
+                         "agents.agent_0.optimizer.beta1=0.5"};
+    struct run_config was = base(), is = assigned(&was, set, 2);
+    char *text = run_config_assignments(&was, &is, 1u << CHANGE_RESPAWN);
+
+    ck_assert_str_eq(text, "agents.agent_0.optimizer.beta1=0.5");
+    free(text);
+    run_config_done(&was);
+    run_config_done(&is);
+}
+END_TEST
+
+START_TEST(other_agents_are_another_run)
+{
+    static const char other[] =
+        "env: {id: none}\nagents: {a: {observation: 1, action: 1}}";
+    struct run_config was = base(), is;
+    char seen[1000] = "";
+
+    ck_assert_int_eq(run_config_parse(&is, other, strlen(other), "f", NULL, &err), 0);
+    run_config_compare(&was, &is, note, seen);
+    ck_assert_ptr_nonnull(strstr(seen, "0 1 agents agents=;"));
+    run_config_done(&was);
+    run_config_done(&is);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("changes");
+    TCase *tc = tcase_create("changes");
+
+    tcase_add_test(tc, nothing_differs_from_itself);
+    tcase_add_test(tc, an_agents_learning_rate);
+    tcase_add_test(tc, a_default_reaches_those_who_follow);
+    tcase_add_test(tc, each_kind_of_key);
+    tcase_add_test(tc, steps_give_way_to_episodes);
+    tcase_add_test(tc, a_networks_optimizer_is_one_change);
+    tcase_add_test(tc, a_mistake_is_said_as_at_start);
+    tcase_add_test(tc, assignments_make_the_difference_again);
+    tcase_add_test(tc, kinds_are_told_apart);
+    tcase_add_test(tc, other_agents_are_another_run);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
