@@ -101,6 +101,7 @@ static int enter_step(struct rollout *r, struct err *err)
     now.since_checkpoint_ns = ended_ns - r->checkpoint_ns;
     due = schedule_due(&r->schedule, &now);
     rollout_fsm_set_due(&r->fsm, &due);
+    rollout_note_change(r);
     return DONE_AT_ONCE;
 }
 
@@ -162,6 +163,7 @@ static int (*const enter[ROLLOUT_STATE_COUNT])(struct rollout *r, struct err *er
     [ROLLOUT_EVALUATE] = enter_evaluate,
     [ROLLOUT_LOG] = enter_log,
     [ROLLOUT_CHECKPOINT] = enter_checkpoint,
+    [ROLLOUT_CHANGE] = rollout_enter_change,
     [ROLLOUT_PAUSED] = enter_paused,
     [ROLLOUT_DONE] = enter_done,
 };
@@ -314,11 +316,11 @@ static void make_row_keys(struct rollout *r)
     r->rows = xcalloc(r->groups * r->batch, sizeof(*r->rows));
 }
 
-static int make_evaluation(struct rollout *r, struct err *err)
+int rollout_make_evaluation(struct rollout *r, struct err *err)
 {
-    const struct run_config *c = r->args.config;
+    const struct run_config *c = r->config;
     struct evaluation_args args = {
-        .env = &c->env,
+        .env = &r->args.config->env,
         .episodes = (uint64_t)c->evaluation.episodes,
         .seed = c->evaluation.seed,
         .mode = c->evaluation.greedy ? ACT_GREEDY : ACT_SAMPLE,
@@ -328,8 +330,9 @@ static int make_evaluation(struct rollout *r, struct err *err)
         .ctx = r,
     };
 
-    return c->evaluation.every_env_steps > 0 ? evaluation_new(&r->evaluation, &args, err)
-                                             : 0;
+    if (c->evaluation.every_env_steps == 0 || r->evaluation != NULL)
+        return 0;
+    return evaluation_new(&r->evaluation, &args, err);
 }
 
 static int make_log(struct rollout *r, struct err *err)
@@ -371,6 +374,8 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     int rc;
 
     r->args = *args;
+    r->config = args->config;
+    r->change_at = UINT64_MAX;
     r->spec = vec_env_spec(args->env);
     r->n_agents = r->spec->n_agents;
     r->copies = vec_env_copies(args->env);
@@ -379,7 +384,7 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     r->descriptions = xcalloc(r->n_agents, sizeof(*r->descriptions));
     for (size_t a = 0; a < r->n_agents; a++)
         r->names[a] = r->spec->agents[a].name;
-    if ((rc = describe(r, err)) < 0 || (rc = make_evaluation(r, err)) < 0 ||
+    if ((rc = describe(r, err)) < 0 || (rc = rollout_make_evaluation(r, err)) < 0 ||
         (rc = make_log(r, err)) < 0) {
         rollout_free(r);
         return rc;

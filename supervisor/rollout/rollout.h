@@ -40,7 +40,7 @@ struct rollout_progress {
     const char *state; /* "act", "update", ..., "paused", "done", "failed" */
 };
 
-enum { ROLLOUT_CHECKPOINT_WAITS = 1 };
+enum { ROLLOUT_CHECKPOINT_WAITS = 1, ROLLOUT_CHANGE_WAITS = 1 };
 
 struct rollout_callbacks {
     /* A row of metrics is closed; borrowed for the call. An error ends the run. */
@@ -50,6 +50,11 @@ struct rollout_callbacks {
      * driver stays at this boundary until rollout_checkpoint_taken. An error ends the
      * run. */
     int (*on_checkpoint)(void *ctx, const struct rollout_progress *at, struct err *err);
+    /* The round that begins now was planned to see a change (rollout_plan_change):
+     * answered with rollout_change, or with 0. ROLLOUT_CHANGE_WAITS: the driver stays
+     * until rollout_change_made. An error ends the run. May be NULL: nothing is planned.
+     */
+    int (*on_change)(void *ctx, const struct rollout_progress *at, struct err *err);
     /* A boundary was reached, everything due is done; may be NULL. */
     void (*on_round)(void *ctx, const struct rollout_progress *at);
     void (*on_evaluation)(void *ctx,
@@ -85,6 +90,23 @@ void rollout_request_continue(struct rollout *r);
 void rollout_request_checkpoint(struct rollout *r);
 /* The checkpoint for which on_checkpoint made the driver wait is taken: on it goes. */
 void rollout_checkpoint_taken(struct rollout *r);
+/* ---- changes of the configuration: rollout_change.c ---- */
+
+/* The first step before which a change can still be made: that of the next round which
+ * has not begun. */
+uint64_t rollout_next_change_step(const struct rollout *r);
+/* on_change is due before the first round that begins at `step` or after it; replaces
+ * what was planned before. UINT64_MAX: nothing is. */
+void rollout_plan_change(struct rollout *r, uint64_t step);
+/* In on_change: the schedule is as `to` says from here on, and every agent is sent its
+ * settings that are not as in `from`, a writing request. Returns what on_change is to
+ * return; `to` is borrowed until the next change. Settings that an agent's algorithm has
+ * no variable for mean nothing to it and are not sent. */
+int rollout_change(struct rollout *r, const struct run_config *from,
+                   const struct run_config *to, struct err *err);
+/* The change for which on_change made the driver wait is made: on it goes. */
+void rollout_change_made(struct rollout *r);
+
 /* The table gave up on an agent, or the supervisor must end: no callback comes after
  * this, late responses are ignored. */
 void rollout_abort(struct rollout *r);

@@ -12,6 +12,7 @@ static const char *const state_names[] = {
     [ROLLOUT_EVALUATE] = "evaluate",
     [ROLLOUT_LOG] = "log",
     [ROLLOUT_CHECKPOINT] = "checkpoint",
+    [ROLLOUT_CHANGE] = "change",
     [ROLLOUT_PAUSED] = "paused",
     [ROLLOUT_DONE] = "done",
     [ROLLOUT_FAILED] = "failed",
@@ -57,10 +58,15 @@ static int take(int *flag)
     return was;
 }
 
-static enum rollout_effect begin_round(struct rollout_fsm *f)
+static enum rollout_effect act(struct rollout_fsm *f)
 {
     f->logged = f->saved = 0;
     return enter(f, ROLLOUT_ACT);
+}
+
+static enum rollout_effect begin_round(struct rollout_fsm *f)
+{
+    return take(&f->change) ? enter(f, ROLLOUT_CHANGE) : act(f);
 }
 
 /* What was asked for meanwhile becomes due at this boundary. */
@@ -153,6 +159,12 @@ static enum rollout_effect note_checkpoint(struct rollout_fsm *f)
     return ROLLOUT_NOTED;
 }
 
+static enum rollout_effect note_change(struct rollout_fsm *f)
+{
+    f->change = 1;
+    return ROLLOUT_NOTED;
+}
+
 static enum rollout_effect stop_paused(struct rollout_fsm *f)
 {
     f->stop = 1;
@@ -189,11 +201,12 @@ static enum rollout_effect fail(struct rollout_fsm *f)
 #define NOTED                                                                            \
     [ROLLOUT_STOP_REQUEST] = note_stop, [ROLLOUT_PAUSE_REQUEST] = note_pause,            \
     [ROLLOUT_CONTINUE_REQUEST] = note_continue,                                          \
-    [ROLLOUT_CHECKPOINT_REQUEST] = note_checkpoint, [ROLLOUT_FAIL] = fail
+    [ROLLOUT_CHECKPOINT_REQUEST] = note_checkpoint,                                      \
+    [ROLLOUT_CHANGE_REQUEST] = note_change, [ROLLOUT_FAIL] = fail
 #define OVER                                                                             \
     [ROLLOUT_STOP_REQUEST] = ignore, [ROLLOUT_PAUSE_REQUEST] = ignore,                   \
     [ROLLOUT_CONTINUE_REQUEST] = ignore, [ROLLOUT_CHECKPOINT_REQUEST] = ignore,          \
-    [ROLLOUT_FAIL] = ignore
+    [ROLLOUT_CHANGE_REQUEST] = ignore, [ROLLOUT_FAIL] = ignore
 
 static const cell_fn cells[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
     [ROLLOUT_IDLE] = {[ROLLOUT_START] = start, NOTED},
@@ -203,10 +216,12 @@ static const cell_fn cells[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
     [ROLLOUT_EVALUATE] = {[ROLLOUT_FINISHED] = next_due, NOTED},
     [ROLLOUT_LOG] = {[ROLLOUT_FINISHED] = next_due, NOTED},
     [ROLLOUT_CHECKPOINT] = {[ROLLOUT_FINISHED] = next_due, NOTED},
+    [ROLLOUT_CHANGE] = {[ROLLOUT_FINISHED] = act, NOTED},
     [ROLLOUT_PAUSED] = {[ROLLOUT_STOP_REQUEST] = stop_paused,
                         [ROLLOUT_PAUSE_REQUEST] = ignore,
                         [ROLLOUT_CONTINUE_REQUEST] = continue_paused,
                         [ROLLOUT_CHECKPOINT_REQUEST] = checkpoint_paused,
+                        [ROLLOUT_CHANGE_REQUEST] = note_change,
                         [ROLLOUT_FAIL] = fail},
     [ROLLOUT_DONE] = {OVER},
     [ROLLOUT_FAILED] = {OVER},

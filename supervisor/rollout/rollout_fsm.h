@@ -1,12 +1,13 @@
 /* rollout_fsm.h - the driver's states: pure transitions, no I/O.
  *
  *     IDLE -> CHECKPOINT (step 0) -> ACT -> STEP -> UPDATE (stage k, repeat r) ...
- *          -> EVALUATE -> LOG -> CHECKPOINT -> ACT ... -> DONE
+ *          -> EVALUATE -> LOG -> CHECKPOINT -> CHANGE -> ACT ... -> DONE
  *
  * States between STEP and the next ACT are entered only if they are due. Requests (stop,
  * pause, checkpoint) are noted at any time and honoured at the boundary, after the
  * updates and the evaluation that are due; a boundary has at most one row and one
- * checkpoint.
+ * checkpoint. A change is the last thing before the next round, so that a checkpoint of
+ * the boundary is from before it.
  */
 #ifndef SUPERVISOR_ROLLOUT_ROLLOUT_FSM_H
 #define SUPERVISOR_ROLLOUT_ROLLOUT_FSM_H
@@ -22,6 +23,7 @@ enum rollout_state {
     ROLLOUT_EVALUATE,   /* evaluation episodes are played */
     ROLLOUT_LOG,        /* a row of metrics is closed */
     ROLLOUT_CHECKPOINT, /* one is written */
+    ROLLOUT_CHANGE,     /* settings change before the next round */
     ROLLOUT_PAUSED,
     ROLLOUT_DONE,
     ROLLOUT_FAILED,
@@ -35,6 +37,7 @@ enum rollout_event {
     ROLLOUT_PAUSE_REQUEST,
     ROLLOUT_CONTINUE_REQUEST,
     ROLLOUT_CHECKPOINT_REQUEST,
+    ROLLOUT_CHANGE_REQUEST, /* due before the next round */
     ROLLOUT_FAIL,
     ROLLOUT_EVENT_COUNT,
 };
@@ -45,9 +48,9 @@ struct rollout_fsm {
     struct schedule_due due;         /* what is left at this boundary */
     int stage;                       /* in UPDATE: which, and the how manieth time */
     uint64_t repeat;
-    int stop, pause, checkpoint; /* requests not yet honoured */
-    int logged, saved;           /* at this boundary */
-    int stopped;                 /* DONE on request, before the end */
+    int stop, pause, checkpoint, change; /* requests not yet honoured */
+    int logged, saved;                   /* at this boundary */
+    int stopped;                         /* DONE on request, before the end */
 };
 
 enum rollout_effect {

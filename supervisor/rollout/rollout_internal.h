@@ -15,7 +15,8 @@
 enum { DONE_AT_ONCE = 0, WAITS = 1 };
 
 struct rollout {
-    struct rollout_args args;
+    struct rollout_args args;        /* its config: as at the beginning */
+    const struct run_config *config; /* as it is now */
     const struct env_spec *spec;
     size_t n_agents, copies;          /* A, E */
     const char **names;               /* [A] */
@@ -37,6 +38,7 @@ struct rollout {
     uint64_t *rows;           /* (G, B, 1) of the current update */
     size_t outstanding;       /* responses of the current stage */
 
+    uint64_t change_at; /* step of the next planned change; UINT64_MAX: none */
     uint64_t round, env_steps, episodes, updates;
     uint64_t round_began_ns, update_began_ns, checkpoint_ns;
 };
@@ -48,5 +50,10 @@ void rollout_fail(struct rollout *r, const struct err *err);
 void rollout_resume(struct rollout *r);
 /* Sends the requests of the stage the machine is in. WAITS, or an error. */
 int rollout_enter_update(struct rollout *r, struct err *err);
+/* Once evaluations are wanted, there is what plays them. */
+int rollout_make_evaluation(struct rollout *r, struct err *err);
+/* After a step: the change planned for this boundary, if any, is due. */
+void rollout_note_change(struct rollout *r);
+int rollout_enter_change(struct rollout *r, struct err *err);
 
 #endif

@@ -6,7 +6,7 @@
 /* Config and algorithm say which agent's non-finite numbers are an end. */
 static int nonfinite_ends(const struct rollout *r, size_t runner)
 {
-    return runner == r->n_agents || r->args.config->agents[runner].stop_on_nonfinite;
+    return runner == r->n_agents || r->config->agents[runner].stop_on_nonfinite;
 }
 
 static int number_of(const msgpack_object *o, double *ret)

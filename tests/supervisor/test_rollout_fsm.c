@@ -28,27 +28,32 @@ static struct rollout_fsm in(enum rollout_state state)
 
 /* The state after each event, when nothing is due and nothing was asked for before. */
 static const enum rollout_state after[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
-    /*                     START, FINISHED, STOP, PAUSE, CONTINUE, CHECKPOINT, FAIL */
+    /*                     START, FINISHED, STOP, PAUSE, CONTINUE, CHECKPOINT, CHANGE,
+     *                     FAIL */
     [ROLLOUT_IDLE] = {ROLLOUT_CHECKPOINT, __, ROLLOUT_IDLE, ROLLOUT_IDLE, ROLLOUT_IDLE,
-                      ROLLOUT_IDLE, ROLLOUT_FAILED},
+                      ROLLOUT_IDLE, ROLLOUT_IDLE, ROLLOUT_FAILED},
     [ROLLOUT_ACT] = {__, ROLLOUT_STEP, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT,
-                     ROLLOUT_FAILED},
+                     ROLLOUT_ACT, ROLLOUT_FAILED},
     [ROLLOUT_STEP] = {__, ROLLOUT_ACT, ROLLOUT_STEP, ROLLOUT_STEP, ROLLOUT_STEP,
-                      ROLLOUT_STEP, ROLLOUT_FAILED},
+                      ROLLOUT_STEP, ROLLOUT_STEP, ROLLOUT_FAILED},
     [ROLLOUT_UPDATE] = {__, ROLLOUT_ACT, ROLLOUT_UPDATE, ROLLOUT_UPDATE, ROLLOUT_UPDATE,
-                        ROLLOUT_UPDATE, ROLLOUT_FAILED},
+                        ROLLOUT_UPDATE, ROLLOUT_UPDATE, ROLLOUT_FAILED},
     [ROLLOUT_EVALUATE] = {__, ROLLOUT_ACT, ROLLOUT_EVALUATE, ROLLOUT_EVALUATE,
-                          ROLLOUT_EVALUATE, ROLLOUT_EVALUATE, ROLLOUT_FAILED},
+                          ROLLOUT_EVALUATE, ROLLOUT_EVALUATE, ROLLOUT_EVALUATE,
+                          ROLLOUT_FAILED},
     [ROLLOUT_LOG] = {__, ROLLOUT_ACT, ROLLOUT_LOG, ROLLOUT_LOG, ROLLOUT_LOG, ROLLOUT_LOG,
-                     ROLLOUT_FAILED},
+                     ROLLOUT_LOG, ROLLOUT_FAILED},
     [ROLLOUT_CHECKPOINT] = {__, ROLLOUT_ACT, ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT,
-                            ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT, ROLLOUT_FAILED},
+                            ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT,
+                            ROLLOUT_FAILED},
+    [ROLLOUT_CHANGE] = {__, ROLLOUT_ACT, ROLLOUT_CHANGE, ROLLOUT_CHANGE, ROLLOUT_CHANGE,
+                        ROLLOUT_CHANGE, ROLLOUT_CHANGE, ROLLOUT_FAILED},
     [ROLLOUT_PAUSED] = {__, __, ROLLOUT_LOG, ROLLOUT_PAUSED, ROLLOUT_ACT,
-                        ROLLOUT_CHECKPOINT, ROLLOUT_FAILED},
+                        ROLLOUT_CHECKPOINT, ROLLOUT_PAUSED, ROLLOUT_FAILED},
     [ROLLOUT_DONE] = {__, __, ROLLOUT_DONE, ROLLOUT_DONE, ROLLOUT_DONE, ROLLOUT_DONE,
-                      ROLLOUT_DONE},
+                      ROLLOUT_DONE, ROLLOUT_DONE},
     [ROLLOUT_FAILED] = {__, __, ROLLOUT_FAILED, ROLLOUT_FAILED, ROLLOUT_FAILED,
-                        ROLLOUT_FAILED, ROLLOUT_FAILED},
+                        ROLLOUT_FAILED, ROLLOUT_FAILED, ROLLOUT_FAILED},
 };
 
 START_TEST(test_all_cells)
@@ -108,6 +113,37 @@ START_TEST(test_order_of_what_is_due)
             &f, (struct schedule_due){.updates = 1, .log = 1, .checkpoint = 1, .end = 1}),
         "learn0 log checkpoint done ");
     ck_assert_int_eq(f.stopped, 0);
+}
+END_TEST
+
+/* The checkpoint of a boundary is from before its change; what is asked for during the
+ * change belongs to the next boundary. */
+START_TEST(test_a_change_comes_before_the_round)
+{
+    struct rollout_fsm f = in(ROLLOUT_UPDATE);
+
+    f.due.checkpoint = 1;
+    ck_assert_int_eq(rollout_fsm_step(&f, ROLLOUT_CHANGE_REQUEST), ROLLOUT_NOTED);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_CHANGE);
+    rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_ACT);
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "log checkpoint done ");
+}
+END_TEST
+
+START_TEST(test_a_change_waits_for_the_end_of_a_pause)
+{
+    struct rollout_fsm f = in(ROLLOUT_PAUSED);
+
+    f.pause = 1;
+    rollout_fsm_step(&f, ROLLOUT_CHANGE_REQUEST);
+    ck_assert_int_eq(f.state, ROLLOUT_PAUSED);
+    rollout_fsm_step(&f, ROLLOUT_CONTINUE_REQUEST);
+    ck_assert_int_eq(f.state, ROLLOUT_CHANGE);
 }
 END_TEST
 
@@ -219,6 +255,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, test_all_cells, 0,
                         (int)ROLLOUT_STATE_COUNT * (int)ROLLOUT_EVENT_COUNT);
     tcase_add_test(tc, test_order_of_what_is_due);
+    tcase_add_test(tc, test_a_change_comes_before_the_round);
+    tcase_add_test(tc, test_a_change_waits_for_the_end_of_a_pause);
     tcase_add_test(tc, test_stages_and_repeats);
     tcase_add_test(tc, test_start);
     tcase_add_test(tc, test_stop_ends_in_order);

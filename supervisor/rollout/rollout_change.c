@@ -1,0 +1,170 @@
+/* The driver's CHANGE state: settings that change while the run goes on. */
+#include "supervisor/rollout/rollout_internal.h"
+
+#include "common/config/changes.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- when ---- */
+
+static int round_has_begun(const struct rollout *r)
+{
+    return r->fsm.state == ROLLOUT_CHANGE || r->fsm.state == ROLLOUT_ACT;
+}
+
+uint64_t rollout_next_change_step(const struct rollout *r)
+{
+    return r->env_steps + (round_has_begun(r) ? r->copies : 0);
+}
+
+void rollout_note_change(struct rollout *r)
+{
+    if (r->env_steps >= r->change_at)
+        (void)rollout_fsm_step(&r->fsm, ROLLOUT_CHANGE_REQUEST);
+}
+
+void rollout_plan_change(struct rollout *r, uint64_t step)
+{
+    r->change_at = step;
+    if (!r->over && !round_has_begun(r))
+        rollout_note_change(r);
+}
+
+int rollout_enter_change(struct rollout *r, struct err *err)
+{
+    struct rollout_progress at;
+
+    rollout_progress(r, &at);
+    return r->args.callbacks.on_change(r->args.callbacks.ctx, &at, err);
+}
+
+void rollout_change_made(struct rollout *r)
+{
+    CHECK(r->over || r->fsm.state == ROLLOUT_CHANGE);
+    rollout_resume(r);
+}
+
+/* ---- what ---- */
+
+struct setting {
+    size_t agent;
+    char *key;
+    double value;
+};
+
+struct settings {
+    const struct rollout *r;
+    struct setting *list; /* in the order of the agents */
+    size_t n, cap;
+};
+
+/* Whether the agent's graph has the variable "<agent>/hyperparameters/<key>". */
+static int has_setting(const struct rollout *r, size_t agent, const char *key)
+{
+    const msgpack_object *body = &agent_table_description(r->args.agents, agent)->body;
+    const msgpack_object *variables = NULL;
+    char *name = xasprintf("%s/hyperparameters/%s", r->names[agent], key);
+    int found = 0;
+
+    for (char *p = strchr(name + strlen(r->names[agent]), '.'); p != NULL;
+         p = strchr(p, '.'))
+        *p = '/';
+    if (msg_get_array(body, "variables", &variables, NULL) < 0 || variables == NULL) {
+        free(name);
+        return 0;
+    }
+    for (uint32_t i = 0; i < variables->via.array.size && !found; i++) {
+        const msgpack_object *v = &variables->via.array.ptr[i];
+
+        found = v->type == MSGPACK_OBJECT_ARRAY && v->via.array.size > 0 &&
+                msg_str_is(&v->via.array.ptr[0], name);
+    }
+    free(name);
+    return found;
+}
+
+static void collect(void *ctx, const struct config_change *c)
+{
+    struct settings *s = ctx;
+
+    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
+        !has_setting(s->r, c->agent, c->key))
+        return;
+    if (s->n == s->cap) {
+        s->cap = s->cap == 0 ? 16 : s->cap * 2;
+        s->list = xreallocarray(s->list, s->cap, sizeof(*s->list));
+    }
+    s->list[s->n++] = (struct setting){c->agent, xstrdup(c->key), c->number};
+}
+
+static void settings_done(struct settings *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        free(s->list[i].key);
+    free(s->list);
+}
+
+static void on_set(void *ctx, size_t agent, const struct msg *response)
+{
+    struct rollout *r = ctx;
+
+    (void)agent;
+    (void)response;
+    if (--r->outstanding == 0)
+        rollout_resume(r);
+}
+
+/* The settings first .. end-1 are of one agent. */
+static int send_set(struct rollout *r, const struct setting *list, size_t n,
+                    struct err *err)
+{
+    struct msg_out *o = agent_request_begin(r->args.agents, list->agent, "set", 1);
+    int rc;
+
+    msg_map(o, 1);
+    msg_key(o, "changes");
+    msg_map(o, n);
+    for (size_t i = 0; i < n; i++) {
+        msg_key(o, list[i].key);
+        msg_f64(o, list[i].value);
+    }
+    rc = agent_request_send(r->args.agents, list->agent, on_set, r, err);
+    if (rc == 0)
+        r->outstanding++;
+    return rc;
+}
+
+static int send_all(struct rollout *r, const struct settings *s, struct err *err)
+{
+    for (size_t i = 0, end; i < s->n; i = end) {
+        int rc;
+
+        for (end = i + 1; end < s->n && s->list[end].agent == s->list[i].agent;)
+            end++;
+        rc = send_set(r, s->list + i, end - i, err);
+        if (rc < 0)
+            return rc;
+    }
+    return r->outstanding > 0 ? WAITS : DONE_AT_ONCE;
+}
+
+int rollout_change(struct rollout *r, const struct run_config *from,
+                   const struct run_config *to, struct err *err)
+{
+    struct settings s = {.r = r};
+    int rc;
+
+    CHECK(r->fsm.state == ROLLOUT_CHANGE && r->outstanding == 0);
+    r->config = to;
+    schedule_init(&r->schedule, to);
+    rc = rollout_make_evaluation(r, err);
+    if (rc < 0)
+        return rc;
+    run_config_compare(from, to, collect, &s);
+    rc = send_all(r, &s, err);
+    settings_done(&s);
+    return rc;
+}
