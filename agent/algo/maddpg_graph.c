@@ -180,16 +180,14 @@ static struct operation *minimize(struct algo *a, struct output loss,
 {
     const struct collection_item *items;
     size_t n = trainable(a, net->scope, &items);
-    struct output *xs = xcalloc(n, sizeof(*xs)), *grads = xcalloc(n, sizeof(*grads));
+    struct variable **vars = xcalloc(n, sizeof(struct variable *));
     struct gradient *g = xcalloc(n, sizeof(*g));
     struct operation *op = NULL;
     const struct output clip_norm = a->live[LIVE_CLIP_NORM].constant;
 
     for (size_t i = 0; i < n; i++)
-        xs[i] = items[i].variable->read;
-    if (graph_gradients(a->graph, &loss, 1, xs, n, NULL, NULL, 0, grads, err) == 0) {
-        for (size_t i = 0; i < n; i++)
-            g[i] = (struct gradient){grads[i], items[i].variable};
+        vars[i] = items[i].variable;
+    if (compute_gradients(a->graph, loss, vars, n, g, err) == 0) {
         *ret_norm = global_norm(a->graph, g, n);
         if (a->config->settings.clip_by == CLIP_BY_GLOBAL)
             clip_gradients_by_global_norm(a->graph, g, n, *ret_norm, clip_norm);
@@ -198,8 +196,7 @@ static struct operation *minimize(struct algo *a, struct output loss,
         op = apply_gradients(a->graph, net->optimizer, g, n, NULL, NULL,
                              &a->live[net->rate].constant);
     }
-    free(xs);
-    free(grads);
+    free(vars);
     free(g);
     return op;
 }

@@ -23,6 +23,7 @@ struct arrived {
 struct backprop {
     struct graph *g;
     int n_ops;
+    int gated;     /* gate() */
     char *reached; /* by xs, along differentiable outputs */
     char *between; /* and leading to ys */
     char *stop;
@@ -32,9 +33,10 @@ struct backprop {
     int head, tail;
 };
 
+/* Through a handle goes the gradient of the variable behind it. */
 static int differentiable(enum dtype dtype)
 {
-    return dtype_is_floating(dtype);
+    return dtype_is_floating(dtype) || dtype == DT_RESOURCE;
 }
 
 /* ---- which ops take part ---- */
@@ -121,10 +123,12 @@ static struct output sum_of(struct backprop *bp, struct output at)
     if (a->n == 0)
         return OUTPUT_NONE;
     if (a->n > 1) {
+        colocate_with_enter(bp->g, a->grads[0].op);
         b = op_begin(bp->g, "AddN", NULL);
         for (size_t i = 0; i < a->n; i++)
             op_input(b, a->grads[i]);
         a->grads[0] = (struct output){op_finish(b), 0};
+        colocate_with_leave(bp->g);
         a->n = 1;
     }
     return a->grads[0];
@@ -148,7 +152,8 @@ static int hand_to_inputs(struct backprop *bp, struct operation *op,
 
         if (!output_valid(grad_in[i]))
             continue;
-        if (output_set_shape(grad_in[i], &known) != 0)
+        if (output_dtype(op->inputs[i]) != DT_RESOURCE &&
+            output_set_shape(grad_in[i], &known) != 0)
             return graph_fail(bp->g, ERR_SHAPE,
                               "the gradient of input %d of '%s' has shape %s, not %s", i,
                               op->name, shape_text(&grad_in[i].op->outputs->shape),
@@ -156,6 +161,23 @@ static int hand_to_inputs(struct backprop *bp, struct operation *op,
         arrive(bp, op->inputs[i], grad_in[i]);
     }
     return 0;
+}
+
+/* What goes to several inputs goes to all at once: tf.gradients' gate_gradients, which
+ * optimisers ask for. */
+static void gate(struct graph *g, struct output *grads, int n)
+{
+    int n_given = 0;
+
+    for (int i = 0; i < n; i++)
+        n_given += output_valid(grads[i]);
+    if (n_given < 2)
+        return;
+    device_enter(g, NULL);
+    colocate_with_enter(g, NULL);
+    tuple(g, grads, (size_t)n, NULL, grads);
+    colocate_with_leave(g);
+    device_leave(g);
 }
 
 /* Ops made by gradient rules live in `<scope of gradients>/<op>_grad/`. */
@@ -168,6 +190,8 @@ static int apply_rule(struct backprop *bp, struct operation *op,
 
     name_scope_enter(bp->g, scope);
     rc = op->def->grad(bp->g, op, grad_out, grad_in);
+    if (rc == 0 && bp->gated)
+        gate(bp->g, grad_in, op->n_inputs);
     name_scope_leave(bp->g);
     if (rc == 0)
         rc = hand_to_inputs(bp, op, grad_in);
@@ -268,11 +292,11 @@ static int seed(struct backprop *bp, const struct output *ys, size_t n_ys,
     return 0;
 }
 
-static void backprop_init(struct backprop *bp, struct graph *g)
+static void backprop_init(struct backprop *bp, struct graph *g, int gated)
 {
     size_t n = g->ops.n;
 
-    *bp = (struct backprop){.g = g, .n_ops = (int)n};
+    *bp = (struct backprop){.g = g, .n_ops = (int)n, .gated = gated};
     bp->reached = xcalloc(n, 1);
     bp->between = xcalloc(n, 1);
     bp->stop = xcalloc(n, 1);
@@ -298,10 +322,10 @@ static void backprop_done(struct backprop *bp)
     free(bp->queue);
 }
 
-int graph_gradients(struct graph *g, const struct output *ys, size_t n_ys,
-                    const struct output *xs, size_t n_xs, const struct output *grad_ys,
-                    const struct output *stop, size_t n_stop, struct output *ret_grads,
-                    struct err *err)
+static int gradients(struct graph *g, const struct output *ys, size_t n_ys,
+                     const struct output *xs, size_t n_xs, const struct output *grad_ys,
+                     const struct output *stop, size_t n_stop, int gated,
+                     struct output *ret_grads, struct err *err)
 {
     struct backprop bp;
     int rc = 0;
@@ -313,7 +337,7 @@ int graph_gradients(struct graph *g, const struct output *ys, size_t n_ys,
     if (check(g, "y", ys, n_ys, err) != 0 || check(g, "x", xs, n_xs, err) != 0 ||
         check(g, "stop", stop, n_stop, err) != 0)
         return ERR_ARG;
-    backprop_init(&bp, g);
+    backprop_init(&bp, g, gated);
     mark_reached(&bp, xs, n_xs);
     mark_between(&bp, ys, n_ys);
     mark_stops(&bp, xs, n_xs, stop, n_stop);
@@ -326,4 +350,18 @@ int graph_gradients(struct graph *g, const struct output *ys, size_t n_ys,
     name_scope_leave(g);
     backprop_done(&bp);
     return rc;
+}
+
+int graph_gradients(struct graph *g, const struct output *ys, size_t n_ys,
+                    const struct output *xs, size_t n_xs, const struct output *grad_ys,
+                    const struct output *stop, size_t n_stop, struct output *ret_grads,
+                    struct err *err)
+{
+    return gradients(g, ys, n_ys, xs, n_xs, grad_ys, stop, n_stop, 0, ret_grads, err);
+}
+
+int graph_gradients_gated(struct graph *g, struct output y, const struct output *xs,
+                          size_t n_xs, struct output *ret_grads, struct err *err)
+{
+    return gradients(g, &y, 1, xs, n_xs, NULL, NULL, 0, 1, ret_grads, err);
 }

@@ -145,7 +145,8 @@ void device_enter(struct graph *g, const char *device); /* innermost wins; NULL:
  * everything else to `worker` (NULL: "/job:worker"). Left by device_leave. */
 void replica_device_enter(struct graph *g, int n_ps, const char *worker);
 void device_leave(struct graph *g);
-/* Ops built inside get `_class` loc:@op, innermost wins; NULL: none. */
+/* Ops built inside get the `_class` of op, loc:@op if it has none; the innermost wins;
+ * NULL: none. */
 void colocate_with_enter(struct graph *g, const struct operation *op);
 void colocate_with_leave(struct graph *g);
 
@@ -264,5 +265,9 @@ int graph_gradients(struct graph *g, const struct output *ys, size_t n_ys,
                     const struct output *xs, size_t n_xs, const struct output *grad_ys,
                     const struct output *stop, size_t n_stop, struct output *ret_grads,
                     struct err *err);
+/* The same with gate_gradients: what an operation gives to several inputs goes on to any
+ * of them once all is there (a tuple; it costs a run nothing). */
+int graph_gradients_gated(struct graph *g, struct output y, const struct output *xs,
+                          size_t n_xs, struct output *ret_grads, struct err *err);
 
 #endif

@@ -68,6 +68,11 @@ struct control_scope {
     int first_id;
 };
 
+struct colocation { /* n 0: none */
+    size_t n;
+    const struct tensor_string *groups; /* "loc:@name" */
+};
+
 struct device_scope {
     const char *device;
     int n_ps, next_ps; /* of a replica_device_setter; 0: none */
@@ -91,7 +96,7 @@ struct graph {
     struct name_table scope_counts; /* variable scopes opened, by full name */
     struct ptr_list control_scopes;
     struct ptr_list devices;            /* struct device_scope */
-    struct ptr_list colocations;        /* "loc:@name", or NULL for none */
+    struct ptr_list colocations;        /* struct colocation */
     struct ptr_list collections;        /* struct collection, in order of creation */
     struct ptr_list variables;          /* struct variable, in order of creation */
     struct name_table shared_variables; /* those of get_variable */
@@ -104,6 +109,10 @@ int graph_fail(struct graph *g, int code, const char *fmt, ...)
 struct variable_scope *current_variable_scope(const struct graph *g);
 /* An operation's name that did not come from graph_unique_name is in use, too. */
 void graph_claim_name(struct graph *g, const char *name);
+/* As colocate_with_enter, for an op that is still to come. */
+void colocate_with_name_enter(struct graph *g, const char *op_name);
+/* The groups that ops built now belong to. */
+struct colocation graph_colocation(const struct graph *g);
 /* Where an op of this type goes; "" when no scope is entered. */
 const char *graph_device_for(struct graph *g, const char *type);
 /* Adds the control inputs that the current scopes ask for. */

@@ -579,11 +579,12 @@ static void follow_colocated(struct graph *g, struct operation *op)
 static void add_class_attr(struct binding *bind, struct operation *op)
 {
     struct op_builder *b = bind->b;
+    const struct colocation scope = graph_colocation(bind->g);
     struct tensor_string *groups;
 
     colocate_with_references(bind);
-    if (ptr_list_last(&bind->g->colocations) != NULL)
-        add_colocation(b, ptr_list_last(&bind->g->colocations));
+    for (size_t i = 0; i < scope.n; i++)
+        add_colocation(b, scope.groups[i].bytes);
     if (b->colocate.n == 0 || operation_attr(op, "_class") != NULL)
         return;
     qsort(b->colocate.items, b->colocate.n, sizeof(void *), compare_strings);

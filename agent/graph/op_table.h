@@ -31,6 +31,8 @@ enum op_flags {
     OP_WRITES = 2,      /* changes the variable behind input 0 (optimisers: 0..k) */
     OP_NO_GRADIENT = 4, /* TensorFlow has none either */
     OP_FOREIGN = 8,     /* not of the table: cannot be run (import.h) */
+    OP_AWAITED = 16,    /* writes no variable, but to wait for it makes a difference: it
+                         * touches files, checks values, or decides what is alive */
 };
 
 struct op_def {

@@ -1,6 +1,7 @@
 #include "agent/graph/ops.h"
 
 #include "agent/graph/graph_internal.h"
+#include "agent/graph/op_rules.h"
 
 #include <string.h>
 
@@ -507,13 +508,21 @@ void tuple(struct graph *g, const struct output *values, size_t n, const char *n
     enter(g, name, "tuple");
     b = op_begin(g, "NoOp", "group_deps");
     for (size_t i = 0; i < n; i++)
-        op_control_input(b, values[i].op);
+        if (values[i].op != NULL)
+            op_control_input(b, values[i].op);
     gate = op_finish(b);
     for (size_t i = 0; i < n; i++) {
+        const struct output x = values[i];
+
+        ret[i] = OUTPUT_NONE;
+        if (x.op == NULL)
+            continue;
+        colocate_with_enter(g, x.op);
         b = op_begin(g, "Identity", "control_dependency");
-        op_input(b, values[i]);
+        op_input(b, x);
         op_control_input(b, gate);
         ret[i] = finish(b);
+        colocate_with_leave(g);
     }
     name_scope_leave(g);
 }
@@ -523,25 +532,40 @@ struct operation *no_op(struct graph *g, const char *name)
     return op_finish(op_begin(g, "NoOp", name));
 }
 
-struct output clip_by_norm(struct graph *g, struct output t, struct output clip_norm,
-                           const char *name)
+/* The norm as a tensor, or (OUTPUT_NONE) as a number: then each use has its Const. */
+static struct output clip(struct graph *g, struct output t, struct output clip_norm,
+                          double number, const char *name)
 {
-    struct output square, sum, zero, nonzero, safe, norm, scaled, divisor, y;
+    struct output square, sum, nonzero, safe, norm, scaled, divisor, y;
 
     enter(g, name, "clip_by_norm");
     square = binary(g, "Mul", t, t, "mul");
     sum = reduce(g, "Sum", square, NULL, 0, 1, NULL);
-    name_scope_enter(g, "Greater");
-    zero = output_valid(t) ? constant_like(g, output_dtype(t), 0.0, "y") : OUTPUT_NONE;
-    nonzero = binary(g, "Greater", sum, zero, graph_name_scope(g));
-    name_scope_leave(g);
+    nonzero = with_scalar(g, "Greater", sum, 0.0, "Greater");
     /* The second Select keeps the root's infinite slope at 0 out of gradients. */
     safe = where(g, nonzero, sum, ones_like(g, sum, NULL), NULL);
     norm = where(g, nonzero, unary(g, "Sqrt", safe, NULL), sum, NULL);
-    scaled = binary(g, "Mul", t, clip_norm, "mul");
-    divisor = binary(g, "Maximum", norm, clip_norm, NULL);
+    if (clip_norm.op != NULL) {
+        scaled = binary(g, "Mul", t, clip_norm, "mul");
+        divisor = binary(g, "Maximum", norm, clip_norm, NULL);
+    } else {
+        scaled = with_scalar(g, "Mul", t, number, "mul");
+        divisor = with_scalar(g, "Maximum", norm, number, "Maximum");
+    }
     y = unary(g, "Identity", binary(g, "RealDiv", scaled, divisor, "truediv"),
               graph_name_scope(g));
     name_scope_leave(g);
     return y;
+}
+
+struct output clip_by_norm(struct graph *g, struct output t, struct output clip_norm,
+                           const char *name)
+{
+    return output_valid(clip_norm) ? clip(g, t, clip_norm, 0.0, name) : OUTPUT_NONE;
+}
+
+struct output clip_by_norm_number(struct graph *g, struct output t, double clip_norm,
+                                  const char *name)
+{
+    return clip(g, t, OUTPUT_NONE, clip_norm, name);
 }

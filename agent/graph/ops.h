@@ -67,12 +67,15 @@ struct output where(struct graph *g, struct output cond, struct output t, struct
                     const char *name);
 struct operation *group(struct graph *g, struct operation *const *ops, size_t n,
                         const char *name); /* NoOp with control inputs */
-/* tf.tuple: every value only after all are computed; ret[n]. */
+/* tf.tuple: every value only after all are computed; ret[n], which may be `values`. Of
+ * OUTPUT_NONE comes OUTPUT_NONE. */
 void tuple(struct graph *g, const struct output *values, size_t n, const char *name,
            struct output *ret);
 struct operation *no_op(struct graph *g, const char *name);
 /* tf.clip_by_norm (the composite of TF 1.13). */
 struct output clip_by_norm(struct graph *g, struct output t, struct output clip_norm,
                            const char *name);
+struct output clip_by_norm_number(struct graph *g, struct output t, double clip_norm,
+                                  const char *name);
 
 #endif

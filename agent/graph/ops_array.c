@@ -408,7 +408,7 @@ static const struct op_def rows[] = {
      "-> output:dtype; value:tensor, dtype:type"},
     {"Identity", 0, shape_same, identity_grad, "input:T -> output:T; T:type"},
     {"StopGradient", OP_NO_GRADIENT, shape_same, NULL, "input:T -> output:T; T:type"},
-    {"CheckNumerics", 0, shape_same, check_numerics_grad,
+    {"CheckNumerics", OP_AWAITED, shape_same, check_numerics_grad,
      "tensor:T -> output:T; T:float_type, message:string"},
     {"NoOp", OP_NO_GRADIENT, shape_none, NULL, "->"},
     {"ZerosLike", OP_NO_GRADIENT, shape_same, NULL, "x:T -> y:T; T:type"},

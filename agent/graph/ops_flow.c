@@ -23,11 +23,11 @@ static int switch_shape(const struct shape_args *args)
 }
 
 static const struct op_def rows[] = {
-    {"Switch", 0, switch_shape, grad_missing,
+    {"Switch", OP_AWAITED, switch_shape, grad_missing,
      "data:T, pred:bool -> output_false:T, output_true:T; T:type"},
-    {"RefSwitch", 0, switch_shape, grad_missing,
+    {"RefSwitch", OP_AWAITED, switch_shape, grad_missing,
      "data:&T, pred:bool -> output_false:&T, output_true:&T; T:type"},
-    {"Merge", 0, merge_shape, grad_missing,
+    {"Merge", OP_AWAITED, merge_shape, grad_missing,
      "inputs:N*T -> output:T, value_index:int32; T:type, N:int"},
 };
 

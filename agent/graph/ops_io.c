@@ -17,13 +17,14 @@ static int string_join_shape(const struct shape_args *args)
 }
 
 static const struct op_def rows[] = {
-    {"SaveV2", OP_STATEFUL | OP_NO_GRADIENT, shape_none, NULL,
+    {"SaveV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
      "prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes ->; "
      "dtypes:list(type)"},
-    {"RestoreV2", OP_STATEFUL | OP_NO_GRADIENT, shape_none, NULL,
+    {"RestoreV2", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT, shape_none, NULL,
      "prefix:string, tensor_names:string, shape_and_slices:string -> tensors:dtypes; "
      "dtypes:list(type)"},
-    {"MergeV2Checkpoints", OP_STATEFUL | OP_NO_GRADIENT, merge_prefixes_shape, NULL,
+    {"MergeV2Checkpoints", OP_STATEFUL | OP_AWAITED | OP_NO_GRADIENT,
+     merge_prefixes_shape, NULL,
      "checkpoint_prefixes:string, destination_prefix:string ->; "
      "delete_old_dirs:bool=true"},
     {"ShardedFilename", OP_NO_GRADIENT, shape_scalar, NULL,

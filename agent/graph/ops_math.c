@@ -289,9 +289,12 @@ GRAD(neg_grad)
 
 GRAD(square_grad)
 {
-    struct output x = input_of(op, 0), two = constant_like(g, output_dtype(x), 2.0, NULL);
+    struct output x = input_of(op, 0), two;
 
+    control_dependencies_enter(g, &grad_out[0].op, 1);
+    two = constant_like(g, output_dtype(x), 2.0, NULL);
     grad_in[0] = binary(g, "Mul", grad_out[0], binary(g, "Mul", x, two, NULL), NULL);
+    control_dependencies_leave(g);
     return grad_done(grad_in, 1);
 }
 
@@ -338,9 +341,12 @@ GRAD(exp_grad)
 
 GRAD(log_grad)
 {
-    struct output inverse = unary(g, "Reciprocal", input_of(op, 0), NULL);
+    struct output inverse;
 
+    control_dependencies_enter(g, &grad_out[0].op, 1);
+    inverse = unary(g, "Reciprocal", input_of(op, 0), NULL);
     grad_in[0] = binary(g, "Mul", grad_out[0], inverse, "mul");
+    control_dependencies_leave(g);
     return grad_done(grad_in, 1);
 }
 

@@ -61,7 +61,8 @@ static int old_concat_shape(const struct shape_args *args)
     return joined_shape(args, 1, 0);
 }
 
-/* Shapes of all values: Consts where they are known, otherwise one ShapeN. */
+/* Shapes of all values: Consts where they are known, otherwise one ShapeN. (Those before
+ * the first unknown one are made and left, as TensorFlow does.) */
 static void shapes_of(struct graph *g, const struct operation *op, int first, int n,
                       struct output *ret)
 {
@@ -69,13 +70,12 @@ static void shapes_of(struct graph *g, const struct operation *op, int first, in
     struct operation *shapes;
     int all_known = 1;
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; all_known && i < n; i++) {
         struct shape s = output_shape(input_of(op, first + i));
 
-        all_known &= shape_known(&s);
-    }
-    for (int i = 0; all_known && i < n; i++)
         ret[i] = shape_of(g, input_of(op, first + i), NULL);
+        all_known = shape_known(&s);
+    }
     if (all_known)
         return;
     b = op_begin(g, "ShapeN", NULL);

@@ -175,6 +175,14 @@ void control_dependencies_leave(struct graph *g)
     (void)ptr_list_pop(&g->control_scopes);
 }
 
+static int is_input(const struct operation *op, const struct operation *x)
+{
+    for (int i = 0; i < op->n_inputs; i++)
+        if (op->inputs[i].op == x)
+            return 1;
+    return 0;
+}
+
 /* As TensorFlow: an op whose input was built inside the scope waits already. */
 static int waits_already(const struct operation *op, const struct control_scope *s)
 {
@@ -196,7 +204,8 @@ void control_dependencies_apply(struct graph *g, struct operation *op)
         if (waits_already(op, s))
             continue;
         for (size_t k = 0; k < s->n; k++)
-            (void)operation_add_control_input(op, s->ops[k]);
+            if (!is_input(op, s->ops[k]))
+                (void)operation_add_control_input(op, s->ops[k]);
     }
 }
 
@@ -232,13 +241,42 @@ const char *graph_device_for(struct graph *g, const char *type)
     return s->device;
 }
 
+static struct colocation group_of(struct graph *g, const char *op_name)
+{
+    struct tensor_string *group = ARENA_NEW(&g->arena, struct tensor_string);
+    char *text = arena_printf(&g->arena, "loc:@%s", op_name);
+
+    *group = (struct tensor_string){text, strlen(text)};
+    return (struct colocation){1, group};
+}
+
+static void push_colocation(struct graph *g, struct colocation c)
+{
+    ptr_list_push(&g->colocations, arena_memdup(&g->arena, &c, sizeof(c)));
+}
+
+void colocate_with_name_enter(struct graph *g, const char *op_name)
+{
+    push_colocation(g, group_of(g, op_name));
+}
+
 void colocate_with_enter(struct graph *g, const struct operation *op)
 {
-    const char *group = NULL;
+    const struct attr *class = op != NULL ? operation_attr(op, "_class") : NULL;
 
-    if (op != NULL)
-        group = arena_printf(&g->arena, "loc:@%s", op->name);
-    ptr_list_push(&g->colocations, group);
+    if (class != NULL)
+        push_colocation(g, (struct colocation){class->n, class->list_s});
+    else if (op != NULL)
+        colocate_with_name_enter(g, op->name);
+    else
+        push_colocation(g, (struct colocation){0});
+}
+
+struct colocation graph_colocation(const struct graph *g)
+{
+    const struct colocation *c = ptr_list_last(&g->colocations);
+
+    return c != NULL ? *c : (struct colocation){0};
 }
 
 void colocate_with_leave(struct graph *g)

@@ -79,12 +79,12 @@ static struct output assign(struct graph *g, const char *type, struct output ref
 
 static struct output read_node(struct graph *g, struct output ref)
 {
-    struct op_builder *b = op_begin(g, "Identity", "read");
+    struct output y;
 
-    op_input(b, ref);
-    if (output_valid(ref))
-        op_colocate(b, ref.op->name);
-    return (struct output){op_finish(b), 0};
+    colocate_with_enter(g, ref.op);
+    y = unary(g, "Identity", ref, "read");
+    colocate_with_leave(g);
+    return y;
 }
 
 static struct output read_resource(struct graph *g, struct output handle,
@@ -157,23 +157,24 @@ static struct variable *make_variable(struct graph *g, struct output initial_val
 
 /* ---- tf.get_variable ---- */
 
-/* The initialiser's nodes: no device, and `_class` of the variable to come. */
+/* The initialiser's nodes: no device, and `_class` of the variable to come, unless that
+ * goes where something else is. */
 static struct output build_initial_value(struct graph *g, const struct initializer *init,
                                          enum dtype dtype, const struct shape *shape)
 {
     const char *scope = graph_name_scope(g);
-    const char *outer = ptr_list_last(&g->colocations);
+    const int alone = graph_colocation(g).n == 0;
     struct output value;
 
-    if (outer == NULL)
-        outer = arena_printf(&g->arena, "loc:@%.*s", (int)strlen(scope) - 1, scope);
-    ptr_list_push(&g->colocations, outer);
+    if (alone)
+        colocate_with_name_enter(g, arena_strndup(&g->arena, scope, strlen(scope) - 1));
     device_enter(g, NULL);
     name_scope_enter(g, "Initializer");
     value = init->build(g, init, dtype, shape);
     name_scope_leave(g);
     device_leave(g);
-    (void)ptr_list_pop(&g->colocations);
+    if (alone)
+        colocate_with_leave(g);
     return value;
 }
 
@@ -200,8 +201,7 @@ static struct variable *create(struct graph *g, const char *full, enum dtype dty
     name_scope_enter(g, full);
     value =
         init->build != NULL ? build_initial_value(g, init, dtype, shape) : init->value;
-    v = make_variable(g, value, flags,
-                      init->build != NULL && ptr_list_last(&g->colocations) == NULL);
+    v = make_variable(g, value, flags, init->build != NULL && graph_colocation(g).n == 0);
     name_scope_leave(g);
     control_dependencies_leave(g);
     name_scope_leave(g);

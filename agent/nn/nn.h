@@ -60,7 +60,10 @@ void clip_gradients_by_norm(struct graph *g, struct gradient *grads, size_t n,
                             struct output clip_norm);
 void clip_gradients_by_global_norm(struct graph *g, struct gradient *grads, size_t n,
                                    struct output norm, struct output clip_norm);
-/* opt.minimize = compute_gradients (graph_gradients), clipping by the caller, apply.
+/* d(loss)/d(variable), ret_grads[n]. */
+int compute_gradients(struct graph *g, struct output loss, struct variable *const *vars,
+                      size_t n, struct gradient *ret_grads, struct err *err);
+/* opt.minimize = compute_gradients, clipping by the caller, apply.
  * Constants `<name>/learning_rate` ... under the optimiser's name scope; slots made in
  * the current variable scope (doubled scopes included); the update group is added to
  * collection train_op. name NULL: "Adam", "GradientDescent", "Momentum", "RMSProp".

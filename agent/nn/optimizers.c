@@ -79,10 +79,47 @@ static double config_value(const struct application *a, int constant)
     return v;
 }
 
-/* Powers are plain tf.Variables, made before the optimiser's own name scope is opened
- * (Optimizer._create_non_slot_variable). */
-static void make_powers(struct application *a)
+int compute_gradients(struct graph *g, struct output loss, struct variable *const *vars,
+                      size_t n, struct gradient *ret_grads, struct err *err)
 {
+    struct output *xs = xcalloc(n + 1, sizeof(*xs)), *grads = xcalloc(n + 1, sizeof(*xs));
+    int rc;
+
+    for (size_t i = 0; i < n; i++)
+        xs[i] = output_dtype(vars[i]->ref) == DT_RESOURCE ? vars[i]->ref : vars[i]->read;
+    rc = graph_gradients_gated(g, loss, xs, n, grads, err);
+    for (size_t i = 0; i < n; i++)
+        ret_grads[i] = (struct gradient){grads[i], vars[i]};
+    free(xs);
+    free(grads);
+    return rc;
+}
+
+/* As Python orders "a:0" and "b:0". */
+static int compare_tensor_names(const char *a, const char *b)
+{
+    for (; *a != '\0' && *a == *b; a++)
+        b++;
+    return (*a != '\0' ? *a : ':') - (*b != '\0' ? *b : ':');
+}
+
+static const struct variable *first_by_name(const struct gradient *grads, size_t n)
+{
+    const struct variable *first = grads[0].variable;
+
+    for (size_t i = 1; i < n; i++)
+        if (compare_tensor_names(grads[i].variable->name, first->name) < 0)
+            first = grads[i].variable;
+    return first;
+}
+
+/* Powers are plain tf.Variables beside the first variable by name, made before the
+ * optimiser's own name scope is opened (Optimizer._create_non_slot_variable). */
+static void make_powers(struct application *a, const struct gradient *grads, size_t n)
+{
+    if (a->rule->n_powers == 0)
+        return;
+    colocate_with_enter(a->g, first_by_name(grads, n)->ref.op);
     for (int i = 0; i < a->rule->n_powers; i++) {
         const float initial = (float)config_value(a, 1 + i);
         const struct tensor value = tensor_scalar_f32(&initial);
@@ -90,10 +127,11 @@ static void make_powers(struct application *a)
         a->powers[i] = variable_new_constant(a->g, &value, a->rule->powers[i],
                                              VARIABLE_NOT_TRAINABLE);
     }
+    colocate_with_leave(a->g);
 }
 
-/* slot_creator.create_slot: the variable's full name, inside the current variable scope,
- * made unique there (`x/Adam`, `x/Adam_1`). */
+/* slot_creator.create_slot: beside the variable, under its full name inside the current
+ * variable scope, made unique there (`x/Adam`, `x/Adam_1`). */
 static struct variable *make_slot(struct application *a, const struct variable *v,
                                   int ones)
 {
@@ -101,9 +139,11 @@ static struct variable *make_slot(struct application *a, const struct variable *
     char *scope = xasprintf("%s/%s", v->name, a->rule->name);
     struct variable *slot;
 
+    colocate_with_enter(a->g, v->ref.op);
     variable_scope_enter(a->g, NULL, scope, REUSE_INHERIT);
     slot = get_variable(a->g, "", v->dtype, &v->shape, &init, VARIABLE_NOT_TRAINABLE);
     variable_scope_leave(a->g);
+    colocate_with_leave(a->g);
     free(scope);
     return slot;
 }
@@ -140,13 +180,17 @@ static struct operation *update(struct application *a, const struct gradient *gr
 /* After all updates, which read the old powers: power = power * rate. ops[n] onwards. */
 static size_t advance_powers(struct application *a, struct operation **ops, size_t n)
 {
+    if (a->rule->n_powers == 0 || a->powers[0] == NULL)
+        return n;
     control_dependencies_enter(a->g, ops, n);
+    colocate_with_enter(a->g, a->powers[0]->ref.op);
     for (int i = 0; i < a->rule->n_powers && a->powers[i] != NULL; i++) {
         struct output next =
             binary(a->g, "Mul", a->powers[i]->read, a->constants[1 + i], "mul");
 
         ops[n + (size_t)i] = variable_assign(a->powers[i], next, NULL).op;
     }
+    colocate_with_leave(a->g);
     control_dependencies_leave(a->g);
     return n + (size_t)a->rule->n_powers;
 }
@@ -187,7 +231,7 @@ struct operation *apply_gradients(struct graph *g, const struct optimizer_config
     a.rule = &rules[o->type];
     slots = xcalloc(n + 1, sizeof(*slots));
     ops = xcalloc(n + MAX_POWERS, sizeof(struct operation *));
-    make_powers(&a);
+    make_powers(&a, grads, n);
     for (size_t i = 0; i < n; i++)
         for (int k = 0; k < a.rule->n_slots; k++)
             slots[i][k] =

@@ -1,5 +1,11 @@
 /* Prunes the graph to what a run needs and puts it in order.
  *
+ * A control edge asks that something be done first. Where nothing is done that anybody
+ * could see (no variable or file written, no value checked, no branch taken), neither by
+ * the operation waited for nor by what it waits for itself, the edge is dropped, and with
+ * it what only it needed: the gates between gradients (graph_gradients_gated) cost
+ * nothing.
+ *
  * Edges are data, control, and read-before-write: an operation that uses a variable's
  * value runs before each operation that writes the variable, unless a path leads from the
  * write to the read. A read is an Identity (or any operation) on the variable's
@@ -35,6 +41,7 @@ struct sorter {
     const struct run_args *args;
     int n;                 /* operations in the graph */
     unsigned char *needed; /* by operation id */
+    unsigned char *does;   /* it does something, or waits for what does */
     unsigned char *fed;    /* some output of it is fed */
     struct edge **after;   /* successors */
     int *n_before;         /* predecessors not yet in order */
@@ -75,6 +82,41 @@ static int writes(const struct operation *op)
     return (operation_def(op)->flags & OP_WRITES) != 0;
 }
 
+/* ---- which control edges matter ---- */
+
+static int does_something(const struct sorter *s, const struct operation *op)
+{
+    const unsigned seen = OP_WRITES | OP_AWAITED | OP_FOREIGN;
+    int does = (operation_def(op)->flags & seen) != 0;
+
+    for (int i = 0; !does && i < operation_n_inputs(op); i++)
+        does = s->does[operation_id(operation_input(op, i).op)];
+    for (int i = 0; !does && i < operation_n_control_inputs(op); i++)
+        does = s->does[operation_id(operation_control_input(op, i))];
+    return does;
+}
+
+/* In order of creation; again while control edges from later operations bring news. */
+static void find_doers(struct sorter *s)
+{
+    for (int changed = 1; changed;) {
+        changed = 0;
+        for (int id = 0; id < s->n; id++) {
+            if (s->does[id] || !does_something(s, graph_operation_at(s->graph, id)))
+                continue;
+            s->does[id] = 1;
+            changed = 1;
+        }
+    }
+}
+
+/* A NoOp is there for what it waits for, so that running it runs that. */
+static int awaits(const struct sorter *s, const struct operation *op, int control_input)
+{
+    return operation_n_outputs(op) == 0 ||
+           s->does[operation_id(operation_control_input(op, control_input))];
+}
+
 /* ---- pruning ---- */
 
 static void need(struct sorter *s, const struct operation *op, int *depth)
@@ -100,7 +142,8 @@ static void prune(struct sorter *s)
             if (!is_fed(s, operation_input(op, i)))
                 need(s, operation_input(op, i).op, &depth);
         for (int i = 0; i < operation_n_control_inputs(op); i++)
-            need(s, operation_control_input(op, i), &depth);
+            if (awaits(s, op, i))
+                need(s, operation_control_input(op, i), &depth);
     }
 }
 
@@ -125,7 +168,8 @@ static void graph_edges(struct sorter *s)
             if (!is_fed(s, operation_input(op, i)))
                 add_edge(s, operation_id(operation_input(op, i).op), id);
         for (int i = 0; i < operation_n_control_inputs(op); i++)
-            add_edge(s, operation_id(operation_control_input(op, i)), id);
+            if (awaits(s, op, i))
+                add_edge(s, operation_id(operation_control_input(op, i)), id);
     }
 }
 
@@ -390,6 +434,7 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .args = args,
         .n = n,
         .needed = ARENA_ARRAY(scratch, unsigned char, n),
+        .does = ARENA_ARRAY(scratch, unsigned char, n),
         .fed = ARENA_ARRAY(scratch, unsigned char, n),
         .after = ARENA_ARRAY(scratch, struct edge *, n),
         .n_before = ARENA_ARRAY(scratch, int, n),
@@ -405,6 +450,7 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
     };
     for (size_t i = 0; i < args->n_feeds; i++)
         s.fed[operation_id(args->feeds[i].output.op)] = 1;
+    find_doers(&s);
     prune(&s);
     graph_edges(&s);
     find_reads(&s);

@@ -150,6 +150,41 @@ START_TEST(gradients_stop_where_they_are_told)
 }
 END_TEST
 
+static void check_waits(const struct graph *g, const char *name, const char *on)
+{
+    const struct operation *op = graph_operation(g, name);
+
+    for (int i = 0; i < operation_n_control_inputs(op); i++)
+        if (strcmp(operation_name(operation_control_input(op, i)), on) == 0)
+            return;
+    ck_abort_msg("%s does not wait for %s", name, on);
+}
+
+/* As optimisers ask for them: what an op gives to two inputs goes through a tuple. */
+START_TEST(gradients_of_several_inputs_come_together)
+{
+    struct graph *g = graph_new();
+    struct output x = input(g, 2, 3, "x"), w = input(g, 3, 2, "w"), d[2];
+    struct output xs[] = {x, w}, y = matmul(g, unary(g, "Tanh", x, NULL), w, 0, 0, "m");
+    const struct attr *class;
+
+    ck_assert_int_eq(graph_gradients_gated(g, y, xs, 2, d, NULL), 0);
+    ck_assert_str_eq(operation_name(d[0].op), "gradients/Tanh_grad/TanhGrad");
+    ck_assert_str_eq(operation_name(d[1].op),
+                     "gradients/m_grad/tuple/control_dependency_1");
+    ck_assert_ptr_eq(operation_input(d[1].op, 0).op,
+                     graph_operation(g, "gradients/m_grad/MatMul_1"));
+    check_waits(g, operation_name(d[1].op), "gradients/m_grad/tuple/group_deps");
+    check_waits(g, "gradients/m_grad/tuple/group_deps", "gradients/m_grad/MatMul");
+    check_waits(g, "gradients/m_grad/tuple/group_deps", "gradients/m_grad/MatMul_1");
+    class = operation_attr(d[1].op, "_class");
+    ck_assert_str_eq(class->list_s[0].bytes, "loc:@gradients/m_grad/MatMul_1");
+    check_like(d[0], x);
+    check_like(d[1], w);
+    graph_free(g);
+}
+END_TEST
+
 START_TEST(given_gradients_are_the_start)
 {
     struct graph *g = graph_new();
@@ -300,6 +335,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, several_uses_are_added);
     tcase_add_test(tc, only_ops_between_are_differentiated);
     tcase_add_test(tc, gradients_stop_where_they_are_told);
+    tcase_add_test(tc, gradients_of_several_inputs_come_together);
     tcase_add_test(tc, given_gradients_are_the_start);
     tcase_add_test(tc, variables_are_differentiated_through_their_read);
     tcase_add_test(tc, gradients_of_gradients);

@@ -313,6 +313,43 @@ START_TEST(a_join_of_a_join_keeps_what_was_read)
 }
 END_TEST
 
+/* Gradients that wait for each other are computed by the same steps as others. */
+START_TEST(gates_between_gradients_cost_nothing)
+{
+    struct net *n = net_new(5);
+    struct bed *b = &n->bed;
+    struct output plain[4], gated[4], xs[4];
+
+    for (int i = 0; i < 4; i++)
+        xs[i] = graph_variable_at(b->g, i)->read;
+    ck_assert_int_eq(
+        graph_gradients(b->g, &n->results[0], 1, xs, 4, NULL, NULL, 0, plain, &b->err),
+        0);
+    ck_assert_int_eq(graph_gradients_gated(b->g, n->results[0], xs, 4, gated, &b->err),
+                     0);
+    struct run_args args[2] = {bed_args(b), bed_args(b)};
+    struct plan *p[2];
+    struct tensor t[2][4] = {0};
+    args[0].n_fetches = args[1].n_fetches = 4;
+    args[0].fetches = plain;
+    args[1].fetches = gated;
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(
+            plan_build(&p[i], b->g, session_variables(b->s), &args[i], &b->err), 0);
+        fetch(n, args[i].fetches, 4, t[i]);
+    }
+    ck_assert_int_eq(p[0]->n_steps, p[1]->n_steps);
+    ck_assert_uint_eq(p[0]->buffer_bytes, p[1]->buffer_bytes);
+    for (int i = 0; i < 4; i++)
+        ck_same(&t[0][i], &t[1][i]);
+    for (int i = 0; i < 2; i++) {
+        plan_free(p[i]);
+        free_all(t[i], 4);
+    }
+    net_free(n);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("plan");
@@ -322,6 +359,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, each_result_alone_is_the_same);
     tcase_add_test(tc, fused_chains_are_fed_inside);
     tcase_add_test(tc, a_cached_plan_allocates_nothing);
+    tcase_add_test(tc, gates_between_gradients_cost_nothing);
     tcase_add_test(tc, a_slice_of_a_slice_keeps_what_was_read);
     tcase_add_test(tc, a_join_of_a_join_keeps_what_was_read);
     suite_add_tcase(s, tc);

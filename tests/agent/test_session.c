@@ -302,10 +302,39 @@ START_TEST(a_circle_of_control_edges_is_an_error)
 {
     struct bed b;
     bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    bed_init_variables(&b);
     struct output x = constant_f32(b.g, 1, NULL), y = unary(b.g, "Neg", x, "y");
-    struct output z = unary(b.g, "Neg", y, "z");
+    struct output z = variable_assign(v, y, "z");
     (void)operation_add_control_input(y.op, z.op);
     ck_assert_int_eq(bed_try(&b, z), ERR_ARG);
+    bed_done(&b);
+}
+END_TEST
+
+/* What only looks is not waited for; what it waited for itself is. */
+START_TEST(control_edges_lead_to_what_is_done)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    bed_init_variables(&b);
+    struct output unfed = placeholder(b.g, DT_FLOAT, &SHAPE(2), "unfed");
+    struct operation *write = variable_assign(v, constant_f32(b.g, 5, NULL), NULL).op;
+    struct operation *looks = unary(b.g, "Neg", constant_f32(b.g, 1, NULL), "looks").op;
+    struct operation *gates[] = {group(b.g, &unfed.op, 1, NULL),
+                                 group(b.g, &looks, 1, NULL)};
+    (void)operation_add_control_input(looks, write);
+    for (int i = 0; i < 2; i++) {
+        struct output x, copy;
+        control_dependencies_enter(b.g, &gates[i], 1);
+        x = constant_f32(b.g, 3, NULL);
+        copy = unary(b.g, "Identity", v->ref, NULL);
+        control_dependencies_leave(b.g);
+        ck_assert_float_eq(bed_scalar(&b, x), 3);
+        ck_assert_float_eq(bed_scalar(&b, copy), i == 0 ? 1 : 5);
+        ck_assert_float_eq(bed_scalar(&b, v->read), i == 0 ? 1 : 5);
+    }
     bed_done(&b);
 }
 END_TEST
@@ -479,6 +508,7 @@ static Suite *make_suite(void)
         two_variables_can_be_swapped,
         control_inputs_run,
         a_circle_of_control_edges_is_an_error,
+        control_edges_lead_to_what_is_done,
         operations_added_later_are_seen,
         sessions_and_graphs_share_nothing,
         a_snapshot_brings_everything_back,
