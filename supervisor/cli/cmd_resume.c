@@ -38,12 +38,12 @@ static int is_over(const struct run_config *config, const struct rollout_progres
 }
 
 /* There is nothing left to do, unless the run was ended just before its log went. */
-static int say_done(const struct resume_options *o, const struct training_args *args)
+static int say_done(const struct resume_options *o, const struct training_args *args,
+                    const struct run_config *wanted)
 {
     const char *log = run_dir_file(args->dir, "experience");
 
-    if (o->from == NULL && !args->config->experience.keep && unlink(log) < 0 &&
-        errno != ENOENT)
+    if (o->from == NULL && !wanted->experience.keep && unlink(log) < 0 && errno != ENOENT)
         log_warn("%s: cannot remove: %m", log);
     (void)fprintf(stderr, "%s: done, %llu steps; --set run.env_steps=N extends it\n",
                   run_dir_name(args->dir),
@@ -51,25 +51,46 @@ static int say_done(const struct resume_options *o, const struct training_args *
     return CLI_DONE;
 }
 
-static int go_on(const struct cli *cli, const struct resume_options *o,
-                 struct training_args *args)
+/* The configuration to begin with and its changes: as it was, or as it is wanted now. */
+static int find_config(const struct cli *cli, const struct resume_options *o,
+                       struct training_args *args, const struct run_config *wanted,
+                       struct resume_config *ret)
 {
+    const char *journal = run_dir_file(args->dir, "journal");
+    struct err err = {0};
+    int code = judge(
+        cli, o,
+        resume_check_config(args->resume, wanted, journal, env_agent_names, ret, &err),
+        &err);
+
+    if (code == 0 && err.code != 0 &&
+        resume_force_config(args->resume, wanted, env_agent_names, ret, &err) < 0)
+        code = cli_fail(cli, CLI_USAGE, &err);
+    args->config = &ret->config;
+    args->wanted = &ret->wanted;
+    args->plan = &ret->plan;
+    return code;
+}
+
+static int go_on(const struct cli *cli, const struct resume_options *o,
+                 struct training_args *args, const struct run_config *wanted)
+{
+    struct resume_config begin = {0};
     struct err err = {0};
     int code;
 
-    if (is_over(args->config, resume_progress(args->resume)))
-        return say_done(o, args);
+    if (is_over(wanted, resume_progress(args->resume)))
+        return say_done(o, args, wanted);
     code = judge(cli, o, resume_check_build(args->resume, args->binaries->build_id, &err),
                  &err);
     if (code == 0)
-        code = judge(
-            cli, o,
-            resume_check_config(args->resume, args->config, env_agent_names, &err), &err);
-    if (code != 0)
-        return code;
-    if (train_write_config(args->dir, args->config, &err) < 0)
-        return cli_fail(cli, CLI_FAILED, &err);
-    return train_watched(cli, args);
+        code = find_config(cli, o, args, wanted, &begin);
+    if (code == 0 && train_write_config(args->dir, args->wanted, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
+    if (code == 0)
+        code = train_watched(cli, args);
+    resume_config_done(&begin);
+    return code;
 }
 
 static int with_config(const struct cli *cli, const struct resume_options *o,
@@ -89,9 +110,8 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
                     &err) < 0) {
         code = cli_fail(cli, CLI_FAILED, &err);
     } else {
-        args->config = &config;
         args->resume = resume;
-        code = go_on(cli, o, args);
+        code = go_on(cli, o, args, &config);
     }
     resume_free(resume);
     run_config_done(&config);

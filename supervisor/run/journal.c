@@ -4,6 +4,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,13 +18,30 @@ struct journal {
     char *path;
 };
 
+/* A line cut off by the end of an earlier supervisor stays one of its own. */
+static int end_last_line(int fd)
+{
+    const off_t end = lseek(fd, 0, SEEK_END);
+    char last = '\n';
+
+    if (end > 0 && pread(fd, &last, 1, end - 1) != 1)
+        return -1;
+    return last == '\n' || write(fd, "\n", 1) == 1 ? 0 : -1;
+}
+
 int journal_open(struct journal **ret, const char *path, struct err *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     struct journal *j;
 
     if (fd < 0)
         return err_errno(err, "%s", path);
+    if (end_last_line(fd) < 0) {
+        int rc = err_errno(err, "%s", path);
+
+        (void)close(fd);
+        return rc;
+    }
     j = xcalloc(1, sizeof(*j));
     j->fd = fd;
     j->path = xstrdup(path);
@@ -77,26 +95,49 @@ static void put_value(FILE *out, const char *value)
     json_done(&j);
 }
 
-void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)
+/* Returns 0, or -1 with errno set. */
+static int put_line(struct journal *j, uint64_t env_steps, const char *event, va_list ap)
 {
     char *line = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&line, &len);
     const char *key;
-    va_list ap;
+    ssize_t n;
 
     if (out == NULL)
-        return;
+        return -1;
     put_head(out, env_steps, event);
-    va_start(ap, event);
     while ((key = va_arg(ap, const char *)) != NULL) {
         (void)fprintf(out, " %s=", key);
         put_value(out, va_arg(ap, const char *));
     }
-    va_end(ap);
     (void)fputc('\n', out);
     (void)fclose(out);
-    if (write(j->fd, line, len) != (ssize_t)len)
-        log_warn("%s: cannot write: %m", j->path);
+    n = write(j->fd, line, len);
     free(line);
+    if (n >= 0 && n < (ssize_t)len)
+        errno = ENOSPC;
+    return n == (ssize_t)len ? 0 : -1;
+}
+
+void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)
+{
+    va_list ap;
+
+    va_start(ap, event);
+    if (put_line(j, env_steps, event, ap) < 0)
+        log_warn("%s: cannot write: %m", j->path);
+    va_end(ap);
+}
+
+int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
+                   const char *event, ...)
+{
+    va_list ap;
+    int rc;
+
+    va_start(ap, event);
+    rc = put_line(j, env_steps, event, ap);
+    va_end(ap);
+    return rc < 0 || fsync(j->fd) < 0 ? err_errno(err, "%s", j->path) : 0;
 }

@@ -20,5 +20,8 @@ void journal_close(struct journal *j);
  * a run does not end because its diary is full. */
 void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)
     __attribute__((sentinel));
+/* The same for what must not be forgotten: on the disk when it returns 0. -errno. */
+int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
+                   const char *event, ...) __attribute__((sentinel));
 
 #endif

@@ -147,45 +147,6 @@ int resume_check_build(const struct resume *r, const char *build_id, struct err 
     return is_text(s, build_id) ? 0 : differs(s, "build", build_id, err);
 }
 
-/* The first line that is another one. */
-static int name_difference(const char *was, const char *now, struct err *err)
-{
-    size_t begin = 0, i = 0;
-
-    for (; was[i] != '\0' && was[i] == now[i]; i++)
-        if (was[i] == '\n')
-            begin = i + 1;
-    was += begin + strspn(was + begin, " ");
-    now += begin + strspn(now + begin, " ");
-    return err_set(err, ERR_CONFIG,
-                   "the configuration had '%.*s', now it has '%.*s' (--anyway goes on)",
-                   (int)strcspn(was, "\n"), was, (int)strcspn(now, "\n"), now);
-}
-
-int resume_check_config(const struct resume *r, const struct run_config *config,
-                        config_env_names_fn env_names, struct err *err)
-{
-    const struct checkpoint_section *s = resume_section(r, RESUME_CONFIG);
-    const struct config_options options = {.env_names = env_names};
-    struct run_config saved;
-    char *was, *now;
-    int rc = run_config_parse(&saved, s->data, s->len, "run.state", &options, err);
-
-    if (rc < 0)
-        return err_set(err, ERR_CONFIG, "the configuration was of another build: %s",
-                       err != NULL ? err->msg : "");
-    saved.run.env_steps = config->run.env_steps;
-    saved.run.episodes = config->run.episodes;
-    was = run_config_to_yaml(&saved);
-    now = run_config_to_yaml(config);
-    if (strcmp(was, now) != 0)
-        rc = name_difference(was, now, err);
-    free(was);
-    free(now);
-    run_config_done(&saved);
-    return rc;
-}
-
 /* ---- bringing it back ---- */
 
 static const struct checkpoint_block *find_block(const struct resume *r, const char *name)

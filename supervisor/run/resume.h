@@ -12,6 +12,7 @@
 #include "common/config/run_config.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/rollout/rollout.h"
+#include "supervisor/run/change_plan.h"
 #include "supervisor/run/checkpoint.h"
 
 /* Names of the sections of run.state. */
@@ -36,9 +37,25 @@ const struct rollout_progress *resume_progress(const struct resume *r);
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
 
 int resume_check_build(const struct resume *r, const char *build_id, struct err *err);
-/* How long the run is may change. env_names: as in config_options. */
-int resume_check_config(const struct resume *r, const struct run_config *config,
-                        config_env_names_fn env_names, struct err *err);
+/* resume_config.c: how the run was configured at the checkpoint, and what is to change
+ * from there on. */
+struct resume_config {
+    struct run_config config; /* to begin with */
+    struct run_config wanted; /* with the plan, and what waits for a respawn */
+    struct change_plan plan;
+};
+void resume_config_done(struct resume_config *c); /* all-zero is fine */
+/* `wanted` is config.yaml as it is now: it must be what the run had at the checkpoint
+ * with the changes since made, which the journal knows and which are made again at their
+ * steps. How long the run is may differ, and what waits for a respawn. ERR_CONFIG names
+ * the first difference. */
+int resume_check_config(const struct resume *r, const struct run_config *wanted,
+                        const char *journal, config_env_names_fn env_names,
+                        struct resume_config *ret, struct err *err);
+/* Whatever it was: `wanted`, from the first round on. */
+int resume_force_config(const struct resume *r, const struct run_config *wanted,
+                        config_env_names_fn env_names, struct resume_config *ret,
+                        struct err *err);
 
 /* Every agent's block. ERR_NOT_FOUND: the checkpoint has no such agent. */
 int resume_preload(const struct resume *r, struct agent_table *agents, struct err *err);

@@ -5,6 +5,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/training_internal.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static void stop_agents(struct training *t, uint64_t deadline_ms)
     agent_table_stop(t->agents, deadline_ms);
 }
 
-static void fail(struct training *t, const struct err *err)
+void training_fail(struct training *t, const struct err *err)
 {
     if (t->failure.code == 0) {
         t->failure = *err;
@@ -49,10 +50,36 @@ static void on_stopped(void *ctx)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
 }
 
+/* A hang-up of a run that no terminal holds: config.yaml was edited. */
+static int has_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
+static void reread(struct training *t)
+{
+    struct training_set_result result;
+    struct err err = {0};
+
+    if (training_reread(t, &result, &err) < 0)
+        training_say(t, "config.yaml is not applied: %s", err.msg);
+    else if (*result.waits != '\0')
+        training_say(t, "waits for a respawn of its agent: %s", result.waits);
+    training_set_result_done(&result);
+}
+
 static void on_signal(uv_signal_t *handle, int signum)
 {
     struct training *t = handle->data;
 
+    if (signum == SIGHUP && !has_terminal()) {
+        reread(t);
+        return;
+    }
     t->interrupts++;
     journal_write(t->journal, training_steps(t), "signal", "name", strsignal(signum),
                   NULL);
@@ -84,13 +111,13 @@ static void on_rollout_done(void *ctx, int stopped)
 
 static void on_rollout_failed(void *ctx, const struct err *err)
 {
-    fail(ctx, err);
+    training_fail(ctx, err);
 }
 
 static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 {
     (void)agent;
-    fail(ctx, report);
+    training_fail(ctx, report);
 }
 
 /* ---- the beginning of the rounds ---- */
@@ -137,6 +164,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
         rc = load_state(t, err);
     if (rc == 0)
         rc = open_sinks(t, err);
+    training_plan_changes(t);
     return rc < 0 ? rc : rollout_start(t->rollout, err);
 }
 
@@ -151,6 +179,7 @@ static void start_rollout(void *ctx)
         .metrics = t->metrics,
         .callbacks = {.on_row = training_on_row,
                       .on_checkpoint = training_on_checkpoint,
+                      .on_change = training_on_change,
                       .on_evaluation = training_on_evaluation,
                       .on_done = on_rollout_done,
                       .on_failed = on_rollout_failed,
@@ -163,7 +192,7 @@ static void start_rollout(void *ctx)
     if (t->args->observer.on_start != NULL)
         t->args->observer.on_start(t->args->observer.ctx, t->agents);
     if (start_driver(t, &args, &err) < 0)
-        fail(t, &err);
+        training_fail(t, &err);
 }
 
 static void on_ready(void *ctx)
@@ -176,7 +205,7 @@ static void on_ready(void *ctx)
         start_rollout(t);
     else if (restore_start(&t->restore, t->agents, init->checkpoints, init->step,
                            start_rollout, t, &err) < 0)
-        fail(t, &err);
+        training_fail(t, &err);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -279,14 +308,13 @@ static void start_agents(struct training *t)
     struct err err = {0};
 
     if (agent_table_start(t->agents, &err) < 0)
-        fail(t, &err);
+        training_fail(t, &err);
 }
 
 static void release(struct training *t)
 {
     rollout_free(t->rollout);
     checkpointer_free(t->checkpointer);
-    free(t->config_yaml);
     restore_free(t->restore);
     agent_table_free(t->agents);
     if (t->agent_fd >= 0)
@@ -298,6 +326,7 @@ static void release(struct training *t)
     metrics_free(t->metrics);
     vec_env_free(t->env);
     journal_close(t->journal);
+    training_end_config(t);
     CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");
 }
 
@@ -324,12 +353,13 @@ int training_run(const struct training_args *args, struct training_result *ret,
 
     *ret = (struct training_result){.end = TRAINING_FAILED, .team_return_mean = NAN};
     t->args = args;
-    t->config = args->config;
     t->result = ret;
     t->agent_fd = -1;
     t->began_ns = uv_hrtime();
     CHECK(uv_loop_init(&t->loop) == 0);
-    rc = open_files(t, err);
+    rc = training_begin_config(t, err);
+    if (rc == 0)
+        rc = open_files(t, err);
     if (rc == 0)
         rc = make_agents(t, err);
     if (rc == 0) {

@@ -4,7 +4,8 @@
  * Order    start: run directory (the caller's), experience log, agents, metrics, driver.
  *          End: agents, last checkpoint, log, loop; nothing is left, however it ends.
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
- *          with a checkpoint; a second one ends it at once.
+ *          with a checkpoint; a second one ends it at once. Without a terminal, SIGHUP
+ *          says that config.yaml was edited.
  * Threads  must be called from the main thread: the agents' parent-death signal is tied
  *          to it.
  */
@@ -17,6 +18,7 @@
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/run/binaries.h"
+#include "supervisor/run/change_plan.h"
 #include "supervisor/run/resume.h"
 #include "supervisor/run/run_dir.h"
 
@@ -40,13 +42,18 @@ struct training_observer {
     /* Something to know, one line: a death and its respawn, an interrupt, a checkpoint
      * that could not be written. */
     void (*on_message)(void *ctx, const char *line);
+    /* Another configuration is in force, until the next of these. */
+    void (*on_config)(void *ctx, const struct run_config *config);
     void (*on_agent)(void *ctx, const struct agent_event *event, const char *name);
     uint64_t tick_ms;
     void *ctx;
 };
 
-struct training_args { /* all borrowed for the call */
-    const struct run_config *config;
+struct training_args {               /* all borrowed for the call */
+    const struct run_config *config; /* to begin with */
+    /* What is agreed for later: changes, and config.yaml with them. NULL: nothing. */
+    const struct run_config *wanted;
+    const struct change_plan *plan;
     struct run_dir *dir;
     const struct binaries *binaries;
     const struct training_init *init; /* NULL: fresh weights */
@@ -69,6 +76,30 @@ struct training_result {
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };
+
+struct training; /* a run under way; opaque */
+
+#define TRAINING_SOON UINT64_MAX
+
+struct training_set_result {
+    uint64_t at; /* joint step of the first round that sees it */
+    /* Assignments, comma between, "" for none: those made at that step, and those that
+     * wait for a respawn of their agent. free() both. */
+    char *changes, *waits;
+};
+
+/* Changes the configuration: assignments "KEY=VALUE" over what is agreed so far, checked
+ * as at start, written into the journal and onto the disk, then made before the first
+ * round at or after step `at` (TRAINING_SOON: the next round). ERR_CONFIG: cannot be
+ * applied, and nothing has changed. */
+int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
+                 struct training_set_result *ret, struct err *err);
+void training_set_result_done(struct training_set_result *r);
+/* The same for a config.yaml that somebody edited: the difference is made. */
+int training_reread(struct training *t, struct training_set_result *ret, struct err *err);
+/* What waits for a respawn of this agent is made before the next round, by a new process
+ * of it. Returns 1, or 0: nothing waits. */
+int training_apply_waiting(struct training *t, size_t agent, struct err *err);
 
 /* Runs to the end. Returns 0, or the failure with err set; result is filled either way.
  */

@@ -16,7 +16,10 @@ enum { TRAINING_N_SIGNALS = 3 };
 
 struct training {
     const struct training_args *args;
-    const struct run_config *config;
+    const struct run_config *config; /* in force; args->config, or owned */
+    struct run_config wanted;        /* with what is agreed for later: config.yaml */
+    struct change_plan plan;
+    int change_waits; /* the driver stands before a round until an agent is back */
     struct training_result *result;
     struct err failure; /* the first; code 0: none */
 
@@ -37,12 +40,15 @@ struct training {
     struct restore *restore;
     struct rollout *rollout;
     struct checkpointer *checkpointer;
-    char *config_yaml;
+    char *config_yaml;    /* of the configuration in force */
     int checkpoint_waits; /* the driver stands at a boundary until it is taken */
     uint64_t saved_step;  /* of the newest committed checkpoint */
     int stopping;
     uint64_t began_ns;
 };
+
+/* The run cannot go on: the first failure is kept, and everything is stopped. */
+void training_fail(struct training *t, const struct err *err);
 
 /* ---- training_report.c: what is told ---- */
 
@@ -58,6 +64,17 @@ void training_show(struct training *t);
 int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
 void training_on_evaluation(void *ctx, const struct evaluation_result *result);
 void training_on_agent_event(void *ctx, const struct agent_event *e);
+
+/* ---- training_change.c: the configuration changes ---- */
+
+int training_begin_config(struct training *t, struct err *err);
+void training_end_config(struct training *t);
+/* The driver is there: it is told of what is planned. */
+void training_plan_changes(struct training *t);
+/* Callback of the driver. */
+int training_on_change(void *ctx, const struct rollout_progress *at, struct err *err);
+/* What a change waited for may be over. */
+void training_retry_change(struct training *t);
 
 /* ---- training_save.c: checkpoints ---- */
 

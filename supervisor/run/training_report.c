@@ -114,6 +114,7 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
     case AGENT_EVENT_READY:
         journal_agent(t, e, "ready");
         training_retry_checkpoint(t);
+        training_retry_change(t);
         break;
     case AGENT_EVENT_EXIT:
         journal_agent(t, e, "exit");

@@ -128,6 +128,5 @@ void training_make_checkpointer(struct training *t)
         .on_written = on_written,
         .ctx = t};
 
-    t->config_yaml = run_config_to_yaml(t->config);
     t->checkpointer = checkpointer_new(&args);
 }

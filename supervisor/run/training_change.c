@@ -1,0 +1,376 @@
+/* The configuration of a run changes while it goes on.
+ *
+ * Three of them: the one in force; `wanted`, which is config.yaml: with all that is
+ * agreed; and between them the plan. What is in `wanted` but neither in force nor planned
+ * waits for a respawn of its agent.
+ */
+#include "supervisor/run/training_internal.h"
+
+#include "common/config/changes.h"
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIVE_KINDS = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING };
+
+/* ---- begin and end ---- */
+
+int training_begin_config(struct training *t, struct err *err)
+{
+    const struct training_args *args = t->args;
+    const struct run_config *wanted = args->wanted != NULL ? args->wanted : args->config;
+
+    t->config = args->config;
+    t->config_yaml = run_config_to_yaml(t->config);
+    for (size_t i = 0; args->plan != NULL && i < args->plan->n; i++)
+        change_plan_add(&t->plan, args->plan->list[i].at, args->plan->list[i].text);
+    return run_config_assign(&t->wanted, wanted, NULL, 0, env_agent_names, err);
+}
+
+static void drop_config(struct training *t, const struct run_config *config)
+{
+    struct run_config *own = (struct run_config *)(uintptr_t)config;
+
+    if (config == NULL || config == t->args->config)
+        return;
+    run_config_done(own);
+    free(own);
+}
+
+void training_end_config(struct training *t)
+{
+    drop_config(t, t->config);
+    run_config_done(&t->wanted);
+    change_plan_done(&t->plan);
+    free(t->config_yaml);
+}
+
+/* ---- agreeing on a change ---- */
+
+struct verdict {
+    struct err *err;
+    int rc;
+};
+
+/* What a change of one value takes: refused at the first that cannot be made. */
+static void judge(void *ctx, const struct config_change *c)
+{
+    struct verdict *v = ctx;
+
+    if (v->rc < 0)
+        return;
+    if (c->kind == CHANGE_RESTART)
+        v->rc = err_set(v->err, ERR_CONFIG,
+                        "%s cannot change while the run lives; stop it, and begin a new "
+                        "one, or try `brood resume --set %s=%s --anyway`",
+                        c->path, c->path, *c->text != '\0' ? c->text : "...");
+    else if (c->kind == CHANGE_SETTING && !isfinite((float)c->number))
+        v->rc = err_set(v->err, ERR_CONFIG, "%s: %s is no finite number in 32 bits",
+                        c->path, c->text);
+}
+
+static uint64_t next_step(const struct training *t)
+{
+    return t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
+}
+
+static int choose_step(const struct training *t, uint64_t at,
+                       struct training_set_result *ret, struct err *err)
+{
+    const uint64_t next = next_step(t);
+
+    ret->at = at == TRAINING_SOON ? next : at;
+    if (ret->at < next)
+        return err_set(err, ERR_CONFIG,
+                       "step %" PRIu64 " is past: the next round begins at %" PRIu64, at,
+                       next);
+    if (at != TRAINING_SOON && *ret->waits != '\0')
+        return err_set(err, ERR_CONFIG,
+                       "%s: takes a respawn of its agent, not a step (leave out "
+                       "--at-step)",
+                       ret->waits);
+    return 0;
+}
+
+/* Made in the order of their steps, the changes must all be right. */
+static int check_plan(const struct training *t, const struct training_set_result *r,
+                      struct err *err)
+{
+    struct change_plan plan = {0};
+    struct run_config end;
+    int rc;
+
+    for (size_t i = 0; i < t->plan.n; i++)
+        change_plan_add(&plan, t->plan.list[i].at, t->plan.list[i].text);
+    change_plan_add(&plan, r->at, r->changes);
+    rc = change_plan_fold(&plan, UINT64_MAX, t->config, env_agent_names, &end, err);
+    if (rc == 0)
+        run_config_done(&end);
+    change_plan_done(&plan);
+    return rc;
+}
+
+static void write_wanted(struct training *t)
+{
+    char *yaml = run_config_to_yaml(&t->wanted);
+    struct err err = {0};
+
+    if (run_dir_write(t->args->dir, "config.yaml", yaml, strlen(yaml), &err) < 0)
+        training_say(t, "config.yaml could not be written: %s", err.msg);
+    free(yaml);
+}
+
+static int write_down(struct training *t, const struct training_set_result *r,
+                      struct err *err)
+{
+    char at[24];
+
+    (void)snprintf(at, sizeof(at), "%" PRIu64, r->at);
+    if (*r->changes == '\0')
+        return 0;
+    return journal_commit(t->journal, err, training_steps(t), "set", "at", at, "changes",
+                          r->changes, NULL);
+}
+
+static void plan(struct training *t, const struct training_set_result *r)
+{
+    if (*r->changes == '\0')
+        return;
+    change_plan_add(&t->plan, r->at, r->changes);
+    training_plan_changes(t);
+}
+
+/* Takes *wanted, whether it can be or not. */
+static int agree(struct training *t, struct run_config *wanted, uint64_t at,
+                 struct training_set_result *ret, struct err *err)
+{
+    struct verdict v = {err, 0};
+
+    run_config_compare(&t->wanted, wanted, judge, &v);
+    ret->changes = run_config_assignments(&t->wanted, wanted, LIVE_KINDS);
+    ret->waits = run_config_assignments(&t->wanted, wanted, 1u << CHANGE_RESPAWN);
+    if (t->stopping)
+        v.rc = err_set(err, ERR_STATE, "the run is ending");
+    if (v.rc < 0 || (v.rc = choose_step(t, at, ret, err)) < 0 ||
+        (v.rc = check_plan(t, ret, err)) < 0 || (v.rc = write_down(t, ret, err)) < 0) {
+        run_config_done(wanted);
+        training_set_result_done(ret);
+        return v.rc;
+    }
+    run_config_done(&t->wanted);
+    t->wanted = *wanted;
+    write_wanted(t);
+    if (*ret->waits != '\0')
+        journal_write(t->journal, training_steps(t), "waits", "changes", ret->waits,
+                      NULL);
+    plan(t, ret);
+    return 0;
+}
+
+int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
+                 struct training_set_result *ret, struct err *err)
+{
+    struct run_config wanted;
+    int rc;
+
+    *ret = (struct training_set_result){0};
+    rc = run_config_assign(&wanted, &t->wanted, set, n, env_agent_names, err);
+    return rc < 0 ? rc : agree(t, &wanted, at, ret, err);
+}
+
+int training_reread(struct training *t, struct training_set_result *ret, struct err *err)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+    struct run_config wanted;
+    int rc;
+
+    *ret = (struct training_set_result){0};
+    rc = run_config_read(&wanted, run_dir_file(t->args->dir, "config.yaml"), &options,
+                         err);
+    return rc < 0 ? rc : agree(t, &wanted, TRAINING_SOON, ret, err);
+}
+
+void training_set_result_done(struct training_set_result *r)
+{
+    free(r->changes);
+    free(r->waits);
+    *r = (struct training_set_result){0};
+}
+
+/* ---- what waits for a respawn ---- */
+
+struct waiting {
+    size_t agent;
+    struct change_plan plan; /* a change for each value */
+};
+
+static void collect_waiting(void *ctx, const struct config_change *c)
+{
+    struct waiting *w = ctx;
+    char *text;
+
+    if (c->kind != CHANGE_RESPAWN || c->agent != w->agent)
+        return;
+    text = xasprintf("%s=%s", c->path, c->text);
+    change_plan_add(&w->plan, 0, text);
+    free(text);
+}
+
+static char *join(const struct change_plan *p)
+{
+    char *text = xstrdup("");
+
+    for (size_t i = 0; i < p->n; i++) {
+        char *longer = xasprintf("%s%s%s", text, i > 0 ? "," : "", p->list[i].text);
+
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+int training_apply_waiting(struct training *t, size_t agent, struct err *err)
+{
+    struct waiting w = {.agent = agent};
+    struct training_set_result r = {.at = next_step(t)};
+    struct run_config agreed;
+    int rc =
+        change_plan_fold(&t->plan, UINT64_MAX, t->config, env_agent_names, &agreed, err);
+
+    if (rc < 0)
+        return rc;
+    run_config_compare(&agreed, &t->wanted, collect_waiting, &w);
+    run_config_done(&agreed);
+    r.changes = join(&w.plan);
+    rc = w.plan.n > 0 ? check_plan(t, &r, err) : 0;
+    if (rc == 0)
+        rc = write_down(t, &r, err);
+    if (rc == 0) {
+        plan(t, &r);
+        rc = w.plan.n > 0;
+    }
+    change_plan_done(&w.plan);
+    training_set_result_done(&r);
+    return rc;
+}
+
+/* ---- making it ---- */
+
+void training_plan_changes(struct training *t)
+{
+    if (t->rollout != NULL)
+        rollout_plan_change(t->rollout, change_plan_next(&t->plan));
+}
+
+struct renewal {
+    struct training *t;
+    struct err *err;
+    uint8_t *agents; /* a flag each: begins anew */
+};
+
+static void collect_renewed(void *ctx, const struct config_change *c)
+{
+    struct renewal *r = ctx;
+
+    if (c->kind == CHANGE_RESPAWN && c->agent < agent_table_count(r->t->agents))
+        r->agents[c->agent] = 1;
+}
+
+/* Their blocks are kept as of now, so that nothing is replayed under the configuration to
+ * come. UV_EAGAIN: one is being restarted. */
+static int keep_blocks(const struct renewal *r)
+{
+    const void *block;
+    size_t len;
+    int rc = 0;
+
+    for (size_t i = 0; i < agent_table_count(r->t->agents) && rc == 0; i++)
+        if (r->agents[i])
+            rc = agent_table_block(r->t->agents, i, &block, &len, r->err);
+    return rc;
+}
+
+static void renew(const struct renewal *r)
+{
+    for (size_t i = 0; i < agent_table_count(r->t->agents); i++)
+        if (r->agents[i])
+            (void)agent_table_signal(r->t->agents, i, SIGKILL);
+}
+
+/* `next` is in force; takes it. */
+static int put_in_force(struct training *t, struct run_config *next, struct err *err)
+{
+    const struct run_config *was = t->config;
+    const uint64_t step = training_steps(t);
+    char *text = run_config_assignments(was, next, ~0u);
+    int rc;
+
+    t->config = next;
+    free(t->config_yaml);
+    t->config_yaml = run_config_to_yaml(next);
+    change_plan_drop(&t->plan, step);
+    training_plan_changes(t);
+    journal_write(t->journal, step, "changed", "changes", text, NULL);
+    training_say(t, "from step %" PRIu64 " on: %s", step, text);
+    free(text);
+    if (t->args->observer.on_config != NULL)
+        t->args->observer.on_config(t->args->observer.ctx, next);
+    rc = rollout_change(t->rollout, was, next, err);
+    drop_config(t, was);
+    return rc;
+}
+
+static int make_changes(struct training *t, struct err *err)
+{
+    struct run_config *next = xcalloc(1, sizeof(*next));
+    struct renewal r = {t, err, xcalloc(agent_table_count(t->agents), 1)};
+    int rc = change_plan_fold(&t->plan, training_steps(t), t->config, env_agent_names,
+                              next, err);
+
+    if (rc == 0) {
+        run_config_compare(t->config, next, collect_renewed, &r);
+        rc = keep_blocks(&r);
+    }
+    if (rc == 0) {
+        rc = put_in_force(t, next, err);
+        renew(&r);
+    } else {
+        run_config_done(next);
+        free(next);
+    }
+    free(r.agents);
+    return rc;
+}
+
+int training_on_change(void *ctx, const struct rollout_progress *at, struct err *err)
+{
+    struct training *t = ctx;
+    int rc;
+
+    (void)at;
+    rc = make_changes(t, err);
+    t->change_waits = rc == UV_EAGAIN;
+    return t->change_waits ? ROLLOUT_CHANGE_WAITS : rc;
+}
+
+void training_retry_change(struct training *t)
+{
+    struct err err = {0};
+    int rc;
+
+    if (!t->change_waits || t->stopping)
+        return;
+    rc = make_changes(t, &err);
+    if (rc == UV_EAGAIN)
+        return;
+    t->change_waits = 0;
+    if (rc < 0)
+        training_fail(t, &err);
+    else if (rc == 0)
+        rollout_change_made(t->rollout);
+}

@@ -1,0 +1,126 @@
+"""The configuration of a live run changes: checked, journalled, made at one boundary, and
+made again there by every resume."""
+import os
+import re
+import shutil
+import signal
+
+import harness
+
+CONFIG = """
+run: {name: change, seed: 3, env_steps: 100000000}
+env: {id: simple_spread, copies: 4, params: {agents: 2}}
+experience: {capacity: 20000, batch_size: 32, warmup: 200, update_every: 20}
+evaluation: {every_env_steps: 0, episodes: 4}
+checkpoint: {every_env_steps: 1000, max_to_keep: 0}
+log: {every_env_steps: 1000}
+defaults:
+  actor: {hidden: [8, 8]}
+  critic: {hidden: [8, 8]}
+"""
+
+
+def journal(run, event):
+    """The lines of one event, whole ones only."""
+    path = run / "journal"
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [line for line in lines if f" event={event} " in line and line.endswith("\n")]
+
+
+def checkpoints(run):
+    folder = run / "checkpoints"
+    names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def start(w, name):
+    """A run without a terminal that will not end by itself, past its second checkpoint."""
+    p = w.start("run", w.write("change.yaml", CONFIG), "--name", name,
+                start_new_session=True)
+    run = w.run_dir(name)
+    harness.wait_until("checkpoints", lambda: len(checkpoints(run)) >= 2)
+    return p, run
+
+
+def edit(run, before, after):
+    path = run / "config.yaml"
+    text = path.read_text()
+    assert text.count(before) == 1, text
+    path.write_text(text.replace(before, after))
+
+
+def end(p):
+    harness.kill(p.pid)
+    p.wait()
+
+
+def final(run, step):
+    return harness.tree_bytes(run / "checkpoints" / str(step))
+
+
+def test_an_edited_file_counts_from_one_boundary_on(w):
+    p, run = start(w, "edited")
+    edit(run, "    learning_rate: 0.003", "    learning_rate: 0.02")
+    os.kill(p.pid, signal.SIGHUP)
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    at = int(re.search(r" at=(\d+) ", journal(run, "set")[0]).group(1))
+    assert f" step={at} " in journal(run, "changed")[0], journal(run, "changed")
+    harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
+    end(p)
+
+    # From far before the change with agents that die, and from behind it: the same bytes.
+    last = checkpoints(run)[-1] + 4000
+    before = w.path / "before"
+    shutil.copytree(run, before)
+    w.brood("resume", run, "--set", f"run.env_steps={last}")
+    n_ready = len(journal(before, "ready"))
+    p = w.start("resume", before, "--from", "1000", "--set", f"run.env_steps={last}")
+    harness.wait_until("the agents", lambda: len(journal(before, "ready")) >= n_ready + 2)
+    harness.wait_until("the rounds", lambda: checkpoints(before)[-1] < last - 4000)
+    for step in range(2000, last, 1000):
+        harness.wait_until(f"step {step}", lambda: p.poll() is not None or
+                           checkpoints(before)[-1] >= step)
+        for pid in harness.agents_of(p.pid).values():
+            harness.kill(pid)
+    p.wait(timeout=harness.DEADLINE_S)
+    assert p.returncode == 0 and len(journal(before, "respawn")) >= 2, p.log.read_text()
+    assert final(run, last) == final(before, last)
+
+    # And the change is seen in them.
+    w.brood("run", w.path / "change.yaml", "--name", "plain", "--set",
+            f"run.env_steps={last}")
+    assert final(run, last) != final(w.run_dir("plain"), last)
+
+
+def test_what_cannot_be_applied_changes_nothing(w):
+    p, run = start(w, "wrong")
+    text = (run / "config.yaml").read_text()
+
+    def refused(before, after, says):
+        edit(run, before, after)
+        os.kill(p.pid, signal.SIGHUP)
+        harness.wait_until(says, lambda: says in p.log.read_text())
+        (run / "config.yaml").write_text(text)
+
+    refused("copies: 4", "copies: 8", "env.copies cannot change while the run lives")
+    refused("polyak:", "polyack:", "did you mean 'polyak'")
+    refused("discount: 0.95", "discount: 7", "at least 0 and at most 1")
+    assert not journal(run, "set") and p.poll() is None
+    end(p)
+
+
+def test_a_file_edited_while_nothing_ran_is_refused(w):
+    p, run = start(w, "stopped")
+    end(p)
+    edit(run, "discount: 0.95", "discount: 0.9")
+    last = checkpoints(run)[-1] + 1000
+    length = ("--set", f"run.env_steps={last}")
+    _, err = w.brood("resume", run, *length, code=2)
+    assert "'discount: 0.95'" in err and "'discount: 0.9'" in err, err
+    _, err = w.brood("resume", run, *length, "--anyway")
+    assert "defaults.discount=0.9" in err, err
+    assert "discount: 0.9\n" in (run / "config.yaml").read_text()
+
+
+if __name__ == "__main__":
+    harness.main()
