@@ -297,8 +297,10 @@ static int names_from_env(struct loader *l, const struct yaml_node *agents,
     struct err why = {0};
     int n = l->options->env_names(l->options->env_ctx, &l->c->env, ret, &why);
 
-    if (n < 0)
+    if (n == ERR_NOT_FOUND)
         return yaml_fail(given(l->root, "env", "id"), "env.id", l->err, "%s", why.msg);
+    if (n < 0)
+        return err_set(l->err, n, "%s", why.msg);
     *ret_n = (size_t)n;
     return check_agent_keys(l, agents, *ret, *ret_n);
 }

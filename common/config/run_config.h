@@ -104,9 +104,7 @@ struct env_config {
     enum env_reward reward;
     int64_t copies;
     int64_t max_steps;
-    struct {
-        int64_t agents; /* simple_spread's N; 0: the scenario's default */
-    } params;
+    const struct yaml_node *params; /* a map that the environment reads; NULL: none */
 };
 
 struct run_config {
@@ -147,7 +145,8 @@ struct run_config {
 /* What the configuration needs to know of the environments of this build, so that
  * `agents:` can be checked by name. The supervisor passes its registry; NULL skips the
  * check of env.id and of agents' names. names: array of n strings, valid until the next
- * call; returns n, or a negative code with err set (unknown id, impossible params). */
+ * call; returns n, or a negative code with err set: ERR_NOT_FOUND for an unknown id;
+ * otherwise err says where it stands (yaml_fail). */
 typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
                                    const char *const **ret_names, struct err *err);
 

@@ -5,15 +5,15 @@
 #include <math.h>
 #include <string.h>
 
-#define TABLE(rows)       .fields = (rows), .n = sizeof(rows) / sizeof((rows)[0])
-#define RUN(member)       .offset = offsetof(struct run_config, member)
-#define AGENT(member)     .offset = offsetof(struct agent_config, member)
-#define SETTING(member)   .offset = offsetof(struct algorithm_settings, member)
-#define NETWORK(member)   .offset = offsetof(struct network_config, member)
-#define OPTIMIZER(member) .offset = offsetof(struct optimizer_config, member)
-#define RESTART(member)   .offset = offsetof(struct restart_config, member)
-#define FROM(lo)          .min = (lo), .max = HUGE_VAL
-#define WITHIN(lo, hi)    .min = (lo), .max = (hi)
+#define TABLE             SCHEMA_TABLE
+#define FROM              SCHEMA_FROM
+#define WITHIN            SCHEMA_WITHIN
+#define RUN(member)       SCHEMA_AT(struct run_config, member)
+#define AGENT(member)     SCHEMA_AT(struct agent_config, member)
+#define SETTING(member)   SCHEMA_AT(struct algorithm_settings, member)
+#define NETWORK(member)   SCHEMA_AT(struct network_config, member)
+#define OPTIMIZER(member) SCHEMA_AT(struct optimizer_config, member)
+#define RESTART(member)   SCHEMA_AT(struct restart_config, member)
 #define ABOVE(lo)         .flags = FIELD_ABOVE_MIN, .min = (lo), .max = HUGE_VAL
 #define LIVE              .change = CHANGE_LIVE
 #define SETTABLE          .change = CHANGE_SETTING
@@ -200,12 +200,6 @@ static const struct field run_fields[] = {
 };
 static const struct schema run_section = {TABLE(run_fields)};
 
-static const struct field params_fields[] = {
-    {"agents", FIELD_I64, RUN(env.params.agents), .flags = FIELD_SKIP_ZERO,
-     WITHIN(1, AGENT_MAX_COUNT), .doc = "how many (the environment's default)"},
-};
-static const struct schema params_section = {TABLE(params_fields)};
-
 static const struct field env_fields[] = {
     {"id", FIELD_NAME, RUN(env.id), .doc = "see `brood envs`; none: no environment"},
     {"rules", FIELD_ENUM, RUN(env.rules), NAMES("mpe2", "openai"), .default_text = "mpe2",
@@ -218,7 +212,8 @@ static const struct field env_fields[] = {
      .doc = "worlds stepped side by side"},
     {"max_steps", FIELD_I64, RUN(env.max_steps), WITHIN(1, COUNT_MAX),
      .default_text = "25", .doc = "an episode is cut after these"},
-    {"params", FIELD_MAP, .schema = &params_section},
+    {"params", FIELD_TREE, RUN(env.params),
+     .doc = "the environment's own; `brood envs` lists them"},
 };
 static const struct schema env_section = {TABLE(env_fields)};
 

@@ -201,6 +201,18 @@ static int read_name(const struct reading *r)
     return 0;
 }
 
+static int read_tree(const struct reading *r)
+{
+    const struct yaml_node *copy = NULL;
+
+    if (r->node->kind != YAML_MAP && !yaml_is_null(r->node))
+        return unexpected(r, "a map of keys");
+    if (r->node->n > 0)
+        copy = yaml_tree_copy(r->node, r->arena);
+    memcpy(r->dst, &copy, sizeof(copy));
+    return 0;
+}
+
 size_t schema_count_names(const char *const *names)
 {
     size_t n = 0;
@@ -377,6 +389,8 @@ static int read_field(const struct reading *r, void *base)
         return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
     case FIELD_OPTIONAL_MAP:
         return read_optional_map(r, base);
+    case FIELD_TREE:
+        return read_tree(r);
     case FIELD_RAW:
         break;
     }

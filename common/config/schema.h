@@ -29,6 +29,7 @@ enum field_type {
     FIELD_SIZES,        /* struct layer_sizes */
     FIELD_MAP,          /* `schema`, at this offset */
     FIELD_OPTIONAL_MAP, /* the same; the int at has_offset says whether it was given */
+    FIELD_TREE,         /* const struct yaml_node *: a map for others to read; NULL */
     FIELD_RAW,          /* read by the owner of the table */
 };
 
@@ -51,6 +52,12 @@ int field_is_unset(double v);
 
 struct schema;
 
+/* For the rows of a table. */
+#define SCHEMA_TABLE(rows)      .fields = (rows), .n = sizeof(rows) / sizeof((rows)[0])
+#define SCHEMA_AT(type, member) .offset = offsetof(type, member)
+#define SCHEMA_FROM(lo)         .min = (lo), .max = HUGE_VAL
+#define SCHEMA_WITHIN(lo, hi)   .min = (lo), .max = (hi)
+
 struct field {
     const char *key;
     enum field_type type;
@@ -68,6 +75,7 @@ struct field {
 struct schema {
     const struct field *fields;
     size_t n;
+    size_t bytes; /* of the struct, where somebody who does not know it makes one */
     /* Whether the field means anything in this section of root; NULL: all always do.
      * Those that do not are not written. */
     int (*applies)(const void *root, const void *section, const struct field *field);

@@ -44,6 +44,14 @@ static const char *get_name(const void *p)
     return v != NULL ? v : "";
 }
 
+static const struct yaml_node *get_tree(const void *p)
+{
+    const struct yaml_node *n;
+
+    memcpy(&n, p, sizeof(n));
+    return n;
+}
+
 /* The shortest text that reads back as the same number; 1.0e-08, because to YAML 1.1 an
  * exponent without a point makes a text. */
 static void write_f64(FILE *f, double v)
@@ -124,6 +132,9 @@ static void write_value(const struct field *field, const void *p, FILE *f)
     case FIELD_SIZES:
         write_sizes(f, p);
         break;
+    case FIELD_TREE:
+        yaml_tree_write(get_tree(p), f);
+        break;
     case FIELD_MAP:
     case FIELD_OPTIONAL_MAP:
     case FIELD_RAW:
@@ -148,6 +159,8 @@ static int same_value(const struct field *f, const void *a, const void *b)
 {
     if (f->type == FIELD_NAME)
         return strcmp(get_name(a), get_name(b)) == 0;
+    if (f->type == FIELD_TREE)
+        return yaml_tree_equal(get_tree(a), get_tree(b));
     return memcmp(a, b, value_size(f->type)) == 0;
 }
 
@@ -158,6 +171,8 @@ static int is_written(const struct schema *s, const void *root, const void *base
         return 0;
     if (f->type == FIELD_OPTIONAL_MAP)
         return get_int(at_const(base, f->has_offset));
+    if (f->type == FIELD_TREE)
+        return get_tree(at_const(base, f->offset)) != NULL;
     if (f->flags & FIELD_SKIP_ZERO)
         return get_i64(at_const(base, f->offset)) != 0;
     return f->type != FIELD_RAW;

@@ -266,6 +266,102 @@ struct yaml_node *yaml_find(const struct yaml_node *map, const char *key)
     return NULL;
 }
 
+struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena)
+{
+    struct yaml_node *copy = ARENA_NEW(arena, struct yaml_node);
+
+    *copy = *n;
+    copy->place = arena_strdup(arena, n->place);
+    copy->key = n->key != NULL ? arena_strdup(arena, n->key) : NULL;
+    copy->text = n->text != NULL ? arena_strdup(arena, n->text) : NULL;
+    copy->child = ARENA_ARRAY(arena, struct yaml_node *, n->n);
+    copy->next = NULL;
+    for (size_t i = 0; i < n->n; i++)
+        copy->child[i] = yaml_tree_copy(n->child[i], arena);
+    return copy;
+}
+
+/* Means the same text without quotes anywhere in YAML. */
+static int is_plain_text(const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789_.+-/";
+
+    return *text != '\0' && text[strspn(text, plain)] == '\0' && strcmp(text, "-") != 0;
+}
+
+static int same_scalar(const struct yaml_node *a, const struct yaml_node *b)
+{
+    if (yaml_is_null(a) || yaml_is_null(b))
+        return yaml_is_null(a) && yaml_is_null(b);
+    return strcmp(a->text, b->text) == 0 &&
+           (a->quoted == b->quoted || !is_plain_text(a->text));
+}
+
+int yaml_tree_equal(const struct yaml_node *a, const struct yaml_node *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    if (a->kind != b->kind || a->n != b->n)
+        return 0;
+    if (a->kind == YAML_SCALAR)
+        return same_scalar(a, b);
+    for (size_t i = 0; i < a->n; i++) {
+        if (a->kind == YAML_MAP && strcmp(a->child[i]->key, b->child[i]->key) != 0)
+            return 0;
+        if (!yaml_tree_equal(a->child[i], b->child[i]))
+            return 0;
+    }
+    return 1;
+}
+
+/* In double quotes any text can stand. */
+static void write_text(const char *text, int quoted, FILE *f)
+{
+    if (!quoted && is_plain_text(text)) {
+        (void)fputs(text, f);
+        return;
+    }
+    (void)fputc('"', f);
+    for (const char *p = text; *p != '\0'; p++) {
+        const unsigned char c = (unsigned char)*p;
+
+        if (c == '"' || c == '\\')
+            (void)fprintf(f, "\\%c", c);
+        else if (c < ' ' || c == 0x7f)
+            (void)fprintf(f, "\\x%02x", c);
+        else
+            (void)fputc(c, f);
+    }
+    (void)fputc('"', f);
+}
+
+static void write_children(const struct yaml_node *n, FILE *f)
+{
+    for (size_t i = 0; i < n->n; i++) {
+        (void)fputs(i > 0 ? ", " : "", f);
+        if (n->kind == YAML_MAP) {
+            write_text(n->child[i]->key, 0, f);
+            (void)fputs(": ", f);
+        }
+        yaml_tree_write(n->child[i], f);
+    }
+}
+
+void yaml_tree_write(const struct yaml_node *n, FILE *f)
+{
+    if (n->kind == YAML_SCALAR) {
+        if (yaml_is_null(n))
+            (void)fputc('~', f);
+        else
+            write_text(n->text, n->quoted, f);
+        return;
+    }
+    (void)fputc(n->kind == YAML_MAP ? '{' : '[', f);
+    write_children(n, f);
+    (void)fputc(n->kind == YAML_MAP ? '}' : ']', f);
+}
+
 struct assignment {
     const char *place; /* "--set KEY=VALUE" */
     const char *path;  /* KEY */

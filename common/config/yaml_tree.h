@@ -12,6 +12,7 @@
 #include "common/mem/arena.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #define YAML_MAX_BYTES  (1u << 20)
 #define YAML_MAX_DEPTH  32
@@ -45,6 +46,14 @@ struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
  * index. A key that holds dots is found if it is there. */
 int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *assignment,
                   struct err *err);
+
+/* A copy that owes nothing to the arena n lives in. */
+struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena);
+/* Same kinds, keys and texts in the same order; places do not count. NULL is only NULL.
+ */
+int yaml_tree_equal(const struct yaml_node *a, const struct yaml_node *b);
+/* On one line, in flow style: {agents: 3, table: [1, 2]}; reads back as an equal tree. */
+void yaml_tree_write(const struct yaml_node *n, FILE *f);
 
 /* Sets "place:line: path: ..." and returns the code. An empty path is left out. */
 int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,

@@ -1,7 +1,82 @@
+#include "common/err/check.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
+#include "supervisor/metrics/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The agents of first's kind that follow each other, itself included. */
+static size_t count_alike(const struct env_spec *spec, size_t first)
+{
+    size_t n = 1;
+
+    while (first + n < spec->n_agents &&
+           strcmp(spec->agents[first + n].team, spec->agents[first].team) == 0)
+        n++;
+    return n;
+}
+
+static void print_text(const struct env_info *info, const struct env_spec *spec)
+{
+    (void)printf("%-24s %s\n", info->id, info->summary);
+    for (size_t i = 0; i < info->params->n; i++)
+        (void)printf("%s%s: %s", i == 0 ? "  params  " : ", ",
+                     info->params->fields[i].key, info->params->fields[i].default_text);
+    (void)printf("%s", info->params->n > 0 ? "\n" : "");
+    for (size_t a = 0; a < spec->n_agents;) {
+        const struct env_agent *agent = &spec->agents[a];
+        size_t n = count_alike(spec, a);
+
+        (void)printf("  %-6s  %zu %s: observation %d, action %d\n",
+                     a == 0 ? "agents" : "", n, agent->team, (int)agent->obs_width,
+                     (int)agent->space.width);
+        a += n;
+    }
+}
+
+static void put_agent(struct json *j, const struct env_agent *agent)
+{
+    json_object(j);
+    json_key(j, "name");
+    json_str(j, agent->name);
+    json_key(j, "observation");
+    json_i64(j, agent->obs_width);
+    json_key(j, "action");
+    json_i64(j, agent->space.width);
+    json_close(j);
+}
+
+static void print_json(const struct env_info *info, const struct env_spec *spec)
+{
+    struct json j = {0};
+    const char *line;
+    size_t len;
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "id");
+    json_str(&j, info->id);
+    json_key(&j, "summary");
+    json_str(&j, info->summary);
+    json_key(&j, "params");
+    json_object(&j);
+    for (size_t i = 0; i < info->params->n; i++) {
+        json_key(&j, info->params->fields[i].key);
+        json_f64(&j, strtod(info->params->fields[i].default_text, NULL));
+    }
+    json_close(&j);
+    json_key(&j, "agents");
+    json_array(&j);
+    for (size_t a = 0; a < spec->n_agents; a++)
+        put_agent(&j, &spec->agents[a]);
+    json_close(&j);
+    json_close(&j);
+    line = json_line(&j, &len);
+    (void)fwrite(line, 1, len, stdout);
+    json_done(&j);
+}
 
 static int run_envs(struct cli *cli, int argc, char **argv)
 {
@@ -13,12 +88,16 @@ static int run_envs(struct cli *cli, int argc, char **argv)
     if (optind < argc)
         return cli_usage(cli, "no arguments are taken");
     for (size_t i = 0; (info = env_info_at(i)) != NULL; i++) {
+        struct env_config config = {.id = info->id, .max_steps = 1};
+        struct vec_env *v;
+        int rc = vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 1, NULL);
+
+        CHECK(rc == 0, "the defaults of %s make no world", info->id);
         if (cli->json)
-            (void)printf("{\"id\": \"%s\", \"summary\": \"%s\", \"params\": \"%s\"}\n",
-                         info->id, info->summary, info->params);
+            print_json(info, vec_env_spec(v));
         else
-            (void)printf("%-16s %s (params: {%s})\n", info->id, info->summary,
-                         info->params);
+            print_text(info, vec_env_spec(v));
+        vec_env_free(v);
     }
     return CLI_DONE;
 }
@@ -26,7 +105,7 @@ static int run_envs(struct cli *cli, int argc, char **argv)
 const struct command cmd_envs = {
     .name = "envs",
     .arguments = "[options]",
-    .summary = "The environments of this build",
+    .summary = "The environments of this build, their parameters and agents",
     .help = "\nexample: brood envs --json\n",
     .run = run_envs,
 };

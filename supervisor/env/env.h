@@ -26,6 +26,7 @@
 #define SUPERVISOR_ENV_ENV_H
 
 #include "common/config/run_config.h"
+#include "common/config/schema.h"
 #include "common/err/err.h"
 
 #include <stddef.h>
@@ -61,8 +62,8 @@ struct env_spec {
 /* One row of the registry. */
 struct env_info {
     const char *id;
-    const char *summary; /* one line for `brood envs` */
-    const char *params;  /* "agents: 3" */
+    const char *summary;         /* one line for `brood envs` */
+    const struct schema *params; /* the keys of env.params, with their defaults */
 };
 
 const struct env_info *env_info_at(size_t i); /* NULL past the end */

@@ -18,12 +18,15 @@
 struct env_class;
 
 struct env_ops {
-    /* Fills ret->n_agents and ret->agents (in the arena): names, widths, spaces. */
+    /* Fills ret->n_agents and ret->agents (in the arena): names, widths, spaces. params:
+     * what env.params amounts to, a struct that the class's table is of. */
     int (*describe)(const struct env_class *class, const struct env_config *config,
-                    struct arena *arena, struct env_spec *ret, struct err *err);
-    /* The world of a description that succeeded; it lives and dies with the arena. */
+                    const void *params, struct arena *arena, struct env_spec *ret,
+                    struct err *err);
+    /* The world of a description that succeeded; it lives and dies with the arena, as
+     * params does. */
     void *(*open)(const struct env_class *class, const struct env_config *config,
-                  size_t copies, struct arena *arena);
+                  const void *params, size_t copies, struct arena *arena);
     /* Begins an episode: all draws are elements of the draw (key, episode). */
     void (*reset)(void *world, size_t copy, struct rng_key key, uint64_t episode);
     /* One step of every copy. actions[a] (E, U_a), all finite; reward[a] (E), the
@@ -47,9 +50,14 @@ struct env_class {
 
 const struct env_class *env_class_find(const char *id); /* NULL if unknown */
 
-/* params.agents, or `standard` if it is 0; ERR_CONFIG outside 1 .. ENV_MAX_AGENTS. */
-int env_param_agents(const struct env_config *config, size_t standard, size_t *ret,
-                     struct err *err);
+/* Reads env.params into the arena (*ret_params) and describes the environment.
+ * ERR_CONFIG, naming the place in the configuration. */
+int env_class_describe(const struct env_class *class, const struct env_config *config,
+                       struct arena *arena, const void **ret_params, struct env_spec *ret,
+                       struct err *err);
+
+extern const struct schema env_no_params;
+
 /* Sets "<team>_<number>" and the team. */
 void env_agent_set_name(struct env_agent *agent, const char *team, size_t number);
 

@@ -73,10 +73,10 @@ void particle_add_landmarks(struct particle_world *w, size_t n,
     w->n_landmarks += n;
 }
 
-static int build_world(struct particle_world **ret,
-                       const struct particle_scenario *scenario,
-                       const struct env_config *config, size_t copies,
-                       struct arena *arena, struct err *err)
+static struct particle_world *build_world(const struct particle_scenario *scenario,
+                                          const struct env_config *config,
+                                          const void *params, size_t copies,
+                                          struct arena *arena)
 {
     struct particle_world *w = ARENA_NEW(arena, struct particle_world);
 
@@ -84,9 +84,10 @@ static int build_world(struct particle_world **ret,
                                  .rules = config->rules,
                                  .actions = config->actions,
                                  .n_copies = copies,
+                                 .params = params,
                                  .arena = arena};
-    *ret = w;
-    return scenario->build(w, config, err);
+    scenario->build(w, params);
+    return w;
 }
 
 /* Pairs in entity order, first against later: the order in which forces add up. */
@@ -105,17 +106,14 @@ static void list_pairs(struct particle_world *w)
     }
 }
 
-int particle_world_new(struct particle_world **ret,
-                       const struct particle_scenario *scenario,
-                       const struct env_config *config, size_t copies,
-                       struct arena *arena, struct err *err)
+struct particle_world *particle_world_new(const struct particle_scenario *scenario,
+                                          const struct env_config *config,
+                                          const void *params, size_t copies,
+                                          struct arena *arena)
 {
-    struct particle_world *w;
+    struct particle_world *w = build_world(scenario, config, params, copies, arena);
     size_t n_pos, n_vel, n_comm, widest = 0;
-    int rc = build_world(&w, scenario, config, copies, arena, err);
 
-    if (rc < 0)
-        return rc;
     n_pos = particle_n_entities(w) * 2 * copies;
     n_vel = w->n_agents * 2 * copies;
     n_comm = w->n_agents * w->dim_c * copies;
@@ -134,8 +132,7 @@ int particle_world_new(struct particle_world **ret,
     }
     w->rows = ARENA_ARRAY(arena, double, widest *copies);
     list_pairs(w);
-    *ret = w;
-    return 0;
+    return w;
 }
 
 /* Physics */
@@ -260,27 +257,23 @@ const double *particle_world_observe(struct particle_world *w, size_t agent, siz
 /* The registry's operations */
 
 static int particle_describe(const struct env_class *class,
-                             const struct env_config *config, struct arena *arena,
-                             struct env_spec *ret, struct err *err)
+                             const struct env_config *config, const void *params,
+                             struct arena *arena, struct env_spec *ret, struct err *err)
 {
-    struct particle_world *w;
-    int rc = build_world(&w, class->scenario, config, 0, arena, err);
+    struct particle_world *w = build_world(class->scenario, config, params, 0, arena);
 
-    if (rc < 0)
-        return rc;
+    if (w->n_agents > ENV_MAX_AGENTS)
+        return err_set(err, ERR_CONFIG, "env.params: %zu agents, at most %d can be",
+                       w->n_agents, ENV_MAX_AGENTS);
     ret->n_agents = w->n_agents;
     ret->agents = w->agents;
     return 0;
 }
 
 static void *particle_open(const struct env_class *class, const struct env_config *config,
-                           size_t copies, struct arena *arena)
+                           const void *params, size_t copies, struct arena *arena)
 {
-    struct particle_world *w;
-    int rc = particle_world_new(&w, class->scenario, config, copies, arena, NULL);
-
-    CHECK(rc == 0, "described, but not built");
-    return w;
+    return particle_world_new(class->scenario, config, params, copies, arena);
 }
 
 static void particle_reset(void *world, size_t copy, struct rng_key key, uint64_t episode)

@@ -46,6 +46,7 @@ struct particle_world {
     size_t n_agents, n_landmarks;
     size_t n_goals;                   /* integers drawn at reset: `build` sets it */
     size_t dim_c;                     /* length of an utterance: `build` sets it */
+    const void *params;               /* the scenario's own */
     struct particle_entity *entities; /* (n_agents + n_landmarks) */
     struct env_agent *agents;         /* (n_agents) */
     struct particle_pair *pairs;      /* those that can push each other, in order */
@@ -65,7 +66,7 @@ struct particle_world {
     struct arena *arena;
 };
 
-enum { PARTICLE_SCRATCH = 4, PARTICLE_MOVES = 5 };
+enum { PARTICLE_SCRATCH = 6, PARTICLE_MOVES = 5 };
 
 /* The position within one episode's draw. */
 struct particle_draws {
@@ -80,9 +81,8 @@ struct particle_obs {
 };
 
 struct particle_scenario {
-    /* Sets dim_c and n_goals, adds agents and landmarks. */
-    int (*build)(struct particle_world *w, const struct env_config *config,
-                 struct err *err);
+    /* Sets dim_c and n_goals, adds agents and landmarks. params: see env_class.h. */
+    void (*build)(struct particle_world *w, const void *params);
     /* Draws goals and positions of one copy; all else is 0 already. */
     void (*reset)(struct particle_world *w, size_t copy, struct particle_draws *d);
     /* Appends the observation of agent `self`, left to right. */
@@ -91,7 +91,12 @@ struct particle_scenario {
     void (*reward)(const struct particle_world *w, double *const *ret);
 };
 
-extern const struct particle_scenario particle_simple_spread;
+extern const struct particle_scenario particle_simple, particle_simple_adversary,
+    particle_simple_crypto, particle_simple_push, particle_simple_reference,
+    particle_simple_speaker_listener, particle_simple_spread, particle_simple_tag,
+    particle_simple_world_comm;
+extern const struct schema simple_adversary_params, simple_reference_params,
+    simple_spread_params, simple_tag_params, simple_world_comm_params;
 
 static inline size_t particle_n_entities(const struct particle_world *w)
 {
@@ -152,9 +157,29 @@ void particle_obs_comm(const struct particle_world *w, struct particle_obs *o,
                        size_t agent);
 void particle_obs_rel(const struct particle_world *w, struct particle_obs *o, size_t self,
                       size_t entity);
+/* The same of the landmark that goal i names; of all landmarks; of all other agents. */
+void particle_obs_rel_goal(const struct particle_world *w, struct particle_obs *o,
+                           size_t self, size_t i);
+void particle_obs_rel_landmarks(const struct particle_world *w, struct particle_obs *o,
+                                size_t self);
+void particle_obs_rel_others(const struct particle_world *w, struct particle_obs *o,
+                             size_t self);
+/* n rows: colour (n) itself, or that of the landmark goal i names, of colours
+ * (n_landmarks, n). */
+void particle_obs_colour(struct particle_obs *o, const double *colour, size_t n);
+void particle_obs_goal_colour(const struct particle_world *w, struct particle_obs *o,
+                              size_t i, const double *colours, size_t n);
 
-/* `reward`: distances of two entities (E). Collision is distance < the sizes' sum. */
+/* `reward`: distances of two entities (E), or of an entity and the landmark that goal i
+ * names (which uses the last two scratch rows); 2: squared. Collision is distance < the
+ * sizes' sum. touch: 1 where they collide, else 0. */
 void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret);
+void particle_dist2(const struct particle_world *w, size_t a, size_t b, double *ret);
+void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
+                        double *ret);
+void particle_goal_dist2(const struct particle_world *w, size_t entity, size_t i,
+                         double *ret);
+void particle_touch(const struct particle_world *w, size_t a, size_t b, double *ret);
 static inline double particle_reach(const struct particle_world *w, size_t a, size_t b)
 {
     return w->entities[a].size + w->entities[b].size;
@@ -165,21 +190,27 @@ static inline double particle_reach(const struct particle_world *w, size_t a, si
 void particle_reward_mix(const struct particle_world *w, double *const *ret,
                          const double *team, double ratio);
 void particle_reward_sum(const struct particle_world *w, double *const *ret);
+/* Charges an agent that leaves the arena: ret -= factor bound(|x|), then the same with y.
+ * bound is 0 below 0.9, then rises to 1 at 1.0, then as exp(2 x - 2) up to 10. */
+void particle_charge_bounds(const struct particle_world *w, size_t agent, double factor,
+                            double *ret);
 
-/* Rows of n doubles: ret = x; ret += factor x; ret = a - b; ret = min(ret, x), ret on a
- * tie. */
+/* Rows of n doubles: ret = x; ret = factor ret; ret += factor x; ret = a - b; ret =
+ * min(ret, x), ret on a tie. */
 void particle_row_fill(size_t n, double *ret, double x);
+void particle_row_scale(size_t n, double *ret, double factor);
 void particle_row_add(size_t n, double *restrict ret, double factor,
                       const double *restrict x);
 void particle_row_sub(size_t n, double *restrict ret, const double *restrict a,
                       const double *restrict b);
 void particle_row_min(size_t n, double *restrict ret, const double *restrict x);
 
-/* A world with E copies, all zero until reset. Everything lives in the arena. */
-int particle_world_new(struct particle_world **ret,
-                       const struct particle_scenario *scenario,
-                       const struct env_config *config, size_t copies,
-                       struct arena *arena, struct err *err);
+/* A world with E copies, all zero until reset. Everything lives in the arena, params too.
+ */
+struct particle_world *particle_world_new(const struct particle_scenario *scenario,
+                                          const struct env_config *config,
+                                          const void *params, size_t copies,
+                                          struct arena *arena);
 /* What an agent does in the next step: rows (U, E), numbers as its space has them. A
  * silent agent says nothing, ever. */
 void particle_world_act(struct particle_world *w, size_t agent, const double *rows);

@@ -6,35 +6,53 @@
 #include <stdio.h>
 #include <string.h>
 
+const struct schema env_no_params = {.n = 0};
+
 static const struct env_class classes[] = {
-    {
-        .info = {.id = "simple_spread",
-                 .summary = "N agents cover N landmarks without colliding",
-                 .params = "agents: 3"},
-        .ops = &particle_ops,
-        .scenario = &particle_simple_spread,
-    },
-    {
-        .info = {.id = "constant_reward",
-                 .summary = "for checks: reward 1 each step, for ever",
-                 .params = "agents: 1"},
-        .ops = &toy_ops,
-        .scenario = &toy_constant_reward,
-    },
-    {
-        .info = {.id = "one_step",
-                 .summary = "for checks: reward 1, then the task is over",
-                 .params = "agents: 1"},
-        .ops = &toy_ops,
-        .scenario = &toy_one_step,
-    },
-    {
-        .info = {.id = "two_step",
-                 .summary = "for checks: two steps; the first observation never recurs",
-                 .params = "agents: 1"},
-        .ops = &toy_ops,
-        .scenario = &toy_two_step,
-    },
+    {{"simple", "one agent goes to a landmark", &env_no_params},
+     &particle_ops,
+     &particle_simple},
+    {{"simple_adversary",
+      "agents cover the goal without showing an adversary which it is",
+      &simple_adversary_params},
+     &particle_ops,
+     &particle_simple_adversary},
+    {{"simple_crypto", "alice tells bob a secret that eve overhears", &env_no_params},
+     &particle_ops,
+     &particle_simple_crypto},
+    {{"simple_push", "an adversary keeps an agent off its goal", &env_no_params},
+     &particle_ops,
+     &particle_simple_push},
+    {{"simple_reference", "two agents tell each other where to go",
+      &simple_reference_params},
+     &particle_ops,
+     &particle_simple_reference},
+    {{"simple_speaker_listener", "one knows the goal, the other can go there",
+      &env_no_params},
+     &particle_ops,
+     &particle_simple_speaker_listener},
+    {{"simple_spread", "N agents cover N landmarks without colliding",
+      &simple_spread_params},
+     &particle_ops,
+     &particle_simple_spread},
+    {{"simple_tag", "a pack chases faster agents among obstacles", &simple_tag_params},
+     &particle_ops,
+     &particle_simple_tag},
+    {{"simple_world_comm",
+      "a led pack hunts agents that look for food and hide in forests",
+      &simple_world_comm_params},
+     &particle_ops,
+     &particle_simple_world_comm},
+    {{"constant_reward", "for checks: reward 1 each step, for ever", &toy_params},
+     &toy_ops,
+     &toy_constant_reward},
+    {{"one_step", "for checks: reward 1, then the task is over", &toy_params},
+     &toy_ops,
+     &toy_one_step},
+    {{"two_step", "for checks: two steps; the first observation never recurs",
+      &toy_params},
+     &toy_ops,
+     &toy_two_step},
 };
 
 enum { N_CLASSES = sizeof(classes) / sizeof(classes[0]) };
@@ -60,16 +78,21 @@ const struct env_info *env_info_find(const char *id)
     return class != NULL ? &class->info : NULL;
 }
 
-int env_param_agents(const struct env_config *config, size_t standard, size_t *ret,
-                     struct err *err)
+int env_class_describe(const struct env_class *class, const struct env_config *config,
+                       struct arena *arena, const void **ret_params, struct env_spec *ret,
+                       struct err *err)
 {
-    int64_t n = config->params.agents;
+    void *params = arena_alloc(arena, class->info.params->bytes);
+    int rc = 0;
 
-    if (n < 0 || n > ENV_MAX_AGENTS)
-        return err_set(err, ERR_CONFIG, "env.params.agents: found %lld, expected 1 to %d",
-                       (long long)n, ENV_MAX_AGENTS);
-    *ret = n != 0 ? (size_t)n : standard;
-    return 0;
+    schema_defaults(class->info.params, params, arena);
+    if (config->params != NULL)
+        rc = schema_read(class->info.params, config->params, "env.params", params, arena,
+                         err);
+    if (rc < 0)
+        return rc;
+    *ret_params = params;
+    return class->ops->describe(class, config, params, arena, ret, err);
 }
 
 void env_agent_set_name(struct env_agent *agent, const char *team, size_t number)
@@ -87,13 +110,14 @@ int env_agent_names(void *ctx, const struct env_config *env, const char *const *
     static struct arena arena;
     const struct env_class *class = env_class_find(env->id);
     struct env_spec spec = {0};
+    const void *params;
     const char **names;
     int rc;
 
     if (class == NULL)
         return err_set(err, ERR_NOT_FOUND, "there is no environment '%s'", env->id);
     arena_reset(&arena);
-    rc = class->ops->describe(class, env, &arena, &spec, err);
+    rc = env_class_describe(class, env, &arena, &params, &spec, err);
     if (rc < 0)
         return rc;
     names = ARENA_ARRAY(&arena, const char *, spec.n_agents);

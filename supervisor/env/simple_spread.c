@@ -8,26 +8,33 @@
  * gets the sum, in agent order, of all agents' (team's - touched), each touching itself.
  */
 
-enum { DEFAULT_AGENTS = 3, SPEECH = 2 };
+enum { SPEECH = 2 };
 
-static const double LOCAL_RATIO = 0.5;
+struct params {
+    int64_t agents;
+    double local_ratio;
+};
 
-static int build(struct particle_world *w, const struct env_config *config,
-                 struct err *err)
+static const struct field fields[] = {
+    {"agents", FIELD_I64, SCHEMA_AT(struct params, agents),
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3", .doc = "and landmarks: N"},
+    {"local_ratio", FIELD_F64, SCHEMA_AT(struct params, local_ratio), SCHEMA_WITHIN(0, 1),
+     .default_text = "0.5", .doc = "of an agent's own reward (mpe2)"},
+};
+const struct schema simple_spread_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
+
+static void build(struct particle_world *w, const void *params)
 {
+    const struct params *p = params;
+    const size_t n = (size_t)p->agents;
     struct particle_entity agent = {
         .size = 0.15, .collide = 1, .movable = 1, .silent = 1};
     struct particle_entity landmark = {.size = 0.05};
-    size_t n;
-    int rc = env_param_agents(config, DEFAULT_AGENTS, &n, err);
 
-    if (rc < 0)
-        return rc;
     w->dim_c = SPEECH;
     agent.obs_width = (int32_t)(4 + 2 * n + (2 + SPEECH) * (n - 1));
     particle_add_agents(w, "agent", n, &agent);
     particle_add_landmarks(w, n, &landmark);
-    return 0;
 }
 
 static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
@@ -39,36 +46,22 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 {
     particle_obs_vel(w, o, self);
     particle_obs_pos(w, o, self);
-    for (size_t l = 0; l < w->n_landmarks; l++)
-        particle_obs_rel(w, o, self, w->n_agents + l);
-    for (size_t a = 0; a < w->n_agents; a++) {
-        if (a != self)
-            particle_obs_rel(w, o, self, a);
-    }
+    particle_obs_rel_landmarks(w, o, self);
+    particle_obs_rel_others(w, o, self);
     for (size_t a = 0; a < w->n_agents; a++) {
         if (a != self)
             particle_obs_comm(w, o, a);
     }
 }
 
-PARTICLE_SIMD static void charge_touch(size_t n, double *restrict a, double *restrict b,
-                                       const double *restrict dist, double reach)
-{
-    for (size_t c = 0; c < n; c++) {
-        double touch = dist[c] < reach ? 1.0 : 0.0;
-
-        a[c] -= touch;
-        b[c] -= touch;
-    }
-}
-
 static void charge_touches(const struct particle_world *w, double *const *ret,
-                           double *dist)
+                           double *touch)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
         for (size_t b = a + 1; b < w->n_agents; b++) {
-            particle_dist(w, a, b, dist);
-            charge_touch(w->n_copies, ret[a], ret[b], dist, particle_reach(w, a, b));
+            particle_touch(w, a, b, touch);
+            particle_row_add(w->n_copies, ret[a], -1.0, touch);
+            particle_row_add(w->n_copies, ret[b], -1.0, touch);
         }
     }
 }
@@ -92,6 +85,7 @@ static void team_reward(const struct particle_world *w, double *ret)
 
 static void reward(const struct particle_world *w, double *const *ret)
 {
+    const struct params *p = w->params;
     double *team = particle_scratch(w, 0);
     int openai = w->rules == ENV_RULES_OPENAI;
 
@@ -105,7 +99,7 @@ static void reward(const struct particle_world *w, double *const *ret)
     if (openai)
         particle_reward_sum(w, ret);
     else
-        particle_reward_mix(w, ret, team, LOCAL_RATIO);
+        particle_reward_mix(w, ret, team, p->local_ratio);
 }
 
 const struct particle_scenario particle_simple_spread = {

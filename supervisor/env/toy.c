@@ -9,6 +9,16 @@ const struct toy toy_one_step = {.at_reset = 1.0f, .base = 1.0f, .terminates = 1
 const struct toy toy_two_step = {
     .at_reset = TOY_MARKER, .per_step = 1.0f, .terminates = 2};
 
+struct toy_numbers {
+    int64_t agents;
+};
+
+static const struct field toy_fields[] = {
+    {"agents", FIELD_I64, SCHEMA_AT(struct toy_numbers, agents),
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "1", .doc = "how many"},
+};
+const struct schema toy_params = {SCHEMA_TABLE(toy_fields), sizeof(struct toy_numbers)};
+
 struct toy_world {
     const struct toy *toy;
     size_t n_agents, n_copies;
@@ -16,12 +26,12 @@ struct toy_world {
 };
 
 static int toy_describe(const struct env_class *class, const struct env_config *config,
-                        struct arena *arena, struct env_spec *ret, struct err *err)
+                        const void *params, struct arena *arena, struct env_spec *ret,
+                        struct err *err)
 {
-    int rc = env_param_agents(config, 1, &ret->n_agents, err);
+    const struct toy_numbers *p = params;
 
-    if (rc < 0)
-        return rc;
+    ret->n_agents = (size_t)p->agents;
     ret->agents = ARENA_ARRAY(arena, struct env_agent, ret->n_agents);
     for (size_t a = 0; a < ret->n_agents; a++) {
         struct env_agent *agent = &ret->agents[a];
@@ -35,12 +45,13 @@ static int toy_describe(const struct env_class *class, const struct env_config *
 }
 
 static void *toy_open(const struct env_class *class, const struct env_config *config,
-                      size_t copies, struct arena *arena)
+                      const void *params, size_t copies, struct arena *arena)
 {
+    const struct toy_numbers *p = params;
     struct toy_world *w = ARENA_NEW(arena, struct toy_world);
 
     w->toy = class->scenario;
-    w->n_agents = config->params.agents != 0 ? (size_t)config->params.agents : 1;
+    w->n_agents = (size_t)p->agents;
     w->n_copies = copies;
     w->time = ARENA_ARRAY(arena, uint64_t, copies);
     return w;

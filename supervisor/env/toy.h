@@ -11,6 +11,8 @@
 #ifndef SUPERVISOR_ENV_TOY_H
 #define SUPERVISOR_ENV_TOY_H
 
+#include "common/config/schema.h"
+
 #include <stdint.h>
 
 #define TOY_MARKER (-99.0f)
@@ -22,6 +24,7 @@ struct toy {
     uint64_t terminates; /* after this many steps; 0: never */
 };
 
+extern const struct schema toy_params; /* agents: how many */
 extern const struct toy toy_constant_reward, toy_one_step, toy_two_step;
 
 #endif

@@ -77,7 +77,7 @@ static int check_size(const struct vec_env *v, struct err *err)
     if (bytes > MAX_BYTES)
         return err_set(err, ERR_LIMIT,
                        "%zu copies of %zu agents: observations take %zu MiB, more than "
-                       "%zu MiB; lower env.copies or env.params.agents",
+                       "%zu MiB; lower env.copies or env.params",
                        v->n_copies, v->spec.n_agents, bytes >> 20, MAX_BYTES >> 20);
     return 0;
 }
@@ -131,7 +131,8 @@ static void find_teams(struct vec_env *v)
 static int set_up(struct vec_env *v, const struct env_config *config, uint64_t seed,
                   struct err *err)
 {
-    int rc = v->class->ops->describe(v->class, config, &v->arena, &v->spec, err);
+    const void *params;
+    int rc = env_class_describe(v->class, config, &v->arena, &params, &v->spec, err);
 
     if (rc == 0)
         rc = check_size(v, err);
@@ -142,7 +143,7 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
     allocate(v);
     make_keys(v, seed);
     find_teams(v);
-    v->world = v->class->ops->open(v->class, config, v->n_copies, &v->arena);
+    v->world = v->class->ops->open(v->class, config, params, v->n_copies, &v->arena);
     memset(v->waiting, 1, v->n_copies);
     return 0;
 }

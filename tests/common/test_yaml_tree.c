@@ -159,6 +159,33 @@ START_TEST(the_nearest_word_is_found)
 }
 END_TEST
 
+START_TEST(a_tree_is_copied_and_written)
+{
+    const struct yaml_node *a =
+        parse("{b: 1, 'c d': [x, \"q\\\"\\n{\", '', ~, -], e: {},\n"
+              " f: two words, '7': '7'}\n");
+    struct arena other = ARENA_ZERO;
+    const struct yaml_node *copy = yaml_tree_copy(a, &other);
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    ck_assert(yaml_tree_equal(a, copy) && a->child[0] != copy->child[0]);
+    yaml_tree_write(copy, f);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(text, "{b: 1, \"c d\": [x, \"q\\\"\\x0a{\", \"\", ~, \"-\"], e: {}, "
+                           "f: \"two words\", 7: \"7\"}");
+    ck_assert(yaml_tree_equal(a, parse(text)));
+    ck_assert(!yaml_tree_equal(a, parse("{b: 1}")));
+    ck_assert(!yaml_tree_equal(parse("{b: 1}"), parse("{b: '1'}")));
+    ck_assert(!yaml_tree_equal(parse("{b: 1}"), parse("{c: 1}")));
+    ck_assert(!yaml_tree_equal(parse("{b: [1]}"), parse("{b: 1}")));
+    ck_assert(yaml_tree_equal(NULL, NULL) && !yaml_tree_equal(a, NULL));
+    free(text);
+    arena_done(&other);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("yaml_tree");
@@ -172,6 +199,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, values_are_set_by_path);
     tcase_add_loop_test(tc, wrong_paths_name_the_option, 0, 8);
     tcase_add_test(tc, the_nearest_word_is_found);
+    tcase_add_test(tc, a_tree_is_copied_and_written);
     suite_add_tcase(s, tc);
     return s;
 }

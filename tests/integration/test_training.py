@@ -130,5 +130,21 @@ def test_ddpg_and_continuous_actions_train(w):
         w.brood("run", w.small(), "--name", f"v{i}", "--set", "run.env_steps=600", *sets)
 
 
+def test_every_shipped_configuration_trains(w):
+    """In small: a few hundred steps, some of them updates."""
+    small = ["run.env_steps=500", "env.copies=4", "experience.warmup=100",
+             "experience.batch_size=64", "experience.update_every=50",
+             "log.every_env_steps=100"]
+    for path in sorted((harness.SOURCE / "configs").glob("*.yaml")):
+        if "id: none" in path.read_text():  # trains when a client says so
+            continue
+        sets = [word for s in small for word in ("--set", s)]
+        w.brood("run", path, "--name", path.stem, *sets)
+        progress = (w.run_dir(path.stem) / "metrics" / "progress.csv").read_text()
+        rows = list(csv.DictReader(progress.splitlines()))
+        losses = [k for k in rows[-1] if k.startswith("train/") and "loss" in k]
+        assert losses and all(rows[-1][k] for k in losses), (path.stem, rows[-1])
+
+
 if __name__ == "__main__":
     harness.main()

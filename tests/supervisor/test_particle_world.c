@@ -6,11 +6,28 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AGENTS = 8, WIDTH = 5 };
+enum { MAX_AGENTS = 8, MAX_ENTITIES = 16, MAX_WIDTH = 16, WIDTH = 5, N_SCENARIOS = 9 };
+
+static const char *const scenarios[N_SCENARIOS] = {
+    "simple",        "simple_adversary", "simple_crypto",
+    "simple_push",   "simple_reference", "simple_speaker_listener",
+    "simple_spread", "simple_tag",       "simple_world_comm"};
 
 static struct env_config config_of(const char *id)
 {
     return (struct env_config){.id = id, .copies = 1, .max_steps = 25};
+}
+
+/* One copy, with the default parameters. */
+static struct particle_world *open_world(const struct env_config *config,
+                                         struct arena *arena)
+{
+    const struct env_class *class = env_class_find(config->id);
+    struct env_spec spec;
+    const void *params;
+
+    ck_assert_int_eq(env_class_describe(class, config, arena, &params, &spec, NULL), 0);
+    return particle_world_new(class->scenario, config, params, 1, arena);
 }
 
 /* Recorded episodes */
@@ -51,16 +68,24 @@ static void expect_observations(FILE *f, struct particle_world *w)
     }
 }
 
+/* A discrete action is one number, move + 5 * word (of who cannot move: the word), or, as
+ * the openai rules have it, a vector; the world wants one-hot heads. */
 static void read_action(FILE *f, struct particle_world *w, size_t agent)
 {
-    double action[WIDTH] = {0};
+    const struct particle_entity *e = &w->entities[agent];
+    const size_t width = (size_t)w->agents[agent].space.width;
+    double action[MAX_WIDTH] = {0};
     size_t n = read_count(f);
 
-    if (w->actions == ENV_ACTIONS_DISCRETE) {
-        ck_assert_uint_eq(n, 1);
-        action[read_count(f)] = 1.0;
+    if (n == 1 && width != 1) {
+        size_t number = read_count(f);
+
+        if (e->movable)
+            action[number % WIDTH] = 1.0;
+        if (!e->silent)
+            action[e->movable ? WIDTH + number / WIDTH : number] = 1.0;
     } else {
-        ck_assert_uint_eq(n, WIDTH);
+        ck_assert_uint_eq(n, width);
         read_row(f, action, n);
     }
     particle_world_act(w, agent, action);
@@ -69,30 +94,36 @@ static void read_action(FILE *f, struct particle_world *w, size_t agent)
 static void expect_state(FILE *f, const struct particle_world *w)
 {
     size_t n_landmark = 2 * w->n_landmarks;
-    double still[2 * MAX_AGENTS] = {0};
+    double still[2 * MAX_ENTITIES] = {0};
 
     expect_row(f, w->pos, 1, 2 * w->n_agents + n_landmark, "position");
     expect_row(f, w->vel, 1, 2 * w->n_agents, "velocity");
     expect_row(f, still, 1, n_landmark, "landmark velocity");
 }
 
-static void replay_record(FILE *f, enum env_rules rules, int mode)
+static void read_goals(FILE *f, struct particle_world *w)
 {
-    struct env_config config = config_of("simple_spread");
+    ck_assert_uint_eq(read_count(f), w->n_goals);
+    for (size_t i = 0; i < w->n_goals; i++)
+        particle_goal(w, i)[0] = (double)read_count(f);
+}
+
+static void replay_record(FILE *f, const char *id, enum env_rules rules, int mode)
+{
+    struct env_config config = config_of(id);
     struct particle_world *w;
     struct arena arena = ARENA_ZERO;
-    double rewards[MAX_AGENTS], *reward[MAX_AGENTS], skip[2 * MAX_AGENTS];
+    double rewards[MAX_AGENTS], *reward[MAX_AGENTS], skip[2 * MAX_ENTITIES];
 
     config.rules = rules;
     config.actions = mode ? ENV_ACTIONS_CONTINUOUS : ENV_ACTIONS_DISCRETE;
-    ck_assert_int_eq(
-        particle_world_new(&w, &particle_simple_spread, &config, 1, &arena, NULL), 0);
+    w = open_world(&config, &arena);
     for (size_t a = 0; a < w->n_agents; a++)
         reward[a] = &rewards[a];
     read_row(f, w->pos, 2 * (w->n_agents + w->n_landmarks));
     read_row(f, w->vel, 2 * w->n_agents);
     read_row(f, skip, 2 * w->n_landmarks);
-    ck_assert_uint_eq(read_count(f), 0); /* goals */
+    read_goals(f, w);
     expect_observations(f, w);
     for (size_t left = read_count(f); left != 0; left--) {
         for (size_t a = 0; a < w->n_agents; a++)
@@ -106,10 +137,10 @@ static void replay_record(FILE *f, enum env_rules rules, int mode)
     arena_done(&arena);
 }
 
-static void replay_file(const char *name, enum env_rules rules)
+static void replay_file(const char *name, enum env_rules rules, const char *id)
 {
     const char *dir = test_shared_dir();
-    char path[512], line[32768];
+    char path[512], line[32768], want[64], found[64];
     size_t seen[2] = {0};
     int mode;
     FILE *f;
@@ -120,12 +151,14 @@ static void replay_file(const char *name, enum env_rules rules)
         (void)printf("# SKIP %s: BROOD_SHARED_DIR has no data/%s\n", __func__, name);
         return;
     }
+    (void)snprintf(want, sizeof(want), "%s_v", id); /* and the version */
     while (fgets(line, sizeof(line), f) != NULL) {
-        if (sscanf(line, "simple_spread_v%*d %d", &mode) != 1)
+        if (sscanf(line, "%63[a-z_]%*d %d", found, &mode) != 2 ||
+            strcmp(found, want) != 0)
             continue;
         ck_assert(mode == 0 || mode == 1);
         seen[mode]++;
-        replay_record(f, rules, mode);
+        replay_record(f, id, rules, mode);
     }
     ck_assert_uint_gt(seen[0], 0);
     ck_assert_uint_gt(seen[1], 0);
@@ -134,13 +167,13 @@ static void replay_file(const char *name, enum env_rules rules)
 
 START_TEST(test_records_mpe2)
 {
-    replay_file("mpe-vectors-v3.txt", ENV_RULES_MPE2);
+    replay_file("mpe-vectors-v3.txt", ENV_RULES_MPE2, scenarios[_i]);
 }
 END_TEST
 
 START_TEST(test_records_openai)
 {
-    replay_file("mpe-vectors-openai.txt", ENV_RULES_OPENAI);
+    replay_file("mpe-vectors-openai.txt", ENV_RULES_OPENAI, scenarios[_i]);
 }
 END_TEST
 
@@ -165,9 +198,7 @@ static void place(struct fixture *f, enum env_rules rules, enum env_actions acti
     *f = (struct fixture){.reward = {f->rewards[0], f->rewards[1], f->rewards[2]}};
     config.rules = rules;
     config.actions = actions;
-    ck_assert_int_eq(
-        particle_world_new(&f->w, &particle_simple_spread, &config, 1, &f->arena, NULL),
-        0);
+    f->w = open_world(&config, &f->arena);
     for (size_t i = 0; i < 3; i++) {
         set_xy(f->w->pos, i, 10.0 * (double)i, 0.0);
         set_xy(f->w->pos, 3 + i, 10.0 * (double)i, 1.0);
@@ -344,8 +375,7 @@ END_TEST
 
 enum { SPEAKER, RUNNER };
 
-static int tiny_build(struct particle_world *w, const struct env_config *config,
-                      struct err *err)
+static void tiny_build(struct particle_world *w, const void *params)
 {
     w->dim_c = 3;
     w->n_goals = 2;
@@ -360,7 +390,6 @@ static int tiny_build(struct particle_world *w, const struct env_config *config,
                                                   .max_speed = 0.25,
                                                   .obs_width = 3 + 2});
     particle_add_landmarks(w, 4, &(struct particle_entity){.size = 0.2, .collide = 1});
-    return 0;
 }
 
 static void tiny_reset(struct particle_world *w, size_t copy, struct particle_draws *d)
@@ -401,7 +430,7 @@ static struct particle_world *open_tiny(struct arena *arena, enum env_actions ac
     struct env_config config = {.actions = actions};
     struct particle_world *w;
 
-    ck_assert_int_eq(particle_world_new(&w, &tiny, &config, 2, arena, NULL), 0);
+    w = particle_world_new(&tiny, &config, NULL, 2, arena);
     for (size_t e = 0; e < 6; e++)
         particle_pos(w, e, 0)[0] = particle_pos(w, e, 0)[1] = 10.0 * (double)e;
     return w;
@@ -518,8 +547,8 @@ static Suite *make_suite(void)
     Suite *s = suite_create("particle_world");
     TCase *tc = tcase_create("particle_world");
 
-    tcase_add_test(tc, test_records_mpe2);
-    tcase_add_test(tc, test_records_openai);
+    tcase_add_loop_test(tc, test_records_mpe2, 0, N_SCENARIOS);
+    tcase_add_loop_test(tc, test_records_openai, 0, N_SCENARIOS);
     tcase_add_test(tc, test_integration_order);
     tcase_add_test(tc, test_moves);
     tcase_add_test(tc, test_discrete_takes_first_largest);

@@ -4,6 +4,7 @@
 #include "supervisor/env/toy.h"
 #include "supervisor/rollout/rollout.h"
 #include "tests/supervisor/fake_agents.h"
+#include "tests/support/env_params.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -21,6 +22,7 @@ struct bench {
     struct temp_dir dir;
     struct run_config config;
     struct agent_config agents[N_AGENTS];
+    struct env_params params; /* agents: N_AGENTS */
     int three_stages, no_central, with_column;
     size_t width; /* of actions */
     enum sabotage sabotage;
@@ -293,8 +295,10 @@ static struct bench *bench_new(const char *env)
     b->width = strcmp(env, "simple_spread") == 0 ? 5 : 2;
     b->config.run.seed = 7;
     b->config.run.env_steps = 20;
-    b->config.env = (struct env_config){
-        .id = env, .copies = 2, .max_steps = 3, .params = {.agents = N_AGENTS}};
+    b->config.env = (struct env_config){.id = env,
+                                        .copies = 2,
+                                        .max_steps = 3,
+                                        .params = env_params(&b->params, "agents", "2")};
     b->config.experience.capacity = 1000;
     b->config.experience.batch_size = 4;
     b->config.experience.warmup = 8;

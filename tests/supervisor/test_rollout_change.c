@@ -15,7 +15,7 @@ static const char *const names[] = {"agent_0", "agent_1"};
 
 static const char text[] =
     "run: {env_steps: 12}\n"
-    "env: {id: two_step, copies: 2, max_steps: 3}\n"
+    "env: {id: two_step, copies: 2, max_steps: 3, params: {agents: 2}}\n"
     "experience: {capacity: 100, batch_size: 2, warmup: 1, update_every: 100}\n"
     "evaluation: {every_env_steps: 0, episodes: 2}\n"
     "checkpoint: {every_env_steps: 4}\n"
@@ -167,7 +167,6 @@ static struct bench *bench_new(const char *const *set, size_t n_set)
     temp_dir_init(&b->dir);
     ck_assert_int_eq(run_config_parse(&b->config, text, strlen(text), "f", NULL, &err),
                      0);
-    b->config.env.params.agents = 2;
     ck_assert_msg(run_config_assign(&b->changed, &b->config, set, n_set, NULL, &err) == 0,
                   "%s", err.msg);
     args.agents = b->table = fake_agents_new(names, 2, answer, b);

@@ -3,12 +3,13 @@
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/toy.h"
+#include "tests/support/env_params.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AGENTS = 8, WIDTH = 5 };
+enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 12 };
 
 static struct env_config config_of(const char *id)
 {
@@ -355,8 +356,11 @@ START_TEST(test_any_number_of_agents)
     struct env_config config = config_of("simple_spread");
     const char *const *names;
     struct err err = {0};
+    struct env_params params;
+    char count[16];
 
-    config.params.agents = _i;
+    (void)snprintf(count, sizeof(count), "%d", _i);
+    config.params = env_params(&params, "agents", count);
     ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), _i);
     for (int a = 0; a < _i; a++) {
         char want[32];
@@ -373,9 +377,105 @@ START_TEST(test_any_number_of_agents)
 }
 END_TEST
 
+/* The id of a row of the registry. */
+static const char *world_at(int i)
+{
+    const struct env_info *info = env_info_at((size_t)i);
+
+    ck_assert_ptr_nonnull(info);
+    return info->id;
+}
+
+/* One check for all numbers: there are millions. */
+static void expect_finite(const struct vec_env *v, const struct env_step *s)
+{
+    const struct env_spec *spec = vec_env_spec(v);
+
+    for (size_t a = 0; a < spec->n_agents; a++) {
+        size_t n = vec_env_copies(v), width = (size_t)spec->agents[a].obs_width;
+        double sum = 0; /* no number stays none */
+
+        for (size_t i = 0; i < n * width; i++)
+            sum += 0 * ((double)s->next_obs[a][i] + (double)vec_env_obs(v, a)[i]);
+        for (size_t c = 0; c < n; c++)
+            sum += 0 * s->reward[a][c];
+        ck_assert_msg(sum == 0, "%s, %s: not finite", spec->id, spec->agents[a].name);
+    }
+}
+
+/* Random actions for all agents, keyed by the time; U_a differs. */
+static void step_at_random(struct vec_env *v, uint64_t t, struct env_step *ret)
+{
+    const struct env_spec *spec = vec_env_spec(v);
+    struct rng_key key = rng_key_make(3, "test", "act");
+    const float *rows[16];
+    float values[16][4 * 16];
+
+    for (size_t a = 0; a < spec->n_agents; a++) {
+        size_t n = vec_env_copies(v) * (size_t)spec->agents[a].space.width;
+
+        ck_assert_uint_le(n, sizeof(values[a]) / sizeof(float));
+        rng_uniform_f32(key, t, a * 64, values[a], n);
+        rows[a] = values[a];
+    }
+    ck_assert_int_eq(vec_env_step(v, rows, ret, NULL), 0);
+}
+
+/* Ten thousand joint steps of every environment: nothing but numbers, and the same state
+ * twice. */
+START_TEST(test_long_random_play)
+{
+    struct env_config config = config_of(world_at(_i));
+    void *state[2];
+    size_t bytes = 0;
+
+    config.actions = ENV_ACTIONS_CONTINUOUS;
+    for (int k = 0; k < 2; k++) {
+        struct vec_env *v = open_env(&config, ENV_DRAWS_TRAINING, 4);
+
+        for (uint64_t t = 0; t < 2500; t++) {
+            struct env_step s;
+
+            step_at_random(v, t, &s);
+            expect_finite(v, &s);
+        }
+        bytes = vec_env_state_bytes(v);
+        state[k] = malloc(bytes);
+        vec_env_state_save(v, state[k]);
+        vec_env_free(v);
+    }
+    ck_assert_int_eq(memcmp(state[0], state[1], bytes), 0);
+    free(state[0]);
+    free(state[1]);
+}
+END_TEST
+
+START_TEST(test_params_are_the_environments_own)
+{
+    struct env_config config = config_of("simple_tag");
+    const char *const *names;
+    struct env_params params;
+    struct err err = {0};
+
+    config.params = env_params(&params, "adversaries", "2");
+    ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), 3);
+    ck_assert_str_eq(names[1], "adversary_1");
+    ck_assert_str_eq(names[2], "agent_0");
+    config.params = env_params(&params, "adversary", "2");
+    ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.msg, "env.params.adversary"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "did you mean 'adversaries'?"));
+    config.params = env_params(&params, "good", "0");
+    ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), ERR_CONFIG);
+    config.id = "simple_crypto"; /* has none */
+    ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), ERR_CONFIG);
+}
+END_TEST
+
 START_TEST(test_impossible_configurations)
 {
     struct env_config config = config_of("simple_sprout");
+    struct env_params params;
     const char *const *names;
     struct vec_env *v;
     struct err err = {0};
@@ -384,14 +484,14 @@ START_TEST(test_impossible_configurations)
     ck_assert_int_eq(vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 1, &err),
                      ERR_NOT_FOUND);
     config.id = "simple_spread";
-    config.params.agents = ENV_MAX_AGENTS + 1;
+    config.params = env_params(&params, "agents", "1001");
     ck_assert_int_eq(env_agent_names(NULL, &config, &names, &err), ERR_CONFIG);
     ck_assert_int_eq(vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 1, &err),
                      ERR_CONFIG);
-    config.params.agents = ENV_MAX_AGENTS;
+    config.params = env_params(&params, "agents", "1000");
     ck_assert_int_eq(vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 65536, &err),
                      ERR_LIMIT);
-    config.params.agents = 0;
+    config.params = NULL;
     ck_assert_int_eq(vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 65537, &err),
                      ERR_CONFIG);
 }
@@ -403,7 +503,7 @@ START_TEST(test_registry)
 
     for (; env_info_at(n) != NULL; n++)
         ck_assert_ptr_eq(env_info_find(env_info_at(n)->id), env_info_at(n));
-    ck_assert_uint_gt(n, 0);
+    ck_assert_uint_eq(n, N_ENVIRONMENTS);
     ck_assert_ptr_null(env_info_find("none"));
 }
 END_TEST
@@ -426,6 +526,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_state_refusals);
     tcase_add_test(tc, test_nonfinite_action);
     tcase_add_loop_test(tc, test_any_number_of_agents, 1, MAX_AGENTS + 1);
+    tcase_add_loop_test(tc, test_long_random_play, 0, N_ENVIRONMENTS);
+    tcase_add_test(tc, test_params_are_the_environments_own);
     tcase_add_test(tc, test_impossible_configurations);
     tcase_add_test(tc, test_registry);
     suite_add_tcase(s, tc);

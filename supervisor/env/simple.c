@@ -1,0 +1,41 @@
+#include "supervisor/env/particle_world.h"
+
+/* simple: one agent shall go to a landmark.
+ *
+ * Observation: velocity, landmark. Reward: minus the squared distance to it.
+ */
+
+enum { AGENT, LANDMARK };
+
+static void build(struct particle_world *w, const void *params)
+{
+    (void)params;
+    particle_add_agents(w, "agent", 1,
+                        &(struct particle_entity){
+                            .size = 0.05, .movable = 1, .silent = 1, .obs_width = 4});
+    particle_add_landmarks(w, 1, &(struct particle_entity){.size = 0.05});
+}
+
+static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
+{
+    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
+}
+
+static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+{
+    particle_obs_vel(w, o, self);
+    particle_obs_rel(w, o, self, LANDMARK);
+}
+
+static void reward(const struct particle_world *w, double *const *ret)
+{
+    particle_dist2(w, AGENT, LANDMARK, ret[AGENT]);
+    particle_row_scale(w->n_copies, ret[AGENT], -1.0);
+}
+
+const struct particle_scenario particle_simple = {
+    .build = build,
+    .reset = reset,
+    .observe = observe,
+    .reward = reward,
+};

@@ -1,0 +1,88 @@
+#include "supervisor/env/particle_world.h"
+
+#include <string.h>
+
+/* simple_adversary: N agents shall cover the goal, one of N landmarks, which an adversary
+ * shall find, too, but is not told.
+ *
+ * Observation, agent: goal, landmarks, others; adversary: landmarks, others.
+ * Reward, adversary: minus its distance to the goal (openai: squared); agents: the
+ * adversary's distance less that of the nearest of them.
+ */
+
+enum { ADVERSARY, GOAL = 0 };
+
+struct params {
+    int64_t agents;
+};
+
+static const struct field fields[] = {
+    {"agents", FIELD_I64, SCHEMA_AT(struct params, agents),
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS - 1), .default_text = "2",
+     .doc = "good ones, and landmarks: N"},
+};
+const struct schema simple_adversary_params = {SCHEMA_TABLE(fields),
+                                               sizeof(struct params)};
+
+static void build(struct particle_world *w, const void *params)
+{
+    const struct params *p = params;
+    const size_t n = (size_t)p->agents;
+    struct particle_entity agent = {.size = 0.15, .movable = 1, .silent = 1};
+
+    w->dim_c = 2;
+    w->n_goals = 1;
+    agent.obs_width = (int32_t)(4 * n);
+    particle_add_agents(w, "adversary", 1, &agent);
+    agent.obs_width += 2;
+    particle_add_agents(w, "agent", n, &agent);
+    particle_add_landmarks(w, n, &(struct particle_entity){.size = 0.08});
+}
+
+static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
+{
+    particle_draw_goal(w, d, copy, GOAL);
+    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
+}
+
+static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+{
+    if (self != ADVERSARY)
+        particle_obs_rel_goal(w, o, self, GOAL);
+    particle_obs_rel_landmarks(w, o, self);
+    particle_obs_rel_others(w, o, self);
+}
+
+/* The same for every good agent. */
+static void reward_good(const struct particle_world *w, double *ret)
+{
+    double *dist = particle_scratch(w, 0);
+
+    particle_goal_dist(w, 1, GOAL, ret);
+    for (size_t a = 2; a < w->n_agents; a++) {
+        particle_goal_dist(w, a, GOAL, dist);
+        particle_row_min(w->n_copies, ret, dist);
+    }
+    particle_row_scale(w->n_copies, ret, -1.0);
+    particle_goal_dist(w, ADVERSARY, GOAL, dist);
+    particle_row_add(w->n_copies, ret, 1.0, dist);
+}
+
+static void reward(const struct particle_world *w, double *const *ret)
+{
+    if (w->rules == ENV_RULES_OPENAI)
+        particle_goal_dist2(w, ADVERSARY, GOAL, ret[ADVERSARY]);
+    else
+        particle_goal_dist(w, ADVERSARY, GOAL, ret[ADVERSARY]);
+    particle_row_scale(w->n_copies, ret[ADVERSARY], -1.0);
+    reward_good(w, ret[1]);
+    for (size_t a = 2; a < w->n_agents; a++)
+        memcpy(ret[a], ret[1], w->n_copies * sizeof(*ret[1]));
+}
+
+const struct particle_scenario particle_simple_adversary = {
+    .build = build,
+    .reset = reset,
+    .observe = observe,
+    .reward = reward,
+};

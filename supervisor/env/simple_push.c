@@ -1,0 +1,65 @@
+#include "supervisor/env/particle_world.h"
+
+/* simple_push: an agent shall go to the goal, one of two landmarks; an adversary, who is
+ * not told which it is, shall keep it away. They push each other.
+ *
+ * Observation, adversary: velocity, landmarks, the agent; agent: velocity, goal, its own
+ * colour (which tells the goal), landmarks, their colours, the adversary.
+ * Reward, agent: minus its distance to the goal; adversary: that distance less its own.
+ */
+
+enum { ADVERSARY, AGENT, GOAL = 0, COLOUR = 3 };
+
+static const double agent_colours[2][COLOUR] = {{0.25, 0.75, 0.25}, {0.25, 0.25, 0.75}};
+static const double landmark_colours[2][COLOUR] = {{0.1, 0.9, 0.1}, {0.1, 0.1, 0.9}};
+
+static void build(struct particle_world *w, const void *params)
+{
+    struct particle_entity agent = {
+        .size = 0.05, .collide = 1, .movable = 1, .silent = 1, .obs_width = 8};
+
+    (void)params;
+    w->dim_c = 2;
+    w->n_goals = 1;
+    particle_add_agents(w, "adversary", 1, &agent);
+    agent.obs_width = 19;
+    particle_add_agents(w, "agent", 1, &agent);
+    particle_add_landmarks(w, 2, &(struct particle_entity){.size = 0.05});
+}
+
+static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
+{
+    particle_draw_goal(w, d, copy, GOAL);
+    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
+}
+
+static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+{
+    particle_obs_vel(w, o, self);
+    if (self == AGENT) {
+        particle_obs_rel_goal(w, o, self, GOAL);
+        particle_obs_goal_colour(w, o, GOAL, agent_colours[0], COLOUR);
+    }
+    particle_obs_rel_landmarks(w, o, self);
+    if (self == AGENT)
+        particle_obs_colour(o, landmark_colours[0], 2 * COLOUR);
+    particle_obs_rel_others(w, o, self);
+}
+
+static void reward(const struct particle_world *w, double *const *ret)
+{
+    double *agent = particle_scratch(w, 0), *adversary = particle_scratch(w, 1);
+
+    particle_goal_dist(w, AGENT, GOAL, agent);
+    particle_goal_dist(w, ADVERSARY, GOAL, adversary);
+    particle_row_sub(w->n_copies, ret[ADVERSARY], agent, adversary);
+    particle_row_fill(w->n_copies, ret[AGENT], 0.0);
+    particle_row_add(w->n_copies, ret[AGENT], -1.0, agent);
+}
+
+const struct particle_scenario particle_simple_push = {
+    .build = build,
+    .reset = reset,
+    .observe = observe,
+    .reward = reward,
+};

@@ -1,0 +1,81 @@
+#include "supervisor/env/particle_world.h"
+
+/* simple_reference: each of two agents knows the landmark that the other shall go to, and
+ * may say so.
+ *
+ * Observation: velocity, landmarks, the colour of the partner's goal, what it says.
+ * Reward, own: minus the partner's distance to its goal (openai: squared). mpe2: mixed
+ * with the mean of both; openai: each gets the sum.
+ */
+
+enum { AGENTS = 2, COLOUR = 3, SYMBOLS = 10 };
+
+static const double colours[3][COLOUR] = {
+    {0.75, 0.25, 0.25}, {0.25, 0.75, 0.25}, {0.25, 0.25, 0.75}};
+
+struct params {
+    double local_ratio;
+};
+
+static const struct field fields[] = {
+    {"local_ratio", FIELD_F64, SCHEMA_AT(struct params, local_ratio), SCHEMA_WITHIN(0, 1),
+     .default_text = "0.5", .doc = "of an agent's own reward (mpe2)"},
+};
+const struct schema simple_reference_params = {SCHEMA_TABLE(fields),
+                                               sizeof(struct params)};
+
+static void build(struct particle_world *w, const void *params)
+{
+    (void)params;
+    w->dim_c = SYMBOLS;
+    w->n_goals = AGENTS; /* goal i is what agent i knows */
+    particle_add_agents(w, "agent", AGENTS,
+                        &(struct particle_entity){.size = 0.05,
+                                                  .movable = 1,
+                                                  .obs_width = 8 + COLOUR + SYMBOLS});
+    particle_add_landmarks(w, 3, &(struct particle_entity){.size = 0.05});
+}
+
+static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
+{
+    for (size_t i = 0; i < AGENTS; i++)
+        particle_draw_goal(w, d, copy, i);
+    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
+}
+
+static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+{
+    particle_obs_vel(w, o, self);
+    particle_obs_rel_landmarks(w, o, self);
+    particle_obs_goal_colour(w, o, self, colours[0], COLOUR);
+    particle_obs_comm(w, o, 1 - self);
+}
+
+static void reward(const struct particle_world *w, double *const *ret)
+{
+    const struct params *p = w->params;
+    double *mean = particle_scratch(w, 0);
+    int openai = w->rules == ENV_RULES_OPENAI;
+
+    particle_row_fill(w->n_copies, mean, 0.0);
+    for (size_t i = 0; i < AGENTS; i++) {
+        if (openai)
+            particle_goal_dist2(w, 1 - i, i, ret[i]);
+        else
+            particle_goal_dist(w, 1 - i, i, ret[i]);
+        particle_row_scale(w->n_copies, ret[i], -1.0);
+        particle_row_add(w->n_copies, mean, 1.0, ret[i]);
+    }
+    particle_row_scale(w->n_copies, mean, 1.0 / AGENTS);
+    if (openai)
+        particle_reward_sum(w, ret);
+    else
+        particle_reward_mix(w, ret, mean, p->local_ratio);
+}
+
+const struct particle_scenario particle_simple_reference = {
+    .build = build,
+    .reset = reset,
+    .observe = observe,
+    .reward = reward,
+};

@@ -1,0 +1,95 @@
+#include "supervisor/env/particle_world.h"
+
+/* simple_tag: slower adversaries hunt faster agents among obstacles.
+ *
+ * Observation: velocity, position, obstacles, others, velocities of the other good
+ * agents. Reward, agent: minus 10 for each adversary that touches it, and less the
+ * farther it leaves the arena; adversary: 10 for each touch of any adversary and any
+ * agent.
+ */
+
+struct params {
+    int64_t good, adversaries, obstacles;
+};
+
+static const struct field fields[] = {
+    {"good", FIELD_I64, SCHEMA_AT(struct params, good), SCHEMA_WITHIN(1, ENV_MAX_AGENTS),
+     .default_text = "1", .doc = "agents that are hunted"},
+    {"adversaries", FIELD_I64, SCHEMA_AT(struct params, adversaries),
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3", .doc = "who hunt them"},
+    {"obstacles", FIELD_I64, SCHEMA_AT(struct params, obstacles),
+     SCHEMA_WITHIN(0, ENV_MAX_AGENTS), .default_text = "2", .doc = "in everybody's way"},
+};
+const struct schema simple_tag_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
+
+static void build(struct particle_world *w, const void *params)
+{
+    const struct params *p = params;
+    const int64_t others = p->good + p->adversaries - 1;
+    struct particle_entity adversary = {.size = 0.075,
+                                        .collide = 1,
+                                        .movable = 1,
+                                        .silent = 1,
+                                        .accel = 3.0,
+                                        .max_speed = 1.0};
+    struct particle_entity agent = {.size = 0.05,
+                                    .collide = 1,
+                                    .movable = 1,
+                                    .silent = 1,
+                                    .accel = 4.0,
+                                    .max_speed = 1.3};
+
+    w->dim_c = 2;
+    adversary.obs_width = (int32_t)(4 + 2 * (p->obstacles + others + p->good));
+    agent.obs_width = adversary.obs_width - 2;
+    particle_add_agents(w, "adversary", (size_t)p->adversaries, &adversary);
+    particle_add_agents(w, "agent", (size_t)p->good, &agent);
+    particle_add_landmarks(w, (size_t)p->obstacles,
+                           &(struct particle_entity){.size = 0.2, .collide = 1});
+}
+
+static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
+{
+    particle_draw_positions(w, d, copy, 0, w->n_agents, 1.0);
+    particle_draw_positions(w, d, copy, w->n_agents, w->n_landmarks, 0.9);
+}
+
+static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+{
+    const struct params *p = w->params;
+
+    particle_obs_vel(w, o, self);
+    particle_obs_pos(w, o, self);
+    particle_obs_rel_landmarks(w, o, self);
+    particle_obs_rel_others(w, o, self);
+    for (size_t a = (size_t)p->adversaries; a < w->n_agents; a++) {
+        if (a != self)
+            particle_obs_vel(w, o, a);
+    }
+}
+
+static void reward(const struct particle_world *w, double *const *ret)
+{
+    const struct params *p = w->params;
+    const size_t first_good = (size_t)p->adversaries, n = w->n_copies;
+    double *touch = particle_scratch(w, 0);
+
+    for (size_t a = 0; a < w->n_agents; a++)
+        particle_row_fill(n, ret[a], 0.0);
+    for (size_t good = first_good; good < w->n_agents; good++) {
+        for (size_t a = 0; a < first_good; a++) {
+            particle_touch(w, good, a, touch);
+            particle_row_add(n, ret[good], -10.0, touch);
+            for (size_t hunter = 0; hunter < first_good; hunter++)
+                particle_row_add(n, ret[hunter], 10.0, touch);
+        }
+        particle_charge_bounds(w, good, 1.0, ret[good]);
+    }
+}
+
+const struct particle_scenario particle_simple_tag = {
+    .build = build,
+    .reset = reset,
+    .observe = observe,
+    .reward = reward,
+};

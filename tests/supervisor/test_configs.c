@@ -1,0 +1,55 @@
+/* Every shipped configuration is right, and is of an environment that this build has. */
+#include "supervisor/env/env.h"
+#include "tests/support/test_main.h"
+
+#include <dirent.h>
+#include <string.h>
+
+enum { SHIPPED_AT_LEAST = 11 };
+
+static void check_file(const char *name)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+    struct run_config c;
+    struct err err = {0};
+    char path[4096];
+
+    (void)snprintf(path, sizeof(path), "%s/configs/%s", getenv("BROOD_SOURCE_DIR"), name);
+    ck_assert_msg(run_config_read(&c, path, &options, &err) == 0, "%s", err.msg);
+    ck_assert_msg(strncmp(c.run.name, name, strlen(c.run.name)) == 0, "%s", name);
+    ck_assert_uint_gt(c.n_agents, 0);
+    run_config_done(&c);
+}
+
+START_TEST(test_every_shipped_file_is_right)
+{
+    char path[4096];
+    struct dirent **files;
+    int n, n_read = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/configs", getenv("BROOD_SOURCE_DIR"));
+    n = scandir(path, &files, NULL, alphasort);
+    ck_assert_int_gt(n, 0);
+    for (int i = 0; i < n; i++) {
+        if (files[i]->d_name[0] != '.') {
+            check_file(files[i]->d_name);
+            n_read++;
+        }
+        free(files[i]);
+    }
+    free(files);
+    ck_assert_int_ge(n_read, SHIPPED_AT_LEAST);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("configs");
+    TCase *tc = tcase_create("configs");
+
+    tcase_add_test(tc, test_every_shipped_file_is_right);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
