@@ -154,10 +154,10 @@ static void on_message(void *ctx, const char *line)
 
 static void on_agent(void *ctx, const struct agent_event *event, const char *name)
 {
-    static const char *const names[] = {[AGENT_EVENT_SPAWN] = "spawn",
-                                        [AGENT_EVENT_READY] = "ready",
-                                        [AGENT_EVENT_EXIT] = "exit",
-                                        [AGENT_EVENT_RESPAWN] = "respawn"};
+    static const char *const names[] = {
+        [AGENT_EVENT_SPAWN] = "spawn", [AGENT_EVENT_READY] = "ready",
+        [AGENT_EVENT_EXIT] = "exit",   [AGENT_EVENT_RESPAWN] = "respawn",
+        [AGENT_EVENT_WAIT] = "wait",   [AGENT_EVENT_GIVE_UP] = "give_up"};
     struct watcher *w = ctx;
     struct json *j = &w->json;
 
@@ -174,6 +174,14 @@ static void on_agent(void *ctx, const struct agent_event *event, const char *nam
     if (event->kind == AGENT_EVENT_EXIT) {
         json_key(j, event->signal != 0 ? "signal" : "code");
         json_i64(j, event->signal != 0 ? event->signal : event->exit_code);
+    }
+    if (event->kind == AGENT_EVENT_WAIT) {
+        json_key(j, "delay_ms");
+        json_u64(j, event->delay_ms);
+    }
+    if (event->text != NULL) {
+        json_key(j, "why");
+        json_str(j, event->text);
     }
     json_close(j);
     put_json_line(j);
@@ -308,9 +316,9 @@ void watcher_end(struct watcher *w, const struct training_result *result,
     w->status.episodes = result->episodes;
     if (live_view_is_terminal(w->view) && w->status.n_agents > 0)
         live_view_show(w->view, &w->status);
+    say_end(w, result, path);
     if (failure != NULL)
         live_view_message(w->view, "brood %s: %s", w->command, failure->msg);
-    say_end(w, result, path);
     if (w->json_lines)
         print_end(w, result);
 }

@@ -10,6 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Those of a configuration that says nothing about them. */
+static const struct agent_limits default_limits = {
+    .restart = {.policy = RESTART_PERMANENT,
+                .max_restarts = 5,
+                .within_s = 60,
+                .delay_s = 0.1,
+                .max_delay_s = 10,
+                .on_give_up = GIVE_UP_STOP},
+};
+
 int agent_init(struct agent *a, struct agent_host *host, size_t index,
                const struct agent_spec *spec, struct err *err)
 {
@@ -22,6 +32,8 @@ int agent_init(struct agent *a, struct agent_host *host, size_t index,
                         .capture.log_fd = -1,
                         .proc.pidfd = -1,
                         .proc.exited = 1,
+                        .wish = RESTART_EV_STARTED,
+                        .limits = spec->limits != NULL ? *spec->limits : default_limits,
                         .next_id = AGENT_CONFIGURE_ID + 1};
     (void)snprintf(a->name, sizeof(a->name), "%s", spec->name);
     msg_out_init(&a->out[0]);
@@ -42,6 +54,7 @@ void agent_done(struct agent *a)
     msg_done(&a->description);
     free(a->description_data);
     replay_done(&a->replay);
+    restart_memory_done(&a->restarts);
     capture_done(&a->capture);
     block_done(&a->block);
 }
@@ -49,7 +62,7 @@ void agent_done(struct agent *a)
 enum agent_state agent_public_state(const struct agent *a)
 {
     static const enum agent_state states[PROC_STATE_COUNT] = {
-        [PROC_DOWN] = AGENT_STARTING,
+        [PROC_DOWN] = AGENT_WAITING,
         [PROC_STARTING] = AGENT_STARTING,
         [PROC_CONFIGURING] = AGENT_CONFIGURING,
         [PROC_REPLAYING] = AGENT_REPLAYING,
@@ -78,21 +91,31 @@ void agent_fatal(struct agent *a, const struct err *why)
     agent_feed(a, PROC_EV_FATAL);
 }
 
-static void agent_emit(struct agent *a, enum agent_event_kind kind)
+static const char *event_text(const struct agent *a, enum agent_event_kind kind)
+{
+    if (kind == AGENT_EVENT_EXIT && a->trouble.code != 0)
+        return a->trouble.msg;
+    return kind == AGENT_EVENT_GIVE_UP ? a->failure.msg : NULL;
+}
+
+void agent_emit(struct agent *a, enum agent_event_kind kind)
 {
     struct agent_event e = {.kind = kind,
                             .agent = a->index,
                             .pid = a->proc.pid,
                             .exit_code = -1,
-                            .state = (int)agent_public_state(a)};
+                            .state = (int)agent_public_state(a),
+                            .text = event_text(a, kind)};
 
     if (kind == AGENT_EVENT_READY)
         e.replayed = a->n_replayed;
     if (kind == AGENT_EVENT_EXIT) {
         e.exit_code = a->proc.exit_code;
         e.signal = a->proc.signal;
-        e.state = (int)a->died_in;
+        e.state = (int)a->death.in;
     }
+    if (kind == AGENT_EVENT_WAIT)
+        e.delay_ms = (a->start_due_ns - uv_hrtime()) / 1000000;
     a->host->on_event(a->host, &e);
 }
 
@@ -133,7 +156,7 @@ void agent_closed(struct agent *a)
     CHECK(a->is_closed);
     a->is_closed = 0;
     if (a->state != PROC_DYING && a->state != PROC_ENDING)
-        a->died_in = agent_public_state(a);
+        agent_note_death(a);
     if (a->proc.pid != 0)
         agent_emit(a, AGENT_EVENT_EXIT);
     agent_feed(a, PROC_EV_CLOSED);
@@ -144,38 +167,6 @@ void agent_closed(struct agent *a)
 static void do_kill(struct agent *a)
 {
     proc_kill(&a->proc);
-}
-
-static void describe_end(const struct agent *a, char *ret, size_t size)
-{
-    const char *abbrev = sigabbrev_np(a->proc.signal);
-
-    if (a->trouble.code != 0)
-        (void)snprintf(ret, size, "killed because %.200s", a->trouble.msg);
-    else if (a->proc.signal != 0)
-        (void)snprintf(ret, size, "killed by SIG%s", abbrev != NULL ? abbrev : "?");
-    else
-        (void)snprintf(ret, size, "exited with code %d", a->proc.exit_code);
-}
-
-static void do_report(struct agent *a)
-{
-    static const char quote[] = "; its last lines: ";
-    char lines[sizeof(a->failure.msg)];
-    struct err report;
-    size_t n;
-
-    if (a->failure.code == 0)
-        return;
-    (void)err_set(&report, a->failure.code, "agent %s (pid %d): %s", a->name,
-                  (int)a->proc.pid, a->failure.msg);
-    n = strlen(report.msg) + sizeof(quote);
-    if (n < sizeof(report.msg)) {
-        capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);
-        if (lines[0] != '\0')
-            strcat(strcat(report.msg, quote), lines);
-    }
-    a->host->on_failed(a, &report);
 }
 
 static void do_ended(struct agent *a)
@@ -219,12 +210,17 @@ static void do_spawn(struct agent *a)
                                    .log_fd = a->host->log_fd};
 
     a->n_replayed = 0;
+    a->ready_at_ns = 0;
+    a->is_blameless = 0;
     a->trouble = (struct err){0};
     if (proc_spawn(&a->proc, a->host->loop, &spec, &a->capture, &proc_callbacks, a,
-                   &a->failure) < 0)
+                   &a->failure) < 0) {
         agent_feed(a, PROC_EV_SPAWN_FAILED);
-    else
-        agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
+        return;
+    }
+    (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
+                              uv_hrtime(), 0);
+    agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
 }
 
 static void do_configure(struct agent *a)
@@ -319,16 +315,23 @@ static void do_replay(struct agent *a)
     agent_write(a, frame, len);
 }
 
+static int has_request(const struct agent *a)
+{
+    return a->pending.active && !agent_is_absent_for(a, a->pending.writes);
+}
+
 static void do_ready(struct agent *a)
 {
+    a->ready_at_ns = uv_hrtime();
     agent_emit(a, AGENT_EVENT_READY);
     a->host->on_ready(a);
-    if (a->pending.active && a->state == PROC_IDLE)
+    if (has_request(a) && a->state == PROC_IDLE)
         agent_feed(a, PROC_EV_REQUEST);
 }
 
 static void do_send(struct agent *a)
 {
+    a->sent_at_ns = uv_hrtime();
     agent_write(a, a->pending.frame, a->pending.frame_len);
 }
 
@@ -343,55 +346,15 @@ static void do_deliver(struct agent *a)
     struct err err;
 
     a->pending.active = 0;
-    a->n_fruitless = 0;
+    if (p.writes)
+        (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
+                                  uv_hrtime(), 0);
     if (p.writes &&
         replay_commit(&a->replay, a->block.map, a->block.len_bytes, &x, &err) < 0) {
         agent_fatal(a, &err);
         return;
     }
     p.fn(p.ctx, a->index, &a->in);
-}
-
-/* Killed from outside while it changed nothing: its block is the newest snapshot. (One
- * that crashed may have spoiled it.) */
-static int is_block_whole(const struct agent *a)
-{
-    return a->trouble.code == 0 && a->proc.signal == SIGKILL &&
-           (a->died_in == AGENT_IDLE || (a->died_in == AGENT_BUSY && !a->pending.writes));
-}
-
-/* The block as the next process shall find it. */
-static int agent_restore(struct agent *a, struct err *err)
-{
-    if (!a->replay.has_snapshot)
-        return block_clear(&a->block, err);
-    if (a->replay.n_requests > 0 && is_block_whole(a))
-        return agent_snapshot(a, err);
-    if (a->block.len_bytes > 0)
-        memcpy(a->block.map, a->replay.snapshot, a->block.len_bytes);
-    return 0;
-}
-
-static void do_judge(struct agent *a)
-{
-    char end[300];
-    struct err err;
-
-    describe_end(a, end, sizeof(end));
-    if (a->trouble.code == 0 && a->proc.exit_code == AGENT_EXIT_NO_RESPAWN) {
-        (void)err_set(&err, ERR_AGENT, "%s, which says not to start it again", end);
-        agent_fatal(a, &err);
-    } else if (++a->n_fruitless > AGENT_MAX_FRUITLESS) {
-        (void)err_set(&err, ERR_AGENT,
-                      "died %u times without finishing a request, the last time %s",
-                      a->n_fruitless, end);
-        agent_fatal(a, &err);
-    } else if (agent_restore(a, &err) < 0) {
-        agent_fatal(a, &err);
-    } else {
-        a->n_restarts++;
-        agent_feed(a, PROC_EV_START);
-    }
 }
 
 static void do_bug(struct agent *a)
@@ -404,7 +367,7 @@ static void do_bug(struct agent *a)
 
 static void (*const actions[])(struct agent *) = {
     [BIT(PROC_DO_KILL)] = do_kill,
-    [BIT(PROC_DO_REPORT)] = do_report,
+    [BIT(PROC_DO_REPORT)] = agent_report,
     [BIT(PROC_DO_ENDED)] = do_ended,
     [BIT(PROC_DO_SHUTDOWN)] = do_shutdown,
     [BIT(PROC_DO_TERMINATE)] = do_terminate,
@@ -416,7 +379,7 @@ static void (*const actions[])(struct agent *) = {
     [BIT(PROC_DO_READY)] = do_ready,
     [BIT(PROC_DO_SEND)] = do_send,
     [BIT(PROC_DO_DELIVER)] = do_deliver,
-    [BIT(PROC_DO_JUDGE)] = do_judge,
+    [BIT(PROC_DO_JUDGE)] = agent_judge,
     [BIT(PROC_DO_BUG)] = do_bug,
 };
 
@@ -428,7 +391,7 @@ void agent_feed(struct agent *a, enum proc_event event)
     log_debug("agent %s: %s, %s -> %s", a->name, proc_event_name(event),
               proc_state_name(a->state), proc_state_name(step.next));
     if ((step.actions & PROC_DO_KILL) != 0) {
-        a->died_in = agent_public_state(a);
+        agent_note_death(a);
         if (event != PROC_EV_BAD && step.next == PROC_DYING)
             (void)err_set(&a->trouble, ERR_PROTOCOL, "it sent a %s nobody asked for",
                           proc_event_name(event));

@@ -14,6 +14,7 @@
 #include "supervisor/proc/proc.h"
 #include "supervisor/proc/proc_fsm.h"
 #include "supervisor/proc/replay.h"
+#include "supervisor/proc/restart_policy.h"
 
 #define AGENT_CONFIGURE_ID 0u /* requests are numbered from 1 */
 
@@ -38,6 +39,13 @@ struct agent_host {
     void (*on_ready)(struct agent *a);
     void (*on_failed)(struct agent *a, const struct err *report);
     void (*on_ended)(struct agent *a);
+    void (*on_due)(struct agent_host *h); /* agent_due_ns of some agent has changed */
+};
+
+struct agent_death {
+    enum agent_state in; /* what it was doing when it died or was killed */
+    char task[96];       /* the request it owed, for people; "" */
+    uint32_t request;    /* that may be guilty; 0: none */
 };
 
 struct agent_pending {
@@ -56,7 +64,8 @@ struct agent {
     struct agent_host *host;
 
     enum proc_state state;
-    enum agent_state died_in; /* what it was doing when it died or was killed */
+    enum agent_mode mode;
+    struct agent_death death; /* of the former process, or of this one once it is over */
     int is_closed;            /* on_closed was called, agent_closed is due */
     struct proc proc;
     struct capture capture;
@@ -79,10 +88,15 @@ struct agent {
     uint8_t *description_data;
     struct replay_digest description_digest;
 
-    unsigned n_fruitless;
+    struct agent_limits limits;
+    struct restart_memory restarts;
+    enum restart_event wish; /* KILLED, REPLACED: this process ends on request */
+    int is_blameless;        /* it is being killed for no doing of its request */
     uint64_t n_restarts;
-    struct err trouble; /* why this process was killed by us */
-    struct err failure; /* why there will be no other */
+    uint64_t start_due_ns;            /* of the next process; 0: none waits */
+    uint64_t ready_at_ns, sent_at_ns; /* 0: not yet; the newest request */
+    struct err trouble;               /* why this process was killed by us */
+    struct err failure;               /* why there will be no other */
 };
 
 int agent_init(struct agent *a, struct agent_host *host, size_t index,
@@ -95,7 +109,28 @@ void agent_fatal(struct agent *a, const struct err *why); /* feeds FATAL */
 /* Nothing of the former process is left. */
 void agent_closed(struct agent *a);
 
-/* agent_messages.c: judges what the process sent, and feeds the event that it makes. */
+void agent_emit(struct agent *a, enum agent_event_kind kind);
+
+/* ---- agent_end.c: what follows the end of a process ---- */
+
+/* The process is over, or about to be killed: remembers what it was at. */
+void agent_note_death(struct agent *a);
+/* Counts the death, then starts another process, or waits, or gives up. */
+void agent_judge(struct agent *a);
+/* Tells the host, if the agent has failed. */
+void agent_report(struct agent *a);
+/* KILLED or REPLACED: ends its process on request. ERR_STATE if there is none. */
+int agent_kill(struct agent *a, enum restart_event wish, struct err *err);
+/* It has given up, and no process of it answers such a request any more. */
+int agent_is_absent_for(const struct agent *a, int writes);
+/* When agent_wake has something to do; UINT64_MAX: never. */
+uint64_t agent_due_ns(const struct agent *a);
+/* Starts the process whose delay is over; answers for the one that is not there. */
+void agent_wake(struct agent *a, uint64_t now_ns);
+
+/* ---- agent_messages.c ---- */
+
+/* Judges what the process sent, and feeds the event that it makes. */
 void agent_handle_message(struct agent *a, const uint8_t *data, size_t len);
 /* The request whose answer is awaited, for people: "learn of update 17". */
 void agent_name_awaited(const struct agent *a, char *ret, size_t size);

@@ -139,6 +139,9 @@ static void handle_response(struct agent *a)
         agent_name_awaited(a, name, sizeof(name));
         (void)err_set(&err, a->in.error_code, "%s: %s", name, a->in.error_text);
         agent_fatal(a, &err);
+    } else if (is_awaited && a->in.body.type == MSGPACK_OBJECT_NIL) {
+        (void)err_set(&err, ERR_PROTOCOL, "it answered with nothing");
+        agent_bad(a, &err);
     } else {
         agent_feed(a, PROC_EV_RESPONSE);
     }

@@ -27,7 +27,7 @@ struct agent_table {
     int is_ready; /* on_ready was called */
     int is_failed;
 
-    uv_timer_t sweep_timer, stop_timer;
+    uv_timer_t sweep_timer, stop_timer, due_timer;
     int open_timers;
     uint64_t deadline_ms; /* in the loop's time */
 };
@@ -38,7 +38,7 @@ const char *agent_state_name(enum agent_state s)
         [AGENT_STARTING] = "starting",   [AGENT_CONFIGURING] = "configuring",
         [AGENT_REPLAYING] = "replaying", [AGENT_IDLE] = "idle",
         [AGENT_BUSY] = "busy",           [AGENT_STOPPING] = "stopping",
-        [AGENT_GONE] = "gone",
+        [AGENT_GONE] = "gone",           [AGENT_WAITING] = "waiting",
     };
 
     CHECK((unsigned)s < AGENT_STATE_COUNT);
@@ -92,6 +92,37 @@ static void host_on_process_end(struct agent *a)
         (void)uv_timer_start(&t->sweep_timer, on_sweep_timer, 0, 0);
 }
 
+/* Delayed starts, and answers for those who are not there */
+
+static void on_due_timer(uv_timer_t *timer);
+
+static void host_on_due(struct agent_host *h)
+{
+    struct agent_table *t = (struct agent_table *)h;
+    const uint64_t now_ns = uv_hrtime();
+    uint64_t due_ns = UINT64_MAX, wait_ms;
+    size_t i;
+
+    for (i = 0; i < t->n; i++)
+        if (agent_due_ns(&t->agents[i]) < due_ns)
+            due_ns = agent_due_ns(&t->agents[i]);
+    if (t->phase != TABLE_RUNNING || due_ns == UINT64_MAX)
+        return;
+    uv_update_time(h->loop);
+    wait_ms = due_ns > now_ns ? (due_ns - now_ns + 999999) / 1000000 : 0;
+    (void)uv_timer_start(&t->due_timer, on_due_timer, wait_ms, 0);
+}
+
+static void on_due_timer(uv_timer_t *timer)
+{
+    struct agent_table *t = timer->data;
+    size_t i;
+
+    for (i = 0; i < t->n && t->phase == TABLE_RUNNING; i++)
+        agent_wake(&t->agents[i], uv_hrtime());
+    host_on_due(&t->host);
+}
+
 /* What agents tell */
 
 static void host_on_event(struct agent_host *h, const struct agent_event *e)
@@ -143,6 +174,7 @@ static void table_stop_if_over(struct agent_table *t)
         return;
     uv_close((uv_handle_t *)&t->sweep_timer, on_timer_closed);
     uv_close((uv_handle_t *)&t->stop_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&t->due_timer, on_timer_closed);
 }
 
 static void host_on_ended(struct agent *a)
@@ -193,6 +225,7 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
         .on_ready = host_on_ready,
         .on_failed = host_on_failed,
         .on_ended = host_on_ended,
+        .on_due = host_on_due,
     };
     r = table_init(t, agent_exe_fd, specs, err);
     if (r < 0) {
@@ -249,6 +282,7 @@ int agent_table_start(struct agent_table *t, struct err *err)
     t->phase = TABLE_RUNNING;
     table_open_timer(t, &t->sweep_timer);
     table_open_timer(t, &t->stop_timer);
+    table_open_timer(t, &t->due_timer);
     for (i = 0; i < t->n; i++)
         agent_feed(&t->agents[i], PROC_EV_START);
     return 0;
@@ -341,7 +375,10 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
         .active = 1, .writes = a->writes, .id = a->next_id, .fn = fn, .ctx = ctx};
     a->next_id = a->next_id == UINT32_MAX ? 1 : a->next_id + 1;
     msg_end(&a->out[0], &a->pending.frame, &a->pending.frame_len);
-    agent_feed(a, PROC_EV_REQUEST);
+    if (agent_is_absent_for(a, a->writes))
+        host_on_due(&t->host);
+    else
+        agent_feed(a, PROC_EV_REQUEST);
     return 0;
 }
 
@@ -371,6 +408,22 @@ int agent_table_signal(struct agent_table *t, size_t agent, int signum)
     return proc_signal(&agent_at(t, agent)->proc, signum);
 }
 
+int agent_table_kill(struct agent_table *t, size_t agent, struct err *err)
+{
+    return agent_kill(agent_at(t, agent), RESTART_EV_KILLED, err);
+}
+
+int agent_table_respawn(struct agent_table *t, size_t agent, struct err *err)
+{
+    return agent_kill(agent_at(t, agent), RESTART_EV_REPLACED, err);
+}
+
+void agent_table_set_limits(struct agent_table *t, size_t agent,
+                            const struct agent_limits *limits)
+{
+    agent_at(t, agent)->limits = *limits;
+}
+
 /* Looking at them */
 
 /* Second field of /proc/<pid>/statm: resident pages. */
@@ -398,6 +451,7 @@ void agent_table_info(const struct agent_table *t, size_t agent, struct agent_in
     *ret = (struct agent_info){
         .name = a->name,
         .state = agent_public_state(a),
+        .mode = a->mode,
         .pid = runs ? a->proc.pid : 0,
         .restarts = a->n_restarts,
         .rss_bytes = runs ? resident_bytes(a->proc.pid) : -1,

@@ -10,9 +10,11 @@
  * Snapshot  taken from the shared block after a writing response while the agent owes
  *           nothing, as long as that costs under 1 % of the time; the replay list is cut
  *           only when a newer snapshot is whole.
- * Ends      at most AGENT_MAX_FRUITLESS deaths without progress (no request completed in
- *           between), an error response, or an exit code 100 is a failure: on_failed, one
- *           clear report (agent, pid, signal or exit code, its last log lines).
+ * Ends      restart_policy.h says when an agent is given up. By its configuration that is
+ *           a failure: on_failed, one clear report (agent, pid, signal or exit code, its
+ *           last log lines); or it stays as it is: frozen, a process with its newest
+ *           values answers pure requests, or noop, no process does. Requests that nobody
+ *           answers any more have an absent response. An error response is a failure.
  * Stop      all agents under one deadline: shutdown message, SIGTERM (with SIGCONT),
  *           SIGKILL to the process group; adopted orphans are swept; on_stopped when
  *           every process is reaped and every handle closed.
@@ -23,6 +25,7 @@
 #ifndef SUPERVISOR_PROC_AGENT_TABLE_H
 #define SUPERVISOR_PROC_AGENT_TABLE_H
 
+#include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 
@@ -30,8 +33,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
-
-#define AGENT_MAX_FRUITLESS 5
 
 struct agent_table; /* opaque */
 
@@ -42,7 +43,8 @@ enum agent_state {
     AGENT_IDLE,        /* owes nothing */
     AGENT_BUSY,        /* owes a response */
     AGENT_STOPPING,
-    AGENT_GONE, /* ended for good */
+    AGENT_GONE,    /* ended for good */
+    AGENT_WAITING, /* no process now; the next one is delayed, or there is none (noop) */
     AGENT_STATE_COUNT,
 };
 const char *agent_state_name(enum agent_state s);
@@ -52,6 +54,8 @@ enum agent_event_kind {
     AGENT_EVENT_READY,   /* hello and configure done, replay over */
     AGENT_EVENT_EXIT,    /* pid, exit_code or signal; expected or not */
     AGENT_EVENT_RESPAWN, /* pid of the new process */
+    AGENT_EVENT_WAIT,    /* delay_ms until the next process */
+    AGENT_EVENT_GIVE_UP, /* frozen or noop from now on (agent_info.mode); text: why */
 };
 
 struct agent_event {
@@ -62,6 +66,20 @@ struct agent_event {
     int signal;        /* 0 if it exited */
     int state;         /* enum agent_state in which it died */
     uint64_t replayed; /* READY: requests replayed */
+    uint64_t delay_ms; /* WAIT */
+    const char *text;  /* EXIT: why we killed it, or NULL; borrowed */
+};
+
+/* What an agent does for the run. */
+enum agent_mode {
+    AGENT_LEARNS,
+    AGENT_FROZEN, /* given up: answers pure requests only */
+    AGENT_NOOP,   /* given up: answers nothing */
+};
+
+/* What of its configuration concerns its process. */
+struct agent_limits {
+    struct restart_config restart;
 };
 
 struct agent_spec {
@@ -72,6 +90,7 @@ struct agent_spec {
     /* Packs the params of `configure` as one map object; called at every (re)start, and
      * `restored` says what to put under that key. ctx is that of the callbacks. */
     void (*pack_configure)(void *ctx, size_t agent, int restored, struct msg_out *o);
+    const struct agent_limits *limits; /* NULL: the configuration's defaults; copied */
 };
 
 struct agent_callbacks {
@@ -104,6 +123,12 @@ const char *agent_table_fingerprint(const struct agent_table *t);
 
 typedef void (*agent_response_fn)(void *ctx, size_t agent, const struct msg *response);
 
+/* Nobody answered, for the agent was given up (see Ends): the body is nil. */
+static inline int agent_response_is_absent(const struct msg *response)
+{
+    return response->body.type == MSGPACK_OBJECT_NIL;
+}
+
 /* A request under construction: pack the params as one map, then send. One per agent,
  * owned by the table. method is recorded; writes says if it is a writing one. */
 struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
@@ -127,12 +152,22 @@ void agent_table_stop(struct agent_table *t, uint64_t deadline_ms);
 /* After on_stopped, or when never started. */
 void agent_table_free(struct agent_table *t);
 
-/* Kills the process (tests and `brood kill`); it is then respawned. */
+/* As if from outside: whatever comes of it counts. */
 int agent_table_signal(struct agent_table *t, size_t agent, int signum);
+/* Ends the agent's process; its restart policy decides what follows, but nothing is
+ * counted. ERR_STATE: it has none. */
+int agent_table_kill(struct agent_table *t, size_t agent, struct err *err);
+/* Replaces the agent's process, or starts the one that is being waited for, now.
+ * ERR_STATE: the agent ends, or was given up as noop. */
+int agent_table_respawn(struct agent_table *t, size_t agent, struct err *err);
+/* From now on; a delay that runs already is not changed. */
+void agent_table_set_limits(struct agent_table *t, size_t agent,
+                            const struct agent_limits *limits);
 
 struct agent_info {
     const char *name;
     enum agent_state state;
+    enum agent_mode mode;
     pid_t pid; /* 0: none */
     uint64_t restarts;
     int64_t rss_bytes; /* -1 unknown */

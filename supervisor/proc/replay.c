@@ -30,6 +30,12 @@ int replay_digest_equal(struct replay_digest a, struct replay_digest b)
     return a.crc == b.crc && a.len_bytes == b.len_bytes;
 }
 
+void replay_forget(struct replay *r)
+{
+    r->n_requests = 0;
+    r->frames_len = 0;
+}
+
 int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
                     struct err *err)
 {
@@ -48,8 +54,7 @@ int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
     if (len_bytes > 0)
         memcpy(r->snapshot, block, len_bytes);
     r->has_snapshot = 1;
-    r->n_requests = 0;
-    r->frames_len = 0;
+    replay_forget(r);
     r->taken_at_ns = uv_hrtime();
     r->cost_ns = r->taken_at_ns - begin;
     return 0;

@@ -52,6 +52,9 @@ int replay_digest_equal(struct replay_digest a, struct replay_digest b);
 /* Copies the block, then forgets the requests. ERR_NOMEM leaves both as they are. */
 int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
                     struct err *err);
+/* Forgets the requests: from now on the snapshot is all there is. */
+void replay_forget(struct replay *r);
+
 /* A writing request and its answer, as they went over the pipe; borrowed. */
 struct replay_exchange {
     uint32_t id;

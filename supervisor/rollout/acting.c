@@ -117,6 +117,20 @@ static int take_answer(struct acting *a, size_t agent, const msgpack_object *bod
     return rc;
 }
 
+/* An agent that was given up as noop: it does nothing. */
+static void take_nothing(struct acting *a, size_t agent)
+{
+    const struct description *d = &a->args.descriptions[agent];
+    struct actor *x = &a->actors[agent];
+    const size_t width = (size_t)a->args.spec->agents[agent].space.width;
+
+    memset(x->actions, 0, a->args.copies * width * sizeof(float));
+    if (d->carry > 0)
+        memset(x->carry, 0, a->args.copies * d->carry * sizeof(float));
+    for (int c = 0; c < d->n_columns && a->args.with_columns; c++)
+        memset(x->columns[c], 0, a->args.copies * d->columns[c].elements * sizeof(float));
+}
+
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
     struct acting *a = ctx;
@@ -125,13 +139,16 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     a->outstanding--;
     if (a->failed)
         return;
-    if (take_answer(a, agent, &response->body, &err) < 0) {
+    if (agent_response_is_absent(response)) {
+        take_nothing(a, agent);
+    } else if (take_answer(a, agent, &response->body, &err) < 0) {
         a->failed = 1;
         (void)err_wrap(&err, "%s: answer to act", a->args.spec->agents[agent].name);
         a->args.on_failed(a->args.ctx, &err);
-    } else if (a->outstanding == 0) {
-        a->args.on_done(a->args.ctx);
+        return;
     }
+    if (a->outstanding == 0)
+        a->args.on_done(a->args.ctx);
 }
 
 /* ---- requests ---- */

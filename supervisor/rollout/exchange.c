@@ -18,6 +18,7 @@ struct output {
 
 struct outputs { /* of one stage of one runner */
     int n;
+    int is_absent; /* all are zero */
     struct output output[EXCHANGE_MAX_OUTPUTS];
 };
 
@@ -91,6 +92,7 @@ int exchange_put(struct exchange *x, int stage, size_t runner,
     struct outputs *to = outputs_of(x, stage, runner);
 
     to->n = 0;
+    to->is_absent = 0;
     if (outputs == NULL || !x->stages->stage[stage].is_read)
         return 0;
     for (uint32_t i = 0; i < outputs->via.map.size; i++) {
@@ -102,6 +104,16 @@ int exchange_put(struct exchange *x, int stage, size_t runner,
     return 0;
 }
 
+void exchange_put_nothing(struct exchange *x, int stage, size_t runner)
+{
+    struct outputs *to = outputs_of(x, stage, runner);
+
+    to->is_absent = 1;
+    for (int i = 0; i < to->n; i++)
+        if (to->output[i].len > 0)
+            memset(to->output[i].data, 0, to->output[i].len);
+}
+
 static const struct output *find_output(const struct outputs *from, const char *name)
 {
     for (int i = 0; i < from->n; i++)
@@ -110,7 +122,27 @@ static const struct output *find_output(const struct outputs *from, const char *
     return NULL;
 }
 
-static int pack_output(const struct exchange *x, const struct stage_read *r, size_t from,
+/* An output of a runner that gave up before it had ever given one: a peer's, as zeros. */
+static const struct output *stand_in(struct exchange *x, const struct stage_read *r,
+                                     size_t from)
+{
+    struct outputs *to = outputs_of(x, r->stage, from);
+    const struct output *peer = NULL;
+    struct output *o;
+
+    for (size_t i = 0; i < x->n_learners && peer == NULL; i++)
+        peer = find_output(outputs_of(x, r->stage, i), r->name);
+    if (peer == NULL || to->n == EXCHANGE_MAX_OUTPUTS)
+        return NULL;
+    o = &to->output[to->n++];
+    free(o->data);
+    *o = *peer;
+    o->cap = o->len;
+    o->data = xcalloc(o->len, 1);
+    return o;
+}
+
+static int pack_output(struct exchange *x, const struct stage_read *r, size_t from,
                        struct msg_out *o, struct err *err)
 {
     const char *name = from < x->n_learners ? x->names[from] : "central";
@@ -118,6 +150,8 @@ static int pack_output(const struct exchange *x, const struct stage_read *r, siz
     char key[AGENT_NAME_MAX + STAGE_OUTPUT_MAX];
     struct tensor t;
 
+    if (out == NULL && outputs_of(x, r->stage, from)->is_absent)
+        out = stand_in(x, r, from);
     if (out == NULL)
         return err_set(err, ERR_PROTOCOL, "%s: stage '%s' gave no output '%s'", name,
                        x->stages->stage[r->stage].name, r->name);
@@ -144,7 +178,7 @@ static void read_range(const struct exchange *x, const struct stage_read *r,
     }
 }
 
-int exchange_pack(const struct exchange *x, int stage, size_t runner, struct msg_out *o,
+int exchange_pack(struct exchange *x, int stage, size_t runner, struct msg_out *o,
                   struct err *err)
 {
     const struct stage_decl *s = &x->stages->stage[stage];

@@ -28,9 +28,12 @@ void exchange_free(struct exchange *x);
  * gave before. finite: float outputs must be. ERR_PROTOCOL, ERR_NONFINITE. */
 int exchange_put(struct exchange *x, int stage, size_t runner,
                  const msgpack_object *outputs, int finite, struct err *err);
+/* The runner has given up and answers no more: what it gave before, or else a peer, says
+ * of which shape its outputs are; they are zero from now on. */
+void exchange_put_nothing(struct exchange *x, int stage, size_t runner);
 /* Packs the map of inputs of a stage's runner. ERR_PROTOCOL names an output that was not
  * given. */
-int exchange_pack(const struct exchange *x, int stage, size_t runner, struct msg_out *o,
+int exchange_pack(struct exchange *x, int stage, size_t runner, struct msg_out *o,
                   struct err *err);
 
 #endif

@@ -65,11 +65,10 @@ static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_obj
     const msgpack_object *outputs = NULL;
     int rc;
 
-    if (body->type != MSGPACK_OBJECT_MAP && body->type != MSGPACK_OBJECT_NIL)
+    if (body->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "not a map");
-    if (body->type == MSGPACK_OBJECT_MAP &&
-        ((rc = msg_get_map(body, "outputs", &outputs, err)) < 0 ||
-         (rc = take_scalars(r, runner, body, err)) < 0))
+    if ((rc = msg_get_map(body, "outputs", &outputs, err)) < 0 ||
+        (rc = take_scalars(r, runner, body, err)) < 0)
         return rc;
     return exchange_put(r->exchange, r->fsm.stage, runner, outputs,
                         nonfinite_ends(r, runner), err);
@@ -83,14 +82,17 @@ static void on_stage_response(void *ctx, size_t agent, const struct msg *respons
     r->outstanding--;
     if (r->over)
         return;
-    if (take_stage_answer(r, agent, &response->body, &err) < 0) {
+    if (agent_response_is_absent(response)) {
+        exchange_put_nothing(r->exchange, r->fsm.stage, agent);
+    } else if (take_stage_answer(r, agent, &response->body, &err) < 0) {
         (void)err_wrap(&err, "%s: answer to stage '%s'",
                        agent < r->n_agents ? r->names[agent] : "central",
                        r->stages->stage[r->fsm.stage].name);
         rollout_fail(r, &err);
-    } else if (r->outstanding == 0) {
-        rollout_resume(r);
+        return;
     }
+    if (r->outstanding == 0)
+        rollout_resume(r);
 }
 
 static int send_stage(struct rollout *r, size_t runner, struct err *err)

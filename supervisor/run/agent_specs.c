@@ -27,26 +27,36 @@ static const char *log_path(struct run_dir *dir, const char *name)
     return run_dir_file(dir, sub);
 }
 
-void agent_specs_init(struct agent_specs *ret, const struct env_spec *env, int central,
-                      struct run_dir *dir,
+struct agent_limits agent_specs_limits(const struct agent_config *agent)
+{
+    return (struct agent_limits){.restart = agent->restart};
+}
+
+void agent_specs_init(struct agent_specs *ret, const struct run_config *config,
+                      const struct env_spec *env, int central, struct run_dir *dir,
                       void (*pack)(void *ctx, size_t agent, int restored,
                                    struct msg_out *o))
 {
     ret->n = env->n_agents + (central ? 1 : 0);
     ret->spec = xcalloc(ret->n, sizeof(*ret->spec));
+    ret->limits = xcalloc(ret->n, sizeof(*ret->limits));
     for (size_t i = 0; i < ret->n; i++) {
         const int learner = i < env->n_agents;
         const char *name = learner ? env->agents[i].name : "central";
 
+        ret->limits[i] =
+            agent_specs_limits(learner ? &config->agents[i] : &config->defaults);
         ret->spec[i] = (struct agent_spec){.name = name,
                                            .role = learner ? "learner" : "central",
                                            .log_path = log_path(dir, name),
-                                           .pack_configure = pack};
+                                           .pack_configure = pack,
+                                           .limits = &ret->limits[i]};
     }
 }
 
 void agent_specs_done(struct agent_specs *s)
 {
     free(s->spec);
+    free(s->limits);
     *s = (struct agent_specs){0};
 }

@@ -105,7 +105,8 @@ static int start_agents(struct eval *e, int agent_fd, struct err *err)
     struct err failed = {0};
     int rc;
 
-    agent_specs_init(&e->specs, vec_env_spec(e->world), 0, NULL, pack_configure);
+    agent_specs_init(&e->specs, e->args->config, vec_env_spec(e->world), 0, NULL,
+                     pack_configure);
     rc = agent_table_new(&e->agents, &e->loop, agent_fd, -1, e->specs.spec, e->specs.n,
                          &cb, err);
     if (rc == 0 && agent_table_start(e->agents, &failed) < 0)

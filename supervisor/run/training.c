@@ -275,8 +275,8 @@ static int make_agents(struct training *t, struct err *err)
                                  .ctx = t};
     int rc;
 
-    agent_specs_init(&t->specs, vec_env_spec(t->env), agent_specs_need_central(t->config),
-                     t->args->dir, pack_configure);
+    agent_specs_init(&t->specs, t->config, vec_env_spec(t->env),
+                     agent_specs_need_central(t->config), t->args->dir, pack_configure);
     t->agent_fd = binaries_open_agent(t->args->binaries, err);
     if (t->agent_fd < 0)
         return t->agent_fd;

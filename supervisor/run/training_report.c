@@ -96,10 +96,34 @@ static void journal_agent(struct training *t, const struct agent_event *e,
     else if (e->signal != 0)
         journal_write(t->journal, training_steps(t), event, "agent",
                       t->specs.spec[e->agent].name, "pid", pid, "signal",
-                      strsignal(e->signal), NULL);
+                      strsignal(e->signal), e->text != NULL ? "why" : NULL, e->text,
+                      NULL);
     else
         journal_write(t->journal, training_steps(t), event, "agent",
-                      t->specs.spec[e->agent].name, "pid", pid, "code", code, NULL);
+                      t->specs.spec[e->agent].name, "pid", pid, "code", code,
+                      e->text != NULL ? "why" : NULL, e->text, NULL);
+}
+
+static void journal_wait(struct training *t, const struct agent_event *e)
+{
+    char delay[24];
+
+    (void)snprintf(delay, sizeof(delay), "%llu", (unsigned long long)e->delay_ms);
+    journal_write(t->journal, training_steps(t), "wait", "agent",
+                  t->specs.spec[e->agent].name, "delay_ms", delay, NULL);
+}
+
+static void say_give_up(struct training *t, const struct agent_event *e)
+{
+    static const char *const effects[] = {[AGENT_LEARNS] = "",
+                                          [AGENT_FROZEN] = "acts on, but learns no more",
+                                          [AGENT_NOOP] = "does nothing any more"};
+    struct agent_info info;
+
+    agent_table_info(t->agents, e->agent, &info);
+    journal_write(t->journal, training_steps(t), "give-up", "agent", info.name, "mode",
+                  info.mode == AGENT_FROZEN ? "frozen" : "noop", "why", e->text, NULL);
+    training_say(t, "%s is given up and %s: %s", info.name, effects[info.mode], e->text);
 }
 
 void training_on_agent_event(void *ctx, const struct agent_event *e)
@@ -118,7 +142,9 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
         break;
     case AGENT_EVENT_EXIT:
         journal_agent(t, e, "exit");
-        if (!t->stopping && e->signal != 0)
+        if (!t->stopping && e->text != NULL)
+            training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);
+        else if (!t->stopping && e->signal != 0)
             training_say(t, "%s (pid %d) was ended by SIG%s", name, (int)e->pid,
                          sigabbrev_np(e->signal));
         else if (!t->stopping && e->exit_code != AGENT_EXIT_NO_RESPAWN)
@@ -129,6 +155,14 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
         t->result->restarts++;
         journal_agent(t, e, "respawn");
         training_say(t, "%s lives on as pid %d", name, (int)e->pid);
+        break;
+    case AGENT_EVENT_WAIT:
+        journal_wait(t, e);
+        training_say(t, "%s is started again in %.1f s", name,
+                     (double)e->delay_ms / 1000);
+        break;
+    case AGENT_EVENT_GIVE_UP:
+        say_give_up(t, e);
         break;
     }
     if (t->args->observer.on_agent != NULL)

@@ -132,7 +132,8 @@ static void start_agents(void)
     (void)snprintf(exe, sizeof(exe), "%s/agent/brood-agent", getenv("BROOD_BUILD_DIR"));
     fd = open(exe, O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0, "%s", exe);
-    agent_specs_init(&bench.specs, vec_env_spec(bench.env), 0, NULL, pack_configure);
+    agent_specs_init(&bench.specs, &bench.config, vec_env_spec(bench.env), 0, NULL,
+                     pack_configure);
     CHECK(agent_table_new(&bench.table, &bench.loop, fd, -1, bench.specs.spec,
                           bench.specs.n, &cb, NULL) == 0);
     (void)close(fd);

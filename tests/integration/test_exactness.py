@@ -84,8 +84,10 @@ def kill_at_random(p, left, draw):
 def test_twenty_kills_of_each_agent_change_nothing(w):
     config = w.small(steps=12000 if harness.SANITIZED else 48000, evaluate=3000,
                      checkpoint=3000)
-    w.brood("run", config, "--name", "calm")
-    p = w.start("run", config, "--name", "killed", "--json")
+    # Whoever kills faster than an agent can learn is not to be stopped by that.
+    patient = ("--set", "defaults.restart={max_restarts: 1000, delay: 0s}")
+    w.brood("run", config, "--name", "calm", *patient)
+    p = w.start("run", config, "--name", "killed", "--json", *patient)
     left = dict.fromkeys(AGENTS, KILLS_EACH)
     draw = random.Random(7)
     while any(left.values()) and p.poll() is None:

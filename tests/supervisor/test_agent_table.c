@@ -13,20 +13,25 @@
 #include <sys/wait.h>
 
 #define MAX_AGENTS 3
+#define MAX_WAITS  8
 
 struct rig {
     uv_loop_t loop;
     uv_timer_t deadline;
+    uint64_t give_up_ms;
     struct agent_table *table;
     struct agent_spec specs[MAX_AGENTS];
+    struct agent_limits limits;
     size_t n;
     char dir[64];
     int ready, stopped, failed, timed_out;
     struct err report;
     uint64_t replayed;
-    int n_exits, n_ready;
+    int n_exits, n_ready, n_waits, n_given_up;
+    uint64_t delays_ms[MAX_WAITS];
+    char why[480];
     struct agent_event last_exit;
-    int answered[MAX_AGENTS];
+    int answered[MAX_AGENTS], absent[MAX_AGENTS];
     uint64_t sum[MAX_AGENTS];
     size_t payload_len[MAX_AGENTS];
 };
@@ -41,9 +46,10 @@ static struct rig rig;
         }                                                                                \
     } while (0)
 
+/* It ticks: a turn of the loop in which only a timer is due would wait for more. */
 static void on_deadline(uv_timer_t *t)
 {
-    rig.timed_out = 1;
+    rig.timed_out = uv_now(&rig.loop) > rig.give_up_ms;
 }
 
 static void on_event(void *ctx, const struct agent_event *e)
@@ -51,6 +57,11 @@ static void on_event(void *ctx, const struct agent_event *e)
     if (e->kind == AGENT_EVENT_EXIT) {
         rig.n_exits++;
         rig.last_exit = *e;
+    } else if (e->kind == AGENT_EVENT_WAIT) {
+        rig.delays_ms[rig.n_waits++ % MAX_WAITS] = e->delay_ms;
+    } else if (e->kind == AGENT_EVENT_GIVE_UP) {
+        rig.n_given_up++;
+        (void)snprintf(rig.why, sizeof(rig.why), "%s", e->text);
     } else if (e->kind == AGENT_EVENT_READY) {
         rig.n_ready++;
         rig.replayed += e->replayed;
@@ -102,6 +113,7 @@ static void make_table(const char *const *names, size_t n)
         rig.specs[i] = (struct agent_spec){.name = names[i],
                                            .role = "learner",
                                            .log_path = "agent.log",
+                                           .limits = &rig.limits,
                                            .pack_configure = pack_configure};
     rig.n = n;
     rig.stopped = rig.ready = rig.failed = 0;
@@ -141,12 +153,15 @@ static void assert_no_child_left(void)
 static void setup(void)
 {
     memset(&rig, 0, sizeof(rig));
+    rig.limits.restart =
+        (struct restart_config){.max_restarts = 5, .within_s = 60, .max_delay_s = 10};
     (void)snprintf(rig.dir, sizeof(rig.dir), "/tmp/test_agent_table.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(rig.dir));
     ck_assert_int_eq(chdir(rig.dir), 0);
     ck_assert_int_eq(uv_loop_init(&rig.loop), 0);
     ck_assert_int_eq(uv_timer_init(&rig.loop, &rig.deadline), 0);
-    ck_assert_int_eq(uv_timer_start(&rig.deadline, on_deadline, 60000, 0), 0);
+    ck_assert_int_eq(uv_timer_start(&rig.deadline, on_deadline, 5, 5), 0);
+    rig.give_up_ms = uv_now(&rig.loop) + 60000;
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *f)
@@ -174,6 +189,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
 
     ck_assert_int_eq(rig.answered[agent], 0);
     rig.answered[agent] = 1;
+    rig.absent[agent] = agent_response_is_absent(response);
     ck_assert_int_eq(
         msg_get_u64(&response->body, "sum", UINT64_MAX, &rig.sum[agent], NULL), 0);
     ck_assert_int_eq(
@@ -386,22 +402,23 @@ static const struct {
     int n_exits;
 } failures[] = {
     {"always-2",
-     {"agent always-2 (pid ", "died 6 times without finishing a request", "SIGKILL",
-      "first words | last words of always-2"},
+     {"agent always-2 (pid ", "died 6 times within 60 s",
+      "in learn of update 1 killed by SIGKILL", "first words | last words of always-2"},
      6},
     {"always-1", {"agent always-1", "SIGKILL"}, 6},
-    {"exit-1", {"died 6 times", "exited with code 1"}, 6},
+    {"exit-1", {"ended it 3 times", "exited with code 1"}, 3},
     {"exit-0", {"died 6 times", "exited with code 0"}, 6},
     {"exit-100", {"exited with code 100", "not to start it again"}, 1},
     {"error", {"agent error (pid ", "learn of update 1", "the loss is no number"}, 1},
-    {"garbage", {"died 6 times", "killed because"}, 6},
-    {"huge", {"died 6 times", "killed because"}, 6},
-    {"bomb", {"died 6 times", "killed because"}, 6},
-    {"wrongid", {"died 6 times", "it answered request"}, 6},
-    {"closes", {"died 6 times", "closed its message pipe"}, 6},
+    {"garbage", {"learn of update 1 ended it 3 times", "killed because"}, 3},
+    {"huge", {"learn of update 1 ended it 3 times", "killed because"}, 3},
+    {"bomb", {"learn of update 1 ended it 3 times", "killed because"}, 3},
+    {"wrongid", {"ended it 3 times", "it answered request"}, 3},
+    {"closes", {"ended it 3 times", "closed its message pipe"}, 3},
     {"badpid", {"died 6 times", "it says its pid is"}, 6},
     {"version", {"protocol version 99, the supervisor 1"}, 1},
     {"bigblock", {"block_bytes"}, 1},
+    {"poison-1", {"learn of update 1 ended it 3 times", "SIGSEGV"}, 3},
 };
 
 START_TEST(failure_is_reported_once)
@@ -476,6 +493,163 @@ START_TEST(other_answers_on_replay_are_refused)
 }
 END_TEST
 
+/* ---- the restart policy at work ---- */
+
+static enum agent_state state_of(size_t agent)
+{
+    struct agent_info info;
+
+    agent_table_info(rig.table, agent, &info);
+    return info.state;
+}
+
+START_TEST(a_crash_loop_slows_down)
+{
+    static const uint64_t delays_ms[] = {20, 40, 50, 50};
+    uint64_t began = uv_hrtime();
+
+    rig.limits.restart.delay_s = 0.02;
+    rig.limits.restart.max_delay_s = 0.05;
+    start("always-1");
+    RUN_UNTIL(rig.failed);
+    ck_assert_int_eq(rig.n_waits, 4);
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_uint_le(rig.delays_ms[i], delays_ms[i]);
+        ck_assert_uint_ge(rig.delays_ms[i] + 2, delays_ms[i]);
+    }
+    ck_assert_uint_ge(uv_hrtime() - began, UINT64_C(160) * 1000000);
+}
+END_TEST
+
+START_TEST(stopped_while_the_next_process_waits)
+{
+    rig.limits.restart.delay_s = 1000;
+    rig.limits.restart.max_delay_s = 1000;
+    start("always-1");
+    RUN_UNTIL(rig.n_waits == 1);
+    ck_assert_int_eq(state_of(0), AGENT_WAITING);
+    stop_within(5000);
+    ck_assert_int_eq(rig.n_exits, 2);
+}
+END_TEST
+
+START_TEST(respawn_cuts_the_delay_short)
+{
+    struct err err;
+
+    rig.limits.restart.delay_s = 1000;
+    rig.limits.restart.max_delay_s = 1000;
+    start("later-1");
+    send_request(0, "learn", 1, NULL, 0);
+    RUN_UNTIL(rig.n_waits == 1);
+    ck_assert_int_eq(agent_table_kill(rig.table, 0, &err), ERR_STATE);
+    ck_assert_int_eq(agent_table_respawn(rig.table, 0, &err), 0);
+    RUN_UNTIL(rig.answered[0]);
+}
+END_TEST
+
+START_TEST(exit_111_is_waited_out)
+{
+    rig.limits.restart.delay_s = 0.001;
+    rig.limits.restart.max_delay_s = 0.001;
+    start_ready("later-20");
+    (void)ask(0, "learn", 1);
+    ck_assert_int_eq(rig.n_waits, 20);
+}
+END_TEST
+
+START_TEST(kill_and_respawn_never_count)
+{
+    struct err err;
+
+    rig.limits.restart.max_restarts = 0;
+    start_ready("echo");
+    for (int i = 0; i < 20; i++) {
+        int (*end)(struct agent_table *, size_t, struct err *) =
+            i % 2 == 0 ? agent_table_kill : agent_table_respawn;
+
+        ck_assert_int_eq(end(rig.table, 0, &err), 0);
+        (void)ask(0, "act", 1);
+        RUN_UNTIL(rig.n_exits == i + 1);
+    }
+    ck_assert_int_eq(rig.failed, 0);
+}
+END_TEST
+
+static const struct {
+    enum restart_policy policy;
+    const char *name, *says;
+    int n_exits;
+} policies[] = {
+    {RESTART_TRANSIENT, "exit-0",
+     "code 0 in learn of update 1, and its restart policy is "
+     "transient",
+     1},
+    {RESTART_TRANSIENT, "exit-1", "ended it 3 times", 3},
+    {RESTART_TEMPORARY, "exit-1", "its restart policy is temporary", 1},
+};
+
+START_TEST(policies_differ)
+{
+    rig.limits.restart.policy = policies[_i].policy;
+    start(policies[_i].name);
+    send_request(0, "learn", 1, NULL, 0);
+    RUN_UNTIL(rig.failed);
+    ck_assert_msg(strstr(rig.report.msg, policies[_i].says) != NULL, "%s",
+                  rig.report.msg);
+    ck_assert_int_eq(rig.n_exits, policies[_i].n_exits);
+}
+END_TEST
+
+/* The third request kills its agent: from then on it only acts, as before that request.
+ */
+START_TEST(given_up_as_frozen)
+{
+    struct agent_info info;
+    uint64_t sum;
+
+    rig.limits.restart.on_give_up = GIVE_UP_FROZEN;
+    start_ready("poison-2");
+    (void)ask(0, "learn", 1);
+    sum = ask(0, "act", 1);
+    (void)ask(0, "learn", 2);
+    ck_assert_int_eq(rig.absent[0], 1);
+    ck_assert_int_eq(rig.n_given_up, 1);
+    ck_assert_msg(strstr(rig.why, "learn of update 2 ended it 3 times") != NULL, "%s",
+                  rig.why);
+    ck_assert_uint_eq(ask(0, "act", 1), sum);
+    ck_assert_int_eq(rig.absent[0], 0);
+    ck_assert_uint_eq(ask(0, "act", 1), sum);
+    (void)ask(0, "learn", 3);
+    ck_assert_int_eq(rig.absent[0], 1);
+    ck_assert_uint_eq(hash_block(), sum);
+    agent_table_info(rig.table, 0, &info);
+    ck_assert_int_eq(info.mode, AGENT_FROZEN);
+    ck_assert_int_gt(info.pid, 0);
+    stop_within(5000);
+    ck_assert_int_eq(rig.failed, 0);
+}
+END_TEST
+
+START_TEST(given_up_as_noop)
+{
+    struct agent_info info;
+
+    rig.limits.restart.on_give_up = GIVE_UP_NOOP;
+    start_ready("poison-0");
+    for (uint64_t i = 0; i < 3; i++) {
+        (void)ask(0, i == 1 ? "act" : "learn", i);
+        ck_assert_int_eq(rig.absent[0], 1);
+    }
+    (void)hash_block();
+    agent_table_info(rig.table, 0, &info);
+    ck_assert_int_eq(info.mode, AGENT_NOOP);
+    ck_assert_int_eq(info.pid, 0);
+    stop_within(5000);
+    ck_assert_int_eq(rig.failed, 0);
+}
+END_TEST
+
 static const char *const leavers[] = {"fork", "session", "orphan"};
 
 START_TEST(grandchildren_are_swept)
@@ -520,14 +694,6 @@ static uint64_t ms_to_stop(uint64_t deadline_ms)
 
     stop_within(deadline_ms);
     return (uv_hrtime() - begin) / 1000000;
-}
-
-static enum agent_state state_of(size_t agent)
-{
-    struct agent_info info;
-
-    agent_table_info(rig.table, agent, &info);
-    return info.state;
 }
 
 START_TEST(deaf_agents_meet_the_deadline)
@@ -687,6 +853,14 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, impostors_are_refused, 0,
                         sizeof(impostors) / sizeof(impostors[0]));
     tcase_add_test(tc, other_answers_on_replay_are_refused);
+    tcase_add_test(tc, a_crash_loop_slows_down);
+    tcase_add_test(tc, stopped_while_the_next_process_waits);
+    tcase_add_test(tc, respawn_cuts_the_delay_short);
+    tcase_add_test(tc, exit_111_is_waited_out);
+    tcase_add_test(tc, kill_and_respawn_never_count);
+    tcase_add_loop_test(tc, policies_differ, 0, sizeof(policies) / sizeof(policies[0]));
+    tcase_add_test(tc, given_up_as_frozen);
+    tcase_add_test(tc, given_up_as_noop);
     tcase_add_loop_test(tc, grandchildren_are_swept, 0, 3);
     tcase_add_test(tc, flood_is_bounded);
     tcase_add_test(tc, large_messages_both_ways);

@@ -229,7 +229,8 @@ static void make_table(struct play *p)
                    getenv("BROOD_BUILD_DIR"));
     fd = open(exe, O_RDONLY | O_CLOEXEC);
     ck_assert_msg(fd >= 0, "%s", exe);
-    agent_specs_init(&p->specs, vec_env_spec(p->env), 1, NULL, pack_configure);
+    agent_specs_init(&p->specs, &p->config, vec_env_spec(p->env), 1, NULL,
+                     pack_configure);
     ck_assert_uint_eq(p->specs.n, PROCESSES);
     ck_assert_str_eq(p->specs.spec[CENTRAL].name, "central");
     ck_assert_msg(agent_table_new(&p->table, &p->loop, fd, store_agent_fd(p->store),

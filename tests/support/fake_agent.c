@@ -144,6 +144,8 @@ static void misbehave(struct fake *f)
         return;
     if (is_mode(f, "exit"))
         _exit((int)f->n);
+    if (is_mode(f, "later") && f->run < f->n)
+        _exit(AGENT_EXIT_TRY_LATER);
     if (is_mode(f, "garbage"))
         write_all(garbage, sizeof(garbage));
     if (is_mode(f, "huge"))
@@ -181,14 +183,25 @@ static void configure(struct fake *f)
     send_out(f);
 }
 
+/* Whatever a sanitizer would make of it. */
+static void crash(void)
+{
+    (void)signal(SIGSEGV, SIG_DFL);
+    (void)raise(SIGSEGV);
+}
+
 static void learn(struct fake *f)
 {
     uint64_t value = 0;
     size_t i;
 
     CHECK(msg_get_u64(&f->in.body, "value", UINT64_MAX, &value, NULL) == 0);
-    for (i = 0; i < WORDS; i++)
+    for (i = 0; i < WORDS; i++) {
+        /* In the midst of it: the block is spoiled. */
+        if (is_mode(f, "poison") && (long)value == f->n && i == WORDS / 2)
+            crash();
         f->block[i] = f->block[i] * 6364136223846793005u + value + i;
+    }
 }
 
 static uint64_t block_sum(const struct fake *f)

@@ -1,0 +1,270 @@
+/* What follows the end of an agent's process: another one, a stand-in, or the report. */
+#include "supervisor/proc/agent.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NS_PER_MS 1000000u
+
+/* ---- how it ended ---- */
+
+/* Killed from outside, by a person or for the machine's sake: no doing of its own. */
+static int was_killed(const struct agent *a)
+{
+    return a->trouble.code == 0 && a->proc.signal == SIGKILL;
+}
+
+static int is_replaying(const struct agent *a)
+{
+    return a->state == PROC_REPLAYING && a->n_replayed < a->replay.n_requests;
+}
+
+/* The request that may be guilty of this death; 0: none. */
+static uint32_t suspect(const struct agent *a)
+{
+    if (was_killed(a) || a->is_blameless)
+        return 0;
+    if (is_replaying(a))
+        return replay_request_at(&a->replay, a->n_replayed)->id;
+    return a->state == PROC_BUSY ? a->pending.id : 0;
+}
+
+void agent_note_death(struct agent *a)
+{
+    a->death = (struct agent_death){.in = agent_public_state(a), .request = suspect(a)};
+    if (is_replaying(a) || a->state == PROC_BUSY || a->state == PROC_CONFIGURING)
+        agent_name_awaited(a, a->death.task, sizeof(a->death.task));
+}
+
+static enum restart_event ended_by(const struct agent *a)
+{
+    if (a->wish != RESTART_EV_STARTED)
+        return a->wish;
+    if (was_killed(a) && a->death.in == AGENT_IDLE)
+        return RESTART_EV_KILLED;
+    if (a->trouble.code != 0 || a->proc.signal != 0)
+        return RESTART_EV_CRASHED;
+    switch (a->proc.exit_code) {
+    case AGENT_EXIT_DONE:
+        return RESTART_EV_DONE;
+    case AGENT_EXIT_NO_RESPAWN:
+        return RESTART_EV_REFUSED;
+    case AGENT_EXIT_TRY_LATER:
+        return RESTART_EV_LATER;
+    default:
+        return RESTART_EV_CRASHED;
+    }
+}
+
+/* Time spent over the request that it died in is no sign of health. */
+static int was_healthy(const struct agent *a, uint64_t now_ns)
+{
+    const uint64_t until_ns = a->death.in == AGENT_BUSY ? a->sent_at_ns : now_ns;
+
+    return a->ready_at_ns != 0 &&
+           until_ns >= a->ready_at_ns + (uint64_t)RESTART_HEALTHY_MS * NS_PER_MS;
+}
+
+static void describe_end(const struct agent *a, char *ret, size_t size)
+{
+    const char *abbrev = sigabbrev_np(a->proc.signal);
+
+    if (a->trouble.code != 0)
+        (void)snprintf(ret, size, "killed because %.200s", a->trouble.msg);
+    else if (a->proc.signal != 0)
+        (void)snprintf(ret, size, "killed by SIG%s", abbrev != NULL ? abbrev : "?");
+    else
+        (void)snprintf(ret, size, "exited with code %d", a->proc.exit_code);
+}
+
+/* ---- another process ---- */
+
+/* Killed from outside while it changed nothing: its block is the newest snapshot. (One
+ * that crashed may have spoiled it.) */
+static int is_block_whole(const struct agent *a)
+{
+    return was_killed(a) && (a->death.in == AGENT_IDLE ||
+                             (a->death.in == AGENT_BUSY && !a->pending.writes));
+}
+
+/* The block as the next process shall find it. */
+static int agent_restore(struct agent *a, struct err *err)
+{
+    if (!a->replay.has_snapshot)
+        return block_clear(&a->block, err);
+    if (a->replay.n_requests > 0 && is_block_whole(a))
+        return agent_snapshot(a, err);
+    if (a->block.len_bytes > 0)
+        memcpy(a->block.map, a->replay.snapshot, a->block.len_bytes);
+    return 0;
+}
+
+static void start_again(struct agent *a)
+{
+    a->start_due_ns = 0;
+    a->n_restarts++;
+    agent_feed(a, PROC_EV_START);
+}
+
+static void start_after(struct agent *a, uint64_t delay_ns)
+{
+    a->start_due_ns = uv_hrtime() + delay_ns;
+    agent_emit(a, AGENT_EVENT_WAIT);
+    a->host->on_due(a->host);
+}
+
+/* ---- no other process ---- */
+
+static void say_why(const struct agent *a, enum restart_reason reason, struct err *ret)
+{
+    const struct restart_config *c = &a->limits.restart;
+    const char *in = a->death.task[0] != '\0' ? " in " : "";
+    char end[300];
+
+    describe_end(a, end, sizeof(end));
+    switch (reason) {
+    case RESTART_TOO_OFTEN:
+        (void)err_set(
+            ret, ERR_AGENT,
+            "died %zu times within %g s without getting anything done, the last time%s%s "
+            "%s",
+            a->restarts.n_deaths, c->within_s, in, a->death.task, end);
+        break;
+    case RESTART_ONE_REQUEST:
+        (void)err_set(ret, ERR_AGENT, "%s ended it %u times, the last time %s",
+                      a->death.task, RESTART_REQUEST_DEATHS, end);
+        break;
+    case RESTART_ITS_WISH:
+        (void)err_set(ret, ERR_AGENT, "%s, which says not to start it again", end);
+        break;
+    default:
+        (void)err_set(ret, ERR_AGENT, "%s%s%s, and its restart policy is %s", end, in,
+                      a->death.task, restart_policy_name(c->policy));
+        break;
+    }
+}
+
+/* Others can do without it, and it once told what it is. */
+static int can_be_missed(const struct agent *a)
+{
+    return a->mode == AGENT_LEARNS && a->limits.restart.on_give_up != GIVE_UP_STOP &&
+           a->description_data != NULL && strcmp(a->spec.role, "learner") == 0;
+}
+
+static void give_up(struct agent *a, enum restart_reason reason)
+{
+    struct err err;
+
+    say_why(a, reason, &err);
+    if (!can_be_missed(a)) {
+        agent_fatal(a, &err);
+        return;
+    }
+    a->mode = a->limits.restart.on_give_up == GIVE_UP_FROZEN ? AGENT_FROZEN : AGENT_NOOP;
+    a->failure = err;
+    agent_emit(a, AGENT_EVENT_GIVE_UP);
+    a->failure = (struct err){0};
+    restart_memory_done(&a->restarts);
+    /* What it died of is not tried once more; nobody is left to replay for a no-op. */
+    if (a->mode == AGENT_NOOP || a->death.in == AGENT_REPLAYING)
+        replay_forget(&a->replay);
+    if (agent_restore(a, &err) < 0) {
+        agent_fatal(a, &err);
+        return;
+    }
+    a->host->on_due(a->host); /* for the request it owes */
+    if (a->mode == AGENT_FROZEN)
+        start_again(a);
+}
+
+void agent_judge(struct agent *a)
+{
+    const enum restart_event event = ended_by(a);
+    const uint64_t now_ns = uv_hrtime();
+    struct restart_verdict v;
+    struct err err;
+
+    if (was_healthy(a, now_ns))
+        (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
+                                  now_ns, 0);
+    v = restart_memory_feed(&a->restarts, &a->limits.restart, event, now_ns,
+                            a->death.request);
+    a->wish = RESTART_EV_STARTED;
+    if (v.action == RESTART_DO_GIVE_UP)
+        give_up(a, v.reason);
+    else if (agent_restore(a, &err) < 0)
+        agent_fatal(a, &err);
+    else if (v.action == RESTART_DO_WAIT)
+        start_after(a, v.delay_ns);
+    else
+        start_again(a);
+}
+
+void agent_report(struct agent *a)
+{
+    static const char quote[] = "; its last lines: ";
+    char lines[sizeof(a->failure.msg)];
+    struct err report;
+    size_t n;
+
+    if (a->failure.code == 0)
+        return;
+    (void)err_set(&report, a->failure.code, "agent %s (pid %d): %s", a->name,
+                  (int)a->proc.pid, a->failure.msg);
+    n = strlen(report.msg) + sizeof(quote);
+    if (n < sizeof(report.msg)) {
+        capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);
+        if (lines[0] != '\0')
+            strcat(strcat(report.msg, quote), lines);
+    }
+    a->host->on_failed(a, &report);
+}
+
+/* ---- on request ---- */
+
+int agent_kill(struct agent *a, enum restart_event wish, struct err *err)
+{
+    if (a->state == PROC_DOWN && a->start_due_ns != 0 && wish == RESTART_EV_REPLACED) {
+        (void)restart_memory_feed(&a->restarts, &a->limits.restart, wish, uv_hrtime(), 0);
+        start_again(a);
+        return 0;
+    }
+    if (!proc_state_is_live(a->state) || a->proc.exited)
+        return err_set(err, ERR_STATE, "agent %s has no process now: it is %s", a->name,
+                       agent_state_name(agent_public_state(a)));
+    a->wish = wish;
+    proc_kill(&a->proc);
+    return 0;
+}
+
+/* ---- nobody there ---- */
+
+int agent_is_absent_for(const struct agent *a, int writes)
+{
+    return a->mode == AGENT_NOOP || (a->mode == AGENT_FROZEN && writes);
+}
+
+uint64_t agent_due_ns(const struct agent *a)
+{
+    if (a->pending.active && agent_is_absent_for(a, a->pending.writes))
+        return 0;
+    return a->start_due_ns != 0 ? a->start_due_ns : UINT64_MAX;
+}
+
+void agent_wake(struct agent *a, uint64_t now_ns)
+{
+    static const struct msg absent = {.type = MSG_RESPONSE,
+                                      .body = {.type = MSGPACK_OBJECT_NIL}};
+    const struct agent_pending p = a->pending;
+
+    if (a->start_due_ns != 0 && a->start_due_ns <= now_ns) {
+        (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_DELAY_OVER,
+                                  now_ns, 0);
+        start_again(a);
+    }
+    if (p.active && agent_is_absent_for(a, p.writes)) {
+        a->pending.active = 0;
+        p.fn(p.ctx, a->index, &absent);
+    }
+}

@@ -1,0 +1,223 @@
+#include "supervisor/proc/restart_policy.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_S   1e9
+#define FOR_EVER_S 1e9 /* longer than any run, and still a number of nanoseconds */
+
+struct cell {
+    unsigned char known; /* the table has a line for it */
+    unsigned char next, action, reason;
+};
+
+#define TO(state, action, reason)                                                        \
+    {                                                                                    \
+        1, RESTART_##state, RESTART_DO_##action, RESTART_##reason                        \
+    }
+#define STAY(state)  TO(state, NOTHING, NO_REASON)
+#define AGAIN(state) TO(state, START, NO_REASON)
+#define END(reason)  TO(OVER, GIVE_UP, reason)
+#define WAIT         TO(WAITING, WAIT, NO_REASON)
+
+/* clang-format off */
+static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
+    [RESTART_DOWN] = {
+        [RESTART_EV_STARTED] = STAY(TRYING),
+        [RESTART_EV_PROGRESS] = STAY(DOWN),
+        [RESTART_EV_CRASHED] = STAY(DOWN),
+        [RESTART_EV_POISONED] = STAY(DOWN),
+        [RESTART_EV_DONE] = STAY(DOWN),
+        [RESTART_EV_REFUSED] = STAY(DOWN),
+        [RESTART_EV_LATER] = STAY(DOWN),
+        [RESTART_EV_KILLED] = STAY(DOWN),
+        [RESTART_EV_REPLACED] = STAY(DOWN),
+        [RESTART_EV_DELAY_OVER] = STAY(DOWN),
+    },
+    [RESTART_TRYING] = {
+        [RESTART_EV_STARTED] = STAY(TRYING),
+        [RESTART_EV_PROGRESS] = STAY(GETTING),
+        [RESTART_EV_CRASHED] = TO(WAITING, COUNT, NO_REASON),
+        [RESTART_EV_POISONED] = END(ONE_REQUEST),
+        [RESTART_EV_DONE] = TO(WAITING, COUNT, NO_REASON),
+        [RESTART_EV_REFUSED] = END(ITS_WISH),
+        [RESTART_EV_LATER] = WAIT,
+        [RESTART_EV_KILLED] = AGAIN(WAITING),
+        [RESTART_EV_REPLACED] = AGAIN(WAITING),
+        [RESTART_EV_DELAY_OVER] = STAY(TRYING),
+    },
+    [RESTART_GETTING] = {
+        [RESTART_EV_STARTED] = STAY(GETTING),
+        [RESTART_EV_PROGRESS] = STAY(GETTING),
+        [RESTART_EV_CRASHED] = AGAIN(WAITING),
+        [RESTART_EV_POISONED] = END(ONE_REQUEST),
+        [RESTART_EV_DONE] = AGAIN(WAITING),
+        [RESTART_EV_REFUSED] = END(ITS_WISH),
+        [RESTART_EV_LATER] = WAIT,
+        [RESTART_EV_KILLED] = AGAIN(WAITING),
+        [RESTART_EV_REPLACED] = AGAIN(WAITING),
+        [RESTART_EV_DELAY_OVER] = STAY(GETTING),
+    },
+    [RESTART_WAITING] = {
+        [RESTART_EV_STARTED] = STAY(TRYING),
+        [RESTART_EV_PROGRESS] = STAY(WAITING),
+        [RESTART_EV_CRASHED] = STAY(WAITING),
+        [RESTART_EV_POISONED] = STAY(WAITING),
+        [RESTART_EV_DONE] = STAY(WAITING),
+        [RESTART_EV_REFUSED] = STAY(WAITING),
+        [RESTART_EV_LATER] = STAY(WAITING),
+        [RESTART_EV_KILLED] = STAY(WAITING),
+        [RESTART_EV_REPLACED] = AGAIN(WAITING),
+        [RESTART_EV_DELAY_OVER] = AGAIN(WAITING),
+    },
+    [RESTART_OVER] = {
+        [RESTART_EV_STARTED] = STAY(OVER),
+        [RESTART_EV_PROGRESS] = STAY(OVER),
+        [RESTART_EV_CRASHED] = STAY(OVER),
+        [RESTART_EV_POISONED] = STAY(OVER),
+        [RESTART_EV_DONE] = STAY(OVER),
+        [RESTART_EV_REFUSED] = STAY(OVER),
+        [RESTART_EV_LATER] = STAY(OVER),
+        [RESTART_EV_KILLED] = STAY(OVER),
+        [RESTART_EV_REPLACED] = STAY(OVER),
+        [RESTART_EV_DELAY_OVER] = STAY(OVER),
+    },
+};
+/* clang-format on */
+
+/* Deaths after which an agent of the policy is not started again, as bits of events. */
+#define BIT(event) (1u << RESTART_EV_##event)
+static const unsigned ends[] = {
+    [RESTART_PERMANENT] = 0,
+    [RESTART_TRANSIENT] = BIT(DONE),
+    [RESTART_TEMPORARY] = BIT(CRASHED) | BIT(DONE) | BIT(LATER) | BIT(KILLED),
+};
+
+static int is_running(enum restart_state state)
+{
+    return state == RESTART_TRYING || state == RESTART_GETTING;
+}
+
+struct restart_step restart_policy_step(enum restart_policy policy,
+                                        enum restart_state state,
+                                        enum restart_event event)
+{
+    const struct cell *c;
+
+    CHECK((unsigned)state < RESTART_STATE_COUNT &&
+          (unsigned)event < RESTART_EVENT_COUNT && (unsigned)policy <= RESTART_TEMPORARY);
+    c = &table[state][event];
+    CHECK(c->known, "no cell for event %d in state %d", (int)event, (int)state);
+    if (is_running(state) && (ends[policy] & 1u << event) != 0)
+        return (struct restart_step){RESTART_OVER, RESTART_DO_GIVE_UP, RESTART_BY_POLICY};
+    return (struct restart_step){(enum restart_state)c->next,
+                                 (enum restart_action)c->action,
+                                 (enum restart_reason)c->reason};
+}
+
+void restart_memory_done(struct restart_memory *m)
+{
+    free(m->deaths_ns);
+    *m = RESTART_MEMORY_ZERO;
+}
+
+/* A death in the midst of a request: the third in the same one is its doing. */
+static enum restart_event blame(struct restart_memory *m, enum restart_event event,
+                                uint32_t request)
+{
+    if (event != RESTART_EV_CRASHED || request == 0 || !is_running(m->state))
+        return event;
+    if (request != m->request)
+        m->n_request_deaths = 0;
+    m->request = request;
+    return ++m->n_request_deaths >= RESTART_REQUEST_DEATHS ? RESTART_EV_POISONED : event;
+}
+
+static void tally(struct restart_memory *m, uint64_t within_ns, uint64_t now_ns)
+{
+    size_t old = 0;
+
+    while (old < m->n_deaths && now_ns - m->deaths_ns[old] >= within_ns)
+        old++;
+    m->n_deaths -= old;
+    if (old > 0 && m->n_deaths > 0)
+        memmove(m->deaths_ns, m->deaths_ns + old, m->n_deaths * sizeof(*m->deaths_ns));
+    if (m->n_deaths == m->cap) {
+        m->cap = m->cap == 0 ? 8 : m->cap * 2;
+        m->deaths_ns = xreallocarray(m->deaths_ns, m->cap, sizeof(*m->deaths_ns));
+    }
+    m->deaths_ns[m->n_deaths++] = now_ns;
+}
+
+static uint64_t ns_of(double s)
+{
+    return (uint64_t)((s < FOR_EVER_S ? s : FOR_EVER_S) * NS_PER_S);
+}
+
+static uint64_t delay_ns(const struct restart_config *config, unsigned n_in_row)
+{
+    double s = n_in_row < 2 ? 0 : config->delay_s;
+
+    for (unsigned i = 2; i < n_in_row && s < config->max_delay_s; i++)
+        s *= 2;
+    if (s > config->max_delay_s)
+        s = config->max_delay_s;
+    return ns_of(s);
+}
+
+static struct restart_verdict wait_or_start(const struct restart_config *config,
+                                            unsigned n_in_row)
+{
+    uint64_t ns = delay_ns(config, n_in_row);
+
+    return (struct restart_verdict){.action = ns > 0 ? RESTART_DO_WAIT : RESTART_DO_START,
+                                    .delay_ns = ns};
+}
+
+static struct restart_verdict count(struct restart_memory *m,
+                                    const struct restart_config *config, uint64_t now_ns)
+{
+    tally(m, ns_of(config->within_s), now_ns);
+    if (m->n_deaths <= (uint64_t)config->max_restarts)
+        return wait_or_start(config, m->n_in_row);
+    m->state = RESTART_OVER;
+    return (struct restart_verdict){.action = RESTART_DO_GIVE_UP,
+                                    .reason = RESTART_TOO_OFTEN};
+}
+
+struct restart_verdict restart_memory_feed(struct restart_memory *m,
+                                           const struct restart_config *config,
+                                           enum restart_event event, uint64_t now_ns,
+                                           uint32_t request)
+{
+    const enum restart_event judged = blame(m, event, request);
+    const struct restart_step s = restart_policy_step(config->policy, m->state, judged);
+
+    m->state = s.next;
+    if (judged == RESTART_EV_PROGRESS) {
+        m->n_in_row = 0;
+        m->n_deaths = 0;
+    }
+    switch (s.action) {
+    case RESTART_DO_COUNT:
+        m->n_in_row++;
+        return count(m, config, now_ns);
+    case RESTART_DO_WAIT: /* even the first time: it asks for that */
+        m->n_in_row = m->n_in_row == 0 ? 2 : m->n_in_row + 1;
+        return wait_or_start(config, m->n_in_row);
+    default:
+        return (struct restart_verdict){.action = s.action, .reason = s.reason};
+    }
+}
+
+const char *restart_policy_name(enum restart_policy policy)
+{
+    static const char *const names[] = {[RESTART_PERMANENT] = "permanent",
+                                        [RESTART_TRANSIENT] = "transient",
+                                        [RESTART_TEMPORARY] = "temporary"};
+
+    return names[policy];
+}
