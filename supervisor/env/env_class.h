@@ -17,6 +17,13 @@
 
 struct env_class;
 
+/* Which episode begins: all its draws are elements of the draw (key, episode). */
+struct env_episode {
+    struct rng_key key;
+    uint64_t episode; /* of this copy; of an evaluation: its own */
+    uint64_t number;  /* among those of all copies */
+};
+
 struct env_ops {
     /* Fills ret->n_agents and ret->agents (in the arena): names, widths, spaces. params:
      * what env.params amounts to, a struct that the class's table is of. */
@@ -27,8 +34,7 @@ struct env_ops {
      * params does. */
     void *(*open)(const struct env_class *class, const struct env_config *config,
                   const void *params, size_t copies, struct arena *arena);
-    /* Begins an episode: all draws are elements of the draw (key, episode). */
-    void (*reset)(void *world, size_t copy, struct rng_key key, uint64_t episode);
+    void (*reset)(void *world, size_t copy, const struct env_episode *episode);
     /* One step of every copy. actions[a] (E, U_a), all finite; reward[a] (E), the
      * environment's own; terminated[a] (E), zero on entry. */
     void (*step)(void *world, const float *const *actions, double *const *reward,
@@ -55,8 +61,6 @@ const struct env_class *env_class_find(const char *id); /* NULL if unknown */
 int env_class_describe(const struct env_class *class, const struct env_config *config,
                        struct arena *arena, const void **ret_params, struct env_spec *ret,
                        struct err *err);
-
-extern const struct schema env_no_params;
 
 /* Sets "<team>_<number>" and the team. */
 void env_agent_set_name(struct env_agent *agent, const char *team, size_t number);

@@ -9,12 +9,28 @@ enum { MAX_DRAW = 64 };
 
 /* Draws */
 
+static void draw_uniform(struct particle_draws *d, double *ret, size_t n)
+{
+    if (!d->by_reference) {
+        rng_uniform_f64(d->key, d->episode, d->index, ret, n);
+        d->index += n;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        ret[i] = pcg64_uniform(&d->reference);
+}
+
 void particle_draw_goal(struct particle_world *w, struct particle_draws *d, size_t copy,
                         size_t i)
 {
     double u;
 
-    rng_uniform_f64(d->key, d->episode, d->index++, &u, 1);
+    if (d->by_reference) {
+        particle_goal(w, i)[copy] =
+            pcg64_integer(&d->reference, (uint32_t)w->n_landmarks);
+        return;
+    }
+    draw_uniform(d, &u, 1);
     particle_goal(w, i)[copy] = floor(u * (double)w->n_landmarks);
 }
 
@@ -27,10 +43,9 @@ void particle_draw_positions(struct particle_world *w, struct particle_draws *d,
     for (size_t left = 2 * n; left != 0;) {
         size_t take = left < MAX_DRAW ? left : MAX_DRAW;
 
-        rng_uniform_f64(d->key, d->episode, d->index, u, take);
+        draw_uniform(d, u, take);
         for (size_t i = 0; i < take; i++, pos += w->n_copies)
             *pos = -half + (half - -half) * u[i];
-        d->index += take;
         left -= take;
     }
 }

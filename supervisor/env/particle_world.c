@@ -10,6 +10,14 @@ static const double KEEP = 0.75; /* 1 - damping */
 static const double CONTACT_FORCE = 100.0;
 static const double CONTACT_MARGIN = 0.001;
 
+struct common_params {
+    struct particle_params common;
+};
+
+static const struct field common_fields[] = {PARTICLE_PARAMS(struct common_params)};
+const struct schema particle_params = {SCHEMA_TABLE(common_fields),
+                                       sizeof(struct common_params)};
+
 /* Building */
 
 static void *grow(struct arena *arena, const void *old, size_t n, size_t added,
@@ -276,11 +284,16 @@ static void *particle_open(const struct env_class *class, const struct env_confi
     return particle_world_new(class->scenario, config, params, copies, arena);
 }
 
-static void particle_reset(void *world, size_t copy, struct rng_key key, uint64_t episode)
+static void particle_reset(void *world, size_t copy, const struct env_episode *e)
 {
     struct particle_world *w = world;
-    struct particle_draws d = {.key = key, .episode = episode};
+    const struct particle_params *p = w->params;
+    struct particle_draws d = {.key = e->key, .episode = e->episode};
 
+    if (p->reference_seed >= 0) {
+        d.by_reference = 1;
+        pcg64_init(&d.reference, (uint64_t)p->reference_seed + e->number);
+    }
     for (size_t i = copy; i < w->n_state; i += w->n_copies)
         w->state[i] = 0.0;
     w->scenario->reset(w, copy, &d);

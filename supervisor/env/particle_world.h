@@ -16,6 +16,7 @@
 #define SUPERVISOR_ENV_PARTICLE_WORLD_H
 
 #include "supervisor/env/env_class.h"
+#include "supervisor/env/pcg64.h"
 
 /* IEEE operations alone, so every clone gives the same bits. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -68,11 +69,25 @@ struct particle_world {
 
 enum { PARTICLE_SCRATCH = 6, PARTICLE_MOVES = 5 };
 
-/* The position within one episode's draw. */
+/* The position within one episode's draw; or the reference's generator. */
 struct particle_draws {
     struct rng_key key;
     uint64_t episode, index;
+    int by_reference;
+    struct pcg64 reference;
 };
+
+/* What every scenario's parameters begin with. */
+struct particle_params {
+    int64_t reference_seed; /* -1: none */
+};
+#define PARTICLE_PARAMS(type)                                                            \
+    {                                                                                    \
+        "reference_seed", FIELD_I64, SCHEMA_AT(type, common.reference_seed),             \
+            SCHEMA_WITHIN(-1, 1e15),                                                     \
+            .default_text = "-1",                                                        \
+            .doc = "episode k is the reference's reset(seed = this + k); -1: our own"    \
+    }
 
 /* Observation rows under construction, for copies first .. first+n-1. */
 struct particle_obs {
@@ -95,8 +110,9 @@ extern const struct particle_scenario particle_simple, particle_simple_adversary
     particle_simple_crypto, particle_simple_push, particle_simple_reference,
     particle_simple_speaker_listener, particle_simple_spread, particle_simple_tag,
     particle_simple_world_comm;
-extern const struct schema simple_adversary_params, simple_reference_params,
-    simple_spread_params, simple_tag_params, simple_world_comm_params;
+extern const struct schema particle_params, simple_adversary_params,
+    simple_reference_params, simple_spread_params, simple_tag_params,
+    simple_world_comm_params;
 
 static inline size_t particle_n_entities(const struct particle_world *w)
 {

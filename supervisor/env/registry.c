@@ -6,10 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct schema env_no_params = {.n = 0};
-
 static const struct env_class classes[] = {
-    {{"simple", "one agent goes to a landmark", &env_no_params},
+    {{"simple", "one agent goes to a landmark", &particle_params},
      &particle_ops,
      &particle_simple},
     {{"simple_adversary",
@@ -17,10 +15,10 @@ static const struct env_class classes[] = {
       &simple_adversary_params},
      &particle_ops,
      &particle_simple_adversary},
-    {{"simple_crypto", "alice tells bob a secret that eve overhears", &env_no_params},
+    {{"simple_crypto", "alice tells bob a secret that eve overhears", &particle_params},
      &particle_ops,
      &particle_simple_crypto},
-    {{"simple_push", "an adversary keeps an agent off its goal", &env_no_params},
+    {{"simple_push", "an adversary keeps an agent off its goal", &particle_params},
      &particle_ops,
      &particle_simple_push},
     {{"simple_reference", "two agents tell each other where to go",
@@ -28,7 +26,7 @@ static const struct env_class classes[] = {
      &particle_ops,
      &particle_simple_reference},
     {{"simple_speaker_listener", "one knows the goal, the other can go there",
-      &env_no_params},
+      &particle_params},
      &particle_ops,
      &particle_simple_speaker_listener},
     {{"simple_spread", "N agents cover N landmarks without colliding",

@@ -13,6 +13,7 @@
 enum { ADVERSARY, GOAL = 0 };
 
 struct params {
+    struct particle_params common;
     int64_t agents;
 };
 
@@ -20,6 +21,7 @@ static const struct field fields[] = {
     {"agents", FIELD_I64, SCHEMA_AT(struct params, agents),
      SCHEMA_WITHIN(1, ENV_MAX_AGENTS - 1), .default_text = "2",
      .doc = "good ones, and landmarks: N"},
+    PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_adversary_params = {SCHEMA_TABLE(fields),
                                                sizeof(struct params)};

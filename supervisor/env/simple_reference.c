@@ -14,12 +14,14 @@ static const double colours[3][COLOUR] = {
     {0.75, 0.25, 0.25}, {0.25, 0.75, 0.25}, {0.25, 0.25, 0.75}};
 
 struct params {
+    struct particle_params common;
     double local_ratio;
 };
 
 static const struct field fields[] = {
     {"local_ratio", FIELD_F64, SCHEMA_AT(struct params, local_ratio), SCHEMA_WITHIN(0, 1),
      .default_text = "0.5", .doc = "of an agent's own reward (mpe2)"},
+    PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_reference_params = {SCHEMA_TABLE(fields),
                                                sizeof(struct params)};

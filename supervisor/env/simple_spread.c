@@ -11,6 +11,7 @@
 enum { SPEECH = 2 };
 
 struct params {
+    struct particle_params common;
     int64_t agents;
     double local_ratio;
 };
@@ -20,6 +21,7 @@ static const struct field fields[] = {
      SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3", .doc = "and landmarks: N"},
     {"local_ratio", FIELD_F64, SCHEMA_AT(struct params, local_ratio), SCHEMA_WITHIN(0, 1),
      .default_text = "0.5", .doc = "of an agent's own reward (mpe2)"},
+    PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_spread_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
 

@@ -9,6 +9,7 @@
  */
 
 struct params {
+    struct particle_params common;
     int64_t good, adversaries, obstacles;
 };
 
@@ -19,6 +20,7 @@ static const struct field fields[] = {
      SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3", .doc = "who hunt them"},
     {"obstacles", FIELD_I64, SCHEMA_AT(struct params, obstacles),
      SCHEMA_WITHIN(0, ENV_MAX_AGENTS), .default_text = "2", .doc = "in everybody's way"},
+    PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_tag_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
 

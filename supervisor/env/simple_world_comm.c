@@ -17,6 +17,7 @@
 enum { LEADER, SYMBOLS = 4 };
 
 struct params {
+    struct particle_params common;
     int64_t good, adversaries, obstacles, food, forests;
 };
 
@@ -31,6 +32,7 @@ static const struct field fields[] = {
      .default_text = "2", .doc = "places to eat"},
     {"forests", FIELD_I64, SCHEMA_AT(struct params, forests),
      SCHEMA_WITHIN(0, ENV_MAX_AGENTS), .default_text = "2", .doc = "to hide in"},
+    PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_world_comm_params = {SCHEMA_TABLE(fields),
                                                 sizeof(struct params)};

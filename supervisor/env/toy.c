@@ -57,7 +57,7 @@ static void *toy_open(const struct env_class *class, const struct env_config *co
     return w;
 }
 
-static void toy_reset(void *world, size_t copy, struct rng_key key, uint64_t episode)
+static void toy_reset(void *world, size_t copy, const struct env_episode *episode)
 {
     struct toy_world *w = world;
 

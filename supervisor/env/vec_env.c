@@ -220,7 +220,11 @@ static void begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
         v->left[a][copy] = 0;
         v->total_return[a][copy] = 0.0;
     }
-    v->class->ops->reset(v->world, copy, v->keys[copy], episode);
+    v->class->ops->reset(v->world, copy,
+                         &(struct env_episode){v->keys[copy], episode,
+                                               v->draws == ENV_DRAWS_EVALUATION
+                                                   ? episode
+                                                   : episode * v->n_copies + copy});
 }
 
 void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode)

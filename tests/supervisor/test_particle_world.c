@@ -1,6 +1,7 @@
 /* The shared physics of the particle worlds: recorded episodes, and numbers worked out by
  * hand. */
 #include "supervisor/env/particle_world.h"
+#include "tests/support/env_params.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -427,10 +428,11 @@ static const struct particle_scenario tiny = {.build = tiny_build,
 
 static struct particle_world *open_tiny(struct arena *arena, enum env_actions actions)
 {
+    static const struct particle_params params = {.reference_seed = -1};
     struct env_config config = {.actions = actions};
     struct particle_world *w;
 
-    w = particle_world_new(&tiny, &config, NULL, 2, arena);
+    w = particle_world_new(&tiny, &config, &params, 2, arena);
     for (size_t e = 0; e < 6; e++)
         particle_pos(w, e, 0)[0] = particle_pos(w, e, 0)[1] = 10.0 * (double)e;
     return w;
@@ -508,7 +510,7 @@ START_TEST(test_seam_draw_order)
     struct rng_key key = rng_key_make(5, "env/1", "reset");
     double u[2 + 2 * 6];
 
-    particle_ops.reset(w, 1, key, 7);
+    particle_ops.reset(w, 1, &(struct env_episode){key, 7, 15});
     rng_uniform_f64(key, 7, 0, u, 14);
     for (size_t i = 0; i < 2; i++)
         ck_assert_double_eq(particle_goal(w, i)[1], floor(u[i] * 4.0));
@@ -542,6 +544,75 @@ START_TEST(test_seam_state_refuses_bad_goal)
 }
 END_TEST
 
+/* simple_reference draws two goals, then the positions of two agents and three landmarks:
+ * as NumPy's Generator(PCG64(seed)) gives integers(3) twice, then uniform(-1, 1). */
+START_TEST(test_reference_seeds)
+{
+    static const struct {
+        const char *seed;
+        double goals[2], first_x, landmark_y;
+    } cases[] = {
+        {"0", {2, 1}, -0x1.d77a103be9318p-2, 0x1.65603cf43b8f0p-4},
+        {"1", {1, 1}, 0x1.cd465aef054aap-1, 0x1.964580549a3f0p-4},
+        {"42", {0, 2}, -0x1.f4b533cb0dc10p-4, -0x1.7ccfc7a5f274cp-1},
+        {"4294967296", {1, 2}, 0x1.d4132d1fc63b0p-4, 0x1.ce47e6104f5ccp-2},
+        {"123456789012", {2, 1}, -0x1.aa522fa94c7f4p-1, -0x1.186ef76ff9ac0p-5},
+    };
+    struct env_config config = config_of("simple_reference");
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct arena arena = ARENA_ZERO;
+        struct env_params params;
+        struct particle_world *w;
+
+        config.params = env_params(&params, "reference_seed", cases[i].seed);
+        w = open_world(&config, &arena);
+        particle_ops.reset(w, 0, &(struct env_episode){.episode = 0});
+        ck_assert_double_eq(particle_goal(w, 0)[0], cases[i].goals[0]);
+        ck_assert_double_eq(particle_goal(w, 1)[0], cases[i].goals[1]);
+        ck_assert_double_eq(particle_pos(w, 0, 0)[0], cases[i].first_x);
+        ck_assert_double_eq(particle_pos(w, 3, 1)[0], cases[i].landmark_y);
+        arena_done(&arena);
+    }
+}
+END_TEST
+
+/* Episode k begins with seed + k, whichever copy plays it. */
+START_TEST(test_reference_seed_goes_on)
+{
+    struct env_config config = config_of("simple");
+    struct arena arena = ARENA_ZERO;
+    struct env_params params;
+    struct particle_world *a, *b;
+
+    config.params = env_params(&params, "reference_seed", "8");
+    a = open_world(&config, &arena);
+    config.params = env_params(&params, "reference_seed", "5");
+    b = open_world(&config, &arena);
+    particle_ops.reset(a, 0, &(struct env_episode){.number = 0});
+    particle_ops.reset(b, 0, &(struct env_episode){.number = 3});
+    ck_assert_mem_eq(a->pos, b->pos, 4 * sizeof(*a->pos));
+    particle_ops.reset(b, 0, &(struct env_episode){.number = 4});
+    ck_assert_mem_ne(a->pos, b->pos, 4 * sizeof(*a->pos));
+    arena_done(&arena);
+}
+END_TEST
+
+/* Integers come from the two halves of a number, which uniform draws leave alone. */
+START_TEST(test_pcg64_halves)
+{
+    struct pcg64 g;
+
+    pcg64_init(&g, 7);
+    ck_assert_uint_eq(pcg64_integer(&g, 5), 4);
+    ck_assert_uint_eq(pcg64_integer(&g, 5), 3);
+    ck_assert_uint_eq(pcg64_integer(&g, 5), 3);
+    ck_assert_double_eq(pcg64_uniform(&g), 0x1.8d26acbf2815fp-1);
+    ck_assert_uint_eq(pcg64_integer(&g, 1000000007), 897213807);
+    ck_assert_uint_eq(pcg64_integer(&g, 1000000007), 833651027);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("particle_world");
@@ -562,6 +633,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_seam_immovable);
     tcase_add_test(tc, test_seam_draw_order);
     tcase_add_test(tc, test_seam_state_refuses_bad_goal);
+    tcase_add_test(tc, test_reference_seeds);
+    tcase_add_test(tc, test_reference_seed_goes_on);
+    tcase_add_test(tc, test_pcg64_halves);
     suite_add_tcase(s, tc);
     return s;
 }
