@@ -24,10 +24,13 @@ static int fail(const struct graph *g, const char *name, const char *index,
                 const struct err *why, struct err *err)
 {
     const char *nearest = nearest_operation(g, name);
+    const size_t len = strlen(why->msg);
+    const size_t cut = len > 0 && why->msg[len - 1] == '.' ? len - 1 : len;
 
     if (nearest == NULL)
         return err_set(err, why->code, "%s", why->msg);
-    return err_set(err, why->code, "%s; did you mean '%s%s'?", why->msg, nearest, index);
+    return err_set(err, why->code, "%.*s; did you mean '%s%s'?", (int)cut, why->msg,
+                   nearest, index);
 }
 
 int lookup_tensor(const struct graph *g, const char *name, struct output *ret,

@@ -152,7 +152,7 @@ static int map_block(struct service *s, struct err *err)
     return 0;
 }
 
-static int open_session(struct service *s, int restored, struct err *err)
+int service_open_session(struct service *s, int restored, struct err *err)
 {
     struct session_options options = {.block_holds_state = restored};
     int r = map_block(s, err);
@@ -162,12 +162,7 @@ static int open_session(struct service *s, int restored, struct err *err)
     options.block = s->block;
     options.block_capacity = s->block_capacity;
     r = session_new(&s->session, s->graph, &options, err);
-    if (r == 0)
-        r = session_settle(s->session, err);
-    if (r == 0 && !restored)
-        r = s->ops->init(s->algo, s->session,
-                         rng_key_make(s->seed, s->name, PURPOSE_INIT), err);
-    return r;
+    return r < 0 ? r : session_settle(s->session, err);
 }
 
 static int build(struct service *s, int central, struct err *err)
@@ -188,14 +183,13 @@ static int build(struct service *s, int central, struct err *err)
 
 /* ---- what the response says ---- */
 
-static void pack_variables(struct service *s, struct msg_out *out)
+void service_pack_variables(struct service *s, struct msg_out *out)
 {
     const struct collection_item *saved;
     const size_t n_saved = collection_get(s->graph, GLOBAL_VARIABLES, NULL, &saved);
     const int n = graph_n_variables(s->graph);
     size_t k = 0; /* both lists are in the order of creation */
 
-    msg_key(out, "variables");
     msg_array(out, (size_t)n);
     for (int i = 0; i < n; i++) {
         const struct variable *v = graph_variable_at(s->graph, i);
@@ -245,7 +239,8 @@ static void pack_description(struct service *s, struct msg_out *out)
     const struct stage *stages = s->ops->stages(s->algo, &n);
 
     msg_map(out, 5);
-    pack_variables(s, out);
+    msg_key(out, "variables");
+    service_pack_variables(s, out);
     msg_key(out, "block_bytes");
     msg_u64(out, session_block_bytes(s->session));
     msg_key(out, "stages");
@@ -268,9 +263,10 @@ static int configure(struct service *s, const msgpack_object *body, struct err *
         (r = parse_agents(s, body, err)) < 0 ||
         (r = parse_role(s, body, &central, err)) < 0 ||
         (r = parse_config(s, body, err)) < 0 || (r = build(s, central, err)) < 0 ||
-        (r = open_session(s, restored, err)) < 0)
+        (r = service_open_session(s, restored, err)) < 0 || restored)
         return r;
-    return 0;
+    return s->ops->init(s->algo, s->session, rng_key_make(s->seed, s->name, PURPOSE_INIT),
+                        err);
 }
 
 int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,

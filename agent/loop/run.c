@@ -212,6 +212,7 @@ int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
         pack_fetched(&q, out);
     } else if (is_askers_fault(r)) {
         msg_begin_response(out, m->id);
+        msg_map(out, 1);
         msg_refusal(out, &why);
         r = 0;
     } else if (err != NULL) {

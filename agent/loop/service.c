@@ -16,6 +16,8 @@ static int answer_nothing(struct service *s, const struct msg *m, struct msg_out
     return 0;
 }
 
+#define HAS_GRAPH (1u << SERVICE_CONFIGURED | 1u << SERVICE_IMPORTED)
+
 /* What an agent can be asked, besides the stages of its algorithm. */
 static const struct method {
     const char *name;
@@ -25,13 +27,20 @@ static const struct method {
     handler_fn handle;
 } methods[] = {
     {"configure", 1u << SERVICE_NEW, 1, 0, handle_configure},
+    {"import", 1u << SERVICE_NEW, 1, 0, handle_import},
     {"act", 1u << SERVICE_CONFIGURED, 0, 0, handle_act},
-    {"run", 1u << SERVICE_CONFIGURED, 1, 0, handle_run},
+    {"run", HAS_GRAPH, 1, 0, handle_run},
     {"set", 1u << SERVICE_CONFIGURED, 1, 0, handle_set},
-    {"snapshot", 1u << SERVICE_CONFIGURED, 0, 0, handle_snapshot},
-    {"restore", 1u << SERVICE_CONFIGURED, 1, 0, handle_restore},
+    {"snapshot", HAS_GRAPH, 0, 0, handle_snapshot},
+    {"restore", HAS_GRAPH, 1, 0, handle_restore},
     {"ping", ~0u, 0, 0, answer_nothing},
     {"shutdown", ~0u, 0, 1, answer_nothing},
+};
+
+static const char *const state_texts[SERVICE_STATE_COUNT] = {
+    [SERVICE_NEW] = "not configured yet",
+    [SERVICE_CONFIGURED] = "configured already",
+    [SERVICE_IMPORTED] = "it holds an imported graph",
 };
 
 static int find_method(const struct service *s, const char *name, struct method *ret,
@@ -45,9 +54,7 @@ static int find_method(const struct service *s, const char *name, struct method 
         *ret = methods[i];
         if ((ret->states & 1u << s->state) != 0)
             return 0;
-        return err_set(err, ERR_STATE, "%s: %s", name,
-                       s->state == SERVICE_NEW ? "not configured yet"
-                                               : "configured already");
+        return err_set(err, ERR_STATE, "%s: %s", name, state_texts[s->state]);
     }
     stage = s->state == SERVICE_CONFIGURED ? service_find_stage(s, name) : NULL;
     if (stage == NULL)

@@ -6,7 +6,12 @@
 
 #include "common/mem/arena.h"
 
-enum service_state { SERVICE_NEW, SERVICE_CONFIGURED, SERVICE_STATE_COUNT };
+enum service_state {
+    SERVICE_NEW,
+    SERVICE_CONFIGURED, /* an algorithm's graph */
+    SERVICE_IMPORTED,   /* a file's graph: no algorithm, no agents */
+    SERVICE_STATE_COUNT
+};
 
 /* A place that grows on demand and is kept: steady requests allocate nothing. */
 struct scratch {
@@ -53,6 +58,12 @@ int handle_configure(struct service *s, const struct msg *m, struct msg_out *out
                      struct err *err);
 /* Back to SERVICE_NEW; also after a configure that failed half-way. */
 void service_unconfigure(struct service *s);
+/* The session on the mapped block, or on one of its own. The graph stands. */
+int service_open_session(struct service *s, int restored, struct err *err);
+/* Packs the table of variables as an array. */
+void service_pack_variables(struct service *s, struct msg_out *out);
+int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
+                  struct err *err);
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,

@@ -848,22 +848,34 @@ static int make_saver(struct saver **ret, struct graph *g,
     return rc;
 }
 
+int import_meta_graph_bytes(struct saver **ret, struct graph *g, const void *data,
+                            size_t len_bytes, const struct metagraph_import_options *o,
+                            struct metagraph_info *ret_info, struct err *err)
+{
+    struct metagraph_info info;
+    int rc = metagraph_import(g, data, len_bytes, o, &info, err);
+
+    if (rc != 0)
+        return rc;
+    rc = make_saver(ret, g, &info, err);
+    if (rc == 0 && ret_info != NULL)
+        *ret_info = info;
+    else
+        metagraph_info_done(&info);
+    return rc;
+}
+
 int import_meta_graph(struct saver **ret, struct graph *g, const char *path,
                       const struct metagraph_import_options *o, struct err *err)
 {
-    struct metagraph_info info;
     struct wbuf b = {0};
     int rc = read_file(path, &b, err);
 
     if (rc == 0) {
-        rc = metagraph_import(g, b.data, b.len, o, &info, err);
+        rc = import_meta_graph_bytes(ret, g, b.data, b.len, o, NULL, err);
         if (rc != 0)
             (void)err_wrap(err, "%s", path);
     }
     wbuf_done(&b);
-    if (rc != 0)
-        return rc;
-    rc = make_saver(ret, g, &info, err);
-    metagraph_info_done(&info);
     return rc;
 }

@@ -47,5 +47,9 @@ void metagraph_info_done(struct metagraph_info *info);
  * for all variables if it describes none; NULL without variables. */
 int import_meta_graph(struct saver **ret, struct graph *g, const char *path,
                       const struct metagraph_import_options *o, struct err *err);
+/* The same of a file's bytes; ret_info as in metagraph_import. */
+int import_meta_graph_bytes(struct saver **ret, struct graph *g, const void *data,
+                            size_t len_bytes, const struct metagraph_import_options *o,
+                            struct metagraph_info *ret_info, struct err *err);
 
 #endif

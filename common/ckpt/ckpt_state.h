@@ -46,4 +46,9 @@ char *ckpt_state_resolve(const char *dir, const char *path);
  * caller frees it. Errors of ckpt_state_load, and ERR_FORMAT if it names none. */
 int ckpt_state_newest(char **ret_prefix, const char *dir, struct err *err);
 
+/* The prefix that a person means by `path`: itself, the newest of a directory, or the
+ * directory's files without a base name; the caller frees it. What is neither is taken
+ * for a prefix: reading it says what is wrong. Errors of ckpt_state_newest. */
+int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err);
+
 #endif

@@ -83,7 +83,8 @@ void msg_begin_response(struct msg_out *o, uint32_t id);
 void msg_begin_notification(struct msg_out *o, const char *method);
 /* A whole error response: {"code", "message"} in the error place, nil as the result. */
 void msg_error_response(struct msg_out *o, uint32_t id, const struct err *err);
-/* The result of a request that was understood but cannot be done: {"refused": why}. */
+/* One pair of a result's map, "refused": why. The request was understood but cannot be
+ * done. */
 void msg_refusal(struct msg_out *o, const struct err *why);
 /* Fills in the frame's length; ret points at the whole frame until the next begin. */
 void msg_end(struct msg_out *o, const uint8_t **ret, size_t *ret_len);

@@ -69,7 +69,6 @@ void msg_error_response(struct msg_out *o, uint32_t id, const struct err *err)
 
 void msg_refusal(struct msg_out *o, const struct err *why)
 {
-    msg_map(o, 1);
     msg_key(o, "refused");
     msg_map(o, 2);
     msg_key(o, "code");

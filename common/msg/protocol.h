@@ -28,6 +28,16 @@
  *               stages [{name str, runner "learners" | "central", reads [str...],
  *                        writes bool, repeat_from? u, repeat? u}...],
  *               carry u (H), columns [{name str, elements u}...] (f32, it adds to a row)
+ *   import      in place of configure, for a graph from a file: name str, seed u,
+ *               metagraph bin (a MetaGraphDef), prefix? str (a checkpoint, restored by
+ *               the graph's own Saver), restored bool
+ *            -> variables, block_bytes as above, producer u, tensorflow str ("": unsaid),
+ *               nodes [[name str, op str, device str, [input str...],
+ *                       [[dtype u, [dim i (-1: unknown)...] or nil]...] of the outputs,
+ *                       runs bool (the op is known)]...] in order of creation,
+ *               collections [[name str, [item str...]]...],
+ *               uninitialized [variable name...]; or
+ *               block_bytes 0, refused {code i, message str}
  *   act         mode u (enum act_mode), step u (joint step of copy 0; copy e is step+e),
  *               obs tensor (E,O) f32, first? bin E, carry? tensor (E,H), allowed? bin,
  *               seed? u, episode? bin of u64 E, time? bin of u64 E (mode sample and

@@ -2,128 +2,18 @@
  */
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_state.h"
-#include "common/mem/xmalloc.h"
-#include "supervisor/cli/array_text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/metrics/json.h"
+#include "supervisor/cli/tensor_print.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct request {
     const char *path;
     const char *tensor; /* NULL: all of them */
     int values, names, json;
 };
-
-/* The prefix that `path` means: itself, or what the state file of a directory names, or
- * the files without a base name in a directory. */
-static int find_prefix(const char *path, char **ret, struct err *err)
-{
-    size_t len = strlen(path);
-    struct stat st;
-    char *index;
-    int is_prefix, rc;
-
-    index = xasprintf("%s.index", path);
-    is_prefix = access(index, F_OK) == 0;
-    free(index);
-    if (is_prefix || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        *ret = xstrdup(path);
-        return 0;
-    }
-    rc = ckpt_state_newest(ret, path, err);
-    if (rc == ERR_NOT_FOUND && (len == 0 || path[len - 1] != '/')) {
-        *ret = xasprintf("%s/", path);
-        index = xasprintf("%s.index", *ret);
-        if (access(index, F_OK) == 0)
-            rc = 0;
-        else
-            free(*ret);
-        free(index);
-    }
-    return rc;
-}
-
-/* "[2, 3]" or, tight, "[2,3]" */
-static void print_shape(const struct shape *s, const char *separator)
-{
-    (void)putchar('[');
-    for (int i = 0; i < s->rank; i++)
-        (void)printf("%s%" PRId64, i > 0 ? separator : "", s->dim[i]);
-    (void)putchar(']');
-}
-
-static void put_json_element(struct json *j, const struct tensor *t, int64_t i)
-{
-    if (t->dtype == DT_STRING) {
-        const struct tensor_string *s = (const struct tensor_string *)t->data + i;
-
-        json_strn(j, s->bytes, s->len_bytes);
-    } else if (dtype_is_floating(t->dtype)) {
-        json_f64(j, array_f64(t, i));
-    } else if (array_is_signed(t->dtype)) {
-        json_i64(j, array_i64(t, i));
-    } else if (t->dtype == DT_BOOL) {
-        json_bool(j, array_u64(t, i) != 0);
-    } else if (dtype_is_integer(t->dtype)) {
-        json_u64(j, array_u64(t, i));
-    } else {
-        json_null(j);
-    }
-}
-
-/* `value` is NULL when it is not asked for. */
-static void print_json(const struct bundle_entry *e, const struct tensor *value)
-{
-    struct json j = {0};
-    size_t len;
-
-    json_begin(&j);
-    json_object(&j);
-    json_key(&j, "name");
-    json_str(&j, e->name);
-    json_key(&j, "dtype");
-    json_str(&j, dtype_name(e->dtype));
-    json_key(&j, "shape");
-    json_array(&j);
-    for (int i = 0; i < e->shape.rank; i++)
-        json_i64(&j, e->shape.dim[i]);
-    json_close(&j);
-    if (value != NULL) {
-        json_key(&j, "values");
-        json_array(&j);
-        for (int64_t i = 0; i < tensor_elements(value); i++)
-            put_json_element(&j, value, i);
-        json_close(&j);
-    }
-    json_close(&j);
-    (void)fputs(json_line(&j, &len), stdout);
-    json_done(&j);
-}
-
-static void print_text(const struct bundle_entry *e, const struct tensor *value)
-{
-    struct wbuf b = {0};
-
-    if (value == NULL) {
-        (void)printf("%s (%s) ", e->name, dtype_symbol(e->dtype));
-        print_shape(&e->shape, ",");
-        (void)putchar('\n');
-        return;
-    }
-    (void)printf("tensor: %s (%s) ", e->name, dtype_name(e->dtype));
-    print_shape(&e->shape, ", ");
-    array_text_put(&b, value);
-    (void)putchar('\n');
-    (void)fwrite(b.data, 1, b.len, stdout);
-    (void)putchar('\n');
-    wbuf_done(&b);
-}
 
 static int print_entry(struct bundle_reader *r, const struct bundle_entry *e,
                        const struct request *q, struct err *err)
@@ -141,9 +31,11 @@ static int print_entry(struct bundle_reader *r, const struct bundle_entry *e,
             return rc;
     }
     if (q->json)
-        print_json(e, q->values ? &value : NULL);
+        tensor_print_json(e->name, e->dtype, &e->shape, q->values ? &value : NULL);
+    else if (q->values)
+        tensor_print_value(e->name, &value);
     else
-        print_text(e, q->values ? &value : NULL);
+        tensor_print_line(e->name, e->dtype, &e->shape);
     tensor_free(&value);
     return 0;
 }
@@ -182,7 +74,7 @@ static int inspect(const struct request *q, struct err *err)
 {
     struct bundle_reader *r;
     char *prefix;
-    int rc = find_prefix(q->path, &prefix, err);
+    int rc = ckpt_find_prefix(&prefix, q->path, err);
 
     if (rc != 0)
         return rc;

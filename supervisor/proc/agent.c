@@ -228,7 +228,8 @@ static void do_configure(struct agent *a)
     const uint8_t *frame;
     size_t len;
 
-    msg_begin_request(&a->control, AGENT_CONFIGURE_ID, "configure");
+    msg_begin_request(&a->control, AGENT_CONFIGURE_ID,
+                      a->spec.method != NULL ? a->spec.method : "configure");
     a->spec.pack_configure(a->host->ctx, a->index, a->replay.has_snapshot, &a->control);
     msg_end(&a->control, &frame, &len);
     agent_write(a, frame, len);

@@ -86,8 +86,9 @@ struct agent_spec {
     const char *name;
     const char *role; /* "learner" or "central" */
     const char
-        *log_path; /* captured stderr is appended here; NULL: kept in memory only */
-    /* Packs the params of `configure` as one map object; called at every (re)start, and
+        *log_path;      /* captured stderr is appended here; NULL: kept in memory only */
+    const char *method; /* the first request: NULL: "configure"; "import" */
+    /* Packs the params of that request as one map object; called at every (re)start, and
      * `restored` says what to put under that key. ctx is that of the callbacks. */
     void (*pack_configure)(void *ctx, size_t agent, int restored, struct msg_out *o);
     const struct agent_limits *limits; /* NULL: the configuration's defaults; copied */

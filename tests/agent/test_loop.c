@@ -1,7 +1,7 @@
 #include "agent/session/session.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
-#include "tests/support/agent_process.h"
+#include "tests/agent/loop_help.h"
 #include "tests/support/team.h"
 #include "tests/support/test_main.h"
 
@@ -16,18 +16,6 @@
 #define SMALL "{actor: {hidden: [16, 16]}, critic: {hidden: [16, 16]}}"
 #define BATCH 32
 
-static void check_exited(int status, int code)
-{
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == code, "status %x", status);
-}
-
-static void check_hello(struct agent_process *p)
-{
-    ck_assert_int_eq(agent_process_read(p), 1);
-    ck_assert_int_eq(p->reply.type, MSG_NOTIFICATION);
-    ck_assert_str_eq(p->reply.method, "hello");
-}
-
 static void start_configured(struct agent_process *p, int block_fd, int log_fd,
                              int restored)
 {
@@ -35,12 +23,6 @@ static void start_configured(struct agent_process *p, int block_fd, int log_fd,
     check_hello(p);
     ck_assert_msg(agent_process_configure(p, SMALL, 1, 0, restored) == 0, "%s",
                   p->reply.error_text);
-}
-
-static int call_empty(struct agent_process *p, const char *method)
-{
-    msg_map(agent_process_request(p, method), 0);
-    return agent_process_call(p);
 }
 
 /* ---- hello and ends ---- */
@@ -284,23 +266,6 @@ static int set_value(struct agent_process *p, const char *key, double value)
     return agent_process_call(p);
 }
 
-static float fetch_variable(struct agent_process *p, const char *name)
-{
-    struct msg_out *o = agent_process_request(p, "run");
-    const msgpack_object *list = NULL;
-    struct tensor t;
-    struct err err;
-
-    msg_map(o, 1);
-    msg_key(o, "fetches");
-    msg_array(o, 1);
-    msg_str(o, name);
-    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error_text);
-    ck_assert_int_eq(msg_get_array(&p->reply.body, "fetched", &list, &err), 0);
-    ck_assert_int_eq(msg_to_tensor(&list->via.array.ptr[0], name, &t, &err), 0);
-    return *tensor_f32(&t);
-}
-
 #define RATE "agent_0/hyperparameters/optimizer/learning_rate"
 
 /* All changes of one request or none. */
@@ -321,21 +286,6 @@ START_TEST(test_set)
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
 }
 END_TEST
-
-/* Runs with one name under one key; the code of the refusal, or 0. */
-static int run_one(struct agent_process *p, const char *key, const char *name,
-                   struct err *why)
-{
-    struct msg_out *o = agent_process_request(p, "run");
-
-    msg_map(o, 1);
-    msg_key(o, key);
-    msg_array(o, 1);
-    msg_str(o, name);
-    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error_text);
-    *why = (struct err){0};
-    return msg_refused(&p->reply.body, why);
-}
 
 /* A run without targets is pure: nothing that writes can be fetched. */
 START_TEST(test_run_cannot_hide_a_write)

@@ -1,0 +1,231 @@
+/* `import`: the graph of a MetaGraphDef in place of an algorithm's. */
+#include "agent/loop/service_internal.h"
+
+#include "agent/graph/op_table.h"
+#include "agent/saver/metagraph_import.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_PREFIX 4096
+
+struct import_request {
+    int restored;
+    const void *metagraph;
+    size_t metagraph_bytes;
+    char prefix[MAX_PREFIX]; /* "": none */
+};
+
+static int read_request(struct service *s, const msgpack_object *body,
+                        struct import_request *q, struct err *err)
+{
+    int r;
+
+    if ((r = msg_require(body, "metagraph", err)) < 0 ||
+        (r = msg_get_str(body, "name", s->name, sizeof(s->name), err)) < 0 ||
+        (r = msg_get_u64(body, "seed", UINT64_MAX, &s->seed, err)) < 0 ||
+        (r = msg_get_bin(body, "metagraph", &q->metagraph, &q->metagraph_bytes, err)) <
+            0 ||
+        (r = msg_get_str(body, "prefix", q->prefix, sizeof(q->prefix), err)) < 0)
+        return r;
+    return msg_get_bool(body, "restored", &q->restored, err);
+}
+
+/* A block that came back from a dead process holds the checkpoint's values already. */
+static int open(struct service *s, const struct import_request *q, struct saver *saver,
+                struct err *err)
+{
+    int r = service_open_session(s, q->restored, err);
+
+    if (r == 0 && !q->restored && q->prefix[0] != '\0' && saver != NULL)
+        r = saver_restore(saver, s->session, q->prefix, err);
+    return r;
+}
+
+/* ---- the answer ---- */
+
+static void pack_input(struct output x, struct msg_out *out)
+{
+    char name[1280];
+
+    if (x.index == 0)
+        msg_str(out, operation_name(x.op));
+    else
+        msg_str(out, output_name(x, name, sizeof(name)));
+}
+
+static void pack_control_input(const struct operation *op, struct msg_out *out)
+{
+    char name[1280];
+
+    (void)snprintf(name, sizeof(name), "^%s", operation_name(op));
+    msg_str(out, name);
+}
+
+static void pack_output(struct output x, struct msg_out *out)
+{
+    const struct shape shape = output_shape(x);
+
+    msg_array(out, 2);
+    msg_u64(out, output_dtype(x));
+    if (shape.rank < 0) {
+        msg_nil(out);
+        return;
+    }
+    msg_array(out, (size_t)shape.rank);
+    for (int i = 0; i < shape.rank; i++)
+        msg_i64(out, shape.dim[i]);
+}
+
+static void pack_node(struct operation *op, struct msg_out *out)
+{
+    const int n = operation_n_inputs(op), n_control = operation_n_control_inputs(op);
+
+    msg_array(out, 6);
+    msg_str(out, operation_name(op));
+    msg_str(out, operation_type(op));
+    msg_str(out, operation_device(op));
+    msg_array(out, (size_t)(n + n_control));
+    for (int i = 0; i < n; i++)
+        pack_input(operation_input(op, i), out);
+    for (int i = 0; i < n_control; i++)
+        pack_control_input(operation_control_input(op, i), out);
+    msg_array(out, (size_t)operation_n_outputs(op));
+    for (int i = 0; i < operation_n_outputs(op); i++)
+        pack_output((struct output){op, i}, out);
+    msg_bool(out, (operation_def(op)->flags & OP_FOREIGN) == 0);
+}
+
+static void pack_item(const struct collection_item *item, struct msg_out *out)
+{
+    char text[1280] = "";
+
+    switch (item->kind) {
+    case ITEM_VARIABLE:
+        msg_str(out, item->variable->name);
+        return;
+    case ITEM_OUTPUT:
+        (void)output_name(item->output, text, sizeof(text));
+        break;
+    case ITEM_OPERATION:
+        msg_str(out, operation_name(item->op));
+        return;
+    case ITEM_INT:
+        (void)snprintf(text, sizeof(text), "%lld", (long long)item->i);
+        break;
+    case ITEM_FLOAT:
+        (void)snprintf(text, sizeof(text), "%.9g", item->f);
+        break;
+    case ITEM_STRING:
+        (void)snprintf(text, sizeof(text), "%s", item->s);
+        break;
+    case ITEM_BYTES:
+        (void)snprintf(text, sizeof(text), "<%zu bytes>", item->n_bytes);
+        break;
+    }
+    msg_str(out, text);
+}
+
+static void pack_collections(struct graph *g, struct msg_out *out)
+{
+    msg_array(out, (size_t)graph_n_collections(g));
+    for (int i = 0; i < graph_n_collections(g); i++) {
+        const char *name = graph_collection_name(g, i);
+        const struct collection_item *items;
+        const size_t n = collection_get(g, name, NULL, &items);
+
+        msg_array(out, 2);
+        msg_str(out, name);
+        msg_array(out, n);
+        for (size_t k = 0; k < n; k++)
+            pack_item(&items[k], out);
+    }
+}
+
+static void pack_uninitialized(struct service *s, struct msg_out *out)
+{
+    const size_t max = (size_t)graph_n_variables(s->graph);
+    const char **names = xcalloc(max + 1, sizeof(*names));
+    size_t n = report_uninitialized_variables(s->graph, s->session, names, max);
+
+    n = n < max ? n : max;
+    msg_array(out, n);
+    for (size_t i = 0; i < n; i++)
+        msg_str(out, names[i]);
+    free(names);
+}
+
+static void pack_answer(struct service *s, const struct metagraph_info *info,
+                        struct msg_out *out)
+{
+    const int n = graph_n_operations(s->graph);
+
+    msg_map(out, 7);
+    msg_key(out, "variables");
+    service_pack_variables(s, out);
+    msg_key(out, "block_bytes");
+    msg_u64(out, session_block_bytes(s->session));
+    msg_key(out, "producer");
+    msg_u64(out, info->producer > 0 ? (uint64_t)info->producer : 0);
+    msg_key(out, "tensorflow");
+    msg_str(out, info->tensorflow_version);
+    msg_key(out, "nodes");
+    msg_array(out, (size_t)n);
+    for (int i = 0; i < n; i++)
+        pack_node(graph_operation_at(s->graph, i), out);
+    msg_key(out, "collections");
+    pack_collections(s->graph, out);
+    msg_key(out, "uninitialized");
+    pack_uninitialized(s, out);
+}
+
+static int import(struct service *s, const struct import_request *q, uint32_t id,
+                  struct msg_out *out, struct err *err)
+{
+    struct metagraph_info info;
+    struct saver *saver = NULL;
+    int r;
+
+    s->graph = graph_new();
+    r = import_meta_graph_bytes(&saver, s->graph, q->metagraph, q->metagraph_bytes, NULL,
+                                &info, err);
+    if (r < 0)
+        return r;
+    r = open(s, q, saver, err);
+    if (r == 0) {
+        msg_begin_response(out, id);
+        pack_answer(s, &info, out);
+        if (out->buf.size > FRAME_MAX_BYTES)
+            r = err_set(err, ERR_LIMIT, "a graph of %d nodes: too many to be told",
+                        graph_n_operations(s->graph));
+    }
+    saver_free(saver);
+    metagraph_info_done(&info);
+    return r;
+}
+
+/* What is wrong with the file is an answer: the asker decides what it means. */
+int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
+                  struct err *err)
+{
+    struct import_request q = {0};
+    struct err why = {0};
+    int r = read_request(s, &m->body, &q, err);
+
+    if (r < 0)
+        return r;
+    if (import(s, &q, m->id, out, &why) == 0) {
+        s->state = SERVICE_IMPORTED;
+        return 0;
+    }
+    service_unconfigure(s);
+    msg_begin_response(out, m->id);
+    msg_map(out, 2);
+    msg_key(out, "block_bytes");
+    msg_u64(out, 0);
+    msg_refusal(out, &why);
+    return 0;
+}

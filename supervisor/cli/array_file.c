@@ -1,0 +1,290 @@
+#include "supervisor/cli/array_file.h"
+
+#include "common/msg/frame.h"
+#include "common/wire/cursor.h"
+#include "supervisor/cli/array_parse.h"
+#include "supervisor/cli/array_text.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DESCR_MAX = 16, WORD_MAX = 64 };
+
+static const char npy_magic[] = "\x93NUMPY";
+
+static const struct {
+    enum dtype dtype;
+    const char *descr;
+} npy_types[] = {
+    {DT_FLOAT, "<f4"},     {DT_DOUBLE, "<f8"},      {DT_HALF, "<f2"},   {DT_INT8, "|i1"},
+    {DT_INT16, "<i2"},     {DT_INT32, "<i4"},       {DT_INT64, "<i8"},  {DT_UINT8, "|u1"},
+    {DT_UINT16, "<u2"},    {DT_UINT32, "<u4"},      {DT_UINT64, "<u8"}, {DT_BOOL, "|b1"},
+    {DT_COMPLEX64, "<c8"}, {DT_COMPLEX128, "<c16"},
+};
+
+const char *npy_descr(enum dtype dtype)
+{
+    for (size_t i = 0; i < sizeof(npy_types) / sizeof(npy_types[0]); i++)
+        if (npy_types[i].dtype == dtype)
+            return npy_types[i].descr;
+    return NULL;
+}
+
+static enum dtype dtype_of_descr(const char *descr)
+{
+    for (size_t i = 0; i < sizeof(npy_types) / sizeof(npy_types[0]); i++)
+        if (strcmp(npy_types[i].descr, descr) == 0)
+            return npy_types[i].dtype;
+    return DT_INVALID;
+}
+
+/* ---- .npy ---- */
+
+/* What follows "'key':" in the header, blanks skipped; NULL: there is no such key. */
+static const char *header_value(const char *header, const char *key)
+{
+    const char *at = strstr(header, key);
+
+    if (at == NULL)
+        return NULL;
+    at += strlen(key);
+    return at + strspn(at, " ");
+}
+
+static int read_shape(const char *text, struct shape *ret, struct err *err)
+{
+    *ret = SHAPE_SCALAR;
+    for (text++; *text != ')'; text += strspn(text, ", ")) {
+        char *end;
+        const long long n = strtoll(text, &end, 10);
+
+        if (end == text || n < 0)
+            return err_set(err, ERR_FORMAT, "its shape cannot be read");
+        if (ret->rank == SHAPE_MAX_RANK)
+            return err_set(err, ERR_LIMIT, "more than %d dimensions", SHAPE_MAX_RANK);
+        ret->dim[ret->rank++] = n;
+        text = end;
+    }
+    return 0;
+}
+
+static int read_header(const char *header, enum dtype *ret_dtype, struct shape *ret_shape,
+                       struct err *err)
+{
+    const char *descr = header_value(header, "'descr':");
+    const char *order = header_value(header, "'fortran_order':");
+    const char *shape = header_value(header, "'shape':");
+    char type[DESCR_MAX] = "";
+
+    if (descr == NULL || order == NULL || shape == NULL || shape[0] != '(' ||
+        strchr(shape, ')') == NULL)
+        return err_set(err, ERR_FORMAT, "its header cannot be read");
+    (void)sscanf(descr, "'%15[^']'", type);
+    *ret_dtype = dtype_of_descr(type);
+    if (*ret_dtype == DT_INVALID)
+        return err_set(err, ERR_UNSUPPORTED, "an array of type '%s'", type);
+    if (strncmp(order, "False", 5) != 0)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "its columns lie one after another; save "
+                       "numpy.ascontiguousarray(x)");
+    return read_shape(shape, ret_shape, err);
+}
+
+/* By way of text, in hexadecimal where nothing may be lost. */
+static int convert_element(struct wbuf *b, enum dtype dtype, const struct tensor *from,
+                           int64_t i, struct err *err)
+{
+    char word[WORD_MAX];
+
+    if (dtype_is_floating(from->dtype))
+        (void)snprintf(word, sizeof(word), dtype_is_floating(dtype) ? "%a" : "%.17g",
+                       array_f64(from, i));
+    else if (array_is_signed(from->dtype))
+        (void)snprintf(word, sizeof(word), "%lld", (long long)array_i64(from, i));
+    else
+        (void)snprintf(word, sizeof(word), "%llu",
+                       (unsigned long long)array_u64(from, i));
+    return array_parse_word(b, dtype, word, err);
+}
+
+static int convert(struct tensor *ret, const struct tensor *from, enum dtype dtype,
+                   struct err *err)
+{
+    struct wbuf b = {0};
+    int rc = 0;
+
+    if (from->dtype == dtype)
+        return tensor_copy(ret, from, err);
+    if (from->dtype == DT_COMPLEX64 || from->dtype == DT_COMPLEX128)
+        return err_set(err, ERR_DTYPE, "%s is wanted, not %s", dtype_name(dtype),
+                       dtype_name(from->dtype));
+    for (int64_t i = 0; i < tensor_elements(from) && rc == 0; i++)
+        rc = convert_element(&b, dtype, from, i, err);
+    if (rc == 0)
+        rc = array_parse_finish(ret, &b, dtype, &from->shape, err);
+    wbuf_done(&b);
+    return rc;
+}
+
+static int read_npy(struct tensor *ret, const struct wbuf *file, enum dtype dtype,
+                    struct err *err)
+{
+    struct cursor c = cursor_of(file->data, file->len);
+    struct tensor stored = {0};
+    const uint8_t *text, *data;
+    char *header;
+    uint32_t len;
+    uint8_t major;
+    int rc;
+
+    (void)cursor_bytes(&c, sizeof(npy_magic) - 1);
+    major = cursor_u8(&c);
+    (void)cursor_u8(&c);
+    len = major >= 2 ? cursor_u32(&c) : cursor_u8(&c);
+    if (major < 2)
+        len |= (uint32_t)cursor_u8(&c) << 8;
+    text = cursor_bytes(&c, len);
+    if (c.failed || major < 1 || major > 3)
+        return err_set(err, ERR_FORMAT, "no .npy of version 1 to 3");
+    header = strndup((const char *)text, len);
+    rc = header == NULL ? err_set(err, ERR_NOMEM, "no memory")
+                        : read_header(header, &stored.dtype, &stored.shape, err);
+    free(header);
+    if (rc < 0)
+        return rc;
+    data = c.p;
+    if (shape_elements(&stored.shape) < 0 ||
+        (uint64_t)shape_elements(&stored.shape) > cursor_left(&c) ||
+        tensor_bytes(&stored) != cursor_left(&c))
+        return err_set(err, ERR_FORMAT, "%zu bytes of data for %s %s", cursor_left(&c),
+                       dtype_name(stored.dtype), shape_text(&stored.shape));
+    /* a copy, for alignment */
+    rc = tensor_alloc(&stored, stored.dtype, stored.shape, err);
+    if (rc < 0)
+        return rc;
+    if (cursor_left(&c) > 0)
+        memcpy(stored.data, data, cursor_left(&c));
+    rc = convert(ret, &stored, dtype, err);
+    tensor_free(&stored);
+    return rc;
+}
+
+/* ---- text ---- */
+
+/* The numbers of one line; *ret_n: how many. */
+static int read_line(struct wbuf *b, char *line, enum dtype dtype, int64_t *ret_n,
+                     struct err *err)
+{
+    static const char blanks[] = " \t\r,;";
+    char *rest = NULL;
+
+    *ret_n = 0;
+    for (char *word = strtok_r(line, blanks, &rest); word != NULL;
+         word = strtok_r(NULL, blanks, &rest)) {
+        int rc = array_parse_word(b, dtype, word, err);
+
+        if (rc < 0)
+            return rc;
+        ++*ret_n;
+    }
+    return 0;
+}
+
+static int read_rows(struct wbuf *b, char *text, enum dtype dtype, int64_t *ret_rows,
+                     int64_t *ret_columns, struct err *err)
+{
+    char *rest = NULL;
+
+    *ret_rows = *ret_columns = 0;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        int64_t n;
+        int rc = read_line(b, line, dtype, &n, err);
+
+        if (rc < 0)
+            return rc;
+        if (n == 0)
+            continue;
+        if (*ret_rows > 0 && n != *ret_columns)
+            return err_set(err, ERR_ARG, "rows of %lld and of %lld numbers",
+                           (long long)*ret_columns, (long long)n);
+        *ret_columns = n;
+        ++*ret_rows;
+    }
+    return *ret_rows > 0 ? 0 : err_set(err, ERR_ARG, "no value");
+}
+
+static int read_text(struct tensor *ret, char *text, size_t len, enum dtype dtype,
+                     struct err *err)
+{
+    const char *first = text;
+    struct wbuf b = {0};
+    int64_t rows, columns;
+    struct shape shape;
+    int rc;
+
+    while (isspace((unsigned char)*first))
+        first++;
+    if (*first == '[')
+        return array_parse(ret, text, len, dtype, err);
+    rc = read_rows(&b, text, dtype, &rows, &columns, err);
+    if (rows * columns == 1)
+        shape = SHAPE_SCALAR;
+    else if (rows == 1 || columns == 1)
+        shape = SHAPE(rows * columns);
+    else
+        shape = SHAPE(rows, columns);
+    if (rc == 0)
+        rc = array_parse_finish(ret, &b, dtype, &shape, err);
+    wbuf_done(&b);
+    return rc;
+}
+
+/* ---- files ---- */
+
+static int read_file(struct wbuf *b, const char *path, struct err *err)
+{
+    FILE *f = fopen(path, "rbe");
+    size_t n;
+    int rc = 0;
+
+    if (f == NULL)
+        return err_errno(err, "%s", path);
+    do {
+        wbuf_reserve(b, 1u << 16);
+        n = fread(b->data + b->len, 1, 1u << 16, f);
+        b->len += n;
+    } while (n > 0 && b->len <= FRAME_MAX_BYTES);
+    if (ferror(f))
+        rc = err_errno(err, "%s: read", path);
+    else if (b->len > FRAME_MAX_BYTES)
+        rc = err_set(err, ERR_LIMIT, "%s: more than %u MiB", path, FRAME_MAX_BYTES >> 20);
+    (void)fclose(f);
+    return rc;
+}
+
+int array_file_read(struct tensor *ret, const char *path, enum dtype dtype,
+                    struct err *err)
+{
+    struct wbuf b = {0};
+    int rc = read_file(&b, path, err);
+
+    if (rc == 0) {
+        const size_t len = b.len;
+
+        wbuf_u8(&b, 0);
+        if (len >= sizeof(npy_magic) - 1 &&
+            memcmp(b.data, npy_magic, sizeof(npy_magic) - 1) == 0) {
+            b.len = len;
+            rc = read_npy(ret, &b, dtype, err);
+        } else {
+            rc = read_text(ret, (char *)b.data, len, dtype, err);
+        }
+        if (rc < 0)
+            (void)err_wrap(err, "%s", path);
+    }
+    wbuf_done(&b);
+    return rc;
+}

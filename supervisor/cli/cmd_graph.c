@@ -1,0 +1,297 @@
+/* `brood graph`: a MetaGraph listed and run, by an agent process. */
+#include "common/ckpt/ckpt_state.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
+#include "common/wire/cursor.h"
+#include "supervisor/cli/array_file.h"
+#include "supervisor/cli/array_parse.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/graph_print.h"
+#include "supervisor/cli/tensor_print.h"
+#include "supervisor/run/graph_agent.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_NAMES = 64 };
+
+struct request {
+    const char *path;
+    int nodes, collections, json;
+    uint64_t seed;
+    const char *feed[MAX_NAMES]; /* "NAME=VALUE" or "NAME=@FILE" */
+    size_t n_feeds;
+    const char *fetch[MAX_NAMES];
+    size_t n_fetches;
+    const char *target[MAX_NAMES];
+    size_t n_targets;
+};
+
+/* ---- running ---- */
+
+/* "x" is the first output of operation x. */
+static char *tensor_name(const char *text, size_t len)
+{
+    return memchr(text, ':', len) != NULL ? xstrndup(text, len)
+                                          : xasprintf("%.*s:0", (int)len, text);
+}
+
+static int read_feed(const struct graph_view *v, const char *text,
+                     struct graph_agent_feed *ret, struct err *err)
+{
+    const char *value = strchr(text, '=') + 1;
+    char *name = tensor_name(text, (size_t)(value - 1 - text));
+    enum dtype dtype = DT_FLOAT; /* of an unknown tensor: the agent will say so */
+    int rc;
+
+    (void)graph_view_tensor(v, name, &dtype);
+    if (!array_parse_has(dtype))
+        rc = err_set(err, ERR_UNSUPPORTED, "values of %s cannot be fed",
+                     dtype_name(dtype));
+    else if (value[0] == '@')
+        rc = array_file_read(&ret->value, value + 1, dtype, err);
+    else
+        rc = array_parse(&ret->value, value, strlen(value), dtype, err);
+    ret->name = name;
+    if (rc < 0)
+        (void)err_wrap(err, "--feed %s", name);
+    return rc;
+}
+
+static void print_fetched(const char *name, const struct tensor *t, int json)
+{
+    if (json)
+        tensor_print_json(name, t->dtype, &t->shape, t);
+    else
+        tensor_print_value(name, t);
+}
+
+/* Targets first, in a run of their own: what they write is there to be fetched. */
+static int run(struct graph_agent *g, const struct request *q,
+               const struct graph_agent_feed *feeds, struct err *err)
+{
+    struct graph_agent_run targets = {.feeds = feeds,
+                                      .n_feeds = q->n_feeds,
+                                      .targets = q->target,
+                                      .n_targets = q->n_targets};
+    struct graph_agent_run fetches = {
+        .feeds = feeds, .n_feeds = q->n_feeds, .n_fetches = q->n_fetches};
+    struct tensor values[MAX_NAMES] = {0};
+    char *names[MAX_NAMES] = {NULL};
+    int rc = 0;
+
+    for (size_t i = 0; i < q->n_fetches; i++)
+        names[i] = tensor_name(q->fetch[i], strlen(q->fetch[i]));
+    fetches.fetches = (const char *const *)names;
+    if (q->n_targets > 0)
+        rc = graph_agent_run(g, &targets, NULL, err);
+    if (rc == 0 && q->n_fetches > 0)
+        rc = graph_agent_run(g, &fetches, values, err);
+    for (size_t i = 0; i < q->n_fetches; i++) {
+        if (rc == 0)
+            print_fetched(names[i], &values[i], q->json);
+        tensor_free(&values[i]);
+        free(names[i]);
+    }
+    return rc;
+}
+
+static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
+                        const struct request *q, struct err *err)
+{
+    struct graph_agent_feed feeds[MAX_NAMES] = {0};
+    int rc = 0;
+
+    for (size_t i = 0; i < q->n_feeds && rc == 0; i++)
+        rc = read_feed(v, q->feed[i], &feeds[i], err);
+    if (rc == 0)
+        rc = run(g, q, feeds, err);
+    for (size_t i = 0; i < q->n_feeds; i++) {
+        tensor_free(&feeds[i].value);
+        free((char *)(uintptr_t)feeds[i].name);
+    }
+    return rc;
+}
+
+static int show(struct graph_agent *g, const struct graph_view *v,
+                const struct request *q, struct err *err)
+{
+    if (q->nodes)
+        graph_print_nodes(v, q->json);
+    if (q->collections)
+        graph_print_collections(v, q->json);
+    if (q->n_fetches > 0 || q->n_targets > 0)
+        return feed_and_run(g, v, q, err);
+    if (!q->nodes && !q->collections)
+        graph_print_summary(v, q->json);
+    return 0;
+}
+
+/* ---- files ---- */
+
+static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
+{
+    char *path = xasprintf("%s.meta", prefix);
+    FILE *f = fopen(path, "rbe");
+    size_t n;
+    int rc = 0;
+
+    if (f == NULL && access(path, F_OK) != 0)
+        rc = err_set(err, ERR_NOT_FOUND, "there is no %s: no graph to look at", path);
+    else if (f == NULL)
+        rc = err_errno(err, "%s", path);
+    do {
+        wbuf_reserve(b, 1u << 16);
+        n = rc == 0 ? fread(b->data + b->len, 1, 1u << 16, f) : 0;
+        b->len += n;
+    } while (n > 0 && b->len <= FRAME_MAX_BYTES);
+    if (rc == 0 && ferror(f))
+        rc = err_errno(err, "%s: read", path);
+    if (f != NULL)
+        (void)fclose(f);
+    free(path);
+    return rc;
+}
+
+/* The checkpoint's prefix for the agent, which may stand elsewhere; NULL: no values. */
+static char *values_prefix(const char *prefix)
+{
+    char *index = xasprintf("%s.index", prefix);
+    char *cwd = NULL, *ret = NULL;
+
+    if (access(index, F_OK) == 0) {
+        cwd = prefix[0] != '/' ? getcwd(NULL, 0) : NULL;
+        ret = cwd != NULL ? xasprintf("%s/%s", cwd, prefix) : xstrdup(prefix);
+    }
+    free(cwd);
+    free(index);
+    return ret;
+}
+
+static int open_and_show(const char *prefix, const struct binaries *binaries,
+                         const struct request *q, struct err *err)
+{
+    struct graph_agent_args args = {.binaries = binaries, .seed = q->seed};
+    struct graph_agent *g = NULL;
+    struct graph_view v = {0};
+    struct wbuf metagraph = {0};
+    char *values = values_prefix(prefix);
+    int rc = read_metagraph(&metagraph, prefix, err);
+
+    args.metagraph = metagraph.data;
+    args.metagraph_bytes = metagraph.len;
+    args.prefix = values;
+    if (rc == 0) {
+        rc = graph_agent_open(&g, &args, err);
+        if (rc < 0)
+            (void)err_wrap(err, "%s.meta", prefix);
+    }
+    if (rc == 0)
+        rc = graph_view_init(&v, graph_agent_description(g), err);
+    v.prefix = prefix;
+    v.has_values = values != NULL;
+    if (rc == 0)
+        rc = show(g, &v, q, err);
+    graph_agent_close(g);
+    wbuf_done(&metagraph);
+    free(values);
+    return rc;
+}
+
+static int graph(const struct request *q, struct err *err)
+{
+    struct binaries binaries;
+    char *prefix;
+    int rc = binaries_find(&binaries, err);
+
+    if (rc == 0)
+        rc = ckpt_find_prefix(&prefix, q->path, err);
+    if (rc < 0)
+        return rc;
+    rc = open_and_show(prefix, &binaries, q, err);
+    free(prefix);
+    return rc;
+}
+
+/* ---- the command ---- */
+
+static int add_name(struct cli *cli, const char *option, const char **list, size_t *n)
+{
+    if (*n == MAX_NAMES)
+        return cli_usage(cli, "more than %d of %s", MAX_NAMES, option);
+    list[(*n)++] = optarg;
+    return 0;
+}
+
+static int take_option(struct cli *cli, struct request *q, int c)
+{
+    long long seed;
+
+    switch (c) {
+    case 'F':
+        if (strchr(optarg, '=') == NULL)
+            return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE", optarg);
+        return add_name(cli, "--feed", q->feed, &q->n_feeds);
+    case 'f':
+        return add_name(cli, "--fetch", q->fetch, &q->n_fetches);
+    case 't':
+        return add_name(cli, "--target", q->target, &q->n_targets);
+    case 's':
+        if (cli_integer(cli, "--seed", optarg, 0, INT64_MAX, &seed) != 0)
+            return CLI_USAGE;
+        q->seed = (uint64_t)seed;
+        return 0;
+    default:
+        q->nodes |= c == 'n';
+        q->collections |= c == 'c';
+        return 0;
+    }
+}
+
+static int run_graph(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"nodes", no_argument, NULL, 'n'},
+        {"collections", no_argument, NULL, 'c'},
+        {"feed", required_argument, NULL, 'F'},
+        {"fetch", required_argument, NULL, 'f'},
+        {"target", required_argument, NULL, 't'},
+        {"seed", required_argument, NULL, 's'},
+        {0},
+    };
+    struct request q = {0};
+    struct err err = {0};
+    int c, code;
+
+    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return code;
+        if ((code = take_option(cli, &q, c)) != 0)
+            return code;
+    }
+    if (optind + 1 != argc)
+        return cli_usage(cli, "expected one checkpoint");
+    q.path = argv[optind];
+    q.json = cli->json;
+    return graph(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+}
+
+const struct command cmd_graph = {
+    .name = "graph",
+    .arguments = "PREFIX [options]",
+    .summary = "A TensorFlow MetaGraph: its nodes and collections, or a run of it",
+    .help =
+        "  --nodes          each node: name, op, device, inputs\n"
+        "  --collections    each collection with its items\n"
+        "  --feed NAME=VALUE|@FILE  a tensor's value: 0.5, \"[[1, 2], [3, 4]]\", or\n"
+        "                   a file: .npy, or text\n"
+        "  --fetch NAME     prints a tensor (repeatable, as all of these)\n"
+        "  --target NAME    runs an operation before anything is fetched\n"
+        "  --seed N         of random operations (0)\n"
+        "\nPREFIX names PREFIX.meta, and PREFIX.index with the values if it is there;\n"
+        "a directory: its newest. An agent process computes.\n"
+        "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
+    .run = run_graph,
+};

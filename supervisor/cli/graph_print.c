@@ -1,0 +1,408 @@
+#include "supervisor/cli/graph_print.h"
+
+#include "supervisor/metrics/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Places in a node: [name, op, device, inputs, outputs, runs]. */
+enum { NODE_NAME, NODE_OP, NODE_DEVICE, NODE_INPUTS, NODE_OUTPUTS, NODE_RUNS, NODE_N };
+/* [dtype, dims or nil] */
+enum { OUTPUT_DTYPE, OUTPUT_DIMS, OUTPUT_N };
+/* [name, items] */
+enum { COLLECTION_NAME, COLLECTION_ITEMS, COLLECTION_N };
+
+/* ---- is it what it should be? ---- */
+
+typedef int (*check_fn)(const msgpack_object *o);
+
+static int is_text(const msgpack_object *o)
+{
+    return o->type == MSGPACK_OBJECT_STR;
+}
+
+static int is_array(const msgpack_object *o, uint32_t n)
+{
+    return o->type == MSGPACK_OBJECT_ARRAY && (n == 0 || o->via.array.size == n);
+}
+
+static int is_array_of(const msgpack_object *o, check_fn is)
+{
+    if (!is_array(o, 0))
+        return 0;
+    for (uint32_t i = 0; i < o->via.array.size; i++)
+        if (!is(&o->via.array.ptr[i]))
+            return 0;
+    return 1;
+}
+
+static int is_integer(const msgpack_object *o)
+{
+    return o->type == MSGPACK_OBJECT_POSITIVE_INTEGER ||
+           o->type == MSGPACK_OBJECT_NEGATIVE_INTEGER;
+}
+
+static int is_output(const msgpack_object *o)
+{
+    const msgpack_object *e;
+
+    if (!is_array(o, OUTPUT_N))
+        return 0;
+    e = o->via.array.ptr;
+    return e[OUTPUT_DTYPE].type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
+           e[OUTPUT_DTYPE].via.u64 < 256 &&
+           (e[OUTPUT_DIMS].type == MSGPACK_OBJECT_NIL ||
+            is_array_of(&e[OUTPUT_DIMS], is_integer));
+}
+
+static int is_node(const msgpack_object *o)
+{
+    const msgpack_object *e;
+
+    if (!is_array(o, NODE_N))
+        return 0;
+    e = o->via.array.ptr;
+    return is_text(&e[NODE_NAME]) && is_text(&e[NODE_OP]) && is_text(&e[NODE_DEVICE]) &&
+           is_array_of(&e[NODE_INPUTS], is_text) &&
+           is_array_of(&e[NODE_OUTPUTS], is_output) &&
+           e[NODE_RUNS].type == MSGPACK_OBJECT_BOOLEAN;
+}
+
+static int is_collection(const msgpack_object *o)
+{
+    return is_array(o, COLLECTION_N) && is_text(&o->via.array.ptr[COLLECTION_NAME]) &&
+           is_array_of(&o->via.array.ptr[COLLECTION_ITEMS], is_text);
+}
+
+/* [name, dtype, dims, offset, collection] */
+static int is_variable(const msgpack_object *o)
+{
+    return is_array(o, 5) && is_text(&o->via.array.ptr[0]) &&
+           is_array_of(&o->via.array.ptr[2], is_integer);
+}
+
+static int take_list(const msgpack_object *answer, const char *key, check_fn is,
+                     const msgpack_object_array **ret, struct err *err)
+{
+    const msgpack_object *o = msg_get(answer, key);
+
+    if (o == NULL || !is_array_of(o, is))
+        return err_set(err, ERR_PROTOCOL, "the agent's answer: %s cannot be read", key);
+    *ret = &o->via.array;
+    return 0;
+}
+
+int graph_view_init(struct graph_view *ret, const msgpack_object *answer, struct err *err)
+{
+    struct graph_view v = {0};
+    int rc;
+
+    if ((rc = msg_get_u64(answer, "producer", UINT32_MAX, &v.producer, err)) < 0 ||
+        (rc = msg_get_str(answer, "tensorflow", v.tensorflow, sizeof(v.tensorflow),
+                          err)) < 0 ||
+        (rc = take_list(answer, "nodes", is_node, &v.nodes, err)) < 0 ||
+        (rc = take_list(answer, "collections", is_collection, &v.collections, err)) < 0 ||
+        (rc = take_list(answer, "uninitialized", is_text, &v.uninitialized, err)) < 0 ||
+        (rc = take_list(answer, "variables", is_variable, &v.variables, err)) < 0)
+        return rc;
+    *ret = v;
+    return 0;
+}
+
+/* ---- looking ---- */
+
+static const msgpack_object *node_at(const struct graph_view *v, uint32_t i)
+{
+    return v->nodes->ptr[i].via.array.ptr;
+}
+
+static int text_is(const msgpack_object *o, const char *s, size_t len)
+{
+    return o->via.str.size == len && memcmp(o->via.str.ptr, s, len) == 0;
+}
+
+int graph_view_tensor(const struct graph_view *v, const char *name, enum dtype *ret_dtype)
+{
+    const char *colon = strrchr(name, ':');
+    const size_t len = colon != NULL ? (size_t)(colon - name) : strlen(name);
+    const unsigned long index = colon != NULL ? strtoul(colon + 1, NULL, 10) : 0;
+
+    for (uint32_t i = 0; i < v->nodes->size; i++) {
+        const msgpack_object *node = node_at(v, i);
+        const msgpack_object_array *outputs = &node[NODE_OUTPUTS].via.array;
+
+        if (!text_is(&node[NODE_NAME], name, len))
+            continue;
+        if (index >= outputs->size)
+            return 0;
+        *ret_dtype = (enum dtype)outputs->ptr[index].via.array.ptr[OUTPUT_DTYPE].via.u64;
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- printing ---- */
+
+static void put_text(const msgpack_object *o)
+{
+    (void)fwrite(o->via.str.ptr, 1, o->via.str.size, stdout);
+}
+
+static void json_object_text(struct json *j, const msgpack_object *o)
+{
+    json_strn(j, o->via.str.ptr, o->via.str.size);
+}
+
+static void json_texts(struct json *j, const char *key, const msgpack_object_array *list)
+{
+    json_key(j, key);
+    json_array(j);
+    for (uint32_t i = 0; i < list->size; i++)
+        json_object_text(j, &list->ptr[i]);
+    json_close(j);
+}
+
+static void print_json(struct json *j)
+{
+    size_t len;
+
+    (void)fputs(json_line(j, &len), stdout);
+    json_done(j);
+}
+
+static void json_node(const msgpack_object *node)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "name");
+    json_object_text(&j, &node[NODE_NAME]);
+    json_key(&j, "op");
+    json_object_text(&j, &node[NODE_OP]);
+    json_key(&j, "device");
+    json_object_text(&j, &node[NODE_DEVICE]);
+    json_texts(&j, "inputs", &node[NODE_INPUTS].via.array);
+    json_close(&j);
+    print_json(&j);
+}
+
+/* "add (Add) on /device:CPU:0 <- a, b:1, ^c" */
+static void print_node(const msgpack_object *node)
+{
+    const msgpack_object_array *inputs = &node[NODE_INPUTS].via.array;
+
+    put_text(&node[NODE_NAME]);
+    (void)fputs(" (", stdout);
+    put_text(&node[NODE_OP]);
+    (void)putchar(')');
+    if (node[NODE_DEVICE].via.str.size > 0) {
+        (void)fputs(" on ", stdout);
+        put_text(&node[NODE_DEVICE]);
+    }
+    for (uint32_t i = 0; i < inputs->size; i++) {
+        (void)fputs(i == 0 ? " <- " : ", ", stdout);
+        put_text(&inputs->ptr[i]);
+    }
+    (void)putchar('\n');
+}
+
+void graph_print_nodes(const struct graph_view *v, int json)
+{
+    for (uint32_t i = 0; i < v->nodes->size; i++) {
+        if (json)
+            json_node(node_at(v, i));
+        else
+            print_node(node_at(v, i));
+    }
+}
+
+void graph_print_collections(const struct graph_view *v, int json)
+{
+    for (uint32_t i = 0; i < v->collections->size; i++) {
+        const msgpack_object *c = v->collections->ptr[i].via.array.ptr;
+        const msgpack_object_array *items = &c[COLLECTION_ITEMS].via.array;
+        struct json j = {0};
+
+        if (json) {
+            json_begin(&j);
+            json_object(&j);
+            json_key(&j, "collection");
+            json_object_text(&j, &c[COLLECTION_NAME]);
+            json_texts(&j, "items", items);
+            json_close(&j);
+            print_json(&j);
+            continue;
+        }
+        put_text(&c[COLLECTION_NAME]);
+        (void)printf(" (%u)\n", items->size);
+        for (uint32_t k = 0; k < items->size; k++) {
+            (void)fputs("  ", stdout);
+            put_text(&items->ptr[k]);
+            (void)putchar('\n');
+        }
+    }
+}
+
+/* ---- summary ---- */
+
+static uint64_t n_parameters(const struct graph_view *v)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < v->variables->size; i++) {
+        const msgpack_object_array *dims =
+            &v->variables->ptr[i].via.array.ptr[2].via.array;
+        uint64_t n = 1;
+
+        for (uint32_t d = 0; d < dims->size; d++)
+            n *= dims->ptr[d].via.u64;
+        total += n;
+    }
+    return total;
+}
+
+static int is_placeholder(const msgpack_object *node)
+{
+    return text_is(&node[NODE_OP], "Placeholder", strlen("Placeholder"));
+}
+
+static void shape_of(const msgpack_object *dims, struct shape *ret)
+{
+    *ret = SHAPE_UNKNOWN;
+    if (dims->type != MSGPACK_OBJECT_ARRAY || dims->via.array.size > SHAPE_MAX_RANK)
+        return;
+    ret->rank = (int)dims->via.array.size;
+    for (int i = 0; i < ret->rank; i++)
+        ret->dim[i] = dims->via.array.ptr[i].via.i64;
+}
+
+static void print_placeholders(const struct graph_view *v)
+{
+    for (uint32_t i = 0; i < v->nodes->size; i++) {
+        const msgpack_object *node = node_at(v, i);
+        const msgpack_object *out;
+        struct shape shape;
+
+        if (!is_placeholder(node) || node[NODE_OUTPUTS].via.array.size != 1)
+            continue;
+        out = node[NODE_OUTPUTS].via.array.ptr[0].via.array.ptr;
+        shape_of(&out[OUTPUT_DIMS], &shape);
+        (void)fputs("placeholder  ", stdout);
+        put_text(&node[NODE_NAME]);
+        (void)printf(":0 (%s) %s\n", dtype_name((enum dtype)out[OUTPUT_DTYPE].via.u64),
+                     shape_text(&shape));
+    }
+}
+
+static void print_unknown(const struct graph_view *v)
+{
+    for (uint32_t i = 0; i < v->nodes->size; i++) {
+        const msgpack_object *node = node_at(v, i);
+
+        if (node[NODE_RUNS].via.boolean)
+            continue;
+        (void)fputs("cannot run   ", stdout);
+        put_text(&node[NODE_NAME]);
+        (void)fputs(" (", stdout);
+        put_text(&node[NODE_OP]);
+        (void)fputs(")\n", stdout);
+    }
+}
+
+static void print_values(const struct graph_view *v)
+{
+    if (v->has_values)
+        (void)printf("values       from %s\n", v->prefix);
+    else
+        (void)printf("values       none: there is no %s.index\n", v->prefix);
+    for (uint32_t i = 0; i < v->uninitialized->size; i++) {
+        (void)fputs("no value     ", stdout);
+        put_text(&v->uninitialized->ptr[i]);
+        (void)putchar('\n');
+    }
+}
+
+static void print_text_summary(const struct graph_view *v)
+{
+    (void)printf("graph        %u nodes, of TensorFlow %s (producer %" PRIu64 ")\n",
+                 v->nodes->size, v->tensorflow[0] != '\0' ? v->tensorflow : "?",
+                 v->producer);
+    (void)printf("variables    %u, %" PRIu64 " parameters\n", v->variables->size,
+                 n_parameters(v));
+    for (uint32_t i = 0; i < v->collections->size; i++) {
+        const msgpack_object *c = v->collections->ptr[i].via.array.ptr;
+
+        (void)fputs("collection   ", stdout);
+        put_text(&c[COLLECTION_NAME]);
+        (void)printf(" (%u)\n", c[COLLECTION_ITEMS].via.array.size);
+    }
+    print_placeholders(v);
+    print_unknown(v);
+    print_values(v);
+}
+
+static void json_names(struct json *j, const char *key, const struct graph_view *v,
+                       int (*wanted)(const msgpack_object *node))
+{
+    json_key(j, key);
+    json_array(j);
+    for (uint32_t i = 0; i < v->nodes->size; i++)
+        if (wanted(node_at(v, i)))
+            json_object_text(j, &node_at(v, i)[NODE_NAME]);
+    json_close(j);
+}
+
+static int cannot_run(const msgpack_object *node)
+{
+    return !node[NODE_RUNS].via.boolean;
+}
+
+static void print_json_summary(const struct graph_view *v)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "prefix");
+    json_str(&j, v->prefix);
+    json_key(&j, "tensorflow");
+    json_str(&j, v->tensorflow);
+    json_key(&j, "producer");
+    json_u64(&j, v->producer);
+    json_key(&j, "nodes");
+    json_u64(&j, v->nodes->size);
+    json_key(&j, "variables");
+    json_u64(&j, v->variables->size);
+    json_key(&j, "parameters");
+    json_u64(&j, n_parameters(v));
+    json_key(&j, "collections");
+    json_object(&j);
+    for (uint32_t i = 0; i < v->collections->size; i++) {
+        const msgpack_object *c = v->collections->ptr[i].via.array.ptr;
+        char name[256];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)c[COLLECTION_NAME].via.str.size,
+                       c[COLLECTION_NAME].via.str.ptr);
+        json_key(&j, name);
+        json_u64(&j, c[COLLECTION_ITEMS].via.array.size);
+    }
+    json_close(&j);
+    json_names(&j, "placeholders", v, is_placeholder);
+    json_names(&j, "cannot_run", v, cannot_run);
+    json_key(&j, "restored");
+    json_bool(&j, v->has_values);
+    json_texts(&j, "uninitialized", v->uninitialized);
+    json_close(&j);
+    print_json(&j);
+}
+
+void graph_print_summary(const struct graph_view *v, int json)
+{
+    if (json)
+        print_json_summary(v);
+    else
+        print_text_summary(v);
+}

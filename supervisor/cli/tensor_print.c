@@ -1,0 +1,85 @@
+#include "supervisor/cli/tensor_print.h"
+
+#include "common/wire/cursor.h"
+#include "supervisor/cli/array_text.h"
+#include "supervisor/metrics/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* "[2, 3]" or, tight, "[2,3]" */
+static void print_shape(const struct shape *s, const char *separator)
+{
+    (void)putchar('[');
+    for (int i = 0; i < s->rank; i++)
+        (void)printf("%s%" PRId64, i > 0 ? separator : "", s->dim[i]);
+    (void)putchar(']');
+}
+
+void tensor_print_line(const char *name, enum dtype dtype, const struct shape *shape)
+{
+    (void)printf("%s (%s) ", name, dtype_symbol(dtype));
+    print_shape(shape, ",");
+    (void)putchar('\n');
+}
+
+void tensor_print_value(const char *name, const struct tensor *value)
+{
+    struct wbuf b = {0};
+
+    (void)printf("tensor: %s (%s) ", name, dtype_name(value->dtype));
+    print_shape(&value->shape, ", ");
+    array_text_put(&b, value);
+    (void)putchar('\n');
+    (void)fwrite(b.data, 1, b.len, stdout);
+    (void)putchar('\n');
+    wbuf_done(&b);
+}
+
+static void put_element(struct json *j, const struct tensor *t, int64_t i)
+{
+    if (t->dtype == DT_STRING) {
+        const struct tensor_string *s = (const struct tensor_string *)t->data + i;
+
+        json_strn(j, s->bytes, s->len_bytes);
+    } else if (dtype_is_floating(t->dtype)) {
+        json_f64(j, array_f64(t, i));
+    } else if (array_is_signed(t->dtype)) {
+        json_i64(j, array_i64(t, i));
+    } else if (t->dtype == DT_BOOL) {
+        json_bool(j, array_u64(t, i) != 0);
+    } else if (dtype_is_integer(t->dtype)) {
+        json_u64(j, array_u64(t, i));
+    } else {
+        json_null(j);
+    }
+}
+
+void tensor_print_json(const char *name, enum dtype dtype, const struct shape *shape,
+                       const struct tensor *value)
+{
+    struct json j = {0};
+    size_t len;
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "name");
+    json_str(&j, name);
+    json_key(&j, "dtype");
+    json_str(&j, dtype_name(dtype));
+    json_key(&j, "shape");
+    json_array(&j);
+    for (int i = 0; i < shape->rank; i++)
+        json_i64(&j, shape->dim[i]);
+    json_close(&j);
+    if (value != NULL) {
+        json_key(&j, "values");
+        json_array(&j);
+        for (int64_t i = 0; i < tensor_elements(value); i++)
+            put_element(&j, value, i);
+        json_close(&j);
+    }
+    json_close(&j);
+    (void)fputs(json_line(&j, &len), stdout);
+    json_done(&j);
+}

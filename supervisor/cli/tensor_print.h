@@ -1,0 +1,18 @@
+/* tensor_print.h - tensors on stdout, as `brood inspect` and `brood graph` show them.
+ *
+ * Text is that of tensorflow.python.tools.inspect_checkpoint; JSON is one object a line.
+ */
+#ifndef SUPERVISOR_CLI_TENSOR_PRINT_H
+#define SUPERVISOR_CLI_TENSOR_PRINT_H
+
+#include "common/tensor/tensor.h"
+
+/* "name (DT_FLOAT) [2,3]" */
+void tensor_print_line(const char *name, enum dtype dtype, const struct shape *shape);
+/* "tensor: name (float32) [2, 3]", then the array */
+void tensor_print_value(const char *name, const struct tensor *value);
+/* {"name", "dtype", "shape", "values": [...] in row-major order, unless value is NULL} */
+void tensor_print_json(const char *name, enum dtype dtype, const struct shape *shape,
+                       const struct tensor *value);
+
+#endif

@@ -1,0 +1,233 @@
+#include "supervisor/run/graph_agent.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
+#include "supervisor/proc/agent_table.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { STOP_DEADLINE_MS = 2000, MESSAGE_ROOM_BYTES = 1 << 16 };
+
+struct graph_agent {
+    const struct graph_agent_args *args;
+    uv_loop_t loop;
+    struct agent_table *agents; /* of one */
+    int exe_fd;
+    int waits; /* for the loop to bring an answer */
+    int is_stopped;
+    struct err failure; /* of the process; code 0: none */
+    /* of the run under way */
+    struct tensor *values;
+    size_t n_values;
+    struct err refusal;
+};
+
+/* ---- what the agent tells ---- */
+
+static void on_event(void *ctx, const struct agent_event *e)
+{
+    (void)ctx;
+    (void)e;
+}
+
+static void on_ready(void *ctx)
+{
+    ((struct graph_agent *)ctx)->waits = 0;
+}
+
+static void on_failed(void *ctx, size_t agent, const struct err *report)
+{
+    struct graph_agent *g = ctx;
+
+    (void)agent;
+    g->failure = *report;
+}
+
+static void on_stopped(void *ctx)
+{
+    ((struct graph_agent *)ctx)->is_stopped = 1;
+}
+
+static void pack_import(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    const struct graph_agent_args *args = ((struct graph_agent *)ctx)->args;
+
+    (void)agent;
+    msg_map(o, args->prefix != NULL ? 5 : 4);
+    msg_key(o, "name");
+    msg_str(o, "graph");
+    msg_key(o, "seed");
+    msg_u64(o, args->seed);
+    msg_key(o, "metagraph");
+    msg_bin(o, args->metagraph, args->metagraph_bytes);
+    msg_key(o, "restored");
+    msg_bool(o, restored);
+    if (args->prefix != NULL) {
+        msg_key(o, "prefix");
+        msg_str(o, args->prefix);
+    }
+}
+
+static int wait_for_answer(struct graph_agent *g, struct err *err)
+{
+    g->waits = 1;
+    while (g->waits && g->failure.code == 0)
+        (void)uv_run(&g->loop, UV_RUN_ONCE);
+    if (g->failure.code == 0)
+        return 0;
+    return err_set(err, g->failure.code, "%s", g->failure.msg);
+}
+
+/* ---- life ---- */
+
+static int start(struct graph_agent *g, struct err *err)
+{
+    const struct agent_spec spec = {.name = "graph",
+                                    .role = "learner",
+                                    .method = "import",
+                                    .pack_configure = pack_import};
+    const struct agent_callbacks cb = {.on_event = on_event,
+                                       .on_ready = on_ready,
+                                       .on_failed = on_failed,
+                                       .on_stopped = on_stopped,
+                                       .ctx = g};
+    int rc;
+
+    g->exe_fd = binaries_open_agent(g->args->binaries, err);
+    if (g->exe_fd < 0)
+        return g->exe_fd;
+    rc = agent_table_new(&g->agents, &g->loop, g->exe_fd, -1, &spec, 1, &cb, err);
+    if (rc == 0)
+        rc = agent_table_start(g->agents, err);
+    if (rc == 0)
+        rc = wait_for_answer(g, err);
+    return rc < 0 ? rc : msg_refused(graph_agent_description(g), err);
+}
+
+int graph_agent_open(struct graph_agent **ret, const struct graph_agent_args *args,
+                     struct err *err)
+{
+    struct graph_agent *g;
+    int rc;
+
+    if (args->metagraph_bytes > FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES)
+        return err_set(err, ERR_LIMIT, "a graph of %zu bytes; at most %u can be sent",
+                       args->metagraph_bytes, FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES);
+    g = xcalloc(1, sizeof(*g));
+    g->args = args;
+    g->exe_fd = -1;
+    CHECK(uv_loop_init(&g->loop) == 0);
+    rc = start(g, err);
+    if (rc < 0) {
+        graph_agent_close(g);
+        return rc;
+    }
+    *ret = g;
+    return 0;
+}
+
+void graph_agent_close(struct graph_agent *g)
+{
+    if (g == NULL)
+        return;
+    if (g->agents != NULL)
+        agent_table_stop(g->agents, STOP_DEADLINE_MS);
+    while (g->agents != NULL && !g->is_stopped)
+        (void)uv_run(&g->loop, UV_RUN_ONCE);
+    agent_table_free(g->agents);
+    (void)uv_run(&g->loop, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&g->loop) == 0, "a handle was left open");
+    if (g->exe_fd >= 0)
+        (void)close(g->exe_fd);
+    free(g);
+}
+
+const msgpack_object *graph_agent_description(const struct graph_agent *g)
+{
+    return &agent_table_description(g->agents, 0)->body;
+}
+
+/* ---- running ---- */
+
+static int take_fetched(struct graph_agent *g, const msgpack_object *body,
+                        struct err *err)
+{
+    const msgpack_object *list = NULL;
+    struct tensor t;
+    int rc = msg_refused(body, err);
+
+    if (rc < 0 || (rc = msg_get_array(body, "fetched", &list, err)) < 0)
+        return rc;
+    if (list == NULL || list->via.array.size != g->n_values)
+        return err_set(err, ERR_PROTOCOL, "fetched: %zu tensors expected", g->n_values);
+    for (size_t i = 0; i < g->n_values; i++) {
+        if ((rc = msg_to_tensor(&list->via.array.ptr[i], "fetched", &t, err)) < 0 ||
+            (rc = tensor_copy(&g->values[i], &t, err)) < 0) {
+            while (i-- > 0)
+                tensor_free(&g->values[i]);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static void on_run(void *ctx, size_t agent, const struct msg *response)
+{
+    struct graph_agent *g = ctx;
+
+    (void)agent;
+    (void)take_fetched(g, &response->body, &g->refusal);
+    g->waits = 0;
+}
+
+static void pack_names(struct msg_out *o, const char *key, const char *const *names,
+                       size_t n)
+{
+    msg_key(o, key);
+    msg_array(o, n);
+    for (size_t i = 0; i < n; i++)
+        msg_str(o, names[i]);
+}
+
+static int check_feeds(const struct graph_agent_run *run, struct err *err)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < run->n_feeds; i++)
+        bytes += tensor_bytes(&run->feeds[i].value);
+    if (bytes > FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES)
+        return err_set(err, ERR_LIMIT, "feeds of %llu bytes; at most %u can be sent",
+                       (unsigned long long)bytes, FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES);
+    return 0;
+}
+
+int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
+                    struct tensor *ret, struct err *err)
+{
+    struct msg_out *o;
+    int rc = check_feeds(run, err);
+
+    if (rc < 0)
+        return rc;
+    g->values = ret;
+    g->n_values = run->n_fetches;
+    g->refusal = (struct err){0};
+    o = agent_request_begin(g->agents, 0, "run", run->n_targets > 0);
+    msg_map(o, 3);
+    msg_key(o, "feeds");
+    msg_map(o, run->n_feeds);
+    for (size_t i = 0; i < run->n_feeds; i++) {
+        msg_key(o, run->feeds[i].name);
+        msg_tensor(o, &run->feeds[i].value);
+    }
+    pack_names(o, "fetches", run->fetches, run->n_fetches);
+    pack_names(o, "targets", run->targets, run->n_targets);
+    rc = agent_request_send(g->agents, 0, on_run, g, err);
+    if (rc == 0)
+        rc = wait_for_answer(g, err);
+    if (rc == 0 && g->refusal.code < 0)
+        rc = err_set(err, g->refusal.code, "%s", g->refusal.msg);
+    return rc;
+}

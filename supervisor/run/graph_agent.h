@@ -1,0 +1,57 @@
+/* graph_agent.h - a MetaGraph in an agent process of its own: imported, looked at, run.
+ *
+ * The supervisor links neither BLAS nor the graph runtime, so an agent process holds the
+ * graph and computes; if it dies it comes back with its variables, as in a run.
+ *
+ * Threads  main thread: the agent's parent-death signal is tied to it. Every call waits.
+ */
+#ifndef SUPERVISOR_RUN_GRAPH_AGENT_H
+#define SUPERVISOR_RUN_GRAPH_AGENT_H
+
+#include "common/err/err.h"
+#include "common/msg/msg.h"
+#include "common/tensor/tensor.h"
+#include "supervisor/run/binaries.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct graph_agent; /* opaque */
+
+struct graph_agent_args { /* borrowed as long as the graph_agent */
+    const struct binaries *binaries;
+    const void *metagraph; /* a MetaGraphDef */
+    size_t metagraph_bytes;
+    const char
+        *prefix;   /* absolute; the values are restored from it. NULL: they are not */
+    uint64_t seed; /* of random operations */
+};
+
+/* ERR_LIMIT: the graph fits no message; or what is wrong with graph or checkpoint. */
+int graph_agent_open(struct graph_agent **ret, const struct graph_agent_args *args,
+                     struct err *err);
+/* Ends the process. NULL is fine. */
+void graph_agent_close(struct graph_agent *g);
+
+/* The answer to `import` (protocol.h), valid as long as the graph_agent. */
+const msgpack_object *graph_agent_description(const struct graph_agent *g);
+
+struct graph_agent_feed {
+    const char *name; /* "x:0" */
+    struct tensor value;
+};
+struct graph_agent_run { /* borrowed for the call */
+    const struct graph_agent_feed *feeds;
+    size_t n_feeds;
+    const char *const *fetches; /* tensors: "y:0" */
+    size_t n_fetches;
+    const char *const *targets; /* operations: what they write stays written */
+    size_t n_targets;
+};
+
+/* ret[n_fetches]: owned, tensor_free; untouched after a failure. A refusal (unknown
+ * names, values that do not fit, ...) leaves the graph as it was. */
+int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
+                    struct tensor *ret, struct err *err);
+
+#endif

@@ -1,0 +1,145 @@
+"""`brood graph` on what TensorFlow itself wrote: looked at, run, and wrong names."""
+import re
+import shutil
+
+import harness
+import numpy as np
+from test_inspect import checkpoints
+
+MADDPG = ("01-mbeliaev1-maddpg", "policy", "h10s5", "5")
+DDPG = ("08-MeixinZhu-Velocity_control", "save", "model_origin_4.001_NOCA.ckpt")
+LINEAR = ("21-codlife-tensorflow-example", "my_net", "save_net.ckpt")
+
+
+def path_of(parts):
+    return checkpoints().joinpath(*parts)
+
+
+def graph(w, *args, code=0):
+    return w.brood("graph", *args, code=code)
+
+
+def variables(w, prefix):
+    facts = harness.json_lines(w.brood("inspect", prefix, "--json", "--values")[0])
+    return {f["name"]: np.array(f["values"], f["dtype"]).reshape(f["shape"]) for f in facts}
+
+
+def fetched(w, prefix, *args):
+    facts = harness.json_lines(graph(w, prefix, "--json", *args)[0])
+    return [np.array(f["values"], f["dtype"]).reshape(f["shape"]) for f in facts]
+
+
+def test_every_graph_is_listed(w):
+    text = (checkpoints() / "INDEX.md").read_text()
+    sizes = [int(n) for n in re.findall(r"producer \d+, (\d+) nodes", text)]
+    found = []
+    for meta in [*checkpoints().rglob("*.meta"), *checkpoints().rglob(".meta")]:
+        prefix = str(meta)[:-len(".meta")]
+        fact, = harness.json_lines(graph(w, prefix, "--json")[0])
+        nodes = harness.json_lines(graph(w, prefix, "--json", "--nodes")[0])
+        assert fact["nodes"] == len(nodes) and fact["restored"], prefix
+        assert fact["uninitialized"] == [] and fact["cannot_run"] == [], prefix
+        names = {n["name"] for n in nodes}
+        for node in nodes:
+            for i in node["inputs"]:
+                assert i.lstrip("^").split(":")[0] in names, (prefix, node)
+        collections = harness.json_lines(graph(w, prefix, "--json", "--collections")[0])
+        assert {c["collection"]: len(c["items"]) for c in collections} == \
+            fact["collections"], prefix
+        found.append(fact["nodes"])
+    assert sorted(set(found)) == sorted(set(sizes))
+
+
+def test_nodes_and_collections_as_text(w):
+    prefix = path_of(MADDPG)
+    out, _ = graph(w, prefix, "--nodes")
+    assert "save/RestoreV2 (RestoreV2) on /device:CPU:0 <- save/Const, " \
+        "save/RestoreV2/tensor_names, save/RestoreV2/shape_and_slices" in out.splitlines()
+    out, _ = graph(w, prefix, "--collections")
+    assert out.splitlines()[-5:] == ["train_op (4)", "  agent_0/Adam", "  agent_0_1/Adam",
+                                     "  agent_1/Adam", "  agent_1_1/Adam"]
+    out, _ = graph(w, prefix)
+    assert "placeholder  observation0:0 (float32) (?, 8)" in out.splitlines()
+
+
+def test_an_actor_computes_what_numpy_computes(w):
+    prefix = path_of(MADDPG)
+    v = variables(w, prefix)
+    x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(3, 8)
+    np.save(w.path / "x.npy", x.astype(np.float64))
+    np.savetxt(w.path / "x.txt", x)
+    h = x
+    for layer in ("", "_1", "_2"):
+        name = f"agent_0/p_func/fully_connected{layer}"
+        h = h @ v[f"{name}/weights"] + v[f"{name}/biases"]
+        if layer != "_2":
+            h = np.maximum(h, 0)
+    tensor = "agent_0_1/p_func/fully_connected_2/BiasAdd"
+    for value in (f"@{w.path / 'x.npy'}", f"@{w.path / 'x.txt'}", str(x.tolist())):
+        y, = fetched(w, prefix, "--feed", f"observation0:0={value}", "--fetch", tensor)
+        assert np.abs(y - h).max() < 1e-5, value
+    out, _ = graph(w, prefix, "--feed", f"observation0={x.tolist()}", "--fetch", tensor)
+    assert out == f"tensor: {tensor}:0 (float32) [3, 9]\n{y}\n"
+    noisy = [fetched(w, prefix, "--feed", f"observation0={x.tolist()}", "--fetch",
+                     "agent_0_1/Softmax", "--seed", seed)[0] for seed in (0, 0, 1)]
+    assert (noisy[0] == noisy[1]).all() and (noisy[0] != noisy[2]).any()
+
+
+def test_targets_run_before_fetches(w):
+    prefix = path_of(DDPG)
+    nodes = harness.json_lines(graph(w, prefix, "--json", "--nodes")[0])
+    name = next(n["name"] for n in nodes if n["name"].endswith("/kernel"))
+    before = fetched(w, prefix, "--fetch", name)[0]
+    first = fetched(w, prefix, "--target", "init", "--fetch", name)[0]
+    again = fetched(w, prefix, "--target", "init", "--fetch", name)[0]
+    assert before.shape == first.shape and (before != first).any()
+    assert (first == again).all()
+
+
+def test_a_graph_without_values(w):
+    prefix = path_of(LINEAR)
+    names = sorted(variables(w, prefix))
+    shutil.copy(f"{prefix}.meta", w.path / "alone.meta")
+    fact, = harness.json_lines(graph(w, "alone", "--json")[0])
+    assert not fact["restored"] and sorted(fact["uninitialized"]) == names
+    out, _ = graph(w, "alone")
+    assert f"no value     {names[0]}" in out.splitlines()
+    _, err = graph(w, "alone", "--fetch", names[0], code=1)
+    assert f"Attempting to use uninitialized value {names[0]}" in err
+    assert fetched(w, "alone", "--target", "init", "--fetch", names[0])[0].size > 0
+
+
+def test_what_is_wrong_is_one_line(w):
+    prefix = path_of(MADDPG)
+    x = str([[0] * 8])
+    cases = [
+        (["--feed", f"observation={x}", "--fetch", "agent_0_1/Softmax"],
+         "did you mean 'observation0:0'?"),
+        (["--feed", f"observation0={x}", "--fetch", "agent_0_1/Sofmax"],
+         "did you mean 'agent_0_1/Softmax:0'?"),
+        (["--target", "agent_0/Adma"], "did you mean 'agent_0/Adam'?"),
+        (["--feed", "observation0=[[1, 2]]", "--fetch", "agent_0_1/Softmax"],
+         "Cannot feed value of shape (1, 2)"),
+        (["--feed", "observation0=[[1, two]]", "--fetch", "agent_0_1/Softmax"],
+         "--feed observation0:0: 'two' is no float32"),
+        (["--feed", "observation0=@nothing.npy", "--fetch", "agent_0_1/Softmax"],
+         "nothing.npy"),
+        (["--fetch", "agent_0_1/Softmax"], "observation0"),
+        (["--fetch", "save/Const"], "string"),
+        (["--fetch", "agent_0/Adam/Assign"], "name its operation as a target"),
+    ]
+    for args, says in cases:
+        out, err = graph(w, prefix, *args, code=1)
+        assert out == "" and says in err and len(err.splitlines()) == 1, (args, err)
+    (w.path / "text.meta").write_text("no graph")
+    (w.path / "cut.meta").write_bytes((prefix / ".meta").read_bytes()[:-1000])
+    for name, says in (("nothing", "there is no nothing.meta"),
+                       ("text", "text.meta: not a MetaGraphDef"), ("cut", "cut.meta: ")):
+        out, err = graph(w, name, code=1)
+        assert out == "" and says in err and len(err.splitlines()) == 1, (name, err)
+    graph(w, code=2)
+    graph(w, prefix, "--feed", "observation0", code=2)
+
+
+if __name__ == "__main__":
+    harness.main()

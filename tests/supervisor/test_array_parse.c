@@ -1,0 +1,212 @@
+#include "supervisor/cli/array_file.h"
+#include "supervisor/cli/array_parse.h"
+#include "supervisor/cli/array_text.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct tensor parsed(const char *text, enum dtype dtype)
+{
+    struct tensor t = TENSOR_NONE;
+    struct err err = {0};
+
+    ck_assert_msg(array_parse(&t, text, strlen(text), dtype, &err) == 0, "%s: %s", text,
+                  err.msg);
+    ck_assert_int_eq(t.dtype, dtype);
+    return t;
+}
+
+static void assert_refused(const char *text, enum dtype dtype, const char *says)
+{
+    struct tensor t = TENSOR_NONE;
+    struct err err = {0};
+
+    ck_assert_msg(array_parse(&t, text, strlen(text), dtype, &err) < 0, "%s", text);
+    ck_assert_msg(strstr(err.msg, says) != NULL, "%s: %s", text, err.msg);
+    ck_assert_ptr_null(t.data);
+}
+
+START_TEST(shapes_come_from_brackets)
+{
+    static const struct {
+        const char *text;
+        struct shape shape;
+    } CASES[] = {
+        {" 0.5 ", SHAPE_SCALAR},
+        {"[1, 2, 3]", {1, {3}}},
+        {"[1. 2. 3.]", {1, {3}}},
+        {"[[1 2]\n [3 4]\n [5 6]]", {2, {3, 2}}},
+        {"[[[1],[2]]]", {3, {1, 2, 1}}},
+        {"[1, 2,]", {1, {2}}},
+        {"[]", {1, {0}}},
+        {"[[], []]", {2, {2, 0}}},
+    };
+
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct tensor t = parsed(CASES[i].text, DT_FLOAT);
+
+        ck_assert_msg(shape_equal(&t.shape, &CASES[i].shape), "%s: %s", CASES[i].text,
+                      shape_text(&t.shape));
+        for (int64_t k = 0; k < tensor_elements(&t) && t.shape.rank > 0; k++)
+            ck_assert_double_eq(array_f64(&t, k), (double)k + 1);
+        tensor_free(&t);
+    }
+}
+END_TEST
+
+START_TEST(numbers_are_of_their_dtype)
+{
+    struct tensor t = parsed("[nan, -inf, 1e-3, 0x1.8p1]", DT_FLOAT);
+
+    ck_assert(isnan(array_f64(&t, 0)) && isinf(array_f64(&t, 1)));
+    ck_assert_float_eq((float)array_f64(&t, 2), 1e-3f);
+    ck_assert_double_eq(array_f64(&t, 3), 3);
+    tensor_free(&t);
+    t = parsed("[True false 1]", DT_BOOL);
+    ck_assert_uint_eq(array_u64(&t, 0) + 2 * array_u64(&t, 1) + 4 * array_u64(&t, 2), 5);
+    tensor_free(&t);
+    t = parsed("[-128 127]", DT_INT8);
+    ck_assert_int_eq(array_i64(&t, 0), -128);
+    tensor_free(&t);
+    t = parsed("18446744073709551615", DT_UINT64);
+    ck_assert_uint_eq(array_u64(&t, 0), UINT64_MAX);
+    tensor_free(&t);
+    t = parsed("-9223372036854775808", DT_INT64);
+    ck_assert_int_eq(array_i64(&t, 0), INT64_MIN);
+    tensor_free(&t);
+}
+END_TEST
+
+START_TEST(what_is_no_array_is_refused)
+{
+    assert_refused("", DT_FLOAT, "no value");
+    assert_refused("[1, 2", DT_FLOAT, "not closed");
+    assert_refused("]", DT_FLOAT, "not opened");
+    assert_refused("[1] 2", DT_FLOAT, "'2' follows");
+    assert_refused("[[1, 2], [3]]", DT_FLOAT, "rows of 2 and of 1");
+    assert_refused("[[1], 2]", DT_FLOAT, "as many brackets");
+    assert_refused("[1, [2]]", DT_FLOAT, "as many brackets");
+    assert_refused("[1 2 ... 8 9]", DT_FLOAT, "summary");
+    assert_refused("[1,,2]", DT_FLOAT, "two commas");
+    assert_refused("one", DT_FLOAT, "'one' is no float32");
+    assert_refused("1.5", DT_INT32, "'1.5' is no int32");
+    assert_refused("128", DT_INT8, "'128' is no int8");
+    assert_refused("-1", DT_UINT8, "'-1' is no uint8");
+    assert_refused("99999999999999999999", DT_INT64, "is no int64");
+    assert_refused("2", DT_BOOL, "is no bool");
+    assert_refused("x", DT_STRING, "cannot be given");
+    assert_refused("[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]", DT_FLOAT, "dimensions");
+}
+END_TEST
+
+/* ---- files ---- */
+
+static const char *file_of(struct temp_dir *d, const void *bytes, size_t len)
+{
+    const char *path = temp_dir_file(d, "array");
+    FILE *f = fopen(path, "wb");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, len, f), len);
+    ck_assert_int_eq(fclose(f), 0);
+    return path;
+}
+
+/* What numpy.save writes for `header` and `data`. */
+static const char *npy_of(struct temp_dir *d, const char *header, const void *data,
+                          size_t len)
+{
+    static char bytes[512];
+    size_t n = strlen(header);
+
+    memcpy(bytes, "\x93NUMPY\x01\x00", 8);
+    bytes[8] = (char)n;
+    bytes[9] = 0;
+    memcpy(bytes + 10, header, n);
+    memcpy(bytes + 10 + n, data, len);
+    return file_of(d, bytes, 10 + n + len);
+}
+
+START_TEST(npy_files_are_read_and_converted)
+{
+    static const double DATA[] = {0.1, -2, 3, 4, 5, 6e10};
+    struct temp_dir d;
+    struct tensor t = TENSOR_NONE;
+    struct err err = {0};
+    const char *path;
+
+    temp_dir_init(&d);
+    path = npy_of(&d, "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }\n",
+                  DATA, sizeof(DATA));
+    ck_assert_msg(array_file_read(&t, path, DT_FLOAT, &err) == 0, "%s", err.msg);
+    ck_assert(shape_equal(&t.shape, &SHAPE(2, 3)));
+    for (int64_t i = 0; i < 6; i++)
+        ck_assert_float_eq((float)array_f64(&t, i), (float)DATA[i]);
+    tensor_free(&t);
+    ck_assert_int_lt(array_file_read(&t, path, DT_INT32, &err), 0);
+    path = npy_of(&d, "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }\n", DATA,
+                  sizeof(DATA));
+    ck_assert_int_eq(array_file_read(&t, path, DT_DOUBLE, &err), ERR_FORMAT);
+    path = npy_of(&d, "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }\n",
+                  DATA, sizeof(DATA));
+    ck_assert_int_eq(array_file_read(&t, path, DT_DOUBLE, &err), ERR_UNSUPPORTED);
+    path = npy_of(&d, "{'descr': '<f8'", DATA, 8);
+    ck_assert_int_eq(array_file_read(&t, path, DT_DOUBLE, &err), ERR_FORMAT);
+    path = file_of(&d, "\x93NUMPY\x01\x00\xff\xff", 10);
+    ck_assert_int_eq(array_file_read(&t, path, DT_DOUBLE, &err), ERR_FORMAT);
+    temp_dir_done(&d);
+}
+END_TEST
+
+START_TEST(text_files_are_read)
+{
+    static const struct {
+        const char *text;
+        struct shape shape;
+    } CASES[] = {
+        {"1\n", SHAPE_SCALAR},
+        {"1 2 3\n", {1, {3}}},
+        {"1\n2\n3\n", {1, {3}}},
+        {"1,2\r\n3,4\r\n\n", {2, {2, 2}}},
+        {"[[1, 2],\n [3, 4]]\n", {2, {2, 2}}},
+    };
+    struct temp_dir d;
+    struct tensor t = TENSOR_NONE;
+    struct err err = {0};
+
+    temp_dir_init(&d);
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        const char *path = file_of(&d, CASES[i].text, strlen(CASES[i].text));
+
+        ck_assert_msg(array_file_read(&t, path, DT_INT32, &err) == 0, "%s", err.msg);
+        ck_assert_msg(shape_equal(&t.shape, &CASES[i].shape), "%s", CASES[i].text);
+        for (int64_t k = 0; k < tensor_elements(&t); k++)
+            ck_assert_int_eq(array_i64(&t, k), k + 1);
+        tensor_free(&t);
+    }
+    ck_assert_int_lt(array_file_read(&t, file_of(&d, "1 2\n3\n", 6), DT_FLOAT, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.msg, "rows of 2 and of 1"));
+    ck_assert_int_lt(array_file_read(&t, file_of(&d, "", 0), DT_FLOAT, &err), 0);
+    ck_assert_int_lt(array_file_read(&t, "/nowhere/x.npy", DT_FLOAT, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/nowhere/x.npy"));
+    temp_dir_done(&d);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("array_parse");
+    TCase *tc = tcase_create("array_parse");
+
+    tcase_add_test(tc, shapes_come_from_brackets);
+    tcase_add_test(tc, numbers_are_of_their_dtype);
+    tcase_add_test(tc, what_is_no_array_is_refused);
+    tcase_add_test(tc, npy_files_are_read_and_converted);
+    tcase_add_test(tc, text_files_are_read);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
