@@ -193,21 +193,16 @@ static int check_policy(const struct space *space, const struct algorithm_settin
     return 0;
 }
 
-static int check_config(const struct agent_config *c, struct err *err)
+static void make_learners(struct algo *a)
 {
-    const struct optimizer_config *used[] = {
-        &c->optimizer,
-        c->actor.has_optimizer ? &c->actor.optimizer : NULL,
-        c->critic.has_optimizer ? &c->critic.optimizer : NULL,
-    };
+    const struct agent_config *c = a->config;
 
-    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
-        int r = used[i] != NULL ? optimizer_check(used[i], err) : 0;
-
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    a->critic_learner = (struct learner){
+        "q_func/", c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer,
+        LIVE_CRITIC_RATE};
+    a->actor_learner = (struct learner){
+        "p_func/", c->actor.has_optimizer ? &c->actor.optimizer : &c->optimizer,
+        LIVE_ACTOR_RATE};
 }
 
 static void see(struct algo *a, int own_only)
@@ -223,6 +218,8 @@ static void maddpg_free(struct algo *a)
     if (a == NULL)
         return;
     maddpg_batch_done(a);
+    accept_reject_free(a->critic_learner.trials);
+    accept_reject_free(a->actor_learner.trials);
     free(a->act_raw);
     free(a->obs);
     free(a->action);
@@ -240,9 +237,9 @@ static int build(struct algo **ret, const struct algo_args *args, int one_stage,
     int deterministic =
         c->settings.policy == POLICY_DETERMINISTIC ||
         (c->settings.policy == POLICY_AUTO && self->box && !self->particle);
-    int r = check_config(c, err);
+    int r = check_policy(self, &c->settings, deterministic, err);
 
-    if (r < 0 || (r = check_policy(self, &c->settings, deterministic, err)) < 0)
+    if (r < 0)
         return r;
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
@@ -252,6 +249,7 @@ static int build(struct algo **ret, const struct algo_args *args, int one_stage,
     a->self = args->self;
     a->deterministic = deterministic;
     a->one_stage = one_stage;
+    make_learners(a);
     see(a, one_stage || c->critic.input == CRITIC_OWN);
     a->obs = xcalloc(a->n_agents, sizeof(*a->obs));
     a->action = xcalloc(a->n_agents, sizeof(*a->action));

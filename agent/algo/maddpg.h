@@ -12,7 +12,9 @@
  *          C  policy, with the critic just updated: own action sampled anew, the others'
  *             as stored: -mean Q + logit_penalty mean(logits^2)
  *          D  targets: t = (1 - polyak) t + polyak v
- *          Four runs of the session, as openai/maddpg makes them.
+ *          Four runs of the session, as openai/maddpg makes them. With optimizer
+ *          accept_reject, B and C try changes of the network on the batch instead
+ *          (agent/nn/accept_reject.h), and there are no gradients and no norms.
  * ddpg     has a critic of its own observation and action, and so needs nobody's
  *          proposals: one stage, which computes its own.
  *
@@ -23,6 +25,7 @@
 
 #include "agent/algo/algo.h"
 #include "agent/algo/live.h"
+#include "agent/nn/accept_reject.h"
 
 extern const struct algo_ops maddpg_ops, ddpg_ops;
 
@@ -43,6 +46,16 @@ struct policy {
     struct output raw;    /* (B, U): logits, or the values before tanh */
     struct output noise;  /* (B, U) uniform in [0, 1), fed when acting; Gumbel only */
     struct output action; /* (B, U) */
+};
+
+/* What moves one network's variables: an op of the graph, or trials. */
+struct learner {
+    const char *scope; /* in the agent's: "q_func/" */
+    const struct optimizer_config *optimizer;
+    enum live_key rate;
+    struct operation *train;      /* NULL: accept_reject */
+    struct output norm;           /* of the gradient before clipping, with train */
+    struct accept_reject *trials; /* without train, from the first update on */
 };
 
 /* Places for one update's batch, 64-byte aligned, kept from update to update. */
@@ -79,8 +92,9 @@ struct algo {
     struct output *action;   /* [N] */
     struct output joint_obs; /* the seen ones side by side */
     struct output target, weight, q, target_q;
-    struct output critic_loss, q_mean, critic_norm, actor_loss, actor_norm;
-    struct operation *critic_train, *actor_train, *update_targets;
+    struct output critic_loss, q_mean, actor_loss;
+    struct learner critic_learner, actor_learner;
+    struct operation *update_targets;
     struct operation *init_variables, *init_targets;
     struct policy policy, target_policy;
     struct output keep; /* 1 - polyak */

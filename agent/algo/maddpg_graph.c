@@ -8,13 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A network's trainable variables and the optimiser that moves them. */
-struct trained {
-    const char *scope; /* "agent_0/q_func/" */
-    const struct optimizer_config *optimizer;
-    enum live_key rate;
-};
-
 static struct output join(struct graph *g, const struct output *xs, size_t n)
 {
     return n == 1 ? xs[0] : concat(g, xs, n, 1, NULL);
@@ -173,32 +166,47 @@ static size_t trainable(struct algo *a, const char *scope,
     return collection_get(a->graph, TRAINABLE_VARIABLES, scope, ret);
 }
 
-/* minimize_and_clip of openai/maddpg; *ret_norm is the gradient's before clipping. */
-static struct operation *minimize(struct algo *a, struct output loss,
-                                  const struct trained *net, struct output *ret_norm,
-                                  struct err *err)
+/* The agent's variables of one network. */
+static size_t trainable_of(struct algo *a, const struct learner *l,
+                           const struct collection_item **ret)
+{
+    char *scope = xasprintf("%s/%s", maddpg_self(a)->name, l->scope);
+    size_t n = trainable(a, scope, ret);
+
+    free(scope);
+    return n;
+}
+
+/* minimize_and_clip of openai/maddpg. Nothing for an optimiser without gradients. */
+static int minimize(struct algo *a, struct output loss, struct learner *l,
+                    struct err *err)
 {
     const struct collection_item *items;
-    size_t n = trainable(a, net->scope, &items);
-    struct variable **vars = xcalloc(n, sizeof(struct variable *));
-    struct gradient *g = xcalloc(n, sizeof(*g));
-    struct operation *op = NULL;
+    size_t n = trainable_of(a, l, &items);
+    struct variable **vars;
+    struct gradient *g;
     const struct output clip_norm = a->live[LIVE_CLIP_NORM].constant;
+    int r;
 
+    if (l->optimizer->type == OPT_ACCEPT_REJECT)
+        return 0;
+    vars = xcalloc(n, sizeof(struct variable *));
+    g = xcalloc(n, sizeof(*g));
     for (size_t i = 0; i < n; i++)
         vars[i] = items[i].variable;
-    if (compute_gradients(a->graph, loss, vars, n, g, err) == 0) {
-        *ret_norm = global_norm(a->graph, g, n);
+    r = compute_gradients(a->graph, loss, vars, n, g, err);
+    if (r == 0) {
+        l->norm = global_norm(a->graph, g, n);
         if (a->config->settings.clip_by == CLIP_BY_GLOBAL)
-            clip_gradients_by_global_norm(a->graph, g, n, *ret_norm, clip_norm);
+            clip_gradients_by_global_norm(a->graph, g, n, l->norm, clip_norm);
         else
             clip_gradients_by_norm(a->graph, g, n, clip_norm);
-        op = apply_gradients(a->graph, net->optimizer, g, n, NULL, NULL,
-                             &a->live[net->rate].constant);
+        l->train = apply_gradients(a->graph, l->optimizer, g, n, NULL, NULL,
+                                   &a->live[l->rate].constant);
     }
     free(vars);
     free(g);
-    return op;
+    return r;
 }
 
 /* Adds to ops[] what moves each variable of `target` towards its twin in `source`, and to
@@ -249,12 +257,8 @@ static void make_target_updates(struct algo *a)
 static int make_critic(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    const struct agent_config *c = a->config;
-    char *scope = xasprintf("%s/q_func/", maddpg_self(a)->name);
-    const struct trained net = {
-        scope, c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer,
-        LIVE_CRITIC_RATE};
     struct output error;
+    int r;
 
     a->joint_obs = join(g, a->obs + a->seen_first, a->seen_n);
     a->q = critic(a, a->action[a->self], "q_func", REUSE_INHERIT);
@@ -262,22 +266,17 @@ static int make_critic(struct algo *a, struct err *err)
     error = unary(g, "Square", binary(g, "Sub", a->q, a->target, "sub"), NULL);
     a->critic_loss =
         reduce(g, "Mean", binary(g, "Mul", a->weight, error, "mul"), NULL, 0, 0, NULL);
-    a->critic_train = minimize(a, a->critic_loss, &net, &a->critic_norm, err);
+    r = minimize(a, a->critic_loss, &a->critic_learner, err);
     a->target_q = critic(a, a->action[a->self], "target_q_func", REUSE_INHERIT);
-    free(scope);
-    return a->critic_train != NULL ? 0 : ERR_ARG;
+    return r;
 }
 
 /* Second opening: name scope `agent_0_1`. */
 static int make_actor(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    const struct agent_config *c = a->config;
-    char *scope = xasprintf("%s/p_func/", maddpg_self(a)->name);
-    const struct trained net = {
-        scope, c->actor.has_optimizer ? &c->actor.optimizer : &c->optimizer,
-        LIVE_ACTOR_RATE};
     struct output penalty, q;
+    int r;
 
     a->policy = make_policy(a, "p_func");
     penalty =
@@ -286,11 +285,10 @@ static int make_actor(struct algo *a, struct err *err)
     a->actor_loss = binary(
         g, "Add", unary(g, "Neg", reduce(g, "Mean", q, NULL, 0, 0, NULL), NULL),
         binary(g, "Mul", penalty, a->live[LIVE_LOGIT_PENALTY].constant, "mul"), "add");
-    a->actor_train = minimize(a, a->actor_loss, &net, &a->actor_norm, err);
+    r = minimize(a, a->actor_loss, &a->actor_learner, err);
     a->target_policy = make_policy(a, "target_p_func");
     make_target_updates(a);
-    free(scope);
-    return a->actor_train != NULL ? 0 : ERR_ARG;
+    return r;
 }
 
 static void make_init(struct algo *a)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ALIGN_FLOATS 16 /* 64 bytes */
+#define MAX_SCALARS  4  /* fetched in one run */
 
 /* ---- places for a batch ---- */
 
@@ -223,24 +224,82 @@ static void feed_actions(struct algo *a, float *const *actions, int64_t n, int w
             maddpg_feed(a, a->action[j], actions[j], n, a->agents[j].width);
 }
 
-/* Runs with the feeds collected; scalars[i] receives fetch i. */
-static int run_scalars(struct algo *a, struct session *s, const struct stage_args *args,
-                       const struct output *fetches, size_t n, struct operation *target,
-                       float *scalars, struct err *err)
+static struct run_args with_feeds(const struct algo *a, const struct stage_args *args)
 {
-    const struct run_args run = {.feeds = a->feeds,
-                                 .n_feeds = a->n_feeds,
-                                 .fetches = fetches,
-                                 .n_fetches = n,
-                                 .targets = &target,
-                                 .n_targets = 1,
-                                 .key = args->key,
-                                 .counter = args->counter};
-    struct tensor t[4];
+    return (struct run_args){.feeds = a->feeds,
+                             .n_feeds = a->n_feeds,
+                             .key = args->key,
+                             .counter = args->counter};
+}
 
+/* By the op that was built for it: scalars[i] receives fetch i, then the norm. */
+static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
+                     const struct learner *l, const struct output *fetches, size_t n,
+                     float *scalars, struct err *err)
+{
+    struct run_args run = with_feeds(a, args);
+    struct output all[MAX_SCALARS];
+    struct tensor t[MAX_SCALARS];
+
+    memcpy(all, fetches, n * sizeof(*fetches));
+    all[n++] = l->norm;
     for (size_t i = 0; i < n; i++)
         t[i] = tensor_view(DT_FLOAT, SHAPE_SCALAR, &scalars[i]);
+    run.fetches = all;
+    run.n_fetches = n;
+    run.targets = &l->train;
+    run.n_targets = 1;
     return session_run(s, &run, t, err);
+}
+
+/* The optimiser's table is a function of the stage's key: whenever it is made, it is the
+ * same one. */
+static int make_trials(struct algo *a, struct session *s, const struct stage_args *args,
+                       struct learner *l, struct err *err)
+{
+    char *scope;
+    int r;
+
+    if (l->trials != NULL)
+        return 0;
+    scope = xasprintf("%s/%s", maddpg_self(a)->name, l->scope);
+    r = accept_reject_new(&l->trials, s, scope,
+                          rng_key_derive(args->key, "accept_reject"), err);
+    free(scope);
+    return r;
+}
+
+/* By trial: scalars[i] receives fetch i, of which 0 is the loss, as of before. */
+static int try_changes(struct algo *a, struct session *s, const struct stage_args *args,
+                       struct learner *l, const struct output *fetches, size_t n,
+                       float *scalars, struct err *err)
+{
+    struct run_args run = with_feeds(a, args);
+    struct tensor t[MAX_SCALARS];
+    float loss;
+    int r = make_trials(a, s, args, l, err);
+
+    run.fetches = fetches;
+    run.n_fetches = n;
+    for (size_t i = 0; i < n; i++)
+        t[i] = tensor_view(DT_FLOAT, SHAPE_SCALAR, &scalars[i]);
+    if (r == 0)
+        r = accept_reject_begin(l->trials, &run, t, err);
+    for (int64_t i = 0; i < l->optimizer->tries && r >= 0; i++)
+        r = accept_reject_step(l->trials, a->live_value[l->rate], &loss, err);
+    return r < 0 ? r : 0;
+}
+
+/* One update of a network, with the feeds collected. */
+static int run_learner(struct algo *a, struct session *s, const struct stage_args *args,
+                       struct learner *l, const struct output *fetches, size_t n,
+                       float *scalars, struct err *err)
+{
+    if (l->train == NULL)
+        return try_changes(a, s, args, l, fetches, n, scalars, err);
+    maddpg_feed_live(a, l->rate);
+    maddpg_feed_live(a, LIVE_CLIP_NORM);
+    return step_down(a, s, args, l, fetches, n, scalars, err);
 }
 
 /* A: batch.next_q = target critic (next observations, proposals). */
@@ -278,48 +337,47 @@ static void make_targets(struct algo *a, int64_t n, double *ret_mean, double *re
     *ret_std = sqrt(squares / (double)n);
 }
 
-/* B: loss, mean Q before the update, gradient norm. */
+/* B: loss and mean Q before the update, gradient norm. */
 static int run_critic(struct algo *a, struct session *s, const struct stage_args *args,
                       int64_t n, float scalars[3], struct err *err)
 {
-    const struct output fetches[] = {a->critic_loss, a->q_mean, a->critic_norm};
+    const struct output fetches[] = {a->critic_loss, a->q_mean};
 
     maddpg_feeds_begin(a);
     maddpg_feed(a, a->joint_obs, a->batch.obs, n, a->seen_obs);
     feed_actions(a, a->batch.action, n, 1);
     maddpg_feed(a, a->target, a->batch.target, n, 1);
     maddpg_feed(a, a->weight, a->batch.weight, n, 1);
-    maddpg_feed_live(a, LIVE_CRITIC_RATE);
-    maddpg_feed_live(a, LIVE_CLIP_NORM);
-    return run_scalars(a, s, args, fetches, 3, a->critic_train, scalars, err);
+    return run_learner(a, s, args, &a->critic_learner, fetches, 2, scalars, err);
 }
 
 /* C: loss, gradient norm. */
 static int run_actor(struct algo *a, struct session *s, const struct stage_args *args,
                      int64_t n, float scalars[2], struct err *err)
 {
-    const struct output fetches[] = {a->actor_loss, a->actor_norm};
-
     maddpg_feeds_begin(a);
     maddpg_feed(a, a->obs[a->self], a->batch.own_obs, n, maddpg_self(a)->obs);
     if (a->seen_n > 1)
         maddpg_feed(a, a->joint_obs, a->batch.obs, n, a->seen_obs);
     feed_actions(a, a->batch.action, n, 0);
-    maddpg_feed_live(a, LIVE_ACTOR_RATE);
-    maddpg_feed_live(a, LIVE_CLIP_NORM);
     maddpg_feed_live(a, LIVE_LOGIT_PENALTY);
     if (!a->deterministic)
         maddpg_feed_live(a, LIVE_TEMPERATURE);
-    return run_scalars(a, s, args, fetches, 2, a->actor_train, scalars, err);
+    return run_learner(a, s, args, &a->actor_learner, &a->actor_loss, 1, scalars, err);
 }
 
 /* D */
 static int run_target_updates(struct algo *a, struct session *s,
                               const struct stage_args *args, struct err *err)
 {
+    struct run_args run;
+
     maddpg_feeds_begin(a);
     maddpg_feed_live(a, LIVE_POLYAK);
-    return run_scalars(a, s, args, NULL, 0, a->update_targets, NULL, err);
+    run = with_feeds(a, args);
+    run.targets = &a->update_targets;
+    run.n_targets = 1;
+    return session_run(s, &run, NULL, err);
 }
 
 static void add_scalar(struct stage_result *ret, const char *name, double value)
@@ -361,8 +419,10 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     add_scalar(ret, "q_mean", (double)critic[1]);
     add_scalar(ret, "target_q_mean", mean);
     add_scalar(ret, "target_q_std", std);
-    add_scalar(ret, "critic_grad_norm", (double)critic[2]);
-    add_scalar(ret, "actor_grad_norm", (double)actor[1]);
+    if (a->critic_learner.train != NULL)
+        add_scalar(ret, "critic_grad_norm", (double)critic[2]);
+    if (a->actor_learner.train != NULL)
+        add_scalar(ret, "actor_grad_norm", (double)actor[1]);
     return 0;
 }
 

@@ -50,8 +50,6 @@ struct gradient {
     struct output grad;
     struct variable *variable;
 };
-/* ERR_UNSUPPORTED names a type that this build does not have. */
-int optimizer_check(const struct optimizer_config *o, struct err *err);
 /* tf.global_norm: sqrt of the sum of all squared elements. */
 struct output global_norm(struct graph *g, const struct gradient *grads, size_t n);
 /* Replaces each gradient by its clipped one: each by its own norm, or all by the common
@@ -68,7 +66,8 @@ int compute_gradients(struct graph *g, struct output loss, struct variable *cons
  * the current variable scope (doubled scopes included); the update group is added to
  * collection train_op. name NULL: "Adam", "GradientDescent", "Momentum", "RMSProp".
  * global_step may be NULL. ret_learning_rate may be NULL: the constant's output, to be
- * fed with a live setting. */
+ * fed with a live setting. o is not accept_reject, which has no use for gradients
+ * (accept_reject.h). */
 struct operation *apply_gradients(struct graph *g, const struct optimizer_config *o,
                                   const struct gradient *grads, size_t n,
                                   struct variable *global_step, const char *name,

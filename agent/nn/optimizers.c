@@ -62,15 +62,6 @@ struct application {
     struct variable *powers[MAX_POWERS];
 };
 
-int optimizer_check(const struct optimizer_config *o, struct err *err)
-{
-    if (o->type == OPT_ACCEPT_REJECT)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "optimizer accept_reject is not in this build; it has adam, sgd, "
-                       "momentum and rmsprop");
-    return 0;
-}
-
 static double config_value(const struct application *a, int constant)
 {
     double v;
@@ -227,7 +218,7 @@ struct operation *apply_gradients(struct graph *g, const struct optimizer_config
     struct variable *(*slots)[MAX_SLOTS];
     struct operation **ops, *train_op;
 
-    CHECK(o->type < sizeof(rules) / sizeof(rules[0]), "optimizer_check first");
+    CHECK(o->type < sizeof(rules) / sizeof(rules[0]), "it uses gradients");
     a.rule = &rules[o->type];
     slots = xcalloc(n + 1, sizeof(*slots));
     ops = xcalloc(n + MAX_POWERS, sizeof(struct operation *));

@@ -6,9 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Copies come back in pieces that the nearest cache holds twice. */
+enum { PIECE_BYTES = 24 << 10, PAGE_BYTES = 4096 };
+
 /* Variables that lie one behind the other: first .. last. */
 struct range {
     int first, last;
+    size_t bytes; /* padding between them included */
 };
 
 struct memory {
@@ -17,6 +21,7 @@ struct memory {
     struct range *ranges;
     int n; /* variables */
     size_t bytes;
+    void *place;          /* of values */
     char *values;         /* of all ranges, one behind the other */
     unsigned char *flags; /* initialised? */
     int stored;
@@ -43,10 +48,27 @@ static void make_ranges(struct memory *m, int *index)
         if (m->n_ranges > 0 && index[i] <= m->ranges[m->n_ranges - 1].last + 1)
             m->ranges[m->n_ranges - 1].last = index[i];
         else
-            m->ranges[m->n_ranges++] = (struct range){index[i], index[i]};
+            m->ranges[m->n_ranges++] = (struct range){index[i], index[i], 0};
     }
-    for (int k = 0; k < m->n_ranges; k++)
-        m->bytes += range_bytes(m->vars, &m->ranges[k]);
+    for (int k = 0; k < m->n_ranges; k++) {
+        m->ranges[k].bytes = range_bytes(m->vars, &m->ranges[k]);
+        m->bytes += m->ranges[k].bytes;
+    }
+}
+
+/* At the same place in a page as what is copied: a load then waits for no store to an
+ * address that ends alike. */
+static int make_place(struct memory *m, struct err *err)
+{
+    const char *block = var_store_block(m->vars);
+    size_t first = m->n_ranges > 0 ? var_store_offset(m->vars, m->ranges[0].first) : 0;
+    size_t phase = ((uintptr_t)block + first) % PAGE_BYTES;
+    m->place = mem_aligned(m->bytes + 2 * (size_t)PAGE_BYTES);
+    if (!m->place)
+        return err_set(err, ERR_NOMEM, "no memory for %zu bytes of variables", m->bytes);
+    size_t begin = (uintptr_t)m->place % PAGE_BYTES;
+    m->values = (char *)m->place + (phase + PAGE_BYTES - begin) % PAGE_BYTES;
+    return 0;
 }
 
 static int find_all(struct session *s, struct variable *const *vars, size_t n, int *index,
@@ -78,13 +100,12 @@ int memory_new(struct memory **ret, struct session *s, struct variable *const *v
         m->vars = session_variables(s);
         m->n = (int)n;
         make_ranges(m, index);
-        m->values = mem_aligned(m->bytes + 1);
         m->flags = xcalloc(n + 1, 1);
-        *ret = m;
-        if (!m->values) {
-            r = err_set(err, ERR_NOMEM, "no memory for %zu bytes of variables", m->bytes);
+        r = make_place(m, err);
+        if (r < 0)
             memory_free(m);
-        }
+        else
+            *ret = m;
     }
     free(index);
     return r;
@@ -95,7 +116,7 @@ void memory_free(struct memory *m)
     if (!m)
         return;
     free(m->ranges);
-    free(m->values);
+    free(m->place);
     free(m->flags);
     free(m);
 }
@@ -105,10 +126,14 @@ size_t memory_bytes(const struct memory *m)
     return m->bytes;
 }
 
-static void copy(void *there, void *here, size_t bytes, int back)
+/* From the end: what was stored last is still near. */
+static void copy_back(char *dst, const char *src, size_t bytes)
 {
-    if (bytes > 0)
-        memcpy(back ? there : here, back ? here : there, bytes);
+    while (bytes > 0) {
+        size_t n = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+        bytes -= n;
+        memcpy(dst + bytes, src + bytes, n);
+    }
 }
 
 /* The ranges' values and flags, from the block to the memory or back. */
@@ -118,10 +143,17 @@ static void copy_ranges(struct memory *m, int back)
     unsigned char *flags = m->flags;
     for (int k = 0; k < m->n_ranges; k++) {
         const struct range *r = &m->ranges[k];
-        size_t bytes = range_bytes(m->vars, r), n = (size_t)(r->last - r->first + 1);
-        copy(block + var_store_offset(m->vars, r->first), values, bytes, back);
-        copy(var_store_flags(m->vars, r->first), flags, n, back);
-        values += bytes;
+        char *here = block + var_store_offset(m->vars, r->first);
+        unsigned char *set = var_store_flags(m->vars, r->first);
+        size_t n = (size_t)(r->last - r->first + 1);
+        if (back) {
+            copy_back(here, values, r->bytes);
+            memcpy(set, flags, n);
+        } else {
+            memcpy(values, here, r->bytes);
+            memcpy(flags, set, n);
+        }
+        values += r->bytes;
         flags += n;
     }
 }

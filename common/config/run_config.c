@@ -53,6 +53,14 @@ enum {
     N_OPTIMIZER_DEFAULTS = sizeof(optimizer_defaults) / sizeof(optimizer_defaults[0])
 };
 
+static void resolve_tries(struct optimizer_config *o, const struct optimizer_config *base)
+{
+    if (o->type != OPT_ACCEPT_REJECT)
+        o->tries = 0;
+    else if (o->tries == 0)
+        o->tries = base->type == o->type && base->tries > 0 ? base->tries : 1;
+}
+
 /* What was not given comes from `base` (a network's optimizer: from the agent's) where
  * that is of the same type, else from the type. What the type does not have is 0. */
 static void resolve_optimizer(struct optimizer_config *o,
@@ -73,6 +81,7 @@ static void resolve_optimizer(struct optimizer_config *o,
         else if (field_is_unset(*v))
             *v = d->by_type[o->type];
     }
+    resolve_tries(o, base);
 }
 
 static void resolve_network(struct network_config *n, const struct optimizer_config *base)

@@ -47,9 +47,10 @@ struct layer_sizes {
 
 struct optimizer_config {
     enum optimizer_type type;
-    double learning_rate;
+    double learning_rate;         /* accept_reject: deviation of the noise */
     double beta1, beta2, epsilon; /* epsilon: adam 1e-8, rmsprop 1e-10 */
     double momentum, decay;
+    int64_t tries; /* accept_reject: changes tried per update */
 };
 
 struct network_config {

@@ -39,7 +39,7 @@ int optimizer_has(enum optimizer_type type, const char *setting)
         [OPT_SGD] = {NULL},
         [OPT_MOMENTUM] = {"momentum"},
         [OPT_RMSPROP] = {"decay", "momentum", "epsilon"},
-        [OPT_ACCEPT_REJECT] = {NULL},
+        [OPT_ACCEPT_REJECT] = {"tries"},
     };
 
     if (strcmp(setting, "type") == 0 || strcmp(setting, "learning_rate") == 0)
@@ -63,7 +63,8 @@ static const struct field optimizer_fields[] = {
     {"type", FIELD_ENUM, OPTIMIZER(type), .names = optimizer_names,
      .default_text = "adam", .doc = "how gradients become steps"},
     {"learning_rate", FIELD_F64, OPTIMIZER(learning_rate), ABOVE(0),
-     .default_text = "0.003", SETTABLE, .doc = "length of a step"},
+     .default_text = "0.003", SETTABLE,
+     .doc = "length of a step; accept_reject: deviation of its noise"},
     {"beta1", FIELD_F64, OPTIMIZER(beta1), WITHIN(0, ALMOST_1), RESPAWN,
      .doc = "adam: decay of the mean gradient (0.9)"},
     {"beta2", FIELD_F64, OPTIMIZER(beta2), WITHIN(0, ALMOST_1), RESPAWN,
@@ -74,6 +75,8 @@ static const struct field optimizer_fields[] = {
      .doc = "momentum (0.9), rmsprop (0): share of the last step that is kept"},
     {"decay", FIELD_F64, OPTIMIZER(decay), WITHIN(0, ALMOST_1), RESPAWN,
      .doc = "rmsprop: decay of the mean squared gradient (0.9)"},
+    {"tries", FIELD_I64, OPTIMIZER(tries), .flags = FIELD_SKIP_ZERO, WITHIN(1, 1e6),
+     RESPAWN, .doc = "accept_reject: changes tried in an update (1)"},
 };
 static const struct schema optimizer_schema = {TABLE(optimizer_fields),
                                                .applies = optimizer_applies};

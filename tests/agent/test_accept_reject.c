@@ -96,7 +96,9 @@ START_TEST(accept_reject_lowers_a_regression_loss)
     struct bed b;
     float x[ROWS], y[ROWS], first, loss, before;
     struct accept_reject *a;
+    struct tensor place = tensor_view(DT_FLOAT, SHAPE_SCALAR, &loss);
     struct output out;
+    struct run_args run = {.fetches = &out, .n_fetches = 1};
     int n_kept = 0;
 
     bed_init(&b);
@@ -104,9 +106,13 @@ START_TEST(accept_reject_lowers_a_regression_loss)
     out = regression(&b, x, y);
     bed_init_variables(&b);
     first = before = bed_scalar(&b, out);
-    ck_assert_int_eq(accept_reject_new(&a, b.s, out, 0.05, b.key, &b.err), 0);
+    run.feeds = b.feeds;
+    run.n_feeds = b.n_feeds;
+    ck_assert_int_eq(accept_reject_new(&a, b.s, NULL, b.key, &b.err), 0);
+    ck_assert_int_eq(accept_reject_begin(a, &run, &place, &b.err), 0);
+    ck_assert_float_eq(loss, first);
     for (int i = 0; i < 500; i++) {
-        int kept = accept_reject_step(a, b.feeds, b.n_feeds, &loss, &b.err);
+        int kept = accept_reject_step(a, 0.05f, &loss, &b.err);
 
         ck_assert_int_ge(kept, 0);
         ck_assert(kept ? loss < before : loss == before);
@@ -122,15 +128,54 @@ START_TEST(accept_reject_lowers_a_regression_loss)
 }
 END_TEST
 
+/* Only the scope's variables move; a noisy loss is compared at the same draws; what is
+ * drawn depends on the counter alone, not on what went before. */
+START_TEST(a_scope_of_variables_and_a_noisy_loss)
+{
+    struct bed b;
+    struct variable *in, *out;
+    struct accept_reject *a, *none;
+    struct run_args run = {.n_fetches = 1, .counter = 7};
+    struct output loss;
+    float value, first = 0;
+    struct tensor place = tensor_view(DT_FLOAT, SHAPE_SCALAR, &value);
+
+    bed_init(&b);
+    in = bed_variable(&b, 1, "net/w");
+    out = bed_variable(&b, 1, "other");
+    loss = binary(b.g, "Add", unary(b.g, "Square", in->read, NULL),
+                  random_uniform(b.g, shape_of(b.g, in->read, NULL), 0, 100, NULL), NULL);
+    bed_init_variables(&b);
+    run.fetches = &loss;
+    run.key = b.key;
+    ck_assert_int_eq(accept_reject_new(&a, b.s, "net/", b.key, &b.err), 0);
+    for (int round = 0; round < 2; round++) {
+        const float one = 1;
+        struct tensor t = tensor_const_view(DT_FLOAT, SHAPE_SCALAR, &one);
+
+        ck_assert_int_eq(session_variable_set(b.s, in, &t, &b.err), 0);
+        ck_assert_int_eq(accept_reject_begin(a, &run, &place, &b.err), 0);
+        for (int i = 0; i < 20; i++)
+            ck_assert_int_ge(accept_reject_step(a, 0.2f, &value, &b.err), 0);
+        ck_assert_float_lt(bed_scalar(&b, in->read), 0.5f);
+        if (round == 0)
+            first = bed_scalar(&b, in->read);
+        ck_assert_float_eq(bed_scalar(&b, in->read), first);
+    }
+    ck_assert_float_eq(bed_scalar(&b, out->read), 1);
+    ck_assert_int_eq(accept_reject_new(&none, b.s, "nobody/", b.key, &b.err), ERR_ARG);
+    accept_reject_free(a);
+    bed_done(&b);
+}
+END_TEST
+
 START_TEST(nothing_to_optimise_is_an_error)
 {
     struct bed b;
     struct accept_reject *a = NULL;
 
     bed_init(&b);
-    ck_assert_int_eq(
-        accept_reject_new(&a, b.s, constant_f32(b.g, 1, NULL), 0.1, b.key, &b.err),
-        ERR_ARG);
+    ck_assert_int_eq(accept_reject_new(&a, b.s, NULL, b.key, &b.err), ERR_ARG);
     ck_assert_str_eq(b.err.msg, "No variables to optimize.");
     bed_done(&b);
 }
@@ -145,6 +190,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, all_variables_come_back);
     tcase_add_test(tc, variables_of_another_graph_are_refused);
     tcase_add_test(tc, accept_reject_lowers_a_regression_loss);
+    tcase_add_test(tc, a_scope_of_variables_and_a_noisy_loss);
     tcase_add_test(tc, nothing_to_optimise_is_an_error);
     suite_add_tcase(s, tc);
     return s;

@@ -131,10 +131,7 @@ END_TEST
 START_TEST(test_wrong_configure)
 {
     static const char *const wrong[] = {
-        "{optimizer: {type: accept_reject}}",
-        "{actor: {hidden: [0]}}",
-        "{nonsense: 1}",
-        "[",
+        "{optimizer: {type: unheard_of}}", "{actor: {hidden: [0]}}", "{nonsense: 1}", "[",
         "{settings: {execute: soft}}",
     };
     struct agent_process p;

@@ -319,6 +319,48 @@ START_TEST(test_missing_input)
 }
 END_TEST
 
+/* ---- accept_reject ---- */
+
+/* One network learns, the other hardly moves. */
+static const struct {
+    const char *config, *loss;
+} trials[] = {
+    {"{actor: {hidden: [16], optimizer: {learning_rate: 1.0e-9}}, "
+     "critic: {hidden: [16], optimizer: {tries: 20}}, "
+     "optimizer: {type: accept_reject, learning_rate: 0.02}}",
+     "critic_loss"},
+    {"{actor: {hidden: [16], optimizer: {tries: 20}}, "
+     "critic: {hidden: [16], optimizer: {learning_rate: 1.0e-9}}, "
+     "optimizer: {type: accept_reject, learning_rate: 0.05}}",
+     "actor_loss"},
+};
+
+/* The same batch again and again: the loss falls, without a slot or a gradient. And an
+ * agent that takes over in between does the same: what an update tries depends on the
+ * block and its number alone. */
+START_TEST(test_accept_reject)
+{
+    struct team *a = open_spread(trials[_i].config), *b = open_spread(trials[_i].config);
+    const struct member *m = &a->members[0];
+    double first = 0, last = 0;
+
+    ck_assert_ptr_null(variable_find(m->graph, "agent_0/beta1_power"));
+    for (uint64_t u = 0; u < 40; u++) {
+        for (size_t i = 0; i < 3 && u == 38; i++)
+            session_restore(b->members[i].session, session_block(a->members[i].session));
+        team_update(a, u, batch_rows, 1, BATCH, NULL);
+        if (u >= 38)
+            team_update(b, u, batch_rows, 1, BATCH, NULL);
+        *(u < 20 ? &first : &last) += team_scalar(m, trials[_i].loss);
+    }
+    ck_assert_double_lt(last, first - 0.1 * fabs(first));
+    for (size_t i = 0; i < 3; i++)
+        ck_assert(block_equals(&b->members[i], session_block(a->members[i].session)));
+    team_free(a);
+    team_free(b);
+}
+END_TEST
+
 /* ---- act ---- */
 
 #define COPIES 8
@@ -536,8 +578,6 @@ START_TEST(test_refused_configurations)
                      ERR_CONFIG);
     ck_assert_int_eq(try_build("{settings: {policy: gumbel}}", bounded, &err),
                      ERR_CONFIG);
-    ck_assert_int_eq(try_build("{optimizer: {type: accept_reject}}", discrete, &err),
-                     ERR_UNSUPPORTED);
     ck_assert_int_eq(try_build("{}", discrete, &err), 0);
 }
 END_TEST
@@ -606,6 +646,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_groups);
     tcase_add_test(tc, test_weights);
     tcase_add_test(tc, test_missing_input);
+    tcase_add_loop_test(tc, test_accept_reject, 0, 2);
     tcase_add_loop_test(tc, test_act_rows_are_independent, 0, 2);
     tcase_add_test(tc, test_hard_actions_are_one_hot);
     tcase_add_test(tc, test_greedy_is_argmax);

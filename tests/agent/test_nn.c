@@ -522,16 +522,6 @@ START_TEST(test_global_step)
 }
 END_TEST
 
-START_TEST(test_accept_reject_is_refused)
-{
-    const struct optimizer_config o = {OPT_ACCEPT_REJECT};
-    struct err err;
-
-    ck_assert_int_eq(optimizer_check(&o, &err), ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(err.msg, "accept_reject"));
-}
-END_TEST
-
 /* ---- optimisers: numbers, against the formulas of the papers in double ---- */
 
 struct scalar_state {
@@ -688,7 +678,6 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_second_adam_names);
     tcase_add_test(tc, test_other_optimizers_names);
     tcase_add_test(tc, test_global_step);
-    tcase_add_test(tc, test_accept_reject_is_refused);
     tcase_add_loop_test(tc, test_optimizer_numbers, 0,
                         sizeof(numeric_rows) / sizeof(numeric_rows[0]));
     tcase_add_test(tc, test_fed_learning_rate);

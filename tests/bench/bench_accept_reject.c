@@ -97,18 +97,21 @@ static void measure_steps(struct critic *c, int rounds, const struct feed *feeds
         .feeds = feeds, .n_feeds = 3, .targets = &c->train, .n_targets = 1};
     double *gradient = calloc((size_t)rounds, sizeof(double));
     double *noise = calloc((size_t)rounds, sizeof(double));
+    struct run_args evaluation = {
+        .feeds = feeds, .n_feeds = 3, .fetches = &c->loss, .n_fetches = 1};
     struct accept_reject *a;
     struct err err;
     float loss;
-    if (accept_reject_new(&a, c->s, c->loss, 1e-3, rng_key_make(1, "bench", "noise"),
-                          &err) < 0)
+    struct tensor place = tensor_view(DT_FLOAT, SHAPE_SCALAR, &loss);
+    if (accept_reject_new(&a, c->s, NULL, rng_key_make(1, "bench", "noise"), &err) < 0 ||
+        accept_reject_begin(a, &evaluation, &place, &err) < 0)
         die(err.msg);
     for (int r = -3; r < rounds; r++) {
         double t0 = now();
         if (session_run(c->s, &descent, NULL, &err) < 0)
             die(err.msg);
         double t1 = now();
-        if (accept_reject_step(a, feeds, 3, &loss, &err) < 0)
+        if (accept_reject_step(a, 1e-3f, &loss, &err) < 0)
             die(err.msg);
         double t2 = now();
         if (r >= 0) {

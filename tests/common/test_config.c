@@ -116,6 +116,10 @@ static const char rich[] =
     "  agent_1:\n"
     "    optimizer: {type: sgd, learning_rate: 0.1}\n"
     "    critic: {hidden: []}\n"
+    "    actor: {optimizer: {type: accept_reject}}\n"
+    "  agent_2:\n"
+    "    optimizer: {type: accept_reject, tries: 4}\n"
+    "    actor: {optimizer: {learning_rate: 0.5}}\n"
     "  agent_0: {optimizer: {type: momentum}, clip_norm: 1,\n"
     "            actor: {optimizer: {type: adam}}}\n";
 
@@ -146,7 +150,9 @@ START_TEST(agents_override_deeply)
     ck_assert(a[1].optimizer.type == OPT_SGD && a[1].optimizer.learning_rate == 0.1);
     ck_assert(a[1].critic.hidden.n == 0 &&
               a[1].critic.activation == ACTIVATION_LEAKY_RELU);
-    ck_assert(a[2].optimizer.type == OPT_ADAM && a[2].optimizer.epsilon == 1e-8);
+    ck_assert(a[1].optimizer.tries == 0 && a[1].actor.optimizer.tries == 1);
+    ck_assert(a[2].optimizer.type == OPT_ACCEPT_REJECT && a[2].optimizer.tries == 4);
+    ck_assert(a[2].actor.optimizer.tries == 4 && a[2].optimizer.beta1 == 0);
     ck_assert(a[3].optimizer.type == OPT_RMSPROP && a[3].optimizer.epsilon == 1e-10);
     ck_assert(a[3].optimizer.decay == 0 && a[3].critic.optimizer.decay == 0);
     ck_assert(a[3].critic.input == CRITIC_OWN && a[2].critic.input == CRITIC_ALL);

@@ -107,7 +107,7 @@ def resume(w, run, *more, code=0, **how):
 
 def test_twenty_kills_at_random_moments(w):
     draw = random.Random(11)
-    for optimizer in ("adam", "sgd", "momentum", "rmsprop"):
+    for optimizer in ("adam", "sgd", "momentum", "rmsprop", "accept_reject"):
         path = config(w, optimizer)
         began = time.monotonic()
         w.brood("run", path, "--name", f"{optimizer}-calm")
