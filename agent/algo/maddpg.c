@@ -209,8 +209,11 @@ static void see(struct algo *a, int own_only)
 {
     a->seen_first = own_only ? a->self : 0;
     a->seen_n = own_only ? 1 : a->n_agents;
-    for (size_t i = 0; i < a->seen_n; i++)
+    for (size_t i = 0; i < a->seen_n; i++) {
         a->seen_obs += a->agents[a->seen_first + i].obs;
+        a->joint_width += a->agents[a->seen_first + i].width;
+    }
+    a->joint_width += a->seen_obs;
 }
 
 static void maddpg_free(struct algo *a)
@@ -224,6 +227,7 @@ static void maddpg_free(struct algo *a)
     free(a->obs);
     free(a->action);
     free(a->columns);
+    free(a->next_columns);
     free(a->feeds);
     free(a);
 }
@@ -253,7 +257,8 @@ static int build(struct algo **ret, const struct algo_args *args, int one_stage,
     see(a, one_stage || c->critic.input == CRITIC_OWN);
     a->obs = xcalloc(a->n_agents, sizeof(*a->obs));
     a->action = xcalloc(a->n_agents, sizeof(*a->action));
-    a->columns = xcalloc(a->n_agents, sizeof(*a->columns));
+    a->columns = xcalloc(2 * a->seen_n, sizeof(*a->columns));
+    a->next_columns = xcalloc(a->seen_n, sizeof(*a->next_columns));
     a->feeds = xcalloc(a->n_agents + 4 + LIVE_COUNT, sizeof(*a->feeds));
     r = maddpg_build_graph(a, err);
     if (r < 0) {

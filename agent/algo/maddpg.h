@@ -58,23 +58,24 @@ struct learner {
     struct accept_reject *trials; /* without train, from the first update on */
 };
 
+/* A critic's value of what it sees, and the tensors that what it sees is fed into. */
+struct critic {
+    struct output q;       /* (B, 1) */
+    struct output actions; /* the seen ones side by side */
+    struct output input;   /* (B, J): observations and actions; OUTPUT_NONE where the
+                            * actions join later */
+};
+
 /* Places for one update's batch, 64-byte aligned, kept from update to update. */
 struct batch {
     int64_t rows;       /* B there is room for */
     int64_t group_rows; /* G * B there is room for, to propose at */
     void *memory;
-    float *obs, *next_obs; /* (B, what the critic sees of observations) */
-    float *own_obs;        /* (B, O) */
-    float *own_next;       /* (G * B, O) */
-    float *proposal;       /* (G * B, U) */
-    float **action;        /* [N] (B, U_j) */
-    float **next_action;   /* [N] (B, U_j) */
+    float *joint;    /* (B, J): the seen agents' observations, then their actions; first
+                      * the next ones and the proposals, then those of the rows */
+    float *own_next; /* (G * B, O) */
+    float *proposal; /* (G * B, U) */
     float *reward, *terminated, *alive, *weight, *target, *next_q; /* (B) */
-};
-
-/* Where an agent's columns are in a row of the log. */
-struct agent_columns {
-    int obs, next_obs, action;
 };
 
 struct algo {
@@ -86,12 +87,14 @@ struct algo {
     int one_stage;     /* ddpg */
     /* The agents whose observations and actions the critic sees: all, or itself. */
     size_t seen_first, seen_n;
-    int64_t seen_obs; /* their observations' widths together */
+    int64_t seen_obs;    /* their observations' widths together */
+    int64_t joint_width; /* J: and their actions' */
 
     struct output *obs;      /* [N] placeholders; OUTPUT_NONE where not seen */
     struct output *action;   /* [N] */
     struct output joint_obs; /* the seen ones side by side */
-    struct output target, weight, q, target_q;
+    struct output target, weight;
+    struct critic critic, target_critic;
     struct output critic_loss, q_mean, actor_loss;
     struct learner critic_learner, actor_learner;
     struct operation *update_targets;
@@ -107,8 +110,9 @@ struct algo {
     float *act_raw; /* (act_rows, U): draws */
     int64_t act_rows;
     const struct store_view *columns_of; /* the log that these are places in */
-    struct agent_columns *columns;       /* [N] */
-    int reward_column, terminated_column, alive_column;
+    int *columns;                        /* the seen agents' obs, then their action */
+    int *next_columns;                   /* the seen agents' next_obs */
+    int own_next_column, reward_column, terminated_column, alive_column;
 };
 
 static inline const struct space *maddpg_self(const struct algo *a)

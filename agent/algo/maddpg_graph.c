@@ -83,22 +83,22 @@ static void make_constants(struct algo *a)
                      "keep");
 }
 
-/* (B, 1) from what is seen of everyone, the own action being `own`. */
-static struct output critic(struct algo *a, struct output own, const char *scope,
+/* Of what is seen of everyone, the own action being `own`. */
+static struct critic critic(struct algo *a, struct output own, const char *scope,
                             enum reuse reuse)
 {
     struct output *actions = xcalloc(a->seen_n, sizeof(*actions));
-    struct output q;
+    struct critic c;
 
     for (size_t i = 0; i < a->seen_n; i++)
         actions[i] = a->action[a->seen_first + i];
     actions[a->self - a->seen_first] = own;
-    q = join(a->graph, actions, a->seen_n);
+    c.actions = join(a->graph, actions, a->seen_n);
     variable_scope_enter(a->graph, scope, NULL, reuse);
-    q = critic_network(a->graph, a->joint_obs, q, &a->config->critic);
+    c.q = critic_network(a->graph, a->joint_obs, c.actions, &a->config->critic, &c.input);
     variable_scope_leave(a->graph);
     free(actions);
-    return q;
+    return c;
 }
 
 /* Each head its own softmax. */
@@ -261,13 +261,13 @@ static int make_critic(struct algo *a, struct err *err)
     int r;
 
     a->joint_obs = join(g, a->obs + a->seen_first, a->seen_n);
-    a->q = critic(a, a->action[a->self], "q_func", REUSE_INHERIT);
-    a->q_mean = reduce(g, "Mean", a->q, NULL, 0, 0, NULL);
-    error = unary(g, "Square", binary(g, "Sub", a->q, a->target, "sub"), NULL);
+    a->critic = critic(a, a->action[a->self], "q_func", REUSE_INHERIT);
+    a->q_mean = reduce(g, "Mean", a->critic.q, NULL, 0, 0, NULL);
+    error = unary(g, "Square", binary(g, "Sub", a->critic.q, a->target, "sub"), NULL);
     a->critic_loss =
         reduce(g, "Mean", binary(g, "Mul", a->weight, error, "mul"), NULL, 0, 0, NULL);
     r = minimize(a, a->critic_loss, &a->critic_learner, err);
-    a->target_q = critic(a, a->action[a->self], "target_q_func", REUSE_INHERIT);
+    a->target_critic = critic(a, a->action[a->self], "target_q_func", REUSE_INHERIT);
     return r;
 }
 
@@ -275,15 +275,16 @@ static int make_critic(struct algo *a, struct err *err)
 static int make_actor(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    struct output penalty, q;
+    struct output penalty;
+    struct critic judge;
     int r;
 
     a->policy = make_policy(a, "p_func");
     penalty =
         reduce(g, "Mean", unary(g, "Square", a->policy.raw, NULL), NULL, 0, 0, NULL);
-    q = critic(a, a->policy.action, "q_func", REUSE_TRUE);
+    judge = critic(a, a->policy.action, "q_func", REUSE_TRUE);
     a->actor_loss = binary(
-        g, "Add", unary(g, "Neg", reduce(g, "Mean", q, NULL, 0, 0, NULL), NULL),
+        g, "Add", unary(g, "Neg", reduce(g, "Mean", judge.q, NULL, 0, 0, NULL), NULL),
         binary(g, "Mul", penalty, a->live[LIVE_LOGIT_PENALTY].constant, "mul"), "add");
     r = minimize(a, a->actor_loss, &a->actor_learner, err);
     a->target_policy = make_policy(a, "target_p_func");

@@ -1,5 +1,6 @@
 #include "agent/algo/maddpg.h"
 
+#include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
 
 #include <math.h>
@@ -26,15 +27,9 @@ static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_row
     const struct space *self = maddpg_self(a);
     size_t used = 0;
 
-    b->obs = take(base, &used, rows * (size_t)a->seen_obs);
-    b->next_obs = take(base, &used, rows * (size_t)a->seen_obs);
-    b->own_obs = take(base, &used, rows * (size_t)self->obs);
+    b->joint = take(base, &used, rows * (size_t)a->joint_width);
     b->own_next = take(base, &used, group_rows * (size_t)self->obs);
     b->proposal = take(base, &used, group_rows * (size_t)self->width);
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
-        b->action[j] = take(base, &used, rows * (size_t)a->agents[j].width);
-        b->next_action[j] = take(base, &used, rows * (size_t)a->agents[j].width);
-    }
     b->reward = take(base, &used, rows);
     b->terminated = take(base, &used, rows);
     b->alive = take(base, &used, rows);
@@ -51,10 +46,6 @@ static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err 
 
     if (rows <= b->rows && group_rows <= b->group_rows)
         return 0;
-    if (b->action == NULL) {
-        b->action = xcalloc(a->n_agents, sizeof(float *));
-        b->next_action = xcalloc(a->n_agents, sizeof(float *));
-    }
     free(b->memory);
     b->rows = b->group_rows = 0;
     floats = lay_out(a, NULL, (size_t)rows, (size_t)group_rows);
@@ -71,8 +62,6 @@ static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err 
 void maddpg_batch_done(struct algo *a)
 {
     free(a->batch.memory);
-    free(a->batch.action);
-    free(a->batch.next_action);
 }
 
 /* ---- rows of the log ---- */
@@ -101,43 +90,40 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
 
     if (a->columns_of == store)
         return 0;
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
-        const struct space *s = &a->agents[j];
-        struct agent_columns *c = &a->columns[j];
+    for (size_t i = 0; i < a->seen_n; i++) {
+        const struct space *s = &a->agents[a->seen_first + i];
 
-        if ((r = find_column(l, s->name, "obs", s->obs, &c->obs, err)) < 0 ||
-            (r = find_column(l, s->name, "next_obs", s->obs, &c->next_obs, err)) < 0 ||
-            (r = find_column(l, s->name, "action", s->width, &c->action, err)) < 0)
+        if ((r = find_column(l, s->name, "obs", s->obs, &a->columns[i], err)) < 0 ||
+            (r = find_column(l, s->name, "action", s->width, &a->columns[a->seen_n + i],
+                             err)) < 0 ||
+            (r = find_column(l, s->name, "next_obs", s->obs, &a->next_columns[i], err)) <
+                0)
             return r;
     }
     if ((r = find_column(l, own, "reward", 1, &a->reward_column, err)) < 0 ||
         (r = find_column(l, own, "terminated", 1, &a->terminated_column, err)) < 0 ||
         (r = find_column(l, own, "alive", 1, &a->alive_column, err)) < 0)
         return r;
+    a->own_next_column = a->next_columns[a->self - a->seen_first];
     a->columns_of = store;
     return 0;
 }
 
-/* The critic's columns of everyone who is seen, each agent's in its place. */
+/* What the critic sees at the rows; its target has seen what comes after them. */
 static void gather(struct algo *a, const struct store_view *store, const uint64_t *rows,
                    size_t n)
 {
+    store_view_gather_joined(store, a->columns, 2 * a->seen_n, rows, n, a->batch.joint,
+                             (size_t)a->joint_width);
+}
+
+static void gather_next(struct algo *a, const struct store_view *store,
+                        const uint64_t *rows, size_t n)
+{
     struct batch *b = &a->batch;
-    const size_t stride = (size_t)a->seen_obs;
-    const struct space *self = maddpg_self(a);
-    size_t at = 0;
 
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
-        const struct agent_columns *c = &a->columns[j];
-
-        store_view_gather(store, c->obs, rows, n, b->obs + at, stride);
-        store_view_gather(store, c->next_obs, rows, n, b->next_obs + at, stride);
-        store_view_gather(store, c->action, rows, n, b->action[j],
-                          (size_t)a->agents[j].width);
-        at += (size_t)a->agents[j].obs;
-    }
-    store_view_gather(store, a->columns[a->self].obs, rows, n, b->own_obs,
-                      (size_t)self->obs);
+    store_view_gather_joined(store, a->next_columns, a->seen_n, rows, n, b->joint,
+                             (size_t)a->joint_width);
     store_view_gather(store, a->reward_column, rows, n, b->reward, 1);
     store_view_gather(store, a->terminated_column, rows, n, b->terminated, 1);
     store_view_gather(store, a->alive_column, rows, n, b->alive, 1);
@@ -166,8 +152,8 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
                            .key = args->key,
                            .counter = args->counter};
 
-    store_view_gather(args->store, a->columns[a->self].next_obs, rows, (size_t)n,
-                      b->own_next, (size_t)self->obs);
+    store_view_gather(args->store, a->own_next_column, rows, (size_t)n, b->own_next,
+                      (size_t)self->obs);
     maddpg_feeds_begin(a);
     maddpg_feed(a, a->obs[a->self], b->own_next, n, self->obs);
     if (!a->deterministic)
@@ -194,13 +180,26 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
 
 /* ---- learn ---- */
 
-/* The seen agents' proposals for the rows of one group. */
-static int take_proposals(struct algo *a, const struct stage_args *args, int64_t group,
-                          struct err *err)
+/* An agent's actions (n, width) take their place in the joint matrix. Returns the column
+ * behind them. */
+static int64_t put_actions(struct algo *a, int64_t column, const float *actions,
+                           int64_t n, int64_t width)
 {
+    const size_t bytes = (size_t)width * sizeof(float);
+
+    copy_rows(a->batch.joint + column, (size_t)a->joint_width * sizeof(float), actions,
+              bytes, (size_t)n, bytes);
+    return column + width;
+}
+
+/* The seen agents' proposals for the rows of one group. */
+static int put_proposals(struct algo *a, const struct stage_args *args, int64_t group,
+                         struct err *err)
+{
+    int64_t column = a->seen_obs;
+
     for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
         const struct space *s = &a->agents[j];
-        const size_t n = (size_t)(args->batch * s->width);
         const struct shape want = SHAPE(args->groups, args->batch, s->width);
         const struct tensor *t = args->input(args->input_ctx, s->name, "action");
 
@@ -209,19 +208,47 @@ static int take_proposals(struct algo *a, const struct stage_args *args, int64_t
         if (t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
             return err_set(err, ERR_SHAPE, "input %s/action is %s, %s expected", s->name,
                            shape_text(&t->shape), shape_text(&want));
-        memcpy(a->batch.next_action[j],
-               (const char *)t->data + (size_t)group * n * sizeof(float),
-               n * sizeof(float));
+        column = put_actions(a, column,
+                             (const float *)t->data + group * args->batch * s->width,
+                             args->batch, s->width);
     }
     return 0;
 }
 
-/* Feeds of the seen agents' actions, the own one left out on demand. */
-static void feed_actions(struct algo *a, float *const *actions, int64_t n, int with_own)
+/* Feeds columns of the joint matrix. */
+static void feed_columns(struct algo *a, struct output x, int64_t column, int64_t width,
+                         int64_t n)
 {
-    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++)
-        if (with_own || j != a->self)
-            maddpg_feed(a, a->action[j], actions[j], n, a->agents[j].width);
+    maddpg_feed(a, x, a->batch.joint + column, n, width);
+    a->feeds[a->n_feeds - 1].row_stride = a->joint_width;
+}
+
+static void feed_critic(struct algo *a, const struct critic *c, int64_t n)
+{
+    if (output_valid(c->input)) {
+        feed_columns(a, c->input, 0, a->joint_width, n);
+        return;
+    }
+    feed_columns(a, a->joint_obs, 0, a->seen_obs, n);
+    feed_columns(a, c->actions, a->seen_obs, a->joint_width - a->seen_obs, n);
+}
+
+/* The own observations, which the policy sees, and for the critic everything but the
+ * policy's own action. */
+static void feed_actor(struct algo *a, int64_t n)
+{
+    int64_t obs = 0, action = a->seen_obs;
+
+    if (a->seen_n > 1)
+        feed_columns(a, a->joint_obs, 0, a->seen_obs, n);
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        if (j == a->self)
+            feed_columns(a, a->obs[j], obs, a->agents[j].obs, n);
+        else
+            feed_columns(a, a->action[j], action, a->agents[j].width, n);
+        obs += a->agents[j].obs;
+        action += a->agents[j].width;
+    }
 }
 
 static struct run_args with_feeds(const struct algo *a, const struct stage_args *args)
@@ -307,11 +334,10 @@ static int run_target_critic(struct algo *a, struct session *s, int64_t n,
                              struct err *err)
 {
     struct tensor q = tensor_view(DT_FLOAT, SHAPE(n, 1), a->batch.next_q);
-    struct run_args run = {.fetches = &a->target_q, .n_fetches = 1};
+    struct run_args run = {.fetches = &a->target_critic.q, .n_fetches = 1};
 
     maddpg_feeds_begin(a);
-    maddpg_feed(a, a->joint_obs, a->batch.next_obs, n, a->seen_obs);
-    feed_actions(a, a->batch.next_action, n, 1);
+    feed_critic(a, &a->target_critic, n);
     run.feeds = a->feeds;
     run.n_feeds = a->n_feeds;
     return session_run(s, &run, &q, err);
@@ -344,8 +370,7 @@ static int run_critic(struct algo *a, struct session *s, const struct stage_args
     const struct output fetches[] = {a->critic_loss, a->q_mean};
 
     maddpg_feeds_begin(a);
-    maddpg_feed(a, a->joint_obs, a->batch.obs, n, a->seen_obs);
-    feed_actions(a, a->batch.action, n, 1);
+    feed_critic(a, &a->critic, n);
     maddpg_feed(a, a->target, a->batch.target, n, 1);
     maddpg_feed(a, a->weight, a->batch.weight, n, 1);
     return run_learner(a, s, args, &a->critic_learner, fetches, 2, scalars, err);
@@ -356,10 +381,7 @@ static int run_actor(struct algo *a, struct session *s, const struct stage_args 
                      int64_t n, float scalars[2], struct err *err)
 {
     maddpg_feeds_begin(a);
-    maddpg_feed(a, a->obs[a->self], a->batch.own_obs, n, maddpg_self(a)->obs);
-    if (a->seen_n > 1)
-        maddpg_feed(a, a->joint_obs, a->batch.obs, n, a->seen_obs);
-    feed_actions(a, a->batch.action, n, 0);
+    feed_actor(a, n);
     maddpg_feed_live(a, LIVE_LOGIT_PENALTY);
     if (!a->deterministic)
         maddpg_feed_live(a, LIVE_TEMPERATURE);
@@ -397,19 +419,19 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     double mean, std;
     int r;
 
+    gather_next(a, args->store, rows, (size_t)n);
     if (a->one_stage) {
         if ((r = propose_at(a, s, args, rows, n, err)) < 0)
             return r;
-        memcpy(a->batch.next_action[a->self], a->batch.proposal,
-               (size_t)(n * maddpg_self(a)->width) * sizeof(float));
-    } else if ((r = take_proposals(a, args, group, err)) < 0) {
+        (void)put_actions(a, a->seen_obs, a->batch.proposal, n, maddpg_self(a)->width);
+    } else if ((r = put_proposals(a, args, group, err)) < 0) {
         return r;
     }
-    gather(a, args->store, rows, (size_t)n);
-    set_weights(a, weights, (size_t)n);
     if ((r = run_target_critic(a, s, n, err)) < 0)
         return r;
     make_targets(a, n, &mean, &std);
+    set_weights(a, weights, (size_t)n);
+    gather(a, args->store, rows, (size_t)n);
     if ((r = run_critic(a, s, args, n, critic, err)) < 0 ||
         (r = run_actor(a, s, args, n, actor, err)) < 0 ||
         (r = run_target_updates(a, s, args, err)) < 0)

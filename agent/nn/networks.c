@@ -29,12 +29,15 @@ struct output mlp(struct graph *g, struct output x, const struct network_config 
 }
 
 struct output critic_network(struct graph *g, struct output obs, struct output action,
-                             const struct network_config *net)
+                             const struct network_config *net, struct output *ret_input)
 {
     struct output x;
 
-    if (net->after_action.n == 0)
-        return mlp(g, concat(g, (struct output[]){obs, action}, 2, 1, NULL), net, 1);
+    *ret_input = OUTPUT_NONE;
+    if (net->after_action.n == 0) {
+        *ret_input = concat(g, (struct output[]){obs, action}, 2, 1, NULL);
+        return mlp(g, *ret_input, net, 1);
+    }
     x = hidden_layers(g, obs, &net->hidden, net->activation);
     x = concat(g, (struct output[]){x, action}, 2, 1, NULL);
     x = hidden_layers(g, x, &net->after_action, net->activation);

@@ -41,9 +41,10 @@ struct output mlp(struct graph *g, struct output x, const struct network_config 
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,
- * `output`, whose weights start uniform in +-output_init. Returns (B, 1). */
+ * `output`, whose weights start uniform in +-output_init. Returns (B, 1); ret_input: the
+ * two joined at the input, which may be fed instead of them, or OUTPUT_NONE. */
 struct output critic_network(struct graph *g, struct output obs, struct output action,
-                             const struct network_config *net);
+                             const struct network_config *net, struct output *ret_input);
 
 /* ---- optimisers (source: tf.train; formulas in the kernels' comments) ---- */
 struct gradient {

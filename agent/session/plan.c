@@ -26,6 +26,7 @@ uint64_t plan_key_hash(const struct run_args *args)
         h = mix_output(h, args->feeds[i].output);
         for (int d = 0; d < t->shape.rank; d++)
             h = mix(h, (uint64_t)t->shape.dim[d]);
+        h = mix(h, (uint64_t)args->feeds[i].row_stride);
     }
     for (size_t i = 0; i < args->n_fetches; i++)
         h = mix_output(h, args->fetches[i]);
@@ -43,6 +44,7 @@ static int feed_fits(const struct plan_feed *f, const struct feed *given)
 {
     return same_output(f->output, given->output) && f->dtype == given->value.dtype &&
            shape_equal(&f->shape, &given->value.shape) &&
+           f->row_stride == given->row_stride &&
            (f->wanted.dtype == DT_INVALID || tensor_equal(&f->wanted, &given->value));
 }
 
@@ -84,7 +86,11 @@ static int copy_key(struct plan *p, const struct run_args *args, int by_value,
     for (; p->n_feeds < args->n_feeds; p->n_feeds++) {
         const struct feed *f = &args->feeds[p->n_feeds];
         struct plan_feed *to = &p->feeds[p->n_feeds];
-        *to = (struct plan_feed){f->output, f->value.dtype, f->value.shape, -1, {0}};
+        *to = (struct plan_feed){.output = f->output,
+                                 .dtype = f->value.dtype,
+                                 .shape = f->value.shape,
+                                 .row_stride = f->row_stride,
+                                 .value = -1};
         if ((f->value.dtype == DT_STRING || (by_value && may_be_wanted(&f->value))) &&
             tensor_copy(&to->wanted, &f->value, err) < 0)
             return ERR_NOMEM;
@@ -97,6 +103,18 @@ static int copy_key(struct plan *p, const struct run_args *args, int by_value,
 }
 
 /* ---- building ---- */
+
+/* Of the inputs whose rows lie apart; NULL: there are none. */
+static const int64_t *row_strides(struct plan *p, const struct step *s)
+{
+    int64_t *ret = ARENA_ARRAY(&p->arena, int64_t, s->n_in);
+    int any = 0;
+    for (int i = 0; i < s->n_in; i++) {
+        ret[i] = p->values[s->in[i]].row_stride;
+        any |= ret[i] != 0;
+    }
+    return any ? ret : NULL;
+}
 
 /* Values no longer move: calls can point at them. */
 static void point_calls(struct plan *p)
@@ -111,8 +129,12 @@ static void point_calls(struct plan *p)
             in[i] = &p->values[s->in[i]].tensor;
         for (int i = 0; i < s->n_out; i++)
             out[i] = &p->values[s->out[i]].tensor;
-        s->args = (struct kernel_args){
-            .op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = in, .out = out};
+        s->args = (struct kernel_args){.op = s->op,
+                                       .n_in = s->n_in,
+                                       .n_out = s->n_out,
+                                       .in = in,
+                                       .out = out,
+                                       .row_stride = row_strides(p, s)};
     }
 }
 

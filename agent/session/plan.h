@@ -37,6 +37,7 @@ struct value {
     int root;             /* the value whose bytes these are; itself, mostly */
     size_t offset;        /* bytes from the root's start */
     int index;            /* feed or variable number */
+    int64_t row_stride;   /* of a fed matrix whose rows lie apart; 0: dense */
     int uses;             /* by nodes and fetches; of the root: of all its aliases */
     int maker;            /* step that makes it; -1: none */
     int by_tail;          /* made by a sum riding along: ready when the step is over */
@@ -151,6 +152,7 @@ struct plan_feed {
     struct output output;
     enum dtype dtype;
     struct shape shape;
+    int64_t row_stride;
     int value;            /* -1: nothing reads it */
     struct tensor wanted; /* a copy, when shapes depend on the fed value */
 };

@@ -411,12 +411,18 @@ static void add_tails(struct building *b, const struct group *g)
     }
 }
 
+/* Of a matrix, in elements. */
+static int64_t row_stride(const struct plan *p, int v)
+{
+    const struct value *x = &p->values[v];
+    return x->row_stride != 0 ? x->row_stride : x->tensor.shape.dim[1];
+}
+
 static void set_gemm(struct building *b, const struct node *n)
 {
     const struct plan *p = b->plan;
     struct loop_program *l = b->l;
     const struct shape *x = &p->values[n->in[0]].tensor.shape;
-    const struct shape *w = &p->values[n->in[1]].tensor.shape;
     const struct shape *y = &p->values[n->out[0]].tensor.shape;
     l->has_gemm = 1;
     l->gemm = (struct gemm){
@@ -425,13 +431,13 @@ static void set_gemm(struct building *b, const struct node *n)
         .m = y->dim[0],
         .n = y->dim[1],
         .k = x->dim[n->transpose_a ? 0 : 1],
-        .lda = x->dim[1],
-        .ldb = w->dim[1],
+        .lda = row_stride(p, n->in[0]),
+        .ldb = row_stride(p, n->in[1]),
         .ldc = y->dim[1],
     };
     l->gemm_a = n->in[0];
     l->gemm_b = n->in[1];
-    l->gemm_b_offset = (size_t)(n->column_begin * (n->transpose_b ? w->dim[1] : 1));
+    l->gemm_b_offset = (size_t)(n->column_begin * (n->transpose_b ? l->gemm.ldb : 1));
     l->gemm_c = n->out[0];
     /* OpenBLAS multiplies by a transpose at two thirds of its speed: over enough rows
      * turning the operand first pays. */

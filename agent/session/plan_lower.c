@@ -28,6 +28,7 @@ struct lowering {
     const struct var_store *vars;
     int **values;           /* by operation id: of its outputs */
     int *fetched;           /* by operation id: copy of a variable for a fetch, or -1 */
+    int *dense;             /* by feed: copy of one whose rows lie apart, or -1 */
     unsigned char *written; /* by variable number: this run changes it */
     int guard;              /* of the nodes being made */
     struct seen *buckets[N_BUCKETS];
@@ -128,6 +129,21 @@ static int add_copy(struct lowering *l, const struct operation *op, int x)
     struct node n = call_node(l, op, kern_copy, x, &shape);
     add_node(l, &n);
     return n.out[0];
+}
+
+/* A value whose rows follow each other: a fed one where they do not is copied, once. */
+static int dense(struct lowering *l, int v)
+{
+    const struct value x = *value_at(l, v);
+    if (x.row_stride == 0)
+        return v;
+    if (l->dense[x.index] < 0) {
+        int guard = l->guard;
+        l->guard = 0; /* others may read it too */
+        l->dense[x.index] = add_copy(l, l->plan->feeds[x.index].output.op, v);
+        l->guard = guard;
+    }
+    return l->dense[x.index];
 }
 
 /* ---- doubles ---- */
@@ -648,7 +664,7 @@ static int lower_rename(struct lowering *l, const struct node *n, int *ret)
     int64_t offset = same >= 0 ? 0 : slice_offset(l, n);
     if (same < 0 && offset < 0)
         return 0;
-    *ret = alias(l, n->op, n->in[same >= 0 ? same : 0], &shape, (size_t)offset);
+    *ret = alias(l, n->op, dense(l, n->in[same >= 0 ? same : 0]), &shape, (size_t)offset);
     return 1;
 }
 
@@ -830,6 +846,29 @@ static void lower_variable(struct lowering *l, const struct operation *op, int *
         l->fetched[operation_id(op)] = add_copy(l, op, out[0]);
 }
 
+/* Products and concatenations read rows wherever they lie. */
+static int takes_rows_apart(const struct operation *op)
+{
+    const struct kernel_row *row = kernel_find(operation_type(op));
+    if (!row || operation_n_outputs(op) != 1)
+        return 0;
+    return row->call == kern_concat ||
+           (row->kind == KERNEL_GEMM && output_dtype(operation_input(op, 0)) == DT_FLOAT);
+}
+
+static int *operands(struct lowering *l, const struct operation *op)
+{
+    int n = operation_n_inputs(op), apart = takes_rows_apart(op);
+    int *in = int_array(l, n);
+    for (int i = 0; i < n; i++) {
+        struct output x = operation_input(op, i);
+        in[i] = l->values[operation_id(x.op)][x.index];
+        if (!apart)
+            in[i] = dense(l, in[i]);
+    }
+    return in;
+}
+
 static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
@@ -851,11 +890,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
         lower_variable(l, op, out);
     } else {
         struct node n = {.kind = NODE_CALL, .op = op, .n_in = n_in, .n_out = n_out};
-        n.in = int_array(l, n_in);
-        for (int i = 0; i < n_in; i++) {
-            struct output x = operation_input(op, i);
-            n.in[i] = l->values[operation_id(x.op)][x.index];
-        }
+        n.in = operands(l, op);
         n.out = int_array(l, n_out);
         add_checks(l, op);
         r = infer(l, op, n.in, n.out);
@@ -900,6 +935,8 @@ static void prepare_feeds(struct lowering *l)
         } else {
             f->value = plan_add_value(p, VALUE_FEED, f->dtype, &f->shape);
             value_at(l, f->value)->index = (int)i;
+            if (f->row_stride != 0 && f->row_stride != f->shape.dim[1])
+                value_at(l, f->value)->row_stride = f->row_stride;
         }
         if (!l->values[id])
             l->values[id] = int_array(l, n_out);
@@ -949,6 +986,8 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     l->values = ARENA_ARRAY(scratch, int *, n_ops);
     l->fetched = int_array(l, n_ops);
     memset(l->fetched, -1, sizeof(int) * (size_t)n_ops);
+    l->dense = int_array(l, (int)p->n_feeds);
+    memset(l->dense, -1, sizeof(int) * p->n_feeds);
     mark_written(l, n_ops);
     prepare_feeds(l);
     for (int k = 0; r == 0 && k < order->n; k++)
@@ -959,7 +998,7 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
         struct output x = p->fetches[i];
         int id = operation_id(x.op);
         p->fetch_values[i] =
-            l->fetched[id] >= 0 ? l->fetched[id] : l->values[id][x.index];
+            l->fetched[id] >= 0 ? l->fetched[id] : dense(l, l->values[id][x.index]);
         p->fetch_guards[i] = is_fed(l, x) ? 0 : guard_of_output(p, order->guard, x);
     }
     settle_guards(l);

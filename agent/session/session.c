@@ -93,6 +93,12 @@ static int check_feed(const struct session *s, const struct run_args *args, size
     if (!f->value.data && tensor_elements(&f->value) > 0)
         return err_set(err, ERR_ARG, "Tensor %s:%d is fed no data", name,
                        f->output.index);
+    if (f->row_stride != 0 &&
+        (f->value.shape.rank != 2 || dtype_size(f->value.dtype) == 0 ||
+         f->row_stride < f->value.shape.dim[1]))
+        return err_set(
+            err, ERR_ARG, "Tensor %s:%d is fed %s with rows %lld elements apart", name,
+            f->output.index, shape_text(&f->value.shape), (long long)f->row_stride);
     for (size_t k = 0; k < i; k++)
         if (args->feeds[k].output.op == f->output.op &&
             args->feeds[k].output.index == f->output.index)

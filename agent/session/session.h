@@ -42,6 +42,9 @@ void session_free(struct session *s);
 struct feed {
     struct output output;
     struct tensor value; /* borrowed for the run; 64-byte alignment is faster */
+    /* Elements from one row to the next of a matrix whose rows lie apart, being columns
+     * of a wider one: products and concatenations read it in its place. 0: dense. */
+    int64_t row_stride;
 };
 
 struct run_args {

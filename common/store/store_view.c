@@ -1,6 +1,7 @@
 #include "common/store/store_view.h"
 
 #include "common/err/check.h"
+#include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
 
 #include <fcntl.h>
@@ -153,22 +154,6 @@ int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
                    (unsigned long long)atomic_load(&v->n_rows));
 }
 
-/* memcpy's call costs more than most columns: 16 bytes at a time, the last 16 again. */
-static inline void copy_floats(float *dst, const float *src, size_t n)
-{
-    size_t i = 0;
-
-    if (n < 4) {
-        for (; i < n; i++)
-            dst[i] = src[i];
-        return;
-    }
-    for (; i + 4 <= n; i += 4)
-        memcpy(dst + i, src + i, 4 * sizeof(float));
-    if (i < n)
-        memcpy(dst + n - 4, src + n - 4, 4 * sizeof(float));
-}
-
 static inline void prefetch_floats(const uint8_t *p, size_t n)
 {
     size_t bytes = n * sizeof(float);
@@ -189,21 +174,58 @@ static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_
     for (size_t i = 0; i < n; i++) {
         if (i + PREFETCH_ROWS < n)
             prefetch_floats(base + rows[i + PREFETCH_ROWS] * row_bytes, elements);
-        copy_floats(dst + i * stride, (const float *)(base + rows[i] * row_bytes),
-                    elements);
+        copy_short(dst + i * stride, base + rows[i] * row_bytes,
+                   elements * sizeof(float));
+    }
+}
+
+static const struct store_column *column_at(const struct store_view *v, int column)
+{
+    CHECK(column >= 0 && (uint32_t)column < v->layout.n_columns &&
+              v->layout.columns[column].dtype == DT_FLOAT,
+          "column %d", column);
+    return &v->layout.columns[column];
+}
+
+/* How many of the columns lie one behind the other, from the first on. */
+static size_t adjacent_columns(const struct store_view *v, const int *columns, size_t n,
+                               size_t *ret_elements)
+{
+    const struct store_column *first = column_at(v, columns[0]);
+    size_t k = 1;
+
+    *ret_elements = first->elements;
+    for (; k < n; k++) {
+        const struct store_column *c = column_at(v, columns[k]);
+
+        if (c->offset != first->offset + *ret_elements * sizeof(float))
+            break;
+        *ret_elements += c->elements;
+    }
+    return k;
+}
+
+void store_view_gather_joined(const struct store_view *v, const int *columns,
+                              size_t n_columns, const uint64_t *rows, size_t n,
+                              float *dst, size_t dst_stride)
+{
+    while (n_columns > 0) {
+        const uint8_t *base =
+            v->map + STORE_HEADER_BYTES + column_at(v, columns[0])->offset;
+        size_t elements, k = adjacent_columns(v, columns, n_columns, &elements);
+
+        if (elements == 1) /* rewards and flags: the copy becomes one move */
+            gather(base, v->layout.row_bytes, rows, n, 1, dst, dst_stride);
+        else
+            gather(base, v->layout.row_bytes, rows, n, elements, dst, dst_stride);
+        columns += k;
+        n_columns -= k;
+        dst += elements;
     }
 }
 
 void store_view_gather(const struct store_view *v, int column, const uint64_t *rows,
                        size_t n, float *dst, size_t dst_stride)
 {
-    const struct store_column *c = &v->layout.columns[column];
-    const uint8_t *base = v->map + STORE_HEADER_BYTES + c->offset;
-
-    CHECK(column >= 0 && (uint32_t)column < v->layout.n_columns && c->dtype == DT_FLOAT,
-          "column %d", column);
-    if (c->elements == 1) /* rewards and flags: the copy becomes one move */
-        gather(base, v->layout.row_bytes, rows, n, 1, dst, dst_stride);
-    else
-        gather(base, v->layout.row_bytes, rows, n, c->elements, dst, dst_stride);
+    store_view_gather_joined(v, &column, 1, rows, n, dst, dst_stride);
 }

@@ -29,5 +29,10 @@ int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
  */
 void store_view_gather(const struct store_view *v, int column, const uint64_t *rows,
                        size_t n, float *dst, size_t dst_stride);
+/* Several columns side by side: dst (n, their elements together). Those that lie one
+ * behind the other in a row of the log are copied as one. */
+void store_view_gather_joined(const struct store_view *v, const int *columns,
+                              size_t n_columns, const uint64_t *rows, size_t n,
+                              float *dst, size_t dst_stride);
 
 #endif

@@ -92,19 +92,25 @@ static int add_column(struct store_layout *l, const char *agent, const char *nam
     return store_layout_add(l, full, DT_FLOAT, elements, err);
 }
 
-static int add_agent(struct store_layout *l, const struct env_agent *a, struct err *err)
-{
-    const struct {
-        const char *name;
-        int32_t elements;
-    } columns[] = {
-        {"obs", a->obs_width},      {"action", a->space.width}, {"reward", 1},
-        {"next_obs", a->obs_width}, {"terminated", 1},          {"alive", 1},
-    };
+static const struct agent_column {
+    const char *name;
+    enum { OBS_WIDE, ACTION_WIDE, SCALAR } width;
+} agent_columns[] = {
+    {"obs", OBS_WIDE},  {"action", ACTION_WIDE}, {"next_obs", OBS_WIDE},
+    {"reward", SCALAR}, {"terminated", SCALAR},  {"alive", SCALAR},
+};
 
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        int rc =
-            add_column(l, a->name, columns[i].name, (uint32_t)columns[i].elements, err);
+/* One column of every agent. */
+static int add_everyones(struct store_layout *l, const struct env_spec *spec,
+                         const struct agent_column *c, struct err *err)
+{
+    for (size_t i = 0; i < spec->n_agents; i++) {
+        const struct env_agent *a = &spec->agents[i];
+        const int32_t elements = c->width == OBS_WIDE      ? a->obs_width
+                                 : c->width == ACTION_WIDE ? a->space.width
+                                                           : 1;
+        int rc = add_column(l, a->name, c->name, (uint32_t)elements, err);
+
         if (rc < 0)
             return rc;
     }
@@ -116,8 +122,8 @@ static int fill_layout(struct store_layout *l, const struct env_spec *spec,
 {
     int rc;
 
-    for (size_t a = 0; a < spec->n_agents; a++)
-        if ((rc = add_agent(l, &spec->agents[a], err)) < 0)
+    for (size_t i = 0; i < sizeof(agent_columns) / sizeof(agent_columns[0]); i++)
+        if ((rc = add_everyones(l, spec, &agent_columns[i], err)) < 0)
             return rc;
     if ((rc = store_layout_add(l, "truncated", DT_FLOAT, 1, err)) < 0 ||
         (rc = store_layout_add(l, "first", DT_FLOAT, 1, err)) < 0)

@@ -207,15 +207,16 @@ START_TEST(test_first_users_critic)
     const float *w;
 
     for (int i = 0; i < 3; i++) {
-        struct output q;
+        struct output q, joined;
         struct shape shape;
 
         variable_scope_enter(g, scopes[i], NULL, REUSE_AUTO);
-        q = critic_network(g, state, action, &net);
+        q = critic_network(g, state, action, &net, &joined);
         variable_scope_leave(g);
         check_built(g);
         shape = output_shape(q);
         ck_assert(shape_equal(&shape, &SHAPE(-1, 1)));
+        ck_assert(!output_valid(joined));
     }
     ck_assert_int_eq(graph_n_variables(g), 2 * n);
     for (int i = 0; i < 2 * n; i++) {

@@ -226,6 +226,53 @@ START_TEST(fused_chains_are_fed_inside)
 }
 END_TEST
 
+/* Two fed matrices as columns of one wide one, whose other columns nobody may read. */
+static void lay_apart(struct net *n, int64_t rows, float *wide, int64_t stride)
+{
+    struct feed *f = n->bed.feeds;
+
+    for (int64_t i = 0; i < rows * stride; i++)
+        wide[i] = NAN;
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(wide + i * stride + 1, n->x + i * IN, IN * sizeof(float));
+        memcpy(wide + i * stride + 1 + IN, n->u + i * ACTION, ACTION * sizeof(float));
+    }
+    f[0].value.data = wide + 1;
+    f[1].value.data = wide + 1 + IN;
+    f[0].row_stride = f[1].row_stride = stride;
+}
+
+START_TEST(rows_may_lie_apart)
+{
+    static const int64_t rows[] = {1, 2, 130, 300};
+    static float wide[MAX_ROWS * 20];
+
+    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+        struct net *n = net_new(rows[k]);
+        struct output all[MAX_ALL], x = n->bed.feeds[0].output;
+        size_t few = n->n_results, n_all;
+        struct tensor before[MAX_ALL] = {TENSOR_NONE}, after[MAX_ALL] = {TENSOR_NONE};
+
+        matmul(n->bed.g, x, x, 1, 0, NULL);
+        matmul(n->bed.g, x, x, 0, 1, NULL);
+        concat(n->bed.g, (struct output[]){x, x}, 2, 0, NULL);
+        n_all = all_tensors(n, all);
+        fetch(n, all, n_all, before);
+        lay_apart(n, rows[k], wide, 20);
+        fetch(n, all, few, after);
+        for (size_t i = 0; i < few; i++)
+            ck_same(&before[i], &after[i]);
+        free_all(after, few);
+        fetch(n, all, n_all, after);
+        for (size_t i = 0; i < n_all; i++)
+            ck_same(&before[i], &after[i]);
+        free_all(before, n_all);
+        free_all(after, n_all);
+        net_free(n);
+    }
+}
+END_TEST
+
 START_TEST(a_cached_plan_allocates_nothing)
 {
     struct net *n = net_new(MAX_ROWS);
@@ -358,6 +405,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, fused_equals_every_tensor_fetched);
     tcase_add_test(tc, each_result_alone_is_the_same);
     tcase_add_test(tc, fused_chains_are_fed_inside);
+    tcase_add_test(tc, rows_may_lie_apart);
     tcase_add_test(tc, a_cached_plan_allocates_nothing);
     tcase_add_test(tc, gates_between_gradients_cost_nothing);
     tcase_add_test(tc, a_slice_of_a_slice_keeps_what_was_read);

@@ -124,6 +124,10 @@ START_TEST(wrong_feeds_are_refused)
     b.n_feeds = 2;
     ck_assert_int_eq(bed_try(&b, y), ERR_ARG);
     ck_assert_ptr_nonnull(strstr(b.err.msg, "fed twice"));
+    b.n_feeds = 1;
+    b.feeds[0].row_stride = 2;
+    ck_assert_int_eq(bed_try(&b, y), ERR_ARG);
+    ck_assert_ptr_nonnull(strstr(b.err.msg, "rows 2 elements apart"));
     bed_done(&b);
 }
 END_TEST

@@ -177,6 +177,42 @@ START_TEST(rows_are_gathered_in_the_order_given)
 }
 END_TEST
 
+/* In any order, and where some lie one behind the other. */
+START_TEST(columns_are_joined)
+{
+    static const int orders[][6] = {
+        {0, 1, 2, 3, 4, 5}, {5, 4, 3, 2, 1, 0}, {2, 3, 4, 0, 1, 5}, {0, 0, 1, 2, 2, 3}};
+    struct store_layout l = example();
+    int fd = make_log(&l, 100);
+    uint64_t rows[50];
+    struct store_view *v = NULL;
+    float dst[50 * 64];
+
+    for (size_t i = 0; i < 50; i++)
+        rows[i] = (i * 37 + 11) % 100;
+    ck_assert_int_eq(store_view_open(&v, fd, &err), 0);
+    close(fd);
+    for (size_t k = 0; k < sizeof(orders) / sizeof(orders[0]); k++) {
+        size_t column = 0;
+
+        memset(dst, 0xff, sizeof(dst));
+        store_view_gather_joined(v, orders[k], 6, rows, 50, dst, 64);
+        for (int c = 0; c < 6; c++) {
+            const struct store_column *from = &l.columns[orders[k][c]];
+
+            for (size_t j = 0; j < from->elements; j++, column++)
+                for (size_t i = 0; i < 50; i++)
+                    ck_assert(dst[i * 64 + column] ==
+                              (float)(rows[i] * 1000 + from->offset / sizeof(float) + j));
+        }
+        for (; column < 64; column++) /* what lies between is not touched */
+            ck_assert(dst[column] != dst[column]);
+    }
+    store_view_close(v);
+    store_layout_done(&l);
+}
+END_TEST
+
 START_TEST(rows_that_are_not_there_are_told)
 {
     struct store_layout l = example();
@@ -251,6 +287,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_header_reads_back);
     tcase_add_test(tc, a_damaged_header_is_refused);
     tcase_add_test(tc, rows_are_gathered_in_the_order_given);
+    tcase_add_test(tc, columns_are_joined);
     tcase_add_test(tc, rows_that_are_not_there_are_told);
     tcase_add_test(tc, what_is_no_log_is_refused);
 #ifndef __SANITIZE_ADDRESS__

@@ -65,6 +65,9 @@ START_TEST(test_columns)
                       4);
     ck_assert_uint_eq(l->columns[store_layout_find(l, "agent_1", "log_prob")].elements,
                       2);
+    ck_assert_str_eq(l->columns[0].name, "agent_0/obs");
+    ck_assert_str_eq(l->columns[1].name, "agent_1/obs");
+    ck_assert_str_eq(l->columns[2].name, "agent_0/action");
     ck_assert_int_ge(store_layout_find(l, NULL, "truncated"), 0);
     ck_assert_int_ge(store_layout_find(l, NULL, "first"), 0);
     ck_assert_int_eq(store_layout_find(l, "agent_0", "log_prob"), ERR_NOT_FOUND);

@@ -34,19 +34,22 @@ static void add_column(struct team *t, const char *agent, const char *name, int6
     OK(store_layout_add(&t->layout, full, DT_FLOAT, (uint32_t)n, &err), err);
 }
 
+/* In the order of common/store/layout.h. */
 static void make_layout(struct team *t)
 {
+    static const char *const names[] = {"obs",    "action",     "next_obs",
+                                        "reward", "terminated", "alive"};
     struct err err;
 
-    for (size_t i = 0; i < t->args.n; i++) {
-        const struct space *s = &t->spaces[i];
+    for (size_t c = 0; c < sizeof(names) / sizeof(names[0]); c++) {
+        for (size_t i = 0; i < t->args.n; i++) {
+            const struct space *s = &t->spaces[i];
 
-        add_column(t, s->name, "obs", s->obs);
-        add_column(t, s->name, "action", s->width);
-        add_column(t, s->name, "reward", 1);
-        add_column(t, s->name, "next_obs", s->obs);
-        add_column(t, s->name, "terminated", 1);
-        add_column(t, s->name, "alive", 1);
+            add_column(t, s->name, names[c],
+                       c == 0 || c == 2 ? s->obs
+                       : c == 1         ? s->width
+                                        : 1);
+        }
     }
     OK(store_layout_add(&t->layout, "truncated", DT_FLOAT, 1, &err), err);
     OK(store_layout_add(&t->layout, "first", DT_FLOAT, 1, &err), err);

@@ -1,4 +1,5 @@
 #include "agent/session/kernels/kernel.h"
+#include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
 
 #include <math.h>
@@ -36,31 +37,11 @@ static void simplify(struct copy_plan *c)
     c->rank = rank;
 }
 
-/* Rows are short, and a call of memcpy for each costs more than its bytes. The last piece
- * overlaps the one before. */
-static inline void copy_row(char *dst, const char *src, size_t n)
-{
-    if (n > 256) {
-        memcpy(dst, src, n);
-    } else if (n >= 16) {
-        for (size_t i = 0; i + 16 <= n; i += 16)
-            memcpy(dst + i, src + i, 16);
-        memcpy(dst + n - 16, src + n - 16, 16);
-    } else if (n >= 4) {
-        for (size_t i = 0; i + 4 <= n; i += 4)
-            memcpy(dst + i, src + i, 4);
-        memcpy(dst + n - 4, src + n - 4, 4);
-    } else {
-        for (size_t i = 0; i < n; i++)
-            dst[i] = src[i];
-    }
-}
-
 static void copy_line(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss,
                       size_t elem)
 {
     if (ds == (int64_t)elem && ss == (int64_t)elem) {
-        copy_row(dst, src, (size_t)n * elem);
+        copy_short(dst, src, (size_t)n * elem);
         return;
     }
     for (int64_t i = 0; i < n; i++, dst += ds, src += ss) {
@@ -71,21 +52,14 @@ static void copy_line(char *dst, const char *src, int64_t n, int64_t ds, int64_t
     }
 }
 
-static void copy_rows(char *dst, const char *src, int64_t rows, size_t n, int64_t ds,
-                      int64_t ss)
-{
-    for (int64_t i = 0; i < rows; i++)
-        copy_row(dst + i * ds, src + i * ss, n);
-}
-
 static void copy_dims(char *dst, const char *src, const struct copy_plan *c, int d,
                       size_t elem)
 {
     int last = c->rank - 1;
     if (d == last - 1 && c->dst_stride[last] == (int64_t)elem &&
         c->src_stride[last] == (int64_t)elem) {
-        copy_rows(dst, src, c->dim[d], (size_t)c->dim[last] * elem, c->dst_stride[d],
-                  c->src_stride[d]);
+        copy_rows(dst, (size_t)c->dst_stride[d], src, (size_t)c->src_stride[d],
+                  (size_t)c->dim[d], (size_t)c->dim[last] * elem);
         return;
     }
     if (d == last) {
@@ -168,8 +142,21 @@ static int wrap_axis(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
+static size_t row_stride_bytes(const struct kernel_args *a, int i)
+{
+    return a->row_stride ? (size_t)a->row_stride[i] * elem_size(a->in[i]) : 0;
+}
+
 int kern_copy(const struct kernel_args *a)
 {
+    size_t apart = row_stride_bytes(a, 0);
+    if (apart > 0) {
+        const struct shape *s = &a->out[0]->shape;
+        size_t bytes = (size_t)s->dim[1] * elem_size(a->out[0]);
+        copy_rows(a->out[0]->data, bytes, a->in[0]->data, apart, (size_t)s->dim[0],
+                  bytes);
+        return 0;
+    }
     if (tensor_bytes(a->out[0]) > 0)
         memcpy(a->out[0]->data, a->in[0]->data, tensor_bytes(a->out[0]));
     return 0;
@@ -374,15 +361,18 @@ int kern_one_hot(const struct kernel_args *a)
 
 /* ---- joining and cutting ---- */
 
-/* One part of `whole` along an axis, starting at `begin`; into the part or out of it. */
-static void move_part(struct tensor *whole, struct tensor *part, int axis, int64_t begin,
-                      int into_part)
+/* One part of `whole` along an axis, starting at `begin`; into the part or out of it.
+ * row_bytes: from row to row of a part that is a matrix; 0: it is dense. */
+static void move_part(struct tensor *whole, struct tensor *part, size_t row_bytes,
+                      int axis, int64_t begin, int into_part)
 {
     size_t elem = elem_size(whole);
     struct copy_plan c = {.rank = part->shape.rank};
     int64_t strides[SHAPE_MAX_RANK], part_strides[SHAPE_MAX_RANK];
     dense_strides(&whole->shape, elem, strides);
     dense_strides(&part->shape, elem, part_strides);
+    if (row_bytes > 0)
+        part_strides[0] = (int64_t)row_bytes;
     memcpy(c.dim, part->shape.dim, sizeof(c.dim));
     memcpy(c.src_stride, into_part ? strides : part_strides, sizeof(strides));
     memcpy(c.dst_stride, into_part ? part_strides : strides, sizeof(strides));
@@ -397,7 +387,7 @@ int kern_concat(const struct kernel_args *a)
     int axis = wrap_axis(at, a->out[0]->shape.rank);
     for (int i = 0; i < a->n_in - 1; i++) {
         struct tensor *part = a->in[i + old];
-        move_part(a->out[0], part, axis, begin, 0);
+        move_part(a->out[0], part, row_stride_bytes(a, i + old), axis, begin, 0);
         begin += part->shape.dim[axis];
     }
     return 0;
@@ -410,7 +400,7 @@ int kern_split(const struct kernel_args *a)
     int axis = wrap_axis(tensor_int(a->in[sized ? 2 : 0], 0), whole->shape.rank);
     int64_t begin = 0;
     for (int i = 0; i < a->n_out; i++) {
-        move_part(whole, a->out[i], axis, begin, 1);
+        move_part(whole, a->out[i], 0, axis, begin, 1);
         begin += a->out[i]->shape.dim[axis];
     }
     return 0;
@@ -449,7 +439,7 @@ int kern_pack(const struct kernel_args *a)
     int axis = wrap_axis(int_attr(a->op, "axis", 0), a->out[0]->shape.rank);
     for (int i = 0; i < a->n_in; i++) {
         struct tensor part = with_axis(a->in[i], axis);
-        move_part(a->out[0], &part, axis, i, 0);
+        move_part(a->out[0], &part, 0, axis, i, 0);
     }
     return 0;
 }
@@ -459,7 +449,7 @@ int kern_unpack(const struct kernel_args *a)
     int axis = wrap_axis(int_attr(a->op, "axis", 0), a->in[0]->shape.rank);
     for (int i = 0; i < a->n_out; i++) {
         struct tensor part = with_axis(a->out[i], axis);
-        move_part(a->in[0], &part, axis, i, 1);
+        move_part(a->in[0], &part, 0, axis, i, 1);
     }
     return 0;
 }

@@ -19,6 +19,9 @@ struct kernel_args {
     /* A variable's reference is a view of its value in the session's block. */
     struct tensor *const *in;
     struct tensor *const *out;
+    /* Elements from row to row of inputs whose rows lie apart, 0 where they do not; NULL:
+     * all are dense. Given to kern_copy and kern_concat only. */
+    const int64_t *row_stride;
     struct rng_key key; /* of this operation, for this run */
     uint64_t counter;
     int initialized; /* of the variable behind input 0 */
