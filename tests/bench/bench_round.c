@@ -1,12 +1,13 @@
-/* bench_round.c - what an act round costs: three agents as shipped (simple_spread, 32
- * copies, networks 64-64) through agent_table, against three bare processes that take and
- * give as many bytes over bare pipes. Everything on one core; blocks of rounds of either
- * kind alternate; medians.
+/* bench_round.c - what an act round costs: three agents as shipped (simple_spread,
+ * networks 64-64) through agent_table, against three bare processes that take and give as
+ * many bytes over bare pipes, for one copy of the environment and for 32. Everything on
+ * one core; blocks of rounds of either kind alternate; medians.
  *
  * An agent computes, an echo does not: what three acts cost in one process, without any
- * message, is measured too, and so is the time the agents and the supervisor were on the
- * core.
+ * message, and what their matrix products alone cost, is measured too, and so is the time
+ * the agents and the supervisor were on the core.
  */
+#include "agent/session/plan.h"
 #include "common/err/check.h"
 #include "common/msg/protocol.h"
 #include "common/rng/rng.h"
@@ -26,13 +27,22 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { AGENTS = 3, COPIES = 32, MOVES = 5, OBS = 18, BLOCKS = 20, ROUNDS = 500 };
+enum {
+    AGENTS = 3,
+    MAX_COPIES = 32,
+    MOVES = 5,
+    OBS = 18,
+    MAX_GEMMS = 3,
+    BLOCKS = 20,
+    ROUNDS = 500
+};
 
 static const char config_text[] =
-    "env: {id: simple_spread, copies: 32, params: {agents: 3}}\n"
+    "env: {id: simple_spread, copies: %zu, params: {agents: 3}}\n"
     "defaults: {actor: {hidden: [64, 64]}, critic: {hidden: [64, 64]}}\n";
 
 struct bench {
+    size_t copies;
     uv_loop_t loop;
     struct run_config config;
     struct vec_env *env;
@@ -53,8 +63,8 @@ static void on_response(void *ctx, size_t agent, const struct msg *response);
 /* As the driver packs it. */
 static void pack_act(struct msg_out *o, size_t agent)
 {
-    struct tensor obs =
-        tensor_const_view(DT_FLOAT, SHAPE(COPIES, OBS), vec_env_obs(bench.env, agent));
+    struct tensor obs = tensor_const_view(DT_FLOAT, SHAPE((int64_t)bench.copies, OBS),
+                                          vec_env_obs(bench.env, agent));
 
     msg_map(o, 3);
     msg_key(o, "mode");
@@ -69,7 +79,7 @@ static void begin_round(void)
 {
     bench.begun_at = uv_hrtime();
     bench.n_waiting = AGENTS;
-    bench.step += COPIES;
+    bench.step += bench.copies;
     for (size_t i = 0; i < AGENTS; i++) {
         pack_act(agent_request_begin(bench.table, i, "act", 0), i);
         CHECK(agent_request_send(bench.table, i, on_response, NULL, NULL) == 0);
@@ -81,7 +91,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     struct tensor actions = TENSOR_NONE;
 
     CHECK(msg_get_tensor(&response->body, "actions", &actions, NULL) == 0 &&
-          tensor_elements(&actions) == COPIES * MOVES);
+          tensor_elements(&actions) == (int64_t)bench.copies * MOVES);
     if (--bench.n_waiting > 0)
         return;
     bench.us[bench.n_us++] = (double)(uv_hrtime() - bench.begun_at) / 1e3;
@@ -114,9 +124,11 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 static void make_world(void)
 {
     const struct config_options options = {.env_names = env_agent_names};
+    char text[256];
 
-    CHECK(run_config_parse(&bench.config, config_text, strlen(config_text), "bench",
-                           &options, NULL) == 0);
+    (void)snprintf(text, sizeof(text), config_text, bench.copies);
+    CHECK(run_config_parse(&bench.config, text, strlen(text), "bench", &options, NULL) ==
+          0);
     CHECK(vec_env_new(&bench.env, &bench.config.env, 1, ENV_DRAWS_TRAINING, 0, NULL) ==
           0);
     vec_env_reset(bench.env);
@@ -161,8 +173,9 @@ static size_t n_request, n_response; /* bytes of a frame */
 
 static void measure_frames(void)
 {
-    static const float actions[COPIES * MOVES];
-    struct tensor t = tensor_const_view(DT_FLOAT, SHAPE(COPIES, MOVES), actions);
+    static const float actions[MAX_COPIES * MOVES];
+    struct tensor t =
+        tensor_const_view(DT_FLOAT, SHAPE((int64_t)bench.copies, MOVES), actions);
     const uint8_t *frame;
     struct msg_out o;
 
@@ -239,18 +252,38 @@ static double median(double *v, size_t n)
 
 /* What computes, without processes and messages */
 
+/* The products of the acts since `listing` was set; the linker sends the algorithm's
+ * calls of session_run here. */
+static struct gemm gemms[AGENTS * MAX_GEMMS];
+static size_t n_gemms;
+static int listing;
+
+int __real_session_run(struct session *s, const struct run_args *args, struct tensor *ret,
+                       struct err *err);
+int __wrap_session_run(struct session *s, const struct run_args *args, struct tensor *ret,
+                       struct err *err);
+int __wrap_session_run(struct session *s, const struct run_args *args, struct tensor *ret,
+                       struct err *err)
+{
+    int r = __real_session_run(s, args, ret, err);
+
+    if (listing)
+        n_gemms += session_gemms(s, args, gemms + n_gemms, MAX_GEMMS);
+    return r;
+}
+
 static double act_us(struct team *t)
 {
-    static float actions[COPIES * MOVES];
-    static uint64_t counter[COPIES], first[COPIES];
+    static float actions[MAX_COPIES * MOVES];
+    static uint64_t counter[MAX_COPIES], first[MAX_COPIES];
     uint64_t begin = uv_hrtime();
 
-    bench.step += COPIES;
-    for (size_t e = 0; e < COPIES; e++)
+    bench.step += bench.copies;
+    for (size_t e = 0; e < bench.copies; e++)
         counter[e] = bench.step + e;
     for (size_t i = 0; i < AGENTS; i++) {
         const struct member *m = &t->members[i];
-        const struct act_args args = {.n_copies = COPIES,
+        const struct act_args args = {.n_copies = bench.copies,
                                       .obs = vec_env_obs(bench.env, i),
                                       .key = rng_key_make(1, "agent", PURPOSE_ACT),
                                       .counter = counter,
@@ -259,6 +292,25 @@ static double act_us(struct team *t)
 
         CHECK(m->ops->act(m->algo, m->session, &args, &result, NULL) == 0);
     }
+    return (double)(uv_hrtime() - begin) / 1e3;
+}
+
+static void list_products(struct team *t)
+{
+    listing = 1;
+    n_gemms = 0;
+    (void)act_us(t);
+    listing = 0;
+    CHECK(n_gemms == AGENTS * MAX_GEMMS, "%zu products", n_gemms);
+}
+
+static double products_us(void)
+{
+    static _Alignas(64) float out[MAX_COPIES * 64];
+    uint64_t begin = uv_hrtime();
+
+    for (size_t i = 0; i < n_gemms; i++)
+        gemm_rows(&gemms[i], 0, gemms[i].m, out, gemms[i].ldc);
     return (double)(uv_hrtime() - begin) / 1e3;
 }
 
@@ -285,52 +337,88 @@ static double agents_cpu_us(void)
     return sum;
 }
 
-int main(void)
+static void stop_bare(void)
+{
+    for (size_t i = 0; i < AGENTS; i++) {
+        (void)close(bare_to[i]); /* the echo reads end of file, and goes */
+        (void)close(bare_from[i]);
+    }
+}
+
+struct figures {
+    double round, bare, acts, products; /* medians of a round */
+    double agents, supervisor;          /* on the core, means */
+};
+
+static struct figures measure(struct team *team)
+{
+    static double bare[BLOCKS * ROUNDS], acts[BLOCKS * ROUNDS], products[BLOCKS * ROUNDS];
+    struct figures f = {0};
+    size_t n = 0;
+
+    bench.n_us = 0;
+    list_products(team);
+    for (size_t block = 0; block < BLOCKS; block++) {
+        for (size_t i = 0; i < ROUNDS; i++, n++) {
+            bare[n] = bare_round_us();
+            acts[n] = act_us(team);
+            products[n] = products_us();
+        }
+        f.agents -= agents_cpu_us();
+        f.supervisor -= cpu_us(CLOCK_PROCESS_CPUTIME_ID);
+        bench.n_rounds = ROUNDS;
+        begin_round();
+        (void)uv_run(&bench.loop, UV_RUN_DEFAULT);
+        f.agents += agents_cpu_us();
+        f.supervisor += cpu_us(CLOCK_PROCESS_CPUTIME_ID);
+    }
+    f.agents /= (double)n;
+    f.supervisor /= (double)n;
+    f.round = median(bench.us, bench.n_us);
+    f.bare = median(bare, n);
+    f.acts = median(acts, n);
+    f.products = median(products, n);
+    return f;
+}
+
+static void bench_copies(size_t copies)
 {
     const struct team_args spread =
         team_spread("{actor: {hidden: [64, 64]}, critic: {hidden: [64, 64]}}", 1);
+    struct team *team = team_new(&spread);
+    struct figures f;
 
-    static double bare_us[BLOCKS * ROUNDS], alone_us[BLOCKS * ROUNDS];
-    double ours, bare, alone, agents = 0, supervisor = 0;
-    size_t n = 0;
-    struct team *team;
+    bench.copies = copies;
+    bench.is_ready = 0;
+    make_world();
+    measure_frames();
+    start_agents();
+    start_bare();
+    f = measure(team);
+    stop_bare();
+    stop_agents();
+    team_free(team);
+    vec_env_free(bench.env);
+    run_config_done(&bench.config);
+    printf("act round, %d agents, %zu copies, %zu bytes there and %zu back, one core: "
+           "%.1f us, bare pipes %.1f us, ratio %.2f (goal: at most 2)\n",
+           AGENTS, copies, n_request, n_response, f.round, f.bare, f.round / f.bare);
+    printf("  %d acts without processes %.1f us (their matrix products alone %.1f us), "
+           "the rest is %.2f times bare pipes; on the core: agents %.1f us, supervisor "
+           "%.1f us\n",
+           AGENTS, f.acts, f.products, (f.round - f.acts) / f.bare, f.agents,
+           f.supervisor);
+}
+
+int main(void)
+{
     cpu_set_t one;
 
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
     (void)uv_loop_init(&bench.loop);
-    make_world();
-    measure_frames();
-    start_agents();
-    start_bare();
-    team = team_new(&spread);
-    for (size_t block = 0; block < BLOCKS; block++) {
-        for (size_t i = 0; i < ROUNDS; i++, n++) {
-            bare_us[n] = bare_round_us();
-            alone_us[n] = act_us(team);
-        }
-        agents -= agents_cpu_us();
-        supervisor -= cpu_us(CLOCK_PROCESS_CPUTIME_ID);
-        bench.n_rounds = ROUNDS;
-        begin_round();
-        (void)uv_run(&bench.loop, UV_RUN_DEFAULT);
-        agents += agents_cpu_us();
-        supervisor += cpu_us(CLOCK_PROCESS_CPUTIME_ID);
-    }
-    team_free(team);
-    stop_agents();
-    ours = median(bench.us, bench.n_us);
-    bare = median(bare_us, n);
-    alone = median(alone_us, n);
-    printf("act round, %d agents, %zu bytes there and %zu back, one core: %.1f us, bare "
-           "pipes %.1f us, ratio %.2f (goal: at most 2)\n",
-           AGENTS, n_request, n_response, ours, bare, ours / bare);
-    printf("  on the core: agents %.1f us, supervisor %.1f us; %d acts without processes "
-           "%.1f us; the rest is %.2f times bare pipes\n",
-           agents / (double)n, supervisor / (double)n, AGENTS, alone,
-           (ours - alone) / bare);
-    vec_env_free(bench.env);
-    run_config_done(&bench.config);
+    bench_copies(1);
+    bench_copies(MAX_COPIES);
     return 0;
 }
