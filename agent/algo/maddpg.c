@@ -80,10 +80,12 @@ static void make_one_hot(float *x, size_t rows, const struct space *space)
     for (size_t e = 0; e < rows; e++) {
         for (int h = 0; h < space->n_heads; h++) {
             int32_t best = 0;
+            float top = x[0];
 
-            for (int32_t i = 1; i < space->heads[h]; i++)
-                if (x[i] > x[best])
-                    best = i;
+            for (int32_t i = 1; i < space->heads[h]; i++) {
+                best = x[i] > top ? i : best; /* no branch: which is at random */
+                top = x[i] > top ? x[i] : top;
+            }
             for (int32_t i = 0; i < space->heads[h]; i++)
                 x[i] = i == best ? 1.0f : 0.0f;
             x += space->heads[h];
@@ -99,9 +101,8 @@ static void add_exploration(struct algo *a, const struct act_args *args, float *
     const float low = (float)space->low, high = (float)space->high;
     const float scale = a->live_value[LIVE_EXPLORATION_NOISE] * (high - low) / 2;
 
-    for (size_t e = 0; e < args->n_copies; e++)
-        rng_normal_f32(args->key, args->counter[e], args->draw_first[e],
-                       a->act_raw + e * width, width);
+    rng_normal_rows_f32(args->key, args->counter, args->draw_first, a->act_raw,
+                        args->n_copies, width);
     for (size_t i = 0; i < args->n_copies * width; i++)
         actions[i] = fminf(fmaxf(actions[i] + scale * a->act_raw[i], low), high);
 }
@@ -130,7 +131,6 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
                       struct act_result *ret, struct err *err)
 {
     const struct space *space = maddpg_self(a);
-    const size_t width = (size_t)space->width;
     const int64_t rows = (int64_t)args->n_copies;
     const int greedy = args->mode == ACT_GREEDY;
     struct run_args run = {.fetches = greedy ? &a->policy.raw : &a->policy.action,
@@ -139,9 +139,8 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
     int r;
 
     if (!greedy) {
-        for (size_t e = 0; e < args->n_copies; e++)
-            rng_uniform_f32(args->key, args->counter[e], args->draw_first[e],
-                            a->act_raw + e * width, width);
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, a->act_raw,
+                             args->n_copies, (size_t)space->width);
         maddpg_feed(a, a->policy.noise, a->act_raw, rows, space->width);
         maddpg_feed_live(a, LIVE_TEMPERATURE);
     }
@@ -157,9 +156,12 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
     const int64_t rows = (int64_t)args->n_copies;
+    /* the one setting that acting depends on */
+    const enum live_key noise =
+        a->deterministic ? LIVE_EXPLORATION_NOISE : LIVE_TEMPERATURE;
     int r = reserve_act_rows(a, rows, err);
 
-    if (r < 0 || (r = maddpg_read_live(a, s, err)) < 0)
+    if (r < 0 || (r = live_value(&a->live[noise], s, &a->live_value[noise], err)) < 0)
         return r;
     maddpg_feeds_begin(a);
     a->feeds[a->n_feeds++] = (struct feed){

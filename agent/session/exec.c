@@ -25,14 +25,23 @@ struct loop_state {
     float lanes[MAX_TAILS][SUM_LANES];
 };
 
-/* dst[0 .. n) = src[(start + i) % period] */
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* dst[0 .. n) = src[(start + i) % period]; what lies there already is doubled. */
 static void lay_period(char *dst, const char *src, size_t start, size_t n, size_t period,
                        size_t elem)
 {
-    for (size_t done = 0; done < n;) {
-        size_t from = (start + done) % period;
-        size_t len = period - from < n - done ? period - from : n - done;
-        memcpy(dst + done * elem, src + from * elem, len * elem);
+    size_t from = start % period;
+    size_t rest = smaller(period - from, n); /* of the row that `start` falls into */
+    size_t done = smaller(rest + period, n);
+    memcpy(dst, src + from * elem, rest * elem);
+    memcpy(dst + rest * elem, src, (done - rest) * elem);
+    while (done < n) {
+        size_t len = smaller(done - rest, n - done);
+        memcpy(dst + done * elem, dst + rest * elem, len * elem);
         done += len;
     }
 }

@@ -216,6 +216,61 @@ static void draw(struct rng_key key, uint64_t counter, uint64_t first, void *dst
     }
 }
 
+enum { BLOCK_FLOATS = BLOCK_BYTES / 4 };
+
+/* Rows whose blocks, row_blocks of each, share one chunk. */
+static void draw_few_rows(struct rng_key key, const uint64_t *counter,
+                          const uint64_t *first, float *dst, size_t n, size_t width,
+                          size_t row_blocks, convert_fn convert)
+{
+    _Alignas(64) uint32_t words[CHUNK_WORDS];
+    _Alignas(64) float elements[CHUNK_WORDS];
+    const size_t used = n * row_blocks * BLOCK_FLOATS;
+
+    for (size_t r = 0; r < n; r++)
+        for (size_t b = 0; b < row_blocks; b++)
+            philox(key, counter[r], first[r] / BLOCK_FLOATS + b,
+                   words + (r * row_blocks + b) * BLOCK_FLOATS);
+    memset(words + used, 0, (CHUNK_WORDS - used) * sizeof(*words));
+    convert(words, elements);
+    for (size_t r = 0; r < n; r++)
+        memcpy(dst + r * width,
+               elements + r * row_blocks * BLOCK_FLOATS + first[r] % BLOCK_FLOATS,
+               width * sizeof(*dst));
+}
+
+static void draw_rows(struct rng_key key, const uint64_t *counter, const uint64_t *first,
+                      float *dst, size_t n, size_t width, convert_fn convert)
+{
+    /* as many as a row touches that begins at the end of a block */
+    const size_t row_blocks = (width + 2 * BLOCK_FLOATS - 2) / BLOCK_FLOATS;
+    const size_t at_once = row_blocks <= CHUNK_BLOCKS ? CHUNK_BLOCKS / row_blocks : 0;
+
+    if (at_once == 0) {
+        for (size_t r = 0; r < n; r++)
+            draw(key, counter[r], first[r], dst + r * width, width, sizeof(*dst),
+                 convert);
+        return;
+    }
+    for (size_t r = 0; r < n; r++)
+        audit_draw(key, counter[r], first[r], width);
+    for (size_t r = 0; r < n; r += at_once)
+        draw_few_rows(key, counter + r, first + r, dst + r * width,
+                      n - r < at_once ? n - r : at_once, width, row_blocks, convert);
+}
+
+void rng_uniform_rows_f32(struct rng_key key, const uint64_t *counter,
+                          const uint64_t *first, float *dst, size_t n, size_t width)
+{
+    draw_rows(key, counter, first, dst, n, width, to_uniform_f32);
+}
+
+void rng_normal_rows_f32(struct rng_key key, const uint64_t *counter,
+                         const uint64_t *first, float *dst, size_t n, size_t width)
+{
+    draw_rows(key, counter, first, dst, n, width, to_normal_f32);
+}
+
 void rng_uniform_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
                      size_t n)
 {

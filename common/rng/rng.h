@@ -46,6 +46,13 @@ void rng_normal_f64(struct rng_key key, uint64_t counter, uint64_t first, double
 void rng_gumbel_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
                     size_t n);
 
+/* Many short draws of one key: row r of dst (n, width) has the elements first[r] ..
+ * first[r]+width-1 of the draw counter[r]. */
+void rng_uniform_rows_f32(struct rng_key key, const uint64_t *counter,
+                          const uint64_t *first, float *dst, size_t n, size_t width);
+void rng_normal_rows_f32(struct rng_key key, const uint64_t *counter,
+                         const uint64_t *first, float *dst, size_t n, size_t width);
+
 /* Unbiased integers in [0, bound), bound >= 1 (Lemire 2019, with rejection inside the
  * element's own 2^32 blocks). first + n stays below 2^32. */
 void rng_below(struct rng_key key, uint64_t counter, uint64_t first, uint64_t bound,

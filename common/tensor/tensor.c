@@ -6,17 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tensor tensor_view(enum dtype dtype, struct shape shape, void *data)
-{
-    return (struct tensor){.dtype = dtype, .shape = shape, .data = data};
-}
-
-struct tensor tensor_const_view(enum dtype dtype, struct shape shape, const void *data)
-{
-    /* The promise is the callee's; the struct has one pointer for both kinds of view. */
-    return tensor_view(dtype, shape, (void *)(uintptr_t)data);
-}
-
 struct tensor tensor_scalar_f32(const float *x)
 {
     return tensor_const_view(DT_FLOAT, SHAPE_SCALAR, x);

@@ -26,9 +26,19 @@ struct tensor_string {
 #define TENSOR_NONE ((struct tensor){0})
 
 /* A view; data is borrowed. */
-struct tensor tensor_view(enum dtype dtype, struct shape shape, void *data);
+static inline struct tensor tensor_view(enum dtype dtype, struct shape shape, void *data)
+{
+    return (struct tensor){.dtype = dtype, .shape = shape, .data = data};
+}
+
 /* A read-only view, for callees that promise to only read (feeds, writers). */
-struct tensor tensor_const_view(enum dtype dtype, struct shape shape, const void *data);
+static inline struct tensor tensor_const_view(enum dtype dtype, struct shape shape,
+                                              const void *data)
+{
+    /* The promise is the callee's; the struct has one pointer for both kinds of view. */
+    return tensor_view(dtype, shape, (void *)(uintptr_t)data);
+}
+
 /* Views of one element: tensor_f32(&x). */
 struct tensor tensor_scalar_f32(const float *x);
 struct tensor tensor_scalar_i64(const int64_t *x);

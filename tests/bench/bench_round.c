@@ -6,6 +6,8 @@
  * An agent computes, an echo does not: what three acts cost in one process, without any
  * message, and what their matrix products alone cost, is measured too, and so is the time
  * the agents and the supervisor were on the core.
+ *
+ *     bench_round [copies]
  */
 #include "agent/session/plan.h"
 #include "common/err/check.h"
@@ -410,15 +412,18 @@ static void bench_copies(size_t copies)
            f.supervisor);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const int copies = argc > 1 ? atoi(argv[1]) : 0;
     cpu_set_t one;
 
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
     (void)uv_loop_init(&bench.loop);
-    bench_copies(1);
-    bench_copies(MAX_COPIES);
+    CHECK(copies >= 0 && copies <= MAX_COPIES);
+    bench_copies(copies > 0 ? (size_t)copies : 1);
+    if (copies == 0)
+        bench_copies(MAX_COPIES);
     return 0;
 }

@@ -132,6 +132,35 @@ START_TEST(any_split_gives_the_same_numbers)
 }
 END_TEST
 
+enum { MAX_WIDTH = 70 };
+
+/* Any width, rows that begin anywhere, rows too long to share a chunk. */
+START_TEST(rows_are_draws_of_their_own)
+{
+    enum { ROWS = 21 };
+    static float rows[ROWS * MAX_WIDTH], alone[MAX_WIDTH];
+    uint64_t counter[ROWS], first[ROWS];
+    size_t width = (size_t)_i;
+
+    for (size_t r = 0; r < ROWS; r++) {
+        counter[r] = r % 3 == 0 ? UINT64_MAX - r : 1000 * r;
+        first[r] = r % 4 == 3 ? (1ull << 35) + r : r;
+    }
+    for (size_t n = 0; n <= ROWS; n += 7) {
+        rng_uniform_rows_f32(test_key(), counter, first, rows, n, width);
+        for (size_t r = 0; r < n; r++) {
+            rng_uniform_f32(test_key(), counter[r], first[r], alone, width);
+            ck_assert_mem_eq(rows + r * width, alone, width * sizeof(float));
+        }
+        rng_normal_rows_f32(test_key(), counter, first, rows, n, width);
+        for (size_t r = 0; r < n; r++) {
+            rng_normal_f32(test_key(), counter[r], first[r], alone, width);
+            ck_assert_mem_eq(rows + r * width, alone, width * sizeof(float));
+        }
+    }
+}
+END_TEST
+
 /* FNV-1a of the first numbers of each kind: a change of one bit of any of them makes old
  * runs irreproducible. */
 START_TEST(numbers_stay_what_they_are)
@@ -363,7 +392,7 @@ START_TEST(every_draw_is_told_once)
 {
     uint64_t sum = 0, x;
     uint32_t w[4];
-    float f;
+    float f, rows[2];
 
     rng_set_audit(record, &sum);
     rng_uniform_f32(test_key(), 2, 3, &f, 1);
@@ -372,9 +401,12 @@ START_TEST(every_draw_is_told_once)
     rng_below(test_key(), 0, 0, 5, &x, 1);
     rng_block(test_key(), 0, 0, w);
     ck_assert_uint_eq(sum, 4 * (uint64_t)test_key().k[0] + 2307u);
+    sum = 0;
+    rng_uniform_rows_f32(test_key(), (uint64_t[]){2, 5}, (uint64_t[]){3, 0}, rows, 2, 1);
+    ck_assert_uint_eq(sum, 2 * (uint64_t)test_key().k[0] + 7302u);
     rng_set_audit(NULL, NULL);
     rng_uniform_f32(test_key(), 2, 3, &f, 1);
-    ck_assert_uint_eq(sum, 4 * (uint64_t)test_key().k[0] + 2307u);
+    ck_assert_uint_eq(sum, 2 * (uint64_t)test_key().k[0] + 7302u);
 }
 END_TEST
 
@@ -388,6 +420,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, uniforms_are_words_of_blocks);
     tcase_add_test(tc, keys_differ_by_seed_name_purpose_and_label);
     tcase_add_loop_test(tc, any_split_gives_the_same_numbers, 0, N_FILLS);
+    tcase_add_loop_test(tc, rows_are_draws_of_their_own, 1, MAX_WIDTH + 1);
     tcase_add_loop_test(tc, numbers_stay_what_they_are, 0, N_FILLS);
     tcase_add_loop_test(tc, moments_are_the_distributions, 0, 5);
     tcase_add_test(tc, uniforms_fill_every_cell);
