@@ -51,20 +51,21 @@ static int align_tensor(struct msg *m, msgpack_object *o, struct err *err)
     return 0;
 }
 
-/* Wherever one may hide. Recursion is as deep as the validator allows. */
+/* Wherever one may hide. Recursion is as deep as unpacking allows. */
 static int align_tensors(struct msg *m, msgpack_object *o, struct err *err)
 {
-    int rc = is_tensor(o) ? align_tensor(m, o, err) : 0;
+    int rc = 0;
 
-    if (o->type == MSGPACK_OBJECT_ARRAY) {
-        for (uint32_t i = 0; rc == 0 && i < o->via.array.size; i++)
-            rc = align_tensors(m, &o->via.array.ptr[i], err);
-    } else if (o->type == MSGPACK_OBJECT_MAP) {
+    if (o->type == MSGPACK_OBJECT_MAP) {
         for (uint32_t i = 0; rc == 0 && i < o->via.map.size; i++) {
             rc = align_tensors(m, &o->via.map.ptr[i].key, err);
             if (rc == 0)
                 rc = align_tensors(m, &o->via.map.ptr[i].val, err);
         }
+    } else if (o->type == MSGPACK_OBJECT_ARRAY) {
+        rc = is_tensor(o) ? align_tensor(m, o, err) : 0;
+        for (uint32_t i = 0; rc == 0 && i < o->via.array.size; i++)
+            rc = align_tensors(m, &o->via.array.ptr[i], err);
     }
     return rc;
 }
@@ -167,23 +168,18 @@ static int take_envelope(struct msg *m, const msgpack_object *root, struct err *
 int msg_reparse(struct msg *m, const void *data, size_t len, struct err *err)
 {
     msgpack_object root;
-    size_t used = 0;
-    int rc = msgpack_validate(data, len, err);
+    int rc;
 
     m->id = 0;
     m->method[0] = '\0';
     m->error_code = 0;
     m->error_text[0] = '\0';
     m->body = (msgpack_object){.type = MSGPACK_OBJECT_NIL};
-    if (rc == 0)
-        rc = prepare_zone(m, err);
-    if (rc < 0)
+    if ((rc = prepare_zone(m, err)) < 0 ||
+        (rc = msg_unpack(data, len, &m->zone, &root, err)) < 0 ||
+        (rc = align_tensors(m, &root, err)) < 0)
         return rc;
-    if (msgpack_unpack(data, len, &used, &m->zone, &root) != MSGPACK_UNPACK_SUCCESS ||
-        used != len)
-        return err_set(err, ERR_FORMAT, "malformed msgpack");
-    rc = align_tensors(m, &root, err);
-    return rc < 0 ? rc : take_envelope(m, &root, err);
+    return take_envelope(m, &root, err);
 }
 
 int msg_parse(struct msg *ret, const void *data, size_t len, struct err *err)

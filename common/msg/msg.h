@@ -1,7 +1,7 @@
 /* msg.h - msgpack-rpc messages: bounded reading, convenient writing.
  *
- * Reading  msg_parse checks depth, element counts and sizes (validate.h) before msgpack-c
- *          unpacks, so that no message costs more memory than a small multiple of its
+ * Reading  depth, element counts and sizes are checked before there is room made for them
+ *          (unpack.h), so that no message costs more memory than a small multiple of its
  *          own length.
  *          Objects and tensors point into the bytes given: keep them alive.
  * Writing  a struct msg_out is a frame under construction: begin, then pack params or
@@ -12,7 +12,7 @@
 #define COMMON_MSG_MSG_H
 
 #include "common/err/err.h"
-#include "common/msg/validate.h"
+#include "common/msg/unpack.h"
 #include "common/tensor/tensor.h"
 
 #include <msgpack.h>

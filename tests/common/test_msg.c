@@ -416,9 +416,22 @@ START_TEST(every_kind_of_object_is_walked)
         "df000000010101",
         "e0",
         "ff",
+        /* signs, the last bit, halves */
+        "ccff",
+        "cfffffffffffffffff",
+        "d0ff",
+        "d18000",
+        "d2fffffffe",
+        "d38000000000000000",
+        "ca3fc00000",
+        "cbbff8000000000000",
+        "d5ff0102",
     };
+    msgpack_object ours, theirs;
+    msgpack_zone zone;
     uint8_t b[32];
 
+    ck_assert(msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE));
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         size_t n = strlen(kinds[i]) / 2;
 
@@ -429,10 +442,15 @@ START_TEST(every_kind_of_object_is_walked)
             b[j] = (uint8_t)v;
         }
         for (size_t cut = 0; cut < n; cut++)
-            ck_assert_int_eq(msgpack_validate(b, cut, &err), ERR_FORMAT);
-        ck_assert_int_eq(msgpack_validate(b, n, &err), 0);
-        ck_assert_int_eq(msgpack_validate(b, n + 1, &err), ERR_FORMAT);
+            ck_assert_int_eq(msg_unpack(b, cut, &zone, &ours, &err), ERR_FORMAT);
+        ck_assert_int_eq(msg_unpack(b, n + 1, &zone, &ours, &err), ERR_FORMAT);
+        ck_assert_int_eq(msg_unpack(b, n, &zone, &ours, &err), 0);
+        ck_assert_int_eq(msgpack_unpack((const char *)b, n, NULL, &zone, &theirs),
+                         MSGPACK_UNPACK_SUCCESS);
+        ck_assert_int_eq(ours.type, theirs.type);
+        ck_assert(msgpack_object_equal(ours, theirs));
     }
+    msgpack_zone_destroy(&zone);
 }
 END_TEST
 

@@ -1,0 +1,277 @@
+#include "common/msg/unpack.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* What the first byte of an object says about the rest of it. A number is
+ * POSITIVE_INTEGER if it has no sign, NEGATIVE_INTEGER if it may have one. */
+struct lead {
+    int valid;
+    msgpack_object_type type;
+    unsigned count_bytes; /* width of the big-endian count that follows; 0: `count` */
+    uint32_t count;       /* elements, pairs, or bytes of payload */
+    unsigned extra_bytes; /* after the count: an extension's type */
+};
+
+static struct lead lead_of(uint8_t b)
+{
+    if (b <= 0x7f)
+        return (struct lead){1, MSGPACK_OBJECT_POSITIVE_INTEGER};
+    if (b >= 0xe0)
+        return (struct lead){1, MSGPACK_OBJECT_NEGATIVE_INTEGER};
+    if (b <= 0x8f)
+        return (struct lead){1, MSGPACK_OBJECT_MAP, .count = b & 0x0f};
+    if (b <= 0x9f)
+        return (struct lead){1, MSGPACK_OBJECT_ARRAY, .count = b & 0x0f};
+    if (b <= 0xbf)
+        return (struct lead){1, MSGPACK_OBJECT_STR, .count = b & 0x1f};
+    switch (b) {
+    case 0xc0:
+        return (struct lead){1, MSGPACK_OBJECT_NIL};
+    case 0xc2:
+    case 0xc3:
+        return (struct lead){1, MSGPACK_OBJECT_BOOLEAN};
+    case 0xc4:
+    case 0xc5:
+    case 0xc6:
+        return (struct lead){1, MSGPACK_OBJECT_BIN, .count_bytes = 1u << (b - 0xc4)};
+    case 0xc7:
+    case 0xc8:
+    case 0xc9:
+        return (struct lead){1, MSGPACK_OBJECT_EXT, .count_bytes = 1u << (b - 0xc7),
+                             .extra_bytes = 1};
+    case 0xca:
+        return (struct lead){1, MSGPACK_OBJECT_FLOAT32, .count = 4};
+    case 0xcb:
+        return (struct lead){1, MSGPACK_OBJECT_FLOAT64, .count = 8};
+    case 0xcc: /* uint8 .. uint64 */
+    case 0xcd:
+    case 0xce:
+    case 0xcf:
+        return (struct lead){1, MSGPACK_OBJECT_POSITIVE_INTEGER,
+                             .count = 1u << (b - 0xcc)};
+    case 0xd0: /* int8 .. int64 */
+    case 0xd1:
+    case 0xd2:
+    case 0xd3:
+        return (struct lead){1, MSGPACK_OBJECT_NEGATIVE_INTEGER,
+                             .count = 1u << (b - 0xd0)};
+    case 0xd4: /* fixext 1 .. 16 */
+    case 0xd5:
+    case 0xd6:
+    case 0xd7:
+    case 0xd8:
+        return (struct lead){1, MSGPACK_OBJECT_EXT, .count = 1u << (b - 0xd4),
+                             .extra_bytes = 1};
+    case 0xd9:
+    case 0xda:
+    case 0xdb:
+        return (struct lead){1, MSGPACK_OBJECT_STR, .count_bytes = 1u << (b - 0xd9)};
+    case 0xdc:
+    case 0xdd:
+        return (struct lead){1, MSGPACK_OBJECT_ARRAY, .count_bytes = 2u << (b - 0xdc)};
+    case 0xde:
+    case 0xdf:
+        return (struct lead){1, MSGPACK_OBJECT_MAP, .count_bytes = 2u << (b - 0xde)};
+    default: /* 0xc1 is never used */
+        return (struct lead){0};
+    }
+}
+
+/* A container whose objects are still coming. */
+struct level {
+    msgpack_object *next;
+    uint64_t left;
+};
+
+struct walk {
+    const uint8_t *start, *p, *end;
+    msgpack_zone *zone;
+    uint64_t promised; /* objects still to come, in all open containers */
+    uint64_t objects;  /* seen or promised */
+    struct level open[MSG_MAX_DEPTH];
+    unsigned depth;
+};
+
+static size_t bytes_left(const struct walk *w)
+{
+    return (size_t)(w->end - w->p);
+}
+
+static int cut_off(const struct walk *w, struct err *err)
+{
+    return err_set(err, ERR_FORMAT, "msgpack is cut off at byte %zu",
+                   (size_t)(w->p - w->start));
+}
+
+static int check_promise(const struct walk *w, uint64_t n, struct err *err)
+{
+    if (w->depth == MSG_MAX_DEPTH)
+        return err_set(err, ERR_LIMIT, "msgpack is nested deeper than %d", MSG_MAX_DEPTH);
+    if (w->promised + n > bytes_left(w)) /* no object is shorter than a byte */
+        return err_set(err, ERR_FORMAT,
+                       "a msgpack container before byte %zu promises more than there is",
+                       (size_t)(w->p - w->start));
+    if (w->objects + n > MSG_MAX_OBJECTS)
+        return err_set(err, ERR_LIMIT, "more than %u objects in one message",
+                       MSG_MAX_OBJECTS);
+    return 0;
+}
+
+/* Room for the n objects of a container, which come next. */
+static int enter_container(struct walk *w, uint64_t n, msgpack_object **ret,
+                           struct err *err)
+{
+    int rc;
+
+    *ret = NULL;
+    if (n == 0)
+        return 0;
+    if ((rc = check_promise(w, n, err)) < 0)
+        return rc;
+    *ret = msgpack_zone_malloc(w->zone, n * sizeof(**ret));
+    if (*ret == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for a message");
+    w->promised += n;
+    w->objects += n;
+    w->open[w->depth++] = (struct level){*ret, n};
+    return 0;
+}
+
+_Static_assert(sizeof(msgpack_object_kv) == 2 * sizeof(msgpack_object),
+               "a pair is a key, then its value");
+
+static int take_container(struct walk *w, uint32_t count, msgpack_object *o,
+                          struct err *err)
+{
+    const int is_map = o->type == MSGPACK_OBJECT_MAP;
+    msgpack_object *items;
+    int rc = enter_container(w, is_map ? 2 * (uint64_t)count : count, &items, err);
+
+    if (is_map)
+        o->via.map = (msgpack_object_map){count, (msgpack_object_kv *)items};
+    else
+        o->via.array = (msgpack_object_array){count, items};
+    return rc;
+}
+
+static uint64_t take_count(struct walk *w, unsigned n_bytes)
+{
+    uint64_t v = 0;
+
+    for (unsigned i = 0; i < n_bytes; i++)
+        v = v << 8 | *w->p++;
+    return v;
+}
+
+/* From n bytes, or the small number that the first byte is itself. */
+static void take_signed(msgpack_object *o, uint64_t v, unsigned n_bytes, uint8_t first)
+{
+    const unsigned unused = 64 - 8 * (n_bytes > 0 ? n_bytes : 1);
+
+    o->via.i64 = (int64_t)((n_bytes > 0 ? v : first) << unused) >> unused;
+    if (o->via.i64 >= 0)
+        o->type = MSGPACK_OBJECT_POSITIVE_INTEGER;
+}
+
+static void take_float(msgpack_object *o, uint64_t bits)
+{
+    const uint32_t low = (uint32_t)bits;
+    float single;
+
+    if (o->type == MSGPACK_OBJECT_FLOAT32) {
+        memcpy(&single, &low, sizeof(single));
+        o->via.f64 = (double)single;
+    } else {
+        memcpy(&o->via.f64, &bits, sizeof(bits));
+    }
+}
+
+/* What is no container: all of it is there. p: after the count. */
+static void take_value(struct walk *w, uint8_t first, uint32_t count, msgpack_object *o)
+{
+    const char *bytes = (const char *)w->p;
+
+    switch (o->type) {
+    case MSGPACK_OBJECT_BOOLEAN:
+        o->via.boolean = first == 0xc3;
+        break;
+    case MSGPACK_OBJECT_POSITIVE_INTEGER:
+        o->via.u64 = count > 0 ? take_count(w, count) : first;
+        break;
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
+        take_signed(o, take_count(w, count), count, first);
+        break;
+    case MSGPACK_OBJECT_FLOAT32:
+    case MSGPACK_OBJECT_FLOAT64:
+        take_float(o, take_count(w, count));
+        break;
+    case MSGPACK_OBJECT_STR:
+        o->via.str = (msgpack_object_str){count, bytes};
+        w->p += count;
+        break;
+    case MSGPACK_OBJECT_BIN:
+        o->via.bin = (msgpack_object_bin){count, bytes};
+        w->p += count;
+        break;
+    case MSGPACK_OBJECT_EXT:
+        o->via.ext = (msgpack_object_ext){(int8_t)bytes[-1], count, bytes};
+        w->p += count;
+        break;
+    default: /* nil */
+        break;
+    }
+}
+
+/* One object, or a container's head. */
+static int take_object(struct walk *w, msgpack_object *o, struct err *err)
+{
+    struct lead lead;
+    uint32_t count;
+    uint8_t first;
+
+    if (bytes_left(w) == 0)
+        return cut_off(w, err);
+    first = *w->p;
+    lead = lead_of(first);
+    if (!lead.valid)
+        return err_set(err, ERR_FORMAT, "byte %zu is no msgpack",
+                       (size_t)(w->p - w->start));
+    w->p++;
+    if (bytes_left(w) < lead.count_bytes + lead.extra_bytes)
+        return cut_off(w, err);
+    count = lead.count_bytes > 0 ? (uint32_t)take_count(w, lead.count_bytes) : lead.count;
+    w->p += lead.extra_bytes;
+    o->type = lead.type;
+    if (lead.type == MSGPACK_OBJECT_MAP || lead.type == MSGPACK_OBJECT_ARRAY)
+        return take_container(w, count, o, err);
+    if (bytes_left(w) < count)
+        return cut_off(w, err);
+    take_value(w, first, count, o);
+    return 0;
+}
+
+int msg_unpack(const void *data, size_t len, msgpack_zone *zone, msgpack_object *ret,
+               struct err *err)
+{
+    struct walk w = {.start = data, .p = data, .zone = zone, .objects = 1};
+    int rc;
+
+    w.end = w.start + len;
+    rc = take_object(&w, ret, err);
+    while (rc == 0 && w.depth > 0) {
+        struct level *top = &w.open[w.depth - 1];
+
+        if (top->left == 0) {
+            w.depth--;
+            continue;
+        }
+        top->left--;
+        w.promised--;
+        rc = take_object(&w, top->next++, err);
+    }
+    if (rc == 0 && w.p != w.end)
+        return err_set(err, ERR_FORMAT, "%zu bytes are left over after the message",
+                       bytes_left(&w));
+    return rc;
+}
