@@ -48,8 +48,9 @@ static void report_good(const struct cli *cli, const char *path,
         (void)fputs(json_line(&j, NULL), stdout);
         json_done(&j);
     } else if (!cli->quiet) {
-        (void)printf("%s: ok: %zu agents, %s, %lld %s\n", path, c->n_agents, algorithms,
-                     length, in_episodes ? "episodes" : "steps");
+        (void)printf("%s: ok: %zu agent%s, %s, %lld %s\n", path, c->n_agents,
+                     c->n_agents == 1 ? "" : "s", algorithms, length,
+                     in_episodes ? "episodes" : "steps");
     }
 }
 

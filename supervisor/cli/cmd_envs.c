@@ -48,6 +48,16 @@ static void put_agent(struct json *j, const struct env_agent *agent)
     json_close(j);
 }
 
+static void put_default(struct json *j, const struct field *f)
+{
+    if (f->type == FIELD_I64 || f->type == FIELD_F64)
+        json_f64(j, strtod(f->default_text, NULL));
+    else if (f->type == FIELD_BOOL)
+        json_bool(j, strcmp(f->default_text, "true") == 0);
+    else
+        json_str(j, f->default_text);
+}
+
 static void print_json(const struct env_info *info, const struct env_spec *spec)
 {
     struct json j = {0};
@@ -64,7 +74,7 @@ static void print_json(const struct env_info *info, const struct env_spec *spec)
     json_object(&j);
     for (size_t i = 0; i < info->params->n; i++) {
         json_key(&j, info->params->fields[i].key);
-        json_f64(&j, strtod(info->params->fields[i].default_text, NULL));
+        put_default(&j, &info->params->fields[i]);
     }
     json_close(&j);
     json_key(&j, "agents");

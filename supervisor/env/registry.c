@@ -1,5 +1,6 @@
 #include "common/err/check.h"
 #include "supervisor/env/env_class.h"
+#include "supervisor/env/matrix_game.h"
 #include "supervisor/env/particle_world.h"
 #include "supervisor/env/toy.h"
 
@@ -41,6 +42,22 @@ static const struct env_class classes[] = {
       &simple_world_comm_params},
      &particle_ops,
      &particle_simple_world_comm},
+    {{"climbing", "the best joint action stands beside the worst", &matrix_game_params},
+     &matrix_game_ops,
+     &matrix_game_climbing},
+    {{"penalty", "two optima, and k for missing each other", &matrix_game_penalty_params},
+     &matrix_game_ops,
+     &matrix_game_penalty},
+    {{"prisoners_dilemma", "two agents cooperate or defect", &matrix_game_params},
+     &matrix_game_ops,
+     &matrix_game_prisoners_dilemma},
+    {{"stag_hunt", "two agents hunt a stag together or a hare alone",
+      &matrix_game_params},
+     &matrix_game_ops,
+     &matrix_game_stag_hunt},
+    {{"matrix_game", "any table of payoffs", &matrix_game_any_params},
+     &matrix_game_ops,
+     &matrix_game_any},
     {{"constant_reward", "for checks: reward 1 each step, for ever", &toy_params},
      &toy_ops,
      &toy_constant_reward},

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 12 };
+enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 17 };
 
 static struct env_config config_of(const char *id)
 {

@@ -1,0 +1,329 @@
+#include "supervisor/env/matrix_game.h"
+
+#include "common/config/yaml_tree.h"
+#include "common/err/check.h"
+#include "supervisor/env/env_class.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PLAYERS = 8, MAX_ACTIONS = 64, MAX_CELLS = 1 << 16 };
+
+const struct matrix_game matrix_game_climbing = {
+    "{all: [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]}"};
+const struct matrix_game matrix_game_penalty = {
+    "{all: [[10, 0, k], [0, 2, 0], [k, 0, 10]]}"};
+const struct matrix_game matrix_game_prisoners_dilemma = {
+    "{agent_0: [[3, 0], [5, 1]], agent_1: [[3, 5], [0, 1]]}"};
+const struct matrix_game matrix_game_stag_hunt = {
+    "{agent_0: [[4, 1], [3, 2]], agent_1: [[4, 3], [1, 2]]}"};
+const struct matrix_game matrix_game_any = {NULL};
+
+/* ---- parameters ---- */
+
+struct params {
+    int observe_last;
+    double k;
+    const struct yaml_node *payoffs;
+};
+
+#define OBSERVE_LAST                                                                     \
+    {                                                                                    \
+        "observe_last", FIELD_BOOL, SCHEMA_AT(struct params, observe_last),              \
+            .default_text = "false", .doc = "the last joint action is observed"          \
+    }
+
+static const struct field fields[] = {OBSERVE_LAST};
+const struct schema matrix_game_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
+
+static const struct field penalty_fields[] = {
+    {"k", FIELD_F64, SCHEMA_AT(struct params, k), SCHEMA_WITHIN(-1e6, 0),
+     .default_text = "-25", .doc = "payoff of missing each other"},
+    OBSERVE_LAST,
+};
+const struct schema matrix_game_penalty_params = {SCHEMA_TABLE(penalty_fields),
+                                                  sizeof(struct params)};
+
+static const struct field any_fields[] = {
+    {"payoffs", FIELD_TREE, SCHEMA_AT(struct params, payoffs),
+     .default_text = "{all: [[1, 0], [0, 1]]}",
+     .doc = "{all: TABLE}, or a table for each agent"},
+    OBSERVE_LAST,
+};
+const struct schema matrix_game_any_params = {SCHEMA_TABLE(any_fields),
+                                              sizeof(struct params)};
+
+/* ---- the table ---- */
+
+struct game {
+    size_t n_players, n_cells;
+    size_t actions[MAX_PLAYERS];
+    double *payoff[MAX_PLAYERS]; /* (n_cells), the first player's action slowest */
+};
+
+struct world {
+    struct game game;
+    int observe_last;
+    size_t n_copies;
+    int32_t *last; /* (players, E): the last actions; -1 before the first step */
+};
+
+/* Sizes of the levels of a table; a deeper level must be as wide everywhere. */
+static int measure(struct game *g, const struct yaml_node *table, struct err *err)
+{
+    g->n_players = 0;
+    g->n_cells = 1;
+    for (const struct yaml_node *n = table; n->kind == YAML_LIST; n = n->child[0]) {
+        if (n->n == 0 || n->n > MAX_ACTIONS || g->n_players == MAX_PLAYERS)
+            return yaml_fail(n, "env.params.payoffs", err,
+                             "expected 1 to %d actions of at most %d agents", MAX_ACTIONS,
+                             MAX_PLAYERS);
+        g->actions[g->n_players++] = n->n;
+        g->n_cells *= n->n;
+        if (g->n_cells > MAX_CELLS)
+            return yaml_fail(n, "env.params.payoffs", err, "more than %d joint actions",
+                             MAX_CELLS);
+    }
+    if (g->n_players == 0)
+        return yaml_fail(table, "env.params.payoffs", err,
+                         "expected lists within lists, e.g. {all: [[1, 0], [0, 1]]}");
+    return 0;
+}
+
+/* k: what that letter stands for; NULL: for nothing. */
+static int read_cell(const struct yaml_node *n, const double *k, double *ret,
+                     struct err *err)
+{
+    const int is_plain = n->kind == YAML_SCALAR && !n->quoted;
+    char *end = NULL;
+
+    if (is_plain && k != NULL && strcmp(n->text, "k") == 0) {
+        *ret = *k;
+        return 0;
+    }
+    *ret = is_plain ? strtod(n->text, &end) : 0;
+    if (end == NULL || end == n->text || *end != '\0' || !isfinite(*ret))
+        return yaml_fail(n, "env.params.payoffs", err, "expected a number for a payoff");
+    return 0;
+}
+
+/* Fills the cells below one list of the table. */
+static int read_level(const struct game *g, const struct yaml_node *n, size_t player,
+                      const double *k, double **cell, struct err *err)
+{
+    int rc = 0;
+
+    if (player == g->n_players)
+        return read_cell(n, k, (*cell)++, err);
+    if (n->kind != YAML_LIST || n->n != g->actions[player])
+        return yaml_fail(n, "env.params.payoffs", err, "expected a list of %zu here",
+                         g->actions[player]);
+    for (size_t i = 0; rc == 0 && i < n->n; i++)
+        rc = read_level(g, n->child[i], player + 1, k, cell, err);
+    return rc;
+}
+
+static int read_table(struct game *g, size_t player, const struct yaml_node *table,
+                      const double *k, struct arena *arena, struct err *err)
+{
+    double *cell = g->payoff[player] = ARENA_ARRAY(arena, double, g->n_cells);
+
+    return read_level(g, table, 0, k, &cell, err);
+}
+
+/* payoffs: {all: TABLE}, or {agent_0: TABLE, agent_1: TABLE, ...}. */
+static int read_game(struct game *g, const struct yaml_node *payoffs, const double *k,
+                     struct arena *arena, struct err *err)
+{
+    const struct yaml_node *all = yaml_find(payoffs, "all");
+    int rc = measure(g, payoffs->child[0], err);
+
+    if (rc < 0)
+        return rc;
+    if (payoffs->n != (all != NULL ? 1 : g->n_players))
+        return yaml_fail(payoffs, "env.params.payoffs", err,
+                         "found %zu tables of %zu agents, expected all, or one of each",
+                         payoffs->n, g->n_players);
+    for (size_t p = 0; rc == 0 && p < g->n_players; p++) {
+        struct env_agent agent;
+        const struct yaml_node *table = all;
+
+        env_agent_set_name(&agent, "agent", p);
+        if (all == NULL)
+            table = yaml_find(payoffs, agent.name);
+        if (table == NULL)
+            return yaml_fail(payoffs, "env.params.payoffs", err, "%s has no table",
+                             agent.name);
+        rc = read_table(g, p, table, k, arena, err);
+    }
+    return rc;
+}
+
+static int load_game(struct game *g, const struct matrix_game *row,
+                     const struct params *p, struct arena *arena, struct err *err)
+{
+    struct yaml_node *payoffs;
+    int rc;
+
+    if (row->payoffs == NULL)
+        return read_game(g, p->payoffs, NULL, arena, err);
+    rc = yaml_tree_parse(&payoffs, arena, row->payoffs, strlen(row->payoffs), "payoffs",
+                         0, err);
+    return rc < 0 ? rc : read_game(g, payoffs, &p->k, arena, err);
+}
+
+/* ---- playing ---- */
+
+static size_t joint_width(const struct game *g)
+{
+    size_t width = 0;
+
+    for (size_t p = 0; p < g->n_players; p++)
+        width += g->actions[p];
+    return width;
+}
+
+static int matrix_describe(const struct env_class *class, const struct env_config *config,
+                           const void *params, struct arena *arena, struct env_spec *ret,
+                           struct err *err)
+{
+    const struct params *p = params;
+    struct game g;
+    int rc = load_game(&g, class->scenario, p, arena, err);
+
+    if (rc < 0)
+        return rc;
+    ret->n_agents = g.n_players;
+    ret->agents = ARENA_ARRAY(arena, struct env_agent, g.n_players);
+    for (size_t a = 0; a < g.n_players; a++) {
+        struct env_agent *agent = &ret->agents[a];
+
+        env_agent_set_name(agent, "agent", a);
+        agent->obs_width = p->observe_last ? (int32_t)joint_width(&g) : 1;
+        agent->space = (struct action_space){.kind = SPACE_DISCRETE,
+                                             .n_heads = 1,
+                                             .heads = {(int32_t)g.actions[a]},
+                                             .width = (int32_t)g.actions[a]};
+    }
+    return 0;
+}
+
+static void *matrix_open(const struct env_class *class, const struct env_config *config,
+                         const void *params, size_t copies, struct arena *arena)
+{
+    const struct params *p = params;
+    struct world *w = ARENA_NEW(arena, struct world);
+    int rc = load_game(&w->game, class->scenario, p, arena, NULL);
+
+    CHECK(rc == 0, "described, but not opened");
+    w->observe_last = p->observe_last;
+    w->n_copies = copies;
+    w->last = ARENA_ARRAY(arena, int32_t, w->game.n_players * copies);
+    return w;
+}
+
+static void matrix_reset(void *world, size_t copy, const struct env_episode *episode)
+{
+    struct world *w = world;
+
+    for (size_t p = 0; p < w->game.n_players; p++)
+        w->last[p * w->n_copies + copy] = -1;
+}
+
+/* The first of the largest. */
+static int32_t choice(const float *x, size_t n)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return (int32_t)best;
+}
+
+static void matrix_step(void *world, const float *const *actions, double *const *reward,
+                        uint8_t *const *terminated)
+{
+    struct world *w = world;
+    const struct game *g = &w->game;
+
+    for (size_t c = 0; c < w->n_copies; c++) {
+        size_t cell = 0;
+
+        for (size_t p = 0; p < g->n_players; p++) {
+            int32_t a = choice(actions[p] + c * g->actions[p], g->actions[p]);
+
+            w->last[p * w->n_copies + c] = a;
+            cell = cell * g->actions[p] + (size_t)a;
+        }
+        for (size_t p = 0; p < g->n_players; p++)
+            reward[p][c] = g->payoff[p][cell];
+    }
+}
+
+/* One copy's observation, the same for all. */
+static void put_last(const struct world *w, size_t copy, float *ret)
+{
+    for (size_t p = 0; p < w->game.n_players; p++) {
+        int32_t last = w->last[p * w->n_copies + copy];
+
+        for (size_t i = 0; i < w->game.actions[p]; i++)
+            *ret++ = (int32_t)i == last ? 1.0f : 0.0f;
+    }
+}
+
+static void matrix_observe(void *world, size_t first, size_t n, float *const *obs)
+{
+    const struct world *w = world;
+    const size_t width = w->observe_last ? joint_width(&w->game) : 1;
+
+    for (size_t a = 0; a < w->game.n_players; a++) {
+        for (size_t c = first; c < first + n; c++) {
+            if (w->observe_last)
+                put_last(w, c, obs[a] + c * width);
+            else
+                obs[a][c] = 1.0f;
+        }
+    }
+}
+
+static size_t matrix_state_bytes(const void *world)
+{
+    const struct world *w = world;
+
+    return w->game.n_players * w->n_copies * sizeof(*w->last);
+}
+
+static void matrix_save(const void *world, void *dst)
+{
+    const struct world *w = world;
+
+    memcpy(dst, w->last, matrix_state_bytes(w));
+}
+
+static int matrix_load(void *world, const void *src, struct err *err)
+{
+    struct world *w = world;
+
+    for (size_t i = 0; i < w->game.n_players * w->n_copies; i++) {
+        int32_t last;
+
+        memcpy(&last, (const char *)src + i * sizeof(last), sizeof(last));
+        if (last < -1 || last >= (int32_t)w->game.actions[i / w->n_copies])
+            return err_set(err, ERR_CORRUPT, "action %d of entry %zu is none", (int)last,
+                           i);
+    }
+    memcpy(w->last, src, matrix_state_bytes(w));
+    return 0;
+}
+
+const struct env_ops matrix_game_ops = {
+    .describe = matrix_describe,
+    .open = matrix_open,
+    .reset = matrix_reset,
+    .step = matrix_step,
+    .observe = matrix_observe,
+    .state_bytes = matrix_state_bytes,
+    .save = matrix_save,
+    .load = matrix_load,
+};
