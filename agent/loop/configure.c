@@ -293,6 +293,8 @@ void service_unconfigure(struct service *s)
     s->session = NULL;
     graph_free(s->graph);
     s->graph = NULL;
+    wbuf_done(&s->metagraph);
+    s->metagraph = (struct wbuf){0};
     if (s->block != NULL)
         (void)munmap(s->block, s->block_capacity);
     s->block = NULL;

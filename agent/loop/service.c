@@ -28,6 +28,7 @@ static const struct method {
 } methods[] = {
     {"configure", 1u << SERVICE_NEW, 1, 0, handle_configure},
     {"import", 1u << SERVICE_NEW, 1, 0, handle_import},
+    {"metagraph", 1u << SERVICE_CONFIGURED, 0, 0, handle_metagraph},
     {"act", 1u << SERVICE_CONFIGURED, 0, 0, handle_act},
     {"run", HAS_GRAPH, 1, 0, handle_run},
     {"set", 1u << SERVICE_CONFIGURED, 1, 0, handle_set},

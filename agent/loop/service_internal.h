@@ -5,6 +5,7 @@
 #include "agent/loop/service.h"
 
 #include "common/mem/arena.h"
+#include "common/wire/cursor.h"
 
 enum service_state {
     SERVICE_NEW,
@@ -36,7 +37,8 @@ struct service {
     struct session *session;
     const struct algo_ops *ops;
     struct algo *algo;
-    void *block; /* the mapped memfd, or NULL: the session has its own */
+    struct wbuf metagraph; /* of the graph, once it was asked for */
+    void *block;           /* the mapped memfd, or NULL: the session has its own */
     size_t block_capacity;
 
     struct store_view *store; /* mapped at the first stage that names rows */
@@ -64,6 +66,8 @@ int service_open_session(struct service *s, int restored, struct err *err);
 void service_pack_variables(struct service *s, struct msg_out *out);
 int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
                   struct err *err);
+int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
+                     struct err *err);
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,

@@ -28,6 +28,8 @@
  *               stages [{name str, runner "learners" | "central", reads [str...],
  *                        writes bool, repeat_from? u, repeat? u}...],
  *               carry u (H), columns [{name str, elements u}...] (f32, it adds to a row)
+ *   metagraph -> metagraph bin: the graph as TensorFlow's MetaGraphDef, with a Saver for
+ *               what checkpoints hold; a function of configure alone
  *   import      in place of configure, for a graph from a file: name str, seed u,
  *               metagraph bin (a MetaGraphDef), prefix? str (a checkpoint, restored by
  *               the graph's own Saver), restored bool

@@ -20,12 +20,19 @@
 #define FILE_PREFIX "events.out.tfevents."
 
 enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
-enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };
+enum {
+    EVENT_WALL_TIME = 1,
+    EVENT_STEP = 2,
+    EVENT_FILE_VERSION = 3,
+    EVENT_GRAPH_DEF = 4,
+    EVENT_SUMMARY = 5
+};
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE_VALUE = 2 };
 
 struct event_sink {
     char *path;
     int fd;
+    int has_graph;
     struct wbuf event, summary, value, record; /* reused */
 };
 
@@ -110,6 +117,21 @@ int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
     return 0;
 }
 
+int event_sink_write_graph(struct event_sink *s, const void *graph_def, size_t len,
+                           double wall_time, struct err *err)
+{
+    wbuf_clear(&s->event);
+    put_double(&s->event, EVENT_WALL_TIME, wall_time);
+    put_bytes(&s->event, EVENT_GRAPH_DEF, graph_def, len);
+    s->has_graph = 1;
+    return write_record(s, err);
+}
+
+int event_sink_has_graph(const struct event_sink *s)
+{
+    return s->has_graph;
+}
+
 int event_sink_write(struct event_sink *s, const struct metrics_row *row,
                      double wall_time, struct err *err)
 {
@@ -133,18 +155,19 @@ int event_sink_write(struct event_sink *s, const struct metrics_row *row,
 /* ---- going on with a file ---- */
 
 /* The step of one event; 0: it has none. Fields that we do not write are refused. */
-static int event_step(const uint8_t *data, size_t len, uint64_t *ret)
+static int read_event(const uint8_t *data, size_t len, uint64_t *ret_step, int *ret_graph)
 {
     struct cursor c = cursor_of(data, len);
 
-    *ret = 0;
+    *ret_step = 0;
+    *ret_graph = 0;
     while (cursor_left(&c) > 0) {
         uint64_t tag = cursor_varint64(&c);
 
         switch (tag & 7) {
         case WIRE_VARINT:
             if (tag >> 3 == EVENT_STEP)
-                *ret = cursor_varint64(&c);
+                *ret_step = cursor_varint64(&c);
             else
                 (void)cursor_varint64(&c);
             break;
@@ -152,6 +175,7 @@ static int event_step(const uint8_t *data, size_t len, uint64_t *ret)
             (void)cursor_u64(&c);
             break;
         case WIRE_BYTES:
+            *ret_graph |= tag >> 3 == EVENT_GRAPH_DEF;
             (void)cursor_bytes(&c, (size_t)cursor_varint64(&c));
             break;
         default:
@@ -162,22 +186,26 @@ static int event_step(const uint8_t *data, size_t len, uint64_t *ret)
 }
 
 /* One whole record at or before env_steps; it is read past. */
-static int keep_record(struct cursor *c, uint64_t env_steps)
+static int keep_record(struct cursor *c, uint64_t env_steps, int *has_graph)
 {
     const uint8_t *head = c->p, *data;
     uint64_t len = cursor_u64(c), step;
     uint32_t crc = cursor_u32(c);
+    int graph;
 
     if (c->failed || crc != crc32c_mask(crc32c(head, sizeof(len))) ||
         len > cursor_left(c))
         return 0;
     data = cursor_bytes(c, (size_t)len);
     crc = cursor_u32(c);
-    return !c->failed && crc == crc32c_mask(crc32c(data, (size_t)len)) &&
-           event_step(data, (size_t)len, &step) && step <= env_steps;
+    if (c->failed || crc != crc32c_mask(crc32c(data, (size_t)len)) ||
+        !read_event(data, (size_t)len, &step, &graph) || step > env_steps)
+        return 0;
+    *has_graph |= graph;
+    return 1;
 }
 
-static int cut_file(int fd, uint64_t env_steps)
+static int cut_file(int fd, uint64_t env_steps, int *has_graph)
 {
     struct stat st;
     const uint8_t *map;
@@ -192,7 +220,7 @@ static int cut_file(int fd, uint64_t env_steps)
     if (map == MAP_FAILED)
         return -1;
     c = cursor_of(map, (size_t)st.st_size);
-    while (keep_record(&c, env_steps))
+    while (keep_record(&c, env_steps, has_graph))
         end = c.p - map;
     (void)munmap((void *)(uintptr_t)map, (size_t)st.st_size);
     return ftruncate(fd, end);
@@ -212,7 +240,7 @@ static int take_file(struct event_sink *s, const char *dir, const char *name,
     free(s->path);
     s->path = xasprintf("%s/%s", dir, name);
     s->fd = open(s->path, O_RDWR | O_APPEND | O_CLOEXEC);
-    if (s->fd < 0 || cut_file(s->fd, env_steps) < 0)
+    if (s->fd < 0 || cut_file(s->fd, env_steps, &s->has_graph) < 0)
         return err_errno(err, "%s: cannot cut", s->path);
     return 0;
 }

@@ -35,6 +35,11 @@ int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
  * and what is damaged at its end. Begins one if there is none. */
 int event_sink_resume(struct event_sink **ret, const char *dir, uint64_t env_steps,
                       double wall_time, const char *host, struct err *err);
+/* The run's graph: a serialized GraphDef, at step 0. Its place is the beginning. */
+int event_sink_write_graph(struct event_sink *s, const void *graph_def, size_t len,
+                           double wall_time, struct err *err);
+/* Is there one, in what was opened or is left after resuming? */
+int event_sink_has_graph(const struct event_sink *s);
 /* One event, a simple_value for every value that is not NaN. */
 int event_sink_write(struct event_sink *s, const struct metrics_row *row,
                      double wall_time, struct err *err);

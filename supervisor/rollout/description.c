@@ -3,9 +3,9 @@
 #include <string.h>
 
 /* Methods that are no stages. */
-static const char *const reserved[] = {"act",      "configure", "run",     "set",
-                                       "snapshot", "ping",      "restore", "shutdown",
-                                       "hello",    "import"};
+static const char *const reserved[] = {"act",      "configure", "run",      "set",
+                                       "snapshot", "ping",      "restore",  "shutdown",
+                                       "hello",    "import",    "metagraph"};
 
 static int identifier_ok(const char *s)
 {

@@ -4,6 +4,7 @@
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/mem/xmalloc.h"
+#include "common/wire/crc32c.h"
 #include "supervisor/run/block_image.h"
 #include "supervisor/run/run_state.h"
 #include "supervisor/run/tree.h"
@@ -68,6 +69,20 @@ static int write_bundle(const struct block_table *table, const void *block,
     return rc;
 }
 
+static int write_metagraph(const struct checkpoint_agent *a, const char *folder,
+                           uint64_t step, struct err *err)
+{
+    char *path;
+    int rc;
+
+    if (a->metagraph == NULL)
+        return 0;
+    path = xasprintf("%s/model.ckpt-%" PRIu64 ".meta", folder, step);
+    rc = atomic_file_write(path, a->metagraph, a->metagraph_bytes, 1, err);
+    free(path);
+    return rc;
+}
+
 /* The TensorFlow files, and into image what they lack. */
 static int write_agent(const struct checkpoint_agent *a, const char *temp, uint64_t step,
                        struct wbuf *image, struct err *err)
@@ -84,6 +99,8 @@ static int write_agent(const struct checkpoint_agent *a, const char *temp, uint6
         rc = write_bundle(&table, a->block, folder, step, err);
     if (rc == 0)
         rc = write_state_text(folder, step, err);
+    if (rc == 0)
+        rc = write_metagraph(a, folder, step, err);
     block_table_done(&table);
     free(folder);
     if (rc < 0)
@@ -101,25 +118,42 @@ static int write_agents(const struct checkpoint_args *args, const char *temp,
     return rc;
 }
 
-/* The caller's sections, then each agent's image. */
+/* The caller's sections, then each agent's image, then what tells its .meta is whole. */
 static int write_run_state(const struct checkpoint_args *args, const char *temp,
                            const struct wbuf *images, struct err *err)
 {
-    size_t n = args->n_sections + args->n_agents;
-    struct checkpoint_section *sections = xcalloc(n, sizeof(*sections));
+    size_t n = args->n_sections;
+    struct checkpoint_section *sections =
+        xcalloc(n + 2 * args->n_agents, sizeof(*sections));
+    struct wbuf *sums = xcalloc(args->n_agents, sizeof(*sums));
     char *path = xasprintf("%s/run.state", temp);
     int rc;
 
     for (size_t i = 0; i < args->n_sections; i++)
         sections[i] = args->sections[i];
     for (size_t i = 0; i < args->n_agents; i++)
-        sections[args->n_sections + i] = (struct checkpoint_section){
+        sections[n++] = (struct checkpoint_section){
             .name = xasprintf(AGENT_SECTION "%s", args->agents[i].name),
             .data = images[i].data,
             .len = images[i].len};
+    for (size_t i = 0; i < args->n_agents; i++) {
+        const struct checkpoint_agent *a = &args->agents[i];
+
+        if (a->metagraph == NULL)
+            continue;
+        wbuf_u64(&sums[i], a->metagraph_bytes);
+        wbuf_u32(&sums[i], crc32c_mask(crc32c(a->metagraph, a->metagraph_bytes)));
+        sections[n++] =
+            (struct checkpoint_section){.name = xasprintf(GRAPH_SECTION "%s", a->name),
+                                        .data = sums[i].data,
+                                        .len = sums[i].len};
+    }
     rc = run_state_write(path, sections, n, err);
     for (size_t i = args->n_sections; i < n; i++)
         free((char *)(uintptr_t)sections[i].name);
+    for (size_t i = 0; i < args->n_agents; i++)
+        wbuf_done(&sums[i]);
+    free(sums);
     free(sections);
     free(path);
     return rc;

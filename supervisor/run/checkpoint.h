@@ -1,6 +1,6 @@
 /* checkpoint.h - a run's checkpoints: written whole or not at all.
  *
- *     checkpoints/<step>/  <agent>/model.ckpt-<step>.{index,data-00000-of-00001}
+ *     checkpoints/<step>/  <agent>/model.ckpt-<step>.{index,data-00000-of-00001,meta}
  *                          <agent>/checkpoint   run.state
  *
  * Commit   everything goes to .tmp-<step>; files and folders are fsynced; a damaged
@@ -13,7 +13,8 @@
  *          nothing is there twice.
  * run.state  "brodrun1", u32 version, u32 number of sections; a section is a name
  *          (u32 length, bytes), u64 length, bytes, u32 masked CRC-32C of name and bytes.
- *          The caller's sections come first, then "agent/<name>" of each agent.
+ *          The caller's sections come first, then of each agent "agent/<name>", then
+ *          "graph/<name>": u64 bytes and u32 masked CRC-32C of its .meta.
  * Threads  any, one at a time for one folder: only files are touched.
  */
 #ifndef SUPERVISOR_RUN_CHECKPOINT_H
@@ -29,12 +30,15 @@
 #include <stdint.h>
 
 #define AGENT_SECTION "agent/"
+#define GRAPH_SECTION "graph/"
 
 struct checkpoint_agent {
     const char *name;
     const msgpack_object *description; /* body of the answer to configure */
     const void *block;
     size_t block_bytes;
+    const void *metagraph; /* its .meta; NULL: none is written */
+    size_t metagraph_bytes;
 };
 
 struct checkpoint_section { /* of run.state */
@@ -115,5 +119,11 @@ struct checkpoint_block {
 int checkpoint_block_load(struct checkpoint_block *ret, const char *dir, uint64_t step,
                           const struct checkpoint_section *section, struct err *err);
 void checkpoint_block_done(struct checkpoint_block *b);
+
+/* Appends the bytes of an agent's .meta, verified; nothing where the checkpoint has none.
+ * ERR_CORRUPT, ERR_FORMAT, -errno. */
+int checkpoint_metagraph_load(struct wbuf *ret, const char *dir, uint64_t step,
+                              const struct checkpoint_state *state, const char *agent,
+                              struct err *err);
 
 #endif

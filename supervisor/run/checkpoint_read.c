@@ -3,11 +3,14 @@
 
 #include "common/ckpt/bundle.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
+#include "common/wire/crc32c.h"
 #include "supervisor/run/run_state.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -231,4 +234,48 @@ void checkpoint_block_done(struct checkpoint_block *b)
     block_image_done(&b->image);
     free(b->bytes);
     *b = (struct checkpoint_block){0};
+}
+
+/* ---- graphs ---- */
+
+static int read_whole(struct wbuf *ret, const char *path, uint64_t bytes, struct err *err)
+{
+    FILE *f = fopen(path, "rbe");
+    int rc = 0;
+
+    if (f == NULL)
+        return err_errno(err, "%s", path);
+    wbuf_reserve(ret, (size_t)bytes + 1);
+    ret->len = fread(ret->data, 1, (size_t)bytes + 1, f);
+    if (ferror(f))
+        rc = err_errno(err, "%s: read", path);
+    else if (ret->len != bytes)
+        rc = err_set(err, ERR_CORRUPT, "%s: not %" PRIu64 " bytes", path, bytes);
+    (void)fclose(f);
+    return rc;
+}
+
+int checkpoint_metagraph_load(struct wbuf *ret, const char *dir, uint64_t step,
+                              const struct checkpoint_state *state, const char *agent,
+                              struct err *err)
+{
+    char *name = xasprintf(GRAPH_SECTION "%s", agent);
+    const struct checkpoint_section *s = checkpoint_state_find(state, name);
+    char *prefix = bundle_prefix(dir, step, agent);
+    char *path = xasprintf("%s.meta", prefix);
+    struct cursor c = s != NULL ? cursor_of(s->data, s->len) : (struct cursor){0};
+    const uint64_t bytes = cursor_u64(&c);
+    const uint32_t crc = cursor_u32(&c);
+    int rc = 0;
+
+    if (s != NULL && (c.failed || bytes > FRAME_MAX_BYTES))
+        rc = err_set(err, ERR_FORMAT, "run.state: section '%s'", name);
+    else if (s != NULL)
+        rc = read_whole(ret, path, bytes, err);
+    if (s != NULL && rc == 0 && crc32c_mask(crc32c(ret->data, ret->len)) != crc)
+        rc = err_set(err, ERR_CORRUPT, "%s: checksum mismatch", path);
+    free(path);
+    free(prefix);
+    free(name);
+    return rc;
 }

@@ -36,6 +36,9 @@ const struct rollout_progress *resume_progress(const struct resume *r);
 /* Never NULL for the names above. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
 
+/* An agent's .meta; NULL: the checkpoint has none. */
+const struct wbuf *resume_metagraph(const struct resume *r, const char *agent);
+
 int resume_check_build(const struct resume *r, const char *build_id, struct err *err);
 /* resume_config.c: how the run was configured at the checkpoint, and what is to change
  * from there on. */

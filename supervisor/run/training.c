@@ -122,6 +122,19 @@ static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 
 /* ---- the beginning of the rounds ---- */
 
+/* Once in the file, whatever was cut from it. */
+static int write_graphs(struct training *t, struct err *err)
+{
+    struct wbuf graph = {0};
+    int rc = graphs_joined(t->graphs, &graph, err);
+
+    if (rc == 0 && !event_sink_has_graph(t->events))
+        rc = event_sink_write_graph(t->events, graph.data, graph.len, training_now_unix(),
+                                    err);
+    wbuf_done(&graph);
+    return rc;
+}
+
 static int open_sinks(struct training *t, struct err *err)
 {
     const char *csv = run_dir_file(t->args->dir, "metrics/progress.csv");
@@ -164,6 +177,8 @@ static int start_driver(struct training *t, const struct rollout_args *args,
         rc = load_state(t, err);
     if (rc == 0)
         rc = open_sinks(t, err);
+    if (rc == 0)
+        rc = write_graphs(t, err);
     training_plan_changes(t);
     return rc < 0 ? rc : rollout_start(t->rollout, err);
 }
@@ -195,16 +210,27 @@ static void start_rollout(void *ctx)
         training_fail(t, &err);
 }
 
-static void on_ready(void *ctx)
+static void on_graphs(void *ctx)
 {
     struct training *t = ctx;
     const struct training_init *init = t->args->init;
     struct err err = {0};
 
+    if (t->stopping)
+        return;
     if (init == NULL)
         start_rollout(t);
     else if (restore_start(&t->restore, t->agents, init->checkpoints, init->step,
                            start_rollout, t, &err) < 0)
+        training_fail(t, &err);
+}
+
+static void on_ready(void *ctx)
+{
+    struct training *t = ctx;
+    struct err err = {0};
+
+    if (graphs_start(&t->graphs, t->agents, t->args->resume, on_graphs, t, &err) < 0)
         training_fail(t, &err);
 }
 
@@ -316,6 +342,7 @@ static void release(struct training *t)
     rollout_free(t->rollout);
     checkpointer_free(t->checkpointer);
     restore_free(t->restore);
+    graphs_free(t->graphs);
     agent_table_free(t->agents);
     if (t->agent_fd >= 0)
         (void)close(t->agent_fd);

@@ -5,6 +5,7 @@
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/run/agent_specs.h"
 #include "supervisor/run/checkpointer.h"
+#include "supervisor/run/graphs.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/restore.h"
 #include "supervisor/run/training.h"
@@ -37,6 +38,7 @@ struct training {
     struct agent_specs specs;
     int agent_fd;
     struct agent_table *agents;
+    struct graphs *graphs;
     struct restore *restore;
     struct rollout *rollout;
     struct checkpointer *checkpointer;

@@ -14,6 +14,7 @@ static int gather_agents(struct training *t, struct checkpoint_agent *agents,
     for (size_t i = 0; i < agent_table_count(t->agents) && rc == 0; i++) {
         agents[i].name = t->specs.spec[i].name;
         agents[i].description = &agent_table_description(t->agents, i)->body;
+        graphs_metagraph(t->graphs, i, &agents[i].metagraph, &agents[i].metagraph_bytes);
         rc = agent_table_block(t->agents, i, &agents[i].block, &agents[i].block_bytes,
                                err);
     }

@@ -1,4 +1,5 @@
 #include "agent/graph/ops.h"
+#include "agent/saver/metagraph_check.h"
 #include "agent/saver/metagraph_export.h"
 #include "common/msg/protocol.h"
 #include "tests/agent/loop_help.h"
@@ -118,6 +119,36 @@ START_TEST(test_import_refuses_what_is_no_graph)
 }
 END_TEST
 
+/* The same from every process, and such as TensorFlow takes. */
+START_TEST(test_an_agent_tells_its_graph)
+{
+    struct wbuf first = {0};
+    struct err err;
+
+    for (int i = 0; i < 2; i++) {
+        struct agent_process p;
+        const void *data = NULL;
+        size_t len = 0;
+
+        agent_process_start(&p, "agent_0", -1, -1);
+        check_hello(&p);
+        ck_assert_int_eq(agent_process_configure(&p, "{}", 2, 0, 0), 0);
+        for (int k = 0; k < 2; k++) {
+            ck_assert_int_eq(call_empty(&p, "metagraph"), 0);
+            ck_assert_int_eq(msg_get_bin(&p.reply.body, "metagraph", &data, &len, &err),
+                             0);
+            ck_assert_msg(metagraph_check(data, len, NULL, 0, &err) == 0, "%s", err.msg);
+            if (first.len == 0)
+                wbuf_bytes(&first, data, len);
+            ck_assert_uint_eq(len, first.len);
+            ck_assert_mem_eq(data, first.data, len);
+        }
+        check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
+    }
+    wbuf_done(&first);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("import");
@@ -125,6 +156,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, test_import_and_respawn);
     tcase_add_test(tc, test_import_refuses_what_is_no_graph);
+    tcase_add_test(tc, test_an_agent_tells_its_graph);
     suite_add_tcase(s, tc);
     return s;
 }

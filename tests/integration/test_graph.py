@@ -1,6 +1,8 @@
 """`brood graph` on what TensorFlow itself wrote: looked at, run, and wrong names."""
+import pathlib
 import re
 import shutil
+import struct
 
 import harness
 import numpy as np
@@ -139,6 +141,57 @@ def test_what_is_wrong_is_one_line(w):
         assert out == "" and says in err and len(err.splitlines()) == 1, (name, err)
     graph(w, code=2)
     graph(w, prefix, "--feed", "observation0", code=2)
+
+
+def graph_events(run):
+    """The graph_def fields of a run's event file (TFRecords of Event messages)."""
+    path, = (run / "metrics").glob("events.out.tfevents.*")
+    data, at, found = path.read_bytes(), 0, []
+    while at < len(data):
+        n, = struct.unpack_from("<Q", data, at)
+        event = data[at + 12:at + 12 + n]
+        assert event[0] == 0x09
+        if event[9] == 4 << 3 | 2:
+            found.append(event[10:])
+        at += 12 + n + 4
+    return found
+
+
+def test_checkpoints_of_a_run_have_their_graphs(w):
+    w.brood("run", w.small(steps=1000, checkpoint=500), "--name", "a", "--set",
+            "experience.keep=true")
+    run = w.run_dir("a")
+    prefix = run / "checkpoints" / "1000" / "agent_1" / "model.ckpt-1000"
+    v = variables(w, prefix)
+    fact, = harness.json_lines(graph(w, prefix, "--json")[0])
+    assert fact["restored"] and fact["cannot_run"] == []
+    assert all("/hyperparameters/" in n for n in fact["uninitialized"])
+    x = np.linspace(-1, 1, 36, dtype=np.float32).reshape(2, 18)
+    h = x
+    for layer in ("", "_1", "_2"):
+        name = f"agent_1/p_func/fully_connected{layer}"
+        h = h @ v[f"{name}/weights"] + v[f"{name}/biases"]
+        h = h if layer == "_2" else np.maximum(h, 0)
+    y, = fetched(w, prefix, "--feed", f"observation1={x.tolist()}", "--fetch",
+                 "agent_1_1/p_func/fully_connected_2/BiasAdd")
+    assert np.abs(y - h).max() < 1e-5
+    first = run / "checkpoints" / "0" / "agent_1" / "model.ckpt-0.meta"
+    assert first.read_bytes() == pathlib.Path(f"{prefix}.meta").read_bytes()
+    events = graph_events(run)
+    assert len(events) == 1
+    for name in (b"agent_0/observation0", b"agent_2/agent_2/Adam"):
+        assert events[0].count(name) > 0, name
+
+
+def test_the_graph_survives_a_resume(w):
+    w.brood("run", w.small(steps=1000, checkpoint=500), "--name", "a", "--set",
+            "experience.keep=true")
+    before = graph_events(w.run_dir("a"))
+    w.brood("resume", "a", "--from", "500", "--set", "run.env_steps=1500")
+    assert graph_events(w.run_dir("a")) == before
+    graphs = {p.read_bytes()
+              for p in (w.run_dir("a") / "checkpoints").glob("*/agent_0/*.meta")}
+    assert len(graphs) == 1
 
 
 if __name__ == "__main__":

@@ -51,6 +51,41 @@ START_TEST(test_event_bytes)
 }
 END_TEST
 
+static struct event_sink *resumed(uint64_t env_steps)
+{
+    struct event_sink *s;
+    struct err err = {0};
+
+    ck_assert_int_eq(event_sink_resume(&s, dir.path, env_steps, 1.7e9, "host", &err), 0);
+    return s;
+}
+
+/* Whatever is cut off, the graph at the beginning stays. */
+START_TEST(test_graph_is_written_once)
+{
+    const char *const names[] = {"reward"};
+    const double values[] = {1.5};
+    const struct metrics_row row = {
+        .env_steps = 10, .n = 1, .n_fixed = 1, .names = names, .values = values};
+    struct event_sink *s = resumed(0); /* nothing to go on with: begun */
+    struct err err = {0};
+
+    ck_assert(!event_sink_has_graph(s));
+    event_sink_close(s);
+    s = resumed(0);
+    ck_assert(!event_sink_has_graph(s));
+    ck_assert_int_eq(event_sink_write_graph(s, "graph", 5, 1.7e9, &err), 0);
+    ck_assert(event_sink_has_graph(s));
+    ck_assert_int_eq(event_sink_write(s, &row, 1.7e9, &err), 0);
+    event_sink_close(s);
+    for (uint64_t step = 20; step != 0; step = step == 20 ? 5 : 0) {
+        s = resumed(step);
+        ck_assert(event_sink_has_graph(s));
+        event_sink_close(s);
+    }
+}
+END_TEST
+
 START_TEST(test_csv)
 {
     struct metrics *m =
@@ -171,6 +206,7 @@ static Suite *make_suite(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_event_bytes);
+    tcase_add_test(tc, test_graph_is_written_once);
     tcase_add_test(tc, test_csv);
     tcase_add_test(tc, test_full_disk_is_an_error);
     tcase_add_test(tc, test_shortest_numbers);

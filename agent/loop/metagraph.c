@@ -1,0 +1,41 @@
+/* `metagraph`: the graph as TensorFlow would have written it. */
+#include "agent/loop/service_internal.h"
+
+#include "agent/saver/metagraph_export.h"
+#include "agent/saver/saver.h"
+#include "common/msg/frame.h"
+
+#define MESSAGE_ROOM_BYTES 1024
+
+/* With the nodes of a Saver for what checkpoints hold; they are added once. */
+static int export(struct service *s, struct err *err)
+{
+    struct saver_options options = SAVER_DEFAULTS;
+    struct saver *saver = NULL;
+    int r;
+
+    options.allow_empty = 1;
+    r = saver_new(&saver, s->graph, &options, err);
+    if (r < 0)
+        return r;
+    metagraph_export(&s->metagraph, s->graph, saver_as_def(saver), NULL);
+    saver_free(saver);
+    return 0;
+}
+
+int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
+                     struct err *err)
+{
+    int r = s->metagraph.len == 0 ? export(s, err) : 0;
+
+    if (r == 0 && s->metagraph.len > FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES)
+        r = err_set(err, ERR_LIMIT, "a graph of %zu bytes fits no message",
+                    s->metagraph.len);
+    if (r < 0)
+        return r;
+    msg_begin_response(out, m->id);
+    msg_map(out, 1);
+    msg_key(out, "metagraph");
+    msg_bin(out, s->metagraph.data, s->metagraph.len);
+    return 0;
+}

@@ -1,0 +1,187 @@
+#include "supervisor/run/graphs.h"
+
+#include "common/ckpt/protowire.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Fields of MetaGraphDef, GraphDef and NodeDef (tensorflow/core/framework). */
+enum { META_GRAPH_DEF = 2, GRAPH_NODE = 1, NODE_NAME = 1, NODE_INPUT = 3 };
+
+struct graphs {
+    struct agent_table *agents;
+    size_t n, outstanding;
+    struct wbuf *metagraphs; /* [n] */
+    int is_asking;
+    void (*on_done)(void *ctx);
+    void *ctx;
+};
+
+static void finish_if_over(struct graphs *g)
+{
+    if (g->outstanding == 0 && !g->is_asking)
+        g->on_done(g->ctx);
+}
+
+static void on_response(void *ctx, size_t agent, const struct msg *response)
+{
+    struct graphs *g = ctx;
+    const void *data = NULL;
+    size_t len = 0;
+
+    if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0)
+        wbuf_bytes(&g->metagraphs[agent], data, len);
+    g->outstanding--;
+    finish_if_over(g);
+}
+
+static int ask(struct graphs *g, size_t agent, struct err *err)
+{
+    int rc;
+
+    msg_map(agent_request_begin(g->agents, agent, "metagraph", 0), 0);
+    rc = agent_request_send(g->agents, agent, on_response, g, err);
+    if (rc == 0)
+        g->outstanding++;
+    return rc;
+}
+
+static int take_or_ask(struct graphs *g, size_t agent, const struct resume *from,
+                       struct err *err)
+{
+    const struct wbuf *kept = NULL;
+    struct agent_info info;
+
+    agent_table_info(g->agents, agent, &info);
+    if (from != NULL)
+        kept = resume_metagraph(from, info.name);
+    if (kept == NULL)
+        return ask(g, agent, err);
+    wbuf_bytes(&g->metagraphs[agent], kept->data, kept->len);
+    return 0;
+}
+
+int graphs_start(struct graphs **ret, struct agent_table *agents,
+                 const struct resume *from, void (*on_done)(void *ctx), void *ctx,
+                 struct err *err)
+{
+    struct graphs *g = xcalloc(1, sizeof(*g));
+    int rc = 0;
+
+    g->agents = agents;
+    g->n = agent_table_count(agents);
+    g->metagraphs = xcalloc(g->n, sizeof(*g->metagraphs));
+    g->on_done = on_done;
+    g->ctx = ctx;
+    *ret = g; /* requests may be out even when a later one fails */
+    g->is_asking = 1;
+    for (size_t i = 0; i < g->n && rc == 0; i++)
+        rc = take_or_ask(g, i, from, err);
+    g->is_asking = 0;
+    if (rc == 0)
+        finish_if_over(g);
+    return rc;
+}
+
+void graphs_free(struct graphs *g)
+{
+    if (g == NULL)
+        return;
+    for (size_t i = 0; i < g->n; i++)
+        wbuf_done(&g->metagraphs[i]);
+    free(g->metagraphs);
+    free(g);
+}
+
+void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
+                      size_t *ret_len)
+{
+    const struct wbuf *b = &g->metagraphs[agent];
+
+    *ret = b->len > 0 ? b->data : NULL;
+    *ret_len = b->len;
+}
+
+/* ---- one graph of all ---- */
+
+/* A field of a message as it came. */
+static void copy_field(struct wbuf *b, const struct pw_field *f)
+{
+    switch (f->type) {
+    case PW_VARINT:
+        pw_put_varint(b, f->number, f->value);
+        break;
+    case PW_FIXED64:
+        pw_put_fixed64(b, f->number, f->value);
+        break;
+    case PW_FIXED32:
+        pw_put_fixed32(b, f->number, (uint32_t)f->value);
+        break;
+    case PW_LEN:
+        pw_put_bytes(b, f->number, f->bytes.p, cursor_left(&f->bytes));
+        break;
+    }
+}
+
+/* "x" becomes "agent_0/x", "^x" "^agent_0/x". */
+static void put_name(struct wbuf *b, const struct pw_field *f, const char *agent)
+{
+    const char *name = (const char *)f->bytes.p;
+    const size_t len = cursor_left(&f->bytes);
+    const size_t mark = len > 0 && name[0] == '^' ? 1 : 0;
+    char *full =
+        xasprintf("%.*s%s/%.*s", (int)mark, name, agent, (int)(len - mark), name + mark);
+
+    pw_put_text(b, f->number, full);
+    free(full);
+}
+
+static int join_node(struct wbuf *b, struct cursor node, const char *agent)
+{
+    const size_t m = pw_begin(b, GRAPH_NODE);
+    struct pw_field f;
+
+    while (pw_next(&node, &f)) {
+        if (f.type == PW_LEN && (f.number == NODE_NAME || f.number == NODE_INPUT))
+            put_name(b, &f, agent);
+        else
+            copy_field(b, &f);
+    }
+    pw_end(b, m);
+    return !node.failed;
+}
+
+/* The first agent's versions stand for all: they are of one build. */
+static int join_graph(struct wbuf *b, struct cursor graph, const char *agent, int first)
+{
+    struct pw_field f;
+
+    while (pw_next(&graph, &f)) {
+        if (f.type == PW_LEN && f.number == GRAPH_NODE) {
+            if (!join_node(b, f.bytes, agent))
+                return 0;
+        } else if (first) {
+            copy_field(b, &f);
+        }
+    }
+    return !graph.failed;
+}
+
+int graphs_joined(const struct graphs *g, struct wbuf *ret, struct err *err)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        struct cursor c = cursor_of(g->metagraphs[i].data, g->metagraphs[i].len);
+        struct agent_info info;
+        struct pw_field f;
+        int whole = 1;
+
+        agent_table_info(g->agents, i, &info);
+        while (whole && pw_next(&c, &f))
+            if (f.type == PW_LEN && f.number == META_GRAPH_DEF)
+                whole = join_graph(ret, f.bytes, info.name, i == 0);
+        if (!whole || c.failed)
+            return err_set(err, ERR_PROTOCOL, "%s: its graph cannot be read", info.name);
+    }
+    return 0;
+}
