@@ -1,5 +1,6 @@
 #include "common/err/check.h"
 #include "supervisor/env/env_class.h"
+#include "supervisor/env/foraging.h"
 #include "supervisor/env/matrix_game.h"
 #include "supervisor/env/particle_world.h"
 #include "supervisor/env/toy.h"
@@ -58,6 +59,10 @@ static const struct env_class classes[] = {
     {{"matrix_game", "any table of payoffs", &matrix_game_any_params},
      &matrix_game_ops,
      &matrix_game_any},
+    {{"foraging", "players on a grid collect food that may take several",
+      &foraging_params},
+     &foraging_ops,
+     NULL},
     {{"constant_reward", "for checks: reward 1 each step, for ever", &toy_params},
      &toy_ops,
      &toy_constant_reward},

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 17 };
+enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 18 };
 
 static struct env_config config_of(const char *id)
 {

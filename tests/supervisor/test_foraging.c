@@ -1,0 +1,278 @@
+/* Level-based foraging, cell by cell: grids set up by hand through the world's state. */
+#include "common/config/yaml_tree.h"
+#include "supervisor/env/env_class.h"
+#include "tests/support/test_main.h"
+
+#include <string.h>
+
+enum { SIZE = 5, PLAYERS = 2, WIDTH = 3 * 2 + 3 * PLAYERS };
+enum { NONE, NORTH, SOUTH, WEST, EAST, LOAD, N_ACTIONS };
+
+struct fixture {
+    struct arena arena;
+    void *world;
+    /* One copy's state as foraging.c lays it out. */
+    struct {
+        int32_t player[PLAYERS][3]; /* row, column, level */
+        int32_t cell[SIZE][SIZE];
+        int32_t all_food;
+    } s;
+    double rewards[PLAYERS];
+    uint8_t terminated[PLAYERS];
+    float obs[PLAYERS][WIDTH];
+};
+
+static void open_world(struct fixture *f, const char *params)
+{
+    const struct env_class *class = env_class_find("foraging");
+    struct env_config config = {.id = "foraging"};
+    struct env_spec spec;
+    struct yaml_node *tree;
+    const void *p;
+    struct err err = {0};
+
+    *f = (struct fixture){0};
+    ck_assert_int_eq(
+        yaml_tree_parse(&tree, &f->arena, params, strlen(params), "f", 1, &err), 0);
+    config.params = tree;
+    ck_assert_msg(env_class_describe(class, &config, &f->arena, &p, &spec, &err) == 0,
+                  "%s", err.msg);
+    f->world = class->ops->open(class, &config, p, 1, &f->arena);
+}
+
+static void set_player(struct fixture *f, size_t i, int32_t row, int32_t col,
+                       int32_t level)
+{
+    f->s.player[i][0] = row;
+    f->s.player[i][1] = col;
+    f->s.player[i][2] = level;
+}
+
+static void set_food(struct fixture *f, int32_t row, int32_t col, int32_t level)
+{
+    f->s.cell[row][col] = level;
+    f->s.all_food += level;
+}
+
+static void load(struct fixture *f)
+{
+    ck_assert_uint_eq(foraging_ops.state_bytes(f->world), sizeof(f->s));
+    ck_assert_int_eq(foraging_ops.load(f->world, &f->s, NULL), 0);
+}
+
+static void play(struct fixture *f, int first, int second)
+{
+    float values[PLAYERS][N_ACTIONS] = {{0}};
+    const float *actions[] = {values[0], values[1]};
+    double *reward[] = {&f->rewards[0], &f->rewards[1]};
+    uint8_t *terminated[] = {&f->terminated[0], &f->terminated[1]};
+    float *obs[] = {f->obs[0], f->obs[1]};
+
+    values[0][first] = values[1][second] = 1;
+    foraging_ops.step(f->world, actions, reward, terminated);
+    foraging_ops.observe(f->world, 0, 1, obs);
+    foraging_ops.save(f->world, &f->s);
+}
+
+static void expect_at(const struct fixture *f, size_t i, int32_t row, int32_t col)
+{
+    ck_assert_int_eq(f->s.player[i][0], row);
+    ck_assert_int_eq(f->s.player[i][1], col);
+}
+
+#define GRID "{size: 5, players: 2, food: 2, penalty: 0.5}"
+
+START_TEST(moves_and_their_limits)
+{
+    struct fixture f;
+
+    open_world(&f, GRID);
+    set_player(&f, 0, 0, 0, 1);
+    set_player(&f, 1, 4, 4, 1);
+    set_food(&f, 1, 1, 1);
+    load(&f);
+    play(&f, NORTH, EAST); /* off the grid */
+    expect_at(&f, 0, 0, 0);
+    expect_at(&f, 1, 4, 4);
+    play(&f, EAST, NORTH);
+    expect_at(&f, 0, 0, 1);
+    expect_at(&f, 1, 3, 4);
+    play(&f, SOUTH, WEST); /* onto food */
+    expect_at(&f, 0, 0, 1);
+    expect_at(&f, 1, 3, 3);
+    play(&f, WEST, SOUTH);
+    expect_at(&f, 0, 0, 0);
+    expect_at(&f, 1, 4, 3);
+    ck_assert_double_eq(f.rewards[0] + f.rewards[1], 0);
+    arena_done(&f.arena);
+}
+END_TEST
+
+START_TEST(where_two_want_to_be_nobody_goes)
+{
+    struct fixture f;
+
+    open_world(&f, GRID);
+    set_player(&f, 0, 2, 0, 1);
+    set_player(&f, 1, 2, 2, 1);
+    set_food(&f, 3, 1, 2);
+    load(&f);
+    play(&f, EAST, WEST); /* both to (2, 1) */
+    expect_at(&f, 0, 2, 0);
+    expect_at(&f, 1, 2, 2);
+    play(&f, EAST, NONE);
+    play(&f, EAST, NONE); /* onto one who stays */
+    expect_at(&f, 0, 2, 1);
+    play(&f, EAST, WEST); /* they change places */
+    expect_at(&f, 0, 2, 2);
+    expect_at(&f, 1, 2, 1);
+    arena_done(&f.arena);
+}
+END_TEST
+
+START_TEST(food_is_loaded_by_enough)
+{
+    struct fixture f;
+
+    open_world(&f, GRID);
+    set_player(&f, 0, 1, 2, 1);
+    set_player(&f, 1, 2, 1, 2);
+    set_food(&f, 2, 2, 3);
+    set_food(&f, 0, 4, 1);
+    load(&f);
+    play(&f, LOAD, NONE); /* too weak alone */
+    ck_assert_double_eq(f.rewards[0], -0.5);
+    ck_assert_double_eq(f.rewards[1], 0);
+    play(&f, LOAD, LOAD); /* 1 + 2 = 3; of food worth 4 in all */
+    ck_assert_double_eq(f.rewards[0], 1.0 * 3 / (3.0 * 4));
+    ck_assert_double_eq(f.rewards[1], 2.0 * 3 / (3.0 * 4));
+    ck_assert_int_eq(f.s.cell[2][2], 0);
+    ck_assert_int_eq(f.terminated[0], 0);
+    play(&f, LOAD, LOAD); /* nothing is there to load: no penalty */
+    ck_assert_double_eq(f.rewards[0], 0);
+    arena_done(&f.arena);
+}
+END_TEST
+
+START_TEST(the_last_food_ends_it)
+{
+    struct fixture f;
+
+    open_world(&f, GRID);
+    set_player(&f, 0, 1, 2, 2);
+    set_player(&f, 1, 4, 4, 1);
+    set_food(&f, 2, 2, 2);
+    load(&f);
+    play(&f, LOAD, NONE);
+    ck_assert_double_eq(f.rewards[0], 1.0);
+    ck_assert_int_eq(f.terminated[0], 1);
+    ck_assert_int_eq(f.terminated[1], 1);
+    arena_done(&f.arena);
+}
+END_TEST
+
+START_TEST(what_is_seen)
+{
+    const float all_0[WIDTH] = {1, 1, 2, 3, 3, 1, 0, 1, 1, 3, 4, 2};
+    const float near_0[WIDTH] = {1, 1, 2, -1, -1, 0, 0, 1, 1, -1, -1, 0};
+    const float near_1[WIDTH] = {1, 0, 1, -1, -1, 0, 1, 1, 2, -1, -1, 0};
+    struct fixture f;
+
+    for (int k = 0; k < 2; k++) {
+        open_world(&f, k == 0 ? GRID : "{size: 5, players: 2, food: 2, sight: 1}");
+        set_player(&f, 0, 0, 1, 1);
+        set_player(&f, 1, 3, 4, 2);
+        set_food(&f, 1, 1, 2);
+        set_food(&f, 3, 3, 1);
+        load(&f);
+        play(&f, NONE, NONE);
+        ck_assert_mem_eq(f.obs[0], k == 0 ? all_0 : near_0, sizeof(all_0));
+        if (k == 1)
+            ck_assert_mem_eq(f.obs[1], near_1, sizeof(near_1));
+        arena_done(&f.arena);
+    }
+}
+END_TEST
+
+/* Food stands alone, off the border and off the players; its level can be loaded. */
+static void expect_right_beginning(const struct fixture *f, int cooperate)
+{
+    int32_t most = f->s.player[0][2] + f->s.player[1][2], sum = 0;
+
+    for (int32_t r = 0; r < SIZE; r++) {
+        for (int32_t c = 0; c < SIZE; c++) {
+            int32_t level = f->s.cell[r][c];
+
+            if (level == 0)
+                continue;
+            sum += level;
+            ck_assert(r > 0 && r < SIZE - 1 && c > 0 && c < SIZE - 1);
+            ck_assert_int_le(level, most);
+            ck_assert_int_ge(level, cooperate ? most : 1);
+            ck_assert(f->s.cell[r + 1][c] == 0 && f->s.cell[r][c + 1] == 0 &&
+                      f->s.cell[r + 1][c + 1] == 0 && f->s.cell[r + 1][c - 1] == 0);
+            for (size_t i = 0; i < PLAYERS; i++)
+                ck_assert(f->s.player[i][0] != r || f->s.player[i][1] != c);
+        }
+    }
+    ck_assert_int_eq(sum, f->s.all_food);
+    ck_assert_int_gt(sum, 0);
+    ck_assert(memcmp(f->s.player[0], f->s.player[1], 2 * sizeof(int32_t)) != 0);
+}
+
+START_TEST(beginnings_are_drawn_by_key)
+{
+    struct rng_key key = rng_key_make(3, "env/0", "reset");
+    struct fixture f, again;
+
+    for (int k = 0; k < 2; k++) {
+        open_world(&f, k == 0 ? GRID : "{size: 5, players: 2, food: 2, cooperate: true}");
+        for (uint64_t e = 0; e < 500; e++) {
+            foraging_ops.reset(f.world, 0, &(struct env_episode){key, e, e});
+            foraging_ops.save(f.world, &f.s);
+            expect_right_beginning(&f, k);
+        }
+        again = f;
+        foraging_ops.reset(f.world, 0, &(struct env_episode){key, 499, 499});
+        foraging_ops.save(f.world, &f.s);
+        ck_assert_mem_eq(&f.s, &again.s, sizeof(f.s));
+        arena_done(&f.arena);
+    }
+}
+END_TEST
+
+START_TEST(impossible_states_are_refused)
+{
+    struct fixture f;
+    struct err err = {0};
+
+    open_world(&f, GRID);
+    load(&f);
+    f.s.player[1][0] = SIZE;
+    ck_assert_int_eq(foraging_ops.load(f.world, &f.s, &err), ERR_CORRUPT);
+    f.s.player[1][0] = -1;
+    ck_assert_int_eq(foraging_ops.load(f.world, &f.s, &err), ERR_CORRUPT);
+    f.s.player[1][0] = 0;
+    f.s.cell[2][2] = -1;
+    ck_assert_int_eq(foraging_ops.load(f.world, &f.s, &err), ERR_CORRUPT);
+    arena_done(&f.arena);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("foraging");
+    TCase *tc = tcase_create("foraging");
+
+    tcase_add_test(tc, moves_and_their_limits);
+    tcase_add_test(tc, where_two_want_to_be_nobody_goes);
+    tcase_add_test(tc, food_is_loaded_by_enough);
+    tcase_add_test(tc, the_last_food_ends_it);
+    tcase_add_test(tc, what_is_seen);
+    tcase_add_test(tc, beginnings_are_drawn_by_key);
+    tcase_add_test(tc, impossible_states_are_refused);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
