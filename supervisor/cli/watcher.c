@@ -276,11 +276,11 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->began = w->last_time = w->last_shown = seconds_now();
     if (args->json)
         print_start(w, args->from);
-    if (args->from != NULL) {
+    if (args->from != NULL)
         w->last_steps = *args->from;
+    if (args->from != NULL && !args->quiet)
         live_view_message(w->view, "%s: goes on from step %llu", args->run,
                           (unsigned long long)*args->from);
-    }
     if (!args->quiet)
         live_view_message(w->view, "%s: %zu agents, seed %llu, in %s", args->run,
                           args->n_agents, (unsigned long long)args->seed, args->path);

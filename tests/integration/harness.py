@@ -80,6 +80,17 @@ def agents_of(pid):
     return found
 
 
+def holder_of(run):
+    """The pid of the supervisor that has a run directory, or had it last."""
+    return int((run / "lock").read_text().split()[0])
+
+
+def kill_holder(p, run):
+    """SIGKILL the supervisor of a run that p was started for; wait until p is over."""
+    kill(holder_of(run))
+    p.wait(timeout=DEADLINE_S)
+
+
 def alive(pid):
     """Is there such a process, and is it no zombie?"""
     try:

@@ -62,7 +62,6 @@ def test_two_interrupts_cut_it_off(w):
     for pid in agents:
         harness.kill(pid, signal.SIGSTOP)
     harness.kill(p.pid, signal.SIGINT)
-    time.sleep(0)
     harness.wait_until("the first interrupt noticed",
                        lambda: "interrupt" in p.log.read_text().lower())
     begin = time.monotonic()
@@ -80,12 +79,13 @@ def test_sigterm_is_an_orderly_stop_too(w):
 
 def test_an_agent_that_cannot_live_ends_the_run_with_one_report(w):
     p = start_run(w, "doomed")
-    seen = set()
-    while p.poll() is None:
+
+    def killed_and_over():
         for pid in harness.agents_of(p.pid).values():
-            if pid not in seen or True:
-                harness.kill(pid)
-                seen.add(pid)
+            harness.kill(pid)
+        return p.poll() is not None
+
+    harness.wait_until("the end", killed_and_over)
     err = p.log.read_text()
     assert p.returncode == 1, (p.returncode, err)
     assert "SIGKILL" in err and "agent_" in err, err
