@@ -47,6 +47,7 @@ extern const struct command cmd_envs;
 extern const struct command cmd_eval;
 extern const struct command cmd_graph;
 extern const struct command cmd_inspect;
+extern const struct command cmd_report;
 extern const struct command cmd_resume;
 extern const struct command cmd_run;
 extern const struct command cmd_version;

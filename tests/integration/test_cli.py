@@ -5,7 +5,8 @@ import subprocess
 
 import harness
 
-COMMANDS = ("run", "check", "eval", "envs", "algorithms", "inspect", "version")
+COMMANDS = ("run", "check", "eval", "envs", "algorithms", "inspect",
+            "report", "resume", "graph", "version")
 
 
 def test_help_names_every_command_and_each_has_an_example(w):

@@ -1,0 +1,106 @@
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/report.h"
+#include "supervisor/run/run_dir.h"
+
+#include <stdlib.h>
+
+enum option_id { OPT_METRIC = 1, OPT_CSV, OPT_SVG };
+
+static const struct option options[] = {
+    {"metric", required_argument, NULL, OPT_METRIC},
+    {"csv", no_argument, NULL, OPT_CSV},
+    {"svg", required_argument, NULL, OPT_SVG},
+    {0},
+};
+
+struct request {
+    const char *metric, *svg;
+    int csv;
+};
+
+static int write_svg(const struct report *r, const char *path, struct err *err)
+{
+    FILE *f = fopen(path, "we");
+    int rc = 0;
+
+    if (f == NULL)
+        return err_errno(err, "%s", path);
+    report_print_svg(r, f);
+    if (ferror(f))
+        rc = err_errno(err, "%s", path);
+    return fclose(f) != 0 && rc == 0 ? err_errno(err, "%s", path) : rc;
+}
+
+static int print(const struct cli *cli, const struct request *q, const struct report *r,
+                 struct err *err)
+{
+    if (q->csv)
+        report_print_csv(r, stdout);
+    else if (cli->json)
+        report_print_json(r, stdout);
+    else
+        report_print_text(r, stdout);
+    return q->svg != NULL ? write_svg(r, q->svg, err) : 0;
+}
+
+static int report(const struct cli *cli, const struct request *q, char *const *runs,
+                  size_t n, struct err *err)
+{
+    char **paths = xcalloc(n, sizeof(*paths));
+    struct report *r;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = run_dir_find(cli->runs_dir, runs[i], &paths[i], err);
+    if (rc == 0)
+        rc = report_make(&r, paths, n, q->metric, err);
+    if (rc == 0) {
+        rc = print(cli, q, r, err);
+        report_free(r);
+    }
+    for (size_t i = 0; i < n; i++)
+        free(paths[i]);
+    free(paths);
+    return rc;
+}
+
+static int run_report(struct cli *cli, int argc, char **argv)
+{
+    struct request q = {0};
+    char *newest = NULL;
+    struct err err = {0};
+    int c, code, rc;
+
+    while ((c = cli_option(cli, argc, argv, options, &code)) >= 0) {
+        if (c == OPT_METRIC)
+            q.metric = optarg;
+        else if (c == OPT_CSV)
+            q.csv = 1;
+        else
+            q.svg = optarg;
+    }
+    if (c == CLI_OPTION_EXIT)
+        return code;
+    if (optind == argc)
+        rc = report(cli, &q, &newest, 1, &err);
+    else
+        rc = report(cli, &q, argv + optind, (size_t)(argc - optind), &err);
+    if (rc < 0)
+        return cli_fail(cli, rc == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, &err);
+    return CLI_DONE;
+}
+
+const struct command cmd_report = {
+    .name = "report",
+    .arguments = "[RUN...] [options]",
+    .summary = "Learning curves and a table over seeds",
+    .help = "  --metric NAME    a column of progress.csv (default: the team's return)\n"
+            "  --csv            every point of every curve, as CSV\n"
+            "  --svg FILE       draw the curves\n"
+            "\nRuns that differ in their number or seed alone are one row; its values "
+            "are the\nmeans of the last tenth of each run, its interval is bootstrapped, "
+            "its iqm the\nmean without the lowest and highest quarter.\n"
+            "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
+    .run = run_report,
+};

@@ -1,0 +1,254 @@
+#include "supervisor/cli/report.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/metrics/progress.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One run's values of the metric: those that are not missing. */
+struct series {
+    const char *run; /* the last part of its path */
+    double *steps, *value;
+    size_t n;
+    double end; /* its last step, with or without a value */
+};
+
+static const double LAST_PART = 0.1;
+
+/* ---- reading ---- */
+
+static const char *base_name(const char *path)
+{
+    size_t end = strlen(path);
+
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    while (end > 0 && path[end - 1] != '/')
+        end--;
+    return path + end;
+}
+
+/* The first column of that prefix that has a value anywhere; NULL: none. */
+static const char *find_prefixed(const struct progress *p, const char *prefix)
+{
+    for (size_t c = 0; c < progress_n_columns(p); c++) {
+        if (strncmp(progress_name(p, c), prefix, strlen(prefix)) != 0)
+            continue;
+        for (size_t r = 0; r < progress_n_rows(p); r++) {
+            if (!isnan(progress_value(p, r, c)))
+                return progress_name(p, c);
+        }
+    }
+    return NULL;
+}
+
+static const char *usual_metric(const struct progress *p)
+{
+    const char *name = find_prefixed(p, "eval/team_return/");
+
+    return name != NULL ? name : find_prefixed(p, "rollout/team_return/");
+}
+
+static int take_series(struct series *s, const struct progress *p, const char *path,
+                       const char *metric, struct err *err)
+{
+    const size_t column = progress_find(p, metric), rows = progress_n_rows(p);
+
+    if (column == progress_n_columns(p))
+        return err_set(err, ERR_NOT_FOUND, "%s has no metric %s", path, metric);
+    s->run = base_name(path);
+    s->steps = xcalloc(rows + 1, sizeof(double));
+    s->value = xcalloc(rows + 1, sizeof(double));
+    for (size_t r = 0; r < rows; r++) {
+        double v = progress_value(p, r, column);
+
+        s->end = progress_steps(p, r);
+        if (isnan(v))
+            continue;
+        s->steps[s->n] = s->end;
+        s->value[s->n++] = v;
+    }
+    return s->n > 0
+               ? 0
+               : err_set(err, ERR_NOT_FOUND, "%s has no value of %s yet", path, metric);
+}
+
+static int read_series(struct series *s, const char *path, char **metric, struct err *err)
+{
+    struct progress *p;
+    char *file;
+    int rc;
+
+    if (asprintf(&file, "%s/metrics/progress.csv", path) < 0)
+        return err_set(err, ERR_NOMEM, "no memory");
+    rc = progress_read(&p, file, err);
+    free(file);
+    if (rc < 0)
+        return rc;
+    if (*metric == NULL && usual_metric(p) != NULL)
+        *metric = xstrdup(usual_metric(p));
+    rc = *metric == NULL ? err_set(err, ERR_NOT_FOUND, "%s has no returns yet", path)
+                         : take_series(s, p, path, *metric, err);
+    progress_free(p);
+    return rc;
+}
+
+/* ---- grouping ---- */
+
+/* Length of a run's name without "-<number>" or "-s<number>". */
+static size_t stem(const char *run)
+{
+    size_t len = strcspn(run, "/"), end = len;
+
+    while (end > 0 && isdigit((unsigned char)run[end - 1]))
+        end--;
+    if (end == len || end == 0)
+        return len;
+    if (end > 1 && run[end - 1] == 's' && run[end - 2] == '-')
+        return end > 2 ? end - 2 : len;
+    return end > 1 && run[end - 1] == '-' ? end - 1 : len;
+}
+
+static int same_group(const struct series *a, const struct series *b)
+{
+    return stem(a->run) == stem(b->run) && strncmp(a->run, b->run, stem(a->run)) == 0;
+}
+
+static double final_value(const struct series *s)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t i = s->n; i > 0 && (n == 0 || s->steps[i - 1] > (1 - LAST_PART) * s->end);
+         i--, n++)
+        sum += s->value[i - 1];
+    return sum / (double)n;
+}
+
+/* The newest value at or before `steps`; NaN: none yet. */
+static double value_at(const struct series *s, double steps)
+{
+    size_t i = 0;
+
+    while (i < s->n && s->steps[i] <= steps)
+        i++;
+    return i > 0 ? s->value[i - 1] : (double)NAN;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The steps of all runs of a group, each once, in order; returns how many. */
+static size_t all_steps(const struct series *const *s, size_t n, double **ret)
+{
+    size_t total = 0, kept = 0;
+    double *x;
+
+    for (size_t i = 0; i < n; i++)
+        total += s[i]->n;
+    x = *ret = xcalloc(total, sizeof(*x));
+    for (size_t i = 0; i < n; i++) {
+        memcpy(x + kept, s[i]->steps, s[i]->n * sizeof(*x));
+        kept += s[i]->n;
+    }
+    qsort(x, total, sizeof(*x), by_value);
+    kept = 0;
+    for (size_t i = 0; i < total; i++) {
+        if (kept == 0 || x[kept - 1] != x[i])
+            x[kept++] = x[i];
+    }
+    return kept;
+}
+
+static void make_curve(struct report_group *g, const struct series *const *s, size_t n)
+{
+    double *x, *values = xcalloc(n, sizeof(*values));
+    size_t n_steps = all_steps(s, n, &x);
+
+    g->point = xcalloc(n_steps, sizeof(*g->point));
+    for (size_t k = 0; k < n_steps; k++) {
+        int all = 1;
+
+        for (size_t i = 0; i < n; i++) {
+            values[i] = value_at(s[i], x[k]);
+            all &= !isnan(values[i]);
+        }
+        if (all)
+            g->point[g->n_points++] =
+                (struct report_point){x[k], seed_stats_of(values, n)};
+    }
+    for (size_t i = 0; i < n; i++)
+        values[i] = final_value(s[i]);
+    g->final = seed_stats_of(values, n);
+    free(values);
+    free(x);
+}
+
+static void make_groups(struct report *r, const struct series *s, size_t n)
+{
+    const struct series **members = xcalloc(n, sizeof(*members));
+    char *taken = xcalloc(n, 1);
+
+    r->group = xcalloc(n, sizeof(*r->group));
+    for (size_t i = 0; i < n; i++) {
+        struct report_group *g = &r->group[r->n_groups];
+
+        if (taken[i])
+            continue;
+        for (size_t k = i; k < n; k++) {
+            if (!taken[k] && same_group(&s[i], &s[k])) {
+                members[g->n_runs++] = &s[k];
+                taken[k] = 1;
+            }
+        }
+        g->name = g->n_runs == 1 ? strndup(s[i].run, strcspn(s[i].run, "/"))
+                                 : strndup(s[i].run, stem(s[i].run));
+        make_curve(g, members, g->n_runs);
+        r->n_groups++;
+    }
+    free(taken);
+    free(members);
+}
+
+int report_make(struct report **ret, char *const *paths, size_t n, const char *metric,
+                struct err *err)
+{
+    struct series *s = xcalloc(n, sizeof(*s));
+    struct report *r = xcalloc(1, sizeof(*r));
+    int rc = 0;
+
+    r->metric = metric != NULL ? xstrdup(metric) : NULL;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = read_series(&s[i], paths[i], &r->metric, err);
+    if (rc == 0)
+        make_groups(r, s, n);
+    for (size_t i = 0; i < n; i++) {
+        free(s[i].steps);
+        free(s[i].value);
+    }
+    free(s);
+    if (rc < 0) {
+        report_free(r);
+        return rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+void report_free(struct report *r)
+{
+    for (size_t i = 0; i < r->n_groups; i++) {
+        free(r->group[i].name);
+        free(r->group[i].point);
+    }
+    free(r->group);
+    free(r->metric);
+    free(r);
+}

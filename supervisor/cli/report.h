@@ -1,0 +1,50 @@
+/* report.h - learning curves over seeds: runs grouped by what they are seeds of.
+ *
+ * Group    runs of one name but for what --seeds or the numbering appended: trial-s1 and
+ *          trial-s2 are "trial", simple_spread-1 and simple_spread-2 "simple_spread".
+ * Curve    at each step at which any run of the group has a value: mean and 95 % interval
+ *          over the runs of their newest values so far; it begins where all have one.
+ * Final    of each run, the mean of its values in the last tenth of its steps.
+ */
+#ifndef SUPERVISOR_CLI_REPORT_H
+#define SUPERVISOR_CLI_REPORT_H
+
+#include "common/err/err.h"
+#include "supervisor/metrics/seed_stats.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct report_point {
+    double steps;
+    struct seed_stats over; /* the runs */
+};
+
+struct report_group {
+    char *name;
+    size_t n_runs;
+    struct report_point *point;
+    size_t n_points;
+    struct seed_stats final;
+};
+
+struct report {
+    char *metric;
+    struct report_group *group;
+    size_t n_groups;
+};
+
+/* paths: n runs' directories, in the order they are to be shown. metric NULL: the team's
+ * return in evaluations, else in training. ERR_NOT_FOUND (no such metric, no values),
+ * ERR_FORMAT, -errno. */
+int report_make(struct report **ret, char *const *paths, size_t n, const char *metric,
+                struct err *err);
+void report_free(struct report *r);
+
+void report_print_text(const struct report *r, FILE *f);
+void report_print_csv(const struct report *r, FILE *f); /* every point of every curve */
+void report_print_json(const struct report *r, FILE *f);
+/* 720 x 420: a line of means and a band of intervals for each group, with a legend. */
+void report_print_svg(const struct report *r, FILE *f);
+
+#endif

@@ -1,0 +1,157 @@
+#include "supervisor/metrics/progress.h"
+
+#include "common/mem/arena.h"
+#include "common/mem/xmalloc.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BYTES = 64 << 20, MAX_COLUMNS = 4096 };
+
+struct progress {
+    struct arena arena;
+    const char **name;
+    size_t n_columns, n_rows, cap_rows;
+    double *values; /* (n_rows, n_columns) */
+    size_t steps;   /* column */
+};
+
+static int read_header(struct progress *p, const char *path, char *line, struct err *err)
+{
+    p->name = ARENA_ARRAY(&p->arena, const char *, MAX_COLUMNS);
+    for (char *next = line, *word; (word = strsep(&next, ",")) != NULL;) {
+        if (p->n_columns == MAX_COLUMNS)
+            return err_set(err, ERR_LIMIT, "%s:1: more than %d columns", path,
+                           MAX_COLUMNS);
+        p->name[p->n_columns++] = arena_strdup(&p->arena, word);
+    }
+    p->steps = progress_find(p, "env_steps");
+    if (p->steps == p->n_columns)
+        return err_set(err, ERR_FORMAT, "%s:1: no column env_steps", path);
+    return 0;
+}
+
+static int read_value(const char *text, double *ret)
+{
+    char *end;
+
+    *ret = (double)NAN;
+    if (*text == '\0')
+        return 1;
+    *ret = strtod(text, &end);
+    return *end == '\0';
+}
+
+static int read_row(struct progress *p, const char *path, size_t line_number, char *line,
+                    struct err *err)
+{
+    size_t n = 0;
+    double *row;
+
+    if (p->n_rows == p->cap_rows) {
+        p->cap_rows = p->cap_rows == 0 ? 64 : p->cap_rows * 2;
+        p->values =
+            xreallocarray(p->values, p->cap_rows, p->n_columns * sizeof(*p->values));
+    }
+    row = p->values + p->n_rows * p->n_columns;
+    for (char *next = line, *word; (word = strsep(&next, ",")) != NULL; n++) {
+        if (n == p->n_columns || !read_value(word, &row[n]))
+            return err_set(err, ERR_FORMAT, "%s:%zu: '%.40s' is no value of this table",
+                           path, line_number, word);
+    }
+    if (n != p->n_columns || isnan(row[p->steps]))
+        return err_set(err, ERR_FORMAT, "%s:%zu: found %zu values, expected %zu", path,
+                       line_number, n, p->n_columns);
+    p->n_rows++;
+    return 0;
+}
+
+static int read_lines(struct progress *p, const char *path, FILE *f, struct err *err)
+{
+    char *line = NULL;
+    size_t cap = 0, number = 0, bytes = 0;
+    ssize_t len;
+    int rc = 0;
+
+    while (rc == 0 && (len = getline(&line, &cap, f)) > 0 && line[len - 1] == '\n') {
+        line[len - 1] = '\0';
+        bytes += (size_t)len;
+        if (bytes > MAX_BYTES)
+            rc = err_set(err, ERR_LIMIT, "%s: more than %d MiB", path, MAX_BYTES >> 20);
+        else if (number++ == 0)
+            rc = read_header(p, path, line, err);
+        else
+            rc = read_row(p, path, number, line, err);
+    }
+    if (rc == 0 && number == 0)
+        rc = err_set(err, ERR_FORMAT, "%s: empty", path);
+    free(line);
+    return rc;
+}
+
+int progress_read(struct progress **ret, const char *path, struct err *err)
+{
+    FILE *f = fopen(path, "re");
+    struct progress *p;
+    int rc;
+
+    if (f == NULL)
+        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "%s is not there", path)
+                               : err_errno(err, "%s", path);
+    p = xcalloc(1, sizeof(*p));
+    p->arena = ARENA_ZERO;
+    rc = read_lines(p, path, f, err);
+    (void)fclose(f);
+    if (rc < 0) {
+        progress_free(p);
+        return rc;
+    }
+    *ret = p;
+    return 0;
+}
+
+void progress_free(struct progress *p)
+{
+    if (p == NULL)
+        return;
+    arena_done(&p->arena);
+    free(p->values);
+    free(p);
+}
+
+size_t progress_n_rows(const struct progress *p)
+{
+    return p->n_rows;
+}
+
+size_t progress_n_columns(const struct progress *p)
+{
+    return p->n_columns;
+}
+
+const char *progress_name(const struct progress *p, size_t column)
+{
+    return p->name[column];
+}
+
+size_t progress_find(const struct progress *p, const char *name)
+{
+    size_t i = 0;
+
+    while (i < p->n_columns && strcmp(p->name[i], name) != 0)
+        i++;
+    return i;
+}
+
+double progress_value(const struct progress *p, size_t row, size_t column)
+{
+    return p->values[row * p->n_columns + column];
+}
+
+double progress_steps(const struct progress *p, size_t row)
+{
+    return progress_value(p, row, p->steps);
+}

@@ -1,0 +1,83 @@
+#include "supervisor/metrics/seed_stats.h"
+
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { RESAMPLES = 2000 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double mean_of(const double *x, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / (double)n;
+}
+
+static double deviation(const double *x, size_t n, double mean)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (x[i] - mean) * (x[i] - mean);
+    return n > 1 ? sqrt(sum / (double)(n - 1)) : (double)NAN;
+}
+
+/* Means of n values drawn with replacement, sorted. */
+static double *resample(const double *x, size_t n)
+{
+    const struct rng_key key = rng_key_make(0, "report", "bootstrap");
+    double *means = xcalloc(RESAMPLES, sizeof(*means));
+    double *u = xcalloc(n, sizeof(*u));
+
+    for (size_t r = 0; r < RESAMPLES; r++) {
+        double sum = 0;
+
+        rng_uniform_f64(key, r, 0, u, n);
+        for (size_t i = 0; i < n; i++)
+            sum += x[(size_t)(u[i] * (double)n)];
+        means[r] = sum / (double)n;
+    }
+    free(u);
+    qsort(means, RESAMPLES, sizeof(*means), by_value);
+    return means;
+}
+
+static void take_interval(struct seed_stats *s, const double *x)
+{
+    double *means;
+
+    s->low = s->high = (double)NAN;
+    if (s->n < 2)
+        return;
+    means = resample(x, s->n);
+    s->low = means[RESAMPLES / 40];
+    s->high = means[RESAMPLES - 1 - RESAMPLES / 40];
+    free(means);
+}
+
+struct seed_stats seed_stats_of(double *values, size_t n)
+{
+    const double none = (double)NAN;
+    struct seed_stats s = {n, none, none, none, none, none};
+    const size_t quarter = n / 4;
+
+    if (n == 0)
+        return s;
+    qsort(values, n, sizeof(*values), by_value);
+    s.mean = mean_of(values, n);
+    s.std = deviation(values, n, s.mean);
+    s.iqm = mean_of(values + quarter, n - 2 * quarter);
+    take_interval(&s, values);
+    return s;
+}

@@ -1,0 +1,24 @@
+/* seed_stats.h - what several seeds' results say together.
+ *
+ * Source   Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the
+ * Statistical Precipice: interquartile mean, and bootstrap intervals instead of a bare
+ * mean. Draws    the bootstrap's are keyed by the number of values alone: the same values
+ * give the same interval.
+ */
+#ifndef SUPERVISOR_METRICS_SEED_STATS_H
+#define SUPERVISOR_METRICS_SEED_STATS_H
+
+#include <stddef.h>
+
+struct seed_stats {
+    size_t n;
+    double mean;
+    double std;       /* of the sample (n - 1); NaN for one value */
+    double low, high; /* of the mean, 95 %, percentile bootstrap; NaN for one value */
+    double iqm;       /* mean of the values without the lowest and highest quarter */
+};
+
+/* Of n values, which are sorted by the call. n = 0: all NaN. */
+struct seed_stats seed_stats_of(double *values, size_t n);
+
+#endif

@@ -1,0 +1,37 @@
+"""Learning curves and a table over the seeds of a run."""
+import csv
+import math
+import xml.etree.ElementTree as xml
+
+import harness
+
+
+def test_seeds_are_told_together(w):
+    w.brood("run", w.small(steps=800), "--name", "a", "--seeds", "1,2",
+            "--set", "evaluation.every_env_steps=0")
+    svg = w.path / "curves.svg"
+    out, _ = w.brood("report", "a-s1", "a-s2", "--json", "--svg", svg)
+    (row,) = harness.json_lines(out)
+    assert row["runs"] == "a" and row["n"] == 2, row
+    assert row["metric"] == "rollout/team_return/agent", row
+    assert row["low"] <= row["mean"] <= row["high"], row
+    out, _ = w.brood("report", "a-s1", "a-s2", "--csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [r["env_steps"] for r in rows] == ["200", "400", "600", "800"], rows
+    assert math.isclose(float(rows[-1]["mean"]), row["mean"]), (rows[-1], row)
+    lines = [e for e in xml.parse(svg).iter() if e.tag.endswith("polyline")]
+    assert len(lines) == 1 and len(lines[0].get("points").split()) == 4, lines
+    out, _ = w.brood("report", "a-s1", "--metric", "train/agent_0/critic_loss")
+    assert "train/agent_0/critic_loss" in out and "a-s1" in out, out
+
+
+def test_what_is_not_there_is_told_in_one_line(w):
+    _, err = w.brood("report", "nothing", code=3)
+    assert len(err.splitlines()) == 1, err
+    w.brood("run", w.small(steps=400), "--name", "a")
+    _, err = w.brood("report", "a", "--metric", "x", code=3)
+    assert err == "brood report: runs/a has no metric x\n", err
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,171 @@
+/* What runs' progress files say together: reading them, the statistics, the groups. */
+#include "supervisor/cli/report.h"
+#include "supervisor/metrics/progress.h"
+#include "supervisor/metrics/seed_stats.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct temp_dir dir;
+static struct err err;
+
+static void setup(void)
+{
+    temp_dir_init(&dir);
+    err = (struct err){0};
+}
+
+static void teardown(void)
+{
+    temp_dir_done(&dir);
+}
+
+/* A run's directory with that progress.csv; its path, free(). */
+static char *make_run(const char *name, const char *csv)
+{
+    char *run = strdup(temp_dir_file(&dir, name)), *path;
+    FILE *f;
+
+    ck_assert_int_eq(mkdir(run, 0700), 0);
+    ck_assert_int_gt(asprintf(&path, "%s/metrics", run), 0);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    free(path);
+    ck_assert_int_gt(asprintf(&path, "%s/metrics/progress.csv", run), 0);
+    f = fopen(path, "w");
+    (void)fputs(csv, f);
+    ck_assert_int_eq(fclose(f), 0);
+    free(path);
+    return run;
+}
+
+static int read_text(struct progress **ret, const char *text)
+{
+    const char *path = temp_dir_file(&dir, "p.csv");
+    FILE *f = fopen(path, "w");
+
+    (void)fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+    return progress_read(ret, path, &err);
+}
+
+START_TEST(a_table_is_read_back)
+{
+    struct progress *p;
+
+    ck_assert_int_eq(read_text(&p, "env_steps,a,b\n10,1.5,\n20,,-2e-3\n30,4"), 0);
+    ck_assert_uint_eq(progress_n_rows(p), 2); /* the third is still being written */
+    ck_assert_uint_eq(progress_find(p, "b"), 2);
+    ck_assert_uint_eq(progress_find(p, "c"), progress_n_columns(p));
+    ck_assert_double_eq(progress_steps(p, 1), 20);
+    ck_assert_double_eq(progress_value(p, 0, 1), 1.5);
+    ck_assert(isnan(progress_value(p, 0, 2)));
+    ck_assert_double_eq(progress_value(p, 1, 2), -2e-3);
+    progress_free(p);
+}
+END_TEST
+
+START_TEST(what_is_no_table_is_refused)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "p.csv: empty"},
+        {"steps,a\n", "p.csv:1: no column env_steps"},
+        {"env_steps,a\n1,2\n3,x\n", "p.csv:3: 'x' is no value of this table"},
+        {"env_steps,a\n1\n", "p.csv:2: found 1 values, expected 2"},
+        {"env_steps,a\n1,2,3\n", "p.csv:2: '3' is no value of this table"},
+        {"env_steps,a\n,2\n", "p.csv:2: found 2 values, expected 2"},
+    };
+    struct progress *p;
+
+    ck_assert_int_eq(read_text(&p, cases[_i].text), ERR_FORMAT);
+    ck_assert_msg(strstr(err.msg, cases[_i].message) != NULL, "%s", err.msg);
+}
+END_TEST
+
+START_TEST(statistics)
+{
+    double one[] = {3}, eight[] = {8, 1, 2, 7, 3, 6, 4, 5}, same[] = {2, 2, 2};
+    struct seed_stats s = seed_stats_of(one, 1);
+
+    ck_assert_double_eq(s.mean, 3);
+    ck_assert_double_eq(s.iqm, 3);
+    ck_assert(isnan(s.std) && isnan(s.low) && isnan(s.high));
+    s = seed_stats_of(eight, 8);
+    ck_assert_double_eq(s.mean, 4.5);
+    ck_assert_double_eq(s.iqm, 4.5); /* of 3, 4, 5, 6 */
+    ck_assert_double_eq_tol(s.std, sqrt(6), 1e-12);
+    /* The normal approximation says 4.5 +- 1.96 * 2.45 / sqrt(8), a little too wide. */
+    ck_assert(s.low > 2.7 && s.low < 3.4 && s.high < 6.3 && s.high > 5.6);
+    s = seed_stats_of(same, 3);
+    ck_assert(s.std == 0 && s.low == 2 && s.high == 2);
+    ck_assert(isnan(seed_stats_of(NULL, 0).mean));
+}
+END_TEST
+
+#define HEAD "env_steps,rollout/team_return/agent,eval/team_return/agent\n"
+
+START_TEST(seeds_make_one_group)
+{
+    char *paths[] = {make_run("a-s1", HEAD "10,0,\n20,1,5\n100,1,7\n"),
+                     make_run("b", HEAD "10,0,1\n"),
+                     make_run("a-s12", HEAD "10,0,3\n100,1,9\n")};
+    struct report *r;
+
+    ck_assert_msg(report_make(&r, paths, 3, NULL, &err) == 0, "%s", err.msg);
+    ck_assert_str_eq(r->metric, "eval/team_return/agent");
+    ck_assert_uint_eq(r->n_groups, 2);
+    ck_assert_str_eq(r->group[0].name, "a");
+    ck_assert_str_eq(r->group[1].name, "b");
+    ck_assert_uint_eq(r->group[0].n_runs, 2);
+    ck_assert_double_eq(r->group[0].final.mean, 8);
+    /* From step 20 on both have a value; the second's is of step 10 there. */
+    ck_assert_uint_eq(r->group[0].n_points, 2);
+    ck_assert_double_eq(r->group[0].point[0].steps, 20);
+    ck_assert_double_eq(r->group[0].point[0].over.mean, 4);
+    report_free(r);
+    ck_assert_int_eq(report_make(&r, paths, 1, "no/such", &err), ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.msg, "a-s1 has no metric no/such"));
+    for (size_t i = 0; i < 3; i++)
+        free(paths[i]);
+}
+END_TEST
+
+START_TEST(numbered_runs_make_one_group)
+{
+    char *paths[] = {make_run("x-1", HEAD "10,1,\n20,2,\n"),
+                     make_run("x-2", HEAD "10,3,\n20,4,\n"),
+                     make_run("7", HEAD "10,3,\n")};
+    struct report *r;
+
+    ck_assert_msg(report_make(&r, paths, 3, NULL, &err) == 0, "%s", err.msg);
+    ck_assert_str_eq(r->metric, "rollout/team_return/agent"); /* nothing was evaluated */
+    ck_assert_uint_eq(r->n_groups, 2);
+    ck_assert_str_eq(r->group[0].name, "x");
+    ck_assert_str_eq(r->group[1].name, "7");
+    ck_assert_double_eq(r->group[0].final.mean, 3);
+    report_free(r);
+    for (size_t i = 0; i < 3; i++)
+        free(paths[i]);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("report");
+    TCase *tc = tcase_create("report");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, a_table_is_read_back);
+    tcase_add_loop_test(tc, what_is_no_table_is_refused, 0, 6);
+    tcase_add_test(tc, statistics);
+    tcase_add_test(tc, seeds_make_one_group);
+    tcase_add_test(tc, numbered_runs_make_one_group);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
