@@ -137,7 +137,8 @@ void variable_scope_enter(struct graph *g, const char *name, const char *default
 void variable_scope_leave(struct graph *g);
 const char *graph_variable_scope(const struct graph *g); /* "" or "a/b" */
 
-/* Every op built inside runs after `ops`; n 0 suspends the scopes outside. */
+/* Every op built inside runs after `ops` (NULL: one that could not be built); n 0
+ * suspends the scopes outside. */
 void control_dependencies_enter(struct graph *g, struct operation *const *ops, size_t n);
 void control_dependencies_leave(struct graph *g);
 void device_enter(struct graph *g, const char *device); /* innermost wins; NULL: none */
@@ -226,7 +227,8 @@ struct variable *get_variable(struct graph *g, const char *name, enum dtype dtyp
 /* tf.Variable: uniquified, prefixed by name scopes too. */
 struct variable *variable_new(struct graph *g, struct output initial_value,
                               const char *name, unsigned flags);
-/* tf.Variable(value): the Const is `<name>/initial_value`. */
+/* tf.Variable(value): the Const is `<name>/initial_value`, of a resource
+ * `<name>/Initializer/initial_value`. */
 struct variable *variable_new_constant(struct graph *g, const struct tensor *value,
                                        const char *name, unsigned flags);
 struct variable *variable_find(const struct graph *g, const char *name); /* or NULL */

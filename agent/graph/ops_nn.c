@@ -3,6 +3,8 @@
  * Gradients after TensorFlow 1.13's python/ops/nn_grad.py and math_grad.py.
  */
 #include "agent/graph/op_rules.h"
+#include "agent/graph/signature.h"
+#include "common/err/check.h"
 
 /* ---- biases ---- */
 
@@ -300,34 +302,52 @@ GRAD(sparse_cross_entropy_grad)
 
 /* ---- steps of optimisers ---- */
 
-/* The variable, its slots and the gradient have one shape, everything else is a scalar.
- * How many slots stand before the scalars: the reference inputs. */
-static int apply_shape(const struct shape_args *args)
+/* Which input is the gradient: the one called `grad`, or `delta`. */
+static int gradient_input(const struct operation *op)
 {
-    struct shape all = args->in[0];
+    struct signature sig;
+    int i = 0;
 
-    for (int i = 1; i < args->n_in; i++) {
-        int like_variable =
-            output_is_ref(operation_input(args->op, i)) || args->in[i].rank != 0;
-
-        if (like_variable && shape_merge(&all, &args->in[i], &all) != 0)
-            return err_set(args->err, ERR_SHAPE, "input %d is %s, but the variable is %s",
-                           i, shape_text(&args->in[i]), shape_text(&all));
-    }
-    args->out[0] = all;
-    return 0;
+    CHECK(signature_parse(&sig, operation_def(op)->signature) == 0, "%s",
+          operation_type(op));
+    while (!span_is(sig.in[i].name, "grad") && !span_is(sig.in[i].name, "delta"))
+        i++;
+    return i;
 }
 
-/* The same with handles for the variable and its slots; there is no output. */
-static int resource_apply_shape(const struct shape_args *args)
+/* The shape of the variable behind a reference or a handle. */
+static struct shape shape_behind(const struct shape_args *args, int i)
 {
-    const struct operation *v = operation_behind_handle(operation_input(args->op, 0));
-    const struct shape *grad = &args->in[args->n_in - 1];
+    const struct output x = operation_input(args->op, i);
+    const struct operation *v;
 
-    if (v != NULL && !shape_compatible(attr_shape(v, "shape"), grad))
-        return err_set(args->err, ERR_SHAPE,
-                       "a gradient of shape %s for variable %s of %s", shape_text(grad),
-                       operation_name(v), shape_text(attr_shape(v, "shape")));
+    if (output_dtype(x) != DT_RESOURCE)
+        return args->in[i];
+    v = operation_behind_handle(x);
+    return v != NULL ? *attr_shape(v, "shape") : SHAPE_UNKNOWN;
+}
+
+/* The variable, its slots and the gradient have one shape, everything else is a scalar.
+ */
+static int apply_shape(const struct shape_args *args)
+{
+    const int gradient = gradient_input(args->op);
+    struct shape all = shape_behind(args, 0);
+
+    for (int i = 1; i < args->n_in; i++) {
+        const struct output x = operation_input(args->op, i);
+        struct shape s = shape_behind(args, i);
+
+        if (i != gradient && !output_is_ref(x) && output_dtype(x) != DT_RESOURCE) {
+            if (want_rank(args, i, 0) != 0)
+                return ERR_SHAPE;
+        } else if (shape_merge(&all, &s, &all) != 0) {
+            return err_set(args->err, ERR_SHAPE, "input %d is %s, but the variable is %s",
+                           i, shape_text(&s), shape_text(&all));
+        }
+    }
+    if (operation_n_outputs(args->op) > 0)
+        args->out[0] = all;
     return 0;
 }
 
@@ -346,11 +366,19 @@ static int resource_apply_shape(const struct shape_args *args)
     {                                                                                    \
         type, 0, shape_merged, grad, "y:T, dy:T -> z:T; T:float_type"                    \
     }
-#define APPLY(type, inputs, attrs)                                                       \
+/* Of a variable and its slots by reference, and by handle. */
+#define APPLY(type, variables, inputs, attrs)                                            \
+    {type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, apply_shape, NULL,                  \
+     variables("&T") inputs " -> out:&T; T:number_type, use_locking:bool=false" attrs},  \
     {                                                                                    \
-        type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, apply_shape, NULL,               \
-            inputs " -> out:&T; T:number_type, use_locking:bool=false" attrs             \
+        "Resource" type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, apply_shape, NULL,    \
+            variables("resource") inputs                                                 \
+            " ->; T:number_type, use_locking:bool=false" attrs                           \
     }
+#define VAR(t)        "var:" t ", "
+#define VAR_ACCUM(t)  VAR(t) "accum:" t ", "
+#define VAR_MS_MOM(t) VAR(t) "ms:" t ", mom:" t ", "
+#define VAR_M_V(t)    VAR(t) "m:" t ", v:" t ", "
 
 static const struct op_def rows[] = {
     {"BiasAdd", 0, bias_add_shape, bias_add_grad,
@@ -381,20 +409,13 @@ static const struct op_def rows[] = {
      sparse_cross_entropy_grad,
      "features:T, labels:Tlabels -> loss:T, backprop:T; T:float_type, "
      "Tlabels:index_type=int64"},
-    APPLY("ApplyGradientDescent", "var:&T, alpha:T, delta:T", ""),
-    APPLY("ApplyMomentum", "var:&T, accum:&T, lr:T, grad:T, momentum:T",
+    APPLY("ApplyGradientDescent", VAR, "alpha:T, delta:T", ""),
+    APPLY("ApplyMomentum", VAR_ACCUM, "lr:T, grad:T, momentum:T",
           ", use_nesterov:bool=false"),
-    APPLY("ApplyRMSProp",
-          "var:&T, ms:&T, mom:&T, lr:T, rho:T, momentum:T, epsilon:T, grad:T", ""),
-    APPLY("ApplyAdam",
-          "var:&T, m:&T, v:&T, beta1_power:T, beta2_power:T, lr:T, beta1:T, beta2:T, "
-          "epsilon:T, grad:T",
+    APPLY("ApplyRMSProp", VAR_MS_MOM, "lr:T, rho:T, momentum:T, epsilon:T, grad:T", ""),
+    APPLY("ApplyAdam", VAR_M_V,
+          "beta1_power:T, beta2_power:T, lr:T, beta1:T, beta2:T, epsilon:T, grad:T",
           ", use_nesterov:bool=false"),
-    {"ResourceApplyAdam", OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, resource_apply_shape,
-     NULL,
-     "var:resource, m:resource, v:resource, beta1_power:T, beta2_power:T, lr:T, beta1:T, "
-     "beta2:T, epsilon:T, grad:T ->; T:number_type, use_locking:bool=false, "
-     "use_nesterov:bool=false"},
 };
 
 const struct op_family ops_of_nn = OP_FAMILY(rows);

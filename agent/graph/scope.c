@@ -204,7 +204,7 @@ void control_dependencies_apply(struct graph *g, struct operation *op)
         if (waits_already(op, s))
             continue;
         for (size_t k = 0; k < s->n; k++)
-            if (!is_input(op, s->ops[k]))
+            if (s->ops[k] != NULL && !is_input(op, s->ops[k]))
                 (void)operation_add_control_input(op, s->ops[k]);
     }
 }

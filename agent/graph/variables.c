@@ -285,7 +285,12 @@ struct variable *variable_new_constant(struct graph *g, const struct tensor *val
 
     control_dependencies_enter(g, NULL, 0);
     name_scope_enter(g, name != NULL ? name : "Variable");
-    v = make_variable(g, constant(g, value, "initial_value"), flags, 0);
+    v = make_variable(g,
+                      constant(g, value,
+                               (flags & VARIABLE_RESOURCE) != 0
+                                   ? "Initializer/initial_value"
+                                   : "initial_value"),
+                      flags, 0);
     name_scope_leave(g);
     control_dependencies_leave(g);
     return v;

@@ -70,6 +70,12 @@ static double config_value(const struct application *a, int constant)
     return v;
 }
 
+/* An optimiser's own variables are of the kind of those it moves. */
+static unsigned kind_of(const struct variable *v)
+{
+    return output_dtype(v->ref) == DT_RESOURCE ? VARIABLE_RESOURCE : 0;
+}
+
 int compute_gradients(struct graph *g, struct output loss, struct variable *const *vars,
                       size_t n, struct gradient *ret_grads, struct err *err)
 {
@@ -77,7 +83,7 @@ int compute_gradients(struct graph *g, struct output loss, struct variable *cons
     int rc;
 
     for (size_t i = 0; i < n; i++)
-        xs[i] = output_dtype(vars[i]->ref) == DT_RESOURCE ? vars[i]->ref : vars[i]->read;
+        xs[i] = kind_of(vars[i]) == VARIABLE_RESOURCE ? vars[i]->ref : vars[i]->read;
     rc = graph_gradients_gated(g, loss, xs, n, grads, err);
     for (size_t i = 0; i < n; i++)
         ret_grads[i] = (struct gradient){grads[i], vars[i]};
@@ -108,15 +114,18 @@ static const struct variable *first_by_name(const struct gradient *grads, size_t
  * optimiser's own name scope is opened (Optimizer._create_non_slot_variable). */
 static void make_powers(struct application *a, const struct gradient *grads, size_t n)
 {
+    const struct variable *first;
+
     if (a->rule->n_powers == 0)
         return;
-    colocate_with_enter(a->g, first_by_name(grads, n)->ref.op);
+    first = first_by_name(grads, n);
+    colocate_with_enter(a->g, first->ref.op);
     for (int i = 0; i < a->rule->n_powers; i++) {
         const float initial = (float)config_value(a, 1 + i);
         const struct tensor value = tensor_scalar_f32(&initial);
 
         a->powers[i] = variable_new_constant(a->g, &value, a->rule->powers[i],
-                                             VARIABLE_NOT_TRAINABLE);
+                                             VARIABLE_NOT_TRAINABLE | kind_of(first));
     }
     colocate_with_leave(a->g);
 }
@@ -132,7 +141,8 @@ static struct variable *make_slot(struct application *a, const struct variable *
 
     colocate_with_enter(a->g, v->ref.op);
     variable_scope_enter(a->g, NULL, scope, REUSE_INHERIT);
-    slot = get_variable(a->g, "", v->dtype, &v->shape, &init, VARIABLE_NOT_TRAINABLE);
+    slot = get_variable(a->g, "", v->dtype, &v->shape, &init,
+                        VARIABLE_NOT_TRAINABLE | kind_of(v));
     variable_scope_leave(a->g);
     colocate_with_leave(a->g);
     free(scope);
@@ -144,11 +154,13 @@ static struct operation *update(struct application *a, const struct gradient *gr
 {
     const struct optimizer_rule *rule = a->rule;
     char *scope = xasprintf("update_%s", grad->variable->name);
+    char *type =
+        xasprintf("%s%s", kind_of(grad->variable) != 0 ? "Resource" : "", rule->op);
     struct op_builder *b;
     struct operation *op;
 
     name_scope_enter(a->g, scope);
-    b = op_begin(a->g, rule->op, NULL);
+    b = op_begin(a->g, type, NULL);
     op_input(b, grad->variable->ref);
     for (int i = 0; i < rule->n_slots; i++)
         op_input(b, slots[i] != NULL ? slots[i]->ref : OUTPUT_NONE);
@@ -165,6 +177,7 @@ static struct operation *update(struct application *a, const struct gradient *gr
     op = op_finish(b);
     name_scope_leave(a->g);
     free(scope);
+    free(type);
     return op;
 }
 

@@ -19,7 +19,10 @@ static const struct {
     {"NoOp", "nothing to compute; control_inputs_run in test_session.c"},
     {"VariableV2", "test_session.c"},
     {"Variable", "the old name of VariableV2"},
-    {"ResourceApplyAdam", "test_ops.c"},
+    {"ResourceApplyAdam", "test_nn.c"},
+    {"ResourceApplyGradientDescent", "test_nn.c"},
+    {"ResourceApplyMomentum", "test_nn.c"},
+    {"ResourceApplyRMSProp", "test_nn.c"},
     {"VarHandleOp", "test_ops.c"},
     {"ReadVariableOp", "test_ops.c"},
     {"VarIsInitializedOp", "test_ops.c"},
@@ -477,9 +480,10 @@ START_TEST(every_constraint_has_a_refusal)
         "Shape", "ShapeN", "Cast",
         /* of variables: test_kernels_state.c */
         "Assign", "AssignAdd", "AssignSub", "ApplyGradientDescent", "ApplyMomentum",
-        "ApplyRMSProp", "ApplyAdam",
+        "ApplyRMSProp", "ApplyAdam", "ResourceApplyGradientDescent",
+        "ResourceApplyMomentum", "ResourceApplyRMSProp", "ResourceApplyAdam",
         /* of resources and branches, and of names: test_ops.c */
-        "ResourceApplyAdam", "ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp",
+        "ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp",
         "AssignSubVariableOp", "Switch", "RefSwitch", "Merge", "StringJoin"};
     const struct op_def *d = op_def_at((size_t)_i);
     int told = d->shape == shape_same || d->shape == shape_scalar ||

@@ -387,30 +387,40 @@ struct problem {
     struct gradient grads[2];
 };
 
-static struct problem make_problem(void)
+static struct problem make_problem_of(unsigned flags)
 {
     struct problem p = {.g = graph_new()};
     const struct initializer init = constant_initializer(0.5);
-    struct output loss, xs[2], grads[2];
+    struct variable *vars[2];
+    struct output loss;
     struct err err;
 
     variable_scope_enter(p.g, "net", NULL, REUSE_INHERIT);
-    p.grads[0].variable = get_variable(p.g, "w", DT_FLOAT, &SHAPE(2, 3), &init, 0);
-    p.grads[1].variable = get_variable(p.g, "b", DT_FLOAT, &SHAPE(3), &init, 0);
+    vars[0] = get_variable(p.g, "w", DT_FLOAT, &SHAPE(2, 3), &init, flags);
+    vars[1] = get_variable(p.g, "b", DT_FLOAT, &SHAPE(3), &init, flags);
     variable_scope_leave(p.g);
-    for (int i = 0; i < 2; i++)
-        xs[i] = p.grads[i].variable->read;
-    loss = binary(p.g, "Add", unary(p.g, "L2Loss", xs[0], NULL),
-                  reduce(p.g, "Sum", xs[1], NULL, 0, 0, NULL), NULL);
-    ck_assert_int_eq(graph_gradients(p.g, &loss, 1, xs, 2, NULL, NULL, 0, grads, &err),
-                     0);
-    for (int i = 0; i < 2; i++)
-        p.grads[i].grad = grads[i];
+    loss = binary(p.g, "Add", unary(p.g, "L2Loss", vars[0]->read, NULL),
+                  reduce(p.g, "Sum", vars[1]->read, NULL, 0, 0, NULL), NULL);
+    ck_assert_int_eq(compute_gradients(p.g, loss, vars, 2, p.grads, &err), 0);
     return p;
+}
+
+static struct problem make_problem(void)
+{
+    return make_problem_of(0);
 }
 
 static const struct optimizer_config adam = {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9,
                                              .beta2 = 0.999, .epsilon = 1e-8};
+
+/* Of every kind, with numbers. */
+static const struct optimizer_config numeric_rows[] = {
+    {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+    {OPT_ADAM, .learning_rate = 0.01, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3},
+    {OPT_SGD, .learning_rate = 0.1},
+    {OPT_MOMENTUM, .learning_rate = 0.1, .momentum = 0.9},
+    {OPT_RMSPROP, .learning_rate = 0.1, .decay = 0.9, .momentum = 0.5, .epsilon = 1e-10},
+};
 
 START_TEST(test_adam_names)
 {
@@ -497,6 +507,18 @@ START_TEST(test_other_optimizers_names)
 }
 END_TEST
 
+START_TEST(test_gradients_of_another_shape_are_refused)
+{
+    struct problem p = make_problem_of(_i % 2 != 0 ? VARIABLE_RESOURCE : 0);
+
+    p.grads[0].grad = constant_f32(p.g, 1, NULL);
+    ck_assert_ptr_null(
+        apply_gradients(p.g, &numeric_rows[_i / 2], p.grads, 2, NULL, NULL, NULL));
+    ck_assert_int_eq(graph_error(p.g)->code, ERR_SHAPE);
+    graph_free(p.g);
+}
+END_TEST
+
 START_TEST(test_global_step)
 {
     struct problem p = make_problem();
@@ -556,19 +578,12 @@ static void step_by_hand(const struct optimizer_config *o, struct scalar_state *
     }
 }
 
-static const struct optimizer_config numeric_rows[] = {
-    {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
-    {OPT_ADAM, .learning_rate = 0.01, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3},
-    {OPT_SGD, .learning_rate = 0.1},
-    {OPT_MOMENTUM, .learning_rate = 0.1, .momentum = 0.9},
-    {OPT_RMSPROP, .learning_rate = 0.1, .decay = 0.9, .momentum = 0.5, .epsilon = 1e-10},
-};
-
-/* 1 - beta2 in float32 has lost three digits, so Adam agrees in five. */
+/* Variables of both kinds. 1 - beta2 in float32 has lost three digits, so Adam agrees in
+ * five. */
 START_TEST(test_optimizer_numbers)
 {
-    const struct optimizer_config *o = &numeric_rows[_i];
-    struct problem p = make_problem();
+    const struct optimizer_config *o = &numeric_rows[_i / 2];
+    struct problem p = make_problem_of(_i % 2 != 0 ? VARIABLE_RESOURCE : 0);
     struct operation *op = apply_gradients(p.g, o, p.grads, 2, NULL, NULL, NULL);
     struct scalar_state w = {.x = 0.5, .b1 = o->beta1, .b2 = o->beta2};
     struct scalar_state b = w;
@@ -679,8 +694,10 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_second_adam_names);
     tcase_add_test(tc, test_other_optimizers_names);
     tcase_add_test(tc, test_global_step);
+    tcase_add_loop_test(tc, test_gradients_of_another_shape_are_refused, 0,
+                        2 * sizeof(numeric_rows) / sizeof(numeric_rows[0]));
     tcase_add_loop_test(tc, test_optimizer_numbers, 0,
-                        sizeof(numeric_rows) / sizeof(numeric_rows[0]));
+                        2 * sizeof(numeric_rows) / sizeof(numeric_rows[0]));
     tcase_add_test(tc, test_fed_learning_rate);
     tcase_add_test(tc, test_clipping);
     suite_add_tcase(suite, tc);

@@ -361,41 +361,6 @@ START_TEST(resource_variables_hold_values)
 }
 END_TEST
 
-/* One step of Adam on both kinds of variables gives the same bits. */
-START_TEST(resource_adam_is_adam)
-{
-    struct bed b;
-    float after[2];
-
-    bed_init(&b);
-    for (unsigned k = 0; k < 2; k++) {
-        unsigned flags = k != 0 ? VARIABLE_RESOURCE : 0;
-        struct variable *vars[3];
-        struct op_builder *o;
-        struct operation *step;
-
-        for (int i = 0; i < 3; i++)
-            vars[i] =
-                variable_new(b.g, constant_f32(b.g, i == 0 ? 1 : 0, NULL), NULL, flags);
-        o = op_begin(b.g, k != 0 ? "ResourceApplyAdam" : "ApplyAdam", NULL);
-        for (int i = 0; i < 3; i++)
-            op_input(o, vars[i]->ref);
-        for (int i = 0; i < 7; i++)
-            op_input(o, constant_f32(
-                            b.g,
-                            (float[]){0.9f, 0.999f, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5f}[i],
-                            NULL));
-        step = op_finish(o);
-        bed_init_variables(&b);
-        bed_target(&b, step);
-        after[k] = bed_scalar(&b, vars[0]->read);
-    }
-    ck_assert(after[0] < 1);
-    ck_assert_mem_eq(&after[0], &after[1], sizeof(float));
-    bed_done(&b);
-}
-END_TEST
-
 /* ---- checkpoints from within the graph ---- */
 
 static struct output strings(struct graph *g, const char *const *texts, int64_t n)
@@ -527,7 +492,6 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_dead_branch_does_not_run);
     tcase_add_test(tc, merge_says_which_input_it_took);
     tcase_add_test(tc, resource_variables_hold_values);
-    tcase_add_test(tc, resource_adam_is_adam);
     tcase_add_test(tc, save_and_restore_nodes_run);
     tcase_add_test(tc, sparse_cross_entropy_of_the_unlikely);
     suite_add_tcase(s, tc);
