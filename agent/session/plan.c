@@ -65,13 +65,13 @@ int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
     return 1;
 }
 
-/* A shape or an axis that is fed becomes part of the plan: small integers only. (So do
- * strings, always: names of files.) */
-#define WANTED_MAX 16
+/* A shape, an axis or a choice of rows that is fed becomes part of the plan, when there
+ * is none otherwise. (So do strings, always: names of files.) */
+#define WANTED_MAX 4096
 
 static int may_be_wanted(const struct tensor *t)
 {
-    return (t->dtype == DT_INT32 || t->dtype == DT_INT64) && t->shape.rank <= 1 &&
+    return (t->dtype == DT_INT32 || t->dtype == DT_INT64) && t->shape.rank <= 2 &&
            tensor_elements(t) <= WANTED_MAX;
 }
 
@@ -169,12 +169,32 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
     return r;
 }
 
+static int is_where(struct output x)
+{
+    return x.op && strcmp(operation_type(x.op), "Where") == 0;
+}
+
 static struct plan *new_plan(struct graph *g, const struct run_args *args)
 {
     struct plan *p = xcalloc(1, sizeof(*p));
     p->graph = g;
     p->hash = plan_key_hash(args);
     return p;
+}
+
+/* In place of a plan: what must be known first. */
+static int stand_in(struct plan **ret, struct graph *g, const struct run_args *args,
+                    struct output late, struct err *err)
+{
+    struct plan *p = new_plan(g, args);
+    int r = copy_key(p, args, 0, err);
+    if (r < 0) {
+        plan_free(p);
+        return r;
+    }
+    p->late = late;
+    *ret = p;
+    return 0;
 }
 
 int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
@@ -185,14 +205,15 @@ int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
         wanted |= may_be_wanted(&args->feeds[i].value);
     struct plan *p = new_plan(g, args);
     int r = build(p, vars, args, 0, err);
-    if (r == ERR_SHAPE && wanted) {
+    if (r < 0 && p->wants_values && wanted && !is_where(p->late)) {
         plan_free(p);
         p = new_plan(g, args);
         r = build(p, vars, args, 1, err);
     }
     if (r < 0) {
+        struct output late = p->late;
         plan_free(p);
-        return r;
+        return late.op ? stand_in(ret, g, args, late, err) : r;
     }
     *ret = p;
     return 0;

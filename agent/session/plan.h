@@ -8,6 +8,7 @@
  *     plan_fuse.c    nodes to steps: products with what is done to their rows, chains of
  *                    element-wise loops, sums that ride along
  *     plan_memory.c  one buffer by liveness, results in the place of dead operands
+ *     plan_late.c    values that shapes depend on, when only a run can tell
  *     plan.c         the passes in order, the key
  * and exec.c runs the steps.
  */
@@ -158,6 +159,9 @@ struct plan_feed {
 };
 
 struct plan {
+    /* Valid: no plan, but what has to be computed, and fed, before there can be one. */
+    struct output late;
+    int wants_values; /* it failed for want of a value */
     struct arena arena;
     struct graph *graph;
     uint64_t hash;
@@ -191,7 +195,8 @@ struct plan {
     int has_key;
 };
 
-/* Fed values are borrowed for the call. */
+/* Fed values are borrowed for the call. A plan that cannot be made before the value of
+ * some output is known says so in `late`. */
 int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
                const struct run_args *args, struct err *err);
 void plan_free(struct plan *p); /* NULL is fine */
@@ -199,6 +204,15 @@ uint64_t plan_key_hash(const struct run_args *args);
 int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash);
 /* Points every value at its bytes. */
 void plan_resolve(struct plan *p, struct var_store *vars, char *buffer);
+
+/* The shape of op depends on a value that is not known: finds an output that would tell,
+ * if it can be computed before the run without being noticed. */
+void plan_find_late(struct plan *p, const struct operation *op,
+                    const struct tensor *const *known);
+/* What to fetch for it, and its value then (the caller frees both tensors). */
+struct output plan_late_source(struct output late);
+int plan_late_value(struct output late, struct tensor *source, struct tensor *ret,
+                    struct err *err);
 
 /* How an operand lies under a loop of `shape`; 0 if in no simple way. */
 int loop_classify(const struct shape *operand, const struct shape *shape,

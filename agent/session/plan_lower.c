@@ -276,6 +276,24 @@ static void own(struct lowering *l, struct tensor t)
     p->owned[p->n_owned++] = t;
 }
 
+/* A kernel that moves strings moves `struct tensor_string`; here each gets bytes of its
+ * own. After an error there are none. */
+static void own_strings(const struct tensor *t, int failed)
+{
+    struct tensor_string *s = t->data;
+    for (int64_t i = 0; i < tensor_elements(t); i++)
+        s[i] = failed || !s[i].bytes
+                   ? (struct tensor_string){0}
+                   : (struct tensor_string){xstrndup(s[i].bytes, s[i].len_bytes),
+                                            s[i].len_bytes};
+}
+
+static int moves_strings(const struct node *n)
+{
+    return n->call != kern_string_join && n->call != kern_sharded_filename &&
+           n->call != kern_restore;
+}
+
 static int fold(struct lowering *l, const struct node *n)
 {
     struct plan *p = l->plan;
@@ -294,7 +312,11 @@ static int fold(struct lowering *l, const struct node *n)
      * their loops load it: from the result's own place. */
     if (n->kind == NODE_LOOP && !is_const(l, n->in[0]))
         n->in[0] = add_const(l, value_at(l, n->out[0])->tensor);
-    return node_evaluate(p, n, l->err);
+    int r = node_evaluate(p, n, l->err);
+    for (int i = 0; i < n->n_out && moves_strings(n); i++)
+        if (value_at(l, n->out[i])->tensor.dtype == DT_STRING)
+            own_strings(&value_at(l, n->out[i])->tensor, r < 0);
+    return r;
 }
 
 /* ---- operations that change nothing ---- */
@@ -379,6 +401,8 @@ static int64_t slice_offset(const struct lowering *l, const struct node *n)
         return -1;
     const struct tensor *x = &value_at(l, n->in[0])->tensor;
     const struct shape *y = &value_at(l, n->out[0])->tensor.shape;
+    if (x->dtype == DT_STRING)
+        return -1;
     int64_t strides[SHAPE_MAX_RANK], offset = 0;
     int whole = 1; /* so far, from the innermost dimension */
     dense_strides(&x->shape, dtype_size(x->dtype), strides);
@@ -417,11 +441,13 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
         /* Its attribute says less than its input. */
         if (strcmp(operation_type(op), "PlaceholderWithDefault") == 0)
             shapes[n_in + i] = shapes[0];
-        if (!shape_known(&shapes[n_in + i]) || shape_elements(&shapes[n_in + i]) < 0)
+        if (!shape_known(&shapes[n_in + i]) || shape_elements(&shapes[n_in + i]) < 0) {
+            plan_find_late(l->plan, op, known);
             return err_set(
                 l->err, ERR_SHAPE,
                 "%s:%d: its shape %s depends on values that only the run knows",
                 operation_name(op), i, shape_text(&shapes[n_in + i]));
+        }
         out[i] =
             plan_add_value(l->plan, VALUE_BUFFER, output_dtype(x), &shapes[n_in + i]);
     }
@@ -709,9 +735,11 @@ static int lower_compute(struct lowering *l, struct node *n, const struct kernel
         return fold(l, n);
     /* A buffer has no place for strings: they are constants, fed ones too. */
     for (int i = 0; i < n->n_out; i++)
-        if (value_at(l, n->out[i])->tensor.dtype == DT_STRING)
+        if (value_at(l, n->out[i])->tensor.dtype == DT_STRING) {
+            l->plan->wants_values = 1;
             return err_set(l->err, ERR_UNSUPPORTED, "%s: strings that only the run knows",
                            operation_name(n->op));
+        }
     n->keep = n->n_out == 0;
     add_node(l, n);
     return 0;

@@ -231,16 +231,71 @@ static int copy_results(const struct plan *p, struct tensor *ret, struct err *er
     return 0;
 }
 
-int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
-                struct err *err)
+static int run_plan(struct session *s, struct plan *p, const struct run_args *args,
+                    struct tensor *ret, struct err *err)
 {
-    struct plan *p = NULL;
-    int r = ready_plan(s, args, &p, err);
+    int r = 0;
     for (size_t i = 0; r == 0 && i < args->n_fetches; i++)
         r = check_result(p, i, &ret[i], err);
     if (r == 0)
         r = plan_execute(p, s->vars, args, s->progress, s->progress_ctx, err);
     return r == 0 ? copy_results(p, ret, err) : r;
+}
+
+/* ---- values that planning needs ---- */
+
+/* Computes an output by a run of its own and adds it to the feeds, which the caller
+ * frees with their values from n_given on. */
+static int feed_late(struct session *s, struct run_args *args, struct output late,
+                     struct err *err)
+{
+    struct feed *feeds = xcalloc(args->n_feeds + 1, sizeof(*feeds));
+    const struct output source = plan_late_source(late);
+    struct tensor value = {0};
+    struct run_args first = *args;
+    int r;
+    first.fetches = &source;
+    first.n_fetches = 1;
+    first.n_targets = 0;
+    r = session_run(s, &first, &value, err);
+    if (args->n_feeds > 0)
+        memcpy(feeds, args->feeds, args->n_feeds * sizeof(*feeds));
+    feeds[args->n_feeds].output = late;
+    if (r == 0)
+        r = plan_late_value(late, &value, &feeds[args->n_feeds].value, err);
+    tensor_free(&value);
+    args->feeds = feeds;
+    args->n_feeds++;
+    return r;
+}
+
+static int run_late(struct session *s, const struct run_args *args, struct output late,
+                    struct tensor *ret, struct err *err)
+{
+    struct run_args more = *args;
+    struct plan *p = NULL;
+    int r = feed_late(s, &more, late, err);
+    if (r == 0)
+        r = ready_plan(s, &more, &p, err);
+    if (r == 0 && p->late.op)
+        r = run_late(s, &more, p->late, ret, err);
+    else if (r == 0)
+        r = run_plan(s, p, &more, ret, err);
+    struct feed *feeds = (struct feed *)(uintptr_t)more.feeds;
+    tensor_free(&feeds[args->n_feeds].value);
+    free(feeds);
+    return r;
+}
+
+int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
+                struct err *err)
+{
+    struct plan *p = NULL;
+    int r = ready_plan(s, args, &p, err);
+    if (r < 0)
+        return r;
+    return p->late.op ? run_late(s, args, p->late, ret, err)
+                      : run_plan(s, p, args, ret, err);
 }
 
 size_t session_gemms(struct session *s, const struct run_args *args, struct gemm *ret,

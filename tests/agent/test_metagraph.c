@@ -136,6 +136,52 @@ START_TEST(real_variables_are_restored)
 }
 END_TEST
 
+/* report_uninitialized_variables as TensorFlow 0.12 and 1.8 built it into their graphs,
+ * before anything is restored and after it. */
+START_TEST(real_graphs_report_uninitialized_variables)
+{
+    static const struct {
+        const char *prefix, *fetch, *first;
+        int n;
+    } files[] = {
+        {"20-Shanky007-regressionModel/ckpt/model.ckpt",
+         "report_uninitialized_variables/boolean_mask/Gather:0",
+         "deep_regression/fc1/weights", 6},
+        {"21-codlife-tensorflow-example/tf_tutorial/tmp/model.ckpt-237",
+         "report_uninitialized_variables_1/boolean_mask/GatherV2:0", "dense/kernel", 5},
+    };
+
+    for (size_t i = 0; test_has_real_checkpoints() && i < 2; i++) {
+        char *prefix =
+            xasprintf("%s/data/tf-checkpoints/%s", test_shared_dir(), files[i].prefix);
+        char *meta = xasprintf("%s.meta", prefix);
+        struct saver *saver;
+        struct bed b;
+        struct output names;
+        struct tensor t;
+        const struct tensor_string *first;
+
+        bed_init(&b);
+        ck_assert_int_eq(import_meta_graph(&saver, b.g, meta, NULL, &b.err), 0);
+        ck_assert_int_eq(graph_tensor(b.g, files[i].fetch, &names, &b.err), 0);
+        t = bed_fetch(&b, names);
+        ck_assert_int_eq(tensor_elements(&t), files[i].n);
+        first = t.data;
+        ck_assert_uint_eq(first->len_bytes, strlen(files[i].first));
+        ck_assert_mem_eq(first->bytes, files[i].first, first->len_bytes);
+        tensor_free(&t);
+        ck_assert_int_eq(saver_restore(saver, b.s, prefix, &b.err), 0);
+        t = bed_fetch(&b, names);
+        ck_assert_int_eq(tensor_elements(&t), 0);
+        tensor_free(&t);
+        saver_free(saver);
+        bed_done(&b);
+        free(meta);
+        free(prefix);
+    }
+}
+END_TEST
+
 static struct wbuf export_of(struct graph *g, const struct saver_def *saver)
 {
     struct wbuf b = {0};
@@ -840,6 +886,7 @@ static Suite *make_suite(void)
     tcase_add_test(real, real_graphs_are_imported_whole);
     tcase_add_test(real, real_variables_are_restored);
     tcase_add_test(real, real_graphs_are_exported_and_imported_again);
+    tcase_add_test(real, real_graphs_report_uninitialized_variables);
     tcase_add_test(ours, an_imported_graph_trains_on);
     tcase_add_test(ours, our_graphs_come_back_as_they_were);
     tcase_add_test(ours, under_a_scope);

@@ -381,6 +381,39 @@ static struct output string(struct graph *g, const char *text)
     return constant(g, &t, NULL);
 }
 
+/* Names are picked, joined and cut out as numbers are. */
+START_TEST(strings_are_moved)
+{
+    static const char *const names[] = {"weights", "", "b", "m"};
+    static const char *const want[] = {"b", "weights", "", "b", "m"};
+    const int32_t picked[] = {2, 0};
+    const struct tensor_string *s;
+    struct output all, x;
+    struct tensor t;
+    struct bed b;
+
+    bed_init(&b);
+    all = strings(b.g, names, 4);
+    x = ternary(b.g, "GatherV2", all, constant_i32s(b.g, picked, 2, NULL),
+                constant_i32(b.g, 0, NULL), NULL);
+    all = ternary(b.g, "Slice", all, constant_i32s(b.g, (int32_t[]){1}, 1, NULL),
+                  constant_i32s(b.g, (int32_t[]){3}, 1, NULL), NULL);
+    t = bed_fetch(&b, concat(b.g, (struct output[]){x, all}, 2, 0, NULL));
+    ck_assert_int_eq(tensor_elements(&t), 5);
+    s = t.data;
+    for (int i = 0; i < 5; i++) {
+        ck_assert_uint_eq(s[i].len_bytes, strlen(want[i]));
+        ck_assert(s[i].len_bytes == 0 ||
+                  memcmp(s[i].bytes, want[i], s[i].len_bytes) == 0);
+    }
+    tensor_free(&t);
+    x = ternary(b.g, "GatherV2", all, constant_i32(b.g, 9, NULL),
+                constant_i32(b.g, 0, NULL), NULL);
+    ck_assert_int_eq(bed_try(&b, x), ERR_ARG);
+    bed_done(&b);
+}
+END_TEST
+
 START_TEST(save_and_restore_nodes_run)
 {
     static const char *const names[] = {"a", "b"}, *const slices[] = {"", ""};
@@ -492,6 +525,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_dead_branch_does_not_run);
     tcase_add_test(tc, merge_says_which_input_it_took);
     tcase_add_test(tc, resource_variables_hold_values);
+    tcase_add_test(tc, strings_are_moved);
     tcase_add_test(tc, save_and_restore_nodes_run);
     tcase_add_test(tc, sparse_cross_entropy_of_the_unlikely);
     suite_add_tcase(s, tc);

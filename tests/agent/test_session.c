@@ -343,6 +343,92 @@ START_TEST(control_edges_lead_to_what_is_done)
 }
 END_TEST
 
+/* tf.boolean_mask(x, x > limit) */
+static struct output mask_above(struct bed *b, struct output x, struct output limit)
+{
+    struct output is = binary(b->g, "Greater", x, limit, NULL);
+    struct output at = unary(b->g, "Where", is, NULL);
+    struct op_builder *o = op_begin(b->g, "Squeeze", NULL);
+    op_input(o, at);
+    op_attr_ints(o, "squeeze_dims", (int64_t[]){1}, 1);
+    at = (struct output){op_finish(o), 0};
+    return ternary(b->g, "GatherV2", x, at, constant_i32(b->g, 0, NULL), NULL);
+}
+
+START_TEST(shapes_may_follow_from_values)
+{
+    struct bed b;
+    float data[6] = {3, -1, 4, -1, 5, -9}, limits[4] = {0, 3.5f, 100, -100};
+    const int n_above[4] = {3, 2, 0, 6};
+    bed_init(&b);
+    struct variable *limit = bed_variable(&b, 0, "limit");
+    struct output x = bed_input(&b, SHAPE(-1), data, SHAPE(6));
+    struct output above = mask_above(&b, x, limit->read), d;
+    struct output sum =
+        reduce(b.g, "Sum", unary(b.g, "Square", above, NULL), NULL, 0, 0, NULL);
+    ck_assert_int_eq(graph_gradients(b.g, &sum, 1, &x, 1, NULL, NULL, 0, &d, &b.err), 0);
+    bed_init_variables(&b);
+    for (int i = 0; i < 8; i++) {
+        struct tensor value = tensor_scalar_f32(&limits[i % 4]), t;
+        float want = 0;
+        ck_assert_int_eq(session_variable_set(b.s, limit, &value, &b.err), 0);
+        t = bed_fetch(&b, above);
+        ck_assert_int_eq(tensor_elements(&t), n_above[i % 4]);
+        for (int k = 0, n = 0; k < 6; k++)
+            if (data[k] > limits[i % 4]) {
+                ck_assert_float_eq(tensor_f32(&t)[n++], data[k]);
+                want += data[k] * data[k];
+            }
+        tensor_free(&t);
+        ck_assert_float_eq(bed_scalar(&b, sum), want);
+        t = bed_fetch(&b, d);
+        for (int k = 0; k < 6; k++)
+            ck_assert_float_eq(tensor_f32(&t)[k],
+                               data[k] > limits[i % 4] ? 2 * data[k] : 0);
+        tensor_free(&t);
+    }
+    bed_done(&b);
+}
+END_TEST
+
+/* A size that the graph computes from what is fed. */
+START_TEST(sizes_may_be_computed)
+{
+    struct bed b;
+    float data[3] = {1, 2, 6};
+    bed_init(&b);
+    struct output x = bed_input(&b, SHAPE(-1), data, SHAPE(3));
+    struct output n = cast(b.g, reduce(b.g, "Max", x, NULL, 0, 0, NULL), DT_INT32, NULL);
+    struct output up = ternary(b.g, "Range", constant_i32(b.g, 0, NULL), n,
+                               constant_i32(b.g, 1, NULL), NULL);
+    for (int i = 6; i >= 4; i--) {
+        data[2] = (float)i;
+        struct tensor t = bed_fetch(&b, up);
+        ck_assert_int_eq(tensor_elements(&t), i);
+        ck_assert_int_eq(((const int32_t *)t.data)[i - 1], i - 1);
+        tensor_free(&t);
+    }
+    bed_done(&b);
+}
+END_TEST
+
+/* To know the shape beforehand would be to write twice. */
+START_TEST(shapes_never_follow_from_writes)
+{
+    struct bed b;
+    bed_init(&b);
+    struct variable *v = bed_variable(&b, 1, "v");
+    bed_init_variables(&b);
+    struct output next = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    struct output is = binary(b.g, "Greater", next, constant_f32(b.g, 0, NULL), NULL);
+    struct output at = unary(b.g, "Where", reshape(b.g, is, &SHAPE(1), NULL), NULL);
+    ck_assert_int_eq(bed_try(&b, at), ERR_SHAPE);
+    ck_assert_ptr_nonnull(strstr(b.err.msg, "depends on values that only the run knows"));
+    ck_assert_float_eq(bed_scalar(&b, v->read), 1);
+    bed_done(&b);
+}
+END_TEST
+
 START_TEST(operations_added_later_are_seen)
 {
     struct bed b;
@@ -513,6 +599,9 @@ static Suite *make_suite(void)
         control_inputs_run,
         a_circle_of_control_edges_is_an_error,
         control_edges_lead_to_what_is_done,
+        shapes_may_follow_from_values,
+        sizes_may_be_computed,
+        shapes_never_follow_from_writes,
         operations_added_later_are_seen,
         sessions_and_graphs_share_nothing,
         a_snapshot_brings_everything_back,

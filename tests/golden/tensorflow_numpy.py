@@ -243,9 +243,12 @@ def check_actor_critic(program, folder):
     m.training("actor-critic, critic", feeds, "Adam", adam(
         m.variables, critic.names, grads, "", ["beta1_power", "beta2_power"], 1e-3))
 
-    # The actor's step is one of gradient descent: d log(p) of the actions played.
-    played = m.rng.integers(0, 9, BATCH).astype(np.int32)
-    advantage, rows = m.normal(BATCH), np.arange(BATCH)
+    # The actor's step is one of gradient descent: d log(p) of the actions played, which
+    # the graph picks by tf.boolean_mask.
+    boards, rows = m.normal(5 * BATCH, 9), np.arange(5 * BATCH)
+    policy = softmax(actor.forward(boards))
+    played = m.rng.integers(0, 9, len(rows)).astype(np.int32)
+    advantage = m.normal(len(rows))
     d = np.zeros_like(policy)
     d[rows, played] = -advantage / (policy[rows, played] + 1e-9)
     grads, _ = actor.backward(policy * (d - (d * policy).sum(1, keepdims=True)))

@@ -117,9 +117,10 @@ int channel_axis(const struct operation *op, int rank)
     return a && a->s_len > 1 && a->s[1] == 'C' ? 1 : rank - 1;
 }
 
+/* Strings are moved by reference (plan_lower.c gives them bytes of their own). */
 static size_t elem_size(const struct tensor *t)
 {
-    return dtype_size(t->dtype);
+    return t->dtype == DT_STRING ? sizeof(struct tensor_string) : dtype_size(t->dtype);
 }
 
 static void clear(const struct tensor *t)
@@ -417,25 +418,8 @@ static struct tensor with_axis(const struct tensor *t, int axis)
     return v;
 }
 
-/* Strings own their bytes: each is copied. Scalars only, as names of files are. */
-static int pack_strings(const struct kernel_args *a)
-{
-    struct tensor_string *to = a->out[0]->data;
-    for (int i = 0; i < a->n_in; i++) {
-        const struct tensor_string *from = a->in[i]->data;
-        if (a->in[i]->shape.rank != 0)
-            return err_set(a->err, ERR_UNSUPPORTED, "%s: Pack of strings %s",
-                           operation_name(a->op), shape_text(&a->in[i]->shape));
-        to[i] = (struct tensor_string){
-            xstrndup(from->bytes ? from->bytes : "", from->len_bytes), from->len_bytes};
-    }
-    return 0;
-}
-
 int kern_pack(const struct kernel_args *a)
 {
-    if (a->out[0]->dtype == DT_STRING)
-        return pack_strings(a);
     int axis = wrap_axis(int_attr(a->op, "axis", 0), a->out[0]->shape.rank);
     for (int i = 0; i < a->n_in; i++) {
         struct tensor part = with_axis(a->in[i], axis);

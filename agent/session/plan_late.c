@@ -1,0 +1,117 @@
+/* Values that decide shapes. Planning needs every shape, but some follow from values that
+ * only the run knows: how many elements are true (Where), the size that another operation
+ * computed. Such a value is found by a run of its own and fed to the one that asked for
+ * it (session.c). That must change nothing: what it depends on may only look.
+ */
+#include "agent/graph/op_table.h"
+#include "agent/session/plan.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Branches that are not taken are seen by guards; files and writes are not looked at. */
+static int only_looks(const struct operation *op)
+{
+    const unsigned flags = operation_def(op)->flags;
+
+    if ((flags & (OP_WRITES | OP_FOREIGN)) != 0)
+        return 0;
+    return (flags & OP_AWAITED) == 0 || (flags & OP_STATEFUL) == 0;
+}
+
+static void visit(const struct operation *op, unsigned char *seen,
+                  const struct operation **stack, int *depth)
+{
+    if (seen[operation_id(op)])
+        return;
+    seen[operation_id(op)] = 1;
+    stack[(*depth)++] = op;
+}
+
+/* Can x be computed before the run without being noticed? */
+static int looks_all_the_way(const struct graph *g, struct output x)
+{
+    const size_t n = (size_t)graph_n_operations(g);
+    const struct operation **stack = xcalloc(n, sizeof(const struct operation *));
+    unsigned char *seen = xcalloc(n, 1);
+    int depth = 0, looks = 1;
+
+    visit(x.op, seen, stack, &depth);
+    while (looks && depth > 0) {
+        const struct operation *op = stack[--depth];
+
+        looks = only_looks(op);
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            visit(operation_input(op, i).op, seen, stack, &depth);
+        for (int i = 0; i < operation_n_control_inputs(op); i++)
+            visit(operation_control_input(op, i), seen, stack, &depth);
+    }
+    free(stack);
+    free(seen);
+    return looks;
+}
+
+static int is_fed(const struct plan *p, struct output x)
+{
+    for (size_t i = 0; i < p->n_feeds; i++)
+        if (p->feeds[i].output.op == x.op && p->feeds[i].output.index == x.index)
+            return 1;
+    return 0;
+}
+
+/* A size, an axis, or some of them. */
+static int may_decide_a_shape(struct output x)
+{
+    const enum dtype dtype = output_dtype(x);
+
+    return (dtype == DT_INT32 || dtype == DT_INT64) && output_shape(x).rank <= 1;
+}
+
+void plan_find_late(struct plan *p, const struct operation *op,
+                    const struct tensor *const *known)
+{
+    struct output x = {graph_operation_at(p->graph, operation_id(op)), 0};
+
+    p->wants_values = 1;
+    if (strcmp(operation_type(op), "Where") == 0) {
+        if (looks_all_the_way(p->graph, operation_input(op, 0)))
+            p->late = x;
+        return;
+    }
+    for (int i = 0; i < operation_n_inputs(op); i++) {
+        x = operation_input(op, i);
+        if (known[i] == NULL && may_decide_a_shape(x) && !is_fed(p, x) &&
+            looks_all_the_way(p->graph, x)) {
+            p->late = x;
+            return;
+        }
+    }
+}
+
+struct output plan_late_source(struct output late)
+{
+    return strcmp(operation_type(late.op), "Where") == 0 ? operation_input(late.op, 0)
+                                                         : late;
+}
+
+/* Where is computed here: as a step it would need its shape. */
+int plan_late_value(struct output late, struct tensor *source, struct tensor *ret,
+                    struct err *err)
+{
+    const struct tensor *known = source;
+    struct kernel_args args = {
+        .op = late.op, .n_in = 1, .n_out = 1, .in = &source, .out = &ret, .err = err};
+    struct shape shape = SHAPE_UNKNOWN;
+    int rc;
+
+    if (strcmp(operation_type(late.op), "Where") != 0) {
+        *ret = *source;
+        *source = (struct tensor){0};
+        return 0;
+    }
+    rc = kernel_sizes(late.op, &known, &shape, err);
+    if (rc == 0)
+        rc = tensor_alloc(ret, DT_INT64, shape, err);
+    return rc == 0 ? kern_where(&args) : rc;
+}
