@@ -9,10 +9,11 @@
  *
  * Draws    a pure function of the key given to _new, the variable's name, the counter of
  *          the run and the number of the step since _begin. All evaluations between two
- *          calls of _begin have the run's own key and counter: a loss with draws of its
- * own is compared at the same ones. Source   (1+1) evolution strategy with a fixed step
- * (Rechenberg 1973); the noise from a shared table (Salimans et al. 2017, Evolution
- * Strategies as a Scalable Alternative to Reinforcement Learning).
+ *          calls of _begin have the run's own key and counter: a loss with draws of
+ *          its own is compared at the same ones.
+ * Source   (1+1) evolution strategy with a fixed step (Rechenberg 1973); the noise from a
+ *          shared table (Salimans et al. 2017, Evolution Strategies as a Scalable
+ *          Alternative to Reinforcement Learning).
  */
 #ifndef AGENT_NN_ACCEPT_REJECT_H
 #define AGENT_NN_ACCEPT_REJECT_H

@@ -1,8 +1,8 @@
 /* metagraph_import.h - a TensorFlow 1 MetaGraphDef (`.meta`) as a graph.
  *
  * Nodes      come in any order, of any producer from TensorFlow 0.12 on. Those of ops
- * that the table lacks, or that have attributes it lacks, are kept as foreign ones
- *            (graph/import.h): they can be looked at, fed over and exported, and only a
+ *            that the table lacks, or that have attributes it lacks, are kept as foreign
+ *            ones (graph/import.h): they can be looked at, fed over and exported, and only a
  *            run that needs one fails, naming node and op.
  * Old files  a Placeholder of shape {} is of unknown shape up to producer 21; attributes
  *            that are missing get the defaults of their op.
@@ -12,8 +12,8 @@
  * Bounds     what is unpacked is bounded by the file's size (message.h), constants by
  *            max_constant_bytes, inputs of a node by 65536.
  * Errors     ERR_FORMAT, ERR_LIMIT, ERR_NOT_FOUND, ERR_EXISTS, ..., naming the node or
- * the collection. The graph then has a part of it and should be freed. Source
- * tensorflow/python/framework/{meta_graph,importer}.py
+ *            the collection. The graph then has a part of it and should be freed.
+ * Source     tensorflow/python/framework/{meta_graph,importer}.py
  */
 #ifndef AGENT_SAVER_METAGRAPH_IMPORT_H
 #define AGENT_SAVER_METAGRAPH_IMPORT_H

@@ -7,10 +7,11 @@
  * Files    <prefix>.index, <prefix>.data-SSSSS-of-NNNNN (common/ckpt/bundle.h), then
  *          `checkpoint` in the same directory, then deletion of the oldest, then
  *          <prefix>.meta, in this order, each whole or not at all. The prefix is the
- * path, with "-<step>" if a step is given. Errors   sentences are TensorFlow's. A failed
- * save leaves all files it did not reach; a failed restore has changed no variable unless
- * a file was damaged inside. Threads  as the session's. Source
- * tensorflow/python/training/saver.py and checkpoint_management.py, 1.13
+ *          path, with "-<step>" if a step is given.
+ * Errors   sentences are TensorFlow's. A failed save leaves all files it did not reach; a
+ *          failed restore has changed no variable unless a file was damaged inside.
+ * Threads  as the session's.
+ * Source   tensorflow/python/training/saver.py and checkpoint_management.py, 1.13
  */
 #ifndef AGENT_SAVER_SAVER_H
 #define AGENT_SAVER_SAVER_H

@@ -2,8 +2,9 @@
  *
  * A table says where in a struct each value lives, what it may be, its default and what
  * it is for. Reading, defaults, writing, comparing and the printed list of keys all
- * follow the same tables. Errors   ERR_CONFIG: "place:line: key.path: what was found,
- * what was expected".
+ * follow the same tables.
+ *
+ * Errors   ERR_CONFIG: "place:line: key.path: what was found, what was expected".
  */
 #ifndef COMMON_CONFIG_SCHEMA_H
 #define COMMON_CONFIG_SCHEMA_H

@@ -12,9 +12,10 @@
  *          algorithms "<agent>/<column>" (X) f32.
  * Order    by what a column is, then by agent: everyone's obs, then everyone's action,
  *          next_obs, reward, terminated, alive; so what a joint critic sees lies
- * together. Readers find columns by name. next_obs is the final observation of an
- * episode, never the first of the next. terminated and truncated are never merged. All
- * offsets are multiples of the element size; row_bytes is a multiple of 8.
+ *          together. Readers find columns by name.
+ * Values   next_obs is the final observation of an episode, never the first of the next.
+ *          terminated and truncated are never merged.
+ * Offsets  all are multiples of the element size; row_bytes is a multiple of 8.
  */
 #ifndef COMMON_STORE_LAYOUT_H
 #define COMMON_STORE_LAYOUT_H

@@ -4,9 +4,10 @@
  * peer is just another event (on_end), after which nothing more is delivered.
  *
  * Writing  at once with uv_try_write; what does not fit is queued and copied. The queue
- * is bounded: past CHAN_MAX_QUEUED_BYTES the peer counts as gone (ERR_LIMIT). Lifetime
- * the struct is embedded in its owner and does not move; the owner may free it only after
- * the close callback. Threads  loop thread only. No callback may run the loop.
+ *          is bounded: past CHAN_MAX_QUEUED_BYTES the peer counts as gone (ERR_LIMIT).
+ * Lifetime the struct is embedded in its owner and does not move; the owner may free it
+ *          only after the close callback.
+ * Threads  loop thread only. No callback may run the loop.
  */
 #ifndef SUPERVISOR_CHAN_CHAN_H
 #define SUPERVISOR_CHAN_CHAN_H

@@ -3,8 +3,9 @@
  * Eight digits after the point, 75 columns, and of more than 1000 elements only the first
  * and last three of each dimension; a scalar with as many digits as tell it from its
  * neighbours (a large whole one with all). Half precision is printed as float32, complex
- * numbers not at all. Source   numpy/core/arrayprint.py (1.14 and later), print options
- * as they come
+ * numbers not at all.
+ *
+ * Source   numpy/core/arrayprint.py (1.14 and later), print options as they come
  */
 #ifndef SUPERVISOR_CLI_ARRAY_TEXT_H
 #define SUPERVISOR_CLI_ARRAY_TEXT_H

@@ -16,8 +16,8 @@
  *          vec_env_reset_copy instead: alive, first, ended and rewards are 0 until then,
  *          and their observations mean nothing.
  * Draws    keyed: rng_key_make(seed, "env/<copy>", "reset"), counter = episode of that
- * copy; an evaluation: rng_key_make(seed, "evaluation", "reset"), counter = the episode's
- *          number, whatever the copies.
+ *          copy; an evaluation: rng_key_make(seed, "evaluation", "reset"), counter = the
+ *          episode's number, whatever the copies.
  * Owns     a vec_env owns its state; arrays handed to it are borrowed for the call.
  * Errors   actions that are not finite numbers: ERR_NONFINITE, naming agent and copy.
  * Threads  loop thread only.

@@ -1,9 +1,9 @@
 /* seed_stats.h - what several seeds' results say together.
  *
  * Source   Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the
- * Statistical Precipice: interquartile mean, and bootstrap intervals instead of a bare
- * mean. Draws    the bootstrap's are keyed by the number of values alone: the same values
- * give the same interval.
+ *          Statistical Precipice: interquartile mean, and bootstrap intervals instead of
+ *          a bare mean.
+ * Draws    the bootstrap's have one key for all: the same values give the same interval.
  */
 #ifndef SUPERVISOR_METRICS_SEED_STATS_H
 #define SUPERVISOR_METRICS_SEED_STATS_H

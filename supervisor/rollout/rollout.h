@@ -8,7 +8,8 @@
  * Agents   the table's first A are the environment's agents, in its order, as learners; a
  *          further one named "central", if there is one, runs the central stages.
  * Starts   when the table is ready (descriptions known); rollout_new describes the log,
- * or checks the one that was opened. To resume: rollout_state_load before rollout_start.
+ *          or checks the one that was opened. To resume: rollout_state_load before
+ *          rollout_start.
  * Groups   G = 1: one batch for all. If an agent's settings say own_batches, G = A: every
  *          agent is sent all groups and group a is for agent a; so a proposal covers the
  *          rows of everybody.

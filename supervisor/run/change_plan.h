@@ -2,9 +2,11 @@
  *
  * A change is assignments "KEY=VALUE,..." (common/config/changes.h) and the joint step of
  * the round that is the first to see it. Changes are made in the order of their steps,
- * and as they were agreed where steps are equal. Journal  each is written down as it is
- * agreed: event=set at=<step> changes=<assignments>. A run that is resumed from an
- * earlier step makes it again, at that step.
+ * and as they were agreed where steps are equal.
+ *
+ * Journal  each is written down as it is agreed: event=set at=<step>
+ *          changes=<assignments>. A run that is resumed from an earlier step makes it
+ *          again, at that step.
  */
 #ifndef SUPERVISOR_RUN_CHANGE_PLAN_H
 #define SUPERVISOR_RUN_CHANGE_PLAN_H

@@ -4,7 +4,7 @@
  *          resume_preload, before the agents start; resume_check_agents, once they are
  *          ready; resume_settle, when nothing stands in the way any more.
  * Differs  "build id", "fingerprint" and "config" in run.state say what computed and
- * what: another one is ERR_CONFIG, in one line that says what changed.
+ *          what: another one is ERR_CONFIG, in one line that says what changed.
  */
 #ifndef SUPERVISOR_RUN_RESUME_H
 #define SUPERVISOR_RUN_RESUME_H

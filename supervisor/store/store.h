@@ -8,9 +8,10 @@
  * Disk     rows are written by pwrite alone, so that a full disk is an error that names
  *          the file, never a signal. store_forget gives old rows back to the disk.
  * Sums     a CRC-32C per block of rows (STORE_BLOCK_BYTES, at least one row), kept as
- * rows are appended: what a checkpoint holds of the log, and a resume verifies. Owns both
- * descriptors and the row buffer. Threads  loop thread only; but store_sync and
- * store_forget may run on one other thread meanwhile.
+ *          rows are appended: what a checkpoint holds of the log, and a resume verifies.
+ * Owns     both descriptors and the row buffer.
+ * Threads  loop thread only; but store_sync and store_forget may run on one other thread
+ *          meanwhile.
  */
 #ifndef SUPERVISOR_STORE_STORE_H
 #define SUPERVISOR_STORE_STORE_H
