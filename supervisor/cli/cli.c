@@ -170,11 +170,25 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+/* Returns 1 in the supervisor; in the keeper 0, when all is over. */
+static int be_kept(struct cli *cli, int *ret_code)
+{
+    struct err err;
+    int r = keeper_split(&cli->keeper, cli->argc, cli->argv, cli->command->name, ret_code,
+                         &err);
+
+    if (r < 0)
+        *ret_code = cli_fail(cli, CLI_FAILED, &err);
+    return r > 0;
+}
+
 int cli_main(int argc, char **argv)
 {
     const char *dir = getenv("BROOD_RUNS_DIR");
+    int code;
     struct cli cli = {.argc = argc,
                       .argv = argv,
+                      .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
 
     log_init("brood", LOG_LEVEL_INFO, STDERR_FILENO);
@@ -189,6 +203,8 @@ int cli_main(int argc, char **argv)
     cli.command = find_command(argv[1]);
     if (cli.command == NULL)
         return cli_usage(&cli, "there is no command '%s'", argv[1]);
+    if (cli.command->is_kept && !be_kept(&cli, &code))
+        return code;
     optind = 0; /* glibc's way to start afresh: argv[0] is now the command */
     return cli.command->run(&cli, argc - 1, argv + 1);
 }

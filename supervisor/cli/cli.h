@@ -8,6 +8,7 @@
 #define SUPERVISOR_CLI_CLI_H
 
 #include "common/err/err.h"
+#include "supervisor/proc/keeper.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -29,6 +30,8 @@ struct cli {
     int verbose;
     int argc; /* the whole command line, for provenance */
     char **argv;
+    struct keeper_link keeper; /* of a command that is kept */
+    int is_series;             /* other runs follow this one: the keeper cannot go on */
 };
 
 struct command {
@@ -37,6 +40,7 @@ struct command {
     const char *summary;        /* one line for `brood --help` */
     const char *help;           /* the command's own options, then an example */
     void (*more_help)(FILE *f); /* prints what follows `help`; may be NULL */
+    int is_kept;                /* it runs as a supervisor, below a keeper */
     int (*run)(struct cli *cli, int argc,
                char **argv); /* argv[0] is the command's name */
 };

@@ -178,5 +178,6 @@ const struct command cmd_resume = {
             "  --anyway         although build, CPU or configuration are others\n"
             "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
             "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
+    .is_kept = 1,
     .run = run_resume,
 };

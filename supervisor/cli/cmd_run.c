@@ -191,6 +191,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
 
     if (!parse(cli, argc, argv, &o, &many_seeds, &code))
         return code;
+    cli->is_series = many_seeds;
     if (o.init_from != NULL && find_init(cli, o.init_from, &init, &init_dir, &err) < 0)
         code = cli_fail(cli, CLI_NOT_THERE, &err);
     else
@@ -211,5 +212,6 @@ const struct command cmd_run = {
         "  --force          replace a finished run of that name\n"
         "  --init-from RUN[@STEP]  begin with the weights of a checkpoint\n"
         "\nexample: brood run configs/simple_spread.yaml --set run.env_steps=100000\n",
+    .is_kept = 1,
     .run = run_run,
 };

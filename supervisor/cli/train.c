@@ -35,6 +35,19 @@ static int open_log(struct run_dir *dir, struct err *err)
     return fd;
 }
 
+/* What the keeper needs to go on with the run by itself. */
+static void tell_keeper(const struct cli *cli, const struct training_args *args)
+{
+    const char *const flags[KEEPER_FLAGS_MAX] = {cli->json ? "--json" : NULL,
+                                                 cli->quiet ? "--quiet" : NULL,
+                                                 cli->verbose ? "--verbose" : NULL};
+
+    keeper_tell_run(&cli->keeper, run_dir_path(args->dir),
+                    args->resume != NULL ? resume_progress(args->resume)->env_steps : 0,
+                    args->config->run.resume_on_supervisor_death && !cli->is_series,
+                    flags);
+}
+
 static int train(const struct cli *cli, const struct training_args *args)
 {
     const struct run_config *config = args->config;
@@ -57,6 +70,8 @@ static int train(const struct cli *cli, const struct training_args *args)
     int rc;
 
     watched.observer = watcher_observer(w);
+    watched.keeper = &cli->keeper;
+    tell_keeper(cli, args);
     rc = training_run(&watched, &result, &err);
     watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(args->dir));
     watcher_free(w);

@@ -6,6 +6,7 @@
 #include "supervisor/proc/sweep.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 /* Between looks for orphans, while the last one found some. */
 #define SWEEP_INTERVAL_MS 2
+#define END_TRIES         1000 /* one a millisecond */
 
 enum table_phase { TABLE_NEW, TABLE_RUNNING, TABLE_STOPPING, TABLE_STOPPED };
 
@@ -406,6 +408,29 @@ int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
 int agent_table_signal(struct agent_table *t, size_t agent, int signum)
 {
     return proc_signal(&agent_at(t, agent)->proc, signum);
+}
+
+void agent_table_signal_all(struct agent_table *t, int signum)
+{
+    size_t i;
+
+    for (i = 0; i < t->n; i++)
+        (void)proc_signal(&t->agents[i].proc, signum);
+}
+
+static int is_nobodys(void *ctx, pid_t pid)
+{
+    return 0;
+}
+
+void agent_table_end(struct agent_table *t)
+{
+    size_t i;
+
+    for (i = 0; i < t->n; i++)
+        proc_kill(&t->agents[i].proc);
+    for (i = 0; i < END_TRIES && sweep_adopted(is_nobodys, NULL) > 0; i++)
+        (void)poll(NULL, 0, 1);
 }
 
 int agent_table_kill(struct agent_table *t, size_t agent, struct err *err)

@@ -155,6 +155,11 @@ void agent_table_free(struct agent_table *t);
 
 /* As if from outside: whatever comes of it counts. */
 int agent_table_signal(struct agent_table *t, size_t agent, int signum);
+/* To every process there is: SIGSTOP and SIGCONT, around a stop of this process. */
+void agent_table_signal_all(struct agent_table *t, int signum);
+/* Kills every agent and whatever descends from this process, and reaps it all: the last
+ * thing before this process exits, without another turn of the loop. */
+void agent_table_end(struct agent_table *t);
 /* Ends the agent's process; its restart policy decides what follows, but nothing is
  * counted. ERR_STATE: it has none. */
 int agent_table_kill(struct agent_table *t, size_t agent, struct err *err);

@@ -2,11 +2,13 @@
 
 #include "common/err/check.h"
 #include "common/msg/protocol.h"
+#include "supervisor/proc/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
@@ -175,7 +177,9 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
     char program[] = "brood-agent", command[] = "agent";
     char lc_all[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin";
     char *args[] = {program, command, parent, name, NULL};
-    char *env[] = {lc_all, path, NULL};
+    const char *const run_mark = getenv(KEEPER_MARK);
+    char mark[128];
+    char *env[] = {lc_all, path, run_mark != NULL ? mark : NULL, NULL};
     uv_process_options_t options = {.file = exe,
                                     .args = args,
                                     .env = env,
@@ -189,6 +193,8 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
     (void)snprintf(exe, sizeof(exe), "/proc/self/fd/%d", spec->exe_fd);
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
     (void)snprintf(name, sizeof(name), "%s", spec->name);
+    (void)snprintf(mark, sizeof(mark), KEEPER_MARK "=%s",
+                   run_mark != NULL ? run_mark : "");
     p->has_process = 1;
     p->open_parts++;
     r = uv_spawn(loop, &p->process, &options);

@@ -1,9 +1,9 @@
 /* sweep.h - processes that agents left behind.
  *
- * The supervisor is a child sub-reaper: whatever loses its parent below it becomes its
- * child, also what left its agent's session. libuv never reaps such children, and a
- * waitpid(-1) would steal libuv's own; so they are found in /proc, by their parent, and
- * reaped one pid at a time.
+ * Supervisor and keeper are child sub-reapers: whatever loses its parent below one
+ * becomes its child, also what left its agent's session. libuv never reaps such children,
+ * and a waitpid(-1) would steal libuv's own; so they are found in /proc, by their parent,
+ * and reaped one pid at a time. Nothing here allocates.
  */
 #ifndef SUPERVISOR_PROC_SWEEP_H
 #define SUPERVISOR_PROC_SWEEP_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* True for children that libuv started and has not reaped. */
+/* True for children that are known, and reaped by others. */
 typedef int (*sweep_owned_fn)(void *ctx, pid_t pid);
 
 /* Makes this process a child sub-reaper. */
@@ -22,5 +22,10 @@ int sweep_enable(struct err *err);
  * how many it met: call again until that is 0, for the dead leave children of their own.
  */
 size_t sweep_adopted(sweep_owned_fn owned, void *ctx);
+/* The parent of a process; -1 if it is gone. */
+pid_t sweep_parent_of(pid_t pid);
+/* Sends SIGKILL to every process of this machine, but this one, in whose environment the
+ * variable was set to value when its program began. Returns how many it met. */
+size_t sweep_marked(const char *variable, const char *value);
 
 #endif

@@ -2,18 +2,21 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/proc/keeper.h"
+#include "supervisor/proc/sweep.h"
 #include "supervisor/run/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NUMBER = 1000000, NAME_MAX_BYTES = 100 };
+enum { MAX_NUMBER = 1000000, NAME_MAX_BYTES = 100, ENDING_WITHIN_MS = 3000 };
 
 struct run_dir {
     char *path;
@@ -34,15 +37,36 @@ static struct flock whole_file(short type)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET};
 }
 
-static pid_t read_pid(int fd)
+/* The file's line: the holder's pid, then that of its keeper, if it has one. */
+static pid_t read_pids(int fd, pid_t *ret_keeper)
 {
-    char text[32];
+    char text[64], *end;
     ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    pid_t pid;
 
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
-    return (pid_t)strtol(text, NULL, 10);
+    text[n < 0 ? 0 : n] = '\0';
+    pid = (pid_t)strtol(text, &end, 10);
+    *ret_keeper = (pid_t)strtol(end, NULL, 10);
+    return pid;
+}
+
+static int refuse(const struct run_dir *d, int fd, struct err *err)
+{
+    char keeper[48] = "";
+    pid_t keeper_pid = 0, pid = read_pids(fd, &keeper_pid);
+
+    if (keeper_pid != 0)
+        (void)snprintf(keeper, sizeof(keeper), " (its keeper: %d)", (int)keeper_pid);
+    return err_set(err, ERR_STATE, "run %s is live: supervisor %d%s holds it", d->name,
+                   (int)pid, keeper);
+}
+
+static int write_pids(int fd)
+{
+    if (ftruncate(fd, 0) < 0)
+        return -1;
+    return keeper_pid() == 0 ? dprintf(fd, "%d\n", (int)getpid())
+                             : dprintf(fd, "%d %d\n", (int)getpid(), (int)keeper_pid());
 }
 
 pid_t run_dir_holder(const char *path)
@@ -50,29 +74,47 @@ pid_t run_dir_holder(const char *path)
     struct flock lock = whole_file(F_WRLCK);
     char *file = xasprintf("%s/lock", path);
     int fd = open(file, O_RDWR | O_CLOEXEC);
-    pid_t pid = 0;
+    pid_t pid = 0, keeper;
 
     if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
-        pid = read_pid(fd);
+        pid = read_pids(fd, &keeper);
     if (fd >= 0)
         (void)close(fd);
     free(file);
     return pid;
 }
 
-static int take_lock(struct run_dir *d, struct err *err)
+/* A supervisor whose keeper is gone is about to let go. */
+static int is_ending(int fd)
+{
+    pid_t keeper, pid = read_pids(fd, &keeper);
+
+    return keeper != 0 && sweep_parent_of(pid) != keeper;
+}
+
+static int lock_file(int fd)
 {
     struct flock lock = whole_file(F_WRLCK);
+    int r = fcntl(fd, F_OFD_SETLK, &lock);
+
+    for (int ms = 0; r < 0 && ms < ENDING_WITHIN_MS && is_ending(fd); ms++) {
+        (void)poll(NULL, 0, 1);
+        r = fcntl(fd, F_OFD_SETLK, &lock);
+    }
+    return r;
+}
+
+static int take_lock(struct run_dir *d, struct err *err)
+{
     char *file = xasprintf("%s/lock", d->path);
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     int rc = 0;
 
     if (fd < 0)
         rc = err_errno(err, "%s", file);
-    else if (fcntl(fd, F_OFD_SETLK, &lock) < 0)
-        rc = err_set(err, ERR_STATE, "run %s is live: supervisor %d holds it", d->name,
-                     (int)read_pid(fd));
-    else if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
+    else if (lock_file(fd) < 0)
+        rc = refuse(d, fd, err);
+    else if (write_pids(fd) < 0)
         rc = err_errno(err, "%s: cannot write", file);
     if (rc == 0)
         d->lock = fd;

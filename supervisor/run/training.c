@@ -20,7 +20,7 @@ static const int handled_signals[TRAINING_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP}
 /* ---- the end ---- */
 
 /* The last the observer sees of the agents is their state before they stop. */
-static void stop_agents(struct training *t, uint64_t deadline_ms)
+void training_stop_agents(struct training *t, uint64_t deadline_ms)
 {
     if (!t->stopping)
         training_show(t);
@@ -38,7 +38,7 @@ void training_fail(struct training *t, const struct err *err)
     }
     t->result->end = TRAINING_FAILED;
     if (!t->stopping)
-        stop_agents(t, STOP_DEADLINE_MS);
+        training_stop_agents(t, STOP_DEADLINE_MS);
 }
 
 static void on_stopped(void *ctx)
@@ -48,6 +48,7 @@ static void on_stopped(void *ctx)
     uv_close((uv_handle_t *)&t->tick, NULL);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
+    training_unwatch_keeper(t);
 }
 
 /* A hang-up of a run that no terminal holds: config.yaml was edited. */
@@ -91,11 +92,11 @@ static void on_signal(uv_signal_t *handle, int signum)
         if (t->rollout != NULL)
             rollout_request_stop(t->rollout);
         else
-            stop_agents(t, STOP_DEADLINE_MS);
+            training_stop_agents(t, STOP_DEADLINE_MS);
     } else if (t->interrupts > 1) {
         t->result->end = TRAINING_CUT_OFF;
         t->result->signum = signum;
-        stop_agents(t, 0);
+        training_stop_agents(t, 0);
     }
 }
 
@@ -106,7 +107,7 @@ static void on_rollout_done(void *ctx, int stopped)
     if (!stopped)
         t->result->end = TRAINING_DONE;
     journal_write(t->journal, training_steps(t), stopped ? "stopped" : "done", NULL);
-    stop_agents(t, STOP_DEADLINE_MS);
+    training_stop_agents(t, STOP_DEADLINE_MS);
 }
 
 static void on_rollout_failed(void *ctx, const struct err *err)
@@ -236,11 +237,7 @@ static void on_ready(void *ctx)
 
 static void on_tick(uv_timer_t *timer)
 {
-    struct training *t = timer->data;
-
-    if (t->rollout != NULL)
-        rollout_tick(t->rollout);
-    training_show(t);
+    training_show(timer->data);
 }
 
 /* ---- the beginning ---- */
@@ -325,6 +322,7 @@ static void watch(struct training *t)
     t->tick.data = t;
     if (t->args->observer.on_tick != NULL && tick_ms > 0)
         CHECK(uv_timer_start(&t->tick, on_tick, tick_ms, tick_ms) == 0);
+    training_watch_keeper(t);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
         CHECK(uv_signal_init(&t->loop, &t->signals[i]) == 0);
         t->signals[i].data = t;

@@ -3,11 +3,12 @@
  *
  * Order    start: run directory (the caller's), experience log, agents, metrics, driver.
  *          End: agents, last checkpoint, log, loop; nothing is left, however it ends.
- * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
- *          with a checkpoint; a second one ends it at once. Without a terminal, SIGHUP
- *          says that config.yaml was edited.
- * Threads  must be called from the main thread: the agents' parent-death signal is tied
- *          to it.
+ * Keeper   when it is gone the run ends at once. SIGTSTP, which comes through it, stops
+ * the agents, then this process; the SIGCONT after it lets all go on. Signals  the first
+ * SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary, with a checkpoint;
+ * a second one ends it at once. Without a terminal, SIGHUP says that config.yaml was
+ * edited. Threads  must be called from the main thread: the agents' parent-death signal
+ * is tied to it.
  */
 #ifndef SUPERVISOR_RUN_TRAINING_H
 #define SUPERVISOR_RUN_TRAINING_H
@@ -16,6 +17,7 @@
 #include "common/err/err.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/proc/keeper.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/run/binaries.h"
 #include "supervisor/run/change_plan.h"
@@ -60,6 +62,7 @@ struct training_args {               /* all borrowed for the call */
     const struct resume *resume;      /* NULL: from the beginning */
     int anyway;                       /* resume with another fingerprint, too */
     struct training_observer observer;
+    const struct keeper_link *keeper; /* NULL: nobody keeps this process */
 };
 
 enum training_end {

@@ -28,6 +28,9 @@ struct training {
     uv_timer_t tick;
     uv_signal_t signals[TRAINING_N_SIGNALS];
     int interrupts;
+    uv_signal_t terminal_stop;
+    uv_poll_t keeper;
+    int has_keeper;
 
     struct vec_env *env;
     struct store *store;
@@ -51,6 +54,13 @@ struct training {
 
 /* The run cannot go on: the first failure is kept, and everything is stopped. */
 void training_fail(struct training *t, const struct err *err);
+
+void training_stop_agents(struct training *t, uint64_t deadline_ms);
+
+/* ---- training_keeper.c ---- */
+
+void training_watch_keeper(struct training *t);
+void training_unwatch_keeper(struct training *t);
 
 /* ---- training_report.c: what is told ---- */
 

@@ -50,11 +50,14 @@ static int begin_checkpoint(struct training *t, uint64_t step,
  * tries again at the next. */
 static void on_checkpoint_over(struct training *t, uint64_t step, const struct err *why)
 {
-    if (why == NULL)
+    if (why == NULL) {
         t->saved_step = step;
-    else
+        if (t->args->keeper != NULL)
+            keeper_tell_checkpoint(t->args->keeper);
+    } else {
         training_say(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
                      why->msg);
+    }
     journal_write(t->journal, step, why != NULL ? "checkpoint-failed" : "checkpoint",
                   why != NULL ? "error" : NULL, why != NULL ? why->msg : NULL, NULL);
 }

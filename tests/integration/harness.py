@@ -70,12 +70,23 @@ def processes():
     return found
 
 
-def agents_of(pid):
-    """name -> pid of the agents whose supervisor is pid."""
+def supervisor_of(keeper):
+    """The pid of the supervisor whose keeper (the `brood run` that was started) is that;
+    None before it is there. The keeper's other child leads a session: the sweeper."""
+    for child, (state, ppid, _) in processes().items():
+        with contextlib.suppress(OSError):
+            if ppid == keeper and state != "Z" and os.getsid(child) != child:
+                return child
+    return None
+
+
+def agents_of(keeper):
+    """name -> pid of the agents of the run that was started as that process."""
     found = {}
+    supervisor = supervisor_of(keeper)
     for child, (state, ppid, cmdline) in processes().items():
         words = cmdline.split()
-        if ppid == pid and state != "Z" and len(words) >= 4 and words[1] == "agent":
+        if ppid in (keeper, supervisor) and state != "Z" and len(words) >= 4 and words[1] == "agent":
             found[words[3]] = child
     return found
 
@@ -150,6 +161,15 @@ class Workplace:
         err = p.log.read_text(errors="replace")
         assert p.returncode == code, f"brood {args}: exit code {p.returncode}\n{out}{err}"
         return out, err
+
+    def program_with_agent(self, agent):
+        """brood in a folder of its own, beside another agent executable."""
+        place = self.path / agent.name
+        place.mkdir(exist_ok=True)
+        for name, source in (("brood", BROOD), ("brood-agent", agent)):
+            if not (place / name).exists():
+                shutil.copy(source, place / name)
+        return place / "brood"
 
     def run_dir(self, name):
         return self.runs / name

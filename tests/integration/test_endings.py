@@ -27,25 +27,6 @@ def wait_gone(pids, limit_s=GONE_WITHIN_S):
     return time.monotonic() - begin
 
 
-def test_sigkill_of_the_supervisor_takes_the_agents_along(w):
-    for i in range(3):
-        p = start_run(w, f"run{i}")
-        agents = list(harness.agents_of(p.pid).values())
-        harness.kill(p.pid)
-        p.wait()
-        wait_gone(agents)
-
-
-def test_sigkill_of_the_supervisor_while_agents_are_stopped(w):
-    p = start_run(w, "stopped")
-    agents = list(harness.agents_of(p.pid).values())
-    for pid in agents:
-        harness.kill(pid, signal.SIGSTOP)
-    harness.kill(p.pid)
-    p.wait()
-    wait_gone(agents)
-
-
 def test_one_interrupt_ends_in_order(w):
     p = start_run(w, "once")
     agents = list(harness.agents_of(p.pid).values())

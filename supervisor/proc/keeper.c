@@ -1,0 +1,417 @@
+#include "supervisor/proc/keeper.h"
+
+#include "supervisor/proc/sweep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* "<n>@<step>": deaths without a new checkpoint, over executions of the keeper, and the
+ * step that the last supervisor had gone on from. */
+#define DEATHS_VARIABLE "BROOD_KEEPER_DEATHS"
+
+enum {
+    CUT_OFF_AFTER_MS = 700, /* of a second interrupt, if the supervisor does not end */
+    SWEEP_TRIES = 2500,
+    SWEEP_EVERY_MS = 2,
+    EXIT_SIGNALLED = 128,
+};
+
+/* What the supervisor tells, one message each. */
+enum message_kind { MESSAGE_RUN, MESSAGE_CHECKPOINT };
+
+struct message {
+    enum message_kind kind;
+    int resume;
+    uint64_t from; /* step of the checkpoint that it goes on from */
+    char flags[KEEPER_FLAGS_MAX][16];
+    char path[PATH_MAX];
+};
+
+struct keeper {
+    const char *who;
+    int argc;
+    char **argv;
+    pid_t supervisor, sweeper;
+    int link, signals;
+    sigset_t old_mask;
+    int status;         /* of the supervisor, once it is over */
+    int is_over;        /* it is reaped */
+    int interrupts;     /* SIGINT and SIGTERM so far */
+    int last_interrupt; /* the signal */
+    int64_t cut_off_ms; /* when patience ends; 0: it does not */
+    struct message run; /* the newest of its kind; path "": none */
+    int has_checkpoint; /* one was committed since this keeper began */
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void say(const struct keeper *k, const char *text)
+{
+    char line[512];
+    int n = snprintf(line, sizeof(line), "brood %s: %s\n", k->who, text);
+
+    if (write(STDERR_FILENO, line, n < (int)sizeof(line) ? (size_t)n : sizeof(line)) < 0)
+        return; /* nobody listens */
+}
+
+/* ---- signals ---- */
+
+static void forward(const struct keeper *k, int signum)
+{
+    (void)kill(k->supervisor, signum);
+    if (signum != SIGTSTP)
+        (void)kill(k->supervisor, SIGCONT); /* it may be stopped */
+}
+
+static void interrupt(struct keeper *k, int signum)
+{
+    forward(k, signum);
+    k->last_interrupt = signum;
+    if (++k->interrupts == 2)
+        k->cut_off_ms = now_ms() + CUT_OFF_AFTER_MS;
+}
+
+/* The terminal's job stops: agents and supervisor first, then the keeper. */
+static void stop_all(const struct keeper *k)
+{
+    int status;
+
+    forward(k, SIGTSTP);
+    for (int64_t until = now_ms() + CUT_OFF_AFTER_MS; now_ms() < until;) {
+        if (waitpid(k->supervisor, &status, WUNTRACED | WNOHANG | WNOWAIT) != 0 &&
+            !WIFCONTINUED(status))
+            break;
+        (void)poll(NULL, 0, 1);
+    }
+    (void)raise(SIGSTOP);
+}
+
+static void reap(struct keeper *k)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == k->sweeper)
+            k->sweeper = 0;
+        if (pid != k->supervisor)
+            continue;
+        k->is_over = 1;
+        k->status = status;
+    }
+}
+
+static void take_signal(struct keeper *k)
+{
+    struct signalfd_siginfo info;
+
+    if (read(k->signals, &info, sizeof(info)) != sizeof(info))
+        return;
+    switch (info.ssi_signo) {
+    case SIGCHLD:
+        reap(k);
+        break;
+    case SIGTSTP:
+        stop_all(k);
+        break;
+    case SIGCONT:
+    case SIGHUP: /* without a terminal it is no interrupt */
+        forward(k, (int)info.ssi_signo);
+        break;
+    default:
+        interrupt(k, (int)info.ssi_signo);
+        break;
+    }
+}
+
+static int take_signals_by_descriptor(struct keeper *k, struct err *err)
+{
+    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT, SIGCHLD};
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+        (void)sigaddset(&set, taken[i]);
+    (void)sigprocmask(SIG_BLOCK, &set, &k->old_mask);
+    k->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return k->signals < 0 ? err_errno(err, "signalfd") : 0;
+}
+
+/* ---- what the supervisor tells ---- */
+
+static void send_message(const struct keeper_link *l, const struct message *m)
+{
+    if (l->fd >= 0)
+        (void)send(l->fd, m, sizeof(*m), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void keeper_tell_run(const struct keeper_link *l, const char *path, uint64_t from,
+                     int resume, const char *const flags[KEEPER_FLAGS_MAX])
+{
+    struct message m = {.kind = MESSAGE_RUN, .resume = resume, .from = from};
+
+    if (realpath(path, m.path) == NULL)
+        return;
+    for (size_t i = 0; i < KEEPER_FLAGS_MAX; i++)
+        if (flags[i] != NULL)
+            (void)snprintf(m.flags[i], sizeof(m.flags[i]), "%s", flags[i]);
+    send_message(l, &m);
+}
+
+void keeper_tell_checkpoint(const struct keeper_link *l)
+{
+    static const struct message m = {.kind = MESSAGE_CHECKPOINT};
+
+    send_message(l, &m);
+}
+
+/* 0: the link has ended, or holds nothing now. */
+static int take_message(struct keeper *k)
+{
+    static struct message m;
+    ssize_t n = recv(k->link, &m, sizeof(m), MSG_DONTWAIT);
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        (void)close(k->link);
+        k->link = -1; /* poll passes over it */
+    }
+    if (n != sizeof(m))
+        return 0;
+    if (m.kind == MESSAGE_RUN)
+        k->run = m;
+    k->has_checkpoint = m.kind == MESSAGE_CHECKPOINT;
+    return 1;
+}
+
+/* ---- what is left ---- */
+
+static int is_sweeper(void *ctx, pid_t pid)
+{
+    return pid == ((const struct keeper *)ctx)->sweeper;
+}
+
+/* The dead leave children of their own to us: again until there are none. */
+static void sweep(struct keeper *k)
+{
+    for (int i = 0; i < SWEEP_TRIES && sweep_adopted(is_sweeper, k) > 0; i++)
+        (void)poll(NULL, 0, SWEEP_EVERY_MS);
+}
+
+static void end_sweeper(struct keeper *k)
+{
+    if (k->sweeper == 0)
+        return;
+    (void)kill(k->sweeper, SIGKILL);
+    (void)waitpid(k->sweeper, NULL, 0);
+    k->sweeper = 0;
+}
+
+/* The sweeper: sleeps until keeper and supervisor have both let go of the pipe. */
+static _Noreturn void be_sweeper(int alive_fd)
+{
+    const char *mark = getenv(KEEPER_MARK);
+    sigset_t all;
+    char byte;
+
+    (void)prctl(PR_SET_NAME, "brood-sweeper");
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, NULL);
+    (void)setsid();
+    (void)dup2(alive_fd, STDIN_FILENO);
+    (void)close_range(STDIN_FILENO + 1, ~0U, 0);
+    while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
+        ;
+    for (int i = 0; i < SWEEP_TRIES && sweep_marked(KEEPER_MARK, mark) > 0; i++)
+        (void)poll(NULL, 0, SWEEP_EVERY_MS);
+    _exit(0);
+}
+
+/* ---- the split ---- */
+
+pid_t keeper_pid(void)
+{
+    const char *mark = getenv(KEEPER_MARK);
+
+    return mark != NULL && (pid_t)atoi(mark) == getppid() ? getppid() : 0;
+}
+
+static void set_mark(void)
+{
+    char mark[64];
+
+    (void)snprintf(mark, sizeof(mark), "%d-%lld", (int)getpid(), (long long)now_ms());
+    (void)setenv(KEEPER_MARK, mark, 1);
+}
+
+static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
+{
+    *ret = (struct keeper_link){.fd = fd};
+    (void)close(k->signals);
+    (void)close(k->link);
+    (void)setpgid(0, 0);
+    (void)signal(SIGTTOU, SIG_IGN); /* it still writes to the terminal */
+    /* A supervisor that is stopped would not see that its keeper is gone. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
+    (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
+}
+
+/* Forks the two. Returns 1 in the supervisor. */
+static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
+{
+    int alive[2], link[2];
+
+    if (pipe2(alive, O_CLOEXEC) < 0)
+        return err_errno(err, "pipe");
+    k->sweeper = fork();
+    if (k->sweeper == 0) {
+        (void)close(alive[1]);
+        be_sweeper(alive[0]);
+    }
+    (void)close(alive[0]); /* alive[1] stays open in both, for their lifetime */
+    if (k->sweeper < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0)
+        return err_errno(err, "starting the sweeper");
+    k->link = link[0];
+    k->supervisor = fork();
+    if (k->supervisor < 0)
+        return err_errno(err, "starting the supervisor");
+    if (k->supervisor == 0) {
+        become_supervisor(k, ret, link[1]);
+        return 1;
+    }
+    (void)close(link[1]);
+    return 0;
+}
+
+/* ---- the end ---- */
+
+/* A supervisor may die between the commit of a checkpoint and its message: then the next
+ * one goes on from a later step, which tells as much. */
+static int deaths_so_far(const struct keeper *k)
+{
+    const char *text = getenv(DEATHS_VARIABLE), *at;
+
+    if (k->has_checkpoint || text == NULL || (at = strchr(text, '@')) == NULL ||
+        strtoull(at + 1, NULL, 10) < k->run.from)
+        return 0;
+    return atoi(text);
+}
+
+/* Executes this program anew, to go on with the run; returns if that failed. A run that
+ * has no checkpoint yet begins anew, with the command that began it. */
+static void resume(struct keeper *k)
+{
+    static char program[] = "brood", command[] = "resume", name_option[] = "--name",
+                force[] = "--force";
+    char *again[64], *name = strrchr(k->run.path, '/') + 1;
+    char deaths[48];
+    int n = 0;
+
+    if (k->has_checkpoint || strcmp(k->argv[1], command) == 0) {
+        again[n++] = program;
+        again[n++] = command;
+        again[n++] = k->run.path;
+        for (size_t i = 0; i < KEEPER_FLAGS_MAX; i++)
+            if (k->run.flags[i][0] != '\0')
+                again[n++] = k->run.flags[i];
+    } else {
+        for (int i = 0; i < k->argc && n < 60; i++)
+            again[n++] = k->argv[i];
+        again[n++] = name_option;
+        again[n++] = name;
+        again[n++] = force;
+    }
+    again[n] = NULL;
+    (void)snprintf(deaths, sizeof(deaths), "%d@%" PRIu64, deaths_so_far(k) + 1,
+                   k->run.from);
+    (void)setenv(DEATHS_VARIABLE, deaths, 1);
+    (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
+    (void)execv("/proc/self/exe", again);
+    (void)sigprocmask(SIG_BLOCK, &k->old_mask, NULL);
+}
+
+static void tell_death(const struct keeper *k)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text),
+                   "the supervisor (pid %d) was ended by SIG%s; nothing of it is left%s",
+                   (int)k->supervisor, sigabbrev_np(WTERMSIG(k->status)),
+                   k->run.path[0] == '\0' ? ""
+                                          : "; `brood resume` goes on from its "
+                                            "newest checkpoint");
+    say(k, text);
+}
+
+static int end(struct keeper *k)
+{
+    while (k->link >= 0 && take_message(k))
+        ;
+    sweep(k);
+    end_sweeper(k);
+    if (WIFEXITED(k->status))
+        return WEXITSTATUS(k->status);
+    if (k->interrupts > 1)
+        return EXIT_SIGNALLED + k->last_interrupt;
+    if (k->run.resume && k->interrupts == 0 && deaths_so_far(k) < KEEPER_MAX_DEATHS) {
+        say(k, "the supervisor died: going on from the newest checkpoint");
+        resume(k);
+    }
+    tell_death(k);
+    return EXIT_SIGNALLED + WTERMSIG(k->status);
+}
+
+static int keep(struct keeper *k)
+{
+    while (!k->is_over) {
+        struct pollfd fds[] = {{.fd = k->signals, .events = POLLIN},
+                               {.fd = k->link, .events = POLLIN}};
+
+        if (k->cut_off_ms != 0 && now_ms() >= k->cut_off_ms) {
+            (void)kill(k->supervisor, SIGKILL);
+            k->cut_off_ms = 0;
+        }
+        (void)poll(fds, 2, k->cut_off_ms != 0 ? (int)(k->cut_off_ms - now_ms()) : -1);
+        take_signal(k);
+        if (fds[1].revents != 0)
+            (void)take_message(k);
+    }
+    return end(k);
+}
+
+int keeper_split(struct keeper_link *ret, int argc, char **argv, const char *who,
+                 int *ret_code, struct err *err)
+{
+    struct keeper k = {.who = who, .argc = argc, .argv = argv, .link = -1};
+    int r;
+
+    set_mark();
+    r = sweep_enable(err);
+    if (r == 0)
+        r = take_signals_by_descriptor(&k, err);
+    if (r == 0)
+        r = fork_both(&k, ret, err);
+    if (r == 0)
+        *ret_code = keep(&k);
+    else if (r < 0)
+        end_sweeper(&k);
+    return r;
+}

@@ -1,0 +1,56 @@
+/* keeper.h - the small process in front of a run: `brood run` is the keeper, and the
+ * supervisor is its child.
+ *
+ * Keeper      forwards signals, pauses and goes on with the terminal's jobs, reaps, and
+ *             when the supervisor is gone, however, kills and reaps all that is left of
+ *             the run, also what left its session: it is a child sub-reaper. It passes
+ *             the exit code on; a supervisor that died by signal n makes it 128+n. It
+ *             knows no libuv and allocates nothing.
+ * Supervisor  lives in a process group of its own, so that what the terminal sends
+ *             reaches it once, through the keeper. When the keeper is gone its link ends:
+ *             it then ends the run at once.
+ * Sweeper     a third one, asleep for the run: only when keeper and supervisor are both
+ *             gone it kills whatever has the run's mark in its environment, and ends.
+ * Mark        BROOD_MARK in the environment of everything that the run starts.
+ * Death       of the supervisor, where the run is to be resumed: the keeper executes
+ *             itself as `resume`, at most KEEPER_MAX_DEATHS times without a checkpoint in
+ *             between.
+ * Threads     split before anything else exists: no thread, no loop, no child.
+ */
+#ifndef SUPERVISOR_PROC_KEEPER_H
+#define SUPERVISOR_PROC_KEEPER_H
+
+#include "common/err/err.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define KEEPER_MAX_DEATHS 5
+#define KEEPER_MARK       "BROOD_MARK"
+
+/* The supervisor's end. */
+struct keeper_link {
+    int fd; /* ends when the keeper is gone; -1: there is no keeper */
+};
+
+#define KEEPER_LINK_NONE ((struct keeper_link){.fd = -1})
+
+/* Returns 1 in the supervisor, with *ret. In the keeper it returns when all is over: 0,
+ * with *ret_code to exit with; or it is executed anew. A negative code: no process could
+ * be had. argv: the whole command line; who: what messages begin with. */
+int keeper_split(struct keeper_link *ret, int argc, char **argv, const char *who,
+                 int *ret_code, struct err *err);
+
+/* The keeper of this process; 0: it has none. */
+pid_t keeper_pid(void);
+
+/* The supervisor holds the run at `path`, and begins at step `from`; resume: go on with
+ * it after a death of the supervisor. flags: those to be given to `resume`, as in "-q",
+ * NULL where not set. */
+#define KEEPER_FLAGS_MAX 4
+void keeper_tell_run(const struct keeper_link *l, const char *path, uint64_t from,
+                     int resume, const char *const flags[KEEPER_FLAGS_MAX]);
+/* A checkpoint was committed. */
+void keeper_tell_checkpoint(const struct keeper_link *l);
+
+#endif
