@@ -121,6 +121,19 @@ static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
     training_fail(ctx, report);
 }
 
+/* ---- clients ---- */
+
+int training_drive(struct training *t, size_t agent, const msgpack_object *params,
+                   rollout_run_fn fn, void *ctx, struct err *err)
+{
+    if (t->rollout == NULL || t->stopping)
+        return err_set(err, ERR_STATE, "the run is %s",
+                       t->stopping ? "stopping" : "starting");
+    if (agent >= t->config->n_agents)
+        return err_set(err, ERR_NOT_FOUND, "only agents can be driven");
+    return rollout_run(t->rollout, agent, params, fn, ctx, err);
+}
+
 /* ---- the beginning of the rounds ---- */
 
 /* Once in the file, whatever was cut from it. */

@@ -104,6 +104,10 @@ int training_reread(struct training *t, struct training_set_result *ret, struct 
  * of it. Returns 1, or 0: nothing waits. */
 int training_apply_waiting(struct training *t, size_t agent, struct err *err);
 
+/* A client's request to an agent of a run without an environment: rollout_run. */
+int training_drive(struct training *t, size_t agent, const msgpack_object *params,
+                   rollout_run_fn fn, void *ctx, struct err *err);
+
 /* Runs to the end. Returns 0, or the failure with err set; result is filled either way.
  */
 int training_run(const struct training_args *args, struct training_result *ret,

@@ -12,7 +12,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -295,11 +294,25 @@ static int keep_blocks(const struct renewal *r)
     return rc;
 }
 
+/* One that was given up stays as it is. */
 static void renew(const struct renewal *r)
 {
     for (size_t i = 0; i < agent_table_count(r->t->agents); i++)
         if (r->agents[i])
-            (void)agent_table_signal(r->t->agents, i, SIGKILL);
+            (void)agent_table_respawn(r->t->agents, i, NULL);
+}
+
+/* What concerns the agents' processes. */
+static void set_limits(struct training *t)
+{
+    const struct run_config *c = t->config;
+
+    for (size_t i = 0; i < agent_table_count(t->agents); i++) {
+        const struct agent_limits limits =
+            agent_specs_limits(i < c->n_agents ? &c->agents[i] : &c->defaults);
+
+        agent_table_set_limits(t->agents, i, &limits);
+    }
 }
 
 /* `next` is in force; takes it. */
@@ -315,6 +328,7 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     t->config_yaml = run_config_to_yaml(next);
     change_plan_drop(&t->plan, step);
     training_plan_changes(t);
+    set_limits(t);
     journal_write(t->journal, step, "changed", "changes", text, NULL);
     training_say(t, "from step %" PRIu64 " on: %s", step, text);
     free(text);

@@ -21,6 +21,7 @@ static uint8_t *description_bytes;
 static float block[BLOCK_FLOATS];
 static const char graph[] = "what an agent says its graph is";
 static int n_skipped;
+static const char *config = "run:\n"; /* of the run that is saved */
 
 static void pack_variable(struct msg_out *o, const char *name, uint64_t n,
                           uint64_t offset, const char *collection)
@@ -86,7 +87,7 @@ static void make_sections(struct sections *s, uint64_t step)
                                        {RESUME_EXPERIENCE, "rows", 4},
                                        {RESUME_BUILD_ID, "abc", 3},
                                        {RESUME_FINGERPRINT, "0123", 4},
-                                       {RESUME_CONFIG, "run:\n", 5}}};
+                                       {RESUME_CONFIG, config, strlen(config)}}};
     wbuf_u32(&s->rollout, 1);
     wbuf_u64(&s->rollout, step / 4);
     wbuf_u64(&s->rollout, step);
@@ -390,6 +391,109 @@ START_TEST(test_a_failure_is_no_end)
 }
 END_TEST
 
+/* ---- the configuration to go on with ---- */
+
+static const char saved_config[] = "env: {id: none}\n"
+                                   "agents: {a: {observation: 1, action: 1}}\n";
+
+static struct run_config wanted_with(const char *const *set, size_t n)
+{
+    const struct config_options options = {.set = set, .n_set = n};
+    struct run_config c;
+    struct err err = {0};
+
+    ck_assert_msg(run_config_parse(&c, saved_config, strlen(saved_config), "f", &options,
+                                   &err) == 0,
+                  "%s", err.msg);
+    return c;
+}
+
+/* Checks the checkpoint of step 20 against what is wanted and what the journal says. */
+static int check_config(const char *const *set, size_t n, const char *journal,
+                        struct resume_config *ret, struct err *err)
+{
+    struct run_config wanted = wanted_with(set, n);
+    const char *path = temp_dir_file(&dir, "journal");
+    struct resume *r;
+    int rc;
+
+    config = saved_config;
+    commit(20);
+    config = "run:\n";
+    write_file(path, journal, strlen(journal));
+    ck_assert_int_eq(resume_open(&r, checkpoints, NULL, on_skipped, NULL, err), 0);
+    rc = resume_check_config(r, &wanted, path, NULL, ret, err);
+    resume_free(r);
+    run_config_done(&wanted);
+    return rc;
+}
+
+#define AGREED                                                                           \
+    "t step=10 event=set at=10 changes=defaults.polyak=0.9\n"                            \
+    "t step=30 event=set at=90 changes=defaults.polyak=0.5,run.env_steps=7\n"            \
+    "t step=40 event=set at=40 changes=defaults.discount=0.5\n"
+
+/* What was agreed for later steps is made again; how long the run is, is as wanted now.
+ */
+START_TEST(test_changes_are_made_again)
+{
+    static const char *const set[] = {"defaults.polyak=0.5", "defaults.discount=0.5",
+                                      "run.env_steps=900"};
+    struct resume_config c;
+    struct err err = {0};
+
+    ck_assert_msg(check_config(set, 3, AGREED, &c, &err) == 0, "%s", err.msg);
+    ck_assert(c.config.defaults.polyak == 0.01 && c.config.defaults.discount == 0.95);
+    ck_assert_int_eq(c.config.run.env_steps, 900);
+    ck_assert_uint_eq(c.plan.n, 2);
+    ck_assert_uint_eq(c.plan.list[0].at, 40);
+    ck_assert_str_eq(c.plan.list[1].text, "defaults.polyak=0.5");
+    ck_assert(c.wanted.defaults.polyak == 0.5);
+    resume_config_done(&c);
+}
+END_TEST
+
+/* The supervisor died after the journal, before config.yaml. */
+START_TEST(test_the_newest_change_may_be_in_the_journal_only)
+{
+    static const char *const set[] = {"defaults.polyak=0.5"};
+    struct resume_config c;
+    struct err err = {0};
+
+    ck_assert_msg(check_config(set, 1, AGREED, &c, &err) == 0, "%s", err.msg);
+    ck_assert_uint_eq(c.plan.n, 2);
+    ck_assert(c.wanted.defaults.discount == 0.5);
+    resume_config_done(&c);
+}
+END_TEST
+
+START_TEST(test_a_change_that_nobody_agreed_on)
+{
+    static const char *const set[] = {"defaults.polyak=0.7", "defaults.discount=0.5"};
+    struct resume_config c;
+    struct err err = {0};
+
+    ck_assert_int_eq(check_config(set, 2, AGREED, &c, &err), ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.msg, "polyak: 0.7"));
+    ck_assert_ptr_null(c.plan.list);
+}
+END_TEST
+
+/* It goes on waiting for a respawn. */
+START_TEST(test_what_waits_is_no_difference)
+{
+    static const char *const set[] = {"agents.a.optimizer.beta1=0.5"};
+    struct resume_config c;
+    struct err err = {0};
+
+    ck_assert_msg(check_config(set, 1, "", &c, &err) == 0, "%s", err.msg);
+    ck_assert_uint_eq(c.plan.n, 0);
+    ck_assert(c.config.agents[0].optimizer.beta1 == 0.9);
+    ck_assert(c.wanted.agents[0].optimizer.beta1 == 0.5);
+    resume_config_done(&c);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("resume");
@@ -404,6 +508,10 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_some_are_kept_for_good);
     tcase_add_test(tc, test_the_copy_is_pinned);
     tcase_add_test(tc, test_a_failure_is_no_end);
+    tcase_add_test(tc, test_changes_are_made_again);
+    tcase_add_test(tc, test_the_newest_change_may_be_in_the_journal_only);
+    tcase_add_test(tc, test_a_change_that_nobody_agreed_on);
+    tcase_add_test(tc, test_what_waits_is_no_difference);
     suite_add_tcase(s, tc);
     return s;
 }
