@@ -11,6 +11,7 @@
 #ifndef AGENT_ALGO_ALGO_H
 #define AGENT_ALGO_ALGO_H
 
+#include "agent/algo/live.h"
 #include "agent/session/session.h"
 #include "common/config/run_config.h"
 #include "common/msg/protocol.h"
@@ -109,6 +110,9 @@ struct algo_ops {
     void (*free)(struct algo *a);
     const struct stage *(*stages)(const struct algo *a, size_t *ret_n);
     int64_t (*carry_width)(const struct algo *a);
+    /* Settings that a run of the graph by a client is fed, unless it feeds them itself
+     * (live.h; those without a constant are not). NULL: there are none. */
+    const struct live *(*lives)(const struct algo *a, size_t *ret_n);
     /* The op that brings every variable to its first value (targets are copies). Run with
      * key (seed, name, "init"). */
     int (*init)(struct algo *a, struct session *s, struct rng_key key, struct err *err);

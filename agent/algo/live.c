@@ -59,5 +59,7 @@ int live_value(const struct live *l, struct session *s, float *ret, struct err *
     if (r < 0)
         return r;
     *ret = *tensor_f32(&t);
+    if (*ret <= 0)
+        *ret = l->instead_of_zero;
     return 0;
 }

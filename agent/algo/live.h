@@ -14,13 +14,18 @@
 struct live {
     struct variable *variable;
     struct output constant; /* what it is fed into; OUTPUT_NONE: read by the algorithm */
+    float instead_of_zero;  /* what is fed when the setting is 0: "none" */
 };
+
+/* "No clipping" is a norm that no gradient reaches; a power of two, so that multiplying
+ * by it and dividing again changes no bit. */
+#define LIVE_NO_CLIP_NORM 0x1p64f
 
 /* The variable only; called inside the agent's variable scope. */
 struct live live_new(struct graph *g, const char *key, double value);
 /* The variable of a key ("optimizer.learning_rate"), or NULL: not a live setting. */
 struct variable *live_find(struct graph *g, const char *agent, const char *key);
-/* ERR_UNINITIALIZED before the first values are in. */
+/* The number to feed. ERR_UNINITIALIZED before the first values are in. */
 int live_value(const struct live *l, struct session *s, float *ret, struct err *err);
 
 #endif

@@ -7,10 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* "No clipping" is a norm that no gradient reaches; a power of two, so that multiplying
- * by it and dividing again changes no bit. */
-#define NO_CLIP_NORM 0x1p64f
-
 static const struct stage maddpg_stages[] = {
     {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
     {.name = "learn",
@@ -33,8 +29,6 @@ int maddpg_read_live(struct algo *a, struct session *s, struct err *err)
         if (r < 0)
             return r;
     }
-    if (a->live_value[LIVE_CLIP_NORM] <= 0)
-        a->live_value[LIVE_CLIP_NORM] = NO_CLIP_NORM;
     return 0;
 }
 
@@ -292,6 +286,12 @@ static int64_t carry_width(const struct algo *a)
     return 0;
 }
 
+static const struct live *lives(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = LIVE_COUNT;
+    return a->live;
+}
+
 static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
 {
     struct operation *const ops[] = {a->init_variables, a->init_targets};
@@ -312,6 +312,7 @@ const struct algo_ops maddpg_ops = {
     .free = maddpg_free,
     .stages = stages,
     .carry_width = carry_width,
+    .lives = lives,
     .init = init,
     .act = act,
     .stage = maddpg_stage,
@@ -323,6 +324,7 @@ const struct algo_ops ddpg_ops = {
     .free = maddpg_free,
     .stages = stages,
     .carry_width = carry_width,
+    .lives = lives,
     .init = init,
     .act = act,
     .stage = maddpg_stage,

@@ -1,5 +1,6 @@
 #include "agent/algo/maddpg.h"
 
+#include "agent/algo/parts.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
@@ -74,6 +75,7 @@ static void make_constants(struct algo *a)
 
     a->live[LIVE_CLIP_NORM].constant =
         constant_f32(g, (float)a->config->clip_norm, "clip_norm");
+    a->live[LIVE_CLIP_NORM].instead_of_zero = LIVE_NO_CLIP_NORM;
     a->live[LIVE_POLYAK].constant = constant_f32(g, (float)a->config->polyak, "polyak");
     a->live[LIVE_LOGIT_PENALTY].constant =
         constant_f32(g, (float)a->config->settings.logit_penalty, "logit_penalty");
@@ -160,74 +162,26 @@ static struct policy make_policy(struct algo *a, const char *scope)
     return p;
 }
 
-static size_t trainable(struct algo *a, const char *scope,
-                        const struct collection_item **ret)
-{
-    return collection_get(a->graph, TRAINABLE_VARIABLES, scope, ret);
-}
-
 /* The agent's variables of one network. */
-static size_t trainable_of(struct algo *a, const struct learner *l,
-                           const struct collection_item **ret)
-{
-    char *scope = xasprintf("%s/%s", maddpg_self(a)->name, l->scope);
-    size_t n = trainable(a, scope, ret);
-
-    free(scope);
-    return n;
-}
-
-/* minimize_and_clip of openai/maddpg. Nothing for an optimiser without gradients. */
+/* Nothing for an optimiser without gradients. */
 static int minimize(struct algo *a, struct output loss, struct learner *l,
                     struct err *err)
 {
-    const struct collection_item *items;
-    size_t n = trainable_of(a, l, &items);
-    struct variable **vars;
-    struct gradient *g;
-    const struct output clip_norm = a->live[LIVE_CLIP_NORM].constant;
-    int r;
+    char *scope = xasprintf("%s/%s", maddpg_self(a)->name, l->scope);
+    struct minimizer m = {.scope = scope,
+                          .optimizer = l->optimizer,
+                          .clip_norm = a->live[LIVE_CLIP_NORM].constant,
+                          .clip_by = a->config->settings.clip_by};
+    int r = 0;
 
-    if (l->optimizer->type == OPT_ACCEPT_REJECT)
-        return 0;
-    vars = xcalloc(n, sizeof(struct variable *));
-    g = xcalloc(n, sizeof(*g));
-    for (size_t i = 0; i < n; i++)
-        vars[i] = items[i].variable;
-    r = compute_gradients(a->graph, loss, vars, n, g, err);
-    if (r == 0) {
-        l->norm = global_norm(a->graph, g, n);
-        if (a->config->settings.clip_by == CLIP_BY_GLOBAL)
-            clip_gradients_by_global_norm(a->graph, g, n, l->norm, clip_norm);
-        else
-            clip_gradients_by_norm(a->graph, g, n, clip_norm);
-        l->train = apply_gradients(a->graph, l->optimizer, g, n, NULL, NULL,
-                                   &a->live[l->rate].constant);
+    if (l->optimizer->type != OPT_ACCEPT_REJECT) {
+        l->train = minimize_clipped(a->graph, loss, &m, err);
+        l->norm = m.norm;
+        a->live[l->rate].constant = m.learning_rate;
+        r = l->train != NULL ? 0 : ERR_ARG;
     }
-    free(vars);
-    free(g);
+    free(scope);
     return r;
-}
-
-/* Adds to ops[] what moves each variable of `target` towards its twin in `source`, and to
- * copies[] what makes it equal; returns how many. */
-static size_t follow(struct algo *a, const char *target, const char *source,
-                     struct operation **ops, struct operation **copies)
-{
-    const struct collection_item *t, *v;
-    size_t n = trainable(a, target, &t);
-    const struct output polyak = a->live[LIVE_POLYAK].constant;
-
-    (void)trainable(a, source, &v);
-    for (size_t i = 0; i < n; i++) {
-        struct output kept = binary(a->graph, "Mul", a->keep, t[i].variable->read, "mul");
-        struct output moved = binary(a->graph, "Mul", polyak, v[i].variable->read, "mul");
-
-        moved = binary(a->graph, "Add", kept, moved, "add");
-        ops[i] = variable_assign(t[i].variable, moved, NULL).op;
-        copies[i] = variable_assign(t[i].variable, v[i].variable->read, NULL).op;
-    }
-    return n;
 }
 
 /* Both networks' targets, after both networks are there. */
@@ -243,7 +197,9 @@ static void make_target_updates(struct algo *a)
     size_t used = 0;
 
     for (int i = 0; i < 2; i++) {
-        used += follow(a, to[i], from[i], ops + used, copies + used);
+        used +=
+            follow_variables(a->graph, to[i], from[i], a->keep,
+                             a->live[LIVE_POLYAK].constant, ops + used, copies + used);
         free(from[i]);
         free(to[i]);
     }

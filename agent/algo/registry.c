@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+extern const struct algo_ops critic_ops; /* critic.c */
+
 static const struct algo_ops *const registry[] = {
+    &critic_ops,
     &maddpg_ops,
     &ddpg_ops,
 };

@@ -20,6 +20,7 @@ struct run_request {
     size_t n_fetches;
     struct operation **targets;
     size_t n_targets;
+    float *live; /* values of the live settings that are fed */
 };
 
 static int read_name(const msgpack_object *o, char name[MAX_NAME], struct err *err)
@@ -40,7 +41,7 @@ static int read_feeds(struct service *s, const msgpack_object *body,
 
     if (r < 0 || map == NULL)
         return r;
-    q->feeds = xcalloc(map->via.map.size + 1, sizeof(*q->feeds));
+    q->feeds = xcalloc(map->via.map.size, sizeof(*q->feeds));
     for (uint32_t i = 0; i < map->via.map.size; i++, q->n_feeds++) {
         const msgpack_object_kv *kv = &map->via.map.ptr[i];
         struct feed *f = &q->feeds[i];
@@ -160,6 +161,37 @@ static int check_fetched(const struct run_request *q, struct err *err)
     return 0;
 }
 
+static int is_fed(const struct run_request *q, struct output x)
+{
+    for (size_t i = 0; i < q->n_feeds; i++)
+        if (q->feeds[i].output.op == x.op && q->feeds[i].output.index == x.index)
+            return 1;
+    return 0;
+}
+
+/* A client's run sees the live settings as the algorithm's own runs do. */
+static int add_live_feeds(struct service *s, struct run_request *q, struct err *err)
+{
+    size_t n = 0;
+    const struct live *lives =
+        s->ops != NULL && s->ops->lives != NULL ? s->ops->lives(s->algo, &n) : NULL;
+
+    q->feeds = xreallocarray(q->feeds, q->n_feeds + n + 1, sizeof(*q->feeds));
+    q->live = xcalloc(n, sizeof(*q->live));
+    for (size_t i = 0; i < n; i++) {
+        int r;
+
+        if (!output_valid(lives[i].constant) || is_fed(q, lives[i].constant))
+            continue;
+        r = live_value(&lives[i], s->session, &q->live[i], err);
+        if (r < 0)
+            return r;
+        q->feeds[q->n_feeds++] =
+            (struct feed){lives[i].constant, tensor_scalar_f32(&q->live[i])};
+    }
+    return 0;
+}
+
 static int run(struct service *s, const struct msg *m, struct run_request *q,
                struct err *err)
 {
@@ -171,6 +203,8 @@ static int run(struct service *s, const struct msg *m, struct run_request *q,
         (r = read_feeds(s, &m->body, q, err)) < 0 ||
         (r = read_fetches(s, &m->body, q, err)) < 0 ||
         (r = read_targets(s, &m->body, q, err)) < 0)
+        return r;
+    if ((r = add_live_feeds(s, q, err)) < 0)
         return r;
     args.feeds = q->feeds;
     args.n_feeds = q->n_feeds;
@@ -221,6 +255,7 @@ int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
     for (size_t i = 0; i < q.n_fetches; i++)
         tensor_free(&q.values[i]);
     free(q.feeds);
+    free(q.live);
     free(q.fetches);
     free(q.values);
     free(q.targets);

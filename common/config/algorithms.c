@@ -7,7 +7,26 @@ static const char *const off_policy_settings[] = {
     "clip_by",       "exploration_noise", NULL,
 };
 
+static const char *const critic_settings[] = {"clip_by", NULL};
+
+static const struct network_config first_users_critic = {
+    .hidden = {.n = 2, .size = {128, 32}},
+    .activation = ACTIVATION_LEAKY_RELU,
+    .after_action = {.n = 1, .size = {64}},
+    .output_init = 3e-3,
+};
+
 static const struct algorithm_info algorithms[] = {
+    {
+        .name = "critic",
+        .summary = "a critic alone, trained by a client with targets of its own",
+        .stages = "",
+        .source = "agent/algo/critic.c",
+        .settings = critic_settings,
+        .own_critic = 1,
+        .critic = &first_users_critic,
+        .without_env = 1,
+    },
     {
         .name = "ddpg",
         .summary = "each agent alone: an actor, and a critic of its own observation",

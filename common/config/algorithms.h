@@ -6,6 +6,8 @@
 #ifndef COMMON_CONFIG_ALGORITHMS_H
 #define COMMON_CONFIG_ALGORITHMS_H
 
+#include "common/config/run_config.h"
+
 #include <stddef.h>
 
 struct algorithm_info {
@@ -15,7 +17,9 @@ struct algorithm_info {
     const char *source;          /* the paper */
     const char *const *settings; /* names it accepts under `settings`, NULL-terminated */
     int own_critic;              /* its critic sees its own agent only */
-    int central;                 /* some of its stages are a central process's */
+    const struct network_config *critic; /* its own default network; NULL: the tables' */
+    int without_env;                     /* has no policy: agents of env.id none only */
+    int central;                         /* some of its stages are a central process's */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */

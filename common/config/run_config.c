@@ -222,7 +222,7 @@ static int settle_lengths(struct loader *l)
 
     if (rc < 0)
         return rc;
-    if (c->run.env_steps == 0 && c->run.episodes == 0)
+    if (c->run.env_steps == 0 && c->run.episodes == 0 && !without_env(c))
         c->run.env_steps = DEFAULT_ENV_STEPS;
     if (c->checkpoint.every_seconds > 0.0) {
         if (c->checkpoint.every_env_steps > 0 &&
@@ -351,6 +351,52 @@ static int check_sizes(struct loader *l, const struct yaml_node *section,
     return 0;
 }
 
+static int check_needs(struct loader *l, const struct yaml_node *section,
+                       const struct agent_config *a)
+{
+    const struct yaml_node *at = yaml_find(section, "algorithm");
+    char path[AGENT_NAME_MAX + 32];
+
+    if (!algorithm_find(a->algorithm)->without_env || without_env(l->c))
+        return 0;
+    (void)snprintf(path, sizeof(path), "agents.%s.algorithm", a->name);
+    if (at == NULL) {
+        at = given(l->root, "defaults", "algorithm");
+        (void)snprintf(path, sizeof(path), "defaults.algorithm");
+    }
+    return yaml_fail(at, path, l->err,
+                     "%s has no policy, expected env.id: none or another algorithm",
+                     a->algorithm);
+}
+
+/* An algorithm's own network, where neither section says another. */
+static void default_critic(const struct yaml_node *section,
+                           const struct yaml_node *defaults, struct agent_config *a)
+{
+    const struct network_config *own = algorithm_find(a->algorithm)->critic;
+    const struct yaml_node *said[] = {yaml_find(section, "critic"),
+                                      yaml_find(defaults, "critic")};
+    struct network_config n = a->critic;
+
+    if (own == NULL)
+        return;
+    n.hidden = own->hidden;
+    n.activation = own->activation;
+    n.after_action = own->after_action;
+    n.output_init = own->output_init;
+    for (int i = 0; i < 2; i++) {
+        if (yaml_find(said[i], "hidden") != NULL)
+            n.hidden = a->critic.hidden;
+        if (yaml_find(said[i], "activation") != NULL)
+            n.activation = a->critic.activation;
+        if (yaml_find(said[i], "after_action") != NULL)
+            n.after_action = a->critic.after_action;
+        if (yaml_find(said[i], "output_init") != NULL)
+            n.output_init = a->critic.output_init;
+    }
+    a->critic = n;
+}
+
 static int read_agent(struct loader *l, const struct yaml_node *section, const char *name,
                       struct agent_config *a)
 {
@@ -364,8 +410,11 @@ static int read_agent(struct loader *l, const struct yaml_node *section, const c
         rc = read_section(section, path, a, &l->c->arena, l->err);
     if (rc < 0)
         return rc;
+    default_critic(section, yaml_find(l->root, "defaults"), a);
     resolve_agent(a);
-    rc = check_soft(l, section, a);
+    rc = check_needs(l, section, a);
+    if (rc == 0)
+        rc = check_soft(l, section, a);
     return rc < 0 ? rc : check_sizes(l, section, a);
 }
 
@@ -397,6 +446,10 @@ static int read_agents(struct loader *l)
             return rc;
     }
     l->c->n_agents = n;
+    if (without_env(l->c)) {
+        l->c->env.agents = l->c->agents;
+        l->c->env.n_agents = n;
+    }
     return 0;
 }
 
@@ -415,8 +468,10 @@ static int load(struct loader *l)
         rc = read_section(defaults, "defaults", &c->defaults, &c->arena, l->err);
     if (rc == 0)
         rc = read_agents(l);
-    if (rc == 0)
+    if (rc == 0) {
+        default_critic(NULL, defaults, &c->defaults);
         resolve_agent(&c->defaults);
+    }
     return rc;
 }
 

@@ -106,6 +106,9 @@ struct env_config {
     int64_t copies;
     int64_t max_steps;
     const struct yaml_node *params; /* a map that the environment reads; NULL: none */
+    /* id none: the run's own, whose sizes stand in for an environment's. */
+    const struct agent_config *agents;
+    size_t n_agents;
 };
 
 struct run_config {

@@ -65,6 +65,8 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
 /* Sets "<team>_<number>" and the team. */
 void env_agent_set_name(struct env_agent *agent, const char *team, size_t number);
 
+extern const struct schema none_params;
+extern const struct env_ops none_ops;
 extern const struct env_ops foraging_ops;    /* scenario: none */
 extern const struct env_ops matrix_game_ops; /* scenario: struct matrix_game */
 extern const struct env_ops particle_ops;    /* scenario: struct particle_scenario */

@@ -77,8 +77,14 @@ static const struct env_class classes[] = {
 
 enum { N_CLASSES = sizeof(classes) / sizeof(classes[0]) };
 
+/* Not listed: it is the lack of one. */
+static const struct env_class none = {
+    {"none", "no environment: clients drive the agents", &none_params}, &none_ops, NULL};
+
 const struct env_class *env_class_find(const char *id)
 {
+    if (strcmp(id, none.info.id) == 0)
+        return &none;
     for (size_t i = 0; i < N_CLASSES; i++) {
         if (strcmp(classes[i].info.id, id) == 0)
             return &classes[i];
@@ -95,7 +101,7 @@ const struct env_info *env_info_find(const char *id)
 {
     const struct env_class *class = env_class_find(id);
 
-    return class != NULL ? &class->info : NULL;
+    return class != NULL && class != &none ? &class->info : NULL;
 }
 
 int env_class_describe(const struct env_class *class, const struct env_config *config,

@@ -4,6 +4,7 @@
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 uint64_t rollout_now_ns(const struct rollout *r)
 {
@@ -16,6 +17,7 @@ void rollout_fail(struct rollout *r, const struct err *err)
         return;
     r->over = 1;
     (void)rollout_fsm_step(&r->fsm, ROLLOUT_FAIL);
+    rollout_serve_end(r, err);
     r->args.callbacks.on_failed(r->args.callbacks.ctx, err);
 }
 
@@ -49,6 +51,8 @@ static int enter_act(struct rollout *r, struct err *err)
     int rc;
 
     report_round(r);
+    if (r->serving != NULL)
+        return rollout_serve(r);
     r->round_began_ns = rollout_now_ns(r);
     rc = acting_begin(r->acting, &call, err);
     return rc < 0 ? rc : WAITS;
@@ -88,8 +92,13 @@ static int enter_step(struct rollout *r, struct err *err)
     struct schedule_now now = {.before = r->env_steps};
     struct schedule_due due;
     uint64_t ended_ns;
-    int rc = make_step(r, err);
+    int rc;
 
+    if (r->serving != NULL) {
+        rollout_serve_boundary(r);
+        return DONE_AT_ONCE;
+    }
+    rc = make_step(r, err);
     if (rc < 0)
         return rc;
     ended_ns = rollout_now_ns(r);
@@ -150,6 +159,7 @@ static int enter_done(struct rollout *r, struct err *err)
     (void)err;
     report_round(r);
     r->over = 1;
+    rollout_serve_end(r, NULL);
     r->args.callbacks.on_done(r->args.callbacks.ctx, r->fsm.stopped);
     return WAITS;
 }
@@ -239,9 +249,11 @@ static void request(struct rollout *r, enum rollout_event event)
 {
     struct err err = {0};
 
-    if (r->over || rollout_fsm_step(&r->fsm, event) != ROLLOUT_ENTERED)
+    if (r->over)
         return;
-    if (play(r, &err) < 0)
+    if (rollout_fsm_step(&r->fsm, event) != ROLLOUT_ENTERED)
+        rollout_tick(r);
+    else if (play(r, &err) < 0)
         rollout_fail(r, &err);
 }
 
@@ -269,6 +281,7 @@ void rollout_abort(struct rollout *r)
 {
     r->over = 1;
     (void)rollout_fsm_step(&r->fsm, ROLLOUT_FAIL);
+    rollout_serve_end(r, NULL);
 }
 
 /* ---- life ---- */
@@ -330,7 +343,7 @@ int rollout_make_evaluation(struct rollout *r, struct err *err)
         .ctx = r,
     };
 
-    if (c->evaluation.every_env_steps == 0 || r->evaluation != NULL)
+    if (c->evaluation.every_env_steps == 0 || r->evaluation != NULL || r->serving != NULL)
         return 0;
     return evaluation_new(&r->evaluation, &args, err);
 }
@@ -379,6 +392,8 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     r->spec = vec_env_spec(args->env);
     r->n_agents = r->spec->n_agents;
     r->copies = vec_env_copies(args->env);
+    if (strcmp(r->spec->id, "none") == 0)
+        rollout_serve_init(r);
     r->names = xcalloc(r->n_agents, sizeof(*r->names));
     r->returns = xcalloc(r->n_agents, sizeof(*r->returns));
     r->descriptions = xcalloc(r->n_agents, sizeof(*r->descriptions));
@@ -402,6 +417,7 @@ void rollout_free(struct rollout *r)
     row_writer_free(r->writer);
     exchange_free(r->exchange);
     evaluation_free(r->evaluation);
+    rollout_serve_free(r);
     free(r->descriptions);
     free(r->names);
     free(r->returns);

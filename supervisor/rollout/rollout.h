@@ -91,6 +91,28 @@ void rollout_request_continue(struct rollout *r);
 void rollout_request_checkpoint(struct rollout *r);
 /* The checkpoint for which on_checkpoint made the driver wait is taken: on it goes. */
 void rollout_checkpoint_taken(struct rollout *r);
+/* ---- runs without an environment (env.id none): rollout_serve.c ----
+ *
+ * Clients drive the agents; the driver keeps their requests in order, one at a time per
+ * agent, and makes a boundary, once nobody is at work, when something is due or asked
+ * for. A step is a writing request that was answered; a round, what lies between
+ * boundaries.
+ */
+
+/* result: the body of the answer to `run` (protocol.h), borrowed for the call; or NULL
+ * and why. */
+typedef void (*rollout_run_fn)(void *ctx, const msgpack_object *result,
+                               const struct err *why);
+/* params: a map of feeds, fetches, targets as in `run` (protocol.h), copied; writing if
+ * it has targets. fn comes later, once, from the loop. ERR_STATE, ERR_PROTOCOL,
+ * ERR_LIMIT: then it does not come. */
+int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
+                rollout_run_fn fn, void *ctx, struct err *err);
+/* Nobody who gave this ctx is called any more; what was asked is done all the same. */
+void rollout_forget(struct rollout *r, void *ctx);
+/* To be called now and then: a checkpoint by time may be due. */
+void rollout_tick(struct rollout *r);
+
 /* ---- changes of the configuration: rollout_change.c ---- */
 
 /* The first step before which a change can still be made: that of the next round which

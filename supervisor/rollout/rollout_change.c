@@ -12,6 +12,8 @@
 
 static int round_has_begun(const struct rollout *r)
 {
+    if (r->serving != NULL)
+        return 0; /* every moment is a boundary, or will be made one */
     return r->fsm.state == ROLLOUT_CHANGE || r->fsm.state == ROLLOUT_ACT;
 }
 
@@ -29,8 +31,10 @@ void rollout_note_change(struct rollout *r)
 void rollout_plan_change(struct rollout *r, uint64_t step)
 {
     r->change_at = step;
-    if (!r->over && !round_has_begun(r))
-        rollout_note_change(r);
+    if (r->over || round_has_begun(r))
+        return;
+    rollout_note_change(r);
+    rollout_tick(r);
 }
 
 int rollout_enter_change(struct rollout *r, struct err *err)
@@ -111,8 +115,6 @@ static void on_set(void *ctx, size_t agent, const struct msg *response)
 {
     struct rollout *r = ctx;
 
-    (void)agent;
-    (void)response;
     if (--r->outstanding == 0)
         rollout_resume(r);
 }

@@ -3,6 +3,7 @@
 #define SUPERVISOR_ROLLOUT_ROLLOUT_INTERNAL_H
 
 #include "common/rng/rng.h"
+#include "common/wire/cursor.h"
 #include "supervisor/rollout/acting.h"
 #include "supervisor/rollout/description.h"
 #include "supervisor/rollout/exchange.h"
@@ -31,6 +32,7 @@ struct rollout {
     struct row_writer *writer;
     struct exchange *exchange;
     struct evaluation *evaluation; /* NULL: there are none */
+    struct serving *serving;       /* NULL: there is an environment */
     double *returns;               /* [A] scratch */
 
     size_t groups, batch;     /* G, B */
@@ -55,5 +57,18 @@ int rollout_make_evaluation(struct rollout *r, struct err *err);
 /* After a step: the change planned for this boundary, if any, is due. */
 void rollout_note_change(struct rollout *r);
 int rollout_enter_change(struct rollout *r, struct err *err);
+
+/* ---- rollout_serve.c ---- */
+
+void rollout_serve_init(struct rollout *r);
+void rollout_serve_free(struct rollout *r);
+void rollout_serve_save(const struct rollout *r, struct wbuf *b);
+void rollout_serve_load(struct rollout *r, struct cursor *c);
+/* Enters ACT: until something is due at a boundary. WAITS or DONE_AT_ONCE. */
+int rollout_serve(struct rollout *r);
+/* Enters STEP: a boundary. */
+void rollout_serve_boundary(struct rollout *r);
+/* Those who wait are told why nobody will answer; NULL: the run is over. */
+void rollout_serve_end(struct rollout *r, const struct err *why);
 
 #endif

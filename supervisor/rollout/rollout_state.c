@@ -35,6 +35,7 @@ void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
     for (size_t a = 0; a < r->n_agents; a++)
         save_block(&b, acting_carry(r->acting, a),
                    r->copies * r->descriptions[a].carry * sizeof(float));
+    rollout_serve_save(r, &b);
     free(env);
     free(metrics);
     *ret = b.data;
@@ -59,7 +60,8 @@ static int load_carry(struct rollout *r, struct cursor *c)
         if (len > 0)
             memcpy(acting_carry(r->acting, a), data, len);
     }
-    return cursor_left(c) == 0;
+    rollout_serve_load(r, c);
+    return !c->failed && cursor_left(c) == 0;
 }
 
 /* The counters, which come first. */

@@ -250,7 +250,11 @@ static void on_ready(void *ctx)
 
 static void on_tick(uv_timer_t *timer)
 {
-    training_show(timer->data);
+    struct training *t = timer->data;
+
+    if (t->rollout != NULL)
+        rollout_tick(t->rollout);
+    training_show(t);
 }
 
 /* ---- the beginning ---- */

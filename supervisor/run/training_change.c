@@ -366,7 +366,6 @@ int training_on_change(void *ctx, const struct rollout_progress *at, struct err 
     struct training *t = ctx;
     int rc;
 
-    (void)at;
     rc = make_changes(t, err);
     t->change_waits = rc == UV_EAGAIN;
     return t->change_waits ? ROLLOUT_CHANGE_WAITS : rc;

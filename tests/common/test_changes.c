@@ -11,9 +11,6 @@ static int two_agents(void *ctx, const struct env_config *env,
 {
     static const char *const names[] = {"agent_0", "agent_1"};
 
-    (void)ctx;
-    (void)env;
-    (void)e;
     *ret_names = names;
     return 2;
 }

@@ -99,14 +99,12 @@ static void answer(void *ctx, size_t agent, const struct msg *m, struct msg_out 
 
 static int on_row(void *ctx, const struct metrics_row *row, struct err *err)
 {
-    (void)err;
     see(ctx, "row %llu; ", (unsigned long long)row->env_steps);
     return 0;
 }
 
 static int on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err)
 {
-    (void)err;
     see(ctx, "checkpoint %llu; ", (unsigned long long)at->env_steps);
     return 0;
 }
@@ -135,7 +133,6 @@ static void on_round(void *ctx, const struct rollout_progress *at)
 
 static void on_evaluation(void *ctx, const struct evaluation_result *result)
 {
-    (void)result;
     see(ctx, "evaluation; ");
 }
 
@@ -146,7 +143,6 @@ static void on_done(void *ctx, int stopped)
 
 static void on_failed(void *ctx, const struct err *err)
 {
-    (void)ctx;
     ck_abort_msg("%s", err->msg);
 }
 

@@ -1,0 +1,239 @@
+/* A critic alone, driven from outside: what an observation and an action are worth.
+ *
+ * It has no stages and does not act; a client runs its graph. Names, under the agent's:
+ *
+ *     inputs:0 (B, O)  action:0 (B, U)  q_predicted:0 (B, 1)  is_weight:0 (B, 1)   fed
+ *     q:0 (B, 1)  target_q:0 (B, 1)  td_error:0 (B, 1)  loss:0  grad_norm:0
+ *     action_gradients:0 (B, U), of q's mean                                   fetched
+ *     train          one step down mean(is_weight (q_predicted - q)^2)
+ *     update_target  target = (1 - polyak) target + polyak performance
+ *     performance_network/... and target_network/..., variables
+ *
+ * The network is the configuration's; by default that of the first users: 128 and 32
+ * leaky ReLU, then the action joins, 64 leaky ReLU, 1, the last weights in +-3e-3.
+ */
+#include "agent/algo/algo.h"
+#include "agent/algo/live.h"
+#include "agent/algo/parts.h"
+#include "agent/graph/ops.h"
+#include "agent/nn/nn.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+
+enum critic_live { CRITIC_CLIP_NORM, CRITIC_RATE, CRITIC_POLYAK, CRITIC_LIVES };
+
+struct algo {
+    struct graph *graph;
+    const struct agent_config *config;
+    const struct space *self;
+    struct output inputs, action, q_predicted, is_weight;
+    struct output polyak, q;
+    struct live lives[CRITIC_LIVES];
+    struct operation *init_variables, *init_target;
+};
+
+/* ---- the graph ---- */
+
+static void make_placeholders(struct algo *a)
+{
+    struct graph *g = a->graph;
+
+    a->inputs = placeholder(g, DT_FLOAT, &SHAPE(-1, a->self->obs), "inputs");
+    a->action = placeholder(g, DT_FLOAT, &SHAPE(-1, a->self->width), "action");
+    a->q_predicted = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "q_predicted");
+    a->is_weight = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "is_weight");
+}
+
+static struct output network(struct algo *a, const char *scope)
+{
+    struct output q, joined;
+
+    variable_scope_enter(a->graph, scope, NULL, REUSE_AUTO);
+    q = critic_network(a->graph, a->inputs, a->action, &a->config->critic, &joined);
+    variable_scope_leave(a->graph);
+    return q;
+}
+
+static void make_action_gradients(struct algo *a, struct err *err)
+{
+    struct graph *g = a->graph;
+    struct output mean = reduce(g, "Mean", a->q, NULL, 0, 0, "q_mean"), grad;
+
+    if (graph_gradients(g, &mean, 1, &a->action, 1, NULL, NULL, 0, &grad, err) == 0)
+        (void)unary(g, "Identity", grad, "action_gradients");
+}
+
+static struct operation *make_training(struct algo *a, struct err *err)
+{
+    struct graph *g = a->graph;
+    const struct agent_config *c = a->config;
+    char *scope = xasprintf("%s/performance_network/", a->self->name);
+    struct minimizer m = {.scope = scope,
+                          .optimizer = c->critic.has_optimizer ? &c->critic.optimizer
+                                                               : &c->optimizer,
+                          .clip_norm = constant_f32(g, (float)c->clip_norm, "clip_norm"),
+                          .clip_by = c->settings.clip_by};
+    struct output error = binary(g, "Sub", a->q_predicted, a->q, "td_error"), loss;
+    struct operation *train;
+
+    a->lives[CRITIC_CLIP_NORM] = live_new(g, "clip_norm", c->clip_norm);
+    a->lives[CRITIC_CLIP_NORM].constant = m.clip_norm;
+    a->lives[CRITIC_CLIP_NORM].instead_of_zero = LIVE_NO_CLIP_NORM;
+    loss = binary(g, "Mul", a->is_weight, unary(g, "Square", error, NULL), "mul");
+    loss = reduce(g, "Mean", loss, NULL, 0, 0, "loss");
+    train = minimize_clipped(g, loss, &m, err);
+    free(scope);
+    if (train == NULL)
+        return NULL;
+    a->lives[CRITIC_RATE] =
+        live_new(g,
+                 c->critic.has_optimizer ? "critic.optimizer.learning_rate"
+                                         : "optimizer.learning_rate",
+                 m.optimizer->learning_rate);
+    a->lives[CRITIC_RATE].constant = m.learning_rate;
+    (void)unary(g, "Identity", m.norm, "grad_norm");
+    return group(g, &train, 1, "train");
+}
+
+static void make_target(struct algo *a)
+{
+    struct graph *g = a->graph;
+    const char *name = a->self->name;
+    size_t n = collection_get(g, TRAINABLE_VARIABLES, NULL, NULL);
+    struct operation **ops = xcalloc(n, sizeof(struct operation *));
+    struct operation **copies = xcalloc(n, sizeof(struct operation *));
+    char *from = xasprintf("%s/performance_network/", name);
+    char *to = xasprintf("%s/target_network/", name);
+    struct output polyak = constant_f32(g, (float)a->config->polyak, "polyak");
+    struct output keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak, "keep");
+
+    a->lives[CRITIC_POLYAK] = live_new(g, "polyak", a->config->polyak);
+    a->lives[CRITIC_POLYAK].constant = polyak;
+    n = follow_variables(g, to, from, keep, polyak, ops, copies);
+    (void)group(g, ops, n, "update_target");
+    a->init_target = group(g, copies, n, "init_target");
+    free(from);
+    free(to);
+    free(ops);
+    free(copies);
+}
+
+static void make_init(struct algo *a)
+{
+    int n = graph_n_variables(a->graph);
+    struct variable **vars = xcalloc((size_t)n, sizeof(struct variable *));
+
+    for (int i = 0; i < n; i++)
+        vars[i] = graph_variable_at(a->graph, i);
+    a->init_variables = variables_initializer(a->graph, vars, (size_t)n, "init");
+    free(vars);
+}
+
+static int build_graph(struct algo *a, struct err *err)
+{
+    struct graph *g = a->graph;
+    struct operation *train;
+
+    variable_scope_enter(g, a->self->name, NULL, REUSE_INHERIT);
+    make_placeholders(a);
+    a->q = unary(g, "Identity", network(a, "performance_network"), "q");
+    train = make_training(a, err);
+    make_action_gradients(a, err);
+    (void)unary(g, "Identity", network(a, "target_network"), "target_q");
+    make_target(a);
+    variable_scope_leave(g);
+    make_init(a);
+    if (graph_error(g) != NULL)
+        return err_set(err, graph_error(g)->code, "%s", graph_error(g)->msg);
+    return train != NULL ? 0 : ERR_ARG;
+}
+
+/* ---- the algorithm ---- */
+
+static void critic_free(struct algo *a)
+{
+    free(a);
+}
+
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    const struct agent_config *c = args->config;
+    struct algo *a;
+    const struct optimizer_config *o =
+        c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer;
+    int r;
+
+    if (o->type == OPT_ACCEPT_REJECT)
+        return err_set(err, ERR_CONFIG,
+                       "optimizer.type: accept_reject tries changes on batches of its "
+                       "own; a critic that clients train needs gradients");
+    a = xcalloc(1, sizeof(*a));
+    a->graph = args->graph;
+    a->config = c;
+    a->self = &args->agents[args->self];
+    r = build_graph(a, err);
+    if (r < 0) {
+        critic_free(a);
+        return r;
+    }
+    *ret = a;
+    return 0;
+}
+
+static const struct stage *stages(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = 0;
+    return NULL;
+}
+
+static int64_t carry_width(const struct algo *a)
+{
+    return 0;
+}
+
+static const struct live *lives(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = CRITIC_LIVES;
+    return a->lives;
+}
+
+static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
+{
+    struct operation *const ops[] = {a->init_variables, a->init_target};
+
+    for (int i = 0; i < 2; i++) {
+        const struct run_args run = {.targets = &ops[i], .n_targets = 1, .key = key};
+        int r = session_run(s, &run, NULL, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int act(struct algo *a, struct session *s, const struct act_args *args,
+               struct act_result *ret, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "%s is a critic alone: it has no policy",
+                   a->self->name);
+}
+
+static int stage(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "%s has no stage '%s'", a->self->name,
+                   args->stage->name);
+}
+
+const struct algo_ops critic_ops = {
+    .name = "critic",
+    .build = build,
+    .free = critic_free,
+    .stages = stages,
+    .carry_width = carry_width,
+    .lives = lives,
+    .init = init,
+    .act = act,
+    .stage = stage,
+};

@@ -1,0 +1,91 @@
+/* No environment: agents whose sizes the configuration gives, and a world in which
+ * nothing happens. A client drives them (rollout.h). */
+#include "supervisor/env/env_class.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct schema none_params = {.n = 0};
+
+/* "node_1" is of team "node"; a name without a number is a team of its own. */
+static void set_team(struct env_agent *a)
+{
+    const size_t len = strlen(a->name);
+    size_t end = len;
+
+    while (end > 0 && a->name[end - 1] >= '0' && a->name[end - 1] <= '9')
+        end--;
+    if (end > 1 && end < len && a->name[end - 1] == '_')
+        end--;
+    if (end == 0)
+        end = len;
+    memcpy(a->team, a->name, end);
+    a->team[end] = '\0';
+}
+
+static int none_describe(const struct env_class *class, const struct env_config *config,
+                         const void *params, struct arena *arena, struct env_spec *ret,
+                         struct err *err)
+{
+    if (config->n_agents == 0)
+        return err_set(err, ERR_CONFIG, "env.id: none needs agents with their sizes");
+    ret->n_agents = config->n_agents;
+    ret->agents = ARENA_ARRAY(arena, struct env_agent, ret->n_agents);
+    for (size_t i = 0; i < ret->n_agents; i++) {
+        const struct agent_config *from = &config->agents[i];
+        struct env_agent *a = &ret->agents[i];
+
+        (void)snprintf(a->name, sizeof(a->name), "%s", from->name);
+        set_team(a);
+        a->obs_width = (int32_t)from->observation;
+        a->space = (struct action_space){.kind = SPACE_DISCRETE,
+                                         .n_heads = 1,
+                                         .heads = {(int32_t)from->action},
+                                         .width = (int32_t)from->action};
+    }
+    return 0;
+}
+
+static void *none_open(const struct env_class *class, const struct env_config *config,
+                       const void *params, size_t copies, struct arena *arena)
+{
+    return ARENA_NEW(arena, uint64_t);
+}
+
+static void none_reset(void *world, size_t copy, const struct env_episode *episode)
+{
+}
+
+static void none_step(void *world, const float *const *actions, double *const *reward,
+                      uint8_t *const *terminated)
+{
+}
+
+static void none_observe(void *world, size_t first, size_t n, float *const *obs)
+{
+}
+
+static size_t none_state_bytes(const void *world)
+{
+    return 0;
+}
+
+static void none_save(const void *world, void *dst)
+{
+}
+
+static int none_load(void *world, const void *src, struct err *err)
+{
+    return 0;
+}
+
+const struct env_ops none_ops = {
+    .describe = none_describe,
+    .open = none_open,
+    .reset = none_reset,
+    .step = none_step,
+    .observe = none_observe,
+    .state_bytes = none_state_bytes,
+    .save = none_save,
+    .load = none_load,
+};

@@ -1,0 +1,358 @@
+/* Runs without an environment: the ACT state serves clients. */
+#include "supervisor/rollout/rollout_internal.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NAME_MAX_BYTES = 1023,   /* as agents take them */
+    ENVELOPE_MAX_BYTES = 256 /* what stands around the params in a frame */
+};
+
+/* Of all requests that wait: their number and their size. */
+enum { WAITING_MAX = 4096, WAITING_MAX_BYTES = 512 << 20 };
+
+struct served { /* a client's request */
+    struct served *next;
+    msgpack_sbuffer params; /* feeds, fetches, targets: pairs of a map */
+    size_t n_pairs;
+    int writes;
+    rollout_run_fn fn; /* NULL: nobody waits for it any more */
+    void *ctx;
+};
+
+struct queue { /* of one agent; the first may be at work */
+    struct served *first, **end;
+    int busy;
+    uint64_t counter; /* requests sent so far */
+};
+
+struct serving {
+    struct queue *queues; /* [A] */
+    size_t outstanding;   /* agents at work */
+    size_t n_waiting, waiting_bytes;
+    uint64_t boundary_steps;      /* of the last boundary */
+    uint64_t saved_steps;         /* of the last checkpoint; there is one at 0 */
+    struct schedule_due boundary; /* what is due at the one that is wanted */
+    int wanted;                   /* no request begins until it is over */
+};
+
+/* ---- life ---- */
+
+void rollout_serve_init(struct rollout *r)
+{
+    struct serving *s = xcalloc(1, sizeof(*s));
+
+    s->queues = xcalloc(r->n_agents, sizeof(*s->queues));
+    for (size_t a = 0; a < r->n_agents; a++)
+        s->queues[a].end = &s->queues[a].first;
+    r->serving = s;
+    r->copies = 0; /* no round makes steps of its own */
+}
+
+static struct served *take_first(struct serving *s, struct queue *q)
+{
+    struct served *x = q->first;
+
+    q->first = x->next;
+    if (q->first == NULL)
+        q->end = &q->first;
+    s->n_waiting--;
+    s->waiting_bytes -= x->params.size;
+    return x;
+}
+
+static void served_free(struct served *x)
+{
+    msgpack_sbuffer_destroy(&x->params);
+    free(x);
+}
+
+void rollout_serve_free(struct rollout *r)
+{
+    if (r->serving == NULL)
+        return;
+    for (size_t a = 0; a < r->n_agents; a++)
+        while (r->serving->queues[a].first != NULL)
+            served_free(take_first(r->serving, &r->serving->queues[a]));
+    free(r->serving->queues);
+    free(r->serving);
+}
+
+void rollout_serve_save(const struct rollout *r, struct wbuf *b)
+{
+    for (size_t a = 0; r->serving != NULL && a < r->n_agents; a++)
+        wbuf_u64(b, r->serving->queues[a].counter);
+}
+
+void rollout_serve_load(struct rollout *r, struct cursor *c)
+{
+    if (r->serving == NULL)
+        return;
+    for (size_t a = 0; a < r->n_agents; a++)
+        r->serving->queues[a].counter = cursor_u64(c);
+    r->serving->boundary_steps = r->serving->saved_steps = r->env_steps;
+}
+
+/* ---- boundaries ---- */
+
+/* Whether something waits for the agents to be still. */
+static int wants_boundary(struct rollout *r)
+{
+    struct serving *s = r->serving;
+    const struct rollout_fsm *f = &r->fsm;
+    const struct schedule_now now = {.before = s->boundary_steps,
+                                     .steps = r->env_steps,
+                                     .episodes = r->episodes,
+                                     .since_checkpoint_ns =
+                                         rollout_now_ns(r) - r->checkpoint_ns};
+
+    s->boundary = schedule_due(&r->schedule, &now);
+    s->boundary.updates = 0;
+    s->boundary.evaluate = 0;
+    if (!s->boundary.end && r->env_steps == s->saved_steps)
+        s->boundary.checkpoint = 0;
+    s->wanted = f->stop || f->pause || f->checkpoint || f->change ||
+                r->env_steps >= r->change_at || s->boundary.end ||
+                s->boundary.checkpoint || s->boundary.log;
+    return s->wanted;
+}
+
+static void pump(struct rollout *r);
+
+/* Goes on with the boundary that is wanted, once nobody is at work; or with requests. */
+static void go_on(struct rollout *r)
+{
+    if (r->over || r->fsm.state != ROLLOUT_ACT)
+        return;
+    if (!wants_boundary(r))
+        pump(r);
+    else if (r->serving->outstanding == 0)
+        rollout_resume(r);
+}
+
+void rollout_tick(struct rollout *r)
+{
+    if (r->serving != NULL)
+        go_on(r);
+}
+
+int rollout_serve(struct rollout *r)
+{
+    if (wants_boundary(r))
+        return DONE_AT_ONCE;
+    pump(r);
+    return WAITS;
+}
+
+void rollout_serve_boundary(struct rollout *r)
+{
+    struct serving *s = r->serving;
+
+    r->round++;
+    s->boundary_steps = r->env_steps;
+    if (s->boundary.checkpoint || r->fsm.checkpoint || r->fsm.stop)
+        s->saved_steps = r->env_steps;
+    s->wanted = 0;
+    rollout_fsm_set_due(&r->fsm, &s->boundary);
+    rollout_note_change(r);
+}
+
+/* ---- requests ---- */
+
+static void answer(struct served *x, const msgpack_object *result, const struct err *why)
+{
+    if (x->fn != NULL)
+        x->fn(x->ctx, result, why);
+    served_free(x);
+}
+
+static void on_run(void *ctx, size_t agent, const struct msg *response)
+{
+    struct rollout *r = ctx;
+    struct queue *q = &r->serving->queues[agent];
+    struct served *x = take_first(r->serving, q);
+    struct err why = {0};
+
+    q->busy = 0;
+    r->serving->outstanding--;
+    if (agent_response_is_absent(response))
+        (void)err_set(&why, ERR_AGENT, "%s was given up", r->names[agent]);
+    else
+        (void)msg_refused(&response->body, &why);
+    r->env_steps += x->writes && !agent_response_is_absent(response);
+    answer(x, why.code == 0 ? &response->body : NULL, why.code == 0 ? NULL : &why);
+    go_on(r);
+}
+
+static int send_first(struct rollout *r, size_t agent, struct err *err)
+{
+    struct queue *q = &r->serving->queues[agent];
+    struct served *x = q->first;
+    struct msg_out *o = agent_request_begin(r->args.agents, agent, "run", x->writes);
+    int rc;
+
+    msg_map(o, x->n_pairs + 1);
+    (void)msgpack_sbuffer_write(&o->buf, x->params.data, x->params.size);
+    msg_key(o, "counter");
+    msg_u64(o, q->counter);
+    rc = agent_request_send(r->args.agents, agent, on_run, r, err);
+    if (rc < 0)
+        return rc;
+    q->busy = 1;
+    q->counter++;
+    r->serving->outstanding++;
+    return 0;
+}
+
+static void pump(struct rollout *r)
+{
+    struct err err = {0};
+
+    for (size_t a = 0; a < r->n_agents && !r->over; a++) {
+        struct queue *q = &r->serving->queues[a];
+
+        if (!q->busy && q->first != NULL && send_first(r, a, &err) < 0)
+            rollout_fail(r, &err);
+    }
+}
+
+/* ---- what a client may ask: all that would be an error of the agent is one here ---- */
+
+static int check_name(const msgpack_object *o, const char *what, struct err *err)
+{
+    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size > NAME_MAX_BYTES)
+        return err_set(err, ERR_PROTOCOL, "%s: names are strings of at most %d bytes",
+                       what, NAME_MAX_BYTES);
+    return 0;
+}
+
+static int check_feeds(const msgpack_object *params, const msgpack_object **ret,
+                       struct err *err)
+{
+    int rc = msg_get_map(params, "feeds", ret, err);
+
+    for (uint32_t i = 0; rc == 0 && *ret != NULL && i < (*ret)->via.map.size; i++) {
+        const msgpack_object_kv *kv = &(*ret)->via.map.ptr[i];
+        struct tensor t;
+
+        rc = check_name(&kv->key, "feeds", err);
+        if (rc == 0)
+            rc = msg_to_tensor(&kv->val, "feeds", &t, err);
+    }
+    return rc;
+}
+
+static int check_names(const msgpack_object *params, const char *key,
+                       const msgpack_object **ret, struct err *err)
+{
+    int rc = msg_get_array(params, key, ret, err);
+
+    for (uint32_t i = 0; rc == 0 && *ret != NULL && i < (*ret)->via.array.size; i++)
+        rc = check_name(&(*ret)->via.array.ptr[i], key, err);
+    return rc;
+}
+
+static void keep_pair(struct served *x, msgpack_packer *pk, const char *key,
+                      const msgpack_object *value)
+{
+    if (value == NULL)
+        return;
+    msgpack_pack_str_with_body(pk, key, strlen(key));
+    msgpack_pack_object(pk, *value);
+    x->n_pairs++;
+}
+
+static int make_served(struct served **ret, const msgpack_object *params, struct err *err)
+{
+    const msgpack_object *feeds = NULL, *fetches = NULL, *targets = NULL;
+    struct served *x;
+    msgpack_packer pk;
+    int rc;
+
+    if (params->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "run: a map of feeds, fetches, targets");
+    if ((rc = check_feeds(params, &feeds, err)) < 0 ||
+        (rc = check_names(params, "fetches", &fetches, err)) < 0 ||
+        (rc = check_names(params, "targets", &targets, err)) < 0)
+        return rc;
+    x = xcalloc(1, sizeof(*x));
+    msgpack_sbuffer_init(&x->params);
+    msgpack_packer_init(&pk, &x->params, msgpack_sbuffer_write);
+    keep_pair(x, &pk, "feeds", feeds);
+    keep_pair(x, &pk, "fetches", fetches);
+    keep_pair(x, &pk, "targets", targets);
+    x->writes = targets != NULL && targets->via.array.size > 0;
+    if (x->params.size > FRAME_MAX_BYTES - ENVELOPE_MAX_BYTES) {
+        rc = err_set(err, ERR_LIMIT, "run: %zu bytes, at most %u", x->params.size,
+                     FRAME_MAX_BYTES - ENVELOPE_MAX_BYTES);
+        served_free(x);
+        return rc;
+    }
+    *ret = x;
+    return 0;
+}
+
+static int refuse(const struct rollout *r, struct err *err)
+{
+    if (r->over)
+        return err_set(err, ERR_STATE, "the run is over");
+    if (r->serving == NULL)
+        return err_set(err, ERR_STATE,
+                       "this run has an environment and drives its agents itself; "
+                       "clients drive those of env.id: none");
+    if (r->serving->n_waiting >= WAITING_MAX ||
+        r->serving->waiting_bytes >= WAITING_MAX_BYTES)
+        return err_set(err, ERR_LIMIT, "%zu requests are waiting already",
+                       r->serving->n_waiting);
+    return 0;
+}
+
+int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
+                rollout_run_fn fn, void *ctx, struct err *err)
+{
+    struct served *x = NULL;
+    struct queue *q;
+    int rc;
+
+    CHECK(agent < r->n_agents);
+    if ((rc = refuse(r, err)) < 0 || (rc = make_served(&x, params, err)) < 0)
+        return rc;
+    q = &r->serving->queues[agent];
+    x->fn = fn;
+    x->ctx = ctx;
+    *q->end = x;
+    q->end = &x->next;
+    r->serving->n_waiting++;
+    r->serving->waiting_bytes += x->params.size;
+    if (r->fsm.state == ROLLOUT_ACT && !r->serving->wanted)
+        pump(r);
+    return 0;
+}
+
+void rollout_forget(struct rollout *r, void *ctx)
+{
+    for (size_t a = 0; r->serving != NULL && a < r->n_agents; a++)
+        for (struct served *x = r->serving->queues[a].first; x != NULL; x = x->next)
+            if (x->ctx == ctx)
+                x->fn = NULL;
+}
+
+void rollout_serve_end(struct rollout *r, const struct err *why)
+{
+    struct err over = {0};
+
+    (void)err_set(&over, ERR_STATE, "the run is over");
+    for (size_t a = 0; r->serving != NULL && a < r->n_agents; a++)
+        for (struct served *x = r->serving->queues[a].first; x != NULL; x = x->next) {
+            rollout_run_fn fn = x->fn;
+
+            x->fn = NULL;
+            if (fn != NULL)
+                fn(x->ctx, NULL, why != NULL ? why : &over);
+        }
+}
