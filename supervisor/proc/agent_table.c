@@ -3,12 +3,12 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/agent.h"
+#include "supervisor/proc/resident.h"
 #include "supervisor/proc/sweep.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -450,23 +450,6 @@ void agent_table_set_limits(struct agent_table *t, size_t agent,
 }
 
 /* Looking at them */
-
-/* Second field of /proc/<pid>/statm: resident pages. */
-static int64_t resident_bytes(pid_t pid)
-{
-    char path[48];
-    long pages = -1;
-    FILE *f;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-    f = fopen(path, "re");
-    if (f == NULL)
-        return -1;
-    if (fscanf(f, "%*d %ld", &pages) != 1)
-        pages = -1;
-    (void)fclose(f);
-    return pages < 0 ? -1 : (int64_t)pages * sysconf(_SC_PAGESIZE);
-}
 
 void agent_table_info(const struct agent_table *t, size_t agent, struct agent_info *ret)
 {

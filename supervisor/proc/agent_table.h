@@ -176,7 +176,7 @@ struct agent_info {
     enum agent_mode mode;
     pid_t pid; /* 0: none */
     uint64_t restarts;
-    int64_t rss_bytes; /* -1 unknown */
+    int64_t rss_bytes; /* what it holds itself (resident.h); -1 unknown */
 };
 void agent_table_info(const struct agent_table *t, size_t agent, struct agent_info *ret);
 size_t agent_table_count(const struct agent_table *t);

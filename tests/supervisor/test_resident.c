@@ -1,0 +1,95 @@
+#include "supervisor/proc/resident.h"
+#include "tests/support/test_main.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Much more than what a process takes and gives back meanwhile. */
+#define MUCH  ((size_t)64 << 20)
+#define SLACK ((int64_t)MUCH / 4)
+
+static int64_t held(void)
+{
+    int64_t ret = resident_bytes(getpid());
+
+    ck_assert_int_gt(ret, 0);
+    return ret;
+}
+
+static void *map(int flags, int fd)
+{
+    void *p = mmap(NULL, MUCH, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+    ck_assert_ptr_ne(p, MAP_FAILED);
+    return p;
+}
+
+START_TEST(its_own_memory_counts)
+{
+    const int flags[] = {MAP_PRIVATE | MAP_ANONYMOUS, MAP_SHARED | MAP_ANONYMOUS};
+    const int64_t before = held();
+    void *p = map(flags[_i], -1);
+
+    ck_assert_int_lt(held(), before + SLACK); /* nothing is touched yet */
+    memset(p, 1, MUCH);
+    ck_assert_int_gt(held(), before + (int64_t)MUCH - SLACK);
+    ck_assert_int_lt(held(), before + (int64_t)MUCH + SLACK);
+    ck_assert_int_eq(munmap(p, MUCH), 0);
+    ck_assert_int_lt(held(), before + SLACK);
+}
+END_TEST
+
+/* As an agent has the log: every page of it in the page table. */
+START_TEST(pages_of_a_file_do_not)
+{
+    const int64_t before = held();
+    int fd = open(".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    volatile char *p;
+    struct statfs fs;
+    char sum = 0;
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fstatfs(fd, &fs), 0);
+    ck_assert_int_eq(ftruncate(fd, (off_t)MUCH), 0);
+    p = map(MAP_SHARED, fd);
+    for (size_t i = 0; i < MUCH; i += 4096)
+        sum = (char)(sum + p[i]);
+    ck_assert_int_eq(sum, 0);
+    if (fs.f_type != TMPFS_MAGIC) /* whose files are shared memory */
+        ck_assert_int_lt(held(), before + SLACK);
+    ck_assert_int_eq(munmap((void *)(uintptr_t)p, MUCH), 0);
+    (void)close(fd);
+}
+END_TEST
+
+START_TEST(who_is_gone_holds_nothing)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(0);
+    ck_assert_int_gt(pid, 0);
+    ck_assert_int_eq(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
+    ck_assert_int_eq(resident_bytes(pid), -1); /* not waited for yet */
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_int_eq(resident_bytes(pid), -1);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("resident");
+    TCase *tc = tcase_create("resident");
+
+    tcase_add_loop_test(tc, its_own_memory_counts, 0, 2);
+    tcase_add_test(tc, pages_of_a_file_do_not);
+    tcase_add_test(tc, who_is_gone_holds_nothing);
+    suite_add_tcase(s, tc);
+    return s;
+}
+TEST_MAIN(make_suite)
