@@ -200,22 +200,27 @@ void msg_done(struct msg *m)
     *m = (struct msg){0};
 }
 
+static int is_text(const msgpack_object *obj, const char *s, size_t len)
+{
+    return obj->type == MSGPACK_OBJECT_STR && obj->via.str.size == len &&
+           memcmp(obj->via.str.ptr, s, len) == 0;
+}
+
 int msg_str_is(const msgpack_object *obj, const char *s)
 {
-    size_t len = strlen(s);
-
-    return obj != NULL && obj->type == MSGPACK_OBJECT_STR && obj->via.str.size == len &&
-           memcmp(obj->via.str.ptr, s, len) == 0;
+    return obj != NULL && is_text(obj, s, strlen(s));
 }
 
 const msgpack_object *msg_get(const msgpack_object *map, const char *key)
 {
+    const size_t len = strlen(key);
+
     if (map == NULL || map->type != MSGPACK_OBJECT_MAP)
         return NULL;
     for (uint32_t i = 0; i < map->via.map.size; i++) {
         const msgpack_object_kv *kv = &map->via.map.ptr[i];
 
-        if (msg_str_is(&kv->key, key))
+        if (is_text(&kv->key, key, len))
             return kv->val.type == MSGPACK_OBJECT_NIL ? NULL : &kv->val;
     }
     return NULL;

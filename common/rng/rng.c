@@ -2,9 +2,9 @@
 
 #include "common/err/check.h"
 #include "common/rng/elementary.h"
+#include "common/rng/philox.h"
 
 #include <math.h>
-#include <Random123/philox.h>
 #include <string.h>
 
 /* Loops marked so are compiled twice, plain and for AVX2; both
@@ -17,10 +17,11 @@
 
 /* Draws are made by whole chunks on a fixed grid, so any split meets the same chunks. */
 enum {
-    CHUNK_BLOCKS = 16,
+    CHUNK_BLOCKS = PHILOX_CHUNK,
     BLOCK_BYTES = 16,
     CHUNK_WORDS = CHUNK_BLOCKS * 4,
     CHUNK_BYTES = CHUNK_WORDS * 4,
+    FEW_BLOCKS = 4, /* cheaper one by one than as a whole chunk */
 };
 
 static struct {
@@ -89,31 +90,37 @@ struct rng_key rng_key_derive(struct rng_key key, const char *label)
     return key_of_hash(fnv_text(fnv_u64(FNV_START, k), label));
 }
 
-static inline void philox(struct rng_key key, uint64_t counter, uint64_t block,
-                          uint32_t ret[4])
-{
-    philox4x32_key_t k = {{key.k[0], key.k[1]}};
-    philox4x32_ctr_t c = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)counter,
-                           (uint32_t)(counter >> 32)}};
-
-    c = philox4x32_R(10, c, k);
-    for (int i = 0; i < 4; i++)
-        ret[i] = c.v[i];
-}
-
 void rng_block(struct rng_key key, uint64_t counter, uint64_t block, uint32_t ret[4])
 {
     audit_draw(key, counter, block, 1);
-    philox(key, counter, block, ret);
+    philox_block(key, counter, block, ret);
 }
 
-/* Blocks from .. to - 1 of the chunk that begins with first_block. */
-VECTORISED
-static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_block,
-                        uint32_t from, uint32_t to, uint32_t words[CHUNK_WORDS])
+/* Blocks from .. to - 1 of a chunk; the words of the others are some or zero. */
+static void make_blocks(struct rng_key key, const uint64_t counter[CHUNK_BLOCKS],
+                        const uint64_t block[CHUNK_BLOCKS], size_t from, size_t to,
+                        uint32_t words[CHUNK_WORDS])
 {
-    for (uint32_t b = from; b < to; b++)
-        philox(key, counter, first_block + b, words + 4 * (size_t)b);
+    if (to - from > FEW_BLOCKS) {
+        philox_chunk(key, counter, block, words);
+        return;
+    }
+    memset(words, 0, CHUNK_BYTES);
+    for (size_t b = from; b < to; b++)
+        philox_block(key, counter[b], block[b], words + 4 * b);
+}
+
+/* The same of the chunk that begins with first_block of one draw. */
+static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_block,
+                        size_t from, size_t to, uint32_t words[CHUNK_WORDS])
+{
+    uint64_t counters[CHUNK_BLOCKS], blocks[CHUNK_BLOCKS];
+
+    for (size_t b = 0; b < CHUNK_BLOCKS; b++) {
+        counters[b] = counter;
+        blocks[b] = first_block + b;
+    }
+    make_blocks(key, counters, blocks, from, to, words);
 }
 
 /* Conversions of one chunk: CHUNK_BYTES of words to CHUNK_BYTES of elements. */
@@ -199,15 +206,15 @@ static void draw(struct rng_key key, uint64_t counter, uint64_t first, void *dst
 
     audit_draw(key, counter, first, n);
     while (n > 0) {
-        _Alignas(64) uint32_t words[CHUNK_WORDS] = {0};
+        _Alignas(64) uint32_t words[CHUNK_WORDS];
         _Alignas(64) unsigned char elements[CHUNK_BYTES];
         size_t skip = (size_t)(first % per_chunk);
         size_t take = n < per_chunk - skip ? n : per_chunk - skip;
 
         /* many draws are of a few elements: only their blocks */
         chunk_words(key, counter, first / per_chunk * CHUNK_BLOCKS,
-                    (uint32_t)(skip * size / BLOCK_BYTES),
-                    (uint32_t)(((skip + take) * size - 1) / BLOCK_BYTES + 1), words);
+                    skip * size / BLOCK_BYTES,
+                    ((skip + take) * size - 1) / BLOCK_BYTES + 1, words);
         convert(words, elements);
         memcpy(to, elements + skip * size, take * size);
         to += take * size;
@@ -225,13 +232,14 @@ static void draw_few_rows(struct rng_key key, const uint64_t *counter,
 {
     _Alignas(64) uint32_t words[CHUNK_WORDS];
     _Alignas(64) float elements[CHUNK_WORDS];
-    const size_t used = n * row_blocks * BLOCK_FLOATS;
+    uint64_t counters[CHUNK_BLOCKS] = {0}, blocks[CHUNK_BLOCKS] = {0};
 
     for (size_t r = 0; r < n; r++)
-        for (size_t b = 0; b < row_blocks; b++)
-            philox(key, counter[r], first[r] / BLOCK_FLOATS + b,
-                   words + (r * row_blocks + b) * BLOCK_FLOATS);
-    memset(words + used, 0, (CHUNK_WORDS - used) * sizeof(*words));
+        for (size_t b = 0; b < row_blocks; b++) {
+            counters[r * row_blocks + b] = counter[r];
+            blocks[r * row_blocks + b] = first[r] / BLOCK_FLOATS + b;
+        }
+    make_blocks(key, counters, blocks, 0, n * row_blocks, words);
     convert(words, elements);
     for (size_t r = 0; r < n; r++)
         memcpy(dst + r * width,
@@ -311,7 +319,7 @@ static uint64_t below(struct rng_key key, uint64_t counter, uint64_t element,
         uint32_t w[4];
         unsigned __int128 product;
 
-        philox(key, counter, block, w);
+        philox_block(key, counter, block, w);
         product = (unsigned __int128)((uint64_t)w[1] << 32 | w[0]) * bound;
         /* 2^64 mod bound is less than bound: mostly no division is needed */
         if ((uint64_t)product >= bound || (uint64_t)product >= -bound % bound)
