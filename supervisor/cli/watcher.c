@@ -103,7 +103,8 @@ static void on_tick(void *ctx, const struct agent_table *agents,
         w->agents[i].state = agent_state_name(info.state);
         w->agents[i].pid = info.pid;
         w->agents[i].restarts = info.restarts;
-        w->agents[i].rss_bytes = info.rss_bytes;
+        if (info.rss_bytes >= 0 || info.pid == 0) /* one just ending: what it held last */
+            w->agents[i].rss_bytes = info.rss_bytes;
     }
     live_view_show(w->view, &w->status);
 }
