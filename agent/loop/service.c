@@ -99,7 +99,7 @@ int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
 {
     struct service *s = ctx;
     struct method method = {0};
-    struct err err = {0};
+    struct err err;
     int r = find_method(s, request->method, &method, &err);
 
     log_debug("request %u %s", request->id, request->method);

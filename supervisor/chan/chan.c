@@ -50,7 +50,7 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 static void on_read(uv_stream_t *s, ssize_t n_read, const uv_buf_t *buf)
 {
     struct chan *c = s->data;
-    struct err err = {0};
+    struct err err;
     const uint8_t *data;
     size_t len;
     int r = 1;

@@ -387,7 +387,6 @@ static void (*const actions[])(struct agent *) = {
 void agent_feed(struct agent *a, enum proc_event event)
 {
     const struct proc_step step = proc_fsm_step(a->state, event);
-    size_t i;
 
     log_debug("agent %s: %s, %s -> %s", a->name, proc_event_name(event),
               proc_state_name(a->state), proc_state_name(step.next));
@@ -398,9 +397,9 @@ void agent_feed(struct agent *a, enum proc_event event)
                           proc_event_name(event));
     }
     a->state = step.next;
-    for (i = 0; i < sizeof(actions) / sizeof(actions[0]) && a->state == step.next; i++)
-        if ((step.actions & (1u << i)) != 0)
-            actions[i](a);
+    for (unsigned left = step.actions; left != 0 && a->state == step.next;
+         left &= left - 1)
+        actions[BIT(left)](a);
 }
 
 int agent_snapshot(struct agent *a, struct err *err)

@@ -134,7 +134,7 @@ static void take_nothing(struct acting *a, size_t agent)
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
     struct acting *a = ctx;
-    struct err err = {0};
+    struct err err;
 
     a->outstanding--;
     if (a->failed)
