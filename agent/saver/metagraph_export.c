@@ -372,3 +372,23 @@ void graph_def_export(struct wbuf *b, struct graph *g)
     message_pack(b, graph_to_proto(&e));
     arena_done(&e.arena);
 }
+
+void graph_debug_info_export(struct wbuf *b, struct graph *g)
+{
+    const int n = graph_n_operations(g);
+    struct arena a = {0};
+    Tf__GraphDebugInfo *p = MESSAGE_NEW(&a, GraphDebugInfo, graph_debug_info);
+
+    p->traces = ARENA_ARRAY(&a, Tf__GraphDebugInfo__TracesEntry *, n);
+    for (int i = 0; i < n; i++) {
+        Tf__GraphDebugInfo__TracesEntry *e =
+            MESSAGE_NEW(&a, GraphDebugInfo__TracesEntry, graph_debug_info__traces_entry);
+
+        e->key = arena_printf(&a, "%s@", operation_name(graph_operation_at(g, i)));
+        e->value =
+            MESSAGE_NEW(&a, GraphDebugInfo__StackTrace, graph_debug_info__stack_trace);
+        p->traces[p->n_traces++] = e;
+    }
+    message_pack(b, p);
+    arena_done(&a);
+}

@@ -31,6 +31,10 @@ void metagraph_export(struct wbuf *b, struct graph *g, const struct saver_def *s
 /* The GraphDef alone, as TensorBoard's graph tab takes it. */
 void graph_def_export(struct wbuf *b, struct graph *g);
 
+/* TensorFlow's GraphDebugInfo: every node, as "name@" (of no function). No call stacks
+ * are kept here, so each trace is empty. */
+void graph_debug_info_export(struct wbuf *b, struct graph *g);
+
 /* Is it one of the collections whose elements are VariableDefs? */
 int is_variable_collection(const char *key);
 

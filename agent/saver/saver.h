@@ -79,8 +79,8 @@ struct saver_save_options { /* all zero: TensorFlow's defaults */
     int no_meta_graph;
     int no_state; /* neither `checkpoint` nor deletion */
     int strip_default_attrs;
-    int save_debug_info; /* also <prefix>_debug.<suffix>, where a program's traces would
-                          * stand; ours has none */
+    int save_debug_info; /* also <prefix>_debug.<suffix>: GraphDebugInfo, in which a graph
+                          * made here names its nodes, without call stacks */
 };
 
 /* *ret_prefix (NULL is fine) is the prefix written, the caller frees it; NULL if the

@@ -396,6 +396,104 @@ START_TEST(under_a_scope)
 }
 END_TEST
 
+static void check_tensor(struct graph *g, const char *name)
+{
+    struct output x;
+
+    ck_assert_msg(strncmp(name, "s/", 2) == 0, "%s", name);
+    ck_assert_msg(graph_tensor(g, name, &x, NULL) == 0, "%s", name);
+}
+
+/* The contexts of a tf.cond, and Savers, name nodes of the graph: with the scope. */
+START_TEST(messages_of_collections_are_scoped)
+{
+    struct metagraph_import_options o = {.import_scope = "s"};
+    const struct collection_item *items;
+    struct graph *g = graph_new();
+    struct saver *saver;
+    struct arena a = {0};
+    struct err err = {0};
+    char *meta;
+    size_t n;
+
+    if (!test_has_real_checkpoints())
+        return;
+    meta = xasprintf("%s/data/tf-checkpoints/21-codlife-tensorflow-example/tf_tutorial/"
+                     "tmp/model.ckpt-237.meta",
+                     test_shared_dir());
+    ck_assert_msg(import_meta_graph(&saver, g, meta, &o, &err) == 0, "%s", err.msg);
+    n = collection_get(g, "cond_context", NULL, &items);
+    ck_assert_uint_eq(n, 2);
+    for (size_t i = 0; i < n; i++) {
+        const Tf__CondContextDef *c =
+            MESSAGE_UNPACK(&a, cond_context_def, items[i].s, items[i].n_bytes);
+
+        ck_assert_int_eq(strncmp(c->context_name, "s/", 2), 0);
+        check_tensor(g, c->pred_name);
+        check_tensor(g, c->pivot_name);
+        ck_assert_uint_ge(c->values_def->n_values, 1);
+        for (size_t k = 0; k < c->values_def->n_values; k++)
+            check_tensor(g, c->values_def->values[k]);
+        for (size_t k = 0; k < c->values_def->n_external_values; k++) {
+            check_tensor(g, c->values_def->external_values[k]->key);
+            check_tensor(g, c->values_def->external_values[k]->value);
+        }
+    }
+    ck_assert_uint_eq(collection_get(g, "savers", NULL, &items), 1);
+    check_tensor(
+        g, ((Tf__SaverDef *)MESSAGE_UNPACK(&a, saver_def, items[0].s, items[0].n_bytes))
+               ->filename_tensor_name);
+    arena_done(&a);
+    saver_free(saver);
+    graph_free(g);
+    free(meta);
+}
+END_TEST
+
+/* A loop inside of a branch: contexts inside of contexts. */
+START_TEST(nested_contexts_are_scoped)
+{
+    struct metagraph_import_options o = {.import_scope = "s"};
+    struct arena a = {0};
+    Tf__WhileContextDef *inner = MESSAGE_NEW(&a, WhileContextDef, while_context_def);
+    Tf__ControlFlowContextDef *flow =
+        MESSAGE_NEW(&a, ControlFlowContextDef, control_flow_context_def);
+    Tf__CondContextDef *outer = MESSAGE_NEW(&a, CondContextDef, cond_context_def);
+    struct graph *g = graph_new(), *from = graph_new();
+    const struct collection_item *item;
+    struct wbuf b = {0};
+
+    inner->pivot_name = arena_strdup(&a, "while/pivot:0");
+    message_pack(&b, inner);
+    flow->ctxt_case = TF__CONTROL_FLOW_CONTEXT_DEF__CTXT_WHILE_CTXT;
+    flow->while_ctxt = message_bytes(&a, b.data, b.len);
+    b.len = 0;
+    message_pack(&b, flow);
+    outer->nested_contexts = ARENA_ARRAY(&a, ProtobufCBinaryData, 1);
+    outer->nested_contexts[0] = message_bytes(&a, b.data, b.len);
+    outer->n_nested_contexts = 1;
+    b.len = 0;
+    message_pack(&b, outer);
+    (void)no_op(from, "op");
+    collection_add(from, "cond_context",
+                   (struct collection_item){
+                       .kind = ITEM_BYTES, .s = (const char *)b.data, .n_bytes = b.len});
+    import_ours(g, from, &o);
+    ck_assert_uint_eq(collection_get(g, "cond_context", NULL, &item), 1);
+    outer = MESSAGE_UNPACK(&a, cond_context_def, item->s, item->n_bytes);
+    flow = MESSAGE_UNPACK(&a, control_flow_context_def, outer->nested_contexts[0].data,
+                          outer->nested_contexts[0].len);
+    inner = MESSAGE_UNPACK(&a, while_context_def, flow->while_ctxt.data,
+                           flow->while_ctxt.len);
+    ck_assert_str_eq(inner->pivot_name, "s/while/pivot:0");
+    ck_assert_str_eq(inner->context_name, "");
+    wbuf_done(&b);
+    arena_done(&a);
+    graph_free(g);
+    graph_free(from);
+}
+END_TEST
+
 /* ---- what others write ---- */
 
 /* A MetaGraphDef of a few nodes, put together by hand. */
@@ -890,6 +988,8 @@ static Suite *make_suite(void)
     tcase_add_test(ours, an_imported_graph_trains_on);
     tcase_add_test(ours, our_graphs_come_back_as_they_were);
     tcase_add_test(ours, under_a_scope);
+    tcase_add_test(ours, messages_of_collections_are_scoped);
+    tcase_add_test(ours, nested_contexts_are_scoped);
     tcase_add_test(others, an_old_placeholder_s_shape_is_unknown);
     tcase_add_test(others, unknown_ops_are_kept);
     tcase_add_test(others, attributes_that_we_lack);

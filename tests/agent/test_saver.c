@@ -1,8 +1,10 @@
 #include "agent/graph/ops.h"
+#include "agent/saver/message.h"
 #include "agent/saver/saver.h"
 #include "common/ckpt/bundle.h"
 #include "common/mem/xmalloc.h"
 #include "tests/agent/session_help.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -147,6 +149,24 @@ static void check_refused(struct fixture *f, int rc, int code, const char *text)
 
 /* ---- files and names ---- */
 
+/* Every node has its trace. */
+static void check_debug_info(struct fixture *f, const char *name)
+{
+    struct arena a = {0};
+    size_t len;
+    unsigned char *data = test_read_file(temp_dir_file(&f->dir, name), &len);
+    const Tf__GraphDebugInfo *p = MESSAGE_UNPACK(&a, graph_debug_info, data, len);
+    char *first = xasprintf("%s@", operation_name(graph_operation_at(f->bed.g, 0)));
+
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq((int)p->n_traces, graph_n_operations(f->bed.g));
+    ck_assert_str_eq(p->traces[0]->key, first);
+    ck_assert_ptr_nonnull(p->traces[0]->value);
+    free(first);
+    free(data);
+    arena_done(&a);
+}
+
 START_TEST(files_and_their_names)
 {
     struct fixture f;
@@ -168,6 +188,7 @@ START_TEST(files_and_their_names)
     save(&f, "with some spaces", &o, "with some spaces-7");
     ck_assert(there(&f, "with some spaces-7.graph"));
     ck_assert(there(&f, "with some spaces-7_debug.graph"));
+    check_debug_info(&f, "with some spaces-7_debug.graph");
     ck_assert(there(&f, "newest"));
     o = (struct saver_save_options){.no_meta_graph = 1, .no_state = 1};
     save(&f, "alone", &o, "alone");

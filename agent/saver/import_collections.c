@@ -1,0 +1,166 @@
+#include "agent/saver/import_state.h"
+
+#include "agent/saver/metagraph_export.h"
+#include "common/log/log.h"
+
+#include <string.h>
+
+static int find_tensor(struct import *im, const char *key, const char *name,
+                       struct output *ret)
+{
+    if (graph_tensor(im->g, import_scoped(im, name), ret, im->err) != 0)
+        return err_wrap(im->err, "collection '%s'", key);
+    return 0;
+}
+
+static int find_operation(struct import *im, const char *key, const char *name,
+                          struct operation **ret)
+{
+    *ret = graph_operation(im->g, import_scoped(im, name));
+    if (*ret == NULL)
+        return import_fail(
+            im, ERR_NOT_FOUND,
+            "collection '%s': The name '%s' refers to an Operation not in the "
+            "graph.",
+            key, name);
+    return 0;
+}
+
+/* Its element type and shape are attributes of the operation that is the variable. */
+static void describe(struct variable *v)
+{
+    const struct attr *dtype = operation_attr(v->ref.op, "dtype");
+    const struct attr *shape = operation_attr(v->ref.op, "shape");
+
+    v->dtype = dtype != NULL && dtype->kind == ATTR_TYPE ? (enum dtype)dtype->i
+                                                         : output_dtype(v->ref);
+    v->shape =
+        shape != NULL && shape->kind == ATTR_SHAPE ? shape->shape : output_shape(v->ref);
+}
+
+static int make_variable(struct import *im, const char *key, const Tf__VariableDef *p,
+                         struct variable *v)
+{
+    int rc = find_operation(im, key, p->initializer_name, &v->initializer);
+
+    if (rc == 0)
+        rc = find_tensor(im, key, p->snapshot_name, &v->read);
+    if (rc == 0 && p->initial_value_name[0] != '\0')
+        rc = find_tensor(im, key, p->initial_value_name, &v->initial_value);
+    else if (rc == 0 && operation_n_inputs(v->initializer) == 2)
+        v->initial_value = operation_input(v->initializer, 1);
+    describe(v);
+    return rc;
+}
+
+static int add_variable(struct import *im, const char *key,
+                        const ProtobufCBinaryData *bytes)
+{
+    const Tf__VariableDef *p =
+        MESSAGE_UNPACK(&im->arena, variable_def, bytes->data, bytes->len);
+    struct variable v = {0}, **known;
+    int rc;
+
+    if (p == NULL)
+        return import_fail(im, ERR_FORMAT,
+                           "collection '%s' has something that is no variable", key);
+    rc = find_tensor(im, key, p->variable_name, &v.ref);
+    if (rc != 0)
+        return rc;
+    known = &im->variables[operation_id(v.ref.op)];
+    if (*known == NULL) {
+        rc = make_variable(im, key, p, &v);
+        if (rc != 0)
+            return rc;
+        *known = variable_import(im->g, &v);
+    }
+    (*known)->trainable |= p->trainable || strcmp(key, TRAINABLE_VARIABLES) == 0;
+    collection_add(im->g, key,
+                   (struct collection_item){.kind = ITEM_VARIABLE, .variable = *known});
+    return 0;
+}
+
+/* "x:0" is a tensor, "x" an operation. Old files name variables so, too. */
+static int add_node(struct import *im, const char *key, const char *name)
+{
+    struct collection_item item = {.kind = ITEM_OPERATION};
+    int rc;
+
+    if (strchr(name, ':') == NULL) {
+        rc = find_operation(im, key, name, &item.op);
+    } else {
+        item.kind = ITEM_OUTPUT;
+        rc = find_tensor(im, key, name, &item.output);
+        if (rc == 0 && is_variable_collection(key)) {
+            item.variable = im->variables[operation_id(item.output.op)];
+            if (item.variable != NULL)
+                item.kind = ITEM_VARIABLE;
+        }
+    }
+    if (rc == 0)
+        collection_add(im->g, key, item);
+    return rc;
+}
+
+static int add_message(struct import *im, const char *key, ProtobufCBinaryData bytes)
+{
+    if (is_variable_collection(key))
+        return add_variable(im, key, &bytes);
+    bytes = import_scoped_bytes(im, key, bytes);
+    collection_add(im->g, key,
+                   (struct collection_item){.kind = ITEM_BYTES,
+                                            .s = (const char *)bytes.data,
+                                            .n_bytes = bytes.len});
+    return 0;
+}
+
+static int add_collection(struct import *im, const char *key, const Tf__CollectionDef *c)
+{
+    int rc = 0;
+
+    switch (c->kind_case) {
+    case TF__COLLECTION_DEF__KIND_NODE_LIST:
+        for (size_t i = 0; rc == 0 && i < c->node_list->n_value; i++)
+            rc = add_node(im, key, c->node_list->value[i]);
+        break;
+    case TF__COLLECTION_DEF__KIND_BYTES_LIST:
+        for (size_t i = 0; rc == 0 && i < c->bytes_list->n_value; i++)
+            rc = add_message(im, key, c->bytes_list->value[i]);
+        break;
+    case TF__COLLECTION_DEF__KIND_INT64_LIST:
+        for (size_t i = 0; i < c->int64_list->n_value; i++)
+            collection_add(
+                im->g, key,
+                (struct collection_item){.kind = ITEM_INT, .i = c->int64_list->value[i]});
+        break;
+    case TF__COLLECTION_DEF__KIND_FLOAT_LIST:
+        for (size_t i = 0; i < c->float_list->n_value; i++)
+            collection_add(im->g, key,
+                           (struct collection_item){
+                               .kind = ITEM_FLOAT, .f = (double)c->float_list->value[i]});
+        break;
+    default:
+        log_warn("collection '%s' is of a kind that is not kept", key);
+    }
+    return rc;
+}
+
+/* Those that define variables come first: others name them. */
+int import_collections(struct import *im)
+{
+    const Tf__MetaGraphDef *m = im->meta;
+    int rc = 0;
+
+    for (int names = 0; names < 2; names++)
+        for (size_t i = 0; rc == 0 && i < m->n_collection_def; i++) {
+            const Tf__MetaGraphDef__CollectionDefEntry *e = m->collection_def[i];
+            int by_name;
+
+            if (e->value == NULL)
+                continue;
+            by_name = e->value->kind_case != TF__COLLECTION_DEF__KIND_BYTES_LIST;
+            if (by_name == names)
+                rc = add_collection(im, e->key, e->value);
+        }
+    return rc;
+}

@@ -1,0 +1,292 @@
+#include "agent/saver/import_state.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NODE_INPUTS = 65536 };
+
+/* ---- names ---- */
+
+static int is_control(const char *input)
+{
+    return input[0] == '^';
+}
+
+/* "name", "name:2", "^name" */
+struct input_ref {
+    const char *name;
+    int index;
+};
+
+static int split_input(struct import *im, const char *text, struct input_ref *ret)
+{
+    const char *name = is_control(text) ? text + 1 : text;
+    const char *colon = strrchr(name, ':');
+    char *end;
+    long index;
+
+    *ret = (struct input_ref){name, 0};
+    if (colon == NULL)
+        return 0;
+    index = strtol(colon + 1, &end, 10);
+    if (end == colon + 1 || *end != '\0' || index < 0 || index >= MAX_NODE_INPUTS)
+        return import_fail(im, ERR_FORMAT, "'%s' is no name of a tensor", text);
+    ret->name = arena_strndup(&im->arena, name, (size_t)(colon - name));
+    ret->index = (int)index;
+    return 0;
+}
+
+static int find_node(struct import *im, const struct import_node *of, const char *input,
+                     size_t *ret, int *ret_index)
+{
+    struct input_ref ref;
+    const struct name_entry *e;
+    int rc = split_input(im, input, &ref);
+
+    if (rc != 0)
+        return rc;
+    e = name_table_find(&im->by_name, ref.name);
+    if (e == NULL)
+        return import_fail(im, ERR_NOT_FOUND, "node '%s': its input '%s' does not exist",
+                           of->def->name, input);
+    *ret = (size_t)e->count;
+    *ret_index = ref.index;
+    return 0;
+}
+
+const char *import_scoped(struct import *im, const char *name)
+{
+    return im->scope[0] != '\0' ? arena_printf(&im->arena, "%s%s", im->scope, name)
+                                : name;
+}
+
+/* Indexes the nodes and counts how many outputs each is asked for. */
+static int index_nodes(struct import *im)
+{
+    const Tf__GraphDef *graph = im->meta->graph_def;
+    int rc = 0, index;
+    size_t from;
+
+    im->n_nodes = graph->n_node;
+    im->nodes = ARENA_ARRAY(&im->arena, struct import_node, im->n_nodes);
+    for (size_t i = 0; i < im->n_nodes; i++) {
+        const Tf__NodeDef *def = graph->node[i];
+
+        if (name_table_find(&im->by_name, def->name) != NULL)
+            return import_fail(im, ERR_EXISTS, "node '%s' is there twice", def->name);
+        if (def->n_input > MAX_NODE_INPUTS)
+            return import_fail(im, ERR_LIMIT, "node '%s' has %zu inputs", def->name,
+                               def->n_input);
+        name_table_add(&im->by_name, def->name)->count = (int)i;
+        im->nodes[i].def = def;
+    }
+    for (size_t i = 0; i < im->n_nodes; i++)
+        for (size_t k = 0; rc == 0 && k < graph->node[i]->n_input; k++) {
+            rc = find_node(im, &im->nodes[i], graph->node[i]->input[k], &from, &index);
+            if (rc == 0 && index >= im->nodes[from].n_outputs)
+                im->nodes[from].n_outputs = index + 1;
+        }
+    return rc;
+}
+
+/* ---- nodes ---- */
+
+static void note_back_edge(struct import *im, size_t node, const char *input, int place)
+{
+    im->back_edges =
+        xreallocarray(im->back_edges, im->n_back_edges + 1, sizeof(*im->back_edges));
+    im->back_edges[im->n_back_edges++] = (struct back_edge){node, input, place};
+}
+
+/* Some other input of a node in a loop, to stand in for the one that comes later. */
+static struct output stand_in(struct import *im, const struct import_node *node)
+{
+    size_t from;
+    int index;
+
+    for (size_t i = 0; i < node->def->n_input; i++)
+        if (!is_control(node->def->input[i]) &&
+            find_node(im, node, node->def->input[i], &from, &index) == 0 &&
+            im->nodes[from].op != NULL)
+            return (struct output){im->nodes[from].op, index};
+    return OUTPUT_NONE;
+}
+
+int import_graph_failed(struct import *im)
+{
+    const struct err *e = graph_error(im->g);
+
+    return e != NULL ? import_fail(im, e->code, "%s", e->msg)
+                     : import_fail(im, ERR_FORMAT, "a node cannot be built");
+}
+
+/* An attribute of a few bytes can ask for many outputs. */
+static int charge_outputs(struct import *im, const struct operation *op)
+{
+    size_t bytes = (size_t)operation_n_outputs(op) * sizeof(struct shape);
+
+    if (bytes > im->constant_bytes)
+        return import_fail(im, ERR_LIMIT, "node '%s' has %d outputs", operation_name(op),
+                           operation_n_outputs(op));
+    im->constant_bytes -= bytes;
+    return 0;
+}
+
+static int build_node(struct import *im, size_t at)
+{
+    struct import_node *node = &im->nodes[at];
+    const Tf__NodeDef *p = node->def;
+    const struct op_def *def;
+    struct op_builder *b;
+    struct import_attrs attrs;
+    int rc = import_define(im, node, &def, &attrs), place = 0;
+
+    if (rc != 0)
+        return rc;
+    b = op_begin_imported(im->g, def, import_scoped(im, p->name));
+    for (size_t i = 0; rc == 0 && i < p->n_input; i++) {
+        size_t from = 0;
+        int index = 0;
+
+        if (is_control(p->input[i]))
+            continue;
+        rc = find_node(im, node, p->input[i], &from, &index);
+        if (rc == 0 && im->nodes[from].op != NULL) {
+            op_input(b, (struct output){im->nodes[from].op, index});
+        } else if (rc == 0) {
+            note_back_edge(im, at, p->input[i], place);
+            op_input(b, stand_in(im, node));
+        }
+        place++;
+    }
+    for (size_t i = 0; i < attrs.n; i++)
+        op_attr(b, &attrs.items[i]);
+    if (!im->clear_devices)
+        op_device(b, p->device);
+    node->op = op_finish(b);
+    node->visit = BUILT;
+    if (rc == 0 && node->op == NULL)
+        rc = import_graph_failed(im);
+    return rc == 0 ? charge_outputs(im, node->op) : rc;
+}
+
+/* Looks at the next input of an open node: 1 and a node to build before it, 0 if there is
+ * none, or an error. */
+static int next_before(struct import *im, struct import_node *node, size_t *ret)
+{
+    while (node->next_input < node->def->n_input) {
+        const char *input = node->def->input[node->next_input++];
+        int index, rc = is_control(input) ? 0 : find_node(im, node, input, ret, &index);
+
+        if (rc != 0)
+            return rc;
+        if (is_control(input) || im->nodes[*ret].visit == BUILT)
+            continue;
+        if (im->nodes[*ret].visit == TO_BUILD)
+            return 1;
+        if (strcmp(im->nodes[*ret].def->op, "NextIteration") != 0)
+            return import_fail(im, ERR_FORMAT, "node '%s' is an input of itself",
+                               node->def->name);
+    }
+    return 0;
+}
+
+/* A node after its inputs, otherwise in the file's order. A loop is entered at its Merge,
+ * whose NextIteration is left for later. */
+static int build_from(struct import *im, size_t first, size_t *stack)
+{
+    size_t depth = 0;
+
+    if (im->nodes[first].visit != TO_BUILD)
+        return 0;
+    stack[depth++] = first;
+    im->nodes[first].visit = OPEN;
+    while (depth > 0) {
+        size_t at = stack[depth - 1], before = 0;
+        int rc = next_before(im, &im->nodes[at], &before);
+
+        if (rc > 0 && strcmp(im->nodes[before].def->op, "NextIteration") == 0 &&
+            strcmp(im->nodes[at].def->op, "Merge") == 0)
+            continue;
+        if (rc > 0) {
+            im->nodes[before].visit = OPEN;
+            stack[depth++] = before;
+            continue;
+        }
+        if (rc == 0)
+            rc = build_node(im, at);
+        if (rc < 0)
+            return rc;
+        depth--;
+    }
+    return 0;
+}
+
+static int close_loop(struct import *im, const struct back_edge *e)
+{
+    const struct import_node *node = &im->nodes[e->node];
+    struct output stands = operation_input(node->op, e->place), x;
+    size_t from;
+    int index, rc = find_node(im, node, e->input, &from, &index);
+
+    if (rc != 0)
+        return rc;
+    x = (struct output){im->nodes[from].op, index};
+    if (!output_valid(x))
+        return import_fail(im, ERR_NOT_FOUND, "node '%s': its input '%s' does not exist",
+                           node->def->name, e->input);
+    if (output_dtype(x) != output_dtype(stands) ||
+        output_is_ref(x) != output_is_ref(stands))
+        return import_fail(im, ERR_DTYPE, "node '%s': its inputs are of several types",
+                           node->def->name);
+    operation_replace_input(node->op, e->place, x);
+    return 0;
+}
+
+static int close_loops(struct import *im)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < im->n_back_edges; i++)
+        rc = close_loop(im, &im->back_edges[i]);
+    return rc;
+}
+
+static int add_control_inputs(struct import *im, const struct import_node *node)
+{
+    for (size_t i = 0; i < node->def->n_input; i++) {
+        size_t from;
+        int index, rc;
+
+        if (!is_control(node->def->input[i]))
+            continue;
+        rc = find_node(im, node, node->def->input[i], &from, &index);
+        if (rc == 0)
+            rc = operation_add_control_input(node->op, im->nodes[from].op);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int import_nodes(struct import *im)
+{
+    size_t *stack;
+    int rc = index_nodes(im);
+
+    if (rc != 0)
+        return rc;
+    stack = xcalloc(im->n_nodes + 1, sizeof(*stack));
+    for (size_t i = 0; rc == 0 && i < im->n_nodes; i++)
+        rc = build_from(im, i, stack);
+    free(stack);
+    if (rc == 0)
+        rc = close_loops(im);
+    for (size_t i = 0; rc == 0 && i < im->n_nodes; i++)
+        rc = add_control_inputs(im, &im->nodes[i]);
+    im->n_operations = graph_n_operations(im->g);
+    im->variables = xcalloc((size_t)im->n_operations + 1, sizeof(struct variable *));
+    return rc;
+}
