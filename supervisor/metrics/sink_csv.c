@@ -1,6 +1,8 @@
 #include "supervisor/metrics/sinks.h"
 
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/metrics/append.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +13,9 @@
 #include <unistd.h>
 
 struct csv_sink {
-    FILE *file;
+    FILE *file; /* its rows go past the stream: append_whole */
     char *path;
+    uint64_t newest; /* the newest row's step; 0: none by this sink */
 };
 
 static int check_written(struct csv_sink *s, struct err *err)
@@ -111,7 +114,7 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
     if (!has_header(s->file, m))
         rc = err_set(err, ERR_FORMAT, "%s has other columns than this run", path);
     else if ((end = end_of_rows(s->file, env_steps)) < 0 ||
-             ftruncate(fileno(s->file), end) < 0 || fseeko(s->file, end, SEEK_SET) < 0)
+             ftruncate(fileno(s->file), end) < 0)
         rc = err_errno(err, "%s: cannot cut", path);
     if (rc < 0) {
         csv_sink_close(s);
@@ -121,18 +124,37 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
     return 0;
 }
 
+static char *row_text(const struct metrics_row *row, size_t *ret_len)
+{
+    char number[JSON_NUMBER_MAX], *text = NULL;
+    FILE *f = open_memstream(&text, ret_len);
+
+    CHECK(f != NULL, "no memory");
+    (void)fprintf(f, "%" PRIu64 ",%" PRIu64, row->env_steps, row->episodes);
+    for (size_t i = 0; i < row->n_fixed; i++) {
+        (void)fputc(',', f);
+        if (!isnan(row->values[i]))
+            (void)fputs(json_format_f64(row->values[i], number), f);
+    }
+    (void)fputc('\n', f);
+    CHECK(fclose(f) == 0, "no memory");
+    return text;
+}
+
 int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err *err)
 {
-    char number[JSON_NUMBER_MAX];
+    size_t len;
+    char *text;
+    int rc;
 
-    (void)fprintf(s->file, "%" PRIu64 ",%" PRIu64, row->env_steps, row->episodes);
-    for (size_t i = 0; i < row->n_fixed; i++) {
-        (void)fputc(',', s->file);
-        if (!isnan(row->values[i]))
-            (void)fputs(json_format_f64(row->values[i], number), s->file);
-    }
-    (void)fputc('\n', s->file);
-    return check_written(s, err);
+    if (row->env_steps == s->newest && s->newest != 0)
+        return 0;
+    text = row_text(row, &len);
+    rc = append_whole(fileno(s->file), s->path, text, len, err);
+    free(text);
+    if (rc == 0)
+        s->newest = row->env_steps;
+    return rc;
 }
 
 void csv_sink_close(struct csv_sink *s)

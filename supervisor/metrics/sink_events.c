@@ -5,6 +5,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/cursor.h"
+#include "supervisor/metrics/append.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -66,30 +67,15 @@ static void put_float(struct wbuf *b, int field, float v)
     wbuf_u32(b, bits);
 }
 
-/* length, its masked CRC, the event, its masked CRC: in one write */
+/* length, its masked CRC, the event, its masked CRC */
 static int write_record(struct event_sink *s, struct err *err)
 {
-    const uint8_t *p;
-    size_t left;
-
     wbuf_clear(&s->record);
     wbuf_u64(&s->record, s->event.len);
     wbuf_u32(&s->record, crc32c_mask(crc32c(s->record.data, s->record.len)));
     wbuf_bytes(&s->record, s->event.data, s->event.len);
     wbuf_u32(&s->record, crc32c_mask(crc32c(s->event.data, s->event.len)));
-
-    p = s->record.data;
-    left = s->record.len;
-    while (left > 0) {
-        ssize_t n = write(s->fd, p, left);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, "%s: cannot write", s->path);
-        p += n;
-        left -= (size_t)n;
-    }
-    return 0;
+    return append_whole(s->fd, s->path, s->record.data, s->record.len, err);
 }
 
 int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,

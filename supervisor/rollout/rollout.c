@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,38 +71,35 @@ static void count_episodes(struct rollout *r, const struct env_step *step)
     }
 }
 
-static int make_step(struct rollout *r, struct err *err)
+/* A full disk is waited for, if somebody wants to know. */
+static int wait_for_space(struct rollout *r, int rc, const struct err *err)
+{
+    const struct rollout_callbacks *cb = &r->args.callbacks;
+
+    r->full = (rc == -ENOSPC || rc == -EDQUOT) && cb->on_full != NULL;
+    if (r->full)
+        cb->on_full(cb->ctx, err);
+    return r->full ? WAITS : rc;
+}
+
+static int step_environments(struct rollout *r, struct err *err)
 {
     uint8_t *rows = store_rows(r->args.store, r->copies);
-    struct env_step step;
     int rc;
 
     row_writer_before(r->writer, r->args.env, rows);
-    rc = vec_env_step(r->args.env, acting_actions(r->acting), &step, err);
-    if (rc < 0)
-        return rc;
-    row_writer_after(r->writer, &step, r->acting, rows);
-    rc = store_append(r->args.store, r->copies, err);
+    rc = vec_env_step(r->args.env, acting_actions(r->acting), &r->step, err);
     if (rc == 0)
-        count_episodes(r, &step);
+        row_writer_after(r->writer, &r->step, r->acting, rows);
     return rc;
 }
 
-static int enter_step(struct rollout *r, struct err *err)
+static void note_due(struct rollout *r)
 {
     struct schedule_now now = {.before = r->env_steps};
     struct schedule_due due;
-    uint64_t ended_ns;
-    int rc;
+    uint64_t ended_ns = rollout_now_ns(r);
 
-    if (r->serving != NULL) {
-        rollout_serve_boundary(r);
-        return DONE_AT_ONCE;
-    }
-    rc = make_step(r, err);
-    if (rc < 0)
-        return rc;
-    ended_ns = rollout_now_ns(r);
     metrics_add_round(r->args.metrics, ended_ns - r->round_began_ns);
     r->round++;
     r->env_steps += r->copies;
@@ -111,6 +109,24 @@ static int enter_step(struct rollout *r, struct err *err)
     due = schedule_due(&r->schedule, &now);
     rollout_fsm_set_due(&r->fsm, &due);
     rollout_note_change(r);
+}
+
+static int enter_step(struct rollout *r, struct err *err)
+{
+    int rc;
+
+    if (r->serving != NULL) {
+        rollout_serve_boundary(r);
+        return DONE_AT_ONCE;
+    }
+    rc = r->full ? 0 : step_environments(r, err);
+    if (rc < 0)
+        return rc;
+    rc = store_append(r->args.store, r->copies, err);
+    if ((rc = wait_for_space(r, rc, err)) != DONE_AT_ONCE)
+        return rc;
+    count_episodes(r, &r->step);
+    note_due(r);
     return DONE_AT_ONCE;
 }
 
@@ -123,10 +139,13 @@ static int enter_evaluate(struct rollout *r, struct err *err)
 
 static int enter_log(struct rollout *r, struct err *err)
 {
-    struct metrics_row row;
+    int rc;
 
-    metrics_take_row(r->args.metrics, r->env_steps, r->episodes, rollout_now_ns(r), &row);
-    return r->args.callbacks.on_row(r->args.callbacks.ctx, &row, err);
+    if (!r->full)
+        metrics_take_row(r->args.metrics, r->env_steps, r->episodes, rollout_now_ns(r),
+                         &r->row);
+    rc = r->args.callbacks.on_row(r->args.callbacks.ctx, &r->row, err);
+    return wait_for_space(r, rc, err);
 }
 
 static int enter_checkpoint(struct rollout *r, struct err *err)
@@ -205,6 +224,15 @@ void rollout_resume(struct rollout *r)
     struct err err = {0};
 
     if (!r->over && finish_state(r, &err) < 0)
+        rollout_fail(r, &err);
+}
+
+void rollout_try_again(struct rollout *r)
+{
+    struct err err = {0};
+
+    CHECK(r->over || r->full);
+    if (!r->over && play(r, &err) < 0)
         rollout_fail(r, &err);
 }
 

@@ -44,7 +44,8 @@ struct rollout_progress {
 enum { ROLLOUT_CHECKPOINT_WAITS = 1, ROLLOUT_CHANGE_WAITS = 1 };
 
 struct rollout_callbacks {
-    /* A row of metrics is closed; borrowed for the call. An error ends the run. */
+    /* A row of metrics is closed; borrowed for the call. An error ends the run; on a full
+     * disk (on_full) the same row comes again. */
     int (*on_row)(void *ctx, const struct metrics_row *row, struct err *err);
     /* A round boundary where a checkpoint is due (also at step 0 and at the end): all
      * blocks are consistent and nothing is outstanding. ROLLOUT_CHECKPOINT_WAITS: the
@@ -56,6 +57,9 @@ struct rollout_callbacks {
      * until rollout_change_made. An error ends the run. May be NULL: nothing is planned.
      */
     int (*on_change)(void *ctx, const struct rollout_progress *at, struct err *err);
+    /* The disk is full: why says whose file it was. The driver waits where it is until
+     * rollout_try_again. NULL: that is an error like any other. */
+    void (*on_full)(void *ctx, const struct err *why);
     /* A boundary was reached, everything due is done; may be NULL. */
     void (*on_round)(void *ctx, const struct rollout_progress *at);
     void (*on_evaluation)(void *ctx,
@@ -91,6 +95,9 @@ void rollout_request_continue(struct rollout *r);
 void rollout_request_checkpoint(struct rollout *r);
 /* The checkpoint for which on_checkpoint made the driver wait is taken: on it goes. */
 void rollout_checkpoint_taken(struct rollout *r);
+/* After on_full: there may be space again; if not, on_full comes again. */
+void rollout_try_again(struct rollout *r);
+
 /* ---- runs without an environment (env.id none): rollout_serve.c ----
  *
  * Clients drive the agents; the driver keeps their requests in order, one at a time per

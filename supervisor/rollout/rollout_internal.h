@@ -40,6 +40,10 @@ struct rollout {
     uint64_t *rows;           /* (G, B, 1) of the current update */
     size_t outstanding;       /* responses of the current stage */
 
+    int full;               /* the state waits for space on the disk ... */
+    struct env_step step;   /* ... in STEP to append what came of it */
+    struct metrics_row row; /* ... in LOG to write this one */
+
     uint64_t change_at; /* step of the next planned change; UINT64_MAX: none */
     uint64_t round, env_steps, episodes, updates;
     uint64_t round_began_ns, update_began_ns, checkpoint_ns;

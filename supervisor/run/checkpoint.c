@@ -10,6 +10,7 @@
 #include "supervisor/run/tree.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -217,6 +218,23 @@ static int set_aside(const char *dir, uint64_t step, struct err *err)
     return rc;
 }
 
+/* Where a file system cannot exchange names: the old one goes first. */
+static int replace(const struct checkpoint_args *args, const char *temp,
+                   const char *final, struct err *err)
+{
+    char *old = step_path(args->dir, ".del-", args->step);
+    int rc = tree_remove(old, err);
+
+    if (rc == 0)
+        rc = rename_over(final, old, 0, err);
+    if (rc == 0)
+        rc = rename_over(temp, final, 0, err);
+    if (rc == 0)
+        rc = tree_remove(old, err);
+    free(old);
+    return rc;
+}
+
 /* A damaged one steps aside; a whole one changes places with the new one, so that at no
  * moment there is none. */
 static int make_way_and_rename(const struct checkpoint_args *args, const char *temp,
@@ -228,6 +246,8 @@ static int make_way_and_rename(const struct checkpoint_args *args, const char *t
         return rename_over(temp, final, 0, err);
     if (!is_damaged(final)) {
         rc = rename_over(temp, final, RENAME_EXCHANGE, err);
+        if (rc == -EINVAL)
+            return replace(args, temp, final, err);
         return rc < 0 ? rc : tree_remove(temp, err);
     }
     rc = set_aside(args->dir, args->step, err);

@@ -3,6 +3,9 @@
  * Begin    copies the blocks at a round boundary: all that training waits for.
  * Write    on a thread of libuv's pool, which only touches files: fdatasync of the log,
  *          then checkpoint_commit, then old rows go back to the disk.
+ * Loss     whoever calls begin at each due boundary, waiting there while one is being
+ *          written, never has more than two intervals behind the newest committed one:
+ *          one, but for the time that a write takes.
  * End      a loop with a checkpoint being written stays alive: uv_run returns after it.
  * Threads  loop thread, but for the writing.
  */

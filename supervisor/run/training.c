@@ -46,6 +46,7 @@ static void on_stopped(void *ctx)
     struct training *t = ctx;
 
     uv_close((uv_handle_t *)&t->tick, NULL);
+    uv_close((uv_handle_t *)&t->space, NULL);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
     training_unwatch_keeper(t);
@@ -209,6 +210,7 @@ static void start_rollout(void *ctx)
         .callbacks = {.on_row = training_on_row,
                       .on_checkpoint = training_on_checkpoint,
                       .on_change = training_on_change,
+                      .on_full = training_on_full,
                       .on_evaluation = training_on_evaluation,
                       .on_done = on_rollout_done,
                       .on_failed = on_rollout_failed,
@@ -336,7 +338,8 @@ static void watch(struct training *t)
     uint64_t tick_ms = t->args->observer.tick_ms;
 
     CHECK(uv_timer_init(&t->loop, &t->tick) == 0);
-    t->tick.data = t;
+    CHECK(uv_timer_init(&t->loop, &t->space) == 0);
+    t->tick.data = t->space.data = t;
     if (t->args->observer.on_tick != NULL && tick_ms > 0)
         CHECK(uv_timer_start(&t->tick, on_tick, tick_ms, tick_ms) == 0);
     training_watch_keeper(t);

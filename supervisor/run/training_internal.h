@@ -26,6 +26,7 @@ struct training {
 
     uv_loop_t loop;
     uv_timer_t tick;
+    uv_timer_t space; /* until a full disk is tried again */
     uv_signal_t signals[TRAINING_N_SIGNALS];
     int interrupts;
     uv_signal_t terminal_stop;
@@ -45,7 +46,8 @@ struct training {
     struct restore *restore;
     struct rollout *rollout;
     struct checkpointer *checkpointer;
-    char *config_yaml;    /* of the configuration in force */
+    char *config_yaml; /* of the configuration in force */
+    int waits_for_space;
     int checkpoint_waits; /* the driver stands at a boundary until it is taken */
     uint64_t saved_step;  /* of the newest committed checkpoint */
     int stopping;
@@ -95,5 +97,7 @@ void training_make_checkpointer(struct training *t);
 int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err);
 /* What a checkpoint waited for may be over. */
 void training_retry_checkpoint(struct training *t);
+/* Callback of the driver: there is no space for its rows. It tries again now and then. */
+void training_on_full(void *ctx, const struct err *why);
 
 #endif

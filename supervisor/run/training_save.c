@@ -1,5 +1,6 @@
 #include "supervisor/run/training_internal.h"
 
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -101,6 +102,38 @@ void training_retry_checkpoint(struct training *t)
     t->checkpoint_waits = 0;
     rollout_checkpoint_taken(t->rollout);
 }
+
+/* ---- a full disk ---- */
+
+enum { SPACE_MS = 1000 };
+
+static void on_space(uv_timer_t *timer)
+{
+    struct training *t = timer->data;
+
+    if (t->stopping)
+        return;
+    rollout_try_again(t->rollout);
+    if (t->stopping || uv_is_active((uv_handle_t *)timer))
+        return;
+    t->waits_for_space = 0;
+    training_say(t, "there is space again: the run goes on");
+    journal_write(t->journal, training_steps(t), "space", NULL);
+}
+
+void training_on_full(void *ctx, const struct err *why)
+{
+    struct training *t = ctx;
+
+    if (!t->waits_for_space) {
+        training_say(t, "%s: the run waits for space", why->msg);
+        journal_write(t->journal, training_steps(t), "full", "error", why->msg, NULL);
+    }
+    t->waits_for_space = 1;
+    CHECK(uv_timer_start(&t->space, on_space, SPACE_MS, 0) == 0);
+}
+
+/* ---- written ---- */
 
 static void on_written(void *ctx, uint64_t step, const struct err *why)
 {

@@ -1,0 +1,162 @@
+"""Disks that are full, and disks that are memory."""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import harness
+
+FOREVER = 100_000_000
+CONFIG = """
+run: {{name: disk, seed: 1, env_steps: {steps}}}
+env: {{id: simple_spread, copies: 4, params: {{agents: 2}}}}
+experience: {{capacity: 1000, batch_size: 32, warmup: 200, update_every: 20}}
+evaluation: {{every_env_steps: 0, episodes: 4}}
+checkpoint: {{every_env_steps: 500, max_to_keep: 2}}
+log: {{every_env_steps: 200}}
+defaults:
+  actor: {{hidden: [16, 16]}}
+  critic: {{hidden: [16, 16]}}
+"""
+
+
+def config(w, steps):
+    return w.write(f"disk-{steps}.yaml", CONFIG.format(steps=steps))
+
+
+def checkpoints(folder):
+    return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit())
+
+
+def outcome(run, steps):
+    """The last checkpoint, and progress.csv but for its times."""
+    files = harness.tree_bytes(run / "checkpoints" / str(steps))
+    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
+    keep = [i for i, n in enumerate(lines[0].split(",")) if not n.startswith("time/")]
+    files["progress.csv"] = [[line.split(",")[i] for i in keep] for line in lines]
+    return files
+
+
+@contextlib.contextmanager
+def small_disk(w, *args, prepare="true"):
+    """brood where w.path/disk is a disk of 16 MiB, and that disk as seen from here. Needs
+    a mount, which a user namespace of one's own may make."""
+    disk = w.path / "disk"
+    disk.mkdir()
+    script = f"mount -t tmpfs -o size=16m brood '{disk}' && {prepare} && exec \"$@\""
+    space = ["unshare", "-rm", "sh", "-c", script, "sh"]
+    try:
+        subprocess.run([*space, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise harness.Skip(f"no disk of one's own can be mounted here: {e}")
+    p = w.start(*args, prefix=space)
+    seen = pathlib.Path(f"/proc/{p.pid}/root{disk}")
+    harness.wait_until("the disk", lambda: p.poll() is not None or any(seen.iterdir()))
+    there = os.open(seen, os.O_RDONLY)  # it stays when the last process in it is gone
+    try:
+        yield p, pathlib.Path(f"/proc/self/fd/{there}")
+    finally:
+        os.close(there)
+
+
+def fill(disk):
+    """Leave no byte free, whatever was just freed."""
+    with open(disk / "filler", "ab", buffering=0) as f:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while True:
+                    f.write(bytes(size))
+            except OSError:
+                pass
+
+
+def give_length(run, steps):
+    """The run ends at that step: config.yaml is read again at SIGHUP."""
+    text = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(text.replace(str(FOREVER), str(steps)))
+    os.kill(harness.holder_of(run), signal.SIGHUP)
+
+
+def test_a_full_disk_is_waited_for(w):
+    with small_disk(w, "run", config(w, FOREVER), "--name", "full", "--runs-dir",
+                    w.path / "disk") as (p, disk):
+        folder = disk / "full" / "checkpoints"
+        harness.wait_until("checkpoints", lambda: folder.is_dir() and
+                           len(checkpoints(folder)) >= 2)
+
+        def said(text):
+            return text in p.log.read_text()
+
+        def is_full():
+            fill(disk)
+            return said("waits for space")
+        harness.wait_until("a full disk", is_full)
+        assert said("No space left on device") and p.poll() is None, p.log.read_text()
+        kept = checkpoints(folder)
+        assert kept and all((folder / str(s) / "run.state").exists() for s in kept)
+        (disk / "filler").unlink()
+        harness.wait_until("a later one", lambda: checkpoints(folder)[-1] > kept[-1] + 500)
+        assert said("there is space again"), p.log.read_text()
+
+        # Nothing of all this is in what the run computes.
+        steps = (checkpoints(folder)[-1] // 1000 + 20) * 1000
+        give_length(disk / "full", steps)
+        p.wait(timeout=harness.DEADLINE_S)
+        assert p.returncode == 0, p.log.read_text()
+        found = outcome(disk / "full", steps)
+    w.brood("run", config(w, steps), "--name", "calm")
+    assert outcome(w.run_dir("calm"), steps) == found
+
+
+def test_a_checkpoint_without_space_is_tried_again(w):
+    run = w.run_dir("tight")
+    folder = run / "checkpoints"
+    p = w.start("run", config(w, FOREVER), "--name", "tight")
+    harness.wait_until("a checkpoint", lambda: folder.is_dir() and
+                       len(checkpoints(folder)) >= 2)
+    harness.kill_holder(p, run)
+    folder.rename(w.path / "moved")  # to the small disk; the rows stay where they are
+    folder.symlink_to(w.path / "disk" / "moved")
+    with small_disk(w, "resume", run,
+                    prepare=f"cp -a '{w.path / 'moved'}' '{w.path / 'disk'}'") as (p, disk):
+        def failures():
+            fill(disk)
+            return len(re.findall("no checkpoint at step .*No space left", p.log.read_text()))
+        harness.wait_until("two of them", lambda: failures() >= 2)
+        kept = checkpoints(disk / "moved")
+        assert kept and p.poll() is None
+        (disk / "filler").unlink()
+        harness.wait_until("a later one", lambda: checkpoints(disk / "moved")[-1] > kept[-1])
+        steps = (checkpoints(disk / "moved")[-1] // 1000 + 20) * 1000
+        give_length(run, steps)
+        p.wait(timeout=harness.DEADLINE_S)
+        folder.unlink()
+        shutil.copytree(disk / "moved", folder)
+    assert p.returncode == 0, p.log.read_text()
+    w.brood("run", config(w, steps), "--name", "calm")
+    assert outcome(w.run_dir("calm"), steps) == outcome(run, steps)
+
+
+def test_runs_on_a_memory_disk(w):
+    if not os.access("/dev/shm", os.W_OK):
+        raise harness.Skip("there is no /dev/shm to write to")
+    with tempfile.TemporaryDirectory(prefix="brood-test-", dir="/dev/shm") as shm:
+        runs = pathlib.Path(shm)
+        p = w.start("run", config(w, FOREVER), "--name", "quick", "--runs-dir", runs)
+        run = runs / "quick"
+        harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
+                           len(checkpoints(run / "checkpoints")) >= 2)
+        harness.kill_holder(p, run)
+        steps = checkpoints(run / "checkpoints")[-1] + 3000
+        w.brood("resume", "quick", "--runs-dir", runs, "--set", f"run.env_steps={steps}")
+        w.brood("eval", "quick", "--runs-dir", runs, "--episodes", "2")
+        w.brood("run", config(w, steps), "--name", "calm")
+        assert outcome(run, steps) == outcome(w.run_dir("calm"), steps)
+
+
+if __name__ == "__main__":
+    harness.main()
