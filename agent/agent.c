@@ -24,17 +24,31 @@ static int send_hello(struct err *err)
     return r;
 }
 
+/* Whether it arrives is no concern of the request that is being worked on. */
+static void send_progress(void *ctx)
+{
+    struct msg_out *out = ctx;
+
+    msg_begin_notification(out, "progress");
+    msg_map(out, 0);
+    (void)loop_send(AGENT_FD_OUT, out, NULL);
+}
+
 /* Hello first: everything that takes time comes after it. */
 static int serve(const struct algo_ops *algorithm, struct err *err)
 {
+    struct msg_out progress;
     struct service *s;
     int r = send_hello(err);
 
     if (r < 0)
         return r;
     s = service_new(algorithm);
+    msg_out_init(&progress);
+    service_set_progress(s, send_progress, &progress);
     r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, service_handle, s, err);
     service_free(s);
+    msg_out_done(&progress);
     return r;
 }
 

@@ -162,6 +162,8 @@ int service_open_session(struct service *s, int restored, struct err *err)
     options.block = s->block;
     options.block_capacity = s->block_capacity;
     r = session_new(&s->session, s->graph, &options, err);
+    if (r == 0)
+        session_set_progress(s->session, service_step_done, s);
     return r < 0 ? r : session_settle(s->session, err);
 }
 

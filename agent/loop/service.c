@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
                           struct err *err)
@@ -64,6 +65,39 @@ static int find_method(const struct service *s, const char *name, struct method 
     return 0;
 }
 
+/* ---- signs of life ---- */
+
+/* Reading the clock at each would cost more than many of them. */
+#define STEPS_PER_LOOK 16
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void service_step_done(void *ctx)
+{
+    struct service *s = ctx;
+    int64_t now;
+
+    if (++s->n_steps % STEPS_PER_LOOK != 0 || s->progress == NULL)
+        return;
+    now = now_ms();
+    if (now - s->progress_at_ms < SERVICE_PROGRESS_MS)
+        return;
+    s->progress_at_ms = now;
+    s->progress(s->progress_ctx);
+}
+
+void service_set_progress(struct service *s, void (*fn)(void *ctx), void *ctx)
+{
+    s->progress = fn;
+    s->progress_ctx = ctx;
+}
+
 /* ---- debug: a pure request changes no byte ---- */
 
 static int remember_block(struct service *s, struct err *err)
@@ -102,6 +136,7 @@ int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
     struct err err;
     int r = find_method(s, request->method, &method, &err);
 
+    s->progress_at_ms = now_ms();
     log_debug("request %u %s", request->id, request->method);
     if (r == 0)
         r = call(s, &method, request, out, &err);

@@ -18,6 +18,11 @@ struct service; /* opaque */
 struct service *service_new(const struct algo_ops *algorithm);
 void service_free(struct service *s); /* NULL is fine */
 
+/* Called now and then, at most every SERVICE_PROGRESS_MS, inside a request that takes long:
+ * the agent's sign of life. */
+#define SERVICE_PROGRESS_MS 100
+void service_set_progress(struct service *s, void (*fn)(void *ctx), void *ctx);
+
 /* A loop_request_fn; ctx is the service. */
 int service_handle(void *ctx, const struct msg *request, struct msg_out *out);
 

@@ -25,6 +25,11 @@ struct service {
     enum service_state state;
     int check_pure;
 
+    void (*progress)(void *ctx); /* NULL: nobody listens */
+    void *progress_ctx;
+    unsigned n_steps;       /* of plans, since the clock was read */
+    int64_t progress_at_ms; /* the last sign, or the beginning of the request */
+
     /* of configure */
     struct arena arena; /* config, agents */
     struct agent_config config;
@@ -50,6 +55,9 @@ int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err);
 /* The same, holding a copy of `bytes` (a message's bin has no alignment). */
 int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err);
 void scratch_done(struct scratch *s);
+
+/* session_set_progress's: a step of a plan is done. */
+void service_step_done(void *ctx);
 
 /* Handlers: on success the response stands in `out`, up to msg_end. On failure nothing
  * has changed, unless the error says that the work itself failed. */

@@ -18,6 +18,7 @@ static const struct agent_limits default_limits = {
                 .delay_s = 0.1,
                 .max_delay_s = 10,
                 .on_give_up = GIVE_UP_STOP},
+    .respond_within_s = 30,
 };
 
 int agent_init(struct agent *a, struct agent_host *host, size_t index,
@@ -178,8 +179,10 @@ static void do_ended(struct agent *a)
 static void agent_write(struct agent *a, const uint8_t *frame, size_t len)
 {
     struct err err;
-    int r = chan_send(&a->proc.chan, frame, len, &err);
+    int r;
 
+    agent_heard(a); /* from now on it owes this */
+    r = chan_send(&a->proc.chan, frame, len, &err);
     if (r < 0 && r != ERR_STATE && r != UV_EPIPE && r != UV_ECONNRESET)
         agent_bad(a, &err);
 }
@@ -218,6 +221,8 @@ static void do_spawn(struct agent *a)
         agent_feed(a, PROC_EV_SPAWN_FAILED);
         return;
     }
+    agent_heard(a);
+    agent_limit_memory(a);
     (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
                               uv_hrtime(), 0);
     agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);

@@ -95,8 +95,12 @@ struct agent {
     uint64_t n_restarts;
     uint64_t start_due_ns;            /* of the next process; 0: none waits */
     uint64_t ready_at_ns, sent_at_ns; /* 0: not yet; the newest request */
-    struct err trouble;               /* why this process was killed by us */
-    struct err failure;               /* why there will be no other */
+
+    uint64_t heard_at_ns;        /* sign of life, or beginning of what it owes */
+    int is_overdue;              /* it was too late at the last look; then: */
+    unsigned long overdue_ticks; /* its processor time */
+    struct err trouble;          /* why this process was killed by us */
+    struct err failure;          /* why there will be no other */
 };
 
 int agent_init(struct agent *a, struct agent_host *host, size_t index,
@@ -127,6 +131,17 @@ int agent_is_absent_for(const struct agent *a, int writes);
 uint64_t agent_due_ns(const struct agent *a);
 /* Starts the process whose delay is over; answers for the one that is not there. */
 void agent_wake(struct agent *a, uint64_t now_ns);
+
+/* ---- agent_watch.c ---- */
+
+/* It gave a sign of life, or was given something new to do. */
+void agent_heard(struct agent *a);
+/* So long nobody could be heard, for the supervisor was stopped itself. */
+void agent_forgive(struct agent *a, uint64_t ns);
+/* Kills it if it has been silent, or takes more memory, than its limits allow. */
+void agent_watch(struct agent *a, uint64_t now_ns);
+/* Tells the kernel of the limit of the process that runs. */
+void agent_limit_memory(struct agent *a);
 
 /* ---- agent_messages.c ---- */
 

@@ -135,6 +135,10 @@ static void handle_response(struct agent *a)
                       "it answered request %" PRIu32 " when %" PRIu32 " was asked",
                       a->in.id, awaited_id(a));
         agent_bad(a, &err);
+    } else if (is_awaited && a->in.error_code == ERR_NOMEM) {
+        agent_name_awaited(a, name, sizeof(name));
+        (void)err_set(&err, ERR_NOMEM, "%s: %s", name, a->in.error_text);
+        agent_bad(a, &err);
     } else if (is_awaited && a->in.error_code != 0) {
         agent_name_awaited(a, name, sizeof(name));
         (void)err_set(&err, a->in.error_code, "%s: %s", name, a->in.error_text);
@@ -153,6 +157,7 @@ void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)
 
     if (!proc_state_is_live(a->state))
         return;
+    agent_heard(a);
     a->in_data = data;
     a->in_len = len;
     if (msg_reparse(&a->in, data, len, &err) < 0) {

@@ -15,6 +15,9 @@
 
 /* Between looks for orphans, while the last one found some. */
 #define SWEEP_INTERVAL_MS 2
+/* Between looks of the watchdog. */
+#define WATCH_MIN_MS      20
+#define WATCH_MAX_MS      250
 #define END_TRIES         1000 /* one a millisecond */
 
 enum table_phase { TABLE_NEW, TABLE_RUNNING, TABLE_STOPPING, TABLE_STOPPED };
@@ -29,7 +32,8 @@ struct agent_table {
     int is_ready; /* on_ready was called */
     int is_failed;
 
-    uv_timer_t sweep_timer, stop_timer, due_timer;
+    uv_timer_t sweep_timer, stop_timer, due_timer, watch_timer;
+    uint64_t watched_at_ns; /* the last look of the watchdog */
     int open_timers;
     uint64_t deadline_ms; /* in the loop's time */
 };
@@ -125,6 +129,42 @@ static void on_due_timer(uv_timer_t *timer)
     host_on_due(&t->host);
 }
 
+/* The watchdog */
+
+/* Often enough that an agent is at most a quarter of its time late. */
+static uint64_t watch_interval_ms(const struct agent_table *t)
+{
+    uint64_t ms = WATCH_MAX_MS;
+    size_t i;
+
+    for (i = 0; i < t->n; i++) {
+        const double own_ms = t->agents[i].limits.respond_within_s * 1000 / 8;
+
+        if (own_ms > 0 && own_ms < (double)ms)
+            ms = (uint64_t)own_ms;
+    }
+    return ms < WATCH_MIN_MS ? WATCH_MIN_MS : ms;
+}
+
+/* A look that comes late tells of a machine or a supervisor that stood still. */
+static void on_watch_timer(uv_timer_t *timer)
+{
+    struct agent_table *t = timer->data;
+    const uint64_t interval_ms = watch_interval_ms(t), now_ns = uv_hrtime();
+    const uint64_t late_ns = now_ns - t->watched_at_ns;
+    const int stood_still = late_ns > 2 * interval_ms * 1000000;
+    size_t i;
+
+    t->watched_at_ns = now_ns;
+    for (i = 0; i < t->n && t->phase == TABLE_RUNNING; i++) {
+        if (stood_still)
+            agent_forgive(&t->agents[i], late_ns);
+        else
+            agent_watch(&t->agents[i], now_ns);
+    }
+    (void)uv_timer_start(timer, on_watch_timer, interval_ms, 0);
+}
+
 /* What agents tell */
 
 static void host_on_event(struct agent_host *h, const struct agent_event *e)
@@ -177,6 +217,7 @@ static void table_stop_if_over(struct agent_table *t)
     uv_close((uv_handle_t *)&t->sweep_timer, on_timer_closed);
     uv_close((uv_handle_t *)&t->stop_timer, on_timer_closed);
     uv_close((uv_handle_t *)&t->due_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&t->watch_timer, on_timer_closed);
 }
 
 static void host_on_ended(struct agent *a)
@@ -285,6 +326,9 @@ int agent_table_start(struct agent_table *t, struct err *err)
     table_open_timer(t, &t->sweep_timer);
     table_open_timer(t, &t->stop_timer);
     table_open_timer(t, &t->due_timer);
+    table_open_timer(t, &t->watch_timer);
+    t->watched_at_ns = uv_hrtime();
+    (void)uv_timer_start(&t->watch_timer, on_watch_timer, watch_interval_ms(t), 0);
     for (i = 0; i < t->n; i++)
         agent_feed(&t->agents[i], PROC_EV_START);
     return 0;
@@ -447,6 +491,7 @@ void agent_table_set_limits(struct agent_table *t, size_t agent,
                             const struct agent_limits *limits)
 {
     agent_at(t, agent)->limits = *limits;
+    agent_limit_memory(agent_at(t, agent));
 }
 
 /* Looking at them */

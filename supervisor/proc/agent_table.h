@@ -15,6 +15,10 @@
  *           last log lines); or it stays as it is: frozen, a process with its newest
  *           values answers pure requests, or noop, no process does. Requests that nobody
  *           answers any more have an absent response. An error response is a failure.
+ * Watchdog  an agent that owes an answer and gives no sign of life for respond_within, or
+ *           takes more memory than its limit, is killed, which counts like a crash; one
+ *           that was stopped from outside is not blamed for its request. Time that this
+ *           process was itself stopped does not count.
  * Stop      all agents under one deadline: shutdown message, SIGTERM (with SIGCONT),
  *           SIGKILL to the process group; adopted orphans are swept; on_stopped when
  *           every process is reaped and every handle closed.
@@ -80,6 +84,8 @@ enum agent_mode {
 /* What of its configuration concerns its process. */
 struct agent_limits {
     struct restart_config restart;
+    int64_t memory_limit_bytes; /* resident and its own; 0: none */
+    double respond_within_s;    /* 0: any time */
 };
 
 struct agent_spec {

@@ -29,7 +29,9 @@ static const char *log_path(struct run_dir *dir, const char *name)
 
 struct agent_limits agent_specs_limits(const struct agent_config *agent)
 {
-    return (struct agent_limits){.restart = agent->restart};
+    return (struct agent_limits){.restart = agent->restart,
+                                 .memory_limit_bytes = agent->memory_limit_bytes,
+                                 .respond_within_s = agent->respond_within_s};
 }
 
 void agent_specs_init(struct agent_specs *ret, const struct run_config *config,

@@ -56,6 +56,8 @@ static void on_event(void *ctx, const struct agent_event *e)
 {
     if (e->kind == AGENT_EVENT_EXIT) {
         rig.n_exits++;
+        if (e->text != NULL)
+            (void)snprintf(rig.why, sizeof(rig.why), "%s", e->text);
         rig.last_exit = *e;
     } else if (e->kind == AGENT_EVENT_WAIT) {
         rig.delays_ms[rig.n_waits++ % MAX_WAITS] = e->delay_ms;
@@ -650,6 +652,75 @@ START_TEST(given_up_as_noop)
 }
 END_TEST
 
+/* ---- the watchdog ---- */
+
+static const struct {
+    const char *name, *says;
+} silences[] = {
+    {"stopped-3", "did not answer learn of update 1 for"},
+    {"stopped-3", "is stopped"},
+    {"spins-3", "computes without an end"},
+    {"waits-3", "waits for something that does not come"},
+    {"waits-1", "did not answer configure"},
+    {"eats-3", "of memory, its memory_limit is 134.2"},
+};
+
+/* It is killed, what it did is told, and another process answers as if nothing was. */
+START_TEST(silence_and_greed_are_ended)
+{
+    uint64_t calm[2];
+
+    start_ready("echo");
+    calm[0] = ask(0, "learn", 0);
+    calm[1] = ask(0, "learn", 1);
+    stop_within(5000);
+    rig.n_exits = 0;
+    rig.limits.respond_within_s = 0.4;
+    rig.limits.memory_limit_bytes = 1 << 27;
+    start(silences[_i].name);
+    ck_assert_uint_eq(ask(0, "learn", 0), calm[0]);
+    ck_assert_uint_eq(ask(0, "learn", 1), calm[1]);
+    ck_assert_int_eq(rig.n_exits, 1);
+    ck_assert_msg(strstr(rig.why, silences[_i].says) != NULL, "%s", rig.why);
+}
+END_TEST
+
+START_TEST(slow_but_alive)
+{
+    rig.limits.respond_within_s = 0.4;
+    start_ready("slow-2");
+    (void)ask(0, "learn", 0);
+    ck_assert_int_eq(rig.n_exits, 0);
+}
+END_TEST
+
+/* Somebody stops agent and supervisor, and lets the supervisor go on first. */
+START_TEST(who_was_stopped_accuses_nobody)
+{
+    const pid_t self = getpid();
+    struct agent_info info;
+    pid_t somebody;
+
+    rig.limits.respond_within_s = 0.4;
+    start_ready("naps-2");
+    send_request(0, "learn", 0, NULL, 0);
+    agent_table_info(rig.table, 0, &info);
+    somebody = fork();
+    if (somebody == 0) {
+        (void)kill(info.pid, SIGSTOP);
+        (void)kill(self, SIGSTOP);
+        (void)usleep(1000000);
+        (void)kill(self, SIGCONT);
+        (void)usleep(200000);
+        (void)kill(info.pid, SIGCONT);
+        _exit(0);
+    }
+    RUN_UNTIL(rig.answered[0]);
+    ck_assert_int_eq(rig.n_exits, 0);
+    ck_assert_int_eq(waitpid(somebody, NULL, 0), somebody);
+}
+END_TEST
+
 static const char *const leavers[] = {"fork", "session", "orphan"};
 
 START_TEST(grandchildren_are_swept)
@@ -861,6 +932,10 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, policies_differ, 0, sizeof(policies) / sizeof(policies[0]));
     tcase_add_test(tc, given_up_as_frozen);
     tcase_add_test(tc, given_up_as_noop);
+    tcase_add_loop_test(tc, silence_and_greed_are_ended, 0,
+                        sizeof(silences) / sizeof(silences[0]));
+    tcase_add_test(tc, slow_but_alive);
+    tcase_add_test(tc, who_was_stopped_accuses_nobody);
     tcase_add_loop_test(tc, grandchildren_are_swept, 0, 3);
     tcase_add_test(tc, flood_is_bounded);
     tcase_add_test(tc, large_messages_both_ways);

@@ -174,7 +174,9 @@ int agent_process_call(struct agent_process *p)
 
     msg_end(&p->out, &frame, &len);
     agent_process_write(p, frame, len);
-    CHECK(agent_process_read(p) == 1, "the agent ended");
+    do
+        CHECK(agent_process_read(p) == 1, "the agent ended");
+    while (p->reply.type == MSG_NOTIFICATION); /* progress */
     CHECK(p->reply.type == MSG_RESPONSE && p->reply.id == p->id);
     return p->reply.error_code;
 }

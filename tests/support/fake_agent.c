@@ -114,6 +114,27 @@ static void leave_grandchild(int own_session, int orphan)
     wait_for_ever();
 }
 
+/* At work, and saying so, for a second. */
+static void work_slowly(struct fake *f)
+{
+    for (int i = 0; i < 20; i++) {
+        (void)usleep(50000);
+        msg_begin_notification(&f->out, "progress");
+        msg_map(&f->out, 0);
+        send_out(f);
+    }
+}
+
+static void take_memory(size_t bytes)
+{
+    char *p = malloc(bytes);
+
+    CHECK(p != NULL);
+    for (size_t i = 0; i < bytes; i += 4096)
+        ((volatile char *)p)[i] = 1;
+    wait_for_ever();
+}
+
 static void flood_stderr(size_t bytes)
 {
     char line[4096];
@@ -139,6 +160,21 @@ static void misbehave(struct fake *f)
     if (is_mode(f, "always") && f->n_request == f->n) {
         (void)fprintf(stderr, "first words\nlast words of %s\n", f->name);
         (void)raise(SIGKILL);
+    }
+    if (is_mode(f, "slow") && f->n_request == f->n)
+        work_slowly(f);
+    if (f->run == 0 && f->n_request == f->n) {
+        if (is_mode(f, "stopped"))
+            (void)raise(SIGSTOP);
+        if (is_mode(f, "spins"))
+            for (volatile int i = 0;; i++)
+                ;
+        if (is_mode(f, "waits"))
+            wait_for_ever();
+        if (is_mode(f, "eats"))
+            take_memory((size_t)200 << 20);
+        if (is_mode(f, "naps"))
+            (void)usleep(150000);
     }
     if (f->n_request != 2)
         return;
