@@ -3,6 +3,8 @@
  * Order    resume_open, before any process; the log (resume_section "experience");
  *          resume_preload, before the agents start; resume_check_agents, once they are
  *          ready; resume_settle, when nothing stands in the way any more.
+ * Journal  its position is the checkpoint's step, which stands on every line: a byte offset
+ *          would make equal runs unequal, whose journals tell of other processes.
  * Differs  "build id", "fingerprint" and "config" in run.state say what computed and
  *          what: another one is ERR_CONFIG, in one line that says what changed.
  */

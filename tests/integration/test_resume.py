@@ -344,6 +344,43 @@ def test_anyway_takes_the_configuration_that_was_given(w):
     assert "learning_rate: 0.0123" in (run / "config.yaml").read_text()
 
 
+def data_of(run, step, agent="agent_0"):
+    return (run / "checkpoints" / str(step) / agent /
+            f"model.ckpt-{step}.data-00000-of-00001").read_bytes()
+
+
+def test_new_training_from_old_weights(w):
+    w.brood("run", config(w), "--name", "old", *until(2000))
+    old = w.run_dir("old")
+    for i, (form, step) in enumerate((("old", 2000), ("old@1500", 1500), (old, 2000),
+                                      (f"{old}@500", 500))):
+        w.brood("run", config(w), "--name", f"new{i}", "--init-from", form, *until(400))
+        assert data_of(w.run_dir(f"new{i}"), 0) == data_of(old, step)
+    for form, code, says in (("old@777", 3, "no checkpoint of step 777"),
+                             ("old@x", 3, "no checkpoint of step x"),
+                             ("nowhere", 3, "no run nowhere")):
+        _, err = w.brood("run", config(w), "--name", "wrong", "--init-from", form, code=code)
+        assert err.count("\n") == 1 and says in err, err
+        assert not w.run_dir("wrong").exists()
+    _, err = w.brood("run", config(w), "--name", "other", "--init-from", "old", "--set",
+                     "defaults.actor.hidden=[5]", "--quiet", code=1)
+    assert "expected" in err and "p_func/fully_connected" in err, err
+    for step, code in ((2000, 0), (1500, 0), (777, 3)):
+        out, err = w.brood("eval", "old", "--checkpoint", step, "--episodes", "2", "--json",
+                           code=code)
+        assert code != 0 or json.loads(out)["checkpoint_step"] == step
+        assert code == 0 or err.count("\n") == 1, err
+
+
+def test_the_kept_ones_are_those_of_a_run_that_nobody_disturbed(w):
+    """max_to_keep counts what was kept before the kill."""
+    run, end = killed_run(w, "run", least_checkpoints=3)
+    before = checkpoints(run)
+    resume(w, run, *until(before[-1] + EVERY))
+    assert checkpoints(run) == [*before, before[-1] + EVERY][-4:]
+    assert not list((run / "checkpoints").glob(".*"))
+
+
 def test_a_live_run_is_left_alone(w):
     p = w.start("run", config(w, steps=FOREVER), "--name", "live")
     run = w.run_dir("live")
