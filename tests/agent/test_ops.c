@@ -322,13 +322,82 @@ START_TEST(merge_says_which_input_it_took)
         ck_assert_int_eq(*(int32_t *)t.data, k);
         tensor_free(&t);
     }
-    ck_assert_int_ne(graph_gradients(b.g, &m, 1, &s, 1, NULL, NULL, 0, &pred, &b.err), 0);
-    graph_clear_error(b.g);
+    bed_done(&b);
+}
+END_TEST
+
+/* y = pred ? x * x : 3 x + w, and the gradients of y^2 by x and w: those of the branch that
+ * was taken. As optimisers ask for them, too. */
+START_TEST(gradients_go_through_the_branch_taken)
+{
+    struct bed b;
+    uint8_t taken = 0;
+    struct output pred, x, w, on, off, once, y, loss, d[4];
+
+    bed_init(&b);
+    x = bed_variable(&b, 5, "x")->read;
+    w = bed_variable(&b, 2, "w")->read;
+    bed_init_variables(&b);
+    pred = placeholder(b.g, DT_BOOL, &SHAPE_SCALAR, NULL);
+    on = op2(b.g, "Switch", x, pred);
+    on.index = 1;
+    off = op2(b.g, "Switch", x, pred);
+    once = op2(b.g, "Switch", w, pred);
+    off = op2(b.g, "Add", op2(b.g, "Mul", off, constant_f32(b.g, 3, NULL)), once);
+    y = op2(b.g, "Merge", off, op2(b.g, "Mul", on, on));
+    loss = unary(b.g, "Square", y, NULL);
+    ck_assert_int_eq(graph_gradients(b.g, &loss, 1, (struct output[]){x, w}, 2, NULL,
+                                     NULL, 0, d, &b.err),
+                     0);
+    ck_assert_int_eq(
+        graph_gradients_gated(b.g, loss, (struct output[]){x, w}, 2, d + 2, &b.err), 0);
+    b.feeds[b.n_feeds++] =
+        (struct feed){pred, tensor_view(DT_BOOL, SHAPE_SCALAR, &taken)};
+    for (int k = 0; k < 8; k++) {
+        taken = (uint8_t)(k / 4);
+        /* y is 25 or 17 */
+        float want[2] = {taken ? 2 * 25 * 10 : 2 * 17 * 3, taken ? 0 : 2 * 17};
+
+        ck_assert_float_eq(bed_scalar(&b, d[k % 4]), want[k % 2]);
+    }
     bed_done(&b);
 }
 END_TEST
 
 /* ---- resource variables ---- */
+
+/* A handle goes into a branch and is read there. */
+START_TEST(gradients_reach_handles_in_branches)
+{
+    struct bed b;
+    uint8_t taken = 0;
+    struct variable *v;
+    struct output pred, s, read, y, d;
+    struct op_builder *o;
+
+    bed_init(&b);
+    v = variable_new(b.g, constant_f32(b.g, 5, NULL), "v", VARIABLE_RESOURCE);
+    bed_init_variables(&b);
+    pred = placeholder(b.g, DT_BOOL, &SHAPE_SCALAR, NULL);
+    s = op2(b.g, "Switch", v->ref, pred);
+    o = op_begin(b.g, "ReadVariableOp", NULL);
+    op_input(o, (struct output){s.op, 1});
+    op_attr_type(o, "dtype", DT_FLOAT);
+    read = (struct output){op_finish(o), 0};
+    y = op2(b.g, "Merge",
+            (struct output){op2(b.g, "Switch", constant_f32(b.g, 1, NULL), pred).op, 0},
+            unary(b.g, "Square", read, NULL));
+    ck_assert_int_eq(graph_gradients(b.g, &y, 1, &v->ref, 1, NULL, NULL, 0, &d, &b.err),
+                     0);
+    b.feeds[b.n_feeds++] =
+        (struct feed){pred, tensor_view(DT_BOOL, SHAPE_SCALAR, &taken)};
+    for (int k = 0; k < 2; k++) {
+        taken = (uint8_t)k;
+        ck_assert_float_eq(bed_scalar(&b, d), k != 0 ? 10 : 0);
+    }
+    bed_done(&b);
+}
+END_TEST
 
 START_TEST(resource_variables_hold_values)
 {
@@ -524,6 +593,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_gradient_of_a_slice_is_a_pad);
     tcase_add_test(tc, a_dead_branch_does_not_run);
     tcase_add_test(tc, merge_says_which_input_it_took);
+    tcase_add_test(tc, gradients_go_through_the_branch_taken);
+    tcase_add_test(tc, gradients_reach_handles_in_branches);
     tcase_add_test(tc, resource_variables_hold_values);
     tcase_add_test(tc, strings_are_moved);
     tcase_add_test(tc, save_and_restore_nodes_run);
