@@ -2,12 +2,12 @@
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
 #include "agent/saver/message.h"
-#include "agent/saver/metagraph_check.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
 #include "agent/saver/op_list.h"
 #include "common/ckpt/bundle.h"
 #include "common/mem/xmalloc.h"
+#include "tests/agent/metagraph_help.h"
 #include "tests/agent/session_help.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/team.h"
@@ -17,32 +17,6 @@
 #include <string.h>
 
 /* ---- TensorFlow's own files ---- */
-
-static char *meta_of(const char *index)
-{
-    return xasprintf("%.*s.meta", (int)strlen(index) - 6, index);
-}
-
-static void for_each_meta(void (*check)(const char *prefix, const void *data, size_t n))
-{
-    struct test_paths found;
-
-    if (!test_has_real_checkpoints())
-        return;
-    found = test_real_indexes();
-    for (size_t i = 0; i < found.n; i++) {
-        char *path = meta_of(found.path[i]);
-        char *prefix = xstrndup(path, strlen(path) - 5);
-        size_t n;
-        unsigned char *data = test_read_file(path, &n);
-
-        check(prefix, data, n);
-        free(data);
-        free(prefix);
-        free(path);
-    }
-    test_paths_free(&found);
-}
 
 static void check_same_bytes(const char *prefix, const void *data, size_t n)
 {
@@ -182,14 +156,6 @@ START_TEST(real_graphs_report_uninitialized_variables)
 }
 END_TEST
 
-static struct wbuf export_of(struct graph *g, const struct saver_def *saver)
-{
-    struct wbuf b = {0};
-
-    metagraph_export(&b, g, saver, NULL);
-    return b;
-}
-
 /* Imports what `first` exports, and exports it again. */
 static void check_round_trip(const char *what, const struct wbuf *first)
 {
@@ -231,38 +197,6 @@ START_TEST(real_graphs_are_exported_and_imported_again)
 END_TEST
 
 /* ---- ours ---- */
-
-static const struct optimizer_config adam = {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9,
-                                             .beta2 = 0.999, .epsilon = 1e-8};
-
-/* A regression with noise in its loss: placeholders x and y, train op Adam. */
-static void build_regression(struct graph *g)
-{
-    struct output x = placeholder(g, DT_FLOAT, &SHAPE(-1, 3), "x");
-    struct output y = placeholder(g, DT_FLOAT, &SHAPE(-1, 2), "y");
-    struct output h = fully_connected(g, x, 8, ACTIVATION_RELU, NULL, NULL);
-    struct output out = fully_connected(g, h, 2, ACTIVATION_LINEAR, NULL, NULL);
-    struct output noise = random_normal_of(g, "RandomStandardNormal", DT_FLOAT,
-                                           &SHAPE(4, 2), 0.0, 0.1, "noise");
-    struct output loss =
-        reduce(g, "Mean",
-               unary(g, "Square",
-                     binary(g, "Add", binary(g, "Sub", out, y, NULL), noise, NULL), NULL),
-               NULL, 0, 0, "loss");
-    const struct collection_item *items;
-    size_t n = collection_get(g, TRAINABLE_VARIABLES, NULL, &items);
-    struct output xs[8], grads[8];
-    struct gradient pairs[8];
-
-    ck_assert_uint_eq(n, 4);
-    for (size_t i = 0; i < n; i++)
-        xs[i] = items[i].variable->read;
-    ck_assert_int_eq(graph_gradients(g, &loss, 1, xs, n, NULL, NULL, 0, grads, NULL), 0);
-    for (size_t i = 0; i < n; i++)
-        pairs[i] = (struct gradient){grads[i], items[i].variable};
-    ck_assert_ptr_nonnull(apply_gradients(g, &adam, pairs, n, NULL, NULL, NULL));
-    ck_assert_ptr_nonnull(global_variables_initializer(g, NULL));
-}
 
 static void run_named(struct graph *g, struct session *s, const char *target,
                       uint64_t counter)
@@ -772,212 +706,11 @@ START_TEST(loops_are_kept)
 }
 END_TEST
 
-/* ---- the checker ---- */
-
-static void check_passes(const char *prefix, const void *data, size_t n)
-{
-    struct err err = {0};
-
-    /* By its own definitions, and by ours where we have them. */
-    ck_assert_msg(metagraph_check(data, n, data, n, &err) == 0, "%s: %s", prefix,
-                  err.msg);
-    ck_assert_msg(metagraph_check(data, n, NULL, 0, &err) == 0, "%s: %s", prefix,
-                  err.msg);
-}
-
-START_TEST(real_files_pass_the_check)
-{
-    for_each_meta(check_passes);
-}
-END_TEST
-
-static struct wbuf regression_file(void)
-{
-    struct graph *g = graph_new();
-    struct saver *saver;
-    struct wbuf b;
-
-    build_regression(g);
-    ck_assert_int_eq(saver_new(&saver, g, NULL, NULL), 0);
-    b = export_of(g, saver_as_def(saver));
-    saver_free(saver);
-    graph_free(g);
-    return b;
-}
-
-/* What TensorFlow 1.13 wrote beside the MADDPG checkpoint, for its definitions of ops. */
-static unsigned char *maddpg_file(size_t *ret_len)
-{
-    char *path =
-        xasprintf("%s/data/tf-checkpoints/01-mbeliaev1-maddpg/policy/h10s5/5/.meta",
-                  test_shared_dir());
-    unsigned char *data = test_read_file(path, ret_len);
-
-    free(path);
-    return data;
-}
-
-START_TEST(our_files_pass_the_check)
-{
-    struct team_args args = team_spread("{}", 1);
-    struct team *t = team_new(&args);
-    struct wbuf files[2] = {export_of(t->members[0].graph, NULL), regression_file()};
-    struct err err = {0};
-
-    for (int i = 0; i < 2; i++) {
-        unsigned char *real = NULL;
-        size_t n = 0;
-
-        if (test_has_real_checkpoints())
-            real = maddpg_file(&n);
-        ck_assert_msg(metagraph_check(files[i].data, files[i].len, real, n, &err) == 0,
-                      "%s", err.msg);
-        wbuf_done(&files[i]);
-        free(real);
-    }
-    team_free(t);
-}
-END_TEST
-
-static Tf__NodeDef *node_of(Tf__MetaGraphDef *m, const char *name)
-{
-    for (size_t i = 0; i < m->graph_def->n_node; i++)
-        if (strcmp(m->graph_def->node[i]->name, name) == 0)
-            return m->graph_def->node[i];
-    ck_abort_msg("%s", name);
-    return NULL;
-}
-
-static Tf__AttrValue *value_of(Tf__MetaGraphDef *m, const char *name, const char *attr)
-{
-    Tf__NodeDef *n = node_of(m, name);
-
-    for (size_t i = 0; i < n->n_attr; i++)
-        if (strcmp(n->attr[i]->key, attr) == 0)
-            return n->attr[i]->value;
-    ck_abort_msg("%s has no %s", name, attr);
-    return NULL;
-}
-
-static Tf__CollectionDef *collection_of(Tf__MetaGraphDef *m, const char *key)
-{
-    for (size_t i = 0; i < m->n_collection_def; i++)
-        if (strcmp(m->collection_def[i]->key, key) == 0)
-            return m->collection_def[i]->value;
-    ck_abort_msg("%s", key);
-    return NULL;
-}
-
-#define W "fully_connected/weights"
-
-/* Puts fault i into a file; returns what the checker must say. */
-static const char *seed_fault(Tf__MetaGraphDef *m, struct arena *a, int i)
-{
-    Tf__NodeDef *matmul = node_of(m, "fully_connected/MatMul"), *n;
-
-    switch (i) {
-    case 0:
-        matmul->op = arena_strdup(a, "Frobnicate");
-        return "nobody defines op Frobnicate";
-    case 1:
-        matmul->n_input = 1;
-        return "has 1 inputs, MatMul takes 2";
-    case 2:
-        n = node_of(m, "x");
-        n->input = matmul->input;
-        n->n_input = 1;
-        return "has more inputs than the 0 of Placeholder";
-    case 3:
-        matmul->input[0] = arena_strdup(a, "nowhere");
-        return "its input 'nowhere' does not exist";
-    case 4:
-        matmul->input[0] = arena_strdup(a, "x:1");
-        return "its input 'x:1' does not exist";
-    case 5:
-        matmul->input[0] = arena_strdup(a, "noise/shape");
-        return "is of type 3, not 1";
-    case 6:
-        node_of(m, W "/Assign")->input[0] = arena_strdup(a, W "/read");
-        return "is no reference to a variable";
-    case 7:
-        value_of(m, "fully_connected/MatMul", "T")->type = DT_DOUBLE;
-        return "of type";
-    case 8:
-        node_of(m, W)->n_attr = 0;
-        return "is missing";
-    case 9:
-        node_of(m, W)->attr[0]->key = arena_strdup(a, "colour");
-        return "has no attribute 'colour'";
-    case 10:
-        value_of(m, "fully_connected/MatMul", "transpose_a")->value_case =
-            TF__ATTR_VALUE__VALUE_I;
-        return "attribute 'transpose_a' is no bool";
-    case 11:
-        matmul->name = arena_strdup(a, "x");
-        return "node 'x' is there twice";
-    case 12:
-        matmul->name = arena_strdup(a, "a b");
-        return "'a b' is not a valid node name";
-    case 13:
-        n = node_of(m, "init");
-        n->input[0] = arena_strdup(a, "^nothing");
-        return "its input '^nothing' does not exist";
-    case 14:
-        n = node_of(m, "save/control_dependency");
-        ck_assert_uint_eq(n->n_input, 2);
-        n->input[1] = n->input[0];
-        n->input[0] = arena_strdup(a, "^save/SaveV2");
-        return "stands behind control inputs";
-    case 15:
-        value_of(m, W "/read", "_class")->list->s[0] = message_bytes(a, "loc:@gone", 9);
-        return "_class names 'gone', which does not exist";
-    case 16:
-        collection_of(m, "train_op")->node_list->value[0] = arena_strdup(a, "Adam_7");
-        return "collection 'train_op': operation 'Adam_7' does not exist";
-    case 17:
-        collection_of(m, "variables")->bytes_list->value[0].data[3]++;
-        return "collection 'variables': tensor";
-    case 18:
-        collection_of(m, "variables")->bytes_list->n_value = 1;
-        return "element 1 of collection 'trainable_variables' is not in 'variables'";
-    case 19:
-        m->saver_def->restore_op_name = arena_strdup(a, "save/restore_none");
-        return "saver_def: operation 'save/restore_none' does not exist";
-    case 20:
-        m->saver_def->save_tensor_name = arena_strdup(a, "");
-        return "saver_def: tensor '' does not exist";
-    case 21:
-        m->graph_def->versions->producer = 0;
-        return "does not say which version made it";
-    default:
-        value_of(m, "noise/shape", "value")->tensor->dtype = DT_INT64;
-        return "a value of type 9 in a Const of type 3";
-    }
-}
-
-START_TEST(seeded_faults_fail_the_check)
-{
-    struct wbuf file = regression_file(), bad = {0};
-    struct arena a = {0};
-    Tf__MetaGraphDef *m = MESSAGE_UNPACK(&a, meta_graph_def, file.data, file.len);
-    const char *want = seed_fault(m, &a, _i);
-    struct err err = {0};
-
-    ck_assert_int_eq(metagraph_check(file.data, file.len, NULL, 0, &err), 0);
-    message_pack(&bad, m);
-    ck_assert_int_eq(metagraph_check(bad.data, bad.len, NULL, 0, &err), ERR_FORMAT);
-    ck_assert_msg(strstr(err.msg, want) != NULL, "'%s' is not in '%s'", want, err.msg);
-    wbuf_done(&file);
-    wbuf_done(&bad);
-    arena_done(&a);
-}
-END_TEST
-
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("metagraph");
     TCase *real = tcase_create("real"), *ours = tcase_create("ours");
-    TCase *others = tcase_create("others"), *check = tcase_create("check");
+    TCase *others = tcase_create("others");
 
     tcase_set_timeout(real, 60);
     tcase_add_test(real, messages_keep_every_byte);
@@ -995,10 +728,6 @@ static Suite *make_suite(void)
     tcase_add_test(others, attributes_that_we_lack);
     tcase_add_test(others, what_is_no_graph_is_refused);
     tcase_add_test(others, loops_are_kept);
-    tcase_add_test(check, real_files_pass_the_check);
-    tcase_add_test(check, our_files_pass_the_check);
-    tcase_add_loop_test(check, seeded_faults_fail_the_check, 0, 23);
-    suite_add_tcase(s, check);
     suite_add_tcase(s, real);
     suite_add_tcase(s, ours);
     suite_add_tcase(s, others);
