@@ -60,10 +60,17 @@ static void lay_same(char *dst, const char *src, size_t n, size_t elem)
     }
 }
 
-/* The same for words, where rows are short and begin with the block. */
+#define SHORT_ROW 16
+
+/* The same for words, where rows are shorter than that and begin with the block. What
+ * runs over into the place of the next row is overwritten with it. */
 static void lay_short_rows(uint32_t *dst, const uint32_t *src, size_t n, size_t repeat)
 {
-    for (size_t i = 0; i < n; i += repeat, src++)
+    size_t i = 0;
+    for (; i + SHORT_ROW <= n; i += repeat, src++)
+        for (size_t k = 0; k < SHORT_ROW; k++)
+            dst[i + k] = *src;
+    for (; i < n; i += repeat, src++)
         for (size_t k = 0; k < repeat && i + k < n; k++)
             dst[i + k] = *src;
 }
@@ -72,7 +79,7 @@ static void lay_short_rows(uint32_t *dst, const uint32_t *src, size_t n, size_t 
 static void lay_repeat(char *dst, const char *src, size_t start, size_t n, size_t repeat,
                        size_t elem)
 {
-    if (elem == 4 && repeat < 16 && start % repeat == 0) {
+    if (elem == 4 && repeat < SHORT_ROW && start % repeat == 0) {
         lay_short_rows((void *)dst, (const void *)(src + start / repeat * 4), n, repeat);
         return;
     }
@@ -143,6 +150,8 @@ static void loop_block(struct loop_state *s, size_t start, size_t n, char *raw)
     for (int i = 0; i < l->n_tails; i++) {
         const struct loop_tail *t = &l->tails[i];
         const float *x = (const void *)s->at[t->arg];
+        if (t->same >= 0)
+            continue;
         if (t->kind == TAIL_ALL)
             kern_loops()->sum_lanes(s->lanes[i], x, start, n);
         else
@@ -168,7 +177,7 @@ static void loop_close(struct loop_state *s)
         float *y = s->values[t->value].tensor.data;
         size_t n = t->kind == TAIL_ALL ? 1 : t->period;
         if (t->kind == TAIL_ALL)
-            y[0] = loop_sum_finish(s->lanes[i]);
+            y[0] = loop_sum_finish(s->lanes[t->same >= 0 ? t->same : i]);
         for (size_t k = 0; t->divisor != 0.0f && k < n; k++)
             y[k] /= t->divisor;
     }

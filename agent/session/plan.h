@@ -100,6 +100,7 @@ struct loop_tail { /* a sum (mean: divided) of one of the args */
     enum tail_kind kind;
     int arg;
     int value; /* float32 */
+    int same;  /* earlier tail with this sum, but for the divisor; -1: none */
     size_t period;
     float divisor; /* 0: none */
 };

@@ -408,6 +408,11 @@ static void add_tails(struct building *b, const struct group *g)
         struct loop_tail *t = &b->l->tails[b->l->n_tails++];
         CHECK(tail_of(b->plan, n, t));
         t->arg = b->arg_of[root(b->plan, n->in[0])];
+        t->same = -1;
+        for (int k = 0; k < i && t->kind == TAIL_ALL; k++)
+            if (b->l->tails[k].kind == TAIL_ALL && b->l->tails[k].arg == t->arg &&
+                t->same < 0)
+                t->same = k;
     }
 }
 

@@ -568,26 +568,37 @@ static int make_add_n(struct lowering *l, struct node *n)
     return 0;
 }
 
-/* L2Loss sums squares; they are a loop's, which may make them where the operand is made.
- */
-static int make_squares(struct lowering *l, struct node *n)
+/* The square of x, made earlier or now. */
+static int square(struct lowering *l, const struct operation *op, int x, int *ret)
 {
-    const struct tensor x = value_at(l, n->in[0])->tensor;
-    struct node square = call_node(l, n->op, NULL, n->in[0], &x.shape);
-    square.kind = NODE_LOOP;
-    square.loop = kern_loop_find("Square", x.dtype);
-    if (!square.loop)
-        return err_set(l->err, ERR_UNSUPPORTED, "%s: no L2Loss of %s",
-                       operation_name(n->op), dtype_name(x.dtype));
-    if (is_const(l, n->in[0]) && may_be_owned(l, &square)) {
-        int r = fold(l, &square);
-        if (r < 0)
-            return r;
-    } else {
-        add_node(l, &square);
+    const struct tensor t = value_at(l, x)->tensor;
+    const struct loop_row *row = kern_loop_find("Square", t.dtype);
+    if (!row)
+        return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(op),
+                       operation_type(op), dtype_name(t.dtype));
+    for (int k = l->plan->n_nodes - 1; k >= 0 && !changes(l, x); k--) {
+        const struct node *m = &l->plan->nodes[k];
+        if (m->loop == row && m->in[0] == x && runs_whenever(l, m->guard)) {
+            *ret = m->out[0];
+            return 0;
+        }
     }
-    n->in[0] = square.out[0];
+    struct node n = call_node(l, op, NULL, x, &t.shape);
+    n.kind = NODE_LOOP;
+    n.loop = row;
+    *ret = n.out[0];
+    if (is_const(l, x) && may_be_owned(l, &n))
+        return fold(l, &n);
+    add_node(l, &n);
     return 0;
+}
+
+/* Square, or a product of a value by itself: TensorFlow's norms have both. */
+static int squares(const struct node *n)
+{
+    const char *type = operation_type(n->op);
+    return strcmp(type, "Square") == 0 ||
+           (strcmp(type, "Mul") == 0 && n->in[0] == n->in[1]);
 }
 
 /* The node that made a value; NULL: none, or its bytes go by another name. */
@@ -721,8 +732,8 @@ static int lower_compute(struct lowering *l, struct node *n, const struct kernel
         return ERR_UNSUPPORTED;
     else if (row->kind == KERNEL_GEMM && value_at(l, n->in[0])->tensor.dtype == DT_FLOAT)
         make_gemm(n);
-    else if (n->call == kern_half_sum)
-        r = make_squares(l, n);
+    else if (n->call == kern_half_sum) /* the squares may be made where the operand is */
+        r = square(l, n->op, n->in[0], &n->in[0]);
     else if (n->call == kern_slice)
         join_slices(l, n);
     else if (n->call == kern_concat)
@@ -827,6 +838,8 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     int r = 0;
     if (row->kind == KERNEL_ALIAS)
         out[0] = alias(l, n->op, n->in[0], &value_at(l, out[0])->tensor.shape, 0);
+    else if (squares(n))
+        r = square(l, n->op, n->in[0], &out[0]);
     else if (!lower_rename(l, n, out))
         r = lower_compute(l, n, row);
     if (merge)

@@ -157,6 +157,25 @@ START_TEST(rows_and_adam_give_the_same_bits)
 }
 END_TEST
 
+/* However many rows stand side by side. */
+START_TEST(a_row_s_softmax_is_its_own)
+{
+    static struct operands in;
+    static _Alignas(64) float all[N], alone[N];
+
+    fill(in.a, DT_FLOAT, 7);
+    for (size_t n = 1; n <= 20; n++) {
+        for (size_t rows = 1; rows <= N / n; rows += 7) {
+            kern_loops()->softmax(all, (void *)in.a, rows, n);
+            for (size_t r = 0; r < rows; r++)
+                kern_loops()->softmax(alone + r * n, (const float *)(void *)in.a + r * n,
+                                      1, n);
+            ck_assert_mem_eq(all, alone, rows * n * sizeof(float));
+        }
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("loops");
@@ -165,6 +184,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, every_loop_gives_the_same_bits);
     tcase_add_test(tc, sums_do_not_depend_on_the_cut);
     tcase_add_test(tc, rows_and_adam_give_the_same_bits);
+    tcase_add_test(tc, a_row_s_softmax_is_its_own);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -397,6 +397,40 @@ START_TEST(gates_between_gradients_cost_nothing)
 }
 END_TEST
 
+/* Squares and their sum are made once for two norms; not where a write is in between. */
+START_TEST(norms_share_their_sum)
+{
+    struct bed b;
+    struct tensor t[3] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
+    struct output fetches[3];
+    struct run_args args;
+
+    bed_init(&b);
+    struct variable *v = numbers(&b);
+    struct output squares = binary(b.g, "Mul", v->ref, v->ref, NULL);
+    fetches[0] = reduce(b.g, "Sum", squares, NULL, 0, 0, NULL);
+    fetches[1] = unary(b.g, "L2Loss", v->ref, NULL);
+    struct operation *const first[] = {fetches[0].op, fetches[1].op};
+    control_dependencies_enter(b.g, first, 2);
+    struct operation *write = overwrite(&b, v, first[0]);
+    control_dependencies_leave(b.g);
+    control_dependencies_enter(b.g, &write, 1);
+    fetches[2] = unary(b.g, "Square", v->ref, NULL);
+    control_dependencies_leave(b.g);
+    bed_init_variables(&b);
+    args = bed_args(&b);
+    args.fetches = fetches;
+    args.n_fetches = 3;
+    ck_assert_msg(session_run(b.s, &args, t, &b.err) == 0, "%s", b.err.msg);
+    ck_assert_float_eq(*tensor_f32(&t[0]), 650.0f); /* 1 + 4 + ... + 144 */
+    ck_assert_float_eq(*tensor_f32(&t[1]), 325.0f);
+    for (int i = 0; i < 12; i++)
+        ck_assert_float_eq(tensor_f32(&t[2])[i], 0.0f);
+    free_all(t, 3);
+    bed_done(&b);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("plan");
@@ -410,6 +444,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, gates_between_gradients_cost_nothing);
     tcase_add_test(tc, a_slice_of_a_slice_keeps_what_was_read);
     tcase_add_test(tc, a_join_of_a_join_keeps_what_was_read);
+    tcase_add_test(tc, norms_share_their_sum);
     suite_add_tcase(s, tc);
     return s;
 }

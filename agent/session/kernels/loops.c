@@ -387,10 +387,12 @@ static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
     memcpy(lanes, acc, sizeof(acc));
 }
 
+#define FEW_COLUMNS 16
+
 /* Whole rows of a few columns, the sums in registers. */
 static void sum_few_columns(float *acc, const float *x, size_t n, size_t period)
 {
-    float sum[SUM_LANES];
+    float sum[FEW_COLUMNS];
     memcpy(sum, acc, period * sizeof(float));
     for (size_t row = 0; row < n; row += period)
         for (size_t i = 0; i < period; i++)
@@ -424,7 +426,7 @@ static void sum_whole_rows(float *acc, const float *x, size_t rows_, size_t peri
 
 static void sum_columns(float *acc, const float *x, size_t start, size_t n, size_t period)
 {
-    if (period < SUM_LANES && start % period == 0 && n % period == 0) {
+    if (period < FEW_COLUMNS && start % period == 0 && n % period == 0) {
         sum_few_columns(acc, x, n, period);
         return;
     }
@@ -450,7 +452,7 @@ static inline float sum_row(const float *x, size_t n)
 static void sum_rows(float *dst, const float *x, size_t rows_, size_t n)
 {
     for (size_t r = 0; r < rows_; r++) {
-        if (n < SUM_LANES && rows_ > 1) {
+        if (n < FEW_COLUMNS && rows_ > 1) {
             dst[r] = sum_row(x + r * n, n);
             continue;
         }
@@ -475,8 +477,45 @@ static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
     }
 }
 
+#define SIDE_BY_SIDE 64
+
+/* Rows of a few columns stand side by side for the vectoriser, each with its own largest
+ * element, sum and order of summing. */
+static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
+{
+    float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+    for (size_t r = 0; r < SIDE_BY_SIDE; r++)
+        top[r] = r < rows_ ? x[r * n] : 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < SIDE_BY_SIDE; r++)
+            turned[i * SIDE_BY_SIDE + r] = r < rows_ ? x[r * n + i] : 0;
+    for (size_t i = 1; i < n; i++)
+        for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
+            float e = turned[i * SIDE_BY_SIDE + r];
+            top[r] = e > top[r] ? e : top[r];
+        }
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
+            float *e = &turned[i * SIDE_BY_SIDE + r];
+            *e = vm_expf(*e - top[r]);
+            sum[r] += *e;
+        }
+    for (size_t r = 0; r < SIDE_BY_SIDE; r++)
+        sum[r] = 1.0f / sum[r];
+    for (size_t r = 0; r < rows_; r++)
+        for (size_t i = 0; i < n; i++)
+            dst[r * n + i] = turned[i * SIDE_BY_SIDE + r] * sum[r];
+}
+
 static void softmax(float *dst, const float *x, size_t rows_, size_t n)
 {
+    while (n > 0 && n < FEW_COLUMNS && rows_ >= SIDE_BY_SIDE / 2) {
+        size_t some = rows_ < SIDE_BY_SIDE ? rows_ : SIDE_BY_SIDE;
+        softmax_few(dst, x, some, n);
+        dst += some * n;
+        x += some * n;
+        rows_ -= some;
+    }
     shift_rows(dst, x, rows_, n);
     f32_loop_Exp(dst, dst, NULL, NULL, rows_ * n, 0);
     for (size_t r = 0; r < rows_; r++) {

@@ -25,7 +25,7 @@ struct loop_row {
     loop_fn fn;
 };
 
-#define SUM_LANES 16
+#define SUM_LANES 32
 
 struct adam_args { /* Kingma & Ba 2015 as tf.train writes it: rate is bias-corrected */
     float rate, beta1, beta2, epsilon;
