@@ -3,6 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_state.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "supervisor/run/block_image.h"
@@ -341,14 +342,15 @@ static int drop_old(const struct checkpoint_args *args, struct err *err)
 int checkpoint_commit(const struct checkpoint_args *args, struct err *err)
 {
     char *temp = step_path(args->dir, ".tmp-", args->step);
+    struct err why = {0};
     int rc = write_all(args, temp, err);
 
     if (rc == 0)
         rc = commit(args, temp, err);
     if (rc < 0)
         (void)tree_remove(temp, NULL);
-    else
-        rc = drop_old(args, err);
+    else if (drop_old(args, &why) < 0)
+        log_warn("older checkpoints stay for now: %s", why.msg);
     free(temp);
     return rc;
 }

@@ -65,8 +65,8 @@ struct checkpoint_args { /* all borrowed */
     struct checkpoint_retention keep;
 };
 
-/* Writes and commits one, then drops old ones. A checkpoint of this step that is there
- * already is replaced. */
+/* Writes and commits one, then drops old ones; those that cannot be dropped are tried
+ * again by the next. A checkpoint of this step that is there already is replaced. */
 int checkpoint_commit(const struct checkpoint_args *args, struct err *err);
 
 /* Steps of the committed checkpoints in dir, ascending; free(). 0 of them is no error. */

@@ -1,6 +1,7 @@
 #include "supervisor/run/checkpointer.h"
 
 #include "common/err/check.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -112,12 +113,13 @@ static void on_work(uv_work_t *work)
                                          .sections = c->sections,
                                          .n_sections = c->n_sections,
                                          .keep = c->args.keep};
+    struct err why = {0};
     int rc = store_sync(c->args.store, &c->failure);
 
     if (rc == 0)
         rc = checkpoint_commit(&args, &c->failure);
-    if (rc == 0)
-        (void)checkpoint_forget_rows(args.dir, c->step, c->args.store, &c->failure);
+    if (rc == 0 && checkpoint_forget_rows(args.dir, c->step, c->args.store, &why) < 0)
+        log_warn("%s", why.msg);
 }
 
 static void on_worked(uv_work_t *work, int status)

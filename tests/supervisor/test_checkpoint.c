@@ -376,31 +376,43 @@ START_TEST(test_killed_at_every_step)
 }
 END_TEST
 
-/* The k-th call fails, for every k: an error that says so, nothing half done. */
+/* The k-th call fails, for every k: an error that says so and nothing half done; or, once
+ * the new one is committed, an older one too many. */
 START_TEST(test_failure_at_every_step)
 {
-    int rc = -1;
+    int n_failed = 0, n_stayed = 0;
 
-    for (long k = 0; rc != 0; k++) {
+    for (long k = 0;; k++) {
         struct err err = {0};
+        int rc;
 
         ck_assert_int_eq(tree_empty(checkpoints, NULL), 0);
         commit(10, 3);
         commit(20, 3);
+        commit(30, 3);
         fault.left = k;
         fault.error = ENOSPC;
         rc = commit_to(checkpoints, 40, 3, &err);
         if (fault.left >= 0)
             break; /* there were fewer calls */
         fault.left = -1;
-        ck_assert_int_eq(rc, -ENOSPC);
-        ck_assert_msg(strstr(err.msg, "No space left") != NULL, "%s", err.msg);
-        check_whole(10, 16);
+        if (rc == 0) {
+            n_stayed++;
+            check_whole(40, 16);
+        } else {
+            n_failed++;
+            ck_assert_int_eq(rc, -ENOSPC);
+            ck_assert_msg(strstr(err.msg, "No space left") != NULL, "%s", err.msg);
+            check_whole(10, 16);
+        }
         check_whole(20, 16);
+        check_whole(30, 16);
         commit(50, 3);
         ck_assert_uint_eq(count_hidden(), 0);
     }
     fault.left = -1;
+    ck_assert_int_gt(n_failed, 40);
+    ck_assert_int_gt(n_stayed, 5);
 }
 END_TEST
 
