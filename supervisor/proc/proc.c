@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
@@ -160,6 +159,22 @@ static uv_stdio_container_t inherit(int fd)
                                   .data.fd = fd};
 }
 
+/* What of our environment is a process's, too: the mark that tells whose it is, and what
+ * an agent of the tests is to die of. */
+static const char *const passed[] = {KEEPER_MARK "=", "BROOD_FAULT="};
+enum { N_PASSED = sizeof(passed) / sizeof(passed[0]) };
+
+static void pass_variables(char *ret[N_PASSED + 1])
+{
+    size_t n = 0;
+
+    for (char **v = environ; *v != NULL; v++)
+        for (size_t i = 0; i < N_PASSED && n < N_PASSED; i++)
+            if (strncmp(*v, passed[i], strlen(passed[i])) == 0)
+                ret[n++] = *v;
+    ret[n] = NULL;
+}
+
 static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
                       const struct proc_pipes *pipes, struct err *err)
 {
@@ -177,9 +192,7 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
     char program[] = "brood-agent", command[] = "agent";
     char lc_all[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin";
     char *args[] = {program, command, parent, name, NULL};
-    const char *const run_mark = getenv(KEEPER_MARK);
-    char mark[128];
-    char *env[] = {lc_all, path, run_mark != NULL ? mark : NULL, NULL};
+    char *env[N_PASSED + 3] = {lc_all, path};
     uv_process_options_t options = {.file = exe,
                                     .args = args,
                                     .env = env,
@@ -193,8 +206,7 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
     (void)snprintf(exe, sizeof(exe), "/proc/self/fd/%d", spec->exe_fd);
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
     (void)snprintf(name, sizeof(name), "%s", spec->name);
-    (void)snprintf(mark, sizeof(mark), KEEPER_MARK "=%s",
-                   run_mark != NULL ? run_mark : "");
+    pass_variables(env + 2);
     p->has_process = 1;
     p->open_parts++;
     r = uv_spawn(loop, &p->process, &options);

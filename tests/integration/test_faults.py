@@ -1,0 +1,89 @@
+"""Deaths at every point of every request, of one agent and of several: no byte changes."""
+import itertools
+import json
+
+import harness
+from test_exactness import assert_equal, outcome
+
+FAULT_AGENT = harness.BUILD / "tests" / "support" / "fault_agent"
+POINTS = ("before-read", "half-read", "before-reply", "half-reply", "after-reply")
+# method: which of its requests; "again": a process that was started for a dead one.
+METHODS = {"configure": 1, "act": 30, "propose": 4, "learn": 4, "again": 1}
+AGENTS = ("agent_0", "agent_1", "agent_2")
+
+
+def spec(method, point, n_agents, end="kill"):
+    if method == "again":
+        return ";".join(f"{a}:learn:after-reply:3,{end};{a}/1:learn:{point}:1,{end}"
+                        for a in AGENTS[:n_agents])
+    return ";".join(f"{a}:{method}:{point}:{METHODS[method]},{end}"
+                    for a in AGENTS[:n_agents])
+
+
+def run(w, name, fault, *more):
+    """A short run; its last event and its directory."""
+    program = w.program_with_agent(FAULT_AGENT)
+    for count in program.parent.glob("*.runs"):
+        count.unlink()
+    out, _ = w.brood("run", w.small(steps=400), "--name", name, "--json", *more,
+                     program=program, env={"BROOD_FAULT": fault})
+    return harness.json_lines(out)[-1], w.run_dir(name)
+
+
+def test_every_point_of_every_method(w):
+    _, calm = run(w, "calm", "")
+    calm = outcome(calm)
+    numbers = (1, 2, 3) if not harness.SANITIZED else (1, 3)
+    print(f"# {'method':<10} {'point':<13}", *(f"{n} at once".rjust(10) for n in numbers))
+    for i, (method, point) in enumerate(itertools.product(METHODS, POINTS)):
+        cells = []
+        for n in numbers:
+            done, place = run(w, f"r{i}-{n}", spec(method, point, n))
+            deaths = n * (2 if method == "again" else 1)
+            assert done["restarts"] == deaths, (method, point, n, done)
+            assert_equal(calm, outcome(place))
+            cells.append("equal".rjust(10))
+        print(f"# {method:<10} {point:<13}", *cells, flush=True)
+
+
+def test_stopped_agents_are_ended_by_the_watchdog(w):
+    patience = ("--set", "defaults.respond_within=%s" % ("500ms" if not harness.SANITIZED
+                                                         else "3s"))
+    _, calm = run(w, "calm", "", *patience)
+    for method in ("act", "learn"):
+        done, place = run(w, method, spec(method, "before-reply", 3, "stop"), *patience)
+        assert done["restarts"] == 3, done
+        assert (place / "journal").read_text().count("is stopped") == 3
+        assert_equal(outcome(calm), outcome(place))
+
+
+def test_a_request_that_kills_its_agent_is_named(w):
+    fault = ";".join(f"agent_1/{i}:learn:before-reply:1,abort" for i in range(3))
+    program = w.program_with_agent(FAULT_AGENT)
+    p = w.start("run", w.small(steps=400), "--name", "poisoned", program=program,
+                env={"BROOD_FAULT": fault})
+    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    last = p.log.read_text().splitlines()[-1]
+    assert "agent_1" in last and "learn of update 0 ended it 3 times" in last \
+        and "SIGABRT" in last, last
+
+
+def test_a_crash_loop_slows_down_and_others_go_on(w):
+    """Frozen: the others learn to the end, and this one keeps its last weights."""
+    fault = ";".join(f"agent_1/{i}:act:before-reply:1,kill" for i in range(1, 9))
+    fault += ";agent_1:act:before-reply:30,kill"
+    program = w.program_with_agent(FAULT_AGENT)
+    out, err = w.brood("run", w.small(steps=2000), "--name", "loop", "--json", "--set",
+                       "agents.agent_1.restart={on_give_up: noop, max_restarts: 4, "
+                       "delay: 10ms, max_delay: 50ms}", program=program,
+                       env={"BROOD_FAULT": fault})
+    events = harness.json_lines(out)
+    delays = [e["delay_ms"] for e in events if e.get("event") == "wait"]
+    assert delays == sorted(delays) and 0 < delays[0] <= 10 and delays[-1] <= 50, delays
+    assert [e["agent"] for e in events if e.get("event") == "give_up"] == ["agent_1"]
+    assert json.loads(out.splitlines()[-1])["env_steps"] == 2000
+    assert "does nothing any more" in err, err
+
+
+if __name__ == "__main__":
+    harness.main()
