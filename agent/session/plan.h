@@ -4,7 +4,8 @@
  * Building goes through six passes, each a file:
  *     plan_order.c   prune; order by data, control and read-before-write edges
  *     plan_guard.c   which operations run only when (Switch, Merge)
- *     plan_lower.c   operations to nodes: shapes, folded constants, aliases, doubles
+ *     plan_lower.c   operations to nodes: shapes, feeds, aliases; with lower_*.c: folded
+ *                    constants, doubles, loops
  *     plan_fuse.c    nodes to steps: products with what is done to their rows, chains of
  *                    element-wise loops, sums that ride along
  *     plan_memory.c  one buffer by liveness, results in the place of dead operands

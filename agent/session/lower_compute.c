@@ -1,0 +1,273 @@
+/* Operations that compute, as nodes: loops, products, or calls of their kernels. */
+#include "agent/session/lower.h"
+
+#include "agent/graph/op_table.h"
+
+#include <string.h>
+
+/* ---- loops ---- */
+
+/* Operands that broadcast in no simple pattern are written out first. */
+static int widen_operands(struct lowering *l, struct node *n)
+{
+    struct shape shape = value_at(l, n->out[0])->tensor.shape;
+    int r = 0;
+    for (int i = 0; r == 0 && i < n->n_in; i++) {
+        struct loop_arg arg;
+        if (loop_classify(&value_at(l, n->in[i])->tensor.shape, &shape, &arg))
+            continue;
+        struct node wide = lower_call(l, n->op, kern_broadcast_to, n->in[i], &shape);
+        if (is_const(l, n->in[i]))
+            r = lower_fold(l, &wide);
+        else
+            lower_add_node(l, &wide);
+        n->in[i] = wide.out[0];
+    }
+    return r;
+}
+
+/* A condition of one element per row of the branches. */
+static void widen_condition(struct lowering *l, struct node *n)
+{
+    const struct shape *c = &value_at(l, n->in[0])->tensor.shape;
+    const struct shape *x = &value_at(l, n->in[1])->tensor.shape;
+    if (c->rank == 1 && x->rank > 1) {
+        struct shape rows = *x;
+        for (int d = 1; d < rows.rank; d++)
+            rows.dim[d] = 1;
+        n->in[0] = lower_alias(l, n->in[0], &rows, 0);
+    }
+}
+
+/* A bias of channels that are not the last dimension. */
+static void widen_bias(struct lowering *l, struct node *n)
+{
+    const struct shape *x = &value_at(l, n->in[0])->tensor.shape;
+    int axis = channel_axis(n->op, x->rank);
+    struct shape bias = {x->rank - axis, {x->dim[axis]}};
+    for (int d = 1; d < bias.rank; d++)
+        bias.dim[d] = 1;
+    if (bias.rank > 1)
+        n->in[1] = lower_alias(l, n->in[1], &bias, 0);
+}
+
+/* LeakyReluGrad looks at the sign of its feature only, and LeakyRelu's result has the
+ * same sign: with the result in its place the pre-activation need not be kept. */
+static void take_result_for_feature(struct lowering *l, struct node *n)
+{
+    for (int k = l->plan->n_nodes - 1; k >= 0; k--) {
+        const struct node *m = &l->plan->nodes[k];
+        if (m->loop && strcmp(m->loop->type, "LeakyRelu") == 0 && m->in[0] == n->in[1] &&
+            memcmp(&m->alpha, &n->alpha, sizeof(float)) == 0 && m->alpha >= 0 &&
+            lower_runs_whenever(l, m->guard)) {
+            n->in[1] = m->out[0];
+            return;
+        }
+    }
+}
+
+static int make_loop(struct lowering *l, struct node *n)
+{
+    const char *type = operation_type(n->op);
+    enum dtype dtype = value_at(l, n->in[0])->tensor.dtype;
+    if (strcmp(type, "Cast") == 0) {
+        /* A row of its own for each pair of dtypes. */
+        struct loop_row *row = ARENA_NEW(&l->plan->arena, struct loop_row);
+        *row =
+            (struct loop_row){"Cast", dtype, value_at(l, n->out[0])->tensor.dtype, NULL};
+        row->fn = kern_loops()->cast(row->dtype, row->ret);
+        n->loop = row->fn ? row : NULL;
+    } else if (strncmp(type, "Select", strlen("Select")) == 0) {
+        n->loop = kern_loop_find("Select", value_at(l, n->in[1])->tensor.dtype);
+        widen_condition(l, n);
+    } else {
+        n->loop = kern_loop_find(type, dtype);
+    }
+    if (!n->loop)
+        return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(n->op),
+                       type, dtype_name(dtype));
+    n->kind = NODE_LOOP;
+    n->call = NULL;
+    n->alpha = float_attr(n->op, "alpha", 0.0f);
+    if (strcmp(type, "LeakyReluGrad") == 0)
+        take_result_for_feature(l, n);
+    if (strcmp(type, "BiasAdd") == 0)
+        widen_bias(l, n);
+    return 0;
+}
+
+/* a + b + c + ... from the left, as nodes of two operands. */
+static int make_add_n(struct lowering *l, struct node *n)
+{
+    const struct loop_row *add =
+        kern_loop_find("Add", value_at(l, n->in[0])->tensor.dtype);
+    struct tensor t = value_at(l, n->out[0])->tensor;
+    int sum = n->in[0];
+    if (!add)
+        return err_set(l->err, ERR_UNSUPPORTED, "%s: no AddN of %s",
+                       operation_name(n->op), dtype_name(t.dtype));
+    for (int i = 1; i < n->n_in; i++) {
+        struct node two = {
+            .kind = NODE_LOOP, .op = n->op, .loop = add, .n_in = 2, .n_out = 1};
+        two.in = lower_ints(l, 2);
+        two.out = lower_ints(l, 1);
+        two.in[0] = sum;
+        two.in[1] = n->in[i];
+        sum = i + 1 < n->n_in ? plan_add_value(l->plan, VALUE_BUFFER, t.dtype, &t.shape)
+                              : n->out[0];
+        two.out[0] = sum;
+        lower_add_node(l, &two);
+    }
+    return 0;
+}
+
+int lower_square(struct lowering *l, const struct operation *op, int x, int *ret)
+{
+    const struct tensor t = value_at(l, x)->tensor;
+    const struct loop_row *row = kern_loop_find("Square", t.dtype);
+    if (!row)
+        return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(op),
+                       operation_type(op), dtype_name(t.dtype));
+    for (int k = l->plan->n_nodes - 1; k >= 0 && !lower_changes(l, x); k--) {
+        const struct node *m = &l->plan->nodes[k];
+        if (m->loop == row && m->in[0] == x && lower_runs_whenever(l, m->guard)) {
+            *ret = m->out[0];
+            return 0;
+        }
+    }
+    struct node n = lower_call(l, op, NULL, x, &t.shape);
+    n.kind = NODE_LOOP;
+    n.loop = row;
+    *ret = n.out[0];
+    if (is_const(l, x) && lower_may_be_owned(l, &n))
+        return lower_fold(l, &n);
+    lower_add_node(l, &n);
+    return 0;
+}
+
+int lower_squares(const struct node *n)
+{
+    const char *type = operation_type(n->op);
+    return strcmp(type, "Square") == 0 ||
+           (strcmp(type, "Mul") == 0 && n->in[0] == n->in[1]);
+}
+
+/* ---- slices of slices, joins of joins, products ---- */
+
+/* The node that made a value; NULL: none, or its bytes go by another name. */
+static const struct node *maker(const struct lowering *l, int v)
+{
+    for (int k = l->plan->n_nodes - 1; k >= 0; k--)
+        for (int i = 0; i < l->plan->nodes[k].n_out; i++)
+            if (l->plan->nodes[k].out[i] == v)
+                return &l->plan->nodes[k];
+    return NULL;
+}
+
+/* A slice of a slice is one slice. */
+static void join_slices(struct lowering *l, struct node *n)
+{
+    const struct node *outer = maker(l, n->in[0]);
+    if (!outer || outer->call != kern_slice || lower_changes(l, outer->in[0]) ||
+        !is_const(l, outer->in[1]) || !is_const(l, n->in[1]))
+        return;
+    const struct tensor a = value_at(l, outer->in[1])->tensor;
+    const struct tensor b = value_at(l, n->in[1])->tensor;
+    int64_t rank = tensor_elements(&a);
+    struct shape s = SHAPE(rank);
+    struct tensor sum =
+        tensor_view(DT_INT64, s, ARENA_ARRAY(&l->plan->arena, int64_t, rank));
+    for (int64_t d = 0; d < rank; d++)
+        tensor_set_int(&sum, d, tensor_int(&a, d) + tensor_int(&b, d));
+    n->in[0] = outer->in[0];
+    n->in[1] = lower_const(l, sum);
+}
+
+/* Does the run change a part? Then it may do so before they are joined again. */
+static int parts_change(const struct lowering *l, const struct node *join)
+{
+    for (int i = 0; i < join->n_in - 1; i++)
+        if (lower_changes(l, join->in[i]))
+            return 1;
+    return 0;
+}
+
+/* What was joined along the same axis before is joined here from its parts. */
+static void join_concats(struct lowering *l, struct node *n)
+{
+    int axis = n->in[n->n_in - 1];
+    for (int i = 0; i < n->n_in - 1; i++) {
+        const struct node *part = maker(l, n->in[i]);
+        if (!part || part->call != kern_concat || parts_change(l, part) ||
+            tensor_int(&value_at(l, part->in[part->n_in - 1])->tensor, 0) !=
+                tensor_int(&value_at(l, axis)->tensor, 0))
+            continue;
+        int more = part->n_in - 2, *in = lower_ints(l, n->n_in + more);
+        memcpy(in, n->in, sizeof(int) * (size_t)i);
+        memcpy(in + i, part->in, sizeof(int) * (size_t)(part->n_in - 1));
+        memcpy(in + i + more + 1, n->in + i + 1, sizeof(int) * (size_t)(n->n_in - i - 1));
+        n->in = in;
+        n->n_in += more;
+        i += more;
+    }
+}
+
+static void make_gemm(struct node *n)
+{
+    n->kind = NODE_GEMM;
+    n->transpose_a = (int)int_attr(n->op, "transpose_a", 0);
+    n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
+}
+
+/* ---- any ---- */
+
+/* A kernel that computes knows four types; one that moves elements takes any. */
+static int knows_types(struct lowering *l, const struct node *n)
+{
+    const char *signature = operation_def(n->op)->signature;
+    if (!strstr(signature, "float_type") && !strstr(signature, "number_type"))
+        return 0;
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        int v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        enum dtype t = value_at(l, v)->tensor.dtype;
+        if (t != DT_FLOAT && t != DT_DOUBLE && t != DT_INT32 && t != DT_INT64)
+            return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s",
+                           operation_name(n->op), operation_type(n->op), dtype_name(t));
+    }
+    return 0;
+}
+
+int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *row)
+{
+    int r = 0;
+    if (strcmp(operation_type(n->op), "AddN") == 0)
+        return make_add_n(l, n);
+    if (row->kind == KERNEL_LOOP)
+        r = make_loop(l, n);
+    else if (knows_types(l, n) < 0)
+        return ERR_UNSUPPORTED;
+    else if (row->kind == KERNEL_GEMM && value_at(l, n->in[0])->tensor.dtype == DT_FLOAT)
+        make_gemm(n);
+    else if (n->call == kern_half_sum) /* the squares may be made where the operand is */
+        r = lower_square(l, n->op, n->in[0], &n->in[0]);
+    else if (n->call == kern_slice)
+        join_slices(l, n);
+    else if (n->call == kern_concat)
+        join_concats(l, n);
+    if (r == 0 && n->kind == NODE_LOOP)
+        r = widen_operands(l, n);
+    if (r < 0)
+        return r;
+    if (lower_foldable(l, n))
+        return lower_fold(l, n);
+    /* A buffer has no place for strings: they are constants, fed ones too. */
+    for (int i = 0; i < n->n_out; i++)
+        if (value_at(l, n->out[i])->tensor.dtype == DT_STRING) {
+            l->plan->wants_values = 1;
+            return err_set(l->err, ERR_UNSUPPORTED, "%s: strings that only the run knows",
+                           operation_name(n->op));
+        }
+    n->keep = n->n_out == 0;
+    lower_add_node(l, n);
+    return 0;
+}

@@ -1,0 +1,180 @@
+/* What a run need not compute: whatever depends on shapes and constants alone is computed
+ * now, and some operations leave the bytes of an input as they are. */
+#include "agent/session/lower.h"
+
+#include "agent/graph/op_table.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLD_MAX_BYTES (16u << 20)
+
+/* ---- constants ---- */
+
+int lower_may_be_owned(const struct lowering *l, const struct node *n)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < n->n_out; i++) {
+        const struct tensor *t = &value_at(l, n->out[i])->tensor;
+        if (dtype_size(t->dtype) == 0 && t->dtype != DT_STRING)
+            return 0;
+        bytes += tensor_bytes(t);
+    }
+    return bytes <= FOLD_MAX_BYTES;
+}
+
+int lower_foldable(const struct lowering *l, const struct node *n)
+{
+    const char *type = operation_type(n->op);
+    if ((operation_def(n->op)->flags & (OP_STATEFUL | OP_WRITES)) ||
+        !lower_may_be_owned(l, n))
+        return 0;
+    /* These look at shapes only. */
+    if (strcmp(type, "Shape") == 0 || strcmp(type, "ShapeN") == 0 ||
+        strcmp(type, "Size") == 0 || strcmp(type, "Rank") == 0 ||
+        strcmp(type, "ZerosLike") == 0 || strcmp(type, "OnesLike") == 0)
+        return 1;
+    for (int i = 0; i < n->n_in; i++)
+        if (!is_const(l, n->in[i]))
+            return 0;
+    return 1;
+}
+
+void lower_own(struct lowering *l, struct tensor t)
+{
+    struct plan *p = l->plan;
+    p->owned = xreallocarray(p->owned, (size_t)p->n_owned + 1, sizeof(*p->owned));
+    p->owned[p->n_owned++] = t;
+}
+
+/* A kernel that moves strings moves `struct tensor_string`; here each gets bytes of its
+ * own. After an error there are none. */
+static void own_strings(const struct tensor *t, int failed)
+{
+    struct tensor_string *s = t->data;
+    for (int64_t i = 0; i < tensor_elements(t); i++)
+        s[i] = failed || !s[i].bytes
+                   ? (struct tensor_string){0}
+                   : (struct tensor_string){xstrndup(s[i].bytes, s[i].len_bytes),
+                                            s[i].len_bytes};
+}
+
+static int moves_strings(const struct node *n)
+{
+    return n->call != kern_string_join && n->call != kern_sharded_filename &&
+           n->call != kern_restore;
+}
+
+int lower_fold(struct lowering *l, const struct node *n)
+{
+    struct plan *p = l->plan;
+    for (int i = 0; i < n->n_out; i++) {
+        struct tensor t;
+        int r = tensor_alloc(&t, value_at(l, n->out[i])->tensor.dtype,
+                             value_at(l, n->out[i])->tensor.shape, l->err);
+        if (r < 0)
+            return r;
+        lower_own(l, t);
+        t.owned = 0;
+        value_at(l, n->out[i])->tensor = t;
+        value_at(l, n->out[i])->kind = VALUE_CONST;
+    }
+    /* ZerosLike and its kin use no element of an operand that only the run knows, but
+     * their loops load it: from the result's own place. */
+    if (n->kind == NODE_LOOP && !is_const(l, n->in[0]))
+        n->in[0] = lower_const(l, value_at(l, n->out[0])->tensor);
+    int r = node_evaluate(p, n, l->err);
+    for (int i = 0; i < n->n_out && moves_strings(n); i++)
+        if (value_at(l, n->out[i])->tensor.dtype == DT_STRING)
+            own_strings(&value_at(l, n->out[i])->tensor, r < 0);
+    return r;
+}
+
+/* ---- operations that change nothing ---- */
+
+static int all_ones(const struct lowering *l, int v)
+{
+    const struct tensor *t = &value_at(l, v)->tensor;
+    if (!is_const(l, v) || t->dtype != DT_FLOAT)
+        return 0;
+    for (int64_t i = 0; i < tensor_elements(t); i++)
+        if (tensor_f32(t)[i] != 1.0f)
+            return 0;
+    return 1;
+}
+
+static int type_in(const char *type, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(type, *list) == 0)
+            return 1;
+    return 0;
+}
+
+/* Do the dimensions that have more than one element keep their order? */
+static int keeps_order(const struct tensor *x, const struct tensor *perm)
+{
+    int64_t before = -1;
+    for (int64_t i = 0; i < tensor_elements(perm); i++) {
+        int64_t d = tensor_int(perm, i);
+        if (x->shape.dim[d] == 1)
+            continue;
+        if (d < before)
+            return 0;
+        before = d;
+    }
+    return 1;
+}
+
+int lower_same_input(const struct lowering *l, const struct node *n)
+{
+    static const char *const of_first[] = {"Sum", "Mean", "Max",   "Min",  "Prod",
+                                           "All", "Any",  "Slice", "Tile", NULL};
+    const char *type = operation_type(n->op);
+    int64_t size = elements(l, n->out[0]);
+    if (n->n_out != 1)
+        return -1;
+    if (type_in(type, of_first) && elements(l, n->in[0]) == size)
+        return 0;
+    if (strcmp(type, "Transpose") == 0 && is_const(l, n->in[1]) &&
+        keeps_order(&value_at(l, n->in[0])->tensor, &value_at(l, n->in[1])->tensor))
+        return 0;
+    if (strcmp(type, "Cast") == 0 &&
+        value_at(l, n->in[0])->tensor.dtype == value_at(l, n->out[0])->tensor.dtype)
+        return 0;
+    if (strcmp(type, "AddN") == 0 && n->n_in == 1)
+        return 0;
+    if (strcmp(type, "Mul") == 0)
+        for (int i = 0; i < 2; i++)
+            if (all_ones(l, n->in[!i]) && elements(l, n->in[i]) == size)
+                return i;
+    if (strcmp(type, "RealDiv") == 0 && all_ones(l, n->in[1]) &&
+        elements(l, n->in[0]) == size)
+        return 0;
+    if (strcmp(type, "ConcatV2") == 0 || strcmp(type, "Pack") == 0)
+        for (int i = 0; i < n->n_in - (type[0] == 'C'); i++)
+            if (elements(l, n->in[i]) == size)
+                return i;
+    return -1;
+}
+
+int64_t lower_slice_offset(const struct lowering *l, const struct node *n)
+{
+    if (strcmp(operation_type(n->op), "Slice") != 0 || !is_const(l, n->in[1]))
+        return -1;
+    const struct tensor *x = &value_at(l, n->in[0])->tensor;
+    const struct shape *y = &value_at(l, n->out[0])->tensor.shape;
+    if (x->dtype == DT_STRING)
+        return -1;
+    int64_t strides[SHAPE_MAX_RANK], offset = 0;
+    int whole = 1; /* so far, from the innermost dimension */
+    dense_strides(&x->shape, dtype_size(x->dtype), strides);
+    for (int d = y->rank - 1; d >= 0; d--) {
+        if (!whole && y->dim[d] != 1)
+            return -1;
+        whole = whole && y->dim[d] == x->shape.dim[d];
+        offset += tensor_int(&value_at(l, n->in[1])->tensor, d) * strides[d];
+    }
+    return offset;
+}
