@@ -101,21 +101,6 @@ static int read_request(struct service *s, const msgpack_object *body,
 
 /* ---- the result ---- */
 
-/* The exponent of a number that is not finite is all ones; no float arithmetic, so that
- * the compiler may vectorise. */
-static int all_finite(const float *x, size_t n)
-{
-    uint32_t bad = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &x[i], sizeof(bits));
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return bad == 0;
-}
-
 static int check_finite(struct service *s, const struct stage *stage,
                         const struct stage_result *res, struct err *err)
 {
@@ -129,7 +114,7 @@ static int check_finite(struct service *s, const struct stage *stage,
         struct tensor t;
 
         if (v->dtype == DT_FLOAT && session_variable(s->session, v, &t, NULL) == 0 &&
-            !all_finite(tensor_f32(&t), (size_t)tensor_elements(&t)))
+            !tensor_finite_f32(tensor_f32(&t), (size_t)tensor_elements(&t)))
             what = v->name;
     }
     if (what == NULL)

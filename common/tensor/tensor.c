@@ -133,3 +133,18 @@ int tensor_equal(const struct tensor *a, const struct tensor *b)
     bytes = tensor_bytes(a);
     return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
 }
+
+/* The exponent of a number that is not finite is all ones. No float arithmetic and no way
+ * out of the loop, so that the compiler may vectorise. */
+int tensor_finite_f32(const float *x, size_t n)
+{
+    uint32_t bad = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &x[i], sizeof(bits));
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad == 0;
+}

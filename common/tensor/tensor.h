@@ -55,6 +55,9 @@ size_t tensor_bytes(const struct tensor *t); /* 0 for strings */
 /* Same dtype, shape and bytes. */
 int tensor_equal(const struct tensor *a, const struct tensor *b);
 
+/* Neither an infinity nor a NaN among them. */
+int tensor_finite_f32(const float *x, size_t n);
+
 static inline float *tensor_f32(const struct tensor *t)
 {
     return t->data;

@@ -1,8 +1,8 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/tensor/tensor.h"
 #include "supervisor/env/env_class.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,15 +243,6 @@ void vec_env_reset(struct vec_env *v)
 
 /* Step */
 
-static int all_finite(const float *x, size_t n)
-{
-    int bad = 0;
-
-    for (size_t i = 0; i < n; i++)
-        bad |= !(fabsf(x[i]) <= FLT_MAX);
-    return !bad;
-}
-
 static int refuse_action(const struct vec_env *v, size_t agent, const float *actions,
                          struct err *err)
 {
@@ -269,7 +260,7 @@ static int check_actions(const struct vec_env *v, const float *const *actions,
     for (size_t a = 0; a < v->spec.n_agents; a++) {
         size_t n = v->n_copies * (size_t)v->spec.agents[a].space.width;
 
-        if (!all_finite(actions[a], n))
+        if (!tensor_finite_f32(actions[a], n))
             return refuse_action(v, a, actions[a], err);
     }
     return 0;

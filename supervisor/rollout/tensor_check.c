@@ -1,7 +1,6 @@
 #include "supervisor/rollout/tensor_check.h"
 
 #include <math.h>
-#include <string.h>
 
 int tensor_expect(const struct tensor *t, const char *what, enum dtype dtype,
                   const struct shape *shape, struct err *err)
@@ -13,38 +12,15 @@ int tensor_expect(const struct tensor *t, const char *what, enum dtype dtype,
                    shape_text(&t->shape));
 }
 
-static float float_at(const struct tensor *t, size_t i)
-{
-    float v;
-
-    memcpy(&v, (const char *)t->data + i * sizeof(v), sizeof(v));
-    return v;
-}
-
-/* The exponent of a number that is not finite is all ones; without a way out, so that the
- * compiler may vectorise. */
-static int all_finite(const struct tensor *t, size_t n)
-{
-    uint32_t bad = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, (const char *)t->data + i * sizeof(bits), sizeof(bits));
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return bad == 0;
-}
-
 int tensor_expect_finite(const struct tensor *t, const char *what, struct err *err)
 {
     const size_t n = (size_t)tensor_elements(t);
+    const float *x = tensor_f32(t);
     size_t i = 0;
 
-    if (t->dtype != DT_FLOAT || all_finite(t, n))
+    if (t->dtype != DT_FLOAT || tensor_finite_f32(x, n))
         return 0;
-    while (isfinite(float_at(t, i)))
+    while (isfinite(x[i]))
         i++;
-    return err_set(err, ERR_NONFINITE, "%s: %g at element %zu", what,
-                   (double)float_at(t, i), i);
+    return err_set(err, ERR_NONFINITE, "%s: %g at element %zu", what, (double)x[i], i);
 }

@@ -1,6 +1,8 @@
 #include "common/tensor/tensor.h"
 #include "tests/support/test_main.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -135,6 +137,24 @@ START_TEST(what_cannot_be_held_is_refused)
 }
 END_TEST
 
+START_TEST(one_number_that_is_not_finite_is_found)
+{
+    const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
+    float x[37] = {FLT_MAX, -FLT_MAX, FLT_TRUE_MIN, -0.0f};
+
+    ck_assert(tensor_finite_f32(x, 37));
+    ck_assert(tensor_finite_f32(NULL, 0));
+    for (size_t i = 0; i < 37; i++) {
+        const float kept = x[i];
+
+        x[i] = bad[i % 4];
+        ck_assert(!tensor_finite_f32(x, 37));
+        ck_assert(tensor_finite_f32(x, i));
+        x[i] = kept;
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("tensor");
@@ -148,6 +168,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, owners_own_and_views_look);
     tcase_add_test(tc, strings_are_copied_deeply);
     tcase_add_test(tc, what_cannot_be_held_is_refused);
+    tcase_add_test(tc, one_number_that_is_not_finite_is_found);
     suite_add_tcase(s, tc);
     return s;
 }
