@@ -83,6 +83,13 @@ void run_config_compare(const struct run_config *was, const struct run_config *i
     compare(was, is, 0, fn, ctx);
 }
 
+void run_config_compare_following(const struct run_config *was,
+                                  const struct run_config *is, config_change_fn fn,
+                                  void *ctx)
+{
+    compare(was, is, 1, fn, ctx);
+}
+
 int run_config_assign(struct run_config *ret, const struct run_config *from,
                       const char *const *set, size_t n_set, config_env_names_fn env_names,
                       struct err *err)

@@ -30,6 +30,12 @@ typedef void (*config_change_fn)(void *ctx, const struct config_change *c);
 void run_config_compare(const struct run_config *was, const struct run_config *is,
                         config_change_fn fn, void *ctx);
 
+/* The same, so that making every "path=text" turns `was` into `is`: an agent's value that
+ * follows the defaults is left out, one that no longer does is told. */
+void run_config_compare_following(const struct run_config *was,
+                                  const struct run_config *is, config_change_fn fn,
+                                  void *ctx);
+
 /* `from` with the assignments made, as a configuration of its own. ERR_CONFIG as
  * run_config_parse; *ret is then all-zero. */
 int run_config_assign(struct run_config *ret, const struct run_config *from,

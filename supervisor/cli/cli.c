@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,  &cmd_resume,     &cmd_check,   &cmd_eval,  &cmd_report,
-    &cmd_envs, &cmd_algorithms, &cmd_inspect, &cmd_graph, &cmd_version,
+    &cmd_run,     &cmd_resume, &cmd_set,     &cmd_edit, &cmd_respawn,
+    &cmd_check,   &cmd_eval,   &cmd_report,  &cmd_envs, &cmd_algorithms,
+    &cmd_inspect, &cmd_graph,  &cmd_version,
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), MAX_OPTIONS = 32 };

@@ -2,6 +2,7 @@
 
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
+#include "supervisor/control/control.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -48,8 +49,30 @@ static void tell_keeper(const struct cli *cli, const struct training_args *args)
                     flags);
 }
 
+/* The control socket, and the folder it is in. */
+struct reach {
+    struct control *control;
+    const char *folder;
+};
+
+static int open_control(void *ctx, uv_loop_t *loop, struct training *t, struct err *err)
+{
+    struct reach *r = ctx;
+
+    return control_open(&r->control, loop, r->folder, t, err);
+}
+
+static void close_control(void *ctx)
+{
+    struct reach *r = ctx;
+
+    control_close(r->control);
+    r->control = NULL;
+}
+
 static int train(const struct cli *cli, const struct training_args *args)
 {
+    struct reach reach = {.folder = run_dir_path(args->dir)};
     const struct run_config *config = args->config;
     const struct rollout_progress *from =
         args->resume != NULL ? resume_progress(args->resume) : NULL;
@@ -70,6 +93,7 @@ static int train(const struct cli *cli, const struct training_args *args)
     int rc;
 
     watched.observer = watcher_observer(w);
+    watched.service = (struct training_service){open_control, close_control, &reach};
     watched.keeper = &cli->keeper;
     tell_keeper(cli, args);
     rc = training_run(&watched, &result, &err);

@@ -15,6 +15,8 @@
 /* For all agents together, from the first polite word to the last SIGKILL. */
 enum { STOP_DEADLINE_MS = 5000 };
 
+enum { DEFAULT_TICK_MS = 100 };
+
 static const int handled_signals[TRAINING_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
 /* ---- the end ---- */
@@ -50,6 +52,8 @@ static void on_stopped(void *ctx)
     for (int i = 0; i < TRAINING_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
     training_unwatch_keeper(t);
+    if (t->args->service.close != NULL)
+        t->args->service.close(t->args->service.ctx);
 }
 
 /* A hang-up of a run that no terminal holds: config.yaml was edited. */
@@ -120,19 +124,6 @@ static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 {
     (void)agent;
     training_fail(ctx, report);
-}
-
-/* ---- clients ---- */
-
-int training_drive(struct training *t, size_t agent, const msgpack_object *params,
-                   rollout_run_fn fn, void *ctx, struct err *err)
-{
-    if (t->rollout == NULL || t->stopping)
-        return err_set(err, ERR_STATE, "the run is %s",
-                       t->stopping ? "stopping" : "starting");
-    if (agent >= t->config->n_agents)
-        return err_set(err, ERR_NOT_FOUND, "only agents can be driven");
-    return rollout_run(t->rollout, agent, params, fn, ctx, err);
 }
 
 /* ---- the beginning of the rounds ---- */
@@ -340,8 +331,9 @@ static void watch(struct training *t)
     CHECK(uv_timer_init(&t->loop, &t->tick) == 0);
     CHECK(uv_timer_init(&t->loop, &t->space) == 0);
     t->tick.data = t->space.data = t;
-    if (t->args->observer.on_tick != NULL && tick_ms > 0)
-        CHECK(uv_timer_start(&t->tick, on_tick, tick_ms, tick_ms) == 0);
+    if (tick_ms == 0)
+        tick_ms = DEFAULT_TICK_MS;
+    CHECK(uv_timer_start(&t->tick, on_tick, tick_ms, tick_ms) == 0);
     training_watch_keeper(t);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
         CHECK(uv_signal_init(&t->loop, &t->signals[i]) == 0);
@@ -357,6 +349,16 @@ static void start_agents(struct training *t)
 
     if (agent_table_start(t->agents, &err) < 0)
         training_fail(t, &err);
+}
+
+/* A run that cannot be reached is a run all the same. */
+static void open_service(struct training *t)
+{
+    const struct training_service *s = &t->args->service;
+    struct err err = {0};
+
+    if (s->open != NULL && s->open(s->ctx, &t->loop, t, &err) < 0)
+        training_say(t, "nobody can steer this run: %s", err.msg);
 }
 
 static void release(struct training *t)
@@ -417,6 +419,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
             journal_write(t->journal, training_steps(t), "resume", "build",
                           args->binaries->build_id, NULL);
         watch(t);
+        open_service(t);
         start_agents(t);
         (void)uv_run(&t->loop, UV_RUN_DEFAULT);
         finish(t);

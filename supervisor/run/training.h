@@ -25,6 +25,9 @@
 #include "supervisor/run/run_dir.h"
 
 #include <stdint.h>
+#include <uv.h>
+
+struct training; /* a run under way; opaque */
 
 /* Where to take first weights from. */
 struct training_init {
@@ -51,6 +54,14 @@ struct training_observer {
     void *ctx;
 };
 
+/* What others reach the run by, on its loop: opened before the agents start, closed when
+ * they are gone. All NULL: nothing. An error of open is told, and the run goes on. */
+struct training_service {
+    int (*open)(void *ctx, uv_loop_t *loop, struct training *t, struct err *err);
+    void (*close)(void *ctx);
+    void *ctx;
+};
+
 struct training_args {               /* all borrowed for the call */
     const struct run_config *config; /* to begin with */
     /* What is agreed for later: changes, and config.yaml with them. NULL: nothing. */
@@ -62,6 +73,7 @@ struct training_args {               /* all borrowed for the call */
     const struct resume *resume;      /* NULL: from the beginning */
     int anyway;                       /* resume with another fingerprint, too */
     struct training_observer observer;
+    struct training_service service;
     const struct keeper_link *keeper; /* NULL: nobody keeps this process */
 };
 
@@ -79,8 +91,6 @@ struct training_result {
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };
-
-struct training; /* a run under way; opaque */
 
 #define TRAINING_SOON UINT64_MAX
 
@@ -100,13 +110,22 @@ int training_set(struct training *t, const char *const *set, size_t n, uint64_t 
 void training_set_result_done(struct training_set_result *r);
 /* The same for a config.yaml that somebody edited: the difference is made. */
 int training_reread(struct training *t, struct training_set_result *ret, struct err *err);
-/* What waits for a respawn of this agent is made before the next round, by a new process
- * of it. Returns 1, or 0: nothing waits. */
-int training_apply_waiting(struct training *t, size_t agent, struct err *err);
 
 /* A client's request to an agent of a run without an environment: rollout_run. */
 int training_drive(struct training *t, size_t agent, const msgpack_object *params,
-                   rollout_run_fn fn, void *ctx, struct err *err);
+                   rollout_run_fn fn, void *ctx, void *client, struct err *err);
+void training_forget_client(struct training *t, void *client); /* rollout_forget */
+
+/* Where it stands; the agents are borrowed. */
+const struct agent_table *training_look(const struct training *t,
+                                        struct rollout_progress *ret);
+const char *training_name(const struct training *t);
+/* At the next boundary; the answer does not wait for it. ERR_STATE: the run is ending. */
+int training_ask_checkpoint(struct training *t, struct err *err);
+int training_ask_stop(struct training *t, struct err *err);
+/* A new process for the agent, with what waits for it (training_set): made before the
+ * next round then, otherwise at once. */
+int training_respawn_agent(struct training *t, size_t agent, struct err *err);
 
 /* Runs to the end. Returns 0, or the failure with err set; result is filled either way.
  */

@@ -81,6 +81,9 @@ void training_on_agent_event(void *ctx, const struct agent_event *e);
 
 /* ---- training_change.c: the configuration changes ---- */
 
+/* What waits for a respawn of this agent is made before the next round, by a new process
+ * of it. Returns 1, or 0: nothing waits. */
+int training_apply_waiting(struct training *t, size_t agent, struct err *err);
 int training_begin_config(struct training *t, struct err *err);
 void training_end_config(struct training *t);
 /* The driver is there: it is told of what is planned. */

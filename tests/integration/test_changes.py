@@ -2,7 +2,6 @@
 made again there by every resume."""
 import os
 import re
-import shutil
 import signal
 
 import harness
@@ -71,7 +70,7 @@ def test_an_edited_file_counts_from_one_boundary_on(w):
     # From far before the change with agents that die, and from behind it: the same bytes.
     last = checkpoints(run)[-1] + 4000
     before = w.path / "before"
-    shutil.copytree(run, before)
+    harness.copy_run(run, before)
     w.brood("resume", run, "--set", f"run.env_steps={last}")
     n_ready = len(journal(before, "ready"))
     p = w.start("resume", before, "--from", "1000", "--set", f"run.env_steps={last}")

@@ -158,8 +158,11 @@ static void bench_free(struct bench *b)
 
 /* ---- clients ---- */
 
-static void on_answer(void *ctx, const msgpack_object *result, const struct err *why)
+static void on_answer(void *ctx, void *client, const msgpack_object *result,
+                      const struct err *why)
 {
+    if (client == NULL)
+        return;
     ck_assert((result == NULL) == (why != NULL));
     see(ctx, "%s; ", why != NULL ? why->msg : "answered");
 }
@@ -191,7 +194,7 @@ static int send_params(struct bench *b, size_t agent, struct msg_out *o, struct 
 
     msg_end(o, &frame, &len);
     ck_assert_int_eq(msg_parse(&m, frame + 4, len - 4, NULL), 0);
-    rc = rollout_run(b->rollout, agent, &m.body, on_answer, b, err);
+    rc = rollout_run(b->rollout, agent, &m.body, on_answer, b, b, err);
     msg_done(&m);
     msg_out_done(o);
     return rc;
