@@ -12,6 +12,9 @@
  * Plans    are cached by feeds, fetches, targets and fed shapes; running a cached plan
  *          allocates nothing. Operations added to the graph later are seen by later
  *          plans.
+ * Shapes   that follow from values which only the run knows (Where, a size computed in the
+ *          graph): such a value is found by a run of its own first, and fed. It may depend
+ *          on what looks, not on what writes: ERR_SHAPE. These runs allocate.
  * Draws    random ops draw from rng_key_derive(key, operation name) at the counter given
  *          for the run.
  * Errors   ERR_UNINITIALIZED "Attempting to use uninitialized value v"; ERR_SHAPE,
