@@ -143,7 +143,9 @@ def main():
     parser.add_argument("--stop", action="store_true", help="end the run afterwards")
     args = parser.parse_args()
     run = Run(args.run)
-    names = [agent["name"] for agent in run.call("status")["agents"]]
+    while (status := run.call("status"))["state"] == "starting":
+        time.sleep(0.01)
+    names = [agent["name"] for agent in status["agents"]]
     drive(run, [Critic(run, name, args.seed) for name in names], args.updates)
     run.call("stop" if args.stop else "checkpoint")
 

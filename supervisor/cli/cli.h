@@ -47,16 +47,22 @@ struct command {
 
 extern const struct command cmd_algorithms;
 extern const struct command cmd_check;
+extern const struct command cmd_checkpoint;
+extern const struct command cmd_continue;
 extern const struct command cmd_edit;
 extern const struct command cmd_envs;
 extern const struct command cmd_eval;
 extern const struct command cmd_graph;
 extern const struct command cmd_inspect;
+extern const struct command cmd_kill;
+extern const struct command cmd_pause;
 extern const struct command cmd_report;
 extern const struct command cmd_respawn;
 extern const struct command cmd_resume;
 extern const struct command cmd_run;
 extern const struct command cmd_set;
+extern const struct command cmd_status;
+extern const struct command cmd_stop;
 extern const struct command cmd_version;
 
 /* The next of the command's own options (its `val`; optarg as getopt_long), -1 when only

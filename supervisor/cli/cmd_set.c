@@ -1,8 +1,8 @@
-/* Changing the configuration of a live run: brood set, edit and respawn. */
+/* Changing the configuration of a live run: brood set and edit. */
 #include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/control/client.h"
+#include "supervisor/cli/live_run.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/run_dir.h"
 
@@ -13,24 +13,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* The exit code for a run that refuses, or is not there. */
-static int fail(const struct cli *cli, const struct err *err)
-{
-    int code = err->code == ERR_NOT_FOUND ? CLI_NOT_THERE
-               : err->code == ERR_CONFIG  ? CLI_USAGE
-                                          : CLI_FAILED;
-
-    return cli_fail(cli, code, err);
-}
-
-static int open_run(const struct cli *cli, const char *run, char **ret_path,
-                    struct control_client **ret, struct err *err)
-{
-    int rc = run_dir_find(cli->runs_dir, run, ret_path, err);
-
-    return rc < 0 ? rc : control_client_open(ret, *ret_path, err);
-}
 
 /* ---- set ---- */
 
@@ -82,7 +64,7 @@ static int change(const struct cli *cli, struct control_client *c,
     struct err err = {0};
 
     if (send_changes(c, changes, at, &answer, &err) < 0)
-        return fail(cli, &err);
+        return cli_fail_run(cli, &err);
     print_answer(cli, answer);
     return CLI_DONE;
 }
@@ -114,8 +96,8 @@ static int set_run(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "KEY=VALUE is wanted");
     changes = (struct changes){argv + optind, (size_t)(argc - optind)};
     at = (uint64_t)step;
-    if (open_run(cli, run, &path, &client, &err) < 0)
-        code = fail(cli, &err);
+    if (cli_open_run(cli, run, &path, &client, &err) < 0)
+        code = cli_fail_run(cli, &err);
     else
         code = change(cli, client, &changes, has_step ? &at : NULL);
     control_client_close(client);
@@ -197,7 +179,7 @@ static int edit(const struct cli *cli, struct control_client *client, const char
     if (run_config_read(&was, config, &options, &err) < 0 ||
         copy_config(&was, file, &err) < 0 || run_editor(file, &err) < 0 ||
         run_config_read(&is, file, &options, &err) < 0) {
-        code = fail(cli, &err);
+        code = cli_fail_run(cli, &err);
     } else {
         run_config_compare_following(&was, &is, collect, &changes);
         code = change(cli, client, &changes, NULL);
@@ -224,8 +206,8 @@ static int edit_run(struct cli *cli, int argc, char **argv)
         return code;
     if (argc - optind > 1)
         return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
-    if (open_run(cli, optind < argc ? argv[optind] : NULL, &path, &client, &err) < 0)
-        code = fail(cli, &err);
+    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, &path, &client, &err) < 0)
+        code = cli_fail_run(cli, &err);
     else
         code = edit(cli, client, path);
     control_client_close(client);
@@ -240,41 +222,4 @@ const struct command cmd_edit = {
     .help = "\nThe difference is applied as `brood set` would.\n"
             "\nexample: EDITOR=nano brood edit simple_spread-1\n",
     .run = edit_run,
-};
-
-/* ---- respawn ---- */
-
-static int respawn_run(struct cli *cli, int argc, char **argv)
-{
-    struct control_client *client = NULL;
-    const struct msg *answer;
-    struct err err = {0};
-    struct msg_out *o;
-    char *path = NULL;
-    int code = 0;
-
-    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
-        return code;
-    if (argc - optind != 2)
-        return cli_usage(cli, "a run and an agent are wanted");
-    if (open_run(cli, argv[optind], &path, &client, &err) == 0) {
-        o = control_client_begin(client, "respawn");
-        msg_map(o, 1);
-        msg_key(o, "agent");
-        msg_str(o, argv[optind + 1]);
-        (void)control_client_call(client, &answer, &err);
-    }
-    if (err.code < 0)
-        code = fail(cli, &err);
-    control_client_close(client);
-    free(path);
-    return code;
-}
-
-const struct command cmd_respawn = {
-    .name = "respawn",
-    .arguments = "RUN AGENT",
-    .summary = "Replace an agent's process, with what waits for that",
-    .help = "\nexample: brood respawn simple_spread-1 agent_0\n",
-    .run = respawn_run,
 };

@@ -49,30 +49,8 @@ static void tell_keeper(const struct cli *cli, const struct training_args *args)
                     flags);
 }
 
-/* The control socket, and the folder it is in. */
-struct reach {
-    struct control *control;
-    const char *folder;
-};
-
-static int open_control(void *ctx, uv_loop_t *loop, struct training *t, struct err *err)
-{
-    struct reach *r = ctx;
-
-    return control_open(&r->control, loop, r->folder, t, err);
-}
-
-static void close_control(void *ctx)
-{
-    struct reach *r = ctx;
-
-    control_close(r->control);
-    r->control = NULL;
-}
-
 static int train(const struct cli *cli, const struct training_args *args)
 {
-    struct reach reach = {.folder = run_dir_path(args->dir)};
     const struct run_config *config = args->config;
     const struct rollout_progress *from =
         args->resume != NULL ? resume_progress(args->resume) : NULL;
@@ -87,18 +65,23 @@ static int train(const struct cli *cli, const struct training_args *args)
                               .from = from != NULL ? &from->env_steps : NULL,
                               .n_agents = config->n_agents};
     struct watcher *w = watcher_new(&wa);
+    struct control *control = control_new(args->dir);
     struct training_args watched = *args;
+    struct training_observer observers[2];
     struct training_result result;
     struct err err = {0};
     int rc;
 
-    watched.observer = watcher_observer(w);
-    watched.service = (struct training_service){open_control, close_control, &reach};
+    observers[0] = watcher_observer(w);
+    observers[1] = control_observer(control);
+    watched.observers = observers;
+    watched.n_observers = 2;
     watched.keeper = &cli->keeper;
     tell_keeper(cli, args);
     rc = training_run(&watched, &result, &err);
     watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(args->dir));
     watcher_free(w);
+    control_free(control);
     return exit_code(&result, &err);
 }
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, LINE_EVERY_S = 10 };
+enum { LINE_EVERY_S = 10 };
 
 struct watcher {
     const char *command;
@@ -306,7 +306,6 @@ struct training_observer watcher_observer(struct watcher *w)
                                       .on_row = on_row,
                                       .on_message = on_message,
                                       .on_agent = on_agent,
-                                      .tick_ms = TICK_MS,
                                       .ctx = w};
 }
 

@@ -1,40 +1,47 @@
-/* control.h - a run's control socket: control.sock in its directory, 0600, bare
- * msgpack-rpc, so that any such client can steer a run and drive its agents.
+/* control.h - the run's control socket: how others look at a live run and steer it.
  *
- *   status      -> run str, state str, env_steps u, agents [{name, pid u, state str,
- *                  restarts u}...]
- *   set         changes ["KEY=VALUE"...], at? u (a joint step; else: the next round)
- *               -> at u, changes str, waits str (for a respawn of its agent)
- *   run         agent str, feeds?, fetches?, targets? (protocol.h; env.id none)
- *               -> fetched [tensor...]
- *   respawn     agent str -> {} and what waits for it is made (set)
- *   checkpoint  -> {}: at the next boundary        stop -> {}: the same, and the run ends
+ * Socket   control.sock in the run's directory, mode 0600, and only for processes of the
+ *          same user (SO_PEERCRED). It is there from the first agent's start to the last
+ *          one's end.
+ * Speaks   bare msgpack-rpc, several clients at once, several requests on their way each;
+ *          answers come when what was asked for has happened, in any order. Params are a
+ *          map; an error is {"code", "message"}.
  *
- * Errors are {code i, message str}. Requests of one client may overtake one another: the
- * answer has the request's number.
- * Peers    of the same user only. A client that sends no msgpack, or more than
- *          CONTROL_MAX_BYTES in one message, or does not read what it asked for, is
- *          dropped; the run does not notice.
+ *     status      {}                        a map as `brood status --json` prints it
+ *     kill        {agent}                   {}
+ *     respawn     {agent}                   {env_steps}, the new one is in place
+ *     pause       {}                        {env_steps}, it stands still
+ *     continue    {}                        {}
+ *     checkpoint  {}                        {env_steps}, it is on the disk
+ *     stop        {}                        {env_steps}, all is over
+ *     set         {changes: ["KEY=VALUE", ...], at?}   {at, changes, waits}
+ *     run         {agent, feeds, fetches, targets}      as an agent's `run` (protocol.h)
+ *     subscribe   {}                        {}, then notifications: message {text},
+ *                                           journal {line}, row {name: number}
+ *
+ * Bounds   CONTROL_MAX_CLIENTS; a message of CONTROL_MAX_BYTES. Whoever exceeds one, or
+ *          sends what is no request, is told so and cut off. Of a client that does not
+ *          take its answers no more is read until it does; CONTROL_TURN requests of one
+ *          are answered before the run has its turn again.
  * Threads  loop thread only.
  */
 #ifndef SUPERVISOR_CONTROL_CONTROL_H
 #define SUPERVISOR_CONTROL_CONTROL_H
 
-#include "common/err/err.h"
 #include "supervisor/run/training.h"
 
-#include <uv.h>
-
+#define CONTROL_SOCKET      "control.sock"
+#define CONTROL_MAX_CLIENTS 64
+#define CONTROL_TURN        64
 #define CONTROL_MAX_BYTES   ((size_t)32 << 20) /* of a message */
 #define CONTROL_MAX_UNREAD  ((size_t)64 << 20) /* of answers to one client */
-#define CONTROL_MAX_CLIENTS 64
 
 struct control; /* opaque */
 
-/* folder: the run's; its supervisor holds the lock, so that a socket there is stale. */
-int control_open(struct control **ret, uv_loop_t *loop, const char *folder,
-                 struct training *t, struct err *err);
-/* Begins to close everything; frees itself in the loop's last callback. NULL is fine. */
-void control_close(struct control *c);
+/* For one run; dir is borrowed. */
+struct control *control_new(struct run_dir *dir);
+void control_free(struct control *c); /* after training_run */
+/* To be handed to training_run. */
+struct training_observer control_observer(struct control *c);
 
 #endif

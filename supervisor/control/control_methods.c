@@ -1,223 +1,274 @@
-#include "supervisor/control/control_methods.h"
-
+/* What clients may ask of a run: one row per method. */
 #include "common/mem/xmalloc.h"
-#include "common/msg/protocol.h"
+#include "supervisor/control/control_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CHANGES = 256, CHANGE_MAX_BYTES = 512 };
+enum { MAX_SET = 64, SET_MAX_BYTES = 4096 };
 
-/* ---- answers at once ---- */
+/* ---- status ---- */
 
-static int answer_status(struct training *t, const struct msg *m, struct msg_out *o,
-                         struct err *err)
+static void put_text(struct msg_out *o, const char *key, const char *text)
 {
-    struct rollout_progress at;
-    const struct agent_table *agents = training_look(t, &at);
-    size_t n = agent_table_count(agents);
+    msg_key(o, key);
+    if (text != NULL)
+        msg_str(o, text);
+    else
+        msg_nil(o);
+}
 
-    msg_map(o, 4);
-    msg_key(o, "run");
-    msg_str(o, training_name(t));
-    msg_key(o, "state");
-    msg_str(o, at.state);
-    msg_key(o, "env_steps");
-    msg_u64(o, at.env_steps);
+static void put_u64(struct msg_out *o, const char *key, uint64_t v)
+{
+    msg_key(o, key);
+    msg_u64(o, v);
+}
+
+static void put_i64(struct msg_out *o, const char *key, int64_t v)
+{
+    msg_key(o, key);
+    msg_i64(o, v);
+}
+
+static void put_agent(struct msg_out *o, const struct run_agent_status *a)
+{
+    msg_map(o, 7);
+    put_text(o, "name", a->name);
+    put_i64(o, "pid", a->pid);
+    put_text(o, "state", a->state);
+    put_u64(o, "restarts", a->restarts);
+    put_i64(o, "rss_bytes", a->rss_bytes);
+    put_u64(o, "update", a->update);
+    put_text(o, "last_exit", a->last_exit);
+}
+
+static void do_status(struct call *c, const msgpack_object *params)
+{
+    struct msg_out *o = call_begin_answer(c);
+    struct run_status s;
+
+    (void)params;
+    training_status(c->control->training, &s);
+    msg_map(o, 14);
+    put_text(o, "run", s.run);
+    put_text(o, "state", s.state);
+    put_i64(o, "pid", s.pid);
+    put_i64(o, "keeper_pid", s.keeper_pid);
+    put_u64(o, "round", s.round);
+    put_u64(o, "env_steps", s.env_steps);
+    put_u64(o, "episodes", s.episodes);
+    put_u64(o, "total_steps", s.total_steps);
+    put_u64(o, "total_episodes", s.total_episodes);
+    msg_key(o, "steps_per_second");
+    msg_f64(o, s.steps_per_second);
+    msg_key(o, "elapsed_seconds");
+    msg_f64(o, s.elapsed_s);
+    put_i64(o, "checkpoint_step", s.checkpoint_step);
+    msg_key(o, "exact");
+    msg_bool(o, s.exact);
     msg_key(o, "agents");
-    msg_array(o, n);
-    for (size_t i = 0; i < n; i++) {
-        struct agent_info info;
-
-        agent_table_info(agents, i, &info);
-        msg_map(o, 4);
-        msg_key(o, "name");
-        msg_str(o, info.name);
-        msg_key(o, "pid");
-        msg_u64(o, (uint64_t)info.pid);
-        msg_key(o, "state");
-        msg_str(o, agent_state_name(info.state));
-        msg_key(o, "restarts");
-        msg_u64(o, info.restarts);
-    }
-    return 0;
+    msg_array(o, s.n_agents);
+    for (size_t i = 0; i < s.n_agents; i++)
+        put_agent(o, &s.agents[i]);
+    call_end_answer(c);
 }
 
-/* Copies of the assignments, terminated; free() each. */
-static int read_changes(const struct msg *m, char **words, size_t *ret_n, struct err *err)
+/* ---- steering ---- */
+
+static void on_happened(void *ctx, uint64_t step, const struct err *why)
 {
-    const msgpack_object *list = NULL;
-    int rc = msg_get_array(&m->body, "changes", &list, err);
-
-    *ret_n = 0;
-    if (rc < 0)
-        return rc;
-    if (list == NULL || list->via.array.size > MAX_CHANGES)
-        return err_set(err, ERR_PROTOCOL, "changes: a list of at most %d KEY=VALUE",
-                       MAX_CHANGES);
-    for (uint32_t i = 0; i < list->via.array.size; i++) {
-        const msgpack_object *o = &list->via.array.ptr[i];
-
-        if (o->type != MSGPACK_OBJECT_STR || o->via.str.size > CHANGE_MAX_BYTES ||
-            memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
-            return err_set(err, ERR_PROTOCOL, "changes: texts of at most %d bytes",
-                           CHANGE_MAX_BYTES);
-        words[(*ret_n)++] = xstrndup(o->via.str.ptr, o->via.str.size);
-    }
-    return 0;
+    if (why != NULL)
+        call_fail(ctx, why);
+    else
+        call_answer_step(ctx, step);
 }
 
-static int answer_set(struct training *t, const struct msg *m, struct msg_out *o,
+static void do_pause(struct call *c, const msgpack_object *params)
+{
+    struct err err = {0};
+
+    (void)params;
+    if (training_pause(c->control->training, on_happened, c, &err) < 0)
+        call_fail(c, &err);
+}
+
+static void do_continue(struct call *c, const msgpack_object *params)
+{
+    struct err err = {0};
+
+    (void)params;
+    if (training_continue(c->control->training, &err) < 0)
+        call_fail(c, &err);
+    else
+        call_answer_nothing(c);
+}
+
+static void do_checkpoint(struct call *c, const msgpack_object *params)
+{
+    struct err err = {0};
+
+    (void)params;
+    if (training_checkpoint(c->control->training, on_happened, c, &err) < 0)
+        call_fail(c, &err);
+}
+
+static void do_stop(struct call *c, const msgpack_object *params)
+{
+    (void)params;
+    training_stop(c->control->training, on_happened, c);
+}
+
+/* ---- agents ---- */
+
+static int find_agent(const struct call *c, const msgpack_object *params, size_t *ret,
                       struct err *err)
 {
-    struct training_set_result r = {0};
-    char *words[MAX_CHANGES];
-    uint64_t at = TRAINING_SOON;
-    size_t n;
-    int rc = read_changes(m, words, &n, err);
-
-    if (rc == 0)
-        rc = msg_get_u64(&m->body, "at", TRAINING_SOON, &at, err);
-    if (rc == 0)
-        rc = training_set(t, (const char *const *)words, n, at, &r, err);
-    for (size_t i = 0; i < n; i++)
-        free(words[i]);
-    if (rc < 0)
-        return rc;
-    msg_map(o, 3);
-    msg_key(o, "at");
-    msg_u64(o, r.at);
-    msg_key(o, "changes");
-    msg_str(o, r.changes);
-    msg_key(o, "waits");
-    msg_str(o, r.waits);
-    training_set_result_done(&r);
-    return 0;
-}
-
-static int read_agent(struct training *t, const struct msg *m, size_t *ret,
-                      struct err *err)
-{
-    struct rollout_progress at;
-    const struct agent_table *agents = training_look(t, &at);
     char name[AGENT_NAME_MAX] = "";
-    int rc = msg_get_str(&m->body, "agent", name, sizeof(name), err);
-
-    if (rc < 0)
-        return rc;
-    *ret = agent_table_find(agents, name);
-    return *ret < agent_table_count(agents)
-               ? 0
-               : err_set(err, ERR_NOT_FOUND, "there is no agent '%s'", name);
-}
-
-static int answer_respawn(struct training *t, const struct msg *m, struct msg_out *o,
-                          struct err *err)
-{
-    size_t agent;
-    int rc = read_agent(t, m, &agent, err);
+    int rc = msg_require(params, "agent", err);
 
     if (rc == 0)
-        rc = training_respawn_agent(t, agent, err);
-    msg_map(o, 0);
-    return rc;
+        rc = msg_get_str(params, "agent", name, sizeof(name), err);
+    return rc < 0 ? rc : training_find_agent(c->control->training, name, ret, err);
 }
 
-static int answer_checkpoint(struct training *t, const struct msg *m, struct msg_out *o,
-                             struct err *err)
+static void do_kill(struct call *c, const msgpack_object *params)
 {
-    msg_map(o, 0);
-    return training_ask_checkpoint(t, err);
+    struct err err = {0};
+    size_t agent;
+    int rc = find_agent(c, params, &agent, &err);
+
+    if (rc == 0)
+        rc = training_kill(c->control->training, agent, &err);
+    if (rc < 0)
+        call_fail(c, &err);
+    else
+        call_answer_nothing(c);
 }
 
-static int answer_stop(struct training *t, const struct msg *m, struct msg_out *o,
-                       struct err *err)
+static void do_respawn(struct call *c, const msgpack_object *params)
 {
-    msg_map(o, 0);
-    return training_ask_stop(t, err);
+    struct err err = {0};
+    size_t agent;
+    int rc = find_agent(c, params, &agent, &err);
+
+    if (rc == 0)
+        rc = training_respawn(c->control->training, agent, on_happened, c, &err);
+    if (rc < 0)
+        call_fail(c, &err);
 }
-
-/* ---- run: the answer comes later ---- */
-
-struct asked {
-    struct client *client;
-    uint32_t id;
-};
 
 static void on_run(void *ctx, void *client, const msgpack_object *result,
                    const struct err *why)
 {
-    struct asked *a = ctx;
-    struct msg_out o;
+    struct call *c = ctx;
 
-    if (client != NULL && why != NULL) {
-        control_send_error(a->client, a->id, why);
-    } else if (client != NULL) {
-        msg_out_init(&o);
-        msg_begin_response(&o, a->id);
-        msgpack_pack_object(&o.pk, *result);
-        control_send(a->client, &o);
-        msg_out_done(&o);
+    if (why != NULL) {
+        call_fail(c, why);
+        return;
     }
-    free(a);
+    (void)msgpack_pack_object(&call_begin_answer(c)->pk, *result);
+    call_end_answer(c);
 }
 
-static int begin_run(struct training *t, struct client *k, const struct msg *m,
-                     struct err *err)
+static void do_run(struct call *c, const msgpack_object *params)
 {
-    struct asked *a;
+    struct err err = {0};
     size_t agent;
-    int rc = read_agent(t, m, &agent, err);
+    int rc = find_agent(c, params, &agent, &err);
 
+    if (rc == 0)
+        rc = training_drive(c->control->training, agent, params, on_run, c, &err);
     if (rc < 0)
-        return rc;
-    a = xcalloc(1, sizeof(*a));
-    a->client = k;
-    a->id = m->id;
-    rc = training_drive(t, agent, &m->body, on_run, a, k, err);
-    if (rc < 0)
-        free(a);
+        call_fail(c, &err);
+}
+
+/* ---- changes ---- */
+
+static int take_set(const msgpack_object *params, char **ret, size_t *ret_n,
+                    struct err *err)
+{
+    const msgpack_object *list = NULL;
+    int rc = msg_require(params, "changes", err);
+
+    if (rc == 0)
+        rc = msg_get_array(params, "changes", &list, err);
+    for (uint32_t i = 0; rc == 0 && i < list->via.array.size; i++) {
+        const msgpack_object *o = &list->via.array.ptr[i];
+
+        if (*ret_n == MAX_SET || o->type != MSGPACK_OBJECT_STR ||
+            o->via.str.size > SET_MAX_BYTES ||
+            memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
+            return err_set(err, ERR_PROTOCOL, "changes: expected at most %d KEY=VALUE",
+                           MAX_SET);
+        ret[(*ret_n)++] = xstrndup(o->via.str.ptr, o->via.str.size);
+    }
     return rc;
 }
 
-/* ---- the table ---- */
+static void answer_set(struct call *c, const struct training_set_result *r)
+{
+    struct msg_out *o = call_begin_answer(c);
+
+    msg_map(o, 3);
+    put_u64(o, "at", r->at);
+    put_text(o, "changes", r->changes);
+    put_text(o, "waits", r->waits);
+    call_end_answer(c);
+}
+
+static void do_set(struct call *c, const msgpack_object *params)
+{
+    struct training_set_result result = {0};
+    char *set[MAX_SET];
+    size_t n = 0;
+    uint64_t at = TRAINING_SOON;
+    struct err err = {0};
+    int rc = take_set(params, set, &n, &err);
+
+    if (rc == 0)
+        rc = msg_get_u64(params, "at", TRAINING_SOON, &at, &err);
+    if (rc == 0)
+        rc = training_set(c->control->training, (const char *const *)set, n, at, &result,
+                          &err);
+    if (rc < 0)
+        call_fail(c, &err);
+    else
+        answer_set(c, &result);
+    if (rc == 0)
+        training_set_result_done(&result);
+    for (size_t i = 0; i < n; i++)
+        free(set[i]);
+}
+
+/* ---- watching ---- */
+
+static void do_subscribe(struct call *c, const msgpack_object *params)
+{
+    (void)params;
+    client_subscribe(c->client);
+    call_answer_nothing(c);
+}
 
 static const struct method {
     const char *name;
-    int (*answer)(struct training *t, const struct msg *m, struct msg_out *o,
-                  struct err *err);
+    void (*fn)(struct call *c, const msgpack_object *params);
 } methods[] = {
-    {"status", answer_status},         {"set", answer_set},   {"respawn", answer_respawn},
-    {"checkpoint", answer_checkpoint}, {"stop", answer_stop},
+    {"status", do_status},       {"kill", do_kill},         {"respawn", do_respawn},
+    {"pause", do_pause},         {"continue", do_continue}, {"checkpoint", do_checkpoint},
+    {"stop", do_stop},           {"set", do_set},           {"run", do_run},
+    {"subscribe", do_subscribe},
 };
 
-static int answer(struct training *t, struct client *k, const struct msg *m,
-                  struct msg_out *o, struct err *err)
-{
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-        if (strcmp(methods[i].name, m->method) == 0)
-            return methods[i].answer(t, m, o, err);
-    return err_set(err, ERR_NOT_FOUND, "there is no method '%s'", m->method);
-}
-
-void control_handle(struct training *t, struct client *k, const struct msg *m)
+void control_dispatch(struct call *c, const char *method, const msgpack_object *params)
 {
     struct err err = {0};
-    struct msg_out o;
-    int rc;
 
-    if (strcmp(m->method, "run") == 0) {
-        rc = begin_run(t, k, m, &err);
-        if (rc < 0)
-            control_send_error(k, m->id, &err);
-        return;
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcmp(methods[i].name, method) == 0) {
+            methods[i].fn(c, params);
+            return;
+        }
     }
-    msg_out_init(&o);
-    msg_begin_response(&o, m->id);
-    rc = answer(t, k, m, &o, &err);
-    if (rc < 0)
-        control_send_error(k, m->id, &err);
-    else
-        control_send(k, &o);
-    msg_out_done(&o);
+    (void)err_set(&err, ERR_NOT_FOUND, "there is no method '%s'", method);
+    call_fail(c, &err);
 }

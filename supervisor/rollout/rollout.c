@@ -168,8 +168,13 @@ void rollout_checkpoint_taken(struct rollout *r)
 
 static int enter_paused(struct rollout *r, struct err *err)
 {
+    struct rollout_progress at;
+
     (void)err;
     report_round(r);
+    rollout_progress(r, &at);
+    if (r->args.callbacks.on_paused != NULL)
+        r->args.callbacks.on_paused(r->args.callbacks.ctx, &at);
     return WAITS;
 }
 

@@ -60,6 +60,8 @@ struct rollout_callbacks {
     /* The disk is full: why says whose file it was. The driver waits where it is until
      * rollout_try_again. NULL: that is an error like any other. */
     void (*on_full)(void *ctx, const struct err *why);
+    /* The driver stands still at a boundary, as was asked; may be NULL. */
+    void (*on_paused)(void *ctx, const struct rollout_progress *at);
     /* A boundary was reached, everything due is done; may be NULL. */
     void (*on_round)(void *ctx, const struct rollout_progress *at);
     void (*on_evaluation)(void *ctx,

@@ -16,6 +16,8 @@
 struct journal {
     int fd;
     char *path;
+    void (*on_line)(void *ctx, const char *line);
+    void *ctx;
 };
 
 /* A line cut off by the end of an earlier supervisor stays one of its own. */
@@ -56,6 +58,12 @@ void journal_close(struct journal *j)
     (void)close(j->fd);
     free(j->path);
     free(j);
+}
+
+void journal_watch(struct journal *j, void (*fn)(void *ctx, const char *line), void *ctx)
+{
+    j->on_line = fn;
+    j->ctx = ctx;
 }
 
 static void put_head(FILE *out, uint64_t env_steps, const char *event)
@@ -114,6 +122,9 @@ static int put_line(struct journal *j, uint64_t env_steps, const char *event, va
     (void)fputc('\n', out);
     (void)fclose(out);
     n = write(j->fd, line, len);
+    line[len - 1] = '\0';
+    if (j->on_line != NULL)
+        j->on_line(j->ctx, line);
     free(line);
     if (n >= 0 && n < (ssize_t)len)
         errno = ENOSPC;

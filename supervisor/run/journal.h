@@ -16,6 +16,9 @@ struct journal; /* opaque */
 
 int journal_open(struct journal **ret, const char *path, struct err *err);
 void journal_close(struct journal *j);
+/* fn hears of every line from now on, without its newline, borrowed for the call. One
+ * listener; NULL: nobody. */
+void journal_watch(struct journal *j, void (*fn)(void *ctx, const char *line), void *ctx);
 /* event, then pairs of key and value strings up to a NULL key. A failed write is logged:
  * a run does not end because its diary is full. */
 void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)

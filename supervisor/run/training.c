@@ -12,11 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* For all agents together, from the first polite word to the last SIGKILL. */
-enum { STOP_DEADLINE_MS = 5000 };
-
-enum { DEFAULT_TICK_MS = 100 };
-
 static const int handled_signals[TRAINING_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
 /* ---- the end ---- */
@@ -40,7 +35,7 @@ void training_fail(struct training *t, const struct err *err)
     }
     t->result->end = TRAINING_FAILED;
     if (!t->stopping)
-        training_stop_agents(t, STOP_DEADLINE_MS);
+        training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
 }
 
 static void on_stopped(void *ctx)
@@ -52,8 +47,17 @@ static void on_stopped(void *ctx)
     for (int i = 0; i < TRAINING_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
     training_unwatch_keeper(t);
-    if (t->args->service.close != NULL)
-        t->args->service.close(t->args->service.ctx);
+    t->agents_stopped = 1;
+    training_close_if_over(t);
+}
+
+void training_close_if_over(struct training *t)
+{
+    if (!t->is_open || !t->agents_stopped || checkpointer_is_busy(t->checkpointer))
+        return;
+    t->is_open = 0;
+    training_settle_end(t);
+    training_tell(t, on_close);
 }
 
 /* A hang-up of a run that no terminal holds: config.yaml was edited. */
@@ -93,11 +97,7 @@ static void on_signal(uv_signal_t *handle, int signum)
         training_say(
             t, "interrupted (%s): stopping after this round; once more ends it at once",
             strsignal(signum));
-        t->result->end = TRAINING_STOPPED;
-        if (t->rollout != NULL)
-            rollout_request_stop(t->rollout);
-        else
-            training_stop_agents(t, STOP_DEADLINE_MS);
+        training_stop(t, NULL, NULL);
     } else if (t->interrupts > 1) {
         t->result->end = TRAINING_CUT_OFF;
         t->result->signum = signum;
@@ -112,7 +112,7 @@ static void on_rollout_done(void *ctx, int stopped)
     if (!stopped)
         t->result->end = TRAINING_DONE;
     journal_write(t->journal, training_steps(t), stopped ? "stopped" : "done", NULL);
-    training_stop_agents(t, STOP_DEADLINE_MS);
+    training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
 }
 
 static void on_rollout_failed(void *ctx, const struct err *err)
@@ -186,6 +186,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     if (rc == 0)
         rc = write_graphs(t, err);
     training_plan_changes(t);
+    training_begin_requests(t);
     return rc < 0 ? rc : rollout_start(t->rollout, err);
 }
 
@@ -202,6 +203,7 @@ static void start_rollout(void *ctx)
                       .on_checkpoint = training_on_checkpoint,
                       .on_change = training_on_change,
                       .on_full = training_on_full,
+                      .on_paused = training_on_paused,
                       .on_evaluation = training_on_evaluation,
                       .on_done = on_rollout_done,
                       .on_failed = on_rollout_failed,
@@ -211,8 +213,7 @@ static void start_rollout(void *ctx)
 
     if (t->stopping)
         return;
-    if (t->args->observer.on_start != NULL)
-        t->args->observer.on_start(t->args->observer.ctx, t->agents);
+    training_tell(t, on_start, t->agents);
     if (start_driver(t, &args, &err) < 0)
         training_fail(t, &err);
 }
@@ -314,6 +315,8 @@ static int make_agents(struct training *t, struct err *err)
 
     agent_specs_init(&t->specs, t->config, vec_env_spec(t->env),
                      agent_specs_need_central(t->config), t->args->dir, pack_configure);
+    t->agent_status = xcalloc(t->specs.n, sizeof(*t->agent_status));
+    t->last_exit = xcalloc(t->specs.n, sizeof(*t->last_exit));
     t->agent_fd = binaries_open_agent(t->args->binaries, err);
     if (t->agent_fd < 0)
         return t->agent_fd;
@@ -326,14 +329,10 @@ static int make_agents(struct training *t, struct err *err)
 
 static void watch(struct training *t)
 {
-    uint64_t tick_ms = t->args->observer.tick_ms;
-
     CHECK(uv_timer_init(&t->loop, &t->tick) == 0);
     CHECK(uv_timer_init(&t->loop, &t->space) == 0);
     t->tick.data = t->space.data = t;
-    if (tick_ms == 0)
-        tick_ms = DEFAULT_TICK_MS;
-    CHECK(uv_timer_start(&t->tick, on_tick, tick_ms, tick_ms) == 0);
+    CHECK(uv_timer_start(&t->tick, on_tick, TRAINING_TICK_MS, TRAINING_TICK_MS) == 0);
     training_watch_keeper(t);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
         CHECK(uv_signal_init(&t->loop, &t->signals[i]) == 0);
@@ -342,23 +341,36 @@ static void watch(struct training *t)
     }
 }
 
-/* Agents that could not all be started are stopped like any others. */
-static void start_agents(struct training *t)
+static void on_journal(void *ctx, const char *line)
 {
-    struct err err = {0};
+    struct training *t = ctx;
 
-    if (agent_table_start(t->agents, &err) < 0)
-        training_fail(t, &err);
+    training_tell(t, on_journal, line);
 }
 
-/* A run that cannot be reached is a run all the same. */
-static void open_service(struct training *t)
+/* Observers that were told of the beginning are told of the end. */
+static int open_observers(struct training *t, struct err *err)
 {
-    const struct training_service *s = &t->args->service;
+    int rc = 0;
+
+    t->is_open = 1;
+    journal_watch(t->journal, on_journal, t);
+    for (size_t i = 0; i < t->args->n_observers && rc == 0; i++) {
+        const struct training_observer *o = &t->args->observers[i];
+
+        if (o->on_open != NULL)
+            rc = o->on_open(o->ctx, t, &t->loop, err);
+    }
+    return rc;
+}
+
+/* Agents that could not all be started are stopped like any others. */
+static void start(struct training *t)
+{
     struct err err = {0};
 
-    if (s->open != NULL && s->open(s->ctx, &t->loop, t, &err) < 0)
-        training_say(t, "nobody can steer this run: %s", err.msg);
+    if (open_observers(t, &err) < 0 || agent_table_start(t->agents, &err) < 0)
+        training_fail(t, &err);
 }
 
 static void release(struct training *t)
@@ -370,6 +382,7 @@ static void release(struct training *t)
     agent_table_free(t->agents);
     if (t->agent_fd >= 0)
         (void)close(t->agent_fd);
+    training_free_status(t);
     agent_specs_done(&t->specs);
     event_sink_close(t->events);
     csv_sink_close(t->csv);
@@ -391,7 +404,7 @@ static void finish(struct training *t)
     t->result->episodes = at.episodes;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
-        t->saved_step == at.env_steps &&
+        t->saved_step == (int64_t)at.env_steps &&
         unlink(run_dir_file(t->args->dir, "experience")) < 0)
         log_warn("the experience log could not be removed: %m");
 }
@@ -415,12 +428,13 @@ int training_run(const struct training_args *args, struct training_result *ret,
         rc = make_agents(t, err);
     if (rc == 0) {
         training_make_checkpointer(t);
+        t->saved_step =
+            args->resume != NULL ? (int64_t)resume_progress(args->resume)->env_steps : -1;
         if (args->resume != NULL)
             journal_write(t->journal, training_steps(t), "resume", "build",
                           args->binaries->build_id, NULL);
         watch(t);
-        open_service(t);
-        start_agents(t);
+        start(t);
         (void)uv_run(&t->loop, UV_RUN_DEFAULT);
         finish(t);
         rc = t->failure.code;

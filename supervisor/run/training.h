@@ -4,11 +4,12 @@
  * Order    start: run directory (the caller's), experience log, agents, metrics, driver.
  *          End: agents, last checkpoint, log, loop; nothing is left, however it ends.
  * Keeper   when it is gone the run ends at once. SIGTSTP, which comes through it, stops
- * the agents, then this process; the SIGCONT after it lets all go on. Signals  the first
- * SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary, with a checkpoint;
- * a second one ends it at once. Without a terminal, SIGHUP says that config.yaml was
- * edited. Threads  must be called from the main thread: the agents' parent-death signal
- * is tied to it.
+ *          the agents, then this process; the SIGCONT after it lets all go on.
+ * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
+ *          with a checkpoint; a second one ends it at once. Without a terminal, SIGHUP
+ *          says that config.yaml was edited.
+ * Threads  must be called from the main thread: the agents' parent-death signal is tied
+ *          to it.
  */
 #ifndef SUPERVISOR_RUN_TRAINING_H
 #define SUPERVISOR_RUN_TRAINING_H
@@ -23,11 +24,14 @@
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/resume.h"
 #include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_status.h"
 
 #include <stdint.h>
 #include <uv.h>
 
 struct training; /* a run under way; opaque */
+
+#define TRAINING_TICK_MS 100
 
 /* Where to take first weights from. */
 struct training_init {
@@ -37,8 +41,13 @@ struct training_init {
 
 /* What somebody who watches is told; borrowed for the call. All but ctx may be NULL. */
 struct training_observer {
+    /* Nothing has started yet. From here until on_close the run can be steered, and the
+     * observer may have handles of its own on the loop. An error ends the run. */
+    int (*on_open)(void *ctx, struct training *t, uv_loop_t *loop, struct err *err);
+    /* Everything else is over, the last checkpoint is written: closes those handles. */
+    void (*on_close)(void *ctx);
     void (*on_start)(void *ctx, const struct agent_table *agents);
-    /* Now and then, every `tick_ms`, and once before the agents are stopped. */
+    /* Every TRAINING_TICK_MS, and once before the agents are stopped. */
     void (*on_tick)(void *ctx, const struct agent_table *agents,
                     const struct rollout_progress *at);
     void (*on_row)(void *ctx, const struct metrics_row *row);
@@ -50,15 +59,7 @@ struct training_observer {
     /* Another configuration is in force, until the next of these. */
     void (*on_config)(void *ctx, const struct run_config *config);
     void (*on_agent)(void *ctx, const struct agent_event *event, const char *name);
-    uint64_t tick_ms;
-    void *ctx;
-};
-
-/* What others reach the run by, on its loop: opened before the agents start, closed when
- * they are gone. All NULL: nothing. An error of open is told, and the run goes on. */
-struct training_service {
-    int (*open)(void *ctx, uv_loop_t *loop, struct training *t, struct err *err);
-    void (*close)(void *ctx);
+    void (*on_journal)(void *ctx, const char *line); /* journal.h, without the newline */
     void *ctx;
 };
 
@@ -72,8 +73,8 @@ struct training_args {               /* all borrowed for the call */
     const struct training_init *init; /* NULL: fresh weights */
     const struct resume *resume;      /* NULL: from the beginning */
     int anyway;                       /* resume with another fingerprint, too */
-    struct training_observer observer;
-    struct training_service service;
+    const struct training_observer *observers;
+    size_t n_observers;
     const struct keeper_link *keeper; /* NULL: nobody keeps this process */
 };
 
@@ -91,6 +92,40 @@ struct training_result {
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };
+
+/* Where it stands; pointers are good until the next call and the next return to the loop.
+ */
+void training_status(struct training *t, struct run_status *ret);
+
+/* ---- steering: from on_open until on_close, also before the rounds begin ---- */
+
+/* What was asked for has happened, at environment step `step`; or why it never will. May
+ * come from within the asking call. */
+typedef void (*training_done_fn)(void *ctx, uint64_t step, const struct err *why);
+
+/* At the next round boundary. Each answers when it stands still, when a checkpoint of
+ * that boundary (or a later one) is on the disk, when every agent is gone and the last
+ * checkpoint is written. ERR_STATE: the run is stopping; then fn is not called. */
+int training_pause(struct training *t, training_done_fn fn, void *ctx, struct err *err);
+int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
+                        struct err *err);
+void training_stop(struct training *t, training_done_fn fn, void *ctx);
+int training_continue(struct training *t, struct err *err);
+/* ERR_NOT_FOUND, naming those that there are. */
+int training_find_agent(const struct training *t, const char *name, size_t *ret,
+                        struct err *err);
+/* Ends the agent's process; what follows is its restart policy's business. */
+int training_kill(struct training *t, size_t agent, struct err *err);
+/* Replaces the agent's process, with the configuration that waits for that; answers when
+ * the new one stands where the old one did. */
+int training_respawn(struct training *t, size_t agent, training_done_fn fn, void *ctx,
+                     struct err *err);
+
+/* A client's request to an agent of a run without an environment: rollout_run. */
+int training_drive(struct training *t, size_t agent, const msgpack_object *params,
+                   rollout_run_fn fn, void *ctx, struct err *err);
+
+/* ---- changes ---- */
 
 #define TRAINING_SOON UINT64_MAX
 
@@ -110,22 +145,6 @@ int training_set(struct training *t, const char *const *set, size_t n, uint64_t 
 void training_set_result_done(struct training_set_result *r);
 /* The same for a config.yaml that somebody edited: the difference is made. */
 int training_reread(struct training *t, struct training_set_result *ret, struct err *err);
-
-/* A client's request to an agent of a run without an environment: rollout_run. */
-int training_drive(struct training *t, size_t agent, const msgpack_object *params,
-                   rollout_run_fn fn, void *ctx, void *client, struct err *err);
-void training_forget_client(struct training *t, void *client); /* rollout_forget */
-
-/* Where it stands; the agents are borrowed. */
-const struct agent_table *training_look(const struct training *t,
-                                        struct rollout_progress *ret);
-const char *training_name(const struct training *t);
-/* At the next boundary; the answer does not wait for it. ERR_STATE: the run is ending. */
-int training_ask_checkpoint(struct training *t, struct err *err);
-int training_ask_stop(struct training *t, struct err *err);
-/* A new process for the agent, with what waits for it (training_set): made before the
- * next round then, otherwise at once. */
-int training_respawn_agent(struct training *t, size_t agent, struct err *err);
 
 /* Runs to the end. Returns 0, or the failure with err set; result is filled either way.
  */

@@ -332,8 +332,7 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     journal_write(t->journal, step, "changed", "changes", text, NULL);
     training_say(t, "from step %" PRIu64 " on: %s", step, text);
     free(text);
-    if (t->args->observer.on_config != NULL)
-        t->args->observer.on_config(t->args->observer.ctx, next);
+    training_tell(t, on_config, next);
     rc = rollout_change(t->rollout, was, next, err);
     drop_config(t, was);
     return rc;

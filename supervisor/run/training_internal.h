@@ -15,6 +15,20 @@
 
 enum { TRAINING_N_SIGNALS = 3 };
 
+/* For all agents together, from the first polite word to the last SIGKILL. */
+enum { TRAINING_STOP_DEADLINE_MS = 5000 };
+
+/* Calls a callback of every observer that has it. */
+#define training_tell(t, callback, ...)                                                  \
+    do {                                                                                 \
+        for (size_t o_ = 0; o_ < (t)->args->n_observers; o_++) {                         \
+            const struct training_observer *to_ = &(t)->args->observers[o_];             \
+                                                                                         \
+            if (to_->callback != NULL)                                                   \
+                to_->callback(to_->ctx __VA_OPT__(, ) __VA_ARGS__);                      \
+        }                                                                                \
+    } while (0)
+
 struct training {
     const struct training_args *args;
     const struct run_config *config; /* in force; args->config, or owned */
@@ -49,15 +63,47 @@ struct training {
     char *config_yaml; /* of the configuration in force */
     int waits_for_space;
     int checkpoint_waits; /* the driver stands at a boundary until it is taken */
-    uint64_t saved_step;  /* of the newest committed checkpoint */
+    int64_t saved_step;   /* of the newest committed checkpoint; -1: none */
     int stopping;
+    int agents_stopped;
+    int is_open; /* observers were told so, and not yet that it is over */
     uint64_t began_ns;
+
+    int wants_pause,
+        paused; /* asked for, also before there is a driver; standing still */
+    struct training_wait *waits;
+    struct {
+        uint64_t at_ms, steps;
+        double per_second;
+    } rate;
+    struct run_agent_status *agent_status; /* [specs.n] as last asked for */
+    char **last_exit;                      /* [specs.n] NULL: it never ended */
 };
 
 /* The run cannot go on: the first failure is kept, and everything is stopped. */
 void training_fail(struct training *t, const struct err *err);
 
 void training_stop_agents(struct training *t, uint64_t deadline_ms);
+
+/* Nothing is left to wait for: observers are told, and those who asked for something. */
+void training_close_if_over(struct training *t);
+
+/* ---- training_status.c: where it stands ---- */
+
+void training_take_rate(struct training *t);
+void training_note_exit(struct training *t, const struct agent_event *e);
+void training_free_status(struct training *t);
+
+/* ---- training_steer.c: what others ask for ---- */
+
+/* Callback of the driver. */
+void training_on_paused(void *ctx, const struct rollout_progress *at);
+/* A checkpoint is on the disk, or not (why). */
+void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why);
+void training_settle_respawn(struct training *t, size_t agent);
+void training_settle_end(struct training *t);
+/* The driver is there, and not yet started: what was asked for before. */
+void training_begin_requests(struct training *t);
 
 /* ---- training_keeper.c ---- */
 

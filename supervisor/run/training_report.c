@@ -26,8 +26,7 @@ void training_say(struct training *t, const char *fmt, ...)
     (void)vsnprintf(line, sizeof(line), fmt, ap);
     va_end(ap);
     log_info("%s", line);
-    if (t->args->observer.on_message != NULL)
-        t->args->observer.on_message(t->args->observer.ctx, line);
+    training_tell(t, on_message, line);
 }
 
 uint64_t training_steps(const struct training *t)
@@ -45,11 +44,10 @@ void training_show(struct training *t)
 {
     struct rollout_progress at = {.state = "starting"};
 
-    if (t->args->observer.on_tick == NULL)
-        return;
     if (t->rollout != NULL)
         rollout_progress(t->rollout, &at);
-    t->args->observer.on_tick(t->args->observer.ctx, t->agents, &at);
+    training_take_rate(t);
+    training_tell(t, on_tick, t->agents, &at);
 }
 
 int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
@@ -70,8 +68,8 @@ int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
     rc = csv_sink_write(t->csv, row, err);
     if (rc == 0)
         rc = event_sink_write(t->events, row, training_now_unix(), err);
-    if (rc == 0 && t->args->observer.on_row != NULL)
-        t->args->observer.on_row(t->args->observer.ctx, row);
+    if (rc == 0)
+        training_tell(t, on_row, row);
     return rc;
 }
 
@@ -79,8 +77,7 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result)
 {
     struct training *t = ctx;
 
-    if (t->args->observer.on_evaluation != NULL)
-        t->args->observer.on_evaluation(t->args->observer.ctx, training_steps(t), result);
+    training_tell(t, on_evaluation, training_steps(t), result);
 }
 
 static void journal_agent(struct training *t, const struct agent_event *e,
@@ -139,9 +136,11 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
         journal_agent(t, e, "ready");
         training_retry_checkpoint(t);
         training_retry_change(t);
+        training_settle_respawn(t, e->agent);
         break;
     case AGENT_EVENT_EXIT:
         journal_agent(t, e, "exit");
+        training_note_exit(t, e);
         if (!t->stopping && e->text != NULL)
             training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);
         else if (!t->stopping && e->signal != 0)
@@ -165,6 +164,5 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
         say_give_up(t, e);
         break;
     }
-    if (t->args->observer.on_agent != NULL)
-        t->args->observer.on_agent(t->args->observer.ctx, e, name);
+    training_tell(t, on_agent, e, name);
 }

@@ -52,7 +52,7 @@ static int begin_checkpoint(struct training *t, uint64_t step,
 static void on_checkpoint_over(struct training *t, uint64_t step, const struct err *why)
 {
     if (why == NULL) {
-        t->saved_step = step;
+        t->saved_step = (int64_t)step;
         if (t->args->keeper != NULL)
             keeper_tell_checkpoint(t->args->keeper);
     } else {
@@ -61,6 +61,7 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
     }
     journal_write(t->journal, step, why != NULL ? "checkpoint-failed" : "checkpoint",
                   why != NULL ? "error" : NULL, why != NULL ? why->msg : NULL, NULL);
+    training_settle_checkpoint(t, step, why);
 }
 
 /* Copies what the checkpoint of this boundary needs. 0: it has to wait, for the one that
@@ -141,6 +142,7 @@ static void on_written(void *ctx, uint64_t step, const struct err *why)
 
     on_checkpoint_over(t, step, why);
     training_retry_checkpoint(t);
+    training_close_if_over(t);
 }
 
 /* A run's beginning: its provenance is written once. */

@@ -5,8 +5,9 @@ import subprocess
 
 import harness
 
-COMMANDS = ("run", "check", "eval", "envs", "algorithms", "inspect",
-            "report", "resume", "graph", "version")
+COMMANDS = ("run", "resume", "status", "set", "edit", "kill", "respawn", "pause",
+            "continue", "checkpoint", "stop", "check", "eval", "report", "envs",
+            "algorithms", "inspect", "graph", "version")
 
 
 def test_help_names_every_command_and_each_has_an_example(w):

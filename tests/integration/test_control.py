@@ -1,163 +1,237 @@
-"""Steering a live run: changes at a step, respawns, and clients that drive its agents."""
+"""The control socket: what clients ask of a live run, and clients that mean it ill."""
 import os
-import re
 import socket
-import subprocess
+import stat
+import struct
+import sys
 
 import harness
-from test_changes import checkpoints, end, final, journal, start
 
-DRIVE = harness.SOURCE / "scripts" / "drive_critics.py"
-PYTHON = "/usr/bin/python3"
+try:
+    import msgpack
+except ImportError:
+    msgpack = None
+sys.path.insert(0, str(harness.SOURCE / "scripts"))
+if msgpack:
+    import drive_critics
 
-
-def need_msgpack():
-    if subprocess.run([PYTHON, "-c", "import msgpack"], capture_output=True).returncode:
-        raise harness.Skip("no python3-msgpack")
-
-
-def kill_agents(p):
-    for pid in harness.agents_of(p.pid).values():
-        harness.kill(pid)
+STATUS = {"run", "state", "pid", "keeper_pid", "round", "env_steps", "episodes",
+          "steps_per_second", "checkpoint_step", "exact", "agents"}
+AGENT = {"name", "pid", "state", "restarts", "rss_bytes", "update", "last_exit"}
 
 
-def test_a_change_at_a_step_survives_kills_and_a_resume(w):
-    """The same change without them gives the same bytes."""
-    p, run = start(w, "killed")
-    at = checkpoints(run)[-1] + 20000
-    rate = "agents.agent_0.optimizer.learning_rate=0.02"
-    out, _ = w.brood("set", run, rate, "--at-step", at)
-    assert f"from step {at} on: {rate}" in out, out
-    kill_agents(p)
-    harness.wait_until("a checkpoint", lambda: checkpoints(run)[-1] > 2000)
-    end(p)
-    last = at + 4000
-    calm = w.path / "calm"
-    harness.copy_run(run, calm)
-    p = w.start("resume", run, "--set", f"run.env_steps={last}")
-    harness.wait_until("the change", lambda: journal(run, "changed") or p.poll() is not None)
-    kill_agents(p)
-    p.wait(timeout=harness.DEADLINE_S)
-    assert p.returncode == 0, p.log.read_text()
-    assert f" step={at} " in journal(run, "changed")[0]
-    w.brood("resume", calm, "--from", "0", "--set", f"run.env_steps={last}")
-    assert final(run, last) == final(calm, last)
+def start(w, name="a", steps=100000000, **more):
+    """A run that ends only when it is told to, and a client of it."""
+    if not msgpack:
+        raise harness.Skip("python3-msgpack is not installed")
+    p = w.start("run", w.small(steps=steps, evaluate=0, checkpoint=1000000000), "--name",
+                name, **more)
+    harness.wait_until("the socket", lambda: (w.run_dir(name) / "control.sock").exists()
+                       or p.poll() is not None)
+    client = drive_critics.Run(w.run_dir(name))
+    harness.wait_until("the rounds", lambda: client.call("status")["env_steps"] > 0)
+    return p, client
 
 
-def test_what_cannot_be_set_is_told(w):
-    p, run = start(w, "live")
-    for words, code, says in (
-            (["agents.agent_0.polyac=1"], 2, "did you mean 'polyak'"),
-            (["env.copies=8"], 2, "env.copies cannot change while the run lives"),
-            (["defaults.polyak=0.5", "--at-step", "1"], 2, "step 1 is past"),
-            (["defaults.optimizer.learning_rate=1e300"], 2, "no finite number"),
-            ([], 2, "KEY=VALUE is wanted")):
-        _, err = w.brood("set", run, *words, code=code)
-        assert says in err and len(err.splitlines()) == 1, err
-    assert not journal(run, "set") and not journal(run, "changed")
-    assert oct((run / "control.sock").stat().st_mode)[-3:] == "600"
-    end(p)
-    _, err = w.brood("set", run, "defaults.polyak=0.5", code=3)
-    assert "not running" in err or "ended before" in err, err
+def stop(p, client):
+    client.call("stop")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
 
-def test_a_respawn_brings_what_waits_for_it(w):
-    p, run = start(w, "waits")
-    out, _ = w.brood("set", run, "agents.agent_0.optimizer.beta1=0.5")
-    assert "brood respawn" in out and "beta1=0.5" in out, out
-    before = harness.agents_of(p.pid)
-    w.brood("respawn", run, "agent_0")
-    harness.wait_until("the change", lambda: journal(run, "changed"))
-    harness.wait_until("a new process", lambda: harness.agents_of(p.pid).get(
-        "agent_0", before["agent_0"]) != before["agent_0"])
-    assert harness.agents_of(p.pid)["agent_1"] == before["agent_1"]
-    # A resume from before makes it again.
-    at = int(re.search(r" at=(\d+) ", journal(run, "set")[0]).group(1))
-    harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
-    end(p)
-    last = checkpoints(run)[-1] + 1000
-    again = w.path / "again"
-    harness.copy_run(run, again)
-    w.brood("resume", run, "--set", f"run.env_steps={last}")
-    w.brood("resume", again, "--from", "0", "--set", f"run.env_steps={last}")
-    assert final(run, last) == final(again, last)
+def refused(client, method, **params):
+    try:
+        client.call(method, **params)
+    except RuntimeError as why:
+        return str(why)
+    raise AssertionError(f"{method} {params} was not refused")
 
 
-def test_an_edit_applies_the_difference(w):
-    p, run = start(w, "edited")
-    w.brood("edit", run, env={"EDITOR": "sed -i 's/discount: 0.95/discount: 0.9/'"})
-    harness.wait_until("the change", lambda: journal(run, "changed"))
-    assert "changes=defaults.discount=0.9\n" in journal(run, "changed")[0]
-    _, err = w.brood("edit", run, code=2, env={"EDITOR": "sed -i s/copies:/copees:/"})
-    assert "did you mean 'copies'" in err, err
-    end(p)
+def test_status_tells_what_it_should(w):
+    p, client = start(w)
+    s = client.call("status")
+    assert STATUS <= s.keys() and s["state"] == "running" and s["exact"] is True, s
+    assert s["keeper_pid"] == p.pid and s["run"] == "a", (s, p.pid)
+    assert [a["name"] for a in s["agents"]] == ["agent_0", "agent_1", "agent_2"], s
+    assert all(AGENT <= a.keys() and a["rss_bytes"] > 0 for a in s["agents"]), s
+    sock = os.stat(w.run_dir("a") / "control.sock")
+    assert stat.S_IMODE(sock.st_mode) == 0o600, oct(sock.st_mode)
+    stop(p, client)
+    assert not (w.run_dir("a") / "control.sock").exists()
 
 
-def test_bad_clients_are_dropped(w):
-    p, run = start(w, "bad")
-    folder = os.open(run, os.O_PATH)
-    for data in (b"\xc1", b"\xdd\xff\xff\xff\xff", b"\x94\x00", b"GET / HTTP/1.1\r\n\r\n",
-                 b"\xc6\xff\xff\xff\xff"):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.connect(f"/proc/self/fd/{folder}/control.sock")
-            s.settimeout(harness.DEADLINE_S)
-            s.sendall(data)
-            if data != b"\x94\x00":  # that one is merely not over
-                assert s.recv(1) == b""
-    out, _ = w.brood("set", run, "defaults.discount=0.9")
-    assert "from step" in out
-    os.close(folder)
-    end(p)
+def test_pause_checkpoint_continue_stop(w):
+    p, client = start(w)
+    at = client.call("pause")["env_steps"]
+    s = client.call("status")
+    assert s["state"] == "paused" and s["env_steps"] == at, (s, at)
+    assert client.call("pause")["env_steps"] == at  # it stands already
+    assert client.call("checkpoint")["env_steps"] == at
+    assert (w.run_dir("a") / "checkpoints" / str(at) / "run.state").exists()
+    assert client.call("status")["checkpoint_step"] == at
+    client.call("continue")
+    harness.wait_until("it goes on", lambda: client.call("status")["env_steps"] > at)
+    end = client.call("stop")["env_steps"]
+    assert p.wait(timeout=harness.DEADLINE_S) == 4
+    assert (w.run_dir("a") / "checkpoints" / str(end)).is_dir(), end
 
 
-def drive(w, run, *more):
-    return subprocess.Popen([PYTHON, str(DRIVE), str(run), *map(str, more)],
-                            stdout=open(run / "driven", "ab"), stderr=subprocess.STDOUT)
+def test_kill_and_respawn_count_for_nothing(w):
+    p, client = start(w)
+    for i in range(8):  # more often than a policy would bear
+        old = client.call("status")["agents"][1]["pid"]
+        client.call("kill" if i % 2 else "respawn", agent="agent_1")
+        harness.wait_until("a new process", lambda: client.call("status")["agents"][1]["pid"]
+                           not in (0, old))
+    agent = client.call("status")["agents"][1]
+    assert agent["restarts"] == 8 and agent["last_exit"] == "SIGKILL", agent
+    stop(p, client)
 
 
-def serve(w, name):
-    p = w.start("run", harness.SOURCE / "configs" / "node_critics.yaml", "--name", name)
-    run = w.run_dir(name)
-    harness.wait_until("the agents", lambda: len(journal(run, "ready")) >= 4)
-    return p, run
+def test_steering_changes_no_byte(w):
+    w.brood("run", w.small(steps=4000), "--name", "calm")
+    p = w.start("run", w.small(steps=4000), "--name", "steered")
+    if not msgpack:
+        raise harness.Skip("python3-msgpack is not installed")
+    harness.wait_until("the socket", lambda: (w.run_dir("steered") / "control.sock").exists()
+                       or p.poll() is not None)
+    client = drive_critics.Run(w.run_dir("steered"))
+    try:
+        for agent in ("agent_0", "agent_2"):
+            client.call("pause")
+            client.call("respawn", agent=agent)
+            client.call("checkpoint")
+            client.call("continue")
+    except ConnectionError:
+        pass  # it was quicker than we
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    calm, steered = (harness.tree_bytes(w.run_dir(n) / "checkpoints" / "4000")
+                     for n in ("calm", "steered"))
+    assert calm == steered
 
 
-def test_four_critics_are_driven_through_kills(w):
-    need_msgpack()
-    updates = 60
-    results = {}
-    for name in ("calm", "killed"):
-        p, run = serve(w, name)
-        client = drive(w, run, "--updates", updates, "--stop")
-        kills = 0
-        while name == "killed" and kills < 6 and client.poll() is None:
-            pid = harness.agents_of(p.pid).get(f"node_{kills % 4 + 1}")
-            if pid:
-                harness.kill(pid)
-                harness.wait_until("its end", lambda: not harness.alive(pid))
-                kills += 1
-        client.wait(timeout=harness.DEADLINE_S)
-        p.wait(timeout=harness.DEADLINE_S)
-        log = (run / "driven").read_text()
-        assert client.returncode == 0 and p.returncode == 4, log + p.log.read_text()
-        assert name == "calm" or journal(run, "respawn"), p.log.read_text()
-        results[name] = final(run, 4 * updates)
-        assert len(results[name]) >= 4 * 3 and f"update {updates}:" in log, log
-    assert results["calm"] == results["killed"]
+def test_what_cannot_be_done_is_told(w):
+    p, client = start(w)
+    assert "there are: agent_0, agent_1, agent_2" in refused(client, "kill", agent="bob")
+    assert "agent is missing" in refused(client, "respawn")
+    assert "no method 'fly'" in refused(client, "fly")
+    assert "has an environment" in refused(client, "run", agent="agent_0")
+    assert "changes is missing" in refused(client, "set")
+    stop(p, client)
 
 
-def test_a_driven_run_is_resumed(w):
-    need_msgpack()
-    p, run = serve(w, "first")
-    assert drive(w, run, "--updates", 5).wait(timeout=harness.DEADLINE_S) == 0
-    harness.wait_until("its checkpoint", lambda: 20 in checkpoints(run))
-    end(p)
-    p = w.start("resume", run)
-    harness.wait_until("the socket", lambda: "goes on from step 20" in p.log.read_text())
-    client = drive(w, run, "--updates", 5, "--stop")
-    assert client.wait(timeout=harness.DEADLINE_S) == 0, (run / "driven").read_text()
-    p.wait(timeout=harness.DEADLINE_S)
-    assert p.returncode == 4 and checkpoints(run)[-1] == 40, p.log.read_text()
+def test_the_command_line_steers_it(w):
+    p, client = start(w)
+    status = harness.json_lines(w.brood("status", "a", "--json")[0])[0]
+    assert STATUS <= status.keys() and status["state"] == "running", status
+    out, _ = w.brood("pause", "a")
+    at = client.call("status")["env_steps"]
+    assert out == f"paused at step {at}\n", out
+    assert "a: paused" in w.brood("status")[0]
+    assert w.brood("checkpoint", "a", "--json")[0] == f'{{"env_steps": {at}}}\n'
+    w.brood("continue", "a")
+    w.brood("kill", "a", "agent_2")
+    w.brood("respawn", "a", "agent_0")
+    _, err = w.brood("kill", "a", "agent_9", code=3)
+    assert "there are: agent_0" in err and len(err.splitlines()) == 1, err
+    assert "stopped at step" in w.brood("stop", "a")[0]
+    assert p.wait(timeout=harness.DEADLINE_S) == 4
+    for command in ("status", "stop", "pause"):
+        _, err = w.brood(command, "a", code=3)
+        assert err == f"brood {command}: runs/a is not running\n", err
+
+
+def test_subscribers_hear_of_it(w):
+    p, client = start(w)
+    heard = []
+    client.call("subscribe")
+    other = drive_critics.Run(w.run_dir("a"))
+    other.call("kill", agent="agent_0")
+    client.socket.settimeout(harness.DEADLINE_S)
+    while not {"message", "journal", "row"} <= {m[1] for m in heard}:
+        client.unpacker.feed(client.socket.recv(1 << 16))
+        heard += [m for m in client.unpacker if m[0] == 2]
+    assert any("event=exit" in m[2].get("line", "") for m in heard), heard
+    assert any("agent_0" in m[2].get("text", "") for m in heard), heard
+    stop(p, other)
+
+
+HOSTILE = {
+    "garbage": b"\xc1\xc1\xc1",
+    "a giant array": b"\xdd\xff\x00\x00\x00",
+    "a giant string": b"\xdb\xff\xff\xff\xff",
+    "a giant map": b"\xdf\xff\xff\xff\xff",
+    "a number": b"\x07",
+    "a response": b"\x94\x01\x01\xc0\xc0",
+    "too deep": b"\x91" * 100 + b"\xc0",
+    "no method": b"\x94\x00\x01\xc0\x80",
+    "params of a wrong kind": b"\x94\x00\x01\xa6status\x91\x01",
+}
+
+
+def resident_kib(pid):
+    for line in open(f"/proc/{pid}/status", encoding="utf-8"):
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1])
+    return 0
+
+
+def connect(w, client):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(harness.DEADLINE_S)
+    s.connect(f"/proc/self/fd/{client.folder}/control.sock")
+    return s
+
+
+def test_hostile_clients_are_cut_off_and_nobody_else(w):
+    p, client = start(w)
+    for what, data in HOSTILE.items():
+        s = connect(w, client)
+        s.sendall(data)
+        said = b""
+        while part := s.recv(4096):
+            said += part
+        assert b"error" in said, (what, said)
+        s.close()
+        assert client.call("status")["state"] == "running", what
+    half = connect(w, client)
+    half.sendall(b"\x94\x00\x01")  # and never the rest
+    silent = [connect(w, client) for _ in range(20)]  # and never a word
+    assert client.call("status")["state"] == "running"
+    for s in [half, *silent]:
+        s.close()
+    stop(p, client)
+
+
+def test_who_never_reads_costs_little(w):
+    p, client = start(w)
+    supervisor = client.call("status")["pid"]
+    deaf = connect(w, client)
+    deaf.setblocking(False)
+    request = msgpack.packb([0, 1, "status", {}]) * 1000
+    sent = 0
+    try:
+        while sent < 20_000_000:
+            sent += deaf.send(request)
+    except (BlockingIOError, ConnectionError):
+        pass
+    for _ in range(200):
+        assert client.call("status")["state"] == "running"
+    assert resident_kib(supervisor) < (200 << 10) * (4 if harness.SANITIZED else 1)
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    deaf.close()
+    stop(p, client)
+
+
+def test_too_many_clients_are_told_so(w):
+    p, client = start(w)
+    many = [connect(w, client) for _ in range(63)]
+    client.call("status")
+    one_more = connect(w, client)
+    assert b"more than 64 clients" in one_more.recv(4096)
+    assert one_more.recv(4096) == b""
+    for s in [one_more, *many]:
+        s.close()
+    stop(p, client)
 
 
 if __name__ == "__main__":

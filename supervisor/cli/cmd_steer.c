@@ -1,0 +1,168 @@
+/* Steering a live run: one request each, answered when it has happened. */
+#include "supervisor/cli/live_run.h"
+#include "supervisor/run/run_dir.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+int cli_fail_run(const struct cli *cli, const struct err *err)
+{
+    int code = err->code == ERR_NOT_FOUND ? CLI_NOT_THERE
+               : err->code == ERR_CONFIG  ? CLI_USAGE
+                                          : CLI_FAILED;
+
+    return cli_fail(cli, code, err);
+}
+
+int cli_open_run(const struct cli *cli, const char *run, char **ret_path,
+                 struct control_client **ret, struct err *err)
+{
+    int rc = run_dir_find(cli->runs_dir, run, ret_path, err);
+
+    return rc < 0 ? rc : control_client_open(ret, *ret_path, err);
+}
+
+/* done: what is said with the step at which it happened; NULL: nothing. */
+static void print_answer(const struct cli *cli, const struct msg *answer,
+                         const char *done)
+{
+    uint64_t step = UINT64_MAX;
+
+    if (cli->quiet ||
+        msg_get_u64(&answer->body, "env_steps", UINT64_MAX, &step, NULL) < 0)
+        return;
+    if (cli->json && step != UINT64_MAX)
+        (void)printf("{\"env_steps\": %" PRIu64 "}\n", step);
+    else if (done != NULL && step != UINT64_MAX)
+        (void)printf("%s at step %" PRIu64 "\n", done, step);
+}
+
+static int ask(const struct cli *cli, const char *run, const char *agent,
+               const char *done)
+{
+    struct control_client *client = NULL;
+    const struct msg *answer;
+    struct err err = {0};
+    struct msg_out *o;
+    char *path = NULL;
+    int code = CLI_DONE, rc = cli_open_run(cli, run, &path, &client, &err);
+
+    if (rc == 0) {
+        o = control_client_begin(client, cli->command->name);
+        msg_map(o, agent != NULL ? 1 : 0);
+        if (agent != NULL) {
+            msg_key(o, "agent");
+            msg_str(o, agent);
+        }
+        rc = control_client_call(client, &answer, &err);
+    }
+    if (rc < 0)
+        code = cli_fail_run(cli, &err);
+    else
+        print_answer(cli, answer, done);
+    control_client_close(client);
+    free(path);
+    return code;
+}
+
+static int steer_run(struct cli *cli, int argc, char **argv, const char *done)
+{
+    int code = 0;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (argc - optind > 1)
+        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+    return ask(cli, optind < argc ? argv[optind] : NULL, NULL, done);
+}
+
+static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
+{
+    int code = 0;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (argc - optind != 2)
+        return cli_usage(cli, "a run and an agent are wanted");
+    return ask(cli, argv[optind], argv[optind + 1], done);
+}
+
+static int run_pause(struct cli *cli, int argc, char **argv)
+{
+    return steer_run(cli, argc, argv, "paused");
+}
+
+static int run_continue(struct cli *cli, int argc, char **argv)
+{
+    return steer_run(cli, argc, argv, NULL);
+}
+
+static int run_checkpoint(struct cli *cli, int argc, char **argv)
+{
+    return steer_run(cli, argc, argv, "checkpoint");
+}
+
+static int run_stop(struct cli *cli, int argc, char **argv)
+{
+    return steer_run(cli, argc, argv, "stopped");
+}
+
+static int run_kill(struct cli *cli, int argc, char **argv)
+{
+    return steer_agent(cli, argc, argv, NULL);
+}
+
+static int run_respawn(struct cli *cli, int argc, char **argv)
+{
+    return steer_agent(cli, argc, argv, "a new process is in place");
+}
+
+const struct command cmd_pause = {
+    .name = "pause",
+    .arguments = "[RUN]",
+    .summary = "Have a run stand still at the next round boundary",
+    .help = "\nexample: brood pause simple_spread-1\n",
+    .run = run_pause,
+};
+
+const struct command cmd_continue = {
+    .name = "continue",
+    .arguments = "[RUN]",
+    .summary = "Let a paused run go on",
+    .help = "\nexample: brood continue simple_spread-1\n",
+    .run = run_continue,
+};
+
+const struct command cmd_checkpoint = {
+    .name = "checkpoint",
+    .arguments = "[RUN]",
+    .summary = "Have a run write a checkpoint at the next round boundary",
+    .help = "\nReturns when it is on the disk.\n"
+            "\nexample: brood checkpoint simple_spread-1\n",
+    .run = run_checkpoint,
+};
+
+const struct command cmd_stop = {
+    .name = "stop",
+    .arguments = "[RUN]",
+    .summary = "Stop a run in order, with a checkpoint",
+    .help = "\nReturns when all its processes are gone; `brood resume` goes on with it.\n"
+            "\nexample: brood stop simple_spread-1\n",
+    .run = run_stop,
+};
+
+const struct command cmd_kill = {
+    .name = "kill",
+    .arguments = "RUN AGENT",
+    .summary = "End an agent's process; its restart policy decides what follows",
+    .help = "\nexample: brood kill simple_spread-1 agent_0\n",
+    .run = run_kill,
+};
+
+const struct command cmd_respawn = {
+    .name = "respawn",
+    .arguments = "RUN AGENT",
+    .summary = "Replace an agent's process, with what waits for that",
+    .help = "\nexample: brood respawn simple_spread-1 agent_0\n",
+    .run = run_respawn,
+};

@@ -1,0 +1,15 @@
+/* live_run.h - what the commands that talk to a live run share. */
+#ifndef SUPERVISOR_CLI_LIVE_RUN_H
+#define SUPERVISOR_CLI_LIVE_RUN_H
+
+#include "supervisor/cli/cli.h"
+#include "supervisor/control/client.h"
+
+/* run: as run_dir_find takes it; *ret_path: free(). ERR_NOT_FOUND: not there, or not
+ * running. */
+int cli_open_run(const struct cli *cli, const char *run, char **ret_path,
+                 struct control_client **ret, struct err *err);
+/* Reports it; the exit code for a run that refuses, or is not there. */
+int cli_fail_run(const struct cli *cli, const struct err *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* control_internal.h - what the control socket's files share. */
+#ifndef SUPERVISOR_CONTROL_CONTROL_INTERNAL_H
+#define SUPERVISOR_CONTROL_CONTROL_INTERNAL_H
+
+#include "common/msg/msg.h"
+#include "supervisor/control/control.h"
+
+#include <uv.h>
+
+struct client;
+
+/* A request that was not answered yet. It lives until it is: its client may be gone by
+ * then. */
+struct call {
+    struct control *control;
+    struct client *client; /* NULL: gone */
+    uint32_t id;
+    struct call *next, **link; /* among the control's */
+};
+
+struct control {
+    struct run_dir *dir;
+    struct training *training;
+    uv_loop_t *loop;
+    uv_pipe_t listener;
+    uv_timer_t turn; /* of clients that asked for more than one turn takes */
+    int dir_fd;      /* the socket is bound by it: a path of any length */
+    int is_open;
+    struct client *clients;
+    size_t n_clients;
+    struct call *calls;
+    struct msg msg;     /* the request at hand */
+    struct msg_out out; /* the answer at hand */
+};
+
+/* Answers a call and forgets it: begin, pack one object, end. Or at once with an error, or
+ * with {} or {env_steps}. */
+struct msg_out *call_begin_answer(struct call *c);
+void call_end_answer(struct call *c);
+void call_fail(struct call *c, const struct err *err);
+void call_answer_nothing(struct call *c);
+void call_answer_step(struct call *c, uint64_t step);
+
+/* Notifications come from now on. */
+void client_subscribe(struct client *c);
+
+/* control_methods.c: does what the request says; answers the call now or later. */
+void control_dispatch(struct call *c, const char *method, const msgpack_object *params);
+
+#endif

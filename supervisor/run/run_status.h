@@ -1,0 +1,41 @@
+/* run_status.h - where a run stands: what `brood status` shows and the control socket
+ * answers.
+ *
+ * Plain data; who hands one out says how long its pointers live.
+ */
+#ifndef SUPERVISOR_RUN_RUN_STATUS_H
+#define SUPERVISOR_RUN_RUN_STATUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct run_agent_status {
+    const char *name;
+    const char *state; /* agent_state_name; "gone" when the run is over */
+    pid_t pid;         /* 0: none */
+    uint64_t restarts;
+    int64_t rss_bytes;     /* -1: not known */
+    uint64_t update;       /* updates it has taken part in */
+    const char *last_exit; /* "SIGKILL", "code 3"; NULL: it never ended */
+};
+
+struct run_status {
+    const char *run;
+    /* Live: "starting", "running", "paused", "stopping". Over: "done", "stopped" (on
+     * request), "cut off" (by a second interrupt), "failed", or "killed": its supervisor
+     * went without a word. */
+    const char *state;
+    pid_t pid, keeper_pid; /* 0: none */
+    uint64_t round, env_steps, episodes;
+    uint64_t total_steps,
+        total_episodes;      /* the run's length; the one that is no end: 0 */
+    double steps_per_second; /* lately; 0 when it is over */
+    double elapsed_s;        /* since this supervisor started */
+    int64_t checkpoint_step; /* the newest complete one; -1: none */
+    int exact; /* the end will be that of an undisturbed run, byte for byte */
+    const struct run_agent_status *agents;
+    size_t n_agents;
+};
+
+#endif

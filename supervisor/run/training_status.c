@@ -1,0 +1,100 @@
+/* Where a run stands, for whoever asks. */
+#include "supervisor/run/training_internal.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Smoothed over a few seconds, so that the time left does not jump. */
+void training_take_rate(struct training *t)
+{
+    const uint64_t now = uv_now(&t->loop), steps = training_steps(t);
+    const double passed = (double)(now - t->rate.at_ms) * 1e-3;
+    double rate, weight;
+
+    if (t->rollout == NULL || t->rate.at_ms == 0) {
+        t->rate.at_ms = now;
+        t->rate.steps = steps;
+    } else if (passed >= 0.05) {
+        rate = (double)(steps - t->rate.steps) / passed;
+        weight = t->rate.per_second == 0 ? 1 : 1 - exp(-passed / 3);
+        t->rate.per_second += weight * (rate - t->rate.per_second);
+        t->rate.at_ms = now;
+        t->rate.steps = steps;
+    }
+}
+
+void training_note_exit(struct training *t, const struct agent_event *e)
+{
+    char **text = &t->last_exit[e->agent];
+
+    free(*text);
+    *text = e->signal != 0 ? xasprintf("SIG%s", sigabbrev_np(e->signal))
+                           : xasprintf("code %d", e->exit_code);
+}
+
+static const char *state_of(const struct training *t)
+{
+    if (t->stopping)
+        return "stopping";
+    if (t->rollout == NULL)
+        return "starting";
+    return t->paused ? "paused" : "running";
+}
+
+static void take_agents(struct training *t, uint64_t updates)
+{
+    for (size_t i = 0; i < t->specs.n; i++) {
+        struct run_agent_status *to = &t->agent_status[i];
+        struct agent_info info;
+
+        agent_table_info(t->agents, i, &info);
+        *to = (struct run_agent_status){
+            .name = info.name,
+            .state = agent_state_name(info.state),
+            .pid = info.pid,
+            .restarts = info.restarts,
+            .rss_bytes = info.rss_bytes,
+            .update = updates,
+            .last_exit = t->last_exit[i],
+        };
+    }
+}
+
+void training_status(struct training *t, struct run_status *ret)
+{
+    struct rollout_progress at = {.env_steps = training_steps(t)};
+
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &at);
+    take_agents(t, at.updates);
+    *ret = (struct run_status){
+        .run = run_dir_name(t->args->dir),
+        .state = state_of(t),
+        .pid = getpid(),
+        .keeper_pid = keeper_pid(),
+        .round = at.round,
+        .env_steps = at.env_steps,
+        .episodes = at.episodes,
+        .total_steps = (uint64_t)t->config->run.env_steps,
+        .total_episodes = (uint64_t)t->config->run.episodes,
+        .steps_per_second = t->paused ? 0 : t->rate.per_second,
+        .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
+        .checkpoint_step = t->saved_step,
+        .exact = !t->args->anyway,
+        .agents = t->agent_status,
+        .n_agents = t->specs.n,
+    };
+}
+
+void training_free_status(struct training *t)
+{
+    for (size_t i = 0; t->last_exit != NULL && i < t->specs.n; i++)
+        free(t->last_exit[i]);
+    free(t->last_exit);
+    free(t->agent_status);
+}

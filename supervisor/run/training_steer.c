@@ -1,0 +1,261 @@
+/* What others ask of a run while it lives. */
+#include "supervisor/run/training_internal.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum wait_kind { WAIT_PAUSE, WAIT_CHECKPOINT, WAIT_STOP, WAIT_RESPAWN };
+
+/* Somebody who is told when what he asked for has happened. */
+struct training_wait {
+    enum wait_kind kind;
+    uint64_t step; /* CHECKPOINT: of the first boundary that will do */
+    size_t agent;  /* RESPAWN */
+    training_done_fn fn;
+    void *ctx;
+    struct training_wait *next;
+};
+
+/* ---- waiting ---- */
+
+static struct training_wait *add_wait(struct training *t, enum wait_kind kind,
+                                      training_done_fn fn, void *ctx)
+{
+    struct training_wait *w = xcalloc(1, sizeof(*w)), **end = &t->waits;
+
+    while (*end != NULL)
+        end = &(*end)->next;
+    w->kind = kind;
+    w->fn = fn;
+    w->ctx = ctx;
+    *end = w;
+    return w;
+}
+
+/* Tells and forgets the first one that fits. Telling may add and drop others. */
+static int settle_one(struct training *t,
+                      int (*fits)(const struct training_wait *w, uint64_t value),
+                      uint64_t value, const struct err *why)
+{
+    struct training_wait **at = &t->waits, *w;
+
+    while (*at != NULL && !fits(*at, value))
+        at = &(*at)->next;
+    w = *at;
+    if (w == NULL)
+        return 0;
+    *at = w->next;
+    w->fn(w->ctx, training_steps(t), why);
+    free(w);
+    return 1;
+}
+
+static void settle(struct training *t,
+                   int (*fits)(const struct training_wait *w, uint64_t value),
+                   uint64_t value, const struct err *why)
+{
+    while (settle_one(t, fits, value, why))
+        ;
+}
+
+static int is_pause(const struct training_wait *w, uint64_t unused)
+{
+    (void)unused;
+    return w->kind == WAIT_PAUSE;
+}
+
+static int is_checkpoint_by(const struct training_wait *w, uint64_t step)
+{
+    return w->kind == WAIT_CHECKPOINT && w->step <= step;
+}
+
+static int is_respawn_of(const struct training_wait *w, uint64_t agent)
+{
+    return w->kind == WAIT_RESPAWN && w->agent == agent;
+}
+
+static int is_stop(const struct training_wait *w, uint64_t unused)
+{
+    (void)unused;
+    return w->kind == WAIT_STOP;
+}
+
+static int is_any(const struct training_wait *w, uint64_t unused)
+{
+    (void)w;
+    (void)unused;
+    return 1;
+}
+
+/* ---- what has happened ---- */
+
+void training_on_paused(void *ctx, const struct rollout_progress *at)
+{
+    struct training *t = ctx;
+
+    if (!t->paused) {
+        t->paused = 1;
+        journal_write(t->journal, at->env_steps, "pause", NULL);
+        training_say(t, "paused at step %llu", (unsigned long long)at->env_steps);
+    }
+    settle(t, is_pause, 0, NULL);
+}
+
+void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why)
+{
+    settle(t, is_checkpoint_by, step, why);
+}
+
+void training_settle_respawn(struct training *t, size_t agent)
+{
+    settle(t, is_respawn_of, agent, NULL);
+}
+
+void training_settle_end(struct training *t)
+{
+    struct err over = {0};
+
+    (void)err_set(&over, ERR_STATE, "the run is over");
+    settle(t, is_stop, 0, t->failure.code < 0 ? &t->failure : NULL);
+    settle(t, is_any, 0, t->failure.code < 0 ? &t->failure : &over);
+}
+
+/* ---- asking ---- */
+
+static int refuse_if_over(const struct training *t, struct err *err)
+{
+    return t->stopping ? err_set(err, ERR_STATE, "the run is stopping") : 0;
+}
+
+int training_pause(struct training *t, training_done_fn fn, void *ctx, struct err *err)
+{
+    int rc = refuse_if_over(t, err);
+
+    if (rc < 0)
+        return rc;
+    if (t->paused) {
+        fn(ctx, training_steps(t), NULL);
+        return 0;
+    }
+    (void)add_wait(t, WAIT_PAUSE, fn, ctx);
+    t->wants_pause = 1;
+    if (t->rollout != NULL)
+        rollout_request_pause(t->rollout);
+    return 0;
+}
+
+int training_continue(struct training *t, struct err *err)
+{
+    struct err why = {0};
+    int rc = refuse_if_over(t, err), was = t->paused;
+
+    if (rc < 0)
+        return rc;
+    t->paused = t->wants_pause = 0;
+    (void)err_set(&why, ERR_STATE, "somebody let the run continue");
+    settle(t, is_pause, 0, &why);
+    if (was) {
+        journal_write(t->journal, training_steps(t), "continue", NULL);
+        training_say(t, "goes on");
+    }
+    if (t->rollout != NULL)
+        rollout_request_continue(t->rollout);
+    return 0;
+}
+
+int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
+                        struct err *err)
+{
+    uint64_t step =
+        t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
+    int rc = refuse_if_over(t, err);
+
+    if (rc < 0)
+        return rc;
+    if (t->saved_step >= 0 && (uint64_t)t->saved_step >= step) {
+        fn(ctx, training_steps(t), NULL);
+        return 0;
+    }
+    add_wait(t, WAIT_CHECKPOINT, fn, ctx)->step = step;
+    if (t->rollout != NULL)
+        rollout_request_checkpoint(t->rollout);
+    return 0;
+}
+
+void training_stop(struct training *t, training_done_fn fn, void *ctx)
+{
+    if (fn != NULL)
+        (void)add_wait(t, WAIT_STOP, fn, ctx);
+    if (t->stopping)
+        return;
+    t->result->end = TRAINING_STOPPED;
+    journal_write(t->journal, training_steps(t), "stop", NULL);
+    if (t->rollout != NULL)
+        rollout_request_stop(t->rollout);
+    else
+        training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
+}
+
+void training_begin_requests(struct training *t)
+{
+    if (t->wants_pause)
+        rollout_request_pause(t->rollout);
+}
+
+/* ---- agents ---- */
+
+int training_find_agent(const struct training *t, const char *name, size_t *ret,
+                        struct err *err)
+{
+    size_t n = agent_table_count(t->agents);
+    char known[256] = "";
+
+    *ret = agent_table_find(t->agents, name);
+    if (*ret < n)
+        return 0;
+    for (size_t i = 0; i < n && strlen(known) + AGENT_NAME_MAX + 2 < sizeof(known); i++) {
+        (void)strcat(known, i > 0 ? ", " : "");
+        (void)strcat(known, t->specs.spec[i].name);
+    }
+    return err_set(err, ERR_NOT_FOUND, "there is no agent %s; there are: %s", name,
+                   known);
+}
+
+int training_kill(struct training *t, size_t agent, struct err *err)
+{
+    int rc = refuse_if_over(t, err);
+
+    return rc < 0 ? rc : agent_table_kill(t->agents, agent, err);
+}
+
+int training_respawn(struct training *t, size_t agent, training_done_fn fn, void *ctx,
+                     struct err *err)
+{
+    int rc = refuse_if_over(t, err);
+
+    if (rc == 0 && t->rollout != NULL && agent < t->config->n_agents)
+        rc = training_apply_waiting(t, agent, err);
+    if (rc == 0)
+        rc = agent_table_respawn(t->agents, agent, err);
+    if (rc >= 0 && fn != NULL)
+        add_wait(t, WAIT_RESPAWN, fn, ctx)->agent = agent;
+    return rc < 0 ? rc : 0;
+}
+
+int training_drive(struct training *t, size_t agent, const msgpack_object *params,
+                   rollout_run_fn fn, void *ctx, struct err *err)
+{
+    int rc = refuse_if_over(t, err);
+
+    if (rc < 0)
+        return rc;
+    if (t->rollout == NULL)
+        return err_set(err, ERR_STATE, "the run is starting");
+    if (agent >= t->config->n_agents)
+        return err_set(err, ERR_NOT_FOUND, "only agents can be driven");
+    return rollout_run(t->rollout, agent, params, fn, ctx, NULL, err);
+}

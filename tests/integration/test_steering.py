@@ -1,0 +1,145 @@
+"""Steering a live run: changes at a step, respawns, and clients that drive its agents."""
+import re
+import subprocess
+
+import harness
+from test_changes import checkpoints, end, final, journal, start
+
+DRIVE = harness.SOURCE / "scripts" / "drive_critics.py"
+PYTHON = "/usr/bin/python3"
+
+
+def need_msgpack():
+    if subprocess.run([PYTHON, "-c", "import msgpack"], capture_output=True).returncode:
+        raise harness.Skip("no python3-msgpack")
+
+
+def kill_agents(p):
+    for pid in harness.agents_of(p.pid).values():
+        harness.kill(pid)
+
+
+def test_a_change_at_a_step_survives_kills_and_a_resume(w):
+    """The same change without them gives the same bytes."""
+    p, run = start(w, "killed")
+    at = checkpoints(run)[-1] + 20000
+    rate = "agents.agent_0.optimizer.learning_rate=0.02"
+    out, _ = w.brood("set", run, rate, "--at-step", at)
+    assert f"from step {at} on: {rate}" in out, out
+    kill_agents(p)
+    harness.wait_until("a checkpoint", lambda: checkpoints(run)[-1] > 2000)
+    end(p)
+    last = at + 4000
+    calm = w.path / "calm"
+    harness.copy_run(run, calm)
+    p = w.start("resume", run, "--set", f"run.env_steps={last}")
+    harness.wait_until("the change", lambda: journal(run, "changed") or p.poll() is not None)
+    kill_agents(p)
+    p.wait(timeout=harness.DEADLINE_S)
+    assert p.returncode == 0, p.log.read_text()
+    assert f" step={at} " in journal(run, "changed")[0]
+    w.brood("resume", calm, "--from", "0", "--set", f"run.env_steps={last}")
+    assert final(run, last) == final(calm, last)
+
+
+def test_what_cannot_be_set_is_told(w):
+    p, run = start(w, "live")
+    for words, code, says in (
+            (["agents.agent_0.polyac=1"], 2, "did you mean 'polyak'"),
+            (["env.copies=8"], 2, "env.copies cannot change while the run lives"),
+            (["defaults.polyak=0.5", "--at-step", "1"], 2, "step 1 is past"),
+            (["defaults.optimizer.learning_rate=1e300"], 2, "no finite number"),
+            ([], 2, "KEY=VALUE is wanted")):
+        _, err = w.brood("set", run, *words, code=code)
+        assert says in err and len(err.splitlines()) == 1, err
+    assert not journal(run, "set") and not journal(run, "changed")
+    assert oct((run / "control.sock").stat().st_mode)[-3:] == "600"
+    end(p)
+    _, err = w.brood("set", run, "defaults.polyak=0.5", code=3)
+    assert "not running" in err or "ended before" in err, err
+
+
+def test_a_respawn_brings_what_waits_for_it(w):
+    p, run = start(w, "waits")
+    out, _ = w.brood("set", run, "agents.agent_0.optimizer.beta1=0.5")
+    assert "brood respawn" in out and "beta1=0.5" in out, out
+    before = harness.agents_of(p.pid)
+    w.brood("respawn", run, "agent_0")
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    harness.wait_until("a new process", lambda: harness.agents_of(p.pid).get(
+        "agent_0", before["agent_0"]) != before["agent_0"])
+    assert harness.agents_of(p.pid)["agent_1"] == before["agent_1"]
+    # A resume from before makes it again.
+    at = int(re.search(r" at=(\d+) ", journal(run, "set")[0]).group(1))
+    harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
+    end(p)
+    last = checkpoints(run)[-1] + 1000
+    again = w.path / "again"
+    harness.copy_run(run, again)
+    w.brood("resume", run, "--set", f"run.env_steps={last}")
+    w.brood("resume", again, "--from", "0", "--set", f"run.env_steps={last}")
+    assert final(run, last) == final(again, last)
+
+
+def test_an_edit_applies_the_difference(w):
+    p, run = start(w, "edited")
+    w.brood("edit", run, env={"EDITOR": "sed -i 's/discount: 0.95/discount: 0.9/'"})
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    assert "changes=defaults.discount=0.9\n" in journal(run, "changed")[0]
+    _, err = w.brood("edit", run, code=2, env={"EDITOR": "sed -i s/copies:/copees:/"})
+    assert "did you mean 'copies'" in err, err
+    end(p)
+
+
+def drive(w, run, *more):
+    return subprocess.Popen([PYTHON, str(DRIVE), str(run), *map(str, more)],
+                            stdout=open(run / "driven", "ab"), stderr=subprocess.STDOUT)
+
+
+def serve(w, name):
+    p = w.start("run", harness.SOURCE / "configs" / "node_critics.yaml", "--name", name)
+    run = w.run_dir(name)
+    harness.wait_until("the agents", lambda: len(journal(run, "ready")) >= 4)
+    return p, run
+
+
+def test_four_critics_are_driven_through_kills(w):
+    need_msgpack()
+    updates = 60
+    results = {}
+    for name in ("calm", "killed"):
+        p, run = serve(w, name)
+        client = drive(w, run, "--updates", updates, "--stop")
+        kills = 0
+        while name == "killed" and kills < 6 and client.poll() is None:
+            pid = harness.agents_of(p.pid).get(f"node_{kills % 4 + 1}")
+            if pid:
+                harness.kill(pid)
+                harness.wait_until("its end", lambda: not harness.alive(pid))
+                kills += 1
+        client.wait(timeout=harness.DEADLINE_S)
+        p.wait(timeout=harness.DEADLINE_S)
+        log = (run / "driven").read_text()
+        assert client.returncode == 0 and p.returncode == 4, log + p.log.read_text()
+        assert name == "calm" or journal(run, "respawn"), p.log.read_text()
+        results[name] = final(run, 4 * updates)
+        assert len(results[name]) >= 4 * 3 and f"update {updates}:" in log, log
+    assert results["calm"] == results["killed"]
+
+
+def test_a_driven_run_is_resumed(w):
+    need_msgpack()
+    p, run = serve(w, "first")
+    assert drive(w, run, "--updates", 5).wait(timeout=harness.DEADLINE_S) == 0
+    harness.wait_until("its checkpoint", lambda: 20 in checkpoints(run))
+    end(p)
+    p = w.start("resume", run)
+    harness.wait_until("the socket", lambda: "goes on from step 20" in p.log.read_text())
+    client = drive(w, run, "--updates", 5, "--stop")
+    assert client.wait(timeout=harness.DEADLINE_S) == 0, (run / "driven").read_text()
+    p.wait(timeout=harness.DEADLINE_S)
+    assert p.returncode == 4 and checkpoints(run)[-1] == 40, p.log.read_text()
+
+
+if __name__ == "__main__":
+    harness.main()
