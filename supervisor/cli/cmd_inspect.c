@@ -2,7 +2,9 @@
  */
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_state.h"
+#include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/state_print.h"
 #include "supervisor/cli/tensor_print.h"
 
 #include <inttypes.h>
@@ -12,7 +14,7 @@
 struct request {
     const char *path;
     const char *tensor; /* NULL: all of them */
-    int values, names, json;
+    int values, names, state, json;
 };
 
 static int print_entry(struct bundle_reader *r, const struct bundle_entry *e,
@@ -62,20 +64,21 @@ static int print_all(struct bundle_reader *r, const struct request *q, struct er
 
 static int print_one(struct bundle_reader *r, const struct request *q, struct err *err)
 {
-    const struct bundle_entry *e = bundle_reader_find(r, q->tensor);
+    const struct bundle_entry *e;
+    int rc = checkpoint_find_tensor(r, q->tensor, &e, err);
 
-    if (e == NULL)
-        return err_set(err, ERR_NOT_FOUND, "Tensor %s not found in checkpoint",
-                       q->tensor);
-    return print_entry(r, e, q, err);
+    return rc < 0 ? rc : print_entry(r, e, q, err);
 }
 
 static int inspect(const struct request *q, struct err *err)
 {
     struct bundle_reader *r;
     char *prefix;
-    int rc = ckpt_find_prefix(&prefix, q->path, err);
+    int rc;
 
+    if (q->state)
+        return state_print(q->path, q->json, err);
+    rc = ckpt_find_prefix(&prefix, q->path, err);
     if (rc != 0)
         return rc;
     rc = bundle_reader_new(&r, prefix, err);
@@ -93,6 +96,7 @@ static int run_inspect(struct cli *cli, int argc, char **argv)
         {"tensor", required_argument, NULL, 't'},
         {"values", no_argument, NULL, 'V'},
         {"names", no_argument, NULL, 'N'},
+        {"state", no_argument, NULL, 's'},
         {0},
     };
     struct request q = {0};
@@ -106,6 +110,7 @@ static int run_inspect(struct cli *cli, int argc, char **argv)
             q.tensor = optarg;
         q.values |= c == 'V' || c == 't'; /* asking for one tensor is asking for it all */
         q.names |= c == 'N';
+        q.state |= c == 's';
     }
     if (optind + 1 != argc)
         return cli_usage(cli, "expected one checkpoint");
@@ -120,9 +125,12 @@ const struct command cmd_inspect = {
     .name = "inspect",
     .arguments = "PREFIX [options]",
     .summary = "The tensors of a TensorFlow checkpoint (of a directory: its newest)",
-    .help = "  --tensor NAME    one tensor, with its values\n"
-            "  --values         with the values\n"
-            "  --names          names only\n"
-            "\nexample: brood inspect runs/simple_spread-1/checkpoints/625000/agent_0\n",
+    .help =
+        "  --tensor NAME    one tensor, with its values\n"
+        "  --values         with the values\n"
+        "  --names          names only\n"
+        "  --state          what a directory's `checkpoint` file names, and where that "
+        "is now\n"
+        "\nexample: brood inspect runs/simple_spread-1/checkpoints/625000/agent_0\n",
     .run = run_inspect,
 };

@@ -7,7 +7,7 @@ import harness
 
 COMMANDS = ("run", "resume", "status", "set", "edit", "kill", "respawn", "pause",
             "continue", "checkpoint", "stop", "check", "eval", "report", "envs",
-            "algorithms", "inspect", "graph", "version")
+            "algorithms", "inspect", "graph", "export", "version")
 
 
 def test_help_names_every_command_and_each_has_an_example(w):

@@ -1,0 +1,149 @@
+/* `brood export`: a checkpoint's tensors for programs that do not read TensorFlow's. */
+#include "common/ckpt/ckpt_state.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/checkpoint_names.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/tensor_export.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TENSORS = 256 };
+
+static const struct format {
+    const char *suffix;
+    int (*write)(const struct tensor_export *x, struct err *err);
+} formats[] = {
+    {".safetensors", tensor_export_safetensors},
+    {".npz", tensor_export_npz},
+};
+
+struct request {
+    const char *path;
+    const char *out;                 /* NULL: made of the prefix */
+    const char *tensor[MAX_TENSORS]; /* none: all */
+    size_t n_tensors;
+    const struct format *format;
+};
+
+static const struct format *format_of(const char *path)
+{
+    const size_t len = strlen(path);
+
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        const size_t n = strlen(formats[i].suffix);
+
+        if (len > n && strcmp(path + len - n, formats[i].suffix) == 0)
+            return &formats[i];
+    }
+    return NULL;
+}
+
+/* In the current directory: the prefix's base name, or of "dir/" the folder's. */
+static char *default_out(const char *prefix)
+{
+    size_t end = strlen(prefix), begin;
+
+    while (end > 0 && prefix[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && prefix[begin - 1] != '/';)
+        begin--;
+    return xasprintf("%.*s.safetensors", (int)(end - begin), prefix + begin);
+}
+
+static int choose(struct bundle_reader *r, const struct request *q,
+                  const struct bundle_entry **ret, size_t *ret_n, struct err *err)
+{
+    *ret_n = q->n_tensors > 0 ? q->n_tensors : bundle_reader_count(r);
+    for (size_t i = 0; i < *ret_n; i++) {
+        int rc = 0;
+
+        if (q->n_tensors == 0)
+            ret[i] = bundle_reader_entry(r, i);
+        else
+            rc = checkpoint_find_tensor(r, q->tensor[i], &ret[i], err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int write_file(struct bundle_reader *r, const char *prefix,
+                      const struct request *q, struct err *err)
+{
+    const size_t room = bundle_reader_count(r) + q->n_tensors;
+    const struct bundle_entry **entries = xcalloc(room, sizeof(*entries));
+    char *out = q->out != NULL ? xstrdup(q->out) : default_out(prefix);
+    struct tensor_export x = {.from = r, .entries = entries, .path = out};
+    int rc = choose(r, q, entries, &x.n, err);
+
+    if (rc == 0)
+        rc = q->format->write(&x, err);
+    if (rc == 0)
+        (void)printf("%s: %zu tensors\n", out, x.n);
+    free(entries);
+    free(out);
+    return rc;
+}
+
+static int export(const struct request *q, struct err *err)
+{
+    struct bundle_reader *r;
+    char *prefix;
+    int rc = ckpt_find_prefix(&prefix, q->path, err);
+
+    if (rc != 0)
+        return rc;
+    rc = bundle_reader_new(&r, prefix, err);
+    if (rc == 0) {
+        rc = write_file(r, prefix, q, err);
+        bundle_reader_free(r);
+    }
+    free(prefix);
+    return rc;
+}
+
+static int run_export(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"out", required_argument, NULL, 'o'},
+        {"tensor", required_argument, NULL, 't'},
+        {0},
+    };
+    struct request q = {.format = &formats[0]};
+    struct err err = {0};
+    int c, code;
+
+    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return code;
+        if (c == 'o')
+            q.out = optarg;
+        else if (q.n_tensors == MAX_TENSORS)
+            return cli_usage(cli, "more than %d of --tensor", MAX_TENSORS);
+        else
+            q.tensor[q.n_tensors++] = optarg;
+    }
+    if (optind + 1 != argc)
+        return cli_usage(cli, "expected one checkpoint");
+    q.path = argv[optind];
+    if (q.out != NULL && (q.format = format_of(q.out)) == NULL)
+        return cli_usage(cli,
+                         "--out %s: expected a name that ends in .safetensors or "
+                         ".npz",
+                         q.out);
+    return export(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+}
+
+const struct command cmd_export = {
+    .name = "export",
+    .arguments = "PREFIX [options]",
+    .summary = "A checkpoint's tensors as safetensors or npz",
+    .help =
+        "  --out FILE       .safetensors or .npz (default: the prefix's base name with\n"
+        "                   .safetensors, here)\n"
+        "  --tensor NAME    only this one (repeatable)\n"
+        "\nexample: brood export model.ckpt --out weights.npz\n",
+    .run = run_export,
+};

@@ -1,0 +1,30 @@
+/* tensor_export.h - tensors of a checkpoint in the formats of other programs.
+ *
+ * safetensors  u64 length of the header; the header, JSON: name -> {dtype, shape,
+ *              data_offsets from the end of the header}, filled up with blanks to a
+ *              multiple of 8; the tensors one after another in that order.
+ * npz          a zip archive of `<name>.npy`, stored as they are, dated 1980-01-01, so
+ *              that equal tensors give equal files; up to 4 GiB.
+ * Both         little-endian, row-major; the file appears whole or not at all; one tensor
+ *              is in memory at a time. A dtype that the format lacks is refused by name
+ *              before anything is written.
+ * Errors       ERR_UNSUPPORTED, ERR_LIMIT, those of reading the checkpoint, -errno.
+ * Source       github.com/huggingface/safetensors, README "Format"; numpy/lib/format.py;
+ *              PKWARE APPNOTE.TXT
+ */
+#ifndef SUPERVISOR_CLI_TENSOR_EXPORT_H
+#define SUPERVISOR_CLI_TENSOR_EXPORT_H
+
+#include "common/ckpt/bundle.h"
+
+struct tensor_export { /* all borrowed */
+    struct bundle_reader *from;
+    const struct bundle_entry *const *entries;
+    size_t n;
+    const char *path; /* of the file to write; one that is there is replaced */
+};
+
+int tensor_export_safetensors(const struct tensor_export *x, struct err *err);
+int tensor_export_npz(const struct tensor_export *x, struct err *err);
+
+#endif
