@@ -124,4 +124,8 @@ struct algo_ops {
 
 const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
 
+/* For `init`: runs one operation after the other, all with this key. */
+int algo_run_each(struct session *s, struct operation *const *ops, size_t n,
+                  struct rng_key key, struct err *err);
+
 #endif

@@ -202,14 +202,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_target};
 
-    for (int i = 0; i < 2; i++) {
-        const struct run_args run = {.targets = &ops[i], .n_targets = 1, .key = key};
-        int r = session_run(s, &run, NULL, err);
-
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    return algo_run_each(s, ops, 2, key, err);
 }
 
 static int act(struct algo *a, struct session *s, const struct act_args *args,

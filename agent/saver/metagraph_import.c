@@ -3,7 +3,6 @@
 #include "agent/saver/import_state.h"
 #include "common/mem/xmalloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,28 +74,6 @@ void metagraph_info_done(struct metagraph_info *info)
     arena_done(&info->arena);
 }
 
-static int read_file(const char *path, struct wbuf *b, struct err *err)
-{
-    FILE *f = fopen(path, "rbe");
-    size_t n;
-    int rc = 0;
-
-    if (f == NULL)
-        return err_errno(err, "%s", path);
-    do {
-        wbuf_reserve(b, 1u << 16);
-        n = fread(b->data + b->len, 1, 1u << 16, f);
-        b->len += n;
-    } while (n > 0 && b->len <= MESSAGE_MAX_BYTES);
-    if (ferror(f))
-        rc = err_errno(err, "%s: read", path);
-    else if (b->len > MESSAGE_MAX_BYTES)
-        rc = err_set(err, ERR_LIMIT, "%s: more than %d MiB", path,
-                     MESSAGE_MAX_BYTES >> 20);
-    (void)fclose(f);
-    return rc;
-}
-
 /* The Saver that the file describes, or one for all variables. */
 static int make_saver(struct saver **ret, struct graph *g,
                       const struct metagraph_info *info, struct err *err)
@@ -137,7 +114,7 @@ int import_meta_graph(struct saver **ret, struct graph *g, const char *path,
                       const struct metagraph_import_options *o, struct err *err)
 {
     struct wbuf b = {0};
-    int rc = read_file(path, &b, err);
+    int rc = wbuf_read_file(&b, path, MESSAGE_MAX_BYTES, err);
 
     if (rc == 0) {
         rc = import_meta_graph_bytes(ret, g, b.data, b.len, o, NULL, err);

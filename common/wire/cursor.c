@@ -3,6 +3,7 @@
 #include "common/mem/xmalloc.h"
 
 #include <endian.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,4 +146,26 @@ void wbuf_varint(struct wbuf *b, uint64_t v)
     for (; v >= 0x80; v >>= 7)
         wbuf_u8(b, (uint8_t)(v | 0x80));
     wbuf_u8(b, (uint8_t)v);
+}
+
+int wbuf_read_file(struct wbuf *b, const char *path, size_t max, struct err *err)
+{
+    const size_t begin = b->len;
+    FILE *f = fopen(path, "rbe");
+    size_t n;
+    int rc = 0;
+
+    if (f == NULL)
+        return err_errno(err, "%s", path);
+    do {
+        wbuf_reserve(b, 1u << 16);
+        n = fread(b->data + b->len, 1, 1u << 16, f);
+        b->len += n;
+    } while (n > 0 && b->len - begin <= max);
+    if (ferror(f))
+        rc = err_errno(err, "%s: read", path);
+    else if (b->len - begin > max)
+        rc = err_set(err, ERR_LIMIT, "%s: more than %zu MiB", path, max >> 20);
+    (void)fclose(f);
+    return rc;
 }

@@ -6,6 +6,8 @@
 #ifndef COMMON_WIRE_CURSOR_H
 #define COMMON_WIRE_CURSOR_H
 
+#include "common/err/err.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,5 +41,7 @@ void wbuf_u8(struct wbuf *b, uint8_t v);
 void wbuf_u32(struct wbuf *b, uint32_t v);
 void wbuf_u64(struct wbuf *b, uint64_t v);
 void wbuf_varint(struct wbuf *b, uint64_t v);
+/* Appends a whole file of at most max bytes. ERR_LIMIT, -errno; what came stays. */
+int wbuf_read_file(struct wbuf *b, const char *path, size_t max, struct err *err);
 
 #endif

@@ -244,32 +244,11 @@ static int read_text(struct tensor *ret, char *text, size_t len, enum dtype dtyp
 
 /* ---- files ---- */
 
-static int read_file(struct wbuf *b, const char *path, struct err *err)
-{
-    FILE *f = fopen(path, "rbe");
-    size_t n;
-    int rc = 0;
-
-    if (f == NULL)
-        return err_errno(err, "%s", path);
-    do {
-        wbuf_reserve(b, 1u << 16);
-        n = fread(b->data + b->len, 1, 1u << 16, f);
-        b->len += n;
-    } while (n > 0 && b->len <= FRAME_MAX_BYTES);
-    if (ferror(f))
-        rc = err_errno(err, "%s: read", path);
-    else if (b->len > FRAME_MAX_BYTES)
-        rc = err_set(err, ERR_LIMIT, "%s: more than %u MiB", path, FRAME_MAX_BYTES >> 20);
-    (void)fclose(f);
-    return rc;
-}
-
 int array_file_read(struct tensor *ret, const char *path, enum dtype dtype,
                     struct err *err)
 {
     struct wbuf b = {0};
-    int rc = read_file(&b, path, err);
+    int rc = wbuf_read_file(&b, path, FRAME_MAX_BYTES, err);
 
     if (rc == 0) {
         const size_t len = b.len;
