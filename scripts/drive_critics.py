@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives a run without an environment: four critics, each in a process of its own.
 
-    scripts/brood run configs/node_critics.yaml --name critics --detach
+    scripts/brood run configs/node_critics.yaml --name critics -q &
     scripts/drive_critics.py runs/critics --updates 200
 
 The parent decides, its children compute: it asks each critic what the next states are
