@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Drives a run without an environment: four critics, each in a process of its own.
 
     scripts/brood run configs/node_critics.yaml --name critics -q &
