@@ -62,6 +62,8 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
                        struct arena *arena, const void **ret_params, struct env_spec *ret,
                        struct err *err);
 
+/* What a one-hot head means: the first of the largest of n numbers. */
+size_t env_choice(const float *x, size_t n);
 /* Sets "<team>_<number>" and the team. */
 void env_agent_set_name(struct env_agent *agent, const char *team, size_t number);
 

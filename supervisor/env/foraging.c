@@ -269,15 +269,6 @@ static int is_empty(const struct world *w, const struct grid *g)
     return 1;
 }
 
-static int32_t choice(const float *x)
-{
-    int32_t best = 0;
-
-    for (int32_t i = 1; i < N_ACTIONS; i++)
-        best = x[i] > x[best] ? i : best;
-    return best;
-}
-
 static void foraging_step(void *world, const float *const *actions, double *const *reward,
                           uint8_t *const *terminated)
 {
@@ -289,7 +280,8 @@ static void foraging_step(void *world, const float *const *actions, double *cons
         for (size_t i = 0; i < w->n_players; i++) {
             reward[i][c] = 0.0;
             w->intent[i] =
-                possible(w, &g, &g.player[i], choice(actions[i] + c * N_ACTIONS));
+                possible(w, &g, &g.player[i],
+                         (int32_t)env_choice(actions[i] + c * N_ACTIONS, N_ACTIONS));
         }
         move_players(w, &g);
         for (size_t i = 0; i < w->n_players; i++) {

@@ -231,16 +231,6 @@ static void matrix_reset(void *world, size_t copy, const struct env_episode *epi
         w->last[p * w->n_copies + copy] = -1;
 }
 
-/* The first of the largest. */
-static int32_t choice(const float *x, size_t n)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < n; i++)
-        best = x[i] > x[best] ? i : best;
-    return (int32_t)best;
-}
-
 static void matrix_step(void *world, const float *const *actions, double *const *reward,
                         uint8_t *const *terminated)
 {
@@ -251,10 +241,10 @@ static void matrix_step(void *world, const float *const *actions, double *const 
         size_t cell = 0;
 
         for (size_t p = 0; p < g->n_players; p++) {
-            int32_t a = choice(actions[p] + c * g->actions[p], g->actions[p]);
+            size_t a = env_choice(actions[p] + c * g->actions[p], g->actions[p]);
 
-            w->last[p * w->n_copies + c] = a;
-            cell = cell * g->actions[p] + (size_t)a;
+            w->last[p * w->n_copies + c] = (int32_t)a;
+            cell = cell * g->actions[p] + a;
         }
         for (size_t p = 0; p < g->n_players; p++)
             reward[p][c] = g->payoff[p][cell];

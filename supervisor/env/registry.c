@@ -121,6 +121,15 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
     return class->ops->describe(class, config, params, arena, ret, err);
 }
 
+size_t env_choice(const float *x, size_t n)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return best;
+}
+
 void env_agent_set_name(struct env_agent *agent, const char *team, size_t number)
 {
     int n = snprintf(agent->name, sizeof(agent->name), "%s_%zu", team, number);
