@@ -118,6 +118,21 @@ def tree_bytes(folder, keep=lambda path: True):
             for p in sorted(folder.rglob("*")) if p.is_file() and keep(p)}
 
 
+def progress_without_times(run):
+    """The rows of progress.csv, but for the columns that clocks fill."""
+    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
+    keep = [i for i, name in enumerate(lines[0].split(","))
+            if not name.startswith("time/")]
+    return [[line.split(",")[i] for i in keep] for line in lines]
+
+
+def assert_same_files(a, b):
+    """Of two maps from names to contents; the first difference is named."""
+    assert a.keys() == b.keys(), (a.keys(), b.keys())
+    for name in a:
+        assert a[name] == b[name], f"{name} differs"
+
+
 class Workplace:
     """A temporary folder with its own runs/, removed afterwards; its processes, too."""
 

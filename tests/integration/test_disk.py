@@ -35,9 +35,7 @@ def checkpoints(folder):
 def outcome(run, steps):
     """The last checkpoint, and progress.csv but for its times."""
     files = harness.tree_bytes(run / "checkpoints" / str(steps))
-    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
-    keep = [i for i, n in enumerate(lines[0].split(",")) if not n.startswith("time/")]
-    files["progress.csv"] = [[line.split(",")[i] for i in keep] for line in lines]
+    files["progress.csv"] = harness.progress_without_times(run)
     return files
 
 

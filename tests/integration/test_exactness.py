@@ -16,17 +16,8 @@ def outcome(run):
     steps = max(int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit())
     files = harness.tree_bytes(run / "checkpoints" / str(steps))
     assert len(files) >= 9, files.keys()
-    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
-    names = lines[0].split(",")
-    keep = [i for i, n in enumerate(names) if not n.startswith("time/")]
-    files["progress.csv"] = [[line.split(",")[i] for i in keep] for line in lines]
+    files["progress.csv"] = harness.progress_without_times(run)
     return files
-
-
-def assert_equal(a, b):
-    assert a.keys() == b.keys(), (a.keys(), b.keys())
-    for name in a:
-        assert a[name] == b[name], f"{name} differs"
 
 
 def test_same_bytes_beside_a_busy_loop_on_one_core(w):
@@ -39,7 +30,7 @@ def test_same_bytes_beside_a_busy_loop_on_one_core(w):
     finally:
         busy.kill()
         busy.wait()
-    assert_equal(outcome(w.run_dir("calm")), outcome(w.run_dir("busy")))
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("busy")))
 
 
 def test_the_other_seed_gives_other_bytes(w):
@@ -119,7 +110,7 @@ def test_twenty_kills_of_each_agent_change_nothing(w):
     assert done["env_steps"] == steps, done
     assert done["restarts"] == KILLS_EACH * len(AGENTS), done
     w.brood("run", config, "--name", "calm", *patient, "--set", f"run.env_steps={steps}")
-    assert_equal(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
 
 
 if __name__ == "__main__":

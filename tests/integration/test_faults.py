@@ -3,7 +3,7 @@ import itertools
 import json
 
 import harness
-from test_exactness import assert_equal, outcome
+from test_exactness import outcome
 
 FAULT_AGENT = harness.BUILD / "tests" / "support" / "fault_agent"
 POINTS = ("before-read", "half-read", "before-reply", "half-reply", "after-reply")
@@ -41,7 +41,7 @@ def test_every_point_of_every_method(w):
             done, place = run(w, f"r{i}-{n}", spec(method, point, n))
             deaths = n * (2 if method == "again" else 1)
             assert done["restarts"] == deaths, (method, point, n, done)
-            assert_equal(calm, outcome(place))
+            harness.assert_same_files(calm, outcome(place))
             cells.append("equal".rjust(10))
         print(f"# {method:<10} {point:<13}", *cells, flush=True)
 
@@ -54,7 +54,7 @@ def test_stopped_agents_are_ended_by_the_watchdog(w):
         done, place = run(w, method, spec(method, "before-reply", 3, "stop"), *patience)
         assert done["restarts"] == 3, done
         assert (place / "journal").read_text().count("is stopped") == 3
-        assert_equal(outcome(calm), outcome(place))
+        harness.assert_same_files(outcome(calm), outcome(place))
 
 
 def test_a_request_that_kills_its_agent_is_named(w):

@@ -57,17 +57,8 @@ def outcome(run, steps=STEPS):
     files = {name: data for name, data in harness.tree_bytes(run / "checkpoints").items()
              if not name.startswith(".bad-")}
     assert f"{steps}/run.state" in files, files.keys()
-    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
-    names = lines[0].split(",")
-    keep = [i for i, n in enumerate(names) if not n.startswith("time/")]
-    files["progress.csv"] = [[line.split(",")[i] for i in keep] for line in lines]
+    files["progress.csv"] = harness.progress_without_times(run)
     return files
-
-
-def assert_equal(a, b):
-    assert a.keys() == b.keys(), (a.keys(), b.keys())
-    for name in a:
-        assert a[name] == b[name], f"{name} differs"
 
 
 def start_and_kill(w, name, path, moment_s):
@@ -143,7 +134,7 @@ def test_kills_at_random_moments(w):
             assert_little_is_lost(run)
             start, _ = resume(w, run)
             assert start["from_checkpoint"] == newest, (start, newest)
-            assert_equal(calm, outcome(run))
+            harness.assert_same_files(calm, outcome(run))
             done += 1
 
 
@@ -203,12 +194,12 @@ def test_every_kept_one_serves_when_the_newer_are_damaged(w):
         assert start["from_checkpoint"] == step, (start, kept)
         for bad in newer:
             assert len(re.findall(rf"checkpoint {bad}: .*older", err)) == 1, err
-        assert_equal(calm, outcome(damaged, end))
+        harness.assert_same_files(calm, outcome(damaged, end))
 
         asked = copy(run, f"asked{step}")
         start, _ = resume(w, asked, "--from", step, *until(end))
         assert start["from_checkpoint"] == step
-        assert_equal(calm, outcome(asked, end))
+        harness.assert_same_files(calm, outcome(asked, end))
     for step in kept:
         (run / "checkpoints" / str(step) / "run.state").write_bytes(b"brodrun1")
     _, err = resume(w, run, code=1)
@@ -253,7 +244,7 @@ def test_a_missing_or_damaged_log_is_refused(w):
         f.truncate(HEADER_BYTES + (newest - 1) * row_bytes)
     refused("cut short")
     resume(w, whole, *until(end))
-    assert_equal(calm_run(w, "calm", end), outcome(whole, end))
+    harness.assert_same_files(calm_run(w, "calm", end), outcome(whole, end))
 
 
 def crc32c(data):
@@ -316,7 +307,7 @@ def test_what_changed_is_refused_unless_anyway(w):
     resume(w, foreign, "--anyway", *until(end))
     resume(w, run, *until(end))
     calm = calm_run(w, "calm", end)
-    assert_equal(calm, outcome(run, end))
+    harness.assert_same_files(calm, outcome(run, end))
     final = other / "checkpoints" / str(end)  # the other build computes the same
     for name, data in harness.tree_bytes(final / "agent_0").items():
         assert calm[f"{end}/agent_0/{name}"] == data
