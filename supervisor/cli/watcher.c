@@ -22,8 +22,8 @@ struct watcher {
     struct live_status status;
     struct live_agent *agents;
     char **names; /* of the agents: the last view outlives their table */
-    double began, last_shown, last_time;
-    uint64_t last_steps;
+    const struct training *training;
+    double began, last_shown;
     struct json json;
 };
 
@@ -66,21 +66,14 @@ static void on_start(void *ctx, const struct agent_table *agents)
     }
 }
 
-/* Smoothed over a few seconds, so that the time left does not jump. */
-static void take_rate(struct watcher *w, uint64_t env_steps, double now)
+static int on_open(void *ctx, struct training *t, uv_loop_t *loop, struct err *err)
 {
-    double passed = now - w->last_time;
-    double rate, weight;
+    struct watcher *w = ctx;
 
-    if (passed <= 0.05)
-        return;
-    rate = (double)(env_steps - w->last_steps) / passed;
-    weight = 1 - exp(-passed / 3);
-    w->status.steps_per_second += w->status.steps_per_second == 0
-                                      ? rate
-                                      : weight * (rate - w->status.steps_per_second);
-    w->last_steps = env_steps;
-    w->last_time = now;
+    (void)loop;
+    (void)err;
+    w->training = t;
+    return 0;
 }
 
 static void on_tick(void *ctx, const struct agent_table *agents,
@@ -89,7 +82,7 @@ static void on_tick(void *ctx, const struct agent_table *agents,
     struct watcher *w = ctx;
     double now = seconds_now();
 
-    take_rate(w, at->env_steps, now);
+    w->status.steps_per_second = training_rate(w->training);
     w->status.env_steps = at->env_steps;
     w->status.episodes = at->episodes;
     w->status.elapsed_s = now - w->began;
@@ -274,14 +267,13 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->status.run = args->run;
     w->status.total_steps = args->total_steps;
     w->status.total_episodes = args->total_episodes;
-    w->began = w->last_time = w->last_shown = seconds_now();
+    w->began = w->last_shown = seconds_now();
     if (args->json)
         print_start(w, args->from);
     if (args->from != NULL)
-        w->last_steps = *args->from;
-    if (args->from != NULL && !args->quiet)
-        live_view_message(w->view, "%s: goes on from step %llu", args->run,
-                          (unsigned long long)*args->from);
+        if (args->from != NULL && !args->quiet)
+            live_view_message(w->view, "%s: goes on from step %llu", args->run,
+                              (unsigned long long)*args->from);
     if (!args->quiet)
         live_view_message(w->view, "%s: %zu agents, seed %llu, in %s", args->run,
                           args->n_agents, (unsigned long long)args->seed, args->path);
@@ -301,7 +293,8 @@ void watcher_free(struct watcher *w)
 
 struct training_observer watcher_observer(struct watcher *w)
 {
-    return (struct training_observer){.on_start = on_start,
+    return (struct training_observer){.on_open = on_open,
+                                      .on_start = on_start,
                                       .on_tick = on_tick,
                                       .on_row = on_row,
                                       .on_message = on_message,

@@ -96,6 +96,8 @@ struct training_result {
 /* Where it stands; pointers are good until the next call and the next return to the loop.
  */
 void training_status(struct training *t, struct run_status *ret);
+/* Joint steps a second, smoothed over a few seconds so that the time left does not jump. */
+double training_rate(const struct training *t);
 
 /* ---- steering: from on_open until on_close, also before the rounds begin ---- */
 

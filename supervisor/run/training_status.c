@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Smoothed over a few seconds, so that the time left does not jump. */
 void training_take_rate(struct training *t)
 {
     const uint64_t now = uv_now(&t->loop), steps = training_steps(t);
@@ -35,6 +34,11 @@ void training_note_exit(struct training *t, const struct agent_event *e)
     free(*text);
     *text = e->signal != 0 ? xasprintf("SIG%s", sigabbrev_np(e->signal))
                            : xasprintf("code %d", e->exit_code);
+}
+
+double training_rate(const struct training *t)
+{
+    return t->paused ? 0 : t->rate.per_second;
 }
 
 static const char *state_of(const struct training *t)
@@ -82,7 +86,7 @@ void training_status(struct training *t, struct run_status *ret)
         .episodes = at.episodes,
         .total_steps = (uint64_t)t->config->run.env_steps,
         .total_episodes = (uint64_t)t->config->run.episodes,
-        .steps_per_second = t->paused ? 0 : t->rate.per_second,
+        .steps_per_second = training_rate(t),
         .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
         .checkpoint_step = t->saved_step,
         .exact = !t->args->anyway,
