@@ -157,8 +157,7 @@ static void do_respawn(struct call *c, const msgpack_object *params)
         call_fail(c, &err);
 }
 
-static void on_run(void *ctx, void *client, const msgpack_object *result,
-                   const struct err *why)
+static void on_run(void *ctx, const msgpack_object *result, const struct err *why)
 {
     struct call *c = ctx;
 

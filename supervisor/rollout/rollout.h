@@ -109,16 +109,14 @@ void rollout_try_again(struct rollout *r);
  */
 
 /* result: the body of the answer to `run` (protocol.h), borrowed for the call; or NULL
- * and why. client: who asked, or NULL: it was forgotten. */
-typedef void (*rollout_run_fn)(void *ctx, void *client, const msgpack_object *result,
+ * and why. */
+typedef void (*rollout_run_fn)(void *ctx, const msgpack_object *result,
                                const struct err *why);
 /* params: a map of feeds, fetches, targets as in `run` (protocol.h), copied; writing if
  * it has targets. fn comes later, once, from the loop. ERR_STATE, ERR_PROTOCOL,
  * ERR_LIMIT: then it does not come. */
 int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
-                rollout_run_fn fn, void *ctx, void *client, struct err *err);
-/* The client is gone; what it asked for is done all the same. */
-void rollout_forget(struct rollout *r, void *client);
+                rollout_run_fn fn, void *ctx, struct err *err);
 /* To be called now and then: a checkpoint by time may be due. */
 void rollout_tick(struct rollout *r);
 

@@ -22,7 +22,7 @@ struct served { /* a client's request */
     size_t n_pairs;
     int writes;
     rollout_run_fn fn; /* NULL: it was told already */
-    void *ctx, *client;
+    void *ctx;
 };
 
 struct queue { /* of one agent; the first may be at work */
@@ -167,7 +167,7 @@ void rollout_serve_boundary(struct rollout *r)
 static void answer(struct served *x, const msgpack_object *result, const struct err *why)
 {
     if (x->fn != NULL)
-        x->fn(x->ctx, x->client, result, why);
+        x->fn(x->ctx, result, why);
     served_free(x);
 }
 
@@ -313,7 +313,7 @@ static int refuse(const struct rollout *r, struct err *err)
 }
 
 int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
-                rollout_run_fn fn, void *ctx, void *client, struct err *err)
+                rollout_run_fn fn, void *ctx, struct err *err)
 {
     struct served *x = NULL;
     struct queue *q;
@@ -325,7 +325,6 @@ int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
     q = &r->serving->queues[agent];
     x->fn = fn;
     x->ctx = ctx;
-    x->client = client;
     *q->end = x;
     q->end = &x->next;
     r->serving->n_waiting++;
@@ -333,14 +332,6 @@ int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
     if (r->fsm.state == ROLLOUT_ACT && !r->serving->wanted)
         pump(r);
     return 0;
-}
-
-void rollout_forget(struct rollout *r, void *client)
-{
-    for (size_t a = 0; r->serving != NULL && a < r->n_agents; a++)
-        for (struct served *x = r->serving->queues[a].first; x != NULL; x = x->next)
-            if (x->client == client)
-                x->client = NULL;
 }
 
 void rollout_serve_end(struct rollout *r, const struct err *why)
@@ -354,6 +345,6 @@ void rollout_serve_end(struct rollout *r, const struct err *why)
 
             x->fn = NULL;
             if (fn != NULL)
-                fn(x->ctx, x->client, NULL, why != NULL ? why : &over);
+                fn(x->ctx, NULL, why != NULL ? why : &over);
         }
 }

@@ -257,5 +257,5 @@ int training_drive(struct training *t, size_t agent, const msgpack_object *param
         return err_set(err, ERR_STATE, "the run is starting");
     if (agent >= t->config->n_agents)
         return err_set(err, ERR_NOT_FOUND, "only agents can be driven");
-    return rollout_run(t->rollout, agent, params, fn, ctx, NULL, err);
+    return rollout_run(t->rollout, agent, params, fn, ctx, err);
 }

@@ -155,6 +155,17 @@ def test_subscribers_hear_of_it(w):
     stop(p, other)
 
 
+def test_who_leaves_before_the_answer_gets_none(w):
+    """What was asked is done all the same."""
+    p, client = start(w)
+    for method in ("respawn", "checkpoint", "pause"):
+        s = connect(w, client)
+        s.sendall(msgpack.packb([0, 1, method, {"agent": "agent_0"}]))
+        s.close()
+    harness.wait_until("the pause", lambda: client.call("status")["state"] == "paused")
+    stop(p, client)
+
+
 HOSTILE = {
     "garbage": b"\xc1\xc1\xc1",
     "a giant array": b"\xdd\xff\x00\x00\x00",
