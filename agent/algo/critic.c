@@ -98,36 +98,16 @@ static struct operation *make_training(struct algo *a, struct err *err)
 
 static void make_target(struct algo *a)
 {
+    static const struct following target = {"target_network", "performance_network"};
     struct graph *g = a->graph;
-    const char *name = a->self->name;
-    size_t n = collection_get(g, TRAINABLE_VARIABLES, NULL, NULL);
-    struct operation **ops = xcalloc(n, sizeof(struct operation *));
-    struct operation **copies = xcalloc(n, sizeof(struct operation *));
-    char *from = xasprintf("%s/performance_network/", name);
-    char *to = xasprintf("%s/target_network/", name);
     struct output polyak = constant_f32(g, (float)a->config->polyak, "polyak");
     struct output keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak, "keep");
+    struct operation *update;
 
     a->lives[CRITIC_POLYAK] = live_new(g, "polyak", a->config->polyak);
     a->lives[CRITIC_POLYAK].constant = polyak;
-    n = follow_variables(g, to, from, keep, polyak, ops, copies);
-    (void)group(g, ops, n, "update_target");
-    a->init_target = group(g, copies, n, "init_target");
-    free(from);
-    free(to);
-    free(ops);
-    free(copies);
-}
-
-static void make_init(struct algo *a)
-{
-    int n = graph_n_variables(a->graph);
-    struct variable **vars = xcalloc((size_t)n, sizeof(struct variable *));
-
-    for (int i = 0; i < n; i++)
-        vars[i] = graph_variable_at(a->graph, i);
-    a->init_variables = variables_initializer(a->graph, vars, (size_t)n, "init");
-    free(vars);
+    follow_variables(g, a->self->name, &target, 1, keep, polyak, "update_target",
+                     "init_target", &update, &a->init_target);
 }
 
 static int build_graph(struct algo *a, struct err *err)
@@ -143,7 +123,7 @@ static int build_graph(struct algo *a, struct err *err)
     (void)unary(g, "Identity", network(a, "target_network"), "target_q");
     make_target(a);
     variable_scope_leave(g);
-    make_init(a);
+    a->init_variables = initialize_variables(g);
     if (graph_error(g) != NULL)
         return err_set(err, graph_error(g)->code, "%s", graph_error(g)->msg);
     return train != NULL ? 0 : ERR_ARG;

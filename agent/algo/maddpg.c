@@ -1,5 +1,6 @@
 #include "agent/algo/maddpg.h"
 
+#include "agent/algo/choices.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -68,25 +69,6 @@ static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
     return 0;
 }
 
-/* Each head's largest element becomes 1, the others 0; the first one where they tie. */
-static void make_one_hot(float *x, size_t rows, const struct space *space)
-{
-    for (size_t e = 0; e < rows; e++) {
-        for (int h = 0; h < space->n_heads; h++) {
-            int32_t best = 0;
-            float top = x[0];
-
-            for (int32_t i = 1; i < space->heads[h]; i++) {
-                best = x[i] > top ? i : best; /* no branch: which is at random */
-                top = x[i] > top ? x[i] : top;
-            }
-            for (int32_t i = 0; i < space->heads[h]; i++)
-                x[i] = i == best ? 1.0f : 0.0f;
-            x += space->heads[h];
-        }
-    }
-}
-
 /* action += exploration_noise * half the range * normal, kept inside the bounds. */
 static void add_exploration(struct algo *a, const struct act_args *args, float *actions)
 {
@@ -142,7 +124,7 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
     run.n_feeds = a->n_feeds;
     r = session_run(s, &run, &action, err);
     if (r == 0 && (greedy || a->config->settings.execute == EXECUTE_HARD))
-        make_one_hot(ret->actions, args->n_copies, space);
+        choices_harden(space, ret->actions, args->n_copies);
     return r;
 }
 

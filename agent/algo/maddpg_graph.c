@@ -187,26 +187,12 @@ static int minimize(struct algo *a, struct output loss, struct learner *l,
 /* Both networks' targets, after both networks are there. */
 static void make_target_updates(struct algo *a)
 {
-    const char *name = maddpg_self(a)->name;
-    size_t n = collection_get(a->graph, TRAINABLE_VARIABLES, NULL, NULL);
-    struct operation **ops = xcalloc(n, sizeof(struct operation *));
-    struct operation **copies = xcalloc(n, sizeof(struct operation *));
-    char *from[] = {xasprintf("%s/q_func/", name), xasprintf("%s/p_func/", name)};
-    char *to[] = {xasprintf("%s/target_q_func/", name),
-                  xasprintf("%s/target_p_func/", name)};
-    size_t used = 0;
+    static const struct following both[] = {{"target_q_func", "q_func"},
+                                            {"target_p_func", "p_func"}};
 
-    for (int i = 0; i < 2; i++) {
-        used +=
-            follow_variables(a->graph, to[i], from[i], a->keep,
-                             a->live[LIVE_POLYAK].constant, ops + used, copies + used);
-        free(from[i]);
-        free(to[i]);
-    }
-    a->update_targets = group(a->graph, ops, used, "update_targets");
-    a->init_targets = group(a->graph, copies, used, "init_targets");
-    free(ops);
-    free(copies);
+    follow_variables(a->graph, maddpg_self(a)->name, both, 2, a->keep,
+                     a->live[LIVE_POLYAK].constant, "update_targets", "init_targets",
+                     &a->update_targets, &a->init_targets);
 }
 
 /* First opening of the agent's scope: name scope `agent_0`. */
@@ -248,17 +234,6 @@ static int make_actor(struct algo *a, struct err *err)
     return r;
 }
 
-static void make_init(struct algo *a)
-{
-    int n = graph_n_variables(a->graph);
-    struct variable **vars = xcalloc((size_t)n + 1, sizeof(struct variable *));
-
-    for (int i = 0; i < n; i++)
-        vars[i] = graph_variable_at(a->graph, i);
-    a->init_variables = variables_initializer(a->graph, vars, (size_t)n, "init");
-    free(vars);
-}
-
 int maddpg_build_graph(struct algo *a, struct err *err)
 {
     const char *scope = maddpg_self(a)->name;
@@ -275,7 +250,7 @@ int maddpg_build_graph(struct algo *a, struct err *err)
         variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
         r = make_actor(a, err);
         variable_scope_leave(a->graph);
-        make_init(a);
+        a->init_variables = initialize_variables(a->graph);
     }
     if (graph_error(a->graph) != NULL)
         return err_set(err, graph_error(a->graph)->code, "%s",

@@ -1,25 +1,15 @@
 #include "agent/algo/maddpg.h"
 
+#include "agent/algo/rows.h"
 #include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN_FLOATS 16 /* 64 bytes */
-#define MAX_SCALARS  4  /* fetched in one run */
+#define MAX_SCALARS 4 /* fetched in one run */
 
 /* ---- places for a batch ---- */
-
-/* The next n floats after *used; base NULL only counts. */
-static float *take(float *base, size_t *used, size_t n)
-{
-    float *ret = base != NULL ? base + *used : NULL;
-
-    *used += (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
-    return ret;
-}
 
 static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_rows)
 {
@@ -27,15 +17,15 @@ static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_row
     const struct space *self = maddpg_self(a);
     size_t used = 0;
 
-    b->joint = take(base, &used, rows * (size_t)a->joint_width);
-    b->own_next = take(base, &used, group_rows * (size_t)self->obs);
-    b->proposal = take(base, &used, group_rows * (size_t)self->width);
-    b->reward = take(base, &used, rows);
-    b->terminated = take(base, &used, rows);
-    b->alive = take(base, &used, rows);
-    b->weight = take(base, &used, rows);
-    b->target = take(base, &used, rows);
-    b->next_q = take(base, &used, rows);
+    b->joint = rows_take(base, &used, rows * (size_t)a->joint_width);
+    b->own_next = rows_take(base, &used, group_rows * (size_t)self->obs);
+    b->proposal = rows_take(base, &used, group_rows * (size_t)self->width);
+    b->reward = rows_take(base, &used, rows);
+    b->terminated = rows_take(base, &used, rows);
+    b->alive = rows_take(base, &used, rows);
+    b->weight = rows_take(base, &used, rows);
+    b->target = rows_take(base, &used, rows);
+    b->next_q = rows_take(base, &used, rows);
     return used;
 }
 
@@ -66,22 +56,6 @@ void maddpg_batch_done(struct algo *a)
 
 /* ---- rows of the log ---- */
 
-static int find_column(const struct store_layout *l, const char *agent, const char *name,
-                       int64_t elements, int *ret, struct err *err)
-{
-    int c = store_layout_find(l, agent, name);
-
-    if (c < 0)
-        return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s/%s",
-                       agent, name);
-    if (l->columns[c].dtype != DT_FLOAT || l->columns[c].elements != elements)
-        return err_set(err, ERR_SHAPE,
-                       "experience column %s/%s has %u elements, %lld expected", agent,
-                       name, l->columns[c].elements, (long long)elements);
-    *ret = c;
-    return 0;
-}
-
 static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
 {
     const struct store_layout *l = store_view_layout(store);
@@ -93,16 +67,16 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
     for (size_t i = 0; i < a->seen_n; i++) {
         const struct space *s = &a->agents[a->seen_first + i];
 
-        if ((r = find_column(l, s->name, "obs", s->obs, &a->columns[i], err)) < 0 ||
-            (r = find_column(l, s->name, "action", s->width, &a->columns[a->seen_n + i],
+        if ((r = rows_column(l, s->name, "obs", s->obs, &a->columns[i], err)) < 0 ||
+            (r = rows_column(l, s->name, "action", s->width, &a->columns[a->seen_n + i],
                              err)) < 0 ||
-            (r = find_column(l, s->name, "next_obs", s->obs, &a->next_columns[i], err)) <
+            (r = rows_column(l, s->name, "next_obs", s->obs, &a->next_columns[i], err)) <
                 0)
             return r;
     }
-    if ((r = find_column(l, own, "reward", 1, &a->reward_column, err)) < 0 ||
-        (r = find_column(l, own, "terminated", 1, &a->terminated_column, err)) < 0 ||
-        (r = find_column(l, own, "alive", 1, &a->alive_column, err)) < 0)
+    if ((r = rows_column(l, own, "reward", 1, &a->reward_column, err)) < 0 ||
+        (r = rows_column(l, own, "terminated", 1, &a->terminated_column, err)) < 0 ||
+        (r = rows_column(l, own, "alive", 1, &a->alive_column, err)) < 0)
         return r;
     a->own_next_column = a->next_columns[a->self - a->seen_first];
     a->columns_of = store;
@@ -127,15 +101,6 @@ static void gather_next(struct algo *a, const struct store_view *store,
     store_view_gather(store, a->reward_column, rows, n, b->reward, 1);
     store_view_gather(store, a->terminated_column, rows, n, b->terminated, 1);
     store_view_gather(store, a->alive_column, rows, n, b->alive, 1);
-}
-
-/* An agent that has left has no part in its own loss. */
-static void set_weights(struct algo *a, const float *weights, size_t n)
-{
-    struct batch *b = &a->batch;
-
-    for (size_t i = 0; i < n; i++)
-        b->weight[i] = (weights != NULL ? weights[i] : 1.0f) * b->alive[i];
 }
 
 /* ---- propose ---- */
@@ -343,26 +308,6 @@ static int run_target_critic(struct algo *a, struct session *s, int64_t n,
     return session_run(s, &run, &q, err);
 }
 
-/* y = reward + discount (1 - terminated) Q'; its mean and deviation. */
-static void make_targets(struct algo *a, int64_t n, double *ret_mean, double *ret_std)
-{
-    struct batch *b = &a->batch;
-    const float discount = a->live_value[LIVE_DISCOUNT];
-    double sum = 0, squares = 0;
-
-    for (int64_t i = 0; i < n; i++) {
-        b->target[i] = b->reward[i] + discount * (1.0f - b->terminated[i]) * b->next_q[i];
-        sum += (double)b->target[i];
-    }
-    *ret_mean = sum / (double)n;
-    for (int64_t i = 0; i < n; i++) {
-        const double d = (double)b->target[i] - *ret_mean;
-
-        squares += d * d;
-    }
-    *ret_std = sqrt(squares / (double)n);
-}
-
 /* B: loss and mean Q before the update, gradient norm. */
 static int run_critic(struct algo *a, struct session *s, const struct stage_args *args,
                       int64_t n, float scalars[3], struct err *err)
@@ -402,21 +347,15 @@ static int run_target_updates(struct algo *a, struct session *s,
     return session_run(s, &run, NULL, err);
 }
 
-static void add_scalar(struct stage_result *ret, const char *name, double value)
-{
-    ret->scalar[ret->n_scalars].name = name;
-    ret->scalar[ret->n_scalars++].value = value;
-}
-
 static int learn(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
     const int64_t n = args->batch;
-    const int64_t group = args->groups > 1 ? (int64_t)a->self : 0;
+    const int64_t group = rows_group(args, a->self);
     const uint64_t *rows = args->rows + group * n;
     const float *weights = args->weights != NULL ? args->weights + group * n : NULL;
+    struct batch *b = &a->batch;
     float critic[3], actor[2];
-    double mean, std;
     int r;
 
     gather_next(a, args->store, rows, (size_t)n);
@@ -429,22 +368,21 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     }
     if ((r = run_target_critic(a, s, n, err)) < 0)
         return r;
-    make_targets(a, n, &mean, &std);
-    set_weights(a, weights, (size_t)n);
+    rows_targets(b->target, b->reward, b->terminated, b->next_q,
+                 a->live_value[LIVE_DISCOUNT], n, ret);
+    rows_weights(b->weight, weights, b->alive, n);
     gather(a, args->store, rows, (size_t)n);
     if ((r = run_critic(a, s, args, n, critic, err)) < 0 ||
         (r = run_actor(a, s, args, n, actor, err)) < 0 ||
         (r = run_target_updates(a, s, args, err)) < 0)
         return r;
-    add_scalar(ret, "critic_loss", (double)critic[0]);
-    add_scalar(ret, "actor_loss", (double)actor[0]);
-    add_scalar(ret, "q_mean", (double)critic[1]);
-    add_scalar(ret, "target_q_mean", mean);
-    add_scalar(ret, "target_q_std", std);
+    stage_scalar(ret, "critic_loss", (double)critic[0]);
+    stage_scalar(ret, "actor_loss", (double)actor[0]);
+    stage_scalar(ret, "q_mean", (double)critic[1]);
     if (a->critic_learner.train != NULL)
-        add_scalar(ret, "critic_grad_norm", (double)critic[2]);
+        stage_scalar(ret, "critic_grad_norm", (double)critic[2]);
     if (a->actor_learner.train != NULL)
-        add_scalar(ret, "actor_grad_norm", (double)actor[1]);
+        stage_scalar(ret, "actor_grad_norm", (double)actor[1]);
     return 0;
 }
 
@@ -453,13 +391,8 @@ int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *arg
 {
     int r;
 
-    if (args->batch < 1 || args->length != 1 || args->store == NULL)
-        return err_set(err, ERR_ARG, "stage %s: rows of single steps expected",
-                       args->stage->name);
-    if (args->groups != 1 && args->groups != (int64_t)a->n_agents)
-        return err_set(err, ERR_ARG, "stage %s: %lld groups of rows for %zu agents",
-                       args->stage->name, (long long)args->groups, a->n_agents);
-    if ((r = find_columns(a, args->store, err)) < 0 ||
+    if ((r = rows_check(args, a->n_agents, err)) < 0 ||
+        (r = find_columns(a, args->store, err)) < 0 ||
         (r = reserve(a, args->batch, args->groups * args->batch, err)) < 0 ||
         (r = maddpg_read_live(a, s, err)) < 0)
         return r;

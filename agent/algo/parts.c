@@ -30,10 +30,13 @@ struct operation *minimize_clipped(struct graph *g, struct output loss,
     return op;
 }
 
-size_t follow_variables(struct graph *g, const char *target, const char *source,
-                        struct output keep, struct output polyak, struct operation **ops,
-                        struct operation **copies)
+/* One pair of scopes; adds to ops[] and copies[], and returns how many. */
+static size_t follow_scope(struct graph *g, const char *agent, const struct following *f,
+                           struct output keep, struct output polyak,
+                           struct operation **ops, struct operation **copies)
 {
+    char *target = xasprintf("%s/%s/", agent, f->target);
+    char *source = xasprintf("%s/%s/", agent, f->source);
     const struct collection_item *t, *v;
     size_t n = collection_get(g, TRAINABLE_VARIABLES, target, &t);
 
@@ -46,5 +49,37 @@ size_t follow_variables(struct graph *g, const char *target, const char *source,
         ops[i] = variable_assign(t[i].variable, moved, NULL).op;
         copies[i] = variable_assign(t[i].variable, v[i].variable->read, NULL).op;
     }
+    free(target);
+    free(source);
     return n;
+}
+
+void follow_variables(struct graph *g, const char *agent, const struct following *f,
+                      size_t n, struct output keep, struct output polyak,
+                      const char *update, const char *copy, struct operation **ret_update,
+                      struct operation **ret_copy)
+{
+    size_t room = collection_get(g, TRAINABLE_VARIABLES, NULL, NULL), used = 0;
+    struct operation **ops = xcalloc(room, sizeof(struct operation *));
+    struct operation **copies = xcalloc(room, sizeof(struct operation *));
+
+    for (size_t i = 0; i < n; i++)
+        used += follow_scope(g, agent, &f[i], keep, polyak, ops + used, copies + used);
+    *ret_update = group(g, ops, used, update);
+    *ret_copy = group(g, copies, used, copy);
+    free(ops);
+    free(copies);
+}
+
+struct operation *initialize_variables(struct graph *g)
+{
+    int n = graph_n_variables(g);
+    struct variable **vars = xcalloc((size_t)n + 1, sizeof(struct variable *));
+    struct operation *ret;
+
+    for (int i = 0; i < n; i++)
+        vars[i] = graph_variable_at(g, i);
+    ret = variables_initializer(g, vars, (size_t)n, "init");
+    free(vars);
+    return ret;
 }

@@ -18,11 +18,18 @@ struct minimizer {
 struct operation *minimize_clipped(struct graph *g, struct output loss,
                                    struct minimizer *m, struct err *err);
 
-/* Adds to ops[] what moves each trainable variable of the scope `target` towards its twin
- * in `source`, t = keep t + polyak v, and to copies[] what makes it equal; returns how
- * many. Scopes end in "/". */
-size_t follow_variables(struct graph *g, const char *target, const char *source,
-                        struct output keep, struct output polyak, struct operation **ops,
-                        struct operation **copies);
+/* The trainable variables of one scope of an agent's, and those that follow them. */
+struct following {
+    const char *target, *source; /* "target_q_func", "q_func" */
+};
+/* Every follower at once: *ret_update, named `update`, moves it towards its twin,
+ * t = keep t + polyak v (keep: 1 - polyak); *ret_copy, named `copy`, makes it equal. */
+void follow_variables(struct graph *g, const char *agent, const struct following *f,
+                      size_t n, struct output keep, struct output polyak,
+                      const char *update, const char *copy, struct operation **ret_update,
+                      struct operation **ret_copy);
+
+/* `init`: brings every variable of the graph to its first value. */
+struct operation *initialize_variables(struct graph *g);
 
 #endif

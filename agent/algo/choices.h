@@ -1,0 +1,33 @@
+/* choices.h - discrete actions: heads of one-hot vectors, and the combinations of them.
+ *
+ * A combination of heads is numbered with the first head fastest: a particle world's
+ * move and utterance are move + 5 say.
+ */
+#ifndef AGENT_ALGO_CHOICES_H
+#define AGENT_ALGO_CHOICES_H
+
+#include "agent/algo/algo.h"
+
+/* Where the largest of n numbers is; the first one where they tie. */
+static inline int32_t choice_best(const float *x, int32_t n)
+{
+    float top = x[0];
+    int32_t best = 0;
+
+    for (int32_t i = 1; i < n; i++) {
+        best = x[i] > top ? i : best; /* no branch: which is at random */
+        top = x[i] > top ? x[i] : top;
+    }
+    return best;
+}
+
+/* Each head's largest element becomes 1, the others 0. x (rows, U) */
+void choices_harden(const struct space *space, float *x, size_t rows);
+
+/* How many combinations there are; 0 if the space has no heads, or if more than `max`. */
+int32_t choices_count(const struct space *space, int32_t max);
+/* An action (U) of a combination, and the combination of an action. */
+void choice_to_action(const struct space *space, int32_t choice, float *action);
+int32_t choice_of_action(const struct space *space, const float *action);
+
+#endif

@@ -1,0 +1,76 @@
+#include "agent/algo/rows.h"
+
+#include <math.h>
+
+#define ALIGN_FLOATS 16 /* 64 bytes */
+
+int rows_check(const struct stage_args *args, size_t n_agents, struct err *err)
+{
+    if (args->batch < 1 || args->length != 1 || args->store == NULL)
+        return err_set(err, ERR_ARG, "stage %s: rows of single steps expected",
+                       args->stage->name);
+    if (args->groups != 1 && args->groups != (int64_t)n_agents)
+        return err_set(err, ERR_ARG, "stage %s: %lld groups of rows for %zu agents",
+                       args->stage->name, (long long)args->groups, n_agents);
+    return 0;
+}
+
+int64_t rows_group(const struct stage_args *args, size_t self)
+{
+    return args->groups > 1 ? (int64_t)self : 0;
+}
+
+int rows_column(const struct store_layout *l, const char *agent, const char *name,
+                int64_t elements, int *ret, struct err *err)
+{
+    int c = store_layout_find(l, agent, name);
+
+    if (c < 0)
+        return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s/%s",
+                       agent, name);
+    if (l->columns[c].dtype != DT_FLOAT || l->columns[c].elements != elements)
+        return err_set(err, ERR_SHAPE,
+                       "experience column %s/%s has %u elements, %lld expected", agent,
+                       name, l->columns[c].elements, (long long)elements);
+    *ret = c;
+    return 0;
+}
+
+float *rows_take(float *base, size_t *used, size_t n)
+{
+    float *ret = base != NULL ? base + *used : NULL;
+
+    *used += (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    return ret;
+}
+
+void rows_weights(float *weight, const float *weights, const float *alive, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        weight[i] = (weights != NULL ? weights[i] : 1.0f) * alive[i];
+}
+
+void rows_targets(float *y, const float *reward, const float *terminated,
+                  const float *next, float discount, int64_t n, struct stage_result *ret)
+{
+    double sum = 0, squares = 0, mean;
+
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = reward[i] + discount * (1.0f - terminated[i]) * next[i];
+        sum += (double)y[i];
+    }
+    mean = sum / (double)n;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)y[i] - mean;
+
+        squares += d * d;
+    }
+    stage_scalar(ret, "target_q_mean", mean);
+    stage_scalar(ret, "target_q_std", sqrt(squares / (double)n));
+}
+
+void stage_scalar(struct stage_result *ret, const char *name, double value)
+{
+    ret->scalar[ret->n_scalars].name = name;
+    ret->scalar[ret->n_scalars++].value = value;
+}

@@ -1,0 +1,34 @@
+/* rows.h - what algorithms that learn from single rows of the log share.
+ *
+ * Shapes   G groups of B rows: one batch for all, or each agent its own (own_batches).
+ */
+#ifndef AGENT_ALGO_ROWS_H
+#define AGENT_ALGO_ROWS_H
+
+#include "agent/algo/algo.h"
+
+/* Rows of single steps in a log, G of 1 or n_agents. ERR_ARG says what they are. */
+int rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
+/* The group that this agent learns from. */
+int64_t rows_group(const struct stage_args *args, size_t self);
+
+/* The place of a column of floats. ERR_NOT_FOUND, ERR_SHAPE. */
+int rows_column(const struct store_layout *l, const char *agent, const char *name,
+                int64_t elements, int *ret, struct err *err);
+
+/* A piece of n floats, 64-byte aligned, of memory at base (NULL: only counted), behind
+ * the *used floats before it. */
+float *rows_take(float *base, size_t *used, size_t n);
+
+/* weight[i] = weights[i] (NULL: 1) alive[i]: an agent that has left has no part in its
+ * own loss. weight may be alive. */
+void rows_weights(float *weight, const float *weights, const float *alive, int64_t n);
+
+/* y = reward + discount (1 - terminated) next: returned as scalars, too, the mean and the
+ * deviation. */
+void rows_targets(float *y, const float *reward, const float *terminated,
+                  const float *next, float discount, int64_t n, struct stage_result *ret);
+
+void stage_scalar(struct stage_result *ret, const char *name, double value);
+
+#endif
