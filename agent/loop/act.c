@@ -6,7 +6,7 @@
  * evaluation names episode and time of each copy, so that its draws do not depend on how
  * many copies there are. */
 static int read_draws(struct service *s, const msgpack_object *body, size_t n,
-                      struct act_args *args, struct err *err)
+                      struct act_args *args, int *ret_is_evaluation, struct err *err)
 {
     const size_t width = s->self < s->n_agents ? (size_t)s->agents[s->self].width : 0;
     const void *episode = NULL, *time = NULL;
@@ -42,6 +42,7 @@ static int read_draws(struct service *s, const msgpack_object *body, size_t n,
         rng_key_make(seed, s->name, episode != NULL ? PURPOSE_EVALUATE : PURPOSE_ACT);
     args->counter = counter;
     args->draw_first = first;
+    *ret_is_evaluation = episode != NULL;
     return 0;
 }
 
@@ -103,20 +104,48 @@ static void pack_result(struct service *s, const struct act_args *args,
     }
 }
 
+/* The last bits of a row of a matrix product depend on how many rows stand beside it, and
+ * on which of them it is. So each copy of an evaluation acts for itself. */
+static int act_one_by_one(struct service *s, const struct act_args *all,
+                          const struct act_result *all_res, struct err *err)
+{
+    const size_t width = (size_t)s->agents[s->self].width;
+    const size_t obs = (size_t)s->agents[s->self].obs;
+    const size_t carry = (size_t)s->ops->carry_width(s->algo);
+    int r = 0;
+
+    for (size_t e = 0; r == 0 && e < all->n_copies; e++) {
+        struct act_args one = *all;
+        struct act_result res = {all_res->actions + e * width, all_res->carry};
+
+        one.n_copies = 1;
+        one.obs += e * obs;
+        one.first = all->first != NULL ? all->first + e : NULL;
+        one.counter += e;
+        one.draw_first += e;
+        if (carry > 0) {
+            one.carry = all->carry + e * carry;
+            res.carry += e * carry;
+        }
+        r = s->ops->act(s->algo, s->session, &one, &res, err);
+    }
+    return r;
+}
+
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err)
 {
     struct act_args args = {0};
     struct act_result res;
     uint64_t mode = 0;
-    int r;
+    int is_evaluation = 0, r;
 
     if (s->self == s->n_agents)
         return err_set(err, ERR_STATE, "the central process does not act");
     if ((r = msg_get_u64(&m->body, "mode", ACT_GREEDY, &mode, err)) < 0 ||
         (r = read_obs(s, &m->body, &args, err)) < 0 ||
         (r = read_carry(s, &m->body, &args, err)) < 0 ||
-        (r = read_draws(s, &m->body, args.n_copies, &args, err)) < 0 ||
+        (r = read_draws(s, &m->body, args.n_copies, &args, &is_evaluation, err)) < 0 ||
         (r = scratch_reserve(&s->actions, args.n_copies,
                              (size_t)s->agents[s->self].width * sizeof(float), err)) <
             0 ||
@@ -126,7 +155,8 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
         return r;
     args.mode = (enum act_mode)mode;
     res = (struct act_result){s->actions.data, s->carry.data};
-    r = s->ops->act(s->algo, s->session, &args, &res, err);
+    r = is_evaluation ? act_one_by_one(s, &args, &res, err)
+                      : s->ops->act(s->algo, s->session, &args, &res, err);
     if (r < 0)
         return r;
     msg_begin_response(out, m->id);

@@ -80,8 +80,11 @@ static void put_count(struct json *j, const char *key, uint64_t n)
     json_u64(j, n);
 }
 
-static const char *rules_name(const struct run_config *c)
+/* NULL: only the particle worlds are played by rules. */
+static const char *rules_name(const struct run_config *c, const struct env_spec *spec)
 {
+    if (!spec->agents[0].space.particle)
+        return NULL;
     return c->env.rules == ENV_RULES_MPE2 ? "mpe2" : "openai";
 }
 
@@ -97,7 +100,7 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     put_text(&j, "run", p->run);
     put_count(&j, "checkpoint_step", p->args->step);
     put_text(&j, "env", spec->id);
-    put_text(&j, "rules", rules_name(p->args->config));
+    put_text(&j, "rules", rules_name(p->args->config, spec));
     put_text(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
     put_count(&j, "episodes", r->episodes);
     put_count(&j, "seed", p->args->seed);
@@ -128,11 +131,14 @@ static void print_json(const struct report *p, const struct env_spec *spec,
 static void print_text(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
-    (void)printf("%s at step %llu: %llu %s episodes of %s (%s rules), seed %llu\n",
-                 p->run, (unsigned long long)p->args->step,
-                 (unsigned long long)r->episodes,
-                 p->args->mode == ACT_GREEDY ? "greedy" : "stochastic", spec->id,
-                 rules_name(p->args->config), (unsigned long long)p->args->seed);
+    const char *rules = rules_name(p->args->config, spec);
+
+    (void)printf("%s at step %llu: %llu %s episodes of %s", p->run,
+                 (unsigned long long)p->args->step, (unsigned long long)r->episodes,
+                 p->args->mode == ACT_GREEDY ? "greedy" : "stochastic", spec->id);
+    if (rules != NULL)
+        (void)printf(" (%s rules)", rules);
+    (void)printf(", seed %llu\n", (unsigned long long)p->args->seed);
     (void)printf("  %-16s %10s %10s %10s\n", "agent", "return", "std", "se");
     for (size_t i = 0; i < spec->n_agents; i++)
         (void)printf("  %-16s %10.3f %10.3f %10.3f\n", spec->agents[i].name,

@@ -1,0 +1,85 @@
+"""Evaluating: the same returns however it is done, and training knows nothing of it."""
+import json
+
+import harness
+
+SHORT = """
+run: {{name: short, seed: 1, env_steps: 1200}}
+env: {env}
+experience: {{capacity: 20000, batch_size: 64, warmup: 200, update_every: 20, keep: true}}
+evaluation: {{every_env_steps: 0, episodes: 8}}
+checkpoint: {{every_env_steps: 600}}
+log: {{every_env_steps: 200}}
+defaults:
+  actor: {{hidden: [64, 64]}}
+  critic: {{hidden: [32]}}
+  settings: {settings}
+"""
+# One of every kind: moves; rewards that differ; speech; a grid that ends; a table.
+WORLDS = {
+    "spread": ("{id: simple_spread, copies: 4}", "{}"),
+    "soft": ("{id: simple_spread, copies: 4, actions: continuous}", "{execute: soft}"),
+    "world_comm": ("{id: simple_world_comm, copies: 4, rules: openai}", "{}"),
+    "speaker": ("{id: simple_speaker_listener, copies: 4}", "{}"),
+    "foraging": ("{id: foraging, copies: 4, params: {size: 5}}", "{}"),
+    "penalty": ("{id: penalty, copies: 4, params: {observe_last: true}}", "{}"),
+}
+
+
+def train(w, name, run=None, *more):
+    env, settings = WORLDS[name]
+    config = w.write(name + ".yaml", SHORT.format(env=env, settings=settings))
+    w.brood("run", config, "--name", run or name, "-q", *more)
+    return w.run_dir(run or name)
+
+
+def evaluate(w, name, *more):
+    out, _ = w.brood("eval", name, "--episodes", "40", "--json", *more)
+    return json.loads(out)
+
+
+def test_any_number_of_copies_gives_the_same_returns(w):
+    for name in WORLDS:
+        train(w, name)
+        for mode in ((), ("--stochastic",)):
+            one = evaluate(w, name, "--copies", "1", *mode)
+            for copies in ("32", "7"):
+                many = evaluate(w, name, "--copies", copies, *mode)
+                assert many == one, (name, mode, copies, one, many)
+
+
+def training_part(run):
+    """Everything that a run leaves, but for what is about its evaluations or its time."""
+    steps = max(int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit())
+    files = harness.tree_bytes(run / "checkpoints" / str(steps),
+                               lambda path: path.name != "run.state")
+    files["experience"] = (run / "experience").read_bytes()
+    rows = harness.progress_without_times(run)
+    keep = [i for i, name in enumerate(rows[0]) if not name.startswith("eval/")]
+    files["progress.csv"] = [[row[i] for i in keep] for row in rows]
+    return files
+
+
+def test_an_interval_of_evaluations_changes_no_byte_of_training(w):
+    for name in WORLDS:
+        never = training_part(train(w, name))
+        assert len(never) >= 6, never.keys()
+        for run, sets in (("often", ("every_env_steps=48", "episodes=3")),
+                          ("other", ("every_env_steps=500", "mode=sample", "seed=9"))):
+            words = [word for s in sets for word in ("--set", "evaluation." + s)]
+            often = train(w, name, f"{name}-{run}", *words)
+            progress = (often / "metrics" / "progress.csv").read_text()
+            assert "eval/" in progress.splitlines()[0], progress
+            harness.assert_same_files(never, training_part(often))
+
+
+def test_only_particle_worlds_have_rules(w):
+    for name, rules in (("spread", "mpe2"), ("world_comm", "openai"), ("penalty", None)):
+        train(w, name)
+        assert evaluate(w, name)["rules"] == rules
+        out, _ = w.brood("eval", name, "--episodes", "2")
+        assert ("rules" in out) == (rules is not None), out
+
+
+if __name__ == "__main__":
+    harness.main()
