@@ -106,13 +106,6 @@ static char *relative_path(const char *path, const char *start)
 
 /* ---- what is there ---- */
 
-static int is_file(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
 static char *index_path(const char *prefix)
 {
     return xasprintf("%s.index", prefix);
@@ -120,11 +113,7 @@ static char *index_path(const char *prefix)
 
 int checkpoint_exists(const char *prefix)
 {
-    char *index = index_path(prefix);
-    int there = is_file(index) || is_file(prefix);
-
-    free(index);
-    return there;
+    return ckpt_kind_of(prefix) != CKPT_NONE;
 }
 
 int checkpoint_mtime(const char *prefix, double *ret_time, struct err *err)
@@ -157,7 +146,7 @@ int get_checkpoint_state(struct ckpt_state *ret, const char *dir,
     }
     for (size_t i = 0; i <= s.n_all; i++) {
         char **name = i < s.n_all ? &s.all[i] : &s.newest;
-        char *resolved = ckpt_state_resolve(dir[0] != '\0' ? dir : ".", *name);
+        char *resolved = ckpt_resolve(dir[0] != '\0' ? dir : ".", *name);
 
         free(*name);
         *name = resolved;

@@ -6,12 +6,13 @@
 #ifndef AGENT_SAVER_CHECKPOINTS_H
 #define AGENT_SAVER_CHECKPOINTS_H
 
+#include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/ckpt_state.h"
 
 #define CHECKPOINT_STATE_FILE "checkpoint"
 
 /* get_checkpoint_state: the state file of a directory, its paths resolved to prefixes
- * that can be opened (ckpt_state.h). latest_filename NULL: "checkpoint". Errors of
+ * that can be opened (ckpt_find.h). latest_filename NULL: "checkpoint". Errors of
  * ckpt_state_load; ERR_FORMAT if it names no newest checkpoint. */
 int get_checkpoint_state(struct ckpt_state *ret, const char *dir,
                          const char *latest_filename, struct err *err);
@@ -22,7 +23,7 @@ int get_checkpoint_state(struct ckpt_state *ret, const char *dir,
 int latest_checkpoint(char **ret_prefix, const char *dir, const char *latest_filename,
                       struct err *why);
 
-/* 1 if `<prefix>.index` is there, or a file of that very name (a V1 checkpoint). */
+/* 1 if `<prefix>.index` is there, or a V1 checkpoint of that name. */
 int checkpoint_exists(const char *prefix);
 
 /* Seconds since the epoch at which it was last written; 0, or ERR_NOT_FOUND. */

@@ -1,5 +1,6 @@
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/bundle_proto.h"
+#include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/table.h"
 #include "common/ckpt/table_format.h"
 #include "common/err/check.h"
@@ -64,17 +65,16 @@ static int ends_like_a_file_of_a_checkpoint(const char *s, size_t *ret_prefix_le
 
 static int no_index(const char *prefix, struct err *err)
 {
-    struct stat st;
     size_t n;
 
     if (ends_like_a_file_of_a_checkpoint(prefix, &n))
         return err_set(err, ERR_NOT_FOUND,
                        "there is no %s.index; a checkpoint is named by its prefix: %.*s",
                        prefix, (int)n, prefix);
-    if (stat(prefix, &st) == 0 && S_ISREG(st.st_mode))
+    if (ckpt_kind_of(prefix) == CKPT_V1)
         return err_set(err, ERR_UNSUPPORTED,
-                       "%s: one file without an index: a V1 checkpoint? Only V2 "
-                       "checkpoints can be read",
+                       "%s: a V1 checkpoint, it seems (there is no index); only V2 can "
+                       "be read",
                        prefix);
     return err_set(err, ERR_NOT_FOUND, "there is no checkpoint %s (no %s.index)", prefix,
                    prefix);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_FILE_BYTES = 1 << 20, MAX_DEPTH = 16 };
 
@@ -288,91 +287,5 @@ int ckpt_state_load(struct ckpt_state *ret, const char *dir, struct err *err)
     int rc = ckpt_state_load_file(ret, path, err);
 
     free(path);
-    return rc;
-}
-
-static int is_file(const char *prefix, const char *suffix)
-{
-    char *path = xasprintf("%s%s", prefix, suffix);
-    struct stat st;
-    int there = stat(path, &st) == 0 && S_ISREG(st.st_mode);
-
-    free(path);
-    return there;
-}
-
-/* What stands behind the last slash of either kind. */
-static const char *base_name(const char *path)
-{
-    const char *base = path;
-
-    for (; *path != '\0'; path++) {
-        if (*path == '/' || *path == '\\')
-            base = path + 1;
-    }
-    return base;
-}
-
-char *ckpt_state_resolve(const char *dir, const char *path)
-{
-    /* values; a graph alone; a V1 checkpoint, which is one file */
-    static const char *const suffixes[] = {".index", ".meta", ""};
-    const char *base = base_name(path);
-    char *guess[2] = {path[0] == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path),
-                      xasprintf("%s/%s", dir, strcmp(base, ".") == 0 ? "" : base)};
-    size_t found = 2;
-
-    if (strcmp(base, ".") == 0)
-        guess[0][strlen(guess[0]) - 1] = '\0';
-    for (size_t i = 0; i < 2 * sizeof(suffixes) / sizeof(suffixes[0]) && found == 2; i++)
-        if (is_file(guess[i % 2], suffixes[i / 2]))
-            found = i % 2;
-    found %= 2;
-    free(guess[1 - found]);
-    return guess[found];
-}
-
-int ckpt_state_newest(char **ret_prefix, const char *dir, struct err *err)
-{
-    struct ckpt_state s;
-    int rc = ckpt_state_load(&s, dir, err);
-
-    if (rc != 0)
-        return rc;
-    if (s.newest[0] == '\0')
-        rc = err_set(err, ERR_FORMAT, "%s/checkpoint names no checkpoint", dir);
-    else
-        *ret_prefix = ckpt_state_resolve(dir, s.newest);
-    ckpt_state_done(&s);
-    return rc;
-}
-
-/* The files without a base name in a directory. */
-static int find_nameless(char **ret, const char *dir)
-{
-    const size_t len = strlen(dir);
-    char *prefix = xasprintf("%s%s", dir, len > 0 && dir[len - 1] == '/' ? "" : "/");
-
-    if (!is_file(prefix, ".index") && !is_file(prefix, ".meta")) {
-        free(prefix);
-        return 0;
-    }
-    *ret = prefix;
-    return 1;
-}
-
-int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err)
-{
-    struct stat st;
-    int rc;
-
-    if (is_file(path, ".index") || is_file(path, ".meta") || stat(path, &st) != 0 ||
-        !S_ISDIR(st.st_mode)) {
-        *ret_prefix = xstrdup(path);
-        return 0;
-    }
-    rc = ckpt_state_newest(ret_prefix, path, err);
-    if (rc == ERR_NOT_FOUND && find_nameless(ret_prefix, path))
-        rc = 0;
     return rc;
 }

@@ -6,9 +6,7 @@
  *              all_model_checkpoint_paths: "model.ckpt-20"
  * Reading  is tolerant: unknown fields, comments, either quote, octal, hex and letter
  *          escapes, adjacent strings, any order, CRLF.
- * Paths    relative ones start at the directory of the file. Files moved from another
- *          machine hold paths that are not there: the same base name is then tried in the
- *          directory. "." stands for a prefix that ended in "/".
+ * Paths    as they were written; ckpt_find.h says where those files are now.
  * Source   tensorflow/python/training/checkpoint_state.proto, checkpoint_management.py
  */
 #ifndef COMMON_CKPT_CKPT_STATE_H
@@ -37,18 +35,5 @@ void ckpt_state_done(struct ckpt_state *s);
 
 /* The text, as TensorFlow's Saver writes it. */
 void ckpt_state_put(struct wbuf *b, const struct ckpt_state *s);
-
-/* The prefix of the checkpoint that `path`, found in the state file of `dir`, stands for;
- * the caller frees it. It is the first guess if no index is found at any. */
-char *ckpt_state_resolve(const char *dir, const char *path);
-
-/* The prefix of the newest checkpoint of a directory, by its `checkpoint` file; the
- * caller frees it. Errors of ckpt_state_load, and ERR_FORMAT if it names none. */
-int ckpt_state_newest(char **ret_prefix, const char *dir, struct err *err);
-
-/* The prefix that a person means by `path`: itself, the newest of a directory, or the
- * directory's files without a base name; the caller frees it. What is neither is taken
- * for a prefix: reading it says what is wrong. Errors of ckpt_state_newest. */
-int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err);
 
 #endif

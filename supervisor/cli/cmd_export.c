@@ -1,5 +1,5 @@
 /* `brood export`: a checkpoint's tensors for programs that do not read TensorFlow's. */
-#include "common/ckpt/ckpt_state.h"
+#include "common/ckpt/ckpt_find.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"

@@ -1,5 +1,5 @@
 /* `brood graph`: a MetaGraph listed and run, by an agent process. */
-#include "common/ckpt/ckpt_state.h"
+#include "common/ckpt/ckpt_find.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
@@ -108,6 +108,8 @@ static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
         rc = read_feed(v, q->feed[i], &feeds[i], err);
     if (rc == 0)
         rc = run(g, q, feeds, err);
+    if (rc == ERR_UNINITIALIZED && v->no_values != NULL)
+        (void)err_wrap(err, "%s", v->no_values);
     for (size_t i = 0; i < q->n_feeds; i++) {
         tensor_free(&feeds[i].value);
         free((char *)(uintptr_t)feeds[i].name);
@@ -155,18 +157,26 @@ static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
     return rc;
 }
 
-/* The checkpoint's prefix for the agent, which may stand elsewhere; NULL: no values. */
-static char *values_prefix(const char *prefix)
+/* Why there are no values to restore; NULL: there are. */
+static char *why_no_values(const char *prefix)
 {
-    char *index = xasprintf("%s.index", prefix);
-    char *cwd = NULL, *ret = NULL;
-
-    if (access(index, F_OK) == 0) {
-        cwd = prefix[0] != '/' ? getcwd(NULL, 0) : NULL;
-        ret = cwd != NULL ? xasprintf("%s/%s", cwd, prefix) : xstrdup(prefix);
+    switch (ckpt_kind_of(prefix)) {
+    case CKPT_V2:
+        return NULL;
+    case CKPT_V1:
+        return xasprintf("%s is a V1 checkpoint, only V2 can be read", prefix);
+    default:
+        return xasprintf("there is no %s.index", prefix);
     }
+}
+
+/* The prefix for the agent, which may stand elsewhere. */
+static char *absolute_prefix(const char *prefix)
+{
+    char *cwd = prefix[0] != '/' ? getcwd(NULL, 0) : NULL;
+    char *ret = cwd != NULL ? xasprintf("%s/%s", cwd, prefix) : xstrdup(prefix);
+
     free(cwd);
-    free(index);
     return ret;
 }
 
@@ -177,12 +187,12 @@ static int open_and_show(const char *prefix, const struct binaries *binaries,
     struct graph_agent *g = NULL;
     struct graph_view v = {0};
     struct wbuf metagraph = {0};
-    char *values = values_prefix(prefix);
+    char *no_values = why_no_values(prefix), *absolute = absolute_prefix(prefix);
     int rc = read_metagraph(&metagraph, prefix, err);
 
     args.metagraph = metagraph.data;
     args.metagraph_bytes = metagraph.len;
-    args.prefix = values;
+    args.prefix = no_values == NULL ? absolute : NULL;
     if (rc == 0) {
         rc = graph_agent_open(&g, &args, err);
         if (rc < 0)
@@ -191,12 +201,13 @@ static int open_and_show(const char *prefix, const struct binaries *binaries,
     if (rc == 0)
         rc = graph_view_init(&v, graph_agent_description(g), err);
     v.prefix = prefix;
-    v.has_values = values != NULL;
+    v.no_values = no_values;
     if (rc == 0)
         rc = show(g, &v, q, err);
     graph_agent_close(g);
     wbuf_done(&metagraph);
-    free(values);
+    free(absolute);
+    free(no_values);
     return rc;
 }
 

@@ -1,7 +1,7 @@
 /* `brood inspect`: what tensorflow.python.tools.inspect_checkpoint prints, in its words.
  */
 #include "common/ckpt/bundle.h"
-#include "common/ckpt/ckpt_state.h"
+#include "common/ckpt/ckpt_find.h"
 #include "supervisor/cli/checkpoint_names.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/state_print.h"

@@ -314,10 +314,10 @@ static void print_unknown(const struct graph_view *v)
 
 static void print_values(const struct graph_view *v)
 {
-    if (v->has_values)
+    if (v->no_values == NULL)
         (void)printf("values       from %s\n", v->prefix);
     else
-        (void)printf("values       none: there is no %s.index\n", v->prefix);
+        (void)printf("values       none: %s\n", v->no_values);
     for (uint32_t i = 0; i < v->uninitialized->size; i++) {
         (void)fputs("no value     ", stdout);
         put_text(&v->uninitialized->ptr[i]);
@@ -393,7 +393,7 @@ static void print_json_summary(const struct graph_view *v)
     json_names(&j, "placeholders", v, is_placeholder);
     json_names(&j, "cannot_run", v, cannot_run);
     json_key(&j, "restored");
-    json_bool(&j, v->has_values);
+    json_bool(&j, v->no_values == NULL);
     json_texts(&j, "uninitialized", v->uninitialized);
     json_close(&j);
     print_json(&j);

@@ -13,8 +13,8 @@
 /* The answer to `import` (protocol.h), every element of the type it should have; borrowed
  * from the message. */
 struct graph_view {
-    const char *prefix; /* as asked for */
-    int has_values;     /* the checkpoint's values were restored */
+    const char *prefix;    /* as asked for */
+    const char *no_values; /* why none were restored; NULL: they were */
     uint64_t producer;
     char tensorflow[64];
     const msgpack_object_array *nodes, *collections, *uninitialized, *variables;

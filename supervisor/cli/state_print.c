@@ -1,5 +1,6 @@
 #include "supervisor/cli/state_print.h"
 
+#include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
@@ -9,28 +10,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int is_there(const char *prefix)
-{
-    char *index = xasprintf("%s.index", prefix);
-    struct stat st;
-    int there = stat(index, &st) == 0 || (stat(prefix, &st) == 0 && S_ISREG(st.st_mode));
-
-    free(index);
-    return there;
-}
-
 static void print_line(const char *dir, const char *what, const char *path)
 {
-    char *prefix = ckpt_state_resolve(dir, path);
+    char *prefix = ckpt_resolve(dir, path);
 
     (void)printf("%s: \"%s\" %s %s\n", what, path,
-                 is_there(prefix) ? "is" : "is missing:", prefix);
+                 ckpt_kind_of(prefix) != CKPT_NONE ? "is" : "is missing:", prefix);
     free(prefix);
 }
 
 static void put_place(struct json *j, const char *dir, const char *path)
 {
-    char *prefix = ckpt_state_resolve(dir, path);
+    char *prefix = ckpt_resolve(dir, path);
 
     json_object(j);
     json_key(j, "path");
@@ -38,7 +29,7 @@ static void put_place(struct json *j, const char *dir, const char *path)
     json_key(j, "prefix");
     json_str(j, prefix);
     json_key(j, "exists");
-    json_bool(j, is_there(prefix));
+    json_bool(j, ckpt_kind_of(prefix) != CKPT_NONE);
     json_close(j);
     free(prefix);
 }

@@ -2,7 +2,9 @@
 #include "agent/saver/message.h"
 #include "agent/saver/saver.h"
 #include "common/ckpt/bundle.h"
+#include "common/ckpt/table_format.h"
 #include "common/mem/xmalloc.h"
+#include "common/wire/crc32c.h"
 #include "tests/agent/session_help.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/temp_dir.h"
@@ -719,6 +721,90 @@ START_TEST(the_newest_checkpoint_of_a_directory)
 }
 END_TEST
 
+/* ---- what others left ---- */
+
+/* A `checkpoint` file that names a checkpoint of another machine, here. */
+static void name_newest(struct fixture *f, const char *name)
+{
+    char *text =
+        xasprintf("model_checkpoint_path: \"/home/some one/my runs/%s\"\n", name);
+
+    write_text(f, "checkpoint", text);
+    free(text);
+}
+
+/* An index whose only block is of that kind. */
+static void write_index(struct fixture *f, const char *name, uint8_t kind)
+{
+    static const char entry[] = "\0\1\1kv\0\0\0\0\1\0\0\0";
+    struct wbuf b = {0};
+    struct table_handle at = {.offset = 0, .size = sizeof(entry) - 1};
+    FILE *file = fopen(temp_dir_file(&f->dir, name), "wb");
+
+    wbuf_bytes(&b, entry, at.size);
+    wbuf_u8(&b, kind);
+    wbuf_u32(&b, crc32c_mask(crc32c(b.data, b.len)));
+    table_put_footer(&b, at, at);
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(b.data, 1, b.len, file), b.len);
+    (void)fclose(file);
+    wbuf_done(&b);
+}
+
+static void check_newest_refused(struct fixture *f, const char *name, int code,
+                                 const char *says)
+{
+    char *newest = NULL;
+
+    name_newest(f, name);
+    ck_assert_int_eq(latest_checkpoint(&newest, f->dir.path, NULL, &f->err), 1);
+    check_refused(f, saver_restore(f->saver, f->bed.s, newest, &f->err), code, says);
+    check_value(f, f->v1, 1.0f);
+    check_value(f, f->v2, 2.0f);
+    free(newest);
+}
+
+START_TEST(the_newest_may_be_another_s)
+{
+    struct fixture f;
+    struct saver_save_options with_step = {.has_step = 1, .step = 7, .no_state = 1};
+    struct bundle_writer *w;
+    const float x = 1;
+    const struct tensor one = tensor_scalar_f32(&x);
+    char *newest = NULL, *tf2;
+
+    setup(&f);
+    save(&f, "my best model", &with_step, "my best model-7");
+    set(&f, f.v1, 1.0f);
+    set(&f, f.v2, 2.0f);
+    write_text(&f, "old model", "anything");
+    check_newest_refused(&f, "old model", ERR_UNSUPPORTED, "V1 checkpoint");
+    write_text(&f, "m-00000-of-00002", "anything");
+    check_newest_refused(&f,
+                         "m-????"
+                         "?-of-00002",
+                         ERR_UNSUPPORTED, "V1 checkpoint");
+    write_index(&f, "my snappy model.index", TABLE_BLOCK_SNAPPY);
+    check_newest_refused(&f, "my snappy model", ERR_UNSUPPORTED, "snappy-compressed");
+    tf2 = xasprintf("%s/my ckpt-1", f.dir.path);
+    ck_assert_int_eq(bundle_writer_new(&w, tf2, 0, &f.err), 0);
+    ck_assert_int_eq(bundle_writer_add(w, "_CHECKPOINTABLE_OBJECT_GRAPH", &one, &f.err),
+                     0);
+    ck_assert_int_eq(bundle_writer_finish(w, &f.err), 0);
+    bundle_writer_free(w);
+    free(tf2);
+    check_newest_refused(&f, "my ckpt-1", ERR_UNSUPPORTED,
+                         "object-based checkpoint of TensorFlow 2");
+    name_newest(&f, "my best model-7");
+    ck_assert_int_eq(latest_checkpoint(&newest, f.dir.path, NULL, &f.err), 1);
+    ck_assert_int_eq(saver_restore(f.saver, f.bed.s, newest, &f.err), 0);
+    check_value(&f, f.v1, 0.0f);
+    check_value(&f, f.v2, 6.0f);
+    free(newest);
+    teardown(&f);
+}
+END_TEST
+
 START_TEST(names_of_meta_graphs)
 {
     static const struct {
@@ -753,6 +839,7 @@ static Suite *make_suite(void)
     tcase_add_test(files, a_prefix_may_end_in_a_slash);
     tcase_add_test(files, the_state_file_has_tensorflow_s_paths);
     tcase_add_test(files, the_newest_checkpoint_of_a_directory);
+    tcase_add_test(files, the_newest_may_be_another_s);
     tcase_add_test(files, names_of_meta_graphs);
     tcase_add_test(old, the_oldest_is_deleted);
     tcase_add_test(old, nothing_is_deleted_without_a_limit);

@@ -1,35 +1,7 @@
 #include "common/ckpt/ckpt_state.h"
-#include "common/mem/xmalloc.h"
 #include "tests/support/test_main.h"
 
 #include <string.h>
-
-static char dir[64];
-
-static void set_up(void)
-{
-    (void)strcpy(dir, "/tmp/brood-state-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-}
-
-static void tear_down(void)
-{
-    char *command = xasprintf("rm -r '%s'", dir);
-
-    ck_assert_int_eq(system(command), 0);
-    free(command);
-}
-
-static void write_file(const char *name, const char *text)
-{
-    char *path = xasprintf("%s/%s", dir, name);
-    FILE *f = fopen(path, "wb");
-
-    ck_assert_ptr_nonnull(f);
-    (void)fputs(text, f);
-    (void)fclose(f);
-    free(path);
-}
 
 static struct ckpt_state parse(const char *text)
 {
@@ -114,67 +86,15 @@ START_TEST(what_is_no_state_is_refused)
 }
 END_TEST
 
-static void assert_newest(const char *path, const char *want)
-{
-    char *text = xasprintf("model_checkpoint_path: \"%s\"", path);
-    char *wanted = xasprintf("%s/%s", dir, want);
-    char *got;
-    struct err err;
-
-    write_file("checkpoint", text);
-    ck_assert_msg(ckpt_state_newest(&got, dir, &err) == 0, "%s", err.msg);
-    ck_assert_str_eq(got, wanted);
-    free(got);
-    free(wanted);
-    free(text);
-}
-
-START_TEST(paths_are_found_where_the_files_are)
-{
-    char *absolute = xasprintf("%s/m-2", dir);
-
-    write_file("m-1.index", "");
-    write_file("m-2.index", "");
-    write_file(".index", "");
-    assert_newest("m-1", "m-1");
-    assert_newest(absolute, "m-2");
-    assert_newest("/nowhere/on/this/machine/m-1", "m-1");
-    assert_newest("C:\\\\old\\\\m-2", "m-2");
-    assert_newest("sub/m-3", "sub/m-3");
-    assert_newest(".", "");
-    assert_newest("/nowhere/policy/", "");
-    free(absolute);
-}
-END_TEST
-
-START_TEST(what_is_not_there_is_told)
-{
-    char *prefix;
-    struct err err;
-
-    ck_assert_int_eq(ckpt_state_newest(&prefix, dir, &err), ERR_NOT_FOUND);
-    ck_assert_ptr_nonnull(strstr(err.msg, "/checkpoint"));
-    write_file("checkpoint", "other: 1");
-    ck_assert_int_eq(ckpt_state_newest(&prefix, dir, &err), ERR_FORMAT);
-    ck_assert_ptr_nonnull(strstr(err.msg, "names no checkpoint"));
-    write_file("checkpoint", "!");
-    ck_assert_int_eq(ckpt_state_newest(&prefix, dir, &err), ERR_FORMAT);
-    ck_assert_ptr_nonnull(strstr(err.msg, "/checkpoint: line 1"));
-}
-END_TEST
-
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("ckpt_state");
     TCase *tc = tcase_create("ckpt_state");
 
-    tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, savers_text_is_read_and_written);
     tcase_add_test(tc, other_peoples_text_is_read_too);
     tcase_add_test(tc, escapes_go_there_and_back);
     tcase_add_test(tc, what_is_no_state_is_refused);
-    tcase_add_test(tc, paths_are_found_where_the_files_are);
-    tcase_add_test(tc, what_is_not_there_is_told);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -131,6 +132,17 @@ def assert_same_files(a, b):
     assert a.keys() == b.keys(), (a.keys(), b.keys())
     for name in a:
         assert a[name] == b[name], f"{name} differs"
+
+
+def masked_crc32c(data):
+    """The four bytes by which TensorFlow's files and ours are checked."""
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    crc ^= 0xffffffff
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff)
 
 
 class Workplace:

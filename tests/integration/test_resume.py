@@ -247,15 +247,6 @@ def test_a_missing_or_damaged_log_is_refused(w):
     harness.assert_same_files(calm_run(w, "calm", end), outcome(whole, end))
 
 
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
-
-
 def set_section(path, name, change):
     """Rewrite one section of a run.state (supervisor/run/checkpoint.h), checksum and all."""
     data = path.read_bytes()
@@ -265,9 +256,7 @@ def set_section(path, name, change):
     begin = at + len(name) + 8
     new = change(data[begin:begin + length])
     assert len(new) == length
-    crc = crc32c(name + new)
-    masked = ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
-    path.write_bytes(data[:begin] + new + struct.pack("<I", masked) +
+    path.write_bytes(data[:begin] + new + harness.masked_crc32c(name + new) +
                      data[begin + length + 4:])
 
 

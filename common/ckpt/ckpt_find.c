@@ -1,0 +1,143 @@
+#include "common/ckpt/ckpt_find.h"
+
+#include "common/ckpt/ckpt_state.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int is_file(const char *prefix, const char *suffix)
+{
+    char *path = xasprintf("%s%s", prefix, suffix);
+    struct stat st;
+    int there = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+
+    free(path);
+    return there;
+}
+
+/* "m-?????-of-00002": the first of them. */
+static int has_shards(const char *prefix)
+{
+    static const char ANY[] = "-?????"
+                              "-of-"; /* no trigraph */
+    const size_t n = sizeof(ANY) - 1, digits = 5;
+    size_t len = strlen(prefix);
+    char *first;
+    int there;
+
+    if (len < n + digits || memcmp(prefix + len - digits - n, ANY, n) != 0)
+        return 0;
+    first = xstrdup(prefix);
+    memset(first + len - digits - n + 1, '0', digits);
+    there = is_file(first, "");
+    free(first);
+    return there;
+}
+
+enum ckpt_kind ckpt_kind_of(const char *prefix)
+{
+    if (is_file(prefix, ".index"))
+        return CKPT_V2;
+    return is_file(prefix, "") || has_shards(prefix) ? CKPT_V1 : CKPT_NONE;
+}
+
+/* ---- paths of state files ---- */
+
+/* What stands behind the last slash of either kind. */
+static const char *base_name(const char *path)
+{
+    const char *base = path;
+
+    for (; *path != '\0'; path++) {
+        if (*path == '/' || *path == '\\')
+            base = path + 1;
+    }
+    return base;
+}
+
+/* The better found, the higher: values, a graph alone, a V1 checkpoint, nothing. */
+static int rank(const char *prefix)
+{
+    enum ckpt_kind kind = ckpt_kind_of(prefix);
+
+    if (kind == CKPT_V2)
+        return 3;
+    if (is_file(prefix, ".meta"))
+        return 2;
+    return kind == CKPT_V1;
+}
+
+char *ckpt_resolve(const char *dir, const char *path)
+{
+    const char *base = base_name(path);
+    const int is_dot = strcmp(base, ".") == 0;
+    char *there = path[0] == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
+    char *here = xasprintf("%s/%s", dir, is_dot ? "" : base);
+
+    if (is_dot)
+        there[strlen(there) - 1] = '\0';
+    if (rank(here) > rank(there)) {
+        free(there);
+        return here;
+    }
+    free(here);
+    return there;
+}
+
+int ckpt_find_newest(char **ret_prefix, const char *dir, struct err *err)
+{
+    struct ckpt_state s;
+    int rc = ckpt_state_load(&s, dir, err);
+
+    if (rc != 0)
+        return rc;
+    if (s.newest[0] == '\0')
+        rc = err_set(err, ERR_FORMAT, "%s/checkpoint names no checkpoint", dir);
+    else
+        *ret_prefix = ckpt_resolve(dir, s.newest);
+    ckpt_state_done(&s);
+    return rc;
+}
+
+/* ---- what people say ---- */
+
+/* The files without a base name in a directory. */
+static int find_nameless(char **ret, const char *dir)
+{
+    const size_t len = strlen(dir);
+    char *prefix = xasprintf("%s%s", dir, len > 0 && dir[len - 1] == '/' ? "" : "/");
+
+    if (rank(prefix) < 2) {
+        free(prefix);
+        return 0;
+    }
+    *ret = prefix;
+    return 1;
+}
+
+int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err)
+{
+    struct stat st;
+    char *prefix = NULL;
+    int rc;
+
+    if (rank(path) >= 2 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        *ret_prefix = xstrdup(path);
+        return 0;
+    }
+    rc = ckpt_find_newest(&prefix, path, err);
+    if (rc == ERR_NOT_FOUND && find_nameless(ret_prefix, path))
+        return 0;
+    if (rc != 0)
+        return rc;
+    if (rank(prefix) == 0) {
+        rc = err_set(err, ERR_NOT_FOUND,
+                     "%s/checkpoint names %s: there are no such files", path, prefix);
+        free(prefix);
+        return rc;
+    }
+    *ret_prefix = prefix;
+    return 0;
+}

@@ -1,0 +1,170 @@
+#include "common/ckpt/ckpt_find.h"
+#include "common/mem/xmalloc.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static struct temp_dir dir;
+
+static void set_up(void)
+{
+    temp_dir_init(&dir);
+}
+
+static void tear_down(void)
+{
+    temp_dir_done(&dir);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *f = fopen(temp_dir_file(&dir, name), "wb");
+
+    ck_assert_ptr_nonnull(f);
+    (void)fputs(text, f);
+    (void)fclose(f);
+}
+
+static enum ckpt_kind kind_of(const char *name)
+{
+    return ckpt_kind_of(temp_dir_file(&dir, name));
+}
+
+START_TEST(checkpoints_are_told_by_their_files)
+{
+    write_file("m-1.index", "");
+    write_file("my model.index", "");
+    write_file(".index", "");
+    write_file("old", "");
+    write_file("graph.meta", "");
+    write_file("shards-00000-of-00002", "");
+    write_file("shards-00001-of-00002", "");
+    ck_assert_int_eq(mkdir(temp_dir_file(&dir, "folder"), 0700), 0);
+    ck_assert_int_eq(mkfifo(temp_dir_file(&dir, "fifo"), 0600), 0);
+    ck_assert_int_eq(kind_of("m-1"), CKPT_V2);
+    ck_assert_int_eq(kind_of("my model"), CKPT_V2);
+    ck_assert_int_eq(kind_of(""), CKPT_V2);
+    ck_assert_int_eq(kind_of("old"), CKPT_V1);
+    ck_assert_int_eq(kind_of("shards-????"
+                             "?-of-00002"),
+                     CKPT_V1);
+    ck_assert_int_eq(kind_of("shards-????"
+                             "?-of-00003"),
+                     CKPT_NONE);
+    ck_assert_int_eq(kind_of("-????"
+                             "?-of-00002"),
+                     CKPT_NONE);
+    ck_assert_int_eq(kind_of("shards"), CKPT_NONE);
+    ck_assert_int_eq(kind_of("graph"), CKPT_NONE);
+    ck_assert_int_eq(kind_of("folder"), CKPT_NONE);
+    ck_assert_int_eq(kind_of("fifo"), CKPT_NONE);
+    ck_assert_int_eq(kind_of("nothing"), CKPT_NONE);
+}
+END_TEST
+
+static void assert_newest(const char *path, const char *want)
+{
+    char *text = xasprintf("model_checkpoint_path: \"%s\"", path);
+    char *wanted = xasprintf("%s/%s", dir.path, want);
+    char *got = NULL;
+    struct err err = {0};
+
+    write_file("checkpoint", text);
+    ck_assert_msg(ckpt_find_newest(&got, dir.path, &err) == 0, "%s", err.msg);
+    ck_assert_str_eq(got, wanted);
+    free(got);
+    free(wanted);
+    free(text);
+}
+
+START_TEST(paths_are_found_where_the_files_are)
+{
+    char *absolute = xasprintf("%s/m-2", dir.path);
+
+    write_file("m-1.index", "");
+    write_file("m-2.index", "");
+    write_file("my best model-7.index", "");
+    write_file("graph.meta", "");
+    write_file("old model", "");
+    write_file("old-00000-of-00002", "");
+    write_file(".index", "");
+    assert_newest("m-1", "m-1");
+    assert_newest(absolute, "m-2");
+    assert_newest("/nowhere/on/this/machine/m-1", "m-1");
+    assert_newest("C:\\\\old\\\\m-2", "m-2");
+    assert_newest("/home/someone else/my runs/my best model-7", "my best model-7");
+    assert_newest("C:/My Documents/my best model-7", "my best model-7");
+    assert_newest("/nowhere/graph", "graph");
+    assert_newest("/nowhere/old model", "old model");
+    assert_newest("/nowhere/old-????"
+                  "?-of-00002",
+                  "old-????"
+                  "?-of-00002");
+    assert_newest("sub/m-3", "sub/m-3");
+    assert_newest(".", "");
+    assert_newest("/nowhere/policy/", "");
+    free(absolute);
+}
+END_TEST
+
+START_TEST(people_name_a_prefix_or_a_directory)
+{
+    char *prefix, *want = xasprintf("%s/my model", dir.path);
+    struct err err = {0};
+
+    ck_assert_int_eq(ckpt_find_prefix(&prefix, dir.path, &err), ERR_NOT_FOUND);
+    write_file(".meta", "");
+    ck_assert_int_eq(ckpt_find_prefix(&prefix, dir.path, &err), 0);
+    ck_assert_str_eq(prefix, temp_dir_file(&dir, ""));
+    free(prefix);
+    write_file("checkpoint", "model_checkpoint_path: 'my model'");
+    ck_assert_int_eq(ckpt_find_prefix(&prefix, dir.path, &err), ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/checkpoint names "));
+    ck_assert_ptr_nonnull(strstr(err.msg, "/my model: there are no such files"));
+    write_file("my model.index", "");
+    ck_assert_int_eq(ckpt_find_prefix(&prefix, dir.path, &err), 0);
+    ck_assert_str_eq(prefix, want);
+    free(prefix);
+    ck_assert_int_eq(ckpt_find_prefix(&prefix, want, &err), 0);
+    ck_assert_str_eq(prefix, want);
+    free(prefix);
+    ck_assert_int_eq(ckpt_find_prefix(&prefix, "/nowhere/m", &err), 0);
+    ck_assert_str_eq(prefix, "/nowhere/m");
+    free(prefix);
+    free(want);
+}
+END_TEST
+
+START_TEST(what_is_not_there_is_told)
+{
+    char *prefix;
+    struct err err = {0};
+
+    ck_assert_int_eq(ckpt_find_newest(&prefix, dir.path, &err), ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/checkpoint"));
+    write_file("checkpoint", "other: 1");
+    ck_assert_int_eq(ckpt_find_newest(&prefix, dir.path, &err), ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "names no checkpoint"));
+    write_file("checkpoint", "!");
+    ck_assert_int_eq(ckpt_find_newest(&prefix, dir.path, &err), ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/checkpoint: line 1"));
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("ckpt_find");
+    TCase *tc = tcase_create("ckpt_find");
+
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, checkpoints_are_told_by_their_files);
+    tcase_add_test(tc, paths_are_found_where_the_files_are);
+    tcase_add_test(tc, people_name_a_prefix_or_a_directory);
+    tcase_add_test(tc, what_is_not_there_is_told);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
