@@ -75,10 +75,14 @@ static void reread(struct training *t)
     struct training_set_result result;
     struct err err = {0};
 
-    if (training_reread(t, &result, &err) < 0)
+    if (training_reread(t, &result, &err) < 0) {
+        journal_write(t->journal, training_steps(t), "refused", "error", err.msg, NULL);
         training_say(t, "config.yaml is not applied: %s", err.msg);
-    else if (*result.waits != '\0')
+    } else if (*result.waits != '\0') {
         training_say(t, "waits for a respawn of its agent: %s", result.waits);
+    } else if (*result.changes == '\0') {
+        training_say(t, "config.yaml has not changed");
+    }
     training_set_result_done(&result);
 }
 

@@ -99,6 +99,7 @@ def test_what_cannot_be_applied_changes_nothing(w):
         edit(run, before, after)
         os.kill(p.pid, signal.SIGHUP)
         harness.wait_until(says, lambda: says in p.log.read_text())
+        harness.wait_until(says, lambda: any(says in line for line in journal(run, "refused")))
         (run / "config.yaml").write_text(text)
 
     refused("copies: 4", "copies: 8", "env.copies cannot change while the run lives")
