@@ -137,6 +137,16 @@ static int is_envelope(const msgpack_object *o)
            a->size == type_elements[a->ptr[0].via.u64];
 }
 
+/* Many clients can send arguments only as an array: the map is its one element, and none
+ * is no params. */
+static msgpack_object take_params(const msgpack_object *o)
+{
+    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > 1)
+        return *o;
+    return o->via.array.size == 1 ? o->via.array.ptr[0]
+                                  : (msgpack_object){.type = MSGPACK_OBJECT_NIL};
+}
+
 static int take_envelope(struct msg *m, const msgpack_object *root, struct err *err)
 {
     const msgpack_object *e;
@@ -159,7 +169,7 @@ static int take_envelope(struct msg *m, const msgpack_object *root, struct err *
         take_error(m, &e[2]);
     if (rc < 0)
         return rc;
-    m->body = e[n - 1];
+    m->body = m->type == MSG_REQUEST ? take_params(&e[n - 1]) : e[n - 1];
     if (m->body.type != MSGPACK_OBJECT_MAP && m->body.type != MSGPACK_OBJECT_NIL)
         return err_set(err, ERR_PROTOCOL, "params and results are maps");
     return 0;

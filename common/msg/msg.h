@@ -4,6 +4,7 @@
  *          (unpack.h), so that no message costs more memory than a small multiple of its
  *          own length.
  *          Objects and tensors point into the bytes given: keep them alive.
+ *          A request's params may stand in an array of their own, as [params], or be [].
  * Writing  a struct msg_out is a frame under construction: begin, then pack params or
  *          result as a map, then msg_end, which fills in the length.
  * Source   msgpack-rpc specification; protocol.h lists what is said.

@@ -5,7 +5,7 @@
  *          one's end.
  * Speaks   bare msgpack-rpc, several clients at once, several requests on their way each;
  *          answers come when what was asked for has happened, in any order. Params are a
- *          map; an error is {"code", "message"}.
+ *          map, alone or as the one element of an array; an error is {"code", "message"}.
  *
  *     status      {}                        a map as `brood status --json` prints it
  *     kill        {agent}                   {}

@@ -98,6 +98,34 @@ START_TEST(responses_and_notifications_arrive)
 }
 END_TEST
 
+/* As clients send them that know only positional arguments. */
+START_TEST(params_may_be_in_an_array)
+{
+    uint64_t u = 0;
+
+    msg_begin_request(&out, 7, "kill");
+    msg_array(&out, 1);
+    msg_map(&out, 1);
+    msg_key(&out, "u"), msg_u64(&out, 5);
+    ck_assert_int_eq(round_trip(), 0);
+    ck_assert_int_eq(msg_get_u64(&msg.body, "u", 10, &u, &err), 0);
+    ck_assert(u == 5);
+    msg_done(&msg);
+
+    msg_begin_request(&out, 7, "kill");
+    msg_array(&out, 0);
+    ck_assert_int_eq(round_trip(), 0);
+    ck_assert_int_eq(msg.body.type, MSGPACK_OBJECT_NIL);
+    msg_done(&msg);
+
+    msg_begin_request(&out, 7, "kill");
+    msg_array(&out, 2);
+    msg_map(&out, 0);
+    msg_map(&out, 0);
+    ck_assert_int_eq(round_trip(), ERR_PROTOCOL);
+}
+END_TEST
+
 START_TEST(errors_travel)
 {
     const struct err sent = {.code = ERR_SHAPE, .msg = "3 is not 4"};
@@ -325,6 +353,7 @@ START_TEST(what_is_no_message_is_refused)
         {BYTES("\x93\2\xa2x\0\x80"), ERR_PROTOCOL},                   /* method "x\0" */
         {BYTES("\x93\2\1\x80"), ERR_PROTOCOL},                        /* method 1 */
         {BYTES("\x93\2\xa1x\x90"), ERR_PROTOCOL},                     /* params [] */
+        {BYTES("\x94\0\1\xa1x\x91\1"), ERR_PROTOCOL},                 /* params [1] */
         {BYTES("\x94\1\1\xc0\1"), ERR_PROTOCOL},                      /* result 1 */
     };
 
@@ -490,6 +519,7 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_request_arrives_whole);
     tcase_add_test(tc, responses_and_notifications_arrive);
+    tcase_add_test(tc, params_may_be_in_an_array);
     tcase_add_test(tc, errors_travel);
     tcase_add_loop_test(tc, foreign_errors_are_errors, 0, 4);
     tcase_add_test(tc, a_long_error_text_is_cut);

@@ -140,6 +140,20 @@ def test_the_command_line_steers_it(w):
         assert err == f"brood {command}: runs/a is not running\n", err
 
 
+def test_clients_that_know_only_positional_arguments(w):
+    """As msgpack-rpc's libraries send them: params are an array."""
+    p, client = start(w)
+    for method, params in (("status", []), ("kill", [{"agent": "agent_1"}])):
+        s = connect(w, client)
+        s.sendall(msgpack.packb([0, 5, method, params]))
+        unpacker = msgpack.Unpacker(raw=False)
+        while not (got := list(unpacker)):
+            unpacker.feed(s.recv(1 << 16))
+        assert got[0][:3] == [1, 5, None], got
+        s.close()
+    stop(p, client)
+
+
 def test_subscribers_hear_of_it(w):
     p, client = start(w)
     heard = []
