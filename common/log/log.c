@@ -43,17 +43,25 @@ enum log_level log_get_level(void)
     return sink.max_level;
 }
 
-static int put_head(char *line, size_t size, enum log_level level)
+const char *log_time(char ret[LOG_TIME_BYTES])
 {
     struct timespec now;
     struct tm utc;
-    char date[32];
+    size_t len;
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)gmtime_r(&now.tv_sec, &utc);
-    (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
-    return snprintf(line, size, "%s.%03ldZ %s %s[%d]: ", date, now.tv_nsec / 1000000,
-                    level_names[level], sink.role, (int)getpid());
+    len = strftime(ret, LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(ret + len, LOG_TIME_BYTES - len, ".%03ldZ", now.tv_nsec / 1000000);
+    return ret;
+}
+
+static int put_head(char *line, size_t size, enum log_level level)
+{
+    char time_text[LOG_TIME_BYTES];
+
+    return snprintf(line, size, "%s %s %s[%d]: ", log_time(time_text), level_names[level],
+                    sink.role, (int)getpid());
 }
 
 void log_line(enum log_level level, const char *fmt, ...)

@@ -9,6 +9,11 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
+/* Now, as "2026-01-31T12:00:00.123Z"; returns ret. After the first call it allocates
+ * nothing. */
+#define LOG_TIME_BYTES 32
+const char *log_time(char ret[LOG_TIME_BYTES]);
+
 /* role is copied (at most 63 bytes). Until log_init lines go to stderr as role "brood".
  */
 void log_init(const char *role, enum log_level max_level, int fd);

@@ -9,17 +9,16 @@
 
 #include "common/err/err.h"
 #include "supervisor/proc/keeper.h"
+#include "supervisor/run/run_status.h"
 
 #include <getopt.h>
 #include <stdio.h>
 
 enum cli_exit {
-    CLI_DONE = 0,
-    CLI_FAILED = 1,      /* the run, or the command's work, failed */
-    CLI_USAGE = 2,       /* wrong usage or configuration */
-    CLI_NOT_THERE = 3,   /* the run is not there, or not running */
-    CLI_STOPPED = 4,     /* stopped on request before its end */
-    CLI_SIGNALLED = 128, /* + signal: a second interrupt cut it off */
+    CLI_DONE = RUN_EXIT_DONE,
+    CLI_FAILED = RUN_EXIT_FAILED, /* the run, or the command's work, failed */
+    CLI_USAGE = RUN_EXIT_CONFIG,  /* wrong usage or configuration */
+    CLI_NOT_THERE = 3,            /* the run is not there, or not running */
 };
 
 struct cli {

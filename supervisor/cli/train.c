@@ -9,21 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int exit_code(const struct training_result *r, const struct err *err)
-{
-    switch (r->end) {
-    case TRAINING_DONE:
-        return CLI_DONE;
-    case TRAINING_STOPPED:
-        return CLI_STOPPED;
-    case TRAINING_CUT_OFF:
-        return CLI_SIGNALLED + r->signum;
-    case TRAINING_FAILED:
-        break;
-    }
-    return err->code == ERR_CONFIG ? CLI_USAGE : CLI_FAILED;
-}
-
 /* The log of the supervisor itself goes to the run's logs, never over the live view. */
 static int open_log(struct run_dir *dir, struct err *err)
 {
@@ -82,7 +67,7 @@ static int train(const struct cli *cli, const struct training_args *args)
     watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(args->dir));
     watcher_free(w);
     control_free(control);
-    return exit_code(&result, &err);
+    return result.exit_code;
 }
 
 int train_watched(const struct cli *cli, const struct training_args *args)

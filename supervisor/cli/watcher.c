@@ -239,10 +239,6 @@ static void print_end(struct watcher *w, const struct training_result *r)
 
 static void say_end(struct watcher *w, const struct training_result *r, const char *path)
 {
-    static const char *const words[] = {[TRAINING_DONE] = "done",
-                                        [TRAINING_STOPPED] = "stopped",
-                                        [TRAINING_CUT_OFF] = "cut off",
-                                        [TRAINING_FAILED] = "failed"};
     char steps[32], time_text[32], team[48] = "";
 
     if (w->quiet)
@@ -250,7 +246,7 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
     if (!isnan(r->team_return_mean))
         (void)snprintf(team, sizeof(team), ", return %.2f", r->team_return_mean);
     live_view_message(w->view, "%s: %s after %s steps in %s%s, %llu restarts; %s",
-                      w->status.run, words[r->end],
+                      w->status.run, training_end_name(r->end),
                       format_count(r->env_steps, steps, sizeof(steps)),
                       format_duration(r->wall_seconds, time_text, sizeof(time_text)),
                       team, (unsigned long long)r->restarts, path);

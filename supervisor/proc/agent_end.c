@@ -1,5 +1,6 @@
 /* What follows the end of an agent's process: another one, a stand-in, or the report. */
 #include "supervisor/proc/agent.h"
+#include "supervisor/proc/signal_name.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -68,12 +69,12 @@ static int was_healthy(const struct agent *a, uint64_t now_ns)
 
 static void describe_end(const struct agent *a, char *ret, size_t size)
 {
-    const char *abbrev = sigabbrev_np(a->proc.signal);
+    char name[SIGNAL_NAME_BYTES];
 
     if (a->trouble.code != 0)
         (void)snprintf(ret, size, "killed because %.200s", a->trouble.msg);
     else if (a->proc.signal != 0)
-        (void)snprintf(ret, size, "killed by SIG%s", abbrev != NULL ? abbrev : "?");
+        (void)snprintf(ret, size, "killed by %s", signal_name(a->proc.signal, name));
     else
         (void)snprintf(ret, size, "exited with code %d", a->proc.exit_code);
 }

@@ -1,5 +1,6 @@
 #include "supervisor/proc/keeper.h"
 
+#include "supervisor/proc/signal_name.h"
 #include "supervisor/proc/sweep.h"
 
 #include <errno.h>
@@ -41,9 +42,7 @@ struct message {
 };
 
 struct keeper {
-    const char *who;
-    int argc;
-    char **argv;
+    const struct keeper_args *args;
     pid_t supervisor, sweeper;
     int link, signals;
     sigset_t old_mask;
@@ -67,7 +66,7 @@ static int64_t now_ms(void)
 static void say(const struct keeper *k, const char *text)
 {
     char line[512];
-    int n = snprintf(line, sizeof(line), "brood %s: %s\n", k->who, text);
+    int n = snprintf(line, sizeof(line), "brood %s: %s\n", k->args->who, text);
 
     if (write(STDERR_FILENO, line, n < (int)sizeof(line) ? (size_t)n : sizeof(line)) < 0)
         return; /* nobody listens */
@@ -325,7 +324,7 @@ static void resume(struct keeper *k)
     char deaths[48];
     int n = 0;
 
-    if (k->has_checkpoint || strcmp(k->argv[1], command) == 0) {
+    if (k->has_checkpoint || strcmp(k->args->argv[1], command) == 0) {
         again[n++] = program;
         again[n++] = command;
         again[n++] = k->run.path;
@@ -333,8 +332,8 @@ static void resume(struct keeper *k)
             if (k->run.flags[i][0] != '\0')
                 again[n++] = k->run.flags[i];
     } else {
-        for (int i = 0; i < k->argc && n < 60; i++)
-            again[n++] = k->argv[i];
+        for (int i = 0; i < k->args->argc && n < 60; i++)
+            again[n++] = k->args->argv[i];
         again[n++] = name_option;
         again[n++] = name;
         again[n++] = force;
@@ -348,13 +347,27 @@ static void resume(struct keeper *k)
     (void)sigprocmask(SIG_BLOCK, &k->old_mask, NULL);
 }
 
+/* What comes of a supervisor that was ended by a signal. */
+static struct keeper_death judge(const struct keeper *k)
+{
+    struct keeper_death d = {.path = k->run.path,
+                             .pid = k->supervisor,
+                             .signum = WTERMSIG(k->status),
+                             .is_cut_off = k->interrupts > 1};
+
+    d.exit_code = EXIT_SIGNALLED + (d.is_cut_off ? k->last_interrupt : d.signum);
+    d.goes_on =
+        k->run.resume && k->interrupts == 0 && deaths_so_far(k) < KEEPER_MAX_DEATHS;
+    return d;
+}
+
 static void tell_death(const struct keeper *k)
 {
-    char text[256];
+    char text[256], name[SIGNAL_NAME_BYTES];
 
     (void)snprintf(text, sizeof(text),
-                   "the supervisor (pid %d) was ended by SIG%s; nothing of it is left%s",
-                   (int)k->supervisor, sigabbrev_np(WTERMSIG(k->status)),
+                   "the supervisor (pid %d) was ended by %s; nothing of it is left%s",
+                   (int)k->supervisor, signal_name(WTERMSIG(k->status), name),
                    k->run.path[0] == '\0' ? ""
                                           : "; `brood resume` goes on from its "
                                             "newest checkpoint");
@@ -363,20 +376,24 @@ static void tell_death(const struct keeper *k)
 
 static int end(struct keeper *k)
 {
+    struct keeper_death death;
+
     while (k->link >= 0 && take_message(k))
         ;
     sweep(k);
     end_sweeper(k);
     if (WIFEXITED(k->status))
         return WEXITSTATUS(k->status);
-    if (k->interrupts > 1)
-        return EXIT_SIGNALLED + k->last_interrupt;
-    if (k->run.resume && k->interrupts == 0 && deaths_so_far(k) < KEEPER_MAX_DEATHS) {
+    death = judge(k);
+    if (k->run.path[0] != '\0' && k->args->on_death != NULL)
+        k->args->on_death(&death);
+    if (death.goes_on) {
         say(k, "the supervisor died: going on from the newest checkpoint");
         resume(k);
     }
-    tell_death(k);
-    return EXIT_SIGNALLED + WTERMSIG(k->status);
+    if (!death.is_cut_off)
+        tell_death(k);
+    return death.exit_code;
 }
 
 static int keep(struct keeper *k)
@@ -397,10 +414,10 @@ static int keep(struct keeper *k)
     return end(k);
 }
 
-int keeper_split(struct keeper_link *ret, int argc, char **argv, const char *who,
-                 int *ret_code, struct err *err)
+int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
+                 struct err *err)
 {
-    struct keeper k = {.who = who, .argc = argc, .argv = argv, .link = -1};
+    struct keeper k = {.args = args, .link = -1};
     int r;
 
     set_mark();

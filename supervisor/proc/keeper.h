@@ -35,11 +35,29 @@ struct keeper_link {
 
 #define KEEPER_LINK_NONE ((struct keeper_link){.fd = -1})
 
+/* A supervisor that was ended by a signal. */
+struct keeper_death {
+    const char *path; /* of the run that it held */
+    pid_t pid;
+    int signum;
+    int goes_on; /* the keeper goes on with the run; otherwise it ends, with exit_code */
+    int is_cut_off; /* by a second interrupt */
+    int exit_code;
+};
+
+struct keeper_args {
+    int argc; /* the whole command line */
+    char **argv;
+    const char *who; /* what messages begin with */
+    /* In the keeper, when nothing of the supervisor is left; must not allocate. */
+    void (*on_death)(const struct keeper_death *death);
+};
+
 /* Returns 1 in the supervisor, with *ret. In the keeper it returns when all is over: 0,
  * with *ret_code to exit with; or it is executed anew. A negative code: no process could
- * be had. argv: the whole command line; who: what messages begin with. */
-int keeper_split(struct keeper_link *ret, int argc, char **argv, const char *who,
-                 int *ret_code, struct err *err);
+ * be had. args: borrowed, until the keeper ends. */
+int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
+                 struct err *err);
 
 /* The keeper of this process; 0: it has none. */
 pid_t keeper_pid(void);

@@ -2,9 +2,9 @@
 
 #include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/run/journal_read.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,57 +109,35 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
 
 /* ---- the journal ---- */
 
-/* The word that begins with key, in a line of words; ends it there. NULL: none does. */
-static char *value_of(char *line, const char *key)
+struct reading {
+    struct change_plan *plan;
+    uint64_t from, line;
+};
+
+static int take_event(void *ctx, uint64_t line, const struct journal_event *e)
 {
-    const size_t len = strlen(key);
+    struct reading *r = ctx;
+    const char *text = journal_value(e, "changes");
+    const uint64_t at = journal_number(e, "at", UINT64_MAX);
 
-    for (char *p = line; p != NULL; p = strchr(p, ' ')) {
-        p += *p == ' ';
-        if (strncmp(p, key, len) == 0)
-            return p + len;
-    }
-    return NULL;
-}
-
-static int read_line(struct change_plan *p, char *line, uint64_t from)
-{
-    char *at = value_of(line, "at="), *text = value_of(line, "changes="), *end;
-    uint64_t step;
-
-    if (strstr(line, " event=set ") == NULL)
+    if (strcmp(e->name, "set") != 0)
         return 0;
-    if (at == NULL || text == NULL)
+    r->line = line;
+    if (at == UINT64_MAX || text == NULL)
         return ERR_FORMAT;
-    text[strcspn(text, " \n")] = '\0';
-    errno = 0;
-    step = strtoull(at, &end, 10);
-    if (end == at || errno != 0)
-        return ERR_FORMAT;
-    if (step >= from)
-        insert(p, p->n, step, text);
+    if (at >= r->from)
+        insert(r->plan, r->plan->n, at, text);
     return 0;
 }
 
 int change_plan_read(struct change_plan *p, const char *journal, uint64_t from,
                      struct err *err)
 {
-    FILE *f = fopen(journal, "re");
-    char *line = NULL;
-    size_t size = 0;
-    ssize_t len;
-    int rc = 0, number = 0;
+    struct reading r = {.plan = p, .from = from};
+    int rc = journal_each(journal, take_event, &r, err);
 
-    if (f == NULL)
-        return errno == ENOENT ? 0 : err_errno(err, "%s", journal);
-    while (rc == 0 && (len = getline(&line, &size, f)) > 0) {
-        number++;
-        if (line[len - 1] == '\n') /* else cut off while it was written: not agreed */
-            rc = read_line(p, line, from);
-    }
-    if (rc < 0)
-        (void)err_set(err, rc, "%s:%d: cannot be read as a change", journal, number);
-    free(line);
-    (void)fclose(f);
-    return rc;
+    if (rc == ERR_FORMAT)
+        return err_set(err, rc, "%s:%" PRIu64 ": cannot be read as a change", journal,
+                       r.line);
+    return rc == ERR_NOT_FOUND ? 0 : rc;
 }

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct journal {
@@ -68,14 +67,9 @@ void journal_watch(struct journal *j, void (*fn)(void *ctx, const char *line), v
 
 static void put_head(FILE *out, uint64_t env_steps, const char *event)
 {
-    struct timespec now;
-    struct tm utc;
-    char date[32];
+    char time_text[LOG_TIME_BYTES];
 
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &utc);
-    (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
-    (void)fprintf(out, "%s.%03ldZ step=%llu event=%s", date, now.tv_nsec / 1000000,
+    (void)fprintf(out, "%s step=%llu event=%s", log_time(time_text),
                   (unsigned long long)env_steps, event);
 }
 
@@ -151,4 +145,37 @@ int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
     rc = put_line(j, env_steps, event, ap);
     va_end(ap);
     return rc < 0 || fsync(j->fd) < 0 ? err_errno(err, "%s", j->path) : 0;
+}
+
+/* ---- from outside ---- */
+
+/* The step of the newest line that has one, by the file's end; 0: none does. */
+static unsigned long long last_step(int fd)
+{
+    char tail[4096];
+    const off_t end = lseek(fd, 0, SEEK_END);
+    const off_t from = end > (off_t)sizeof(tail) - 1 ? end - (off_t)sizeof(tail) + 1 : 0;
+    const ssize_t n = pread(fd, tail, sizeof(tail) - 1, from);
+    unsigned long long step = 0;
+
+    tail[n < 0 ? 0 : n] = '\0';
+    for (const char *p = tail; (p = strstr(p, "Z step=")) != NULL;)
+        step = strtoull(p += sizeof("Z step=") - 1, NULL, 10);
+    return step;
+}
+
+void journal_append(const char *path, const char *text)
+{
+    char line[512], time_text[LOG_TIME_BYTES];
+    const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
+    int n;
+
+    if (fd < 0)
+        return;
+    n = snprintf(line, sizeof(line), "%s step=%llu %s\n", log_time(time_text),
+                 last_step(fd), text);
+    if (end_last_line(fd) == 0 && n > 0 && n < (int)sizeof(line) &&
+        write(fd, line, (size_t)n) != n)
+        log_warn("%s: cannot write: %m", path);
+    (void)close(fd);
 }

@@ -10,6 +10,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* What a run's process ends with. */
+enum run_exit {
+    RUN_EXIT_DONE = 0,
+    RUN_EXIT_FAILED = 1,
+    RUN_EXIT_CONFIG = 2,      /* wrong configuration */
+    RUN_EXIT_STOPPED = 4,     /* on request, before its end */
+    RUN_EXIT_SIGNALLED = 128, /* + signal that cut it off, or killed it */
+};
+
 struct run_agent_status {
     const char *name;
     const char *state; /* agent_state_name; "gone" when the run is over */

@@ -298,6 +298,7 @@ static int open_files(struct training *t, struct err *err)
     int rc;
 
     rc = journal_open(&t->journal, run_dir_file(dir, "journal"), err);
+    training_journal_begin(t);
     if (rc == 0)
         rc = vec_env_new(&t->env, &t->config->env, t->config->run.seed,
                          ENV_DRAWS_TRAINING, 0, err);
@@ -434,9 +435,6 @@ int training_run(const struct training_args *args, struct training_result *ret,
         training_make_checkpointer(t);
         t->saved_step =
             args->resume != NULL ? (int64_t)resume_progress(args->resume)->env_steps : -1;
-        if (args->resume != NULL)
-            journal_write(t->journal, training_steps(t), "resume", "build",
-                          args->binaries->build_id, NULL);
         watch(t);
         start(t);
         (void)uv_run(&t->loop, UV_RUN_DEFAULT);
@@ -445,6 +443,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
         if (rc < 0 && err != NULL)
             *err = t->failure;
     }
+    training_journal_end(t, rc);
     release(t);
     free(t);
     return rc;

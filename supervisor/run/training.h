@@ -85,9 +85,13 @@ enum training_end {
     TRAINING_FAILED,  /* `err` of training_run says why */
 };
 
+/* "done", "stopped", "cut off", "failed": as run_status.h has it. */
+const char *training_end_name(enum training_end end);
+
 struct training_result {
     enum training_end end;
-    int signum; /* CUT_OFF: the signal */
+    int signum;    /* CUT_OFF: the signal */
+    int exit_code; /* enum run_exit */
     uint64_t env_steps, episodes, restarts;
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */

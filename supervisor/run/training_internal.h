@@ -112,6 +112,10 @@ void training_unwatch_keeper(struct training *t);
 
 /* ---- training_report.c: what is told ---- */
 
+/* The first and the last line of a supervisor in the journal (run_file_status reads
+ * them); rc: what training_run returns. No journal: nothing. */
+void training_journal_begin(struct training *t);
+void training_journal_end(struct training *t, int rc);
 double training_now_unix(void);
 /* Where the run stands: joint steps. */
 uint64_t training_steps(const struct training *t);

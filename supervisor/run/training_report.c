@@ -2,12 +2,16 @@
 
 #include "common/log/log.h"
 #include "common/msg/protocol.h"
+#include "supervisor/metrics/json.h"
+#include "supervisor/proc/signal_name.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 double training_now_unix(void)
 {
@@ -15,6 +19,75 @@ double training_now_unix(void)
 
     (void)clock_gettime(CLOCK_REALTIME, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+const char *training_end_name(enum training_end end)
+{
+    static const char *const names[] = {[TRAINING_DONE] = "done",
+                                        [TRAINING_STOPPED] = "stopped",
+                                        [TRAINING_CUT_OFF] = "cut off",
+                                        [TRAINING_FAILED] = "failed"};
+
+    return names[end];
+}
+
+void training_journal_begin(struct training *t)
+{
+    const char *event = t->args->resume != NULL ? "resume" : "start";
+    char pid[24], keeper[24];
+
+    if (t->journal == NULL)
+        return;
+    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    (void)snprintf(keeper, sizeof(keeper), "%d", (int)keeper_pid());
+    journal_write(t->journal, training_steps(t), event, "pid", pid, "keeper", keeper,
+                  "build", t->args->binaries->build_id, t->args->anyway ? "anyway" : NULL,
+                  "1", NULL);
+}
+
+static int exit_code(const struct training_result *r, int rc)
+{
+    switch (r->end) {
+    case TRAINING_DONE:
+        return RUN_EXIT_DONE;
+    case TRAINING_STOPPED:
+        return RUN_EXIT_STOPPED;
+    case TRAINING_CUT_OFF:
+        return RUN_EXIT_SIGNALLED + r->signum;
+    case TRAINING_FAILED:
+        break;
+    }
+    return rc == ERR_CONFIG ? RUN_EXIT_CONFIG : RUN_EXIT_FAILED;
+}
+
+void training_journal_end(struct training *t, int rc)
+{
+    struct training_result *r = t->result;
+    struct rollout_progress at = {0};
+    char code[24], pid[24], episodes[24], rounds[24], updates[24], restarts[24], s[32];
+    char mean[JSON_NUMBER_MAX] = "";
+    struct err err = {0};
+
+    r->exit_code = exit_code(r, rc);
+    if (t->journal == NULL)
+        return;
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &at);
+    (void)snprintf(code, sizeof(code), "%d", r->exit_code);
+    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    (void)snprintf(episodes, sizeof(episodes), "%" PRIu64, at.episodes);
+    (void)snprintf(rounds, sizeof(rounds), "%" PRIu64, at.round);
+    (void)snprintf(updates, sizeof(updates), "%" PRIu64, at.updates);
+    (void)snprintf(restarts, sizeof(restarts), "%" PRIu64, r->restarts);
+    (void)snprintf(s, sizeof(s), "%.3f", r->wall_seconds);
+    if (!isnan(r->team_return_mean))
+        (void)json_format_f64(r->team_return_mean, mean);
+    if (journal_commit(t->journal, &err, training_steps(t), "end", "state",
+                       training_end_name(r->end), "code", code, "pid", pid, "episodes",
+                       episodes, "rounds", rounds, "updates", updates, "restarts",
+                       restarts, "seconds", s, *mean != '\0' ? "return" : NULL, mean,
+                       NULL) < 0)
+        log_warn("%s", err.msg);
 }
 
 void training_say(struct training *t, const char *fmt, ...)
@@ -83,7 +156,7 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result)
 static void journal_agent(struct training *t, const struct agent_event *e,
                           const char *event)
 {
-    char pid[24], code[24];
+    char pid[24], code[24], name[SIGNAL_NAME_BYTES];
 
     (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
     (void)snprintf(code, sizeof(code), "%d", e->exit_code);
@@ -93,8 +166,8 @@ static void journal_agent(struct training *t, const struct agent_event *e,
     else if (e->signal != 0)
         journal_write(t->journal, training_steps(t), event, "agent",
                       t->specs.spec[e->agent].name, "pid", pid, "signal",
-                      strsignal(e->signal), e->text != NULL ? "why" : NULL, e->text,
-                      NULL);
+                      signal_name(e->signal, name), e->text != NULL ? "why" : NULL,
+                      e->text, NULL);
     else
         journal_write(t->journal, training_steps(t), event, "agent",
                       t->specs.spec[e->agent].name, "pid", pid, "code", code,
@@ -127,6 +200,7 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
 {
     struct training *t = ctx;
     const char *name = t->specs.spec[e->agent].name;
+    char signal_text[SIGNAL_NAME_BYTES];
 
     switch (e->kind) {
     case AGENT_EVENT_SPAWN:
@@ -144,8 +218,8 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
         if (!t->stopping && e->text != NULL)
             training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);
         else if (!t->stopping && e->signal != 0)
-            training_say(t, "%s (pid %d) was ended by SIG%s", name, (int)e->pid,
-                         sigabbrev_np(e->signal));
+            training_say(t, "%s (pid %d) was ended by %s", name, (int)e->pid,
+                         signal_name(e->signal, signal_text));
         else if (!t->stopping && e->exit_code != AGENT_EXIT_NO_RESPAWN)
             training_say(t, "%s (pid %d) ended with code %d", name, (int)e->pid,
                          e->exit_code);

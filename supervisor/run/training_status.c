@@ -2,6 +2,7 @@
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
+#include "supervisor/proc/signal_name.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,10 +30,10 @@ void training_take_rate(struct training *t)
 
 void training_note_exit(struct training *t, const struct agent_event *e)
 {
-    char **text = &t->last_exit[e->agent];
+    char **text = &t->last_exit[e->agent], name[SIGNAL_NAME_BYTES];
 
     free(*text);
-    *text = e->signal != 0 ? xasprintf("SIG%s", sigabbrev_np(e->signal))
+    *text = e->signal != 0 ? xstrdup(signal_name(e->signal, name))
                            : xasprintf("code %d", e->exit_code);
 }
 

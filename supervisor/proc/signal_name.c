@@ -1,0 +1,15 @@
+#include "supervisor/proc/signal_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *signal_name(int signum, char ret[SIGNAL_NAME_BYTES])
+{
+    const char *abbrev = sigabbrev_np(signum);
+
+    if (abbrev != NULL)
+        (void)snprintf(ret, SIGNAL_NAME_BYTES, "SIG%s", abbrev);
+    else
+        (void)snprintf(ret, SIGNAL_NAME_BYTES, "SIG%d", signum);
+    return ret;
+}

@@ -1,0 +1,150 @@
+#include "supervisor/run/line_reader.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHUNK_BYTES = 1 << 16 };
+
+static int open_file(const char *path)
+{
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+int line_reader_open(struct line_reader *r, const char *path, size_t max_bytes,
+                     struct err *err)
+{
+    *r = (struct line_reader){.fd = open_file(path), .max_bytes = max_bytes};
+    if (r->fd >= 0)
+        return 0;
+    return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "%s is not there", path)
+                           : err_errno(err, "%s", path);
+}
+
+void line_reader_close(struct line_reader *r)
+{
+    if (r->max_bytes != 0 && r->fd >= 0)
+        (void)close(r->fd);
+    free(r->buf);
+    *r = (struct line_reader){0};
+}
+
+/* One more piece of the file after what is there: its bytes, 0 at the end, -errno. */
+static ssize_t read_more(struct line_reader *r, struct err *err)
+{
+    ssize_t n;
+
+    if (r->fd < 0)
+        return 0;
+    if (r->begin > 0) {
+        memmove(r->buf, r->buf + r->begin, r->len - r->begin);
+        r->len -= r->begin;
+        r->begin = 0;
+    }
+    if (r->cap - r->len <= CHUNK_BYTES) {
+        r->cap = r->cap * 2 + CHUNK_BYTES + 1;
+        r->buf = xrealloc(r->buf, r->cap);
+    }
+    n = read(r->fd, r->buf + r->len, CHUNK_BYTES);
+    if (n < 0)
+        return errno == EINTR || errno == EAGAIN ? 0 : err_errno(err, "reading a log");
+    r->len += (size_t)n;
+    r->read_bytes += n;
+    return n;
+}
+
+static void take(struct line_reader *r, size_t len, char **ret, size_t *ret_len)
+{
+    *ret = r->buf + r->begin;
+    *ret_len = len;
+    (*ret)[len] = '\0';
+    r->number++;
+}
+
+/* The line that ends at `end`; 0: it is the rest of one that was cut. */
+static int end_line(struct line_reader *r, const char *end, char **ret, size_t *ret_len)
+{
+    const size_t len = (size_t)(end - (r->buf + r->begin));
+    const int is_rest = r->passing_over;
+
+    r->passing_over = 0;
+    if (!is_rest)
+        take(r, len < r->max_bytes ? len : r->max_bytes, ret, ret_len);
+    r->cut = !is_rest && len > r->max_bytes;
+    r->begin += len + 1;
+    return !is_rest;
+}
+
+/* No newline is in sight, and the line is too long already. */
+static int cut_line(struct line_reader *r, char **ret, size_t *ret_len)
+{
+    const int is_rest = r->passing_over;
+
+    if (!is_rest)
+        take(r, r->max_bytes, ret, ret_len);
+    r->cut = r->passing_over = 1;
+    r->begin = r->len;
+    return !is_rest;
+}
+
+int line_reader_next(struct line_reader *r, char **ret, size_t *ret_len, struct err *err)
+{
+    size_t seen = 0; /* from begin on: they hold no newline */
+    ssize_t n;
+
+    for (;;) {
+        const size_t left = r->len - r->begin;
+        const char *end =
+            left == seen ? NULL : memchr(r->buf + r->begin + seen, '\n', left - seen);
+
+        if (end != NULL) {
+            if (end_line(r, end, ret, ret_len))
+                return 1;
+            seen = 0;
+            continue;
+        }
+        if (left > r->max_bytes && cut_line(r, ret, ret_len))
+            return 1;
+        seen = r->len - r->begin;
+        if ((n = read_more(r, err)) <= 0)
+            return (int)n;
+    }
+}
+
+int line_reader_rest(struct line_reader *r, char **ret, size_t *ret_len)
+{
+    const size_t left = r->len - r->begin;
+
+    if (left == 0 || r->passing_over)
+        return 0;
+    take(r, left, ret, ret_len);
+    r->begin = r->len;
+    return 1;
+}
+
+int line_reader_renew(struct line_reader *r, const char *path)
+{
+    struct stat now, was;
+    int fd;
+
+    if (stat(path, &now) < 0)
+        return 0;
+    if (r->fd >= 0 && fstat(r->fd, &was) == 0 && was.st_ino == now.st_ino &&
+        was.st_dev == now.st_dev && now.st_size >= r->read_bytes)
+        return 0;
+    fd = open_file(path);
+    if (fd < 0)
+        return 0;
+    if (r->fd >= 0)
+        (void)close(r->fd);
+    r->fd = fd;
+    r->begin = r->len = 0;
+    r->read_bytes = 0;
+    r->passing_over = 0;
+    return 1;
+}

@@ -1,0 +1,331 @@
+/* The journal, written and read back, and the lines of files that grow. */
+#include "common/mem/xmalloc.h"
+#include "supervisor/run/journal.h"
+#include "supervisor/run/journal_read.h"
+#include "supervisor/run/line_reader.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_main.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+static struct temp_dir dir;
+static struct err err;
+static char path[256];
+
+static void setup(void)
+{
+    temp_dir_init(&dir);
+    (void)snprintf(path, sizeof(path), "%s", temp_dir_file(&dir, "journal"));
+}
+
+static void teardown(void)
+{
+    temp_dir_done(&dir);
+}
+
+static void put(const char *to, const char *text, size_t len, int flags)
+{
+    int fd = open(to, O_WRONLY | O_CREAT | O_APPEND | flags, 0600);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, len), (ssize_t)len);
+    (void)close(fd);
+}
+
+/* ---- events ---- */
+
+struct seen {
+    size_t n;
+    char names[16][32];
+    uint64_t steps[16], lines[16];
+    char *why;
+};
+
+static int see(void *ctx, uint64_t line, const struct journal_event *e)
+{
+    struct seen *s = ctx;
+
+    ck_assert_uint_lt(s->n, 16);
+    (void)snprintf(s->names[s->n], sizeof(s->names[0]), "%s", e->name);
+    s->lines[s->n] = line;
+    s->steps[s->n++] = e->env_steps;
+    if (journal_value(e, "why") != NULL) {
+        free(s->why);
+        s->why = xstrdup(journal_value(e, "why"));
+    }
+    return strcmp(e->name, "enough") == 0 ? 7 : 0;
+}
+
+/* Every value comes back as it was given; bytes that are no UTF-8 as U+FFFD. */
+START_TEST(values_come_back)
+{
+    static const char *const values[][2] = {
+        {"plain", "plain"},
+        {"", ""},
+        {"two words", "two words"},
+        {"event=end state=done", "event=end state=done"},
+        {"say \"no\" \\ yes", "say \"no\" \\ yes"},
+        {"\b\f\n\r\t\x01\x1f\x7f", "\b\f\n\r\t\x01\x1f\x7f"},
+        {"h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa3",
+         "h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa3"},
+        {"a\xff z", "a\xef\xbf\xbd z"},
+    };
+    struct journal *j;
+
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct seen s = {0};
+
+        (void)unlink(path);
+        ck_assert_int_eq(journal_open(&j, path, &err), 0);
+        journal_write(j, 25 + i, "exit", "agent", "a", "why", values[i][0], NULL);
+        journal_close(j);
+        ck_assert_int_eq(journal_each(path, see, &s, &err), 0);
+        ck_assert_uint_eq(s.n, 1);
+        ck_assert_str_eq(s.names[0], "exit");
+        ck_assert_uint_eq(s.steps[0], 25 + i);
+        ck_assert_str_eq(s.why, values[i][1]);
+        free(s.why);
+    }
+}
+END_TEST
+
+START_TEST(numbers_are_read_with_what_to_take_otherwise)
+{
+    char line[] = "T step=7 event=e a=12 b=-1 c=1.5 d=12x e= f=99999999999999999999";
+    struct journal_event e;
+
+    ck_assert_int_eq(journal_parse(line, &e), 0);
+    ck_assert_str_eq(e.time, "T");
+    ck_assert_uint_eq(e.env_steps, 7);
+    ck_assert_uint_eq(e.n_pairs, 6);
+    ck_assert_uint_eq(journal_number(&e, "a", 3), 12);
+    ck_assert_uint_eq(journal_number(&e, "b", 3), 3);
+    ck_assert_uint_eq(journal_number(&e, "d", 3), 3);
+    ck_assert_uint_eq(journal_number(&e, "f", 3), 3);
+    ck_assert_uint_eq(journal_number(&e, "none", 3), 3);
+    ck_assert(journal_real(&e, "c", 0) == 1.5 && journal_real(&e, "b", 0) == -1);
+    ck_assert(journal_real(&e, "d", 2) == 2 && journal_real(&e, "e", 2) == 2);
+    ck_assert_ptr_null(journal_value(&e, "step"));
+}
+END_TEST
+
+START_TEST(what_is_no_line_of_a_journal_is_refused)
+{
+    static const char *const lines[] = {
+        "",
+        "T",
+        "T ",
+        "T step=1",
+        "T event=",
+        " event=e",
+        "T step=-1 event=e",
+        "T step=x event=e",
+        "T event=e word",
+        "T event=e =1",
+        "T event=e a=\"open",
+        "T event=e a=\"x\"y",
+        "T event=e a=\"\\q\"",
+        "T event=e a=\"\\u12g4\"",
+        "T event=e a=\"\\u12",
+        "T event=e a=\"\\ud83d\\udc23\"",
+        "T event=e a=\"\\u0000\"",
+        "T event=e a=\"\\",
+    };
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char *line = xstrdup(lines[i]);
+        struct journal_event e;
+
+        ck_assert_msg(journal_parse(line, &e) == ERR_FORMAT, "%s", lines[i]);
+        free(line);
+    }
+}
+END_TEST
+
+START_TEST(too_many_pairs_are_refused)
+{
+    char line[1024] = "T event=e";
+    struct journal_event e;
+
+    for (int i = 0; i <= JOURNAL_PAIRS_MAX; i++)
+        (void)strcat(line, " k=v");
+    ck_assert_int_eq(journal_parse(line, &e), ERR_LIMIT);
+}
+END_TEST
+
+START_TEST(damage_is_passed_over)
+{
+    static const char text[] = "T step=1 event=one\n"
+                               "\n\0\0\0\n"
+                               "T step=2 event=cut why=\"a\n"
+                               "T step=3 event=n\0ul\n"
+                               "T step=4 event=two\n"
+                               "T step=5 event=being-writ";
+    struct seen s = {0};
+
+    put(path, text, sizeof(text) - 1, 0);
+    ck_assert_int_eq(journal_each(path, see, &s, &err), 0);
+    ck_assert_uint_eq(s.n, 2);
+    ck_assert(s.steps[0] == 1 && s.steps[1] == 4 && s.lines[1] == 6);
+}
+END_TEST
+
+START_TEST(reading_ends_when_told)
+{
+    static const char text[] = "T event=a\nT event=enough\nT event=b\n";
+    struct seen s = {0};
+
+    put(path, text, sizeof(text) - 1, 0);
+    ck_assert_int_eq(journal_each(path, see, &s, &err), 7);
+    ck_assert_uint_eq(s.n, 2);
+    ck_assert(s.steps[0] == JOURNAL_NO_STEP);
+    ck_assert_int_eq(journal_each("/nowhere/journal", see, &s, &err), ERR_NOT_FOUND);
+    ck_assert_int_lt(journal_each("/", see, &s, &err), 0);
+}
+END_TEST
+
+/* A line that another supervisor left half written is ended first. */
+START_TEST(others_append_to_it)
+{
+    struct seen s = {0};
+    struct journal *j;
+    const char *at;
+    char *text;
+
+    journal_append(path, "event=end"); /* makes no journal */
+    ck_assert_int_eq(journal_each(path, see, &s, &err), ERR_NOT_FOUND);
+    ck_assert_int_eq(journal_open(&j, path, &err), 0);
+    for (uint64_t i = 0; i < 300; i++)
+        journal_write(j, i, "checkpoint", NULL);
+    journal_close(j);
+    put(path, "2026-01-31T12:00:00.123Z step=3", 31, 0);
+    journal_append(path, "event=enough code=137");
+    put(path, "T step=4 event=checkpoint\n", 26, 0);
+    text = temp_dir_read(path, NULL);
+    at = strstr(text, " event=enough code=137\n");
+    ck_assert_ptr_nonnull(at);
+    ck_assert_msg(strncmp(at - 7, " step=3", 7) == 0 && at[-7 - 24 - 1] == '\n', "%s",
+                  at - 40);
+    free(text);
+}
+END_TEST
+
+/* ---- lines of files that grow ---- */
+
+static struct line_reader reader;
+
+static void expect(const char *want, int cut)
+{
+    char *line;
+    size_t len;
+
+    ck_assert_int_eq(line_reader_next(&reader, &line, &len, &err), 1);
+    ck_assert_str_eq(line, want);
+    ck_assert_uint_eq(len, strlen(want));
+    ck_assert_int_eq(reader.cut, cut);
+}
+
+static void expect_none(void)
+{
+    char *line;
+    size_t len;
+
+    ck_assert_int_eq(line_reader_next(&reader, &line, &len, &err), 0);
+}
+
+START_TEST(lines_come_as_they_are_written)
+{
+    char *line;
+    size_t len;
+
+    ck_assert_int_eq(line_reader_open(&reader, path, 100, &err), ERR_NOT_FOUND);
+    expect_none();
+    ck_assert_int_eq(line_reader_renew(&reader, path), 0);
+    put(path, "one\n\ntw", 7, 0);
+    ck_assert_int_eq(line_reader_renew(&reader, path), 1);
+    expect("one", 0);
+    expect("", 0);
+    expect_none();
+    put(path, "o\nthree", 7, 0);
+    ck_assert_int_eq(line_reader_renew(&reader, path), 0);
+    expect("two", 0);
+    expect_none();
+    ck_assert_int_eq(line_reader_rest(&reader, &line, &len), 1);
+    ck_assert_str_eq(line, "three");
+    ck_assert_int_eq(line_reader_rest(&reader, &line, &len), 0);
+    ck_assert_uint_eq(reader.number, 4);
+    line_reader_close(&reader);
+    line_reader_close(&reader);
+}
+END_TEST
+
+START_TEST(another_file_in_its_place_is_read_from_its_beginning)
+{
+    char older[300];
+
+    (void)snprintf(older, sizeof(older), "%s.1", path);
+    put(path, "one\nrest", 8, 0);
+    ck_assert_int_eq(line_reader_open(&reader, path, 100, &err), 0);
+    expect("one", 0);
+    expect_none();
+    ck_assert_int_eq(rename(path, older), 0);
+    ck_assert_int_eq(line_reader_renew(&reader, path), 0);
+    put(path, "two\n", 4, 0);
+    ck_assert_int_eq(line_reader_renew(&reader, path), 1);
+    expect("two", 0);
+    expect_none();
+    put(path, "x\n", 2, O_TRUNC);
+    ck_assert_int_eq(line_reader_renew(&reader, path), 1);
+    expect("x", 0);
+    expect_none();
+    line_reader_close(&reader);
+}
+END_TEST
+
+START_TEST(long_lines_are_cut)
+{
+    char *text = xmalloc(400000);
+
+    memset(text, 'x', 400000);
+    text[50] = text[50 + 1 + 200] = text[299999] = '\n';
+    text[300002] = '\n';
+    put(path, text, 400000, 0);
+    ck_assert_int_eq(line_reader_open(&reader, path, 100, &err), 0);
+    text[50] = text[100] = '\0';
+    expect(text, 0);
+    text[50] = 'x';
+    expect(text, 1);
+    expect(text, 1); /* of 300,000 */
+    expect("xx", 0);
+    expect(text, 1);
+    ck_assert_uint_lt(reader.cap, 400000);
+    expect_none();
+    put(path, "x\nend\n", 6, 0);
+    expect("end", 0);
+    line_reader_close(&reader);
+    free(text);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("journal");
+    TCase *tc = tcase_create("journal");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, values_come_back);
+    tcase_add_test(tc, numbers_are_read_with_what_to_take_otherwise);
+    tcase_add_test(tc, what_is_no_line_of_a_journal_is_refused);
+    tcase_add_test(tc, too_many_pairs_are_refused);
+    tcase_add_test(tc, damage_is_passed_over);
+    tcase_add_test(tc, reading_ends_when_told);
+    tcase_add_test(tc, others_append_to_it);
+    tcase_add_test(tc, lines_come_as_they_are_written);
+    tcase_add_test(tc, another_file_in_its_place_is_read_from_its_beginning);
+    tcase_add_test(tc, long_lines_are_cut);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
