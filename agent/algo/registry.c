@@ -4,11 +4,13 @@
 #include <string.h>
 
 extern const struct algo_ops critic_ops; /* critic.c */
+extern const struct algo_ops iql_ops;    /* iql.c */
 
 static const struct algo_ops *const registry[] = {
     &critic_ops,
     &maddpg_ops,
     &ddpg_ops,
+    &iql_ops,
 };
 
 const struct algo_ops *algo_find(const char *name)

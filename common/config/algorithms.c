@@ -7,6 +7,9 @@ static const char *const off_policy_settings[] = {
     "clip_by",       "exploration_noise", NULL,
 };
 
+static const char *const q_settings[] = {"epsilon", "hysteresis", "own_batches",
+                                         "clip_by", NULL};
+
 static const char *const critic_settings[] = {"clip_by", NULL};
 
 static const struct network_config first_users_critic = {
@@ -34,6 +37,15 @@ static const struct algorithm_info algorithms[] = {
         .source = "Lillicrap et al. 2016, Continuous control with deep reinforcement "
                   "learning",
         .settings = off_policy_settings,
+        .own_critic = 1,
+    },
+    {
+        .name = "iql",
+        .summary = "each agent alone: a deep Q-network of its own observation",
+        .stages = "learn(all, writes)",
+        .source = "Tampuu et al. 2017, Multiagent cooperation and competition with deep "
+                  "reinforcement learning; Matignon et al. 2007, Hysteretic Q-learning",
+        .settings = q_settings,
         .own_critic = 1,
     },
     {

@@ -73,6 +73,8 @@ struct algorithm_settings {
     int own_batches;
     enum clip_by clip_by;
     double exploration_noise;
+    double epsilon;
+    double hysteresis;
 };
 
 struct restart_config {

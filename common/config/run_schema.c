@@ -108,7 +108,7 @@ static const struct schema actor_schema = {TABLE(actor_fields)};
 static const struct field critic_fields[] = {
     NETWORK_FIELDS,
     {"input", FIELD_ENUM, NETWORK(input), NAMES("own", "all"),
-     .doc = "whose observations and actions it sees (maddpg: all, ddpg: own)"},
+     .doc = "whose observations and actions it sees (maddpg: all, others: own)"},
     {"after_action", FIELD_SIZES, NETWORK(after_action), .default_text = "[]",
      .doc = "if not empty, actions join behind `hidden`, then come these layers"},
 };
@@ -140,6 +140,10 @@ static const struct field settings_fields[] = {
     {"exploration_noise", FIELD_F64, SETTING(exploration_noise), FROM(0),
      .default_text = "0.1", SETTABLE,
      .doc = "deterministic policies: deviation, in half ranges"},
+    {"epsilon", FIELD_F64, SETTING(epsilon), WITHIN(0, 1), .default_text = "0.1",
+     SETTABLE, .doc = "share of the choices that explore"},
+    {"hysteresis", FIELD_F64, SETTING(hysteresis), WITHIN(0, 1), .default_text = "1.0",
+     SETTABLE, .doc = "weight of being worse than expected against being better"},
 };
 const struct schema settings_schema = {TABLE(settings_fields), .applies = settings_apply};
 

@@ -46,7 +46,9 @@ void *__wrap_mem_aligned(size_t size)
 
 static void play(struct team *t, uint64_t update, const uint64_t *rows)
 {
-    static const char *const stages[] = {"propose", "learn"};
+    struct member *m = &t->members[0];
+    size_t n_stages;
+    const struct stage *stages = m->ops->stages(m->algo, &n_stages);
     const uint64_t counter[4] = {update, update, update, update}, first[4] = {0};
     const float obs[4 * 18] = {0.5f};
     float actions[4 * 5];
@@ -56,19 +58,21 @@ static void play(struct team *t, uint64_t update, const uint64_t *rows)
                                   .counter = counter,
                                   .draw_first = first};
     struct act_result acted = {.actions = actions};
-    struct member *m = &t->members[0];
     struct stage_result res;
     struct err err;
 
     ck_assert_int_eq(m->ops->act(m->algo, m->session, &args, &acted, &err), 0);
-    for (int i = 0; i < 2; i++)
+    for (size_t i = 0; i < n_stages; i++)
         ck_assert_int_eq(
-            team_stage(t, 0, stages[i], update, rows, 1, BATCH, NULL, &res, &err), 0);
+            team_stage(t, 0, stages[i].name, update, rows, 1, BATCH, NULL, &res, &err),
+            0);
 }
+
+static const char *const configs[] = {"{}", "{algorithm: ddpg}", "{algorithm: iql}"};
 
 START_TEST(test_steady_requests_allocate_nothing)
 {
-    const struct team_args args = team_spread("{}", 200);
+    const struct team_args args = team_spread(configs[_i], 200);
     struct team *t = team_new(&args);
     uint64_t rows[BATCH];
     int before;
@@ -90,7 +94,7 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("steady");
     TCase *tc = tcase_create("steady");
 
-    tcase_add_test(tc, test_steady_requests_allocate_nothing);
+    tcase_add_loop_test(tc, test_steady_requests_allocate_nothing, 0, 3);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -325,7 +325,8 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: defaults.settings.temperature: found '0', expected a number above 0"},
         {ENV "defaults: {settings: {tau: 0}}\n",
          "f.yaml:2: defaults.settings.tau: unknown key, expected logit_penalty, "
-         "temperature, policy, execute, own_batches, clip_by or exploration_noise"},
+         "temperature, policy, execute, own_batches, clip_by, exploration_noise, "
+         "epsilon or hysteresis"},
         {ENV "defaults:\n  settings:\n    execute: soft\n",
          "f.yaml:4: defaults.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
@@ -333,9 +334,8 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: agents.agent_1.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
         {ENV "defaults: {algorithm: madpg}\n",
-         "f.yaml:2: defaults.algorithm: found 'madpg', expected critic, ddpg or maddpg; "
-         "did you "
-         "mean 'maddpg'?"},
+         "f.yaml:2: defaults.algorithm: found 'madpg', expected critic, ddpg, iql or "
+         "maddpg; did you mean 'maddpg'?"},
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",

@@ -250,6 +250,7 @@ static const struct {
     {{"defaults.algorithm=ddpg", "env.actions=continuous",
       "defaults.settings.policy=deterministic"},
      3},
+    {{"defaults.algorithm=iql", "evaluation.mode=sample"}, 2},
 };
 
 START_TEST(test_no_key_is_used_twice)
@@ -302,7 +303,7 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("draws");
 
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_no_key_is_used_twice, 0, 4);
+    tcase_add_loop_test(tc, test_no_key_is_used_twice, 0, 5);
     tcase_add_test(tc, test_reuse_would_be_seen);
     tcase_add_test(tc, test_other_seeds_share_nothing);
     suite_add_tcase(s, tc);

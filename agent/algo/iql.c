@@ -1,0 +1,163 @@
+#include "agent/algo/iql.h"
+
+#include "agent/algo/choices.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+
+#include <stdlib.h>
+
+enum { MAX_CHOICES = 4096 };
+
+int iql_run_network(struct algo *a, struct session *s, struct output q, const float *obs,
+                    int64_t n, float *ret, struct err *err)
+{
+    const struct feed feed = {a->obs,
+                              tensor_const_view(DT_FLOAT, SHAPE(n, a->self->obs), obs)};
+    const struct run_args run = {
+        .feeds = &feed, .n_feeds = 1, .fetches = &q, .n_fetches = 1};
+    struct tensor values = tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), ret);
+
+    return session_run(s, &run, &values, err);
+}
+
+/* ---- acting ---- */
+
+static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
+{
+    if (rows <= a->act_rows)
+        return 0;
+    free(a->act_q);
+    a->act_rows = 0;
+    a->act_q = mem_aligned((size_t)rows * ((size_t)a->n_choices + 1) * sizeof(float));
+    if (a->act_q == NULL)
+        return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
+                       (long long)rows);
+    a->act_rows = rows;
+    return 0;
+}
+
+/* One draw in [0, 1) says whether to explore and, stretched, which choice it is. */
+static int32_t explore(const struct algo *a, float draw, int32_t best)
+{
+    const float epsilon = a->live_value[IQL_EPSILON];
+    int32_t any;
+
+    if (draw >= epsilon)
+        return best;
+    any = (int32_t)(draw / epsilon * (float)a->n_choices);
+    return any < a->n_choices ? any : a->n_choices - 1;
+}
+
+static int act(struct algo *a, struct session *s, const struct act_args *args,
+               struct act_result *ret, struct err *err)
+{
+    const size_t width = (size_t)a->self->width, n = args->n_copies;
+    const int greedy = args->mode == ACT_GREEDY;
+    float *draw;
+    int r;
+
+    if ((r = reserve_act_rows(a, (int64_t)n, err)) < 0 ||
+        (r = live_value(&a->live[IQL_EPSILON], s, &a->live_value[IQL_EPSILON], err)) <
+            0 ||
+        (r = iql_run_network(a, s, a->q, args->obs, (int64_t)n, a->act_q, err)) < 0)
+        return r;
+    draw = a->act_q + n * (size_t)a->n_choices;
+    if (!greedy)
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, 1);
+    for (size_t e = 0; e < n; e++) {
+        int32_t choice = choice_best(a->act_q + e * (size_t)a->n_choices, a->n_choices);
+
+        choice_to_action(a->self, greedy ? choice : explore(a, draw[e], choice),
+                         ret->actions + e * width);
+    }
+    return 0;
+}
+
+/* ---- the algorithm ---- */
+
+static void iql_free(struct algo *a)
+{
+    if (a == NULL)
+        return;
+    free(a->batch.memory);
+    free(a->act_q);
+    free(a);
+}
+
+static int check(const struct space *self, const struct agent_config *c, struct err *err)
+{
+    const struct optimizer_config *o =
+        c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer;
+
+    if (self->box || choices_count(self, MAX_CHOICES) == 0)
+        return err_set(err, ERR_CONFIG,
+                       "algorithm: iql needs a discrete action space, of at most %d "
+                       "choices",
+                       MAX_CHOICES);
+    if (o->type == OPT_ACCEPT_REJECT)
+        return err_set(err, ERR_CONFIG, "optimizer.type: iql learns by gradients");
+    return 0;
+}
+
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    const struct space *self = &args->agents[args->self];
+    struct algo *a;
+    int r = check(self, args->config, err);
+
+    if (r < 0)
+        return r;
+    a = xcalloc(1, sizeof(*a));
+    a->graph = args->graph;
+    a->config = args->config;
+    a->self = self;
+    a->index = args->self;
+    a->n_agents = args->n_agents;
+    a->n_choices = choices_count(self, MAX_CHOICES);
+    r = iql_build_graph(a, err);
+    if (r < 0) {
+        iql_free(a);
+        return r;
+    }
+    *ret = a;
+    return 0;
+}
+
+static const struct stage *stages(const struct algo *a, size_t *ret_n)
+{
+    static const struct stage learn = {
+        .name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0};
+
+    *ret_n = 1;
+    return &learn;
+}
+
+static int64_t carry_width(const struct algo *a)
+{
+    return 0;
+}
+
+static const struct live *lives(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = IQL_LIVES;
+    return a->live;
+}
+
+static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
+{
+    struct operation *const ops[] = {a->init_variables, a->init_target};
+
+    return algo_run_each(s, ops, 2, key, err);
+}
+
+const struct algo_ops iql_ops = {
+    .name = "iql",
+    .build = build,
+    .free = iql_free,
+    .stages = stages,
+    .carry_width = carry_width,
+    .lives = lives,
+    .init = init,
+    .act = act,
+    .stage = iql_stage,
+};

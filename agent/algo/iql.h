@@ -1,0 +1,81 @@
+/* iql.h - independent Q-learning: each agent a deep Q-network of its own.
+ *
+ * Source   Tampuu et al. 2017, "Multiagent cooperation and competition with deep
+ *          reinforcement learning"; Mnih et al. 2015, "Human-level control through deep
+ *          reinforcement learning". Hysteresis: Matignon, Laurent, Le Fort-Piat 2007,
+ *          "Hysteretic Q-learning"; with networks: Omidshafiei et al. 2017, "Deep
+ *          decentralized multi-task multi-agent reinforcement learning under partial
+ *          observability".
+ *
+ * act      the best choice; exploring, any choice with probability epsilon.
+ * learn    y = reward + discount (1 - terminated) max Q'(next observation)
+ *          d = y - Q(observation, choice)
+ *          loss: mean of w (max(d, 0)^2 + hysteresis max(-d, 0)^2)
+ *          targets: t = (1 - polyak) t + polyak v
+ *          A team that shares its reward is told too little by a punishment: perhaps it
+ *          was another's fault. With hysteresis below 1 it weighs less than a success.
+ *
+ * A choice is a combination of the action's heads (choices.h); the network, which is the
+ * configuration's `critic`, has an output for each.
+ *
+ * Shared by iql*.c only.
+ */
+#ifndef AGENT_ALGO_IQL_H
+#define AGENT_ALGO_IQL_H
+
+#include "agent/algo/algo.h"
+
+enum iql_live {
+    IQL_RATE,
+    IQL_CLIP_NORM,
+    IQL_POLYAK,
+    IQL_DISCOUNT,
+    IQL_HYSTERESIS,
+    IQL_EPSILON,
+    IQL_LIVES
+};
+
+struct batch { /* 64-byte aligned, kept from update to update */
+    int64_t rows;
+    void *memory;
+    float *obs;      /* (B, O): first the next ones, then those of the rows */
+    float *action;   /* (B, U) */
+    float *choice;   /* (B, C) one-hot */
+    float *target_q; /* (B, C) */
+    float *reward, *terminated, *weight, *next_q, *target; /* (B) */
+};
+
+struct algo {
+    struct graph *graph;
+    const struct agent_config *config;
+    const struct space *self;
+    size_t index, n_agents;
+    int32_t n_choices; /* C */
+
+    struct output obs, choice, target, weight;
+    struct output q, target_q; /* (B, C) */
+    struct output loss, q_mean, norm;
+    struct operation *train, *update_target, *init_target, *init_variables;
+    struct live live[IQL_LIVES];
+
+    float live_value[IQL_LIVES]; /* as of the request under way */
+    struct batch batch;
+    float *act_q; /* (act_rows, C), then (act_rows) draws */
+    int64_t act_rows;
+    const struct store_view *columns_of; /* the log that these are places in */
+    int obs_column, action_column, next_obs_column;
+    int reward_column, terminated_column, alive_column;
+};
+
+/* iql_graph.c: everything from `obs` to `live`. */
+int iql_build_graph(struct algo *a, struct err *err);
+
+/* iql.c: what a network says of n observations, (n, C). */
+int iql_run_network(struct algo *a, struct session *s, struct output q, const float *obs,
+                    int64_t n, float *ret, struct err *err);
+
+/* iql_stages.c */
+int iql_stage(struct algo *a, struct session *s, const struct stage_args *args,
+              struct stage_result *ret, struct err *err);
+
+#endif

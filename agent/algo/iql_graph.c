@@ -1,0 +1,119 @@
+#include "agent/algo/iql.h"
+
+#include "agent/algo/parts.h"
+#include "agent/graph/ops.h"
+#include "agent/nn/nn.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+
+static struct output network(struct algo *a, const char *scope)
+{
+    struct output q;
+
+    variable_scope_enter(a->graph, scope, NULL, REUSE_AUTO);
+    q = mlp(a->graph, a->obs, &a->config->critic, a->n_choices);
+    variable_scope_leave(a->graph);
+    return q;
+}
+
+static void make_placeholders(struct algo *a)
+{
+    struct graph *g = a->graph;
+
+    a->obs = placeholder(g, DT_FLOAT, &SHAPE(-1, a->self->obs), "observation");
+    a->choice = placeholder(g, DT_FLOAT, &SHAPE(-1, a->n_choices), "choice");
+    a->target = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "target");
+    a->weight = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "is_weight");
+}
+
+/* A live setting, and the constant that it is fed into. */
+static void make_live(struct algo *a, enum iql_live key, const char *name, double value,
+                      const char *constant)
+{
+    a->live[key] = live_new(a->graph, name, value);
+    if (constant != NULL)
+        a->live[key].constant = constant_f32(a->graph, (float)value, constant);
+}
+
+static void make_lives(struct algo *a)
+{
+    const struct agent_config *c = a->config;
+
+    make_live(a, IQL_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
+    a->live[IQL_CLIP_NORM].instead_of_zero = LIVE_NO_CLIP_NORM;
+    make_live(a, IQL_POLYAK, "polyak", c->polyak, "polyak");
+    make_live(a, IQL_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis,
+              "hysteresis");
+    make_live(a, IQL_DISCOUNT, "discount", c->discount, NULL);
+    make_live(a, IQL_EPSILON, "settings.epsilon", c->settings.epsilon, NULL);
+}
+
+static void make_loss(struct algo *a)
+{
+    static const int32_t columns = 1;
+    struct graph *g = a->graph;
+    struct output q = reduce(g, "Sum", binary(g, "Mul", a->q, a->choice, "mul"), &columns,
+                             1, 1, "q_chosen");
+    struct output error = binary(g, "Sub", a->target, q, "td_error");
+    struct output good = unary(g, "Square", unary(g, "Relu", error, NULL), NULL);
+    struct output bad = unary(g, "Neg", error, NULL);
+
+    bad = unary(g, "Square", unary(g, "Relu", bad, NULL), NULL);
+    bad = binary(g, "Mul", bad, a->live[IQL_HYSTERESIS].constant, "mul");
+    a->loss = binary(g, "Mul", a->weight, binary(g, "Add", good, bad, "add"), "mul");
+    a->loss = reduce(g, "Mean", a->loss, NULL, 0, 0, "loss");
+    a->q_mean = reduce(g, "Mean", q, NULL, 0, 0, "q_mean");
+}
+
+static int make_training(struct algo *a, struct err *err)
+{
+    const struct agent_config *c = a->config;
+    char *scope = xasprintf("%s/q_func/", a->self->name);
+    struct minimizer m = {.scope = scope,
+                          .optimizer = c->critic.has_optimizer ? &c->critic.optimizer
+                                                               : &c->optimizer,
+                          .clip_norm = a->live[IQL_CLIP_NORM].constant,
+                          .clip_by = c->settings.clip_by};
+
+    a->train = minimize_clipped(a->graph, a->loss, &m, err);
+    a->norm = m.norm;
+    make_live(a, IQL_RATE,
+              c->critic.has_optimizer ? "critic.optimizer.learning_rate"
+                                      : "optimizer.learning_rate",
+              m.optimizer->learning_rate, NULL);
+    a->live[IQL_RATE].constant = m.learning_rate;
+    free(scope);
+    return a->train != NULL ? 0 : ERR_ARG;
+}
+
+static void make_target_updates(struct algo *a)
+{
+    static const struct following target = {"target_q_func", "q_func"};
+    const struct output polyak = a->live[IQL_POLYAK].constant;
+    struct output keep =
+        binary(a->graph, "Sub", constant_f32(a->graph, 1.0f, NULL), polyak, "keep");
+
+    follow_variables(a->graph, a->self->name, &target, 1, keep, polyak, "update_target",
+                     "init_target", &a->update_target, &a->init_target);
+}
+
+int iql_build_graph(struct algo *a, struct err *err)
+{
+    struct graph *g = a->graph;
+    int r;
+
+    variable_scope_enter(g, a->self->name, NULL, REUSE_INHERIT);
+    make_placeholders(a);
+    make_lives(a);
+    a->q = unary(g, "Identity", network(a, "q_func"), "q");
+    make_loss(a);
+    r = make_training(a, err);
+    a->target_q = unary(g, "Identity", network(a, "target_q_func"), "target_q");
+    make_target_updates(a);
+    variable_scope_leave(g);
+    a->init_variables = initialize_variables(g);
+    if (graph_error(g) != NULL)
+        return err_set(err, graph_error(g)->code, "%s", graph_error(g)->msg);
+    return r;
+}

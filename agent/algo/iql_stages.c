@@ -1,0 +1,191 @@
+#include "agent/algo/iql.h"
+
+#include "agent/algo/choices.h"
+#include "agent/algo/rows.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- live settings ---- */
+
+static int read_live(struct algo *a, struct session *s, struct err *err)
+{
+    int r = 0;
+
+    for (int i = 0; r == 0 && i < IQL_LIVES; i++)
+        r = live_value(&a->live[i], s, &a->live_value[i], err);
+    return r;
+}
+
+static struct feed feed_live(struct algo *a, enum iql_live key)
+{
+    return (struct feed){a->live[key].constant, tensor_scalar_f32(&a->live_value[key])};
+}
+
+/* ---- rows of the log ---- */
+
+static size_t lay_out(struct algo *a, float *base, size_t n)
+{
+    const size_t choices = (size_t)a->n_choices;
+    struct batch *b = &a->batch;
+    size_t used = 0;
+
+    b->obs = rows_take(base, &used, n * (size_t)a->self->obs);
+    b->action = rows_take(base, &used, n * (size_t)a->self->width);
+    b->choice = rows_take(base, &used, n * choices);
+    b->target_q = rows_take(base, &used, n * choices);
+    b->reward = rows_take(base, &used, n);
+    b->terminated = rows_take(base, &used, n);
+    b->weight = rows_take(base, &used, n);
+    b->next_q = rows_take(base, &used, n);
+    b->target = rows_take(base, &used, n);
+    return used;
+}
+
+static int reserve(struct algo *a, int64_t rows, struct err *err)
+{
+    struct batch *b = &a->batch;
+
+    if (rows <= b->rows)
+        return 0;
+    free(b->memory);
+    b->rows = 0;
+    b->memory = mem_aligned(lay_out(a, NULL, (size_t)rows) * sizeof(float));
+    if (b->memory == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for a batch of %lld rows",
+                       (long long)rows);
+    (void)lay_out(a, b->memory, (size_t)rows);
+    b->rows = rows;
+    return 0;
+}
+
+static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+{
+    const struct store_layout *l = store_view_layout(store);
+    const struct {
+        const char *name;
+        int64_t elements;
+        int *place;
+    } columns[] = {
+        {"obs", a->self->obs, &a->obs_column},
+        {"action", a->self->width, &a->action_column},
+        {"next_obs", a->self->obs, &a->next_obs_column},
+        {"reward", 1, &a->reward_column},
+        {"terminated", 1, &a->terminated_column},
+        {"alive", 1, &a->alive_column},
+    };
+    int r = 0;
+
+    if (a->columns_of == store)
+        return 0;
+    for (size_t i = 0; r == 0 && i < sizeof(columns) / sizeof(columns[0]); i++)
+        r = rows_column(l, a->self->name, columns[i].name, columns[i].elements,
+                        columns[i].place, err);
+    if (r == 0)
+        a->columns_of = store;
+    return r;
+}
+
+/* batch.target, from what comes after the rows. */
+static int make_targets(struct algo *a, struct session *s, const struct store_view *store,
+                        const uint64_t *rows, int64_t n, struct stage_result *ret,
+                        struct err *err)
+{
+    struct batch *b = &a->batch;
+    int r;
+
+    store_view_gather(store, a->next_obs_column, rows, (size_t)n, b->obs,
+                      (size_t)a->self->obs);
+    store_view_gather(store, a->reward_column, rows, (size_t)n, b->reward, 1);
+    store_view_gather(store, a->terminated_column, rows, (size_t)n, b->terminated, 1);
+    if ((r = iql_run_network(a, s, a->target_q, b->obs, n, b->target_q, err)) < 0)
+        return r;
+    for (int64_t i = 0; i < n; i++) {
+        const float *q = b->target_q + i * a->n_choices;
+
+        b->next_q[i] = q[choice_best(q, a->n_choices)];
+    }
+    rows_targets(b->target, b->reward, b->terminated, b->next_q,
+                 a->live_value[IQL_DISCOUNT], n, ret);
+    return 0;
+}
+
+static void gather(struct algo *a, const struct store_view *store, const uint64_t *rows,
+                   const float *weights, int64_t n)
+{
+    struct batch *b = &a->batch;
+
+    store_view_gather(store, a->obs_column, rows, (size_t)n, b->obs,
+                      (size_t)a->self->obs);
+    store_view_gather(store, a->action_column, rows, (size_t)n, b->action,
+                      (size_t)a->self->width);
+    store_view_gather(store, a->alive_column, rows, (size_t)n, b->weight, 1);
+    rows_weights(b->weight, weights, b->weight, n);
+    memset(b->choice, 0, (size_t)(n * a->n_choices) * sizeof(float));
+    for (int64_t i = 0; i < n; i++)
+        b->choice[i * a->n_choices +
+                  choice_of_action(a->self, b->action + i * a->self->width)] = 1;
+}
+
+/* One step down the loss. */
+static int run_train(struct algo *a, struct session *s, const struct stage_args *args,
+                     int64_t n, struct stage_result *ret, struct err *err)
+{
+    struct batch *b = &a->batch;
+    const struct feed feeds[] = {
+        {a->obs, tensor_view(DT_FLOAT, SHAPE(n, a->self->obs), b->obs)},
+        {a->choice, tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), b->choice)},
+        {a->target, tensor_view(DT_FLOAT, SHAPE(n, 1), b->target)},
+        {a->weight, tensor_view(DT_FLOAT, SHAPE(n, 1), b->weight)},
+        feed_live(a, IQL_HYSTERESIS),
+        feed_live(a, IQL_CLIP_NORM),
+        feed_live(a, IQL_RATE),
+    };
+    static const char *const names[] = {"critic_loss", "q_mean", "critic_grad_norm"};
+    const struct output fetches[] = {a->loss, a->q_mean, a->norm};
+    const struct run_args run = {.feeds = feeds,
+                                 .n_feeds = sizeof(feeds) / sizeof(feeds[0]),
+                                 .fetches = fetches,
+                                 .n_fetches = 3,
+                                 .targets = &a->train,
+                                 .n_targets = 1,
+                                 .key = args->key,
+                                 .counter = args->counter};
+    float scalar[3];
+    struct tensor values[3];
+    int r;
+
+    for (int i = 0; i < 3; i++)
+        values[i] = tensor_scalar_f32(&scalar[i]);
+    r = session_run(s, &run, values, err);
+    for (int i = 0; r == 0 && i < 3; i++)
+        stage_scalar(ret, names[i], (double)scalar[i]);
+    return r;
+}
+
+static int run_target_update(struct algo *a, struct session *s, struct err *err)
+{
+    const struct feed feed = feed_live(a, IQL_POLYAK);
+    const struct run_args run = {
+        .feeds = &feed, .n_feeds = 1, .targets = &a->update_target, .n_targets = 1};
+
+    return session_run(s, &run, NULL, err);
+}
+
+int iql_stage(struct algo *a, struct session *s, const struct stage_args *args,
+              struct stage_result *ret, struct err *err)
+{
+    const int64_t n = args->batch, first = rows_group(args, a->index) * n;
+    const float *weights = args->weights != NULL ? args->weights + first : NULL;
+    int r;
+
+    if ((r = rows_check(args, a->n_agents, err)) < 0 ||
+        (r = find_columns(a, args->store, err)) < 0 || (r = reserve(a, n, err)) < 0 ||
+        (r = read_live(a, s, err)) < 0 ||
+        (r = make_targets(a, s, args->store, args->rows + first, n, ret, err)) < 0)
+        return r;
+    gather(a, args->store, args->rows + first, weights, n);
+    r = run_train(a, s, args, n, ret, err);
+    return r < 0 ? r : run_target_update(a, s, err);
+}

@@ -1,0 +1,415 @@
+#include "agent/algo/choices.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+#include "tests/support/team.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SMALL  "{algorithm: iql, critic: {hidden: [16, 16]}}"
+#define BATCH  8
+#define OBS    3
+#define MOVES  4
+#define COPIES 64
+
+/* ---- choices ---- */
+
+static const struct space two_heads = {.width = 8, .n_heads = 2, .heads = {5, 3}};
+
+/* A particle world's number: move + 5 say. */
+START_TEST(test_choices_and_back)
+{
+    float action[8];
+
+    ck_assert_int_eq(choices_count(&two_heads, 15), 15);
+    ck_assert_int_eq(choices_count(&two_heads, 14), 0);
+    ck_assert_int_eq(choices_count(&(struct space){.width = 2}, 100), 0);
+    for (int32_t c = 0; c < 15; c++) {
+        choice_to_action(&two_heads, c, action);
+        for (int i = 0; i < 8; i++)
+            ck_assert_float_eq(action[i], i == c % 5 || i == 5 + c / 5);
+        ck_assert_int_eq(choice_of_action(&two_heads, action), c);
+    }
+}
+END_TEST
+
+START_TEST(test_hardened_heads)
+{
+    float x[2][8] = {{1, 3, 2, 3, 0, -1, -2, -1}, {0, 0, 0, 0, 0.5f, 0.1f, 0.2f, 0.3f}};
+    const float want[2][8] = {{0, 1, 0, 0, 0, 1, 0, 0}, {0, 0, 0, 0, 1, 0, 0, 1}};
+
+    choices_harden(&two_heads, x[0], 2);
+    ck_assert_mem_eq(x, want, sizeof(want));
+}
+END_TEST
+
+/* ---- acting ---- */
+
+struct acting {
+    float obs[COPIES * OBS], actions[COPIES * 8];
+    uint64_t counter[COPIES], first[COPIES];
+};
+
+static struct team *open_team(const char *config, struct space space)
+{
+    struct team_args args = team_spread(config, 100);
+
+    args.n = 2;
+    args.obs = OBS;
+    args.space = space;
+    return team_new(&args);
+}
+
+static const struct space moves = {.width = MOVES, .n_heads = 1, .heads = {MOVES}};
+
+static void act(struct team *t, struct acting *a, enum act_mode mode, size_t from,
+                size_t n)
+{
+    struct member *m = &t->members[0];
+    const struct act_args args = {.mode = mode,
+                                  .n_copies = n,
+                                  .obs = a->obs + from * OBS,
+                                  .key = rng_key_make(7, "agent_0", PURPOSE_ACT),
+                                  .counter = a->counter + from,
+                                  .draw_first = a->first + from};
+    struct act_result res = {.actions = a->actions + from * (size_t)t->spaces[0].width};
+    struct err err;
+
+    ck_assert_msg(m->ops->act(m->algo, m->session, &args, &res, &err) == 0, "%s",
+                  err.msg);
+}
+
+static struct acting make_acting(void)
+{
+    struct acting a = {.first = {0}};
+
+    rng_uniform_f32(rng_key_make(9, "test", "obs"), 0, 0, a.obs, COPIES * OBS);
+    for (uint64_t e = 0; e < COPIES; e++)
+        a.counter[e] = 1000 + e;
+    return a;
+}
+
+/* How many of many explored choices differ from the greedy ones. */
+static double share_explored(const char *config, const struct space *space)
+{
+    struct team *t = open_team(config, *space);
+    const size_t width = (size_t)space->width;
+    struct acting greedy = make_acting(), any = greedy;
+    int differ = 0;
+
+    act(t, &greedy, ACT_GREEDY, 0, COPIES);
+    for (int round = 0; round < 50; round++) {
+        act(t, &any, ACT_EXPLORE, 0, COPIES);
+        for (size_t e = 0; e < COPIES; e++) {
+            differ += memcmp(any.actions + e * width, greedy.actions + e * width,
+                             width * sizeof(float)) != 0;
+            any.counter[e] += COPIES;
+        }
+    }
+    team_free(t);
+    return (double)differ / (50 * COPIES);
+}
+
+/* An explored choice is any, the greedy one included. */
+START_TEST(test_epsilon)
+{
+    static const char *const half =
+        "{algorithm: iql, settings: {epsilon: 0.5}, critic: {hidden: [16]}}";
+    static const char *const never =
+        "{algorithm: iql, settings: {epsilon: 0}, critic: {hidden: [16]}}";
+    static const char *const always =
+        "{algorithm: iql, settings: {epsilon: 1}, critic: {hidden: [16]}}";
+
+    ck_assert_double_eq(share_explored(never, &moves), 0);
+    ck_assert_double_eq_tol(share_explored(half, &moves), 0.5 * 3 / 4, 0.03);
+    ck_assert_double_eq_tol(share_explored(always, &moves), 3.0 / 4, 0.03);
+    ck_assert_double_eq_tol(share_explored(always, &two_heads), 14.0 / 15, 0.02);
+}
+END_TEST
+
+/* A row's action depends on its own observation and counter alone; nothing is written. */
+START_TEST(test_act_is_pure)
+{
+    struct team *t = open_team(SMALL, two_heads);
+    struct acting all = make_acting(), one = all;
+    const size_t n = session_block_bytes(t->members[0].session);
+    void *before = xmalloc(n);
+
+    session_snapshot(t->members[0].session, before);
+    act(t, &all, ACT_SAMPLE, 0, COPIES);
+    for (size_t e = 0; e < COPIES; e++)
+        act(t, &one, ACT_SAMPLE, e, 1);
+    ck_assert_mem_eq(all.actions, one.actions, sizeof(all.actions));
+    ck_assert_mem_eq(session_block(t->members[0].session), before, n);
+    free(before);
+    team_free(t);
+}
+END_TEST
+
+/* ---- learning ---- */
+
+struct row {
+    float obs[OBS], next_obs[OBS], reward, terminated, alive, weight;
+    int move;
+};
+
+/* A network of one layer, q = obs W + b, and plain descent. */
+#define LINEAR                                                                           \
+    "{algorithm: iql, discount: 0.5, polyak: 0.25, clip_norm: none, "                    \
+    "settings: {hysteresis: 0.2}, critic: {hidden: []}, "                                \
+    "optimizer: {type: sgd, learning_rate: 0.1}}"
+
+struct linear {
+    float w[OBS][MOVES], b[MOVES];
+};
+
+static struct linear linear_of(struct team *t, const char *scope)
+{
+    struct linear ret;
+    char name[64];
+    struct tensor v;
+
+    (void)snprintf(name, sizeof(name), "%s/fully_connected/weights", scope);
+    v = team_variable(t, 1, name);
+    memcpy(ret.w, v.data, sizeof(ret.w));
+    (void)snprintf(name, sizeof(name), "%s/fully_connected/biases", scope);
+    v = team_variable(t, 1, name);
+    memcpy(ret.b, v.data, sizeof(ret.b));
+    return ret;
+}
+
+static double value(const struct linear *l, const float *obs, int move)
+{
+    double q = (double)l->b[move];
+
+    for (int i = 0; i < OBS; i++)
+        q += (double)(obs[i] * l->w[i][move]);
+    return q;
+}
+
+static double target_of(const struct linear *target, const struct row *r)
+{
+    double best = -INFINITY;
+
+    for (int move = 0; move < MOVES; move++)
+        best = fmax(best, value(target, r->next_obs, move));
+    return (double)r->reward + 0.5 * (1 - (double)r->terminated) * best;
+}
+
+/* One step down the loss, written out. Returns the loss before it. */
+static double descend(struct linear *l, const struct linear *target,
+                      const struct row *rows)
+{
+    const struct linear before = *l;
+    double loss = 0;
+
+    for (int k = 0; k < BATCH; k++) {
+        const struct row *r = &rows[k];
+        const double error = target_of(target, r) - value(&before, r->obs, r->move);
+        const double w = (error < 0 ? 0.2 : 1) * (double)(r->weight * r->alive) / BATCH;
+        const double step = 0.1 * 2 * w * error;
+
+        loss += w * error * error;
+        l->b[r->move] += (float)step;
+        for (int i = 0; i < OBS; i++)
+            l->w[i][r->move] += (float)(step * (double)r->obs[i]);
+    }
+    return loss;
+}
+
+static void follow(struct linear *target, const struct linear *l)
+{
+    for (int move = 0; move < MOVES; move++) {
+        target->b[move] += (l->b[move] - target->b[move]) / 4;
+        for (int i = 0; i < OBS; i++)
+            target->w[i][move] += (l->w[i][move] - target->w[i][move]) / 4;
+    }
+}
+
+static void check_close(const struct linear *a, const struct linear *b)
+{
+    const float *x = a->w[0], *y = b->w[0];
+
+    for (size_t i = 0; i < sizeof(*a) / sizeof(float); i++)
+        ck_assert_float_eq_tol(x[i], y[i], 1e-5f);
+}
+
+/* Rows of agent_1; some are ends, some of no agent, some weigh more. */
+static void write_rows(struct team *t, struct row *rows)
+{
+    const struct rng_key key = rng_key_make(5, "test", "rows");
+
+    for (uint64_t k = 0; k < BATCH; k++) {
+        struct row *r = &rows[k];
+        float x[2 * OBS + 2], one_hot[MOVES] = {0};
+
+        rng_uniform_f32(key, k, 0, x, 2 * OBS + 2);
+        memcpy(r->obs, x, sizeof(r->obs));
+        memcpy(r->next_obs, x + OBS, sizeof(r->next_obs));
+        r->reward = 4 * x[2 * OBS] - 2;
+        r->weight = 2 * x[2 * OBS + 1];
+        r->terminated = k % 3 == 0;
+        r->alive = k != 5;
+        r->move = (int)(k % MOVES);
+        one_hot[r->move] = 1;
+        team_write(t, k, 1, "obs", r->obs);
+        team_write(t, k, 1, "next_obs", r->next_obs);
+        team_write(t, k, 1, "reward", &r->reward);
+        team_write(t, k, 1, "terminated", &r->terminated);
+        team_write(t, k, 1, "alive", &r->alive);
+        team_write(t, k, 1, "action", one_hot);
+    }
+}
+
+START_TEST(test_learning_written_out)
+{
+    struct team *t = open_team(LINEAR, moves);
+    struct linear q = linear_of(t, "q_func"), target = linear_of(t, "target_q_func");
+    uint64_t batch[BATCH];
+    float weights[BATCH];
+    struct row rows[BATCH];
+    struct linear now;
+
+    write_rows(t, rows);
+    for (uint64_t k = 0; k < BATCH; k++) {
+        batch[k] = k;
+        weights[k] = rows[k].weight;
+    }
+    ck_assert_mem_eq(&q, &target, sizeof(q));
+    for (uint64_t u = 0; u < 20; u++) {
+        double loss = descend(&q, &target, rows);
+
+        team_update(t, u, batch, 1, BATCH, weights);
+        ck_assert_double_eq_tol(team_scalar(&t->members[1], "critic_loss"), loss, 1e-5);
+        follow(&target, &q);
+    }
+    now = linear_of(t, "q_func");
+    check_close(&now, &q);
+    now = linear_of(t, "target_q_func");
+    check_close(&now, &target);
+    team_free(t);
+}
+END_TEST
+
+/* own_batches: each agent learns from the rows of its own group. */
+START_TEST(test_groups)
+{
+    struct team *grouped = open_team(SMALL, moves), *single = open_team(SMALL, moves);
+    uint64_t batch[2 * BATCH];
+
+    for (uint64_t k = 0; k < 2 * BATCH; k++)
+        batch[k] = 3 * k;
+    team_update(grouped, 0, batch, 2, BATCH, NULL);
+    team_update(single, 0, batch + BATCH, 1, BATCH, NULL);
+    ck_assert_double_eq(team_scalar(&grouped->members[1], "critic_loss"),
+                        team_scalar(&single->members[1], "critic_loss"));
+    ck_assert_double_ne(team_scalar(&grouped->members[0], "critic_loss"),
+                        team_scalar(&single->members[0], "critic_loss"));
+    team_free(grouped);
+    team_free(single);
+}
+END_TEST
+
+/* Two players, neither of whom sees what the other does: 1 for the same move, -3 for
+ * missing each other, so that alone every move looks worse than staying out (move 3: 0).
+ * Weighed alike, disappointments win; hardly weighed, the best that can come does. */
+static int learned_move(const char *config)
+{
+    struct team *t = open_team(config, moves);
+    const float obs[OBS] = {1, 0, 0}, end = 1;
+    struct acting a = make_acting();
+    uint64_t batch[16];
+    int best = 0;
+
+    for (uint64_t k = 0; k < 16; k++) {
+        int mine = (int)(k % 4), other = (int)(k / 4);
+        float one_hot[MOVES] = {0}, reward = mine == 3 ? 0 : mine == other ? 1 : -3;
+
+        batch[k] = k;
+        one_hot[mine] = 1;
+        team_write(t, k, 0, "obs", obs);
+        team_write(t, k, 0, "action", one_hot);
+        team_write(t, k, 0, "reward", &reward);
+        team_write(t, k, 0, "terminated", &end);
+    }
+    for (uint64_t u = 0; u < 1000; u++)
+        team_update(t, u, batch, 1, 16, NULL);
+    memcpy(a.obs, obs, sizeof(obs));
+    act(t, &a, ACT_GREEDY, 0, 1);
+    for (int i = 0; i < MOVES; i++)
+        best = a.actions[i] == 1 ? i : best;
+    team_free(t);
+    return best;
+}
+
+START_TEST(test_hysteresis_forgives)
+{
+    ck_assert_int_eq(learned_move("{algorithm: iql, critic: {hidden: [16]}}"), 3);
+    ck_assert_int_lt(learned_move("{algorithm: iql, settings: {hysteresis: 0.01}, "
+                                  "critic: {hidden: [16]}}"),
+                     3);
+}
+END_TEST
+
+/* ---- configurations that cannot be ---- */
+
+static int try_build(const char *config, struct space space, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct agent_config c;
+    struct algo *algo = NULL;
+    struct graph *g = graph_new();
+    const struct algo_args a = {
+        .graph = g, .config = &c, .agents = &space, .n_agents = 1};
+    int r;
+
+    space.obs = OBS;
+    (void)snprintf(space.name, AGENT_NAME_MAX, "agent_0");
+    ck_assert_msg(agent_config_parse(&c, &arena, config, strlen(config), err) == 0, "%s",
+                  err->msg);
+    r = algo_find("iql")->build(&algo, &a, err);
+    if (r == 0)
+        algo_find("iql")->free(algo);
+    graph_free(g);
+    arena_done(&arena);
+    return r;
+}
+
+START_TEST(test_refused_configurations)
+{
+    const struct space box = {.width = 2, .box = 1, .low = -1, .high = 1};
+    const struct space many = {.width = 300, .n_heads = 3, .heads = {100, 100, 100}};
+    struct err err;
+
+    ck_assert_int_eq(try_build(SMALL, box, &err), ERR_CONFIG);
+    ck_assert_int_eq(try_build(SMALL, many, &err), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "algorithm: iql needs a discrete action space, of at most "
+                              "4096 choices");
+    ck_assert_int_eq(
+        try_build("{algorithm: iql, optimizer: {type: accept_reject}}", moves, &err),
+        ERR_CONFIG);
+    ck_assert_int_eq(try_build(SMALL, moves, &err), 0);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("iql");
+    TCase *tc = tcase_create("iql");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_choices_and_back);
+    tcase_add_test(tc, test_hardened_heads);
+    tcase_add_test(tc, test_epsilon);
+    tcase_add_test(tc, test_act_is_pure);
+    tcase_add_test(tc, test_learning_written_out);
+    tcase_add_test(tc, test_groups);
+    tcase_add_test(tc, test_hysteresis_forgives);
+    tcase_add_test(tc, test_refused_configurations);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+TEST_MAIN(make_suite)
