@@ -114,6 +114,13 @@ struct env_step {
     const uint64_t *episode_length; /* (E): steps, this one included */
 };
 
+/* Whether there is a picture of it. ERR_UNSUPPORTED, naming the environment. */
+int env_check_drawable(const struct env_config *config, struct err *err);
+/* The scene (scene.h) of one copy as it is; of an evaluation's that waits: as its episode
+ * ended. */
+struct scene;
+void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret);
+
 /* actions[a] is (E, U_a). Steps every copy, then begins new episodes where one ended
  * (training: that copy's next number; evaluation: the copy waits for
  * vec_env_reset_copy). Rewards follow env.reward (own, team_sum, team_mean). */

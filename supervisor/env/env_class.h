@@ -12,6 +12,7 @@
 #include "common/mem/arena.h"
 #include "common/rng/rng.h"
 #include "supervisor/env/env.h"
+#include "supervisor/env/scene.h"
 
 #define ENV_MAX_AGENTS 1000
 
@@ -46,6 +47,8 @@ struct env_ops {
     size_t (*state_bytes)(const void *world);
     void (*save)(const void *world, void *dst);
     int (*load)(void *world, const void *src, struct err *err);
+    /* Adds the picture of one copy to an empty scene; NULL: there is none to draw. */
+    void (*draw)(const void *world, size_t copy, struct scene *ret);
 };
 
 struct env_class {

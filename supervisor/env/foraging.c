@@ -51,6 +51,9 @@ struct world {
     int32_t *state; /* (E, state_width) */
     size_t state_width;
     int32_t *intent; /* (players): actions of one copy, in turn */
+    /* For pictures, and no part of the state: */
+    int8_t *last;   /* (E, players): the last action; -1: none yet */
+    uint8_t *stuck; /* (E, players): 1 where it could not be done */
 };
 
 static struct grid grid_of(const struct world *w, size_t copy)
@@ -170,6 +173,7 @@ static void foraging_reset(void *world, size_t copy, const struct env_episode *e
     struct draws d = {.e = episode};
 
     memset(w->state + copy * w->state_width, 0, w->state_width * sizeof(*w->state));
+    memset(w->last + copy * w->n_players, -1, w->n_players);
     place_players(w, &g, &d);
     place_food(w, &g, &d);
 }
@@ -210,7 +214,7 @@ static int32_t possible(const struct world *w, const struct grid *g,
 }
 
 /* Where two want to be, nobody moves; who does not move wants to be where they are. */
-static void move_players(struct world *w, struct grid *g)
+static void move_players(struct world *w, struct grid *g, uint8_t *stuck)
 {
     int32_t row[MAX_PLAYERS], col[MAX_PLAYERS];
 
@@ -221,10 +225,12 @@ static void move_players(struct world *w, struct grid *g)
 
         for (size_t k = 0; k < w->n_players; k++)
             wanted_by += row[k] == row[i] && col[k] == col[i];
-        if (wanted_by == 1) {
-            g->player[i].row = row[i];
-            g->player[i].col = col[i];
+        if (wanted_by > 1) {
+            stuck[i] |= w->intent[i] != NONE && w->intent[i] != LOAD;
+            continue;
         }
+        g->player[i].row = row[i];
+        g->player[i].col = col[i];
     }
 }
 
@@ -269,6 +275,17 @@ static int is_empty(const struct world *w, const struct grid *g)
     return 1;
 }
 
+/* Chooses for player i of a copy, and keeps what was wanted. */
+static void choose(struct world *w, const struct grid *g, size_t i, size_t copy,
+                   const float *action)
+{
+    const int32_t wanted = (int32_t)env_choice(action, N_ACTIONS);
+
+    w->intent[i] = possible(w, g, &g->player[i], wanted);
+    w->last[copy * w->n_players + i] = (int8_t)wanted;
+    w->stuck[copy * w->n_players + i] = w->intent[i] != wanted;
+}
+
 static void foraging_step(void *world, const float *const *actions, double *const *reward,
                           uint8_t *const *terminated)
 {
@@ -279,11 +296,9 @@ static void foraging_step(void *world, const float *const *actions, double *cons
 
         for (size_t i = 0; i < w->n_players; i++) {
             reward[i][c] = 0.0;
-            w->intent[i] =
-                possible(w, &g, &g.player[i],
-                         (int32_t)env_choice(actions[i] + c * N_ACTIONS, N_ACTIONS));
+            choose(w, &g, i, c, actions[i] + c * N_ACTIONS);
         }
-        move_players(w, &g);
+        move_players(w, &g, w->stuck + c * w->n_players);
         for (size_t i = 0; i < w->n_players; i++) {
             if (w->intent[i] == LOAD)
                 load(w, &g, i, c, reward);
@@ -401,6 +416,8 @@ static void *foraging_open(const struct env_class *class, const struct env_confi
     w->state_width = 3 * w->n_players + (size_t)(w->size * w->size) + 1;
     w->state = ARENA_ARRAY(arena, int32_t, copies * w->state_width);
     w->intent = ARENA_ARRAY(arena, int32_t, w->n_players);
+    w->last = ARENA_ARRAY(arena, int8_t, copies * w->n_players);
+    w->stuck = ARENA_ARRAY(arena, uint8_t, copies * w->n_players);
     return w;
 }
 
@@ -440,7 +457,70 @@ static int foraging_load(void *world, const void *src, struct err *err)
                            (int)x);
     }
     memcpy(w->state, src, foraging_state_bytes(w));
+    memset(w->last, -1, w->n_copies * w->n_players);
     return 0;
+}
+
+/* ---- drawing ---- */
+
+static struct scene_thing *add(const struct world *w, struct scene *ret,
+                               enum scene_kind kind, int32_t row, int32_t col,
+                               double size)
+{
+    return scene_add(ret, kind, col + 0.5, w->size - row - 0.5, size);
+}
+
+static void draw_food(const struct world *w, const struct grid *g, struct scene *ret)
+{
+    for (int32_t i = 0; i < w->size * w->size; i++) {
+        struct scene_thing *t;
+
+        if (g->cell[i] == 0)
+            continue;
+        t = add(w, ret, SCENE_FOOD, i / w->size, i % w->size, 0.36);
+        t->id = (int32_t)w->n_players + i;
+        scene_label(t, "%d", (int)g->cell[i]);
+    }
+}
+
+static void draw_player(const struct world *w, const struct player *p, size_t i,
+                        size_t copy, struct scene *ret)
+{
+    const int last = w->last[copy * w->n_players + i];
+    const int stuck = w->stuck[copy * w->n_players + i];
+    struct scene_thing *t = add(w, ret, SCENE_AGENT, p->row, p->col, 0.32);
+    int32_t row, col;
+
+    t->id = t->agent = (int32_t)i;
+    scene_label(t, "%d", (int)p->level);
+    if (last < 0)
+        return;
+    scene_did(ret, i, stuck ? 0.3 : 1.0, "%c", "-NSWEL"[last]);
+    if (last == LOAD && !stuck)
+        add(w, ret, SCENE_LOADING, p->row, p->col, 0.42)->agent = (int32_t)i;
+    if (last == LOAD || !stuck)
+        return;
+    step_from(p, last, &row, &col);
+    t = add(w, ret, SCENE_CONTACT, p->row, p->col, 0.14);
+    t->x += (col - p->col) * 0.44;
+    t->y -= (row - p->row) * 0.44;
+}
+
+static void foraging_draw(const void *world, size_t copy, struct scene *ret)
+{
+    const struct world *w = world;
+    const struct grid g = grid_of(w, copy);
+
+    ret->x1 = ret->y1 = w->size;
+    ret->is_grid = 1;
+    ret->frame_ms = 300;
+    ret->deeds = "does";
+    ret->name[SCENE_AGENT] = "player and its level";
+    ret->name[SCENE_FOOD] = "food and its level";
+    ret->name[SCENE_CONTACT] = "blocked";
+    draw_food(w, &g, ret);
+    for (size_t i = 0; i < w->n_players; i++)
+        draw_player(w, &g.player[i], i, copy, ret);
 }
 
 const struct env_ops foraging_ops = {
@@ -452,4 +532,5 @@ const struct env_ops foraging_ops = {
     .state_bytes = foraging_state_bytes,
     .save = foraging_save,
     .load = foraging_load,
+    .draw = foraging_draw,
 };

@@ -307,6 +307,123 @@ static int matrix_load(void *world, const void *src, struct err *err)
     return 0;
 }
 
+/* ---- drawing: the first agent's actions are rows, the second's columns ---- */
+
+/* A cell of the table, others playing as they did. */
+static size_t cell_at(const struct world *w, size_t copy, size_t row, size_t col)
+{
+    const struct game *g = &w->game;
+    size_t cell = 0;
+
+    for (size_t p = 0; p < g->n_players; p++) {
+        int32_t last = w->last[p * w->n_copies + copy];
+        size_t a = p == 0 ? row : p == 1 ? col : last < 0 ? 0 : (size_t)last;
+
+        cell = cell * g->actions[p] + a;
+    }
+    return cell;
+}
+
+static double mean_payoff(const struct game *g, size_t cell)
+{
+    double sum = 0;
+
+    for (size_t p = 0; p < g->n_players; p++)
+        sum += g->payoff[p][cell];
+    return sum / (double)g->n_players;
+}
+
+static int is_common(const struct game *g)
+{
+    int common = 1;
+
+    for (size_t p = 1; p < g->n_players; p++)
+        common &= memcmp(g->payoff[p], g->payoff[0], g->n_cells * sizeof(double)) == 0;
+    return common;
+}
+
+/* What all get; where that differs, what each does, or of many agents their mean. */
+static void put_payoff(const struct game *g, size_t cell, int common,
+                       struct scene_thing *t)
+{
+    if (common || g->n_players > 3)
+        scene_label(t, "%.6g", mean_payoff(g, cell));
+    else if (g->n_players == 2)
+        scene_label(t, "%.5g, %.5g", g->payoff[0][cell], g->payoff[1][cell]);
+    else
+        scene_label(t, "%.4g, %.4g, %.4g", g->payoff[0][cell], g->payoff[1][cell],
+                    g->payoff[2][cell]);
+}
+
+static void draw_headers(const struct world *w, size_t copy, size_t player,
+                         struct scene *ret)
+{
+    const double rows = (double)w->game.actions[0];
+    const int32_t last = w->last[player * w->n_copies + copy];
+
+    for (size_t i = 0; i < w->game.actions[player]; i++) {
+        double at = (double)i + 0.5;
+        struct scene_thing *t = player == 0
+                                    ? scene_add(ret, SCENE_HEADER, -0.35, rows - at, 0.25)
+                                    : scene_add(ret, SCENE_HEADER, at, rows + 0.35, 0.25);
+
+        t->agent = (int32_t)player;
+        t->value = (int32_t)i == last;
+        scene_label(t, "%zu", i);
+    }
+}
+
+static void draw_cells(const struct world *w, size_t copy, struct scene *ret)
+{
+    const struct game *g = &w->game;
+    const size_t rows = g->actions[0], cols = g->n_players > 1 ? g->actions[1] : 1;
+    const int common = is_common(g);
+    double low = mean_payoff(g, 0), high = low;
+
+    for (size_t i = 1; i < g->n_cells; i++) {
+        low = fmin(low, mean_payoff(g, i));
+        high = fmax(high, mean_payoff(g, i));
+    }
+    for (size_t i = 0; i < rows * cols; i++) {
+        size_t cell = cell_at(w, copy, i / cols, i % cols);
+        struct scene_thing *t = scene_add(ret, SCENE_CELL, (double)(i % cols) + 0.5,
+                                          (double)(rows - i / cols) - 0.5, 0.5);
+
+        t->id = (int32_t)i;
+        t->value = high > low ? (mean_payoff(g, cell) - low) / (high - low) : 0.5;
+        put_payoff(g, cell, common, t);
+    }
+}
+
+static void matrix_draw(const void *world, size_t copy, struct scene *ret)
+{
+    const struct world *w = world;
+    const struct game *g = &w->game;
+    const size_t rows = g->actions[0], cols = g->n_players > 1 ? g->actions[1] : 1;
+
+    ret->x0 = -0.7;
+    ret->y1 = (double)rows + (g->n_players > 1 ? 0.7 : 0.0);
+    ret->x1 = (double)cols;
+    ret->frame_ms = 500;
+    ret->deeds = "plays";
+    ret->name[SCENE_CELL] = "payoff, darker is more";
+    draw_cells(w, copy, ret);
+    for (size_t p = 0; p < g->n_players; p++) {
+        int32_t last = w->last[p * w->n_copies + copy];
+
+        if (p < 2)
+            draw_headers(w, copy, p, ret);
+        if (last >= 0)
+            scene_did(ret, p, 1.0, "%d", (int)last);
+    }
+    if (w->last[copy] >= 0) {
+        double row = w->last[copy],
+               col = g->n_players > 1 ? w->last[w->n_copies + copy] : 0;
+
+        (void)scene_add(ret, SCENE_CHOSEN, col + 0.5, (double)rows - row - 0.5, 0.5);
+    }
+}
+
 const struct env_ops matrix_game_ops = {
     .describe = matrix_describe,
     .open = matrix_open,
@@ -316,4 +433,5 @@ const struct env_ops matrix_game_ops = {
     .state_bytes = matrix_state_bytes,
     .save = matrix_save,
     .load = matrix_load,
+    .draw = matrix_draw,
 };

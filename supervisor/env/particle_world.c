@@ -376,6 +376,11 @@ static int particle_load(void *world, const void *src, struct err *err)
     return 0;
 }
 
+static void particle_draw(const void *world, size_t copy, struct scene *ret)
+{
+    particle_world_draw(world, copy, ret);
+}
+
 const struct env_ops particle_ops = {
     .describe = particle_describe,
     .open = particle_open,
@@ -385,4 +390,5 @@ const struct env_ops particle_ops = {
     .state_bytes = particle_state_bytes,
     .save = particle_save,
     .load = particle_load,
+    .draw = particle_draw,
 };

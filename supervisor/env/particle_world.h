@@ -17,6 +17,7 @@
 
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/pcg64.h"
+#include "supervisor/env/scene.h"
 
 /* IEEE operations alone, so every clone gives the same bits. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -26,8 +27,9 @@
 #endif
 
 struct particle_entity {
-    double size; /* radius */
-    int collide; /* takes part in contacts */
+    double size;          /* radius */
+    int collide;          /* takes part in contacts */
+    enum scene_kind look; /* SCENE_UNSAID: an agent's, or a landmark's */
     /* agents only */
     int movable, silent;
     double accel;      /* force of a full move; 0: 5.0 */
@@ -95,7 +97,14 @@ struct particle_obs {
     size_t first, n, width;
 };
 
+/* What one of the goals drawn at reset is in a picture. */
+struct particle_goal {
+    const char *name;
+    int32_t agent; /* who shall reach it; -1: some */
+};
+
 struct particle_scenario {
+    const struct particle_goal *goals; /* [n_goals] */
     /* Sets dim_c and n_goals, adds agents and landmarks. params: see env_class.h. */
     void (*build)(struct particle_world *w, const void *params);
     /* Draws goals and positions of one copy; all else is 0 already. */
@@ -233,6 +242,8 @@ void particle_world_act(struct particle_world *w, size_t agent, const double *ro
 /* One step of the physics with the actions set; an agent that did not act since the last
  * step only drifts. */
 void particle_world_advance(struct particle_world *w);
+/* The scene of one copy, in particle_draw.c. */
+void particle_world_draw(const struct particle_world *w, size_t copy, struct scene *ret);
 /* Agent's observations (obs_width, n) of copies first .. first+n-1, float64: in w->rows,
  * until the next call. */
 const double *particle_world_observe(struct particle_world *w, size_t agent, size_t first,

@@ -121,6 +121,18 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
     return class->ops->describe(class, config, params, arena, ret, err);
 }
 
+int env_check_drawable(const struct env_config *config, struct err *err)
+{
+    const struct env_class *class = env_class_find(config->id);
+
+    if (class == NULL || class->ops->draw == NULL)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "%s cannot be drawn: only the particle worlds, matrix games and "
+                       "foraging can",
+                       config->id);
+    return 0;
+}
+
 size_t env_choice(const float *x, size_t n)
 {
     size_t best = 0;

@@ -30,13 +30,15 @@ static void build(struct particle_world *w, const void *params)
 {
     const struct params *p = params;
     const size_t n = (size_t)p->agents;
-    struct particle_entity agent = {.size = 0.15, .movable = 1, .silent = 1};
+    struct particle_entity agent = {
+        .size = 0.15, .look = SCENE_ADVERSARY, .movable = 1, .silent = 1};
 
     w->dim_c = 2;
     w->n_goals = 1;
     agent.obs_width = (int32_t)(4 * n);
     particle_add_agents(w, "adversary", 1, &agent);
     agent.obs_width += 2;
+    agent.look = SCENE_AGENT;
     particle_add_agents(w, "agent", n, &agent);
     particle_add_landmarks(w, n, &(struct particle_entity){.size = 0.08});
 }
@@ -82,7 +84,10 @@ static void reward(const struct particle_world *w, double *const *ret)
         memcpy(ret[a], ret[1], w->n_copies * sizeof(*ret[1]));
 }
 
+static const struct particle_goal goals[] = {{"goal", -1}};
+
 const struct particle_scenario particle_simple_adversary = {
+    .goals = goals,
     .build = build,
     .reset = reset,
     .observe = observe,

@@ -14,13 +14,15 @@ static const double colours[2][SYMBOLS] = {{1, 0, 0, 0}, {0, 1, 0, 0}};
 
 static void build(struct particle_world *w, const void *params)
 {
-    struct particle_entity agent = {.size = 0.05, .obs_width = SYMBOLS};
+    struct particle_entity agent = {
+        .size = 0.05, .look = SCENE_ADVERSARY, .obs_width = SYMBOLS};
 
     (void)params;
     w->dim_c = SYMBOLS;
     w->n_goals = 2;
     particle_add_agents(w, "eve", 1, &agent);
     agent.obs_width = 2 * SYMBOLS;
+    agent.look = SCENE_SPEAKER;
     particle_add_agents(w, "bob", 1, &agent);
     particle_add_agents(w, "alice", 1, &agent);
     particle_add_landmarks(w, 2, &(struct particle_entity){.size = 0.05});
@@ -71,7 +73,10 @@ static void reward(const struct particle_world *w, double *const *ret)
     }
 }
 
+static const struct particle_goal goals[] = {{"goal", -1}, {"key", -1}};
+
 const struct particle_scenario particle_simple_crypto = {
+    .goals = goals,
     .build = build,
     .reset = reset,
     .observe = observe,

@@ -15,14 +15,19 @@ static const double landmark_colours[2][COLOUR] = {{0.1, 0.9, 0.1}, {0.1, 0.1, 0
 
 static void build(struct particle_world *w, const void *params)
 {
-    struct particle_entity agent = {
-        .size = 0.05, .collide = 1, .movable = 1, .silent = 1, .obs_width = 8};
+    struct particle_entity agent = {.size = 0.05,
+                                    .collide = 1,
+                                    .look = SCENE_ADVERSARY,
+                                    .movable = 1,
+                                    .silent = 1,
+                                    .obs_width = 8};
 
     (void)params;
     w->dim_c = 2;
     w->n_goals = 1;
     particle_add_agents(w, "adversary", 1, &agent);
     agent.obs_width = 19;
+    agent.look = SCENE_AGENT;
     particle_add_agents(w, "agent", 1, &agent);
     particle_add_landmarks(w, 2, &(struct particle_entity){.size = 0.05});
 }
@@ -57,7 +62,10 @@ static void reward(const struct particle_world *w, double *const *ret)
     particle_row_add(w->n_copies, ret[AGENT], -1.0, agent);
 }
 
+static const struct particle_goal goals[] = {{"goal", AGENT}};
+
 const struct particle_scenario particle_simple_push = {
+    .goals = goals,
     .build = build,
     .reset = reset,
     .observe = observe,

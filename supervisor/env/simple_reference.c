@@ -75,7 +75,10 @@ static void reward(const struct particle_world *w, double *const *ret)
         particle_reward_mix(w, ret, mean, p->local_ratio);
 }
 
+static const struct particle_goal goals[] = {{"goal of 1", 1}, {"goal of 0", 0}};
+
 const struct particle_scenario particle_simple_reference = {
+    .goals = goals,
     .build = build,
     .reset = reset,
     .observe = observe,

@@ -21,7 +21,8 @@ static void build(struct particle_world *w, const void *params)
     w->dim_c = SYMBOLS;
     w->n_goals = 1;
     particle_add_agents(w, "speaker", 1,
-                        &(struct particle_entity){.size = 0.075, .obs_width = COLOUR});
+                        &(struct particle_entity){
+                            .size = 0.075, .look = SCENE_SPEAKER, .obs_width = COLOUR});
     particle_add_agents(
         w, "listener", 1,
         &(struct particle_entity){
@@ -55,7 +56,10 @@ static void reward(const struct particle_world *w, double *const *ret)
         particle_reward_sum(w, ret);
 }
 
+static const struct particle_goal goals[] = {{"goal", LISTENER}};
+
 const struct particle_scenario particle_simple_speaker_listener = {
+    .goals = goals,
     .build = build,
     .reset = reset,
     .observe = observe,

@@ -30,6 +30,7 @@ static void build(struct particle_world *w, const void *params)
     const int64_t others = p->good + p->adversaries - 1;
     struct particle_entity adversary = {.size = 0.075,
                                         .collide = 1,
+                                        .look = SCENE_ADVERSARY,
                                         .movable = 1,
                                         .silent = 1,
                                         .accel = 3.0,
@@ -46,8 +47,9 @@ static void build(struct particle_world *w, const void *params)
     agent.obs_width = adversary.obs_width - 2;
     particle_add_agents(w, "adversary", (size_t)p->adversaries, &adversary);
     particle_add_agents(w, "agent", (size_t)p->good, &agent);
-    particle_add_landmarks(w, (size_t)p->obstacles,
-                           &(struct particle_entity){.size = 0.2, .collide = 1});
+    particle_add_landmarks(
+        w, (size_t)p->obstacles,
+        &(struct particle_entity){.size = 0.2, .collide = 1, .look = SCENE_OBSTACLE});
 }
 
 static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)

@@ -56,8 +56,12 @@ static void add_agents(struct particle_world *w, const struct params *p)
 {
     const int64_t landmarks = p->obstacles + p->food + p->forests;
     const int64_t others = p->good + p->adversaries - 1;
-    struct particle_entity hunter = {
-        .size = 0.075, .collide = 1, .movable = 1, .accel = 3.0, .max_speed = 1.0};
+    struct particle_entity hunter = {.size = 0.075,
+                                     .collide = 1,
+                                     .look = SCENE_LEADER,
+                                     .movable = 1,
+                                     .accel = 3.0,
+                                     .max_speed = 1.0};
     struct particle_entity prey = {.size = 0.045,
                                    .collide = 1,
                                    .movable = 1,
@@ -70,6 +74,7 @@ static void add_agents(struct particle_world *w, const struct params *p)
     hunter.obs_width = prey.obs_width + 2 + SYMBOLS;
     particle_add_agents(w, "leadadversary", 1, &hunter);
     hunter.silent = 1;
+    hunter.look = SCENE_ADVERSARY;
     particle_add_agents(w, "adversary", (size_t)p->adversaries - 1, &hunter);
     particle_add_agents(w, "agent", (size_t)p->good, &prey);
 }
@@ -80,10 +85,13 @@ static void build(struct particle_world *w, const void *params)
 
     w->dim_c = SYMBOLS;
     add_agents(w, p);
-    particle_add_landmarks(w, (size_t)p->obstacles,
-                           &(struct particle_entity){.size = 0.2, .collide = 1});
-    particle_add_landmarks(w, (size_t)p->food, &(struct particle_entity){.size = 0.03});
-    particle_add_landmarks(w, (size_t)p->forests, &(struct particle_entity){.size = 0.3});
+    particle_add_landmarks(
+        w, (size_t)p->obstacles,
+        &(struct particle_entity){.size = 0.2, .collide = 1, .look = SCENE_OBSTACLE});
+    particle_add_landmarks(w, (size_t)p->food,
+                           &(struct particle_entity){.size = 0.03, .look = SCENE_FOOD});
+    particle_add_landmarks(w, (size_t)p->forests,
+                           &(struct particle_entity){.size = 0.3, .look = SCENE_FOREST});
 }
 
 /* The reference places food and forests a second time, and so does this. */

@@ -382,6 +382,14 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
     return 0;
 }
 
+void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret)
+{
+    CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
+    CHECK(v->class->ops->draw != NULL, "%s cannot be drawn", v->spec.id);
+    scene_clear(ret, v->spec.n_agents);
+    v->class->ops->draw(v->world, copy, ret);
+}
+
 /* State: header; episode, time (E) u64; returns (A, E) f64; waiting (E), left (A, E) u8;
  * then the world's own. */
 

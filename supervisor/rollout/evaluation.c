@@ -87,6 +87,8 @@ static void next_episode(struct evaluation *e, size_t copy)
     }
     e->episode[copy] = e->started++;
     vec_env_reset_copy(e->env, copy, e->episode[copy]);
+    if (e->args.on_begin != NULL)
+        e->args.on_begin(e->args.ctx, e->env, copy);
 }
 
 static void keep_result(struct evaluation *e, const struct env_step *step, size_t copy)

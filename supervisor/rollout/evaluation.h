@@ -42,7 +42,9 @@ struct evaluation_args {
     struct agent_table *agents;
     void (*on_done)(void *ctx, const struct evaluation_result *result);
     void (*on_failed)(void *ctx, const struct err *err);
-    /* Called after every step (for drawing); may be NULL. */
+    /* For drawing, may be NULL: a copy's episode has begun; after every step, when the
+     * copies that ended are still as they ended. */
+    void (*on_begin)(void *ctx, const struct vec_env *env, size_t copy);
     void (*on_step)(void *ctx, const struct vec_env *env, const struct env_step *step);
     void *ctx;
 };

@@ -1,0 +1,60 @@
+#include "supervisor/env/scene.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void scene_clear(struct scene *s, size_t n_agents)
+{
+    struct scene_thing *thing = s->thing;
+    size_t room = s->room;
+    struct scene_deed *deed = xreallocarray(s->deed, n_agents, sizeof(*deed));
+
+    memset(deed, 0, n_agents * sizeof(*deed));
+    *s = (struct scene){.thing = thing, .room = room, .deed = deed, .n_deeds = n_agents};
+}
+
+void scene_done(struct scene *s)
+{
+    free(s->thing);
+    free(s->deed);
+    *s = (struct scene){0};
+}
+
+struct scene_thing *scene_add(struct scene *s, enum scene_kind kind, double x, double y,
+                              double size)
+{
+    struct scene_thing *t;
+
+    if (s->n_things == s->room) {
+        s->room = s->room != 0 ? 2 * s->room : 64;
+        s->thing = xreallocarray(s->thing, s->room, sizeof(*s->thing));
+    }
+    t = &s->thing[s->n_things++];
+    *t = (struct scene_thing){
+        .kind = kind, .id = -1, .agent = -1, .x = x, .y = y, .size = size};
+    return t;
+}
+
+void scene_label(struct scene_thing *t, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(t->text, sizeof(t->text), fmt, ap);
+    va_end(ap);
+}
+
+void scene_did(struct scene *s, size_t agent, double strength, const char *fmt, ...)
+{
+    struct scene_deed *d = &s->deed[agent];
+    va_list ap;
+
+    d->strength = strength;
+    va_start(ap, fmt);
+    (void)vsnprintf(d->text, sizeof(d->text), fmt, ap);
+    va_end(ap);
+}
