@@ -88,6 +88,12 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
     return CLI_USAGE;
 }
 
+void cli_skipped(void *ctx, const char *line)
+{
+    put_name(ctx);
+    (void)fprintf(stderr, "%s; an older one has to do\n", line);
+}
+
 int cli_integer(const struct cli *cli, const char *option, const char *text,
                 long long min, long long max, long long *ret)
 {

@@ -76,6 +76,8 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
 int cli_fail(const struct cli *cli, int exit_code, const struct err *err);
 int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same for a checkpoint that is passed over; ctx: the command's struct cli. */
+void cli_skipped(void *ctx, const char *line);
 
 /* An integer option's value in [min, max]; reports and returns CLI_USAGE if it is not. */
 int cli_integer(const struct cli *cli, const char *option, const char *text,

@@ -2,8 +2,8 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/checkpoint.h"
 #include "supervisor/run/eval.h"
+#include "supervisor/run/resume.h"
 #include "supervisor/run/run_dir.h"
 
 #include <stdio.h>
@@ -222,7 +222,8 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     int code = CLI_DONE;
 
     args.ctx = &report;
-    if (checkpoint_choose(checkpoints, o->checkpoint, &args.step, &err) < 0)
+    if (resume_choose(&args.step, checkpoints, o->checkpoint, cli_skipped,
+                      (void *)(uintptr_t)cli, &err) < 0)
         code = cli_fail(cli, CLI_NOT_THERE, &err);
     else if (binaries_find(&bin, &err) < 0 || eval_run(&args, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);

@@ -24,12 +24,6 @@ static int judge(const struct cli *cli, const struct resume_options *o, int rc,
     return o->anyway ? 0 : CLI_USAGE;
 }
 
-static void on_skipped(void *ctx, const char *line)
-{
-    (void)fprintf(stderr, "brood %s: %s; an older one has to do\n",
-                  ((const struct cli *)ctx)->command->name, line);
-}
-
 static int is_over(const struct run_config *config, const struct rollout_progress *at)
 {
     return (config->run.env_steps > 0 &&
@@ -106,7 +100,7 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
 
     if (run_config_read(&config, run_dir_file(args->dir, "config.yaml"), &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    if (resume_open(&resume, checkpoints, o->from, on_skipped, (void *)(uintptr_t)cli,
+    if (resume_open(&resume, checkpoints, o->from, cli_skipped, (void *)(uintptr_t)cli,
                     &err) < 0) {
         code = cli_fail(cli, CLI_FAILED, &err);
     } else {

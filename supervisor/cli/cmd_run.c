@@ -2,7 +2,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/run/resume.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,8 @@ static int train_in_new_dir(const struct cli *cli, const struct run_options *o,
 
 /* ---- options ---- */
 
-/* "RUN" or "RUN@STEP": its checkpoints folder (free()) and a step that is there. */
+/* "RUN" or "RUN@STEP": its checkpoints folder (free()), and that step or that of the
+ * newest complete one. */
 static int find_init(const struct cli *cli, const char *text, struct training_init *ret,
                      char **ret_dir, struct err *err)
 {
@@ -71,7 +72,8 @@ static int find_init(const struct cli *cli, const char *text, struct training_in
     *ret_dir = xasprintf("%s/checkpoints", path);
     free(path);
     ret->checkpoints = *ret_dir;
-    return checkpoint_choose(*ret_dir, at != NULL ? at + 1 : NULL, &ret->step, err);
+    return resume_choose(&ret->step, *ret_dir, at != NULL ? at + 1 : NULL, cli_skipped,
+                         (void *)(uintptr_t)cli, err);
 }
 
 static int take_seeds(const struct cli *cli, struct run_options *o, char *list)

@@ -71,8 +71,7 @@ int checkpoint_commit(const struct checkpoint_args *args, struct err *err);
 
 /* Steps of the committed checkpoints in dir, ascending; free(). 0 of them is no error. */
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err);
-/* The checkpoint of a step given as text, or the newest if text is NULL. ERR_NOT_FOUND
- * says which there are. */
+/* The checkpoint of a step given as text. ERR_NOT_FOUND says which there are. */
 int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err);
 
 /* Before a run goes on from `step`: later ones belong to a future that will not be. Whole

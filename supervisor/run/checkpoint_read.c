@@ -74,13 +74,10 @@ int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct e
 
     if (rc < 0)
         return rc;
-    if (text == NULL)
-        i = n > 0 ? n - 1 : 0;
-    else if (is_step(text, &wanted))
-        while (i < n && steps[i] != wanted)
-            i++;
-    else
+    if (!is_step(text, &wanted))
         i = n;
+    while (i < n && steps[i] != wanted)
+        i++;
     if (i < n)
         *ret = steps[i];
     else

@@ -142,6 +142,23 @@ int resume_open(struct resume **ret, const char *dir, const char *step,
     return rc < 0 ? rc : load(ret, dir, n, err);
 }
 
+int resume_choose(uint64_t *ret, const char *dir, const char *step,
+                  void (*on_skipped)(void *ctx, const char *line), void *ctx,
+                  struct err *err)
+{
+    struct resume *r;
+    int rc;
+
+    if (step != NULL)
+        return checkpoint_choose(dir, step, ret, err);
+    rc = load_newest(&r, dir, on_skipped, ctx, err);
+    if (rc == 0) {
+        *ret = r->step;
+        resume_free(r);
+    }
+    return rc;
+}
+
 /* ---- what may have changed ---- */
 
 static int is_text(const struct checkpoint_section *s, const char *text)

@@ -34,6 +34,12 @@ int resume_open(struct resume **ret, const char *dir, const char *step,
                 struct err *err);
 void resume_free(struct resume *r); /* NULL is fine */
 
+/* For those who want the weights alone: of which step. With `step` a checkpoint that is
+ * there, whether whole or not; otherwise as resume_open. */
+int resume_choose(uint64_t *ret, const char *dir, const char *step,
+                  void (*on_skipped)(void *ctx, const char *line), void *ctx,
+                  struct err *err);
+
 const struct rollout_progress *resume_progress(const struct resume *r);
 /* Never NULL for the names above. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);

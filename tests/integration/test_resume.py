@@ -352,6 +352,30 @@ def test_new_training_from_old_weights(w):
         assert code == 0 or err.count("\n") == 1, err
 
 
+def test_old_weights_are_those_of_the_newest_complete_one(w):
+    w.brood("run", config(w), "--name", "old", *until(1000))
+    folder = w.run_dir("old") / "checkpoints"
+    evaluate = ("eval", "old", "--episodes", "2", "--json")
+    says = re.compile(r"checkpoint 1000: agent_1: .*checksum mismatch.*; an older one")
+    flip(folder / "1000/agent_1/model.ckpt-1000.data-00000-of-00001", 700)
+    _, err = w.brood("run", config(w), "--name", "new", "--init-from", "old", *until(400),
+                     "--quiet")
+    assert len(says.findall(err)) == 1 and err.count("\n") == 1, err
+    assert data_of(w.run_dir("new"), 0) == data_of(w.run_dir("old"), 500)
+    out, err = w.brood(*evaluate)
+    assert json.loads(out)["checkpoint_step"] == 500 and says.search(err), (out, err)
+    # Whoever names a damaged one hears why it cannot be had.
+    for args in ((*evaluate, "--checkpoint", "1000"),
+                 ("run", config(w), "--name", "no", "--init-from", "old@1000", "--quiet")):
+        _, err = w.brood(*args, code=1)
+        assert "checksum mismatch" in err, err
+    for step in (0, 500):
+        (folder / str(step) / "run.state").unlink()
+    _, err = w.brood("run", config(w), "--name", "none", "--init-from", "old", code=3)
+    assert err.splitlines()[-1].endswith("no complete checkpoint"), err
+    assert err.count("\n") == 4 and not w.run_dir("none").exists(), err
+
+
 def test_the_kept_ones_are_those_of_a_run_that_nobody_disturbed(w):
     """max_to_keep counts what was kept before the kill."""
     run, end = killed_run(w, "run", least_checkpoints=3)
