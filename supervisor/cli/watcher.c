@@ -227,6 +227,11 @@ static void print_end(struct watcher *w, const struct training_result *r)
     json_u64(j, r->env_steps);
     json_key(j, "episodes");
     json_u64(j, r->episodes);
+    json_key(j, "checkpoint_step");
+    if (r->checkpoint_step >= 0)
+        json_i64(j, r->checkpoint_step);
+    else
+        json_null(j);
     json_key(j, "wall_seconds");
     json_f64(j, r->wall_seconds);
     json_key(j, "restarts");
@@ -250,6 +255,11 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
                       format_count(r->env_steps, steps, sizeof(steps)),
                       format_duration(r->wall_seconds, time_text, sizeof(time_text)),
                       team, (unsigned long long)r->restarts, path);
+    if ((r->end == TRAINING_STOPPED || r->end == TRAINING_CUT_OFF) &&
+        r->checkpoint_step >= 0)
+        live_view_message(
+            w->view, "%s: `brood resume %s` goes on from the checkpoint of step %lld",
+            w->status.run, path, (long long)r->checkpoint_step);
 }
 
 struct watcher *watcher_new(const struct watcher_args *args)

@@ -98,9 +98,9 @@ static void on_signal(uv_signal_t *handle, int signum)
     journal_write(t->journal, training_steps(t), "signal", "name", strsignal(signum),
                   NULL);
     if (t->interrupts == 1 && !t->stopping) {
-        training_say(
-            t, "interrupted (%s): stopping after this round; once more ends it at once",
-            strsignal(signum));
+        training_say(t, "interrupted (%s): stopping %s; once more ends it at once",
+                     strsignal(signum),
+                     t->waits_for_space ? "where it stands" : "after this round");
         training_stop(t, NULL, NULL);
     } else if (t->interrupts > 1) {
         t->result->end = TRAINING_CUT_OFF;
@@ -407,6 +407,7 @@ static void finish(struct training *t)
         rollout_progress(t->rollout, &at);
     t->result->env_steps = at.env_steps;
     t->result->episodes = at.episodes;
+    t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
         t->saved_step == (int64_t)at.env_steps &&
@@ -420,7 +421,8 @@ int training_run(const struct training_args *args, struct training_result *ret,
     struct training *t = xcalloc(1, sizeof(*t));
     int rc;
 
-    *ret = (struct training_result){.end = TRAINING_FAILED, .team_return_mean = NAN};
+    *ret = (struct training_result){
+        .end = TRAINING_FAILED, .checkpoint_step = -1, .team_return_mean = NAN};
     t->args = args;
     t->result = ret;
     t->agent_fd = -1;

@@ -6,7 +6,8 @@
  * Keeper   when it is gone the run ends at once. SIGTSTP, which comes through it, stops
  *          the agents, then this process; the SIGCONT after it lets all go on.
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
- *          with a checkpoint; a second one ends it at once. Without a terminal, SIGHUP
+ *          with a checkpoint (or at once where it waits for a full disk); a second one
+ *          ends it at once. Without a terminal, SIGHUP
  *          says that config.yaml was edited.
  * Threads  must be called from the main thread: the agents' parent-death signal is tied
  *          to it.
@@ -93,6 +94,7 @@ struct training_result {
     int signum;    /* CUT_OFF: the signal */
     int exit_code; /* enum run_exit */
     uint64_t env_steps, episodes, restarts;
+    int64_t checkpoint_step; /* of the newest committed one; -1: none */
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };

@@ -152,5 +152,7 @@ int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct 
 void training_retry_checkpoint(struct training *t);
 /* Callback of the driver: there is no space for its rows. It tries again now and then. */
 void training_on_full(void *ctx, const struct err *why);
+/* Asked to stop, it need not wait any longer. */
+void training_stop_without_space(struct training *t);
 
 #endif

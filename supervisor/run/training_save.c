@@ -122,10 +122,24 @@ static void on_space(uv_timer_t *timer)
     journal_write(t->journal, training_steps(t), "space", NULL);
 }
 
+/* No boundary is reached without space for its rows: the round that has begun is lost, and
+ * what stands is the newest checkpoint. */
+void training_stop_without_space(struct training *t)
+{
+    training_say(t, "the disk is full: the round that has begun is lost");
+    journal_write(t->journal, training_steps(t), "stopped", NULL);
+    training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
+}
+
 void training_on_full(void *ctx, const struct err *why)
 {
     struct training *t = ctx;
 
+    if (t->result->end == TRAINING_STOPPED) {
+        training_say(t, "%s", why->msg);
+        training_stop_without_space(t);
+        return;
+    }
     if (!t->waits_for_space) {
         training_say(t, "%s: the run waits for space", why->msg);
         journal_write(t->journal, training_steps(t), "full", "error", why->msg, NULL);

@@ -194,7 +194,9 @@ void training_stop(struct training *t, training_done_fn fn, void *ctx)
         return;
     t->result->end = TRAINING_STOPPED;
     journal_write(t->journal, training_steps(t), "stop", NULL);
-    if (t->rollout != NULL)
+    if (t->waits_for_space)
+        training_stop_without_space(t);
+    else if (t->rollout != NULL)
         rollout_request_stop(t->rollout);
     else
         training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);

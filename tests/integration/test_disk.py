@@ -56,7 +56,7 @@ def small_disk(w, *args, prepare="true"):
     harness.wait_until("the disk", lambda: p.poll() is not None or any(seen.iterdir()))
     there = os.open(seen, os.O_RDONLY)  # it stays when the last process in it is gone
     try:
-        yield p, pathlib.Path(f"/proc/self/fd/{there}")
+        yield p, pathlib.Path(f"/proc/{os.getpid()}/fd/{there}")
     finally:
         os.close(there)
 
@@ -79,26 +79,32 @@ def give_length(run, steps):
     os.kill(harness.holder_of(run), signal.SIGHUP)
 
 
-def test_a_full_disk_is_waited_for(w):
+@contextlib.contextmanager
+def full_disk(w):
+    """A run without end that waits for space, its disk, and the checkpoints it has."""
     with small_disk(w, "run", config(w, FOREVER), "--name", "full", "--runs-dir",
                     w.path / "disk") as (p, disk):
         folder = disk / "full" / "checkpoints"
         harness.wait_until("checkpoints", lambda: folder.is_dir() and
                            len(checkpoints(folder)) >= 2)
 
-        def said(text):
-            return text in p.log.read_text()
-
         def is_full():
             fill(disk)
-            return said("waits for space")
+            return "waits for space" in p.log.read_text()
         harness.wait_until("a full disk", is_full)
-        assert said("No space left on device") and p.poll() is None, p.log.read_text()
+        assert "No space left on device" in p.log.read_text(), p.log.read_text()
+        assert p.poll() is None
         kept = checkpoints(folder)
         assert kept and all((folder / str(s) / "run.state").exists() for s in kept)
+        yield p, disk, kept
+
+
+def test_a_full_disk_is_waited_for(w):
+    with full_disk(w) as (p, disk, kept):
+        folder = disk / "full" / "checkpoints"
         (disk / "filler").unlink()
         harness.wait_until("a later one", lambda: checkpoints(folder)[-1] > kept[-1] + 500)
-        assert said("there is space again"), p.log.read_text()
+        assert "there is space again" in p.log.read_text(), p.log.read_text()
 
         # Nothing of all this is in what the run computes.
         steps = (checkpoints(folder)[-1] // 1000 + 20) * 1000
@@ -108,6 +114,43 @@ def test_a_full_disk_is_waited_for(w):
         found = outcome(disk / "full", steps)
     w.brood("run", config(w, steps), "--name", "calm")
     assert outcome(w.run_dir("calm"), steps) == found
+
+
+def test_an_interrupt_ends_the_wait_for_space(w):
+    with full_disk(w) as (p, disk, _):
+        agents = harness.agents_of(p.pid).values()
+        harness.kill(p.pid, signal.SIGINT)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+        assert not any(harness.alive(pid) for pid in agents)
+        newest = checkpoints(disk / "full" / "checkpoints")[-1]
+        assert p.log.read_text().splitlines()[-1].endswith(
+            f"goes on from the checkpoint of step {newest}"), p.log.read_text()
+        w.runs.mkdir()
+        run = harness.copy_run(disk / "full", w.run_dir("full"))
+    steps = (newest // 1000 + 3) * 1000
+    w.brood("resume", run, "--set", f"run.env_steps={steps}")
+    w.brood("run", config(w, steps), "--name", "calm")
+    assert outcome(w.run_dir("calm"), steps) == outcome(run, steps)
+
+
+def test_a_stop_that_meets_a_full_disk_waits_for_nothing(w):
+    """A round's rows fill more than what is left of a page."""
+    with small_disk(w, "run", config(w, FOREVER), "--name", "full", "--runs-dir",
+                    w.path / "disk", "--set", "env.copies=64") as (p, disk):
+        folder = disk / "full" / "checkpoints"
+        harness.wait_until("checkpoints", lambda: folder.is_dir() and
+                           len(checkpoints(folder)) >= 2)
+        agents = harness.agents_of(p.pid).values()
+        for pid in agents:
+            harness.kill(pid, signal.SIGSTOP)
+        fill(disk)
+        harness.kill(p.pid, signal.SIGINT)
+        harness.wait_until("the interrupt", lambda: "interrupted" in p.log.read_text())
+        for pid in agents:
+            harness.kill(pid, signal.SIGCONT)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+        assert p.log.read_text().splitlines()[-1].endswith(
+            f"the checkpoint of step {checkpoints(folder)[-1]}"), p.log.read_text()
 
 
 def test_a_checkpoint_without_space_is_tried_again(w):

@@ -35,6 +35,9 @@ def test_one_interrupt_ends_in_order(w):
     wait_gone(agents, 0.1)
     steps = [int(s.name) for s in (w.run_dir("once") / "checkpoints").iterdir()]
     assert max(steps) > 0, "a checkpoint is made at the end"
+    last = p.log.read_text().splitlines()[-1]
+    assert f"`brood resume {w.run_dir('once').relative_to(w.path)}` goes on from the " \
+        f"checkpoint of step {max(steps)}" in last, last
 
 
 def test_two_interrupts_cut_it_off(w):
