@@ -58,7 +58,7 @@ static void reset_signals(void)
 static int is_kept_variable(const char *v)
 {
     return strncmp(v, "PATH=", 5) == 0 || strncmp(v, "HOME=", 5) == 0 ||
-           strncmp(v, "BROOD_", 6) == 0;
+           strncmp(v, "BROOD_", 6) == 0 || strncmp(v, "PYTHONHASHSEED=", 15) == 0;
 }
 
 static void clean_environment(void)

@@ -1,7 +1,7 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/msg/protocol.h"
-#include "supervisor/run/binaries.h"
+#include "supervisor/proc/binaries.h"
 
 #include <stdio.h>
 

@@ -41,7 +41,9 @@ int agent_init(struct agent *a, struct agent_host *host, size_t index,
     msg_out_init(&a->out[1]);
     msg_out_init(&a->control);
     r = capture_init(&a->capture, spec->log_path, err);
-    return r < 0 ? r : block_init(&a->block, a->name, err);
+    if (r == 0 && !agent_is_foreign(a))
+        r = block_init(&a->block, a->name, err);
+    return r;
 }
 
 void agent_done(struct agent *a)
@@ -187,15 +189,25 @@ static void agent_write(struct agent *a, const uint8_t *frame, size_t len)
         agent_bad(a, &err);
 }
 
+static void write_control(struct agent *a)
+{
+    msg_end(&a->control, &a->control_frame, &a->control_len);
+    agent_write(a, a->control_frame, a->control_len);
+}
+
+static uint32_t take_id(struct agent *a)
+{
+    const uint32_t id = a->next_id;
+
+    a->next_id = id == UINT32_MAX ? AGENT_CONFIGURE_ID + 1 : id + 1;
+    return id;
+}
+
 static void do_shutdown(struct agent *a)
 {
-    const uint8_t *frame;
-    size_t len;
-
-    msg_begin_request(&a->control, a->next_id++, "shutdown");
+    msg_begin_request(&a->control, take_id(a), "shutdown");
     msg_map(&a->control, 0);
-    msg_end(&a->control, &frame, &len);
-    agent_write(a, frame, len);
+    write_control(a);
     (void)proc_signal(&a->proc, SIGCONT);
 }
 
@@ -210,7 +222,9 @@ static void do_spawn(struct agent *a)
     const struct proc_spec spec = {.name = a->name,
                                    .exe_fd = a->host->exe_fd,
                                    .block_fd = a->block.fd,
-                                   .log_fd = a->host->log_fd};
+                                   .log_fd = a->host->log_fd,
+                                   .command = a->spec.command,
+                                   .directory = a->spec.directory};
 
     a->n_replayed = 0;
     a->ready_at_ns = 0;
@@ -230,14 +244,10 @@ static void do_spawn(struct agent *a)
 
 static void do_configure(struct agent *a)
 {
-    const uint8_t *frame;
-    size_t len;
-
     msg_begin_request(&a->control, AGENT_CONFIGURE_ID,
                       a->spec.method != NULL ? a->spec.method : "configure");
     a->spec.pack_configure(a->host->ctx, a->index, a->replay.has_snapshot, &a->control);
-    msg_end(&a->control, &frame, &len);
-    agent_write(a, frame, len);
+    write_control(a);
 }
 
 /* A block that was preloaded is mapped, and its snapshot taken, already. */
@@ -261,10 +271,11 @@ static int describe_first(struct agent *a, struct replay_digest digest, struct e
     uint64_t block_bytes = 0;
     int r;
 
-    if ((r = msg_require(&a->in.body, "block_bytes", err)) < 0 ||
-        (r = msg_get_u64(&a->in.body, "block_bytes", BLOCK_CAPACITY_BYTES, &block_bytes,
-                         err)) < 0 ||
-        (r = take_block(a, block_bytes, err)) < 0)
+    if (!agent_is_foreign(a) &&
+        ((r = msg_require(&a->in.body, "block_bytes", err)) < 0 ||
+         (r = msg_get_u64(&a->in.body, "block_bytes", BLOCK_CAPACITY_BYTES, &block_bytes,
+                          err)) < 0 ||
+         (r = take_block(a, block_bytes, err)) < 0))
         return r;
     a->description_data = xmalloc(a->in_len);
     memcpy(a->description_data, a->in_data, a->in_len);
@@ -290,7 +301,17 @@ static void do_describe(struct agent *a)
     }
 }
 
-static void do_compare(struct agent *a)
+static void judge_revival(struct agent *a)
+{
+    struct err err;
+
+    if (a->spec.revival->judge(a->host->ctx, a->index, a->n_replayed, &a->in, &err) < 0)
+        agent_fatal(a, &err);
+    else
+        a->n_replayed++;
+}
+
+static void compare(struct agent *a)
 {
     const struct replay_request *q = replay_request_at(&a->replay, a->n_replayed);
     char name[96];
@@ -308,7 +329,15 @@ static void do_compare(struct agent *a)
     agent_fatal(a, &err);
 }
 
-static void do_replay(struct agent *a)
+static void do_compare(struct agent *a)
+{
+    if (agent_is_foreign(a))
+        judge_revival(a);
+    else
+        compare(a);
+}
+
+static void replay(struct agent *a)
 {
     const uint8_t *frame;
     size_t len;
@@ -319,6 +348,27 @@ static void do_replay(struct agent *a)
     }
     frame = replay_frame_at(&a->replay, a->n_replayed, &len);
     agent_write(a, frame, len);
+}
+
+static void revive(struct agent *a)
+{
+    const struct agent_revival *r = a->spec.revival;
+    const uint32_t id = a->next_id;
+
+    if (r == NULL || !r->pack(a->host->ctx, a->index, a->n_replayed, id, &a->control)) {
+        agent_feed(a, PROC_EV_REPLAYED);
+        return;
+    }
+    a->revival_id = take_id(a);
+    write_control(a);
+}
+
+static void do_replay(struct agent *a)
+{
+    if (agent_is_foreign(a))
+        revive(a);
+    else
+        replay(a);
 }
 
 static int has_request(const struct agent *a)
@@ -352,7 +402,7 @@ static void do_deliver(struct agent *a)
     struct err err;
 
     a->pending.active = 0;
-    if (p.writes)
+    if (p.writes || agent_is_foreign(a))
         (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                   uv_hrtime(), 0);
     if (p.writes &&

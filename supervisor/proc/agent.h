@@ -71,11 +71,14 @@ struct agent {
     struct capture capture;
     struct block block;
     struct replay replay;
-    size_t n_replayed; /* by this process */
+    size_t n_replayed;   /* by this process */
+    uint32_t revival_id; /* of the newest request of the revival */
 
     /* A request is built in the first, or, to be refused, in the second. */
     struct msg_out out[2];
-    struct msg_out control; /* configure, shutdown */
+    struct msg_out control; /* configure, revival, shutdown */
+    const uint8_t *control_frame;
+    size_t control_len;
     uint32_t next_id;
     int writes; /* the request under construction */
     struct agent_pending pending;
@@ -114,6 +117,11 @@ void agent_fatal(struct agent *a, const struct err *why); /* feeds FATAL */
 void agent_closed(struct agent *a);
 
 void agent_emit(struct agent *a, enum agent_event_kind kind);
+
+static inline int agent_is_foreign(const struct agent *a)
+{
+    return a->spec.command != NULL;
+}
 
 /* ---- agent_end.c: what follows the end of a process ---- */
 

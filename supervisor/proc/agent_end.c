@@ -34,7 +34,8 @@ static uint32_t suspect(const struct agent *a)
 void agent_note_death(struct agent *a)
 {
     a->death = (struct agent_death){.in = agent_public_state(a), .request = suspect(a)};
-    if (is_replaying(a) || a->state == PROC_BUSY || a->state == PROC_CONFIGURING)
+    if (is_replaying(a) || a->state == PROC_BUSY || a->state == PROC_CONFIGURING ||
+        (a->state == PROC_REPLAYING && agent_is_foreign(a)))
         agent_name_awaited(a, a->death.task, sizeof(a->death.task));
 }
 
@@ -92,6 +93,8 @@ static int is_block_whole(const struct agent *a)
 /* The block as the next process shall find it. */
 static int agent_restore(struct agent *a, struct err *err)
 {
+    if (agent_is_foreign(a))
+        return 0;
     if (!a->replay.has_snapshot)
         return block_clear(&a->block, err);
     if (a->replay.n_requests > 0 && is_block_whole(a))
@@ -211,8 +214,9 @@ void agent_report(struct agent *a)
 
     if (a->failure.code == 0)
         return;
-    (void)err_set(&report, a->failure.code, "agent %s (pid %d): %s", a->name,
-                  (int)a->proc.pid, a->failure.msg);
+    (void)err_set(&report, a->failure.code, "%s %s (pid %d): %s",
+                  agent_is_foreign(a) ? "process" : "agent", a->name, (int)a->proc.pid,
+                  a->failure.msg);
     n = strlen(report.msg) + sizeof(quote);
     if (n < sizeof(report.msg)) {
         capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);

@@ -48,12 +48,12 @@ static void handle_hello(struct agent *a)
         agent_fatal(a, &err);
         return;
     }
-    if (pid != (uint64_t)a->proc.pid) {
+    if (pid != (uint64_t)a->proc.pid && !agent_is_foreign(a)) {
         (void)err_set(&err, ERR_PROTOCOL, "it says its pid is %" PRIu64, pid);
         agent_bad(a, &err);
         return;
     }
-    r = check_hello_identity(a, &err);
+    r = agent_is_foreign(a) ? 0 : check_hello_identity(a, &err);
     if (r == 0)
         agent_feed(a, PROC_EV_HELLO);
     else if (r == ERR_AGENT)
@@ -86,7 +86,8 @@ static uint32_t awaited_id(const struct agent *a)
     if (a->state == PROC_BUSY)
         return a->pending.id;
     if (a->state == PROC_REPLAYING)
-        return replay_request_at(&a->replay, a->n_replayed)->id;
+        return agent_is_foreign(a) ? a->revival_id
+                                   : replay_request_at(&a->replay, a->n_replayed)->id;
     return AGENT_CONFIGURE_ID;
 }
 
@@ -118,7 +119,9 @@ void agent_name_awaited(const struct agent *a, char *ret, size_t size)
     size_t len = a->pending.frame_len;
 
     (void)snprintf(ret, size, "configure");
-    if (a->state == PROC_REPLAYING)
+    if (a->state == PROC_REPLAYING && agent_is_foreign(a))
+        frame = a->control_frame, len = a->control_len;
+    else if (a->state == PROC_REPLAYING)
         frame = replay_frame_at(&a->replay, a->n_replayed, &len);
     if (a->state == PROC_REPLAYING || a->state == PROC_BUSY)
         name_frame(frame, len, ret, size);

@@ -66,13 +66,7 @@ static struct agent *agent_at(const struct agent_table *t, size_t i)
 
 static int is_ours(void *ctx, pid_t pid)
 {
-    const struct agent_table *t = ctx;
-    size_t i;
-
-    for (i = 0; i < t->n; i++)
-        if (t->agents[i].proc.pid == pid && !t->agents[i].proc.exited)
-            return 1;
-    return 0;
+    return proc_is_known(pid);
 }
 
 static void on_sweep_timer(uv_timer_t *timer)
@@ -80,7 +74,7 @@ static void on_sweep_timer(uv_timer_t *timer)
     struct agent_table *t = timer->data;
     size_t i;
 
-    if (sweep_adopted(is_ours, t) > 0) {
+    if (sweep_adopted(is_ours, NULL) > 0) {
         (void)uv_timer_start(timer, on_sweep_timer, SWEEP_INTERVAL_MS, 0);
         return;
     }
@@ -419,7 +413,7 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
                        proc_state_name(a->state));
     a->pending = (struct agent_pending){
         .active = 1, .writes = a->writes, .id = a->next_id, .fn = fn, .ctx = ctx};
-    a->next_id = a->next_id == UINT32_MAX ? 1 : a->next_id + 1;
+    a->next_id = a->next_id == UINT32_MAX ? AGENT_CONFIGURE_ID + 1 : a->next_id + 1;
     msg_end(&a->out[0], &a->pending.frame, &a->pending.frame_len);
     if (agent_is_absent_for(a, a->writes))
         host_on_due(&t->host);

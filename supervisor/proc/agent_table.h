@@ -1,4 +1,5 @@
-/* agent_table.h - the agents of a run, as everything above sees them.
+/* agent_table.h - the agents of a run, or the processes that its environments run in, as
+ * everything above sees them.
  *
  * A request goes in, its response comes out, once, in order, whatever happens to the
  * process meanwhile: an agent that dies by a signal is started again with its newest
@@ -6,6 +7,9 @@
  * hash with the first ones, and dropped), and the pending request is sent again. The
  * caller never learns of it, except through on_event.
  *
+ * Foreign   an entry may be a program of others' (agent_spec.command): it has no block and
+ *           says of itself what it likes; what brings a new process of it to where the
+ *           last one stood is the caller's to say (agent_revival).
  * Requests  at most one outstanding per agent (rounds are lock-step).
  * Snapshot  taken from the shared block after a writing response while the agent owes
  *           nothing, as long as that costs under 1 % of the time; the replay list is cut
@@ -23,7 +27,7 @@
  *           SIGKILL to the process group; adopted orphans are swept; on_stopped when
  *           every process is reaped and every handle closed.
  * Process   ignores SIGPIPE and is a child sub-reaper once a table exists. When an agent
- *           ends, every child of this process that is no agent is taken for an orphan.
+ *           ends, every child of this process that no table knows is taken for an orphan.
  * Threads   loop thread = main thread (the parent-death signal is tied to it).
  */
 #ifndef SUPERVISOR_PROC_AGENT_TABLE_H
@@ -88,6 +92,17 @@ struct agent_limits {
     double respond_within_s;    /* 0: any time */
 };
 
+/* How a new process of a program of others' comes to stand where the last one did: by
+ * requests of the caller's, one after the other. */
+struct agent_revival {
+    /* Packs the i-th request, with this id, into o (msg_begin_request and one map).
+     * Returns 0 if there are none left. */
+    int (*pack)(void *ctx, size_t agent, size_t i, uint32_t id, struct msg_out *o);
+    /* Judges its answer; an error is a failure. */
+    int (*judge)(void *ctx, size_t agent, size_t i, const struct msg *response,
+                 struct err *err);
+};
+
 struct agent_spec {
     const char *name;
     const char *role; /* "learner" or "central" */
@@ -98,6 +113,11 @@ struct agent_spec {
      * `restored` says what to put under that key. ctx is that of the callbacks. */
     void (*pack_configure)(void *ctx, size_t agent, int restored, struct msg_out *o);
     const struct agent_limits *limits; /* NULL: the configuration's defaults; copied */
+    /* A program of others', with its arguments (at most PROC_MAX_COMMAND, and a NULL),
+     * and where it starts (NULL: here); borrowed. NULL: an agent. */
+    const char *const *command;
+    const char *directory;
+    const struct agent_revival *revival; /* of such a program; NULL: it has no state */
 };
 
 struct agent_callbacks {
@@ -106,7 +126,7 @@ struct agent_callbacks {
     void (*on_ready)(void *ctx);
     void (*on_failed)(void *ctx, size_t agent, const struct err *report);
     void (*on_stopped)(void *ctx);
-    void *ctx;
+    void *ctx; /* of these, of pack_configure and of the revival */
 };
 
 /* agent_exe_fd: the agent executable, opened once; every agent runs from it (borrowed).
@@ -163,8 +183,9 @@ void agent_table_free(struct agent_table *t);
 int agent_table_signal(struct agent_table *t, size_t agent, int signum);
 /* To every process there is: SIGSTOP and SIGCONT, around a stop of this process. */
 void agent_table_signal_all(struct agent_table *t, int signum);
-/* Kills every agent and whatever descends from this process, and reaps it all: the last
- * thing before this process exits, without another turn of the loop. */
+/* Kills every agent and whatever descends from this process, also processes of other
+ * tables, and reaps it all: the last thing before this process exits, without another
+ * turn of the loop. */
 void agent_table_end(struct agent_table *t);
 /* Ends the agent's process; its restart policy decides what follows, but nothing is
  * counted. ERR_STATE: it has none. */

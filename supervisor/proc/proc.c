@@ -12,6 +12,9 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+/* Of all owners: what tells our children from those that others left behind. */
+static LIST_HEAD(, proc) unreaped = LIST_HEAD_INITIALIZER(unreaped);
+
 /* The pipes of a new process, [0] to read from, [1] to write to; -1 when not ours. */
 struct proc_pipes {
     int in[2], out[2], text[2];
@@ -37,7 +40,7 @@ static int pipes_open(struct proc_pipes *p, struct err *err)
     *p = (struct proc_pipes){{-1, -1}, {-1, -1}, {-1, -1}};
     if (pipe2(p->in, O_CLOEXEC) < 0 || pipe2(p->out, O_CLOEXEC) < 0 ||
         pipe2(p->text, O_CLOEXEC) < 0)
-        return err_errno(err, "making pipes for an agent");
+        return err_errno(err, "making pipes for a process");
     return 0;
 }
 
@@ -104,6 +107,7 @@ static void on_process_exit(uv_process_t *process, int64_t status, int signum)
 {
     struct proc *p = process->data;
 
+    LIST_REMOVE(p, unreaped);
     p->exited = 1;
     p->signal = signum;
     p->exit_code = signum != 0 ? -1 : (int)status;
@@ -160,19 +164,56 @@ static uv_stdio_container_t inherit(int fd)
 }
 
 /* What of our environment is a process's, too: the mark that tells whose it is, and what
- * an agent of the tests is to die of. */
-static const char *const passed[] = {KEEPER_MARK "=", "BROOD_FAULT="};
-enum { N_PASSED = sizeof(passed) / sizeof(passed[0]) };
+ * an agent of the tests is to die of; a program of others' finds what it needs by the
+ * last two. */
+static const char *const passed[] = {KEEPER_MARK "=", "BROOD_FAULT=", "PATH=", "HOME="};
+enum { N_PASSED = sizeof(passed) / sizeof(passed[0]), N_PASSED_TO_AGENTS = 2 };
 
-static void pass_variables(char *ret[N_PASSED + 1])
+static void pass_variables(char *ret[N_PASSED + 1], size_t n_passed)
 {
     size_t n = 0;
 
     for (char **v = environ; *v != NULL; v++)
-        for (size_t i = 0; i < N_PASSED && n < N_PASSED; i++)
+        for (size_t i = 0; i < n_passed && n < N_PASSED; i++)
             if (strncmp(*v, passed[i], strlen(passed[i])) == 0)
                 ret[n++] = *v;
     ret[n] = NULL;
+}
+
+/* Hashes of strings must not differ between two processes: what walks a set would go
+ * another way. */
+static void make_environment(char *ret[N_PASSED + 3], int is_agent)
+{
+    static char lc_all[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin",
+                hash_seed[] = "PYTHONHASHSEED=0";
+
+    ret[0] = lc_all;
+    ret[1] = is_agent ? path : hash_seed;
+    pass_variables(ret + 2, is_agent ? N_PASSED_TO_AGENTS : N_PASSED);
+}
+
+/* `brood-agent launch PARENT --keep N -- COMMAND...` or `brood-agent agent PARENT NAME`. */
+static int make_arguments(const char *ret[PROC_MAX_COMMAND + 8],
+                          const struct proc_spec *spec, const char *parent,
+                          const char *keep, struct err *err)
+{
+    size_t n = 0;
+
+    ret[n++] = "brood-agent";
+    ret[n++] = spec->command == NULL ? "agent" : "launch";
+    ret[n++] = parent;
+    if (spec->command == NULL)
+        ret[n++] = spec->name;
+    else
+        ret[n++] = "--keep", ret[n++] = keep, ret[n++] = "--";
+    for (size_t i = 0; spec->command != NULL && spec->command[i] != NULL; i++) {
+        if (i == PROC_MAX_COMMAND)
+            return err_set(err, ERR_LIMIT, "a command of more than %d words",
+                           PROC_MAX_COMMAND);
+        ret[n++] = spec->command[i];
+    }
+    ret[n] = NULL;
+    return 0;
 }
 
 static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
@@ -188,34 +229,37 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
         [AGENT_FD_BLOCK] = inherit(spec->block_fd),
         [AGENT_FD_LOG] = inherit(spec->log_fd),
     };
-    char exe[64], parent[32], name[AGENT_NAME_MAX];
-    char program[] = "brood-agent", command[] = "agent";
-    char lc_all[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin";
-    char *args[] = {program, command, parent, name, NULL};
-    char *env[N_PASSED + 3] = {lc_all, path};
+    const int is_agent = spec->command == NULL;
+    const int n_fds = is_agent ? AGENT_FD_COUNT : AGENT_FD_OUT + 1;
+    char exe[64], parent[32], keep[8];
+    const char *args[PROC_MAX_COMMAND + 8];
+    char *env[N_PASSED + 3];
     uv_process_options_t options = {.file = exe,
-                                    .args = args,
+                                    .args = (char **)(uintptr_t)args, /* read only */
                                     .env = env,
+                                    .cwd = spec->directory,
                                     .exit_cb = on_process_exit,
                                     .flags = UV_PROCESS_DETACHED,
                                     .stdio = fds,
-                                    .stdio_count = AGENT_FD_COUNT};
+                                    .stdio_count = n_fds};
     int r;
 
     CHECK(spec->exe_fd >= AGENT_FD_COUNT);
     (void)snprintf(exe, sizeof(exe), "/proc/self/fd/%d", spec->exe_fd);
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
-    (void)snprintf(name, sizeof(name), "%s", spec->name);
-    pass_variables(env + 2);
+    (void)snprintf(keep, sizeof(keep), "%d", n_fds);
+    make_environment(env, is_agent);
+    if ((r = make_arguments(args, spec, parent, keep, err)) < 0)
+        return r;
     p->has_process = 1;
     p->open_parts++;
     r = uv_spawn(loop, &p->process, &options);
     p->process.data = p;
     if (r < 0)
-        return err_set(err, r, "starting the process of agent %s: %s", spec->name,
-                       uv_strerror(r));
+        return err_set(err, r, "starting process %s: %s", spec->name, uv_strerror(r));
     p->pid = p->process.pid;
     p->exited = 0;
+    LIST_INSERT_HEAD(&unreaped, p, unreaped);
     p->pidfd = pidfd_open(p->pid, 0);
     return p->pidfd < 0 ? err_errno(err, "pidfd_open") : 0;
 }
@@ -287,4 +331,14 @@ void proc_kill(struct proc *p)
     /* Only this thread reaps: as long as the leader is not, the group is its. */
     if (is_unreaped)
         (void)kill(-p->pid, SIGKILL);
+}
+
+int proc_is_known(pid_t pid)
+{
+    const struct proc *p;
+
+    LIST_FOREACH(p, &unreaped, unreaped)
+    if (p->pid == pid)
+        return 1;
+    return 0;
 }

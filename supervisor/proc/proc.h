@@ -1,8 +1,9 @@
-/* proc.h - one agent process, from its spawn until its last handle is closed.
+/* proc.h - one child process, from its spawn until its last handle is closed.
  *
  * The process runs in a session of its own, with the descriptors of protocol.h's enum
  * agent_fd and nothing else but a clean environment. Messages travel on real pipes;
- * stdout and stderr go to the owner's capture.
+ * stdout and stderr go to the owner's capture. It is an agent, or a program of others'
+ * that the agent executable prepares the ground for and becomes.
  *
  * Ends     a process is closed when it has been reaped and both its streams have ended,
  *          or PROC_DRAIN_MS after the first if a stream stays open.
@@ -17,6 +18,7 @@
 #include "supervisor/chan/chan.h"
 #include "supervisor/proc/capture.h"
 
+#include <sys/queue.h>
 #include <sys/types.h>
 #include <uv.h>
 
@@ -34,11 +36,17 @@ struct proc_callbacks {
     void (*on_closed)(struct proc *p);
 };
 
+#define PROC_MAX_COMMAND 64 /* words */
+
 struct proc_spec {
     const char *name;
     int exe_fd;   /* at least AGENT_FD_COUNT: low numbers are taken in the child */
-    int block_fd; /* becomes AGENT_FD_BLOCK */
+    int block_fd; /* becomes AGENT_FD_BLOCK; -1: none */
     int log_fd;   /* becomes AGENT_FD_LOG; -1: none */
+    /* Instead of an agent: a program with its arguments, NULL-terminated, found by our
+     * PATH; it has neither block nor log. Or NULL. */
+    const char *const *command;
+    const char *directory; /* to start in; NULL: ours */
 };
 
 struct proc {
@@ -58,6 +66,7 @@ struct proc {
     int has_process, has_chan, has_capture;
     int chan_ended, capture_ended;
     int closing;
+    LIST_ENTRY(proc) unreaped;
 };
 
 /* Started or not, on_closed comes in the end (on failure: with pid 0, or with a process
@@ -69,5 +78,7 @@ int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
 int proc_signal(struct proc *p, int signum);
 /* SIGKILL to the process and all of its group; nothing once it is reaped. */
 void proc_kill(struct proc *p);
+/* Is it a process that was started here and is not reaped yet? */
+int proc_is_known(pid_t pid);
 
 #endif

@@ -8,8 +8,8 @@
 #include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/env/env.h"
+#include "supervisor/proc/binaries.h"
 #include "supervisor/rollout/evaluation.h"
-#include "supervisor/run/binaries.h"
 
 #include <stddef.h>
 #include <stdint.h>

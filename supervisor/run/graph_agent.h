@@ -11,7 +11,7 @@
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/tensor/tensor.h"
-#include "supervisor/run/binaries.h"
+#include "supervisor/proc/binaries.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "supervisor/run/binaries.h"
+#include "supervisor/proc/binaries.h"
 
 #include <elf.h>
 #include <fcntl.h>

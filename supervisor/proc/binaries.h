@@ -1,6 +1,6 @@
 /* binaries.h - where the two executables are, and which build they are of. */
-#ifndef SUPERVISOR_RUN_BINARIES_H
-#define SUPERVISOR_RUN_BINARIES_H
+#ifndef SUPERVISOR_PROC_BINARIES_H
+#define SUPERVISOR_PROC_BINARIES_H
 
 #include "common/err/err.h"
 

@@ -1,0 +1,46 @@
+/* env_protocol.h - what the supervisor and an environment process say to each other.
+ *
+ * An environment process steps copies of an environment that brood does not know: a
+ * program of others', or ours around a plugin. Frames and messages are those of
+ * protocol.h, on the same descriptors AGENT_FD_IN and AGENT_FD_OUT, and so are the exit
+ * codes; it has no block and no log. What it writes to stdout or stderr goes to its log.
+ *
+ * Letters  n copies that a message names, A agents in the environment's order, O and U
+ *          their observation and action widths.
+ * Arrays   are bin, little-endian, agent by agent, each (n, width) row-major: obs f32
+ *          (A)(n, O), actions f32 (A)(n, U), reward f64 (A)(n), terminated and present u8
+ *          (A)(n), allowed u8 (A)(n, U). copies u32 (n), seed u64 (n).
+ * Actions  a discrete space's are a one-hot vector per head, side by side: the largest
+ *          entry counts, the first on a tie. Those of a copy's absent agents mean nothing.
+ *
+ * process -> supervisor
+ *   hello (notification, first of all)  protocol u
+ *   progress, log                       as an agent's
+ *
+ * supervisor -> process
+ *   configure   copies u, params {name: value} (env.params, as YAML says they are)
+ *            -> name str, masks bool,
+ *               agents [{name str, obs u, action {kind "discrete" | "box", heads [u...],
+ *                        width u, low? f, high? f}}...]
+ *   reset       copies, seed: each begins an episode that is a function of its seed
+ *            -> obs, present, allowed? (where there are masks)
+ *   step        copies, actions
+ *            -> obs, reward, terminated, present, allowed?
+ *   shutdown -> {}, and the process exits with 0
+ *
+ * present     the agent takes part in the copy's next step. The episode is over when
+ *             nobody does; then the copy is not stepped until its next reset.
+ * terminated  the agent's task ended with this step; gone without it: a limit cut it off.
+ * obs         after the step, also of an agent whose last one it was; of an agent that is
+ *             not there, anything finite.
+ * Again       the same seed and the same actions give the same answers, whatever other
+ *             copies do meanwhile and whichever process is asked: so a new process comes
+ *             to stand where a dead one did.
+ * An error response ends the run with its message.
+ */
+#ifndef COMMON_MSG_ENV_PROTOCOL_H
+#define COMMON_MSG_ENV_PROTOCOL_H
+
+#define ENV_PROTOCOL_VERSION 1u
+
+#endif
