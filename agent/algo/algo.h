@@ -52,6 +52,13 @@ struct algo_args {
     size_t n_agents;
     size_t self; /* index of this agent; n_agents for the central process */
     int central;
+    const char *env; /* env.id */
+    enum env_rules rules;
+    /* A policy from elsewhere: a MetaGraphDef, and the prefix of a checkpoint with its
+     * first values, both good until `init` is over. NULL: none. */
+    const void *metagraph;
+    size_t metagraph_bytes;
+    const char *prefix;
 };
 
 struct algo; /* each algorithm's own; begins with nothing in common */

@@ -107,6 +107,7 @@ int iql_build_graph(struct algo *a, struct err *err)
     make_placeholders(a);
     make_lives(a);
     a->q = unary(g, "Identity", network(a, "q_func"), "q");
+    name_policy(g, a->obs, a->q, 1);
     make_loss(a);
     r = make_training(a, err);
     a->target_q = unary(g, "Identity", network(a, "target_q_func"), "target_q");

@@ -222,6 +222,8 @@ static int make_actor(struct algo *a, struct err *err)
     int r;
 
     a->policy = make_policy(a, "p_func");
+    name_policy(a->graph, a->obs[a->self],
+                a->deterministic ? a->policy.action : a->policy.raw, !a->deterministic);
     penalty =
         reduce(g, "Mean", unary(g, "Square", a->policy.raw, NULL), NULL, 0, 0, NULL);
     judge = critic(a, a->policy.action, "q_func", REUSE_TRUE);

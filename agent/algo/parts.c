@@ -6,6 +6,18 @@
 
 #include <stdlib.h>
 
+static void collect(struct graph *g, const char *key, struct output x)
+{
+    collection_add(g, key, (struct collection_item){.kind = ITEM_OUTPUT, .output = x});
+}
+
+void name_policy(struct graph *g, struct output observation, struct output action,
+                 int is_scores)
+{
+    collect(g, POLICY_OBSERVATION, observation);
+    collect(g, is_scores ? POLICY_LOGITS : POLICY_ACTION, action);
+}
+
 struct operation *minimize_clipped(struct graph *g, struct output loss,
                                    struct minimizer *m, struct err *err)
 {

@@ -5,6 +5,17 @@
 #include "agent/graph/graph.h"
 #include "common/config/run_config.h"
 
+/* Collections that name the tensors of a policy: what observations (B, O) are fed into,
+ * and what it gives of them. */
+#define POLICY_OBSERVATION "policy/observation"
+#define POLICY_LOGITS      "policy/logits" /* scores: of each head's choices, (B, U), or */
+                                           /* of their combinations (choices.h) */
+#define POLICY_ACTION      "policy/action" /* of a box, (B, U) */
+
+/* For those who will act by it without the algorithm: frozen.c. */
+void name_policy(struct graph *g, struct output observation, struct output action,
+                 int is_scores);
+
 /* A loss made smaller: minimize_and_clip of openai/maddpg. */
 struct minimizer {
     const char *scope; /* its trainable variables are moved: "agent_0/q_func/" */

@@ -11,6 +11,14 @@
 
 /* ---- what the request says ---- */
 
+struct world {
+    char env[64];
+    enum env_rules rules;
+    const void *metagraph; /* NULL: none */
+    size_t metagraph_bytes;
+    char prefix[4096]; /* "": none */
+};
+
 static int parse_heads(const msgpack_object *map, struct space *ret, struct err *err)
 {
     const msgpack_object *heads = NULL;
@@ -102,6 +110,21 @@ static int parse_agents(struct service *s, const msgpack_object *body, struct er
     return 0;
 }
 
+/* The world it plays in, and a policy from elsewhere: borrowed from the message. */
+static int parse_world(const msgpack_object *body, struct world *ret, struct err *err)
+{
+    char rules[16] = "";
+    int r;
+
+    if ((r = msg_get_str(body, "env", ret->env, sizeof(ret->env), err)) < 0 ||
+        (r = msg_get_str(body, "rules", rules, sizeof(rules), err)) < 0 ||
+        (r = msg_get_bin(body, "metagraph", &ret->metagraph, &ret->metagraph_bytes,
+                         err)) < 0)
+        return r;
+    ret->rules = strcmp(rules, "openai") == 0 ? ENV_RULES_OPENAI : ENV_RULES_MPE2;
+    return msg_get_str(body, "prefix", ret->prefix, sizeof(ret->prefix), err);
+}
+
 static int parse_config(struct service *s, const msgpack_object *body, struct err *err)
 {
     const msgpack_object *config = msg_get(body, "config");
@@ -167,13 +190,19 @@ int service_open_session(struct service *s, int restored, struct err *err)
     return r < 0 ? r : session_settle(s->session, err);
 }
 
-static int build(struct service *s, int central, struct err *err)
+static int build(struct service *s, int central, const struct world *world,
+                 struct err *err)
 {
     struct algo_args args = {.config = &s->config,
                              .agents = s->agents,
                              .n_agents = s->n_agents,
                              .self = s->self,
-                             .central = central};
+                             .central = central,
+                             .env = world->env,
+                             .rules = world->rules,
+                             .metagraph = world->metagraph,
+                             .metagraph_bytes = world->metagraph_bytes,
+                             .prefix = *world->prefix != '\0' ? world->prefix : NULL};
 
     s->ops = s->forced != NULL ? s->forced : algo_find(s->config.algorithm);
     if (s->ops == NULL)
@@ -185,12 +214,26 @@ static int build(struct service *s, int central, struct err *err)
 
 /* ---- what the response says ---- */
 
+static int is_among(const struct collection_item *items, size_t n,
+                    const struct variable *v, size_t *next)
+{
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = (*next + i) % n;
+
+        if (items[k].variable == v) {
+            *next = k + 1;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 void service_pack_variables(struct service *s, struct msg_out *out)
 {
     const struct collection_item *saved;
     const size_t n_saved = collection_get(s->graph, GLOBAL_VARIABLES, NULL, &saved);
     const int n = graph_n_variables(s->graph);
-    size_t k = 0; /* both lists are in the order of creation */
+    size_t next = 0; /* where the next one is, if both lists are in the same order */
 
     msg_array(out, (size_t)n);
     for (int i = 0; i < n; i++) {
@@ -203,12 +246,8 @@ void service_pack_variables(struct service *s, struct msg_out *out)
         for (int d = 0; d < v->shape.rank; d++)
             msg_u64(out, (uint64_t)v->shape.dim[d]);
         msg_u64(out, session_variable_offset(s->session, v));
-        if (k < n_saved && saved[k].variable == v) {
-            msg_str(out, GLOBAL_VARIABLES);
-            k++;
-        } else {
-            msg_str(out, LOCAL_VARIABLES);
-        }
+        msg_str(out,
+                is_among(saved, n_saved, v, &next) ? GLOBAL_VARIABLES : LOCAL_VARIABLES);
     }
 }
 
@@ -257,6 +296,7 @@ static void pack_description(struct service *s, struct msg_out *out)
 
 static int configure(struct service *s, const msgpack_object *body, struct err *err)
 {
+    struct world world = {0};
     int restored = 0, central = 0, r;
 
     if ((r = msg_get_str(body, "name", s->name, sizeof(s->name), err)) < 0 ||
@@ -264,7 +304,9 @@ static int configure(struct service *s, const msgpack_object *body, struct err *
         (r = msg_get_bool(body, "restored", &restored, err)) < 0 ||
         (r = parse_agents(s, body, err)) < 0 ||
         (r = parse_role(s, body, &central, err)) < 0 ||
-        (r = parse_config(s, body, err)) < 0 || (r = build(s, central, err)) < 0 ||
+        (r = parse_world(body, &world, err)) < 0 ||
+        (r = parse_config(s, body, err)) < 0 ||
+        (r = build(s, central, &world, err)) < 0 ||
         (r = service_open_session(s, restored, err)) < 0 || restored)
         return r;
     return s->ops->init(s->algo, s->session, rng_key_make(s->seed, s->name, PURPOSE_INIT),

@@ -204,14 +204,21 @@ static int make_room(struct var_store *s, int n_old, struct err *err)
     return s->holds_state ? adopt_state(s, bytes, err) : relayout(s, n_old, bytes, err);
 }
 
+/* A session may be opened before its graph has variables: a state of some waits. */
+static int waits_for_variables(const struct var_store *s)
+{
+    const struct var_header *h = (const void *)s->block;
+
+    return s->holds_state && (h->magic != VAR_MAGIC || h->n_variables > 0);
+}
+
 int var_store_settle(struct var_store *s, struct err *err)
 {
     int n_old = s->n, seen = s->n_seen;
     if (s->bytes && s->n_seen == graph_n_operations(s->graph))
         return 0;
     int r = find_places(s, err);
-    /* A session may be opened before its graph has variables: a state waits for them. */
-    if (r == 0 && (s->n > n_old || (s->bytes == 0 && !s->holds_state)))
+    if (r == 0 && (s->n > n_old || (s->bytes == 0 && !waits_for_variables(s))))
         r = make_room(s, n_old, err);
     if (r < 0) { /* what has no place is not known */
         s->n = n_old;

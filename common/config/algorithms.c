@@ -12,6 +12,16 @@ static const char *const q_settings[] = {"epsilon", "hysteresis", "own_batches",
 
 static const char *const critic_settings[] = {"clip_by", NULL};
 
+static const char *const frozen_settings[] = {"from",   "agent",  "observation",
+                                              "action", "choose", NULL};
+
+static const char *const no_settings[] = {NULL};
+
+/* agent/algo/heuristic.c has a row for each. */
+static const char *const heuristic_envs[] = {
+    "simple",        "simple_reference", "simple_speaker_listener",
+    "simple_spread", "simple_tag",       NULL};
+
 static const struct network_config first_users_critic = {
     .hidden = {.n = 2, .size = {128, 32}},
     .activation = ACTIVATION_LEAKY_RELU,
@@ -40,6 +50,23 @@ static const struct algorithm_info algorithms[] = {
         .own_critic = 1,
     },
     {
+        .name = "frozen",
+        .summary = "acts as a checkpoint's policy does; does not learn",
+        .stages = "propose(all)",
+        .source = "a checkpoint of brood, or of TensorFlow 1 with its MetaGraph",
+        .settings = frozen_settings,
+        .fixed = 1,
+    },
+    {
+        .name = "heuristic",
+        .summary = "acts by rules written for its environment; does not learn",
+        .stages = "propose(all)",
+        .source = "agent/algo/heuristic.c",
+        .settings = no_settings,
+        .fixed = 1,
+        .envs = heuristic_envs,
+    },
+    {
         .name = "iql",
         .summary = "each agent alone: a deep Q-network of its own observation",
         .stages = "learn(all, writes)",
@@ -57,6 +84,22 @@ static const struct algorithm_info algorithms[] = {
                   "cooperative-competitive environments",
         .settings = off_policy_settings,
     },
+    {
+        .name = "noop",
+        .summary = "does nothing: first choices, and zeros",
+        .stages = "propose(all)",
+        .source = "agent/algo/noop.c",
+        .settings = no_settings,
+        .fixed = 1,
+    },
+    {
+        .name = "random",
+        .summary = "acts at random, evenly over what is possible",
+        .stages = "propose(all)",
+        .source = "agent/algo/random.c",
+        .settings = no_settings,
+        .fixed = 1,
+    },
 };
 
 const struct algorithm_info *algorithm_at(size_t i)
@@ -73,6 +116,17 @@ const struct algorithm_info *algorithm_find(const char *name)
             return a;
     }
     return NULL;
+}
+
+int algorithm_plays_in(const struct algorithm_info *a, const char *env)
+{
+    for (size_t i = 0; a->envs != NULL; i++) {
+        if (a->envs[i] == NULL)
+            return 0;
+        if (strcmp(a->envs[i], env) == 0)
+            return 1;
+    }
+    return 1;
 }
 
 int algorithm_accepts(const struct algorithm_info *a, const char *setting)

@@ -19,11 +19,15 @@ struct algorithm_info {
     int own_critic;              /* its critic sees its own agent only */
     const struct network_config *critic; /* its own default network; NULL: the tables' */
     int without_env;                     /* has no policy: agents of env.id none only */
-    int central;                         /* some of its stages are a central process's */
+    int fixed;                           /* acts, and never learns */
+    const char *const *envs; /* the only environments it plays in, NULL-terminated; NULL:
+                              * all */
+    int central;             /* some of its stages are a central process's */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
 const struct algorithm_info *algorithm_at(size_t i);           /* NULL past the end */
+int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 int algorithm_accepts(const struct algorithm_info *a, const char *setting);
 
 #endif

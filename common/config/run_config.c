@@ -2,6 +2,7 @@
 
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
+#include "common/config/schema_internal.h"
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 
@@ -354,19 +355,45 @@ static int check_sizes(struct loader *l, const struct yaml_node *section,
 static int check_needs(struct loader *l, const struct yaml_node *section,
                        const struct agent_config *a)
 {
+    const struct algorithm_info *info = algorithm_find(a->algorithm);
     const struct yaml_node *at = yaml_find(section, "algorithm");
-    char path[AGENT_NAME_MAX + 32];
+    char path[AGENT_NAME_MAX + 32], list[LIST_MAX_BYTES];
 
-    if (!algorithm_find(a->algorithm)->without_env || without_env(l->c))
+    if (info->without_env ? without_env(l->c) : algorithm_plays_in(info, l->c->env.id))
         return 0;
     (void)snprintf(path, sizeof(path), "agents.%s.algorithm", a->name);
     if (at == NULL) {
         at = given(l->root, "defaults", "algorithm");
         (void)snprintf(path, sizeof(path), "defaults.algorithm");
     }
-    return yaml_fail(at, path, l->err,
-                     "%s has no policy, expected env.id: none or another algorithm",
-                     a->algorithm);
+    if (info->without_env)
+        return yaml_fail(at, path, l->err,
+                         "%s has no policy, expected env.id: none or another algorithm",
+                         a->algorithm);
+    schema_join_choices(list, sizeof(list), info->envs, schema_count_names(info->envs));
+    return yaml_fail(at, path, l->err, "%s has no rules for %s, expected env.id: %s",
+                     a->algorithm, l->c->env.id, list);
+}
+
+static int check_source(struct loader *l, const struct yaml_node *section,
+                        const struct agent_config *a)
+{
+    const struct yaml_node *at = section != NULL ? section : l->root;
+    char path[AGENT_NAME_MAX + 32];
+
+    (void)snprintf(path, sizeof(path), "agents.%s.settings", a->name);
+    if (!algorithm_accepts(algorithm_find(a->algorithm), "from"))
+        return 0;
+    if (a->settings.from == NULL)
+        return yaml_fail(at, path, l->err,
+                         "%s acts as a checkpoint does, expected from: RUN, RUN@STEP, or "
+                         "a checkpoint's prefix or folder",
+                         a->algorithm);
+    if ((a->settings.observation == NULL) != (a->settings.action == NULL))
+        return yaml_fail(at, path, l->err,
+                         "observation and action name two tensors of one graph, expected "
+                         "both or neither");
+    return 0;
 }
 
 /* An algorithm's own network, where neither section says another. */
@@ -413,6 +440,8 @@ static int read_agent(struct loader *l, const struct yaml_node *section, const c
     default_critic(section, yaml_find(l->root, "defaults"), a);
     resolve_agent(a);
     rc = check_needs(l, section, a);
+    if (rc == 0)
+        rc = check_source(l, section, a);
     if (rc == 0)
         rc = check_soft(l, section, a);
     return rc < 0 ? rc : check_sizes(l, section, a);

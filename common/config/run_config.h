@@ -39,6 +39,7 @@ enum give_up { GIVE_UP_STOP, GIVE_UP_FROZEN, GIVE_UP_NOOP };
 enum policy_kind { POLICY_AUTO, POLICY_GUMBEL, POLICY_DETERMINISTIC };
 enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
 enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
+enum choose_by { CHOOSE_GREEDY, CHOOSE_SAMPLE };
 
 struct layer_sizes {
     int n;
@@ -75,6 +76,11 @@ struct algorithm_settings {
     double exploration_noise;
     double epsilon;
     double hysteresis;
+    const char *from;  /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
+    const char *agent; /* frozen: whose policy of that run; NULL: of the same name */
+    const char *observation; /* frozen: tensors of its MetaGraph, "x:0"; NULL: those of */
+    const char *action;      /* its collections policy/... (agent/algo/frozen.c) */
+    enum choose_by choose;   /* frozen: what is made of a discrete action's scores */
 };
 
 struct restart_config {

@@ -144,6 +144,17 @@ static const struct field settings_fields[] = {
      SETTABLE, .doc = "share of the choices that explore"},
     {"hysteresis", FIELD_F64, SETTING(hysteresis), WITHIN(0, 1), .default_text = "1.0",
      SETTABLE, .doc = "weight of being worse than expected against being better"},
+    {"from", FIELD_TEXT, SETTING(from),
+     .doc = "frozen: RUN, RUN@STEP, or a checkpoint's prefix or folder"},
+    {"agent", FIELD_NAME, SETTING(agent), .flags = FIELD_SKIP_ZERO,
+     .doc = "frozen: whose policy of that run (the agent's of the same name)"},
+    {"observation", FIELD_TEXT, SETTING(observation),
+     .doc = "frozen: the tensor of its MetaGraph that takes observations"},
+    {"action", FIELD_TEXT, SETTING(action),
+     .doc = "frozen: the tensor with actions, or the choices' scores"},
+    {"choose", FIELD_ENUM, SETTING(choose), NAMES("greedy", "sample"),
+     .default_text = "greedy", RESPAWN,
+     .doc = "frozen, discrete: the highest score, or a draw from their softmax"},
 };
 const struct schema settings_schema = {TABLE(settings_fields), .applies = settings_apply};
 

@@ -28,6 +28,8 @@ static void *at_offset(void *base, size_t offset)
 }
 
 /* A scalar being read: where it stands, for what, into what. */
+enum { TEXT_MAX_BYTES = 4095 };
+
 struct reading {
     const struct field *field;
     const struct yaml_node *node;
@@ -197,6 +199,20 @@ static int read_name(const struct reading *r)
     if (r->node->kind != YAML_SCALAR || !schema_is_name(r->node->text))
         return unexpected(r, SCHEMA_NAME_EXPECTED);
     copy = arena_strdup(r->arena, r->node->text);
+    memcpy(r->dst, &copy, sizeof(copy));
+    return 0;
+}
+
+static int read_text(const struct reading *r)
+{
+    const char *copy = NULL;
+
+    if (!yaml_is_null(r->node)) {
+        if (r->node->kind != YAML_SCALAR || r->node->text[0] == '\0' ||
+            strlen(r->node->text) > TEXT_MAX_BYTES)
+            return unexpected(r, "a text of 1 to 4095 bytes");
+        copy = arena_strdup(r->arena, r->node->text);
+    }
     memcpy(r->dst, &copy, sizeof(copy));
     return 0;
 }
@@ -377,6 +393,8 @@ static int read_field(const struct reading *r, void *base)
         return read_bool(r);
     case FIELD_NAME:
         return read_name(r);
+    case FIELD_TEXT:
+        return read_text(r);
     case FIELD_ENUM:
         return read_enum(r);
     case FIELD_BYTES:

@@ -119,6 +119,9 @@ static void write_value(const struct field *field, const void *p, FILE *f)
     case FIELD_NAME:
         (void)fprintf(f, "%s", get_name(p));
         break;
+    case FIELD_TEXT:
+        yaml_text_write(get_name(p), f);
+        break;
     case FIELD_ENUM:
         (void)fputs(field->names[get_int(p)], f);
         break;
@@ -157,7 +160,7 @@ static size_t value_size(enum field_type type)
 
 static int same_value(const struct field *f, const void *a, const void *b)
 {
-    if (f->type == FIELD_NAME)
+    if (f->type == FIELD_NAME || f->type == FIELD_TEXT)
         return strcmp(get_name(a), get_name(b)) == 0;
     if (f->type == FIELD_TREE)
         return yaml_tree_equal(get_tree(a), get_tree(b));
@@ -173,6 +176,8 @@ static int is_written(const struct schema *s, const void *root, const void *base
         return get_int(at_const(base, f->has_offset));
     if (f->type == FIELD_TREE)
         return get_tree(at_const(base, f->offset)) != NULL;
+    if (f->type == FIELD_TEXT)
+        return get_name(at_const(base, f->offset))[0] != '\0';
     if (f->flags & FIELD_SKIP_ZERO)
         return get_i64(at_const(base, f->offset)) != 0;
     return f->type != FIELD_RAW;

@@ -348,6 +348,13 @@ static void write_children(const struct yaml_node *n, FILE *f)
     }
 }
 
+void yaml_text_write(const char *text, FILE *f)
+{
+    const struct yaml_node bare = {.kind = YAML_SCALAR, .text = text};
+
+    write_text(text, yaml_is_null(&bare), f);
+}
+
 void yaml_tree_write(const struct yaml_node *n, FILE *f)
 {
     if (n->kind == YAML_SCALAR) {

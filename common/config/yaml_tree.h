@@ -54,6 +54,8 @@ struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena)
 int yaml_tree_equal(const struct yaml_node *a, const struct yaml_node *b);
 /* On one line, in flow style: {agents: 3, table: [1, 2]}; reads back as an equal tree. */
 void yaml_tree_write(const struct yaml_node *n, FILE *f);
+/* One text, in quotes where it would not read back as itself without. */
+void yaml_text_write(const char *text, FILE *f);
 
 /* Sets "place:line: path: ..." and returns the code. An empty path is left out. */
 int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,

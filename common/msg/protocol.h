@@ -20,6 +20,9 @@
  *                 space: {kind "discrete" | "box", particle bool, heads [u...],
  *                         width u, low? f, high? f}
  *               restored bool (the block already holds this agent's state)
+ *               env? str (env.id), rules? str ("mpe2" | "openai"),
+ *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef
+ *               and the checkpoint with its first values
  *               The experience log describes itself (store/layout.h); the agent maps it
  *               at the first stage that names rows.
  *            -> variables [[name str, dtype u, [dims], offset u, collection str]...]

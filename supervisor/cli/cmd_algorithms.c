@@ -19,6 +19,13 @@ static void print_json(const struct algorithm_info *a)
     for (size_t i = 0; a->settings[i] != NULL; i++)
         json_str(&j, a->settings[i]);
     json_close(&j);
+    if (a->envs != NULL) {
+        json_key(&j, "envs");
+        json_array(&j);
+        for (size_t i = 0; a->envs[i] != NULL; i++)
+            json_str(&j, a->envs[i]);
+        json_close(&j);
+    }
     json_key(&j, "source"), json_str(&j, a->source);
     json_close(&j);
     (void)fputs(json_line(&j, NULL), stdout);
@@ -30,6 +37,8 @@ static void print_text(const struct algorithm_info *a)
     (void)printf("%-10s %s\n  stages   %s\n  settings", a->name, a->summary, a->stages);
     for (size_t i = 0; a->settings[i] != NULL; i++)
         (void)printf(" %s", a->settings[i]);
+    for (size_t i = 0; a->envs != NULL && a->envs[i] != NULL; i++)
+        (void)printf("%s%s", i == 0 ? "\n  plays in " : ", ", a->envs[i]);
     (void)printf("\n  source   %s\n", a->source);
 }
 

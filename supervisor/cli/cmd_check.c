@@ -3,6 +3,7 @@
 #include "common/config/run_config.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
+#include "supervisor/run/policies.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,19 +73,25 @@ static void report_bad(const struct cli *cli, const char *path, const struct err
     }
 }
 
+/* The files that it names, too. */
 static int check(const struct cli *cli, const char *path,
                  const struct config_options *options)
 {
+    struct policies *policies = NULL;
     struct run_config c;
     struct err err = {0};
+    int rc = run_config_read(&c, path, options, &err);
 
-    if (run_config_read(&c, path, options, &err) < 0) {
+    if (rc == 0)
+        rc = policies_find(&policies, &c, cli->runs_dir, cli_skipped,
+                           (void *)(uintptr_t)cli, &err);
+    if (rc < 0)
         report_bad(cli, path, &err);
-        return CLI_USAGE;
-    }
-    report_good(cli, path, &c);
+    else
+        report_good(cli, path, &c);
+    policies_free(policies);
     run_config_done(&c);
-    return CLI_DONE;
+    return rc < 0 ? CLI_USAGE : CLI_DONE;
 }
 
 static int run_check(struct cli *cli, int argc, char **argv)

@@ -210,6 +210,7 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     struct binaries bin;
     struct err err = {0};
     char *checkpoints = xasprintf("%s/checkpoints", path);
+    struct policies *policies = NULL;
     struct eval_args args = {.config = config,
                              .binaries = &bin,
                              .checkpoints = checkpoints,
@@ -225,8 +226,13 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     if (resume_choose(&args.step, checkpoints, o->checkpoint, cli_skipped,
                       (void *)(uintptr_t)cli, &err) < 0)
         code = cli_fail(cli, CLI_NOT_THERE, &err);
-    else if (binaries_find(&bin, &err) < 0 || eval_run(&args, &err) < 0)
+    else if (binaries_find(&bin, &err) < 0 ||
+             policies_load(&policies, config, path, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
+    args.policies = policies;
+    if (code == CLI_DONE && eval_run(&args, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
+    policies_free(policies);
     free(checkpoints);
     return code;
 }

@@ -94,20 +94,24 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
         .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
     const char *checkpoints = run_dir_file(args->dir, "checkpoints");
     struct run_config config;
+    struct policies *policies = NULL;
     struct resume *resume = NULL;
     struct err err = {0};
     int code;
 
     if (run_config_read(&config, run_dir_file(args->dir, "config.yaml"), &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    if (resume_open(&resume, checkpoints, o->from, cli_skipped, (void *)(uintptr_t)cli,
+    if (policies_load(&policies, &config, run_dir_path(args->dir), &err) < 0 ||
+        resume_open(&resume, checkpoints, o->from, cli_skipped, (void *)(uintptr_t)cli,
                     &err) < 0) {
         code = cli_fail(cli, CLI_FAILED, &err);
     } else {
         args->resume = resume;
+        args->policies = policies;
         code = go_on(cli, o, args, &config);
     }
     resume_free(resume);
+    policies_free(policies);
     run_config_done(&config);
     return code;
 }

@@ -22,59 +22,58 @@ struct run_options {
 
 /* ---- one run ---- */
 
-static int prepare_dir(const struct cli *cli, const struct run_config *config,
-                       struct run_dir *dir, const struct binaries *bin, struct err *err)
+static int prepare_dir(const struct cli *cli, const struct training_args *args,
+                       struct err *err)
 {
-    int rc = train_write_config(dir, config, err);
+    int rc = train_write_config(args->dir, args->config, err);
 
     if (rc == 0)
-        rc = run_dir_write_provenance(dir, cli->argc, cli->argv, bin->build_id, err);
-    return rc;
+        rc = policies_keep(args->policies, args->dir, err);
+    return rc < 0 ? rc
+                  : run_dir_write_provenance(args->dir, cli->argc, cli->argv,
+                                             args->binaries->build_id, err);
 }
 
 static int train_in_new_dir(const struct cli *cli, const struct run_options *o,
-                            const struct run_config *config, const char *name,
-                            const struct training_init *init)
+                            const char *name, struct training_args *args)
 {
-    struct training_args args = {.config = config, .init = init};
+    const struct run_config *config = args->config;
     struct binaries bin;
     struct err err = {0};
     int code;
 
     if (binaries_find(&bin, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
-    args.binaries = &bin;
-    if (run_dir_create(&args.dir, cli->runs_dir, name, config->run.name, o->force, &err) <
-        0)
+    args->binaries = &bin;
+    if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, o->force,
+                       &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    code = prepare_dir(cli, config, args.dir, &bin, &err) < 0
-               ? cli_fail(cli, CLI_FAILED, &err)
-               : train_watched(cli, &args);
-    run_dir_free(args.dir);
+    code = prepare_dir(cli, args, &err) < 0 ? cli_fail(cli, CLI_FAILED, &err)
+                                            : train_watched(cli, args);
+    run_dir_free(args->dir);
+    return code;
+}
+
+/* All that the configuration names is found before anything is made or replaced. */
+static int train_with_policies(const struct cli *cli, const struct run_options *o,
+                               const struct run_config *config, const char *name,
+                               const struct training_init *init)
+{
+    struct policies *policies = NULL;
+    struct training_args args = {.config = config, .init = init};
+    struct err err = {0};
+    int code;
+
+    if (policies_find(&policies, config, cli->runs_dir, cli_skipped,
+                      (void *)(uintptr_t)cli, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    args.policies = policies;
+    code = train_in_new_dir(cli, o, name, &args);
+    policies_free(policies);
     return code;
 }
 
 /* ---- options ---- */
-
-/* "RUN" or "RUN@STEP": its checkpoints folder (free()), and that step or that of the
- * newest complete one. */
-static int find_init(const struct cli *cli, const char *text, struct training_init *ret,
-                     char **ret_dir, struct err *err)
-{
-    const char *at = strrchr(text, '@');
-    char *run = at != NULL ? xstrndup(text, (size_t)(at - text)) : xstrdup(text);
-    char *path = NULL;
-    int rc = run_dir_find(cli->runs_dir, run, &path, err);
-
-    free(run);
-    if (rc < 0)
-        return rc;
-    *ret_dir = xasprintf("%s/checkpoints", path);
-    free(path);
-    ret->checkpoints = *ret_dir;
-    return resume_choose(&ret->step, *ret_dir, at != NULL ? at + 1 : NULL, cli_skipped,
-                         (void *)(uintptr_t)cli, err);
-}
 
 static int take_seeds(const struct cli *cli, struct run_options *o, char *list)
 {
@@ -160,8 +159,8 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
         return cli_fail(cli, CLI_USAGE, &err);
     (void)snprintf(name, sizeof(name), "%s%s",
                    o->name != NULL ? o->name : config.run.name, suffix);
-    code = train_in_new_dir(cli, o, &config,
-                            o->name != NULL || *suffix != '\0' ? name : NULL, init);
+    code = train_with_policies(cli, o, &config,
+                               o->name != NULL || *suffix != '\0' ? name : NULL, init);
     run_config_done(&config);
     return code;
 }
@@ -186,7 +185,7 @@ static int train_all(const struct cli *cli, struct run_options *o, int many_seed
 static int run_run(struct cli *cli, int argc, char **argv)
 {
     struct run_options o = {0};
-    struct training_init init;
+    struct training_init init = {0};
     struct err err = {0};
     char *init_dir = NULL;
     int code, many_seeds = 0;
@@ -194,10 +193,11 @@ static int run_run(struct cli *cli, int argc, char **argv)
     if (!parse(cli, argc, argv, &o, &many_seeds, &code))
         return code;
     cli->is_series = many_seeds;
-    if (o.init_from != NULL && find_init(cli, o.init_from, &init, &init_dir, &err) < 0)
-        code = cli_fail(cli, CLI_NOT_THERE, &err);
-    else
-        code = train_all(cli, &o, many_seeds, o.init_from != NULL ? &init : NULL);
+    if (o.init_from != NULL && resume_choose_run(&init_dir, &init.step, cli->runs_dir,
+                                                 o.init_from, cli_skipped, cli, &err) < 0)
+        return cli_fail(cli, CLI_NOT_THERE, &err);
+    init.checkpoints = init_dir;
+    code = train_all(cli, &o, many_seeds, o.init_from != NULL ? &init : NULL);
     free(init_dir);
     return code;
 }

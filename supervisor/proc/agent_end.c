@@ -205,6 +205,7 @@ void agent_judge(struct agent *a)
         start_again(a);
 }
 
+/* Lines that only repeat the answer it gave are left out. */
 void agent_report(struct agent *a)
 {
     static const char quote[] = "; its last lines: ";
@@ -220,7 +221,7 @@ void agent_report(struct agent *a)
     n = strlen(report.msg) + sizeof(quote);
     if (n < sizeof(report.msg)) {
         capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);
-        if (lines[0] != '\0')
+        if (lines[0] != '\0' && strstr(lines, a->failure.msg) == NULL)
             strcat(strcat(report.msg, quote), lines);
     }
     a->host->on_failed(a, &report);

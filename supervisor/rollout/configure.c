@@ -46,16 +46,28 @@ static void pack_agents(const struct env_spec *spec, struct msg_out *o)
     }
 }
 
+static void pack_policy(const struct rollout_policy *p, struct msg_out *o)
+{
+    msg_key(o, "metagraph");
+    msg_bin(o, p->metagraph, p->metagraph_bytes);
+    if (p->prefix != NULL) {
+        msg_key(o, "prefix");
+        msg_str(o, p->prefix);
+    }
+}
+
 /* The central process is of the learners' algorithm: it gets the first one's section. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
-                            size_t agent, int restored, struct msg_out *o)
+                            size_t agent, int restored,
+                            const struct rollout_policy *policy, struct msg_out *o)
 {
     int central = agent == spec->n_agents;
     char *section;
 
     CHECK(agent <= spec->n_agents && config->n_agents == spec->n_agents);
     section = agent_config_to_yaml(&config->agents[central ? 0 : agent]);
-    msg_map(o, 6);
+    msg_map(o, 8u + (policy != NULL ? 1 : 0) +
+                   (policy != NULL && policy->prefix != NULL ? 1 : 0));
     msg_key(o, "role");
     msg_str(o, central ? "central" : "learner");
     msg_key(o, "name");
@@ -68,5 +80,11 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     pack_agents(spec, o);
     msg_key(o, "restored");
     msg_bool(o, restored);
+    msg_key(o, "env");
+    msg_str(o, spec->id);
+    msg_key(o, "rules");
+    msg_str(o, config->env.rules == ENV_RULES_OPENAI ? "openai" : "mpe2");
+    if (policy != NULL)
+        pack_policy(policy, o);
     free(section);
 }

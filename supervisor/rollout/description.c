@@ -235,6 +235,30 @@ int stage_list_equal(const struct stage_list *a, const struct stage_list *b)
     return 1;
 }
 
+const struct stage_decl *stage_list_find(const struct stage_list *l, const char *name)
+{
+    int i = find_stage(l, name, strlen(name));
+
+    return i < 0 ? NULL : &l->stage[i];
+}
+
+int stage_list_writes(const struct stage_list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->stage[i].writes)
+            return 1;
+    return 0;
+}
+
+int stage_list_read_by_all(const struct stage_list *l, int stage)
+{
+    for (int i = stage + 1; i < l->n; i++)
+        for (int k = 0; k < l->stage[i].n_reads; k++)
+            if (l->stage[i].reads[k].stage == stage && !l->stage[i].reads[k].own)
+                return 1;
+    return 0;
+}
+
 int stage_list_has_central(const struct stage_list *l)
 {
     for (int i = 0; i < l->n; i++)

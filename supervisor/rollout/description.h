@@ -58,6 +58,12 @@ struct description {
 int description_parse(struct description *ret, const msgpack_object *body,
                       const char *agent, struct err *err);
 int stage_list_equal(const struct stage_list *a, const struct stage_list *b);
+/* The stage of that name, or NULL. */
+const struct stage_decl *stage_list_find(const struct stage_list *l, const char *name);
+/* 1 if a stage writes: such an agent learns. */
+int stage_list_writes(const struct stage_list *l);
+/* 1 if a stage after `stage` reads its output of every learner. */
+int stage_list_read_by_all(const struct stage_list *l, int stage);
 /* 1 if a stage needs the central process. */
 int stage_list_has_central(const struct stage_list *l);
 

@@ -319,27 +319,77 @@ void rollout_abort(struct rollout *r)
 
 /* ---- life ---- */
 
+static int parse_descriptions(struct rollout *r, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t a = 0; a < r->n_agents && rc == 0; a++)
+        rc = description_parse(&r->descriptions[a],
+                               &agent_table_description(r->args.agents, a)->body,
+                               r->names[a], err);
+    return rc;
+}
+
+/* An update is what the agents that learn declare, all alike. */
+static int find_stages(struct rollout *r, size_t *ret_first, struct err *err)
+{
+    static const struct stage_list nothing;
+
+    r->stages = &nothing;
+    for (size_t a = 0; a < r->n_agents; a++) {
+        const struct stage_list *own = &r->descriptions[a].stages;
+
+        if (!stage_list_writes(own))
+            continue;
+        if (r->stages == &nothing) {
+            r->stages = own;
+            *ret_first = a;
+        } else if (!stage_list_equal(r->stages, own)) {
+            return err_set(err, ERR_CONFIG,
+                           "%s and %s learn in different stages: their algorithms cannot "
+                           "play together",
+                           r->names[*ret_first], r->names[a]);
+        }
+    }
+    return 0;
+}
+
+/* An agent that does not learn plays those stages that it has, and must have those whose
+ * outputs the others read. */
+static int find_players(struct rollout *r, size_t first, struct err *err)
+{
+    r->plays = xcalloc((size_t)r->stages->n + 1, r->n_agents);
+    for (int i = 0; i < r->stages->n; i++) {
+        const struct stage_decl *s = &r->stages->stage[i];
+
+        for (size_t a = 0; a < r->n_agents && !s->central; a++) {
+            int has = stage_list_find(&r->descriptions[a].stages, s->name) != NULL;
+
+            if (!has && stage_list_read_by_all(r->stages, i))
+                return err_set(err, ERR_CONFIG,
+                               "%s reads everybody's stage '%s', which %s does not have: "
+                               "their algorithms cannot play together",
+                               r->names[first], s->name, r->names[a]);
+            r->plays[(size_t)i * r->n_agents + a] = (uint8_t)has;
+        }
+    }
+    return 0;
+}
+
 static int describe(struct rollout *r, struct err *err)
 {
-    size_t n = agent_table_count(r->args.agents);
+    size_t n = agent_table_count(r->args.agents), first = 0;
+    int rc;
 
     CHECK(n == r->n_agents || n == r->n_agents + 1);
-    for (size_t a = 0; a < r->n_agents; a++) {
-        int rc = description_parse(&r->descriptions[a],
-                                   &agent_table_description(r->args.agents, a)->body,
-                                   r->names[a], err);
-        if (rc < 0)
-            return rc;
-        if (!stage_list_equal(&r->descriptions[0].stages, &r->descriptions[a].stages))
-            return err_set(err, ERR_PROTOCOL, "%s and %s declare different stages",
-                           r->names[0], r->names[a]);
-    }
-    r->stages = &r->descriptions[0].stages;
+    if ((rc = parse_descriptions(r, err)) < 0 || (rc = find_stages(r, &first, err)) < 0 ||
+        (rc = find_players(r, first, err)) < 0)
+        return rc;
     if (stage_list_has_central(r->stages) && n == r->n_agents)
         return err_set(err, ERR_PROTOCOL,
                        "%s declares a central stage, but there is no "
                        "central process",
-                       r->names[0]);
+                       r->names[first]);
     return 0;
 }
 
@@ -452,6 +502,7 @@ void rollout_free(struct rollout *r)
     evaluation_free(r->evaluation);
     rollout_serve_free(r);
     free(r->descriptions);
+    free(r->plays);
     free(r->names);
     free(r->returns);
     free(r->rows_key);

@@ -152,10 +152,16 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
 int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, size_t len,
                            struct err *err);
 
+struct rollout_policy { /* of a frozen agent */
+    const void *metagraph;
+    size_t metagraph_bytes;
+    const char *prefix; /* of the checkpoint with its values; NULL: they come otherwise */
+};
 /* The params of `configure` for the table's agent number `agent` (n_agents of the
  * environment: the central process), as one map: what agent_spec.pack_configure must do.
- */
+ * policy: NULL for an agent that makes its own. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
-                            size_t agent, int restored, struct msg_out *o);
+                            size_t agent, int restored,
+                            const struct rollout_policy *policy, struct msg_out *o);
 
 #endif

@@ -22,7 +22,8 @@ struct rollout {
     size_t n_agents, copies;          /* A, E */
     const char **names;               /* [A] */
     struct description *descriptions; /* [A] */
-    const struct stage_list *stages;  /* the first one's; all are equal */
+    const struct stage_list *stages;  /* of an update: those of the agents that learn */
+    uint8_t *plays;                   /* (stages, A): the agent runs the stage */
 
     struct schedule schedule;
     struct rollout_fsm fsm;

@@ -131,18 +131,16 @@ static void begin_update(struct rollout *r)
 
 int rollout_enter_update(struct rollout *r, struct err *err)
 {
-    size_t from = 0, to = r->n_agents;
+    const uint8_t *plays = r->plays + (size_t)r->fsm.stage * r->n_agents;
+    int rc = 0;
 
     if (r->fsm.stage == 0 && r->fsm.repeat == 0)
         begin_update(r);
-    if (r->stages->stage[r->fsm.stage].central) {
-        from = r->n_agents;
-        to = r->n_agents + 1;
-    }
-    for (size_t runner = from; runner < to; runner++) {
-        int rc = send_stage(r, runner, err);
-        if (rc < 0)
-            return rc;
-    }
-    return WAITS;
+    if (r->stages->stage[r->fsm.stage].central)
+        rc = send_stage(r, r->n_agents, err);
+    else
+        for (size_t a = 0; a < r->n_agents && rc == 0; a++)
+            if (plays[a])
+                rc = send_stage(r, a, err);
+    return rc < 0 ? rc : WAITS;
 }

@@ -71,7 +71,7 @@ static void on_ready(void *ctx)
     struct eval *e = ctx;
     struct err err = {0};
 
-    if (restore_start(&e->restore, e->agents, e->args->checkpoints, e->args->step,
+    if (restore_start(&e->restore, e->agents, e->args->checkpoints, e->args->step, NULL,
                       start_evaluation, e, &err) < 0)
         stop(e, &err);
 }
@@ -91,7 +91,8 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 {
     struct eval *e = ctx;
 
-    rollout_pack_configure(e->args->config, vec_env_spec(e->world), agent, restored, o);
+    rollout_pack_configure(e->args->config, vec_env_spec(e->world), agent, restored,
+                           policies_of(e->args->policies, agent), o);
 }
 
 /* Episodes are played by the learners alone. */

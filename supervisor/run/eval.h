@@ -10,12 +10,14 @@
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/rollout/evaluation.h"
+#include "supervisor/run/policies.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct eval_args {                   /* all borrowed for the call */
     const struct run_config *config; /* the run's, resolved */
+    const struct policies *policies; /* NULL: no agent is frozen */
     const struct binaries *binaries;
     const char *checkpoints; /* the run's checkpoints/ */
     uint64_t step;

@@ -1,5 +1,6 @@
 #include "supervisor/run/restore.h"
 
+#include "common/config/algorithms.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/checkpoint.h"
 
@@ -7,9 +8,16 @@
 
 struct restore {
     size_t outstanding;
+    int is_asking; /* more requests may follow */
     void (*on_done)(void *ctx);
     void *ctx;
 };
+
+static void finish_if_over(struct restore *r)
+{
+    if (r->outstanding == 0 && !r->is_asking)
+        r->on_done(r->ctx);
+}
 
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
@@ -17,8 +25,8 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
 
     (void)agent;
     (void)response;
-    if (--r->outstanding == 0)
-        r->on_done(r->ctx);
+    r->outstanding--;
+    finish_if_over(r);
 }
 
 static int send_values(struct restore *r, struct agent_table *agents, size_t agent,
@@ -55,8 +63,16 @@ static int restore_agent(struct restore *r, struct agent_table *agents, size_t a
     return rc;
 }
 
+/* The central process does. */
+static int learns(const struct run_config *c, size_t agent)
+{
+    return c == NULL || agent >= c->n_agents ||
+           !algorithm_find(c->agents[agent].algorithm)->fixed;
+}
+
 int restore_start(struct restore **ret, struct agent_table *agents,
-                  const char *checkpoints_dir, uint64_t step, void (*on_done)(void *ctx),
+                  const char *checkpoints_dir, uint64_t step,
+                  const struct run_config *learners_of, void (*on_done)(void *ctx),
                   void *ctx, struct err *err)
 {
     struct restore *r = xcalloc(1, sizeof(*r));
@@ -65,8 +81,13 @@ int restore_start(struct restore **ret, struct agent_table *agents,
     r->on_done = on_done;
     r->ctx = ctx;
     *ret = r; /* requests may be out even when a later one fails */
+    r->is_asking = 1;
     for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
-        rc = restore_agent(r, agents, i, checkpoints_dir, step, err);
+        if (learns(learners_of, i))
+            rc = restore_agent(r, agents, i, checkpoints_dir, step, err);
+    r->is_asking = 0;
+    if (rc == 0)
+        finish_if_over(r);
     return rc;
 }
 

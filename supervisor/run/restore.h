@@ -6,6 +6,7 @@
 #ifndef SUPERVISOR_RUN_RESTORE_H
 #define SUPERVISOR_RUN_RESTORE_H
 
+#include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/proc/agent_table.h"
 
@@ -13,10 +14,12 @@
 
 struct restore; /* opaque */
 
-/* Sends every agent its values of checkpoints_dir/<step>; on_done, later, when all have
- * answered. The table must be ready and owe nothing. */
+/* Sends every agent its values of checkpoints_dir/<step>; on_done when all have answered.
+ * learners_of: only those agents that learn in this configuration; NULL: all. The table
+ * must be ready and owe nothing. */
 int restore_start(struct restore **ret, struct agent_table *agents,
-                  const char *checkpoints_dir, uint64_t step, void (*on_done)(void *ctx),
+                  const char *checkpoints_dir, uint64_t step,
+                  const struct run_config *learners_of, void (*on_done)(void *ctx),
                   void *ctx, struct err *err);
 void restore_free(struct restore *r); /* NULL is fine; agents owe nothing or are gone */
 

@@ -39,6 +39,10 @@ void resume_free(struct resume *r); /* NULL is fine */
 int resume_choose(uint64_t *ret, const char *dir, const char *step,
                   void (*on_skipped)(void *ctx, const char *line), void *ctx,
                   struct err *err);
+/* The same of "RUN" or "RUN@STEP" under runs_dir; *ret_dir: its checkpoints/, free(). */
+int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
+                      const char *text, void (*on_skipped)(void *ctx, const char *line),
+                      void *ctx, struct err *err);
 
 const struct rollout_progress *resume_progress(const struct resume *r);
 /* Never NULL for the names above. */

@@ -233,7 +233,7 @@ static void on_graphs(void *ctx)
     if (init == NULL)
         start_rollout(t);
     else if (restore_start(&t->restore, t->agents, init->checkpoints, init->step,
-                           start_rollout, t, &err) < 0)
+                           t->config, start_rollout, t, &err) < 0)
         training_fail(t, &err);
 }
 
@@ -261,7 +261,8 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 {
     struct training *t = ctx;
 
-    rollout_pack_configure(t->config, vec_env_spec(t->env), agent, restored, o);
+    rollout_pack_configure(t->config, vec_env_spec(t->env), agent, restored,
+                           policies_of(t->args->policies, agent), o);
 }
 
 static struct metrics *make_metrics(const struct env_spec *spec, int central)

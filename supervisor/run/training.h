@@ -23,6 +23,7 @@
 #include "supervisor/proc/keeper.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/run/change_plan.h"
+#include "supervisor/run/policies.h"
 #include "supervisor/run/resume.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_status.h"
@@ -71,6 +72,7 @@ struct training_args {               /* all borrowed for the call */
     const struct change_plan *plan;
     struct run_dir *dir;
     const struct binaries *binaries;
+    const struct policies *policies;  /* of frozen agents; NULL: there are none */
     const struct training_init *init; /* NULL: fresh weights */
     const struct resume *resume;      /* NULL: from the beginning */
     int anyway;                       /* resume with another fingerprint, too */

@@ -120,7 +120,8 @@ static void on_stopped(void *ctx)
 
 static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
-    rollout_pack_configure(&bench.config, vec_env_spec(bench.env), agent, restored, o);
+    rollout_pack_configure(&bench.config, vec_env_spec(bench.env), agent, restored, NULL,
+                           o);
 }
 
 static void make_world(void)

@@ -48,9 +48,11 @@ def edit(run, before, after):
     path.write_text(text.replace(before, after))
 
 
-def end(p):
+def end(p, run):
+    """At once, and wholly: the supervisor outlives its keeper by a moment."""
     harness.kill(p.pid)
     p.wait()
+    harness.wait_until("its end", lambda: not harness.alive(harness.holder_of(run)))
 
 
 def final(run, step):
@@ -65,7 +67,7 @@ def test_an_edited_file_counts_from_one_boundary_on(w):
     at = int(re.search(r" at=(\d+) ", journal(run, "set")[0]).group(1))
     assert f" step={at} " in journal(run, "changed")[0], journal(run, "changed")
     harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
-    end(p)
+    end(p, run)
 
     # From far before the change with agents that die, and from behind it: the same bytes.
     last = checkpoints(run)[-1] + 4000
@@ -106,12 +108,12 @@ def test_what_cannot_be_applied_changes_nothing(w):
     refused("polyak:", "polyack:", "did you mean 'polyak'")
     refused("discount: 0.95", "discount: 7", "at least 0 and at most 1")
     assert not journal(run, "set") and p.poll() is None
-    end(p)
+    end(p, run)
 
 
 def test_a_file_edited_while_nothing_ran_is_refused(w):
     p, run = start(w, "stopped")
-    end(p)
+    end(p, run)
     edit(run, "discount: 0.95", "discount: 0.9")
     last = checkpoints(run)[-1] + 1000
     length = ("--set", f"run.env_steps={last}")

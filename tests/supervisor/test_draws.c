@@ -111,7 +111,7 @@ static void configure(struct play *p, size_t agent, struct msg_out *o)
 
     msg_out_init(&request);
     msg_begin_request(&request, 0, "configure");
-    rollout_pack_configure(&p->config, vec_env_spec(p->env), agent, 0, &request);
+    rollout_pack_configure(&p->config, vec_env_spec(p->env), agent, 0, NULL, &request);
     msg_end(&request, &frame, &len);
     CHECK(msg_parse(&m, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES, NULL) == 0);
     CHECK(service_handle(p->services[agent], &m, o) == 0);

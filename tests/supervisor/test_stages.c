@@ -211,7 +211,7 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 {
     struct play *p = ctx;
 
-    rollout_pack_configure(&p->config, vec_env_spec(p->env), agent, restored, o);
+    rollout_pack_configure(&p->config, vec_env_spec(p->env), agent, restored, NULL, o);
 }
 
 static void make_table(struct play *p)

@@ -1,0 +1,46 @@
+/* fixed.h - agents that act and never learn: random, noop, heuristic, frozen.
+ *
+ * Each is a policy: a function from observations (and keyed draws) to actions. `act`
+ * gives these, whatever the mode. Critics of others ask what it would do next: stage
+ * `propose`, output `action` (G, B, U), is the policy at the rows' next observations,
+ * drawn with the stage's key, row i at index i * U.
+ *
+ * Shared by these algorithms only.
+ */
+#ifndef AGENT_ALGO_FIXED_H
+#define AGENT_ALGO_FIXED_H
+
+#include "agent/algo/algo.h"
+
+struct decision {
+    size_t rows;
+    const float *obs; /* (rows, O) */
+    struct rng_key key;
+    const uint64_t *counter; /* (rows) */
+    const uint64_t *first;   /* (rows): index of the first of U draws */
+};
+
+/* A policy under way; what it needs beyond this is its own. */
+struct policy_args {
+    const struct algo_args *algo;
+    const struct space *self;
+};
+
+struct fixed_policy {
+    /* Checks that it can play here; *ret is handed to the others, and may be NULL. */
+    int (*open)(void **ret, const struct policy_args *args, struct err *err);
+    void (*close)(void *policy); /* NULL: nothing to free */
+    /* First values of its variables; NULL: it has none. */
+    int (*init)(void *policy, struct session *s, struct err *err);
+    /* actions (rows, U) */
+    int (*decide)(void *policy, const struct space *self, struct session *s,
+                  const struct decision *d, float *actions, struct err *err);
+};
+
+/* Into the bounds of a box: x (rows, U). */
+void clip_to_box(float *x, size_t rows, const struct space *space);
+
+extern const struct fixed_policy frozen_policy, heuristic_policy, noop_policy,
+    random_policy;
+
+#endif

@@ -1,0 +1,265 @@
+/* The policy of a checkpoint, as its MetaGraph computes it.
+ *
+ * The graph is imported, and its variables get the checkpoint's values once; from then on
+ * they are this agent's own, in its block, and nothing changes them. Observations (B, O)
+ * are fed into one tensor, and another one, float32, is what the policy gives:
+ *
+ *     collections of the graph     policy/observation, and policy/logits (the scores of
+ *                                  choices) or policy/action: every algorithm of brood
+ *                                  that has a policy names its tensors so
+ *     settings observation, action the tensors of any other graph; for discrete actions
+ *                                  the second one has scores
+ *
+ * Of scores, choose: greedy takes the highest of each head, sample draws from their
+ * softmax (by adding Gumbel noise: Maddison, Tarlow, Minka 2014).
+ */
+#include "agent/algo/choices.h"
+#include "agent/algo/fixed.h"
+#include "agent/algo/parts.h"
+#include "agent/graph/lookup.h"
+#include "agent/saver/metagraph_import.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_COMBINATIONS = 1 << 20 };
+
+struct frozen {
+    const char *name; /* of the agent */
+    const char *prefix;
+    struct saver *saver;
+    struct output observation, action;
+    int is_scores;
+    int64_t width; /* W of the scores: U, or the number of the heads' combinations */
+    int sample;
+    float *scores, *noise; /* (places, W) */
+    size_t places;
+};
+
+/* ---- the two tensors ---- */
+
+static int named(struct graph *g, const char *collection, struct output *ret)
+{
+    const struct collection_item *items;
+
+    if (collection_get(g, collection, NULL, &items) != 1 || items[0].kind != ITEM_OUTPUT)
+        return 0;
+    *ret = items[0].output;
+    return 1;
+}
+
+static int find_by_collection(struct frozen *f, struct graph *g, struct err *err)
+{
+    f->is_scores = named(g, POLICY_LOGITS, &f->action);
+    if (named(g, POLICY_OBSERVATION, &f->observation) &&
+        (f->is_scores || named(g, POLICY_ACTION, &f->action)))
+        return 0;
+    return err_set(
+        err, ERR_CONFIG,
+        "settings.from: its graph does not say which tensors are the policy's; "
+        "settings.observation and settings.action name them (`brood graph "
+        "PREFIX --nodes` lists them)");
+}
+
+static int find_by_settings(struct frozen *f, const struct graph *g,
+                            const struct algorithm_settings *set, int is_discrete,
+                            struct err *err)
+{
+    struct err why;
+
+    if (lookup_tensor(g, set->observation, &f->observation, &why) < 0)
+        return err_set(err, ERR_CONFIG, "settings.observation: %s", why.msg);
+    if (lookup_tensor(g, set->action, &f->action, &why) < 0)
+        return err_set(err, ERR_CONFIG, "settings.action: %s", why.msg);
+    f->is_scores = is_discrete;
+    return 0;
+}
+
+/* Whether its heads fill the space: what it takes is a choice of each. */
+static int is_choice(const struct space *space)
+{
+    int64_t in_heads = 0;
+
+    for (int i = 0; i < space->n_heads; i++)
+        in_heads += space->heads[i];
+    return in_heads == space->width;
+}
+
+/* What the graph knows of the tensor's shape must leave room for (rows, width). */
+static int fits(struct output x, int64_t width)
+{
+    const struct shape shape = output_shape(x);
+
+    return output_dtype(x) == DT_FLOAT &&
+           (shape.rank < 0 ||
+            (shape.rank == 2 && (shape.dim[1] < 0 || shape.dim[1] == width)));
+}
+
+static int check_tensor(struct output x, int64_t width, const char *what, struct err *err)
+{
+    const struct shape shape = output_shape(x);
+    char name[1280];
+
+    if (fits(x, width))
+        return 0;
+    return err_set(err, ERR_CONFIG,
+                   "settings.from: %s %s, is %s %s; float32 (rows, %lld) expected here",
+                   what, output_name(x, name, sizeof(name)), dtype_name(output_dtype(x)),
+                   shape_text(&shape), (long long)width);
+}
+
+static int find_tensors(struct frozen *f, const struct policy_args *args, struct err *err)
+{
+    struct graph *g = args->algo->graph;
+    const struct algorithm_settings *set = &args->algo->config->settings;
+    const int is_discrete = !args->self->box;
+    int r = set->observation != NULL ? find_by_settings(f, g, set, is_discrete, err)
+                                     : find_by_collection(f, g, err);
+    int64_t combinations;
+
+    if (r < 0)
+        return r;
+    combinations = choices_count(args->self, MAX_COMBINATIONS);
+    f->width = args->self->width;
+    if (f->is_scores && combinations > 0 && !fits(f->action, f->width) &&
+        fits(f->action, combinations))
+        f->width = combinations;
+    if ((r = check_tensor(f->observation, args->self->obs, "the tensor for observations,",
+                          err)) < 0 ||
+        (r = check_tensor(f->action, f->width, "the tensor of actions,", err)) < 0)
+        return r;
+    if (f->is_scores ? is_choice(args->self) : !is_discrete)
+        return 0;
+    return err_set(err, ERR_CONFIG,
+                   "settings.from: a policy of %s actions, but those of %s are %s",
+                   f->is_scores ? "discrete" : "continuous", args->self->name,
+                   is_discrete ? "discrete" : "continuous");
+}
+
+/* ---- life ---- */
+
+static void frozen_close(void *policy)
+{
+    struct frozen *f = policy;
+
+    saver_free(f->saver);
+    free(f->scores);
+    free(f->noise);
+    free(f);
+}
+
+static int frozen_open(void **ret, const struct policy_args *args, struct err *err)
+{
+    const struct algo_args *a = args->algo;
+    struct frozen *f;
+    struct err why;
+    int r;
+
+    if (a->metagraph == NULL)
+        return err_set(err, ERR_PROTOCOL, "metagraph is missing");
+    f = xcalloc(1, sizeof(*f));
+    f->name = args->self->name;
+    f->prefix = a->prefix;
+    f->sample = a->config->settings.choose == CHOOSE_SAMPLE;
+    r = import_meta_graph_bytes(&f->saver, a->graph, a->metagraph, a->metagraph_bytes,
+                                NULL, NULL, &why);
+    if (r < 0)
+        r = err_set(err, ERR_CONFIG, "settings.from: its MetaGraph: %s", why.msg);
+    else
+        r = find_tensors(f, args, err);
+    if (r < 0) {
+        frozen_close(f);
+        return r;
+    }
+    *ret = f;
+    return 0;
+}
+
+/* Without a prefix the values come by `restore`. */
+static int frozen_init(void *policy, struct session *s, struct err *err)
+{
+    struct frozen *f = policy;
+
+    if (f->prefix == NULL || f->saver == NULL)
+        return 0;
+    return saver_restore(f->saver, s, f->prefix, err);
+}
+
+/* ---- acting ---- */
+
+static void reserve(struct frozen *f, size_t rows)
+{
+    if (rows <= f->places)
+        return;
+    free(f->scores);
+    free(f->noise);
+    f->scores = xcalloc(rows * (size_t)f->width, sizeof(*f->scores));
+    f->noise = xcalloc(rows * (size_t)f->width, sizeof(*f->noise));
+    f->places = rows;
+}
+
+/* A row has W draws where others have U. */
+static void add_gumbel(struct frozen *f, const struct space *self,
+                       const struct decision *d)
+{
+    const size_t width = (size_t)f->width;
+
+    for (size_t i = 0; i < d->rows; i++)
+        rng_gumbel_f32(d->key, d->counter[i], d->first[i] / (size_t)self->width * width,
+                       f->noise + i * width, width);
+    for (size_t i = 0; i < d->rows * width; i++)
+        f->scores[i] += f->noise[i];
+}
+
+static void choose(struct frozen *f, const struct space *self, const struct decision *d,
+                   float *actions)
+{
+    const size_t width = (size_t)self->width;
+
+    if (f->sample)
+        add_gumbel(f, self, d);
+    if (f->width == self->width) {
+        memcpy(actions, f->scores, d->rows * width * sizeof(*actions));
+        choices_harden(self, actions, d->rows);
+        return;
+    }
+    for (size_t i = 0; i < d->rows; i++)
+        choice_to_action(self,
+                         choice_best(f->scores + i * (size_t)f->width, (int32_t)f->width),
+                         actions + i * width);
+}
+
+static int frozen_decide(void *policy, const struct space *self, struct session *s,
+                         const struct decision *d, float *actions, struct err *err)
+{
+    struct frozen *f = policy;
+    const int64_t rows = (int64_t)d->rows;
+    struct feed feed = {f->observation,
+                        tensor_const_view(DT_FLOAT, SHAPE(rows, self->obs), d->obs)};
+    struct run_args run = {.feeds = &feed,
+                           .n_feeds = 1,
+                           .fetches = &f->action,
+                           .n_fetches = 1,
+                           .key = d->key,
+                           .counter = d->counter[0]};
+    struct tensor out;
+    int r;
+
+    reserve(f, d->rows);
+    out =
+        tensor_view(DT_FLOAT, SHAPE(rows, f->width), f->is_scores ? f->scores : actions);
+    r = session_run(s, &run, &out, err);
+    if (r < 0)
+        return err_wrap(err, "%s: the frozen policy", f->name), r;
+    if (f->is_scores)
+        choose(f, self, d, actions);
+    else
+        clip_to_box(actions, d->rows, self);
+    return 0;
+}
+
+const struct fixed_policy frozen_policy = {.open = frozen_open,
+                                           .close = frozen_close,
+                                           .init = frozen_init,
+                                           .decide = frozen_decide};

@@ -1,0 +1,24 @@
+/* Nothing: each head's first choice, which in the particle worlds is to stay; zeros in a
+ * box, or its point nearest to them. */
+#include "agent/algo/choices.h"
+#include "agent/algo/fixed.h"
+
+#include <string.h>
+
+static int noop_open(void **ret, const struct policy_args *args, struct err *err)
+{
+    return 0;
+}
+
+static int noop_decide(void *policy, const struct space *self, struct session *s,
+                       const struct decision *d, float *actions, struct err *err)
+{
+    memset(actions, 0, d->rows * (size_t)self->width * sizeof(*actions));
+    if (self->box)
+        clip_to_box(actions, d->rows, self);
+    else
+        choices_harden(self, actions, d->rows);
+    return 0;
+}
+
+const struct fixed_policy noop_policy = {.open = noop_open, .decide = noop_decide};

@@ -1,0 +1,35 @@
+/* Evenly over what is possible: each head's choices, a box's points; in a box without
+ * bounds, a standard normal draw. */
+#include "agent/algo/choices.h"
+#include "agent/algo/fixed.h"
+
+#include <math.h>
+
+static int random_open(void **ret, const struct policy_args *args, struct err *err)
+{
+    return 0;
+}
+
+/* A head's choice is the place of the largest of as many uniform numbers, one-hot. */
+static int random_decide(void *policy, const struct space *self, struct session *s,
+                         const struct decision *d, float *actions, struct err *err)
+{
+    const size_t width = (size_t)self->width;
+    const float low = (float)self->low, span = (float)(self->high - self->low);
+
+    if (self->box && !(isfinite(self->low) && isfinite(self->high))) {
+        rng_normal_rows_f32(d->key, d->counter, d->first, actions, d->rows, width);
+        clip_to_box(actions, d->rows, self);
+        return 0;
+    }
+    rng_uniform_rows_f32(d->key, d->counter, d->first, actions, d->rows, width);
+    if (!self->box) {
+        choices_harden(self, actions, d->rows);
+        return 0;
+    }
+    for (size_t i = 0; i < d->rows * width; i++)
+        actions[i] = low + span * actions[i];
+    return 0;
+}
+
+const struct fixed_policy random_policy = {.open = random_open, .decide = random_decide};

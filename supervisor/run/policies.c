@@ -1,0 +1,219 @@
+#include "supervisor/run/policies.h"
+
+#include "common/ckpt/ckpt_find.h"
+#include "common/config/algorithms.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
+#include "common/wire/cursor.h"
+#include "supervisor/run/resume.h"
+#include "supervisor/run/tree.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MESSAGE_ROOM_BYTES (1u << 16)
+
+struct kept {
+    struct rollout_policy policy; /* points into the two below */
+    struct wbuf metagraph;
+    char *prefix;
+};
+
+struct policies {
+    size_t n;
+    char (*names)[AGENT_NAME_MAX];
+    struct kept *kept; /* [n]; those without a metagraph make their own */
+};
+
+static int is_frozen(const struct agent_config *a)
+{
+    return algorithm_accepts(algorithm_find(a->algorithm), "from");
+}
+
+static struct policies *new_policies(const struct run_config *c)
+{
+    struct policies *p = xcalloc(1, sizeof(*p));
+
+    p->n = c->n_agents;
+    p->names = xcalloc(p->n, sizeof(*p->names));
+    p->kept = xcalloc(p->n, sizeof(*p->kept));
+    for (size_t i = 0; i < p->n; i++)
+        (void)snprintf(p->names[i], sizeof(p->names[i]), "%s", c->agents[i].name);
+    return p;
+}
+
+void policies_free(struct policies *p)
+{
+    if (p == NULL)
+        return;
+    for (size_t i = 0; i < p->n; i++) {
+        wbuf_done(&p->kept[i].metagraph);
+        free(p->kept[i].prefix);
+    }
+    free(p->kept);
+    free(p->names);
+    free(p);
+}
+
+const struct rollout_policy *policies_of(const struct policies *p, size_t agent)
+{
+    if (p == NULL || agent >= p->n || p->kept[agent].policy.metagraph == NULL)
+        return NULL;
+    return &p->kept[agent].policy;
+}
+
+static int read_metagraph(struct kept *k, const char *path, struct err *err)
+{
+    int rc =
+        wbuf_read_file(&k->metagraph, path, FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES, err);
+
+    if (rc < 0)
+        return rc;
+    if (k->metagraph.len == 0)
+        return err_set(err, ERR_FORMAT, "%s is empty", path);
+    k->policy.metagraph = k->metagraph.data;
+    k->policy.metagraph_bytes = k->metagraph.len;
+    return 0;
+}
+
+/* ---- finding ---- */
+
+static int there_is(const char *path, const char *suffix)
+{
+    char *file = xasprintf("%s%s", path, suffix);
+    int ret = access(file, F_OK) == 0;
+
+    free(file);
+    return ret;
+}
+
+/* Who looks for them, and where. */
+struct search {
+    const char *runs_dir;
+    void (*on_skipped)(void *ctx, const char *line);
+    void *ctx;
+};
+
+/* The prefix of one agent's files. */
+static int find_in_run(char **ret, const char *from, const char *agent,
+                       const struct search *q, struct err *err)
+{
+    char *checkpoints = NULL;
+    uint64_t step;
+    int rc = resume_choose_run(&checkpoints, &step, q->runs_dir, from, q->on_skipped,
+                               q->ctx, err);
+
+    if (rc == 0)
+        *ret = xasprintf("%s/%" PRIu64 "/%s/model.ckpt-%" PRIu64, checkpoints, step,
+                         agent, step);
+    free(checkpoints);
+    return rc;
+}
+
+/* As the agents will see it, wherever they stand. */
+static int make_absolute(char **path, struct err *err)
+{
+    char here[PATH_MAX], *whole;
+
+    if (**path == '/')
+        return 0;
+    if (getcwd(here, sizeof(here)) == NULL)
+        return err_errno(err, "the current folder");
+    whole = xasprintf("%s/%s", here, *path);
+    free(*path);
+    *path = whole;
+    return 0;
+}
+
+static int find_prefix(struct kept *k, const struct agent_config *a,
+                       const struct search *q, struct err *err)
+{
+    const struct algorithm_settings *set = &a->settings;
+    const char *agent = set->agent != NULL ? set->agent : a->name;
+    int rc;
+
+    if (there_is(set->from, ".index") || there_is(set->from, "/checkpoint") ||
+        there_is(set->from, "/.index"))
+        rc = ckpt_find_prefix(&k->prefix, set->from, err);
+    else
+        rc = find_in_run(&k->prefix, set->from, agent, q, err);
+    return rc < 0 ? rc : make_absolute(&k->prefix, err);
+}
+
+static int find(struct kept *k, const struct agent_config *a, const struct search *q,
+                struct err *err)
+{
+    char *file;
+    int rc = find_prefix(k, a, q, err);
+
+    if (rc < 0)
+        return rc;
+    file = xasprintf("%s.meta", k->prefix);
+    rc = read_metagraph(k, file, err);
+    free(file);
+    k->policy.prefix = k->prefix;
+    return rc;
+}
+
+int policies_find(struct policies **ret, const struct run_config *c, const char *runs_dir,
+                  void (*on_skipped)(void *ctx, const char *line), void *ctx,
+                  struct err *err)
+{
+    const struct search q = {runs_dir, on_skipped, ctx};
+    struct policies *p = new_policies(c);
+
+    for (size_t i = 0; i < c->n_agents; i++) {
+        if (!is_frozen(&c->agents[i]) || find(&p->kept[i], &c->agents[i], &q, err) == 0)
+            continue;
+        (void)err_wrap(err, "agents.%s.settings.from", c->agents[i].name);
+        policies_free(p);
+        return ERR_CONFIG;
+    }
+    *ret = p;
+    return 0;
+}
+
+/* ---- keeping ---- */
+
+int policies_keep(const struct policies *p, struct run_dir *dir, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < p->n && rc == 0; i++) {
+        char sub[AGENT_NAME_MAX + 32];
+
+        if (policies_of(p, i) == NULL)
+            continue;
+        (void)snprintf(sub, sizeof(sub), "policies/%s.meta", p->names[i]);
+        rc = tree_make(run_dir_file(dir, "policies"), err);
+        if (rc == 0)
+            rc = run_dir_write(dir, sub, p->kept[i].metagraph.data,
+                               p->kept[i].metagraph.len, err);
+    }
+    return rc;
+}
+
+int policies_load(struct policies **ret, const struct run_config *c, const char *path,
+                  struct err *err)
+{
+    struct policies *p = new_policies(c);
+    int rc = 0;
+
+    for (size_t i = 0; i < c->n_agents && rc == 0; i++) {
+        char *file;
+
+        if (!is_frozen(&c->agents[i]))
+            continue;
+        file = xasprintf("%s/policies/%s.meta", path, c->agents[i].name);
+        rc = read_metagraph(&p->kept[i], file, err);
+        free(file);
+    }
+    if (rc < 0)
+        policies_free(p);
+    else
+        *ret = p;
+    return rc;
+}

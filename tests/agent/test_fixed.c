@@ -1,0 +1,278 @@
+/* Agents that act and never learn: what they do, and that it is a function of the key. */
+#include "agent/algo/algo.h"
+#include "common/rng/rng.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_ROWS = 4096, MAX_WIDTH = 16 };
+
+static struct space discrete(const char *name, int64_t obs, int32_t first, int32_t second)
+{
+    struct space s = {.obs = obs,
+                      .width = first + second,
+                      .n_heads = second > 0 ? 2 : 1,
+                      .heads = {first, second}};
+
+    (void)snprintf(s.name, sizeof(s.name), "%s", name);
+    (void)snprintf(s.team, sizeof(s.team), "%.*s", (int)strcspn(name, "_"), name);
+    return s;
+}
+
+static struct space box(int64_t width, double low, double high)
+{
+    return (struct space){.name = "agent_0",
+                          .team = "agent",
+                          .obs = 1,
+                          .width = width,
+                          .box = 1,
+                          .low = low,
+                          .high = high};
+}
+
+/* One agent that plays. */
+struct player {
+    struct agent_config config;
+    struct graph *graph;
+    struct session *session;
+    const struct algo_ops *ops;
+    struct algo *algo;
+};
+
+static int try_open(struct player *p, const char *algorithm, const char *env,
+                    const struct space *agents, size_t n, size_t self, struct err *err)
+{
+    struct algo_args args = {.agents = agents, .n_agents = n, .self = self, .env = env};
+
+    *p = (struct player){.graph = graph_new(), .ops = algo_find(algorithm)};
+    args.graph = p->graph;
+    args.config = &p->config;
+    ck_assert_ptr_nonnull(p->ops);
+    return p->ops->build(&p->algo, &args, err);
+}
+
+static void open_player(struct player *p, const char *algorithm, const char *env,
+                        const struct space *agents, size_t n, size_t self)
+{
+    struct err err = {0};
+
+    ck_assert_msg(try_open(p, algorithm, env, agents, n, self, &err) == 0, "%s", err.msg);
+    ck_assert_int_eq(session_new(&p->session, p->graph, NULL, &err), 0);
+}
+
+static void close_player(struct player *p)
+{
+    if (p->algo != NULL)
+        p->ops->free(p->algo);
+    session_free(p->session);
+    graph_free(p->graph);
+}
+
+static void act(struct player *p, uint64_t seed, size_t rows, const float *obs,
+                float *ret)
+{
+    static uint64_t counter[MAX_ROWS], first[MAX_ROWS];
+    struct act_args args = {.mode = ACT_EXPLORE,
+                            .n_copies = rows,
+                            .obs = obs,
+                            .key = rng_key_make(seed, "agent_0", PURPOSE_ACT),
+                            .counter = counter,
+                            .draw_first = first};
+    struct act_result result = {.actions = ret};
+    struct err err = {0};
+
+    for (size_t i = 0; i < rows; i++)
+        counter[i] = i;
+    ck_assert_msg(p->ops->act(p->algo, p->session, &args, &result, &err) == 0, "%s",
+                  err.msg);
+}
+
+/* ---- random, noop ---- */
+
+static float obs[MAX_ROWS], actions[MAX_ROWS * MAX_WIDTH], again[MAX_ROWS * MAX_WIDTH];
+
+START_TEST(random_choices_are_even)
+{
+    const struct space s = discrete("agent_0", 1, 5, 3);
+    int count[8] = {0};
+    struct player p;
+
+    open_player(&p, "random", "toy", &s, 1, 0);
+    act(&p, 1, MAX_ROWS, obs, actions);
+    for (size_t i = 0; i < MAX_ROWS; i++) {
+        float sum[2] = {0};
+
+        for (int k = 0; k < 8; k++) {
+            ck_assert(actions[i * 8 + k] == 0.0f || actions[i * 8 + k] == 1.0f);
+            sum[k >= 5] += actions[i * 8 + k];
+            count[k] += actions[i * 8 + k] > 0;
+        }
+        ck_assert(sum[0] == 1.0f && sum[1] == 1.0f);
+    }
+    /* five deviations of a binomial count */
+    for (int k = 0; k < 8; k++) {
+        const double share = k < 5 ? 0.2 : 1.0 / 3;
+
+        ck_assert_double_lt(fabs(count[k] - MAX_ROWS * share),
+                            5 * sqrt(MAX_ROWS * share * (1 - share)));
+    }
+    act(&p, 1, 100, obs, again);
+    ck_assert_mem_eq(actions, again, 100 * 8 * sizeof(float));
+    act(&p, 2, 100, obs, again);
+    ck_assert_mem_ne(actions, again, 100 * 8 * sizeof(float));
+    close_player(&p);
+}
+END_TEST
+
+START_TEST(random_points_fill_the_box)
+{
+    const struct space s = box(2, -3, 1), open = box(2, -INFINITY, INFINITY);
+    float low = INFINITY, high = -INFINITY;
+    struct player p;
+
+    open_player(&p, "random", "toy", &s, 1, 0);
+    act(&p, 1, MAX_ROWS, obs, actions);
+    for (size_t i = 0; i < MAX_ROWS * 2; i++) {
+        low = fminf(low, actions[i]);
+        high = fmaxf(high, actions[i]);
+    }
+    ck_assert(low >= -3.0f && low < -2.99f && high <= 1.0f && high > 0.99f);
+    close_player(&p);
+    open_player(&p, "random", "toy", &open, 1, 0);
+    act(&p, 1, MAX_ROWS, obs, actions);
+    for (size_t i = 0; i < MAX_ROWS * 2; i++)
+        ck_assert(isfinite(actions[i]));
+    close_player(&p);
+}
+END_TEST
+
+START_TEST(noop)
+{
+    static const float first_choices[] = {1, 0, 0, 0, 0, 1, 0, 0};
+    const struct space s = discrete("agent_0", 1, 5, 3), around = box(2, -3, 1),
+                       above = box(2, 2, 4);
+    struct player p;
+
+    open_player(&p, "noop", "toy", &s, 1, 0);
+    act(&p, 1, 1, obs, actions);
+    ck_assert_mem_eq(actions, first_choices, sizeof(first_choices));
+    close_player(&p);
+    open_player(&p, "noop", "toy", &around, 1, 0);
+    act(&p, 1, 1, obs, actions);
+    ck_assert(actions[0] == 0.0f && actions[1] == 0.0f);
+    close_player(&p);
+    open_player(&p, "noop", "toy", &above, 1, 0);
+    act(&p, 1, 1, obs, actions);
+    ck_assert(actions[0] == 2.0f && actions[1] == 2.0f);
+    close_player(&p);
+}
+END_TEST
+
+/* ---- heuristic ---- */
+
+static int chosen(const float *x, int n)
+{
+    int best = 0;
+
+    for (int i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return best;
+}
+
+START_TEST(rules_of_spread)
+{
+    struct space s[2];
+    struct player p;
+    /* velocity, position, landmarks left and right of both, the other, its speech */
+    float first[14] = {0, 0, 0, 0, -1, 0, 1, 0, -0.5f, 0};
+    float second[14] = {0, 0, 0, 0, -0.5f, 0, 1.5f, 0, 0.5f, 0};
+
+    s[0] = discrete("agent_0", 12, 5, 0);
+    s[1] = discrete("agent_1", 12, 5, 0);
+    open_player(&p, "heuristic", "simple_spread", s, 2, 0);
+    act(&p, 1, 1, first, actions);
+    ck_assert_int_eq(chosen(actions, 5), 2); /* the other one is nearer to the left */
+    close_player(&p);
+    open_player(&p, "heuristic", "simple_spread", s, 2, 1);
+    act(&p, 1, 1, second, actions);
+    ck_assert_int_eq(chosen(actions, 5), 1);
+    close_player(&p);
+}
+END_TEST
+
+START_TEST(rules_of_speaker_and_listener)
+{
+    struct space s[2];
+    struct player p;
+    const float colour[3] = {0.15f, 0.65f, 0.15f};
+    float listener[11] = {0, 0, 1, 0, 0, -1, -1, 0, 0, 0, 0};
+
+    s[0] = discrete("speaker_0", 3, 3, 0);
+    s[1] = discrete("listener_0", 11, 5, 0);
+    open_player(&p, "heuristic", "simple_speaker_listener", s, 2, 0);
+    act(&p, 1, 1, colour, actions);
+    ck_assert_int_eq(chosen(actions, 3), 1);
+    close_player(&p);
+    open_player(&p, "heuristic", "simple_speaker_listener", s, 2, 1);
+    act(&p, 1, 1, listener, actions);
+    ck_assert_int_eq(chosen(actions, 5), 0); /* nothing was said yet */
+    listener[9] = 1;
+    act(&p, 1, 1, listener, actions);
+    ck_assert_int_eq(chosen(actions, 5), 3); /* down */
+    close_player(&p);
+}
+END_TEST
+
+START_TEST(rules_for_what_they_know_only)
+{
+    const struct space s = discrete("agent_0", 7, 5, 0);
+    struct player p;
+    struct err err = {0};
+
+    ck_assert_int_eq(try_open(&p, "heuristic", "simple_crypto", &s, 1, 0, &err),
+                     ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.msg, "simple_crypto"));
+    close_player(&p);
+    ck_assert_int_eq(try_open(&p, "heuristic", "simple", &s, 1, 0, &err), ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.msg, "agent_0 observes 7 numbers"));
+    close_player(&p);
+}
+END_TEST
+
+/* ---- what others ask ---- */
+
+START_TEST(they_propose_and_never_write)
+{
+    static const char *const all[] = {"frozen", "heuristic", "noop", "random"};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        const struct stage *stages;
+        size_t n;
+
+        ck_assert_ptr_nonnull(algo_find(all[i]));
+        stages = algo_find(all[i])->stages(NULL, &n);
+        ck_assert_uint_eq(n, 1);
+        ck_assert_str_eq(stages[0].name, "propose");
+        ck_assert_int_eq(stages[0].writes, 0);
+    }
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("fixed");
+    TCase *tc = tcase_create("fixed");
+
+    tcase_add_test(tc, random_choices_are_even);
+    tcase_add_test(tc, random_points_fill_the_box);
+    tcase_add_test(tc, noop);
+    tcase_add_test(tc, rules_of_spread);
+    tcase_add_test(tc, rules_of_speaker_and_listener);
+    tcase_add_test(tc, rules_for_what_they_know_only);
+    tcase_add_test(tc, they_propose_and_never_write);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
