@@ -3,8 +3,8 @@
  *     checkpoints/<step>/  <agent>/model.ckpt-<step>.{index,data-00000-of-00001,meta}
  *                          <agent>/checkpoint   run.state
  *
- * Commit   everything goes to .tmp-<step>; files and folders are fsynced; a damaged
- *          <step> in the way becomes .bad-<step>; rename; fsync of the parent; only then
+ * Commit   everything goes to .tmp-<step>; files, folders and the experience log are
+ *          fsynced; a damaged <step> in the way becomes .bad-<step>; rename; fsync of the parent; only then
  *          old ones go, each through .del-<step>. Whatever interrupts it, the older ones
  *          stay whole.
  * Bytes    no clock inside: equal runs give equal files.
@@ -63,6 +63,7 @@ struct checkpoint_args { /* all borrowed */
     const struct checkpoint_section *sections;
     size_t n_sections;
     struct checkpoint_retention keep;
+    struct store *log; /* on the disk before the checkpoint is one; NULL: there is none */
 };
 
 /* Writes and commits one, then drops old ones; those that cannot be dropped are tried

@@ -112,13 +112,12 @@ static void on_work(uv_work_t *work)
                                          .n_agents = c->n_agents,
                                          .sections = c->sections,
                                          .n_sections = c->n_sections,
-                                         .keep = c->args.keep};
+                                         .keep = c->args.keep,
+                                         .log = c->args.store};
     struct err why = {0};
-    int rc = store_sync(c->args.store, &c->failure);
 
-    if (rc == 0)
-        rc = checkpoint_commit(&args, &c->failure);
-    if (rc == 0 && checkpoint_forget_rows(args.dir, c->step, c->args.store, &why) < 0)
+    if (checkpoint_commit(&args, &c->failure) == 0 &&
+        checkpoint_forget_rows(args.dir, c->step, c->args.store, &why) < 0)
         log_warn("%s", why.msg);
 }
 

@@ -1,11 +1,12 @@
 /* checkpointer.h - writes a run's checkpoints in the background, one at a time.
  *
  * Begin    copies the blocks at a round boundary: all that training waits for.
- * Write    on a thread of libuv's pool, which only touches files: fdatasync of the log,
- *          then checkpoint_commit, then old rows go back to the disk.
+ * Write    on a thread of libuv's pool, which only touches files: checkpoint_commit, then
+ *          old rows go back to the disk.
  * Loss     whoever calls begin at each due boundary, waiting there while one is being
- *          written, never has more than two intervals behind the newest committed one:
- *          one, but for the time that a write takes.
+ *          written, has never computed more than an interval since the newest committed
+ *          one; or, while one is being written (.tmp-<step>), since that one, which is an
+ *          interval after the newest.
  * End      a loop with a checkpoint being written stays alive: uv_run returns after it.
  * Threads  loop thread, but for the writing.
  */

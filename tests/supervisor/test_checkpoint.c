@@ -88,6 +88,11 @@ int fsync(int fd)
     return faulted() ? -1 : (int)syscall(SYS_fsync, fd);
 }
 
+int fdatasync(int fd)
+{
+    return faulted() ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
 int remove(const char *path)
 {
     if (faulted())
@@ -104,6 +109,7 @@ static uint8_t *bytes[2]; /* of the descriptions */
 static struct msg description[2];
 static float block[2][32];
 static char checkpoints[128];
+static struct store *experience; /* NULL: there is no log */
 
 static void pack_variable(struct msg_out *o, const char *name, enum dtype dtype,
                           uint64_t rows, uint64_t offset, const char *collection)
@@ -157,11 +163,31 @@ static void setup(void)
 static void teardown(void)
 {
     no_exchange = 0;
+    store_free(experience);
+    experience = NULL;
     for (int a = 0; a < 2; a++) {
         msg_done(&description[a]);
         free(bytes[a]);
     }
     temp_dir_done(&dir);
+}
+
+/* A window of 10 rows of 8 KB, 100 written. */
+static struct store *make_log(void)
+{
+    static struct env_agent agent = {
+        .name = "a", .team = "a", .obs_width = 1000, .space = {.width = 1}};
+    const struct env_spec spec = {.id = "x", .n_agents = 1, .agents = &agent};
+    struct store_layout layout;
+    struct store *s;
+    struct err err = {0};
+
+    ck_assert_int_eq(store_create(&s, temp_dir_file(&dir, "experience"), 10, &err), 0);
+    ck_assert_int_eq(store_layout_make(&layout, &spec, NULL, 0, &err), 0);
+    ck_assert_int_eq(store_describe(s, &layout, &err), 0);
+    memset(store_rows(s, 100), 1, 100 * store_layout(s)->row_bytes);
+    ck_assert_int_eq(store_append(s, 100, &err), 0);
+    return s;
 }
 
 static int commit_to(const char *folder, uint64_t step, size_t max_to_keep,
@@ -179,7 +205,8 @@ static int commit_to(const char *folder, uint64_t step, size_t max_to_keep,
                                          .n_agents = 2,
                                          .sections = sections,
                                          .n_sections = 2,
-                                         .keep.max = max_to_keep};
+                                         .keep.max = max_to_keep,
+                                         .log = experience};
 
     return checkpoint_commit(&args, err);
 }
@@ -344,6 +371,7 @@ START_TEST(test_killed_at_every_step)
     int status = DIED << 8;
     long k;
 
+    experience = make_log();
     for (k = 0; status == DIED << 8; k++) {
         uint64_t *steps;
         size_t n;
@@ -382,6 +410,7 @@ START_TEST(test_failure_at_every_step)
 {
     int n_failed = 0, n_stayed = 0;
 
+    experience = make_log();
     for (long k = 0;; k++) {
         struct err err = {0};
         int rc;
@@ -419,21 +448,12 @@ END_TEST
 /* Rows that the oldest kept checkpoint's window needs stay, older ones go. */
 START_TEST(test_rows_of_kept_checkpoints_stay)
 {
-    static struct env_agent agent = {
-        .name = "a", .team = "a", .obs_width = 1000, .space = {.width = 1}};
-    const struct env_spec spec = {.id = "x", .n_agents = 1, .agents = &agent};
-    struct store_layout layout;
-    struct store *s;
+    struct store *s = make_log();
     struct stat before, after;
     char path[256];
     struct err err = {0};
 
     (void)snprintf(path, sizeof(path), "%s/experience", dir.path);
-    ck_assert_int_eq(store_create(&s, path, 10, &err), 0);
-    ck_assert_int_eq(store_layout_make(&layout, &spec, NULL, 0, &err), 0);
-    ck_assert_int_eq(store_describe(s, &layout, &err), 0);
-    memset(store_rows(s, 100), 1, 100 * store_layout(s)->row_bytes);
-    ck_assert_int_eq(store_append(s, 100, &err), 0);
     commit(0, 5);
     commit(10, 5);
     ck_assert_int_eq(store_sync(s, &err), 0);
