@@ -83,14 +83,16 @@ int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned
     return faulted() ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
 
+/* Nothing here is lost when a process dies, so the disk need not be waited for. */
 int fsync(int fd)
 {
-    return faulted() ? -1 : (int)syscall(SYS_fsync, fd);
+    (void)fd;
+    return faulted() ? -1 : 0;
 }
 
 int fdatasync(int fd)
 {
-    return faulted() ? -1 : (int)syscall(SYS_fdatasync, fd);
+    return fsync(fd);
 }
 
 int remove(const char *path)
