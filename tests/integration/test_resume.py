@@ -11,14 +11,15 @@ import time
 
 import harness
 
-STEPS = 6000
+STEPS = 3000
 EVERY = 500
-CAPACITY = 1000  # which a run passes six times
+CAPACITY = 500  # which a run passes six times
 COPIES = 4
 HEADER_BYTES = 1 << 20  # of the experience log (common/store/layout.h)
 FOREVER = 100_000_000
 OPTIMIZERS = ("adam", "sgd", "momentum", "rmsprop", "accept_reject")
-KILLS_EACH = int(os.environ.get("BROOD_KILLS", 4))  # random moments per optimiser
+# Random moments for each optimiser.
+KILLS_EACH = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 20))
 
 CONFIG = """
 run: {{name: small, seed: 1, env_steps: {steps}}}
@@ -77,13 +78,14 @@ def start_and_kill(w, name, path, moment_s):
 
 def killed_run(w, name, least_checkpoints=2):
     """A run without end whose supervisor was killed once it had so many checkpoints, and
-    the step to which it is to go on: a capacity further."""
+    the step to which it is to go on: so far that none of them is kept, and at the end of
+    a row."""
     run = w.run_dir(name)
     p = w.start("run", config(w, steps=FOREVER), "--name", name)
     harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
                        len(checkpoints(run)) >= least_checkpoints)
     harness.kill_holder(p, run)
-    return run, checkpoints(run)[-1] + CAPACITY + 4 * EVERY
+    return run, (checkpoints(run)[-1] // (2 * EVERY) + 3) * 2 * EVERY
 
 
 def until(steps):
