@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static int send_hello(struct err *err)
@@ -72,6 +73,7 @@ static int run_agent(const char *parent, const char *name,
         r = launch_prepare(&l, &err);
     if (r == 0) {
         (void)signal(SIGPIPE, SIG_IGN);
+        (void)prctl(PR_SET_NAME, "brood-agent"); /* not the descriptor's number */
         log_init(name, LOG_LEVEL_INFO, STDERR_FILENO);
         r = serve(algorithm, &err);
     }

@@ -16,6 +16,7 @@
 
 #define OOM_SCORE          "500"
 #define MAX_KEPT_VARIABLES 64
+#define USUAL_FILES        1024
 
 extern char **environ;
 
@@ -77,6 +78,17 @@ static void clean_environment(void)
     (void)putenv(threads);
 }
 
+/* The supervisor may have more; programs with select() bear no more than this. */
+static void limit_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur <= USUAL_FILES)
+        return;
+    files.rlim_cur = USUAL_FILES;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 /* Best effort: a system without the file has no such killer. */
 static void volunteer_for_oom(void)
 {
@@ -98,6 +110,7 @@ int launch_prepare(const struct launch *l, struct err *err)
         return r;
     (void)setsid(); /* fails when we lead a session already, which is as well */
     (void)setrlimit(RLIMIT_CORE, &no_core);
+    limit_files();
     volunteer_for_oom();
     reset_signals();
     clean_environment();

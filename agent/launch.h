@@ -18,9 +18,10 @@ struct launch {
 
 /* Parent-death signal (SIGKILL), then the check that the parent is still there: it may
  * have died in between. Own session, descriptor 0 from /dev/null and 1 to stderr, the
- * others closed, no core files, likelier than the supervisor to be killed for memory, no
- * signal blocked or ignored, and an environment of PATH, HOME, PYTHONHASHSEED, LANG=C,
- * OPENBLAS_NUM_THREADS=1 and BROOD_* alone. ERR_STATE: the parent is gone. */
+ * others closed and at most 1024 of them, no core files, likelier than the supervisor to
+ * be killed for memory, no signal blocked or ignored, and an environment of PATH, HOME,
+ * PYTHONHASHSEED, LANG=C, OPENBLAS_NUM_THREADS=1 and BROOD_* alone. ERR_STATE: the parent
+ * is gone. */
 int launch_prepare(const struct launch *l, struct err *err);
 
 /* `launch <parent pid> [--keep N] -- command [args...]`: prepares and executes. Returns

@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/agent.h"
+#include "supervisor/proc/descriptors.h"
 #include "supervisor/proc/resident.h"
 #include "supervisor/proc/sweep.h"
 
@@ -228,8 +229,10 @@ static int table_init(struct agent_table *t, int agent_exe_fd,
                       const struct agent_spec *specs, struct err *err)
 {
     size_t i;
-    int r;
+    int r = descriptors_reserve(t->n, err);
 
+    if (r < 0)
+        return r;
     /* Low numbers are taken in the child before it is exec'd. */
     t->host.exe_fd = fcntl(agent_exe_fd, F_DUPFD_CLOEXEC, AGENT_FD_COUNT);
     if (t->host.exe_fd < 0)
@@ -254,6 +257,7 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
     t->agents = xcalloc(n, sizeof(*t->agents));
     t->host = (struct agent_host){
         .loop = loop,
+        .exe_fd = -1,
         .log_fd = log_fd,
         .ctx = cb->ctx,
         .on_event = host_on_event,

@@ -130,7 +130,8 @@ struct agent_callbacks {
 };
 
 /* agent_exe_fd: the agent executable, opened once; every agent runs from it (borrowed).
- * log_fd: read-only descriptor of the experience log, or -1 (borrowed). */
+ * log_fd: read-only descriptor of the experience log, or -1 (borrowed). ERR_LIMIT: so
+ * many take more open files than are allowed. */
 int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
                     int log_fd, const struct agent_spec *specs, size_t n,
                     const struct agent_callbacks *cb, struct err *err);

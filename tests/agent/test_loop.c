@@ -202,7 +202,8 @@ START_TEST(test_launcher)
     char launch[] = "launch", dashes[] = "--", sh[] = "/bin/sh", c[] = "-c";
     char script[] = "test -z \"$BROOD_TEST_SECRET$SECRET\" || exit 3;"
                     "test \"$LANG\" = C || exit 4; test ! -e /proc/self/fd/9 || exit 5;"
-                    "test \"$(cat /proc/self/oom_score_adj)\" = 500 || exit 6; exit 42";
+                    "test \"$(cat /proc/self/oom_score_adj)\" = 500 || exit 6;"
+                    "test $(ulimit -Sn) -le 1024 || exit 7; exit 42";
     char *argv[] = {exe, launch, parent, dashes, sh, c, script, NULL};
     const int spare = dup2(open("/dev/null", O_RDONLY), 9);
 

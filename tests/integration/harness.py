@@ -44,16 +44,46 @@ class Skip(Exception):
     """Raised by a test that cannot run here; the text says why."""
 
 
+def slowness():
+    """How many times longer work takes here now than on an idle machine, at least 1: what
+    a loop of this process gets of a processor, and how many wait for each."""
+    wall, cpu = time.monotonic(), time.process_time()
+    while time.process_time() - cpu < 0.05:
+        pass
+    share = (time.process_time() - cpu) / (time.monotonic() - wall)
+    return max(1.0, 1 / share, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+
+
+def allowed_s(limit_s):
+    """A limit meant for an idle machine and a plain build, on this one, now."""
+    return limit_s * PATIENCE * slowness()
+
+
 def wait_until(what, condition, deadline_s=DEADLINE_S):
     """Poll until condition() is true, and return its value; fail after the deadline."""
-    end = time.monotonic() + deadline_s
+    begin, is_late = time.monotonic(), False
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > end:
+        if is_late:
             raise AssertionError(f"not within {deadline_s} s: {what}")
+        # Once more after the deadline: this process may have been kept from looking.
+        is_late = time.monotonic() > begin + deadline_s
         time.sleep(0.002)
+
+
+def wait_within(what, condition, limit_s):
+    """As wait_until, with a limit as allowed_s takes it; how long it took."""
+    begin, end = time.monotonic(), limit_s * PATIENCE
+    while not condition():
+        took = time.monotonic() - begin
+        if took > end:
+            end = limit_s * PATIENCE * slowness()
+            if took > end:
+                raise AssertionError(f"not within {limit_s} s ({end:.1f} s here): {what}")
+        time.sleep(0.002)
+    return time.monotonic() - begin
 
 
 def processes():
@@ -90,6 +120,42 @@ def agents_of(keeper):
         if ppid in (keeper, supervisor) and state != "Z" and len(words) >= 4 and words[1] == "agent":
             found[words[3]] = child
     return found
+
+
+def members(p):
+    """Everything that belongs to a run: keeper, supervisor, sweeper, agents."""
+    found = {p.pid}
+    while True:
+        more = {pid for pid, (_, ppid, _) in processes().items() if ppid in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+def counts(pid):
+    """What of a process must not grow: descriptors, children, zombies, mappings; and its
+    own memory in KiB."""
+    proc = pathlib.Path(f"/proc/{pid}")
+    children = [state for state, ppid, _ in processes().values() if ppid == pid]
+    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+    return {"descriptors": len(os.listdir(proc / "fd")), "children": len(children),
+            "zombies": children.count("Z"),
+            "mappings": len((proc / "maps").read_text().splitlines())}, \
+        int(status["RssAnon"].split()[0])
+
+
+def settled(supervisor, n_agents):
+    """The counts while so many agents live and nothing is being replaced."""
+    def look():
+        now = counts(supervisor)
+        return now[0]["zombies"] == 0 and now[0]["children"] == n_agents and now
+    return wait_until("a quiet moment", look)
+
+
+def rows(run):
+    """How many rows progress.csv has."""
+    path = run / "metrics" / "progress.csv"
+    return max(path.read_text().count("\n") - 1, 0) if path.exists() else 0
 
 
 def holder_of(run):

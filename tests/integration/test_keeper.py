@@ -13,17 +13,6 @@ from test_exactness import outcome
 LEAVER = harness.BUILD / "tests" / "support" / "leaving_agent"
 
 
-def members(p):
-    """Everything that belongs to a run: keeper, supervisor, sweeper, agents."""
-    found = {p.pid}
-    while True:
-        more = {pid for pid, (_, ppid, _) in harness.processes().items()
-                if ppid in found} - found
-        if not more:
-            return found
-        found |= more
-
-
 def victims(p, who):
     found = {"keeper": p.pid, "supervisor": harness.supervisor_of(p.pid)}
     return [found[w] for w in who.split("+") if found[w] is not None]
@@ -43,7 +32,7 @@ def kill_in_phase(w, name, who, phase):
         harness.kill(harness.supervisor_of(p.pid), signal.SIGSTOP)
     if phase == "checkpointing":
         harness.kill(p.pid, signal.SIGINT)
-    everyone = members(p)
+    everyone = harness.members(p)
     for pid in victims(p, who):
         harness.kill(pid)
     p.wait(timeout=harness.DEADLINE_S)
@@ -100,7 +89,7 @@ def test_the_exit_code_is_passed_on(w):
 
 def test_a_supervisor_that_does_not_listen_is_cut_off(w):
     p = start_run(w, "deaf")
-    everyone = members(p)
+    everyone = harness.members(p)
     harness.kill(p.pid, signal.SIGINT)
     harness.wait_until("the first interrupt noticed",
                        lambda: "interrupt" in p.log.read_text().lower()

@@ -4,7 +4,6 @@ BROOD_KILLS=1000 in the environment makes it the long one.
 """
 import collections
 import os
-import pathlib
 import random
 import time
 
@@ -19,26 +18,6 @@ SETTINGS = ("--set", "defaults.restart={max_restarts: 100000, delay: 0s}", "--se
             "defaults.respond_within=" + ("3s" if harness.SANITIZED else "300ms"))
 
 
-def counts(pid):
-    """What must not grow: descriptors, children, zombies, mappings; and memory in KiB."""
-    proc = pathlib.Path(f"/proc/{pid}")
-    children = [state for state, ppid, _ in harness.processes().values() if ppid == pid]
-    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-    return {"descriptors": len(os.listdir(proc / "fd")), "children": len(children),
-            "zombies": children.count("Z"),
-            "mappings": len((proc / "maps").read_text().splitlines())}, \
-        int(status["RssAnon"].split()[0])
-
-
-def settled(p, supervisor):
-    """The counts while three agents live and nothing is being replaced."""
-    def look():
-        now = counts(supervisor)
-        return len(harness.agents_of(p.pid)) == 3 and now[0]["zombies"] == 0 and \
-            now[0]["children"] == 3 and now
-    return harness.wait_until("a quiet moment", look)
-
-
 def test_kills_at_random_moments_leave_nothing(w):
     draw = random.Random(3)
     config = w.small(steps=FOREVER, evaluate=3000, checkpoint=3000)
@@ -47,7 +26,7 @@ def test_kills_at_random_moments_leave_nothing(w):
     harness.wait_until("rows", lambda: progress.exists()
                        and progress.read_text().count("\n") > 20)
     supervisor = harness.supervisor_of(p.pid)
-    before, rss_before = settled(p, supervisor)
+    before, rss_before = harness.settled(supervisor, 3)
     states = collections.Counter()
     for i in range(KILLS):
         agents = harness.wait_until("an agent", lambda: harness.agents_of(p.pid))
@@ -63,7 +42,7 @@ def test_kills_at_random_moments_leave_nothing(w):
     # Checkpoints are written meanwhile, through descriptors of their own.
     after, rss_after = harness.wait_until(
         "no more descriptors than before",
-        lambda: (now := settled(p, supervisor))[0]["descriptors"] <= before["descriptors"]
+        lambda: (now := harness.settled(supervisor, 3))[0]["descriptors"] <= before["descriptors"]
         and now, 10 * harness.PATIENCE)
     print(f"# {KILLS} kills; the process was, when hit: "
           + ", ".join(f"{k}: {n}" for k, n in sorted(states.items())))

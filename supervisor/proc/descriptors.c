@@ -1,0 +1,22 @@
+#include "supervisor/proc/descriptors.h"
+
+#include <sys/resource.h>
+
+int descriptors_reserve(size_t n_agents, struct err *err)
+{
+    const rlim_t wanted = n_agents * DESCRIPTORS_PER_AGENT + DESCRIPTORS_OTHERS;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return err_errno(err, "getrlimit");
+    if (limit.rlim_cur >= wanted)
+        return 0;
+    if (limit.rlim_max < wanted)
+        return err_set(err, ERR_LIMIT,
+                       "%zu agents take up to %llu open files, at most %llu are allowed "
+                       "here: raise the limit (ulimit -Hn)",
+                       n_agents, (unsigned long long)wanted,
+                       (unsigned long long)limit.rlim_max);
+    limit.rlim_cur = wanted;
+    return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? err_errno(err, "setrlimit") : 0;
+}

@@ -1,0 +1,72 @@
+"""Two hundred agents: up in two seconds, fifty killed at once and back, and no leak."""
+import random
+import time
+
+import harness
+
+AGENTS = 200 if not harness.SANITIZED else 40
+KILLED = AGENTS // 4
+ROUNDS = 4
+UP_WITHIN_S = 2.0
+RSS_SLACK_KIB = 2048
+# Each learns, too: who is killed has something to replay.
+CONFIG = f"""
+run: {{name: many, seed: 1, env_steps: 10000000}}
+env: {{id: constant_reward, copies: 1, max_steps: 5, params: {{agents: {AGENTS}}}}}
+experience: {{capacity: 1000, batch_size: 8, warmup: 64, update_every: 20}}
+evaluation: {{every_env_steps: 0}}
+checkpoint: {{every_env_steps: 0}}
+log: {{every_env_steps: 1}}
+defaults:
+  algorithm: ddpg
+  actor: {{hidden: [4]}}
+  critic: {{hidden: [4], input: own}}
+  restart: {{max_restarts: 1000}}
+"""
+
+
+def test_all_are_up_soon_and_come_back_from_kills(w):
+    config, run = w.write("many.yaml", CONFIG), w.run_dir("many")
+    begin = time.monotonic()
+    # Fewer open files than they take: the limit is raised as far as is allowed.
+    p = w.start("run", config, "--name", "many", prefix=("prlimit", "--nofile=256:4096"))
+    harness.wait_until("a round of all", lambda: harness.rows(run) > 0 or p.poll() is not None)
+    up_s = time.monotonic() - begin
+    supervisor = harness.supervisor_of(p.pid)
+    assert up_s < UP_WITHIN_S or up_s < harness.allowed_s(UP_WITHIN_S), up_s
+    harness.wait_until("learning", lambda: harness.rows(run) > 100)
+    before, rss_before = harness.settled(supervisor, AGENTS)
+    draw, took = random.Random(7), []
+    for _ in range(ROUNDS):
+        victims = draw.sample(sorted(harness.agents_of(p.pid).values()), KILLED)
+        begin = time.monotonic()
+        for pid in victims:
+            harness.kill(pid)
+        n = harness.rows(run)
+        harness.wait_until("all of them again", lambda: len(
+            now := set(harness.agents_of(p.pid).values())) == AGENTS
+            and not now & set(victims) and harness.rows(run) > n + 1)
+        took.append(time.monotonic() - begin)
+    after, rss_after = harness.settled(supervisor, AGENTS)
+    print(f"# {AGENTS} agents, a round of all after {up_s:.2f} s; {KILLED} killed and back "
+          f"after {', '.join(f'{s:.2f}' for s in took)} s")
+    print(f"# supervisor before {before}, {rss_before} KiB; after {after}, {rss_after} KiB")
+    assert all(after[k] <= before[k] for k in before if k != "mappings"), (before, after)
+    if not harness.SANITIZED:  # whose allocator keeps what is freed
+        assert after["mappings"] <= before["mappings"], (before, after)
+        assert rss_after <= rss_before + RSS_SLACK_KIB, (rss_before, rss_after)
+    everyone = harness.members(p)
+    harness.kill(p.pid, harness.signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert not any(harness.alive(pid) for pid in everyone)
+
+
+def test_too_few_files_are_told_before_any_agent_starts(w):
+    _, err = w.brood("run", w.write("many.yaml", CONFIG), "--name", "few", code=1,
+                     prefix=("prlimit", "--nofile=400:400"))
+    last = err.splitlines()[-1]
+    assert f"{AGENTS} agents take up to" in last and "at most 400" in last, err
+
+
+if __name__ == "__main__":
+    harness.main()
