@@ -66,6 +66,7 @@ void graph_free(struct graph *g)
     ptr_list_done(&g->collections);
     ptr_list_done(&g->variables);
     name_table_done(&g->op_by_name);
+    name_table_done(&g->known_ops);
     name_table_done(&g->names_in_use);
     name_table_done(&g->scope_counts);
     name_table_done(&g->shared_variables);

@@ -59,11 +59,13 @@ enum attr_kind {
 struct attr {
     const char *name;
     enum attr_kind kind;
-    int64_t i; /* int, bool, type */
-    float f;
-    struct shape shape;
-    struct tensor tensor; /* borrowed from the graph's arena */
-    const char *s;        /* string, opaque: bytes */
+    union {
+        int64_t i; /* int, bool, type */
+        float f;
+        struct shape shape;
+        struct tensor tensor; /* borrowed from the graph's arena */
+    };
+    const char *s; /* string, opaque: bytes */
     size_t s_len;
     size_t n;              /* lists */
     const int64_t *list_i; /* int, type */

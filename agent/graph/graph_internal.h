@@ -5,6 +5,7 @@
 #include "agent/graph/graph.h"
 #include "agent/graph/name_table.h"
 #include "agent/graph/op_table.h"
+#include "agent/graph/signature.h"
 #include "common/mem/arena.h"
 
 struct output_info {
@@ -40,12 +41,19 @@ void *ptr_list_pop(struct ptr_list *l);
 void *ptr_list_last(const struct ptr_list *l); /* NULL if empty */
 void ptr_list_done(struct ptr_list *l);
 
+/* A row of the table, as far as the graph has needed it. */
+struct known_op {
+    const struct op_def *def;
+    const struct signature *sig;
+};
+
 /* An operation under construction. */
 struct op_builder {
     struct graph *graph;
     const char *type;
     const char *name;         /* NULL: not a valid one */
     const struct op_def *def; /* NULL: unknown type */
+    const struct signature *sig;
     int open;
     int imported; /* taken as it is, nothing from the scopes */
     struct output *inputs;
@@ -90,6 +98,7 @@ struct graph {
     struct ptr_list builders; /* struct op_builder, used again and again */
     struct ptr_list ops;      /* struct operation by id */
     struct name_table op_by_name;
+    struct name_table known_ops;    /* struct known_op by type */
     struct name_table names_in_use; /* lower-cased; count: next suffix */
     struct ptr_list name_scopes;    /* "" or "a/b/" */
     struct ptr_list variable_scopes;

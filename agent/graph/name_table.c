@@ -6,24 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAPACITY = 64 };
+enum { FIRST_CAPACITY = 64 }; /* a power of two, and so are all */
 
-/* FNV-1a */
-static size_t hash(const char *key)
+/* As FNV-1a, eight bytes at a time: names are long, and alike in front. */
+static uint32_t hash(const char *key)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = 0xcbf29ce484222325u, word;
 
-    for (; *key != '\0'; key++)
-        h = (h ^ (unsigned char)*key) * 0x100000001b3u;
-    return (size_t)(h ^ (h >> 32));
+    for (size_t left = strlen(key), n; left > 0; key += n, left -= n) {
+        n = left < sizeof(word) ? left : sizeof(word);
+        word = 0;
+        memcpy(&word, key, n);
+        h = (h ^ word) * 0x100000001b3u;
+        h ^= h >> 32;
+    }
+    return (uint32_t)h;
 }
 
 /* Where key is or would be; there is always a free entry. */
-static struct name_entry *probe(const struct name_table *t, const char *key)
+static struct name_entry *probe(const struct name_table *t, const char *key, uint32_t h)
 {
-    size_t i = hash(key) & (t->cap - 1);
+    size_t i = h & (t->cap - 1);
 
-    while (t->entries[i].key != NULL && strcmp(t->entries[i].key, key) != 0)
+    while (t->entries[i].key != NULL &&
+           (t->entries[i].hash != h || strcmp(t->entries[i].key, key) != 0))
         i = (i + 1) & (t->cap - 1);
     return &t->entries[i];
 }
@@ -36,7 +42,7 @@ static void grow(struct name_table *t)
     t->entries = xcalloc(t->cap, sizeof(*t->entries));
     for (size_t i = 0; i < old.cap; i++)
         if (old.entries[i].key != NULL)
-            *probe(t, old.entries[i].key) = old.entries[i];
+            *probe(t, old.entries[i].key, old.entries[i].hash) = old.entries[i];
     free(old.entries);
 }
 
@@ -46,19 +52,21 @@ struct name_entry *name_table_find(const struct name_table *t, const char *key)
 
     if (t->cap == 0)
         return NULL;
-    e = probe(t, key);
+    e = probe(t, key, hash(key));
     return e->key != NULL ? e : NULL;
 }
 
 struct name_entry *name_table_add(struct name_table *t, const char *key)
 {
+    const uint32_t h = hash(key);
     struct name_entry *e;
 
-    if (t->n * 2 >= t->cap)
+    if (t->n * 3 >= t->cap * 2)
         grow(t);
-    e = probe(t, key);
+    e = probe(t, key, h);
     if (e->key == NULL) {
         e->key = key;
+        e->hash = h;
         t->n++;
     }
     return e;

@@ -3,11 +3,13 @@
 #define AGENT_GRAPH_NAME_TABLE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct name_entry {
     const char *key; /* borrowed: must outlive the table */
     void *value;
     int count;
+    uint32_t hash; /* private */
 };
 
 /* An all-zero struct is an empty table. */

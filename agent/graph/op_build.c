@@ -43,8 +43,34 @@ static struct op_builder *free_builder(struct graph *g)
     return b;
 }
 
+static const struct signature *read_signature(struct graph *g, const struct op_def *def)
+{
+    struct signature sig;
+
+    CHECK(signature_parse(&sig, def->signature) == 0, "%s", def->type);
+    return arena_memdup(&g->arena, &sig, sizeof(sig));
+}
+
+/* NULL: there is no such op. */
+static const struct known_op *know(struct graph *g, const char *type)
+{
+    const struct name_entry *e = name_table_find(&g->known_ops, type);
+    const struct op_def *def;
+    struct known_op *k;
+
+    if (e != NULL)
+        return e->value;
+    def = op_def_find(type);
+    if (def == NULL)
+        return NULL;
+    k = ARENA_NEW(&g->arena, struct known_op);
+    *k = (struct known_op){def, read_signature(g, def)};
+    name_table_add(&g->known_ops, def->type)->value = k;
+    return k;
+}
+
 static struct op_builder *begin(struct graph *g, const char *type,
-                                const struct op_def *def)
+                                const struct op_def *def, const struct signature *sig)
 {
     struct op_builder *b = free_builder(g);
 
@@ -52,6 +78,7 @@ static struct op_builder *begin(struct graph *g, const char *type,
     b->imported = 0;
     b->type = type;
     b->def = def;
+    b->sig = sig;
     b->device = NULL;
     b->n_inputs = b->n_attrs = 0;
     b->control.n = b->colocate.n = 0;
@@ -60,7 +87,9 @@ static struct op_builder *begin(struct graph *g, const char *type,
 
 struct op_builder *op_begin(struct graph *g, const char *type, const char *name)
 {
-    struct op_builder *b = begin(g, type, op_def_find(type));
+    const struct known_op *k = know(g, type);
+    struct op_builder *b =
+        begin(g, type, k != NULL ? k->def : NULL, k != NULL ? k->sig : NULL);
 
     b->name = name_for(g, type, name);
     return b;
@@ -69,7 +98,9 @@ struct op_builder *op_begin(struct graph *g, const char *type, const char *name)
 struct op_builder *op_begin_imported(struct graph *g, const struct op_def *def,
                                      const char *name)
 {
-    struct op_builder *b = begin(g, def->type, def);
+    const struct signature *sig =
+        (def->flags & OP_FOREIGN) != 0 ? read_signature(g, def) : know(g, def->type)->sig;
+    struct op_builder *b = begin(g, def->type, def, sig);
 
     b->imported = 1;
     b->name = name_valid(name, 0) ? arena_strdup(&g->arena, name) : NULL;
@@ -219,7 +250,7 @@ void op_attr(struct op_builder *b, const struct attr *a)
 struct binding {
     struct op_builder *b;
     struct graph *g;
-    struct signature sig;
+    const struct signature *sig;
     int next_input;
 };
 
@@ -242,9 +273,9 @@ static struct attr *new_attr(struct op_builder *b, struct span name, enum attr_k
 
 static enum dtype dtype_of_span(struct span s)
 {
-    char word[32];
+    char word[32] = "";
 
-    (void)snprintf(word, sizeof(word), SPAN_FMT, SPAN_ARG(s));
+    memcpy(word, s.p, s.len < sizeof(word) - 1 ? s.len : sizeof(word) - 1);
     return word[0] == '#' ? (enum dtype)atoi(word + 1) : dtype_from_name(word);
 }
 
@@ -269,7 +300,7 @@ static int check_attrs(struct binding *bind)
 {
     for (int i = 0; i < bind->b->n_attrs; i++) {
         const struct attr *a = &bind->b->attrs[i];
-        const struct signature_attr *s = signature_attr(&bind->sig, span_of(a->name));
+        const struct signature_attr *s = signature_attr(bind->sig, span_of(a->name));
 
         if (s == NULL && a->name[0] != '_')
             return bind_fail(bind, ERR_ARG, "there is no attribute '%s'", a->name);
@@ -282,7 +313,7 @@ static int check_attrs(struct binding *bind)
 
 static int is_list(const struct binding *bind, const struct signature_arg *arg)
 {
-    const struct signature_attr *type = signature_attr(&bind->sig, arg->type);
+    const struct signature_attr *type = signature_attr(bind->sig, arg->type);
 
     return arg->number.len != 0 || (type != NULL && type->kind == ATTR_LIST_TYPE);
 }
@@ -293,11 +324,11 @@ static int list_length(const struct binding *bind)
 {
     int n_lists = 0, n_counted = 0, rest;
 
-    for (int i = 0; i < bind->sig.n_in; i++) {
-        n_lists += is_list(bind, &bind->sig.in[i]);
-        n_counted += bind->sig.in[i].number.len != 0;
+    for (int i = 0; i < bind->sig->n_in; i++) {
+        n_lists += is_list(bind, &bind->sig->in[i]);
+        n_counted += bind->sig->in[i].number.len != 0;
     }
-    rest = bind->b->n_inputs - (bind->sig.n_in - n_lists);
+    rest = bind->b->n_inputs - (bind->sig->n_in - n_lists);
     if (n_lists == 0)
         return rest == 0 ? 0 : -1;
     return rest >= (n_counted > 0) && rest % n_lists == 0 ? rest / n_lists : -1;
@@ -321,8 +352,8 @@ static int lengths_given(const struct binding *bind)
 {
     int64_t total = 0;
 
-    for (int i = 0; i < bind->sig.n_in; i++) {
-        int64_t n = given_length(bind, &bind->sig.in[i]);
+    for (int i = 0; i < bind->sig->n_in; i++) {
+        int64_t n = given_length(bind, &bind->sig->in[i]);
 
         if (n < 0 || n > bind->b->n_inputs)
             return 0;
@@ -347,16 +378,15 @@ static int bind_number(struct binding *bind, struct span name, int n)
 static int bind_type(struct binding *bind, const struct signature_arg *arg,
                      struct output x)
 {
-    enum dtype is = output_dtype(x), want = dtype_of_span(arg->type);
-    const struct signature_attr *s = signature_attr(&bind->sig, arg->type);
-    struct attr *a = find_attr(bind->b, arg->type);
+    const struct signature_attr *s = signature_attr(bind->sig, arg->type);
+    struct attr *a = s != NULL ? find_attr(bind->b, arg->type) : NULL;
+    enum dtype is = output_dtype(x), want;
 
     if (s != NULL && a == NULL) {
         new_attr(bind->b, arg->type, ATTR_TYPE)->i = is;
         return 0;
     }
-    if (s != NULL)
-        want = (enum dtype)a->i;
+    want = s != NULL ? (enum dtype)a->i : dtype_of_span(arg->type);
     if (is != want)
         return bind_fail(
             bind, ERR_DTYPE, "input '" SPAN_FMT "' is %s:%d of type %s, not %s",
@@ -415,9 +445,9 @@ static int bind_inputs(struct binding *bind)
 
     if (list_n < 0)
         return bind_fail(bind, ERR_ARG, "takes %d arguments, but %d are given",
-                         bind->sig.n_in, bind->b->n_inputs);
-    for (int i = 0; i < bind->sig.n_in; i++) {
-        const struct signature_arg *arg = &bind->sig.in[i];
+                         bind->sig->n_in, bind->b->n_inputs);
+    for (int i = 0; i < bind->sig->n_in; i++) {
+        const struct signature_arg *arg = &bind->sig->in[i];
         int n = given ? (int)given_length(bind, arg) : list_n;
 
         if (bind_arg(bind, arg, is_list(bind, arg) ? n : 1) != 0)
@@ -438,15 +468,29 @@ static struct attr *default_attr(struct binding *bind, const struct signature_at
     return a;
 }
 
+static int is_private(const struct binding *bind, const struct attr *a)
+{
+    return a->name[0] == '_' && signature_attr(bind->sig, span_of(a->name)) == NULL;
+}
+
+/* Of the signature, private ones, and _class. */
+static int count_attrs(const struct binding *bind)
+{
+    int n = bind->sig->n_attrs + (bind->b->colocate.n > 0);
+
+    for (int i = 0; i < bind->b->n_attrs; i++)
+        n += is_private(bind, &bind->b->attrs[i]);
+    return n;
+}
+
 /* Defaults for what is not given, in the order of the signature, then "_..." ones. */
 static int bind_attrs(struct binding *bind, struct operation *op)
 {
     struct op_builder *b = bind->b;
 
-    op->attrs =
-        ARENA_ARRAY(&bind->g->arena, struct attr, bind->sig.n_attrs + b->n_attrs + 1);
-    for (int i = 0; i < bind->sig.n_attrs; i++) {
-        const struct signature_attr *s = &bind->sig.attrs[i];
+    op->attrs = ARENA_ARRAY(&bind->g->arena, struct attr, count_attrs(bind));
+    for (int i = 0; i < bind->sig->n_attrs; i++) {
+        const struct signature_attr *s = &bind->sig->attrs[i];
         struct attr *a = find_attr(b, s->name);
 
         if (a == NULL && !s->has_default)
@@ -461,8 +505,7 @@ static int bind_attrs(struct binding *bind, struct operation *op)
         op->attrs[op->n_attrs++] = *a;
     }
     for (int i = 0; i < b->n_attrs; i++)
-        if (b->attrs[i].name[0] == '_' &&
-            signature_attr(&bind->sig, span_of(b->attrs[i].name)) == NULL)
+        if (is_private(bind, &b->attrs[i]))
             op->attrs[op->n_attrs++] = b->attrs[i];
     return 0;
 }
@@ -493,8 +536,8 @@ static int make_outputs(struct binding *bind, struct operation *op)
     int64_t total = 0;
 
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < bind->sig.n_out; i++) {
-            const struct signature_arg *arg = &bind->sig.out[i];
+        for (int i = 0; i < bind->sig->n_out; i++) {
+            const struct signature_arg *arg = &bind->sig->out[i];
             struct span counter = arg->number.len != 0 ? arg->number : arg->type;
             int64_t n = is_list(bind, arg) ? attr_count(op, counter) : 1;
 
@@ -516,9 +559,9 @@ static int make_outputs(struct binding *bind, struct operation *op)
 
 static int infer_shapes(struct graph *g, struct operation *op)
 {
-    struct shape *in = xcalloc((size_t)op->n_inputs, sizeof(*in));
-    struct shape *out = xcalloc((size_t)op->n_outputs, sizeof(*out));
-    const struct tensor **value = xcalloc((size_t)op->n_inputs, sizeof(*value));
+    const size_t n_in = (size_t)op->n_inputs, n_out = (size_t)op->n_outputs;
+    struct shape *in = xreallocarray(NULL, n_in + n_out, sizeof(*in)), *out = in + n_in;
+    const struct tensor **value = xreallocarray(NULL, n_in, sizeof(*value));
     struct err err = {0};
     struct shape_args args = {op, op->n_inputs, in, value, out, &err};
     int rc;
@@ -535,7 +578,6 @@ static int infer_shapes(struct graph *g, struct operation *op)
     if (rc != 0)
         (void)graph_fail(g, rc, "%s '%s': %s", op->def->type, op->name, err.msg);
     free(in);
-    free(out);
     free(value);
     return rc;
 }
@@ -545,14 +587,14 @@ static void colocate_with_references(struct binding *bind)
 {
     struct op_builder *b = bind->b;
 
-    for (int i = 0, k = 0; i < bind->sig.n_in && k < b->n_inputs; i++, k++) {
+    for (int i = 0, k = 0; i < bind->sig->n_in && k < b->n_inputs; i++, k++) {
         const struct attr *class =
-            bind->sig.in[i].is_ref ? operation_attr(b->inputs[k].op, "_class") : NULL;
+            bind->sig->in[i].is_ref ? operation_attr(b->inputs[k].op, "_class") : NULL;
 
         if (class != NULL)
             for (size_t j = 0; j < class->n; j++)
                 add_colocation(b, class->list_s[j].bytes);
-        else if (bind->sig.in[i].is_ref)
+        else if (bind->sig->in[i].is_ref)
             op_colocate(b, b->inputs[k].op->name);
     }
 }
@@ -576,15 +618,21 @@ static void follow_colocated(struct graph *g, struct operation *op)
     }
 }
 
-static void add_class_attr(struct binding *bind, struct operation *op)
+/* Where the new operation must be. */
+static void collect_colocation(struct binding *bind)
 {
-    struct op_builder *b = bind->b;
     const struct colocation scope = graph_colocation(bind->g);
-    struct tensor_string *groups;
 
     colocate_with_references(bind);
     for (size_t i = 0; i < scope.n; i++)
-        add_colocation(b, scope.groups[i].bytes);
+        add_colocation(bind->b, scope.groups[i].bytes);
+}
+
+static void add_class_attr(struct binding *bind, struct operation *op)
+{
+    struct op_builder *b = bind->b;
+    struct tensor_string *groups;
+
     if (b->colocate.n == 0 || operation_attr(op, "_class") != NULL)
         return;
     qsort(b->colocate.items, b->colocate.n, sizeof(void *), compare_strings);
@@ -631,12 +679,14 @@ static int build(struct binding *bind, struct operation *op)
         return bind_fail(bind, ERR_UNSUPPORTED, "there is no such op");
     if (graph_operation(bind->g, b->name) != NULL)
         return bind_fail(bind, ERR_EXISTS, "the name is taken");
-    CHECK(signature_parse(&bind->sig, b->def->signature) == 0, "%s", b->type);
     op->def = b->def;
     op->name = b->name;
     if (check_inputs(bind) != 0 || check_control_inputs(b) != 0 ||
-        check_attrs(bind) != 0 || bind_inputs(bind) != 0 || bind_attrs(bind, op) != 0 ||
-        make_outputs(bind, op) != 0)
+        check_attrs(bind) != 0 || bind_inputs(bind) != 0)
+        return -1;
+    if (!b->imported)
+        collect_colocation(bind);
+    if (bind_attrs(bind, op) != 0 || make_outputs(bind, op) != 0)
         return -1;
     if (b->device != NULL)
         op->device = b->device;
@@ -654,7 +704,7 @@ struct operation *op_finish(struct op_builder *b)
 {
     struct graph *g = b->graph;
     struct operation *op = ARENA_NEW(&g->arena, struct operation);
-    struct binding bind = {.b = b, .g = g};
+    struct binding bind = {.b = b, .g = g, .sig = b->sig};
     int rc = build(&bind, op);
 
     b->open = 0;

@@ -33,16 +33,19 @@ static char *lower(struct graph *g, const char *s)
 /* Graph.unique_name of TensorFlow 1.13: names are compared without case. */
 const char *graph_unique_name(struct graph *g, const char *name)
 {
-    const char *full = arena_printf(&g->arena, "%s%s", graph_name_scope(g), name);
+    const char *full = arena_join(&g->arena, graph_name_scope(g), name);
     const char *key = lower(g, full), *candidate = key;
     int i = name_table_add(&g->names_in_use, key)->count++;
+    char suffix[16];
 
     if (i == 0)
         return full;
-    for (; name_table_find(&g->names_in_use, candidate) != NULL; i++)
-        candidate = arena_printf(&g->arena, "%s_%d", key, i);
+    for (; name_table_find(&g->names_in_use, candidate) != NULL; i++) {
+        (void)snprintf(suffix, sizeof(suffix), "_%d", i);
+        candidate = arena_join(&g->arena, key, suffix);
+    }
     name_table_add(&g->names_in_use, candidate)->count = 1;
-    return arena_printf(&g->arena, "%s_%d", full, i - 1);
+    return arena_join(&g->arena, full, suffix);
 }
 
 void graph_claim_name(struct graph *g, const char *name)
@@ -72,7 +75,7 @@ void name_scope_enter(struct graph *g, const char *name)
     else if (name[len - 1] == '/')
         scope = arena_strdup(&g->arena, name);
     else
-        scope = arena_printf(&g->arena, "%s/", graph_unique_name(g, name));
+        scope = arena_join(&g->arena, graph_unique_name(g, name), "/");
     if (len != 0 && !name_valid(name, graph_name_scope(g)[0] != '\0'))
         (void)graph_fail(g, ERR_ARG, "'%s' is not a valid scope name", name);
     ptr_list_push(&g->name_scopes, scope);

@@ -1,5 +1,6 @@
 #include "common/mem/arena.h"
 
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdio.h>
@@ -63,17 +64,33 @@ char *arena_strdup(struct arena *a, const char *s)
     return s != NULL ? arena_strndup(a, s, strlen(s)) : NULL;
 }
 
+char *arena_join(struct arena *a, const char *s, const char *t)
+{
+    const size_t n = strlen(s), m = strlen(t);
+    char *both = arena_alloc(a, n + m + 1);
+
+    memcpy(both, s, n);
+    memcpy(both + n, t, m);
+    return both;
+}
+
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
+    char text[256], *all;
     va_list ap;
-    char *text, *copy;
+    int n;
 
     va_start(ap, fmt);
-    text = xvasprintf(fmt, ap);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    copy = arena_strdup(a, text);
-    free(text);
-    return copy;
+    CHECK(n >= 0, "%s", fmt);
+    if ((size_t)n < sizeof(text))
+        return arena_memdup(a, text, (size_t)n + 1);
+    all = arena_alloc(a, (size_t)n + 1);
+    va_start(ap, fmt);
+    (void)vsnprintf(all, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    return all;
 }
 
 static void free_blocks(struct arena_block *b)

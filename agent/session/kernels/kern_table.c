@@ -163,7 +163,7 @@ const struct kernel_row *kernel_at(size_t i)
 const struct kernel_row *kernel_find(const char *type)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (strcmp(rows[i].type, type) == 0)
+        if (rows[i].type[0] == type[0] && strcmp(rows[i].type, type) == 0)
             return &rows[i];
     return NULL;
 }
