@@ -34,6 +34,21 @@ static int grow(struct frame_reader *r, struct err *err)
     return 0;
 }
 
+/* What a few long messages needed is given back. */
+static void shrink_if_idle(struct frame_reader *r)
+{
+    uint8_t *data;
+
+    if (r->len > 0 || r->n_small < FRAME_SHRINK_AFTER || r->cap <= ROOM_MIN_BYTES)
+        return;
+    r->n_small = 0;
+    data = realloc(r->data, r->cap / 2);
+    if (data == NULL)
+        return;
+    r->data = data;
+    r->cap /= 2;
+}
+
 int frame_reader_room(struct frame_reader *r, uint8_t **ret, size_t *ret_size,
                       struct err *err)
 {
@@ -42,6 +57,7 @@ int frame_reader_room(struct frame_reader *r, uint8_t **ret, size_t *ret_size,
         r->len -= r->start;
         r->start = 0;
     }
+    shrink_if_idle(r);
     if (r->len == r->cap) {
         int rc = grow(r, err);
 
@@ -83,6 +99,7 @@ int frame_reader_next(struct frame_reader *r, const uint8_t **ret, size_t *ret_l
     *ret = r->data + r->start + FRAME_HEADER_BYTES;
     *ret_len = len;
     r->start += FRAME_HEADER_BYTES + len;
+    r->n_small = len < r->cap / 4 ? r->n_small + 1 : 0;
     return 1;
 }
 

@@ -3,7 +3,8 @@
  * Between supervisor and agent each message is a frame: a 4-byte little-endian length,
  * then that many bytes of msgpack. A frame is complete, and its size checked, before
  * msgpack-c sees a byte of it. The buffer grows with the bytes that have really come,
- * never by what a length promises.
+ * never by what a length promises, and shrinks again when FRAME_SHRINK_AFTER messages in a
+ * row would have done with a quarter of it.
  */
 #ifndef COMMON_MSG_FRAME_H
 #define COMMON_MSG_FRAME_H
@@ -14,12 +15,14 @@
 #include <stdint.h>
 
 #define FRAME_HEADER_BYTES 4u
+#define FRAME_SHRINK_AFTER 4096u
 #define FRAME_MAX_BYTES    (64u << 20) /* the longest message either side accepts */
 
 struct frame_reader {
     uint8_t *data;    /* private */
     size_t len, cap;  /* private: bytes held, room */
     size_t start;     /* private: first byte not yet handed out */
+    unsigned n_small; /* private: messages since one that took a quarter of the room */
     size_t max_bytes; /* longest message accepted */
 };
 

@@ -106,11 +106,16 @@ int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
 int event_sink_write_graph(struct event_sink *s, const void *graph_def, size_t len,
                            double wall_time, struct err *err)
 {
+    int rc;
+
     wbuf_clear(&s->event);
     put_double(&s->event, EVENT_WALL_TIME, wall_time);
     put_bytes(&s->event, EVENT_GRAPH_DEF, graph_def, len);
     s->has_graph = 1;
-    return write_record(s, err);
+    rc = write_record(s, err);
+    wbuf_done(&s->event); /* nothing as long comes again */
+    wbuf_done(&s->record);
+    return rc;
 }
 
 int event_sink_has_graph(const struct event_sink *s)

@@ -1,6 +1,7 @@
 #include "supervisor/proc/replay.h"
 
 #include "common/err/check.h"
+#include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 
@@ -13,7 +14,7 @@
 
 void replay_done(struct replay *r)
 {
-    free(r->snapshot);
+    pages_unmap(r->snapshot, r->snapshot_bytes);
     free(r->requests);
     free(r->frames);
     *r = REPLAY_ZERO;
@@ -42,12 +43,12 @@ int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
     uint64_t begin = uv_hrtime();
 
     if (r->snapshot_bytes != len_bytes) {
-        uint8_t *p = mem_aligned(len_bytes);
+        uint8_t *p = pages_map(len_bytes);
 
         if (p == NULL && len_bytes > 0)
             return err_set(err, ERR_NOMEM, "no memory for a snapshot of %zu bytes",
                            len_bytes);
-        free(r->snapshot);
+        pages_unmap(r->snapshot, r->snapshot_bytes);
         r->snapshot = p;
         r->snapshot_bytes = len_bytes;
     }

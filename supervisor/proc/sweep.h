@@ -2,8 +2,9 @@
  *
  * Supervisor and keeper are child sub-reapers: whatever loses its parent below one
  * becomes its child, also what left its agent's session. libuv never reaps such children,
- * and a waitpid(-1) would steal libuv's own; so they are found in /proc, by their parent,
- * and reaped one pid at a time. Nothing here allocates.
+ * and a waitpid(-1) would steal libuv's own; so they are found in /proc (as the children
+ * of our threads, or, where the kernel lists none, by their parent) and reaped one pid at
+ * a time. Nothing here allocates.
  */
 #ifndef SUPERVISOR_PROC_SWEEP_H
 #define SUPERVISOR_PROC_SWEEP_H

@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/log/log.h"
+#include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ void checkpointer_free(struct checkpointer *c)
         return;
     CHECK(!c->busy);
     for (size_t i = 0; i < c->n_agents + c->n_sections; i++)
-        free(c->copies[i].data);
+        pages_unmap(c->copies[i].data, c->copies[i].cap);
     free(c->copies);
     free(c->agents);
     free(c->sections);
@@ -58,11 +59,11 @@ int checkpointer_is_busy(const struct checkpointer *c)
 static int take_copy(struct copy *to, const void *data, size_t len, struct err *err)
 {
     if (len > to->cap) {
-        void *p = mem_aligned(len);
+        void *p = pages_map(len);
 
         if (p == NULL)
             return err_set(err, ERR_NOMEM, "no memory to copy %zu bytes", len);
-        free(to->data);
+        pages_unmap(to->data, to->cap);
         *to = (struct copy){p, len};
     }
     if (len > 0)

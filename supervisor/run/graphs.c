@@ -1,6 +1,8 @@
 #include "supervisor/run/graphs.h"
 
 #include "common/ckpt/protowire.h"
+#include "common/err/check.h"
+#include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -9,10 +11,15 @@
 /* Fields of MetaGraphDef, GraphDef and NodeDef (tensorflow/core/framework). */
 enum { META_GRAPH_DEF = 2, GRAPH_NODE = 1, NODE_NAME = 1, NODE_INPUT = 3 };
 
+struct metagraph {
+    void *data; /* pages_map */
+    size_t len;
+};
+
 struct graphs {
     struct agent_table *agents;
     size_t n, outstanding;
-    struct wbuf *metagraphs; /* [n] */
+    struct metagraph *metagraphs; /* [n] */
     int is_asking;
     void (*on_done)(void *ctx);
     void *ctx;
@@ -24,6 +31,18 @@ static void finish_if_over(struct graphs *g)
         g->on_done(g->ctx);
 }
 
+static void keep(struct graphs *g, size_t agent, const void *data, size_t len)
+{
+    struct metagraph *m = &g->metagraphs[agent];
+
+    if (len == 0)
+        return;
+    m->data = pages_map(len);
+    CHECK(m->data != NULL, "no memory for a graph of %zu bytes", len);
+    m->len = len;
+    memcpy(m->data, data, len);
+}
+
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
     struct graphs *g = ctx;
@@ -31,7 +50,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     size_t len = 0;
 
     if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0)
-        wbuf_bytes(&g->metagraphs[agent], data, len);
+        keep(g, agent, data, len);
     g->outstanding--;
     finish_if_over(g);
 }
@@ -58,7 +77,7 @@ static int take_or_ask(struct graphs *g, size_t agent, const struct resume *from
         kept = resume_metagraph(from, info.name);
     if (kept == NULL)
         return ask(g, agent, err);
-    wbuf_bytes(&g->metagraphs[agent], kept->data, kept->len);
+    keep(g, agent, kept->data, kept->len);
     return 0;
 }
 
@@ -89,7 +108,7 @@ void graphs_free(struct graphs *g)
     if (g == NULL)
         return;
     for (size_t i = 0; i < g->n; i++)
-        wbuf_done(&g->metagraphs[i]);
+        pages_unmap(g->metagraphs[i].data, g->metagraphs[i].len);
     free(g->metagraphs);
     free(g);
 }
@@ -97,10 +116,8 @@ void graphs_free(struct graphs *g)
 void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
                       size_t *ret_len)
 {
-    const struct wbuf *b = &g->metagraphs[agent];
-
-    *ret = b->len > 0 ? b->data : NULL;
-    *ret_len = b->len;
+    *ret = g->metagraphs[agent].data;
+    *ret_len = g->metagraphs[agent].len;
 }
 
 /* ---- one graph of all ---- */

@@ -6,11 +6,15 @@
 #include "supervisor/run/training_internal.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* From here on memory goes back to the system as soon as it is free: runs are long. */
+enum { LARGE_BYTES = 128 << 10 };
 
 static const int handled_signals[TRAINING_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -428,6 +432,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
     t->result = ret;
     t->agent_fd = -1;
     t->began_ns = uv_hrtime();
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     CHECK(uv_loop_init(&t->loop) == 0);
     rc = training_begin_config(t, err);
     if (rc == 0)

@@ -159,6 +159,29 @@ START_TEST(memory_is_used_again)
 }
 END_TEST
 
+START_TEST(what_long_messages_took_is_given_back)
+{
+    const uint32_t len = 1u << 20;
+    uint8_t *data = calloc(len, 1);
+    struct frame_reader r;
+
+    frame_reader_init(&r, FRAME_MAX_BYTES);
+    feed_frame(&r, data, len);
+    expect(&r, data, len);
+    for (unsigned i = 0; i < 6 * FRAME_SHRINK_AFTER; i++) {
+        feed_frame(&r, data, 100);
+        expect(&r, data, 100);
+        if (i + 1 < FRAME_SHRINK_AFTER)
+            ck_assert_uint_ge(r.cap, len);
+    }
+    ck_assert_uint_le(r.cap, 64 << 10);
+    feed_frame(&r, data, len);
+    expect(&r, data, len);
+    frame_reader_done(&r);
+    free(data);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("frame");
@@ -169,6 +192,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, hostile_lengths_cost_nothing, 0, 4);
     tcase_add_test(tc, the_buffer_grows_with_what_has_come);
     tcase_add_test(tc, memory_is_used_again);
+    tcase_add_test(tc, what_long_messages_took_is_given_back);
     suite_add_tcase(s, tc);
     return s;
 }
