@@ -9,6 +9,7 @@
 #include "agent/nn/accept_reject.h"
 #include "agent/nn/nn.h"
 #include "agent/session/memory.h"
+#include "tests/bench/median.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,18 +36,6 @@ static double now(void)
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof(*x), compare);
-    return x[n / 2];
 }
 
 static struct output network(struct critic *c)
@@ -119,7 +108,7 @@ static void measure_steps(struct critic *c, int rounds, const struct feed *feeds
             noise[r] = t2 - t1;
         }
     }
-    double g = median(gradient, rounds), n = median(noise, rounds);
+    double g = median(gradient, (size_t)rounds), n = median(noise, (size_t)rounds);
     (void)printf("batch %4lld: accept_reject %7.1f us, gradient descent %7.1f us, "
                  "ratio %.2f\n",
                  (long long)feeds[0].value.shape.dim[0], n * 1e6, g * 1e6, n / g);
@@ -155,7 +144,7 @@ static void measure_memory(struct critic *c, int rounds)
             copies[r] = t2 - t1;
         }
     }
-    double o = median(ours, rounds), c1 = median(copies, rounds);
+    double o = median(ours, (size_t)rounds), c1 = median(copies, (size_t)rounds);
     (void)printf(
         "store + restore of %zu bytes %6.2f us, one memcpy %6.2f us, ratio %.2f\n", bytes,
         o * 1e6, c1 * 1e6, o / c1);

@@ -9,6 +9,7 @@
 #include "supervisor/run/checkpointer.h"
 #include "supervisor/run/training.h"
 #include "supervisor/run/tree.h"
+#include "tests/bench/median.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,20 +111,6 @@ int __wrap_checkpointer_begin(struct checkpointer *c, uint64_t step,
     bench.checkpoints++;
     return __real_checkpointer_begin(c, step, agents, n_agents, sections, n_sections,
                                      err);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, size_t n)
-{
-    CHECK(n > 0);
-    qsort(v, n, sizeof(*v), compare);
-    return v[n / 2];
 }
 
 static void train(const char *runs)

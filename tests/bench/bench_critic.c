@@ -7,6 +7,7 @@
 #include "agent/graph/ops.h"
 #include "agent/session/plan.h"
 #include "agent/session/session.h"
+#include "tests/bench/median.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,18 +120,6 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof(*x), by_value);
-    return x[n / 2];
-}
-
 static void replay(const struct gemm *gemms, size_t n, float *c)
 {
     for (size_t i = 0; i < n; i++) {
@@ -170,7 +159,7 @@ static void measure(struct critic *c, int64_t batch, int rounds, float *data, fl
             alone[r] = t3 - t2;
         }
     }
-    double s = median(step, rounds), a = median(alone, rounds);
+    double s = median(step, (size_t)rounds), a = median(alone, (size_t)rounds);
     (void)printf("batch %4lld: step %7.1f us, its %zu products alone %7.1f us, "
                  "ratio %.2f\n",
                  (long long)batch, s * 1e6, n, a * 1e6, s / a);

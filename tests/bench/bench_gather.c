@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/rng/rng.h"
 #include "common/store/store_view.h"
+#include "tests/bench/median.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,19 +68,6 @@ static struct store_view *make_log(const struct store_layout *l)
     return v;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *t)
-{
-    qsort(t, N_BATCHES, sizeof(*t), by_value);
-    return t[N_BATCHES / 2];
-}
-
 static void gather_columns(const struct store_view *v, const uint64_t *rows, float *dst)
 {
     const struct store_layout *l = store_view_layout(v);
@@ -124,8 +112,9 @@ int main(void)
     (void)printf(
         "{\"rows\": %d, \"row_bytes\": %llu, \"columns\": %u, \"gather_us\": %.1f, "
         "\"copy_us\": %.1f, \"ratio\": %.2f}\n",
-        B, (unsigned long long)l.row_bytes, l.n_columns, median(gather_us),
-        median(copy_us), median(gather_us) / median(copy_us));
+        B, (unsigned long long)l.row_bytes, l.n_columns, median(gather_us, N_BATCHES),
+        median(copy_us, N_BATCHES),
+        median(gather_us, N_BATCHES) / median(copy_us, N_BATCHES));
     store_view_close(v);
     store_layout_done(&l);
     free(plain);

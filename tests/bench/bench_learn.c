@@ -8,6 +8,7 @@
 #include "agent/session/plan.h"
 #include "common/err/check.h"
 #include "common/rng/rng.h"
+#include "tests/bench/median.h"
 #include "tests/support/team.h"
 
 #include <stdio.h>
@@ -45,19 +46,6 @@ static double now_us(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *x, size_t n)
-{
-    qsort(x, n, sizeof(*x), by_value);
-    return x[n / 2];
 }
 
 static void replay(float *c)

@@ -13,13 +13,10 @@
 #include "common/err/check.h"
 #include "common/msg/protocol.h"
 #include "common/rng/rng.h"
-#include "supervisor/env/env.h"
-#include "supervisor/proc/agent_table.h"
-#include "supervisor/rollout/rollout.h"
-#include "supervisor/run/agent_specs.h"
+#include "tests/bench/median.h"
+#include "tests/bench/spread_agents.h"
 #include "tests/support/team.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,27 +27,15 @@
 #include <unistd.h>
 
 enum {
-    AGENTS = 3,
+    AGENTS = SPREAD_AGENTS,
     MAX_COPIES = 32,
-    MOVES = 5,
-    OBS = 18,
     MAX_GEMMS = 3,
     BLOCKS = 20,
     ROUNDS = 500
 };
 
-static const char config_text[] =
-    "env: {id: simple_spread, copies: %zu, params: {agents: 3}}\n"
-    "defaults: {actor: {hidden: [64, 64]}, critic: {hidden: [64, 64]}}\n";
-
 struct bench {
-    size_t copies;
-    uv_loop_t loop;
-    struct run_config config;
-    struct vec_env *env;
-    struct agent_specs specs;
-    struct agent_table *table;
-    int is_ready;
+    struct spread_agents agents;
     uint64_t step;
     size_t n_waiting, n_rounds; /* of this block */
     uint64_t begun_at;
@@ -62,29 +47,16 @@ static struct bench bench;
 
 static void on_response(void *ctx, size_t agent, const struct msg *response);
 
-/* As the driver packs it. */
-static void pack_act(struct msg_out *o, size_t agent)
-{
-    struct tensor obs = tensor_const_view(DT_FLOAT, SHAPE((int64_t)bench.copies, OBS),
-                                          vec_env_obs(bench.env, agent));
-
-    msg_map(o, 3);
-    msg_key(o, "mode");
-    msg_u64(o, ACT_EXPLORE);
-    msg_key(o, "step");
-    msg_u64(o, bench.step);
-    msg_key(o, "obs");
-    msg_tensor(o, &obs);
-}
-
 static void begin_round(void)
 {
     bench.begun_at = uv_hrtime();
     bench.n_waiting = AGENTS;
-    bench.step += bench.copies;
+    bench.step += bench.agents.copies;
     for (size_t i = 0; i < AGENTS; i++) {
-        pack_act(agent_request_begin(bench.table, i, "act", 0), i);
-        CHECK(agent_request_send(bench.table, i, on_response, NULL, NULL) == 0);
+        spread_pack_act(&bench.agents,
+                        agent_request_begin(bench.agents.table, i, "act", 0), i,
+                        bench.step);
+        CHECK(agent_request_send(bench.agents.table, i, on_response, NULL, NULL) == 0);
     }
 }
 
@@ -93,79 +65,14 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     struct tensor actions = TENSOR_NONE;
 
     CHECK(msg_get_tensor(&response->body, "actions", &actions, NULL) == 0 &&
-          tensor_elements(&actions) == (int64_t)bench.copies * MOVES);
+          tensor_elements(&actions) == (int64_t)bench.agents.copies * SPREAD_MOVES);
     if (--bench.n_waiting > 0)
         return;
     bench.us[bench.n_us++] = (double)(uv_hrtime() - bench.begun_at) / 1e3;
     if (--bench.n_rounds > 0)
         begin_round();
     else
-        uv_stop(&bench.loop);
-}
-
-static void on_ready(void *ctx)
-{
-    bench.is_ready = 1;
-}
-
-static void on_failed(void *ctx, size_t agent, const struct err *report)
-{
-    CHECK(0, "%s", report->msg);
-}
-
-static void on_stopped(void *ctx)
-{
-    bench.table = NULL;
-}
-
-static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
-{
-    rollout_pack_configure(&bench.config, vec_env_spec(bench.env), agent, restored, NULL,
-                           o);
-}
-
-static void make_world(void)
-{
-    const struct config_options options = {.env_names = env_agent_names};
-    char text[256];
-
-    (void)snprintf(text, sizeof(text), config_text, bench.copies);
-    CHECK(run_config_parse(&bench.config, text, strlen(text), "bench", &options, NULL) ==
-          0);
-    CHECK(vec_env_new(&bench.env, &bench.config.env, 1, ENV_DRAWS_TRAINING, 0, NULL) ==
-          0);
-    vec_env_reset(bench.env);
-}
-
-static void start_agents(void)
-{
-    const struct agent_callbacks cb = {
-        .on_ready = on_ready, .on_failed = on_failed, .on_stopped = on_stopped};
-    char exe[512];
-    int fd;
-
-    (void)snprintf(exe, sizeof(exe), "%s/agent/brood-agent", getenv("BROOD_BUILD_DIR"));
-    fd = open(exe, O_RDONLY | O_CLOEXEC);
-    CHECK(fd >= 0, "%s", exe);
-    agent_specs_init(&bench.specs, &bench.config, vec_env_spec(bench.env), 0, NULL,
-                     pack_configure);
-    CHECK(agent_table_new(&bench.table, &bench.loop, fd, -1, bench.specs.spec,
-                          bench.specs.n, &cb, NULL) == 0);
-    (void)close(fd);
-    CHECK(agent_table_start(bench.table, NULL) == 0);
-    while (!bench.is_ready)
-        (void)uv_run(&bench.loop, UV_RUN_ONCE);
-}
-
-static void stop_agents(void)
-{
-    struct agent_table *t = bench.table;
-
-    agent_table_stop(t, 5000);
-    (void)uv_run(&bench.loop, UV_RUN_DEFAULT);
-    CHECK(bench.table == NULL);
-    agent_table_free(t);
-    agent_specs_done(&bench.specs);
+        uv_stop(&bench.agents.loop);
 }
 
 /* The bare side */
@@ -176,15 +83,15 @@ static size_t n_request, n_response; /* bytes of a frame */
 
 static void measure_frames(void)
 {
-    static const float actions[MAX_COPIES * MOVES];
-    struct tensor t =
-        tensor_const_view(DT_FLOAT, SHAPE((int64_t)bench.copies, MOVES), actions);
+    static const float actions[MAX_COPIES * SPREAD_MOVES];
+    struct tensor t = tensor_const_view(
+        DT_FLOAT, SHAPE((int64_t)bench.agents.copies, SPREAD_MOVES), actions);
     const uint8_t *frame;
     struct msg_out o;
 
     msg_out_init(&o);
     msg_begin_request(&o, 1000, "act");
-    pack_act(&o, 0);
+    spread_pack_act(&bench.agents, &o, 0, bench.step);
     msg_end(&o, &frame, &n_request);
     msg_begin_response(&o, 1000);
     msg_map(&o, 1);
@@ -240,19 +147,6 @@ static double bare_round_us(void)
     return (double)(uv_hrtime() - begin) / 1e3;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, size_t n)
-{
-    qsort(v, n, sizeof(*v), compare);
-    return v[n / 2];
-}
-
 /* What computes, without processes and messages */
 
 /* The products of the acts since `listing` was set; the linker sends the algorithm's
@@ -277,17 +171,17 @@ int __wrap_session_run(struct session *s, const struct run_args *args, struct te
 
 static double act_us(struct team *t)
 {
-    static float actions[MAX_COPIES * MOVES];
+    static float actions[MAX_COPIES * SPREAD_MOVES];
     static uint64_t counter[MAX_COPIES], first[MAX_COPIES];
     uint64_t begin = uv_hrtime();
 
-    bench.step += bench.copies;
-    for (size_t e = 0; e < bench.copies; e++)
+    bench.step += bench.agents.copies;
+    for (size_t e = 0; e < bench.agents.copies; e++)
         counter[e] = bench.step + e;
     for (size_t i = 0; i < AGENTS; i++) {
         const struct member *m = &t->members[i];
-        const struct act_args args = {.n_copies = bench.copies,
-                                      .obs = vec_env_obs(bench.env, i),
+        const struct act_args args = {.n_copies = bench.agents.copies,
+                                      .obs = vec_env_obs(bench.agents.env, i),
                                       .key = rng_key_make(1, "agent", PURPOSE_ACT),
                                       .counter = counter,
                                       .draw_first = first};
@@ -333,7 +227,7 @@ static double agents_cpu_us(void)
         struct agent_info info;
         clockid_t clock;
 
-        agent_table_info(bench.table, i, &info);
+        agent_table_info(bench.agents.table, i, &info);
         CHECK(clock_getcpuclockid(info.pid, &clock) == 0);
         sum += cpu_us(clock);
     }
@@ -371,7 +265,7 @@ static struct figures measure(struct team *team)
         f.supervisor -= cpu_us(CLOCK_PROCESS_CPUTIME_ID);
         bench.n_rounds = ROUNDS;
         begin_round();
-        (void)uv_run(&bench.loop, UV_RUN_DEFAULT);
+        (void)uv_run(&bench.agents.loop, UV_RUN_DEFAULT);
         f.agents += agents_cpu_us();
         f.supervisor += cpu_us(CLOCK_PROCESS_CPUTIME_ID);
     }
@@ -391,18 +285,13 @@ static void bench_copies(size_t copies)
     struct team *team = team_new(&spread);
     struct figures f;
 
-    bench.copies = copies;
-    bench.is_ready = 0;
-    make_world();
+    spread_agents_start(&bench.agents, copies);
     measure_frames();
-    start_agents();
     start_bare();
     f = measure(team);
     stop_bare();
-    stop_agents();
+    spread_agents_stop(&bench.agents);
     team_free(team);
-    vec_env_free(bench.env);
-    run_config_done(&bench.config);
     printf("act round, %d agents, %zu copies, %zu bytes there and %zu back, one core: "
            "%.1f us, bare pipes %.1f us, ratio %.2f (goal: at most 2)\n",
            AGENTS, copies, n_request, n_response, f.round, f.bare, f.round / f.bare);
@@ -421,7 +310,6 @@ int main(int argc, char **argv)
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
-    (void)uv_loop_init(&bench.loop);
     CHECK(copies >= 0 && copies <= MAX_COPIES);
     bench_copies(copies > 0 ? (size_t)copies : 1);
     if (copies == 0)
