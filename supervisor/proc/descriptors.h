@@ -17,7 +17,8 @@
 /* Of all the rest: clients, files, the loop. */
 #define DESCRIPTORS_OTHERS    256
 
-/* Raises the soft limit, where that is needed. ERR_LIMIT: the hard one is too low. */
+/* Raises the soft limit as far as is allowed, or to 65536. ERR_LIMIT: the hard one is too
+ * low. */
 int descriptors_reserve(size_t n_agents, struct err *err);
 
 #endif
