@@ -3,7 +3,10 @@
 #include "supervisor/run/run_dir.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
+
+enum { LISTENS_WITHIN_MS = 5000, LISTENS_EVERY_MS = 5 };
 
 int cli_fail_run(const struct cli *cli, const struct err *err)
 {
@@ -19,7 +22,16 @@ int cli_open_run(const struct cli *cli, const char *run, char **ret_path,
 {
     int rc = run_dir_find(cli->runs_dir, run, ret_path, err);
 
-    return rc < 0 ? rc : control_client_open(ret, *ret_path, err);
+    if (rc == 0)
+        rc = control_client_open(ret, *ret_path, 0, err);
+    /* One that has just begun listens soon. */
+    for (int ms = 0; rc == ERR_NOT_FOUND && *ret_path != NULL && ms < LISTENS_WITHIN_MS &&
+                     run_dir_holder(*ret_path) != 0;
+         ms += LISTENS_EVERY_MS) {
+        (void)poll(NULL, 0, LISTENS_EVERY_MS);
+        rc = control_client_open(ret, *ret_path, 0, err);
+    }
+    return rc;
 }
 
 /* done: what is said with the step at which it happened; NULL: nothing. */
@@ -82,9 +94,9 @@ static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
 
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
-    if (argc - optind != 2)
+    if (argc - optind != 1 && argc - optind != 2)
         return cli_usage(cli, "a run and an agent are wanted");
-    return ask(cli, argv[optind], argv[optind + 1], done);
+    return ask(cli, argc - optind == 2 ? argv[optind] : NULL, argv[argc - 1], done);
 }
 
 static int run_pause(struct cli *cli, int argc, char **argv)
@@ -153,7 +165,7 @@ const struct command cmd_stop = {
 
 const struct command cmd_kill = {
     .name = "kill",
-    .arguments = "RUN AGENT",
+    .arguments = "[RUN] AGENT",
     .summary = "End an agent's process; its restart policy decides what follows",
     .help = "\nexample: brood kill simple_spread-1 agent_0\n",
     .run = run_kill,
@@ -161,7 +173,7 @@ const struct command cmd_kill = {
 
 const struct command cmd_respawn = {
     .name = "respawn",
-    .arguments = "RUN AGENT",
+    .arguments = "[RUN] AGENT",
     .summary = "Replace an agent's process, with what waits for that",
     .help = "\nexample: brood respawn simple_spread-1 agent_0\n",
     .run = run_respawn,

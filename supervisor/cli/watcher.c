@@ -2,6 +2,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/live_view.h"
+#include "supervisor/cli/msg_json.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/sinks.h"
 
@@ -33,15 +34,6 @@ static double seconds_now(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void put_json_line(struct json *j)
-{
-    size_t len;
-    const char *text = json_line(j, &len);
-
-    (void)fwrite(text, 1, len, stdout);
-    (void)fflush(stdout);
 }
 
 /* ---- watching ---- */
@@ -135,7 +127,7 @@ static void on_row(void *ctx, const struct metrics_row *row)
     if (w->json_lines) {
         json_begin(&w->json);
         json_put_row(&w->json, row);
-        put_json_line(&w->json);
+        msg_json_print(&w->json);
     }
 }
 
@@ -178,7 +170,7 @@ static void on_agent(void *ctx, const struct agent_event *event, const char *nam
         json_str(j, event->text);
     }
     json_close(j);
-    put_json_line(j);
+    msg_json_print(j);
 }
 
 static void put_total(struct json *j, const char *key, uint64_t total)
@@ -208,7 +200,7 @@ static void print_start(struct watcher *w, const uint64_t *from)
     else
         json_null(j);
     json_close(j);
-    put_json_line(j);
+    msg_json_print(j);
 }
 
 static void print_end(struct watcher *w, const struct training_result *r)
@@ -239,7 +231,7 @@ static void print_end(struct watcher *w, const struct training_result *r)
     json_key(j, "team_return_mean");
     json_f64(j, r->team_return_mean);
     json_close(j);
-    put_json_line(j);
+    msg_json_print(j);
 }
 
 static void say_end(struct watcher *w, const struct training_result *r, const char *path)

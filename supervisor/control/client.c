@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,41 +17,70 @@
 struct control_client {
     int fd;
     struct msg_out out;
-    struct msg answer;
+    struct msg msg;
+    struct stream_scan scan; /* of the message that begins at data */
     uint8_t *data;
+    size_t taken; /* of data: the message that was handed out */
     size_t len, cap;
 };
 
-static int connect_to(const char *folder)
+static void limit_waiting(int fd, int timeout_ms)
+{
+    const struct timeval t = {.tv_sec = timeout_ms / 1000,
+                              .tv_usec = timeout_ms % 1000 * 1000};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
+}
+
+/* -1, with errno. */
+static int connect_to(const char *folder, int timeout_ms)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = -1;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = -1, why;
 
     if (folder_fd >= 0 && fd >= 0) {
+        limit_waiting(fd, timeout_ms);
         (void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/control.sock",
                        folder_fd);
         rc = connect(fd, (const struct sockaddr *)&at, sizeof(at));
     }
+    why = errno;
     if (folder_fd >= 0)
         (void)close(folder_fd);
     if (rc < 0 && fd >= 0)
         (void)close(fd);
+    errno = why;
     return rc < 0 ? -1 : fd;
 }
 
-int control_client_open(struct control_client **ret, const char *folder, struct err *err)
+static int no_answer(struct err *err)
 {
-    int fd = connect_to(folder);
+    return err_set(err, ERR_TIMEOUT,
+                   "the run does not answer: its supervisor was stopped, or hangs");
+}
+
+int control_client_open(struct control_client **ret, const char *folder, int timeout_ms,
+                        struct err *err)
+{
+    int fd = connect_to(folder, timeout_ms);
     struct control_client *c;
 
     if (fd < 0)
-        return err_set(err, ERR_NOT_FOUND, "%s is not running", folder);
+        return errno == EAGAIN ? no_answer(err)
+                               : err_set(err, ERR_NOT_FOUND, "%s is not running", folder);
     c = xcalloc(1, sizeof(*c));
     c->fd = fd;
     msg_out_init(&c->out);
+    stream_scan_begin(&c->scan, CONTROL_MAX_UNREAD);
     *ret = c;
     return 0;
+}
+
+int control_client_fd(const struct control_client *c)
+{
+    return c->fd;
 }
 
 void control_client_close(struct control_client *c)
@@ -59,7 +89,7 @@ void control_client_close(struct control_client *c)
         return;
     (void)close(c->fd);
     msg_out_done(&c->out);
-    msg_done(&c->answer);
+    msg_done(&c->msg);
     free(c->data);
     free(c);
 }
@@ -70,7 +100,7 @@ struct msg_out *control_client_begin(struct control_client *c, const char *metho
     return &c->out;
 }
 
-static int send_all(struct control_client *c, struct err *err)
+int control_client_send(struct control_client *c, struct err *err)
 {
     const uint8_t *frame;
     size_t len, at = FRAME_HEADER_BYTES;
@@ -82,44 +112,66 @@ static int send_all(struct control_client *c, struct err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return err_errno(err, "asking the run");
+            return errno == EAGAIN ? no_answer(err) : err_errno(err, "asking the run");
         at += (size_t)n;
     }
     return 0;
 }
 
-static int receive(struct control_client *c, size_t *ret_len, struct err *err)
+/* 1: something came; 0: nothing is there, and waiting was not wanted. */
+static int receive(struct control_client *c, int wait, struct err *err)
 {
-    struct stream_scan scan;
+    ssize_t n;
+
+    if (c->cap - c->len < 4096)
+        c->data = xrealloc(c->data, c->cap = c->cap * 2 + 65536);
+    do
+        n = recv(c->fd, c->data + c->len, c->cap - c->len, wait ? 0 : MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return wait ? no_answer(err) : 0;
+    if (n <= 0)
+        return err_set(err, ERR_NOT_FOUND, "the run ended before it answered");
+    c->len += (size_t)n;
+    return 1;
+}
+
+int control_client_next(struct control_client *c, int wait, const struct msg **ret,
+                        struct err *err)
+{
     int rc;
 
-    c->len = 0;
-    stream_scan_begin(&scan, CONTROL_MAX_UNREAD);
-    while ((rc = stream_scan(&scan, c->data, c->len, ret_len, err)) == 0) {
-        ssize_t n;
-
-        if (c->cap - c->len < 4096)
-            c->data = xrealloc(c->data, c->cap = c->cap * 2 + 65536);
-        n = recv(c->fd, c->data + c->len, c->cap - c->len, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return err_set(err, ERR_NOT_FOUND, "the run ended before it answered");
-        c->len += (size_t)n;
+    c->len -= c->taken;
+    if (c->taken > 0)
+        memmove(c->data, c->data + c->taken, c->len);
+    c->taken = 0;
+    while ((rc = stream_scan(&c->scan, c->data, c->len, &c->taken, err)) == 0) {
+        c->taken = 0;
+        if ((rc = receive(c, wait, err)) <= 0)
+            return rc;
     }
-    return rc < 0 ? rc : 0;
+    if (rc < 0) {
+        c->taken = c->len; /* there is no telling where the next one begins */
+        return rc;
+    }
+    stream_scan_begin(&c->scan, CONTROL_MAX_UNREAD);
+    rc = msg_reparse(&c->msg, c->data, c->taken, err);
+    *ret = &c->msg;
+    return rc < 0 ? rc : 1;
 }
 
 int control_client_call(struct control_client *c, const struct msg **ret, struct err *err)
 {
-    size_t len = 0;
-    int rc;
+    int rc = control_client_send(c, err);
 
-    if ((rc = send_all(c, err)) < 0 || (rc = receive(c, &len, err)) < 0 ||
-        (rc = msg_reparse(&c->answer, c->data, len, err)) < 0)
+    while (rc >= 0) {
+        rc = control_client_next(c, 1, ret, err);
+        if (rc > 0 && (*ret)->type == MSG_RESPONSE)
+            break;
+    }
+    if (rc < 0)
         return rc;
-    if (c->answer.error_code != 0)
-        return err_set(err, c->answer.error_code, "%s", c->answer.error_text);
-    *ret = &c->answer;
+    if ((*ret)->error_code != 0)
+        return err_set(err, (*ret)->error_code, "%s", (*ret)->error_text);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* What clients may ask of a run: one row per method. */
 #include "common/mem/xmalloc.h"
 #include "supervisor/control/control_internal.h"
+#include "supervisor/control/status_pack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,67 +10,13 @@ enum { MAX_SET = 64, SET_MAX_BYTES = 4096 };
 
 /* ---- status ---- */
 
-static void put_text(struct msg_out *o, const char *key, const char *text)
-{
-    msg_key(o, key);
-    if (text != NULL)
-        msg_str(o, text);
-    else
-        msg_nil(o);
-}
-
-static void put_u64(struct msg_out *o, const char *key, uint64_t v)
-{
-    msg_key(o, key);
-    msg_u64(o, v);
-}
-
-static void put_i64(struct msg_out *o, const char *key, int64_t v)
-{
-    msg_key(o, key);
-    msg_i64(o, v);
-}
-
-static void put_agent(struct msg_out *o, const struct run_agent_status *a)
-{
-    msg_map(o, 7);
-    put_text(o, "name", a->name);
-    put_i64(o, "pid", a->pid);
-    put_text(o, "state", a->state);
-    put_u64(o, "restarts", a->restarts);
-    put_i64(o, "rss_bytes", a->rss_bytes);
-    put_u64(o, "update", a->update);
-    put_text(o, "last_exit", a->last_exit);
-}
-
 static void do_status(struct call *c, const msgpack_object *params)
 {
-    struct msg_out *o = call_begin_answer(c);
     struct run_status s;
 
     (void)params;
     training_status(c->control->training, &s);
-    msg_map(o, 14);
-    put_text(o, "run", s.run);
-    put_text(o, "state", s.state);
-    put_i64(o, "pid", s.pid);
-    put_i64(o, "keeper_pid", s.keeper_pid);
-    put_u64(o, "round", s.round);
-    put_u64(o, "env_steps", s.env_steps);
-    put_u64(o, "episodes", s.episodes);
-    put_u64(o, "total_steps", s.total_steps);
-    put_u64(o, "total_episodes", s.total_episodes);
-    msg_key(o, "steps_per_second");
-    msg_f64(o, s.steps_per_second);
-    msg_key(o, "elapsed_seconds");
-    msg_f64(o, s.elapsed_s);
-    put_i64(o, "checkpoint_step", s.checkpoint_step);
-    msg_key(o, "exact");
-    msg_bool(o, s.exact);
-    msg_key(o, "agents");
-    msg_array(o, s.n_agents);
-    for (size_t i = 0; i < s.n_agents; i++)
-        put_agent(o, &s.agents[i]);
+    status_pack(call_begin_answer(c), &s);
     call_end_answer(c);
 }
 
@@ -209,9 +156,12 @@ static void answer_set(struct call *c, const struct training_set_result *r)
     struct msg_out *o = call_begin_answer(c);
 
     msg_map(o, 3);
-    put_u64(o, "at", r->at);
-    put_text(o, "changes", r->changes);
-    put_text(o, "waits", r->waits);
+    msg_key(o, "at");
+    msg_u64(o, r->at);
+    msg_key(o, "changes");
+    msg_str(o, r->changes);
+    msg_key(o, "waits");
+    msg_str(o, r->waits);
     call_end_answer(c);
 }
 

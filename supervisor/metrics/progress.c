@@ -155,3 +155,25 @@ double progress_steps(const struct progress *p, size_t row)
 {
     return progress_value(p, row, p->steps);
 }
+
+double progress_team_return(const struct progress *p)
+{
+    static const char prefix[] = "rollout/team_return/";
+
+    for (size_t row = p->n_rows; row-- > 0;) {
+        double sum = 0;
+        int n = 0;
+
+        for (size_t c = 0; c < p->n_columns; c++) {
+            const double v = progress_value(p, row, c);
+
+            if (isnan(v) || strncmp(p->name[c], prefix, sizeof(prefix) - 1) != 0)
+                continue;
+            sum += v;
+            n++;
+        }
+        if (n > 0)
+            return sum / n;
+    }
+    return (double)NAN;
+}

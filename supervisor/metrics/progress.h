@@ -24,5 +24,7 @@ const char *progress_name(const struct progress *p, size_t column);
 size_t progress_find(const struct progress *p, const char *name);
 double progress_value(const struct progress *p, size_t row, size_t column);
 double progress_steps(const struct progress *p, size_t row); /* env_steps */
+/* The newest mean over the teams' returns; NaN: there is none. */
+double progress_team_return(const struct progress *p);
 
 #endif

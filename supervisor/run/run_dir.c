@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 enum { MAX_NUMBER = 1000000, NAME_MAX_BYTES = 100, ENDING_WITHIN_MS = 3000 };
+enum { WRITTEN_WITHIN_MS = 100 }; /* the pids, once the lock is taken */
 
 struct run_dir {
     char *path;
@@ -76,8 +77,11 @@ pid_t run_dir_holder(const char *path)
     int fd = open(file, O_RDWR | O_CLOEXEC);
     pid_t pid = 0, keeper;
 
-    if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
-        pid = read_pids(fd, &keeper);
+    if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK) {
+        for (int ms = 0; (pid = read_pids(fd, &keeper)) == 0 && ms < WRITTEN_WITHIN_MS;
+             ms++)
+            (void)poll(NULL, 0, 1);
+    }
     if (fd >= 0)
         (void)close(fd);
     free(file);
@@ -178,7 +182,7 @@ static int replace(struct run_dir *d, struct err *err)
         return err_set(err, ERR_EXISTS, "%s is there and is no run: left alone", d->path);
     rc = take_lock(d, err);
     if (rc == 0)
-        rc = tree_empty(d->path, err);
+        rc = tree_empty(d->path, "lock", err);
     if (rc < 0)
         return rc;
     (void)close(d->lock);
@@ -260,19 +264,35 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
     return 0;
 }
 
+char *run_dir_name_of(const char *path)
+{
+    char *copy = xstrdup(path), *real = NULL, *name;
+    size_t len = strlen(copy);
+
+    while (len > 1 && copy[len - 1] == '/')
+        copy[--len] = '\0';
+    name = strrchr(copy, '/') != NULL && len > 1 ? strrchr(copy, '/') + 1 : copy;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        real = realpath(copy, NULL);
+    if (real != NULL && real[1] != '\0')
+        name = strrchr(real, '/') + 1;
+    name = xstrdup(name);
+    free(real);
+    free(copy);
+    return name;
+}
+
 int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *err)
 {
-    char *copy = xstrdup(path);
     struct run_dir *d;
-    char *slash;
+    size_t len = strlen(path);
     int rc = 0;
 
-    while (strlen(copy) > 1 && copy[strlen(copy) - 1] == '/')
-        copy[strlen(copy) - 1] = '\0';
-    slash = strrchr(copy, '/');
+    while (len > 1 && path[len - 1] == '/')
+        len--;
     d = xcalloc(1, sizeof(*d));
-    d->name = xstrdup(slash != NULL && slash[1] != '\0' ? slash + 1 : copy);
-    d->path = copy;
+    d->name = run_dir_name_of(path);
+    d->path = xstrndup(path, len);
     d->lock = -1;
     if (!is_run(path))
         rc = err_set(err, ERR_NOT_FOUND, "%s: no run there", path);
@@ -335,11 +355,26 @@ static int later(struct timespec a, struct timespec b)
     return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
 
-static int find_newest(const char *runs_dir, char **ret, struct err *err)
+struct found {
+    char *path;
+    struct timespec started;
+};
+
+static int compare_found(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+
+    if (later(x->started, y->started) || later(y->started, x->started))
+        return later(x->started, y->started) ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
+static struct found *find_all(const char *runs_dir, size_t *ret_n)
 {
     DIR *dir = opendir(runs_dir);
+    struct found *all = NULL;
     struct dirent *e;
-    char *best = NULL;
+    size_t n = 0;
 
     while (dir != NULL && (e = readdir(dir)) != NULL) {
         char *path;
@@ -347,19 +382,42 @@ static int find_newest(const char *runs_dir, char **ret, struct err *err)
         if (e->d_name[0] == '.')
             continue;
         path = xasprintf("%s/%s", runs_dir, e->d_name);
-        if (is_run(path) && (best == NULL || later(started(path), started(best)))) {
-            char *older = best;
-            best = path;
-            path = older;
+        if (!is_run(path)) {
+            free(path);
+            continue;
         }
-        free(path);
+        all = xreallocarray(all, n + 1, sizeof(*all));
+        all[n++] = (struct found){path, started(path)};
     }
     if (dir != NULL)
         (void)closedir(dir);
-    if (best == NULL)
-        return err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
-    *ret = best;
-    return 0;
+    if (n > 0)
+        qsort(all, n, sizeof(*all), compare_found);
+    *ret_n = n;
+    return all;
+}
+
+char **run_dir_list(const char *runs_dir, size_t *ret_n)
+{
+    struct found *all = find_all(runs_dir, ret_n);
+    char **paths = xcalloc(*ret_n + 1, sizeof(*paths));
+
+    for (size_t i = 0; i < *ret_n; i++)
+        paths[i] = all[i].path;
+    free(all);
+    return paths;
+}
+
+static int find_newest(const char *runs_dir, char **ret, struct err *err)
+{
+    size_t n;
+    char **paths = run_dir_list(runs_dir, &n);
+
+    for (size_t i = 1; i < n; i++)
+        free(paths[i]);
+    *ret = paths[0];
+    free(paths);
+    return n > 0 ? 0 : err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
 }
 
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err)

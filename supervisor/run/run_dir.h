@@ -27,6 +27,8 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
 int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *err);
 void run_dir_free(struct run_dir *d); /* releases the lock */
 
+/* A run's name, by the path of its directory; free(). */
+char *run_dir_name_of(const char *path);
 const char *run_dir_name(const struct run_dir *d);
 const char *run_dir_path(const struct run_dir *d);
 /* "<run>/<sub>", kept until run_dir_free. */
@@ -44,5 +46,8 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
 /* Pid of the supervisor that holds the run's lock; 0: nobody does. */
 pid_t run_dir_holder(const char *path);
+/* The paths of all runs under runs_dir, the newest first (by the beginning of their last
+ * supervisors): *ret_n of them, free() each and the list. No such folder: none. */
+char **run_dir_list(const char *runs_dir, size_t *ret_n);
 
 #endif

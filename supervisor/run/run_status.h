@@ -19,29 +19,35 @@ enum run_exit {
     RUN_EXIT_SIGNALLED = 128, /* + signal that cut it off, or killed it */
 };
 
+#define RUN_UNKNOWN UINT64_MAX
+
 struct run_agent_status {
     const char *name;
     const char *state; /* agent_state_name; "gone" when the run is over */
     pid_t pid;         /* 0: none */
     uint64_t restarts;
     int64_t rss_bytes;     /* -1: not known */
-    uint64_t update;       /* updates it has taken part in */
+    uint64_t update;       /* updates it has taken part in; RUN_UNKNOWN */
     const char *last_exit; /* "SIGKILL", "code 3"; NULL: it never ended */
 };
 
 struct run_status {
     const char *run;
-    /* Live: "starting", "running", "paused", "stopping". Over: "done", "stopped" (on
-     * request), "cut off" (by a second interrupt), "failed", or "killed": its supervisor
-     * went without a word. */
+    /* Live: "starting", "running", "paused", "stopping", or "not answering": its
+     * supervisor was stopped, or hangs. Over: "done", "stopped" (on request), "cut off"
+     * (by a second interrupt), "failed", or "killed": its supervisor went without a word.
+     */
     const char *state;
+    int exit_code;         /* enum run_exit; -1: it lives */
     pid_t pid, keeper_pid; /* 0: none */
-    uint64_t round, env_steps, episodes;
+    uint64_t round;        /* RUN_UNKNOWN: of a run that was killed */
+    uint64_t env_steps, episodes;
     uint64_t total_steps,
         total_episodes;      /* the run's length; the one that is no end: 0 */
     double steps_per_second; /* lately; 0 when it is over */
     double elapsed_s;        /* since this supervisor started */
     int64_t checkpoint_step; /* the newest complete one; -1: none */
+    double team_return_mean; /* of the last row with finished episodes; NaN: none */
     int exact; /* the end will be that of an undisturbed run, byte for byte */
     const struct run_agent_status *agents;
     size_t n_agents;

@@ -80,6 +80,7 @@ void training_status(struct training *t, struct run_status *ret)
     *ret = (struct run_status){
         .run = run_dir_name(t->args->dir),
         .state = state_of(t),
+        .exit_code = -1,
         .pid = getpid(),
         .keeper_pid = keeper_pid(),
         .round = at.round,
@@ -90,6 +91,7 @@ void training_status(struct training *t, struct run_status *ret)
         .steps_per_second = training_rate(t),
         .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
         .checkpoint_step = t->saved_step,
+        .team_return_mean = t->result->team_return_mean,
         .exact = !t->args->anyway,
         .agents = t->agent_status,
         .n_agents = t->specs.n,

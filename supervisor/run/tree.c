@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,16 @@ int tree_remove(const char *path, struct err *err)
     return err_errno(err, "%s: cannot remove", path);
 }
 
-int tree_empty(const char *path, struct err *err)
+static int remove_in(const char *path, const char *name, struct err *err)
+{
+    char *sub = xasprintf("%s/%s", path, name);
+    int rc = tree_remove(sub, err);
+
+    free(sub);
+    return rc;
+}
+
+int tree_empty(const char *path, const char *last, struct err *err)
 {
     DIR *d = opendir(path);
     struct dirent *e;
@@ -60,16 +70,28 @@ int tree_empty(const char *path, struct err *err)
     if (d == NULL)
         return err_errno(err, "%s", path);
     while (rc == 0 && (e = readdir(d)) != NULL) {
-        char *sub;
-
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        sub = xasprintf("%s/%s", path, e->d_name);
-        rc = tree_remove(sub, err);
-        free(sub);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            (last == NULL || strcmp(e->d_name, last) != 0))
+            rc = remove_in(path, e->d_name, err);
     }
     (void)closedir(d);
-    return rc;
+    return rc == 0 && last != NULL ? remove_in(path, last, err) : rc;
+}
+
+uint64_t tree_disk_bytes(const char *path)
+{
+    char *const roots[] = {(char *)(uintptr_t)path, NULL};
+    FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    uint64_t bytes = 0;
+    FTSENT *e;
+
+    while (fts != NULL && (e = fts_read(fts)) != NULL) {
+        if (e->fts_info == FTS_D || e->fts_info == FTS_F || e->fts_info == FTS_SL)
+            bytes += (uint64_t)e->fts_statp->st_blocks * 512;
+    }
+    if (fts != NULL)
+        (void)fts_close(fts);
+    return bytes;
 }
 
 int tree_sync(const char *path, struct err *err)

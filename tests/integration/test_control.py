@@ -130,12 +130,13 @@ def test_the_command_line_steers_it(w):
     assert w.brood("checkpoint", "a", "--json")[0] == f'{{"env_steps": {at}}}\n'
     w.brood("continue", "a")
     w.brood("kill", "a", "agent_2")
-    w.brood("respawn", "a", "agent_0")
+    w.brood("respawn", "agent_0")  # of the newest run
     _, err = w.brood("kill", "a", "agent_9", code=3)
     assert "there are: agent_0" in err and len(err.splitlines()) == 1, err
     assert "stopped at step" in w.brood("stop", "a")[0]
     assert p.wait(timeout=harness.DEADLINE_S) == 4
-    for command in ("status", "stop", "pause"):
+    assert "a: stopped" in w.brood("status", "a")[0]
+    for command in ("checkpoint", "stop", "pause"):
         _, err = w.brood(command, "a", code=3)
         assert err == f"brood {command}: runs/a is not running\n", err
 

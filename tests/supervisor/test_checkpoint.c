@@ -379,7 +379,7 @@ START_TEST(test_killed_at_every_step)
         size_t n;
         pid_t child;
 
-        ck_assert_int_eq(tree_empty(checkpoints, NULL), 0);
+        ck_assert_int_eq(tree_empty(checkpoints, NULL, NULL), 0);
         commit(10, 3);
         commit(20, 3);
         commit(30, 3);
@@ -417,7 +417,7 @@ START_TEST(test_failure_at_every_step)
         struct err err = {0};
         int rc;
 
-        ck_assert_int_eq(tree_empty(checkpoints, NULL), 0);
+        ck_assert_int_eq(tree_empty(checkpoints, NULL, NULL), 0);
         commit(10, 3);
         commit(20, 3);
         commit(30, 3);
@@ -463,7 +463,7 @@ START_TEST(test_rows_of_kept_checkpoints_stay)
     ck_assert_int_eq(checkpoint_forget_rows(checkpoints, 100, s, &err), 0);
     ck_assert_int_eq(stat(path, &after), 0);
     ck_assert_int_eq(before.st_blocks, after.st_blocks); /* 10 needs rows 0 to 9 */
-    ck_assert_int_eq(tree_empty(checkpoints, NULL), 0);
+    ck_assert_int_eq(tree_empty(checkpoints, NULL, NULL), 0);
     commit(0, 5);
     commit(60, 5);
     ck_assert_int_eq(checkpoint_forget_rows(checkpoints, 100, s, &err), 0);

@@ -1,0 +1,68 @@
+/* `brood rm`: runs go, whole. */
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_remove.h"
+
+#include <stdlib.h>
+
+static void print_removed(const char *run)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "removed");
+    json_str(&j, run);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
+static int remove_one(const struct cli *cli, const char *run, const char *path)
+{
+    struct err err = {0};
+
+    if (run_remove(path, &err) < 0)
+        return cli_fail(
+            cli, err.code == ERR_STATE || err.code == ERR_ARG ? CLI_USAGE : CLI_FAILED,
+            &err);
+    if (cli->json)
+        print_removed(run);
+    else if (!cli->quiet)
+        (void)printf("%s is removed\n", run);
+    return CLI_DONE;
+}
+
+static int run_rm(struct cli *cli, int argc, char **argv)
+{
+    struct err err = {0};
+    int code = CLI_DONE;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (optind == argc)
+        return cli_usage(cli, "name what is to be removed");
+    if (run_remove_leftovers(cli->runs_dir, &err) < 0)
+        code = cli_fail(cli, CLI_FAILED, &err);
+    for (int i = optind; i < argc; i++) {
+        char *path = NULL;
+        int rc = run_dir_find(cli->runs_dir, argv[i], &path, &err);
+        int one = rc < 0 ? cli_fail_run(cli, &err) : remove_one(cli, argv[i], path);
+
+        code = code == CLI_DONE ? one : code;
+        free(path);
+    }
+    return code;
+}
+
+const struct command cmd_rm = {
+    .name = "rm",
+    .arguments = "RUN...",
+    .summary = "Remove runs that are over, with all that is in them",
+    .help =
+        "\nA live run is refused: stop it first. The others are removed all the same; "
+        "the\nexit code is that of the first that could not be.\n"
+        "\nexample: brood rm trial-s1 trial-s2 trial-s3\n",
+    .run = run_rm,
+};

@@ -1,0 +1,135 @@
+/* `brood runs`: the runs that there are. */
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/live_view.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/run_facts.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/tree.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWERS_WITHIN_MS = 500 };
+
+/* "1.2 GB"; returns buf. */
+static const char *format_bytes(uint64_t n, char buf[32])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double v = (double)n;
+    size_t unit = 0;
+
+    while (v >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        v /= 1000;
+        unit++;
+    }
+    (void)snprintf(buf, 32, unit > 0 && v < 9.95 ? "%.1f %s" : "%.0f %s", v, units[unit]);
+    return buf;
+}
+
+static void print_text(const msgpack_object *s, uint64_t disk_bytes, const char *began)
+{
+    char run[64], state[64], steps[32], total[32], of[72], disk[32], mean[32] = "-";
+    const uint64_t n = facts_u64(s, "total_steps");
+    const double team = facts_f64(s, "team_return_mean");
+
+    if (!isnan(team))
+        (void)snprintf(mean, sizeof(mean), "%.2f", team);
+    (void)snprintf(of, sizeof(of), n != 0 ? "%s of %s" : "%s",
+                   format_count(facts_u64(s, "env_steps"), steps, sizeof(steps)),
+                   format_count(n, total, sizeof(total)));
+    (void)printf("%-24s %-13s %24s %10s %8s  %.10s %.5s\n", facts_text(s, "run", run),
+                 facts_text(s, "state", state), of, mean, format_bytes(disk_bytes, disk),
+                 began, strlen(began) > 11 ? began + 11 : "");
+}
+
+/* As `status` has them, with what only a list tells. */
+static void put(struct json *j, const msgpack_object *s, const char *key)
+{
+    const msgpack_object *o = msg_get(s, key);
+
+    json_key(j, key);
+    if (o != NULL)
+        msg_json_put(j, o);
+    else
+        json_null(j);
+}
+
+static void print_json(const msgpack_object *s, const char *path, uint64_t disk_bytes,
+                       const char *began)
+{
+    static const char *const keys[] = {"run",
+                                       "state",
+                                       "exit_code",
+                                       "pid",
+                                       "env_steps",
+                                       "total_steps",
+                                       "episodes",
+                                       "total_episodes",
+                                       "checkpoint_step",
+                                       "team_return_mean"};
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        put(&j, s, keys[i]);
+    json_key(&j, "disk_bytes");
+    json_u64(&j, disk_bytes);
+    json_key(&j, "began");
+    json_str(&j, *began != '\0' ? began : NULL);
+    json_key(&j, "path");
+    json_str(&j, path);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
+static void print_run(const struct cli *cli, const char *path)
+{
+    const uint64_t disk_bytes = tree_disk_bytes(path);
+    struct run_facts facts;
+    char began[32];
+
+    run_record_began(path, began);
+    run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
+    if (cli->json)
+        print_json(facts.map, path, disk_bytes, began);
+    else
+        print_text(facts.map, disk_bytes, began);
+    run_facts_done(&facts);
+}
+
+static int run_runs(struct cli *cli, int argc, char **argv)
+{
+    char **paths;
+    size_t n;
+    int code = CLI_DONE;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (optind < argc)
+        return cli_usage(cli, "no argument is wanted");
+    paths = run_dir_list(cli->runs_dir, &n);
+    if (!cli->json && n > 0)
+        (void)printf("%-24s %-13s %24s %10s %8s  %s\n", "run", "state", "steps", "return",
+                     "disk", "began (UTC)");
+    for (size_t i = 0; i < n; i++) {
+        print_run(cli, paths[i]);
+        free(paths[i]);
+    }
+    free(paths);
+    return CLI_DONE;
+}
+
+const struct command cmd_runs = {
+    .name = "runs",
+    .arguments = "",
+    .summary = "The runs there are: state, steps, last return, disk use",
+    .help = "\nThe newest comes first: the one that commands mean where RUN is left "
+            "out.\n"
+            "\nexample: brood runs --json\n",
+    .run = run_runs,
+};

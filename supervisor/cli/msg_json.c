@@ -1,0 +1,67 @@
+#include "supervisor/cli/msg_json.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+_Static_assert(JSON_MAX_DEPTH >= MSG_MAX_DEPTH, "whatever was parsed can be written");
+
+static void put_pair(struct json *j, const msgpack_object_kv *pair)
+{
+    char *key;
+
+    if (pair->key.type != MSGPACK_OBJECT_STR)
+        return;
+    key = xstrndup(pair->key.via.str.ptr, pair->key.via.str.size);
+    json_key(j, key);
+    msg_json_put(j, &pair->val);
+    free(key);
+}
+
+void msg_json_put(struct json *j, const msgpack_object *o)
+{
+    switch (o->type) {
+    case MSGPACK_OBJECT_MAP:
+        json_object(j);
+        for (uint32_t i = 0; i < o->via.map.size; i++) {
+            put_pair(j, &o->via.map.ptr[i]);
+        }
+        json_close(j);
+        break;
+    case MSGPACK_OBJECT_ARRAY:
+        json_array(j);
+        for (uint32_t i = 0; i < o->via.array.size; i++)
+            msg_json_put(j, &o->via.array.ptr[i]);
+        json_close(j);
+        break;
+    case MSGPACK_OBJECT_STR:
+        json_strn(j, o->via.str.ptr, o->via.str.size);
+        break;
+    case MSGPACK_OBJECT_POSITIVE_INTEGER:
+        json_u64(j, o->via.u64);
+        break;
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
+        json_i64(j, o->via.i64);
+        break;
+    case MSGPACK_OBJECT_FLOAT32:
+    case MSGPACK_OBJECT_FLOAT64:
+        json_f64(j, o->via.f64);
+        break;
+    case MSGPACK_OBJECT_BOOLEAN:
+        json_bool(j, o->via.boolean);
+        break;
+    default:
+        json_null(j);
+        break;
+    }
+}
+
+void msg_json_print(struct json *j)
+{
+    size_t len;
+    const char *text = json_line(j, &len);
+
+    (void)fwrite(text, 1, len, stdout);
+    (void)fflush(stdout);
+}

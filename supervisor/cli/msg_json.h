@@ -1,0 +1,15 @@
+/* msg_json.h - what a run says, as JSON. */
+#ifndef SUPERVISOR_CLI_MSG_JSON_H
+#define SUPERVISOR_CLI_MSG_JSON_H
+
+#include "common/msg/msg.h"
+#include "supervisor/metrics/json.h"
+
+/* Any object of a message that was parsed: byte strings become null, pairs whose key is no
+ * string are left out. */
+void msg_json_put(struct json *j, const msgpack_object *o);
+
+/* The line under construction, to stdout, at once. */
+void msg_json_print(struct json *j);
+
+#endif

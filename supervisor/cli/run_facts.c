@@ -1,0 +1,89 @@
+#include "supervisor/cli/run_facts.h"
+
+#include "common/err/check.h"
+#include "common/msg/frame.h"
+#include "supervisor/control/status_pack.h"
+#include "supervisor/run/run_dir.h"
+
+#include <math.h>
+
+static int ask(struct run_facts *f, const char *path, int timeout_ms)
+{
+    const struct msg *answer;
+    struct err err = {0};
+    int rc = control_client_open(&f->client, path, timeout_ms, &err);
+
+    if (rc == 0) {
+        msg_map(control_client_begin(f->client, "status"), 0);
+        rc = control_client_call(f->client, &answer, &err);
+    }
+    if (rc == 0)
+        f->map = &answer->body;
+    return rc;
+}
+
+/* The record as if it had been answered. */
+static void take_record(struct run_facts *f, const struct run_record *r)
+{
+    const uint8_t *frame;
+    size_t len;
+
+    msg_out_init(&f->out);
+    msg_begin_response(&f->out, 1);
+    status_pack(&f->out, &r->status);
+    msg_end(&f->out, &frame, &len);
+    CHECK(msg_parse(&f->msg, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES,
+                    NULL) == 0);
+    f->map = &f->msg.body;
+}
+
+void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
+{
+    struct run_record r;
+    int rc;
+
+    *ret = (struct run_facts){0};
+    rc = run_dir_holder(path) != 0 ? ask(ret, path, timeout_ms) : ERR_NOT_FOUND;
+    ret->is_live = 1;
+    if (rc == 0)
+        return;
+    run_record_read(&r, path);
+    ret->is_live = r.is_live;
+    if (rc == ERR_TIMEOUT && r.is_live)
+        r.status.state = "not answering";
+    take_record(ret, &r);
+    run_record_done(&r);
+}
+
+void run_facts_done(struct run_facts *f)
+{
+    if (f->map == &f->msg.body) {
+        msg_done(&f->msg);
+        msg_out_done(&f->out);
+    }
+    control_client_close(f->client);
+    *f = (struct run_facts){0};
+}
+
+uint64_t facts_u64(const msgpack_object *map, const char *key)
+{
+    uint64_t v = 0;
+
+    (void)msg_get_u64(map, key, UINT64_MAX, &v, NULL);
+    return v;
+}
+
+double facts_f64(const msgpack_object *map, const char *key)
+{
+    double v = (double)NAN;
+
+    (void)msg_get_f64(map, key, &v, NULL);
+    return v;
+}
+
+const char *facts_text(const msgpack_object *map, const char *key, char ret[64])
+{
+    ret[0] = '\0';
+    (void)msg_get_str(map, key, ret, 64, NULL);
+    return ret;
+}

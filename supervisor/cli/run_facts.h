@@ -1,0 +1,28 @@
+/* run_facts.h - where a run stands, live or not: asked, or read from what it left. */
+#ifndef SUPERVISOR_CLI_RUN_FACTS_H
+#define SUPERVISOR_CLI_RUN_FACTS_H
+
+#include "supervisor/control/client.h"
+#include "supervisor/run/run_record.h"
+
+/* A map as status_pack.h has it; is_live: a supervisor holds the run. */
+struct run_facts {
+    const msgpack_object *map;
+    int is_live;
+
+    struct control_client *client; /* private from here on */
+    struct msg_out out;
+    struct msg msg;
+};
+
+/* path: a run's directory. A run that does not answer within timeout_ms is told by its
+ * record, with the state "not answering". */
+void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms);
+void run_facts_done(struct run_facts *f);
+
+uint64_t facts_u64(const msgpack_object *map, const char *key); /* 0 where it is not */
+double facts_f64(const msgpack_object *map, const char *key);   /* NaN where it is not */
+/* "" where it is not; cut at 63 bytes. Returns ret. */
+const char *facts_text(const msgpack_object *map, const char *key, char ret[64]);
+
+#endif

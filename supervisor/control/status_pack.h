@@ -1,0 +1,20 @@
+/* status_pack.h - a run's status as the map that `status` answers, and that `brood status
+ * --json` prints.
+ *
+ *     run, state, exit_code?, pid, keeper_pid, round?, env_steps, episodes?, total_steps,
+ *     total_episodes, steps_per_second, elapsed_seconds, checkpoint_step,
+ *     team_return_mean?, exact, agents: [{name, pid, state, restarts, rss_bytes, update?,
+ *     last_exit?}]
+ *
+ * Those with a question mark are nil where they are not known or there are none.
+ */
+#ifndef SUPERVISOR_CONTROL_STATUS_PACK_H
+#define SUPERVISOR_CONTROL_STATUS_PACK_H
+
+#include "common/msg/msg.h"
+#include "supervisor/run/run_status.h"
+
+/* One map object. */
+void status_pack(struct msg_out *o, const struct run_status *s);
+
+#endif

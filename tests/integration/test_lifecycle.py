@@ -1,0 +1,209 @@
+"""What a person does around runs: looks at those that live or are over, and removes them."""
+import json
+import os
+import signal
+import subprocess
+
+import harness
+from test_changes import journal
+from test_control import AGENT, STATUS
+from test_endings import start_run
+
+HOSTILE = harness.BUILD / "tests" / "support" / "hostile_agent"
+
+
+def status(w, *args, **more):
+    return harness.json_lines(w.brood("status", *args, "--json", **more)[0])[0]
+
+
+def interrupt(p):
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
+def disk_bytes(folder):
+    return int(subprocess.run(["du", "-s", "--block-size=1", folder], check=True,
+                              capture_output=True).stdout.split()[0])
+
+
+# ---- status of what is over ----
+
+def test_status_of_a_run_that_is_done(w):
+    w.brood("run", w.small(), "--name", "a")
+    s = status(w)
+    assert STATUS | {"exit_code", "team_return_mean"} <= s.keys(), s
+    assert (s["run"], s["state"], s["exit_code"]) == ("a", "done", 0), s
+    assert s["env_steps"] == s["total_steps"] == s["checkpoint_step"] == 2000, s
+    assert s["round"] == 500 and s["episodes"] == 80 and s["exact"] is True, s
+    assert s["pid"] == s["keeper_pid"] == 0 and s["team_return_mean"] < 0, s
+    assert s["elapsed_seconds"] > 0 and s["steps_per_second"] == 0, s
+    assert [a["name"] for a in s["agents"]] == ["agent_0", "agent_1", "agent_2"], s
+    for agent in s["agents"]:
+        assert agent.keys() == AGENT, agent
+        assert (agent["state"], agent["pid"], agent["last_exit"]) == ("gone", 0, "code 0")
+        assert agent["update"] == 91 and agent["rss_bytes"] == -1, agent
+    assert "a: done, step 2,000 of 2,000; exit code 0\n" in w.brood("status", "a")[0]
+
+
+def test_status_tells_every_end(w):
+    p = start_run(w, "stopped")
+    harness.kill(harness.agents_of(p.pid)["agent_1"])
+    harness.wait_until("a respawn", lambda: journal(w.run_dir("stopped"), "respawn"))
+    interrupt(p)
+    s = status(w, "stopped")
+    assert (s["state"], s["exit_code"]) == ("stopped", 4), s
+    assert [a["restarts"] for a in s["agents"]] == [0, 1, 0], s
+
+    p = start_run(w, "cut")
+    for pid in harness.agents_of(p.pid).values():
+        harness.kill(pid, signal.SIGSTOP)
+    harness.kill(p.pid, signal.SIGINT)
+    harness.wait_until("the first interrupt noticed",
+                       lambda: "interrupt" in p.log.read_text().lower())
+    harness.kill(p.pid, signal.SIGTERM)
+    p.wait(timeout=harness.DEADLINE_S)
+    s = status(w, "cut")
+    assert (s["state"], s["exit_code"]) == ("cut off", 128 + signal.SIGTERM), s
+
+    program = w.program_with_agent(HOSTILE)
+    (program.parent / "brood-agent.does").write_text("complain-and-die")
+    w.brood("run", w.small(), "--name", "failed", program=program, code=1)
+    s = status(w, "failed")
+    assert (s["state"], s["exit_code"]) == ("failed", 1), s
+
+
+def test_a_killed_run_is_known_as_one(w):
+    p = start_run(w, "supervisor")
+    harness.kill_holder(p, w.run_dir("supervisor"))
+    s = status(w, "supervisor")
+    assert (s["state"], s["exit_code"], s["pid"]) == ("killed", 137, 0), s
+    # Its rows of progress are known, though no line of the journal came after them.
+    assert s["env_steps"] >= 400 and s["episodes"] > 0 and s["round"] is None, s
+    assert " signal=SIGKILL" in journal(w.run_dir("supervisor"), "end")[0]
+
+    p = start_run(w, "both")
+    supervisor = harness.supervisor_of(p.pid)
+    agents = harness.agents_of(p.pid)
+    harness.kill(p.pid)
+    harness.kill(supervisor)
+    p.wait()
+    harness.wait_until("the end of all", lambda: not any(map(harness.alive,
+                                                             agents.values())))
+    assert not journal(w.run_dir("both"), "end")
+    s = status(w, "both")
+    assert (s["state"], s["exit_code"]) == ("killed", 137), s
+    assert s["checkpoint_step"] == 0 and s["total_steps"] == 10_000_000, s
+
+    # A resume begins anew.
+    p = w.start("resume", "both")
+    harness.wait_until("it lives", lambda: status(w, "both")["state"] == "running")
+    interrupt(p)
+    assert status(w, "both")["state"] == "stopped"
+
+
+def test_a_run_that_does_not_answer_is_told_all_the_same(w):
+    p = start_run(w, "a")
+    supervisor = harness.supervisor_of(p.pid)
+    harness.kill(supervisor, signal.SIGSTOP)
+    s = status(w)
+    assert s["state"] == "not answering" and s["pid"] == supervisor, s
+    assert s["keeper_pid"] == p.pid and s["env_steps"] > 0, s
+    runs = harness.json_lines(w.brood("runs", "--json")[0])
+    assert runs[0]["state"] == "not answering", runs
+    harness.kill(supervisor, signal.SIGCONT)
+    harness.wait_until("it answers", lambda: status(w)["state"] == "running")
+    interrupt(p)
+
+
+def test_a_damaged_record_tells_what_it_can(w):
+    w.brood("run", w.small(), "--name", "a")
+    run = w.run_dir("a")
+    for name in ("config.yaml", "metrics/progress.csv"):
+        (run / name).write_bytes(b"\xff\x00 nonsense: [")
+    s = status(w)
+    assert (s["state"], s["env_steps"], s["total_steps"]) == ("done", 2000, 0), s
+    (run / "journal").write_bytes(os.urandom(100_000) + b"\n" + b"x" * 10_000_000)
+    assert status(w)["state"] == "killed"
+    (run / "journal").unlink()
+    assert status(w)["state"] == "killed"
+
+
+# ---- runs ----
+
+def test_runs_are_listed_with_the_newest_first(w):
+    assert w.brood("runs") == ("", "")
+    for name in ("b", "a"):
+        w.brood("run", w.small(), "--name", name)
+    (w.runs / "no-run").mkdir()
+    live = start_run(w, "c")
+    runs = harness.json_lines(w.brood("runs", "--json")[0])
+    assert [r["run"] for r in runs] == ["c", "a", "b"], runs
+    assert [r["state"] for r in runs] == ["running", "done", "done"], runs
+    assert runs[0]["exit_code"] is None and runs[0]["pid"] > 0, runs
+    assert runs[1]["exit_code"] == 0 and runs[1]["team_return_mean"] < 0, runs
+    for r in runs[1:]:
+        assert r["disk_bytes"] == disk_bytes(w.runs / r["run"]), r
+        assert r["began"].startswith("20") and r["path"] == f"runs/{r['run']}", r
+    table = w.brood("runs")[0].splitlines()
+    assert table[0].split()[:3] == ["run", "state", "steps"] and len(table) == 4, table
+    assert table[2].split()[:5] == ["a", "done", "2,000", "of", "2,000"], table
+    interrupt(live)
+
+
+# ---- rm ----
+
+def test_runs_that_are_over_are_removed(w):
+    for name in ("a", "b", "c"):
+        w.brood("run", w.small(steps=200), "--name", name)
+    live = start_run(w, "live")
+    out, err = w.brood("rm", "a", "live", "nowhere", w.runs / "b", code=2)
+    assert out == f"a is removed\n{w.runs / 'b'} is removed\n", out
+    assert "live: supervisor" in err and "no run nowhere" in err, err
+    assert sorted(os.listdir(w.runs)) == ["c", "live"]
+    assert status(w, "live")["state"] == "running"
+    interrupt(live)
+    assert json.loads(w.brood("rm", "live", "--json")[0]) == {"removed": "live"}
+    w.brood("rm", code=2)  # what goes must be named
+    w.brood("rm", "a", code=3)
+    assert os.listdir(w.runs) == ["c"]
+
+
+def test_a_removal_that_was_cut_off_is_finished_by_the_next(w):
+    for name in ("a", "b"):
+        w.brood("run", w.small(steps=200), "--name", name)
+    # As rm leaves it at its first, any later, and its last step.
+    (w.runs / "a").rename(w.runs / ".rm-a-1")
+    (w.runs / ".rm-c-2" / "checkpoints" / "0").mkdir(parents=True)
+    (w.runs / ".rm-c-2" / "lock").write_text("1\n")
+    (w.runs / ".rm-d-3").mkdir()
+    assert [r["run"] for r in harness.json_lines(w.brood("runs", "--json")[0])] == ["b"]
+    w.brood("rm", "nothing", code=3)
+    assert os.listdir(w.runs) == ["b"]
+
+
+def test_a_removal_under_way_is_left_alone(w):
+    p = start_run(w, "a")  # who holds the lock, holds the folder
+    (w.runs / "a").rename(w.runs / ".rm-a-1")
+    w.brood("run", w.small(steps=200), "--name", "b")
+    w.brood("rm", "b")
+    assert os.listdir(w.runs) == [".rm-a-1"]
+    harness.kill(p.pid)
+    p.wait()
+
+
+def test_only_runs_are_removed(w):
+    w.brood("run", w.small(steps=200), "--name", "a")
+    kept = w.path / "kept"
+    kept.mkdir()
+    (kept / "thesis.tex").write_text("x")
+    (w.runs / "a" / "logs" / "link").symlink_to(kept)
+    (w.runs / "link").symlink_to("a")
+    w.brood("rm", kept, code=3)
+    _, err = w.brood("rm", "link", code=2)
+    assert "is a link" in err, err
+    w.brood("rm", "a")
+    assert (kept / "thesis.tex").read_text() == "x"
+
+
+if __name__ == "__main__":
+    harness.main()
