@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,     &cmd_resume, &cmd_runs,    &cmd_rm,      &cmd_status,   &cmd_set,
-    &cmd_edit,    &cmd_kill,   &cmd_respawn, &cmd_pause,   &cmd_continue, &cmd_checkpoint,
-    &cmd_stop,    &cmd_check,  &cmd_eval,    &cmd_report,  &cmd_envs,     &cmd_algorithms,
-    &cmd_inspect, &cmd_graph,  &cmd_export,  &cmd_version,
+    &cmd_run,      &cmd_resume,     &cmd_runs,    &cmd_rm,    &cmd_wait,    &cmd_logs,
+    &cmd_status,   &cmd_set,        &cmd_edit,    &cmd_kill,  &cmd_respawn, &cmd_pause,
+    &cmd_continue, &cmd_checkpoint, &cmd_stop,    &cmd_check, &cmd_eval,    &cmd_report,
+    &cmd_envs,     &cmd_algorithms, &cmd_inspect, &cmd_graph, &cmd_export,  &cmd_version,
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), MAX_OPTIONS = 32 };
@@ -147,13 +147,17 @@ static int take_shared(struct cli *cli, int c)
 int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
                int *ret_exit)
 {
+    const char *own_letters = cli->command->letters;
     struct option all[MAX_OPTIONS];
+    char letters[32];
     int c;
 
     merge_options(own, all);
+    (void)snprintf(letters, sizeof(letters), ":qv%s",
+                   own_letters != NULL ? own_letters : "");
     opterr = 0;
     do {
-        c = getopt_long(argc, argv, ":qv", all, NULL);
+        c = getopt_long(argc, argv, letters, all, NULL);
         if (c == '?' || c == ':') {
             *ret_exit =
                 cli_usage(cli, "%s %s",

@@ -39,7 +39,8 @@ struct command {
     const char *summary;        /* one line for `brood --help` */
     const char *help;           /* the command's own options, then an example */
     void (*more_help)(FILE *f); /* prints what follows `help`; may be NULL */
-    int is_kept;                /* it runs as a supervisor, below a keeper */
+    const char *letters; /* own options of one letter, as getopt has them; or NULL */
+    int is_kept;         /* it runs as a supervisor, below a keeper */
     int (*run)(struct cli *cli, int argc,
                char **argv); /* argv[0] is the command's name */
 };
@@ -55,6 +56,7 @@ extern const struct command cmd_export;
 extern const struct command cmd_graph;
 extern const struct command cmd_inspect;
 extern const struct command cmd_kill;
+extern const struct command cmd_logs;
 extern const struct command cmd_pause;
 extern const struct command cmd_report;
 extern const struct command cmd_respawn;
@@ -66,6 +68,7 @@ extern const struct command cmd_set;
 extern const struct command cmd_status;
 extern const struct command cmd_stop;
 extern const struct command cmd_version;
+extern const struct command cmd_wait;
 
 /* The next of the command's own options (its `val`; optarg as getopt_long), -1 when only
  * arguments are left (from optind on), or CLI_OPTION_EXIT when the command is to return

@@ -12,16 +12,6 @@
 
 enum { ANSWERS_WITHIN_MS = 2000 };
 
-static void print_json(const msgpack_object *status)
-{
-    struct json j = {0};
-
-    json_begin(&j);
-    msg_json_put(&j, status);
-    msg_json_print(&j);
-    json_done(&j);
-}
-
 static void print_agent(const msgpack_object *a)
 {
     const msgpack_object *rss = msg_get(a, "rss_bytes");
@@ -85,7 +75,7 @@ static int run_status(struct cli *cli, int argc, char **argv)
         return cli_fail_run(cli, &err);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
     if (cli->json)
-        print_json(facts.map);
+        msg_json_print_object(facts.map);
     else
         print_text(facts.map, facts.is_live);
     run_facts_done(&facts);

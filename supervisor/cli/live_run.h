@@ -9,6 +9,8 @@
  * running. */
 int cli_open_run(const struct cli *cli, const char *run, char **ret_path,
                  struct control_client **ret, struct err *err);
+/* Until the run is over, however it ends; its exit code. path: the run's. */
+int cli_wait_run(const char *path);
 /* Reports it; the exit code for a run that refuses, or is not there. */
 int cli_fail_run(const struct cli *cli, const struct err *err);
 

@@ -65,3 +65,13 @@ void msg_json_print(struct json *j)
     (void)fwrite(text, 1, len, stdout);
     (void)fflush(stdout);
 }
+
+void msg_json_print_object(const msgpack_object *o)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    msg_json_put(&j, o);
+    msg_json_print(&j);
+    json_done(&j);
+}

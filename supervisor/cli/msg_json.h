@@ -11,5 +11,7 @@ void msg_json_put(struct json *j, const msgpack_object *o);
 
 /* The line under construction, to stdout, at once. */
 void msg_json_print(struct json *j);
+/* The object as a line, to stdout, at once. */
+void msg_json_print_object(const msgpack_object *o);
 
 #endif

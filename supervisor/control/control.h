@@ -16,6 +16,10 @@
  *     stop        {}                        {env_steps}, all is over
  *     set         {changes: ["KEY=VALUE", ...], at?}   {at, changes, waits}
  *     run         {agent, feeds, fetches, targets}      as an agent's `run` (protocol.h)
+ *     logs        {agent?, bytes?}          {text}: the newest lines, as bytes, of the
+ *                                           journal, or of what the agent ("supervisor":
+ *                                           the supervisor) wrote; at most 64 KiB, or as
+ *                                           many bytes as asked for, up to 1 MiB
  *     subscribe   {}                        {}, then notifications: message {text},
  *                                           journal {line}, row {name: number}
  *

@@ -2,11 +2,14 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/control/control_internal.h"
 #include "supervisor/control/status_pack.h"
+#include "supervisor/run/log_tail.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_SET = 64, SET_MAX_BYTES = 4096 };
+enum { LOGS_BYTES = 1 << 16, LOGS_MAX_BYTES = 1 << 20 };
 
 /* ---- status ---- */
 
@@ -191,6 +194,45 @@ static void do_set(struct call *c, const msgpack_object *params)
 
 /* ---- watching ---- */
 
+/* NULL: err says why. */
+static const char *find_log(const struct call *c, const msgpack_object *params,
+                            struct err *err)
+{
+    char name[AGENT_NAME_MAX] = "", sub[AGENT_NAME_MAX + 16];
+    size_t agent;
+
+    if (msg_get_str(params, "agent", name, sizeof(name), err) < 0)
+        return NULL;
+    if (*name == '\0')
+        return run_dir_file(c->control->dir, "journal");
+    if (strcmp(name, "supervisor") != 0 &&
+        training_find_agent(c->control->training, name, &agent, err) < 0)
+        return NULL;
+    (void)snprintf(sub, sizeof(sub), "logs/%s.log", name);
+    return run_dir_file(c->control->dir, sub);
+}
+
+static void do_logs(struct call *c, const msgpack_object *params)
+{
+    uint64_t bytes = LOGS_BYTES;
+    struct wbuf text = {0};
+    struct err err = {0};
+    struct msg_out *o;
+    const char *path = find_log(c, params, &err);
+
+    if (path == NULL || msg_get_u64(params, "bytes", LOGS_MAX_BYTES, &bytes, &err) < 0 ||
+        log_tail(&text, path, (size_t)bytes, &err) < 0) {
+        call_fail(c, &err);
+    } else {
+        o = call_begin_answer(c);
+        msg_map(o, 1);
+        msg_key(o, "text");
+        msg_bin(o, text.data, text.len);
+        call_end_answer(c);
+    }
+    wbuf_done(&text);
+}
+
 static void do_subscribe(struct call *c, const msgpack_object *params)
 {
     (void)params;
@@ -202,9 +244,16 @@ static const struct method {
     const char *name;
     void (*fn)(struct call *c, const msgpack_object *params);
 } methods[] = {
-    {"status", do_status},       {"kill", do_kill},         {"respawn", do_respawn},
-    {"pause", do_pause},         {"continue", do_continue}, {"checkpoint", do_checkpoint},
-    {"stop", do_stop},           {"set", do_set},           {"run", do_run},
+    {"status", do_status},
+    {"kill", do_kill},
+    {"respawn", do_respawn},
+    {"pause", do_pause},
+    {"continue", do_continue},
+    {"checkpoint", do_checkpoint},
+    {"stop", do_stop},
+    {"set", do_set},
+    {"run", do_run},
+    {"logs", do_logs},
     {"subscribe", do_subscribe},
 };
 

@@ -70,22 +70,31 @@ static int write_pids(int fd)
                              : dprintf(fd, "%d %d\n", (int)getpid(), (int)keeper_pid());
 }
 
-pid_t run_dir_holder(const char *path)
+int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper)
 {
     struct flock lock = whole_file(F_WRLCK);
     char *file = xasprintf("%s/lock", path);
-    int fd = open(file, O_RDWR | O_CLOEXEC);
-    pid_t pid = 0, keeper;
+    int fd = open(file, O_RDWR | O_CLOEXEC), is_held;
 
-    if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK) {
-        for (int ms = 0; (pid = read_pids(fd, &keeper)) == 0 && ms < WRITTEN_WITHIN_MS;
-             ms++)
-            (void)poll(NULL, 0, 1);
-    }
+    *ret_pid = *ret_keeper = 0;
+    is_held = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    for (int ms = 0; fd >= 0 && (*ret_pid = read_pids(fd, ret_keeper)) == 0 && is_held &&
+                     ms < WRITTEN_WITHIN_MS;
+         ms++)
+        (void)poll(NULL, 0, 1);
     if (fd >= 0)
         (void)close(fd);
     free(file);
-    return pid;
+    return is_held;
+}
+
+pid_t run_dir_holder(const char *path)
+{
+    pid_t pid, keeper;
+
+    if (!run_dir_pids(path, &pid, &keeper))
+        return 0;
+    return pid != 0 ? pid : -1;
 }
 
 /* A supervisor whose keeper is gone is about to let go. */

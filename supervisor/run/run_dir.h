@@ -44,8 +44,11 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
 /* RUN of the command line: a name under runs_dir, a path to a run's directory, or NULL
  * for the newest run. ret: path, free(). ERR_NOT_FOUND. */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
-/* Pid of the supervisor that holds the run's lock; 0: nobody does. */
+/* Pid of the supervisor that holds the run's lock; 0: nobody does; -1: not known. */
 pid_t run_dir_holder(const char *path);
+/* Whether one does, with its pid and its keeper's; or those of the last that did. 0:
+ * there is none. */
+int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper);
 /* The paths of all runs under runs_dir, the newest first (by the beginning of their last
  * supervisors): *ret_n of them, free() each and the list. No such folder: none. */
 char **run_dir_list(const char *runs_dir, size_t *ret_n);

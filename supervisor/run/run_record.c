@@ -229,6 +229,7 @@ static void judge(struct run_record *r, pid_t holder)
     struct run_status *s = &r->status;
 
     r->is_live = holder != 0;
+    r->has_end = s->exit_code >= 0;
     if (holder == 0 && s->exit_code < 0) {
         copy(r->state, "killed");
         s->exit_code = RUN_EXIT_SIGNALLED + SIGKILL;
@@ -260,13 +261,14 @@ static void read_journal(struct run_record *r, const char *path)
     judge(r, holder);
 }
 
-int run_record_exit_code(const char *path)
+int run_record_exit_code(const char *path, int *ret_has_end)
 {
     struct run_record r;
     int code;
 
     read_journal(&r, path);
     code = r.is_live ? -1 : r.status.exit_code;
+    *ret_has_end = r.has_end;
     run_record_done(&r);
     return code;
 }

@@ -18,6 +18,7 @@
 struct run_record {
     struct run_status status; /* points into the record */
     int is_live;              /* a supervisor holds it */
+    int has_end;              /* the journal tells how it ended */
 
     char *name; /* private from here on */
     struct run_agent_status *agents;
@@ -33,8 +34,8 @@ void run_record_done(struct run_record *r);
 /* Only when the run began, as the journal has it: "2026-01-31T12:00:00.123Z"; "": it is
  * not known. */
 void run_record_began(const char *path, char ret[32]);
-/* Only how it ended: enum run_exit, 128 + SIGKILL where nobody could write it down; -1:
- * a supervisor holds it. */
-int run_record_exit_code(const char *path);
+/* Only how it ended: enum run_exit, 128 + SIGKILL where nobody wrote it down (has_end 0);
+ * -1: a supervisor holds it. */
+int run_record_exit_code(const char *path, int *ret_has_end);
 
 #endif

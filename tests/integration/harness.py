@@ -250,7 +250,7 @@ class Workplace:
         """Run brood to its end; (stdout, stderr). The exit code must be `code`."""
         p = self.start(*args, **more)
         p.wait(timeout=deadline_s)
-        out = pathlib.Path(str(p.log) + ".out").read_text()
+        out = output(p)
         err = p.log.read_text(errors="replace")
         assert p.returncode == code, f"brood {args}: exit code {p.returncode}\n{out}{err}"
         return out, err
@@ -266,6 +266,11 @@ class Workplace:
 
     def run_dir(self, name):
         return self.runs / name
+
+
+def output(p):
+    """What a program started by a Workplace has written to stdout so far."""
+    return pathlib.Path(str(p.log) + ".out").read_text(errors="replace")
 
 
 def copy_run(run, to):

@@ -116,6 +116,8 @@ def test_what_cannot_be_done_is_told(w):
     assert "no method 'fly'" in refused(client, "fly")
     assert "has an environment" in refused(client, "run", agent="agent_0")
     assert "changes is missing" in refused(client, "set")
+    assert "no agent ../journal" in refused(client, "logs", agent="../journal")
+    assert "bytes" in refused(client, "logs", bytes=1 << 21)
     stop(p, client)
 
 
@@ -152,6 +154,24 @@ def test_clients_that_know_only_positional_arguments(w):
             unpacker.feed(s.recv(1 << 16))
         assert got[0][:3] == [1, 5, None], got
         s.close()
+    stop(p, client)
+
+
+def test_logs_are_told(w):
+    p, client = start(w)
+    journal = (w.run_dir("a") / "journal").read_bytes()
+    assert client.call("logs")["text"].startswith(journal)
+    lines = client.call("logs", bytes=200)["text"].splitlines(keepends=True)
+    assert 1 <= len(lines) <= 3 and all(line.startswith(b"20") for line in lines), lines
+    (w.run_dir("a") / "logs" / "agent_1.log").write_bytes(b"one\n\xff two\nthree")
+    assert client.call("logs", agent="agent_1")["text"] == b"one\n\xff two\nthree"
+    for n, text in ((15, b"one\n\xff two\nthree"), (14, b"\xff two\nthree"),
+                    (11, b"\xff two\nthree"), (10, b"three"), (4, b""), (0, b"")):
+        assert client.call("logs", agent="agent_1", bytes=n)["text"] == text, n
+    assert client.call("logs", agent="agent_2")["text"] == b""
+    client.call("kill", agent="agent_0")
+    harness.wait_until("word of it", lambda: b"SIGKILL" in
+                       client.call("logs", agent="supervisor")["text"])
     stop(p, client)
 
 

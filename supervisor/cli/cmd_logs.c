@@ -1,0 +1,238 @@
+/* `brood logs`: a run's journal and what its processes wrote, also as it is written. */
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/log_merge.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/run/journal_read.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_record.h"
+#include "supervisor/run/run_watch.h"
+#include "supervisor/run/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+struct logs_options {
+    const char *run, *agent;
+    int follow;
+};
+
+/* ---- printing ---- */
+
+static void put_event(struct json *j, const struct journal_event *e)
+{
+    json_key(j, "time");
+    json_str(j, e->time);
+    if (e->env_steps != JOURNAL_NO_STEP) {
+        json_key(j, "env_steps");
+        json_u64(j, e->env_steps);
+    }
+    json_key(j, "event");
+    json_str(j, e->name);
+    for (size_t i = 0; i < e->n_pairs; i++) {
+        json_key(j, e->pairs[i].key);
+        json_str(j, e->pairs[i].value);
+    }
+}
+
+static void print_json(const struct log_source *s)
+{
+    char *copy = xstrdup(s->line);
+    struct journal_event e;
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    if (strcmp(s->name, "journal") == 0 && journal_parse(copy, &e) == 0) {
+        put_event(&j, &e);
+    } else {
+        json_key(&j, "log");
+        json_str(&j, s->name);
+        json_key(&j, "text");
+        json_strn(&j, s->line, s->len);
+    }
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+    free(copy);
+}
+
+/* What an agent wrote shall not command somebody's terminal. */
+static void disarm(char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((line[i] >= 0 && line[i] < ' ' && line[i] != '\t') || line[i] == 0x7f)
+            line[i] = '?';
+}
+
+static void print_text(const struct log_source *s, int all)
+{
+    if (isatty(STDOUT_FILENO))
+        disarm(s->line, s->len);
+    if (all && strcmp(s->name, "journal") != 0)
+        (void)printf("%s: ", s->name);
+    (void)fwrite(s->line, 1, s->len, stdout);
+    (void)putchar('\n');
+}
+
+static void print_new(const struct cli *cli, struct log_merge *m, int all, int last)
+{
+    const struct log_source *s;
+
+    while ((s = log_merge_next(m, last)) != NULL) {
+        if (cli->json)
+            print_json(s);
+        else
+            print_text(s, all);
+    }
+    (void)fflush(stdout);
+}
+
+/* ---- following ---- */
+
+/* The journal by itself: the folder it is in changes with every row of experience. */
+static void watch_files(int fd, const char *path)
+{
+    char *journal = xasprintf("%s/journal", path), *logs = xasprintf("%s/logs", path);
+
+    (void)inotify_add_watch(fd, path, IN_CREATE | IN_MOVED_TO);
+    (void)inotify_add_watch(fd, journal, IN_MODIFY);
+    (void)inotify_add_watch(fd, logs, IN_MODIFY | IN_CREATE | IN_MOVED_TO);
+    free(journal);
+    free(logs);
+}
+
+/* Until something was written, or may have ended; 0: nobody reads what is printed. */
+static int wait_for_news(const struct run_watch *w, int notify)
+{
+    struct pollfd fds[RUN_WATCH_FDS + 2];
+    char events[4096];
+
+    run_watch_poll(w, fds);
+    fds[RUN_WATCH_FDS] = (struct pollfd){.fd = notify, .events = POLLIN};
+    fds[RUN_WATCH_FDS + 1] = (struct pollfd){.fd = STDOUT_FILENO};
+    (void)poll(fds, RUN_WATCH_FDS + 2, RUN_WATCH_EVERY_MS);
+    while (notify >= 0 && read(notify, events, sizeof(events)) > 0)
+        ;
+    return (fds[RUN_WATCH_FDS + 1].revents & (POLLERR | POLLNVAL)) == 0;
+}
+
+static void follow(const struct cli *cli, const char *path, struct log_merge *m, int all)
+{
+    const int notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    struct run_watch w;
+    int code, is_over = 0, is_read = 1;
+
+    run_watch_begin(&w, path);
+    while (is_read && !is_over) {
+        if (notify >= 0)
+            watch_files(notify, path);
+        is_over = run_watch_is_over(&w, &code);
+        log_merge_refresh(m);
+        print_new(cli, m, all, 0);
+        if (!is_over)
+            is_read = wait_for_news(&w, notify);
+    }
+    run_watch_end(&w);
+    if (notify >= 0)
+        (void)close(notify);
+}
+
+/* ---- the command ---- */
+
+/* One word may be a run, or an agent of the newest. */
+static int find_run(const struct cli *cli, struct logs_options *o, char **ret,
+                    struct err *err)
+{
+    int rc = run_dir_find(cli->runs_dir, o->run, ret, err);
+
+    if (rc == ERR_NOT_FOUND && o->run != NULL && o->agent == NULL &&
+        run_dir_find(cli->runs_dir, NULL, ret, NULL) == 0) {
+        o->agent = o->run;
+        rc = 0;
+    }
+    return rc;
+}
+
+static int check_agent(const char *path, const char *agent, struct err *err)
+{
+    struct run_record r;
+    char *log = xasprintf("%s/logs/%s.log", path, agent), known[256] = "";
+    int is_known =
+        strcmp(agent, "journal") == 0 || (strchr(agent, '/') == NULL && tree_exists(log));
+
+    free(log);
+    run_record_read(&r, path);
+    for (size_t i = 0; i < r.status.n_agents; i++) {
+        const char *name = r.status.agents[i].name;
+
+        is_known |= strcmp(name, agent) == 0 && strchr(agent, '/') == NULL;
+        if (strlen(known) + strlen(name) + 3 < sizeof(known))
+            (void)strcat(strcat(known, ", "), name);
+    }
+    if (!is_known)
+        (void)err_set(err, ERR_NOT_FOUND,
+                      "%s has no agent %s; there are: journal, supervisor%s",
+                      r.status.run, agent, known);
+    run_record_done(&r);
+    return is_known ? 0 : ERR_NOT_FOUND;
+}
+
+static int show(const struct cli *cli, struct logs_options *o, struct err *err)
+{
+    struct log_merge m;
+    char *path = NULL;
+    int rc = find_run(cli, o, &path, err);
+
+    if (rc == 0 && o->agent != NULL)
+        rc = check_agent(path, o->agent, err);
+    if (rc == 0) {
+        log_merge_open(&m, path, o->agent);
+        print_new(cli, &m, o->agent == NULL, 0);
+        if (o->follow)
+            follow(cli, path, &m, o->agent == NULL);
+        print_new(cli, &m, o->agent == NULL, 1);
+        log_merge_close(&m);
+    }
+    free(path);
+    return rc;
+}
+
+static int run_logs(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {{"follow", no_argument, NULL, 'f'}, {0}};
+    struct logs_options o = {0};
+    struct err err = {0};
+    int c, code = 0;
+
+    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return code;
+        o.follow = 1;
+    }
+    if (argc - optind > 2)
+        return cli_usage(cli, "a run and an agent are wanted, %d words are given",
+                         argc - optind);
+    if (optind < argc)
+        o.run = argv[optind];
+    if (optind + 1 < argc)
+        o.agent = argv[optind + 1];
+    return show(cli, &o, &err) < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
+}
+
+const struct command cmd_logs = {
+    .name = "logs",
+    .arguments = "[RUN] [AGENT] [options]",
+    .summary = "A run's journal and what its processes wrote",
+    .help =
+        "  -f, --follow     go on with what is written, until the run is over\n"
+        "\nAll in the order of time, with the writer's name before what is not of the\n"
+        "journal; or one of them: an agent, supervisor, journal. With --json an event "
+        "of\nthe journal is an object of its values, another line one of log and "
+        "text.\n"
+        "\nexample: brood logs simple_spread-1 agent_0 -f\n",
+    .letters = "f",
+    .run = run_logs,
+};

@@ -1,0 +1,69 @@
+/* `brood wait`: until a run is over. */
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/run_facts.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_watch.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+int cli_wait_run(const char *path)
+{
+    struct pollfd fds[RUN_WATCH_FDS];
+    struct run_watch w;
+    int code;
+
+    run_watch_begin(&w, path);
+    while (!run_watch_is_over(&w, &code)) {
+        run_watch_poll(&w, fds);
+        (void)poll(fds, RUN_WATCH_FDS, RUN_WATCH_EVERY_MS);
+    }
+    run_watch_end(&w);
+    return code;
+}
+
+static void print_end(const struct cli *cli, const char *path)
+{
+    struct run_facts facts;
+    char run[64], state[64];
+
+    run_facts_get(&facts, path, 0);
+    if (cli->json)
+        msg_json_print_object(facts.map);
+    else
+        (void)printf("%s: %s, exit code %" PRIu64 "\n", facts_text(facts.map, "run", run),
+                     facts_text(facts.map, "state", state),
+                     facts_u64(facts.map, "exit_code"));
+    run_facts_done(&facts);
+}
+
+static int run_wait(struct cli *cli, int argc, char **argv)
+{
+    struct err err = {0};
+    char *path = NULL;
+    int code = CLI_DONE;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (argc - optind > 1)
+        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+    if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
+        return cli_fail_run(cli, &err);
+    code = cli_wait_run(path);
+    if (!cli->quiet)
+        print_end(cli, path);
+    free(path);
+    return code;
+}
+
+const struct command cmd_wait = {
+    .name = "wait",
+    .arguments = "[RUN]",
+    .summary = "Wait until a run is over, and end with its exit code",
+    .help =
+        "\nOne that is over already is not waited for; one that was killed, supervisor "
+        "and\nkeeper, has the exit code 137. 3: there is no such run.\n"
+        "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
+    .run = run_wait,
+};

@@ -1,0 +1,54 @@
+#include "supervisor/run/log_tail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Up to max bytes from `from` on; fewer if the file was cut meanwhile. */
+static ssize_t read_from(struct wbuf *ret, int fd, off_t from, size_t max)
+{
+    size_t n = 0;
+    ssize_t more;
+
+    wbuf_reserve(ret, max);
+    do {
+        more = pread(fd, ret->data + ret->len + n, max - n, from + (off_t)n);
+        n += more > 0 ? (size_t)more : 0;
+    } while (n < max && (more > 0 || (more < 0 && errno == EINTR)));
+    return more < 0 ? -1 : (ssize_t)n;
+}
+
+/* A line that began earlier is left out. */
+static void drop_first_line(struct wbuf *b, size_t begin)
+{
+    const uint8_t *first = b->data + begin;
+    const uint8_t *end = memchr(first, '\n', b->len - begin);
+    const size_t n = end != NULL ? (size_t)(end + 1 - first) : b->len - begin;
+
+    memmove(b->data + begin, first + n, b->len - begin - n);
+    b->len -= n;
+}
+
+int log_tail(struct wbuf *ret, const char *path, size_t max, struct err *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    /* One byte more: it tells whether the first line is whole. */
+    const off_t from = end > (off_t)max ? end - (off_t)max - 1 : 0;
+    const size_t begin = ret->len;
+    ssize_t n;
+    int rc = 0;
+
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_errno(err, "%s", path);
+    n = end < 0 ? -1 : read_from(ret, fd, from, (size_t)(end - from));
+    if (n < 0)
+        rc = err_errno(err, "%s", path);
+    else
+        ret->len += (size_t)n;
+    (void)close(fd);
+    if (n > 0 && end > (off_t)max)
+        drop_first_line(ret, begin);
+    return rc;
+}
