@@ -154,7 +154,7 @@ static const struct field settings_fields[] = {
      .doc = "frozen: the tensor with actions, or the choices' scores"},
     {"choose", FIELD_ENUM, SETTING(choose), NAMES("greedy", "sample"),
      .default_text = "greedy", RESPAWN,
-     .doc = "frozen, discrete: the highest score, or a draw from their softmax"},
+     .doc = "frozen: the best choice, or a draw by the scores"},
 };
 const struct schema settings_schema = {TABLE(settings_fields), .applies = settings_apply};
 

@@ -219,6 +219,34 @@ START_TEST(the_resolved_file_reads_back_equal)
 }
 END_TEST
 
+START_TEST(texts_read_back_whatever_is_in_them)
+{
+    static const char *const texts[] = {
+        "run@300", "/a b/model.ckpt-7", "x:0",        "null",         "~",      "1e5",
+        "- a",     "\\\"quoted\\\"",    "a\\\\b # c", "line\\nbreak", "{a: 1}", " ",
+        "#",
+    };
+    char text[256], *first, *second;
+    struct run_config a, b;
+
+    (void)snprintf(text, sizeof(text),
+                   "env: {id: simple_spread}\ndefaults: {algorithm: frozen, settings: "
+                   "{from: \"%s\"}}",
+                   texts[_i]);
+    a = parse(text);
+    first = run_config_to_yaml(&a);
+    b = parse(first);
+    second = run_config_to_yaml(&b);
+    ck_assert_str_eq(first, second);
+    ck_assert_ptr_nonnull(a.agents[1].settings.from);
+    ck_assert_str_eq(a.agents[1].settings.from, b.agents[1].settings.from);
+    free(first);
+    free(second);
+    run_config_done(&a);
+    run_config_done(&b);
+}
+END_TEST
+
 START_TEST(an_agents_section_travels)
 {
     struct run_config c = parse(rich);
@@ -326,7 +354,7 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "defaults: {settings: {tau: 0}}\n",
          "f.yaml:2: defaults.settings.tau: unknown key, expected logit_penalty, "
          "temperature, policy, execute, own_batches, clip_by, exploration_noise, "
-         "epsilon or hysteresis"},
+         "epsilon, hysteresis, from, agent, observation, action or choose"},
         {ENV "defaults:\n  settings:\n    execute: soft\n",
          "f.yaml:4: defaults.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
@@ -334,8 +362,8 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: agents.agent_1.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
         {ENV "defaults: {algorithm: madpg}\n",
-         "f.yaml:2: defaults.algorithm: found 'madpg', expected critic, ddpg, iql or "
-         "maddpg; did you mean 'maddpg'?"},
+         "f.yaml:2: defaults.algorithm: found 'madpg', expected critic, ddpg, frozen, "
+         "heuristic, iql, maddpg, noop or random; did you mean 'maddpg'?"},
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
@@ -479,6 +507,9 @@ START_TEST(algorithms_are_found)
     ck_assert_ptr_null(algorithm_at(1000));
     ck_assert(algorithm_accepts(algorithm_find("ddpg"), "temperature"));
     ck_assert(!algorithm_accepts(algorithm_find("ddpg"), "temp"));
+    ck_assert(algorithm_plays_in(algorithm_find("random"), "any"));
+    ck_assert(algorithm_plays_in(algorithm_find("heuristic"), "simple_tag"));
+    ck_assert(!algorithm_plays_in(algorithm_find("heuristic"), "simple_crypto"));
 }
 END_TEST
 
@@ -491,6 +522,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, everything_has_a_default);
     tcase_add_test(tc, agents_override_deeply);
     tcase_add_loop_test(tc, the_resolved_file_reads_back_equal, 0, 4);
+    tcase_add_loop_test(tc, texts_read_back_whatever_is_in_them, 0, 13);
     tcase_add_test(tc, an_agents_section_travels);
     tcase_add_test(tc, mistakes_are_told_in_one_line);
     tcase_add_test(tc, values_are_set_on_the_command_line);
