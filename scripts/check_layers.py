@@ -15,7 +15,7 @@ import sys
 ORDER = {
     "common": "err mem log rng wire tensor ckpt config msg store".split(),
     "agent": "graph vars session saver nn algo loop".split(),
-    "supervisor": "chan proc env store metrics rollout run control cli".split(),
+    "supervisor": "chan proc env store metrics render rollout run control cli".split(),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

@@ -2,7 +2,8 @@
 
 packages=(gcc meson ninja-build pkg-config libuv1-dev libopenblas-serial-dev
           libmsgpack-dev libyaml-dev librandom123-dev libisal-dev check
-          libprotobuf-c-dev protobuf-c-compiler)
+          libprotobuf-c-dev protobuf-c-compiler libcgif-dev libcairo2-dev
+          fonts-dejavu-core)
 
 # Installs the named packages that are missing, or says in one line which they are.
 need_packages() {

@@ -1,6 +1,7 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/mem/xmalloc.h"
+#include "supervisor/cli/eval_picture.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/eval.h"
 #include "supervisor/run/resume.h"
@@ -13,7 +14,8 @@
 struct eval_options {
     const char *run; /* NULL: the newest */
     const char *checkpoint;
-    long long episodes, seed, copies;
+    const char *render;
+    long long episodes, seed, copies, episode;
     int stochastic;
 };
 
@@ -21,36 +23,14 @@ struct report {
     const struct cli *cli;
     const struct eval_args *args;
     const char *run;
+    struct eval_picture picture;
+    struct err failure; /* of drawing it */
 };
-
-static size_t team_of(const struct env_spec *spec, size_t agent)
-{
-    for (size_t i = 0; i < agent; i++) {
-        if (strcmp(spec->agents[i].team, spec->agents[agent].team) == 0)
-            return i;
-    }
-    return agent;
-}
-
-/* The mean return of the team whose first agent is `first`. */
-static double team_mean(const struct env_spec *spec, const double *returns, size_t first)
-{
-    double sum = 0;
-    int n = 0;
-
-    for (size_t i = first; i < spec->n_agents; i++) {
-        if (team_of(spec, i) == first) {
-            sum += returns[i];
-            n++;
-        }
-    }
-    return sum / n;
-}
 
 static int one_team(const struct env_spec *spec)
 {
     for (size_t i = 1; i < spec->n_agents; i++) {
-        if (team_of(spec, i) != 0)
+        if (env_team_of(spec, i) != 0)
             return 0;
     }
     return 1;
@@ -110,15 +90,15 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     json_key(&j, "teams");
     json_object(&j);
     for (size_t i = 0; i < spec->n_agents; i++) {
-        if (team_of(spec, i) != i)
+        if (env_team_of(spec, i) != i)
             continue;
         json_key(&j, spec->agents[i].team);
-        json_f64(&j, team_mean(spec, r->return_mean, i));
+        json_f64(&j, env_team_mean(spec, i, r->return_mean));
     }
     json_close(&j);
     if (one_team(spec)) {
         json_key(&j, "team_return_mean");
-        json_f64(&j, team_mean(spec, r->return_mean, 0));
+        json_f64(&j, env_team_mean(spec, 0, r->return_mean));
     }
     json_key(&j, "length_mean");
     json_f64(&j, r->length_mean);
@@ -144,9 +124,9 @@ static void print_text(const struct report *p, const struct env_spec *spec,
         (void)printf("  %-16s %10.3f %10.3f %10.3f\n", spec->agents[i].name,
                      r->return_mean[i], r->return_std[i], r->return_se[i]);
     for (size_t i = 0; i < spec->n_agents; i++) {
-        if (team_of(spec, i) == i)
+        if (env_team_of(spec, i) == i)
             (void)printf("  team %-11s %10.3f\n", spec->agents[i].team,
-                         team_mean(spec, r->return_mean, i));
+                         env_team_mean(spec, i, r->return_mean));
     }
     (void)printf("  episode length %.1f\n", r->length_mean);
 }
@@ -154,12 +134,31 @@ static void print_text(const struct report *p, const struct env_spec *spec,
 static void on_result(void *ctx, const struct env_spec *spec,
                       const struct evaluation_result *result)
 {
-    const struct report *p = ctx;
+    struct report *p = ctx;
+    const struct episode *e = &p->picture.episode;
 
     if (p->cli->json)
         print_json(p, spec, result);
     else
         print_text(p, spec, result);
+    if (p->picture.path == NULL)
+        return;
+    (void)eval_picture_write(&p->picture, p->args, rules_name(p->args->config, spec),
+                             spec, &p->failure);
+    if (e->is_cut && !p->cli->quiet)
+        (void)fprintf(stderr,
+                      "brood eval: %s shows the first %zu steps of episode %llu\n",
+                      p->picture.path, e->n_frames - 1, (unsigned long long)e->number);
+}
+
+static void on_begin(void *ctx, const struct vec_env *env, size_t copy)
+{
+    eval_picture_begin(&((struct report *)ctx)->picture, env, copy);
+}
+
+static void on_step(void *ctx, const struct vec_env *env, const struct env_step *step)
+{
+    eval_picture_step(&((struct report *)ctx)->picture, env, step);
 }
 
 static const struct option options[] = {{"episodes", required_argument, NULL, 'e'},
@@ -167,6 +166,8 @@ static const struct option options[] = {{"episodes", required_argument, NULL, 'e
                                         {"checkpoint", required_argument, NULL, 'c'},
                                         {"copies", required_argument, NULL, 'n'},
                                         {"stochastic", no_argument, NULL, 'r'},
+                                        {"render", required_argument, NULL, 'd'},
+                                        {"episode", required_argument, NULL, 'k'},
                                         {0}};
 
 static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
@@ -184,11 +185,21 @@ static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
             rc = cli_integer(cli, "--seed", optarg, 0, INT64_MAX, &o->seed);
         else if (c == 'n')
             rc = cli_integer(cli, "--copies", optarg, 1, 65536, &o->copies);
+        else if (c == 'k')
+            rc = cli_integer(cli, "--episode", optarg, 0, EVALUATION_MAX_EPISODES - 1,
+                             &o->episode);
+        else if (c == 'd')
+            o->render = optarg;
         else if (c == 'c')
             o->checkpoint = optarg;
         else
             o->stochastic = 1;
     }
+    if (rc == 0 && o->episode > 0 && o->render == NULL)
+        rc = cli_usage(cli, "--episode is for --render FILE");
+    if (rc == 0 && o->episode >= o->episodes)
+        rc = cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
+                       o->episodes - 1);
     if (rc == 0 && optind < argc - 1)
         rc = cli_usage(cli, "one run is wanted, %d are given", argc - optind);
     if (rc == 0 && optind < argc)
@@ -218,13 +229,19 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
                              .seed = (uint64_t)o->seed,
                              .copies = (size_t)o->copies,
                              .mode = o->stochastic ? ACT_SAMPLE : ACT_GREEDY,
-                             .on_result = on_result};
-    struct report report = {cli, &args, last_part(path)};
+                             .on_result = on_result,
+                             .on_begin = on_begin,
+                             .on_step = on_step};
+    struct report report = {.cli = cli, .args = &args, .run = last_part(path)};
     int code = CLI_DONE;
 
+    report.picture = (struct eval_picture){
+        .path = o->render, .number = (uint64_t)o->episode, .run = report.run};
     args.ctx = &report;
-    if (resume_choose(&args.step, checkpoints, o->checkpoint, cli_skipped,
-                      (void *)(uintptr_t)cli, &err) < 0)
+    if (o->render != NULL && eval_picture_check(&report.picture, &config->env, &err) < 0)
+        code = cli_fail(cli, CLI_USAGE, &err);
+    else if (resume_choose(&args.step, checkpoints, o->checkpoint, cli_skipped,
+                           (void *)(uintptr_t)cli, &err) < 0)
         code = cli_fail(cli, CLI_NOT_THERE, &err);
     else if (binaries_find(&bin, &err) < 0 ||
              policies_load(&policies, config, path, &err) < 0)
@@ -232,7 +249,10 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     args.policies = policies;
     if (code == CLI_DONE && eval_run(&args, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
+    else if (report.failure.code < 0)
+        code = cli_fail(cli, CLI_FAILED, &report.failure);
     policies_free(policies);
+    eval_picture_done(&report.picture);
     free(checkpoints);
     return code;
 }
@@ -271,6 +291,9 @@ const struct command cmd_eval = {
             "  --checkpoint STEP  instead of the newest\n"
             "  --copies N       played side by side; the result does not depend on it\n"
             "  --stochastic     sample from the policies instead\n"
+            "  --render FILE    draw an episode: .gif moves, .svg is one page, .jsonl is "
+            "data\n"
+            "  --episode K      which one is drawn (0)\n"
             "\nexample: brood eval simple_spread-1 --episodes 500\n",
     .run = run_eval,
 };

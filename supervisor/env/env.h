@@ -59,6 +59,11 @@ struct env_spec {
     int64_t max_steps;        /* truncation; 0: none */
 };
 
+/* The first agent of an agent's team: what stands for the team. */
+size_t env_team_of(const struct env_spec *spec, size_t agent);
+/* The mean over the team whose first agent that is, of a number for each agent. */
+double env_team_mean(const struct env_spec *spec, size_t first, const double *values);
+
 /* One row of the registry. */
 struct env_info {
     const char *id;

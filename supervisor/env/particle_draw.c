@@ -1,6 +1,8 @@
 #include "supervisor/env/particle_world.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <string.h>
 
 /* A particle world as a scene. Ids are the entities' numbers. */
 
@@ -23,13 +25,28 @@ static struct scene_thing *add_entity(const struct particle_world *w, size_t cop
                      particle_pos(w, entity, 1)[copy], w->entities[entity].size);
 }
 
+/* The number in a team, as in its name; the initial of who is a team alone. */
+static void label_agent(const struct particle_world *w, size_t agent,
+                        struct scene_thing *t)
+{
+    const struct env_agent *me = &w->agents[agent];
+    size_t size = 0;
+
+    for (size_t a = 0; a < w->n_agents; a++)
+        size += strcmp(w->agents[a].team, me->team) == 0;
+    if (size == 1)
+        scene_label(t, "%c", toupper((unsigned char)me->team[0]));
+    else
+        scene_label(t, "%s", me->name + strlen(me->team) + 1);
+}
+
 static void draw_agents(const struct particle_world *w, size_t copy, struct scene *ret)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
         struct scene_thing *t = add_entity(w, copy, a, kind_of(w, a), ret);
 
         t->id = t->agent = (int32_t)a;
-        scene_label(t, "%zu", a);
+        label_agent(w, a, t);
     }
 }
 

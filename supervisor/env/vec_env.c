@@ -120,12 +120,8 @@ static void make_keys(struct vec_env *v, uint64_t seed)
 
 static void find_teams(struct vec_env *v)
 {
-    const struct env_agent *agents = v->spec.agents;
-
-    for (size_t a = 0; a < v->spec.n_agents; a++) {
-        while (strcmp(agents[v->team[a]].team, agents[a].team) != 0)
-            v->team[a]++;
-    }
+    for (size_t a = 0; a < v->spec.n_agents; a++)
+        v->team[a] = env_team_of(&v->spec, a);
 }
 
 static int set_up(struct vec_env *v, const struct env_config *config, uint64_t seed,

@@ -47,6 +47,22 @@ static void on_done(void *ctx, const struct evaluation_result *result)
     stop(e, NULL);
 }
 
+static void on_begin(void *ctx, const struct vec_env *env, size_t copy)
+{
+    struct eval *e = ctx;
+
+    if (e->args->on_begin != NULL)
+        e->args->on_begin(e->args->ctx, env, copy);
+}
+
+static void on_step(void *ctx, const struct vec_env *env, const struct env_step *step)
+{
+    struct eval *e = ctx;
+
+    if (e->args->on_step != NULL)
+        e->args->on_step(e->args->ctx, env, step);
+}
+
 static void start_evaluation(void *ctx)
 {
     struct eval *e = ctx;
@@ -58,6 +74,8 @@ static void start_evaluation(void *ctx)
                                    .agents = e->agents,
                                    .on_done = on_done,
                                    .on_failed = on_failed,
+                                   .on_begin = on_begin,
+                                   .on_step = on_step,
                                    .ctx = e};
     struct err err = {0};
 

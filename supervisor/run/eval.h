@@ -27,6 +27,9 @@ struct eval_args {                   /* all borrowed for the call */
     /* Called once with the result; borrowed for the call. */
     void (*on_result)(void *ctx, const struct env_spec *spec,
                       const struct evaluation_result *result);
+    /* As in evaluation.h; may be NULL. */
+    void (*on_begin)(void *ctx, const struct vec_env *env, size_t copy);
+    void (*on_step)(void *ctx, const struct vec_env *env, const struct env_step *step);
     void *ctx;
 };
 

@@ -178,7 +178,7 @@ START_TEST(test_places_kinds_and_contacts)
     ck_assert_uint_eq(count(&s, SCENE_OBSTACLE), 2);
     t = find(&s, SCENE_AGENT, 0);
     ck_assert(t->x == 0.5 && t->y == -0.26 && t->size == 0.05 && t->agent == 3);
-    ck_assert_str_eq(t->text, "3");
+    ck_assert_str_eq(t->text, "A"); /* it is alone */
     ck_assert_uint_eq(count(&s, SCENE_CONTACT), 2);
     t = find(&s, SCENE_CONTACT, 0); /* between hunter and prey, nearer to the prey */
     ck_assert_double_eq_tol(t->y, -0.14 - 0.12 * 0.075 / 0.125, 1e-12);

@@ -1,0 +1,57 @@
+#include "supervisor/render/episode.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+
+static size_t frame_bytes(const struct scene *s)
+{
+    return s->n_things * sizeof(*s->thing) +
+           s->n_deeds * (sizeof(*s->deed) + sizeof(double));
+}
+
+void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
+                 const double *const *returns)
+{
+    struct episode_frame *f;
+    size_t bytes;
+
+    vec_env_draw(env, copy, &e->scratch);
+    bytes = frame_bytes(&e->scratch);
+    if (e->n_frames == EPISODE_MAX_FRAMES || bytes > EPISODE_MAX_BYTES - e->kept_bytes) {
+        e->is_cut = 1;
+        return;
+    }
+    e->kept_bytes += bytes;
+    if (e->n_frames == e->room) {
+        e->room = e->room != 0 ? 2 * e->room : 64;
+        e->frame = xreallocarray(e->frame, e->room, sizeof(*e->frame));
+    }
+    f = &e->frame[e->n_frames++];
+    f->scene = e->scratch;
+    f->scene.thing = arena_memdup(&e->arena, e->scratch.thing,
+                                  e->scratch.n_things * sizeof(*e->scratch.thing));
+    f->scene.deed = arena_memdup(&e->arena, e->scratch.deed,
+                                 e->scratch.n_deeds * sizeof(*e->scratch.deed));
+    f->returns = ARENA_ARRAY(&e->arena, double, e->spec->n_agents);
+    for (size_t a = 0; returns != NULL && a < e->spec->n_agents; a++)
+        f->returns[a] = returns[a][copy];
+}
+
+void episode_done(struct episode *e)
+{
+    free(e->frame);
+    scene_done(&e->scratch);
+    arena_done(&e->arena);
+}
+
+const struct scene_thing *episode_find(const struct scene *s, int32_t id, size_t near)
+{
+    if (near < s->n_things && s->thing[near].id == id)
+        return &s->thing[near];
+    for (size_t i = 0; i < s->n_things; i++) {
+        if (s->thing[i].id == id)
+            return &s->thing[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,219 @@
+/* Pictures of episodes: always made, the same each time, whatever is in them. */
+#include "common/wire/cursor.h"
+#include "supervisor/env/env.h"
+#include "supervisor/render/render.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const suffixes[] = {".gif", ".svg", ".jsonl"};
+enum { N_SUFFIXES = sizeof(suffixes) / sizeof(suffixes[0]) };
+
+struct fixture {
+    struct vec_env *env;
+    struct episode e;
+    char folder[64];
+};
+
+static void open_env(struct fixture *f, const char *id)
+{
+    struct env_config config = {.id = id, .max_steps = 25};
+
+    *f = (struct fixture){.folder = "/tmp/brood-render-XXXXXX"};
+    ck_assert_ptr_nonnull(mkdtemp(f->folder));
+    ck_assert_int_eq(vec_env_new(&f->env, &config, 3, ENV_DRAWS_EVALUATION, 1, NULL), 0);
+    vec_env_reset(f->env);
+    f->e.spec = vec_env_spec(f->env);
+    f->e.title = id;
+    f->e.line[0] = "a line";
+}
+
+static void close_env(struct fixture *f)
+{
+    ck_assert_int_eq(rmdir(f->folder), 0); /* nothing is left */
+    episode_done(&f->e);
+    vec_env_free(f->env);
+}
+
+/* Every agent chooses the entry after its last one. */
+static void step(struct fixture *f, size_t t, struct env_step *ret)
+{
+    static float numbers[64][64];
+    const float *rows[64];
+
+    memset(numbers, 0, sizeof(numbers));
+    for (size_t a = 0; a < f->e.spec->n_agents; a++) {
+        numbers[a][(t + a) % (size_t)f->e.spec->agents[a].space.width] = 1.0f;
+        rows[a] = numbers[a];
+    }
+    ck_assert_int_eq(vec_env_step(f->env, rows, ret, NULL), 0);
+}
+
+static void play(struct fixture *f, size_t steps)
+{
+    struct env_step s;
+
+    episode_add(&f->e, f->env, 0, NULL);
+    for (size_t t = 0; t < steps; t++) {
+        step(f, t, &s);
+        episode_add(&f->e, f->env, 0, s.episode_return);
+    }
+}
+
+static void draw(const struct fixture *f, const char *suffix, struct wbuf *ret)
+{
+    char path[128];
+    struct err err = {0};
+
+    (void)snprintf(path, sizeof(path), "%s/x%s", f->folder, suffix);
+    ck_assert_msg(render_write(&f->e, path, &err) == 0, "%s", err.msg);
+    ck_assert_int_eq(wbuf_read_file(ret, path, 1 << 26, &err), 0);
+    ck_assert_int_eq(unlink(path), 0);
+}
+
+static void check_start(const struct wbuf *b, const char *suffix)
+{
+    const char *start = strcmp(suffix, ".gif") == 0   ? "GIF89a"
+                        : strcmp(suffix, ".svg") == 0 ? "<?xml"
+                                                      : "{\"env\": ";
+
+    ck_assert_uint_gt(b->len, 1000);
+    ck_assert_int_eq(memcmp(b->data, start, strlen(start)), 0);
+}
+
+START_TEST(test_every_world_gives_the_same_bytes_twice)
+{
+    for (size_t i = 0; env_info_at(i) != NULL; i++) {
+        struct env_config config = {.id = env_info_at(i)->id};
+        struct fixture f;
+
+        if (env_check_drawable(&config, NULL) < 0)
+            continue;
+        open_env(&f, config.id);
+        play(&f, 6);
+        for (int k = 0; k < N_SUFFIXES; k++) {
+            struct wbuf one = {0}, two = {0};
+
+            draw(&f, suffixes[k], &one);
+            check_start(&one, suffixes[k]);
+            draw(&f, suffixes[k], &two);
+            /* which of the process's drawings it is stands in an SVG */
+            ck_assert_uint_le(one.len, two.len);
+            ck_assert(memcmp(one.data, two.data, one.len) == 0 ||
+                      strcmp(suffixes[k], ".svg") == 0);
+            wbuf_done(&one);
+            wbuf_done(&two);
+        }
+        close_env(&f);
+    }
+}
+END_TEST
+
+START_TEST(test_returns_and_places_are_those_of_the_steps)
+{
+    struct fixture f;
+    struct env_step s;
+
+    open_env(&f, "simple_spread");
+    episode_add(&f.e, f.env, 0, NULL);
+    step(&f, 0, &s);
+    episode_add(&f.e, f.env, 0, s.episode_return);
+    ck_assert_uint_eq(f.e.n_frames, 2);
+    for (size_t a = 0; a < 3; a++) {
+        const struct scene_thing *t = episode_find(&f.e.frame[1].scene, (int32_t)a, 0);
+
+        ck_assert(f.e.frame[0].returns[a] == 0);
+        ck_assert(f.e.frame[1].returns[a] == s.episode_return[a][0]);
+        ck_assert((float)t->x == s.next_obs[a][2] && (float)t->y == s.next_obs[a][3]);
+    }
+    close_env(&f);
+}
+END_TEST
+
+/* Positions that are no numbers or beyond all measure, and words that are no text. */
+START_TEST(test_anything_can_be_drawn)
+{
+    const double odd[] = {NAN, INFINITY, 1e300, -1e9};
+    struct fixture f;
+
+    open_env(&f, "simple_world_comm");
+    play(&f, 8);
+    f.e.title = "\xff\xfe not text \xc3";
+    f.e.line[1] =
+        "a long line that has no end, a long line that has no end, \xc3\xa4\xc3\xa4"
+        "a long line that has no end, a long line that has no end, \xc3\xa4\xc3\xa4"
+        "a long line that has no end, a long line that has no end, \xc3\xa4\xc3\xa4"
+        "a long line that has no end, a long line that has no end, \xc3\xa4\xc3\xa4";
+    for (int i = 0; i < 4; i++) {
+        f.e.frame[2].scene.thing[i].x = odd[i];
+        f.e.frame[3].scene.thing[5 + i].y = odd[i];
+        f.e.frame[4].returns[i] = odd[i];
+    }
+    for (int k = 0; k < N_SUFFIXES; k++) {
+        struct wbuf b = {0};
+
+        draw(&f, suffixes[k], &b);
+        check_start(&b, suffixes[k]);
+        wbuf_done(&b);
+    }
+    close_env(&f);
+}
+END_TEST
+
+START_TEST(test_an_endless_episode_is_cut)
+{
+    struct fixture f;
+    struct env_step s;
+
+    open_env(&f, "climbing");
+    for (size_t t = 0; t < EPISODE_MAX_FRAMES; t++) {
+        ck_assert(!f.e.is_cut);
+        step(&f, t, &s);
+        episode_add(&f.e, f.env, 0, s.episode_return);
+    }
+    ck_assert(!f.e.is_cut);
+    episode_add(&f.e, f.env, 0, s.episode_return);
+    ck_assert(f.e.is_cut);
+    ck_assert_uint_eq(f.e.n_frames, EPISODE_MAX_FRAMES);
+    close_env(&f);
+}
+END_TEST
+
+START_TEST(test_what_cannot_be_made_is_refused)
+{
+    const struct {
+        const char *path, *says;
+    } cases[] = {
+        {"x.png", "x.png: pictures are made as .gif or .svg, the data of one as .jsonl"},
+        {"x", "x: pictures are made as .gif or .svg, the data of one as .jsonl"},
+        {".gif", ".gif: pictures are made as .gif or .svg, the data of one as .jsonl"},
+        {"/nowhere/at/all/x.gif", "/nowhere/at/all: No such file or directory"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct err err = {0};
+
+        ck_assert_int_lt(render_check(cases[i].path, &err), 0);
+        ck_assert_str_eq(err.msg, cases[i].says);
+    }
+    ck_assert_int_eq(render_check("/tmp/x.svg", NULL), 0);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("render");
+    TCase *tc = tcase_create("render");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, test_every_world_gives_the_same_bytes_twice);
+    tcase_add_test(tc, test_returns_and_places_are_those_of_the_steps);
+    tcase_add_test(tc, test_anything_can_be_drawn);
+    tcase_add_test(tc, test_an_endless_episode_is_cut);
+    tcase_add_test(tc, test_what_cannot_be_made_is_refused);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
