@@ -1,6 +1,9 @@
 /* Agents that act and never learn: what they do, and that it is a function of the key. */
 #include "agent/algo/algo.h"
+#include "common/ckpt/bundle.h"
+#include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
+#include "common/wire/cursor.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -34,6 +37,7 @@ static struct space box(int64_t width, double low, double high)
 /* One agent that plays. */
 struct player {
     struct agent_config config;
+    struct algo_args from; /* a policy from elsewhere */
     struct graph *graph;
     struct session *session;
     const struct algo_ops *ops;
@@ -43,9 +47,14 @@ struct player {
 static int try_open(struct player *p, const char *algorithm, const char *env,
                     const struct space *agents, size_t n, size_t self, struct err *err)
 {
-    struct algo_args args = {.agents = agents, .n_agents = n, .self = self, .env = env};
+    struct algo_args args = p->from;
 
-    *p = (struct player){.graph = graph_new(), .ops = algo_find(algorithm)};
+    p->graph = graph_new();
+    p->ops = algo_find(algorithm);
+    args.agents = agents;
+    args.n_agents = n;
+    args.self = self;
+    args.env = env;
     args.graph = p->graph;
     args.config = &p->config;
     ck_assert_ptr_nonnull(p->ops);
@@ -67,6 +76,7 @@ static void close_player(struct player *p)
         p->ops->free(p->algo);
     session_free(p->session);
     graph_free(p->graph);
+    *p = (struct player){0};
 }
 
 static void act(struct player *p, uint64_t seed, size_t rows, const float *obs,
@@ -90,13 +100,14 @@ static void act(struct player *p, uint64_t seed, size_t rows, const float *obs,
 
 /* ---- random, noop ---- */
 
-static float obs[MAX_ROWS], actions[MAX_ROWS * MAX_WIDTH], again[MAX_ROWS * MAX_WIDTH];
+static float obs[MAX_ROWS * MAX_WIDTH], actions[MAX_ROWS * MAX_WIDTH],
+    again[MAX_ROWS * MAX_WIDTH];
 
 START_TEST(random_choices_are_even)
 {
     const struct space s = discrete("agent_0", 1, 5, 3);
     int count[8] = {0};
-    struct player p;
+    struct player p = {0};
 
     open_player(&p, "random", "toy", &s, 1, 0);
     act(&p, 1, MAX_ROWS, obs, actions);
@@ -129,7 +140,7 @@ START_TEST(random_points_fill_the_box)
 {
     const struct space s = box(2, -3, 1), open = box(2, -INFINITY, INFINITY);
     float low = INFINITY, high = -INFINITY;
-    struct player p;
+    struct player p = {0};
 
     open_player(&p, "random", "toy", &s, 1, 0);
     act(&p, 1, MAX_ROWS, obs, actions);
@@ -152,7 +163,7 @@ START_TEST(noop)
     static const float first_choices[] = {1, 0, 0, 0, 0, 1, 0, 0};
     const struct space s = discrete("agent_0", 1, 5, 3), around = box(2, -3, 1),
                        above = box(2, 2, 4);
-    struct player p;
+    struct player p = {0};
 
     open_player(&p, "noop", "toy", &s, 1, 0);
     act(&p, 1, 1, obs, actions);
@@ -183,7 +194,7 @@ static int chosen(const float *x, int n)
 START_TEST(rules_of_spread)
 {
     struct space s[2];
-    struct player p;
+    struct player p = {0};
     /* velocity, position, landmarks left and right of both, the other, its speech */
     float first[14] = {0, 0, 0, 0, -1, 0, 1, 0, -0.5f, 0};
     float second[14] = {0, 0, 0, 0, -0.5f, 0, 1.5f, 0, 0.5f, 0};
@@ -204,7 +215,7 @@ END_TEST
 START_TEST(rules_of_speaker_and_listener)
 {
     struct space s[2];
-    struct player p;
+    struct player p = {0};
     const float colour[3] = {0.15f, 0.65f, 0.15f};
     float listener[11] = {0, 0, 1, 0, 0, -1, -1, 0, 0, 0, 0};
 
@@ -227,7 +238,7 @@ END_TEST
 START_TEST(rules_for_what_they_know_only)
 {
     const struct space s = discrete("agent_0", 7, 5, 0);
-    struct player p;
+    struct player p = {0};
     struct err err = {0};
 
     ck_assert_int_eq(try_open(&p, "heuristic", "simple_crypto", &s, 1, 0, &err),
@@ -237,6 +248,98 @@ START_TEST(rules_for_what_they_know_only)
     ck_assert_int_eq(try_open(&p, "heuristic", "simple", &s, 1, 0, &err), ERR_CONFIG);
     ck_assert_ptr_nonnull(strstr(err.msg, "agent_0 observes 7 numbers"));
     close_player(&p);
+}
+END_TEST
+
+/* ---- frozen ---- */
+
+#define REAL "data/tf-checkpoints/01-mbeliaev1-maddpg/policy/h10s5/5/"
+
+enum { REAL_OBS = 8, REAL_UNITS = 32, REAL_ACTIONS = 9 };
+
+/* y = relu?(x W + b) of one row, the sums in float64. */
+static void layer(struct bundle_reader *b, const char *name, const double *x, int n,
+                  double *y, int m, int with_relu)
+{
+    char key[128];
+    struct tensor w, bias;
+    struct err err;
+
+    (void)snprintf(key, sizeof(key), "agent_0/p_func/%s/weights", name);
+    ck_assert_int_eq(bundle_reader_read(b, bundle_reader_find(b, key), &w, &err), 0);
+    (void)snprintf(key, sizeof(key), "agent_0/p_func/%s/biases", name);
+    ck_assert_int_eq(bundle_reader_read(b, bundle_reader_find(b, key), &bias, &err), 0);
+    ck_assert(shape_equal(&w.shape, &SHAPE(n, m)));
+    for (int j = 0; j < m; j++) {
+        y[j] = (double)tensor_f32(&bias)[j];
+        for (int i = 0; i < n; i++)
+            y[j] += x[i] * (double)tensor_f32(&w)[i * m + j];
+        if (with_relu && y[j] < 0)
+            y[j] = 0;
+    }
+    tensor_free(&w);
+    tensor_free(&bias);
+}
+
+static int best_by_the_weights(struct bundle_reader *b, const float *row)
+{
+    double x[REAL_OBS], h[REAL_UNITS], g[REAL_UNITS], y[REAL_ACTIONS];
+    int best = 0;
+
+    for (int i = 0; i < REAL_OBS; i++)
+        x[i] = (double)row[i];
+    layer(b, "fully_connected", x, REAL_OBS, h, REAL_UNITS, 1);
+    layer(b, "fully_connected_1", h, REAL_UNITS, g, REAL_UNITS, 1);
+    layer(b, "fully_connected_2", g, REAL_UNITS, y, REAL_ACTIONS, 0);
+    for (int i = 1; i < REAL_ACTIONS; i++)
+        best = y[i] > y[best] ? i : best;
+    return best;
+}
+
+/* An agent of a world with observations of 8 numbers and 9 actions acts by the weights of
+ * a real run of openai/maddpg: as plain loops over these weights say. */
+START_TEST(the_weights_of_a_real_file_play)
+{
+    enum { ROWS = 200 };
+    const struct space s = discrete("agent_0", REAL_OBS, REAL_ACTIONS, 0);
+    struct player p = {.config.settings = {.observation = "observation0:0",
+                                           .action = "agent_0_1/p_func/"
+                                                     "fully_connected_2/BiasAdd:0"}};
+    struct wbuf metagraph = {0};
+    struct bundle_reader *b;
+    struct err err = {0};
+    char *prefix, *file;
+    int used[REAL_ACTIONS] = {0}, n_used = 0;
+
+    if (test_shared_dir() == NULL) {
+        (void)fprintf(stderr, "# no BROOD_SHARED_DIR: no real weights are played\n");
+        return;
+    }
+    prefix = xasprintf("%s/" REAL, test_shared_dir());
+    file = xasprintf("%s.meta", prefix);
+    ck_assert_int_eq(wbuf_read_file(&metagraph, file, 1 << 24, &err), 0);
+    p.from = (struct algo_args){
+        .metagraph = metagraph.data, .metagraph_bytes = metagraph.len, .prefix = prefix};
+    open_player(&p, "frozen", "none", &s, 1, 0);
+    ck_assert_msg(
+        p.ops->init(p.algo, p.session, rng_key_make(1, "agent_0", "init"), &err) == 0,
+        "%s", err.msg);
+    rng_normal_f32(rng_key_make(1, "test", "obs"), 0, 0, obs, ROWS * REAL_OBS);
+    act(&p, 1, ROWS, obs, actions);
+    ck_assert_int_eq(bundle_reader_new(&b, prefix, &err), 0);
+    for (int i = 0; i < ROWS; i++) {
+        const int best = best_by_the_weights(b, obs + (size_t)i * REAL_OBS);
+
+        ck_assert_int_eq(chosen(actions + (size_t)i * REAL_ACTIONS, REAL_ACTIONS), best);
+        n_used += !used[best];
+        used[best] = 1;
+    }
+    ck_assert_int_ge(n_used, 3);
+    bundle_reader_free(b);
+    close_player(&p);
+    wbuf_done(&metagraph);
+    free(file);
+    free(prefix);
 }
 END_TEST
 
@@ -270,6 +373,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, rules_of_spread);
     tcase_add_test(tc, rules_of_speaker_and_listener);
     tcase_add_test(tc, rules_for_what_they_know_only);
+    tcase_add_test(tc, the_weights_of_a_real_file_play);
     tcase_add_test(tc, they_propose_and_never_write);
     suite_add_tcase(s, tc);
     return s;
