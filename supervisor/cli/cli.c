@@ -2,11 +2,8 @@
 
 #include "common/err/check.h"
 #include "common/log/log.h"
-#include "supervisor/proc/signal_name.h"
-#include "supervisor/run/journal.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,46 +182,9 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* What the supervisor can no longer write down itself. In the keeper. */
-static void journal_death(const struct keeper_death *d)
-{
-    char text[128], name[SIGNAL_NAME_BYTES], journal[PATH_MAX + 16];
-
-    (void)signal_name(d->signum, name);
-    if (d->goes_on)
-        (void)snprintf(text, sizeof(text), "event=supervisor-exit pid=%d signal=%s",
-                       (int)d->pid, name);
-    else
-        (void)snprintf(text, sizeof(text), "event=end state=%s code=%d pid=%d signal=%s",
-                       d->is_cut_off ? "\"cut off\"" : "killed", d->exit_code,
-                       (int)d->pid, name);
-    (void)snprintf(journal, sizeof(journal), "%s/journal", d->path);
-    journal_append(journal, text);
-}
-
-/* Returns 1 in the supervisor; in the keeper 0, when all is over. */
-static int be_kept(struct cli *cli, int *ret_code)
-{
-    const struct keeper_args args = {.argc = cli->argc,
-                                     .argv = cli->argv,
-                                     .who = cli->command->name,
-                                     .on_death = journal_death};
-    char now[LOG_TIME_BYTES];
-    struct err err;
-    int r;
-
-    (void)log_time(now); /* allocates, the first time */
-    r = keeper_split(&cli->keeper, &args, ret_code, &err);
-
-    if (r < 0)
-        *ret_code = cli_fail(cli, CLI_FAILED, &err);
-    return r > 0;
-}
-
 int cli_main(int argc, char **argv)
 {
     const char *dir = getenv("BROOD_RUNS_DIR");
-    int code;
     struct cli cli = {.argc = argc,
                       .argv = argv,
                       .keeper = KEEPER_LINK_NONE,
@@ -242,8 +202,6 @@ int cli_main(int argc, char **argv)
     cli.command = find_command(argv[1]);
     if (cli.command == NULL)
         return cli_usage(&cli, "there is no command '%s'", argv[1]);
-    if (cli.command->is_kept && !be_kept(&cli, &code))
-        return code;
     optind = 0; /* glibc's way to start afresh: argv[0] is now the command */
     return cli.command->run(&cli, argc - 1, argv + 1);
 }

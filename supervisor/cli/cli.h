@@ -30,6 +30,7 @@ struct cli {
     int argc; /* the whole command line, for provenance */
     char **argv;
     struct keeper_link keeper; /* of a command that is kept */
+    int is_detached;           /* nobody stays in front of it, once it is under way */
     int is_series;             /* other runs follow this one: the keeper cannot go on */
 };
 
@@ -40,7 +41,6 @@ struct command {
     const char *help;           /* the command's own options, then an example */
     void (*more_help)(FILE *f); /* prints what follows `help`; may be NULL */
     const char *letters; /* own options of one letter, as getopt has them; or NULL */
-    int is_kept;         /* it runs as a supervisor, below a keeper */
     int (*run)(struct cli *cli, int argc,
                char **argv); /* argv[0] is the command's name */
 };

@@ -1,3 +1,4 @@
+#include "supervisor/cli/keep.h"
 #include "supervisor/cli/train.h"
 
 #include "common/log/log.h"
@@ -11,7 +12,7 @@ struct resume_options {
     const char *run;  /* NULL: the newest */
     const char *from; /* NULL: the newest complete checkpoint */
     struct train_sets sets;
-    int anyway;
+    int anyway, detach;
 };
 
 /* A difference that was not asked for: refused, or with --anyway named. 0: go on. */
@@ -122,6 +123,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
     static const struct option options[] = {{"from", required_argument, NULL, 'f'},
                                             {"set", required_argument, NULL, 'k'},
                                             {"anyway", no_argument, NULL, 'a'},
+                                            {"detach", no_argument, NULL, 'd'},
                                             {0}};
     int c, rc = 0;
 
@@ -132,6 +134,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
             o->from = optarg;
         else if (c == 'k')
             rc = train_take_set(cli, &o->sets, optarg);
+        else if (c == 'd')
+            o->detach = 1;
         else
             o->anyway = 1;
     }
@@ -152,7 +156,7 @@ static int run_resume(struct cli *cli, int argc, char **argv)
     char *path = NULL;
     int code;
 
-    if (!parse(cli, argc, argv, &o, &code))
+    if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, o.detach, &code))
         return code;
     args.binaries = &bin;
     args.anyway = o.anyway;
@@ -173,9 +177,9 @@ const struct command cmd_resume = {
     .summary = "Go on with a run from its newest complete checkpoint, exactly",
     .help = "  --from STEP      from this checkpoint; what came after it is forgotten\n"
             "  --set KEY=VALUE  run.env_steps or run.episodes: extends the run\n"
+            "  --detach         return after the first round; the run goes on by itself\n"
             "  --anyway         although build, CPU or configuration are others\n"
             "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
             "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
-    .is_kept = 1,
     .run = run_resume,
 };

@@ -1,3 +1,4 @@
+#include "supervisor/cli/keep.h"
 #include "supervisor/cli/train.h"
 
 #include "common/mem/xmalloc.h"
@@ -17,7 +18,7 @@ struct run_options {
     struct train_sets sets;
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
-    int force;
+    int force, detach;
 };
 
 /* ---- one run ---- */
@@ -75,18 +76,24 @@ static int train_with_policies(const struct cli *cli, const struct run_options *
 
 /* ---- options ---- */
 
-static int take_seeds(const struct cli *cli, struct run_options *o, char *list)
+static int take_seeds(const struct cli *cli, struct run_options *o, const char *text)
 {
-    for (char *word = strtok(list, ","); word != NULL; word = strtok(NULL, ",")) {
+    char *list = xstrdup(text);
+    int rc = 0;
+
+    for (char *word = strtok(list, ","); word != NULL && rc == 0;
+         word = strtok(NULL, ",")) {
         long long seed;
 
         if (o->n_seeds == MAX_SEEDS)
-            return cli_usage(cli, "--seeds: at most %d", MAX_SEEDS);
-        if (cli_integer(cli, "--seeds", word, 0, INT64_MAX, &seed) != 0)
-            return CLI_USAGE;
-        o->seeds[o->n_seeds++] = (uint64_t)seed;
+            rc = cli_usage(cli, "--seeds: at most %d", MAX_SEEDS);
+        else
+            rc = cli_integer(cli, "--seeds", word, 0, INT64_MAX, &seed);
+        if (rc == 0)
+            o->seeds[o->n_seeds++] = (uint64_t)seed;
     }
-    return 0;
+    free(list);
+    return rc;
 }
 
 static int take_seed(const struct cli *cli, struct run_options *o, const char *text)
@@ -100,13 +107,11 @@ static int take_seed(const struct cli *cli, struct run_options *o, const char *t
     return 0;
 }
 
-static const struct option options[] = {{"name", required_argument, NULL, 'n'},
-                                        {"seed", required_argument, NULL, 's'},
-                                        {"seeds", required_argument, NULL, 'S'},
-                                        {"set", required_argument, NULL, 'k'},
-                                        {"force", no_argument, NULL, 'f'},
-                                        {"init-from", required_argument, NULL, 'i'},
-                                        {0}};
+static const struct option options[] = {
+    {"name", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
+    {"seeds", required_argument, NULL, 'S'}, {"set", required_argument, NULL, 'k'},
+    {"force", no_argument, NULL, 'f'},       {"init-from", required_argument, NULL, 'i'},
+    {"detach", no_argument, NULL, 'd'},      {0}};
 
 /* 1: go on; otherwise *ret_code is the exit code. */
 static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
@@ -127,6 +132,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
             rc = train_take_set(cli, &o->sets, optarg);
         else if (c == 'i')
             o->init_from = optarg;
+        else if (c == 'd')
+            o->detach = 1;
         else
             o->force = 1;
         *many_seeds |= c == 'S';
@@ -193,6 +200,8 @@ static int run_run(struct cli *cli, int argc, char **argv)
     if (!parse(cli, argc, argv, &o, &many_seeds, &code))
         return code;
     cli->is_series = many_seeds;
+    if (!cli_keep(cli, o.detach, &code))
+        return code;
     if (o.init_from != NULL && resume_choose_run(&init_dir, &init.step, cli->runs_dir,
                                                  o.init_from, cli_skipped, cli, &err) < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
@@ -211,9 +220,9 @@ const struct command cmd_run = {
         "  --seed N         run.seed\n"
         "  --seeds 1,2,3    one run after another, NAME-s1 and so on\n"
         "  --set KEY=VALUE  a configuration value, by its dotted path; repeatable\n"
+        "  --detach         return after the first round; the run goes on by itself\n"
         "  --force          replace a finished run of that name\n"
         "  --init-from RUN[@STEP]  begin with the weights of a checkpoint\n"
         "\nexample: brood run configs/simple_spread.yaml --set run.env_steps=100000\n",
-    .is_kept = 1,
     .run = run_run,
 };

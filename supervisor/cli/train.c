@@ -3,6 +3,7 @@
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/control/control.h"
+#include "supervisor/proc/detach.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -34,7 +35,27 @@ static void tell_keeper(const struct cli *cli, const struct training_args *args)
                     flags);
 }
 
-static int train(const struct cli *cli, const struct training_args *args)
+/* Somebody may wait for the run to be under way, and leave it alone then. */
+struct starter {
+    const struct cli *cli;
+    struct watcher *watcher;
+    int log_fd;
+};
+
+/* What this process itself has to say when it fails goes to its log. */
+static void on_under_way(void *ctx)
+{
+    const struct starter *s = ctx;
+
+    if (!s->cli->is_detached)
+        return;
+    watcher_mute(s->watcher);
+    detach_stdio();
+    (void)dup2(s->log_fd, STDERR_FILENO);
+    keeper_tell_under_way(&s->cli->keeper);
+}
+
+static int train(const struct cli *cli, const struct training_args *args, int log_fd)
 {
     const struct run_config *config = args->config;
     const struct rollout_progress *from =
@@ -42,6 +63,7 @@ static int train(const struct cli *cli, const struct training_args *args)
     struct watcher_args wa = {.command = cli->command->name,
                               .json = cli->json,
                               .quiet = cli->quiet,
+                              .is_detached = cli->is_detached,
                               .run = run_dir_name(args->dir),
                               .path = run_dir_path(args->dir),
                               .seed = config->run.seed,
@@ -50,17 +72,20 @@ static int train(const struct cli *cli, const struct training_args *args)
                               .from = from != NULL ? &from->env_steps : NULL,
                               .n_agents = config->n_agents};
     struct watcher *w = watcher_new(&wa);
+    struct starter starter = {cli, w, log_fd};
     struct control *control = control_new(args->dir);
     struct training_args watched = *args;
-    struct training_observer observers[2];
+    struct training_observer observers[3];
     struct training_result result;
     struct err err = {0};
     int rc;
 
     observers[0] = watcher_observer(w);
     observers[1] = control_observer(control);
+    observers[2] =
+        (struct training_observer){.on_under_way = on_under_way, .ctx = &starter};
     watched.observers = observers;
-    watched.n_observers = 2;
+    watched.n_observers = 3;
     watched.keeper = &cli->keeper;
     tell_keeper(cli, args);
     rc = training_run(&watched, &result, &err);
@@ -77,7 +102,7 @@ int train_watched(const struct cli *cli, const struct training_args *args)
 
     if (log_fd < 0)
         return cli_fail(cli, CLI_FAILED, &err);
-    code = train(cli, args);
+    code = train(cli, args, log_fd);
     log_init("brood", log_get_level(), STDERR_FILENO);
     (void)close(log_fd);
     return code;

@@ -19,6 +19,7 @@ struct watcher {
     const char *command;
     int json_lines;
     int quiet;
+    int is_mute;
     struct live_view *view;
     struct live_status status;
     struct live_agent *agents;
@@ -135,7 +136,8 @@ static void on_message(void *ctx, const char *line)
 {
     struct watcher *w = ctx;
 
-    live_view_message(w->view, "%s", line);
+    if (!w->is_mute)
+        live_view_message(w->view, "%s", line);
 }
 
 static void on_agent(void *ctx, const struct agent_event *event, const char *name)
@@ -259,20 +261,19 @@ struct watcher *watcher_new(const struct watcher_args *args)
     struct watcher *w = xcalloc(1, sizeof(*w));
 
     w->command = args->command;
-    w->json_lines = args->json;
-    w->quiet = args->quiet;
-    w->view = live_view_new(STDERR_FILENO, args->quiet);
+    w->json_lines = args->json && !args->is_detached;
+    w->quiet = args->quiet || args->is_detached;
+    w->view = live_view_new(STDERR_FILENO, w->quiet);
     w->status.run = args->run;
     w->status.total_steps = args->total_steps;
     w->status.total_episodes = args->total_episodes;
     w->began = w->last_shown = seconds_now();
     if (args->json)
         print_start(w, args->from);
-    if (args->from != NULL)
-        if (args->from != NULL && !args->quiet)
-            live_view_message(w->view, "%s: goes on from step %llu", args->run,
-                              (unsigned long long)*args->from);
-    if (!args->quiet)
+    if (args->from != NULL && !w->quiet)
+        live_view_message(w->view, "%s: goes on from step %llu", args->run,
+                          (unsigned long long)*args->from);
+    if (!w->quiet)
         live_view_message(w->view, "%s: %zu agents, seed %llu, in %s", args->run,
                           args->n_agents, (unsigned long long)args->seed, args->path);
     return w;
@@ -287,6 +288,11 @@ void watcher_free(struct watcher *w)
     free(w->names);
     free(w->agents);
     free(w);
+}
+
+void watcher_mute(struct watcher *w)
+{
+    w->is_mute = 1;
 }
 
 struct training_observer watcher_observer(struct watcher *w)

@@ -18,6 +18,7 @@ struct watcher; /* opaque */
 struct watcher_args {
     const char *command; /* "run", "resume" */
     int json, quiet;
+    int is_detached; /* only `start` is said, and messages until watcher_mute */
     const char *run, *path;
     uint64_t seed;
     uint64_t total_steps, total_episodes; /* the one that is no end: 0 */
@@ -30,6 +31,8 @@ void watcher_free(struct watcher *w);
 
 /* To be handed to training_run. */
 struct training_observer watcher_observer(struct watcher *w);
+/* Nobody is there any more: from here on only the last words of a failure. */
+void watcher_mute(struct watcher *w);
 /* The last words; failure: NULL unless the run failed. */
 void watcher_end(struct watcher *w, const struct training_result *result,
                  const struct err *failure, const char *path);

@@ -1,5 +1,6 @@
 #include "supervisor/proc/keeper.h"
 
+#include "supervisor/proc/detach.h"
 #include "supervisor/proc/signal_name.h"
 #include "supervisor/proc/sweep.h"
 
@@ -31,7 +32,7 @@ enum {
 };
 
 /* What the supervisor tells, one message each. */
-enum message_kind { MESSAGE_RUN, MESSAGE_CHECKPOINT };
+enum message_kind { MESSAGE_RUN, MESSAGE_UNDER_WAY, MESSAGE_CHECKPOINT };
 
 struct message {
     enum message_kind kind;
@@ -44,7 +45,7 @@ struct message {
 struct keeper {
     const struct keeper_args *args;
     pid_t supervisor, sweeper;
-    int link, signals;
+    int link, signals, report_fd;
     sigset_t old_mask;
     int status;         /* of the supervisor, once it is over */
     int is_over;        /* it is reaped */
@@ -176,11 +177,33 @@ void keeper_tell_run(const struct keeper_link *l, const char *path, uint64_t fro
     send_message(l, &m);
 }
 
+void keeper_tell_under_way(const struct keeper_link *l)
+{
+    static const struct message m = {.kind = MESSAGE_UNDER_WAY};
+
+    send_message(l, &m);
+}
+
 void keeper_tell_checkpoint(const struct keeper_link *l)
 {
     static const struct message m = {.kind = MESSAGE_CHECKPOINT};
 
     send_message(l, &m);
+}
+
+/* To whom waits for it; from now on nobody stays in front of this process. */
+static void report(struct keeper *k)
+{
+    static struct detach_report r;
+
+    if (k->report_fd < 0)
+        return;
+    r.supervisor = k->supervisor;
+    r.keeper = getpid();
+    memcpy(r.path, k->run.path, sizeof(r.path));
+    detach_stdio();
+    detach_report(k->report_fd, &r);
+    k->report_fd = -1;
 }
 
 /* 0: the link has ended, or holds nothing now. */
@@ -195,9 +218,18 @@ static int take_message(struct keeper *k)
     }
     if (n != sizeof(m))
         return 0;
-    if (m.kind == MESSAGE_RUN)
+    switch (m.kind) {
+    case MESSAGE_RUN:
         k->run = m;
-    k->has_checkpoint = m.kind == MESSAGE_CHECKPOINT;
+        k->has_checkpoint = 0;
+        break;
+    case MESSAGE_UNDER_WAY:
+        report(k);
+        break;
+    case MESSAGE_CHECKPOINT:
+        k->has_checkpoint = 1;
+        break;
+    }
     return 1;
 }
 
@@ -246,6 +278,11 @@ static _Noreturn void be_sweeper(int alive_fd)
 
 /* ---- the split ---- */
 
+int keeper_goes_on(void)
+{
+    return getenv(DEATHS_VARIABLE) != NULL;
+}
+
 pid_t keeper_pid(void)
 {
     const char *mark = getenv(KEEPER_MARK);
@@ -266,6 +303,8 @@ static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
     *ret = (struct keeper_link){.fd = fd};
     (void)close(k->signals);
     (void)close(k->link);
+    if (k->report_fd >= 0)
+        (void)close(k->report_fd);
     (void)setpgid(0, 0);
     (void)signal(SIGTTOU, SIG_IGN); /* it still writes to the terminal */
     /* A supervisor that is stopped would not see that its keeper is gone. */
@@ -356,8 +395,8 @@ static struct keeper_death judge(const struct keeper *k)
                              .is_cut_off = k->interrupts > 1};
 
     d.exit_code = EXIT_SIGNALLED + (d.is_cut_off ? k->last_interrupt : d.signum);
-    d.goes_on =
-        k->run.resume && k->interrupts == 0 && deaths_so_far(k) < KEEPER_MAX_DEATHS;
+    d.goes_on = k->run.resume && k->interrupts == 0 && k->report_fd < 0 &&
+                deaths_so_far(k) < KEEPER_MAX_DEATHS;
     return d;
 }
 
@@ -417,7 +456,7 @@ static int keep(struct keeper *k)
 int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
                  struct err *err)
 {
-    struct keeper k = {.args = args, .link = -1};
+    struct keeper k = {.args = args, .link = -1, .report_fd = args->report_fd};
     int r;
 
     set_mark();

@@ -15,6 +15,9 @@
  * Death       of the supervisor, where the run is to be resumed: the keeper executes
  *             itself as `resume`, at most KEEPER_MAX_DEATHS times without a checkpoint in
  *             between.
+ * Detached    a keeper that is to report (detach.h) does so, and lets go of its caller's
+ *             files, when the supervisor says that it is under way; if that dies before,
+ *             the keeper does not go on with the run.
  * Threads     split before anything else exists: no thread, no loop, no child.
  */
 #ifndef SUPERVISOR_PROC_KEEPER_H
@@ -49,6 +52,7 @@ struct keeper_args {
     int argc; /* the whole command line */
     char **argv;
     const char *who; /* what messages begin with */
+    int report_fd;   /* detach.h; taken. -1: nobody waits for a report */
     /* In the keeper, when nothing of the supervisor is left; must not allocate. */
     void (*on_death)(const struct keeper_death *death);
 };
@@ -59,6 +63,8 @@ struct keeper_args {
 int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
                  struct err *err);
 
+/* Whether this process goes on with the run of a supervisor that died. */
+int keeper_goes_on(void);
 /* The keeper of this process; 0: it has none. */
 pid_t keeper_pid(void);
 
@@ -68,6 +74,8 @@ pid_t keeper_pid(void);
 #define KEEPER_FLAGS_MAX 4
 void keeper_tell_run(const struct keeper_link *l, const char *path, uint64_t from,
                      int resume, const char *const flags[KEEPER_FLAGS_MAX]);
+/* Its first round is over. */
+void keeper_tell_under_way(const struct keeper_link *l);
 /* A checkpoint was committed. */
 void keeper_tell_checkpoint(const struct keeper_link *l);
 

@@ -182,6 +182,23 @@ static int load_state(struct training *t, struct err *err)
     return rc < 0 ? rc : resume_settle(from, t->store, err);
 }
 
+static void tell_under_way(struct training *t)
+{
+    if (!t->is_under_way)
+        training_tell(t, on_under_way);
+    t->is_under_way = 1;
+}
+
+/* A run that is resumed stands at a boundary before its first round, too. */
+static void on_round(void *ctx, const struct rollout_progress *at)
+{
+    struct training *t = ctx;
+    const struct resume *from = t->args->resume;
+
+    if (!t->is_under_way && (from == NULL || at->round > resume_progress(from)->round))
+        tell_under_way(t);
+}
+
 static int start_driver(struct training *t, const struct rollout_args *args,
                         struct err *err)
 {
@@ -195,7 +212,11 @@ static int start_driver(struct training *t, const struct rollout_args *args,
         rc = write_graphs(t, err);
     training_plan_changes(t);
     training_begin_requests(t);
-    return rc < 0 ? rc : rollout_start(t->rollout, err);
+    if (rc == 0)
+        rc = rollout_start(t->rollout, err);
+    if (rc == 0 && strcmp(vec_env_spec(t->env)->id, "none") == 0)
+        tell_under_way(t);
+    return rc;
 }
 
 static void start_rollout(void *ctx)
@@ -212,6 +233,7 @@ static void start_rollout(void *ctx)
                       .on_change = training_on_change,
                       .on_full = training_on_full,
                       .on_paused = training_on_paused,
+                      .on_round = on_round,
                       .on_evaluation = training_on_evaluation,
                       .on_done = on_rollout_done,
                       .on_failed = on_rollout_failed,

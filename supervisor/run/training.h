@@ -49,6 +49,8 @@ struct training_observer {
     /* Everything else is over, the last checkpoint is written: closes those handles. */
     void (*on_close)(void *ctx);
     void (*on_start)(void *ctx, const struct agent_table *agents);
+    /* The first round is over; without an environment: clients can drive the agents. */
+    void (*on_under_way)(void *ctx);
     /* Every TRAINING_TICK_MS, and once before the agents are stopped. */
     void (*on_tick)(void *ctx, const struct agent_table *agents,
                     const struct rollout_progress *at);

@@ -64,6 +64,7 @@ struct training {
     int waits_for_space;
     int checkpoint_waits; /* the driver stands at a boundary until it is taken */
     int64_t saved_step;   /* of the newest committed checkpoint; -1: none */
+    int is_under_way;     /* observers were told so */
     int stopping;
     int agents_stopped;
     int is_open; /* observers were told so, and not yet that it is over */

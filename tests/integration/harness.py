@@ -224,6 +224,9 @@ class Workplace:
             if p.poll() is None:
                 p.kill()
                 p.wait()
+        for pid, (_, _, cmdline) in processes().items():
+            if str(self.path) in cmdline:  # detached, by a test that failed
+                kill(pid)
         shutil.rmtree(self.path, ignore_errors=True)
 
     def write(self, name, text):

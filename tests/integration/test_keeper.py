@@ -50,8 +50,8 @@ def test_whoever_is_killed_nothing_is_left(w):
             assert "was ended by SIGKILL" in p.log.read_text(), p.log.read_text()
 
 
-def marked():
-    """pids of processes that carry a run's mark."""
+def marked(keeper):
+    """pids of processes that carry the mark of that keeper's run."""
     found = set()
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -59,25 +59,24 @@ def marked():
                 text = pathlib.Path(entry.path, "environ").read_bytes()
             except OSError:
                 continue
-            if b"BROOD_MARK=" in text:
+            if f"BROOD_MARK={keeper}-".encode() in text:
                 found.add(int(entry.name))
     return found
 
 
 def test_grandchildren_that_left_their_session_go_too(w):
     for who in ("supervisor", "keeper", "keeper+supervisor", "nobody"):
-        before = marked()
         p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name",
                     who.replace("+", "-"), program=w.program_with_agent(LEAVER))
         harness.wait_until("agents", lambda: len(harness.agents_of(p.pid)) == 3)
-        harness.wait_until("grandchildren", lambda: len(marked() - before) >= 9)
+        harness.wait_until("grandchildren", lambda: len(marked(p.pid)) >= 9)
         if who == "nobody":
             harness.kill(p.pid, signal.SIGINT)
         else:
             for pid in victims(p, who):
                 harness.kill(pid)
         p.wait(timeout=harness.DEADLINE_S)
-        harness.wait_until("the end of all that is marked", lambda: not marked() - before,
+        harness.wait_until("the end of all that is marked", lambda: not marked(p.pid),
                            GONE_WITHIN_S * harness.PATIENCE)
 
 

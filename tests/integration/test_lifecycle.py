@@ -3,13 +3,15 @@ import contextlib
 import json
 import os
 import pathlib
+import pty
+import re
 import signal
 import subprocess
 import time
 
 import harness
 from harness import output
-from test_changes import journal
+from test_changes import edit, journal
 from test_control import AGENT, STATUS
 from test_endings import start_run
 
@@ -310,6 +312,189 @@ def test_a_follower_whose_reader_is_gone_ends(w):
     follower.stdout.close()
     follower.wait(timeout=harness.DEADLINE_S)
     interrupt(p)
+
+
+# ---- run --detach ----
+
+def detach(w, name, *more, steps=10_000_000, **popen):
+    """A run that nobody stays in front of: its keeper and supervisor."""
+    config = w.small(steps=steps, evaluate=0, checkpoint=5_000_000)
+    out, err = w.brood("run", config, "--name", name, "--detach", "--json", *more, **popen)
+    start, report = harness.json_lines(out)
+    assert err == "" and start["event"] == "start" and start["run"] == name, (out, err)
+    assert (report["event"], report["run"]) == ("detached", name), report
+    assert report["path"] == str(w.run_dir(name)), report
+    return report["keeper_pid"], report["pid"]
+
+
+def members(keeper):
+    """Everything that belongs to a run, by its keeper."""
+    found = {keeper}
+    while True:
+        more = {pid for pid, (_, ppid, _) in harness.processes().items()
+                if ppid in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+def wait_gone(pids):
+    harness.wait_until("the end of all", lambda: not any(map(harness.alive, pids)))
+
+
+def test_a_detached_run_goes_on_by_itself(w):
+    keeper, supervisor = detach(w, "a")
+    s = status(w)
+    assert (s["pid"], s["keeper_pid"]) == (supervisor, keeper), s
+    assert s["round"] >= 1 and s["state"] == "running", s
+    everyone = members(keeper)
+    assert len(everyone) == 6, everyone  # with three agents and the sweeper
+    w.brood("stop")
+    w.brood("wait", code=4)
+    wait_gone(everyone)
+    out, err = w.brood("resume", "a", "--detach")
+    assert out.startswith("a: under way as pid ") and err == "", (out, err)
+    assert status(w)["round"] > s["round"]
+    w.brood("stop")
+    w.brood("wait", code=4)
+    out, err = w.brood("run", w.small(steps=400), "--name", "short", "--detach", "-q")
+    assert (out, err) == ("", ""), (out, err)
+    w.brood("wait", "short")
+    assert not (w.run_dir("short") / "logs" / "supervisor.log").read_text()
+
+
+def test_what_cannot_be_begun_is_told_at_once(w):
+    _, err = w.brood("run", "nowhere.yaml", "--detach", code=2)
+    assert "nowhere.yaml" in err and len(err.splitlines()) == 1, err
+    w.brood("run", w.small(steps=200), "--name", "a")
+    _, err = w.brood("run", w.small(), "--name", "a", "--detach", code=2)
+    assert "--force replaces it" in err, err
+    program = w.program_with_agent(HOSTILE)
+    (program.parent / "brood-agent.does").write_text("complain-and-die")
+    before = set(harness.processes())
+    out, err = w.brood("run", w.small(), "--name", "b", "--detach", program=program,
+                       code=1)
+    assert out == "" and "I cannot go on" in err, (out, err)
+    left = [p for p, (_, _, line) in harness.processes().items()
+            if p not in before and str(w.path) in line]
+    assert not left, left
+    w.brood("wait", "b", code=1)
+
+
+def test_an_interrupt_before_the_first_round_is_passed_on(w):
+    program = w.program_with_agent(HOSTILE)
+    (program.parent / "brood-agent.does").write_text("begin-never")
+    p = w.start("run", w.small(), "--name", "a", "--detach", program=program)
+    harness.wait_until("the agents", lambda: len(journal(w.run_dir("a"), "spawn")) == 3)
+    everyone = members(p.pid)
+    interrupt(p)
+    assert "interrupted" in p.log.read_text() and output(p) == "", p.log.read_text()
+    wait_gone(everyone)
+    assert status(w)["state"] == "stopped"
+
+
+def test_who_waits_may_be_killed(w):
+    config = w.small(steps=10_000_000, evaluate=0)
+    p = w.start("run", config, "--name", "a", "--detach")
+    harness.wait_until("it begins", (w.run_dir("a") / "lock").exists)
+    harness.kill(p.pid)
+    harness.wait_until("it lives", lambda: status(w)["env_steps"] > 0)
+    w.brood("stop")
+    w.brood("wait", code=4)
+
+
+def open_files(pid):
+    found = set()
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(entry.path))
+    return found
+
+
+def has_terminal(pid):
+    text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    return int(text[text.rindex(")") + 2:].split()[4]) != 0
+
+
+def test_nothing_of_the_callers_is_kept(w):
+    config = w.small(steps=10_000_000, evaluate=0)
+    kept = w.write("kept", "")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(w.path)
+        os.dup2(os.open(kept, os.O_RDWR), 17)
+        os.execv(harness.BROOD, ["brood", "run", str(config), "--name", "a", "--detach"])
+    said = b""
+    while not said.endswith(b"\n"):
+        said += os.read(terminal, 4096)
+    assert os.waitpid(pid, 0)[1] == 0, said
+    assert said.startswith(b"a: under way") and said.count(b"\n") == 1, said
+    os.close(terminal)  # hangs up
+    s = status(w)
+    everyone = members(s["keeper_pid"])
+    assert len(everyone) == 6, everyone
+    for member in everyone:
+        files = open_files(member)
+        assert not any("/pts/" in f or f == str(kept) for f in files), (member, files)
+        assert not has_terminal(member), member
+    harness.wait_until("it goes on", lambda: status(w)["env_steps"] > s["env_steps"] + 200)
+    w.brood("stop")
+    w.brood("wait", code=4)
+    wait_gone(everyone)
+
+
+def test_an_edit_of_a_detached_run_is_applied_by_a_hang_up(w):
+    keeper, supervisor = detach(w, "a")
+    run = w.run_dir("a")
+    for pid, before, after in ((keeper, "discount: 0.95", "discount: 0.9"),
+                               (supervisor, "polyak: 0.01", "polyak: 0.02")):
+        edit(run, before, after)
+        os.kill(pid, signal.SIGHUP)
+        harness.wait_until("the change", lambda: any(
+            after.replace(": ", "=") in line for line in journal(run, "changed")))
+    at = int(re.search(r" at=(\d+) ", journal(run, "set")[-1]).group(1))
+    assert f" step={at} " in journal(run, "changed")[-1], journal(run, "changed")
+    edit(run, "copies: 4", "copies: 8")
+    os.kill(keeper, signal.SIGHUP)
+    refusal = "env.copies cannot change while the run lives"
+    harness.wait_until("the refusal", lambda: any(
+        refusal in line for line in journal(run, "refused")))
+    harness.wait_until("it in the log", lambda: refusal in
+                       w.brood("logs", "a", "supervisor")[0])
+    assert status(w)["state"] == "running" and len(journal(run, "changed")) == 2
+    w.brood("stop")
+    w.brood("wait", code=4)
+
+
+def test_a_detached_run_outlives_its_supervisor(w):
+    keeper, supervisor = detach(w, "a", "--set", "run.on_supervisor_death=resume")
+    for _ in range(3):
+        os.kill(supervisor, signal.SIGKILL)
+        supervisor = harness.wait_until("another one", lambda: next(
+            (s["pid"] for s in [status_if_there(w)] if s and s["state"] == "running"
+             and s["pid"] not in (0, supervisor)), None))
+    assert status(w)["keeper_pid"] == keeper
+    assert not any(has_terminal(p) for p in members(keeper))
+    w.brood("stop")
+    w.brood("wait", code=4)
+
+
+def status_if_there(w):
+    """Between two supervisors a run without a checkpoint is begun anew."""
+    p = w.start("status", "--json")
+    p.wait(timeout=harness.DEADLINE_S)
+    return harness.json_lines(output(p))[0] if p.returncode == 0 else None
+
+
+def test_a_failure_after_the_first_round_is_in_the_log(w):
+    keeper, _ = detach(w, "a", "--set", "defaults.restart.max_restarts=0")
+    p = w.start("wait", "a")
+    while p.poll() is None:
+        for pid in harness.agents_of(keeper).values():
+            harness.kill(pid)
+    assert p.returncode == 1
+    log = w.brood("logs", "a", "supervisor")[0]
+    assert "SIGKILL" in log and "brood run: agent agent_" in log, log
 
 
 # ---- runs ----

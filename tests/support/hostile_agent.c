@@ -159,6 +159,11 @@ static void say_wrong_variables(void)
     msg_array(&out, 0);
 }
 
+static void begin_never(void)
+{
+    (void)pause();
+}
+
 static const struct behaviour {
     const char *name;
     void (*before_hello)(void);
@@ -170,6 +175,7 @@ static const struct behaviour {
     {"huge-array", huge_array, NULL},
     {"complain-and-die", complain_and_die, NULL},
     {"flood-stderr", flood_stderr, NULL},
+    {"begin-never", begin_never, NULL},
     {"say-nothing", NULL, say_nothing},
     {"say-huge-block", NULL, say_huge_block},
     {"say-no-stages", NULL, say_no_stages},

@@ -1,0 +1,100 @@
+#include "supervisor/cli/keep.h"
+
+#include "common/log/log.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/proc/detach.h"
+#include "supervisor/proc/signal_name.h"
+#include "supervisor/run/journal.h"
+#include "supervisor/run/run_dir.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What the supervisor can no longer write down itself. In the keeper. */
+static void journal_death(const struct keeper_death *d)
+{
+    char text[128], name[SIGNAL_NAME_BYTES], journal[PATH_MAX + 16];
+
+    (void)signal_name(d->signum, name);
+    if (d->goes_on)
+        (void)snprintf(text, sizeof(text), "event=supervisor-exit pid=%d signal=%s",
+                       (int)d->pid, name);
+    else
+        (void)snprintf(text, sizeof(text), "event=end state=%s code=%d pid=%d signal=%s",
+                       d->is_cut_off ? "\"cut off\"" : "killed", d->exit_code,
+                       (int)d->pid, name);
+    (void)snprintf(journal, sizeof(journal), "%s/journal", d->path);
+    journal_append(journal, text);
+}
+
+static void print_json(const char *name, const struct detach_report *r)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    json_key(&j, "event");
+    json_str(&j, "detached");
+    json_key(&j, "run");
+    json_str(&j, name);
+    json_key(&j, "pid");
+    json_i64(&j, r->supervisor);
+    json_key(&j, "keeper_pid");
+    json_i64(&j, r->keeper);
+    json_key(&j, "path");
+    json_str(&j, r->path);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
+}
+
+static void print_report(const struct cli *cli, const struct detach_report *r)
+{
+    char *name = run_dir_name_of(r->path);
+
+    if (cli->json)
+        print_json(name, r);
+    else if (!cli->quiet)
+        (void)printf("%s: under way as pid %d, keeper %d; `brood attach %s` shows it\n",
+                     name, (int)r->supervisor, (int)r->keeper, name);
+    free(name);
+}
+
+/* 1: go on; 0: this is the launcher, which has done its part. */
+static int detach(struct cli *cli, int *ret_fd, int *ret_code)
+{
+    static struct detach_report report;
+    struct err err;
+    int r;
+
+    cli->is_detached = 1;
+    if (keeper_goes_on())
+        return 1; /* as its predecessor was */
+    r = detach_split(ret_fd, &report, ret_code, &err);
+    if (r < 0)
+        *ret_code = cli_fail(cli, CLI_FAILED, &err);
+    else if (r == 0 && report.supervisor != 0)
+        print_report(cli, &report);
+    return r > 0;
+}
+
+int cli_keep(struct cli *cli, int want_detach, int *ret_code)
+{
+    struct keeper_args args = {.argc = cli->argc,
+                               .argv = cli->argv,
+                               .who = cli->command->name,
+                               .report_fd = -1,
+                               .on_death = journal_death};
+    char now[LOG_TIME_BYTES];
+    struct err err;
+    int r;
+
+    if (want_detach && !detach(cli, &args.report_fd, ret_code))
+        return 0;
+    (void)log_time(now); /* allocates, the first time */
+    r = keeper_split(&cli->keeper, &args, ret_code, &err);
+    if (r < 0)
+        *ret_code = cli_fail(cli, CLI_FAILED, &err);
+    return r > 0;
+}
