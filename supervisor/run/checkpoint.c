@@ -31,7 +31,7 @@ static int write_state_text(const char *folder, uint64_t step, struct err *err)
     int rc;
 
     ckpt_state_put(&text, &state);
-    rc = atomic_file_write(path, text.data, text.len, 1, err);
+    rc = atomic_file_write(path, text.data, text.len, 0, err);
     wbuf_done(&text);
     free(newest);
     free(path);
@@ -60,7 +60,7 @@ static int write_bundle(const struct block_table *table, const void *block,
 {
     char *prefix = xasprintf("%s/model.ckpt-%" PRIu64, folder, step);
     struct bundle_writer *w = NULL;
-    int rc = bundle_writer_new(&w, prefix, 1, err);
+    int rc = bundle_writer_new(&w, prefix, 0, err);
 
     if (rc == 0)
         rc = add_variables(w, table, block, err);
@@ -80,7 +80,7 @@ static int write_metagraph(const struct checkpoint_agent *a, const char *folder,
     if (a->metagraph == NULL)
         return 0;
     path = xasprintf("%s/model.ckpt-%" PRIu64 ".meta", folder, step);
-    rc = atomic_file_write(path, a->metagraph, a->metagraph_bytes, 1, err);
+    rc = atomic_file_write(path, a->metagraph, a->metagraph_bytes, 0, err);
     free(path);
     return rc;
 }
@@ -161,7 +161,7 @@ static int write_run_state(const struct checkpoint_args *args, const char *temp,
     return rc;
 }
 
-/* Every file is durable by itself; the folders' names in temp are so by the last one. */
+/* All is written before anything is waited for: the disk has less to do then. */
 static int write_all(const struct checkpoint_args *args, const char *temp,
                      struct err *err)
 {
@@ -174,6 +174,8 @@ static int write_all(const struct checkpoint_args *args, const char *temp,
         rc = write_agents(args, temp, images, err);
     if (rc == 0)
         rc = write_run_state(args, temp, images, err);
+    if (rc == 0)
+        rc = tree_sync_all(temp, err);
     for (size_t i = 0; i < args->n_agents; i++)
         wbuf_done(&images[i]);
     free(images);

@@ -40,7 +40,7 @@ int run_state_write(const char *path, const struct checkpoint_section *sections,
         wbuf_bytes(&b, s->data, s->len);
         wbuf_u32(&b, section_crc(s->name, strlen(s->name), s->data, s->len));
     }
-    rc = atomic_file_write(path, b.data, b.len, 1, err);
+    rc = atomic_file_write(path, b.data, b.len, 0, err);
     wbuf_done(&b);
     return rc;
 }

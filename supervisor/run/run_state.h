@@ -4,7 +4,7 @@
 
 #include "supervisor/run/checkpoint.h"
 
-/* Durable when it returns. */
+/* Whole or not at all; its durability is the folder's business (tree_sync_all). */
 int run_state_write(const char *path, const struct checkpoint_section *sections, size_t n,
                     struct err *err);
 /* Release with checkpoint_state_done. */

@@ -106,6 +106,26 @@ int tree_sync(const char *path, struct err *err)
     return rc;
 }
 
+static int sync_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = fd >= 0 ? fsync(fd) : -1;
+
+    (void)st;
+    (void)type;
+    (void)ftw;
+    if (fd >= 0)
+        (void)close(fd);
+    return rc;
+}
+
+int tree_sync_all(const char *path, struct err *err)
+{
+    if (nftw(path, sync_one, MAX_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0)
+        return 0;
+    return err_errno(err, "%s: fsync", path);
+}
+
 int tree_exists(const char *path)
 {
     struct stat st;

@@ -17,6 +17,8 @@ int tree_empty(const char *path, const char *last, struct err *err);
 uint64_t tree_disk_bytes(const char *path);
 /* fsync of a folder: what was created, renamed or removed in it lasts. */
 int tree_sync(const char *path, struct err *err);
+/* fsync of a folder and of every file and folder in it. */
+int tree_sync_all(const char *path, struct err *err);
 /* 1 if there is anything of that name. */
 int tree_exists(const char *path);
 
