@@ -20,6 +20,7 @@ static void train(void)
     struct operation *update = group(g, updates, 2, NULL);
     struct operation *init = global_variables_initializer(g, NULL);
     struct saver_save_options with_step = {.step_tensor = step->read};
+    struct ckpt_state known = {0};
     struct saver *saver;
     struct session *s;
     char *newest = NULL;
@@ -27,19 +28,25 @@ static void train(void)
     o.max_to_keep = 2;
     must(saver_new(&saver, g, &o, &error));
     must(session_new(&s, g, NULL, &error));
-    must(latest_checkpoint(&newest, ".", NULL, &error));
-    if (newest != NULL)
+    must(latest_checkpoint(&newest, "./trained", NULL, &error));
+    if (newest != NULL) {
         must(saver_restore(saver, s, newest, &error));
-    else
+        /* a new Saver knows of none; of these, too, only two are to be kept */
+        must(get_checkpoint_state(&known, "./trained", NULL, &error));
+        saver_recover_last_checkpoints(saver, (const char *const *)known.all,
+                                       known.n_all);
+    } else {
         run(s, init);
+    }
     (void)printf("from %s:", newest != NULL ? newest : "the start");
     print(s, "", w->read);
     for (int i = 1; i <= STEPS_PER_RUN; i++) {
         run(s, update);
         if (i % SAVE_EVERY == 0)
-            must(saver_save(saver, s, "./my_model", &with_step, NULL, &error));
+            must(saver_save(saver, s, "./trained/my_model", &with_step, NULL, &error));
     }
     free(newest);
+    ckpt_state_done(&known);
     saver_free(saver);
     session_free(s);
     graph_free(g);
