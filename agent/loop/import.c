@@ -34,14 +34,18 @@ static int read_request(struct service *s, const msgpack_object *body,
     return msg_get_bool(body, "restored", &q->restored, err);
 }
 
-/* A block that came back from a dead process holds the checkpoint's values already. */
-static int open(struct service *s, const struct import_request *q, struct saver *saver,
-                struct err *err)
+/* A graph can be looked at without its values: why says what is wrong with them. A block
+ * that came back from a dead process has them already. */
+static int open(struct service *s, const struct import_request *q,
+                const struct metagraph_info *info, struct err *why, struct err *err)
 {
+    struct saver *saver = NULL;
+    int rc = metagraph_saver(&saver, s->graph, info, why);
     int r = service_open_session(s, q->restored, err);
 
-    if (r == 0 && !q->restored && q->prefix[0] != '\0' && saver != NULL)
-        r = saver_restore(saver, s->session, q->prefix, err);
+    if (r == 0 && rc == 0 && !q->restored && q->prefix[0] != '\0' && saver != NULL)
+        (void)saver_restore(saver, s->session, q->prefix, why);
+    saver_free(saver);
     return r;
 }
 
@@ -159,11 +163,11 @@ static void pack_uninitialized(struct service *s, struct msg_out *out)
 }
 
 static void pack_answer(struct service *s, const struct metagraph_info *info,
-                        struct msg_out *out)
+                        const struct err *why, struct msg_out *out)
 {
     const int n = graph_n_operations(s->graph);
 
-    msg_map(out, 7);
+    msg_map(out, 8);
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_key(out, "block_bytes");
@@ -180,29 +184,29 @@ static void pack_answer(struct service *s, const struct metagraph_info *info,
     pack_collections(s->graph, out);
     msg_key(out, "uninitialized");
     pack_uninitialized(s, out);
+    msg_key(out, "no_values");
+    msg_str(out, why->msg);
 }
 
 static int import(struct service *s, const struct import_request *q, uint32_t id,
                   struct msg_out *out, struct err *err)
 {
     struct metagraph_info info;
-    struct saver *saver = NULL;
+    struct err why = {0};
     int r;
 
     s->graph = graph_new();
-    r = import_meta_graph_bytes(&saver, s->graph, q->metagraph, q->metagraph_bytes, NULL,
-                                &info, err);
+    r = metagraph_import(s->graph, q->metagraph, q->metagraph_bytes, NULL, &info, err);
     if (r < 0)
         return r;
-    r = open(s, q, saver, err);
+    r = open(s, q, &info, &why, err);
     if (r == 0) {
         msg_begin_response(out, id);
-        pack_answer(s, &info, out);
+        pack_answer(s, &info, &why, out);
         if (out->buf.size > FRAME_MAX_BYTES)
             r = err_set(err, ERR_LIMIT, "a graph of %d nodes: too many to be told",
                         graph_n_operations(s->graph));
     }
-    saver_free(saver);
     metagraph_info_done(&info);
     return r;
 }

@@ -74,9 +74,8 @@ void metagraph_info_done(struct metagraph_info *info)
     arena_done(&info->arena);
 }
 
-/* The Saver that the file describes, or one for all variables. */
-static int make_saver(struct saver **ret, struct graph *g,
-                      const struct metagraph_info *info, struct err *err)
+int metagraph_saver(struct saver **ret, struct graph *g,
+                    const struct metagraph_info *info, struct err *err)
 {
     struct saver_options o = SAVER_DEFAULTS;
     size_t n = strlen(info->scope);
@@ -102,7 +101,7 @@ int import_meta_graph_bytes(struct saver **ret, struct graph *g, const void *dat
 
     if (rc != 0)
         return rc;
-    rc = make_saver(ret, g, &info, err);
+    rc = metagraph_saver(ret, g, &info, err);
     if (rc == 0 && ret_info != NULL)
         *ret_info = info;
     else

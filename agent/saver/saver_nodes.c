@@ -312,7 +312,14 @@ int saver_nodes_build(struct graph *g, struct arena *a, const struct saver_optio
 
 /* ---- finding the nodes of a graph that has them ---- */
 
-/* Every SaveV2 that must run before the save tensor is there; their number. */
+static int writes_v1(const struct operation *op)
+{
+    return strcmp(operation_type(op), "Save") == 0 ||
+           strcmp(operation_type(op), "SaveSlices") == 0;
+}
+
+/* Every SaveV2 (or writer of V1) that must run before the save tensor is there; their
+ * number. */
 static size_t find_saves(struct graph *g, struct operation *from,
                          struct operation **ret /* [n_operations] */)
 {
@@ -326,7 +333,7 @@ static size_t find_saves(struct graph *g, struct operation *from,
         struct operation *op = stack[--depth];
         int n_in = operation_n_inputs(op), n_control = operation_n_control_inputs(op);
 
-        if (strcmp(operation_type(op), "SaveV2") == 0) {
+        if (strcmp(operation_type(op), "SaveV2") == 0 || writes_v1(op)) {
             ret[n++] = op;
             continue;
         }
@@ -387,9 +394,14 @@ static int add_items(struct graph *g, struct arena *a, const struct operation *s
                      struct saver_item *items, size_t *n, struct err *err)
 {
     int n_tensors = operation_n_inputs(save) - 3;
-    const struct tensor_string *names = strings_of(operation_input(save, 1), n_tensors);
-    const struct tensor_string *slices = strings_of(operation_input(save, 2), n_tensors);
+    const struct tensor_string *names, *slices;
 
+    if (writes_v1(save))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "%s (%s) writes V1 checkpoints, only V2 are supported",
+                       operation_name(save), operation_type(save));
+    names = strings_of(operation_input(save, 1), n_tensors);
+    slices = strings_of(operation_input(save, 2), n_tensors);
     if (names == NULL || slices == NULL)
         return err_set(err, ERR_FORMAT, "%s does not say what it saves",
                        operation_name(save));

@@ -253,6 +253,8 @@ void plan_guards(struct plan *p, struct arena *scratch, struct order *order);
 int guard_of_output(struct plan *p, const int *guard_of, struct output x);
 int is_switch(const struct operation *op);
 
+/* ERR_UNSUPPORTED, naming the operation and its type. */
+int plan_not_runnable(const struct operation *op, struct err *err);
 /* Fills p->checked too. The order lives in the scratch arena. */
 int plan_order(struct plan *p, struct arena *scratch, const struct run_args *args,
                const struct var_store *vars, struct order *ret, struct err *err);

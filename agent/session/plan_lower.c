@@ -87,12 +87,6 @@ static int lower_rename(struct lowering *l, const struct node *n, int *ret)
     return 1;
 }
 
-static int not_runnable(struct lowering *l, const struct operation *op)
-{
-    return err_set(l->err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run",
-                   operation_name(op), operation_type(op));
-}
-
 /* Both outputs are the input; which is alive is a matter of guards. */
 static void lower_switch(struct lowering *l, const struct node *n, int *out)
 {
@@ -143,7 +137,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
 {
     const struct kernel_row *row = kernel_find(operation_type(n->op));
     if (!row)
-        return not_runnable(l, n->op);
+        return plan_not_runnable(n->op, l->err);
     n->call = row->call;
     if (strcmp(operation_type(n->op), "Merge") == 0)
         return lower_merge(l, n);
@@ -257,7 +251,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
     if (strcmp(type, "Placeholder") == 0)
         return not_fed(l, op);
     if ((operation_def(op)->flags & OP_FOREIGN) != 0)
-        return not_runnable(l, op);
+        return plan_not_runnable(op, l->err);
     if (strcmp(type, "Const") == 0) {
         out[0] = lower_const(l, operation_attr(op, "value")->tensor);
     } else if (operation_is_variable(op)) {

@@ -338,6 +338,31 @@ static int heap_pop(int *heap, int *n)
     return top;
 }
 
+int plan_not_runnable(const struct operation *op, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run",
+                   operation_name(op), operation_type(op));
+}
+
+/* Of those that never became ready: a loop has an op that we lack (NextIteration). */
+static int circle(const struct sorter *s, struct err *err)
+{
+    const struct operation *first = NULL;
+
+    for (int id = 0; id < s->n; id++) {
+        const struct operation *op = graph_operation_at(s->graph, id);
+
+        if (!s->needed[id] || s->n_before[id] == 0)
+            continue;
+        if (operation_def(op)->flags & OP_FOREIGN)
+            return plan_not_runnable(op, err);
+        first = first != NULL ? first : op;
+    }
+    return err_set(err, ERR_ARG,
+                   "operation %s waits for itself: control edges form a circle",
+                   operation_name(first));
+}
+
 static int sort(struct sorter *s, struct order *ret, struct err *err)
 {
     int n_ready = 0, n_needed = 0;
@@ -353,15 +378,7 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
             if (--s->n_before[e->to] == 0)
                 heap_push(s->stack, &n_ready, e->to);
     }
-    if (ret->n == n_needed)
-        return 0;
-    for (int id = 0; id < s->n; id++)
-        if (s->needed[id] && s->n_before[id] > 0)
-            return err_set(err, ERR_ARG,
-                           "operation %s waits for itself: control edges "
-                           "form a circle",
-                           operation_name(graph_operation_at(s->graph, id)));
-    return 0;
+    return ret->n == n_needed ? 0 : circle(s, err);
 }
 
 /* ---- what must be initialised before the run ---- */

@@ -41,7 +41,8 @@
  *                       [[dtype u, [dim i (-1: unknown)...] or nil]...] of the outputs,
  *                       runs bool (the op is known)]...] in order of creation,
  *               collections [[name str, [item str...]]...],
- *               uninitialized [variable name...]; or
+ *               uninitialized [variable name...],
+ *               no_values str (why the checkpoint's are not there; "": they are); or
  *               block_bytes 0, refused {code i, message str}
  *   act         mode u (enum act_mode), step u (joint step of copy 0; copy e is step+e),
  *               obs tensor (E,O) f32, first? bin E, carry? tensor (E,H), allowed? bin,

@@ -104,6 +104,8 @@ static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
     struct graph_agent_feed feeds[MAX_NAMES] = {0};
     int rc = 0;
 
+    if (v->no_values == v->why) /* it has values, and they are damaged */
+        return err_set(err, ERR_CORRUPT, "%s", v->why);
     for (size_t i = 0; i < q->n_feeds && rc == 0; i++)
         rc = read_feed(v, q->feed[i], &feeds[i], err);
     if (rc == 0)
@@ -201,7 +203,7 @@ static int open_and_show(const char *prefix, const struct binaries *binaries,
     if (rc == 0)
         rc = graph_view_init(&v, graph_agent_description(g), err);
     v.prefix = prefix;
-    v.no_values = no_values;
+    v.no_values = no_values != NULL ? no_values : v.why[0] != '\0' ? v.why : NULL;
     if (rc == 0)
         rc = show(g, &v, q, err);
     graph_agent_close(g);

@@ -102,6 +102,7 @@ int graph_view_init(struct graph_view *ret, const msgpack_object *answer, struct
     if ((rc = msg_get_u64(answer, "producer", UINT32_MAX, &v.producer, err)) < 0 ||
         (rc = msg_get_str(answer, "tensorflow", v.tensorflow, sizeof(v.tensorflow),
                           err)) < 0 ||
+        (rc = msg_get_str(answer, "no_values", v.why, sizeof(v.why), err)) < 0 ||
         (rc = take_list(answer, "nodes", is_node, &v.nodes, err)) < 0 ||
         (rc = take_list(answer, "collections", is_collection, &v.collections, err)) < 0 ||
         (rc = take_list(answer, "uninitialized", is_text, &v.uninitialized, err)) < 0 ||
@@ -394,6 +395,11 @@ static void print_json_summary(const struct graph_view *v)
     json_names(&j, "cannot_run", v, cannot_run);
     json_key(&j, "restored");
     json_bool(&j, v->no_values == NULL);
+    json_key(&j, "no_values");
+    if (v->no_values != NULL)
+        json_str(&j, v->no_values);
+    else
+        json_null(&j);
     json_texts(&j, "uninitialized", v->uninitialized);
     json_close(&j);
     print_json(&j);

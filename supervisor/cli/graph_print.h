@@ -15,6 +15,7 @@
 struct graph_view {
     const char *prefix;    /* as asked for */
     const char *no_values; /* why none were restored; NULL: they were */
+    char why[512];         /* the agent's reason; "": none */
     uint64_t producer;
     char tensorflow[64];
     const msgpack_object_array *nodes, *collections, *uninitialized, *variables;

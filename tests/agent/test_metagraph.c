@@ -676,14 +676,20 @@ START_TEST(what_is_no_graph_is_refused)
 }
 END_TEST
 
-/* Merge waits for a NextIteration that waits for it: kept, and exported again. */
+/* Merge waits for a NextIteration that waits for it: kept, and exported again; it cannot
+ * be run. */
 START_TEST(loops_are_kept)
 {
-    struct graph *g = graph_new();
+    struct bed bed;
+    struct graph *g;
     struct hand h;
-    struct err err = {0};
+    struct output merged;
     struct wbuf b;
     Tf__NodeDef *n;
+    float three = 3.0f;
+
+    bed_init(&bed);
+    g = bed.g;
 
     hand_init(&h, 27);
     hand_placeholder(&h, "x");
@@ -696,12 +702,55 @@ START_TEST(loops_are_kept)
     n = hand_node(&h, "NextIteration", "next");
     hand_input(&h, n, "merge");
     hand_type(&h, n, "T");
-    ck_assert_msg(hand_import(&h, g, &err) == 0, "%s", err.msg);
+    ck_assert_msg(hand_import(&h, g, &bed.err) == 0, "%s", bed.err.msg);
     ck_assert_str_eq(operation_name(operation_input(graph_operation(g, "merge"), 1).op),
                      "next");
+    ck_assert_int_eq(graph_tensor(g, "x:0", &bed.feeds[0].output, &bed.err), 0);
+    bed.feeds[0].value = tensor_scalar_f32(&three);
+    bed.n_feeds = 1;
+    ck_assert_int_eq(graph_tensor(g, "merge:0", &merged, &bed.err), 0);
+    ck_assert_msg(bed_try(&bed, merged) == ERR_UNSUPPORTED, "%s", bed.err.msg);
+    ck_assert_str_eq(bed.err.msg, "next: operations of type NextIteration cannot be run");
     b = export_of(g, NULL);
     check_round_trip("loop", &b);
     wbuf_done(&b);
+    bed_done(&bed);
+}
+END_TEST
+
+/* A Saver of before TensorFlow 0.12: the graph is there, the Saver is refused by name. */
+START_TEST(savers_of_v1_checkpoints_are_refused)
+{
+    struct graph *g = graph_new();
+    struct hand h;
+    struct saver *saver = NULL;
+    struct metagraph_info info;
+    struct err err = {0};
+    struct wbuf b = {0};
+    Tf__NodeDef *n;
+
+    hand_init(&h, 9);
+    hand_placeholder(&h, "save/Const");
+    hand_node(&h, "SaveSlices", "save/save");
+    n = hand_node(&h, "Identity", "save/control_dependency");
+    hand_input(&h, n, "save/Const");
+    hand_input(&h, n, "^save/save");
+    hand_type(&h, n, "T");
+    hand_node(&h, "NoOp", "save/restore_all");
+    h.m->saver_def = MESSAGE_NEW(&h.a, SaverDef, saver_def);
+    h.m->saver_def->filename_tensor_name = arena_strdup(&h.a, "save/Const:0");
+    h.m->saver_def->save_tensor_name = arena_strdup(&h.a, "save/control_dependency:0");
+    h.m->saver_def->restore_op_name = arena_strdup(&h.a, "save/restore_all");
+    message_pack(&b, h.m);
+    ck_assert_msg(metagraph_import(g, b.data, b.len, NULL, &info, &err) == 0, "%s",
+                  err.msg);
+    ck_assert_int_eq(metagraph_saver(&saver, g, &info, &err), ERR_UNSUPPORTED);
+    ck_assert_str_eq(err.msg, "save/save (SaveSlices) writes V1 checkpoints, only V2 are "
+                              "supported");
+    ck_assert_ptr_null(saver);
+    metagraph_info_done(&info);
+    wbuf_done(&b);
+    arena_done(&h.a);
     graph_free(g);
 }
 END_TEST
@@ -728,6 +777,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, attributes_that_we_lack);
     tcase_add_test(others, what_is_no_graph_is_refused);
     tcase_add_test(others, loops_are_kept);
+    tcase_add_test(others, savers_of_v1_checkpoints_are_refused);
     suite_add_tcase(s, real);
     suite_add_tcase(s, ours);
     suite_add_tcase(s, others);

@@ -1,6 +1,7 @@
 """Checkpoints of other programs and other machines, named by a `checkpoint` file: every
 command works on them or says in one line why not."""
 import json
+import re
 import shutil
 import struct
 
@@ -49,6 +50,12 @@ def table(entries, compressed=False):
     return data + handles.ljust(40, b"\0") + struct.pack("<Q", MAGIC)
 
 
+def linear(suffix=""):
+    """A small model of TensorFlow 1.8, or one of its files."""
+    folder = checkpoints() / "21-codlife-tensorflow-example" / "my_net"
+    return folder / f"save_net.ckpt{suffix}"
+
+
 def folder(w, name, newest):
     """A folder whose `checkpoint` file names a checkpoint of another machine."""
     path = w.path / name
@@ -72,6 +79,17 @@ def refused(w, path, says, commands=("inspect", "export", "graph")):
         assert out == "" and says in err and len(err.splitlines()) == 1, (command, err)
 
 
+def shown_without_values(w, path, says):
+    """That model's graph is listed; nothing is computed without its values."""
+    assert w.brood("graph", path, "--nodes")[0] == w.brood("graph", linear(), "--nodes")[0]
+    out, _ = w.brood("graph", path)
+    assert re.search(f"^values       none: .*{says}", out, re.M), out
+    fact, = harness.json_lines(w.brood("graph", path, "--json")[0])
+    assert not fact["restored"] and says in fact["no_values"], fact
+    out, err = w.brood("graph", path, "--fetch", "weights", code=1)
+    assert out == "" and says in err and len(err.splitlines()) == 1, err
+
+
 def test_v1_checkpoints_are_named(w):
     whole = folder(w, "v 1", "old model-7")
     v1 = table([(b"", b"\x0a\x00"), (b"\0w\0\1", b"\x12\x00")], compressed=True)
@@ -90,12 +108,20 @@ def test_v1_checkpoints_are_named(w):
 def test_the_graph_of_a_v1_checkpoint_is_shown(w):
     path = folder(w, "v 1", "old model-7")
     (path / "old model-7").write_bytes(table([(b"", b"\x0a\x00")]))
-    shutil.copy(checkpoints() / "21-codlife-tensorflow-example" / "my_net" /
-                "save_net.ckpt.meta", path / "old model-7.meta")
-    out, _ = w.brood("graph", path)
-    assert "old model-7 is a V1 checkpoint, only V2 can be read" in out, out
-    out, err = w.brood("graph", path, "--fetch", "weights", code=1)
-    assert out == "" and "V1 checkpoint" in err and "uninitialized" in err, err
+    shutil.copy(linear(".meta"), path / "old model-7.meta")
+    shown_without_values(w, path, "old model-7 is a V1 checkpoint, only V2 can be read")
+
+
+def test_the_graph_of_a_damaged_checkpoint_is_shown(w):
+    for suffix, at, says in ((".data-00000-of-00001", 9, "checksum mismatch in the data"),
+                             (".index", 20, "checksum")):
+        path = folder(w, f"damaged{suffix}", "m")
+        for end in (".meta", ".index", ".data-00000-of-00001"):
+            data = bytearray(linear(end).read_bytes())
+            if end == suffix:
+                data[at] ^= 1
+            (path / f"m{end}").write_bytes(data)
+        shown_without_values(w, path, says)
 
 
 def test_compressed_and_object_based_ones_are_named(w):
@@ -110,9 +136,8 @@ def test_compressed_and_object_based_ones_are_named(w):
         (path / "my model-3.data-00000-of-00001").write_bytes(data)
         refused(w, path, says, ("inspect", "export"))
         refused(w, path, "no graph to look at", ("graph",))
-        shutil.copy(checkpoints() / "21-codlife-tensorflow-example" / "my_net" /
-                    "save_net.ckpt.meta", path / "my model-3.meta")
-        refused(w, path, says, ("graph",))
+        shutil.copy(linear(".meta"), path / "my model-3.meta")
+        shown_without_values(w, path, says)
 
 
 def test_what_is_gone_is_told(w):
