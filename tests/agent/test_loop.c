@@ -494,7 +494,7 @@ START_TEST(test_nonfinite)
     start_configured(&p, -1, t->log_fd, 0);
     ck_assert_int_eq(learn(&p, 0, rows, &proposal), ERR_NONFINITE);
     ck_assert_str_eq(p.reply.error_text,
-                     "agent agent_0, stage learn: critic_loss is not finite");
+                     "agent agent_0, stage learn: target_q_mean is not finite");
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
     team_free(t);
 }
