@@ -117,7 +117,7 @@ static struct bounds bounds_of(const struct episode *e)
 static void place_world(struct view *v)
 {
     const struct bounds b = bounds_of(v->episode);
-    const double room = v->is_tiled ? SIDE - 24 : SIDE;
+    const double room = SIDE - 24;
 
     v->x = v->y = MARGIN;
     v->side = SIDE;

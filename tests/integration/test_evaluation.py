@@ -73,6 +73,21 @@ def test_an_interval_of_evaluations_changes_no_byte_of_training(w):
             harness.assert_same_files(never, training_part(often))
 
 
+def test_a_run_is_evaluated_while_it_trains(w):
+    """Any of its checkpoints, as often as one likes."""
+    train(w, "spread", "calm")
+    p = w.start("run", w.path / "spread.yaml", "--name", "busy", "-q", "--set",
+                "run.env_steps=100000000")
+    checkpoints = w.run_dir("busy") / "checkpoints"
+    harness.wait_until("a checkpoint", lambda: (checkpoints / "600").exists())
+    first = evaluate(w, "busy", "--checkpoint", "0")
+    assert first["checkpoint_step"] == 0 and p.poll() is None
+    evaluate(w, "busy", "--stochastic")
+    w.brood("stop", "busy")
+    p.wait(timeout=harness.DEADLINE_S)
+    assert evaluate(w, "calm", "--checkpoint", "0") == {**first, "run": "calm"}
+
+
 def test_only_particle_worlds_have_rules(w):
     for name, rules in (("spread", "mpe2"), ("world_comm", "openai"), ("penalty", None)):
         train(w, name)

@@ -1,0 +1,342 @@
+"""brood eval --render: what is seen is where things are, and a browser can show it."""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import numpy as np
+
+import harness
+
+try:
+    from PIL import Image, ImageFilter
+except ImportError:
+    Image = None
+
+CONFIG = """
+run: {{name: seen, seed: 1, env_steps: 40}}
+env: {env}
+experience: {{capacity: 4000, batch_size: 64, warmup: 4000}}
+evaluation: {{every_env_steps: 0}}
+defaults: {{actor: {{hidden: [8]}}, critic: {{hidden: [8]}}}}
+"""
+REFERENCE_SEED = 1000
+GROUND = (0xf8, 0xf8, 0xf5)
+# What a kind's area is filled with, where that is not an agent's colour.
+FILL = {"landmark": "#9aa1a8", "obstacle": "#5b6269", "food": "#b9c840", "forest": "#d3e6cd",
+        "goal": "#f0c000", "contact": "#f7ee55", "chosen": "#23282d"}
+AGENTS = ("agent", "adversary", "leader", "speaker")
+
+
+def need_pil():
+    if Image is None:
+        raise harness.Skip("no python3-pil")
+
+
+def train(w, name, env):
+    config = w.write(name + ".yaml", CONFIG.format(env=env))
+    w.brood("run", config, "--name", name, "-q")
+
+
+def render(w, name, file, *more, episodes=1):
+    """The path of the file, and what eval said."""
+    path = w.path / file
+    out, _ = w.brood("eval", name, "--episodes", episodes, "--render", path, "--json", *more)
+    return path, json.loads(out)
+
+
+def data_of(w, name, *more, episodes=1):
+    """The episode's head, and its frames, from .jsonl."""
+    path, _ = render(w, name, name + ".jsonl", *more, episodes=episodes)
+    head, *frames = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(frames) == head["steps"] + 1
+    assert [f["step"] for f in frames] == list(range(len(frames)))
+    return head, frames
+
+
+def frames_of(path):
+    """Every frame of a GIF as the viewer would show it, and how long, in ms."""
+    image = Image.open(path)
+    frames, durations = [], []
+    for i in range(image.n_frames):
+        image.seek(i)
+        frames.append(np.asarray(image.convert("RGB")))
+        durations.append(image.info["duration"])
+    return frames, durations
+
+
+def rgb(text):
+    return tuple(int(text[i:i + 2], 16) for i in (1, 3, 5))
+
+
+def mix(a, b, part):
+    return tuple(int(part * x + (1 - part) * y + 0.5) for x, y in zip(a, b))
+
+
+def world_part(picture):
+    return picture[:584, :584]
+
+
+def where(picture, colour, slack=0, thick=0):
+    """(x, y) of all pixels of a colour in the world's part; thick: none of thin lines."""
+    near = np.abs(world_part(picture).astype(int) - colour).max(axis=2) <= slack
+    if thick:
+        mask = Image.fromarray(near.astype(np.uint8) * 255)
+        near = np.asarray(mask.filter(ImageFilter.MinFilter(thick))) > 0
+    y, x = np.nonzero(near)
+    return x, y
+
+
+def centre(x, y):
+    """Of what is as wide and high as these pixels; a pixel's middle is at a half."""
+    return (x.min() + x.max() + 1) / 2, (y.min() + y.max() + 1) / 2
+
+
+def on_page(head, x, y):
+    page = head["page"]
+    return page["x"] + x * page["scale"], page["y"] - y * page["scale"]
+
+
+def stands_alone(head, thing, things, edge=12):
+    """Nothing else that is drawn comes near it, but for what marks it."""
+    for other in things:
+        room = (thing["size"] + 1.3 * other["size"]) + edge / head["page"]["scale"]
+        if 0 < np.hypot(other["x"] - thing["x"], other["y"] - thing["y"]) < room:
+            return False
+    return True
+
+
+def check_agents(head, frame, picture, places=None):
+    """Recover where agents are from the pixels; how many could be compared."""
+    seen = 0
+    for thing in frame["things"]:
+        if thing["kind"] != "agent" or not stands_alone(head, thing, frame["things"]):
+            continue
+        colour = rgb(head["agents"][thing["agent"]]["colour"])
+        found = centre(*where(picture, colour, thick=3))
+        x, y = (thing["x"], thing["y"]) if places is None else places[thing["agent"]]
+        assert np.allclose(found, on_page(head, x, y), atol=1), (frame["step"], thing, found)
+        seen += 1
+    return seen
+
+
+def test_places_are_right_within_a_pixel(w):
+    """Ten first frames, whose places NumPy draws as the reference does, and later ones."""
+    need_pil()
+    train(w, "spread", "{id: simple_spread, params: {reference_seed: %d}}" % REFERENCE_SEED)
+    first = later = 0
+    for k in range(10):
+        which = ("--episode", k, "--stochastic")
+        head, data = data_of(w, "spread", *which, episodes=10)
+        path, _ = render(w, "spread", "spread.gif", *which, episodes=10)
+        pictures, durations = frames_of(path)
+        assert len(pictures) == len(data) == 26 and head["episode"] == k
+        assert durations[1:-1] == [120] * 24 and durations[-1] > 1000
+        draw = np.random.Generator(np.random.PCG64(np.random.SeedSequence(REFERENCE_SEED + k)))
+        places = draw.uniform(-1, 1, (6, 2))
+        for thing in data[0]["things"]:
+            if "id" in thing:
+                assert (thing["x"], thing["y"]) == tuple(places[thing["id"]])
+        first += check_agents(head, data[0], pictures[0], places)
+        for i in (7, 14, 25):
+            later += check_agents(head, data[i], pictures[i])
+    assert first >= 15 and later >= 30, (first, later)
+
+
+def test_every_world_shows_what_is_in_it(w):
+    need_pil()
+    envs = ["simple", "simple_adversary", "simple_crypto", "simple_push",
+            "simple_reference", "simple_speaker_listener", "simple_spread", "simple_tag",
+            "simple_world_comm", "foraging", "climbing", "penalty", "prisoners_dilemma",
+            "stag_hunt", "matrix_game"]
+    kinds = set()
+    for env in envs:
+        train(w, env, "{id: %s, max_steps: 12}" % env)
+        head, data = data_of(w, env, "--stochastic")
+        path, _ = render(w, env, env + ".gif", "--stochastic")
+        pictures, _ = frames_of(path)
+        assert len(pictures) == len(data)
+        assert head["env"] == env
+        assert any((a != b).any() for a, b in zip(pictures, pictures[1:])), env
+        for frame, picture in zip(data, pictures):
+            for thing in frame["things"]:
+                colour = FILL.get(thing["kind"])
+                if thing["kind"] in AGENTS or (thing["kind"] == "goal" and "agent" in thing):
+                    colour = head["agents"][thing["agent"]]["colour"]
+                large = thing["kind"] in ("obstacle", "forest", "chosen")
+                if colour and (large or stands_alone(head, thing, frame["things"], edge=0)):
+                    kinds.add(thing["kind"])
+                    assert len(where(picture, rgb(colour))[0]) > 10, (env, thing)
+    assert kinds >= {*AGENTS, *FILL} - {"contact"}, kinds
+
+
+def test_the_joint_action_is_framed(w):
+    need_pil()
+    train(w, "climbing", "{id: climbing}")
+    head, data = data_of(w, "climbing", "--stochastic")
+    path, _ = render(w, "climbing", "climbing.gif", "--stochastic")
+    pictures, _ = frames_of(path)
+    cells = set()
+    for frame, picture in zip(data[1:], pictures[1:]):
+        row, column = int(frame["plays"]["agent_0"]), int(frame["plays"]["agent_1"])
+        cells.add((row, column))
+        for cell in ((r, c) for r in range(3) for c in range(3)):
+            x, y = on_page(head, cell[1] + 0.5, 2.5 - cell[0])
+            half = head["page"]["scale"] / 2 - 2.5
+            edge = [picture[int(y + dy * half), int(x + dx * half)]
+                    for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1))]
+            framed = [tuple(p) == rgb(FILL["chosen"]) for p in edge]
+            assert framed == [cell == (row, column)] * 4, (frame["step"], cell, framed)
+    assert len(cells) > 2
+    paid = {(0, 0): 11, (0, 1): -30, (0, 2): 0, (1, 0): -30, (1, 1): 7, (1, 2): 6,
+            (2, 0): 0, (2, 1): 0, (2, 2): 5}
+    so_far = 0
+    for frame in data[1:]:
+        so_far += paid[int(frame["plays"]["agent_0"]), int(frame["plays"]["agent_1"])]
+        assert frame["returns"] == {"agent_0": so_far, "agent_1": so_far}
+
+
+def test_drawing_changes_no_return(w):
+    train(w, "tag", "{id: simple_tag}")
+    out, _ = w.brood("eval", "tag", "--episodes", 9, "--json")
+    plain, files = json.loads(out), {}
+    for file in ("a.gif", "a.svg", "a.jsonl"):
+        for copies in ("1", "32"):
+            path, result = render(w, "tag", file, "--episode", 7, "--copies", copies,
+                                  episodes=9)
+            assert result == plain
+            assert files.setdefault(file, path.read_bytes()) == path.read_bytes(), file
+            path.unlink()
+    _, _, *last = files["a.jsonl"].decode().splitlines()
+    assert json.loads(last[-1])["step"] == 25
+    assert not [p for p in w.path.iterdir() if p.name.startswith("a.")]
+
+
+def test_the_drawn_returns_are_those_of_the_evaluation(w):
+    train(w, "foraging", "{id: foraging, params: {size: 5}}")
+    _, result = render(w, "foraging", "f.svg", "--stochastic")
+    _, data = data_of(w, "foraging", "--stochastic")
+    assert data[-1]["returns"] == result["return_mean"]
+    assert data[0]["returns"] == {"player_0": 0, "player_1": 0}
+    assert len(data) == result["length_mean"] + 1
+
+
+def test_of_a_long_episode_the_beginning_is_drawn(w):
+    train(w, "climbing", "{id: climbing, max_steps: 2500}")
+    path = w.path / "long.jsonl"
+    _, err = w.brood("eval", "climbing", "--episodes", 2, "--episode", 1, "--render", path)
+    assert f"{path} shows the first 2000 steps of episode 1" in err, err
+    assert len(path.read_text().splitlines()) == 1 + 2001
+
+
+def test_what_cannot_be_drawn_is_refused_at_once(w):
+    train(w, "spread", "{id: simple_spread}")
+    config = w.write("none.yaml", "run: {name: none}\nenv: {id: none}\nagents: {a: "
+                                  "{observation: 3, action: 2, algorithm: critic}}\n")
+    p = w.start("run", config, "--name", "none")
+    harness.wait_until("a checkpoint", lambda: list((w.runs / "none" / "checkpoints").glob("0")))
+    w.brood("stop", "none")
+    p.wait(timeout=harness.DEADLINE_S)
+    before = sorted(w.path.iterdir())
+    for args, says in ((("spread", "--render", "x.png"), "x.png: pictures are made as .gif"),
+                       (("spread", "--render", "no/x.gif"), "no: No such file"),
+                       (("spread", "--render", "x.gif", "--episodes", "3", "--episode", "3"),
+                        "--episode 3 is none of 0 to 2"),
+                       (("spread", "--episode", "3"), "--episode is for --render"),
+                       (("none", "--render", "x.gif"), "none cannot be drawn")):
+        out, err = w.brood("eval", *args, code=2)
+        assert says in err and len(err.splitlines()) == 1 and not out, (out, err)
+    left = [p for p in w.path.iterdir() if p not in before
+            and not p.name.startswith("stderr-")]
+    assert not left, left
+
+
+# ---- in a browser ----
+
+def screenshot(w, page):
+    """What a headless browser shows of a file, as pixels."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        raise harness.Skip("no chromium")
+    home, shot = w.path / "browser", w.path / "shot.png"
+    home.mkdir()
+    p = subprocess.Popen(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+         "--no-first-run", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync", "--hide-scrollbars", f"--user-data-dir={home}/data",
+         "--window-size=900,800", f"--screenshot={shot}", f"file://{page}"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "HOME": str(home), "TMPDIR": str(home),
+             "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)})
+    try:
+        p.wait(timeout=harness.DEADLINE_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
+    picture = np.asarray(Image.open(shot).convert("RGB"))
+    shot.unlink()
+    harness.wait_until("the browser to be gone", lambda: not any(
+        str(home) in line for _, _, line in harness.processes().values()))
+    shutil.rmtree(home)
+    return picture
+
+
+def test_a_browser_shows_the_gif(w):
+    need_pil()
+    train(w, "spread", "{id: simple_spread}")
+    path, _ = render(w, "spread", "spread.gif")
+    pictures, _ = frames_of(path)
+    shown = screenshot(w, path)
+    height, width = pictures[0].shape[:2]
+    # a browser puts a picture that stands alone in the middle of a dark page
+    top, left = (max(0, (shown.shape[i] - pictures[0].shape[i]) // 2) for i in (0, 1))
+    shown = shown[top:top + height, left:left + width]
+    same = [(shown == p[:shown.shape[0], :shown.shape[1]]).all(axis=2).mean()
+            for p in pictures]
+    assert max(same) > 0.999, same
+
+
+def check_shown(head, shown, thing, colour, radius):
+    """A thing's pixels end on either side as far from where it is as they should; on one
+    of the two something may stand before it."""
+    at = on_page(head, thing["x"], thing["y"])
+    x, y = where(shown, colour, slack=1)
+    near = np.hypot(x - at[0], y - at[1]) < 1.5 * radius
+    assert near.any(), thing
+    for pixels, place in ((x[near], at[0]), (y[near], at[1])):
+        off = (pixels.min() + radius - place, pixels.max() + 1 - radius - place)
+        assert min(map(abs, off)) <= 1, (thing, at, radius, off)
+
+
+def test_a_browser_shows_the_svg(w):
+    """Agents as they are in the end, pale, and what has always been there."""
+    need_pil()
+    train(w, "spread", "{id: simple_spread}")
+    agents = landmarks = 0
+    for k in range(3):
+        which = ("--episode", k, "--stochastic")
+        path, _ = render(w, "spread", "spread.svg", *which, episodes=3)
+        head, data = data_of(w, "spread", *which, episodes=3)
+        shown = screenshot(w, path)
+        assert (shown[2, 2] == 255).all()
+        for thing in data[-1]["things"]:
+            if not stands_alone(head, thing, data[-1]["things"], edge=0):
+                continue
+            if thing["kind"] == "agent":
+                colour = rgb(head["agents"][thing["agent"]]["colour"])
+                radius = thing["size"] * head["page"]["scale"] - 1.5
+                check_shown(head, shown, thing, mix(colour, GROUND, 0.3), radius)
+                agents += 1
+            elif thing["kind"] == "landmark":
+                radius = max(thing["size"] * head["page"]["scale"], 5) * 1.3
+                check_shown(head, shown, thing, rgb(FILL["landmark"]), radius - 1)
+                landmarks += 1
+    assert agents >= 3 and landmarks >= 3, (agents, landmarks)
+
+
+if __name__ == "__main__":
+    harness.main()
