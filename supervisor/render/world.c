@@ -173,12 +173,12 @@ static void draw_way(const struct pen *p, const struct view *v, const struct way
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_MITER);
 }
 
-/* Dots where it was after each step, and a ring where it began. */
+/* Dots where it was after each step but the last, and a ring where it began. */
 static void draw_steps(const struct pen *p, const struct view *v, const struct way *w)
 {
     double x, y;
 
-    for (size_t i = w->first; i <= w->last; i++) {
+    for (size_t i = w->first; i < w->last; i++) {
         if (!way_point(v, w, i, &x, &y))
             continue;
         cairo_new_sub_path(p->cr);
