@@ -268,7 +268,6 @@ int rollout_start(struct rollout *r, struct err *err)
     int rc;
 
     r->checkpoint_ns = rollout_now_ns(r);
-    r->fsm.saved = r->env_steps > 0; /* resumed: that checkpoint is there */
     CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_START) == ROLLOUT_ENTERED);
     rc = play(r, err);
     if (rc < 0) {

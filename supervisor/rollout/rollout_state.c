@@ -112,6 +112,7 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
         return err_set(err, ERR_STATE, "driver state of row %llu, the log is at %llu",
                        (unsigned long long)head,
                        (unsigned long long)store_head(r->args.store));
+    r->fsm.saved = 1; /* it was read from there */
     rc = vec_env_state_load(r->args.env, env, env_len, err);
     return rc < 0 ? rc : metrics_state_load(r->args.metrics, metrics, metrics_len, err);
 }

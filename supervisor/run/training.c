@@ -64,7 +64,7 @@ void training_close_if_over(struct training *t)
     training_tell(t, on_close);
 }
 
-/* A hang-up of a run that no terminal holds: config.yaml was edited. */
+/* To be asked at the beginning: the hang-up of a terminal takes it away. */
 static int has_terminal(void)
 {
     int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -94,7 +94,7 @@ static void on_signal(uv_signal_t *handle, int signum)
 {
     struct training *t = handle->data;
 
-    if (signum == SIGHUP && !has_terminal()) {
+    if (signum == SIGHUP && !t->has_terminal) { /* config.yaml was edited */
         reread(t);
         return;
     }
@@ -364,6 +364,7 @@ static void watch(struct training *t)
     CHECK(uv_timer_init(&t->loop, &t->tick) == 0);
     CHECK(uv_timer_init(&t->loop, &t->space) == 0);
     t->tick.data = t->space.data = t;
+    t->has_terminal = has_terminal();
     CHECK(uv_timer_start(&t->tick, on_tick, TRAINING_TICK_MS, TRAINING_TICK_MS) == 0);
     training_watch_keeper(t);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++) {

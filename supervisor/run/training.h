@@ -7,8 +7,8 @@
  *          the agents, then this process; the SIGCONT after it lets all go on.
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
  *          with a checkpoint (or at once where it waits for a full disk); a second one
- *          ends it at once. Without a terminal, SIGHUP
- *          says that config.yaml was edited.
+ *          ends it at once. For a run that began without a terminal, SIGHUP says that
+ *          config.yaml was edited.
  * Threads  must be called from the main thread: the agents' parent-death signal is tied
  *          to it.
  */

@@ -43,6 +43,7 @@ struct training {
     uv_timer_t space; /* until a full disk is tried again */
     uv_signal_t signals[TRAINING_N_SIGNALS];
     int interrupts;
+    int has_terminal; /* when it began */
     uv_signal_t terminal_stop;
     uv_poll_t keeper;
     int has_keeper;
