@@ -452,14 +452,6 @@ int agent_table_signal(struct agent_table *t, size_t agent, int signum)
     return proc_signal(&agent_at(t, agent)->proc, signum);
 }
 
-void agent_table_signal_all(struct agent_table *t, int signum)
-{
-    size_t i;
-
-    for (i = 0; i < t->n; i++)
-        (void)proc_signal(&t->agents[i].proc, signum);
-}
-
 static int is_nobodys(void *ctx, pid_t pid)
 {
     return 0;

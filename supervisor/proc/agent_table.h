@@ -19,8 +19,9 @@
  *           last log lines); or it stays as it is: frozen, a process with its newest
  *           values answers pure requests, or noop, no process does. Requests that nobody
  *           answers any more have an absent response. An error response is a failure.
- * Watchdog  an agent that owes an answer and gives no sign of life for respond_within, or
- *           takes more memory than its limit, is killed, which counts like a crash; one
+ * Watchdog  an agent that owes an answer and gives no sign of life for respond_within (ten
+ *           times as long where a busy machine gives it no processor), or takes more
+ *           memory than its limit, is killed, which counts like a crash; one
  *           that was stopped from outside is not blamed for its request. Time that this
  *           process was itself stopped does not count.
  * Stop      all agents under one deadline: shutdown message, SIGTERM (with SIGCONT),
@@ -182,8 +183,6 @@ void agent_table_free(struct agent_table *t);
 
 /* As if from outside: whatever comes of it counts. */
 int agent_table_signal(struct agent_table *t, size_t agent, int signum);
-/* To every process there is: SIGSTOP and SIGCONT, around a stop of this process. */
-void agent_table_signal_all(struct agent_table *t, int signum);
 /* Kills every agent and whatever descends from this process, also processes of other
  * tables, and reaps it all: the last thing before this process exits, without another
  * turn of the loop. */

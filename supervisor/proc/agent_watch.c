@@ -2,69 +2,23 @@
  *
  * What tells silence from work: an agent that computes says so now and then ("progress").
  * What tells its kinds apart: its state and processor time in /proc. Memory is judged by
- * what is resident and its own (a mapped log or block is not); because a burst between
+ * what is resident and its own (resident.h, as `status` tells it); because a burst between
  * two looks would still hurt the machine, the kernel refuses it more than twice the
  * limit (RLIMIT_DATA: address space, of which OpenBLAS reserves some that it never
  * touches, hence the margin).
  */
 #include "supervisor/proc/agent.h"
+#include "supervisor/proc/pid_file.h"
+#include "supervisor/proc/resident.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #define NS_PER_S       1e9
 #define MEMORY_MARGIN  ((rlim_t)256 << 20)
 #define BYTES_PER_MB   1e6
+#define STARVED_FACTOR 10 /* times as long, for one that gets no processor */
 #define MAX_RESPOND_S  1e9
-#define PROC_FILE_SIZE 1024
-
-/* ---- /proc ---- */
-
-static int read_proc(pid_t pid, const char *file, char ret[PROC_FILE_SIZE])
-{
-    char path[64];
-    ssize_t n;
-    int fd;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    n = read(fd, ret, PROC_FILE_SIZE - 1);
-    (void)close(fd);
-    ret[n < 0 ? 0 : n] = '\0';
-    return n > 0 ? 0 : -1;
-}
-
-/* State and processor time, in clock ticks (fields 3, 14 and 15 of stat). */
-static int read_stat(pid_t pid, char *ret_state, unsigned long *ret_ticks)
-{
-    char text[PROC_FILE_SIZE];
-    const char *end;
-    unsigned long user, system;
-
-    if (read_proc(pid, "stat", text) < 0 || (end = strrchr(text, ')')) == NULL ||
-        sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", ret_state,
-               &user, &system) != 3)
-        return -1;
-    *ret_ticks = user + system;
-    return 0;
-}
-
-/* Resident and not shared with anybody; 0 if unknown. */
-static uint64_t own_bytes(pid_t pid)
-{
-    char text[PROC_FILE_SIZE];
-    unsigned long resident, shared;
-
-    if (read_proc(pid, "statm", text) < 0 ||
-        sscanf(text, "%*u %lu %lu", &resident, &shared) != 2 || shared > resident)
-        return 0;
-    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 /* ---- silence ---- */
 
@@ -94,21 +48,25 @@ static const char *what_it_does(char state, unsigned long ticks)
     }
 }
 
-static void accuse(struct agent *a, uint64_t silent_ns)
+static void accuse(struct agent *a, uint64_t silent_ns, const struct pid_stat *now)
 {
-    char task[96], state = '?';
-    unsigned long ticks = a->overdue_ticks;
+    char task[96];
     struct err err;
 
     (void)snprintf(task, sizeof(task), "hello");
     if (a->state != PROC_STARTING)
         agent_name_awaited(a, task, sizeof(task));
-    (void)read_stat(a->proc.pid, &state, &ticks);
-    a->is_blameless = state == 'T' || state == 't';
+    a->is_blameless = now->state == 'T' || now->state == 't';
     (void)err_set(&err, ERR_TIMEOUT, "it did not answer %s for %.1f s: it %s", task,
                   (double)silent_ns / NS_PER_S,
-                  what_it_does(state, ticks - a->overdue_ticks));
+                  what_it_does(now->state, now->ticks - a->overdue_ticks));
     agent_bad(a, &err);
+}
+
+/* It would go on, but the machine is busy with others: that may last. */
+static int is_starved(const struct agent *a, const struct pid_stat *now)
+{
+    return now->state == 'R' && now->ticks == a->overdue_ticks;
 }
 
 /* Twice: its processor time in between tells what it does. */
@@ -116,16 +74,20 @@ static void watch_silence(struct agent *a, uint64_t now_ns)
 {
     const double within_s = a->limits.respond_within_s;
     const uint64_t silent_ns = now_ns - a->heard_at_ns;
-    char state;
+    struct pid_stat now;
 
     if (!owes_something(a) || within_s <= 0 || within_s > MAX_RESPOND_S ||
         now_ns < a->heard_at_ns || silent_ns < (uint64_t)(within_s * NS_PER_S))
         return;
-    if (a->is_overdue) {
-        accuse(a, silent_ns);
-        return;
+    if (pid_stat_read(a->proc.pid, &now) < 0)
+        return; /* its exit is on its way */
+    if (!a->is_overdue) {
+        a->is_overdue = 1;
+        a->overdue_ticks = now.ticks;
+    } else if (!is_starved(a, &now) ||
+               silent_ns >= (uint64_t)(STARVED_FACTOR * within_s * NS_PER_S)) {
+        accuse(a, silent_ns, &now);
     }
-    a->is_overdue = read_stat(a->proc.pid, &state, &a->overdue_ticks) == 0;
 }
 
 void agent_forgive(struct agent *a, uint64_t ns)
@@ -156,12 +118,12 @@ void agent_limit_memory(struct agent *a)
 
 static void watch_memory(struct agent *a)
 {
-    const uint64_t limit = (uint64_t)a->limits.memory_limit_bytes;
+    const int64_t limit = a->limits.memory_limit_bytes;
     struct err err;
-    uint64_t own;
+    int64_t own;
 
     if (limit == 0 || !proc_state_is_live(a->state) || a->proc.exited ||
-        (own = own_bytes(a->proc.pid)) <= limit)
+        (own = resident_bytes(a->proc.pid)) <= limit)
         return;
     (void)err_set(&err, ERR_LIMIT, "it takes %.1f MB of memory, its memory_limit is %.1f",
                   (double)own / BYTES_PER_MB, (double)limit / BYTES_PER_MB);

@@ -333,6 +333,14 @@ void proc_kill(struct proc *p)
         (void)kill(-p->pid, SIGKILL);
 }
 
+void proc_signal_all(int signum)
+{
+    const struct proc *p;
+
+    LIST_FOREACH(p, &unreaped, unreaped)
+    (void)kill(-p->pid, signum);
+}
+
 int proc_is_known(pid_t pid)
 {
     const struct proc *p;

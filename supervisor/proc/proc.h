@@ -78,6 +78,9 @@ int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
 int proc_signal(struct proc *p, int signum);
 /* SIGKILL to the process and all of its group; nothing once it is reaped. */
 void proc_kill(struct proc *p);
+/* To every process there is, of whatever owner, and all of its group: SIGSTOP and SIGCONT,
+ * around a stop of this process. */
+void proc_signal_all(int signum);
 /* Is it a process that was started here and is not reaped yet? */
 int proc_is_known(pid_t pid);
 

@@ -1,5 +1,7 @@
 #include "supervisor/proc/sweep.h"
 
+#include "supervisor/proc/pid_file.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -42,50 +44,6 @@ static size_t each_entry(const char *folder, int (*visit)(void *ctx, int dir, pi
     return n_met;
 }
 
-/* The beginning of /proc/<pid>/<file>, terminated; -1 if it cannot be read. */
-static ssize_t read_file(int proc_dir, pid_t pid, const char *file, char *ret,
-                         size_t size)
-{
-    char path[48];
-    ssize_t n;
-    int fd;
-
-    (void)snprintf(path, sizeof(path), "%d/%s", (int)pid, file);
-    fd = openat(proc_dir, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    n = read(fd, ret, size - 1);
-    (void)close(fd);
-    ret[n < 0 ? 0 : n] = '\0';
-    return n;
-}
-
-/* The fourth field of /proc/<pid>/stat: "pid (comm) state ppid ..."; -1 if it is gone.
- * The command may itself hold ") " so the last parenthesis counts. */
-static pid_t parent_of(int proc_dir, pid_t pid)
-{
-    char text[512];
-    const char *end;
-    int ppid = -1;
-
-    if (read_file(proc_dir, pid, "stat", text, sizeof(text)) < 0)
-        return -1;
-    end = strrchr(text, ')');
-    if (end == NULL || sscanf(end + 1, " %*c %d", &ppid) != 1)
-        return -1;
-    return ppid;
-}
-
-pid_t sweep_parent_of(pid_t pid)
-{
-    const int dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    pid_t parent = dir < 0 ? -1 : parent_of(dir, pid);
-
-    if (dir >= 0)
-        (void)close(dir);
-    return parent;
-}
-
 struct adopted {
     sweep_owned_fn owned;
     void *ctx;
@@ -102,11 +60,12 @@ static int end_child(const struct adopted *a, pid_t pid)
     return 1;
 }
 
-static int end_adopted(void *ctx, int proc_dir, pid_t pid)
+static int end_adopted(void *ctx, int proc, pid_t pid)
 {
     const struct adopted *a = ctx;
+    struct pid_stat stat;
 
-    return parent_of(proc_dir, pid) == a->self && end_child(a, pid);
+    return pid_stat_read(pid, &stat) == 0 && stat.parent == a->self && end_child(a, pid);
 }
 
 /* The children of one of our threads, "4711 4712 ": far fewer than all processes. None is
@@ -168,7 +127,7 @@ struct marked {
     size_t len;
 };
 
-static int end_marked(void *ctx, int proc_dir, pid_t pid)
+static int end_marked(void *ctx, int proc, pid_t pid)
 {
     const struct marked *m = ctx;
     char environment[8192];
@@ -176,7 +135,7 @@ static int end_marked(void *ctx, int proc_dir, pid_t pid)
 
     if (pid == getpid())
         return 0;
-    n = read_file(proc_dir, pid, "environ", environment, sizeof(environment));
+    n = pid_file_read(pid, "environ", environment, sizeof(environment));
     if (n <= 0 || memmem(environment, (size_t)n, m->text, m->len) == NULL)
         return 0;
     (void)kill(pid, SIGKILL);

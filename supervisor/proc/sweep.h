@@ -23,8 +23,6 @@ int sweep_enable(struct err *err);
  * how many it met: call again until that is 0, for the dead leave children of their own.
  */
 size_t sweep_adopted(sweep_owned_fn owned, void *ctx);
-/* The parent of a process; -1 if it is gone. */
-pid_t sweep_parent_of(pid_t pid);
 /* Sends SIGKILL to every process of this machine, but this one, in whose environment the
  * variable was set to value when its program began. Returns how many it met. */
 size_t sweep_marked(const char *variable, const char *value);

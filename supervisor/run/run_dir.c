@@ -3,7 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/keeper.h"
-#include "supervisor/proc/sweep.h"
+#include "supervisor/proc/pid_file.h"
 #include "supervisor/run/tree.h"
 
 #include <dirent.h>
@@ -101,8 +101,9 @@ pid_t run_dir_holder(const char *path)
 static int is_ending(int fd)
 {
     pid_t keeper, pid = read_pids(fd, &keeper);
+    struct pid_stat stat;
 
-    return keeper != 0 && sweep_parent_of(pid) != keeper;
+    return keeper != 0 && (pid_stat_read(pid, &stat) < 0 || stat.parent != keeper);
 }
 
 static int lock_file(int fd)

@@ -3,6 +3,7 @@
 
 #include "common/err/check.h"
 #include "common/log/log.h"
+#include "supervisor/proc/proc.h"
 
 #include <signal.h>
 #include <string.h>
@@ -21,16 +22,16 @@ static void on_keeper_gone(uv_poll_t *poll, int status, int events)
     _exit(KEEPER_GONE_EXIT);
 }
 
-/* Agents first: they would compute on, or wait at full pipes. */
+/* Agents and environments first: they would compute on, or wait at full pipes. */
 static void on_terminal_stop(uv_signal_t *handle, int signum)
 {
     struct training *t = handle->data;
 
     journal_write(t->journal, training_steps(t), "signal", "name", strsignal(signum),
                   NULL);
-    agent_table_signal_all(t->agents, SIGSTOP);
+    proc_signal_all(SIGSTOP);
     (void)raise(SIGSTOP);
-    agent_table_signal_all(t->agents, SIGCONT);
+    proc_signal_all(SIGCONT);
 }
 
 void training_watch_keeper(struct training *t)

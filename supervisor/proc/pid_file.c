@@ -1,0 +1,42 @@
+#include "supervisor/proc/pid_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+ssize_t pid_file_read(pid_t pid, const char *file, char *ret, size_t size)
+{
+    char path[64];
+    ssize_t n;
+    int fd;
+
+    ret[0] = '\0';
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    n = read(fd, ret, size - 1);
+    (void)close(fd);
+    ret[n < 0 ? 0 : n] = '\0';
+    return n;
+}
+
+/* "pid (comm) state ppid ...", fields 3, 4, 14 and 15. The command may itself hold ") ",
+ * so the last parenthesis counts. */
+int pid_stat_read(pid_t pid, struct pid_stat *ret)
+{
+    char text[1024];
+    const char *end;
+    unsigned long user, system;
+    int parent;
+
+    if (pid_file_read(pid, "stat", text, sizeof(text)) <= 0 ||
+        (end = strrchr(text, ')')) == NULL ||
+        sscanf(end + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &ret->state,
+               &parent, &user, &system) != 4)
+        return -1;
+    ret->parent = parent;
+    ret->ticks = user + system;
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* pid_file.h - what the kernel tells of a process, in /proc. Nothing here allocates.
+ *
+ * Source   proc(5)
+ */
+#ifndef SUPERVISOR_PROC_PID_FILE_H
+#define SUPERVISOR_PROC_PID_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* The beginning of /proc/<pid>/<file>, terminated; its length, or -1: it cannot be read.
+ */
+ssize_t pid_file_read(pid_t pid, const char *file, char *ret, size_t size);
+
+struct pid_stat {
+    char state; /* R, S, D, T, t, Z, ... */
+    pid_t parent;
+    unsigned long ticks; /* of processor time, of its own and the kernel's */
+};
+
+/* -1: there is no such process. */
+int pid_stat_read(pid_t pid, struct pid_stat *ret);
+
+#endif
