@@ -46,6 +46,7 @@ struct command {
 };
 
 extern const struct command cmd_algorithms;
+extern const struct command cmd_attach;
 extern const struct command cmd_check;
 extern const struct command cmd_checkpoint;
 extern const struct command cmd_continue;

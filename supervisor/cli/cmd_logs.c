@@ -1,9 +1,9 @@
 /* `brood logs`: a run's journal and what its processes wrote, also as it is written. */
 #include "common/mem/xmalloc.h"
+#include "supervisor/cli/journal_json.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/log_merge.h"
 #include "supervisor/cli/msg_json.h"
-#include "supervisor/run/journal_read.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_watch.h"
@@ -21,42 +21,24 @@ struct logs_options {
 
 /* ---- printing ---- */
 
-static void put_event(struct json *j, const struct journal_event *e)
-{
-    json_key(j, "time");
-    json_str(j, e->time);
-    if (e->env_steps != JOURNAL_NO_STEP) {
-        json_key(j, "env_steps");
-        json_u64(j, e->env_steps);
-    }
-    json_key(j, "event");
-    json_str(j, e->name);
-    for (size_t i = 0; i < e->n_pairs; i++) {
-        json_key(j, e->pairs[i].key);
-        json_str(j, e->pairs[i].value);
-    }
-}
-
 static void print_json(const struct log_source *s)
 {
     char *copy = xstrdup(s->line);
-    struct journal_event e;
+    const int is_event = strcmp(s->name, "journal") == 0 && journal_json_print(copy) == 0;
     struct json j = {0};
 
+    free(copy);
+    if (is_event)
+        return;
     json_begin(&j);
     json_object(&j);
-    if (strcmp(s->name, "journal") == 0 && journal_parse(copy, &e) == 0) {
-        put_event(&j, &e);
-    } else {
-        json_key(&j, "log");
-        json_str(&j, s->name);
-        json_key(&j, "text");
-        json_strn(&j, s->line, s->len);
-    }
+    json_key(&j, "log");
+    json_str(&j, s->name);
+    json_key(&j, "text");
+    json_strn(&j, s->line, s->len);
     json_close(&j);
     msg_json_print(&j);
     json_done(&j);
-    free(copy);
 }
 
 /* What an agent wrote shall not command somebody's terminal. */

@@ -96,7 +96,7 @@ static int set_run(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "KEY=VALUE is wanted");
     changes = (struct changes){argv + optind, (size_t)(argc - optind)};
     at = (uint64_t)step;
-    if (cli_open_run(cli, run, &path, &client, &err) < 0)
+    if (cli_open_run(cli, run, 0, &path, &client, &err) < 0)
         code = cli_fail_run(cli, &err);
     else
         code = change(cli, client, &changes, has_step ? &at : NULL);
@@ -206,7 +206,8 @@ static int edit_run(struct cli *cli, int argc, char **argv)
         return code;
     if (argc - optind > 1)
         return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
-    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, &path, &client, &err) < 0)
+    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, 0, &path, &client, &err) <
+        0)
         code = cli_fail_run(cli, &err);
     else
         code = edit(cli, client, path);

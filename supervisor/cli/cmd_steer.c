@@ -17,19 +17,19 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
     return cli_fail(cli, code, err);
 }
 
-int cli_open_run(const struct cli *cli, const char *run, char **ret_path,
+int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err)
 {
     int rc = run_dir_find(cli->runs_dir, run, ret_path, err);
 
     if (rc == 0)
-        rc = control_client_open(ret, *ret_path, 0, err);
+        rc = control_client_open(ret, *ret_path, timeout_ms, err);
     /* One that has just begun listens soon. */
     for (int ms = 0; rc == ERR_NOT_FOUND && *ret_path != NULL && ms < LISTENS_WITHIN_MS &&
                      run_dir_holder(*ret_path) != 0;
          ms += LISTENS_EVERY_MS) {
         (void)poll(NULL, 0, LISTENS_EVERY_MS);
-        rc = control_client_open(ret, *ret_path, 0, err);
+        rc = control_client_open(ret, *ret_path, timeout_ms, err);
     }
     return rc;
 }
@@ -57,7 +57,7 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
     struct err err = {0};
     struct msg_out *o;
     char *path = NULL;
-    int code = CLI_DONE, rc = cli_open_run(cli, run, &path, &client, &err);
+    int code = CLI_DONE, rc = cli_open_run(cli, run, 0, &path, &client, &err);
 
     if (rc == 0) {
         o = control_client_begin(client, cli->command->name);

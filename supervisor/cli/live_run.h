@@ -5,9 +5,9 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/control/client.h"
 
-/* run: as run_dir_find takes it; *ret_path: free(). ERR_NOT_FOUND: not there, or not
- * running. */
-int cli_open_run(const struct cli *cli, const char *run, char **ret_path,
+/* run: as run_dir_find takes it; *ret_path: free(); timeout_ms: as control_client_open
+ * takes it. ERR_NOT_FOUND: not there, or not running. */
+int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err);
 /* Until the run is over, however it ends; its exit code. path: the run's. */
 int cli_wait_run(const char *path);

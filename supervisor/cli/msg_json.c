@@ -19,14 +19,18 @@ static void put_pair(struct json *j, const msgpack_object_kv *pair)
     free(key);
 }
 
+void msg_json_put_pairs(struct json *j, const msgpack_object *map)
+{
+    for (uint32_t i = 0; map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++)
+        put_pair(j, &map->via.map.ptr[i]);
+}
+
 void msg_json_put(struct json *j, const msgpack_object *o)
 {
     switch (o->type) {
     case MSGPACK_OBJECT_MAP:
         json_object(j);
-        for (uint32_t i = 0; i < o->via.map.size; i++) {
-            put_pair(j, &o->via.map.ptr[i]);
-        }
+        msg_json_put_pairs(j, o);
         json_close(j);
         break;
     case MSGPACK_OBJECT_ARRAY:

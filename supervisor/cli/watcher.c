@@ -1,7 +1,7 @@
 #include "supervisor/cli/watcher.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/live_view.h"
+#include "supervisor/cli/live_state.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/sinks.h"
@@ -13,19 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_EVERY_S = 10 };
-
 struct watcher {
     const char *command;
     int json_lines;
     int quiet;
     int is_mute;
     struct live_view *view;
-    struct live_status status;
-    struct live_agent *agents;
-    char **names; /* of the agents: the last view outlives their table */
+    struct live_state state; /* the last view outlives the agents' table */
     const struct training *training;
-    double began, last_shown;
+    double began;
     struct json json;
 };
 
@@ -43,19 +39,11 @@ static void on_start(void *ctx, const struct agent_table *agents)
 {
     struct watcher *w = ctx;
 
-    w->status.n_agents = agent_table_count(agents);
-    w->agents = xcalloc(w->status.n_agents, sizeof(*w->agents));
-    w->names = xcalloc(w->status.n_agents, sizeof(*w->names));
-    w->status.agents = w->agents;
-    for (size_t i = 0; i < w->status.n_agents; i++) {
+    for (size_t i = 0; i < agent_table_count(agents); i++) {
         struct agent_info info;
 
         agent_table_info(agents, i, &info);
-        w->names[i] = xstrdup(info.name);
-        w->agents[i] = (struct live_agent){.name = w->names[i],
-                                           .episode_return = NAN,
-                                           .critic_loss = NAN,
-                                           .actor_loss = NAN};
+        live_state_add_agent(&w->state, info.name);
     }
 }
 
@@ -73,58 +61,34 @@ static void on_tick(void *ctx, const struct agent_table *agents,
                     const struct rollout_progress *at)
 {
     struct watcher *w = ctx;
-    double now = seconds_now();
+    struct live_status *s = &w->state.status;
 
-    w->status.steps_per_second = training_rate(w->training);
-    w->status.env_steps = at->env_steps;
-    w->status.episodes = at->episodes;
-    w->status.elapsed_s = now - w->began;
-    if (!live_view_is_terminal(w->view) && now - w->last_shown < LINE_EVERY_S)
+    s->steps_per_second = training_rate(w->training);
+    s->env_steps = at->env_steps;
+    s->episodes = at->episodes;
+    s->elapsed_s = seconds_now() - w->began;
+    if (!live_state_is_due(&w->state, w->view))
         return;
-    w->last_shown = now;
-    for (size_t i = 0; i < w->status.n_agents; i++) {
+    for (size_t i = 0; i < s->n_agents; i++) {
+        struct live_agent *to = &w->state.agents[i];
         struct agent_info info;
 
         agent_table_info(agents, i, &info);
-        w->agents[i].state = agent_state_name(info.state);
-        w->agents[i].pid = info.pid;
-        w->agents[i].restarts = info.restarts;
+        to->state = agent_state_name(info.state);
+        to->pid = info.pid;
+        to->restarts = info.restarts;
         if (info.rss_bytes >= 0 || info.pid == 0) /* one just ending: what it held last */
-            w->agents[i].rss_bytes = info.rss_bytes;
+            to->rss_bytes = info.rss_bytes;
     }
-    live_view_show(w->view, &w->status);
-}
-
-/* "train/agent_0/critic_loss" with prefix "train/": is it agent_0's critic_loss? */
-static int names_metric(const char *metric, const char *prefix, const char *agent,
-                        const char *suffix)
-{
-    size_t p = strlen(prefix), a = strlen(agent);
-
-    return strncmp(metric, prefix, p) == 0 && strncmp(metric + p, agent, a) == 0 &&
-           strcmp(metric + p + a, suffix) == 0;
-}
-
-static void take_metric(struct live_agent *a, const char *metric, double value)
-{
-    if (isnan(value))
-        return;
-    if (names_metric(metric, "rollout/return/", a->name, ""))
-        a->episode_return = value;
-    else if (names_metric(metric, "train/", a->name, "/critic_loss"))
-        a->critic_loss = value;
-    else if (names_metric(metric, "train/", a->name, "/actor_loss"))
-        a->actor_loss = value;
+    live_view_show(w->view, s);
 }
 
 static void on_row(void *ctx, const struct metrics_row *row)
 {
     struct watcher *w = ctx;
 
-    for (size_t i = 0; i < w->status.n_agents; i++) {
-        for (size_t k = 0; k < row->n; k++)
-            take_metric(&w->agents[i], row->names[k], row->values[k]);
-    }
+    for (size_t k = 0; k < row->n; k++)
+        live_state_metric(&w->state, row->names[k], row->values[k]);
     if (w->json_lines) {
         json_begin(&w->json);
         json_put_row(&w->json, row);
@@ -193,9 +157,9 @@ static void print_start(struct watcher *w, const uint64_t *from)
     json_key(j, "event");
     json_str(j, "start");
     json_key(j, "run");
-    json_str(j, w->status.run);
-    put_total(j, "env_steps", w->status.total_steps);
-    put_total(j, "episodes", w->status.total_episodes);
+    json_str(j, w->state.status.run);
+    put_total(j, "env_steps", w->state.status.total_steps);
+    put_total(j, "episodes", w->state.status.total_episodes);
     json_key(j, "from_checkpoint");
     if (from != NULL)
         json_u64(j, *from);
@@ -245,7 +209,7 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
     if (!isnan(r->team_return_mean))
         (void)snprintf(team, sizeof(team), ", return %.2f", r->team_return_mean);
     live_view_message(w->view, "%s: %s after %s steps in %s%s, %llu restarts; %s",
-                      w->status.run, training_end_name(r->end),
+                      w->state.status.run, training_end_name(r->end),
                       format_count(r->env_steps, steps, sizeof(steps)),
                       format_duration(r->wall_seconds, time_text, sizeof(time_text)),
                       team, (unsigned long long)r->restarts, path);
@@ -253,7 +217,7 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
         r->checkpoint_step >= 0)
         live_view_message(
             w->view, "%s: `brood resume %s` goes on from the checkpoint of step %lld",
-            w->status.run, path, (long long)r->checkpoint_step);
+            w->state.status.run, path, (long long)r->checkpoint_step);
 }
 
 struct watcher *watcher_new(const struct watcher_args *args)
@@ -264,10 +228,10 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->json_lines = args->json && !args->is_detached;
     w->quiet = args->quiet || args->is_detached;
     w->view = live_view_new(STDERR_FILENO, w->quiet);
-    w->status.run = args->run;
-    w->status.total_steps = args->total_steps;
-    w->status.total_episodes = args->total_episodes;
-    w->began = w->last_shown = seconds_now();
+    w->state.status.run = args->run;
+    w->state.status.total_steps = args->total_steps;
+    w->state.status.total_episodes = args->total_episodes;
+    w->began = seconds_now();
     if (args->json)
         print_start(w, args->from);
     if (args->from != NULL && !w->quiet)
@@ -283,10 +247,7 @@ void watcher_free(struct watcher *w)
 {
     live_view_free(w->view);
     json_done(&w->json);
-    for (size_t i = 0; i < w->status.n_agents; i++)
-        free(w->names[i]);
-    free(w->names);
-    free(w->agents);
+    live_state_done(&w->state);
     free(w);
 }
 
@@ -309,10 +270,10 @@ struct training_observer watcher_observer(struct watcher *w)
 void watcher_end(struct watcher *w, const struct training_result *result,
                  const struct err *failure, const char *path)
 {
-    w->status.env_steps = result->env_steps;
-    w->status.episodes = result->episodes;
-    if (live_view_is_terminal(w->view) && w->status.n_agents > 0)
-        live_view_show(w->view, &w->status);
+    w->state.status.env_steps = result->env_steps;
+    w->state.status.episodes = result->episodes;
+    if (live_view_is_terminal(w->view) && w->state.status.n_agents > 0)
+        live_view_show(w->view, &w->state.status);
     say_end(w, result, path);
     if (failure != NULL)
         live_view_message(w->view, "brood %s: %s", w->command, failure->msg);

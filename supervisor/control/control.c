@@ -408,7 +408,11 @@ static void on_row(void *ctx, const struct metrics_row *row)
     if (k->clients == NULL)
         return;
     msg_begin_notification(&k->out, "row");
-    msg_map(&k->out, row->n);
+    msg_map(&k->out, row->n + 2);
+    msg_key(&k->out, "env_steps");
+    msg_u64(&k->out, row->env_steps);
+    msg_key(&k->out, "episodes");
+    msg_u64(&k->out, row->episodes);
     for (size_t i = 0; i < row->n; i++) {
         msg_key(&k->out, row->names[i]);
         msg_f64(&k->out, row->values[i]);

@@ -21,7 +21,8 @@
  *                                           the supervisor) wrote; at most 64 KiB, or as
  *                                           many bytes as asked for, up to 1 MiB
  *     subscribe   {}                        {}, then notifications: message {text},
- *                                           journal {line}, row {name: number}
+ *                                           journal {line}, row {env_steps, episodes,
+ *                                           name: number, ...}
  *
  * Bounds   CONTROL_MAX_CLIENTS; a message of CONTROL_MAX_BYTES. Whoever exceeds one, or
  *          sends what is no request, is told so and cut off. Of a client that does not

@@ -5,7 +5,7 @@ import subprocess
 
 import harness
 
-COMMANDS = ("run", "resume", "runs", "rm", "wait", "logs", "status", "set", "edit", "kill", "respawn", "pause",
+COMMANDS = ("run", "resume", "runs", "rm", "attach", "wait", "logs", "status", "set", "edit", "kill", "respawn", "pause",
             "continue", "checkpoint", "stop", "check", "eval", "report", "envs",
             "algorithms", "inspect", "graph", "export", "version")
 

@@ -1,0 +1,362 @@
+/* `brood attach`: the live view of a run that somebody else started. */
+#include "common/mem/xmalloc.h"
+#include "supervisor/cli/journal_json.h"
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/live_state.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/run_facts.h"
+#include "supervisor/metrics/progress.h"
+#include "supervisor/proc/agent_table.h"
+#include "supervisor/run/run_dir.h"
+#include "supervisor/run/run_watch.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { ASK_EVERY_MS = 100, SILENT_AFTER = 20 /* of those */, ANSWERS_WITHIN_MS = 2000 };
+
+struct attach {
+    const struct cli *cli;
+    const char *path;
+    struct live_view *view;
+    struct live_state state;
+    char run[64];
+    struct control_client *client;
+    int unanswered; /* times that it was to be asked since it was */
+    struct json json;
+};
+
+enum outcome { ENDED, LEFT }; /* the run's socket is gone; the person has seen enough */
+
+/* ---- what the run says ---- */
+
+/* The table's own text for it: the view keeps no copies. */
+static const char *state_name(const char *text)
+{
+    for (int i = 0; i < AGENT_STATE_COUNT; i++)
+        if (strcmp(agent_state_name((enum agent_state)i), text) == 0)
+            return agent_state_name((enum agent_state)i);
+    return "?";
+}
+
+static void take_agents(struct live_state *s, const msgpack_object *agents)
+{
+    char text[64];
+
+    for (uint32_t i = 0; i < agents->via.array.size; i++) {
+        const msgpack_object *a = &agents->via.array.ptr[i];
+        const msgpack_object *rss = msg_get(a, "rss_bytes");
+
+        if (i >= s->status.n_agents)
+            live_state_add_agent(s, facts_text(a, "name", text));
+        s->agents[i].state = state_name(facts_text(a, "state", text));
+        s->agents[i].pid = (pid_t)facts_u64(a, "pid");
+        s->agents[i].restarts = facts_u64(a, "restarts");
+        if (rss != NULL && rss->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
+            s->agents[i].rss_bytes = (int64_t)(rss->via.u64 & INT64_MAX);
+    }
+}
+
+static void take_status(struct attach *t, const msgpack_object *map)
+{
+    struct live_status *s = &t->state.status;
+    const msgpack_object *agents = msg_get(map, "agents");
+
+    s->run = t->run;
+    s->env_steps = facts_u64(map, "env_steps");
+    s->total_steps = facts_u64(map, "total_steps");
+    s->episodes = facts_u64(map, "episodes");
+    s->total_episodes = facts_u64(map, "total_episodes");
+    s->steps_per_second = fmax(0, facts_f64(map, "steps_per_second"));
+    s->elapsed_s = fmax(0, facts_f64(map, "elapsed_seconds"));
+    if (agents != NULL && agents->type == MSGPACK_OBJECT_ARRAY)
+        take_agents(&t->state, agents);
+}
+
+static void print_event(struct attach *t, const char *event, const msgpack_object *map)
+{
+    struct json *j = &t->json;
+
+    if (!t->cli->json)
+        return;
+    json_begin(j);
+    json_object(j);
+    json_key(j, "event");
+    json_str(j, event);
+    msg_json_put_pairs(j, map);
+    json_close(j);
+    msg_json_print(j);
+}
+
+static void take_row(struct attach *t, const msgpack_object *row)
+{
+    for (uint32_t i = 0; row->type == MSGPACK_OBJECT_MAP && i < row->via.map.size; i++) {
+        const msgpack_object_kv *pair = &row->via.map.ptr[i];
+        char *name;
+
+        if (pair->key.type != MSGPACK_OBJECT_STR ||
+            (pair->val.type != MSGPACK_OBJECT_FLOAT64 &&
+             pair->val.type != MSGPACK_OBJECT_FLOAT32))
+            continue;
+        name = xstrndup(pair->key.via.str.ptr, pair->key.via.str.size);
+        live_state_metric(&t->state, name, pair->val.via.f64);
+        free(name);
+    }
+    print_event(t, "row", row);
+}
+
+static void take_notification(struct attach *t, const struct msg *m)
+{
+    const int is_journal = strcmp(m->method, "journal") == 0;
+    const msgpack_object *o = msg_get(&m->body, is_journal ? "line" : "text");
+    char *text = o != NULL && o->type == MSGPACK_OBJECT_STR
+                     ? xstrndup(o->via.str.ptr, o->via.str.size)
+                     : xstrdup("");
+
+    if (strcmp(m->method, "row") == 0)
+        take_row(t, &m->body);
+    else if (is_journal && t->cli->json)
+        journal_json_print(text);
+    else if (strcmp(m->method, "message") == 0)
+        live_view_message(t->view, "%s", text);
+    free(text);
+}
+
+/* Everything that has come. ERR_NOT_FOUND: the run's end of it is closed. */
+static int take_messages(struct attach *t, struct err *err)
+{
+    const struct msg *m;
+    int rc;
+
+    while ((rc = control_client_next(t->client, 0, &m, err)) > 0) {
+        if (m->type == MSG_NOTIFICATION) {
+            take_notification(t, m);
+        } else if (m->error_code == 0) {
+            take_status(t, &m->body);
+            t->unanswered = 0;
+            if (live_state_is_due(&t->state, t->view))
+                live_view_show(t->view, &t->state.status);
+        }
+    }
+    return rc;
+}
+
+/* One question is on its way at a time. */
+static int ask(struct attach *t, struct err *err)
+{
+    if (t->unanswered == SILENT_AFTER)
+        live_view_message(t->view,
+                          "%s does not answer: its supervisor was stopped, or "
+                          "hangs",
+                          t->run);
+    if (t->unanswered++ > 0)
+        return 0;
+    msg_map(control_client_begin(t->client, "status"), 0);
+    return control_client_send(t->client, err);
+}
+
+/* ---- sessions: of one supervisor, then perhaps another ---- */
+
+static enum outcome watch(struct attach *t, int signals)
+{
+    struct pollfd fds[] = {{.fd = control_client_fd(t->client), .events = POLLIN},
+                           {.fd = signals, .events = POLLIN}};
+    struct err err = {0};
+    int rc = 0;
+
+    t->unanswered = 0;
+    while (rc >= 0) {
+        rc = ask(t, &err);
+        if (rc >= 0 && poll(fds, 2, ASK_EVERY_MS) > 0 && fds[1].revents != 0)
+            return LEFT;
+        if (rc >= 0)
+            rc = take_messages(t, &err);
+    }
+    return ENDED;
+}
+
+static int subscribe(struct attach *t, struct err *err)
+{
+    const struct msg *answer;
+
+    msg_map(control_client_begin(t->client, "subscribe"), 0);
+    return control_client_call(t->client, &answer, err);
+}
+
+/* Until another supervisor goes on with the run, ENDED 0; or it is over: ENDED 1. */
+static enum outcome wait_for_more(struct attach *t, struct run_watch *w, int signals,
+                                  int *ret_is_over, int *ret_code)
+{
+    struct pollfd fds[RUN_WATCH_FDS + 1];
+    struct err err = {0};
+
+    while (!(*ret_is_over = run_watch_is_over(w, ret_code))) {
+        if (run_dir_holder(t->path) != 0 &&
+            control_client_open(&t->client, t->path, ANSWERS_WITHIN_MS, &err) == 0) {
+            if (subscribe(t, &err) == 0) {
+                live_view_message(t->view, "another supervisor goes on with %s", t->run);
+                return ENDED;
+            }
+            control_client_close(t->client);
+            t->client = NULL;
+        }
+        run_watch_poll(w, fds);
+        fds[RUN_WATCH_FDS] = (struct pollfd){.fd = signals, .events = POLLIN};
+        (void)poll(fds, RUN_WATCH_FDS + 1, RUN_WATCH_EVERY_MS);
+        if (fds[RUN_WATCH_FDS].revents != 0)
+            return LEFT;
+    }
+    return ENDED;
+}
+
+static enum outcome watch_all(struct attach *t, int signals, int *ret_code)
+{
+    struct run_watch w;
+    enum outcome o = ENDED;
+    int is_over = 0;
+
+    run_watch_begin(&w, t->path);
+    (void)run_watch_is_over(&w, ret_code); /* while its processes are known to be its */
+    while (!is_over && o == ENDED) {
+        o = watch(t, signals);
+        control_client_close(t->client);
+        t->client = NULL;
+        if (o == ENDED)
+            o = wait_for_more(t, &w, signals, &is_over, ret_code);
+    }
+    run_watch_end(&w);
+    return o;
+}
+
+/* ---- beginning and end ---- */
+
+/* What the newest rows held, before the next one comes. */
+static void take_progress(struct attach *t)
+{
+    char *file = xasprintf("%s/metrics/progress.csv", t->path);
+    struct progress *p;
+
+    if (progress_read(&p, file, NULL) == 0) {
+        const size_t n = progress_n_rows(p);
+
+        for (size_t row = n > 100 ? n - 100 : 0; row < n; row++)
+            for (size_t c = 0; c < progress_n_columns(p); c++)
+                live_state_metric(&t->state, progress_name(p, c),
+                                  progress_value(p, row, c));
+        progress_free(p);
+    }
+    free(file);
+}
+
+static int begin(struct attach *t, struct err *err)
+{
+    const struct msg *answer;
+    int rc;
+
+    msg_map(control_client_begin(t->client, "status"), 0);
+    rc = control_client_call(t->client, &answer, err);
+    if (rc < 0)
+        return rc;
+    (void)facts_text(&answer->body, "run", t->run);
+    take_status(t, &answer->body);
+    if (!t->cli->quiet)
+        live_view_message(t->view, "%s: %s, pid %d; Ctrl-C leaves it alone", t->run,
+                          t->path, (int)facts_u64(&answer->body, "pid"));
+    print_event(t, "attached", &answer->body);
+    take_progress(t);
+    rc = subscribe(t, err);
+    if (rc == 0)
+        live_view_show(t->view, &t->state.status);
+    return rc;
+}
+
+static void say_end(struct attach *t)
+{
+    struct run_facts f;
+    char state[64], steps[32], seconds[32], team[48] = "";
+
+    run_facts_get(&f, t->path, 0);
+    t->state.status.env_steps = facts_u64(f.map, "env_steps");
+    t->state.status.episodes = facts_u64(f.map, "episodes");
+    if (live_view_is_terminal(t->view))
+        live_view_show(t->view, &t->state.status);
+    if (!isnan(facts_f64(f.map, "team_return_mean")))
+        (void)snprintf(team, sizeof(team), ", return %.2f",
+                       facts_f64(f.map, "team_return_mean"));
+    if (!t->cli->quiet)
+        live_view_message(
+            t->view, "%s: %s after %s steps in %s%s; %s", t->run,
+            facts_text(f.map, "state", state),
+            format_count(facts_u64(f.map, "env_steps"), steps, sizeof(steps)),
+            format_duration(fmax(0, facts_f64(f.map, "elapsed_seconds")), seconds,
+                            sizeof(seconds)),
+            team, t->path);
+    print_event(t, "over", f.map);
+    run_facts_done(&f);
+}
+
+static int attach(struct attach *t)
+{
+    struct err err = {0};
+    sigset_t set;
+    int signals, code = CLI_DONE;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (begin(t, &err) < 0) {
+        code = cli_fail_run(t->cli, &err);
+    } else if (watch_all(t, signals, &code) == ENDED) {
+        say_end(t);
+    } else {
+        code = CLI_DONE;
+        if (!t->cli->quiet)
+            live_view_message(t->view, "%s goes on", t->run);
+    }
+    (void)close(signals);
+    return code;
+}
+
+static int run_attach(struct cli *cli, int argc, char **argv)
+{
+    struct attach t = {.cli = cli};
+    struct err err = {0};
+    char *path = NULL;
+    int code = CLI_DONE;
+
+    if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
+        return code;
+    if (argc - optind > 1)
+        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, ANSWERS_WITHIN_MS, &path,
+                     &t.client, &err) < 0) {
+        code = cli_fail_run(cli, &err);
+    } else {
+        t.path = path;
+        t.view = live_view_new(STDERR_FILENO, cli->quiet);
+        code = attach(&t);
+        live_view_free(t.view);
+    }
+    control_client_close(t.client);
+    live_state_done(&t.state);
+    json_done(&t.json);
+    free(path);
+    return code;
+}
+
+const struct command cmd_attach = {
+    .name = "attach",
+    .arguments = "[RUN]",
+    .summary = "The live view of a run that goes on elsewhere",
+    .help = "\nCtrl-C ends the view and leaves the run alone, with exit code 0. When the "
+            "run is\nover its exit code is attach's. --json prints what happens, an "
+            "object a line: the\nstatus, rows of metrics, events of the journal, and the "
+            "last status.\n"
+            "\nexample: brood attach simple_spread-1\n",
+    .run = run_attach,
+};
