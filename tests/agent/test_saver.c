@@ -1,5 +1,6 @@
 #include "agent/graph/ops.h"
 #include "agent/saver/message.h"
+#include "agent/saver/metagraph_import.h"
 #include "agent/saver/saver.h"
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/table_format.h"
@@ -651,6 +652,82 @@ START_TEST(what_the_constructor_refuses)
 }
 END_TEST
 
+/* name, filename, restore_sequentially: what they make of the graph. */
+START_TEST(nodes_are_named_as_asked)
+{
+    struct fixture f;
+    struct saver *s;
+    struct saver_options o = SAVER_DEFAULTS;
+    const struct attr *value;
+    const struct tensor_string *text;
+
+    setup(&f);
+    o.name = "keep";
+    o.filename = "somewhere else";
+    o.restore_sequentially = 1;
+    ck_assert_msg(saver_new(&s, f.bed.g, &o, &f.err) == 0, "%s", f.err.msg);
+    ck_assert_str_eq(saver_as_def(s)->filename_tensor, "keep/Const:0");
+    ck_assert_str_eq(saver_as_def(s)->save_tensor, "keep/control_dependency:0");
+    ck_assert_str_eq(saver_as_def(s)->restore_op, "keep/restore_all");
+    value = operation_attr(graph_operation(f.bed.g, "keep/filename/input"), "value");
+    text = value->tensor.data;
+    ck_assert_uint_eq(text->len_bytes, strlen("somewhere else"));
+    ck_assert_mem_eq(text->bytes, "somewhere else", text->len_bytes);
+    saver_free(s);
+    teardown(&f);
+}
+END_TEST
+
+/* The attribute of a node in a file's graph; NULL: it is not there. */
+static const Tf__AttrValue *attr_in(const Tf__MetaGraphDef *m, const char *node,
+                                    const char *attr)
+{
+    for (size_t i = 0; i < m->graph_def->n_node; i++) {
+        const Tf__NodeDef *n = m->graph_def->node[i];
+
+        for (size_t k = 0; strcmp(n->name, node) == 0 && k < n->n_attr; k++)
+            if (strcmp(n->attr[k]->key, attr) == 0)
+                return n->attr[k]->value;
+    }
+    return NULL;
+}
+
+START_TEST(default_attributes_may_be_left_out)
+{
+    struct fixture f;
+    struct saver_save_options o = {.strip_default_attrs = 1};
+    struct saver *again;
+    struct graph *g = graph_new();
+    struct arena a = {0};
+    size_t len[2];
+
+    setup(&f);
+    save(&f, "whole", NULL, "whole");
+    save(&f, "stripped", &o, "stripped");
+    for (int stripped = 0; stripped < 2; stripped++) {
+        const char *name = stripped ? "stripped.meta" : "whole.meta";
+        unsigned char *data = test_read_file(temp_dir_file(&f.dir, name), &len[stripped]);
+        const Tf__MetaGraphDef *m =
+            MESSAGE_UNPACK(&a, meta_graph_def, data, len[stripped]);
+
+        ck_assert_ptr_nonnull(m);
+        ck_assert_int_eq(m->meta_info_def->stripped_default_attrs, stripped);
+        ck_assert_ptr_nonnull(attr_in(m, f.v1->name, "dtype"));
+        ck_assert_int_eq(attr_in(m, f.v1->name, "container") == NULL, stripped);
+        free(data);
+    }
+    ck_assert_uint_lt(len[1], len[0]);
+    ck_assert_msg(import_meta_graph(&again, g, temp_dir_file(&f.dir, "stripped.meta"),
+                                    NULL, &f.err) == 0,
+                  "%s", f.err.msg);
+    ck_assert_ptr_nonnull(operation_attr(graph_operation(g, f.v1->name), "container"));
+    saver_free(again);
+    graph_free(g);
+    arena_done(&a);
+    teardown(&f);
+}
+END_TEST
+
 START_TEST(a_saver_def_finds_its_nodes)
 {
     struct fixture f;
@@ -851,6 +928,8 @@ static Suite *make_suite(void)
     tcase_add_test(restore, shards_by_device);
     tcase_add_test(make, a_saver_needs_something_to_save);
     tcase_add_test(make, what_the_constructor_refuses);
+    tcase_add_test(make, nodes_are_named_as_asked);
+    tcase_add_test(make, default_attributes_may_be_left_out);
     tcase_add_test(make, a_saver_def_finds_its_nodes);
     suite_add_tcase(s, files);
     suite_add_tcase(s, old);

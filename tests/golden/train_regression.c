@@ -1,8 +1,10 @@
 /* Trains a small regression, with draws in its loss, and saves it on the way:
  *
- *     train_regression DIR OPTIMIZER
+ *     train_regression DIR OPTIMIZER [TASKS]
  *
  * writes DIR/m-10 and DIR/m-20, the variables after 10 and 20 steps, each with its .meta.
+ * TASKS: variables are spread over so many parameter servers by replica_device_setter; one
+ * session runs them all.
  * Step t is the run of `train` with x:0 and y:0 fed and the counter t (run_meta.c).
  */
 #include "agent/graph/ops.h"
@@ -11,6 +13,7 @@
 #include "common/err/check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 20, ROWS = 4, INPUTS = 3, OUTPUTS = 2, MAX_VARIABLES = 8 };
@@ -100,8 +103,12 @@ int main(int argc, char **argv)
     struct err err = {0};
     char prefix[4096];
 
-    CHECK(argc == 3, "train_regression DIR OPTIMIZER");
+    CHECK(argc == 3 || argc == 4, "train_regression DIR OPTIMIZER [TASKS]");
+    if (argc == 4)
+        replica_device_enter(g, atoi(argv[3]), NULL);
     build(g, find_optimizer(argv[2]));
+    if (argc == 4)
+        device_leave(g);
     CHECK(saver_new(&saver, g, NULL, &err) == 0, "%s", err.msg);
     CHECK(session_new(&s, g, NULL, &err) == 0, "%s", err.msg);
     run(g, s, "init", 0);

@@ -3,6 +3,7 @@ import pathlib
 import re
 import shutil
 import struct
+import subprocess
 
 import harness
 import numpy as np
@@ -141,6 +142,24 @@ def test_what_is_wrong_is_one_line(w):
         assert out == "" and says in err and len(err.splitlines()) == 1, (name, err)
     graph(w, code=2)
     graph(w, prefix, "--feed", "observation0", code=2)
+
+
+def test_variables_on_parameter_servers_are_shown(w):
+    """Where replica_device_setter placed them; one session ran them all, to the numbers of
+    a graph without devices."""
+    trainer = harness.BUILD / "tests" / "golden" / "train_regression"
+    for name, more in (("spread", ["2"]), ("plain", [])):
+        (w.path / name).mkdir()
+        subprocess.run([trainer, w.path / name, "adam", *more], check=True)
+    nodes = harness.json_lines(graph(w, "spread/m-20", "--nodes", "--json")[0])
+    placed = [n["device"] for n in nodes if n["op"] == "VariableV2"]
+    assert placed[:4] == [f"/job:ps/task:{i % 2}" for i in range(4)], placed
+    assert {"/job:ps/task:0", "/job:ps/task:1", "/job:worker"} <= {n["device"] for n in nodes}
+    out, _ = graph(w, "spread/m-20", "--nodes")
+    assert re.search(r"^fully_connected/biases \(VariableV2\) on /job:ps/task:1$", out, re.M)
+    for end in (".index", ".data-00000-of-00001"):
+        spread, plain = ((w.path / d / f"m-20{end}").read_bytes() for d in ("spread", "plain"))
+        assert spread == plain, end
 
 
 def graph_events(run):
