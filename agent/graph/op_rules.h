@@ -19,8 +19,9 @@ struct op_family {
     {                                                                                    \
         (rows), sizeof(rows) / sizeof((rows)[0])                                         \
     }
-extern const struct op_family ops_of_array, ops_of_flow, ops_of_io, ops_of_math,
-    ops_of_nn, ops_of_pieces, ops_of_random, ops_of_state;
+extern const struct op_family ops_of_array, ops_of_flow, ops_of_index, ops_of_io,
+    ops_of_join, ops_of_math, ops_of_matrix, ops_of_nn, ops_of_random, ops_of_reduce,
+    ops_of_slice, ops_of_state;
 
 /* ---- attributes; the operation has them by its signature ---- */
 int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */
@@ -84,5 +85,11 @@ struct output scalar_with(struct graph *g, const char *type, double x, struct ou
                           const char *name);
 struct output zeros_as(struct graph *g, struct output x);      /* tf.zeros(tf.shape(x)) */
 struct output sum_last_axis(struct graph *g, struct output x); /* keep_dims */
+/* x[begin:end] of a vector, named as Python's operator names it; mask: an attribute of
+ * StridedSlice that is 1. */
+struct output vector_slice(struct graph *g, struct output x, int32_t begin, int32_t end,
+                           const char *mask);
+struct output rank_of(struct graph *g,
+                      struct output x); /* a constant where it is known */
 
 #endif

@@ -1,0 +1,199 @@
+/* ops_index.c - rows by their numbers, and numbers of rows.
+ *
+ * Gradients after TensorFlow 1.13's python/ops/array_grad.py; where it makes
+ * IndexedSlices, the dense op that gives the same values stands here.
+ */
+#include "agent/graph/graph_internal.h"
+#include "agent/graph/op_rules.h"
+
+/* params with dimension `axis` replaced by the dimensions of indices. */
+static int gathered_shape(const struct shape_args *args, int64_t axis)
+{
+    const struct shape *x = &args->in[0], *at = &args->in[1];
+    struct shape out = {0};
+
+    if (x->rank < 0 || at->rank < 0)
+        return 0;
+    if (x->rank == 0 || wrap_axis(args, x->rank, &axis) != 0)
+        return err_set(args->err, ERR_SHAPE, "axis %lld of %s", (long long)axis,
+                       shape_text(x));
+    if (x->rank + at->rank - 1 > SHAPE_MAX_RANK)
+        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
+    for (int i = 0; i < x->rank; i++) {
+        if (i != axis)
+            out.dim[out.rank++] = x->dim[i];
+        for (int k = 0; i == axis && k < at->rank; k++)
+            out.dim[out.rank++] = at->dim[k];
+    }
+    args->out[0] = out;
+    return 0;
+}
+
+static int gather_shape(const struct shape_args *args)
+{
+    return gathered_shape(args, 0);
+}
+
+static int gather_v2_shape(const struct shape_args *args)
+{
+    int64_t axis;
+
+    if (value_ints(args, 2, &axis, 1) != 1)
+        return 0;
+    return gathered_shape(args, axis);
+}
+
+static struct output dim_value(struct graph *g, struct output x, int32_t axis)
+{
+    return vector_slice(g, shape_of(g, x, NULL), axis, axis + 1, "shrink_axis_mask");
+}
+
+GRAD(gather_grad)
+{
+    struct output rows = dim_value(g, input_of(op, 0), 0);
+
+    grad_in[0] =
+        ternary(g, "UnsortedSegmentSum", grad_out[0], input_of(op, 1), rows, NULL);
+    return grad_done(grad_in, 1);
+}
+
+static struct output permuted(struct graph *g, struct output x, const int32_t *perm,
+                              int n)
+{
+    struct output p = constant_i32s(g, perm, (size_t)n, "transpose/perm");
+
+    return binary(g, "Transpose", x, p, "transpose");
+}
+
+/* Along another axis: the gathered dimensions first, summed, and moved back. */
+GRAD(gather_v2_grad)
+{
+    const struct tensor *axis_value = output_constant(input_of(op, 2));
+    int rank = output_shape(input_of(op, 0)).rank;
+    int at = output_shape(input_of(op, 1)).rank, n = 0;
+    int32_t axis, there[SHAPE_MAX_RANK], back[SHAPE_MAX_RANK];
+    struct output d;
+
+    if (axis_value == NULL || axis_value->dtype != DT_INT32 || rank < 1 || at < 0)
+        return graph_fail(g, ERR_UNSUPPORTED,
+                          "%s: the gradient needs a constant axis and known ranks",
+                          operation_name(op));
+    axis = *(const int32_t *)axis_value->data;
+    axis += axis < 0 ? rank : 0;
+    if (axis == 0)
+        return gather_grad(g, op, grad_out, grad_in);
+    for (int i = 0; i < at; i++)
+        there[n++] = axis + i;
+    for (int i = 0; i < rank + at - 1; i++)
+        if (i < axis || i >= axis + at)
+            there[n++] = i;
+    for (int i = 0; i < rank; i++)
+        back[i] = i < axis ? i + 1 : i == axis ? 0 : i;
+    d = permuted(g, grad_out[0], there, n);
+    d = ternary(g, "UnsortedSegmentSum", d, input_of(op, 1),
+                dim_value(g, input_of(op, 0), axis), NULL);
+    grad_in[0] = permuted(g, d, back, rank);
+    return grad_done(grad_in, 1);
+}
+
+/* Rows of data whose id is k are summed into row k; ids may have several dimensions. */
+static int segment_sum_shape(const struct shape_args *args)
+{
+    const struct shape *data = &args->in[0], *ids = &args->in[1];
+    struct shape out = {.rank = 1};
+    int64_t n = -1;
+
+    if (want_rank(args, 2, 0) != 0)
+        return ERR_SHAPE;
+    if (data->rank < 0 || ids->rank < 0)
+        return 0;
+    for (int i = 0; i < ids->rank; i++)
+        if (i >= data->rank ||
+            (data->dim[i] >= 0 && ids->dim[i] >= 0 && data->dim[i] != ids->dim[i]))
+            return err_set(args->err, ERR_SHAPE, "data %s does not begin with ids %s",
+                           shape_text(data), shape_text(ids));
+    if (value_ints(args, 2, &n, 1) == 1 && n < 0)
+        return err_set(args->err, ERR_SHAPE, "%lld segments", (long long)n);
+    out.dim[0] = n;
+    for (int i = ids->rank; i < data->rank; i++)
+        out.dim[out.rank++] = data->dim[i];
+    args->out[0] = out;
+    return 0;
+}
+
+/* Each row gets the gradient of the sum it went to; rows with a negative id nothing. */
+GRAD(segment_sum_grad)
+{
+    struct output ids = input_of(op, 1), rows, there, shape;
+    int extra = output_shape(input_of(op, 0)).rank - output_shape(ids).rank;
+    enum dtype dtype = output_dtype(grad_out[0]);
+
+    if (output_shape(input_of(op, 0)).rank < 0 || output_shape(ids).rank < 0)
+        return graph_fail(g, ERR_UNSUPPORTED, "%s: the gradient needs known ranks",
+                          operation_name(op));
+    rows = binary(g, "Maximum", ids, zeros_like(g, ids, NULL), NULL);
+    rows = binary(g, "Gather", grad_out[0], rows, NULL);
+    there =
+        cast(g, with_scalar(g, "GreaterEqual", ids, 0.0, "GreaterEqual"), dtype, NULL);
+    if (extra > 0) {
+        struct output sizes[2];
+
+        sizes[0] = shape_of(g, ids, NULL);
+        sizes[1] = ones(g, DT_INT32, &(struct shape){1, {extra}}, NULL);
+        shape = concat(g, sizes, 2, 0, NULL);
+        there = binary(g, "Reshape", there, shape, NULL);
+    }
+    grad_in[0] = binary(g, "Mul", rows, there, "mul");
+    return grad_done(grad_in, 1);
+}
+
+static int one_hot_shape(const struct shape_args *args)
+{
+    int64_t axis = attr_int(args->op, "axis"), depth = -1;
+    struct shape out = args->in[0];
+
+    for (int i = 1; i < 4; i++)
+        if (want_rank(args, i, 0) != 0)
+            return ERR_SHAPE;
+    if (out.rank < 0)
+        return 0;
+    if (out.rank == SHAPE_MAX_RANK)
+        return err_set(args->err, ERR_SHAPE, "more than %d dimensions", SHAPE_MAX_RANK);
+    if (value_ints(args, 1, &depth, 1) == 1 && depth < 0)
+        return err_set(args->err, ERR_SHAPE, "a depth of %lld", (long long)depth);
+    if (wrap_axis(args, ++out.rank, &axis) != 0)
+        return ERR_SHAPE;
+    for (int i = out.rank - 1; i > axis; i--)
+        out.dim[i] = out.dim[i - 1];
+    out.dim[axis] = depth;
+    args->out[0] = out;
+    return 0;
+}
+
+/* (number of true elements, rank); how many is known only when it runs */
+static int where_shape(const struct shape_args *args)
+{
+    args->out[0] = SHAPE(-1, args->in[0].rank);
+    return 0;
+}
+
+/* ---- the rows ---- */
+
+static const struct op_def rows[] = {
+    {"Gather", 0, gather_shape, gather_grad,
+     "params:Tparams, indices:Tindices -> output:Tparams; validate_indices:bool=true, "
+     "Tparams:type, Tindices:index_type"},
+    {"GatherV2", 0, gather_v2_shape, gather_v2_grad,
+     "params:Tparams, indices:Tindices, axis:Taxis -> output:Tparams; Tparams:type, "
+     "Tindices:index_type, Taxis:index_type"},
+    {"UnsortedSegmentSum", 0, segment_sum_shape, segment_sum_grad,
+     "data:T, segment_ids:Tindices, num_segments:Tnumsegments -> output:T; "
+     "T:number_type, "
+     "Tindices:index_type, Tnumsegments:index_type=int32"},
+    {"OneHot", OP_NO_GRADIENT, one_hot_shape, NULL,
+     "indices:TI, depth:int32, on_value:T, off_value:T -> output:T; axis:int=-1, T:type, "
+     "TI:type=int64"},
+    {"Where", OP_NO_GRADIENT, where_shape, NULL, "input:T -> index:int64; T:type=bool"},
+};
+
+const struct op_family ops_of_index = OP_FAMILY(rows);
