@@ -1,0 +1,306 @@
+#include "agent/graph/op_bind.h"
+
+#include "common/err/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SPAN_FMT    "%.*s"
+#define SPAN_ARG(s) (int)(s).len, (s).p
+
+static struct attr *find_attr(struct op_builder *b, struct span name)
+{
+    for (int i = 0; i < b->n_attrs; i++)
+        if (span_is(name, b->attrs[i].name))
+            return &b->attrs[i];
+    return NULL;
+}
+
+static struct attr *new_attr(struct op_builder *b, struct span name, enum attr_kind kind)
+{
+    return builder_add_attr(b, arena_strndup(&b->graph->arena, name.p, name.len), kind);
+}
+
+static enum dtype dtype_of_span(struct span s)
+{
+    char word[32] = "";
+
+    memcpy(word, s.p, s.len < sizeof(word) - 1 ? s.len : sizeof(word) - 1);
+    return word[0] == '#' ? (enum dtype)atoi(word + 1) : dtype_from_name(word);
+}
+
+int bind_check_inputs(struct binding *bind)
+{
+    struct op_builder *b = bind->b;
+
+    for (int i = 0; i < b->n_inputs; i++) {
+        struct output x = b->inputs[i];
+
+        if (!output_valid(x))
+            return bind_fail(bind, ERR_ARG, "input %d is missing", i);
+        if (x.op->graph != bind->g)
+            return graph_fail(bind->g, ERR_ARG,
+                              "Tensor \"%s:%d\" is not an element of this graph.",
+                              x.op->name, x.index);
+    }
+    return 0;
+}
+
+int bind_check_attrs(struct binding *bind)
+{
+    for (int i = 0; i < bind->b->n_attrs; i++) {
+        const struct attr *a = &bind->b->attrs[i];
+        const struct signature_attr *s = signature_attr(bind->sig, span_of(a->name));
+
+        if (s == NULL && a->name[0] != '_')
+            return bind_fail(bind, ERR_ARG, "there is no attribute '%s'", a->name);
+        if (s != NULL && s->kind != a->kind && a->kind != ATTR_OPAQUE)
+            return bind_fail(bind, ERR_ARG, "attribute '%s' is a " SPAN_FMT, a->name,
+                             SPAN_ARG(s->kind_name));
+    }
+    return 0;
+}
+
+static int is_list(const struct binding *bind, const struct signature_arg *arg)
+{
+    const struct signature_attr *type = signature_attr(bind->sig, arg->type);
+
+    return arg->number.len != 0 || (type != NULL && type->kind == ATTR_LIST_TYPE);
+}
+
+/* How many tensors each list among the inputs has (all have as many); -1: does not fit.
+ */
+static int list_length(const struct binding *bind)
+{
+    int n_lists = 0, n_counted = 0, rest;
+
+    for (int i = 0; i < bind->sig->n_in; i++) {
+        n_lists += is_list(bind, &bind->sig->in[i]);
+        n_counted += bind->sig->in[i].number.len != 0;
+    }
+    rest = bind->b->n_inputs - (bind->sig->n_in - n_lists);
+    if (n_lists == 0)
+        return rest == 0 ? 0 : -1;
+    return rest >= (n_counted > 0) && rest % n_lists == 0 ? rest / n_lists : -1;
+}
+
+/* How many tensors the attribute that counts a list says it has; -1: it says nothing. */
+static int64_t given_length(const struct binding *bind, const struct signature_arg *arg)
+{
+    const struct attr *a =
+        find_attr(bind->b, arg->number.len != 0 ? arg->number : arg->type);
+
+    if (!is_list(bind, arg))
+        return 1;
+    if (a == NULL)
+        return -1;
+    return a->kind == ATTR_LIST_TYPE ? (int64_t)a->n : a->i;
+}
+
+/* Do the attributes give every list a length, and all inputs one place? */
+static int lengths_given(const struct binding *bind)
+{
+    int64_t total = 0;
+
+    for (int i = 0; i < bind->sig->n_in; i++) {
+        int64_t n = given_length(bind, &bind->sig->in[i]);
+
+        if (n < 0 || n > bind->b->n_inputs)
+            return 0;
+        total += n;
+    }
+    return total == bind->b->n_inputs;
+}
+
+static int bind_number(struct binding *bind, struct span name, int n)
+{
+    struct attr *a = find_attr(bind->b, name);
+
+    if (a == NULL)
+        new_attr(bind->b, name, ATTR_INT)->i = n;
+    else if (a->i != n)
+        return bind_fail(bind, ERR_ARG, SPAN_FMT " is %lld, but %d inputs are given",
+                         SPAN_ARG(name), (long long)a->i, n);
+    return 0;
+}
+
+/* One input tensor against a dtype's name or a type attribute, which it may settle. */
+static int bind_type(struct binding *bind, const struct signature_arg *arg,
+                     struct output x)
+{
+    const struct signature_attr *s = signature_attr(bind->sig, arg->type);
+    struct attr *a = s != NULL ? find_attr(bind->b, arg->type) : NULL;
+    enum dtype is = output_dtype(x), want;
+
+    if (s != NULL && a == NULL) {
+        new_attr(bind->b, arg->type, ATTR_TYPE)->i = is;
+        return 0;
+    }
+    want = s != NULL ? (enum dtype)a->i : dtype_of_span(arg->type);
+    if (is != want)
+        return bind_fail(
+            bind, ERR_DTYPE, "input '" SPAN_FMT "' is %s:%d of type %s, not %s",
+            SPAN_ARG(arg->name), x.op->name, x.index, dtype_name(is), dtype_name(want));
+    return 0;
+}
+
+/* The types of a list of inputs against the attribute that lists them. */
+static int bind_types(struct binding *bind, const struct signature_arg *arg, int n)
+{
+    const struct output *x = &bind->b->inputs[bind->next_input];
+    struct attr *a = find_attr(bind->b, arg->type);
+    int64_t *types;
+
+    for (int i = 0; a != NULL && (size_t)i < a->n && i < n; i++)
+        if (a->list_i[i] != output_dtype(x[i]))
+            return bind_fail(
+                bind, ERR_DTYPE, "input '" SPAN_FMT "' is %s:%d of type %s, not %s",
+                SPAN_ARG(arg->name), x[i].op->name, x[i].index,
+                dtype_name(output_dtype(x[i])), dtype_name((enum dtype)a->list_i[i]));
+    if (a == NULL)
+        a = new_attr(bind->b, arg->type, ATTR_LIST_TYPE);
+    types = ARENA_ARRAY(&bind->g->arena, int64_t, n);
+    for (int i = 0; i < n; i++)
+        types[i] = output_dtype(x[i]);
+    a->list_i = types;
+    a->n = (size_t)n;
+    return 0;
+}
+
+static int bind_arg(struct binding *bind, const struct signature_arg *arg, int n)
+{
+    int lists_types = is_list(bind, arg) && arg->number.len == 0;
+
+    if (arg->number.len != 0 && bind_number(bind, arg->number, n) != 0)
+        return -1;
+    if (lists_types && bind_types(bind, arg, n) != 0)
+        return -1;
+    for (int i = 0; i < n; i++) {
+        struct output x = bind->b->inputs[bind->next_input++];
+
+        if (arg->is_ref && !output_is_ref(x))
+            return bind_fail(bind, ERR_ARG,
+                             "input '" SPAN_FMT "' is not a variable: %s:%d",
+                             SPAN_ARG(arg->name), x.op->name, x.index);
+        if (!lists_types && bind_type(bind, arg, x) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int bind_inputs(struct binding *bind)
+{
+    int given = lengths_given(bind);
+    int list_n = given ? 0 : list_length(bind);
+
+    if (list_n < 0)
+        return bind_fail(bind, ERR_ARG, "takes %d arguments, but %d are given",
+                         bind->sig->n_in, bind->b->n_inputs);
+    for (int i = 0; i < bind->sig->n_in; i++) {
+        const struct signature_arg *arg = &bind->sig->in[i];
+        int n = given ? (int)given_length(bind, arg) : list_n;
+
+        if (bind_arg(bind, arg, is_list(bind, arg) ? n : 1) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static struct attr *default_attr(struct binding *bind, const struct signature_attr *s)
+{
+    struct attr *a = new_attr(bind->b, s->name, s->kind), value;
+
+    CHECK(signature_default(s, &value) == 0, "%s: default of %s", bind->b->type, a->name);
+    value.name = a->name;
+    if (s->kind == ATTR_STRING)
+        value.s = arena_strndup(&bind->g->arena, value.s, value.s_len);
+    *a = value;
+    return a;
+}
+
+static int is_private(const struct binding *bind, const struct attr *a)
+{
+    return a->name[0] == '_' && signature_attr(bind->sig, span_of(a->name)) == NULL;
+}
+
+/* Of the signature, private ones, and _class. */
+static int count_attrs(const struct binding *bind)
+{
+    int n = bind->sig->n_attrs + (bind->b->colocate.n > 0);
+
+    for (int i = 0; i < bind->b->n_attrs; i++)
+        n += is_private(bind, &bind->b->attrs[i]);
+    return n;
+}
+
+/* Defaults for what is not given, in the order of the signature, then "_..." ones. */
+int bind_attrs(struct binding *bind, struct operation *op)
+{
+    struct op_builder *b = bind->b;
+
+    op->attrs = ARENA_ARRAY(&bind->g->arena, struct attr, count_attrs(bind));
+    for (int i = 0; i < bind->sig->n_attrs; i++) {
+        const struct signature_attr *s = &bind->sig->attrs[i];
+        struct attr *a = find_attr(b, s->name);
+
+        if (a == NULL && !s->has_default)
+            return bind_fail(bind, ERR_ARG, "attribute '" SPAN_FMT "' is missing",
+                             SPAN_ARG(s->name));
+        if (a == NULL)
+            a = default_attr(bind, s);
+        if (s->kind == ATTR_TYPE && (b->def->flags & OP_FOREIGN) == 0 &&
+            !(dtype_valid((int)a->i) && signature_type_allowed(s, (enum dtype)a->i)))
+            return bind_fail(bind, ERR_DTYPE, "'" SPAN_FMT "' may not be %s",
+                             SPAN_ARG(s->name), dtype_name((enum dtype)a->i));
+        op->attrs[op->n_attrs++] = *a;
+    }
+    for (int i = 0; i < b->n_attrs; i++)
+        if (is_private(bind, &b->attrs[i]))
+            op->attrs[op->n_attrs++] = b->attrs[i];
+    return 0;
+}
+
+static int64_t attr_count(const struct operation *op, struct span name)
+{
+    for (int i = 0; i < op->n_attrs; i++)
+        if (span_is(name, op->attrs[i].name))
+            return op->attrs[i].kind == ATTR_LIST_TYPE ? (int64_t)op->attrs[i].n
+                                                       : op->attrs[i].i;
+    return 1;
+}
+
+static enum dtype output_type(const struct operation *op, struct span type, int64_t i)
+{
+    for (int k = 0; k < op->n_attrs; k++)
+        if (span_is(type, op->attrs[k].name))
+            return (enum dtype)(op->attrs[k].kind == ATTR_LIST_TYPE
+                                    ? op->attrs[k].list_i[i]
+                                    : op->attrs[k].i);
+    return dtype_of_span(type);
+}
+
+enum { MAX_OUTPUTS = 65536 };
+
+int bind_outputs(struct binding *bind, struct operation *op)
+{
+    int64_t total = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < bind->sig->n_out; i++) {
+            const struct signature_arg *arg = &bind->sig->out[i];
+            struct span counter = arg->number.len != 0 ? arg->number : arg->type;
+            int64_t n = is_list(bind, arg) ? attr_count(op, counter) : 1;
+
+            if (n < 0 || n > MAX_OUTPUTS)
+                return bind_fail(bind, ERR_LIMIT, "%lld outputs", (long long)n);
+            if (pass == 0)
+                total += n;
+            for (int64_t k = 0; pass == 1 && k < n; k++)
+                op->outputs[op->n_outputs++] = (struct output_info){
+                    output_type(op, arg->type, k), arg->is_ref, SHAPE_UNKNOWN};
+        }
+        if (pass == 0)
+            op->outputs = ARENA_ARRAY(&bind->g->arena, struct output_info, total);
+    }
+    return 0;
+}
