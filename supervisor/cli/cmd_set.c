@@ -3,6 +3,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/live_run.h"
+#include "supervisor/cli/msg_json.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/run_dir.h"
 
@@ -47,7 +48,9 @@ static void print_answer(const struct cli *cli, const struct msg *m)
         msg_get_str(&m->body, "changes", changes, sizeof(changes), NULL) < 0 ||
         msg_get_str(&m->body, "waits", waits, sizeof(waits), NULL) < 0)
         (void)snprintf(changes, sizeof(changes), "(too many to show)");
-    if (cli->quiet)
+    if (cli->json)
+        msg_json_print_object(&m->body);
+    if (cli->quiet || cli->json)
         return;
     if (*changes != '\0')
         (void)printf("from step %" PRIu64 " on: %s\n", at, changes);

@@ -28,7 +28,7 @@ def test_a_change_at_a_step_survives_kills_and_a_resume(w):
     assert f"from step {at} on: {rate}" in out, out
     kill_agents(p)
     harness.wait_until("a checkpoint", lambda: checkpoints(run)[-1] > 2000)
-    end(p)
+    end(p, run)
     last = at + 4000
     calm = w.path / "calm"
     harness.copy_run(run, calm)
@@ -54,7 +54,7 @@ def test_what_cannot_be_set_is_told(w):
         assert says in err and len(err.splitlines()) == 1, err
     assert not journal(run, "set") and not journal(run, "changed")
     assert oct((run / "control.sock").stat().st_mode)[-3:] == "600"
-    end(p)
+    end(p, run)
     _, err = w.brood("set", run, "defaults.polyak=0.5", code=3)
     assert "not running" in err or "ended before" in err, err
 
@@ -63,6 +63,9 @@ def test_a_respawn_brings_what_waits_for_it(w):
     p, run = start(w, "waits")
     out, _ = w.brood("set", run, "agents.agent_0.optimizer.beta1=0.5")
     assert "brood respawn" in out and "beta1=0.5" in out, out
+    out, _ = w.brood("set", run, "defaults.discount=0.9", "--json")
+    answer = harness.json_lines(out)[0]
+    assert answer["changes"] == "defaults.discount=0.9" and answer["at"] > 0, answer
     before = harness.agents_of(p.pid)
     w.brood("respawn", run, "agent_0")
     harness.wait_until("the change", lambda: journal(run, "changed"))
@@ -72,7 +75,7 @@ def test_a_respawn_brings_what_waits_for_it(w):
     # A resume from before makes it again.
     at = int(re.search(r" at=(\d+) ", journal(run, "set")[0]).group(1))
     harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
-    end(p)
+    end(p, run)
     last = checkpoints(run)[-1] + 1000
     again = w.path / "again"
     harness.copy_run(run, again)
@@ -88,7 +91,7 @@ def test_an_edit_applies_the_difference(w):
     assert "changes=defaults.discount=0.9\n" in journal(run, "changed")[0]
     _, err = w.brood("edit", run, code=2, env={"EDITOR": "sed -i s/copies:/copees:/"})
     assert "did you mean 'copies'" in err, err
-    end(p)
+    end(p, run)
 
 
 def drive(w, run, *more):
@@ -132,7 +135,7 @@ def test_a_driven_run_is_resumed(w):
     p, run = serve(w, "first")
     assert drive(w, run, "--updates", 5).wait(timeout=harness.DEADLINE_S) == 0
     harness.wait_until("its checkpoint", lambda: 20 in checkpoints(run))
-    end(p)
+    end(p, run)
     p = w.start("resume", run)
     harness.wait_until("the socket", lambda: "goes on from step 20" in p.log.read_text())
     client = drive(w, run, "--updates", 5, "--stop")
