@@ -109,6 +109,7 @@ void agent_emit(struct agent *a, enum agent_event_kind kind)
                             .exit_code = -1,
                             .state = (int)agent_public_state(a),
                             .text = event_text(a, kind)};
+    char lines[AGENT_LAST_LINES_BYTES] = "";
 
     if (kind == AGENT_EVENT_READY)
         e.replayed = a->n_replayed;
@@ -116,6 +117,8 @@ void agent_emit(struct agent *a, enum agent_event_kind kind)
         e.exit_code = a->proc.exit_code;
         e.signal = a->proc.signal;
         e.state = (int)a->death.in;
+        capture_last_lines(&a->capture, lines, sizeof(lines));
+        e.lines = lines;
     }
     if (kind == AGENT_EVENT_WAIT)
         e.delay_ms = (a->start_due_ns - uv_hrtime()) / 1000000;

@@ -67,6 +67,8 @@ enum agent_event_kind {
     AGENT_EVENT_GIVE_UP, /* frozen or noop from now on (agent_info.mode); text: why */
 };
 
+#define AGENT_LAST_LINES_BYTES 512
+
 struct agent_event {
     enum agent_event_kind kind;
     size_t agent;
@@ -77,6 +79,7 @@ struct agent_event {
     uint64_t replayed; /* READY: requests replayed */
     uint64_t delay_ms; /* WAIT */
     const char *text;  /* EXIT: why we killed it, or NULL; borrowed */
+    const char *lines; /* EXIT: what it wrote last (capture_last_lines); borrowed */
 };
 
 /* What an agent does for the run. */

@@ -2,6 +2,13 @@
  *
  *     2026-01-31T12:00:00.123Z step=25600 event=respawn agent=agent_0 pid=4711
  *
+ * Events of a run   start, resume (pid, keeper, build), end (state, code, pid, counts);
+ *                   supervisor-exit, by its keeper that goes on; checkpoint, pause,
+ *                   continue, stop, signal, done, stopped, failed, full, space; set,
+ *                   waits, changed, refused: of its configuration.
+ * Of an agent       spawn, ready (replayed), exit (signal or code, why, lines), respawn,
+ *                   wait, give-up.
+ *
  * Each line is one write. Values with spaces, quotes or control bytes are quoted and
  * escaped as in JSON, so that a line is always one event.
  */

@@ -153,25 +153,41 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result)
     training_tell(t, on_evaluation, training_steps(t), result);
 }
 
-static void journal_agent(struct training *t, const struct agent_event *e,
-                          const char *event)
+/* How a process ended is told by its signal or its code; what it had to say about that,
+ * where nobody wanted it to end. */
+static void journal_exit(struct training *t, const struct agent_event *e)
 {
     char pid[24], code[24], name[SIGNAL_NAME_BYTES];
+    const char *more[4] = {NULL};
+    size_t n = 0;
 
     (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
     (void)snprintf(code, sizeof(code), "%d", e->exit_code);
-    if (e->kind != AGENT_EVENT_EXIT)
-        journal_write(t->journal, training_steps(t), event, "agent",
-                      t->specs.spec[e->agent].name, "pid", pid, NULL);
-    else if (e->signal != 0)
-        journal_write(t->journal, training_steps(t), event, "agent",
-                      t->specs.spec[e->agent].name, "pid", pid, "signal",
-                      signal_name(e->signal, name), e->text != NULL ? "why" : NULL,
-                      e->text, NULL);
-    else
-        journal_write(t->journal, training_steps(t), event, "agent",
-                      t->specs.spec[e->agent].name, "pid", pid, "code", code,
-                      e->text != NULL ? "why" : NULL, e->text, NULL);
+    if (e->text != NULL) {
+        more[n++] = "why";
+        more[n++] = e->text;
+    }
+    if (*e->lines != '\0' && (e->signal != 0 || e->exit_code != 0)) {
+        more[n++] = "lines";
+        more[n++] = e->lines;
+    }
+    journal_write(t->journal, training_steps(t), "exit", "agent",
+                  t->specs.spec[e->agent].name, "pid", pid,
+                  e->signal != 0 ? "signal" : "code",
+                  e->signal != 0 ? signal_name(e->signal, name) : code, more[0], more[1],
+                  more[2], more[3], NULL);
+}
+
+static void journal_agent(struct training *t, const struct agent_event *e,
+                          const char *event)
+{
+    char pid[24], replayed[24];
+
+    (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
+    (void)snprintf(replayed, sizeof(replayed), "%" PRIu64, e->replayed);
+    journal_write(t->journal, training_steps(t), event, "agent",
+                  t->specs.spec[e->agent].name, "pid", pid,
+                  e->replayed > 0 ? "replayed" : NULL, replayed, NULL);
 }
 
 static void journal_wait(struct training *t, const struct agent_event *e)
@@ -213,7 +229,7 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
         training_settle_respawn(t, e->agent);
         break;
     case AGENT_EVENT_EXIT:
-        journal_agent(t, e, "exit");
+        journal_exit(t, e);
         training_note_exit(t, e);
         if (!t->stopping && e->text != NULL)
             training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);

@@ -60,6 +60,7 @@ def test_status_tells_every_end(w):
     s = status(w, "stopped")
     assert (s["state"], s["exit_code"]) == ("stopped", 4), s
     assert [a["restarts"] for a in s["agents"]] == [0, 1, 0], s
+    assert not any(" lines=" in line for line in journal(w.run_dir("stopped"), "exit"))
 
     p = start_run(w, "cut")
     for pid in harness.agents_of(p.pid).values():
@@ -77,6 +78,9 @@ def test_status_tells_every_end(w):
     w.brood("run", w.small(), "--name", "failed", program=program, code=1)
     s = status(w, "failed")
     assert (s["state"], s["exit_code"]) == ("failed", 1), s
+    last_words = [line for line in journal(w.run_dir("failed"), "exit")
+                  if ' lines="' in line and "I cannot go on" in line]
+    assert last_words and "out of luck" in last_words[0], journal(w.run_dir("failed"), "exit")
 
 
 def test_a_killed_run_is_known_as_one(w):
