@@ -65,10 +65,11 @@ struct algo; /* each algorithm's own; begins with nothing in common */
 
 struct act_args {
     enum act_mode mode;
-    size_t n_copies;      /* E */
-    const float *obs;     /* (E, O) */
-    const uint8_t *first; /* (E) or NULL */
-    const float *carry;   /* (E, H) or NULL */
+    size_t n_copies;        /* E */
+    const float *obs;       /* (E, O) */
+    const uint8_t *allowed; /* (E, U): which entries of one-hot actions; NULL: all */
+    const uint8_t *first;   /* (E) or NULL */
+    const float *carry;     /* (E, H) or NULL */
     /* Keys of the draws, one per copy: (seed, name, act | evaluate), counter, and the
      * index of the first of U draws. */
     struct rng_key key;

@@ -6,14 +6,59 @@ static void one_hot(float *x, int32_t n, int32_t at)
         x[i] = i == at ? 1.0f : 0.0f;
 }
 
-void choices_harden(const struct space *space, float *x, size_t rows)
+static int any_of(const uint8_t *allowed, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (allowed[i])
+            return 1;
+    return 0;
+}
+
+int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n)
+{
+    int32_t best = -1;
+
+    if (allowed == NULL || !any_of(allowed, n))
+        return choice_best(x, n);
+    for (int32_t i = 0; i < n; i++)
+        if (allowed[i] && (best < 0 || x[i] > x[best]))
+            best = i;
+    return best;
+}
+
+void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
+                    size_t rows)
 {
     for (size_t e = 0; e < rows; e++) {
         for (int h = 0; h < space->n_heads; h++) {
-            one_hot(x, space->heads[h], choice_best(x, space->heads[h]));
+            one_hot(x, space->heads[h], choice_best_of(x, allowed, space->heads[h]));
             x += space->heads[h];
+            allowed += allowed != NULL ? space->heads[h] : 0;
         }
     }
+}
+
+static int is_allowed(const struct space *space, const uint8_t *allowed, int32_t choice)
+{
+    for (int h = 0; h < space->n_heads; h++) {
+        if (any_of(allowed, space->heads[h]) && !allowed[choice % space->heads[h]])
+            return 0;
+        choice /= space->heads[h];
+        allowed += space->heads[h];
+    }
+    return 1;
+}
+
+int32_t choices_allowed(const struct space *space, const uint8_t *allowed, int32_t n,
+                        uint8_t *ret)
+{
+    int32_t found = 0;
+
+    for (int32_t i = 0; i < n; i++) {
+        ret[i] = allowed == NULL || is_allowed(space, allowed, i);
+        found += ret[i];
+    }
+    return found;
 }
 
 int32_t choices_count(const struct space *space, int32_t max)

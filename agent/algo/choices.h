@@ -1,5 +1,7 @@
 /* choices.h - discrete actions: heads of one-hot vectors, and the combinations of them.
  *
+ * Masks (U) u8 say which entries may be chosen; NULL: all. A head that has none may choose
+ * any.
  * A combination of heads is numbered with the first head fastest: a particle world's
  * move and utterance are move + 5 say.
  */
@@ -21,13 +23,20 @@ static inline int32_t choice_best(const float *x, int32_t n)
     return best;
 }
 
-/* Each head's largest element becomes 1, the others 0. x (rows, U) */
-void choices_harden(const struct space *space, float *x, size_t rows);
+/* The same among those that are allowed. */
+int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n);
+
+/* Each head's largest element becomes 1, the others 0. x (rows, U), allowed (rows, U) */
+void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
+                    size_t rows);
 
 /* How many combinations there are; 0 if the space has no heads, or if more than `max`. */
 int32_t choices_count(const struct space *space, int32_t max);
 /* An action (U) of a combination, and the combination of an action. */
 void choice_to_action(const struct space *space, int32_t choice, float *action);
 int32_t choice_of_action(const struct space *space, const float *action);
+/* Of the n combinations, which are allowed: ret (n). Returns how many. */
+int32_t choices_allowed(const struct space *space, const uint8_t *allowed, int32_t n,
+                        uint8_t *ret);
 
 #endif

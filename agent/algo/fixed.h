@@ -14,7 +14,8 @@
 
 struct decision {
     size_t rows;
-    const float *obs; /* (rows, O) */
+    const float *obs;       /* (rows, O) */
+    const uint8_t *allowed; /* (rows, U) or NULL: choices.h */
     struct rng_key key;
     const uint64_t *counter; /* (rows) */
     const uint64_t *first;   /* (rows): index of the first of U draws */

@@ -34,6 +34,7 @@ struct frozen {
     int64_t width; /* W of the scores: U, or the number of the heads' combinations */
     int sample;
     float *scores, *noise; /* (places, W) */
+    uint8_t *allowed;      /* (W) of one row */
     size_t places;
 };
 
@@ -146,6 +147,7 @@ static void frozen_close(void *policy)
     saver_free(f->saver);
     free(f->scores);
     free(f->noise);
+    free(f->allowed);
     free(f);
 }
 
@@ -194,6 +196,8 @@ static void reserve(struct frozen *f, size_t rows)
         return;
     free(f->scores);
     free(f->noise);
+    if (f->allowed == NULL)
+        f->allowed = xcalloc((size_t)f->width, 1);
     f->scores = xcalloc(rows * (size_t)f->width, sizeof(*f->scores));
     f->noise = xcalloc(rows * (size_t)f->width, sizeof(*f->noise));
     f->places = rows;
@@ -221,13 +225,17 @@ static void choose(struct frozen *f, const struct space *self, const struct deci
         add_gumbel(f, self, d);
     if (f->width == self->width) {
         memcpy(actions, f->scores, d->rows * width * sizeof(*actions));
-        choices_harden(self, actions, d->rows);
+        choices_harden(self, actions, d->allowed, d->rows);
         return;
     }
-    for (size_t i = 0; i < d->rows; i++)
-        choice_to_action(self,
-                         choice_best(f->scores + i * (size_t)f->width, (int32_t)f->width),
+    for (size_t i = 0; i < d->rows; i++) {
+        const float *scores = f->scores + i * (size_t)f->width;
+
+        (void)choices_allowed(self, d->allowed != NULL ? d->allowed + i * width : NULL,
+                              (int32_t)f->width, f->allowed);
+        choice_to_action(self, choice_best_of(scores, f->allowed, (int32_t)f->width),
                          actions + i * width);
+    }
 }
 
 static int frozen_decide(void *policy, const struct space *self, struct session *s,

@@ -36,16 +36,22 @@ static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
     return 0;
 }
 
-/* One draw in [0, 1) says whether to explore and, stretched, which choice it is. */
-static int32_t explore(const struct algo *a, float draw, int32_t best)
+/* One draw in [0, 1) says whether to explore and, stretched, which of the n that are
+ * allowed it is. */
+static int32_t explore(const struct algo *a, float draw, int32_t best, int32_t n)
 {
     const float epsilon = a->live_value[IQL_EPSILON];
-    int32_t any;
+    int32_t any, choice = 0;
 
     if (draw >= epsilon)
         return best;
-    any = (int32_t)(draw / epsilon * (float)a->n_choices);
-    return any < a->n_choices ? any : a->n_choices - 1;
+    any = (int32_t)(draw / epsilon * (float)n);
+    any = any < n ? any : n - 1;
+    if (n == a->n_choices)
+        return any;
+    for (;; choice++)
+        if (a->allowed[choice] && any-- == 0)
+            return choice;
 }
 
 static int act(struct algo *a, struct session *s, const struct act_args *args,
@@ -65,9 +71,15 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     if (!greedy)
         rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, 1);
     for (size_t e = 0; e < n; e++) {
-        int32_t choice = choice_best(a->act_q + e * (size_t)a->n_choices, a->n_choices);
+        const float *q = a->act_q + e * (size_t)a->n_choices;
+        const uint8_t *allowed = args->allowed != NULL ? args->allowed + e * width : NULL;
+        int32_t n_allowed = a->n_choices, choice;
 
-        choice_to_action(a->self, greedy ? choice : explore(a, draw[e], choice),
+        if (allowed != NULL)
+            n_allowed = choices_allowed(a->self, allowed, a->n_choices, a->allowed);
+        choice = choice_best_of(q, allowed != NULL ? a->allowed : NULL, a->n_choices);
+        choice_to_action(a->self,
+                         greedy ? choice : explore(a, draw[e], choice, n_allowed),
                          ret->actions + e * width);
     }
     return 0;
@@ -81,6 +93,7 @@ static void iql_free(struct algo *a)
         return;
     free(a->batch.memory);
     free(a->act_q);
+    free(a->allowed);
     free(a);
 }
 
@@ -114,6 +127,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->index = args->self;
     a->n_agents = args->n_agents;
     a->n_choices = choices_count(self, MAX_CHOICES);
+    a->allowed = xcalloc((size_t)a->n_choices, 1);
     r = iql_build_graph(a, err);
     if (r < 0) {
         iql_free(a);

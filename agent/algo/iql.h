@@ -60,7 +60,8 @@ struct algo {
 
     float live_value[IQL_LIVES]; /* as of the request under way */
     struct batch batch;
-    float *act_q; /* (act_rows, C), then (act_rows) draws */
+    float *act_q;     /* (act_rows, C), then (act_rows) draws */
+    uint8_t *allowed; /* (C) of one row */
     int64_t act_rows;
     const struct store_view *columns_of; /* the log that these are places in */
     int obs_column, action_column, next_obs_column;

@@ -124,7 +124,7 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
     run.n_feeds = a->n_feeds;
     r = session_run(s, &run, &action, err);
     if (r == 0 && (greedy || a->config->settings.execute == EXECUTE_HARD))
-        choices_harden(space, ret->actions, args->n_copies);
+        choices_harden(space, ret->actions, args->allowed, args->n_copies);
     return r;
 }
 

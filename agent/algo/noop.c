@@ -17,7 +17,7 @@ static int noop_decide(void *policy, const struct space *self, struct session *s
     if (self->box)
         clip_to_box(actions, d->rows, self);
     else
-        choices_harden(self, actions, d->rows);
+        choices_harden(self, actions, d->allowed, d->rows);
     return 0;
 }
 

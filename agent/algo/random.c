@@ -24,7 +24,7 @@ static int random_decide(void *policy, const struct space *self, struct session 
     }
     rng_uniform_rows_f32(d->key, d->counter, d->first, actions, d->rows, width);
     if (!self->box) {
-        choices_harden(self, actions, d->rows);
+        choices_harden(self, actions, d->allowed, d->rows);
         return 0;
     }
     for (size_t i = 0; i < d->rows * width; i++)

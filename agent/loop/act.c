@@ -64,6 +64,20 @@ static int read_obs(const struct service *s, const msgpack_object *body,
     return 0;
 }
 
+static int read_allowed(const struct service *s, const msgpack_object *body,
+                        struct act_args *args, struct err *err)
+{
+    const size_t want = args->n_copies * (size_t)s->agents[s->self].width;
+    const void *allowed = NULL;
+    size_t len = 0;
+    int r = msg_get_bin(body, "allowed", &allowed, &len, err);
+
+    if (r == 0 && allowed != NULL && len != want)
+        return err_set(err, ERR_PROTOCOL, "allowed: %zu bytes, expected %zu", len, want);
+    args->allowed = allowed;
+    return r;
+}
+
 static int read_carry(const struct service *s, const msgpack_object *body,
                       struct act_args *args, struct err *err)
 {
@@ -120,6 +134,7 @@ static int act_one_by_one(struct service *s, const struct act_args *all,
 
         one.n_copies = 1;
         one.obs += e * obs;
+        one.allowed = all->allowed != NULL ? all->allowed + e * width : NULL;
         one.first = all->first != NULL ? all->first + e : NULL;
         one.counter += e;
         one.draw_first += e;
@@ -144,6 +159,7 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
         return err_set(err, ERR_STATE, "the central process does not act");
     if ((r = msg_get_u64(&m->body, "mode", ACT_GREEDY, &mode, err)) < 0 ||
         (r = read_obs(s, &m->body, &args, err)) < 0 ||
+        (r = read_allowed(s, &m->body, &args, err)) < 0 ||
         (r = read_carry(s, &m->body, &args, err)) < 0 ||
         (r = read_draws(s, &m->body, args.n_copies, &args, &is_evaluation, err)) < 0 ||
         (r = scratch_reserve(&s->actions, args.n_copies,

@@ -254,9 +254,8 @@ static int check_run(struct loader *l)
     struct run_config *c = l->c;
     int rc;
 
-    if (c->env.id == NULL)
-        return yaml_fail(l->root, "env.id", l->err,
-                         "not given, expected an environment's name or none");
+    if ((rc = env_config_settle(c, l->root, l->err)) < 0)
+        return rc;
     if (c->run.name == NULL)
         c->run.name = c->env.id;
     rc = settle_lengths(l);
@@ -307,6 +306,13 @@ static int names_from_env(struct loader *l, const struct yaml_node *agents,
     struct err why = {0};
     int n = l->options->env_names(l->options->env_ctx, &l->c->env, ret, &why);
 
+    if (n < 0 && env_config_is_foreign(&l->c->env)) {
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "env.%s", l->c->env.id);
+        return yaml_fail(given(l->root, "env", l->c->env.id), path, l->err, "%s",
+                         why.msg);
+    }
     if (n == ERR_NOT_FOUND)
         return yaml_fail(given(l->root, "env", "id"), "env.id", l->err, "%s", why.msg);
     if (n < 0)

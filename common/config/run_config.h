@@ -107,13 +107,22 @@ struct agent_config {
 };
 
 struct env_config {
-    const char *id; /* "none": no environment */
+    const char *id; /* "none": no environment; "command", "plugin": one of others' */
     enum env_rules rules;
     enum env_actions actions;
     enum env_reward reward;
     int64_t copies;
-    int64_t max_steps;
+    int64_t max_steps;              /* 0: none but the environment's own */
     const struct yaml_node *params; /* a map that the environment reads; NULL: none */
+    /* An environment of others', in processes of its own: either a list of words, the
+     * program and its arguments, or the path of a shared object. NULL: neither. */
+    const struct yaml_node *command;
+    const char *plugin;
+    const char *directory; /* absolute: where paths begin and the processes start */
+    int64_t processes;
+    double respond_within_s;
+    int64_t memory_limit_bytes; /* 0: none */
+    struct restart_config restart;
     /* id none: the run's own, whose sizes stand in for an environment's. */
     const struct agent_config *agents;
     size_t n_agents;
@@ -153,6 +162,9 @@ struct run_config {
 
     struct arena arena; /* private: owns all strings and arrays */
 };
+
+/* Is it an environment of others'? */
+int env_config_is_foreign(const struct env_config *c);
 
 /* What the configuration needs to know of the environments of this build, so that
  * `agents:` can be checked by name. The supervisor passes its registry; NULL skips the

@@ -228,12 +228,26 @@ static const struct field env_fields[] = {
      .default_text = "own", .doc = "each agent's own, or its team's"},
     {"copies", FIELD_I64, RUN(env.copies), WITHIN(1, 1 << 20), .default_text = "32",
      .doc = "worlds stepped side by side"},
-    {"max_steps", FIELD_I64, RUN(env.max_steps), WITHIN(1, COUNT_MAX),
-     .default_text = "25", .doc = "an episode is cut after these"},
+    {"max_steps", FIELD_I64, RUN(env.max_steps), WITHIN(0, COUNT_MAX),
+     .default_text = "25",
+     .doc = "an episode is cut after these; 0: never (others' environments: 0)"},
     {"params", FIELD_TREE, RUN(env.params),
      .doc = "the environment's own; `brood envs` lists them"},
+    {"command", FIELD_WORDS, RUN(env.command),
+     .doc = "instead of id: a program that is an environment, with its arguments"},
+    {"plugin", FIELD_TEXT, RUN(env.plugin), .doc = "or a shared object that is one"},
+    {"directory", FIELD_TEXT, RUN(env.directory),
+     .doc = "command, plugin: where it starts (where `brood run` was given)"},
+    {"processes", FIELD_I64, RUN(env.processes), WITHIN(1, 1024), .default_text = "1",
+     .doc = "command, plugin: that share the copies"},
+    {"respond_within", FIELD_SECONDS, RUN(env.respond_within_s), ABOVE(0),
+     .default_text = "30s", LIVE, .doc = "a process silent for longer is replaced"},
+    {"memory_limit", FIELD_BYTES, RUN(env.memory_limit_bytes), .default_text = "none",
+     LIVE, .doc = "of each process: 512M, 2G, none"},
+    {"restart", FIELD_MAP, RUN(env.restart), .schema = &restart_schema},
 };
-static const struct schema env_section = {TABLE(env_fields)};
+static const struct schema env_section = {TABLE(env_fields),
+                                          .applies = env_config_applies};
 
 static const struct field experience_fields[] = {
     {"capacity", FIELD_I64, RUN(experience.capacity), WITHIN(1, 1e12),

@@ -14,4 +14,13 @@ int optimizer_has(enum optimizer_type type, const char *setting);
 
 extern const char *const optimizer_names[]; /* by enum optimizer_type */
 
+/* ---- env_config.c ---- */
+
+/* Whether a key of the section `env` means anything there (schema.applies). */
+int env_config_applies(const void *root, const void *section, const struct field *field);
+/* What the table cannot say of the section `env`: id, command or plugin, and what goes
+ * with which. */
+int env_config_settle(struct run_config *c, const struct yaml_node *root,
+                      struct err *err);
+
 #endif

@@ -229,6 +229,21 @@ static int read_tree(const struct reading *r)
     return 0;
 }
 
+static int read_words(const struct reading *r)
+{
+    const struct yaml_node *copy;
+
+    if (r->node->kind != YAML_LIST || r->node->n == 0)
+        return unexpected(r, "a list of at least one word");
+    for (size_t i = 0; i < r->node->n; i++) {
+        if (r->node->child[i]->kind != YAML_SCALAR)
+            return unexpected(r, "a list of at least one word");
+    }
+    copy = yaml_tree_copy(r->node, r->arena);
+    memcpy(r->dst, &copy, sizeof(copy));
+    return 0;
+}
+
 size_t schema_count_names(const char *const *names)
 {
     size_t n = 0;
@@ -409,6 +424,8 @@ static int read_field(const struct reading *r, void *base)
         return read_optional_map(r, base);
     case FIELD_TREE:
         return read_tree(r);
+    case FIELD_WORDS:
+        return read_words(r);
     case FIELD_RAW:
         break;
     }

@@ -136,6 +136,7 @@ static void write_value(const struct field *field, const void *p, FILE *f)
         write_sizes(f, p);
         break;
     case FIELD_TREE:
+    case FIELD_WORDS:
         yaml_tree_write(get_tree(p), f);
         break;
     case FIELD_MAP:
@@ -162,7 +163,7 @@ static int same_value(const struct field *f, const void *a, const void *b)
 {
     if (f->type == FIELD_NAME || f->type == FIELD_TEXT)
         return strcmp(get_name(a), get_name(b)) == 0;
-    if (f->type == FIELD_TREE)
+    if (f->type == FIELD_TREE || f->type == FIELD_WORDS)
         return yaml_tree_equal(get_tree(a), get_tree(b));
     return memcmp(a, b, value_size(f->type)) == 0;
 }
@@ -174,7 +175,7 @@ static int is_written(const struct schema *s, const void *root, const void *base
         return 0;
     if (f->type == FIELD_OPTIONAL_MAP)
         return get_int(at_const(base, f->has_offset));
-    if (f->type == FIELD_TREE)
+    if (f->type == FIELD_TREE || f->type == FIELD_WORDS)
         return get_tree(at_const(base, f->offset)) != NULL;
     if (f->type == FIELD_TEXT)
         return get_name(at_const(base, f->offset))[0] != '\0';

@@ -18,7 +18,8 @@
  *   progress, log                       as an agent's
  *
  * supervisor -> process
- *   configure   copies u, params {name: value} (env.params, as YAML says they are)
+ *   configure   copies u, first u (the number that the first of them has among all of the
+ *               run, for messages), params {name: value} (env.params, as YAML says)
  *            -> name str, masks bool,
  *               agents [{name str, obs u, action {kind "discrete" | "box", heads [u...],
  *                        width u, low? f, high? f}}...]

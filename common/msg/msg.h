@@ -100,6 +100,8 @@ void msg_f64(struct msg_out *o, double v);
 void msg_bool(struct msg_out *o, int v);
 void msg_nil(struct msg_out *o);
 void msg_bin(struct msg_out *o, const void *data, size_t n);
+/* The header of n bytes; the caller appends them with msg_bin_body. */
+void msg_bin_begin(struct msg_out *o, size_t n);
 void msg_tensor(struct msg_out *o, const struct tensor *t);
 /* The array and bin headers of a tensor; the caller appends the bytes with
  * msg_bin_body in one or more pieces that add up. */

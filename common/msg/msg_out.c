@@ -133,9 +133,14 @@ void msg_nil(struct msg_out *o)
     (void)msgpack_pack_nil(&o->pk);
 }
 
-void msg_bin(struct msg_out *o, const void *data, size_t n)
+void msg_bin_begin(struct msg_out *o, size_t n)
 {
     (void)msgpack_pack_bin(&o->pk, n);
+}
+
+void msg_bin(struct msg_out *o, const void *data, size_t n)
+{
+    msg_bin_begin(o, n);
     msg_bin_body(o, data, n);
 }
 
@@ -150,7 +155,7 @@ void msg_tensor_begin(struct msg_out *o, enum dtype dtype, const struct shape *s
     msg_array(o, (size_t)shape->rank);
     for (int i = 0; i < shape->rank; i++)
         msg_u64(o, (uint64_t)shape->dim[i]);
-    (void)msgpack_pack_bin(&o->pk, (size_t)elements * dtype_size(dtype));
+    msg_bin_begin(o, (size_t)elements * dtype_size(dtype));
 }
 
 void msg_bin_body(struct msg_out *o, const void *data, size_t n)

@@ -45,7 +45,9 @@
  *               no_values str (why the checkpoint's are not there; "": they are); or
  *               block_bytes 0, refused {code i, message str}
  *   act         mode u (enum act_mode), step u (joint step of copy 0; copy e is step+e),
- *               obs tensor (E,O) f32, first? bin E, carry? tensor (E,H), allowed? bin,
+ *               obs tensor (E,O) f32, first? bin E, carry? tensor (E,H),
+ *               allowed? bin (E,U) u8 (where there are masks: which entries of a one-hot
+ *               action may be chosen; a head that has none may choose any),
  *               seed? u, episode? bin of u64 E, time? bin of u64 E (mode sample and
  *               greedy of an evaluation: keyed by episode and time, whatever the copies)
  *            -> actions tensor (E,U) f32, columns? {name: tensor (E,X)}, carry? (E,H)

@@ -38,9 +38,16 @@ static void print_how(const msgpack_object *s, int is_live)
                      facts_u64(s, "pid"), facts_u64(s, "keeper_pid"));
 }
 
+static void print_processes(const msgpack_object *list)
+{
+    if (list == NULL || list->type != MSGPACK_OBJECT_ARRAY)
+        return;
+    for (uint32_t i = 0; i < list->via.array.size; i++)
+        print_agent(&list->via.array.ptr[i]);
+}
+
 static void print_text(const msgpack_object *s, int is_live)
 {
-    const msgpack_object *agents = msg_get(s, "agents");
     char run[64], state[64], steps[32], total[32];
     int exact = 1;
 
@@ -54,10 +61,8 @@ static void print_text(const msgpack_object *s, int is_live)
     print_how(s, is_live);
     (void)printf("%s\n  %-16s %8s  %-11s %8s %11s  %s\n", exact ? "" : "; not exact",
                  "agent", "pid", "state", "restarts", "memory", "last exit");
-    for (uint32_t i = 0; agents != NULL && agents->type == MSGPACK_OBJECT_ARRAY &&
-                         i < agents->via.array.size;
-         i++)
-        print_agent(&agents->via.array.ptr[i]);
+    print_processes(msg_get(s, "agents"));
+    print_processes(msg_get(s, "environments"));
 }
 
 static int run_status(struct cli *cli, int argc, char **argv)

@@ -49,7 +49,7 @@ static void put_agent(struct msg_out *o, const struct run_agent_status *a)
 
 void status_pack(struct msg_out *o, const struct run_status *s)
 {
-    msg_map(o, 16);
+    msg_map(o, 17);
     put_text(o, "run", s->run);
     put_text(o, "state", s->state);
     put_u64(o, "exit_code", s->exit_code < 0 ? RUN_UNKNOWN : (uint64_t)s->exit_code);
@@ -70,4 +70,8 @@ void status_pack(struct msg_out *o, const struct run_status *s)
     msg_array(o, s->n_agents);
     for (size_t i = 0; i < s->n_agents; i++)
         put_agent(o, &s->agents[i]);
+    msg_key(o, "environments");
+    msg_array(o, s->n_environments);
+    for (size_t i = 0; i < s->n_environments; i++)
+        put_agent(o, &s->environments[i]);
 }

@@ -18,8 +18,14 @@
  * Draws    keyed: rng_key_make(seed, "env/<copy>", "reset"), counter = episode of that
  *          copy; an evaluation: rng_key_make(seed, "evaluation", "reset"), counter = the
  *          episode's number, whatever the copies.
+ * Foreign  environments of others' live in processes (env_host.h): what they are asked
+ *          for comes later, from the loop. Calls that may have to wait say so by
+ *          returning ENV_LATER; those of environments of ours never do.
+ * Masks    where an environment has them, `allowed` (E, U_a) u8 says which entries of a
+ *          one-hot action may be chosen now; a head without any means that all may.
  * Owns     a vec_env owns its state; arrays handed to it are borrowed for the call.
  * Errors   actions that are not finite numbers: ERR_NONFINITE, naming agent and copy.
+ *          What goes wrong in a process fails its host.
  * Threads  loop thread only.
  */
 #ifndef SUPERVISOR_ENV_ENV_H
@@ -53,11 +59,14 @@ struct env_agent {
 };
 
 struct env_spec {
-    char id[64];
+    char id[64]; /* of the registry; foreign: the environment's own name */
     size_t n_agents;
     struct env_agent *agents; /* owned by the vec_env */
     int64_t max_steps;        /* truncation; 0: none */
+    int masks;                /* it has them */
 };
+
+enum { ENV_LATER = 1 };
 
 /* The first agent of an agent's team: what stands for the team. */
 size_t env_team_of(const struct env_spec *spec, size_t agent);
@@ -79,6 +88,9 @@ const struct env_info *env_info_find(const char *id);
 int env_agent_names(void *ctx, const struct env_config *env, const char *const **ret,
                     struct err *err);
 
+/* What a one-hot head means: the first of the largest of n numbers. */
+size_t env_choice(const float *x, size_t n);
+
 struct vec_env; /* opaque */
 
 enum env_draws { ENV_DRAWS_TRAINING, ENV_DRAWS_EVALUATION };
@@ -88,6 +100,18 @@ enum env_draws { ENV_DRAWS_TRAINING, ENV_DRAWS_EVALUATION };
 int vec_env_new(struct vec_env **ret, const struct env_config *config, uint64_t seed,
                 enum env_draws draws, size_t copies, struct err *err);
 void vec_env_free(struct vec_env *v);
+
+struct env_host;
+
+/* Starts the processes of a foreign environment, "<name>_0" and so on; nothing for one of
+ * ours. Once, after the first vec_env_reset or a state that was loaded. */
+int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
+                  struct err *err);
+/* Whom to tell when what returned ENV_LATER has been done; not from within that call. */
+void vec_env_on_settled(struct vec_env *v, void (*fn)(void *ctx), void *ctx);
+/* Resets are done, and every process stands where the state says: 0, or ENV_LATER. To be
+ * called after vec_env_start, and after resets before anything else. */
+int vec_env_settle(struct vec_env *v, struct err *err);
 
 const struct env_spec *vec_env_spec(const struct vec_env *v);
 size_t vec_env_copies(const struct vec_env *v);
@@ -100,19 +124,24 @@ void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode);
 
 /* Current observations of agent a, (E, O_a): valid until the next step or reset. */
 const float *vec_env_obs(const struct vec_env *v, size_t agent);
+/* What agent a may do now, (E, U_a), likewise; NULL: there are no masks. */
+const uint8_t *vec_env_allowed(const struct vec_env *v, size_t agent);
 /* Number of the episode a copy is in, and steps taken in it. */
 uint64_t vec_env_episode(const struct vec_env *v, size_t copy);
 uint64_t vec_env_time(const struct vec_env *v, size_t copy);
 
 /* Results of the last step; owned by the vec_env, valid until the next step. */
 struct env_step {
-    const float *const *next_obs;     /* [A] (E, O_a) */
-    const double *const *reward;      /* [A] (E) */
-    const uint8_t *const *terminated; /* [A] (E) */
-    const uint8_t *const *alive;      /* [A] (E): took part in this step */
-    const uint8_t *truncated;         /* (E) */
-    const uint8_t *first;             /* (E): this was an episode's first step */
-    const uint8_t *ended;             /* (E): the episode is over, either way */
+    const float *const *next_obs;       /* [A] (E, O_a) */
+    const uint8_t *const *next_allowed; /* [A] (E, U_a); NULL: there are no masks */
+    const double *const *reward;        /* [A] (E) */
+    const uint8_t *const *terminated;   /* [A] (E) */
+    const uint8_t *const *alive;        /* [A] (E): took part in this step */
+    const uint8_t *truncated;           /* (E) */
+    const uint8_t *first;               /* (E): this was an episode's first step */
+    const uint8_t *ended;               /* (E): the episode is over, either way */
+    const uint8_t *discarded; /* (E): it could not be played again, and is no more; in
+                                 this step nobody was alive */
     const double *const
         *episode_return; /* [A] (E): undiscounted, so far, this step incl.; of the
                             environment's own rewards, whatever env.reward */
@@ -128,7 +157,9 @@ void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret);
 
 /* actions[a] is (E, U_a). Steps every copy, then begins new episodes where one ended
  * (training: that copy's next number; evaluation: the copy waits for
- * vec_env_reset_copy). Rewards follow env.reward (own, team_sum, team_mean). */
+ * vec_env_reset_copy). Rewards follow env.reward (own, team_sum, team_mean).
+ * ENV_LATER: *ret is filled when it is done; until then both arguments stay as they are.
+ */
 int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
                  struct err *err);
 

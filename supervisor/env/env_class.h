@@ -53,8 +53,8 @@ struct env_ops {
 
 struct env_class {
     struct env_info info;
-    const struct env_ops *ops;
-    const void *scenario; /* for ops: what tells this row from others of its kind */
+    const struct env_ops *ops; /* NULL: a foreign one (foreign.h) */
+    const void *scenario;      /* for ops: what tells this row from others of its kind */
 };
 
 const struct env_class *env_class_find(const char *id); /* NULL if unknown */
@@ -65,10 +65,11 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
                        struct arena *arena, const void **ret_params, struct env_spec *ret,
                        struct err *err);
 
-/* What a one-hot head means: the first of the largest of n numbers. */
-size_t env_choice(const float *x, size_t n);
 /* Sets "<team>_<number>" and the team. */
 void env_agent_set_name(struct env_agent *agent, const char *team, size_t number);
+/* The team of a name: "node_1" is of team "node"; a name without a number is a team of
+ * its own. */
+void env_agent_find_team(struct env_agent *agent);
 
 extern const struct schema none_params;
 extern const struct env_ops none_ops;

@@ -3,25 +3,8 @@
 #include "supervisor/env/env_class.h"
 
 #include <stdio.h>
-#include <string.h>
 
 const struct schema none_params = {.n = 0};
-
-/* "node_1" is of team "node"; a name without a number is a team of its own. */
-static void set_team(struct env_agent *a)
-{
-    const size_t len = strlen(a->name);
-    size_t end = len;
-
-    while (end > 0 && a->name[end - 1] >= '0' && a->name[end - 1] <= '9')
-        end--;
-    if (end > 1 && end < len && a->name[end - 1] == '_')
-        end--;
-    if (end == 0)
-        end = len;
-    memcpy(a->team, a->name, end);
-    a->team[end] = '\0';
-}
 
 static int none_describe(const struct env_class *class, const struct env_config *config,
                          const void *params, struct arena *arena, struct env_spec *ret,
@@ -36,7 +19,7 @@ static int none_describe(const struct env_class *class, const struct env_config 
         struct env_agent *a = &ret->agents[i];
 
         (void)snprintf(a->name, sizeof(a->name), "%s", from->name);
-        set_team(a);
+        env_agent_find_team(a);
         a->obs_width = (int32_t)from->observation;
         a->space = (struct action_space){.kind = SPACE_DISCRETE,
                                          .n_heads = 1,

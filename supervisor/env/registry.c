@@ -1,6 +1,7 @@
 #include "common/err/check.h"
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/foraging.h"
+#include "supervisor/env/foreign.h"
 #include "supervisor/env/matrix_game.h"
 #include "supervisor/env/particle_world.h"
 #include "supervisor/env/toy.h"
@@ -80,11 +81,20 @@ enum { N_CLASSES = sizeof(classes) / sizeof(classes[0]) };
 /* Not listed: it is the lack of one. */
 static const struct env_class none = {
     {"none", "no environment: clients drive the agents", &none_params}, &none_ops, NULL};
+/* Nor are these: what they have is not ours to list. */
+static const struct env_class foreign[] = {
+    {{"command", "a program of others'", NULL}, NULL, NULL},
+    {{"plugin", "a shared object of others'", NULL}, NULL, NULL},
+};
 
 const struct env_class *env_class_find(const char *id)
 {
     if (strcmp(id, none.info.id) == 0)
         return &none;
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        if (strcmp(foreign[i].info.id, id) == 0)
+            return &foreign[i];
+    }
     for (size_t i = 0; i < N_CLASSES; i++) {
         if (strcmp(classes[i].info.id, id) == 0)
             return &classes[i];
@@ -101,16 +111,20 @@ const struct env_info *env_info_find(const char *id)
 {
     const struct env_class *class = env_class_find(id);
 
-    return class != NULL && class != &none ? &class->info : NULL;
+    return class != NULL && class != &none && class->ops != NULL ? &class->info : NULL;
 }
 
 int env_class_describe(const struct env_class *class, const struct env_config *config,
                        struct arena *arena, const void **ret_params, struct env_spec *ret,
                        struct err *err)
 {
-    void *params = arena_alloc(arena, class->info.params->bytes);
+    void *params;
     int rc = 0;
 
+    *ret_params = NULL;
+    if (class->ops == NULL)
+        return foreign_ask(ret, config, arena, err);
+    params = arena_alloc(arena, class->info.params->bytes);
     schema_defaults(class->info.params, params, arena);
     if (config->params != NULL)
         rc = schema_read(class->info.params, config->params, "env.params", params, arena,
@@ -125,7 +139,7 @@ int env_check_drawable(const struct env_config *config, struct err *err)
 {
     const struct env_class *class = env_class_find(config->id);
 
-    if (class == NULL || class->ops->draw == NULL)
+    if (class == NULL || class->ops == NULL || class->ops->draw == NULL)
         return err_set(err, ERR_UNSUPPORTED,
                        "%s cannot be drawn: only the particle worlds, matrix games and "
                        "foraging can",
@@ -148,6 +162,21 @@ void env_agent_set_name(struct env_agent *agent, const char *team, size_t number
 
     CHECK(n > 0 && (size_t)n < sizeof(agent->name), "agent name of team %s", team);
     memcpy(agent->team, team, strlen(team) + 1);
+}
+
+void env_agent_find_team(struct env_agent *a)
+{
+    const size_t len = strlen(a->name);
+    size_t end = len;
+
+    while (end > 0 && a->name[end - 1] >= '0' && a->name[end - 1] <= '9')
+        end--;
+    if (end > 1 && end < len && a->name[end - 1] == '_')
+        end--;
+    if (end == 0)
+        end = len;
+    memcpy(a->team, a->name, end);
+    a->team[end] = '\0';
 }
 
 int env_agent_names(void *ctx, const struct env_config *env, const char *const **ret,

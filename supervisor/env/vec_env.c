@@ -1,45 +1,16 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/tensor/tensor.h"
-#include "supervisor/env/env_class.h"
+#include "supervisor/env/vec_env_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COPIES = 65536, STATE_MAGIC = 0x42524556, STATE_VERSION = 1 };
+enum { MAX_COPIES = 65536 };
 
 static const size_t MAX_BYTES = (size_t)2 << 30;
-
-struct vec_env {
-    struct arena arena; /* everything below, and this struct's arrays */
-    const struct env_class *class;
-    void *world;
-    struct env_spec spec;
-    size_t n_copies;
-    enum env_draws draws;
-    enum env_reward sharing;
-    struct rng_key *keys; /* (E); evaluation: all equal */
-    size_t *team;         /* [A]: first agent of the same team */
-
-    /* State, apart from the world's. */
-    uint64_t *episode;     /* (E) */
-    uint64_t *time;        /* (E) */
-    uint8_t *waiting;      /* (E): for its first or, evaluating, its next episode */
-    uint8_t **left;        /* [A] (E): the agent's task was over before */
-    double **total_return; /* [A] (E) */
-
-    float **obs; /* [A] (E, O_a) */
-
-    /* Results of the last step; see env_step. */
-    float **next_obs;
-    double **own, **reward; /* the environment's, and as shared */
-    uint8_t **terminated, **alive;
-    uint8_t *truncated, *first, *ended;
-    double **episode_return;
-    uint64_t *episode_length;
-};
 
 /* Start */
 
@@ -54,6 +25,19 @@ struct vec_env {
     }
 DEFINE_PER_AGENT(doubles_per_agent, double)
 DEFINE_PER_AGENT(bytes_per_agent, uint8_t)
+
+static uint8_t **masks(struct vec_env *v)
+{
+    uint8_t **rows = ARENA_ARRAY(&v->arena, uint8_t *, v->spec.n_agents);
+
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        const size_t bytes = v->n_copies * (size_t)v->spec.agents[a].space.width;
+
+        rows[a] = ARENA_ARRAY(&v->arena, uint8_t, bytes);
+        memset(rows[a], 1, bytes);
+    }
+    return rows;
+}
 
 static float **observations(struct vec_env *v)
 {
@@ -96,6 +80,8 @@ static void allocate(struct vec_env *v)
     v->total_return = doubles_per_agent(v, n);
     v->obs = observations(v);
     v->next_obs = observations(v);
+    v->allowed = v->spec.masks ? masks(v) : NULL;
+    v->next_allowed = v->spec.masks ? masks(v) : NULL;
     v->own = doubles_per_agent(v, n);
     v->reward = v->sharing == ENV_REWARD_OWN ? v->own : doubles_per_agent(v, n);
     v->terminated = bytes_per_agent(v, n);
@@ -103,6 +89,7 @@ static void allocate(struct vec_env *v)
     v->truncated = ARENA_ARRAY(arena, uint8_t, n);
     v->first = ARENA_ARRAY(arena, uint8_t, n);
     v->ended = ARENA_ARRAY(arena, uint8_t, n);
+    v->discarded = ARENA_ARRAY(arena, uint8_t, n);
     v->episode_return = doubles_per_agent(v, n);
     v->episode_length = ARENA_ARRAY(arena, uint64_t, n);
 }
@@ -134,13 +121,15 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
         rc = check_size(v, err);
     if (rc < 0)
         return rc;
-    (void)snprintf(v->spec.id, sizeof(v->spec.id), "%s", v->class->info.id);
     v->spec.max_steps = config->max_steps;
     allocate(v);
     make_keys(v, seed);
     find_teams(v);
-    v->world = v->class->ops->open(v->class, config, params, v->n_copies, &v->arena);
     memset(v->waiting, 1, v->n_copies);
+    if (v->class->ops == NULL)
+        return vec_env_far_open(v, config, err);
+    (void)snprintf(v->spec.id, sizeof(v->spec.id), "%s", v->class->info.id);
+    v->world = v->class->ops->open(v->class, config, params, v->n_copies, &v->arena);
     return 0;
 }
 
@@ -175,6 +164,7 @@ void vec_env_free(struct vec_env *v)
 {
     if (v == NULL)
         return;
+    far_world_free(v->far);
     arena_done(&v->arena);
     free(v);
 }
@@ -194,6 +184,11 @@ const float *vec_env_obs(const struct vec_env *v, size_t agent)
     return v->obs[agent];
 }
 
+const uint8_t *vec_env_allowed(const struct vec_env *v, size_t agent)
+{
+    return v->allowed != NULL ? v->allowed[agent] : NULL;
+}
+
 uint64_t vec_env_episode(const struct vec_env *v, size_t copy)
 {
     return v->episode[copy];
@@ -206,9 +201,12 @@ uint64_t vec_env_time(const struct vec_env *v, size_t copy)
 
 /* Episodes */
 
-/* Everything of a new episode but its observations. */
-static void begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
+void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
 {
+    const struct env_episode e = {
+        v->keys[copy], episode,
+        v->draws == ENV_DRAWS_EVALUATION ? episode : episode * v->n_copies + copy};
+
     v->episode[copy] = episode;
     v->time[copy] = 0;
     v->waiting[copy] = 0;
@@ -216,25 +214,30 @@ static void begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
         v->left[a][copy] = 0;
         v->total_return[a][copy] = 0.0;
     }
-    v->class->ops->reset(v->world, copy,
-                         &(struct env_episode){v->keys[copy], episode,
-                                               v->draws == ENV_DRAWS_EVALUATION
-                                                   ? episode
-                                                   : episode * v->n_copies + copy});
+    if (v->far != NULL)
+        vec_env_far_reset(v, copy, &e);
+    else
+        v->class->ops->reset(v->world, copy, &e);
+}
+
+static void observe(struct vec_env *v, size_t first, size_t n, float *const *obs)
+{
+    if (v->far == NULL)
+        v->class->ops->observe(v->world, first, n, obs);
 }
 
 void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode)
 {
     CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
-    begin_episode(v, copy, episode);
-    v->class->ops->observe(v->world, copy, 1, v->obs);
+    vec_env_begin_episode(v, copy, episode);
+    observe(v, copy, 1, v->obs);
 }
 
 void vec_env_reset(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++)
-        begin_episode(v, c, v->draws == ENV_DRAWS_EVALUATION ? c : 0);
-    v->class->ops->observe(v->world, 0, v->n_copies, v->obs);
+        vec_env_begin_episode(v, c, v->draws == ENV_DRAWS_EVALUATION ? c : 0);
+    observe(v, 0, v->n_copies, v->obs);
 }
 
 /* Step */
@@ -280,18 +283,19 @@ static void settle_agents(struct vec_env *v, uint8_t *all_over)
     }
 }
 
-/* `ended` comes in as: every agent's task is over. */
-static void settle_copies(struct vec_env *v)
+void vec_env_settle_copies(struct vec_env *v)
 {
     uint64_t limit = v->spec.max_steps > 0 ? (uint64_t)v->spec.max_steps : UINT64_MAX;
 
     for (size_t c = 0; c < v->n_copies; c++) {
-        uint8_t on = !v->waiting[c];
+        uint8_t on = !v->waiting[c] & !v->discarded[c];
+        uint8_t cut = v->ended[c] & v->truncated[c];
 
         v->first[c] = on & (v->time[c] == 0);
         v->time[c] += on;
-        v->truncated[c] = on & !v->ended[c] & (v->time[c] >= limit);
-        v->ended[c] = on & (v->ended[c] | v->truncated[c]);
+        cut |= !v->ended[c] & (v->time[c] >= limit);
+        v->ended[c] = on & (v->ended[c] | cut);
+        v->truncated[c] = (on & cut) | v->discarded[c];
     }
     memcpy(v->episode_length, v->time, v->n_copies * sizeof(v->time[0]));
 }
@@ -326,35 +330,54 @@ static void share_rewards(struct vec_env *v)
     }
 }
 
+static void begin_next(struct vec_env *v, size_t copy)
+{
+    if (v->draws == ENV_DRAWS_TRAINING) {
+        vec_env_reset_copy(v, copy, v->episode[copy] + 1);
+        return;
+    }
+    v->waiting[copy] = 1;
+    if (v->far != NULL)
+        far_world_rest(v->far, copy);
+}
+
 /* Observations to act on next: the new episode's where one ended. */
-static void begin_next(struct vec_env *v)
+static void begin_all(struct vec_env *v)
 {
     for (size_t a = 0; a < v->spec.n_agents; a++)
         memcpy(v->obs[a], v->next_obs[a],
                v->n_copies * (size_t)v->spec.agents[a].obs_width * sizeof(float));
-    for (size_t c = 0; c < v->n_copies; c++) {
-        if (!v->ended[c])
-            continue;
-        if (v->draws == ENV_DRAWS_TRAINING)
-            vec_env_reset_copy(v, c, v->episode[c] + 1);
-        else
-            v->waiting[c] = 1;
-    }
+    for (size_t a = 0; v->allowed != NULL && a < v->spec.n_agents; a++)
+        memcpy(v->allowed[a], v->next_allowed[a],
+               v->n_copies * (size_t)v->spec.agents[a].space.width);
+    for (size_t c = 0; c < v->n_copies; c++)
+        if (v->ended[c] | v->discarded[c])
+            begin_next(v, c);
 }
 
 static void fill_results(const struct vec_env *v, struct env_step *ret)
 {
     *ret = (struct env_step){
         .next_obs = (const float *const *)v->next_obs,
+        .next_allowed = (const uint8_t *const *)v->next_allowed,
         .reward = (const double *const *)v->reward,
         .terminated = (const uint8_t *const *)v->terminated,
         .alive = (const uint8_t *const *)v->alive,
         .truncated = v->truncated,
         .first = v->first,
         .ended = v->ended,
+        .discarded = v->discarded,
         .episode_return = (const double *const *)v->episode_return,
         .episode_length = v->episode_length,
     };
+}
+
+void vec_env_conclude(struct vec_env *v, struct env_step *ret)
+{
+    if (v->sharing != ENV_REWARD_OWN)
+        share_rewards(v);
+    begin_all(v);
+    fill_results(v, ret);
 }
 
 int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
@@ -364,140 +387,25 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
 
     if (rc < 0)
         return rc;
+    if (v->far != NULL)
+        return vec_env_far_step(v, actions, ret, err);
     for (size_t a = 0; a < v->spec.n_agents; a++)
         memset(v->terminated[a], 0, v->n_copies);
     v->class->ops->step(v->world, actions, v->own, v->terminated);
     v->class->ops->observe(v->world, 0, v->n_copies, v->next_obs);
     memset(v->ended, 1, v->n_copies);
+    memset(v->truncated, 0, v->n_copies);
     settle_agents(v, v->ended);
-    settle_copies(v);
-    if (v->sharing != ENV_REWARD_OWN)
-        share_rewards(v);
-    begin_next(v);
-    fill_results(v, ret);
+    vec_env_settle_copies(v);
+    vec_env_conclude(v, ret);
     return 0;
 }
 
 void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret)
 {
     CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
-    CHECK(v->class->ops->draw != NULL, "%s cannot be drawn", v->spec.id);
+    CHECK(v->far == NULL && v->class->ops->draw != NULL, "%s cannot be drawn",
+          v->spec.id);
     scene_clear(ret, v->spec.n_agents);
     v->class->ops->draw(v->world, copy, ret);
-}
-
-/* State: header; episode, time (E) u64; returns (A, E) f64; waiting (E), left (A, E) u8;
- * then the world's own. */
-
-struct state_header {
-    uint32_t magic, version;
-    uint64_t len_bytes; /* of all, this header included */
-    uint64_t copies, agents;
-    char id[64];
-};
-
-size_t vec_env_state_bytes(const struct vec_env *v)
-{
-    size_t n = v->n_copies, n_agents = v->spec.n_agents;
-
-    return sizeof(struct state_header) + n * 2 * sizeof(uint64_t) +
-           n_agents * n * sizeof(double) + n * (1 + n_agents) +
-           v->class->ops->state_bytes(v->world);
-}
-
-static struct state_header expected_header(const struct vec_env *v)
-{
-    struct state_header h = {.magic = STATE_MAGIC,
-                             .version = STATE_VERSION,
-                             .len_bytes = vec_env_state_bytes(v),
-                             .copies = v->n_copies,
-                             .agents = v->spec.n_agents};
-
-    memcpy(h.id, v->spec.id, sizeof(h.id));
-    return h;
-}
-
-static char *put(char *to, const void *from, size_t n)
-{
-    memcpy(to, from, n);
-    return to + n;
-}
-
-void vec_env_state_save(const struct vec_env *v, void *dst)
-{
-    struct state_header h = expected_header(v);
-    size_t n = v->n_copies, n_agents = v->spec.n_agents;
-    char *p = put(dst, &h, sizeof(h));
-
-    p = put(p, v->episode, n * sizeof(uint64_t));
-    p = put(p, v->time, n * sizeof(uint64_t));
-    for (size_t a = 0; a < n_agents; a++)
-        p = put(p, v->total_return[a], n * sizeof(double));
-    p = put(p, v->waiting, n);
-    for (size_t a = 0; a < n_agents; a++)
-        p = put(p, v->left[a], n);
-    v->class->ops->save(v->world, p);
-}
-
-static const char *get(void *to, const char *from, size_t n)
-{
-    memcpy(to, from, n);
-    return from + n;
-}
-
-static const char *get_flags(uint8_t *to, const char *from, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        to[i] = from[i] != 0;
-    return from + n;
-}
-
-static int check_header(const struct vec_env *v, const void *src, size_t len,
-                        struct err *err)
-{
-    struct state_header want = expected_header(v), h;
-
-    if (len < sizeof(h))
-        return err_set(err, ERR_CORRUPT, "environment state: only %zu bytes", len);
-    memcpy(&h, src, sizeof(h));
-    if (h.magic != want.magic)
-        return err_set(err, ERR_CORRUPT, "environment state: wrong magic number");
-    if (h.version != want.version)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "environment state: version %u, this build reads %u", h.version,
-                       want.version);
-    if (memcmp(h.id, want.id, sizeof(h.id)) != 0 || h.copies != want.copies ||
-        h.agents != want.agents)
-        return err_set(err, ERR_SHAPE,
-                       "environment state: %llu copies of %.63s with %llu agents, "
-                       "expected %zu of %s with %zu",
-                       (unsigned long long)h.copies, h.id, (unsigned long long)h.agents,
-                       v->n_copies, v->spec.id, v->spec.n_agents);
-    if (h.len_bytes != want.len_bytes || len != want.len_bytes)
-        return err_set(err, ERR_CORRUPT, "environment state: %zu bytes, expected %zu",
-                       len, (size_t)want.len_bytes);
-    return 0;
-}
-
-int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct err *err)
-{
-    size_t n = v->n_copies, n_agents = v->spec.n_agents;
-    const char *p = (const char *)src + sizeof(struct state_header);
-    int rc = check_header(v, src, len, err);
-
-    if (rc == 0)
-        rc = v->class->ops->load(
-            v->world, (const char *)src + len - v->class->ops->state_bytes(v->world),
-            err);
-    if (rc < 0)
-        return rc;
-    p = get(v->episode, p, n * sizeof(uint64_t));
-    p = get(v->time, p, n * sizeof(uint64_t));
-    for (size_t a = 0; a < n_agents; a++)
-        p = get(v->total_return[a], p, n * sizeof(double));
-    p = get_flags(v->waiting, p, n);
-    for (size_t a = 0; a < n_agents; a++)
-        p = get_flags(v->left[a], p, n);
-    v->class->ops->observe(v->world, 0, n, v->obs);
-    return 0;
 }

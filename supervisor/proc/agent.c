@@ -227,6 +227,7 @@ static void do_spawn(struct agent *a)
                                    .block_fd = a->block.fd,
                                    .log_fd = a->host->log_fd,
                                    .command = a->spec.command,
+                                   .mode = a->spec.mode,
                                    .directory = a->spec.directory};
 
     a->n_replayed = 0;
@@ -388,8 +389,18 @@ static void do_ready(struct agent *a)
         agent_feed(a, PROC_EV_REQUEST);
 }
 
+static void repack(struct agent *a)
+{
+    const struct agent_revival *r = a->spec.revival;
+    struct agent_pending *p = &a->pending;
+
+    if (r != NULL && r->repack(a->host->ctx, a->index, p->id, &a->out[0]))
+        msg_end(&a->out[0], &p->frame, &p->frame_len);
+}
+
 static void do_send(struct agent *a)
 {
+    repack(a);
     a->sent_at_ns = uv_hrtime();
     agent_write(a, a->pending.frame, a->pending.frame_len);
 }

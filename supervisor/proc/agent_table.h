@@ -105,6 +105,9 @@ struct agent_revival {
     /* Judges its answer; an error is a failure. */
     int (*judge)(void *ctx, size_t agent, size_t i, const struct msg *response,
                  struct err *err);
+    /* The pending request is sent, perhaps again: packs it anew, with this id, and returns
+     * 1; or 0: it stays as it was. */
+    int (*repack)(void *ctx, size_t agent, uint32_t id, struct msg_out *o);
 };
 
 struct agent_spec {
@@ -120,6 +123,7 @@ struct agent_spec {
     /* A program of others', with its arguments (at most PROC_MAX_COMMAND, and a NULL),
      * and where it starts (NULL: here); borrowed. NULL: an agent. */
     const char *const *command;
+    const char *mode; /* it is the agent executable itself, in this mode (proc_spec) */
     const char *directory;
     const struct agent_revival *revival; /* of such a program; NULL: it has no state */
 };

@@ -192,7 +192,8 @@ static void make_environment(char *ret[N_PASSED + 3], int is_agent)
     pass_variables(ret + 2, is_agent ? N_PASSED_TO_AGENTS : N_PASSED);
 }
 
-/* `brood-agent launch PARENT --keep N -- COMMAND...` or `brood-agent agent PARENT NAME`. */
+/* `brood-agent agent PARENT NAME`, `brood-agent launch PARENT --keep N -- COMMAND...`, or
+ * `brood-agent MODE PARENT COMMAND...`. */
 static int make_arguments(const char *ret[PROC_MAX_COMMAND + 8],
                           const struct proc_spec *spec, const char *parent,
                           const char *keep, struct err *err)
@@ -200,11 +201,13 @@ static int make_arguments(const char *ret[PROC_MAX_COMMAND + 8],
     size_t n = 0;
 
     ret[n++] = "brood-agent";
-    ret[n++] = spec->command == NULL ? "agent" : "launch";
+    ret[n++] = spec->command == NULL ? "agent"
+               : spec->mode != NULL  ? spec->mode
+                                     : "launch";
     ret[n++] = parent;
     if (spec->command == NULL)
         ret[n++] = spec->name;
-    else
+    else if (spec->mode == NULL)
         ret[n++] = "--keep", ret[n++] = keep, ret[n++] = "--";
     for (size_t i = 0; spec->command != NULL && spec->command[i] != NULL; i++) {
         if (i == PROC_MAX_COMMAND)

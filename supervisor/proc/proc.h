@@ -46,6 +46,9 @@ struct proc_spec {
     /* Instead of an agent: a program with its arguments, NULL-terminated, found by our
      * PATH; it has neither block nor log. Or NULL. */
     const char *const *command;
+    /* That program is the agent executable, in this mode: `brood-agent MODE PARENT` and
+     * the words of the command. Or NULL. */
+    const char *mode;
     const char *directory; /* to start in; NULL: ours */
 };
 

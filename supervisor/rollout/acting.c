@@ -20,7 +20,8 @@ struct acting {
     const float **actions; /* [A] for the environment */
     uint8_t *first;        /* (E) */
     size_t outstanding;
-    int failed; /* the answers still to come are not looked at */
+    int failed;                /* the answers still to come are not looked at */
+    const struct vec_env *env; /* of the call under way */
 };
 
 struct acting *acting_new(const struct acting_args *args)
@@ -131,6 +132,44 @@ static void take_nothing(struct acting *a, size_t agent)
         memset(x->columns[c], 0, a->args.copies * d->columns[c].elements * sizeof(float));
 }
 
+static size_t first_of(const uint8_t *allowed, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && !allowed[i])
+        i++;
+    return i;
+}
+
+static void obey_head(float *x, const uint8_t *allowed, size_t n)
+{
+    const size_t first = first_of(allowed, n);
+
+    if (first == n || allowed[env_choice(x, n)])
+        return;
+    memset(x, 0, n * sizeof(*x));
+    x[first] = 1.0f;
+}
+
+static void obey(struct acting *a, size_t agent)
+{
+    const struct action_space *s = &a->args.spec->agents[agent].space;
+    const uint8_t *allowed = vec_env_allowed(a->env, agent);
+    float *x = a->actors[agent].actions;
+
+    if (allowed == NULL)
+        return;
+    for (size_t e = 0; e < a->args.copies; e++) {
+        for (int h = 0; h < s->n_heads; h++) {
+            const size_t n = (size_t)s->heads[h];
+
+            obey_head(x, allowed, n);
+            x += n;
+            allowed += n;
+        }
+    }
+}
+
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
     struct acting *a = ctx;
@@ -147,6 +186,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
         a->args.on_failed(a->args.ctx, &err);
         return;
     }
+    obey(a, agent);
     if (a->outstanding == 0)
         a->args.on_done(a->args.ctx);
 }
@@ -184,15 +224,22 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
     struct shape shape =
         SHAPE((int64_t)a->args.copies, a->args.spec->agents[agent].obs_width);
     struct tensor obs = tensor_const_view(DT_FLOAT, shape, vec_env_obs(call->env, agent));
+    const uint8_t *allowed = vec_env_allowed(call->env, agent);
     int has_carry = a->args.descriptions[agent].carry > 0;
 
-    msg_map(o, 3u + (has_carry ? 2 : 0) + (call->episode != NULL ? 3 : 0));
+    msg_map(o, 3u + (has_carry ? 2 : 0) + (call->episode != NULL ? 3 : 0) +
+                   (allowed != NULL ? 1 : 0));
     msg_key(o, "mode");
     msg_u64(o, call->mode);
     msg_key(o, "step");
     msg_u64(o, call->step);
     msg_key(o, "obs");
     msg_tensor(o, &obs);
+    if (allowed != NULL) {
+        msg_key(o, "allowed");
+        msg_bin(o, allowed,
+                a->args.copies * (size_t)a->args.spec->agents[agent].space.width);
+    }
     if (has_carry)
         pack_carry(a, agent, o);
     if (call->episode != NULL)
@@ -202,6 +249,7 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
 int acting_begin(struct acting *a, const struct acting_call *call, struct err *err)
 {
     CHECK(a->outstanding == 0 && !a->failed);
+    a->env = call->env;
     for (size_t e = 0; e < a->args.copies; e++)
         a->first[e] = vec_env_time(call->env, e) == 0;
     for (size_t i = 0; i < a->args.spec->n_agents; i++) {

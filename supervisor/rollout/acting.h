@@ -2,6 +2,8 @@
  *
  * Shapes   E copies; agent a: O_a observation, U_a action, H_a carry width; X a column's.
  * Owns     actions, carry and columns: valid until the next acting_begin.
+ * Masks    where the environment has some, each agent is told what it may choose; a choice
+ *          that it may not (of an agent that does nothing) becomes the first it may.
  * Checks   answers come from other processes: dtype, shape and finiteness, ERR_PROTOCOL
  *          or ERR_NONFINITE naming agent, value and copy.
  */

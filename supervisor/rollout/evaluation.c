@@ -14,6 +14,9 @@ struct evaluation {
     size_t copies;
     struct description *descriptions; /* [A] */
     struct acting *acting;
+    int started_env;
+    int steps; /* a step is under way, not resets */
+    struct env_step step;
 
     uint64_t *episode; /* (E) of each copy; beyond the last one: it idles */
     uint64_t *time;    /* (E) */
@@ -101,37 +104,59 @@ static void keep_result(struct evaluation *e, const struct env_step *step, size_
     e->finished++;
 }
 
-static int take_step(struct evaluation *e, struct err *err)
+static void take_step(struct evaluation *e)
 {
-    struct env_step step;
-    int rc = vec_env_step(e->env, acting_actions(e->acting), &step, err);
+    const struct env_step *step = &e->step;
 
-    if (rc < 0)
-        return rc;
     if (e->args.on_step != NULL)
-        e->args.on_step(e->args.ctx, e->env, &step);
+        e->args.on_step(e->args.ctx, e->env, step);
     for (size_t copy = 0; copy < e->copies; copy++) {
-        if (idles(e, copy) || !step.ended[copy])
+        if (idles(e, copy))
             continue;
-        keep_result(e, &step, copy);
+        if (step->discarded[copy]) /* from its beginning, once more */
+            vec_env_reset_copy(e->env, copy, e->episode[copy]);
+        if (!step->ended[copy])
+            continue;
+        keep_result(e, step, copy);
         next_episode(e, copy);
     }
-    return 0;
+}
+
+/* Goes on where the environments are where they were to go; rc as they said. Returns an
+ * error, or 0. */
+static int go_on(struct evaluation *e, int rc, struct err *err)
+{
+    if (rc == 0 && e->steps) {
+        e->steps = 0;
+        take_step(e);
+        if (e->finished == e->args.episodes) {
+            report(e);
+            return 0;
+        }
+        rc = vec_env_settle(e->env, err);
+    }
+    if (rc == 0)
+        rc = play_step(e, err);
+    return rc == ENV_LATER ? 0 : rc;
+}
+
+static void on_settled(void *ctx)
+{
+    struct evaluation *e = ctx;
+    struct err err = {0};
+
+    if (go_on(e, 0, &err) < 0)
+        fail(e, &err);
 }
 
 static void on_acted(void *ctx)
 {
     struct evaluation *e = ctx;
     struct err err = {0};
-    int rc = take_step(e, &err);
+    int rc = vec_env_step(e->env, acting_actions(e->acting), &e->step, &err);
 
-    if (rc == 0 && e->finished == e->args.episodes) {
-        report(e);
-        return;
-    }
-    if (rc == 0)
-        rc = play_step(e, &err);
-    if (rc < 0)
+    e->steps = 1;
+    if (go_on(e, rc, &err) < 0)
         fail(e, &err);
 }
 
@@ -149,12 +174,26 @@ static int play_step(struct evaluation *e, struct err *err)
     return acting_begin(e->acting, &call, err);
 }
 
+static int start_env(struct evaluation *e, struct err *err)
+{
+    int rc = 0;
+
+    if (!e->started_env)
+        rc = vec_env_start(e->env, e->args.env_host, "eval_env", err);
+    e->started_env = 1;
+    return rc;
+}
+
 int evaluation_start(struct evaluation *e, struct err *err)
 {
+    int rc;
+
     e->started = e->finished = 0;
+    e->steps = 0;
     for (size_t copy = 0; copy < e->copies; copy++)
         next_episode(e, copy);
-    return play_step(e, err);
+    rc = start_env(e, err);
+    return rc < 0 ? rc : go_on(e, vec_env_settle(e->env, err), err);
 }
 
 /* ---- life ---- */
@@ -219,6 +258,7 @@ int evaluation_new(struct evaluation **ret, const struct evaluation_args *args,
         return rc;
     }
     allocate(e);
+    vec_env_on_settled(e->env, on_settled, e);
     *ret = e;
     return 0;
 }

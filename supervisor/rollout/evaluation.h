@@ -40,6 +40,7 @@ struct evaluation_args {
     enum act_mode mode;           /* ACT_GREEDY or ACT_SAMPLE */
     /* The environment's agents are the table's first ones. Borrowed. */
     struct agent_table *agents;
+    struct env_host *env_host; /* of a foreign environment; otherwise NULL will do */
     void (*on_done)(void *ctx, const struct evaluation_result *result);
     void (*on_failed)(void *ctx, const struct err *err);
     /* For drawing, may be NULL: a copy's episode has begun; after every step, when the

@@ -84,14 +84,8 @@ static int wait_for_space(struct rollout *r, int rc, const struct err *err)
 
 static int step_environments(struct rollout *r, struct err *err)
 {
-    uint8_t *rows = store_rows(r->args.store, r->copies);
-    int rc;
-
-    row_writer_before(r->writer, r->args.env, rows);
-    rc = vec_env_step(r->args.env, acting_actions(r->acting), &r->step, err);
-    if (rc == 0)
-        row_writer_after(r->writer, &r->step, r->acting, rows);
-    return rc;
+    row_writer_before(r->writer, r->args.env, store_rows(r->args.store, r->copies));
+    return vec_env_step(r->args.env, acting_actions(r->acting), &r->step, err);
 }
 
 static void note_due(struct rollout *r)
@@ -111,6 +105,22 @@ static void note_due(struct rollout *r)
     rollout_note_change(r);
 }
 
+/* The environments have stepped. */
+static int end_step(struct rollout *r, struct err *err)
+{
+    int rc;
+
+    if (!r->full)
+        row_writer_after(r->writer, &r->step, r->acting,
+                         store_rows(r->args.store, r->copies));
+    rc = store_append(r->args.store, r->copies, err);
+    if ((rc = wait_for_space(r, rc, err)) != DONE_AT_ONCE)
+        return rc;
+    count_episodes(r, &r->step);
+    note_due(r);
+    return DONE_AT_ONCE;
+}
+
 static int enter_step(struct rollout *r, struct err *err)
 {
     int rc;
@@ -120,14 +130,9 @@ static int enter_step(struct rollout *r, struct err *err)
         return DONE_AT_ONCE;
     }
     rc = r->full ? 0 : step_environments(r, err);
-    if (rc < 0)
-        return rc;
-    rc = store_append(r->args.store, r->copies, err);
-    if ((rc = wait_for_space(r, rc, err)) != DONE_AT_ONCE)
-        return rc;
-    count_episodes(r, &r->step);
-    note_due(r);
-    return DONE_AT_ONCE;
+    if (rc == ENV_LATER)
+        return WAITS;
+    return rc < 0 ? rc : end_step(r, err);
 }
 
 static int enter_evaluate(struct rollout *r, struct err *err)
@@ -246,6 +251,30 @@ static void on_acted(void *ctx)
     rollout_resume(ctx);
 }
 
+static int begin(struct rollout *r, struct err *err)
+{
+    r->checkpoint_ns = rollout_now_ns(r);
+    CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_START) == ROLLOUT_ENTERED);
+    return play(r, err);
+}
+
+/* The environments are where they were to go: after a step, or before the first round. */
+static void on_settled(void *ctx)
+{
+    struct rollout *r = ctx;
+    struct err err = {0};
+    int rc;
+
+    if (r->over)
+        return;
+    if (r->fsm.state == ROLLOUT_IDLE)
+        rc = begin(r, &err);
+    else if ((rc = end_step(r, &err)) == DONE_AT_ONCE)
+        rc = finish_state(r, &err);
+    if (rc < 0)
+        rollout_fail(r, &err);
+}
+
 static void on_evaluated(void *ctx, const struct evaluation_result *result)
 {
     struct rollout *r = ctx;
@@ -265,16 +294,18 @@ static void on_part_failed(void *ctx, const struct err *err)
 
 int rollout_start(struct rollout *r, struct err *err)
 {
-    int rc;
+    int rc = vec_env_start(r->args.env, r->args.env_host, "env", err);
 
-    r->checkpoint_ns = rollout_now_ns(r);
-    CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_START) == ROLLOUT_ENTERED);
-    rc = play(r, err);
+    vec_env_on_settled(r->args.env, on_settled, r);
+    if (rc == 0)
+        rc = vec_env_settle(r->args.env, err);
+    if (rc == 0)
+        rc = begin(r, err);
     if (rc < 0) {
         r->over = 1;
         (void)rollout_fsm_step(&r->fsm, ROLLOUT_FAIL);
     }
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 static void request(struct rollout *r, enum rollout_event event)
@@ -420,6 +451,7 @@ int rollout_make_evaluation(struct rollout *r, struct err *err)
         .seed = c->evaluation.seed,
         .mode = c->evaluation.greedy ? ACT_GREEDY : ACT_SAMPLE,
         .agents = r->args.agents,
+        .env_host = r->args.env_host,
         .on_done = on_evaluated,
         .on_failed = on_part_failed,
         .ctx = r,
@@ -474,7 +506,7 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     r->spec = vec_env_spec(args->env);
     r->n_agents = r->spec->n_agents;
     r->copies = vec_env_copies(args->env);
-    if (strcmp(r->spec->id, "none") == 0)
+    if (strcmp(r->config->env.id, "none") == 0)
         rollout_serve_init(r);
     r->names = xcalloc(r->n_agents, sizeof(*r->names));
     r->returns = xcalloc(r->n_agents, sizeof(*r->returns));

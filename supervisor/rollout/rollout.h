@@ -75,8 +75,9 @@ struct rollout_callbacks {
 struct rollout_args { /* all borrowed until rollout_free */
     const struct run_config *config;
     struct agent_table *agents;
-    struct vec_env *env; /* training copies, just reset or loaded */
-    struct store *store; /* created, not yet described; or opened */
+    struct vec_env *env;       /* training copies, just reset or loaded; not started */
+    struct env_host *env_host; /* for foreign ones; may be NULL where there are none */
+    struct store *store;       /* created, not yet described; or opened */
     struct metrics *metrics;
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
     struct rollout_callbacks callbacks;
@@ -85,7 +86,8 @@ struct rollout_args { /* all borrowed until rollout_free */
 /* Reads the agents' descriptions (stages, columns, carry) and describes the log.
  * ERR_PROTOCOL: they do not fit together, with the agent named. */
 int rollout_new(struct rollout **ret, const struct rollout_args *args, struct err *err);
-/* Begins: the checkpoint of step 0, then the first round. */
+/* Begins: the environments' processes if there are any, the checkpoint of step 0, then
+ * the first round. */
 int rollout_start(struct rollout *r, struct err *err);
 void rollout_free(struct rollout *r); /* agents must owe nothing, or be gone */
 

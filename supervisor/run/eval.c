@@ -1,6 +1,8 @@
 #include "supervisor/run/eval.h"
 
 #include "common/err/check.h"
+#include "common/log/log.h"
+#include "supervisor/env/env_host.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/run/agent_specs.h"
 #include "supervisor/run/restore.h"
@@ -17,6 +19,7 @@ struct eval {
     struct vec_env *world; /* for its description: the evaluation steps its own */
     struct agent_specs specs;
     struct agent_table *agents;
+    struct env_host *env_host;
     struct restore *restore;
     struct evaluation *evaluation;
 };
@@ -25,6 +28,7 @@ static void stop(struct eval *e, const struct err *err)
 {
     if (err != NULL && e->failure.code == 0)
         e->failure = *err;
+    env_host_stop(e->env_host, STOP_DEADLINE_MS);
     agent_table_stop(e->agents, STOP_DEADLINE_MS);
 }
 
@@ -72,6 +76,7 @@ static void start_evaluation(void *ctx)
                                    .seed = e->args->seed,
                                    .mode = e->args->mode,
                                    .agents = e->agents,
+                                   .env_host = e->env_host,
                                    .on_done = on_done,
                                    .on_failed = on_failed,
                                    .on_begin = on_begin,
@@ -100,6 +105,19 @@ static void on_event(void *ctx, const struct agent_event *event)
     (void)event;
 }
 
+static void on_env_event(void *ctx, const struct agent_event *e, const char *process)
+{
+    (void)ctx;
+    (void)e;
+    (void)process;
+}
+
+static void on_inexact(void *ctx, const char *line)
+{
+    (void)ctx;
+    log_warn("%s", line);
+}
+
 static void on_stopped(void *ctx)
 {
     (void)ctx; /* the loop runs dry */
@@ -121,9 +139,17 @@ static int start_agents(struct eval *e, int agent_fd, struct err *err)
                                  .on_failed = on_agent_failed,
                                  .on_stopped = on_stopped,
                                  .ctx = e};
+    struct env_host_args host = {.loop = &e->loop,
+                                 .agent_exe_fd = agent_fd,
+                                 .on_event = on_env_event,
+                                 .on_inexact = on_inexact,
+                                 .on_failed = on_failed,
+                                 .on_stopped = on_stopped,
+                                 .ctx = e};
     struct err failed = {0};
     int rc;
 
+    e->env_host = env_host_new(&host);
     agent_specs_init(&e->specs, e->args->config, vec_env_spec(e->world), 0, NULL,
                      pack_configure);
     rc = agent_table_new(&e->agents, &e->loop, agent_fd, -1, e->specs.spec, e->specs.n,
@@ -157,6 +183,7 @@ int eval_run(const struct eval_args *args, struct err *err)
     agent_table_free(e.agents);
     agent_specs_done(&e.specs);
     vec_env_free(e.world);
+    env_host_free(e.env_host);
     CHECK(uv_loop_close(&e.loop) == 0, "a handle was left open");
     (void)close(agent_fd);
     return rc;

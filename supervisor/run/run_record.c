@@ -145,6 +145,8 @@ static int take_event(void *ctx, uint64_t line, const struct journal_event *e)
     copy(r->newest_time, e->time);
     if (state != NULL)
         copy(r->state, state);
+    if (strcmp(e->name, "inexact") == 0)
+        r->status.exact = 0;
     if (strcmp(e->name, "start") == 0 || strcmp(e->name, "resume") == 0)
         take_beginning(r, e);
     else if (strcmp(e->name, "end") == 0)

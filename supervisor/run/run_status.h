@@ -51,6 +51,8 @@ struct run_status {
     int exact; /* the end will be that of an undisturbed run, byte for byte */
     const struct run_agent_status *agents;
     size_t n_agents;
+    const struct run_agent_status *environments; /* processes of a foreign one */
+    size_t n_environments;
 };
 
 #endif

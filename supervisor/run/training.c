@@ -28,6 +28,7 @@ void training_stop_agents(struct training *t, uint64_t deadline_ms)
     if (t->rollout != NULL)
         rollout_abort(t->rollout);
     t->stopping = 1;
+    env_host_stop(t->env_host, deadline_ms);
     agent_table_stop(t->agents, deadline_ms);
 }
 
@@ -46,18 +47,26 @@ static void on_stopped(void *ctx)
 {
     struct training *t = ctx;
 
+    t->agents_stopped = 1;
+    training_on_processes_stopped(t);
+}
+
+void training_on_processes_stopped(struct training *t)
+{
+    if (!t->agents_stopped || !t->env_stopped)
+        return;
     uv_close((uv_handle_t *)&t->tick, NULL);
     uv_close((uv_handle_t *)&t->space, NULL);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
     training_unwatch_keeper(t);
-    t->agents_stopped = 1;
     training_close_if_over(t);
 }
 
 void training_close_if_over(struct training *t)
 {
-    if (!t->is_open || !t->agents_stopped || checkpointer_is_busy(t->checkpointer))
+    if (!t->is_open || !t->agents_stopped || !t->env_stopped ||
+        checkpointer_is_busy(t->checkpointer))
         return;
     t->is_open = 0;
     training_settle_end(t);
@@ -226,6 +235,7 @@ static void start_rollout(void *ctx)
         .config = t->config,
         .agents = t->agents,
         .env = t->env,
+        .env_host = t->env_host,
         .store = t->store,
         .metrics = t->metrics,
         .callbacks = {.on_row = training_on_row,
@@ -352,6 +362,7 @@ static int make_agents(struct training *t, struct err *err)
     t->agent_fd = binaries_open_agent(t->args->binaries, err);
     if (t->agent_fd < 0)
         return t->agent_fd;
+    training_make_env_host(t);
     rc = agent_table_new(&t->agents, &t->loop, t->agent_fd, store_agent_fd(t->store),
                          t->specs.spec, t->specs.n, &cb, err);
     if (rc == 0 && t->args->resume != NULL)
@@ -422,6 +433,7 @@ static void release(struct training *t)
     store_free(t->store);
     metrics_free(t->metrics);
     vec_env_free(t->env);
+    training_free_env_host(t);
     journal_close(t->journal);
     training_end_config(t);
     CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");

@@ -123,7 +123,8 @@ int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
                         struct err *err);
 void training_stop(struct training *t, training_done_fn fn, void *ctx);
 int training_continue(struct training *t, struct err *err);
-/* ERR_NOT_FOUND, naming those that there are. */
+/* Also a process of a foreign environment, by its name. ERR_NOT_FOUND, naming the agents
+ * that there are. */
 int training_find_agent(const struct training *t, const char *name, size_t *ret,
                         struct err *err);
 /* Ends the agent's process; what follows is its restart policy's business. */

@@ -313,6 +313,7 @@ static void set_limits(struct training *t)
 
         agent_table_set_limits(t->agents, i, &limits);
     }
+    env_host_set_limits(t->env_host, &c->env);
 }
 
 /* `next` is in force; takes it. */

@@ -2,6 +2,7 @@
 #ifndef SUPERVISOR_RUN_TRAINING_INTERNAL_H
 #define SUPERVISOR_RUN_TRAINING_INTERNAL_H
 
+#include "supervisor/env/env_host.h"
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/run/agent_specs.h"
 #include "supervisor/run/checkpointer.h"
@@ -49,6 +50,9 @@ struct training {
     int has_keeper;
 
     struct vec_env *env;
+    struct env_host *env_host;
+    int env_stopped;
+    struct training_env_exit *env_exits;
     struct store *store;
     struct metrics *metrics;
     struct csv_sink *csv;
@@ -79,6 +83,7 @@ struct training {
         double per_second;
     } rate;
     struct run_agent_status *agent_status; /* [specs.n] as last asked for */
+    struct run_agent_status *env_status;   /* of the environments' processes */
     char **last_exit;                      /* [specs.n] NULL: it never ended */
 };
 
@@ -86,6 +91,8 @@ struct training {
 void training_fail(struct training *t, const struct err *err);
 
 void training_stop_agents(struct training *t, uint64_t deadline_ms);
+/* Agents and environments have ended: one of the two. */
+void training_on_processes_stopped(struct training *t);
 
 /* Nothing is left to wait for: observers are told, and those who asked for something. */
 void training_close_if_over(struct training *t);
@@ -93,7 +100,8 @@ void training_close_if_over(struct training *t);
 /* ---- training_status.c: where it stands ---- */
 
 void training_take_rate(struct training *t);
-void training_note_exit(struct training *t, const struct agent_event *e);
+/* "SIGKILL" or "code 3" instead of what *text was. */
+void training_note_exit(char **text, const struct agent_event *e);
 void training_free_status(struct training *t);
 
 /* ---- training_steer.c: what others ask for ---- */
@@ -103,9 +111,17 @@ void training_on_paused(void *ctx, const struct rollout_progress *at);
 /* A checkpoint is on the disk, or not (why). */
 void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why);
 void training_settle_respawn(struct training *t, size_t agent);
+void training_settle_env_respawn(struct training *t, const char *process);
 void training_settle_end(struct training *t);
 /* The driver is there, and not yet started: what was asked for before. */
 void training_begin_requests(struct training *t);
+
+/* ---- training_env.c: the processes that a foreign environment lives in ---- */
+
+void training_make_env_host(struct training *t);
+void training_free_env_host(struct training *t);
+/* The last exit of a process, or NULL. */
+const char *training_env_last_exit(const struct training *t, const char *process);
 
 /* ---- training_keeper.c ---- */
 
@@ -127,6 +143,9 @@ void training_say(struct training *t, const char *fmt, ...)
 /* Lets the observer see where the run stands. */
 void training_show(struct training *t);
 /* Callbacks of the driver (ctx: struct training) and of the agents. */
+/* Journal and lines of a process: kind is "agent" or "environment". */
+void training_note_process(struct training *t, const char *kind, const char *name,
+                           const struct agent_event *e);
 int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
 void training_on_evaluation(void *ctx, const struct evaluation_result *result);
 void training_on_agent_event(void *ctx, const struct agent_event *e);

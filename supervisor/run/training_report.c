@@ -153,9 +153,10 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result)
     training_tell(t, on_evaluation, training_steps(t), result);
 }
 
-/* How a process ended is told by its signal or its code; what it had to say about that,
- * where nobody wanted it to end. */
-static void journal_exit(struct training *t, const struct agent_event *e)
+/* How a process, of an agent or of an environment (kind), ended is told by its signal or
+ * its code; what it had to say about that, where nobody wanted it to end. */
+static void journal_exit(struct training *t, const char *kind, const char *process,
+                         const struct agent_event *e)
 {
     char pid[24], code[24], name[SIGNAL_NAME_BYTES];
     const char *more[4] = {NULL};
@@ -171,32 +172,31 @@ static void journal_exit(struct training *t, const struct agent_event *e)
         more[n++] = "lines";
         more[n++] = e->lines;
     }
-    journal_write(t->journal, training_steps(t), "exit", "agent",
-                  t->specs.spec[e->agent].name, "pid", pid,
+    journal_write(t->journal, training_steps(t), "exit", kind, process, "pid", pid,
                   e->signal != 0 ? "signal" : "code",
                   e->signal != 0 ? signal_name(e->signal, name) : code, more[0], more[1],
                   more[2], more[3], NULL);
 }
 
-static void journal_agent(struct training *t, const struct agent_event *e,
-                          const char *event)
+static void journal_process(struct training *t, const char *kind, const char *process,
+                            const struct agent_event *e, const char *event)
 {
     char pid[24], replayed[24];
 
     (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
     (void)snprintf(replayed, sizeof(replayed), "%" PRIu64, e->replayed);
-    journal_write(t->journal, training_steps(t), event, "agent",
-                  t->specs.spec[e->agent].name, "pid", pid,
+    journal_write(t->journal, training_steps(t), event, kind, process, "pid", pid,
                   e->replayed > 0 ? "replayed" : NULL, replayed, NULL);
 }
 
-static void journal_wait(struct training *t, const struct agent_event *e)
+static void journal_wait(struct training *t, const char *kind, const char *name,
+                         const struct agent_event *e)
 {
     char delay[24];
 
     (void)snprintf(delay, sizeof(delay), "%llu", (unsigned long long)e->delay_ms);
-    journal_write(t->journal, training_steps(t), "wait", "agent",
-                  t->specs.spec[e->agent].name, "delay_ms", delay, NULL);
+    journal_write(t->journal, training_steps(t), "wait", kind, name, "delay_ms", delay,
+                  NULL);
 }
 
 static void say_give_up(struct training *t, const struct agent_event *e)
@@ -212,47 +212,65 @@ static void say_give_up(struct training *t, const struct agent_event *e)
     training_say(t, "%s is given up and %s: %s", info.name, effects[info.mode], e->text);
 }
 
-void training_on_agent_event(void *ctx, const struct agent_event *e)
+static void say_exit(struct training *t, const char *name, const struct agent_event *e)
 {
-    struct training *t = ctx;
-    const char *name = t->specs.spec[e->agent].name;
     char signal_text[SIGNAL_NAME_BYTES];
 
+    if (t->stopping)
+        return;
+    if (e->text != NULL)
+        training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);
+    else if (e->signal != 0)
+        training_say(t, "%s (pid %d) was ended by %s", name, (int)e->pid,
+                     signal_name(e->signal, signal_text));
+    else if (e->exit_code != AGENT_EXIT_NO_RESPAWN)
+        training_say(t, "%s (pid %d) ended with code %d", name, (int)e->pid,
+                     e->exit_code);
+}
+
+void training_note_process(struct training *t, const char *kind, const char *name,
+                           const struct agent_event *e)
+{
     switch (e->kind) {
     case AGENT_EVENT_SPAWN:
-        journal_agent(t, e, "spawn");
+        journal_process(t, kind, name, e, "spawn");
         break;
     case AGENT_EVENT_READY:
-        journal_agent(t, e, "ready");
-        training_retry_checkpoint(t);
-        training_retry_change(t);
-        training_settle_respawn(t, e->agent);
+        journal_process(t, kind, name, e, "ready");
         break;
     case AGENT_EVENT_EXIT:
-        journal_exit(t, e);
-        training_note_exit(t, e);
-        if (!t->stopping && e->text != NULL)
-            training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);
-        else if (!t->stopping && e->signal != 0)
-            training_say(t, "%s (pid %d) was ended by %s", name, (int)e->pid,
-                         signal_name(e->signal, signal_text));
-        else if (!t->stopping && e->exit_code != AGENT_EXIT_NO_RESPAWN)
-            training_say(t, "%s (pid %d) ended with code %d", name, (int)e->pid,
-                         e->exit_code);
+        journal_exit(t, kind, name, e);
+        say_exit(t, name, e);
         break;
     case AGENT_EVENT_RESPAWN:
         t->result->restarts++;
-        journal_agent(t, e, "respawn");
+        journal_process(t, kind, name, e, "respawn");
         training_say(t, "%s lives on as pid %d", name, (int)e->pid);
         break;
     case AGENT_EVENT_WAIT:
-        journal_wait(t, e);
+        journal_wait(t, kind, name, e);
         training_say(t, "%s is started again in %.1f s", name,
                      (double)e->delay_ms / 1000);
         break;
     case AGENT_EVENT_GIVE_UP:
-        say_give_up(t, e);
         break;
+    }
+}
+
+void training_on_agent_event(void *ctx, const struct agent_event *e)
+{
+    struct training *t = ctx;
+    const char *name = t->specs.spec[e->agent].name;
+
+    training_note_process(t, "agent", name, e);
+    if (e->kind == AGENT_EVENT_READY) {
+        training_retry_checkpoint(t);
+        training_retry_change(t);
+        training_settle_respawn(t, e->agent);
+    } else if (e->kind == AGENT_EVENT_EXIT) {
+        training_note_exit(&t->last_exit[e->agent], e);
+    } else if (e->kind == AGENT_EVENT_GIVE_UP) {
+        say_give_up(t, e);
     }
     training_tell(t, on_agent, e, name);
 }

@@ -28,9 +28,9 @@ void training_take_rate(struct training *t)
     }
 }
 
-void training_note_exit(struct training *t, const struct agent_event *e)
+void training_note_exit(char **text, const struct agent_event *e)
 {
-    char **text = &t->last_exit[e->agent], name[SIGNAL_NAME_BYTES];
+    char name[SIGNAL_NAME_BYTES];
 
     free(*text);
     *text = e->signal != 0 ? xstrdup(signal_name(e->signal, name))
@@ -70,6 +70,26 @@ static void take_agents(struct training *t, uint64_t updates)
     }
 }
 
+static void take_environments(struct training *t)
+{
+    const size_t n = env_host_count(t->env_host);
+
+    t->env_status = xrealloc(t->env_status, (n + 1) * sizeof(*t->env_status));
+    for (size_t i = 0; i < n; i++) {
+        struct agent_info info;
+
+        env_host_info(t->env_host, i, &info);
+        t->env_status[i] = (struct run_agent_status){
+            .name = info.name,
+            .state = agent_state_name(info.state),
+            .pid = info.pid,
+            .restarts = info.restarts,
+            .rss_bytes = info.rss_bytes,
+            .last_exit = training_env_last_exit(t, info.name),
+        };
+    }
+}
+
 void training_status(struct training *t, struct run_status *ret)
 {
     struct rollout_progress at = {.env_steps = training_steps(t)};
@@ -77,6 +97,7 @@ void training_status(struct training *t, struct run_status *ret)
     if (t->rollout != NULL)
         rollout_progress(t->rollout, &at);
     take_agents(t, at.updates);
+    take_environments(t);
     *ret = (struct run_status){
         .run = run_dir_name(t->args->dir),
         .state = state_of(t),
@@ -92,9 +113,11 @@ void training_status(struct training *t, struct run_status *ret)
         .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
         .checkpoint_step = t->saved_step,
         .team_return_mean = t->result->team_return_mean,
-        .exact = !t->args->anyway,
+        .exact = !t->args->anyway && env_host_is_exact(t->env_host),
         .agents = t->agent_status,
         .n_agents = t->specs.n,
+        .environments = t->env_status,
+        .n_environments = env_host_count(t->env_host),
     };
 }
 
@@ -104,4 +127,5 @@ void training_free_status(struct training *t)
         free(t->last_exit[i]);
     free(t->last_exit);
     free(t->agent_status);
+    free(t->env_status);
 }

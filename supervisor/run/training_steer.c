@@ -208,7 +208,27 @@ void training_begin_requests(struct training *t)
         rollout_request_pause(t->rollout);
 }
 
-/* ---- agents ---- */
+/* ---- agents, and after them the processes of a foreign environment ---- */
+
+static size_t find_environment(const struct training *t, const char *name)
+{
+    const size_t n = env_host_count(t->env_host);
+
+    for (size_t i = 0; i < n; i++) {
+        struct agent_info info;
+
+        env_host_info(t->env_host, i, &info);
+        if (strcmp(info.name, name) == 0)
+            return i;
+    }
+    return n;
+}
+
+void training_settle_env_respawn(struct training *t, const char *process)
+{
+    settle(t, is_respawn_of, agent_table_count(t->agents) + find_environment(t, process),
+           NULL);
+}
 
 int training_find_agent(const struct training *t, const char *name, size_t *ret,
                         struct err *err)
@@ -218,6 +238,9 @@ int training_find_agent(const struct training *t, const char *name, size_t *ret,
 
     *ret = agent_table_find(t->agents, name);
     if (*ret < n)
+        return 0;
+    *ret = n + find_environment(t, name);
+    if (*ret < n + env_host_count(t->env_host))
         return 0;
     for (size_t i = 0; i < n && strlen(known) + AGENT_NAME_MAX + 2 < sizeof(known); i++) {
         (void)strcat(known, i > 0 ? ", " : "");
@@ -229,20 +252,26 @@ int training_find_agent(const struct training *t, const char *name, size_t *ret,
 
 int training_kill(struct training *t, size_t agent, struct err *err)
 {
+    const size_t n = agent_table_count(t->agents);
     int rc = refuse_if_over(t, err);
 
-    return rc < 0 ? rc : agent_table_kill(t->agents, agent, err);
+    if (rc < 0)
+        return rc;
+    return agent < n ? agent_table_kill(t->agents, agent, err)
+                     : env_host_kill(t->env_host, agent - n, err);
 }
 
 int training_respawn(struct training *t, size_t agent, training_done_fn fn, void *ctx,
                      struct err *err)
 {
+    const size_t n = agent_table_count(t->agents);
     int rc = refuse_if_over(t, err);
 
     if (rc == 0 && t->rollout != NULL && agent < t->config->n_agents)
         rc = training_apply_waiting(t, agent, err);
     if (rc == 0)
-        rc = agent_table_respawn(t->agents, agent, err);
+        rc = agent < n ? agent_table_respawn(t->agents, agent, err)
+                       : env_host_respawn(t->env_host, agent - n, err);
     if (rc >= 0 && fn != NULL)
         add_wait(t, WAIT_RESPAWN, fn, ctx)->agent = agent;
     return rc < 0 ? rc : 0;

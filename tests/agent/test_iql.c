@@ -40,7 +40,7 @@ START_TEST(test_hardened_heads)
     float x[2][8] = {{1, 3, 2, 3, 0, -1, -2, -1}, {0, 0, 0, 0, 0.5f, 0.1f, 0.2f, 0.3f}};
     const float want[2][8] = {{0, 1, 0, 0, 0, 1, 0, 0}, {0, 0, 0, 0, 1, 0, 0, 1}};
 
-    choices_harden(&two_heads, x[0], 2);
+    choices_harden(&two_heads, x[0], NULL, 2);
     ck_assert_mem_eq(x, want, sizeof(want));
 }
 END_TEST

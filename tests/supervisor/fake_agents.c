@@ -157,3 +157,48 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     f->asked = ++t->clock;
     return 0;
 }
+
+/* What processes of environments would need: there are none in these tests. */
+
+int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
+                    int log_fd, const struct agent_spec *specs, size_t n,
+                    const struct agent_callbacks *cb, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "fake agents have no processes");
+}
+
+int agent_table_start(struct agent_table *t, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "fake agents have no processes");
+}
+
+int agent_table_kill(struct agent_table *t, size_t agent, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "fake agents have no processes");
+}
+
+int agent_table_respawn(struct agent_table *t, size_t agent, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "fake agents have no processes");
+}
+
+void agent_table_stop(struct agent_table *t, uint64_t deadline_ms)
+{
+    CHECK(0, "fake agents have no processes");
+}
+
+void agent_table_free(struct agent_table *t)
+{
+    CHECK(t == NULL, "fake agents have no processes");
+}
+
+void agent_table_set_limits(struct agent_table *t, size_t agent,
+                            const struct agent_limits *limits)
+{
+    CHECK(0, "fake agents have no processes");
+}
+
+void agent_table_info(const struct agent_table *t, size_t agent, struct agent_info *ret)
+{
+    CHECK(0, "fake agents have no processes");
+}

@@ -19,7 +19,7 @@ struct rig {
     uv_timer_t deadline;
     int timed_out;
     struct agent_table *tables[2];
-    int ready, stopped, failed, answers, n_exits, n_steps;
+    int n_sent, ready, stopped, failed, answers, n_exits, n_steps;
     struct err report;
     uint64_t replayed;
     double reward[STEPS + 1];
@@ -125,6 +125,12 @@ static int judge(void *ctx, size_t agent, size_t i, const struct msg *response,
                : err_set(err, ERR_AGENT, "another reward");
 }
 
+static int repack(void *ctx, size_t agent, uint32_t id, struct msg_out *o)
+{
+    rig.n_sent++;
+    return 0;
+}
+
 static void on_answer(void *ctx, size_t agent, const struct msg *response)
 {
     rig.reward[rig.n_steps++] = reward_of(response);
@@ -133,7 +139,7 @@ static void on_answer(void *ctx, size_t agent, const struct msg *response)
 
 static struct agent_table *make_table(const char *mode)
 {
-    static const struct agent_revival revival = {revive, judge};
+    static const struct agent_revival revival = {revive, judge, repack};
     static const struct agent_limits limits = {
         .restart = {
             .max_restarts = 2, .within_s = 60, .delay_s = 0.01, .max_delay_s = 1}};
@@ -221,7 +227,7 @@ static void play_calmly(void)
     stop(t);
     ck_assert_int_eq(rig.n_exits, 1);
     memcpy(expected, rig.reward, sizeof(expected));
-    rig.ready = rig.answers = rig.n_exits = rig.n_steps = 0;
+    rig.ready = rig.answers = rig.n_exits = rig.n_steps = rig.n_sent = 0;
 }
 
 /* In whichever request it is killed: the caller has it asked for all before once more,
@@ -240,6 +246,7 @@ START_TEST(death_changes_nothing)
     ck_assert_int_eq(rig.answers, STEPS + 1);
     ck_assert_mem_eq(rig.reward, expected, sizeof(expected));
     ck_assert_uint_eq(rig.replayed, _i > 2 ? (uint64_t)_i - 2 : 0);
+    ck_assert_int_eq(rig.n_sent, STEPS + 1 + (_i > 1 ? 1 : 0));
     ck_assert_mem_eq(rig.judged, expected, (size_t)rig.replayed * sizeof(double));
     ck_assert_int_eq(rig.n_exits, 1);
     stop(t);

@@ -192,7 +192,7 @@ static void put_array(const char *key, const void *array, size_t stride_bytes, s
     for (size_t k = 0; k < AGENTS; k++)
         bytes += n * size * (width != NULL ? width[k] : 1);
     msg_key(&f.out, key);
-    (void)msgpack_pack_bin(&f.out.pk, bytes - (is_due("short") ? size : 0));
+    msg_bin_begin(&f.out, bytes - (is_due("short") ? size : 0));
     for (size_t k = 0; k < AGENTS; k++) {
         size_t own = n * size * (width != NULL ? width[k] : 1);
 
@@ -264,11 +264,11 @@ static void configure(void)
     for (size_t k = 0; k < AGENTS; k++) {
         msg_map(&f.out, 3);
         msg_key(&f.out, "name");
-        msg_str(&f.out, is_mode("names")                  ? "twin"
-                        : is_mode("changes") && f.run > 0 ? "other_0"
-                                                          : names[k]);
+        msg_str(&f.out, is_mode("names") ? "twin" : names[k]);
         msg_key(&f.out, "obs");
-        msg_u64(&f.out, is_mode("wide") ? 1u << 30 : obs_width[k]);
+        msg_u64(&f.out, is_mode("wide")                   ? 1u << 30
+                        : is_mode("changes") && f.run > 0 ? obs_width[k] + 1
+                                                          : obs_width[k]);
         msg_key(&f.out, "action");
         put_space(k);
     }

@@ -1,0 +1,161 @@
+/* The section `env`: an environment of ours has a name, one of others' a way to start. */
+#include "common/config/run_config.h"
+
+#include "common/config/run_schema.h"
+#include "common/err/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_WORDS = 60 }; /* of a command */
+
+static const char *const foreign_keys[] = {
+    "command",        "plugin",       "directory", "processes",
+    "respond_within", "memory_limit", "restart",   NULL};
+static const char *const native_keys[] = {"rules", "actions", NULL};
+
+static int is_among(const char *key, const char *const *keys)
+{
+    while (*keys != NULL && strcmp(*keys, key) != 0)
+        keys++;
+    return *keys != NULL;
+}
+
+int env_config_is_foreign(const struct env_config *c)
+{
+    return c->command != NULL || c->plugin != NULL;
+}
+
+int env_config_applies(const void *root, const void *section, const struct field *field)
+{
+    const struct run_config *c = root;
+
+    return !is_among(field->key,
+                     env_config_is_foreign(&c->env) ? native_keys : foreign_keys);
+}
+
+/* No key that is of the other kind of environment. */
+static int check_keys(const struct run_config *c, const struct yaml_node *env,
+                      struct err *err)
+{
+    const int foreign = env_config_is_foreign(&c->env);
+    char path[64];
+
+    for (size_t i = 0; i < env->n; i++) {
+        const struct yaml_node *n = env->child[i];
+
+        (void)snprintf(path, sizeof(path), "env.%.48s", n->key);
+        if (foreign && is_among(n->key, native_keys))
+            return yaml_fail(n, path, err, "is not for env.%s, which has its own",
+                             c->env.id);
+        if (!foreign && is_among(n->key, foreign_keys))
+            return yaml_fail(n, path, err, "is for env.command and env.plugin alone");
+    }
+    return 0;
+}
+
+static int check_restart(const struct run_config *c, const struct yaml_node *env,
+                         struct err *err)
+{
+    const struct yaml_node *at = yaml_find(yaml_find(env, "restart"), "on_give_up");
+
+    if (c->env.restart.on_give_up == GIVE_UP_STOP)
+        return 0;
+    return yaml_fail(at, "env.restart.on_give_up", err,
+                     "found '%.20s', expected stop: nobody can stand in for an "
+                     "environment",
+                     at->text);
+}
+
+/* "mpe2.simple_spread_v3", "hallway" of "envs/hallway.py": names the run. */
+static const char *name_of(const struct env_config *c, struct arena *arena)
+{
+    const char *word =
+        c->plugin != NULL ? c->plugin : c->command->child[c->command->n - 1]->text;
+    const char *slash = strrchr(word, '/');
+    char *name = arena_strdup(arena, slash != NULL ? slash + 1 : word), *dot;
+
+    for (dot = strrchr(name, '.'); dot != NULL && dot != name; dot = NULL)
+        if (strcmp(dot, ".so") == 0 || strcmp(dot, ".py") == 0)
+            *dot = '\0';
+    return schema_is_name(name) ? name : "environment";
+}
+
+static const char *working_directory(struct arena *arena, struct err *err)
+{
+    char *here = getcwd(NULL, 0);
+    const char *copy = NULL;
+
+    if (here == NULL)
+        (void)err_errno(err, "the working directory");
+    else
+        copy = arena_strdup(arena, here);
+    free(here);
+    return copy;
+}
+
+static int settle_directory(struct run_config *c, const struct yaml_node *env,
+                            struct err *err)
+{
+    const char *here;
+
+    if (c->env.directory != NULL && c->env.directory[0] != '/')
+        return yaml_fail(yaml_find(env, "directory"), "env.directory", err,
+                         "found '%.100s', expected a path that begins with /",
+                         c->env.directory);
+    if (c->env.directory != NULL)
+        return 0;
+    here = working_directory(&c->arena, err);
+    c->env.directory = here;
+    return here != NULL ? 0 : ERR_CONFIG;
+}
+
+static int settle_foreign(struct run_config *c, const struct yaml_node *env,
+                          struct err *err)
+{
+    const char *kind = c->env.command != NULL ? "command" : "plugin";
+    int rc;
+
+    if (c->env.command != NULL && c->env.plugin != NULL)
+        return yaml_fail(yaml_find(env, "plugin"), "env", err,
+                         "command and plugin are both given, expected one");
+    if (c->env.id != NULL && strcmp(c->env.id, kind) != 0)
+        return yaml_fail(yaml_find(env, "id"), "env", err,
+                         "id and %s are both given, expected one", kind);
+    if (c->env.command != NULL && c->env.command->n > MAX_WORDS)
+        return yaml_fail(c->env.command, "env.command", err,
+                         "found %zu words, expected at most %d", c->env.command->n,
+                         MAX_WORDS);
+    c->env.id = kind;
+    if (yaml_find(env, "max_steps") == NULL)
+        c->env.max_steps = 0;
+    if (c->run.name == NULL)
+        c->run.name = name_of(&c->env, &c->arena);
+    rc = settle_directory(c, env, err);
+    return rc < 0 ? rc : check_restart(c, env, err);
+}
+
+static int check_native(const struct run_config *c, const struct yaml_node *env,
+                        struct err *err)
+{
+    if (strcmp(c->env.id, "command") == 0 || strcmp(c->env.id, "plugin") == 0)
+        return yaml_fail(yaml_find(env, "id"), "env.id", err,
+                         "found '%s', but env.%s is not given", c->env.id, c->env.id);
+    return 0;
+}
+
+int env_config_settle(struct run_config *c, const struct yaml_node *root, struct err *err)
+{
+    const struct yaml_node *env = yaml_find(root, "env");
+    int rc;
+
+    if (!env_config_is_foreign(&c->env) && c->env.id == NULL)
+        return yaml_fail(root, "env.id", err,
+                         "not given, expected an environment's name or none");
+    if (env_config_is_foreign(&c->env))
+        rc = settle_foreign(c, env, err);
+    else
+        rc = check_native(c, env, err);
+    return rc < 0 ? rc : check_keys(c, env, err);
+}

@@ -1,0 +1,551 @@
+#!/usr/bin/env python3
+"""Runs a PettingZoo parallel environment, or a Gymnasium one as a team of one, for brood.
+
+    env: {command: [python3, scripts/pettingzoo_bridge.py, ENVIRONMENT], params: {...}}
+
+ENVIRONMENT is one of
+    MODULE           whose parallel_env(**params) makes a parallel environment
+    MODULE:NAME      whose NAME(**params) makes either kind; FILE.py:NAME and FILE.py, too
+    anything else    gymnasium.make(ENVIRONMENT, **params)
+
+Needs python3 and msgpack (Debian: python3-msgpack; found there from any other Python, too),
+and whatever the environment needs. It speaks common/msg/env_protocol.h over descriptors 3
+and 4; brood starts it, gives every reset its seed, and starts it again if it dies.
+
+Spaces   Box, Discrete, MultiDiscrete, MultiBinary; observations also Dict and Tuple of
+         those, flattened; discrete values are observed as one-hot vectors. A Box of actions
+         whose entries have different bounds is played in [-1, 1] and scaled.
+Masks    an observation {"observation": ..., "action_mask": ...}, or infos[agent]
+         ["action_mask"].
+Exact    an environment must be a function of its seed and actions. `random` and
+         `numpy.random` are seeded at each reset, which makes an environment that uses them
+         exact as long as it is alone in its process (env.processes: as many as copies).
+"""
+import importlib
+import importlib.util
+import math
+import os
+import pathlib
+import random
+import struct
+import sys
+import time
+import traceback
+
+DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
+FD_IN, FD_OUT = 3, 4
+PROTOCOL_VERSION = 1
+MAX_HEADS = 8  # of a discrete action
+PROGRESS_S = 1.0  # a sign of life this often, if there is that much to do
+ONE = struct.pack("<f", 1.0)
+ERR_ARG = -5001  # what brood calls a fault of the caller
+
+
+class Refused(Exception):
+    """What brood cannot play, in one line."""
+
+
+def import_msgpack():
+    try:
+        return importlib.import_module("msgpack")
+    except ImportError:
+        sys.path.append(DEBIAN_PACKAGES)
+        try:
+            return importlib.import_module("msgpack")
+        except ImportError:
+            sys.exit("pettingzoo_bridge.py needs msgpack: apt-get install python3-msgpack")
+        finally:
+            sys.path.remove(DEBIAN_PACKAGES)
+
+
+msgpack = import_msgpack()
+
+
+# ---- spaces ----
+
+
+def flatten(value):
+    """The numbers in nested sequences, in order."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [x for part in value for x in flatten(part)]
+    return [value]
+
+
+def kind_of(space):
+    """By what it has, not by what it is derived from: any library's spaces will do."""
+    if hasattr(space, "nvec"):
+        return "MultiDiscrete"
+    if hasattr(space, "n"):
+        return "MultiBinary" if tuple(getattr(space, "shape", None) or ()) else "Discrete"
+    if hasattr(space, "low") and hasattr(space, "high"):
+        return "Box"
+    if hasattr(space, "spaces"):
+        return "Dict" if hasattr(space.spaces, "keys") else "Tuple"
+    return type(space).__name__
+
+
+def one_hot(i, n):
+    """n float32, of which the i-th is 1."""
+    return bytes(4 * i) + ONE + bytes(4 * (n - i - 1))
+
+
+class Observation:
+    """A space of observations as `width` float32; encode(value) gives their bytes."""
+
+    def __init__(self, space, what):
+        self.what = what
+        kind = kind_of(space)
+        make = getattr(self, "make_" + kind.lower(), None)
+        if make is None:
+            raise Refused(f"{what}: observations of kind {kind} cannot be made a vector "
+                          "(Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple can)")
+        make(space)
+
+    def make_box(self, space):
+        self.width = math.prod(int(n) for n in space.shape)
+        pack = struct.Struct(f"<{self.width}f").pack
+        bytes_wanted = 4 * self.width
+
+        def encode(value):
+            if hasattr(value, "astype"):
+                data = value.astype("<f4").tobytes()
+                if len(data) == bytes_wanted:
+                    return data
+                raise Refused(f"{self.what}: an observation of shape {value.shape}, the "
+                              f"space says {tuple(space.shape)}")
+            try:
+                return pack(*flatten(value))
+            except struct.error:
+                raise Refused(f"{self.what}: an observation {value!r:.80}, the space says "
+                              f"shape {tuple(space.shape)}") from None
+        self.encode = encode
+
+    def make_discrete(self, space):
+        n, start = int(space.n), int(getattr(space, "start", 0))
+        self.width = n
+
+        def encode(value):
+            i = int(value) - start
+            if not 0 <= i < n:
+                raise Refused(f"{self.what}: an observation {value}, the space has "
+                              f"{start} to {start + n - 1}")
+            return one_hot(i, n)
+        self.encode = encode
+
+    def make_multidiscrete(self, space):
+        sizes = [int(n) for n in flatten(space.nvec)]
+        self.width = sum(sizes)
+        self.encode = lambda value: b"".join(
+            one_hot(int(v), n) for n, v in zip(sizes, flatten(value), strict=True))
+
+    def make_multibinary(self, space):
+        self.make_box(space)
+
+    def make_dict(self, space):
+        names = [name for name in space.spaces if name != "action_mask"]
+        parts = [Observation(space.spaces[n], f"{self.what}.{n}") for n in names]
+        self.width = sum(p.width for p in parts)
+        self.encode = lambda value: b"".join(
+            p.encode(value[n]) for n, p in zip(names, parts))
+
+    def make_tuple(self, space):
+        parts = [Observation(s, f"{self.what}.{i}") for i, s in enumerate(space.spaces)]
+        self.width = sum(p.width for p in parts)
+        self.encode = lambda value: b"".join(
+            p.encode(v) for p, v in zip(parts, value, strict=True))
+
+
+def as_array(values, dtype):
+    """As NumPy has it, where it is there: what environments expect."""
+    numpy = sys.modules.get("numpy")
+    return numpy.array(values, dtype) if numpy else values
+
+
+class Action:
+    """A space of actions as `width` numbers; decode(numbers) gives what the space has."""
+
+    def __init__(self, space, what):
+        self.what = what
+        kind = kind_of(space)
+        make = getattr(self, "make_" + kind.lower(), None)
+        if make is None:
+            raise Refused(f"{what}: actions of kind {kind} cannot be played (Box, Discrete, "
+                          "MultiDiscrete and MultiBinary can)")
+        make(space)
+        self.any = bytes([1]) * self.width  # the mask where there is none
+
+    def set_heads(self, heads):
+        if len(heads) > MAX_HEADS:
+            raise Refused(f"{self.what}: an action of {len(heads)} parts, brood has at most "
+                          f"{MAX_HEADS}")
+        self.width = sum(heads)
+        self.described = {"kind": "discrete", "heads": heads, "width": self.width}
+
+    @staticmethod
+    def choose(x, heads):
+        choices, at = [], 0
+        for n in heads:
+            head = x[at:at + n]
+            choices.append(head.index(max(head)))
+            at += n
+        return choices
+
+    def make_discrete(self, space):
+        start = int(getattr(space, "start", 0))
+        self.set_heads([int(space.n)])
+        self.decode = lambda x: x.index(max(x)) + start
+
+    def make_multidiscrete(self, space):
+        heads = [int(n) for n in flatten(space.nvec)]
+        dtype = getattr(space, "dtype", None)
+        self.set_heads(heads)
+        self.decode = lambda x: as_array(self.choose(x, heads), dtype)
+
+    def make_multibinary(self, space):
+        heads = [2] * math.prod(int(n) for n in space.shape)
+        dtype = getattr(space, "dtype", None)
+        self.set_heads(heads)
+        self.decode = lambda x: as_array(self.choose(x, heads), dtype)
+
+    def make_box(self, space):
+        low, high = flatten(space.low), flatten(space.high)
+        self.width = math.prod(int(n) for n in space.shape)
+        shape, dtype = tuple(space.shape), getattr(space, "dtype", None)
+        low = low * self.width if len(low) == 1 else low
+        high = high * self.width if len(high) == 1 else high
+        scaled = len(set(low)) > 1 or len(set(high)) > 1
+        if scaled and not all(map(math.isfinite, low + high)):
+            raise Refused(f"{self.what}: a Box of which some entries have bounds")
+        middle = [(h + l) / 2 for l, h in zip(low, high)]
+        half = [(h - l) / 2 for l, h in zip(low, high)]
+        self.described = {"kind": "box", "heads": [], "width": self.width,
+                          "low": -1.0 if scaled else float(low[0]),
+                          "high": 1.0 if scaled else float(high[0])}
+
+        def decode(x):
+            if scaled:
+                x = [min(max(m + h * v, m - h), m + h) for m, h, v in zip(middle, half, x)]
+            x = as_array(x, dtype)
+            return x.reshape(shape) if hasattr(x, "reshape") else x
+        self.decode = decode
+
+    def mask(self, value):
+        """The bytes of a mask of the environment's."""
+        if value is None:
+            return self.any
+        mask = bytes(1 if x else 0 for x in flatten(value))
+        if len(mask) != self.width:
+            raise Refused(f"{self.what}: an action mask of {len(mask)}, expected "
+                          f"{self.width}")
+        return mask
+
+
+# ---- worlds ----
+
+
+class Team:
+    """A Gymnasium environment as a parallel one of one agent."""
+
+    possible_agents = ["agent_0"]
+
+    def __init__(self, env):
+        self.env = env
+        self.agents = []
+
+    def observation_space(self, agent):
+        return self.env.observation_space
+
+    def action_space(self, agent):
+        return self.env.action_space
+
+    def reset(self, seed):
+        obs, info = self.env.reset(seed=seed)
+        self.agents = self.possible_agents
+        return {"agent_0": obs}, {"agent_0": info}
+
+    def step(self, actions):
+        obs, reward, terminated, truncated, info = self.env.step(actions["agent_0"])
+        if terminated or truncated:
+            self.agents = []
+        return ({"agent_0": obs}, {"agent_0": reward}, {"agent_0": terminated},
+                {"agent_0": truncated}, {"agent_0": info})
+
+    def close(self):
+        self.env.close()
+
+
+def space_of(env, what, agent):
+    get = getattr(env, what, None)
+    return get(agent) if callable(get) else getattr(env, what + "s")[agent]
+
+
+class Copy:
+    """One world, and what its agents saw last."""
+
+    def __init__(self, env, game):
+        self.env = env
+        self.game = game
+
+    def reset(self, seed):
+        """([observation bytes], present bytes, [mask bytes]) of all agents."""
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed)
+        answer = self.env.reset(seed=seed)
+        obs, infos = answer if isinstance(answer, tuple) else (answer, {})
+        self.seen = list(self.game.unseen)
+        self.live = [a in self.env.agents for a in self.game.agents]
+        self.look(obs)
+        return self.seen, bytes(self.live), self.masks(obs, infos)
+
+    def step(self, rows):
+        """rows: numbers by agent. The same, then rewards and terminated bytes."""
+        game = self.game
+        actions = {a: game.actions[i].decode(rows[i])
+                   for i, a in enumerate(game.agents) if self.live[i]}
+        obs, rewards, ends, cuts, infos = self.env.step(actions)
+        over = [bool(self.live[i] and ends.get(a, a not in self.env.agents))
+                for i, a in enumerate(game.agents)]
+        reward = [float(rewards.get(a, 0.0)) if self.live[i] else 0.0
+                  for i, a in enumerate(game.agents)]
+        self.live = [a in self.env.agents and not ends.get(a) and not cuts.get(a)
+                     for a in game.agents]
+        self.look(obs)
+        return (self.seen, bytes(self.live), self.masks(obs, infos), reward, bytes(over))
+
+    def look(self, obs):
+        for i, a in enumerate(self.game.agents):
+            if a in obs:
+                self.seen[i] = self.game.observations[i].encode(obs[a])
+
+    def masks(self, obs, infos):
+        if not self.game.masks:
+            return []
+        return [self.game.actions[i].mask(mask_of(obs.get(a), infos.get(a)))
+                for i, a in enumerate(self.game.agents)]
+
+
+def mask_of(obs, info):
+    if isinstance(obs, dict) and "action_mask" in obs:
+        return obs["action_mask"]
+    return info.get("action_mask") if info else None
+
+
+class Game:
+    """What all copies share: the agents, their spaces, whether there are masks."""
+
+    def __init__(self, make, params):
+        self.make_env = lambda: make(**params)
+        env = self.new_env()
+        self.agents = list(env.possible_agents)
+        self.observations = [Observation(space_of(env, "observation_space", a), str(a))
+                             for a in self.agents]
+        self.actions = [Action(space_of(env, "action_space", a), str(a))
+                        for a in self.agents]
+        self.unseen = [bytes(4 * o.width) for o in self.observations]
+        self.masks = self.has_masks(env)
+        self.first_env = env
+
+    def new_env(self):
+        env = self.make_env()
+        if hasattr(env, "possible_agents"):
+            if not hasattr(env, "step") or hasattr(env, "agent_iter"):
+                raise Refused("agents take turns in it: brood plays parallel environments "
+                              "(pettingzoo.utils.aec_to_parallel makes one)")
+            return env
+        if hasattr(env, "action_space") and hasattr(env, "observation_space"):
+            return Team(env)
+        raise Refused(f"it makes a {type(env).__name__}, which is neither a PettingZoo nor "
+                      "a Gymnasium environment")
+
+    def has_masks(self, env):
+        answer = env.reset(seed=0)
+        obs, infos = answer if isinstance(answer, tuple) else (answer, {})
+        return any(mask_of(obs.get(a), infos.get(a)) is not None for a in self.agents)
+
+    def new_copy(self):
+        env, self.first_env = self.first_env or self.new_env(), None
+        return Copy(env, self)
+
+    def described(self, name):
+        names = ["".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_"
+                         for c in str(a)) for a in self.agents]
+        return {"name": name, "masks": self.masks,
+                "agents": [{"name": n, "obs": o.width, "action": a.described}
+                           for n, o, a in zip(names, self.observations, self.actions)]}
+
+
+# ---- finding it ----
+
+
+def load_file(path):
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise Refused(f"there is no file {path}")
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_module(name):
+    """The module, or None if there is none of that name."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name is None or not (name + ".").startswith(e.name + "."):
+            raise  # it is there, but something that it needs is not
+        return None
+
+
+def gymnasium_maker(name):
+    try:
+        gymnasium = importlib.import_module("gymnasium")
+    except ModuleNotFoundError:
+        raise Refused(f"there is no Python module {name.partition(':')[0]}, and no "
+                      "gymnasium to make it") from None
+    return lambda **params: gymnasium.make(name, **params)
+
+
+def find_maker(name):
+    """What makes the environment, given its parameters."""
+    place, _, attribute = name.partition(":")
+    module = load_file(place) if place.endswith(".py") else \
+        load_module(place) if place.replace(".", "").replace("_", "").isalnum() else None
+    if module is None:
+        return gymnasium_maker(name)
+    if hasattr(module, attribute or "parallel_env"):
+        return getattr(module, attribute or "parallel_env")
+    raise Refused(f"{place} has no {attribute or 'parallel_env'}")
+
+
+# ---- messages ----
+
+
+class Server:
+    def __init__(self, name):
+        self.name = name
+        self.input = os.fdopen(FD_IN, "rb")
+        self.pack = msgpack.Packer(use_bin_type=True).pack
+        self.sent_at = time.monotonic()
+        self.game = None
+        self.copies = []
+        self.first = 0
+        self.methods = {"configure": self.configure, "reset": self.reset,
+                        "step": self.step, "shutdown": self.shutdown}
+
+    def send(self, message):
+        data = self.pack(message)
+        data = len(data).to_bytes(4, "little") + data
+        while data:
+            data = data[os.write(FD_OUT, data):]
+        self.sent_at = time.monotonic()
+
+    def receive(self):
+        """(id, method, params), or None at the end."""
+        head = self.input.read(4)
+        if len(head) < 4:
+            return None
+        data = self.input.read(int.from_bytes(head, "little"))
+        _, number, method, params = msgpack.unpackb(data, raw=False)
+        return number, method, params
+
+    def sign_of_life(self):
+        if time.monotonic() - self.sent_at > PROGRESS_S:
+            self.send([2, "progress", {}])
+
+    def copy(self, i):
+        if self.copies[i] is None:
+            self.copies[i] = self.game.new_copy()
+        return self.copies[i]
+
+    def configure(self, params):
+        self.game = Game(find_maker(self.name), params["params"])
+        self.copies = [None] * params["copies"]
+        self.first = params["first"]
+        return self.game.described(self.name)
+
+    def gather(self, parts):
+        """The arrays of an answer, agent by agent; parts: what each copy gave."""
+        n_agents = range(len(self.game.agents))
+        answer = {"obs": b"".join([p[0][a] for a in n_agents for p in parts]),
+                  "present": bytes([p[1][a] for a in n_agents for p in parts])}
+        if self.game.masks:
+            answer["allowed"] = b"".join([p[2][a] for a in n_agents for p in parts])
+        return answer
+
+    def each(self, copies, play):
+        """play(i) for each, with the copy named if it fails."""
+        parts = []
+        for i, c in enumerate(copies):
+            try:
+                part = play(i, self.copy(c))
+            except Exception as e:
+                e.copy = self.first + c
+                raise
+            parts.append((list(part[0]), *part[1:]))
+            self.sign_of_life()
+        return parts
+
+    def reset(self, params):
+        copies = memoryview(params["copies"]).cast("I").tolist()
+        seeds = memoryview(params["seed"]).cast("Q").tolist()
+        return self.gather(self.each(
+            copies, lambda i, copy: copy.reset(seeds[i] & 0x7fffffff)))
+
+    def step(self, params):
+        copies = memoryview(params["copies"]).cast("I").tolist()
+        x = memoryview(params["actions"]).cast("f").tolist()
+        n, rows, at = len(copies), [], 0
+        for action in self.game.actions:
+            w = action.width
+            rows.append([x[k:k + w] for k in range(at, at + n * w, w)])
+            at += n * w
+        parts = self.each(copies, lambda i, copy: copy.step([row[i] for row in rows]))
+        n_agents = range(len(self.game.agents))
+        answer = self.gather(parts)
+        answer["reward"] = struct.pack(f"<{n * len(n_agents)}d",
+                                       *[p[3][a] for a in n_agents for p in parts])
+        answer["terminated"] = bytes([p[4][a] for a in n_agents for p in parts])
+        return answer
+
+    def shutdown(self, params):
+        for copy in self.copies:
+            if copy is not None and hasattr(copy.env, "close"):
+                copy.env.close()
+        return {}
+
+    def serve(self):
+        self.send([2, "hello", {"protocol": PROTOCOL_VERSION}])
+        while (request := self.receive()) is not None:
+            number, method, params = request
+            try:
+                result = self.methods[method](params)
+            except Exception as e:
+                self.fail(number, e)
+                continue
+            self.send([1, number, None, result])
+            if method == "shutdown":
+                return
+
+    def fail(self, number, e):
+        what = str(e) if isinstance(e, Refused) else f"{type(e).__name__}: {e}"
+        if not isinstance(e, Refused):
+            traceback.print_exc()
+        where = f"copy {e.copy}: " if hasattr(e, "copy") else ""
+        self.send([1, number, {"code": ERR_ARG, "message": (where + what)[:400]}, None])
+
+
+def main():
+    if len(sys.argv) != 2 or sys.byteorder != "little":
+        sys.exit(__doc__)
+    sys.path.append(os.getcwd())
+    Server(sys.argv[1]).serve()
+
+
+if __name__ == "__main__":
+    main()

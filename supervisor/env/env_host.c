@@ -1,0 +1,151 @@
+#include "supervisor/env/env_host.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/env/far_world.h"
+#include "supervisor/env/foreign.h"
+
+#include <stdlib.h>
+
+enum { MAX_WORLDS = 4 }; /* of training, of evaluation */
+
+struct env_host {
+    struct env_host_args args;
+    char *logs;
+    struct far_world *worlds[MAX_WORLDS];
+    size_t n, n_stopped;
+    int stopping, stopped, failed, inexact;
+};
+
+struct env_host *env_host_new(const struct env_host_args *args)
+{
+    struct env_host *h = xcalloc(1, sizeof(*h));
+
+    h->args = *args;
+    h->logs = args->logs != NULL ? xstrdup(args->logs) : NULL;
+    h->args.logs = h->logs;
+    foreign_hold(1);
+    return h;
+}
+
+void env_host_free(struct env_host *h)
+{
+    if (h == NULL)
+        return;
+    foreign_hold(-1);
+    free(h->logs);
+    free(h);
+}
+
+const struct env_host_args *env_host_args(const struct env_host *h)
+{
+    return &h->args;
+}
+
+int env_host_add(struct env_host *h, struct far_world *w, struct err *err)
+{
+    if (h->stopping)
+        return err_set(err, ERR_STATE, "the environments are being ended");
+    CHECK(h->n < MAX_WORLDS);
+    h->worlds[h->n++] = w;
+    return 0;
+}
+
+void env_host_on_failed(struct env_host *h, const struct err *why)
+{
+    if (h->failed || h->stopping)
+        return;
+    h->failed = 1;
+    h->args.on_failed(h->args.ctx, why);
+}
+
+void env_host_on_inexact(struct env_host *h, const char *line)
+{
+    h->inexact = 1;
+    h->args.on_inexact(h->args.ctx, line);
+}
+
+int env_host_is_exact(const struct env_host *h)
+{
+    return !h->inexact;
+}
+
+static void stopped(struct env_host *h)
+{
+    if (h->n_stopped < h->n || h->stopped)
+        return;
+    h->stopped = 1;
+    h->args.on_stopped(h->args.ctx);
+}
+
+void env_host_on_stopped(struct env_host *h)
+{
+    h->n_stopped++;
+    if (h->stopping)
+        stopped(h);
+}
+
+void env_host_stop(struct env_host *h, uint64_t deadline_ms)
+{
+    h->stopping = 1;
+    for (size_t i = 0; i < h->n; i++)
+        agent_table_stop(far_world_table(h->worlds[i]), deadline_ms);
+    stopped(h);
+}
+
+/* The table of a process, and its place in it. */
+static struct agent_table *find(const struct env_host *h, size_t *process)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        struct agent_table *t = far_world_table(h->worlds[i]);
+
+        if (*process < agent_table_count(t))
+            return t;
+        *process -= agent_table_count(t);
+    }
+    CHECK(0, "no such process");
+    return NULL;
+}
+
+size_t env_host_count(const struct env_host *h)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < h->n; i++)
+        n += agent_table_count(far_world_table(h->worlds[i]));
+    return n;
+}
+
+void env_host_info(const struct env_host *h, size_t process, struct agent_info *ret)
+{
+    struct agent_table *t = find(h, &process);
+
+    agent_table_info(t, process, ret);
+}
+
+int env_host_kill(struct env_host *h, size_t process, struct err *err)
+{
+    struct agent_table *t = find(h, &process);
+
+    return agent_table_kill(t, process, err);
+}
+
+int env_host_respawn(struct env_host *h, size_t process, struct err *err)
+{
+    struct agent_table *t = find(h, &process);
+
+    return agent_table_respawn(t, process, err);
+}
+
+void env_host_set_limits(struct env_host *h, const struct env_config *config)
+{
+    const struct agent_limits limits = foreign_limits(config);
+    const size_t n = env_host_count(h);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t process = i;
+        struct agent_table *t = find(h, &process);
+
+        agent_table_set_limits(t, process, &limits);
+    }
+}

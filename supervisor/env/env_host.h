@@ -1,0 +1,65 @@
+/* env_host.h - the processes that environments of others' live in: who starts, watches
+ * and ends them.
+ *
+ * A run or an evaluation has one; every vec_env of such an environment is started in it
+ * (vec_env_start). Environments of ours need none.
+ * Exact    a process that dies is started again, brought to where the dead one stood, and
+ *          must observe there what was observed before. If it does not, on_inexact comes
+ *          with one line, and from then on the host is not exact.
+ * Stop     all processes under one deadline, as agent_table.h says.
+ * Owns     nothing but itself: the vec_envs own their processes. They may be freed when
+ *          on_stopped has come.
+ * Threads  loop thread = main thread.
+ */
+#ifndef SUPERVISOR_ENV_ENV_HOST_H
+#define SUPERVISOR_ENV_ENV_HOST_H
+
+#include "common/config/run_config.h"
+#include "common/err/err.h"
+#include "supervisor/proc/agent_table.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct env_host; /* opaque */
+
+struct env_host_args {
+    uv_loop_t *loop;  /* borrowed */
+    int agent_exe_fd; /* the agent executable, which launches all others; borrowed */
+    const char *logs; /* folder for <process>.log; copied; NULL: kept in memory only */
+    void (*on_event)(void *ctx, const struct agent_event *e, const char *process);
+    void (*on_inexact)(void *ctx, const char *line);
+    /* A process is given up, or said what cannot be: the last word of this host. */
+    void (*on_failed)(void *ctx, const struct err *why);
+    void (*on_stopped)(void *ctx); /* all of them are gone; maybe from within the stop */
+    void *ctx;
+};
+
+struct env_host *env_host_new(const struct env_host_args *args);
+void env_host_free(struct env_host *h); /* after the vec_envs; NULL is fine */
+
+/* Idempotent; a shorter deadline replaces a longer one. Nothing can be started after it.
+ */
+void env_host_stop(struct env_host *h, uint64_t deadline_ms);
+int env_host_is_exact(const struct env_host *h);
+void env_host_set_limits(struct env_host *h, const struct env_config *config);
+
+/* The processes, in the order of their starts. */
+size_t env_host_count(const struct env_host *h);
+void env_host_info(const struct env_host *h, size_t process, struct agent_info *ret);
+int env_host_kill(struct env_host *h, size_t process, struct err *err);
+int env_host_respawn(struct env_host *h, size_t process, struct err *err);
+
+/* ---- for far_world.c ---- */
+
+struct far_world;
+
+const struct env_host_args *env_host_args(const struct env_host *h);
+/* ERR_STATE: it is stopping. */
+int env_host_add(struct env_host *h, struct far_world *w, struct err *err);
+void env_host_on_failed(struct env_host *h, const struct err *why); /* once */
+void env_host_on_inexact(struct env_host *h, const char *line);
+void env_host_on_stopped(struct env_host *h);
+
+#endif

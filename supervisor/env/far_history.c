@@ -1,0 +1,212 @@
+/* What was played, and playing it again. */
+#include "supervisor/env/far_internal.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CAP = 64 }; /* steps */
+
+/* ---- recording ---- */
+
+static int reserve(const struct far_world *w, struct far_episode *e)
+{
+    const size_t row = w->action_before[w->spec->n_agents] * sizeof(float);
+    const size_t cap = e->cap > 0 ? 2 * e->cap : FIRST_CAP;
+
+    if (e->n_steps < e->cap)
+        return 1;
+    if (cap * (row + sizeof(*e->sums)) > FAR_MAX_HISTORY)
+        return 0;
+    e->actions = xrealloc(e->actions, cap * row);
+    e->sums = xrealloc(e->sums, (cap + 1) * sizeof(*e->sums));
+    e->cap = cap;
+    return 1;
+}
+
+void far_record_reset(struct far_episode *e, uint32_t sum)
+{
+    if (e->cap == 0)
+        e->sums = xrealloc(e->sums, sizeof(*e->sums));
+    e->sums[0] = sum;
+    e->n_steps = 0;
+    e->runs = 1;
+    e->lost = e->too_long = 0;
+}
+
+void far_record_step(const struct far_world *w, size_t copy, uint32_t sum)
+{
+    const size_t all = w->action_before[w->spec->n_agents];
+    struct far_episode *e = &w->episodes[copy];
+    float *row;
+
+    e->too_long |= !reserve(w, e);
+    if (e->too_long)
+        return;
+    row = e->actions + e->n_steps * all;
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
+        const size_t width = (size_t)w->spec->agents[a].space.width;
+
+        memcpy(row + w->action_before[a], w->actions[a] + copy * width,
+               width * sizeof(float));
+    }
+    e->sums[++e->n_steps] = sum;
+}
+
+void far_episode_done(struct far_episode *e)
+{
+    free(e->actions);
+    free(e->sums);
+}
+
+/* ---- playing again ----
+ *
+ * Request 0 resets every copy whose episode runs, with its seed; request k makes step k
+ * of those that had one. A copy that is lost is left where it is: it is in no request
+ * until its next reset, not even in one that waited to be asked again.
+ */
+
+static struct far_process *process_at(struct far_world *w, size_t i)
+{
+    return &w->processes[i];
+}
+
+static void lose(struct far_world *w, struct far_process *p, size_t copy, size_t step)
+{
+    w->episodes[copy].lost = 1;
+    w->inexact = 1;
+    if (p->n_lost++ == 0) {
+        p->lost_copy = copy;
+        p->lost_step = step;
+    }
+}
+
+/* Step 0: the reset. */
+static int made_step(const struct far_episode *e, size_t step)
+{
+    return e->runs && !e->lost && e->n_steps >= step;
+}
+
+static size_t choose(struct far_world *w, struct far_process *p, size_t step)
+{
+    p->again.n = 0;
+    for (size_t c = p->first; c < p->first + p->n; c++)
+        if (made_step(&w->episodes[c], step))
+            p->again.copies[p->again.n++] = c;
+    return p->again.n;
+}
+
+static int begin_revival(struct far_world *w, struct far_process *p, uint32_t id,
+                         struct msg_out *o)
+{
+    p->revived = 0;
+    for (size_t c = p->first; c < p->first + p->n; c++)
+        if (made_step(&w->episodes[c], 0) && w->episodes[c].too_long)
+            lose(w, p, c, w->episodes[c].n_steps);
+    if (choose(w, p, 0) == 0)
+        return 0;
+    msg_begin_request(o, id, "reset");
+    far_pack_reset(w, p, &p->again, o);
+    return 1;
+}
+
+/* One line, whatever the number of copies. */
+static void tell_losses(struct far_world *w, struct far_process *p)
+{
+    const struct far_episode *e = &w->episodes[p->lost_copy];
+    char line[320], others[48] = "";
+
+    if (p->n_lost > 1)
+        (void)snprintf(others, sizeof(others), " (and %zu others)", p->n_lost - 1);
+    if (e->too_long)
+        (void)snprintf(line, sizeof(line),
+                       "%s: the episode of copy %zu%s is too long to be played again "
+                       "after %zu steps; it is discarded",
+                       p->name, p->lost_copy, others, e->n_steps);
+    else
+        (void)snprintf(line, sizeof(line),
+                       "%s: this environment is not reproducible: played again from its "
+                       "seed, copy %zu%s answered differently in step %zu; its episode "
+                       "is discarded",
+                       p->name, p->lost_copy, others, p->lost_step);
+    p->n_lost = 0;
+    env_host_on_inexact(w->host, line);
+}
+
+static int pack(void *ctx, size_t process, size_t i, uint32_t id, struct msg_out *o)
+{
+    struct far_world *w = ctx;
+    struct far_process *p = process_at(w, process);
+
+    if (i == 0 && begin_revival(w, p, id, o))
+        return 1;
+    if (i > 0 && choose(w, p, p->revived + 1) > 0) {
+        msg_begin_request(o, id, "step");
+        far_pack_step(w, p, &p->again, NULL, p->revived, o);
+        p->revived++;
+        return 1;
+    }
+    if (p->n_lost > 0)
+        tell_losses(w, p);
+    return 0;
+}
+
+/* Step 0 is the reset. */
+static void compare(struct far_world *w, struct far_process *p, enum far_kind kind,
+                    const struct far_answer *x, size_t i)
+{
+    const size_t copy = p->again.copies[i], step = p->revived;
+    const struct far_episode *e = &w->episodes[copy];
+    uint32_t sum;
+
+    if (e->lost)
+        return;
+    sum = far_sum(w, kind, x, i, step > 0 ? e->sums[step - 1] : 0);
+    if (sum != e->sums[step])
+        lose(w, p, copy, step);
+    else if (step == e->n_steps)
+        far_show_now(w, x, i, copy);
+}
+
+static int judge(void *ctx, size_t process, size_t i, const struct msg *response,
+                 struct err *err)
+{
+    struct far_world *w = ctx;
+    struct far_process *p = process_at(w, process);
+    const enum far_kind kind = i == 0 ? FAR_RESET : FAR_STEP;
+    struct far_answer x;
+    int r = far_parse(w, p, &p->again, kind, &response->body, &x, err);
+
+    if (r < 0)
+        return r;
+    for (size_t k = 0; k < x.n; k++)
+        compare(w, p, kind, &x, k);
+    return 0;
+}
+
+/* Only a step can ask for copies that were lost since: a reset's are yet to begin. */
+static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
+{
+    struct far_world *w = ctx;
+    struct far_process *p = process_at(w, process);
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->asked.n; i++) {
+        const size_t copy = p->asked.copies[i];
+
+        if (w->episodes[copy].lost)
+            far_show_still(w, copy);
+        else
+            p->asked.copies[n++] = copy;
+    }
+    if (n == p->asked.n)
+        return 0;
+    p->asked.n = n;
+    msg_begin_request(o, id, "step");
+    far_pack_step(w, p, &p->asked, w->actions, 0, o);
+    return 1;
+}
+
+const struct agent_revival far_revival = {.pack = pack, .judge = judge, .repack = repack};

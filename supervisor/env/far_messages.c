@@ -1,0 +1,279 @@
+/* Requests to processes of copies, and their answers. */
+#include "supervisor/env/far_internal.h"
+
+#include "common/tensor/tensor.h"
+#include "common/wire/crc32c.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- requests ---- */
+
+static void pack_copies(const struct far_process *p, const struct far_batch *b,
+                        struct msg_out *o)
+{
+    msg_key(o, "copies");
+    msg_bin_begin(o, b->n * sizeof(uint32_t));
+    for (size_t i = 0; i < b->n; i++) {
+        const uint32_t number = (uint32_t)(b->copies[i] - p->first);
+
+        msg_bin_body(o, &number, sizeof(number));
+    }
+}
+
+void far_pack_reset(const struct far_world *w, const struct far_process *p,
+                    const struct far_batch *b, struct msg_out *o)
+{
+    msg_map(o, 2);
+    pack_copies(p, b, o);
+    msg_key(o, "seed");
+    msg_bin_begin(o, b->n * sizeof(uint64_t));
+    for (size_t i = 0; i < b->n; i++)
+        msg_bin_body(o, &w->episodes[b->copies[i]].seed, sizeof(uint64_t));
+}
+
+/* Whole runs of copies side by side, as far as they go, are one piece. */
+static void pack_row(const struct far_batch *b, const float *row, size_t width,
+                     struct msg_out *o)
+{
+    for (size_t i = 0, n; i < b->n; i += n) {
+        for (n = 1; i + n < b->n && b->copies[i + n] == b->copies[i] + n; n++)
+            ;
+        msg_bin_body(o, row + b->copies[i] * width, n * width * sizeof(float));
+    }
+}
+
+void far_pack_step(const struct far_world *w, const struct far_process *p,
+                   const struct far_batch *b, const float *const *actions, size_t step,
+                   struct msg_out *o)
+{
+    const size_t all = w->action_before[w->spec->n_agents];
+
+    msg_map(o, 2);
+    pack_copies(p, b, o);
+    msg_key(o, "actions");
+    msg_bin_begin(o, b->n * all * sizeof(float));
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
+        const size_t width = (size_t)w->spec->agents[a].space.width;
+
+        if (actions != NULL)
+            pack_row(b, actions[a], width, o);
+        for (size_t i = 0; actions == NULL && i < b->n; i++)
+            msg_bin_body(
+                o, w->episodes[b->copies[i]].actions + step * all + w->action_before[a],
+                width * sizeof(float));
+    }
+}
+
+/* ---- answers ---- */
+
+static int take(const msgpack_object *body, const char *key, size_t len, const char **ret,
+                struct err *err)
+{
+    const void *data = NULL;
+    size_t found = 0;
+    int r;
+
+    if ((r = msg_require(body, key, err)) < 0 ||
+        (r = msg_get_bin(body, key, &data, &found, err)) < 0)
+        return r;
+    if (found != len)
+        return err_set(err, ERR_PROTOCOL, "%s: %zu bytes, expected %zu", key, found, len);
+    *ret = found > 0 ? data : "";
+    return 0;
+}
+
+static int take_all(const struct far_world *w, enum far_kind kind,
+                    const msgpack_object *body, struct far_answer *a, struct err *err)
+{
+    const size_t n = a->n, n_agents = w->spec->n_agents, each = n * n_agents;
+    int r;
+
+    if (body->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "not a map");
+    r = take(body, "obs", n * w->obs_before[n_agents] * sizeof(float), &a->obs, err);
+    if (r == 0)
+        r = take(body, "present", each, &a->present, err);
+    if (r == 0 && w->spec->masks)
+        r = take(body, "allowed", n * w->action_before[n_agents], &a->allowed, err);
+    if (r == 0 && kind == FAR_STEP)
+        r = take(body, "reward", each * sizeof(double), &a->reward, err);
+    if (r == 0 && kind == FAR_STEP)
+        r = take(body, "terminated", each, &a->terminated, err);
+    return r;
+}
+
+/* Agent a's row of copy i. */
+static const char *obs_of(const struct far_world *w, const struct far_answer *x,
+                          size_t agent, size_t i)
+{
+    const size_t width = (size_t)w->spec->agents[agent].obs_width;
+
+    return x->obs + (w->obs_before[agent] * x->n + i * width) * sizeof(float);
+}
+
+static const char *allowed_of(const struct far_world *w, const struct far_answer *x,
+                              size_t agent, size_t i)
+{
+    const size_t width = (size_t)w->spec->agents[agent].space.width;
+
+    return x->allowed + w->action_before[agent] * x->n + i * width;
+}
+
+static double reward_of(const struct far_answer *x, size_t agent, size_t i)
+{
+    double v;
+
+    memcpy(&v, x->reward + (agent * x->n + i) * sizeof(v), sizeof(v));
+    return v;
+}
+
+static int refuse_obs(const struct far_world *w, const struct far_batch *b,
+                      const struct far_answer *x, size_t agent, struct err *err)
+{
+    const size_t width = (size_t)w->spec->agents[agent].obs_width;
+    const char *obs = obs_of(w, x, agent, 0);
+
+    for (size_t i = 0; i < x->n * width; i++) {
+        float v;
+
+        memcpy(&v, obs + i * sizeof(v), sizeof(v));
+        if (!isfinite(v))
+            return err_set(
+                err, ERR_NONFINITE, "observation of %s in copy %zu: entry %zu is %g",
+                w->spec->agents[agent].name, b->copies[i / width], i % width, (double)v);
+    }
+    return 0;
+}
+
+/* The bytes may stand anywhere: they are looked at as whole numbers of 32 bits. */
+static int is_finite(const char *data, size_t n)
+{
+    uint32_t found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, data + i * sizeof(bits), sizeof(bits));
+        found |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !found;
+}
+
+static int check_values(const struct far_world *w, const struct far_batch *b,
+                        enum far_kind kind, const struct far_answer *x, struct err *err)
+{
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
+        const size_t width = (size_t)w->spec->agents[a].obs_width;
+
+        if (!is_finite(obs_of(w, x, a, 0), x->n * width))
+            return refuse_obs(w, b, x, a, err);
+        for (size_t i = 0; kind == FAR_STEP && i < x->n; i++) {
+            if (!isfinite(reward_of(x, a, i)))
+                return err_set(err, ERR_NONFINITE, "reward of %s in copy %zu is %g",
+                               w->spec->agents[a].name, b->copies[i], reward_of(x, a, i));
+        }
+    }
+    return 0;
+}
+
+static int check_presence(const struct far_world *w, const struct far_batch *b,
+                          const struct far_answer *x, struct err *err)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        size_t a = 0;
+
+        while (a < w->spec->n_agents && x->present[a * x->n + i] == 0)
+            a++;
+        if (a == w->spec->n_agents)
+            return err_set(err, ERR_PROTOCOL, "copy %zu has no agent after its reset",
+                           b->copies[i]);
+    }
+    return 0;
+}
+
+int far_parse(const struct far_world *w, const struct far_process *p,
+              const struct far_batch *b, enum far_kind kind, const msgpack_object *body,
+              struct far_answer *ret, struct err *err)
+{
+    int r;
+
+    *ret = (struct far_answer){.n = b->n};
+    r = take_all(w, kind, body, ret, err);
+    if (r == 0)
+        r = check_values(w, b, kind, ret, err);
+    if (r == 0 && kind == FAR_RESET)
+        r = check_presence(w, b, ret, err);
+    return r < 0 ? err_wrap(err, "%s: answer to %s", p->name,
+                            kind == FAR_RESET ? "reset" : "step")
+                 : 0;
+}
+
+uint32_t far_sum(const struct far_world *w, enum far_kind kind,
+                 const struct far_answer *x, size_t i, uint32_t sum)
+{
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
+        const struct env_agent *agent = &w->spec->agents[a];
+
+        sum = crc32c_extend(sum, obs_of(w, x, a, i),
+                            (size_t)agent->obs_width * sizeof(float));
+        sum = crc32c_extend(sum, x->present + a * x->n + i, 1);
+        if (x->allowed != NULL)
+            sum = crc32c_extend(sum, allowed_of(w, x, a, i), (size_t)agent->space.width);
+        if (kind == FAR_RESET)
+            continue;
+        sum = crc32c_extend(sum, x->reward + (a * x->n + i) * sizeof(double),
+                            sizeof(double));
+        sum = crc32c_extend(sum, x->terminated + a * x->n + i, 1);
+    }
+    return sum;
+}
+
+/* ---- views ---- */
+
+static void show(const struct far_world *w, const struct far_answer *x, size_t i,
+                 size_t copy, float *const *obs, uint8_t *const *allowed)
+{
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
+        const size_t o = (size_t)w->spec->agents[a].obs_width;
+        const size_t u = (size_t)w->spec->agents[a].space.width;
+
+        memcpy(obs[a] + copy * o, obs_of(w, x, a, i), o * sizeof(float));
+        w->views.present[a][copy] = x->present[a * x->n + i] != 0;
+        if (x->allowed == NULL)
+            continue;
+        memcpy(allowed[a] + copy * u, allowed_of(w, x, a, i), u);
+    }
+}
+
+void far_show_now(const struct far_world *w, const struct far_answer *x, size_t i,
+                  size_t copy)
+{
+    show(w, x, i, copy, w->views.obs, w->views.allowed);
+}
+
+void far_show_step(const struct far_world *w, const struct far_answer *x, size_t i,
+                   size_t copy)
+{
+    show(w, x, i, copy, w->views.next_obs, w->views.next_allowed);
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
+        w->views.reward[a][copy] = reward_of(x, a, i);
+        w->views.terminated[a][copy] = x->terminated[a * x->n + i] != 0;
+    }
+}
+
+void far_show_still(const struct far_world *w, size_t copy)
+{
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
+        const size_t o = (size_t)w->spec->agents[a].obs_width;
+        const size_t u = (size_t)w->spec->agents[a].space.width;
+
+        memcpy(w->views.next_obs[a] + copy * o, w->views.obs[a] + copy * o,
+               o * sizeof(float));
+        if (w->views.allowed != NULL)
+            memcpy(w->views.next_allowed[a] + copy * u, w->views.allowed[a] + copy * u,
+                   u);
+        w->views.reward[a][copy] = 0;
+        w->views.terminated[a][copy] = w->views.present[a][copy] = 0;
+    }
+}

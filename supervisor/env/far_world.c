@@ -1,0 +1,334 @@
+#include "supervisor/env/far_world.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/env/far_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- life ---- */
+
+static size_t *sum_widths(const struct env_spec *spec, int of_actions)
+{
+    size_t *before = xcalloc(spec->n_agents + 1, sizeof(*before));
+
+    for (size_t a = 0; a < spec->n_agents; a++)
+        before[a + 1] = before[a] + (of_actions ? (size_t)spec->agents[a].space.width
+                                                : (size_t)spec->agents[a].obs_width);
+    return before;
+}
+
+static void share_copies(struct far_world *w)
+{
+    for (size_t i = 0; i < w->n_processes; i++) {
+        struct far_process *p = &w->processes[i];
+
+        p->first = i * w->n_copies / w->n_processes;
+        p->n = (i + 1) * w->n_copies / w->n_processes - p->first;
+        p->asked.copies = xcalloc(p->n, sizeof(*p->asked.copies));
+        p->again.copies = xcalloc(p->n, sizeof(*p->again.copies));
+    }
+}
+
+struct far_world *far_world_new(const struct foreign *foreign,
+                                const struct env_spec *spec, size_t copies,
+                                const struct far_views *views,
+                                const struct far_listener *listener)
+{
+    struct far_world *w = xcalloc(1, sizeof(*w));
+
+    w->foreign = foreign;
+    w->spec = spec;
+    w->views = *views;
+    w->listener = *listener;
+    w->n_copies = copies;
+    w->n_processes = foreign->processes < copies ? foreign->processes : copies;
+    w->obs_before = sum_widths(spec, 0);
+    w->action_before = sum_widths(spec, 1);
+    w->episodes = xcalloc(copies, sizeof(*w->episodes));
+    w->processes = xcalloc(w->n_processes, sizeof(*w->processes));
+    share_copies(w);
+    return w;
+}
+
+void far_world_free(struct far_world *w)
+{
+    if (w == NULL)
+        return;
+    agent_table_free(w->table);
+    for (size_t c = 0; c < w->n_copies; c++)
+        far_episode_done(&w->episodes[c]);
+    for (size_t i = 0; i < w->n_processes; i++) {
+        free(w->processes[i].asked.copies);
+        free(w->processes[i].again.copies);
+        free(w->processes[i].log_path);
+    }
+    free(w->processes);
+    free(w->episodes);
+    free(w->obs_before);
+    free(w->action_before);
+    free(w->specs);
+    free(w);
+}
+
+struct agent_table *far_world_table(const struct far_world *w)
+{
+    return w->table;
+}
+
+/* ---- processes ---- */
+
+static void fail(struct far_world *w, const struct err *why)
+{
+    w->failed = 1;
+    env_host_on_failed(w->host, why);
+}
+
+static void on_event(void *ctx, const struct agent_event *e)
+{
+    const struct far_world *w = ctx;
+    const struct env_host_args *host = env_host_args(w->host);
+
+    host->on_event(host->ctx, e, w->processes[e->agent].name);
+}
+
+/* Every process is asked for itself: they must be of one world. */
+static void on_ready(void *ctx)
+{
+    struct far_world *w = ctx;
+    struct arena arena = ARENA_ZERO;
+    struct env_spec spec;
+    struct err err = {0};
+    int r = 0;
+
+    for (size_t i = 0; i < w->n_processes && r == 0; i++) {
+        r = foreign_parse(&spec, &agent_table_description(w->table, i)->body, &arena,
+                          &err);
+        if (r == 0 && !foreign_same_spec(&spec, w->spec))
+            r = err_set(&err, ERR_PROTOCOL, "it has other agents than it had before");
+        if (r < 0)
+            (void)err_wrap(&err, "%s: answer to configure", w->processes[i].name);
+    }
+    arena_done(&arena);
+    if (r < 0)
+        fail(w, &err);
+}
+
+static void on_failed(void *ctx, size_t process, const struct err *report)
+{
+    fail(ctx, report);
+}
+
+static void on_stopped(void *ctx)
+{
+    struct far_world *w = ctx;
+
+    env_host_on_stopped(w->host);
+}
+
+static void pack_configure(void *ctx, size_t process, int restored, struct msg_out *o)
+{
+    const struct far_world *w = ctx;
+
+    foreign_pack_configure(w->foreign, w->processes[process].n,
+                           w->processes[process].first, o);
+}
+
+static void make_specs(struct far_world *w, const char *logs, const char *name)
+{
+    w->specs = xcalloc(w->n_processes, sizeof(*w->specs));
+    for (size_t i = 0; i < w->n_processes; i++) {
+        struct far_process *p = &w->processes[i];
+
+        (void)snprintf(p->name, sizeof(p->name), "%s_%zu", name, i);
+        if (logs != NULL)
+            p->log_path = xasprintf("%s/%s.log", logs, p->name);
+        w->specs[i] = (struct agent_spec){.name = p->name,
+                                          .role = "environment",
+                                          .log_path = p->log_path,
+                                          .pack_configure = pack_configure,
+                                          .limits = &w->foreign->limits,
+                                          .command = w->foreign->command,
+                                          .mode = w->foreign->mode,
+                                          .directory = w->foreign->directory,
+                                          .revival = &far_revival};
+    }
+}
+
+int far_world_start(struct far_world *w, struct env_host *host, const char *name,
+                    struct err *err)
+{
+    const struct env_host_args *args = env_host_args(host);
+    const struct agent_callbacks cb = {.on_event = on_event,
+                                       .on_ready = on_ready,
+                                       .on_failed = on_failed,
+                                       .on_stopped = on_stopped,
+                                       .ctx = w};
+    int r;
+
+    CHECK(w->table == NULL);
+    w->host = host;
+    make_specs(w, args->logs, name);
+    r = agent_table_new(&w->table, args->loop, args->agent_exe_fd, -1, w->specs,
+                        w->n_processes, &cb, err);
+    if (r == 0)
+        r = env_host_add(host, w, err);
+    if (r < 0)
+        return r;
+    if (w->inexact)
+        env_host_on_inexact(host, "what was played before is not reproducible: "
+                                  "this run is not exact");
+    return agent_table_start(w->table, err);
+}
+
+/* ---- requests ---- */
+
+static struct msg_out *begin(struct far_world *w, const struct far_process *p,
+                             const char *method)
+{
+    return agent_request_begin(w->table, (size_t)(p - w->processes), method, 0);
+}
+
+static int dispatch(struct far_world *w, const struct far_process *p,
+                    agent_response_fn fn, struct err *err)
+{
+    int r = agent_request_send(w->table, (size_t)(p - w->processes), fn, w, err);
+
+    if (r == 0)
+        w->outstanding++;
+    return r;
+}
+
+/* Checks an answer. 1: it can be taken. */
+static int receive(struct far_world *w, size_t process, enum far_kind kind,
+                   const struct msg *response, struct far_answer *ret)
+{
+    struct far_process *p = &w->processes[process];
+    struct err err = {0};
+
+    w->outstanding--;
+    p->is_known = 1;
+    if (w->failed)
+        return 0;
+    if (far_parse(w, p, &p->asked, kind, &response->body, ret, &err) == 0)
+        return 1;
+    fail(w, &err);
+    return 0;
+}
+
+static void on_reset(void *ctx, size_t process, const struct msg *response)
+{
+    struct far_world *w = ctx;
+    const struct far_batch *asked = &w->processes[process].asked;
+    struct far_answer x;
+
+    if (!receive(w, process, FAR_RESET, response, &x))
+        return;
+    for (size_t i = 0; i < x.n; i++) {
+        struct far_episode *e = &w->episodes[asked->copies[i]];
+
+        far_show_now(w, &x, i, asked->copies[i]);
+        far_record_reset(e, far_sum(w, FAR_RESET, &x, i, 0));
+        e->wanted = 0;
+    }
+    if (w->outstanding == 0)
+        w->listener.on_settled(w->listener.ctx);
+}
+
+static void on_step(void *ctx, size_t process, const struct msg *response)
+{
+    struct far_world *w = ctx;
+    const struct far_batch *asked = &w->processes[process].asked;
+    struct far_answer x;
+
+    if (!receive(w, process, FAR_STEP, response, &x))
+        return;
+    for (size_t i = 0; i < x.n; i++) {
+        const size_t copy = asked->copies[i];
+        const struct far_episode *e = &w->episodes[copy];
+
+        far_show_step(w, &x, i, copy);
+        far_record_step(w, copy, far_sum(w, FAR_STEP, &x, i, e->sums[e->n_steps]));
+    }
+    if (w->outstanding == 0)
+        w->listener.on_stepped(w->listener.ctx);
+}
+
+void far_world_reset(struct far_world *w, size_t copy, uint64_t seed)
+{
+    struct far_episode *e = &w->episodes[copy];
+
+    e->wanted = 1;
+    e->runs = e->lost = 0;
+    e->seed = seed;
+}
+
+void far_world_rest(struct far_world *w, size_t copy)
+{
+    w->episodes[copy].runs = w->episodes[copy].lost = 0;
+}
+
+static int settle_process(struct far_world *w, struct far_process *p, struct err *err)
+{
+    p->asked.n = 0;
+    for (size_t c = p->first; c < p->first + p->n; c++)
+        if (w->episodes[c].wanted)
+            p->asked.copies[p->asked.n++] = c;
+    if (p->asked.n == 0 && p->is_known)
+        return 0;
+    far_pack_reset(w, p, &p->asked, begin(w, p, "reset"));
+    return dispatch(w, p, on_reset, err);
+}
+
+int far_world_settle(struct far_world *w, struct err *err)
+{
+    CHECK(w->table != NULL && w->outstanding == 0);
+    for (size_t i = 0; i < w->n_processes; i++) {
+        int r = settle_process(w, &w->processes[i], err);
+
+        if (r < 0)
+            return r;
+    }
+    return w->outstanding > 0 ? ENV_LATER : 0;
+}
+
+static int step_process(struct far_world *w, struct far_process *p, const uint8_t *idle,
+                        struct err *err)
+{
+    p->asked.n = 0;
+    for (size_t c = p->first; c < p->first + p->n; c++) {
+        if (!idle[c] && far_world_runs(w, c))
+            p->asked.copies[p->asked.n++] = c;
+        else
+            far_show_still(w, c);
+    }
+    if (p->asked.n == 0)
+        return 0;
+    far_pack_step(w, p, &p->asked, w->actions, 0, begin(w, p, "step"));
+    return dispatch(w, p, on_step, err);
+}
+
+int far_world_step(struct far_world *w, const float *const *actions, const uint8_t *idle,
+                   struct err *err)
+{
+    CHECK(w->table != NULL && w->outstanding == 0);
+    w->actions = actions;
+    for (size_t i = 0; i < w->n_processes; i++) {
+        int r = step_process(w, &w->processes[i], idle, err);
+
+        if (r < 0)
+            return r;
+    }
+    return w->outstanding > 0 ? ENV_LATER : 0;
+}
+
+int far_world_is_lost(const struct far_world *w, size_t copy)
+{
+    return w->episodes[copy].lost;
+}
+
+int far_world_runs(const struct far_world *w, size_t copy)
+{
+    return w->episodes[copy].runs && !w->episodes[copy].lost;
+}

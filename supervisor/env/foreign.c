@@ -1,0 +1,263 @@
+#include "supervisor/env/foreign.h"
+
+#include "common/config/yaml_tree.h"
+#include "common/msg/env_protocol.h"
+#include "common/msg/frame.h"
+#include "supervisor/env/env_class.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOREIGN_MAX_WIDTH (1u << 24)
+
+/* ---- the program ---- */
+
+static const char *const *words_of(const struct env_config *c, struct arena *arena)
+{
+    const size_t n = c->command != NULL ? c->command->n : 1;
+    const char **words = ARENA_ARRAY(arena, const char *, n + 1);
+
+    if (c->command == NULL)
+        words[0] = arena_strdup(arena, c->plugin);
+    for (size_t i = 0; c->command != NULL && i < n; i++)
+        words[i] = arena_strdup(arena, c->command->child[i]->text);
+    return words;
+}
+
+struct agent_limits foreign_limits(const struct env_config *config)
+{
+    return (struct agent_limits){.restart = config->restart,
+                                 .memory_limit_bytes = config->memory_limit_bytes,
+                                 .respond_within_s = config->respond_within_s};
+}
+
+void foreign_init(struct foreign *ret, const struct env_config *config,
+                  struct arena *arena)
+{
+    *ret = (struct foreign){
+        .command = words_of(config, arena),
+        .mode = config->command == NULL ? "plugin" : NULL,
+        .directory =
+            config->directory != NULL ? arena_strdup(arena, config->directory) : NULL,
+        .params = config->params != NULL ? yaml_tree_copy(config->params, arena) : NULL,
+        .limits = foreign_limits(config),
+        .processes = (size_t)config->processes};
+}
+
+/* ---- configure ---- */
+
+static int pack_number(const char *text, struct msg_out *o)
+{
+    char *end;
+    long long whole;
+    double v;
+
+    errno = 0;
+    whole = strtoll(text, &end, 10);
+    if (end != text && *end == '\0' && errno == 0) {
+        msg_i64(o, whole);
+        return 1;
+    }
+    v = strtod(text, &end);
+    if (end == text || *end != '\0' || strpbrk(text, "xXnN") != NULL)
+        return 0; /* neither hexadecimal nor inf nor nan is meant */
+    msg_f64(o, v);
+    return 1;
+}
+
+static void pack_scalar(const struct yaml_node *n, struct msg_out *o)
+{
+    if (yaml_is_null(n))
+        msg_nil(o);
+    else if (!n->quoted &&
+             (strcmp(n->text, "true") == 0 || strcmp(n->text, "false") == 0))
+        msg_bool(o, n->text[0] == 't');
+    else if (n->quoted || !pack_number(n->text, o))
+        msg_str(o, n->text);
+}
+
+static void pack_value(const struct yaml_node *n, struct msg_out *o)
+{
+    if (n->kind == YAML_SCALAR) {
+        pack_scalar(n, o);
+        return;
+    }
+    if (n->kind == YAML_MAP)
+        msg_map(o, n->n);
+    else
+        msg_array(o, n->n);
+    for (size_t i = 0; i < n->n; i++) {
+        if (n->kind == YAML_MAP)
+            msg_key(o, n->child[i]->key);
+        pack_value(n->child[i], o);
+    }
+}
+
+void foreign_pack_configure(const struct foreign *f, size_t copies, size_t first,
+                            struct msg_out *o)
+{
+    msg_map(o, 3);
+    msg_key(o, "copies");
+    msg_u64(o, copies);
+    msg_key(o, "first");
+    msg_u64(o, first);
+    msg_key(o, "params");
+    if (f->params != NULL)
+        pack_value(f->params, o);
+    else
+        msg_map(o, 0);
+}
+
+/* ---- its answer ---- */
+
+static int parse_heads(struct action_space *s, const msgpack_object *map, struct err *err)
+{
+    const msgpack_object *heads = NULL;
+    int64_t width = 0;
+    int r = msg_get_array(map, "heads", &heads, err);
+
+    if (r < 0)
+        return r;
+    if (heads == NULL || heads->via.array.size < 1 ||
+        heads->via.array.size > SPACE_MAX_HEADS)
+        return err_set(err, ERR_PROTOCOL, "a discrete action has 1 to %d heads",
+                       SPACE_MAX_HEADS);
+    s->n_heads = (int)heads->via.array.size;
+    for (int i = 0; i < s->n_heads; i++) {
+        const msgpack_object *size = &heads->via.array.ptr[i];
+
+        if (size->type != MSGPACK_OBJECT_POSITIVE_INTEGER || size->via.u64 < 1 ||
+            size->via.u64 > FOREIGN_MAX_WIDTH)
+            return err_set(err, ERR_PROTOCOL, "the size of head %d", i);
+        s->heads[i] = (int32_t)size->via.u64;
+        width += s->heads[i];
+    }
+    return width == s->width
+               ? 0
+               : err_set(err, ERR_PROTOCOL, "its heads are not as wide as its actions");
+}
+
+static int parse_bounds(struct action_space *s, const msgpack_object *map,
+                        struct err *err)
+{
+    int r;
+
+    s->low = -(double)INFINITY;
+    s->high = (double)INFINITY;
+    if ((r = msg_get_f64(map, "low", &s->low, err)) < 0 ||
+        (r = msg_get_f64(map, "high", &s->high, err)) < 0)
+        return r;
+    return s->low < s->high ? 0 : err_set(err, ERR_PROTOCOL, "its bounds are empty");
+}
+
+static int parse_space(struct action_space *s, const msgpack_object *agent,
+                       struct err *err)
+{
+    const msgpack_object *map = NULL;
+    uint64_t width = 0;
+    char kind[16] = "";
+    int r;
+
+    if ((r = msg_require(agent, "action", err)) < 0 ||
+        (r = msg_get_map(agent, "action", &map, err)) < 0 ||
+        (r = msg_get_str(map, "kind", kind, sizeof(kind), err)) < 0 ||
+        (r = msg_get_u64(map, "width", FOREIGN_MAX_WIDTH, &width, err)) < 0)
+        return r;
+    s->width = (int32_t)width;
+    if (width == 0)
+        return err_set(err, ERR_PROTOCOL, "its actions have no width");
+    if (strcmp(kind, "discrete") == 0)
+        return parse_heads(s, map, err);
+    if (strcmp(kind, "box") != 0)
+        return err_set(err, ERR_PROTOCOL, "an unknown kind of action, '%s'", kind);
+    s->kind = SPACE_BOX;
+    return parse_bounds(s, map, err);
+}
+
+static int parse_agent(struct env_agent *a, const msgpack_object *map, struct err *err)
+{
+    uint64_t obs = 0;
+    int r;
+
+    if (map->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "an agent is not a map");
+    if ((r = msg_require(map, "name", err)) < 0 ||
+        (r = msg_get_str(map, "name", a->name, sizeof(a->name), err)) < 0)
+        return r;
+    if (!schema_is_name(a->name) || strcmp(a->name, "central") == 0)
+        return err_set(err, ERR_PROTOCOL, "'%s' cannot name an agent", a->name);
+    env_agent_find_team(a);
+    if ((r = msg_get_u64(map, "obs", FOREIGN_MAX_WIDTH, &obs, err)) < 0 ||
+        (r = parse_space(&a->space, map, err)) < 0)
+        return err_wrap(err, "%s", a->name);
+    a->obs_width = (int32_t)obs;
+    return obs > 0 ? 0 : err_set(err, ERR_PROTOCOL, "%s observes nothing", a->name);
+}
+
+static int parse_agents(struct env_spec *ret, const msgpack_object *agents,
+                        struct err *err)
+{
+    for (size_t i = 0; i < ret->n_agents; i++) {
+        int r = parse_agent(&ret->agents[i], &agents->via.array.ptr[i], err);
+
+        for (size_t k = 0; r == 0 && k < i; k++)
+            if (strcmp(ret->agents[k].name, ret->agents[i].name) == 0)
+                r = err_set(err, ERR_PROTOCOL, "two agents are called %s",
+                            ret->agents[i].name);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* Whatever its author calls it, it is shown to people. */
+static void clean_name(char *name)
+{
+    for (char *p = name; *p != '\0'; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+}
+
+int foreign_parse(struct env_spec *ret, const msgpack_object *answer, struct arena *arena,
+                  struct err *err)
+{
+    const msgpack_object *agents = NULL;
+    int r;
+
+    *ret = (struct env_spec){0};
+    if (answer->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "not a map");
+    if ((r = msg_require(answer, "agents", err)) < 0 ||
+        (r = msg_get_array(answer, "agents", &agents, err)) < 0 ||
+        (r = msg_get_bool(answer, "masks", &ret->masks, err)) < 0 ||
+        (r = msg_require(answer, "name", err)) < 0 ||
+        (r = msg_get_str(answer, "name", ret->id, sizeof(ret->id), err)) < 0)
+        return r;
+    clean_name(ret->id);
+    ret->n_agents = agents->via.array.size;
+    if (ret->n_agents < 1 || ret->n_agents > ENV_MAX_AGENTS)
+        return err_set(err, ERR_PROTOCOL, "%zu agents, expected 1 to %d", ret->n_agents,
+                       ENV_MAX_AGENTS);
+    ret->agents = ARENA_ARRAY(arena, struct env_agent, ret->n_agents);
+    return parse_agents(ret, agents, err);
+}
+
+static int same_space(const struct action_space *a, const struct action_space *b)
+{
+    return a->kind == b->kind && a->n_heads == b->n_heads && a->width == b->width &&
+           a->low == b->low && a->high == b->high &&
+           memcmp(a->heads, b->heads, sizeof(a->heads)) == 0;
+}
+
+int foreign_same_spec(const struct env_spec *a, const struct env_spec *b)
+{
+    int same = a->n_agents == b->n_agents && a->masks == b->masks;
+
+    for (size_t i = 0; same && i < a->n_agents; i++)
+        same = strcmp(a->agents[i].name, b->agents[i].name) == 0 &&
+               a->agents[i].obs_width == b->agents[i].obs_width &&
+               same_space(&a->agents[i].space, &b->agents[i].space);
+    return same;
+}

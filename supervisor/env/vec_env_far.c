@@ -1,0 +1,187 @@
+/* A vec_env whose world lives in processes: what its calls ask for comes later. */
+#include "common/err/check.h"
+#include "common/msg/frame.h"
+#include "common/rng/rng.h"
+#include "supervisor/env/vec_env_internal.h"
+
+#include <string.h>
+
+/* ---- the step ---- */
+
+/* Who is not there now has left, at its task's end or not; who was not there, or in a copy
+ * that did not move, made no step. */
+static void settle_agent(struct vec_env *v, size_t agent, size_t c)
+{
+    uint8_t *left = &v->left[agent][c], *over = &v->terminated[agent][c];
+    const uint8_t alive = !*left & !v->waiting[c] & !v->discarded[c];
+    const size_t width = (size_t)v->spec.agents[agent].obs_width;
+
+    v->alive[agent][c] = alive;
+    if (alive) {
+        v->total_return[agent][c] += v->own[agent][c];
+        *left = v->present[agent][c] ? LEFT_NOT : *over ? LEFT_AT_END : LEFT_CUT;
+        return;
+    }
+    v->own[agent][c] = 0.0;
+    *over = *left == LEFT_AT_END;
+    memcpy(v->next_obs[agent] + c * width, v->obs[agent] + c * width,
+           width * sizeof(float));
+    if (v->present[agent][c]) /* it came, or came back */
+        *left = LEFT_NOT;
+}
+
+static void settle_agents(struct vec_env *v)
+{
+    memset(v->ended, 1, v->n_copies);
+    memset(v->truncated, 0, v->n_copies);
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        for (size_t c = 0; c < v->n_copies; c++) {
+            settle_agent(v, a, c);
+            v->ended[c] &= v->left[a][c] != LEFT_NOT;
+            v->truncated[c] |= v->left[a][c] == LEFT_CUT;
+        }
+        memcpy(v->episode_return[a], v->total_return[a], v->n_copies * sizeof(double));
+    }
+}
+
+static void finish_step(struct vec_env *v)
+{
+    for (size_t c = 0; c < v->n_copies; c++)
+        v->discarded[c] = !v->waiting[c] & !far_world_runs(v->far, c);
+    settle_agents(v);
+    vec_env_settle_copies(v);
+    vec_env_conclude(v, v->result);
+}
+
+static void settled(struct vec_env *v, int rc, const struct err *err)
+{
+    if (rc < 0)
+        env_host_on_failed(v->host, err);
+    else if (rc == 0)
+        v->on_settled(v->settled_ctx);
+}
+
+static void on_stepped(void *ctx)
+{
+    struct vec_env *v = ctx;
+    struct err err = {0};
+
+    finish_step(v);
+    settled(v, far_world_settle(v->far, &err), &err);
+}
+
+int vec_env_far_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
+                     struct err *err)
+{
+    int rc;
+
+    v->result = ret;
+    rc = far_world_step(v->far, actions, v->waiting, err);
+    if (rc != 0)
+        return rc;
+    finish_step(v);
+    return far_world_settle(v->far, err);
+}
+
+/* ---- resets ---- */
+
+void vec_env_far_reset(struct vec_env *v, size_t copy, const struct env_episode *episode)
+{
+    uint32_t words[4];
+
+    rng_block(episode->key, episode->episode, 0, words);
+    far_world_reset(v->far, copy, words[0] | (uint64_t)words[1] << 32);
+}
+
+static void take_presence(struct vec_env *v, size_t c)
+{
+    if (v->waiting[c] || v->time[c] > 0)
+        return;
+    for (size_t a = 0; a < v->spec.n_agents; a++)
+        v->left[a][c] = v->present[a][c] ? LEFT_NOT : LEFT_CUT;
+}
+
+/* An episode that was lost before its first step since: an evaluation's shows in the next
+ * step. */
+static void begin_lost(struct vec_env *v)
+{
+    for (size_t c = 0; c < v->n_copies; c++) {
+        take_presence(v, c);
+        if (v->draws == ENV_DRAWS_TRAINING && far_world_is_lost(v->far, c))
+            vec_env_begin_episode(v, c, v->episode[c] + 1);
+    }
+}
+
+static void on_settled(void *ctx)
+{
+    struct vec_env *v = ctx;
+    struct err err = {0};
+
+    begin_lost(v);
+    settled(v, far_world_settle(v->far, &err), &err);
+}
+
+int vec_env_settle(struct vec_env *v, struct err *err)
+{
+    return v->far != NULL ? far_world_settle(v->far, err) : 0;
+}
+
+/* ---- life ---- */
+
+/* An answer of the process that has the most copies. */
+static int check_message(const struct vec_env *v, struct err *err)
+{
+    const size_t processes = v->foreign.processes;
+    const size_t copies = (v->n_copies + processes - 1) / processes;
+    size_t bytes = 4096;
+
+    for (size_t a = 0; a < v->spec.n_agents; a++)
+        bytes += copies * ((size_t)v->spec.agents[a].obs_width * sizeof(float) +
+                           (size_t)v->spec.agents[a].space.width + 16);
+    if (bytes > FRAME_MAX_BYTES)
+        return err_set(err, ERR_LIMIT,
+                       "observations of %zu copies take %zu MiB in one message, more "
+                       "than %u MiB; raise env.processes",
+                       copies, bytes >> 20, FRAME_MAX_BYTES >> 20);
+    return 0;
+}
+
+int vec_env_far_open(struct vec_env *v, const struct env_config *config, struct err *err)
+{
+    const struct far_listener listener = {on_stepped, on_settled, v};
+    struct far_views views;
+    int rc;
+
+    foreign_init(&v->foreign, config, &v->arena);
+    rc = check_message(v, err);
+    if (rc < 0)
+        return rc;
+    v->present = ARENA_ARRAY(&v->arena, uint8_t *, v->spec.n_agents);
+    for (size_t a = 0; a < v->spec.n_agents; a++)
+        v->present[a] = ARENA_ARRAY(&v->arena, uint8_t, v->n_copies);
+    views = (struct far_views){.obs = v->obs,
+                               .allowed = v->allowed,
+                               .next_obs = v->next_obs,
+                               .next_allowed = v->next_allowed,
+                               .reward = v->own,
+                               .terminated = v->terminated,
+                               .present = v->present};
+    v->far = far_world_new(&v->foreign, &v->spec, v->n_copies, &views, &listener);
+    return 0;
+}
+
+int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
+                  struct err *err)
+{
+    if (v->far == NULL)
+        return 0;
+    CHECK(v->host == NULL, "it was started already");
+    v->host = host;
+    return far_world_start(v->far, host, name, err);
+}
+
+void vec_env_on_settled(struct vec_env *v, void (*fn)(void *ctx), void *ctx)
+{
+    v->on_settled = fn;
+    v->settled_ctx = ctx;
+}

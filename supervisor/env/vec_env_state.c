@@ -1,0 +1,149 @@
+/* The state of a vec_env as a flat block. */
+#include "supervisor/env/vec_env_internal.h"
+
+#include <string.h>
+
+/* Header; episode, time (E) u64; returns (A, E) f64; waiting (E), left (A, E) u8; then
+ * the world's own. */
+
+enum { STATE_MAGIC = 0x42524556, STATE_VERSION = 1 };
+
+struct state_header {
+    uint32_t magic, version;
+    uint64_t len_bytes; /* of all, this header included */
+    uint64_t copies, agents;
+    char id[64];
+};
+
+/* All but the world's own. */
+static size_t shared_bytes(const struct vec_env *v)
+{
+    size_t n = v->n_copies, n_agents = v->spec.n_agents;
+
+    return sizeof(struct state_header) + n * 2 * sizeof(uint64_t) +
+           n_agents * n * sizeof(double) + n * (1 + n_agents);
+}
+
+size_t vec_env_state_bytes(const struct vec_env *v)
+{
+    return shared_bytes(v) + (v->far != NULL ? far_world_state_bytes(v->far)
+                                             : v->class->ops->state_bytes(v->world));
+}
+
+static struct state_header expected_header(const struct vec_env *v)
+{
+    struct state_header h = {.magic = STATE_MAGIC,
+                             .version = STATE_VERSION,
+                             .len_bytes = vec_env_state_bytes(v),
+                             .copies = v->n_copies,
+                             .agents = v->spec.n_agents};
+
+    memcpy(h.id, v->spec.id, sizeof(h.id));
+    return h;
+}
+
+static char *put(char *to, const void *from, size_t n)
+{
+    memcpy(to, from, n);
+    return to + n;
+}
+
+void vec_env_state_save(const struct vec_env *v, void *dst)
+{
+    struct state_header h = expected_header(v);
+    size_t n = v->n_copies, n_agents = v->spec.n_agents;
+    char *p = put(dst, &h, sizeof(h));
+
+    p = put(p, v->episode, n * sizeof(uint64_t));
+    p = put(p, v->time, n * sizeof(uint64_t));
+    for (size_t a = 0; a < n_agents; a++)
+        p = put(p, v->total_return[a], n * sizeof(double));
+    p = put(p, v->waiting, n);
+    for (size_t a = 0; a < n_agents; a++)
+        p = put(p, v->left[a], n);
+    if (v->far != NULL)
+        far_world_save(v->far, p);
+    else
+        v->class->ops->save(v->world, p);
+}
+
+static const char *get(void *to, const char *from, size_t n)
+{
+    memcpy(to, from, n);
+    return from + n;
+}
+
+static const char *get_flags(uint8_t *to, const char *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i] != 0;
+    return from + n;
+}
+
+static int check_header(const struct vec_env *v, const void *src, size_t len,
+                        struct err *err)
+{
+    struct state_header want = expected_header(v), h;
+
+    if (len < sizeof(h))
+        return err_set(err, ERR_CORRUPT, "environment state: only %zu bytes", len);
+    memcpy(&h, src, sizeof(h));
+    if (h.magic != want.magic)
+        return err_set(err, ERR_CORRUPT, "environment state: wrong magic number");
+    if (h.version != want.version)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "environment state: version %u, this build reads %u", h.version,
+                       want.version);
+    if (memcmp(h.id, want.id, sizeof(h.id)) != 0 || h.copies != want.copies ||
+        h.agents != want.agents)
+        return err_set(err, ERR_SHAPE,
+                       "environment state: %llu copies of %.63s with %llu agents, "
+                       "expected %zu of %s with %zu",
+                       (unsigned long long)h.copies, h.id, (unsigned long long)h.agents,
+                       v->n_copies, v->spec.id, v->spec.n_agents);
+    if (v->far != NULL && h.len_bytes == len && len >= shared_bytes(v))
+        return 0;
+    if (v->far != NULL || h.len_bytes != want.len_bytes || len != want.len_bytes)
+        return err_set(err, ERR_CORRUPT, "environment state: %zu bytes, expected %zu",
+                       len, (size_t)h.len_bytes);
+    return 0;
+}
+
+static int load_world(struct vec_env *v, const char *own, size_t len, struct err *err)
+{
+    return v->far != NULL ? far_world_load(v->far, own, len, err)
+                          : v->class->ops->load(v->world, own, err);
+}
+
+/* What it was in cannot be played again. */
+static void begin_lost(struct vec_env *v)
+{
+    for (size_t c = 0; c < v->n_copies; c++)
+        if (!v->waiting[c] && !far_world_runs(v->far, c))
+            vec_env_begin_episode(v, c, v->episode[c] + 1);
+}
+
+int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct err *err)
+{
+    size_t n = v->n_copies, n_agents = v->spec.n_agents;
+    const char *p = (const char *)src + sizeof(struct state_header);
+    int rc = check_header(v, src, len, err);
+
+    if (rc == 0)
+        rc = load_world(v, (const char *)src + shared_bytes(v), len - shared_bytes(v),
+                        err);
+    if (rc < 0)
+        return rc;
+    p = get(v->episode, p, n * sizeof(uint64_t));
+    p = get(v->time, p, n * sizeof(uint64_t));
+    for (size_t a = 0; a < n_agents; a++)
+        p = get(v->total_return[a], p, n * sizeof(double));
+    p = get_flags(v->waiting, p, n);
+    for (size_t a = 0; a < n_agents; a++)
+        p = v->far != NULL ? get(v->left[a], p, n) : get_flags(v->left[a], p, n);
+    if (v->far != NULL)
+        begin_lost(v);
+    else
+        v->class->ops->observe(v->world, 0, n, v->obs);
+    return 0;
+}

@@ -1,0 +1,204 @@
+/* The section `env` of environments of others'. */
+#include "common/config/changes.h"
+#include "common/config/run_config.h"
+#include "common/config/yaml_tree.h"
+#include "tests/support/test_main.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct err err;
+
+/* What such an environment would say of itself. */
+static int two_agents(void *ctx, const struct env_config *env,
+                      const char *const **ret_names, struct err *e)
+{
+    static const char *const names[] = {"agent_0", "agent_1"};
+
+    if (env->command != NULL && strcmp(env->command->child[0]->text, "absent") == 0)
+        return err_set(e, ERR_AGENT, "it does not start");
+    *ret_names = names;
+    return 2;
+}
+
+static int parse_with(struct run_config *c, const char *text)
+{
+    const struct config_options options = {.env_names = two_agents};
+
+    err = (struct err){0};
+    return run_config_parse(c, text, strlen(text), "f.yaml", &options, &err);
+}
+
+static struct run_config parse(const char *text)
+{
+    struct run_config c;
+    int rc = parse_with(&c, text);
+
+    ck_assert_msg(rc == 0, "%s", err.msg);
+    return c;
+}
+
+START_TEST(a_command_has_its_own_defaults)
+{
+    struct run_config c = parse("env: {command: [python3, envs/hallway.py]}\n");
+    char here[4096];
+
+    ck_assert(env_config_is_foreign(&c.env) && c.env.plugin == NULL);
+    ck_assert_str_eq(c.env.id, "command");
+    ck_assert_str_eq(c.run.name, "hallway");
+    ck_assert_uint_eq(c.env.command->n, 2);
+    ck_assert_str_eq(c.env.command->child[1]->text, "envs/hallway.py");
+    ck_assert(c.env.max_steps == 0 && c.env.copies == 32 && c.env.processes == 1);
+    ck_assert(c.env.respond_within_s == 30 && c.env.memory_limit_bytes == 0);
+    ck_assert(c.env.restart.policy == RESTART_PERMANENT &&
+              c.env.restart.max_restarts == 5);
+    ck_assert_str_eq(c.env.directory, getcwd(here, sizeof(here)));
+    run_config_done(&c);
+}
+END_TEST
+
+static const struct {
+    const char *text, *name;
+} named[] = {
+    {"env: {plugin: ./build/pursuit.so}\n", "pursuit"},
+    {"env: {command: [python3, bridge.py, mpe2.simple_spread_v3]}\n",
+     "mpe2.simple_spread_v3"},
+    {"env: {command: [python3, bridge.py, 'gym:Cart Pole']}\n", "environment"},
+    {"env: {command: [./a.out, ..]}\n", "environment"},
+    {"run: {name: mine}\nenv: {command: [./a.out]}\n", "mine"},
+};
+
+START_TEST(the_run_is_named_after_it)
+{
+    struct run_config c = parse(named[_i].text);
+
+    ck_assert_str_eq(c.run.name, named[_i].name);
+    run_config_done(&c);
+}
+END_TEST
+
+/* Whatever the words hold, and wherever it is read. */
+START_TEST(the_resolved_file_reads_back_equal)
+{
+    struct run_config a =
+        parse("env:\n"
+              "  command: [python3, -c, \"print('a: [b]')\\n\", '', 7]\n"
+              "  processes: 2\n"
+              "  max_steps: 9\n"
+              "  restart: {max_restarts: 9}\n"
+              "  params: {n: 3, text: '4'}\n");
+    char *text = run_config_to_yaml(&a), *again;
+    struct run_config b;
+
+    ck_assert_int_eq(chdir("/"), 0);
+    b = parse(text);
+    again = run_config_to_yaml(&b);
+    ck_assert_str_eq(text, again);
+    ck_assert_str_eq(a.env.directory, b.env.directory);
+    ck_assert(yaml_tree_equal(a.env.command, b.env.command));
+    ck_assert_str_eq(b.env.command->child[2]->text, "print('a: [b]')\n");
+    ck_assert_ptr_null(strstr(text, "rules:"));
+    free(text);
+    free(again);
+    run_config_done(&a);
+    run_config_done(&b);
+}
+END_TEST
+
+START_TEST(an_own_environment_says_nothing_of_processes)
+{
+    struct run_config c = parse("env: {id: simple}\n");
+    char *text = run_config_to_yaml(&c);
+
+    ck_assert_ptr_null(strstr(text, "processes"));
+    ck_assert_ptr_null(strstr(text, "directory"));
+    ck_assert_ptr_nonnull(strstr(text, "rules: mpe2"));
+    free(text);
+    run_config_done(&c);
+}
+END_TEST
+
+static const struct {
+    const char *text, *message;
+} mistakes[] = {
+    {"env: {command: [a], plugin: b.so}\n",
+     "f.yaml:1: env: command and plugin are both given, expected one"},
+    {"env: {id: simple, command: [a]}\n",
+     "f.yaml:1: env: id and command are both given, expected one"},
+    {"env: {id: plugin}\n",
+     "f.yaml:1: env.id: found 'plugin', but env.plugin is not given"},
+    {"env: {copies: 3}\n",
+     "f.yaml:1: env.id: not given, expected an environment's name or none"},
+    {"env: {command: []}\n",
+     "f.yaml:1: env.command: found a list, expected a list of at least one word"},
+    {"env: {command: python3}\n",
+     "f.yaml:1: env.command: found 'python3', expected a list of at least one word"},
+    {"env: {command: [a, [b]]}\n",
+     "f.yaml:1: env.command: found a list, expected a list of at least one word"},
+    {"env: {plugin: ''}\n",
+     "f.yaml:1: env.plugin: found a quoted text, expected a text of 1 to 4095 bytes"},
+    {"env: {id: simple, processes: 2}\n",
+     "f.yaml:1: env.processes: is for env.command and env.plugin alone"},
+    {"env:\n  command: [a]\n  rules: mpe2\n",
+     "f.yaml:3: env.rules: is not for env.command, which has its own"},
+    {"env: {command: [a], directory: envs}\n",
+     "f.yaml:1: env.directory: found 'envs', expected a path that begins with /"},
+    {"env: {command: [a], restart: {on_give_up: noop}}\n",
+     "f.yaml:1: env.restart.on_give_up: found 'noop', expected stop: nobody can stand in "
+     "for an environment"},
+    {"env:\n  command: [absent]\n", "f.yaml:2: env.command: it does not start"},
+    {"env: {command: [a]}\nagents: {agent_2: {}}\n",
+     "f.yaml:2: agents: found 'agent_2', expected agent_0 or agent_1; did you mean "
+     "'agent_0'?"},
+};
+
+START_TEST(mistakes_are_told_in_one_line)
+{
+    struct run_config c;
+
+    ck_assert_int_eq(parse_with(&c, mistakes[_i].text), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, mistakes[_i].message);
+}
+END_TEST
+
+static void note_kind(void *ctx, const struct config_change *c)
+{
+    ck_assert_int_eq(c->kind, strcmp(c->path, "env.processes") == 0 ? CHANGE_RESTART
+                                                                    : CHANGE_LIVE);
+    ++*(int *)ctx;
+}
+
+START_TEST(what_concerns_its_processes_is_live)
+{
+    static const char *const set[] = {"env.respond_within=3s", "env.memory_limit=1G",
+                                      "env.restart.max_restarts=7", "env.processes=3"};
+    struct run_config a = parse("env: {command: [a]}\n"), b;
+    int n = 0;
+
+    ck_assert_int_eq(run_config_assign(&b, &a, set, 4, two_agents, &err), 0);
+    run_config_compare(&a, &b, note_kind, &n);
+    ck_assert_int_eq(n, 4);
+    run_config_done(&a);
+    run_config_done(&b);
+}
+END_TEST
+
+#define N_OF(rows) (int)(sizeof(rows) / sizeof((rows)[0]))
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("env_config");
+    TCase *tc = tcase_create("env_config");
+
+    tcase_add_test(tc, a_command_has_its_own_defaults);
+    tcase_add_loop_test(tc, the_run_is_named_after_it, 0, N_OF(named));
+    tcase_add_test(tc, the_resolved_file_reads_back_equal);
+    tcase_add_test(tc, an_own_environment_says_nothing_of_processes);
+    tcase_add_loop_test(tc, mistakes_are_told_in_one_line, 0, N_OF(mistakes));
+    tcase_add_test(tc, what_concerns_its_processes_is_live);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)

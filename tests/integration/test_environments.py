@@ -1,0 +1,275 @@
+"""Environments of others, in processes of their own: through the bridge, and rude ones.
+
+BROOD_KILLS=50 in the environment makes the kills as many.
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import time
+
+import harness
+from test_exactness import outcome
+
+BRIDGE = harness.SOURCE / "scripts" / "pettingzoo_bridge.py"
+EXAMPLES = harness.SOURCE / "tests" / "examples"
+FAKE_ENV = harness.BUILD / "tests" / "supervisor" / "fake_env"
+PYTHON = "/usr/bin/python3"
+FOREVER = 100_000_000
+KILLS = int(os.environ.get("BROOD_KILLS", 20 if harness.SANITIZED else 50))
+ENVIRONMENTS = {"env_0", "env_1", "eval_env_0", "eval_env_1"}
+
+CONFIG = """
+run: {{name: foreign, seed: 1, env_steps: {steps}}}
+env:
+  command: [{command}]
+  copies: 5
+  processes: 2
+  restart: {{max_restarts: 100000, delay: 0s}}
+experience: {{capacity: 20000, batch_size: 32, warmup: 200, update_every: 20}}
+evaluation: {{every_env_steps: {evaluate}, episodes: 7}}
+checkpoint: {{every_env_steps: {checkpoint}}}
+log: {{every_env_steps: 200}}
+defaults:
+  algorithm: {algorithm}
+  actor: {{hidden: [16, 16]}}
+  critic: {{hidden: [16, 16]}}
+"""
+
+
+def config(w, *command, name="foreign.yaml", steps=2000, evaluate=500, checkpoint=1000,
+           algorithm="maddpg"):
+    words = ", ".join(json.dumps(str(word)) for word in command)
+    return w.write(name, CONFIG.format(command=words, steps=steps, evaluate=evaluate,
+                                       checkpoint=checkpoint, algorithm=algorithm))
+
+
+def bridged(w, environment, **more):
+    return config(w, PYTHON, BRIDGE, environment, **more)
+
+
+def hallway(w, **more):
+    return bridged(w, EXAMPLES / "hallway.py", **more)
+
+
+def status(w, name):
+    return json.loads(w.brood("status", name, "--json")[0])
+
+
+def processes_of(w, name):
+    """name -> pid of the live run's environments."""
+    return {e["name"]: e["pid"] for e in status(w, name)["environments"] if e["pid"]}
+
+
+def without_state(files):
+    """The lengths of runs, and their processes, are in the state."""
+    return {k: v for k, v in files.items() if k != "run.state"}
+
+
+def final(run):
+    """The last checkpoint, however many agents it is of."""
+    steps = max(int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit())
+    return harness.tree_bytes(run / "checkpoints" / str(steps))
+
+
+def weights(run):
+    return {k: v for k, v in final(run).items() if "model.ckpt" in k}
+
+
+def test_it_trains_and_says_where_it_stands(w):
+    p = w.start("run", hallway(w, steps=FOREVER), "--name", "live")
+    harness.wait_until("evaluations", lambda: (w.run_dir("live") / "control.sock").exists()
+                       and ENVIRONMENTS <= processes_of(w, "live").keys())
+    s = status(w, "live")
+    assert s["exact"] is True and len(s["agents"]) == 3, s
+    assert all(e["restarts"] == 0 and e["rss_bytes"] > 0 for e in s["environments"]), s
+    text = w.brood("status", "live")[0]
+    assert "eval_env_1" in text and "walker_2" in text, text
+    w.brood("respawn", "live", "env_1")
+    now = processes_of(w, "live")
+    assert now["env_1"] != [e["pid"] for e in s["environments"] if e["name"] == "env_1"][0]
+    w.brood("stop", "live")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert not any(harness.alive(pid) for pid in now.values()), now
+    journal = (w.run_dir("live") / "journal").read_text()
+    assert "event=respawn environment=env_1 pid=" in journal, journal
+    assert w.brood("eval", "live", "--copies", "1", "--json")[0] == \
+        w.brood("eval", "live", "--copies", "7", "--json")[0]
+
+
+def test_neither_processes_nor_evaluations_change_it(w):
+    w.brood("run", hallway(w), "--name", "two")
+    w.brood("run", hallway(w), "--name", "five", "--set", "env.processes=5")
+    w.brood("run", hallway(w), "--name", "calm", "--set", "evaluation.every_env_steps=0")
+    harness.assert_same_files(without_state(outcome(w.run_dir("two"))),
+                              without_state(outcome(w.run_dir("five"))))
+    harness.assert_same_files(weights(w.run_dir("two")), weights(w.run_dir("calm")))
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def kill_environments(w, name, kills, draw):
+    """One process after the other, at random moments; how often each was hit."""
+    hits = dict.fromkeys(ENVIRONMENTS, 0)
+    while sum(hits.values()) < kills:
+        found = processes_of(w, name)
+        victim = draw.choice(sorted(found)) if found else None
+        if victim is None or not harness.alive(found[victim]):
+            continue
+        until = time.monotonic() + draw.uniform(0, 0.05) * harness.PATIENCE
+        while time.monotonic() < until:
+            pass
+        harness.kill(found[victim])
+        harness.wait_until("its end", lambda: not harness.alive(found[victim]))
+        hits[victim] += 1
+    return hits
+
+
+def test_kills_change_nothing_and_nothing_leaks(w):
+    draw = random.Random(5)
+    sized = {"steps": FOREVER, "evaluate": 1000, "checkpoint": 2000}
+    p = w.start("run", hallway(w, **sized), "--name", "killed")
+    run = w.run_dir("killed")
+    harness.wait_until("evaluations", lambda: (run / "control.sock").exists()
+                       and ENVIRONMENTS <= processes_of(w, "killed").keys())
+    supervisor = harness.supervisor_of(p.pid)
+    before = descriptors(supervisor)
+    hits = kill_environments(w, "killed", KILLS, draw)
+    print(f"# kills: {hits}")
+    harness.wait_until("as few descriptors", lambda: descriptors(supervisor) <= before)
+    s = status(w, "killed")
+    assert s["exact"] is True, s
+    assert sum(e["restarts"] for e in s["environments"]) >= KILLS - len(ENVIRONMENTS), s
+    children = [c for _, ppid, c in harness.processes().values() if ppid == supervisor]
+    assert len(children) == 3 + len(ENVIRONMENTS), children
+    harness.kill(p.pid, harness.signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert "not reproducible" not in p.log.read_text()
+    steps = max(int(s.name) for s in (run / "checkpoints").iterdir())
+    w.brood("run", hallway(w, **sized), "--name", "calm", "--set",
+            f"run.env_steps={steps}")
+    harness.assert_same_files(without_state(outcome(run)),
+                              without_state(outcome(w.run_dir("calm"))))
+
+
+def test_resume_plays_the_episodes_again(w):
+    sized = {"steps": 6000, "checkpoint": 400}
+    for name, environment in (("hall", "hallway.py"), ("cart", "cart.py:Cart")):
+        algorithm = "maddpg" if name == "hall" else "ddpg"
+        file = bridged(w, EXAMPLES / environment, algorithm=algorithm, **sized)
+        w.brood("run", file, "--name", name + "-calm")
+        p = w.start("run", file, "--name", name)
+        checkpoints = w.run_dir(name) / "checkpoints"
+        harness.wait_until("a checkpoint in the midst of it", lambda: p.poll() is not None or
+                           checkpoints.is_dir() and (checkpoints / "1200").is_dir())
+        harness.kill_holder(p, w.run_dir(name))
+        w.brood("resume", name)
+        harness.assert_same_files(final(w.run_dir(name + "-calm")), final(w.run_dir(name)))
+
+
+MOODY = """
+import os, sys
+sys.path.insert(0, {examples!r})
+from hallway import Hallway
+
+
+class Moody(Hallway):
+    def step(self, actions):
+        obs, *rest = super().step(actions)
+        if self.time == 3:
+            for a in obs:
+                obs[a][0] += os.getpid() * 1e-6
+        return obs, *rest
+
+
+parallel_env = Moody
+"""
+
+
+def test_what_is_not_reproducible_is_told_and_discarded(w):
+    moody = w.write("moody.py", MOODY.format(examples=str(EXAMPLES)))
+    p = w.start("run", bridged(w, moody, steps=FOREVER, evaluate=0), "--name", "moody")
+    harness.wait_until("rounds", lambda: (w.run_dir("moody") / "control.sock").exists()
+                       and status(w, "moody")["env_steps"] > 2000)
+
+    def disturb():
+        env = status(w, "moody")["environments"][0]
+        if env["state"] in ("idle", "busy"):
+            harness.kill(env["pid"])
+            harness.wait_until("its end", lambda: not harness.alive(env["pid"]))
+        return "not reproducible" in p.log.read_text()
+    harness.wait_until("it is noticed", disturb)
+    line = [l for l in p.log.read_text().splitlines() if "not reproducible" in l][0]
+    assert line.startswith("env_0: this environment is not reproducible: played again from "
+                           "its seed, copy ") and "answered differently in step 3" in line, \
+        line
+    s = status(w, "moody")
+    assert s["exact"] is False, s
+    assert "not exact" in w.brood("status", "moody")[0]
+    at = s["env_steps"]
+    harness.wait_until("it goes on", lambda: status(w, "moody")["env_steps"] > at + 1000)
+    w.brood("stop", "moody")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert json.loads(w.brood("status", "moody", "--json")[0])["exact"] is False
+    at = status(w, "moody")["env_steps"]
+    out, err = w.brood("resume", "moody", "--set", f"run.env_steps={at + 1000}", "--anyway")
+    assert "is not exact" in err, err
+
+
+# What a process does, and what is said of it; none of it may end otherwise.
+RUDE = {
+    "nan-5": r"env_0: answer to step: observation of scout_0 in copy 1: entry 2 is nan|"
+             r"env_1: answer to step: observation of scout_0 in copy 3: entry 2 is nan",
+    "infinite-4": r"env_[01]: answer to step: reward of rover_0 in copy [02] is inf",
+    "short-4": r"env_[01]: answer to step: obs: 36 bytes, expected 40",
+    "maskless-4": r"env_[01]: answer to step: allowed is missing",
+    "nobody-2": r"env_[01]: answer to reset: copy [02] has no agent after its reset",
+    "refuses-4": r"process env_[01] \(pid \d+\): step: the rover has no wheels",
+    "garbage-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
+                 r"because byte 0 is no msgpack",
+    "giant-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
+               r"because a frame of 4294967295 bytes, at most 67108864 are accepted",
+    "bomb-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
+              r"because a msgpack container before byte 5 promises more than there is",
+    "always-4": r"process env_[01] \(pid \d+\): died 3 times within 60 s without getting "
+                r"anything done, the last time in step killed by SIGKILL; its last lines: "
+                r"last words",
+    "hangs-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
+               r"because it did not answer step for \d\.\d s: it waits for something that "
+               r"does not come",
+    "changes": r"env_[01]: answer to configure: it has other agents than it had before",
+}
+RUDE_AT_ONCE = {
+    "version": "it speaks protocol version 99, the supervisor 1",
+    "names": "its answer to configure: two agents are called twin",
+    "refuses-1": "configure: the rover has no wheels",
+    "heads": "its answer to configure: rover_0: its heads are not as wide as its actions",
+    "wide": "its answer to configure: rover_0: obs: 1073741824 is more than 16777216",
+    "always-1": "killed by SIGKILL in configure, and its restart policy is temporary; its "
+                "last lines: last words",
+}
+
+
+def test_rude_processes_end_the_run_in_one_line(w):
+    for mode, says in RUDE.items():
+        file = config(w, FAKE_ENV, mode, name=f"{mode}.yaml", algorithm="random", evaluate=0)
+        err = w.brood("run", file, "--set", "env.restart={max_restarts: 2, delay: 1ms}",
+                      "--set", "env.respond_within=300ms", "--set", "env.copies=4",
+                      "--name", mode, code=1)[1]
+        last = err.splitlines()[-1]
+        assert re.fullmatch("brood run: (" + says + ")", last), (mode, last)
+
+
+def test_rude_processes_are_refused_before_the_run(w):
+    for mode, says in RUDE_AT_ONCE.items():
+        file = config(w, FAKE_ENV, mode, name=f"{mode}.yaml", algorithm="random")
+        err = w.brood("check", file, code=2)[1]
+        assert err.startswith(f"{file}:4: env.command: ") and err.count("\n") == 1, err
+        assert err.rstrip().endswith(says), (mode, err)
+
+
+if __name__ == "__main__":
+    harness.main()
