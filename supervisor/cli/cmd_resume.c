@@ -27,6 +27,8 @@ static int judge(const struct cli *cli, const struct resume_options *o, int rc,
 
 static int is_over(const struct run_config *config, const struct rollout_progress *at)
 {
+    if (at->is_midway)
+        return 0;
     return (config->run.env_steps > 0 &&
             at->env_steps >= (uint64_t)config->run.env_steps) ||
            (config->run.episodes > 0 && at->episodes >= (uint64_t)config->run.episodes);

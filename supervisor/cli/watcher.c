@@ -213,8 +213,7 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
                       format_count(r->env_steps, steps, sizeof(steps)),
                       format_duration(r->wall_seconds, time_text, sizeof(time_text)),
                       team, (unsigned long long)r->restarts, path);
-    if ((r->end == TRAINING_STOPPED || r->end == TRAINING_CUT_OFF) &&
-        r->checkpoint_step >= 0)
+    if (r->end != TRAINING_DONE && r->checkpoint_step >= 0)
         live_view_message(
             w->view, "%s: `brood resume %s` goes on from the checkpoint of step %lld",
             w->state.status.run, path, (long long)r->checkpoint_step);

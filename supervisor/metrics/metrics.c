@@ -42,7 +42,7 @@ struct metrics {
     size_t n, n_fixed;
     size_t rollout, eval, train, time; /* first of each kind */
     char **names;
-    struct mean *acc;
+    struct mean *acc, *marked;
     double *values;
     size_t *n_extra; /* [n_named] scalars of other names */
 
@@ -119,6 +119,7 @@ struct metrics *metrics_new(const char *const *names, const char *const *teams,
            m->n_named * METRICS_MAX_SCALARS;
     m->names = xcalloc(room, sizeof(*m->names));
     m->acc = xcalloc(room, sizeof(*m->acc));
+    m->marked = xcalloc(room, sizeof(*m->marked));
     m->values = xcalloc(room, sizeof(*m->values));
     add_fixed_series(m);
     m->row_ns = now_ns;
@@ -142,6 +143,7 @@ void metrics_free(struct metrics *m)
     free(m->team_size);
     free(m->team_mean);
     free(m->acc);
+    free(m->marked);
     free(m->values);
     free(m->n_extra);
     free(m);
@@ -238,8 +240,9 @@ static size_t insert_series(struct metrics *m, size_t agent, char *name)
     behind = m->n - at;
     memmove(&m->names[at + 1], &m->names[at], behind * sizeof(*m->names));
     memmove(&m->acc[at + 1], &m->acc[at], behind * sizeof(*m->acc));
+    memmove(&m->marked[at + 1], &m->marked[at], behind * sizeof(*m->marked));
     m->names[at] = name;
-    m->acc[at] = (struct mean){0};
+    m->acc[at] = m->marked[at] = (struct mean){0};
     m->n_extra[agent]++;
     m->n++;
     return at;
@@ -310,25 +313,32 @@ void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
     };
 }
 
-void metrics_state_save(const struct metrics *m, uint8_t **ret, size_t *ret_len)
+void metrics_mark(struct metrics *m)
 {
+    memcpy(m->marked, m->acc, m->n * sizeof(*m->acc));
+}
+
+void metrics_state_save(const struct metrics *m, int marked, uint8_t **ret,
+                        size_t *ret_len)
+{
+    const struct mean *acc = marked ? m->marked : m->acc;
     struct wbuf b = {0};
     uint32_t n = 0;
 
     for (size_t i = 0; i < m->n; i++)
-        n += m->acc[i].count > 0 && !is_time(m, i);
+        n += acc[i].count > 0 && !is_time(m, i);
     wbuf_u32(&b, STATE_VERSION);
     wbuf_u64(&b, m->row_steps);
     wbuf_u32(&b, n);
     for (size_t i = 0; i < m->n; i++) {
         uint64_t bits;
-        if (m->acc[i].count == 0 || is_time(m, i))
+        if (acc[i].count == 0 || is_time(m, i))
             continue;
-        memcpy(&bits, &m->acc[i].sum, sizeof(bits));
+        memcpy(&bits, &acc[i].sum, sizeof(bits));
         wbuf_u32(&b, (uint32_t)strlen(m->names[i]));
         wbuf_bytes(&b, m->names[i], strlen(m->names[i]));
         wbuf_u64(&b, bits);
-        wbuf_u64(&b, m->acc[i].count);
+        wbuf_u64(&b, acc[i].count);
     }
     *ret = b.data;
     *ret_len = b.len;

@@ -61,9 +61,12 @@ void metrics_add_update(struct metrics *m, uint64_t duration_ns);
 void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
                       uint64_t now_ns, struct metrics_row *ret);
 
-/* The accumulators without those of time, for run.state: equal runs, equal bytes. The
- * text is malloc'd by save. load: ERR_FORMAT. */
-void metrics_state_save(const struct metrics *m, uint8_t **ret, size_t *ret_len);
+/* Remembers the accumulators as they are now. */
+void metrics_mark(struct metrics *m);
+/* The accumulators (marked: as they were then) without those of time, for run.state:
+ * equal runs, equal bytes. The text is malloc'd by save. load: ERR_FORMAT. */
+void metrics_state_save(const struct metrics *m, int marked, uint8_t **ret,
+                        size_t *ret_len);
 int metrics_state_load(struct metrics *m, const uint8_t *data, size_t len,
                        struct err *err);
 

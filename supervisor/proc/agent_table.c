@@ -434,7 +434,7 @@ int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
 
     if (!a->replay.has_snapshot)
         return err_set(err, ERR_STATE, "agent %s has not been configured yet", a->name);
-    if (a->pending.active && a->pending.writes)
+    if (a->pending.active && a->pending.writes && a->failure.code == 0)
         return err_set(err, ERR_STATE, "agent %s is changing its variables", a->name);
     if (a->replay.n_requests > 0 && a->state != PROC_IDLE && a->state != PROC_BUSY)
         return err_set(err, UV_EAGAIN, "agent %s is being restarted", a->name);
@@ -443,6 +443,30 @@ int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
     if (r < 0)
         return r;
     *ret = a->replay.snapshot;
+    *ret_len = a->replay.snapshot_bytes;
+    return 0;
+}
+
+void agent_table_keep(struct agent_table *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        struct agent *a = &t->agents[i];
+        const int is_known = a->state == PROC_IDLE || a->state == PROC_BUSY;
+
+        CHECK(!a->pending.active || !a->pending.writes, "%s", a->name);
+        replay_keep(&a->replay, is_known ? a->block.map : NULL, a->block.len_bytes);
+    }
+}
+
+int agent_table_kept(struct agent_table *t, size_t agent, const void **ret,
+                     size_t *ret_len, struct err *err)
+{
+    const struct agent *a = agent_at(t, agent);
+
+    if (!a->replay.has_kept)
+        return err_set(err, ERR_STATE, "the former values of agent %s are not known",
+                       a->name);
+    *ret = a->replay.kept;
     *ret_len = a->replay.snapshot_bytes;
     return 0;
 }

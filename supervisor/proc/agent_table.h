@@ -177,10 +177,18 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
 
 /* The newest values of the agent's block, consistent with everything answered so far;
  * *ret is valid until the agent's next writing response. ERR_STATE while a writing
- * request is outstanding; UV_EAGAIN while an agent that crashed by itself, though it owed
+ * request is outstanding, unless the agent has failed and never answers it; UV_EAGAIN while an agent that crashed by itself, though it owed
  * nothing, has requests to replay: its next answer ends that. */
 int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
                       size_t *ret_len, struct err *err);
+
+/* Keeps the values of all blocks as they are now, beside newer ones, until it is called
+ * again; nobody owes the answer to a writing request. An agent for which that would cost
+ * more than 1 % of the time is left out. */
+void agent_table_keep(struct agent_table *t);
+/* The values kept; as agent_table_block. ERR_STATE: it was left out. */
+int agent_table_kept(struct agent_table *t, size_t agent, const void **ret,
+                     size_t *ret_len, struct err *err);
 
 /* Orderly end of all; deadline for everything together. Idempotent; a shorter deadline
  * replaces a longer one. now: SIGKILL at once. */

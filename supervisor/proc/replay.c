@@ -15,6 +15,7 @@
 void replay_done(struct replay *r)
 {
     pages_unmap(r->snapshot, r->snapshot_bytes);
+    pages_unmap(r->spare, r->snapshot_bytes);
     free(r->requests);
     free(r->frames);
     *r = REPLAY_ZERO;
@@ -37,21 +38,49 @@ void replay_forget(struct replay *r)
     r->frames_len = 0;
 }
 
+static int resize(struct replay *r, size_t len_bytes, struct err *err)
+{
+    uint8_t *p = pages_map(len_bytes);
+
+    if (p == NULL && len_bytes > 0)
+        return err_set(err, ERR_NOMEM, "no memory for a snapshot of %zu bytes",
+                       len_bytes);
+    pages_unmap(r->snapshot, r->snapshot_bytes);
+    pages_unmap(r->spare, r->snapshot_bytes);
+    r->snapshot = p;
+    r->spare = NULL;
+    r->has_kept = 0;
+    r->snapshot_bytes = len_bytes;
+    return 0;
+}
+
+/* What is kept is not written over, unless there is no memory for a second one. */
+static void step_aside(struct replay *r)
+{
+    uint8_t *kept = r->snapshot;
+
+    if (r->spare == NULL)
+        r->spare = pages_map(r->snapshot_bytes);
+    if (r->spare == NULL) {
+        r->has_kept = 0;
+        return;
+    }
+    r->snapshot = r->spare;
+    r->spare = kept;
+}
+
 int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
                     struct err *err)
 {
     uint64_t begin = uv_hrtime();
+    int rc = 0;
 
-    if (r->snapshot_bytes != len_bytes) {
-        uint8_t *p = pages_map(len_bytes);
-
-        if (p == NULL && len_bytes > 0)
-            return err_set(err, ERR_NOMEM, "no memory for a snapshot of %zu bytes",
-                           len_bytes);
-        pages_unmap(r->snapshot, r->snapshot_bytes);
-        r->snapshot = p;
-        r->snapshot_bytes = len_bytes;
-    }
+    if (r->snapshot_bytes != len_bytes)
+        rc = resize(r, len_bytes, err);
+    else if (r->has_kept && r->kept == r->snapshot)
+        step_aside(r);
+    if (rc < 0)
+        return rc;
     if (len_bytes > 0)
         memcpy(r->snapshot, block, len_bytes);
     r->has_snapshot = 1;
@@ -65,6 +94,15 @@ static int replay_is_snapshot_due(const struct replay *r, size_t more_bytes)
 {
     return r->frames_len + more_bytes > REPLAY_MAX_BYTES ||
            uv_hrtime() - r->taken_at_ns >= r->cost_ns * REPLAY_COST_DIVISOR;
+}
+
+void replay_keep(struct replay *r, const void *block, size_t len_bytes)
+{
+    r->has_kept = 0;
+    if (r->n_requests > 0 && block != NULL && replay_is_snapshot_due(r, 0))
+        (void)replay_snapshot(r, block, len_bytes, NULL);
+    r->has_kept = r->has_snapshot && r->n_requests == 0;
+    r->kept = r->snapshot;
 }
 
 static void replay_add(struct replay *r, const struct replay_exchange *x)

@@ -4,7 +4,7 @@
  * A request is kept as the frame that was sent, with a digest of its response. The list
  * is cut only when a newer snapshot is wholly in hand. A snapshot is taken when copying
  * costs under 1 % of the time since the last one, and always before the list would pass
- * REPLAY_MAX_BYTES.
+ * REPLAY_MAX_BYTES. One earlier snapshot can be kept beside it: there are two buffers.
  * Units  times in nanoseconds of uv_hrtime.
  */
 #ifndef SUPERVISOR_PROC_REPLAY_H
@@ -33,8 +33,11 @@ struct replay {
     uint8_t *snapshot; /* read only for users */
     size_t snapshot_bytes;
     int has_snapshot;
-    size_t n_requests; /* since the snapshot */
+    size_t n_requests;   /* since the snapshot */
+    const uint8_t *kept; /* of replay_keep: snapshot_bytes of an earlier snapshot */
+    int has_kept;
 
+    uint8_t *spare;                  /* the other one of two buffers */
     struct replay_request *requests; /* private from here on */
     size_t requests_cap;
     uint8_t *frames;
@@ -54,6 +57,11 @@ int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
                     struct err *err);
 /* Forgets the requests: from now on the snapshot is all there is. */
 void replay_forget(struct replay *r);
+
+/* Keeps the values of this moment, beside newer snapshots, until the next call; block: as
+ * it is now, or NULL if nobody knows. Costs a copy only where one is due, and keeps nothing
+ * where that is not enough. */
+void replay_keep(struct replay *r, const void *block, size_t len_bytes);
 
 /* A writing request and its answer, as they went over the pipe; borrowed. */
 struct replay_exchange {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 struct actor {
-    float *actions;                      /* (E, U) */
-    float *carry;                        /* (E, H) */
+    float *actions;            /* (E, U) */
+    float *carry, *next_carry; /* (E, H); the next, while not all have answered */
     float *columns[DESCRIPTION_COLUMNS]; /* (E, X) */
 };
 
@@ -40,6 +40,7 @@ struct acting *acting_new(const struct acting_args *args)
         x->actions =
             xcalloc(copies * (size_t)args->spec->agents[i].space.width, sizeof(float));
         x->carry = xcalloc(copies * d->carry, sizeof(float));
+        x->next_carry = xcalloc(copies * d->carry, sizeof(float));
         for (int c = 0; c < d->n_columns && args->with_columns; c++)
             x->columns[c] = xcalloc(copies * d->columns[c].elements, sizeof(float));
         a->actions[i] = x->actions;
@@ -54,6 +55,7 @@ void acting_free(struct acting *a)
     for (size_t i = 0; i < a->args.spec->n_agents; i++) {
         free(a->actors[i].actions);
         free(a->actors[i].carry);
+        free(a->actors[i].next_carry);
         for (int c = 0; c < DESCRIPTION_COLUMNS; c++)
             free(a->actors[i].columns[c]);
     }
@@ -112,7 +114,7 @@ static int take_answer(struct acting *a, size_t agent, const msgpack_object *bod
         return err_set(err, ERR_PROTOCOL, "not a map");
     rc = take_values(a, body, "actions", width, a->actors[agent].actions, err);
     if (rc == 0 && carry > 0)
-        rc = take_values(a, body, "carry", carry, a->actors[agent].carry, err);
+        rc = take_values(a, body, "carry", carry, a->actors[agent].next_carry, err);
     if (rc == 0)
         rc = take_columns(a, agent, body, err);
     return rc;
@@ -127,7 +129,7 @@ static void take_nothing(struct acting *a, size_t agent)
 
     memset(x->actions, 0, a->args.copies * width * sizeof(float));
     if (d->carry > 0)
-        memset(x->carry, 0, a->args.copies * d->carry * sizeof(float));
+        memset(x->next_carry, 0, a->args.copies * d->carry * sizeof(float));
     for (int c = 0; c < d->n_columns && a->args.with_columns; c++)
         memset(x->columns[c], 0, a->args.copies * d->columns[c].elements * sizeof(float));
 }
@@ -170,6 +172,18 @@ static void obey(struct acting *a, size_t agent)
     }
 }
 
+static void finish(struct acting *a)
+{
+    for (size_t i = 0; i < a->args.spec->n_agents; i++) {
+        struct actor *x = &a->actors[i];
+        float *carry = x->carry;
+
+        x->carry = x->next_carry;
+        x->next_carry = carry;
+    }
+    a->args.on_done(a->args.ctx);
+}
+
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
     struct acting *a = ctx;
@@ -188,7 +202,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     }
     obey(a, agent);
     if (a->outstanding == 0)
-        a->args.on_done(a->args.ctx);
+        finish(a);
 }
 
 /* ---- requests ---- */

@@ -24,7 +24,10 @@ void rollout_fail(struct rollout *r, const struct err *err)
 
 void rollout_progress(const struct rollout *r, struct rollout_progress *ret)
 {
+    struct schedule_due left;
+
     *ret = (struct rollout_progress){
+        .is_midway = rollout_fsm_left(&r->fsm, &left) && schedule_is_anything_due(&left),
         .round = r->round,
         .env_steps = r->env_steps,
         .episodes = r->episodes,
@@ -54,6 +57,7 @@ static int enter_act(struct rollout *r, struct err *err)
     report_round(r);
     if (r->serving != NULL)
         return rollout_serve(r);
+    rollout_keep(r);
     r->round_began_ns = rollout_now_ns(r);
     rc = acting_begin(r->acting, &call, err);
     return rc < 0 ? rc : WAITS;
@@ -137,8 +141,10 @@ static int enter_step(struct rollout *r, struct err *err)
 
 static int enter_evaluate(struct rollout *r, struct err *err)
 {
-    int rc = evaluation_start(r->evaluation, err);
+    int rc;
 
+    rollout_keep(r);
+    rc = evaluation_start(r->evaluation, err);
     return rc < 0 ? rc : WAITS;
 }
 
@@ -156,9 +162,9 @@ static int enter_log(struct rollout *r, struct err *err)
 static int enter_checkpoint(struct rollout *r, struct err *err)
 {
     struct rollout_progress at;
-
     int rc;
 
+    rollout_keep(r);
     rollout_progress(r, &at);
     r->checkpoint_ns = rollout_now_ns(r);
     rc = r->args.callbacks.on_checkpoint(r->args.callbacks.ctx, &at, err);
@@ -177,6 +183,7 @@ static int enter_paused(struct rollout *r, struct err *err)
 
     (void)err;
     report_round(r);
+    rollout_keep(r);
     rollout_progress(r, &at);
     if (r->args.callbacks.on_paused != NULL)
         r->args.callbacks.on_paused(r->args.callbacks.ctx, &at);

@@ -39,6 +39,7 @@ struct rollout_progress {
     uint64_t episodes;  /* finished */
     uint64_t updates;
     const char *state; /* "act", "update", ..., "paused", "done", "failed" */
+    int is_midway;     /* something is left to do at the boundary (rollout_hold) */
 };
 
 enum { ROLLOUT_CHECKPOINT_WAITS = 1, ROLLOUT_CHANGE_WAITS = 1 };
@@ -145,8 +146,17 @@ void rollout_abort(struct rollout *r);
 
 void rollout_progress(const struct rollout *r, struct rollout_progress *ret);
 
-/* Counters, environment state, carry and metric accumulators as of a boundary, for
- * run.state; no clock inside. malloc'd by save. load: before rollout_start. */
+/* What can be saved, also after a failure: the state that the driver is in, or failed in,
+ * as it was when it began, together with these values of the agents' blocks. */
+enum rollout_hold {
+    ROLLOUT_HOLDS_NOTHING, /* that it could go on from */
+    ROLLOUT_HOLDS_KEPT,    /* agent_table_kept */
+    ROLLOUT_HOLDS_NEWEST,  /* agent_table_block: without an environment */
+};
+enum rollout_hold rollout_hold(const struct rollout *r);
+/* Counters, what is left to do at the boundary, environment state, carry and metric
+ * accumulators, for run.state; no clock inside. malloc'd by save. load: before
+ * rollout_start. */
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err);

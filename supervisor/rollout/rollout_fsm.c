@@ -37,6 +37,39 @@ void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due)
     f->due = *due;
 }
 
+void rollout_fsm_go_on(struct rollout_fsm *f, const struct schedule_due *left)
+{
+    CHECK(f->state == ROLLOUT_IDLE);
+    f->due = *left;
+    f->midway = 1;
+}
+
+int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret)
+{
+    const enum rollout_state in = f->state == ROLLOUT_FAILED ? f->failed_in : f->state;
+
+    *ret = (struct schedule_due){0};
+    switch (in) {
+    case ROLLOUT_ACT:
+    case ROLLOUT_CHECKPOINT:
+    case ROLLOUT_PAUSED:
+    case ROLLOUT_DONE:
+        return 1;
+    case ROLLOUT_UPDATE:
+        *ret = f->due;
+        ret->updates++;
+        break;
+    case ROLLOUT_EVALUATE:
+        *ret = f->due;
+        ret->evaluate = 1;
+        break;
+    default:
+        return 0;
+    }
+    ret->end = 0;
+    return 1;
+}
+
 int rollout_fsm_update_over(const struct rollout_fsm *f)
 {
     return f->state != ROLLOUT_UPDATE || (f->stage == 0 && f->repeat == 0);
@@ -109,7 +142,8 @@ static enum rollout_effect next_due(struct rollout_fsm *f)
 
 static enum rollout_effect start(struct rollout_fsm *f)
 {
-    f->due = (struct schedule_due){.checkpoint = 1};
+    if (!f->midway)
+        f->due = (struct schedule_due){.checkpoint = 1};
     return next_due(f);
 }
 
@@ -194,6 +228,7 @@ static enum rollout_effect ignore(struct rollout_fsm *f)
 
 static enum rollout_effect fail(struct rollout_fsm *f)
 {
+    f->failed_in = f->state;
     return enter(f, ROLLOUT_FAILED);
 }
 

@@ -51,6 +51,8 @@ struct rollout_fsm {
     int stop, pause, checkpoint, change; /* requests not yet honoured */
     int logged, saved;                   /* at this boundary */
     int stopped;                         /* DONE on request, before the end */
+    int midway;                          /* IDLE: `due` is where a run goes on */
+    enum rollout_state failed_in;        /* FAILED */
 };
 
 enum rollout_effect {
@@ -63,6 +65,11 @@ void rollout_fsm_init(struct rollout_fsm *f, const struct stage_list *stages);
 enum rollout_effect rollout_fsm_step(struct rollout_fsm *f, enum rollout_event event);
 /* In STEP, before FINISHED: what this boundary has to do. */
 void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due);
+/* Before START: goes on in the midst of a boundary, where this was left to do. */
+void rollout_fsm_go_on(struct rollout_fsm *f, const struct schedule_due *left);
+/* What is left to do at this boundary (without its end), counted from the beginning of
+ * the state, or of the update. 0: the state is none that could be entered again. */
+int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret);
 /* After FINISHED in UPDATE: that was the update's last stage. */
 int rollout_fsm_update_over(const struct rollout_fsm *f);
 const char *rollout_state_name(enum rollout_state s);

@@ -57,6 +57,8 @@ void rollout_fail(struct rollout *r, const struct err *err);
 void rollout_resume(struct rollout *r);
 /* Sends the requests of the stage the machine is in. WAITS, or an error. */
 int rollout_enter_update(struct rollout *r, struct err *err);
+/* The state that is entered can be gone on from: what it begins with is kept. */
+void rollout_keep(struct rollout *r);
 /* Once evaluations are wanted, there is what plays them. */
 int rollout_make_evaluation(struct rollout *r, struct err *err);
 /* After a step: the change planned for this boundary, if any, is due. */

@@ -85,8 +85,9 @@ void rollout_serve_free(struct rollout *r)
 
 void rollout_serve_save(const struct rollout *r, struct wbuf *b)
 {
+    /* One that is at work is never answered by those who come later. */
     for (size_t a = 0; r->serving != NULL && a < r->n_agents; a++)
-        wbuf_u64(b, r->serving->queues[a].counter);
+        wbuf_u64(b, r->serving->queues[a].counter - (r->serving->queues[a].busy != 0));
 }
 
 void rollout_serve_load(struct rollout *r, struct cursor *c)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATE_VERSION = 1 };
+enum { STATE_VERSION = 2 };
 
 static void save_block(struct wbuf *b, const void *data, size_t len)
 {
@@ -16,19 +16,45 @@ static void save_block(struct wbuf *b, const void *data, size_t len)
     wbuf_bytes(b, data, len);
 }
 
+void rollout_keep(struct rollout *r)
+{
+    agent_table_keep(r->args.agents);
+    metrics_mark(r->args.metrics);
+}
+
+enum rollout_hold rollout_hold(const struct rollout *r)
+{
+    struct schedule_due left;
+
+    if (!rollout_fsm_left(&r->fsm, &left))
+        return ROLLOUT_HOLDS_NOTHING;
+    return r->serving != NULL ? ROLLOUT_HOLDS_NEWEST : ROLLOUT_HOLDS_KEPT;
+}
+
+static void save_left(struct wbuf *b, const struct schedule_due *left)
+{
+    wbuf_u64(b, left->updates);
+    wbuf_u8(b, left->evaluate != 0);
+    wbuf_u8(b, left->log != 0);
+    wbuf_u8(b, left->checkpoint != 0);
+}
+
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
 {
     size_t env_bytes = vec_env_state_bytes(r->args.env), metrics_bytes;
     uint8_t *env = xmalloc(env_bytes), *metrics;
+    struct schedule_due left;
     struct wbuf b = {0};
 
+    CHECK(rollout_fsm_left(&r->fsm, &left));
     vec_env_state_save(r->args.env, env);
-    metrics_state_save(r->args.metrics, &metrics, &metrics_bytes);
+    metrics_state_save(r->args.metrics, left.updates > 0, &metrics, &metrics_bytes);
     wbuf_u32(&b, STATE_VERSION);
     wbuf_u64(&b, r->round);
     wbuf_u64(&b, r->env_steps);
     wbuf_u64(&b, r->episodes);
     wbuf_u64(&b, r->updates);
+    save_left(&b, &left);
     wbuf_u64(&b, store_head(r->args.store));
     save_block(&b, env, env_bytes);
     save_block(&b, metrics, metrics_bytes);
@@ -64,8 +90,17 @@ static int load_carry(struct rollout *r, struct cursor *c)
     return !c->failed && cursor_left(c) == 0;
 }
 
+static void load_left(struct schedule_due *ret, struct cursor *c)
+{
+    ret->updates = cursor_u64(c);
+    ret->evaluate = cursor_u8(c) != 0;
+    ret->log = cursor_u8(c) != 0;
+    ret->checkpoint = cursor_u8(c) != 0;
+}
+
 /* The counters, which come first. */
-static int load_progress(struct rollout_progress *ret, struct cursor *c, struct err *err)
+static int load_progress(struct rollout_progress *ret, struct schedule_due *left,
+                         struct cursor *c, struct err *err)
 {
     if (cursor_u32(c) != STATE_VERSION)
         return err_set(err, ERR_FORMAT, "driver state of another version");
@@ -73,6 +108,8 @@ static int load_progress(struct rollout_progress *ret, struct cursor *c, struct 
     ret->env_steps = cursor_u64(c);
     ret->episodes = cursor_u64(c);
     ret->updates = cursor_u64(c);
+    load_left(left, c);
+    ret->is_midway = schedule_is_anything_due(left);
     return c->failed ? err_set(err, ERR_FORMAT, "driver state: wrong length") : 0;
 }
 
@@ -80,9 +117,20 @@ int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, si
                            struct err *err)
 {
     struct cursor c = cursor_of(data, len);
+    struct schedule_due left = {0};
 
     *ret = (struct rollout_progress){.state = rollout_state_name(ROLLOUT_CHECKPOINT)};
-    return load_progress(ret, &c, err);
+    return load_progress(ret, &left, &c, err);
+}
+
+/* The last boundary of the run is one, whatever else is left to do there. */
+static void go_on(struct rollout *r, struct schedule_due *left)
+{
+    const struct schedule *s = &r->schedule;
+
+    left->end = (s->env_steps > 0 && r->env_steps >= s->env_steps) ||
+                (s->episodes > 0 && r->episodes >= s->episodes);
+    rollout_fsm_go_on(&r->fsm, left);
 }
 
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
@@ -90,13 +138,14 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
 {
     struct cursor c = cursor_of(data, len);
     struct rollout_progress at = {0};
+    struct schedule_due left = {0};
     const uint8_t *env, *metrics;
     size_t env_len, metrics_len;
     uint64_t head;
     int rc;
 
     CHECK(r->fsm.state == ROLLOUT_IDLE);
-    rc = load_progress(&at, &c, err);
+    rc = load_progress(&at, &left, &c, err);
     if (rc < 0)
         return rc;
     r->round = at.round;
@@ -112,7 +161,10 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
         return err_set(err, ERR_STATE, "driver state of row %llu, the log is at %llu",
                        (unsigned long long)head,
                        (unsigned long long)store_head(r->args.store));
-    r->fsm.saved = 1; /* it was read from there */
+    if (at.is_midway)
+        go_on(r, &left);
+    else
+        r->fsm.saved = 1; /* it was read from there */
     rc = vec_env_state_load(r->args.env, env, env_len, err);
     return rc < 0 ? rc : metrics_state_load(r->args.metrics, metrics, metrics_len, err);
 }

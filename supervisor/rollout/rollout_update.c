@@ -123,6 +123,7 @@ static int send_stage(struct rollout *r, size_t runner, struct err *err)
 
 static void begin_update(struct rollout *r)
 {
+    rollout_keep(r);
     r->update_began_ns = rollout_now_ns(r);
     for (size_t g = 0; g < r->groups; g++)
         store_draw(r->args.store, r->rows_key[g], r->updates, r->rows + g * r->batch,

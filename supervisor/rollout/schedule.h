@@ -35,6 +35,12 @@ struct schedule_now {
     uint64_t since_checkpoint_ns;
 };
 
+/* Besides the end. */
+static inline int schedule_is_anything_due(const struct schedule_due *due)
+{
+    return due->updates > 0 || due->evaluate || due->log || due->checkpoint;
+}
+
 void schedule_init(struct schedule *s, const struct run_config *c);
 struct schedule_due schedule_due(const struct schedule *s,
                                  const struct schedule_now *now);

@@ -166,10 +166,10 @@ static int write_all(const struct checkpoint_args *args, const char *temp,
                      struct err *err)
 {
     struct wbuf *images = xcalloc(args->n_agents, sizeof(*images));
-    int rc = tree_remove(temp, err);
+    int rc = tree_make(temp, err);
 
-    if (rc == 0)
-        rc = tree_make(temp, err);
+    if (rc == 0) /* of one that was never committed */
+        rc = tree_empty(temp, NULL, err);
     if (rc == 0)
         rc = write_agents(args, temp, images, err);
     if (rc == 0)
@@ -339,6 +339,14 @@ static int drop_old(const struct checkpoint_args *args, struct err *err)
     }
     free(steps);
     return rc;
+}
+
+void checkpoint_announce(const char *dir, uint64_t step)
+{
+    char *temp = step_path(dir, ".tmp-", step);
+
+    (void)tree_make(temp, NULL);
+    free(temp);
 }
 
 int checkpoint_commit(const struct checkpoint_args *args, struct err *err)

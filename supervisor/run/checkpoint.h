@@ -66,6 +66,9 @@ struct checkpoint_args { /* all borrowed */
     struct store *log; /* on the disk before the checkpoint is one; NULL: there is none */
 };
 
+/* Makes the folder that it is written into, so that whoever looks sees it has begun. What
+ * goes wrong is told by the commit. */
+void checkpoint_announce(const char *dir, uint64_t step);
 /* Writes and commits one, then drops old ones; those that cannot be dropped are tried
  * again by the next. A checkpoint of this step that is there already is replaced. */
 int checkpoint_commit(const struct checkpoint_args *args, struct err *err);

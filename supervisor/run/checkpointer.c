@@ -145,6 +145,7 @@ int checkpointer_begin(struct checkpointer *c, uint64_t step,
         return rc;
     c->step = step;
     c->failure = (struct err){0};
+    checkpoint_announce(c->args.dir, step);
     CHECK(uv_queue_work(c->args.loop, &c->work, on_work, on_worked) == 0);
     c->busy = 1;
     return 0;

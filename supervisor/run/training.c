@@ -134,12 +134,14 @@ static void on_rollout_done(void *ctx, int stopped)
 
 static void on_rollout_failed(void *ctx, const struct err *err)
 {
+    training_save_last(ctx);
     training_fail(ctx, err);
 }
 
 static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 {
     (void)agent;
+    training_save_last(ctx);
     training_fail(ctx, report);
 }
 

@@ -30,6 +30,11 @@ enum { TRAINING_STOP_DEADLINE_MS = 5000 };
         }                                                                                \
     } while (0)
 
+struct training_state { /* the driver's, for run.state */
+    uint8_t *bytes;     /* NULL: none */
+    size_t len;
+};
+
 struct training {
     const struct training_args *args;
     const struct run_config *config; /* in force; args->config, or owned */
@@ -67,9 +72,11 @@ struct training {
     struct checkpointer *checkpointer;
     char *config_yaml; /* of the configuration in force */
     int waits_for_space;
-    int checkpoint_waits; /* the driver stands at a boundary until it is taken */
-    int64_t saved_step;   /* of the newest committed checkpoint; -1: none */
-    int is_under_way;     /* observers were told so */
+    int checkpoint_waits;       /* the driver stands at a boundary until it is taken */
+    int64_t saved_step;         /* of the newest committed checkpoint; -1: none */
+    struct training_state last; /* waits to be written, as the run's last */
+    enum rollout_hold last_hold;
+    int is_under_way; /* observers were told so */
     int stopping;
     int agents_stopped;
     int is_open; /* observers were told so, and not yet that it is over */
@@ -171,6 +178,9 @@ void training_make_checkpointer(struct training *t);
 int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err);
 /* What a checkpoint waited for may be over. */
 void training_retry_checkpoint(struct training *t);
+/* Something failed: what can be saved of where the run stands is, or it is said why not.
+ * To be called before the driver and the agents are stopped. */
+void training_save_last(struct training *t);
 /* Callback of the driver: there is no space for its rows. It tries again now and then. */
 void training_on_full(void *ctx, const struct err *why);
 /* Asked to stop, it need not wait any longer. */

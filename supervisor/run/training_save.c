@@ -7,34 +7,38 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int gather_agents(struct training *t, struct checkpoint_agent *agents,
-                         struct err *err)
+/* hold: which values of their blocks (rollout.h). */
+static int gather_agents(struct training *t, enum rollout_hold hold,
+                         struct checkpoint_agent *agents, struct err *err)
 {
+    int (*const block)(struct agent_table * t, size_t agent, const void **ret,
+                       size_t *ret_len, struct err *err) =
+        hold == ROLLOUT_HOLDS_KEPT ? agent_table_kept : agent_table_block;
     int rc = 0;
 
     for (size_t i = 0; i < agent_table_count(t->agents) && rc == 0; i++) {
         agents[i].name = t->specs.spec[i].name;
         agents[i].description = &agent_table_description(t->agents, i)->body;
         graphs_metagraph(t->graphs, i, &agents[i].metagraph, &agents[i].metagraph_bytes);
-        rc = agent_table_block(t->agents, i, &agents[i].block, &agents[i].block_bytes,
-                               err);
+        rc = block(t->agents, i, &agents[i].block, &agents[i].block_bytes, err);
     }
     return rc;
 }
 
+/* state: of the driver; taken. */
 static int begin_checkpoint(struct training *t, uint64_t step,
-                            const struct checkpoint_agent *agents, struct err *err)
+                            const struct checkpoint_agent *agents,
+                            struct training_state *state, struct err *err)
 {
     const char *build_id = t->args->binaries->build_id;
     const char *fingerprint = agent_table_fingerprint(t->agents);
-    uint8_t *rollout, *log;
-    size_t rollout_bytes, log_bytes;
+    uint8_t *log;
+    size_t log_bytes;
     int rc;
 
-    rollout_state_save(t->rollout, &rollout, &rollout_bytes);
     store_state_save(t->store, &log, &log_bytes);
     const struct checkpoint_section sections[] = {
-        {RESUME_ROLLOUT, rollout, rollout_bytes},
+        {RESUME_ROLLOUT, state->bytes, state->len},
         {RESUME_EXPERIENCE, log, log_bytes},
         {RESUME_BUILD_ID, build_id, strlen(build_id)},
         {RESUME_FINGERPRINT, fingerprint, strlen(fingerprint)},
@@ -42,7 +46,8 @@ static int begin_checkpoint(struct training *t, uint64_t step,
     };
     rc = checkpointer_begin(t->checkpointer, step, agents, agent_table_count(t->agents),
                             sections, sizeof(sections) / sizeof(sections[0]), err);
-    free(rollout);
+    free(state->bytes);
+    *state = (struct training_state){0};
     free(log);
     return rc;
 }
@@ -69,6 +74,7 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
 static int take_checkpoint(struct training *t)
 {
     struct checkpoint_agent *agents;
+    struct training_state state;
     uint64_t step = training_steps(t);
     struct err err = {0};
     int rc;
@@ -76,9 +82,11 @@ static int take_checkpoint(struct training *t)
     if (checkpointer_is_busy(t->checkpointer))
         return 0;
     agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
-    rc = gather_agents(t, agents, &err);
-    if (rc == 0)
-        rc = begin_checkpoint(t, step, agents, &err);
+    rc = gather_agents(t, ROLLOUT_HOLDS_NEWEST, agents, &err);
+    if (rc == 0) {
+        rollout_state_save(t->rollout, &state.bytes, &state.len);
+        rc = begin_checkpoint(t, step, agents, &state, &err);
+    }
     free(agents);
     if (rc < 0 && rc != UV_EAGAIN)
         on_checkpoint_over(t, step, &err);
@@ -102,6 +110,63 @@ void training_retry_checkpoint(struct training *t)
         return;
     t->checkpoint_waits = 0;
     rollout_checkpoint_taken(t->rollout);
+}
+
+/* ---- the last one of a run that cannot go on ---- */
+
+/* The checkpoint of this boundary is there, and nothing has happened since. */
+static int is_saved(const struct training *t)
+{
+    struct rollout_progress at;
+
+    rollout_progress(t->rollout, &at);
+    return !at.is_midway && t->saved_step == (int64_t)at.env_steps;
+}
+
+/* The values do not change any more: agents end, and nothing is asked of them. */
+static void write_last(struct training *t)
+{
+    struct checkpoint_agent *agents;
+    const uint64_t step = training_steps(t);
+    struct err err = {0};
+    int rc = 0;
+
+    if (t->last.bytes == NULL || checkpointer_is_busy(t->checkpointer))
+        return;
+    agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
+    if (!is_saved(t)) {
+        rc = gather_agents(t, t->last_hold, agents, &err);
+        if (rc == 0)
+            rc = begin_checkpoint(t, step, agents, &t->last, &err);
+    }
+    free(agents);
+    free(t->last.bytes);
+    t->last = (struct training_state){0};
+    if (rc < 0)
+        on_checkpoint_over(t, step, &err);
+}
+
+void training_save_last(struct training *t)
+{
+    struct checkpoint_agent *agents;
+    struct err err = {0};
+    int rc;
+
+    if (t->rollout == NULL || t->stopping || t->last.bytes != NULL)
+        return;
+    t->last_hold = rollout_hold(t->rollout);
+    agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
+    rc = t->last_hold == ROLLOUT_HOLDS_NOTHING
+             ? err_set(&err, ERR_STATE, "the run was between two states")
+             : gather_agents(t, t->last_hold, agents, &err);
+    free(agents);
+    if (rc < 0) {
+        training_say(t, "no checkpoint of step %llu: %s",
+                     (unsigned long long)training_steps(t), err.msg);
+        return;
+    }
+    rollout_state_save(t->rollout, &t->last.bytes, &t->last.len);
+    write_last(t);
 }
 
 /* ---- a full disk ---- */
@@ -156,6 +221,7 @@ static void on_written(void *ctx, uint64_t step, const struct err *why)
 
     on_checkpoint_over(t, step, why);
     training_retry_checkpoint(t);
+    write_last(t);
     training_close_if_over(t);
 }
 

@@ -1,6 +1,7 @@
 """Deaths at every point of every request, of one agent and of several: no byte changes."""
 import itertools
 import json
+import re
 
 import harness
 from test_exactness import outcome
@@ -66,6 +67,33 @@ def test_a_request_that_kills_its_agent_is_named(w):
     last = p.log.read_text().splitlines()[-1]
     assert "agent_1" in last and "learn of update 0 ended it 3 times" in last \
         and "SIGABRT" in last, last
+
+
+def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
+    """In the midst of a round, too: who goes on from there comes to the same end."""
+    program = w.program_with_agent(FAULT_AGENT)
+    # The first death ends it.
+    more = ("--set", "agents.agent_1.restart.policy=temporary", "--set",
+            "checkpoint.every_env_steps=300", "--set", "evaluation.every_env_steps=100")
+    _, calm = run(w, "calm", "", *more)
+    for i, (method, point, n) in enumerate((
+            ("act", "before-reply", 30), ("act", "half-read", 71),
+            ("propose", "before-reply", 5), ("learn", "before-reply", 7),
+            ("learn", "half-reply", 3))):
+        for count in program.parent.glob("*.runs"):
+            count.unlink()
+        p = w.start("run", w.small(steps=400), "--name", f"r{i}", *more, program=program,
+                    env={"BROOD_FAULT": f"agent_1:{method}:{point}:{n},abort"})
+        assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+        said = p.log.read_text().splitlines()
+        assert "agent_1" in said[-1] and "SIGABRT" in said[-1], said
+        stands = re.search(r"goes on from the checkpoint of step (\d+)", said[-2])
+        at = [int(line.split()[1][5:]) for line in
+              (w.run_dir(f"r{i}") / "journal").read_text().splitlines()
+              if " event=failed " in line]
+        assert stands and [int(stands.group(1))] == at, (said, at)
+        w.brood("resume", f"r{i}", program=program, env={"BROOD_FAULT": ""})
+        harness.assert_same_files(outcome(calm), outcome(w.run_dir(f"r{i}")))
 
 
 def test_a_crash_loop_slows_down_and_others_go_on(w):

@@ -130,6 +130,12 @@ const struct msg *agent_table_description(const struct agent_table *t, size_t ag
     return &t->fakes[agent].description;
 }
 
+void agent_table_keep(struct agent_table *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        CHECK(t->fakes[i].fn == NULL || !t->fakes[i].writes, "%s", t->fakes[i].name);
+}
+
 size_t agent_table_count(const struct agent_table *t)
 {
     return t->n;

@@ -123,9 +123,9 @@ START_TEST(test_state)
     metrics_add_episode(a, (double[]){1, 2, 4}, 25);
     add_scalar(a, 3, "mix_loss", 3);
     metrics_add_round(a, 17);
-    metrics_state_save(a, &state, &len);
+    metrics_state_save(a, 0, &state, &len);
     ck_assert_int_eq(metrics_state_load(b, state, len, &err), 0);
-    metrics_state_save(b, &again, &again_len);
+    metrics_state_save(b, 0, &again, &again_len);
     ck_assert_uint_eq(len, again_len);
     ck_assert_mem_eq(state, again, len);
     metrics_take_row(b, 1, 1, 1, &row);
@@ -134,6 +134,15 @@ START_TEST(test_state)
     ck_assert(isnan(value_of(&row, "time/round_us")));
     for (size_t cut = 0; cut < len; cut++)
         ck_assert_int_eq(metrics_state_load(b, state, cut, &err), ERR_FORMAT);
+
+    /* As it was when it was marked, whatever came after. */
+    free(again);
+    metrics_mark(a);
+    add_scalar(a, 1, "critic_loss", 9);
+    add_scalar(a, 0, "a_new_one", 9);
+    metrics_state_save(a, 1, &again, &again_len);
+    ck_assert_uint_eq(len, again_len);
+    ck_assert_mem_eq(state, again, len);
     free(state);
     free(again);
     metrics_free(a);

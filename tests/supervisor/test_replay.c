@@ -66,6 +66,39 @@ START_TEST(snapshot_cuts_the_list)
 }
 END_TEST
 
+START_TEST(an_earlier_snapshot_is_kept)
+{
+    struct replay r = REPLAY_ZERO;
+    char block[4] = "abc";
+    struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
+
+    replay_keep(&r, NULL, 0);
+    ck_assert_int_eq(r.has_kept, 0);
+    begin(&r, block, sizeof(block));
+    replay_keep(&r, block, sizeof(block));
+    for (block[0] = '0'; block[0] <= '9'; block[0]++) {
+        ck_assert_int_eq(replay_snapshot(&r, block, sizeof(block), NULL), 0);
+        ck_assert_int_eq(r.has_kept, 1);
+        ck_assert_mem_eq(r.kept, "abc", 4);
+        ck_assert_mem_eq(r.snapshot, block, 4);
+    }
+    replay_keep(&r, block, sizeof(block));
+    ck_assert_mem_eq(r.kept, "9bc", 4);
+    /* What is in the list is not in the snapshot, and one is not worth its cost. */
+    r.cost_ns = UINT64_MAX / 1000;
+    ck_assert_int_eq(replay_commit(&r, block, sizeof(block), &x, NULL), 0);
+    replay_keep(&r, block, sizeof(block));
+    ck_assert_int_eq(r.has_kept, 0);
+    r.cost_ns = 0;
+    replay_keep(&r, NULL, sizeof(block)); /* a dead one's block */
+    ck_assert_int_eq(r.has_kept, 0);
+    replay_keep(&r, block, sizeof(block));
+    ck_assert_int_eq(r.has_kept, 1);
+    ck_assert_mem_eq(r.kept, block, 4);
+    replay_done(&r);
+}
+END_TEST
+
 START_TEST(list_is_bounded)
 {
     const size_t len = REPLAY_MAX_BYTES / 4;
@@ -102,6 +135,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, keeps_requests_in_order);
     tcase_add_test(tc, snapshot_cuts_the_list);
+    tcase_add_test(tc, an_earlier_snapshot_is_kept);
     tcase_add_test(tc, list_is_bounded);
     tcase_add_test(tc, digests_differ);
     suite_add_tcase(s, tc);

@@ -75,6 +75,17 @@ START_TEST(test_all_cells)
 }
 END_TEST
 
+static void note_state(char *text, size_t size, const struct rollout_fsm *f)
+{
+    const size_t n = strlen(text);
+
+    if (f->state == ROLLOUT_UPDATE)
+        (void)snprintf(text + n, size - n, "%s%llu ", f->stages->stage[f->stage].name,
+                       (unsigned long long)f->repeat);
+    else
+        (void)snprintf(text + n, size - n, "%s ", rollout_state_name(f->state));
+}
+
 /* Plays to the next ACT, PAUSED or DONE; the states on the way as text. */
 static const char *boundary(struct rollout_fsm *f, struct schedule_due due)
 {
@@ -84,15 +95,8 @@ static const char *boundary(struct rollout_fsm *f, struct schedule_due due)
     rollout_fsm_step(f, ROLLOUT_FINISHED); /* ACT -> STEP */
     rollout_fsm_set_due(f, &due);
     do {
-        size_t n = strlen(text);
         ck_assert_int_eq(rollout_fsm_step(f, ROLLOUT_FINISHED), ROLLOUT_ENTERED);
-        if (f->state == ROLLOUT_UPDATE)
-            (void)snprintf(text + n, sizeof(text) - n, "%s%llu ",
-                           f->stages->stage[f->stage].name,
-                           (unsigned long long)f->repeat);
-        else
-            (void)snprintf(text + n, sizeof(text) - n, "%s ",
-                           rollout_state_name(f->state));
+        note_state(text, sizeof(text), f);
     } while (f->state != ROLLOUT_ACT && f->state != ROLLOUT_PAUSED &&
              f->state != ROLLOUT_DONE);
     return text;
@@ -166,6 +170,50 @@ START_TEST(test_start)
     ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
     rollout_fsm_step(&f, ROLLOUT_FINISHED);
     ck_assert_int_eq(f.state, ROLLOUT_ACT);
+}
+END_TEST
+
+/* From wherever a boundary was left, the rest of it comes. */
+START_TEST(test_midway)
+{
+    static const struct {
+        enum rollout_state in;
+        const char *rest; /* NULL: cannot be gone on from */
+    } cases[] = {
+        {ROLLOUT_ACT, ""},
+        {ROLLOUT_STEP, NULL},
+        {ROLLOUT_UPDATE, "learn0 learn0 evaluate log checkpoint "},
+        {ROLLOUT_EVALUATE, "evaluate log checkpoint "},
+        {ROLLOUT_LOG, NULL},
+        {ROLLOUT_CHECKPOINT, ""},
+        {ROLLOUT_CHANGE, NULL},
+        {ROLLOUT_PAUSED, ""},
+    };
+    const struct schedule_due due = {
+        .updates = 2, .evaluate = 1, .log = 1, .checkpoint = 1};
+    struct rollout_fsm f = in(ROLLOUT_STEP), next = in(ROLLOUT_IDLE);
+    struct schedule_due left;
+    char text[256] = "";
+
+    rollout_fsm_set_due(&f, &due);
+    if (cases[_i].in == ROLLOUT_CHANGE)
+        rollout_fsm_step(&f, ROLLOUT_CHANGE_REQUEST);
+    if (cases[_i].in == ROLLOUT_PAUSED)
+        rollout_fsm_step(&f, ROLLOUT_PAUSE_REQUEST);
+    while (f.state != cases[_i].in)
+        rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    rollout_fsm_step(&f, ROLLOUT_FAIL);
+    ck_assert_int_eq(rollout_fsm_left(&f, &left), cases[_i].rest != NULL);
+    if (cases[_i].rest == NULL)
+        return;
+    ck_assert_int_eq(schedule_is_anything_due(&left), cases[_i].rest[0] != '\0');
+    rollout_fsm_go_on(&next, &left);
+    rollout_fsm_step(&next, ROLLOUT_START);
+    while (next.state != ROLLOUT_ACT) {
+        note_state(text, sizeof(text), &next);
+        rollout_fsm_step(&next, ROLLOUT_FINISHED);
+    }
+    ck_assert_str_eq(text, cases[_i].rest);
 }
 END_TEST
 
@@ -259,6 +307,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_a_change_waits_for_the_end_of_a_pause);
     tcase_add_test(tc, test_stages_and_repeats);
     tcase_add_test(tc, test_start);
+    tcase_add_loop_test(tc, test_midway, 0, 8);
     tcase_add_test(tc, test_stop_ends_in_order);
     tcase_add_test(tc, test_stop_at_the_end_is_no_stop);
     tcase_add_test(tc, test_stop_during_checkpoint);
