@@ -4,6 +4,7 @@
 #include "agent/loop/hello.h"
 #include "agent/loop/loop.h"
 #include "agent/loop/service.h"
+#include "agent/plugin/plugin.h"
 #include "common/log/log.h"
 
 #include <errno.h>
@@ -82,12 +83,32 @@ static int run_agent(const char *parent, const char *name,
     return exit_code(r);
 }
 
+static int run_plugin(int argc, char **argv)
+{
+    struct launch l = {.keep_fds = AGENT_FD_OUT + 1};
+    struct err err = {0};
+    int r = argc > 1 ? launch_parse_pid(argv[1], &l.parent, &err)
+                     : err_set(&err, ERR_ARG, "no parent process id");
+
+    if (r == 0)
+        r = launch_prepare(&l, &err);
+    if (r == 0) {
+        (void)signal(SIGPIPE, SIG_IGN);
+        (void)prctl(PR_SET_NAME, "brood-plugin");
+        return plugin_main(argc, argv);
+    }
+    log_error("%s", err.msg);
+    return exit_code(r);
+}
+
 int agent_main(int argc, char **argv, const struct algo_ops *algorithm)
 {
     if (argc == 4 && strcmp(argv[1], "agent") == 0)
         return run_agent(argv[2], argv[3], algorithm);
     if (argc > 1 && strcmp(argv[1], "launch") == 0)
         return launch_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "plugin") == 0)
+        return run_plugin(argc - 1, argv + 1);
     (void)fputs("brood-agent is started by brood; it does nothing by itself\n", stderr);
     return AGENT_EXIT_NO_RESPAWN;
 }

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import subprocess
 import time
 
 import harness
@@ -251,6 +252,32 @@ RUDE_AT_ONCE = {
     "always-1": "killed by SIGKILL in configure, and its restart policy is temporary; its "
                 "last lines: last words",
 }
+
+
+def test_a_plugin_is_built_trains_and_comes_back(w):
+    """As its author would: one compiler call with the one header."""
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-I",
+                    harness.SOURCE / "agent" / "plugin", "-o", w.path / "pursuit.so",
+                    EXAMPLES / "pursuit.c"], check=True)
+    text = config(w, "x", steps=4000).read_text()
+    file = w.write("plugin.yaml", text.replace('command: ["x"]', "plugin: ./pursuit.so\n"
+                                               "  params: {size: 9, limit: 12}"))
+    w.brood("run", file, "--name", "calm")
+    assert "pursuit" in w.brood("eval", "calm", "--episodes", "20")[0]
+    p = w.start("run", file, "--name", "killed", "--set", f"run.env_steps={FOREVER}")
+    harness.wait_until("evaluations", lambda: (w.run_dir("killed") / "control.sock").exists()
+                       and ENVIRONMENTS <= processes_of(w, "killed").keys())
+    kill_environments(w, "killed", 8, random.Random(2))
+    w.brood("stop", "killed")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    steps = max(int(s.name) for s in (w.run_dir("killed") / "checkpoints").iterdir())
+    w.brood("run", file, "--name", "long", "--set", f"run.env_steps={steps}")
+    harness.assert_same_files(without_state(final(w.run_dir("long"))),
+                              without_state(final(w.run_dir("killed"))))
+    err = w.brood("check", file, "--set", "env.params={size: 3}", code=2)[1]
+    assert "size: a ring of at least 4 places is needed" in err, err
+    err = w.brood("check", file, "--set", "env.plugin=nothing.so", code=2)[1]
+    assert "nothing.so: cannot open shared object file" in err, err
 
 
 def test_rude_processes_end_the_run_in_one_line(w):

@@ -1,0 +1,85 @@
+/* brood_env.h - what a shared object has to be to be an environment of brood's.
+ *
+ *     cc -shared -fPIC -O2 -I BROOD/agent/plugin -o hallway.so hallway.c
+ *     env: {plugin: ./hallway.so, params: {agents: 3}}
+ *
+ * The one header that such a program includes; it needs nothing else of brood. Its worlds
+ * run in processes of their own (env.processes), one world for each copy: a crash is told
+ * in one line, and the run goes on from where the world stood, for the process is started
+ * again, every world is reset with its seed and steps again as it did. So a world must be
+ * a function of its seed and of the actions, whatever other worlds do.
+ *
+ * Shapes   O observation width and U action width of an agent, in the order of the agents.
+ * Actions  float32 (U): in a discrete space a one-hot vector for each head, side by side
+ *          (brood_env_choice); in a box numbers within its bounds. Those of agents that
+ *          are not present mean nothing.
+ * Threads  one; nothing here is called from another.
+ */
+#ifndef BROOD_ENV_H
+#define BROOD_ENV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BROOD_ENV_ABI       1u
+#define BROOD_ENV_NAME_MAX  64 /* with the terminator; A-Z a-z 0-9 _ . - */
+#define BROOD_ENV_HEADS_MAX 8
+
+enum brood_env_kind { BROOD_ENV_DISCRETE, BROOD_ENV_BOX };
+
+struct brood_env_agent {
+    char name[BROOD_ENV_NAME_MAX]; /* "walker_0" is of team "walker" */
+    int32_t obs_width;             /* O */
+    int32_t kind;                  /* enum brood_env_kind */
+    int32_t n_heads;               /* discrete: how many choices are made at once ... */
+    int32_t heads[BROOD_ENV_HEADS_MAX]; /* ... and among how many each; U is their sum */
+    int32_t box_width;                  /* box: U */
+    double low, high;                   /* box: bounds of every number */
+};
+
+/* A scalar of env.params, as its text. */
+struct brood_env_param {
+    const char *name, *value;
+};
+
+/* Where a world writes what came of a reset or a step; everything begins as zeros. */
+struct brood_env_view {
+    float *const *obs;       /* [A] (O): after the step, also of who leaves with it */
+    uint8_t *present;        /* [A]: takes part in the next step; nobody: it is over */
+    uint8_t *const *allowed; /* [A] (U): which choices are possible; with masks only */
+    double *reward;          /* [A] of this step */
+    uint8_t *terminated;     /* [A]: its task ended with this step; gone without that:
+                               * a limit cut it off */
+};
+
+struct brood_env {
+    uint32_t abi; /* BROOD_ENV_ABI */
+    const char *name;
+    int masks; /* whether `allowed` is written */
+    /* The agents under these parameters, at most max: how many, or -1 and why not. */
+    int (*agents)(const struct brood_env_param *params, size_t n_params,
+                  struct brood_env_agent *ret, size_t max, char *why, size_t why_size);
+    /* A world; NULL and why not. */
+    void *(*open)(const struct brood_env_param *params, size_t n_params, char *why,
+                  size_t why_size);
+    void (*close)(void *world);
+    void (*reset)(void *world, uint64_t seed, const struct brood_env_view *out);
+    /* actions[a] (U) */
+    void (*step)(void *world, const float *const *actions,
+                 const struct brood_env_view *out);
+};
+
+/* The one symbol that the object exports. */
+const struct brood_env *brood_env_plugin(void);
+
+/* Which choice a head's vector means: the first of its largest numbers. */
+static inline int32_t brood_env_choice(const float *x, int32_t n)
+{
+    int32_t best = 0;
+
+    for (int32_t i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return best;
+}
+
+#endif

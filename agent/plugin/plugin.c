@@ -1,0 +1,424 @@
+#include "agent/plugin/plugin.h"
+
+#include "agent/loop/loop.h"
+#include "agent/plugin/brood_env.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/env_protocol.h"
+#include "common/msg/protocol.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_AGENTS = 1000, MAX_COPIES = 65536, MAX_PARAMS = 256, WHY_BYTES = 200 };
+
+struct host {
+    const struct brood_env *env;
+    struct brood_env_param params[MAX_PARAMS];
+    size_t n_params;
+    struct brood_env_agent *agents;
+    size_t n_agents, n_copies, first;
+    size_t *obs_before, *action_before; /* [A + 1] widths of those before */
+    void **worlds;                      /* [E] NULL: not opened yet */
+
+    /* Of one request: its copies, their numbers, and what came of them, agent by agent. */
+    uint32_t *copies;
+    size_t n;
+    float *actions, *obs;
+    double *reward;
+    uint8_t *terminated, *present, *allowed;
+    /* What one world is given. */
+    const float **own_actions;
+    float **own_obs;
+    uint8_t **own_allowed;
+    double *own_reward;
+    uint8_t *own_terminated, *own_present;
+};
+
+static size_t width_of(const struct brood_env_agent *a)
+{
+    size_t width = 0;
+
+    if (a->kind == BROOD_ENV_BOX)
+        return (size_t)a->box_width;
+    for (int32_t h = 0; h < a->n_heads && h < BROOD_ENV_HEADS_MAX; h++)
+        width += (size_t)a->heads[h];
+    return width;
+}
+
+/* ---- configure ---- */
+
+static const char *text_of(const msgpack_object *o)
+{
+    switch (o->type) {
+    case MSGPACK_OBJECT_STR:
+        return xstrndup(o->via.str.ptr, o->via.str.size);
+    case MSGPACK_OBJECT_BOOLEAN:
+        return xstrdup(o->via.boolean ? "true" : "false");
+    case MSGPACK_OBJECT_POSITIVE_INTEGER:
+        return xasprintf("%llu", (unsigned long long)o->via.u64);
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
+        return xasprintf("%lld", (long long)o->via.i64);
+    case MSGPACK_OBJECT_FLOAT32:
+    case MSGPACK_OBJECT_FLOAT64:
+        return xasprintf("%.17g", o->via.f64);
+    default:
+        return NULL;
+    }
+}
+
+static int take_params(struct host *h, const msgpack_object *body, struct err *err)
+{
+    const msgpack_object *map = NULL;
+    int r = msg_get_map(body, "params", &map, err);
+
+    for (uint32_t i = 0; r == 0 && map != NULL && i < map->via.map.size; i++) {
+        const msgpack_object_kv *kv = &map->via.map.ptr[i];
+        const char *value = text_of(&kv->val);
+
+        if (kv->key.type != MSGPACK_OBJECT_STR || value == NULL || i == MAX_PARAMS)
+            return err_set(err, ERR_ARG, "env.params of a plugin are at most %d scalars",
+                           MAX_PARAMS);
+        h->params[h->n_params++] = (struct brood_env_param){
+            xstrndup(kv->key.via.str.ptr, kv->key.via.str.size), value};
+    }
+    return r;
+}
+
+static int check_agent(const struct brood_env_agent *a, struct err *err)
+{
+    const int discrete = a->kind == BROOD_ENV_DISCRETE;
+    int ok = a->obs_width > 0 && memchr(a->name, '\0', sizeof(a->name)) != NULL;
+
+    if (discrete)
+        ok = ok && a->n_heads >= 1 && a->n_heads <= BROOD_ENV_HEADS_MAX;
+    else
+        ok = ok && a->kind == BROOD_ENV_BOX && a->box_width > 0;
+    for (int32_t i = 0; ok && discrete && i < a->n_heads; i++)
+        ok = a->heads[i] > 0;
+    return ok ? 0 : err_set(err, ERR_ARG, "agent '%.63s' has no sizes", a->name);
+}
+
+static int find_agents(struct host *h, struct err *err)
+{
+    char why[WHY_BYTES] = "";
+    int n, r = 0;
+
+    h->agents = xcalloc(MAX_AGENTS, sizeof(*h->agents));
+    n = h->env->agents(h->params, h->n_params, h->agents, MAX_AGENTS, why, sizeof(why));
+    if (n < 1 || n > MAX_AGENTS)
+        return err_set(err, ERR_ARG, "%.150s", *why != '\0' ? why : "it has no agents");
+    h->n_agents = (size_t)n;
+    h->obs_before = xcalloc(h->n_agents + 1, sizeof(*h->obs_before));
+    h->action_before = xcalloc(h->n_agents + 1, sizeof(*h->action_before));
+    for (size_t a = 0; a < h->n_agents && r == 0; a++) {
+        r = check_agent(&h->agents[a], err);
+        h->obs_before[a + 1] = h->obs_before[a] + (size_t)h->agents[a].obs_width;
+        h->action_before[a + 1] = h->action_before[a] + width_of(&h->agents[a]);
+    }
+    return r;
+}
+
+static void make_room(struct host *h)
+{
+    const size_t n = h->n_copies, n_agents = h->n_agents;
+
+    h->worlds = xcalloc(n, sizeof(*h->worlds));
+    h->copies = xcalloc(n, sizeof(*h->copies));
+    h->actions = xcalloc(n * h->action_before[n_agents], sizeof(float));
+    h->obs = xcalloc(n * h->obs_before[n_agents], sizeof(float));
+    h->reward = xcalloc(n * n_agents, sizeof(double));
+    h->terminated = xcalloc(n * n_agents, 1);
+    h->present = xcalloc(n * n_agents, 1);
+    h->allowed = xcalloc(n * h->action_before[n_agents], 1);
+    h->own_actions = xcalloc(n_agents, sizeof(*h->own_actions));
+    h->own_obs = xcalloc(n_agents, sizeof(*h->own_obs));
+    h->own_allowed = xcalloc(n_agents, sizeof(*h->own_allowed));
+    h->own_reward = xcalloc(n_agents, sizeof(double));
+    h->own_terminated = xcalloc(n_agents, 1);
+    h->own_present = xcalloc(n_agents, 1);
+}
+
+static void pack_agent(const struct brood_env_agent *a, struct msg_out *out)
+{
+    const int box = a->kind == BROOD_ENV_BOX;
+
+    msg_map(out, 3);
+    msg_key(out, "name");
+    msg_str(out, a->name);
+    msg_key(out, "obs");
+    msg_u64(out, (uint64_t)a->obs_width);
+    msg_key(out, "action");
+    msg_map(out, 5);
+    msg_key(out, "kind");
+    msg_str(out, box ? "box" : "discrete");
+    msg_key(out, "width");
+    msg_u64(out, width_of(a));
+    msg_key(out, "heads");
+    msg_array(out, box ? 0 : (size_t)a->n_heads);
+    for (int32_t i = 0; !box && i < a->n_heads; i++)
+        msg_u64(out, (uint64_t)a->heads[i]);
+    msg_key(out, "low");
+    msg_f64(out, a->low);
+    msg_key(out, "high");
+    msg_f64(out, a->high);
+}
+
+static int configure(struct host *h, const struct msg *m, struct msg_out *out,
+                     struct err *err)
+{
+    uint64_t copies = 0, first = 0;
+    int r;
+
+    if (h->worlds != NULL)
+        return err_set(err, ERR_STATE, "it was configured already");
+    if ((r = msg_get_u64(&m->body, "copies", MAX_COPIES, &copies, err)) < 0 ||
+        (r = msg_get_u64(&m->body, "first", UINT32_MAX, &first, err)) < 0 ||
+        (r = take_params(h, &m->body, err)) < 0 || (r = find_agents(h, err)) < 0)
+        return r;
+    h->n_copies = (size_t)copies;
+    h->first = (size_t)first;
+    make_room(h);
+    msg_begin_response(out, m->id);
+    msg_map(out, 3);
+    msg_key(out, "name");
+    msg_str(out, h->env->name);
+    msg_key(out, "masks");
+    msg_bool(out, h->env->masks);
+    msg_key(out, "agents");
+    msg_array(out, h->n_agents);
+    for (size_t a = 0; a < h->n_agents; a++)
+        pack_agent(&h->agents[a], out);
+    return 0;
+}
+
+/* ---- reset and step ---- */
+
+static int take(const msgpack_object *body, const char *key, void *to, size_t len,
+                struct err *err)
+{
+    const void *data = NULL;
+    size_t found = 0;
+    int r = msg_get_bin(body, key, &data, &found, err);
+
+    if (r == 0 && found != len)
+        r = err_set(err, ERR_PROTOCOL, "%s: %zu bytes, expected %zu", key, found, len);
+    if (r == 0 && len > 0)
+        memcpy(to, data, len);
+    return r;
+}
+
+static int take_copies(struct host *h, const msgpack_object *body, struct err *err)
+{
+    const void *data = NULL;
+    size_t len = 0;
+    int r = msg_get_bin(body, "copies", &data, &len, err);
+
+    if (r < 0)
+        return r;
+    h->n = len / sizeof(*h->copies);
+    if (h->worlds == NULL || h->n > h->n_copies)
+        return err_set(err, ERR_PROTOCOL, "copies: %zu of %zu", h->n, h->n_copies);
+    if ((r = take(body, "copies", h->copies, h->n * sizeof(*h->copies), err)) < 0)
+        return r;
+    for (size_t i = 0; i < h->n; i++)
+        if (h->copies[i] >= h->n_copies)
+            return err_set(err, ERR_PROTOCOL, "there is no copy %u", h->copies[i]);
+    return 0;
+}
+
+/* Copy i's places in the arrays, which begin as zeros. */
+static struct brood_env_view view(struct host *h, size_t i)
+{
+    for (size_t a = 0; a < h->n_agents; a++) {
+        const size_t o = (size_t)h->agents[a].obs_width, u = width_of(&h->agents[a]);
+
+        h->own_obs[a] = h->obs + h->obs_before[a] * h->n + i * o;
+        h->own_allowed[a] = h->allowed + h->action_before[a] * h->n + i * u;
+        h->own_actions[a] = h->actions + h->action_before[a] * h->n + i * u;
+        memset(h->own_obs[a], 0, o * sizeof(float));
+        memset(h->own_allowed[a], 0, u);
+    }
+    memset(h->own_reward, 0, h->n_agents * sizeof(double));
+    memset(h->own_terminated, 0, h->n_agents);
+    memset(h->own_present, 0, h->n_agents);
+    return (struct brood_env_view){h->own_obs, h->own_present, h->own_allowed,
+                                   h->own_reward, h->own_terminated};
+}
+
+static void keep(struct host *h, size_t i)
+{
+    for (size_t a = 0; a < h->n_agents; a++) {
+        h->reward[a * h->n + i] = h->own_reward[a];
+        h->terminated[a * h->n + i] = h->own_terminated[a];
+        h->present[a * h->n + i] = h->own_present[a];
+    }
+}
+
+static void pack_answer(struct host *h, const struct msg *m, int is_step,
+                        struct msg_out *out)
+{
+    const size_t each = h->n * h->n_agents;
+
+    msg_begin_response(out, m->id);
+    msg_map(out, 2u + (is_step ? 2 : 0) + (h->env->masks ? 1 : 0));
+    msg_key(out, "obs");
+    msg_bin(out, h->obs, h->n * h->obs_before[h->n_agents] * sizeof(float));
+    msg_key(out, "present");
+    msg_bin(out, h->present, each);
+    if (h->env->masks) {
+        msg_key(out, "allowed");
+        msg_bin(out, h->allowed, h->n * h->action_before[h->n_agents]);
+    }
+    if (is_step) {
+        msg_key(out, "reward");
+        msg_bin(out, h->reward, each * sizeof(double));
+        msg_key(out, "terminated");
+        msg_bin(out, h->terminated, each);
+    }
+}
+
+static int reset_copy(struct host *h, size_t i, uint64_t seed, struct err *err)
+{
+    void **world = &h->worlds[h->copies[i]];
+    const struct brood_env_view out = view(h, i);
+    char why[WHY_BYTES] = "";
+
+    if (*world == NULL)
+        *world = h->env->open(h->params, h->n_params, why, sizeof(why));
+    if (*world == NULL)
+        return err_set(err, ERR_ARG, "copy %zu: %.150s", h->first + h->copies[i],
+                       *why != '\0' ? why : "it cannot be opened");
+    h->env->reset(*world, seed, &out);
+    keep(h, i);
+    return 0;
+}
+
+static int reset(struct host *h, const struct msg *m, struct msg_out *out,
+                 struct err *err)
+{
+    uint64_t *seeds;
+    int r = take_copies(h, &m->body, err);
+
+    if (r < 0)
+        return r;
+    seeds = xcalloc(h->n + 1, sizeof(*seeds));
+    r = take(&m->body, "seed", seeds, h->n * sizeof(*seeds), err);
+    for (size_t i = 0; i < h->n && r == 0; i++)
+        r = reset_copy(h, i, seeds[i], err);
+    free(seeds);
+    if (r == 0)
+        pack_answer(h, m, 0, out);
+    return r;
+}
+
+static int step(struct host *h, const struct msg *m, struct msg_out *out, struct err *err)
+{
+    int r = take_copies(h, &m->body, err);
+
+    if (r == 0)
+        r = take(&m->body, "actions", h->actions,
+                 h->n * h->action_before[h->n_agents] * sizeof(float), err);
+    for (size_t i = 0; i < h->n && r == 0; i++) {
+        const struct brood_env_view v = view(h, i);
+
+        if (h->worlds[h->copies[i]] == NULL)
+            return err_set(err, ERR_PROTOCOL, "copy %u was not reset", h->copies[i]);
+        h->env->step(h->worlds[h->copies[i]], h->own_actions, &v);
+        keep(h, i);
+    }
+    if (r == 0)
+        pack_answer(h, m, 1, out);
+    return r;
+}
+
+static int handle(void *ctx, const struct msg *m, struct msg_out *out)
+{
+    struct host *h = ctx;
+    struct err err = {0};
+    int r;
+
+    if (strcmp(m->method, "shutdown") == 0) {
+        msg_begin_response(out, m->id);
+        msg_map(out, 0);
+        return 1;
+    }
+    if (strcmp(m->method, "configure") == 0)
+        r = configure(h, m, out, &err);
+    else if (strcmp(m->method, "reset") == 0)
+        r = reset(h, m, out, &err);
+    else if (strcmp(m->method, "step") == 0)
+        r = step(h, m, out, &err);
+    else
+        r = err_set(&err, ERR_PROTOCOL, "there is no method %s", m->method);
+    if (r < 0)
+        msg_error_response(out, m->id, &err);
+    return 0;
+}
+
+/* ---- life ---- */
+
+/* A name without a slash would be looked for among the system's libraries. */
+static int load(struct host *h, const char *path, struct err *err)
+{
+    char *file = strchr(path, '/') != NULL ? xstrdup(path) : xasprintf("./%s", path);
+    void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    const struct brood_env *(*find)(void) = NULL;
+    void *symbol;
+
+    free(file);
+    if (object == NULL)
+        return err_set(err, ERR_NOT_FOUND, "%.400s", dlerror());
+    symbol = dlsym(object, "brood_env_plugin");
+    memcpy(&find, &symbol, sizeof(find));
+    if (find == NULL || (h->env = find()) == NULL)
+        return err_set(err, ERR_NOT_FOUND, "%.200s has no brood_env_plugin", path);
+    if (h->env->abi != BROOD_ENV_ABI)
+        return err_set(err, ERR_UNSUPPORTED, "%.200s is for ABI %u, this is %u", path,
+                       h->env->abi, BROOD_ENV_ABI);
+    return 0;
+}
+
+static int say_hello(struct err *err)
+{
+    struct msg_out out;
+    int r;
+
+    msg_out_init(&out);
+    msg_begin_notification(&out, "hello");
+    msg_map(&out, 1);
+    msg_key(&out, "protocol");
+    msg_u64(&out, ENV_PROTOCOL_VERSION);
+    r = loop_send(AGENT_FD_OUT, &out, err);
+    msg_out_done(&out);
+    return r;
+}
+
+static void close_all(struct host *h)
+{
+    for (size_t i = 0; h->worlds != NULL && i < h->n_copies; i++)
+        if (h->worlds[i] != NULL)
+            h->env->close(h->worlds[i]);
+}
+
+int plugin_main(int argc, char **argv)
+{
+    static struct host host; /* all of it lives as long as the process */
+    struct err err = {0};
+    int r = argc == 3 ? load(&host, argv[2], &err)
+                      : err_set(&err, ERR_ARG, "usage: plugin <parent pid> <path>");
+
+    if (r == 0)
+        r = say_hello(&err);
+    if (r == 0)
+        r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, &host, &err);
+    if (r == 0)
+        close_all(&host);
+    if (r < 0 && r != -EPIPE)
+        (void)fprintf(stderr, "%s\n", err.msg);
+    return r < 0 && r != -EPIPE ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;
+}
