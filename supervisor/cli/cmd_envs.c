@@ -18,13 +18,8 @@ static size_t count_alike(const struct env_spec *spec, size_t first)
     return n;
 }
 
-static void print_text(const struct env_info *info, const struct env_spec *spec)
+static void print_agents(const struct env_spec *spec)
 {
-    (void)printf("%-24s %s\n", info->id, info->summary);
-    for (size_t i = 0; i < info->params->n; i++)
-        (void)printf("%s%s: %s", i == 0 ? "  params  " : ", ",
-                     info->params->fields[i].key, info->params->fields[i].default_text);
-    (void)printf("%s", info->params->n > 0 ? "\n" : "");
     for (size_t a = 0; a < spec->n_agents;) {
         const struct env_agent *agent = &spec->agents[a];
         size_t n = count_alike(spec, a);
@@ -34,6 +29,16 @@ static void print_text(const struct env_info *info, const struct env_spec *spec)
                      (int)agent->space.width);
         a += n;
     }
+}
+
+static void print_text(const struct env_info *info, const struct env_spec *spec)
+{
+    (void)printf("%-24s %s\n", info->id, info->summary);
+    for (size_t i = 0; i < info->params->n; i++)
+        (void)printf("%s%s: %s", i == 0 ? "  params  " : ", ",
+                     info->params->fields[i].key, info->params->fields[i].default_text);
+    (void)printf("%s", info->params->n > 0 ? "\n" : "");
+    print_agents(spec);
 }
 
 static void put_agent(struct json *j, const struct env_agent *agent)
@@ -88,6 +93,34 @@ static void print_json(const struct env_info *info, const struct env_spec *spec)
     json_done(&j);
 }
 
+/* That of a configuration: ours, or one of others', which is asked. */
+static int print_own(const struct cli *cli, const char *path)
+{
+    static const struct schema no_params = {.n = 0};
+    const struct config_options options = {.env_names = env_agent_names};
+    struct env_info info = {.summary = "an environment of others'", .params = &no_params};
+    struct run_config config;
+    struct vec_env *v = NULL;
+    struct err err = {0};
+
+    if (run_config_read(&config, path, &options, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    if (vec_env_new(&v, &config.env, 0, ENV_DRAWS_TRAINING, 1, &err) < 0) {
+        run_config_done(&config);
+        return cli_fail(cli, CLI_USAGE, &err);
+    }
+    if (env_info_find(config.env.id) != NULL)
+        info = *env_info_find(config.env.id);
+    info.id = vec_env_spec(v)->id;
+    if (cli->json)
+        print_json(&info, vec_env_spec(v));
+    else
+        print_text(&info, vec_env_spec(v));
+    vec_env_free(v);
+    run_config_done(&config);
+    return CLI_DONE;
+}
+
 static int run_envs(struct cli *cli, int argc, char **argv)
 {
     const struct env_info *info;
@@ -95,8 +128,10 @@ static int run_envs(struct cli *cli, int argc, char **argv)
 
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
+    if (argc - optind > 1)
+        return cli_usage(cli, "one configuration is wanted, %d are given", argc - optind);
     if (optind < argc)
-        return cli_usage(cli, "no arguments are taken");
+        return print_own(cli, argv[optind]);
     for (size_t i = 0; (info = env_info_at(i)) != NULL; i++) {
         struct env_config config = {.id = info->id, .max_steps = 1};
         struct vec_env *v;
@@ -109,13 +144,18 @@ static int run_envs(struct cli *cli, int argc, char **argv)
             print_text(info, vec_env_spec(v));
         vec_env_free(v);
     }
+    if (!cli->json)
+        (void)printf("%-24s %s\n%-24s %s\n", "env.command", "a program of others'",
+                     "env.plugin", "a shared object of others'");
     return CLI_DONE;
 }
 
 const struct command cmd_envs = {
     .name = "envs",
-    .arguments = "[options]",
+    .arguments = "[CONFIG] [options]",
     .summary = "The environments of this build, their parameters and agents",
-    .help = "\nexample: brood envs --json\n",
+    .help =
+        "  CONFIG           the one of a configuration, also an environment of others'\n"
+        "\nexample: brood envs configs/hallway.yaml\n",
     .run = run_envs,
 };

@@ -10,13 +10,17 @@ enum { SHIPPED_AT_LEAST = 17 };
 
 /* An environment of others' is asked by the shipped program, from where the files say
  * that it is. */
-static void check_by_program(const char *name)
+static void check_by_program(const char *name, const char *plugin)
 {
-    char command[8192];
+    const char *build = getenv("BROOD_BUILD_DIR");
+    char command[8192], set[4096] = "";
 
+    if (plugin != NULL) /* here it was built elsewhere */
+        (void)snprintf(set, sizeof(set), "--set 'env.plugin=%s/tests/examples/%s'", build,
+                       plugin);
     (void)snprintf(command, sizeof(command),
-                   "cd '%s' && '%s/supervisor/brood' check --quiet 'configs/%s'",
-                   getenv("BROOD_SOURCE_DIR"), getenv("BROOD_BUILD_DIR"), name);
+                   "cd '%s' && '%s/supervisor/brood' check --quiet %s 'configs/%s'",
+                   getenv("BROOD_SOURCE_DIR"), build, set, name);
     ck_assert_msg(system(command) == 0, "%s", command);
 }
 
@@ -46,9 +50,9 @@ static void check_file(const char *name)
     ck_assert_msg(run_config_read(&c, path, &options, &err) == 0, "%s", err.msg);
     ck_assert_msg(strncmp(c.run.name, name, strlen(c.run.name)) == 0, "%s", name);
     ck_assert_uint_gt(c.n_agents, 0);
-    run_config_done(&c);
     if (is_foreign)
-        check_by_program(name);
+        check_by_program(name, c.env.plugin);
+    run_config_done(&c);
 }
 
 START_TEST(test_every_shipped_file_is_right)
