@@ -138,7 +138,12 @@ def test_every_shipped_configuration_trains(w):
     for path in sorted((harness.SOURCE / "configs").glob("*.yaml")):
         if "id: none" in path.read_text():  # trains when a client says so
             continue
-        sets = [word for s in small for word in ("--set", s)]
+        text = path.read_text()
+        places = [f"env.directory={harness.SOURCE}"] if "command:" in text or \
+            "plugin:" in text else []  # where paths of others' environments begin
+        if "plugin:" in text:
+            places.append(f"env.plugin={harness.BUILD}/tests/examples/{path.stem}.so")
+        sets = [word for s in small + places for word in ("--set", s)]
         w.brood("run", path, "--name", path.stem, *sets)
         progress = (w.run_dir(path.stem) / "metrics" / "progress.csv").read_text()
         rows = list(csv.DictReader(progress.splitlines()))
