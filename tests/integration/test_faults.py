@@ -91,7 +91,11 @@ def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
         at = [int(line.split()[1][5:]) for line in
               (w.run_dir(f"r{i}") / "journal").read_text().splitlines()
               if " event=failed " in line]
-        assert stands and [int(stands.group(1))] == at, (said, at)
+        # In the midst of an update others may have learned already, and a copy of what
+        # they were before is kept only as long as that costs next to nothing.
+        too_dear = method != "act" and any(
+            f"no checkpoint of step {at[0]}: the former values" in line for line in said)
+        assert stands and (too_dear or [int(stands.group(1))] == at), (said, at)
         w.brood("resume", f"r{i}", program=program, env={"BROOD_FAULT": ""})
         harness.assert_same_files(outcome(calm), outcome(w.run_dir(f"r{i}")))
 
