@@ -6,45 +6,59 @@
 
 #include <string.h>
 
-struct attr *builder_add_attr(struct op_builder *b, const char *name, enum attr_kind kind)
+/* The names of an op's own attributes are kept once in its graph. */
+static const char *keep_name(struct op_builder *b, const char *name, size_t len)
+{
+    const struct signature_attr *s =
+        b->sig != NULL ? signature_attr(b->sig, (struct span){name, len}) : NULL;
+
+    return s != NULL ? s->text : arena_strndup(&b->graph->arena, name, len);
+}
+
+struct attr *builder_add_attr(struct op_builder *b, const char *name, size_t len,
+                              enum attr_kind kind)
 {
     if (b->n_attrs == b->cap_attrs) {
         b->cap_attrs = b->cap_attrs != 0 ? b->cap_attrs * 2 : 8;
         b->attrs = xreallocarray(b->attrs, (size_t)b->cap_attrs, sizeof(*b->attrs));
     }
-    b->attrs[b->n_attrs] =
-        (struct attr){.name = arena_strdup(&b->graph->arena, name), .kind = kind};
+    b->attrs[b->n_attrs] = (struct attr){.name = keep_name(b, name, len), .kind = kind};
     return &b->attrs[b->n_attrs++];
+}
+
+static struct attr *add(struct op_builder *b, const char *name, enum attr_kind kind)
+{
+    return builder_add_attr(b, name, strlen(name), kind);
 }
 
 void op_attr_int(struct op_builder *b, const char *name, int64_t v)
 {
-    builder_add_attr(b, name, ATTR_INT)->i = v;
+    add(b, name, ATTR_INT)->i = v;
 }
 
 void op_attr_float(struct op_builder *b, const char *name, float v)
 {
-    builder_add_attr(b, name, ATTR_FLOAT)->f = v;
+    add(b, name, ATTR_FLOAT)->f = v;
 }
 
 void op_attr_bool(struct op_builder *b, const char *name, int v)
 {
-    builder_add_attr(b, name, ATTR_BOOL)->i = v != 0;
+    add(b, name, ATTR_BOOL)->i = v != 0;
 }
 
 void op_attr_type(struct op_builder *b, const char *name, enum dtype v)
 {
-    builder_add_attr(b, name, ATTR_TYPE)->i = v;
+    add(b, name, ATTR_TYPE)->i = v;
 }
 
 void op_attr_shape(struct op_builder *b, const char *name, const struct shape *v)
 {
-    builder_add_attr(b, name, ATTR_SHAPE)->shape = *v;
+    add(b, name, ATTR_SHAPE)->shape = *v;
 }
 
 void op_attr_string(struct op_builder *b, const char *name, const char *v)
 {
-    struct attr *a = builder_add_attr(b, name, ATTR_STRING);
+    struct attr *a = add(b, name, ATTR_STRING);
 
     a->s = arena_strdup(&b->graph->arena, v);
     a->s_len = strlen(v);
@@ -72,12 +86,12 @@ static struct tensor copy_tensor(struct arena *arena, const struct tensor *t)
 
 void op_attr_tensor(struct op_builder *b, const char *name, const struct tensor *v)
 {
-    builder_add_attr(b, name, ATTR_TENSOR)->tensor = copy_tensor(&b->graph->arena, v);
+    add(b, name, ATTR_TENSOR)->tensor = copy_tensor(&b->graph->arena, v);
 }
 
 void op_attr_ints(struct op_builder *b, const char *name, const int64_t *v, size_t n)
 {
-    struct attr *a = builder_add_attr(b, name, ATTR_LIST_INT);
+    struct attr *a = add(b, name, ATTR_LIST_INT);
 
     a->list_i = arena_memdup(&b->graph->arena, v, n * sizeof(*v));
     a->n = n;
@@ -86,7 +100,7 @@ void op_attr_ints(struct op_builder *b, const char *name, const int64_t *v, size
 void op_attr(struct op_builder *b, const struct attr *a)
 {
     struct arena *arena = &b->graph->arena;
-    struct attr *to = builder_add_attr(b, a->name, a->kind);
+    struct attr *to = add(b, a->name, a->kind);
     const char *name = to->name;
 
     *to = *a;

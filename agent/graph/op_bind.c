@@ -11,22 +11,14 @@
 static struct attr *find_attr(struct op_builder *b, struct span name)
 {
     for (int i = 0; i < b->n_attrs; i++)
-        if (span_is(name, b->attrs[i].name))
+        if (b->attrs[i].name[0] == name.p[0] && span_is(name, b->attrs[i].name))
             return &b->attrs[i];
     return NULL;
 }
 
 static struct attr *new_attr(struct op_builder *b, struct span name, enum attr_kind kind)
 {
-    return builder_add_attr(b, arena_strndup(&b->graph->arena, name.p, name.len), kind);
-}
-
-static enum dtype dtype_of_span(struct span s)
-{
-    char word[32] = "";
-
-    memcpy(word, s.p, s.len < sizeof(word) - 1 ? s.len : sizeof(word) - 1);
-    return word[0] == '#' ? (enum dtype)atoi(word + 1) : dtype_from_name(word);
+    return builder_add_attr(b, name.p, name.len, kind);
 }
 
 int bind_check_inputs(struct binding *bind)
@@ -61,13 +53,6 @@ int bind_check_attrs(struct binding *bind)
     return 0;
 }
 
-static int is_list(const struct binding *bind, const struct signature_arg *arg)
-{
-    const struct signature_attr *type = signature_attr(bind->sig, arg->type);
-
-    return arg->number.len != 0 || (type != NULL && type->kind == ATTR_LIST_TYPE);
-}
-
 /* How many tensors each list among the inputs has (all have as many); -1: does not fit.
  */
 static int list_length(const struct binding *bind)
@@ -75,7 +60,7 @@ static int list_length(const struct binding *bind)
     int n_lists = 0, n_counted = 0, rest;
 
     for (int i = 0; i < bind->sig->n_in; i++) {
-        n_lists += is_list(bind, &bind->sig->in[i]);
+        n_lists += bind->sig->in[i].is_list;
         n_counted += bind->sig->in[i].number.len != 0;
     }
     rest = bind->b->n_inputs - (bind->sig->n_in - n_lists);
@@ -87,11 +72,11 @@ static int list_length(const struct binding *bind)
 /* How many tensors the attribute that counts a list says it has; -1: it says nothing. */
 static int64_t given_length(const struct binding *bind, const struct signature_arg *arg)
 {
-    const struct attr *a =
-        find_attr(bind->b, arg->number.len != 0 ? arg->number : arg->type);
+    const struct attr *a;
 
-    if (!is_list(bind, arg))
+    if (!arg->is_list)
         return 1;
+    a = find_attr(bind->b, arg->number.len != 0 ? arg->number : arg->type);
     if (a == NULL)
         return -1;
     return a->kind == ATTR_LIST_TYPE ? (int64_t)a->n : a->i;
@@ -128,15 +113,14 @@ static int bind_number(struct binding *bind, struct span name, int n)
 static int bind_type(struct binding *bind, const struct signature_arg *arg,
                      struct output x)
 {
-    const struct signature_attr *s = signature_attr(bind->sig, arg->type);
-    struct attr *a = s != NULL ? find_attr(bind->b, arg->type) : NULL;
+    struct attr *a = arg->type_attr >= 0 ? find_attr(bind->b, arg->type) : NULL;
     enum dtype is = output_dtype(x), want;
 
-    if (s != NULL && a == NULL) {
+    if (arg->type_attr >= 0 && a == NULL) {
         new_attr(bind->b, arg->type, ATTR_TYPE)->i = is;
         return 0;
     }
-    want = s != NULL ? (enum dtype)a->i : dtype_of_span(arg->type);
+    want = a != NULL ? (enum dtype)a->i : arg->dtype;
     if (is != want)
         return bind_fail(
             bind, ERR_DTYPE, "input '" SPAN_FMT "' is %s:%d of type %s, not %s",
@@ -169,7 +153,7 @@ static int bind_types(struct binding *bind, const struct signature_arg *arg, int
 
 static int bind_arg(struct binding *bind, const struct signature_arg *arg, int n)
 {
-    int lists_types = is_list(bind, arg) && arg->number.len == 0;
+    int lists_types = arg->is_list && arg->number.len == 0;
 
     if (arg->number.len != 0 && bind_number(bind, arg->number, n) != 0)
         return -1;
@@ -200,7 +184,7 @@ int bind_inputs(struct binding *bind)
         const struct signature_arg *arg = &bind->sig->in[i];
         int n = given ? (int)given_length(bind, arg) : list_n;
 
-        if (bind_arg(bind, arg, is_list(bind, arg) ? n : 1) != 0)
+        if (bind_arg(bind, arg, arg->is_list ? n : 1) != 0)
             return -1;
     }
     return 0;
@@ -269,14 +253,15 @@ static int64_t attr_count(const struct operation *op, struct span name)
     return 1;
 }
 
-static enum dtype output_type(const struct operation *op, struct span type, int64_t i)
+static enum dtype output_type(const struct operation *op, const struct signature_arg *arg,
+                              int64_t i)
 {
-    for (int k = 0; k < op->n_attrs; k++)
-        if (span_is(type, op->attrs[k].name))
-            return (enum dtype)(op->attrs[k].kind == ATTR_LIST_TYPE
-                                    ? op->attrs[k].list_i[i]
-                                    : op->attrs[k].i);
-    return dtype_of_span(type);
+    const struct attr *a;
+
+    if (arg->type_attr < 0)
+        return arg->dtype;
+    a = &op->attrs[arg->type_attr]; /* they begin in the order of the signature */
+    return (enum dtype)(a->kind == ATTR_LIST_TYPE ? a->list_i[i] : a->i);
 }
 
 enum { MAX_OUTPUTS = 65536 };
@@ -289,7 +274,7 @@ int bind_outputs(struct binding *bind, struct operation *op)
         for (int i = 0; i < bind->sig->n_out; i++) {
             const struct signature_arg *arg = &bind->sig->out[i];
             struct span counter = arg->number.len != 0 ? arg->number : arg->type;
-            int64_t n = is_list(bind, arg) ? attr_count(op, counter) : 1;
+            int64_t n = arg->is_list ? attr_count(op, counter) : 1;
 
             if (n < 0 || n > MAX_OUTPUTS)
                 return bind_fail(bind, ERR_LIMIT, "%lld outputs", (long long)n);
@@ -297,7 +282,7 @@ int bind_outputs(struct binding *bind, struct operation *op)
                 total += n;
             for (int64_t k = 0; pass == 1 && k < n; k++)
                 op->outputs[op->n_outputs++] = (struct output_info){
-                    output_type(op, arg->type, k), arg->is_ref, SHAPE_UNKNOWN};
+                    output_type(op, arg, k), arg->is_ref, SHAPE_UNKNOWN};
         }
         if (pass == 0)
             op->outputs = ARENA_ARRAY(&bind->g->arena, struct output_info, total);

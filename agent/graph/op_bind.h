@@ -30,8 +30,8 @@ int bind_inputs(struct binding *bind);
 int bind_attrs(struct binding *bind, struct operation *op);
 int bind_outputs(struct binding *bind, struct operation *op);
 
-/* A new attribute of the builder, its value to be set. op_attrs.c */
-struct attr *builder_add_attr(struct op_builder *b, const char *name,
+/* A new attribute of the builder, its value to be set; name: of len bytes. op_attrs.c */
+struct attr *builder_add_attr(struct op_builder *b, const char *name, size_t len,
                               enum attr_kind kind);
 
 #endif

@@ -47,6 +47,9 @@ static const struct signature *read_signature(struct graph *g, const struct op_d
     struct signature sig;
 
     CHECK(signature_parse(&sig, def->signature) == 0, "%s", def->type);
+    for (int i = 0; i < sig.n_attrs; i++)
+        sig.attrs[i].text =
+            arena_strndup(&g->arena, sig.attrs[i].name.p, sig.attrs[i].name.len);
     return arena_memdup(&g->arena, &sig, sizeof(sig));
 }
 
@@ -144,28 +147,37 @@ void op_colocate(struct op_builder *b, const char *op_name)
 
 /* ---- finishing ---- */
 
+enum { FEW = 16 }; /* more inputs and outputs are rare */
+
 static int infer_shapes(struct graph *g, struct operation *op)
 {
     const size_t n_in = (size_t)op->n_inputs, n_out = (size_t)op->n_outputs;
-    struct shape *in = xreallocarray(NULL, n_in + n_out, sizeof(*in)), *out = in + n_in;
-    const struct tensor **value = xreallocarray(NULL, n_in, sizeof(*value));
-    struct err err = {0};
-    struct shape_args args = {op, op->n_inputs, in, value, out, &err};
+    struct shape few_shapes[FEW], *shapes = few_shapes, *in, *out;
+    const struct tensor *few_values[FEW], **value = few_values;
+    struct err err = {.code = 0};
     int rc;
 
+    if (n_in + n_out > FEW) {
+        shapes = xreallocarray(NULL, n_in + n_out, sizeof(*shapes));
+        value = xreallocarray(NULL, n_in, sizeof(*value));
+    }
+    in = shapes;
+    out = shapes + n_in;
     for (int i = 0; i < op->n_inputs; i++) {
         in[i] = output_shape(op->inputs[i]);
         value[i] = output_constant(op->inputs[i]);
     }
     for (int i = 0; i < op->n_outputs; i++)
         out[i] = SHAPE_UNKNOWN;
-    rc = op->def->shape(&args);
+    rc = op->def->shape(&(struct shape_args){op, op->n_inputs, in, value, out, &err});
     for (int i = 0; rc == 0 && i < op->n_outputs; i++)
         op->outputs[i].shape = out[i];
     if (rc != 0)
         (void)graph_fail(g, rc, "%s '%s': %s", op->def->type, op->name, err.msg);
-    free(in);
-    free(value);
+    if (shapes != few_shapes) {
+        free(shapes);
+        free(value);
+    }
     return rc;
 }
 
@@ -232,12 +244,13 @@ static void add_class_attr(struct binding *bind, struct operation *op)
     follow_colocated(bind->g, op);
 }
 
-static void register_operation(struct graph *g, struct operation *op)
+static void register_operation(struct graph *g, struct operation *op,
+                               struct name_entry *place)
 {
     op->id = (int)g->ops.n;
     op->graph = g;
     ptr_list_push(&g->ops, op);
-    name_table_add(&g->op_by_name, op->name)->value = op;
+    place->value = op;
 }
 
 static int check_control_inputs(struct op_builder *b)
@@ -256,7 +269,9 @@ static int check_control_inputs(struct op_builder *b)
     return 0;
 }
 
-static int build(struct binding *bind, struct operation *op)
+/* *ret_place: of its name, good until another one is added. */
+static int build(struct binding *bind, struct operation *op,
+                 struct name_entry **ret_place)
 {
     struct op_builder *b = bind->b;
 
@@ -264,7 +279,8 @@ static int build(struct binding *bind, struct operation *op)
         return ERR_ARG;
     if (b->def == NULL)
         return bind_fail(bind, ERR_UNSUPPORTED, "there is no such op");
-    if (graph_operation(bind->g, b->name) != NULL)
+    *ret_place = name_table_add(&bind->g->op_by_name, b->name);
+    if ((*ret_place)->value != NULL)
         return bind_fail(bind, ERR_EXISTS, "the name is taken");
     op->def = b->def;
     op->name = b->name;
@@ -292,12 +308,13 @@ struct operation *op_finish(struct op_builder *b)
     struct graph *g = b->graph;
     struct operation *op = ARENA_NEW(&g->arena, struct operation);
     struct binding bind = {.b = b, .g = g, .sig = b->sig};
-    int rc = build(&bind, op);
+    struct name_entry *place = NULL;
+    int rc = build(&bind, op, &place);
 
     b->open = 0;
     if (rc != 0)
         return NULL;
-    register_operation(g, op);
+    register_operation(g, op, place);
     for (size_t i = 0; i < b->control.n; i++)
         (void)operation_add_control_input(op, b->control.items[i]);
     if (!b->imported)

@@ -113,7 +113,36 @@ static int parse_attr(const char **p, struct signature_attr *ret)
     return -1;
 }
 
-int signature_parse(struct signature *ret, const char *text)
+static int attr_index(const struct signature *s, struct span name)
+{
+    const struct signature_attr *a = name.len > 0 ? signature_attr(s, name) : NULL;
+
+    return a != NULL ? (int)(a - s->attrs) : -1;
+}
+
+static enum dtype dtype_of_span(struct span s)
+{
+    char word[32] = "";
+
+    memcpy(word, s.p, s.len < sizeof(word) - 1 ? s.len : sizeof(word) - 1);
+    return word[0] == '#' ? (enum dtype)atoi(word + 1) : dtype_from_name(word);
+}
+
+/* What the arguments say of attributes, which come after them. */
+static void resolve(const struct signature *s, struct signature_arg *args, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct signature_arg *a = &args[i];
+
+        a->type_attr = attr_index(s, a->type);
+        a->number_attr = attr_index(s, a->number);
+        a->is_list = a->number.len != 0 ||
+                     (a->type_attr >= 0 && s->attrs[a->type_attr].kind == ATTR_LIST_TYPE);
+        a->dtype = a->type_attr < 0 ? dtype_of_span(a->type) : DT_INVALID;
+    }
+}
+
+static int parse(struct signature *ret, const char *text)
 {
     const char *p = text;
 
@@ -130,6 +159,15 @@ int signature_parse(struct signature *ret, const char *text)
         ret->n_attrs++;
     } while (skip(&p, ','));
     return *p == '\0' ? 0 : -1;
+}
+
+int signature_parse(struct signature *ret, const char *text)
+{
+    if (parse(ret, text) != 0)
+        return -1;
+    resolve(ret, ret->in, ret->n_in);
+    resolve(ret, ret->out, ret->n_out);
+    return 0;
 }
 
 const struct signature_attr *signature_attr(const struct signature *s, struct span name)

@@ -32,6 +32,10 @@ struct signature_arg {
     struct span type;
     struct span number; /* len 0: one tensor */
     int is_ref;
+
+    int type_attr, number_attr; /* their indices among the attributes; -1: none */
+    int is_list;                /* any number of tensors */
+    enum dtype dtype;           /* without a type attribute */
 };
 
 struct signature_attr {
@@ -40,6 +44,7 @@ struct signature_attr {
     enum attr_kind kind;
     struct span default_text;
     int has_default;
+    const char *text; /* the name, terminated; NULL: nobody has made it (graph.c) */
 };
 
 struct signature {

@@ -3,17 +3,36 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ARENA_ALIGN = 16, ARENA_FIRST_BYTES = 4096, ARENA_LAST_BYTES = 1 << 20 };
+enum {
+    ARENA_ALIGN = 16,
+    ARENA_FIRST_BYTES = 4096,
+    ARENA_LAST_BYTES = 1 << 20,
+    ARENA_LARGE_BYTES = 1 << 16,
+    PAGE_BYTES = 4096
+};
 
 struct arena_block {
     struct arena_block *next;
     size_t size;
     _Alignas(ARENA_ALIGN) unsigned char data[];
 };
+
+/* The pages of a large block in one go: touched one by one they cost as much as what is
+ * built in them. Only a hint. */
+static void populate(const struct arena_block *b)
+{
+    const uintptr_t mask = PAGE_BYTES - 1;
+    const uintptr_t from = ((uintptr_t)b + mask) & ~mask;
+    const uintptr_t to = ((uintptr_t)b + b->size) & ~mask;
+
+    (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+}
 
 static void add_block(struct arena *a, size_t at_least)
 {
@@ -27,6 +46,8 @@ static void add_block(struct arena *a, size_t at_least)
     b = xmalloc(sizeof(*b) + size);
     b->next = a->blocks;
     b->size = size;
+    if (size >= ARENA_LARGE_BYTES)
+        populate(b);
     a->blocks = b;
     a->used_bytes = 0;
 }

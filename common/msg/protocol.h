@@ -9,7 +9,7 @@
  * block; the supervisor keeps them, in order, since the newest snapshot, and plays them
  * again to a respawned agent.
  *
- * agent -> supervisor, first of all
+ * agent -> supervisor, first of all (configure may be on its way already)
  *   hello (notification)  protocol u, pid u, build_id str, fingerprint str (hex)
  *
  * supervisor -> agent

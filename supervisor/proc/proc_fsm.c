@@ -24,7 +24,7 @@ struct cell {
 /* clang-format off */
 static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
     [PROC_DOWN] = {
-        [PROC_EV_START] = TO(STARTING, PROC_DO_SPAWN),
+        [PROC_EV_START] = TO(STARTING, PROC_DO_SPAWN | PROC_DO_CONFIGURE),
         [PROC_EV_SPAWN_FAILED] = NEVER(DOWN),
         [PROC_EV_HELLO] = NEVER(DOWN),
         [PROC_EV_RESPONSE] = NEVER(DOWN),
@@ -40,7 +40,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
     [PROC_STARTING] = {
         [PROC_EV_START] = NEVER(STARTING),
         [PROC_EV_SPAWN_FAILED] = FAIL,
-        [PROC_EV_HELLO] = TO(CONFIGURING, PROC_DO_CONFIGURE),
+        [PROC_EV_HELLO] = TO(CONFIGURING, 0),
         [PROC_EV_RESPONSE] = ABORT,
         [PROC_EV_REPLAYED] = NEVER(STARTING),
         [PROC_EV_REQUEST] = IGNORE(STARTING),

@@ -43,7 +43,7 @@ enum proc_action {
     PROC_DO_SHUTDOWN = 1 << 3,  /* shutdown message, SIGCONT */
     PROC_DO_TERMINATE = 1 << 4, /* SIGTERM, SIGCONT */
     PROC_DO_SPAWN = 1 << 5,     /* may raise SPAWN_FAILED */
-    PROC_DO_CONFIGURE = 1 << 6, /* sends configure */
+    PROC_DO_CONFIGURE = 1 << 6, /* sends configure, to be read after its hello */
     PROC_DO_DESCRIBE = 1 << 7,  /* takes the response to configure; may raise FATAL */
     PROC_DO_COMPARE = 1 << 8,   /* checks a replayed response; may raise FATAL */
     PROC_DO_REPLAY = 1 << 9,    /* sends the next request to replay, or raises REPLAYED */
