@@ -174,8 +174,9 @@ static void journal_exit(struct training *t, const char *kind, const char *proce
     }
     journal_write(t->journal, training_steps(t), "exit", kind, process, "pid", pid,
                   e->signal != 0 ? "signal" : "code",
-                  e->signal != 0 ? signal_name(e->signal, name) : code, more[0], more[1],
-                  more[2], more[3], NULL);
+                  e->signal != 0 ? signal_name(e->signal, name) : code, "in",
+                  agent_state_name((enum agent_state)e->state), more[0], more[1], more[2],
+                  more[3], NULL);
 }
 
 static void journal_process(struct training *t, const char *kind, const char *process,

@@ -152,6 +152,22 @@ def settled(supervisor, n_agents):
     return wait_until("a quiet moment", look)
 
 
+def assert_nothing_grew(supervisor, n_agents, before, rss_slack_kib):
+    """`before`: what settled gave. Files that are only open for a moment are waited out."""
+    (was, rss_was), now = before, None
+
+    def is_as_before():
+        nonlocal now
+        now = settled(supervisor, n_agents)
+        return all(now[0][k] <= was[k] for k in was if k != "mappings" or not SANITIZED)
+    try:
+        wait_until("no more than before", is_as_before, 10 * PATIENCE)
+    finally:
+        print(f"# supervisor before {was}, {rss_was} KiB; after {now[0]}, {now[1]} KiB")
+    # A sanitizer's allocator keeps what is freed.
+    assert SANITIZED or now[1] <= rss_was + rss_slack_kib, (rss_was, now[1])
+
+
 def rows(run):
     """How many rows progress.csv has."""
     path = run / "metrics" / "progress.csv"
