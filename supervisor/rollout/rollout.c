@@ -432,10 +432,12 @@ static int describe(struct rollout *r, struct err *err)
 
 /* Agents that want batches of their own have their own draws; the others of such a group
  * share one. */
-static void make_row_keys(struct rollout *r)
+void rollout_make_row_keys(struct rollout *r)
 {
-    const struct run_config *c = r->args.config;
+    const struct run_config *c = r->config;
 
+    free(r->rows_key);
+    free(r->rows);
     r->groups = 1;
     for (size_t a = 0; a < r->n_agents; a++)
         if (c->agents[a].settings.own_batches)
@@ -499,7 +501,7 @@ static void make_parts(struct rollout *r)
     r->exchange = exchange_new(r->stages, r->names, r->n_agents);
     schedule_init(&r->schedule, r->args.config);
     rollout_fsm_init(&r->fsm, r->stages);
-    make_row_keys(r);
+    rollout_make_row_keys(r);
 }
 
 int rollout_new(struct rollout **ret, const struct rollout_args *args, struct err *err)

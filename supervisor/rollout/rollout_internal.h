@@ -61,6 +61,8 @@ int rollout_enter_update(struct rollout *r, struct err *err);
 void rollout_keep(struct rollout *r);
 /* Once evaluations are wanted, there is what plays them. */
 int rollout_make_evaluation(struct rollout *r, struct err *err);
+/* Whose rows are drawn, and how: as the configuration says. */
+void rollout_make_row_keys(struct rollout *r);
 /* After a step: the change planned for this boundary, if any, is due. */
 void rollout_note_change(struct rollout *r);
 int rollout_enter_change(struct rollout *r, struct err *err);

@@ -9,6 +9,7 @@
 #include "common/config/changes.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/run/trial.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -114,6 +115,51 @@ static int check_plan(const struct training *t, const struct training_set_result
     return rc;
 }
 
+struct tried {
+    struct training *t;
+    const struct run_config *wanted;
+    size_t agent;    /* that is being tried */
+    uint8_t *agents; /* a flag each: would begin anew */
+};
+
+static void note_tried(void *ctx, const struct config_change *c)
+{
+    struct tried *x = ctx;
+
+    if (c->kind == CHANGE_RESPAWN && c->agent < x->wanted->n_agents)
+        x->agents[c->agent] = 1;
+}
+
+static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    const struct tried *x = ctx;
+
+    (void)agent; /* the only one of its table */
+    rollout_pack_configure(x->wanted, vec_env_spec(x->t->env), x->agent, restored,
+                           policies_of(x->t->args->policies, x->agent), o);
+}
+
+/* What a new process is to begin with must be right by then: it is tried now. */
+static int try_processes(struct training *t, const struct run_config *wanted,
+                         struct err *err)
+{
+    struct tried x = {t, wanted, 0, xcalloc(wanted->n_agents, 1)};
+    int rc = 0;
+
+    if (t->rollout != NULL && t->config->n_agents == wanted->n_agents)
+        run_config_compare(&t->wanted, wanted, note_tried, &x);
+    for (; x.agent < wanted->n_agents && rc == 0; x.agent++) {
+        struct agent_spec spec = t->specs.spec[x.agent];
+
+        spec.pack_configure = pack_tried;
+        if (x.agents[x.agent])
+            rc = trial_configure(t->agent_fd, &spec, &x,
+                                 agent_table_description(t->agents, x.agent), err);
+    }
+    free(x.agents);
+    return rc;
+}
+
 static void write_wanted(struct training *t)
 {
     char *yaml = run_config_to_yaml(&t->wanted);
@@ -156,7 +202,9 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
     if (t->stopping)
         v.rc = err_set(err, ERR_STATE, "the run is ending");
     if (v.rc < 0 || (v.rc = choose_step(t, at, ret, err)) < 0 ||
-        (v.rc = check_plan(t, ret, err)) < 0 || (v.rc = write_down(t, ret, err)) < 0) {
+        (v.rc = check_plan(t, ret, err)) < 0 ||
+        (v.rc = try_processes(t, wanted, err)) < 0 ||
+        (v.rc = write_down(t, ret, err)) < 0) {
         run_config_done(wanted);
         training_set_result_done(ret);
         return v.rc;

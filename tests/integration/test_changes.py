@@ -32,9 +32,9 @@ def checkpoints(run):
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def start(w, name):
+def start(w, name, *more):
     """A run without a terminal that will not end by itself, past its second checkpoint."""
-    p = w.start("run", w.write("change.yaml", CONFIG), "--name", name,
+    p = w.start("run", w.write("change.yaml", CONFIG), "--name", name, *more,
                 start_new_session=True)
     run = w.run_dir(name)
     harness.wait_until("checkpoints", lambda: len(checkpoints(run)) >= 2)

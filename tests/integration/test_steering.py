@@ -49,6 +49,8 @@ def test_what_cannot_be_set_is_told(w):
             (["env.copies=8"], 2, "env.copies cannot change while the run lives"),
             (["defaults.polyak=0.5", "--at-step", "1"], 2, "step 1 is past"),
             (["defaults.optimizer.learning_rate=1e300"], 2, "no finite number"),
+            (["agents.agent_1.settings.policy=deterministic"], 2,
+             "agent_1: settings.policy: deterministic needs a bounded continuous action"),
             ([], 2, "KEY=VALUE is wanted")):
         _, err = w.brood("set", run, *words, code=code)
         assert says in err and len(err.splitlines()) == 1, err
@@ -72,8 +74,27 @@ def test_a_respawn_brings_what_waits_for_it(w):
     harness.wait_until("a new process", lambda: harness.agents_of(p.pid).get(
         "agent_0", before["agent_0"]) != before["agent_0"])
     assert harness.agents_of(p.pid)["agent_1"] == before["agent_1"]
-    # A resume from before makes it again.
-    at = int(re.search(r" at=(\d+) ", journal(run, "set")[0]).group(1))
+    assert_resumes_are_equal(w, p, run)
+
+
+def test_the_kind_of_learning_changes_in_a_live_run(w):
+    """Whose rows are drawn, at once; the kind of policy, with a new process."""
+    p, run = start(w, "kind", "--set", "env.actions=continuous")
+    out, _ = w.brood("set", run, "agents.agent_0.settings.own_batches=true")
+    assert "from step" in out, out
+    out, _ = w.brood("set", run, "agents.agent_1.settings.policy=deterministic")
+    assert "brood respawn" in out, out
+    w.brood("respawn", run, "agent_1")
+    changed = harness.wait_until("both", lambda: len(found := journal(run, "changed")) == 2
+                                 and found)
+    assert "own_batches=true" in changed[0] and "policy=deterministic" in changed[1], changed
+    kill_agents(p)
+    assert_resumes_are_equal(w, p, run)
+
+
+def assert_resumes_are_equal(w, p, run):
+    """From before the changes, which makes them again, and from behind them."""
+    at = max(int(re.search(r" at=(\d+) ", line).group(1)) for line in journal(run, "set"))
     harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
     end(p, run)
     last = checkpoints(run)[-1] + 1000
