@@ -1,0 +1,42 @@
+/* bundle_reader.h - a bundle whose index was read; for bundle_reader.c (the index) and
+ * bundle_data.c (the tensors) alone. What others use is in bundle.h.
+ */
+#ifndef COMMON_CKPT_BUNDLE_READER_H
+#define COMMON_CKPT_BUNDLE_READER_H
+
+#include "common/ckpt/bundle.h"
+#include "common/mem/arena.h"
+
+struct record {
+    const uint8_t *key; /* a name, terminated; or a slice's */
+    size_t key_len;
+    struct bundle_entry entry;
+};
+
+/* In the order of keys. */
+struct records {
+    struct record *at;
+    size_t n, cap;
+};
+
+struct bundle_reader {
+    char *prefix;
+    struct arena arena; /* keys and slices */
+    uint32_t n_shards;
+    struct records tensors, slices;
+    int fd; /* of the shard read last, -1 if none */
+    uint32_t fd_shard;
+    uint64_t fd_size;
+};
+
+/* NULL when there is none of that key. */
+const struct bundle_entry *bundle_find_record(const struct records *records,
+                                              const void *key, size_t key_len);
+
+/* The descriptor of a regular file and its size. -errno, or ERR_FORMAT. */
+int bundle_open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
+                        struct err *err);
+/* n bytes at an offset; fewer there are an error. */
+int bundle_read_at(int fd, void *dst, size_t n, uint64_t offset, struct err *err);
+
+#endif
