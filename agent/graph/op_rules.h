@@ -50,6 +50,11 @@ int wrap_axis(const struct shape_args *args, int rank, int64_t *axis);
 
 /* How many steps of `delta` (not 0) lie in [start, limit). */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta);
+/* How many elements begin:end:stride (not 0) takes of d, by NumPy's rules for negatives,
+ * and which is the first; from_start, to_end: that limit was left out. -1: d is not
+ * known. */
+int64_t slice_range(int64_t d, int64_t begin, int64_t end, int64_t stride, int from_start,
+                    int to_end, int64_t *ret_first);
 
 /* ---- gradient rules ---- */
 /* The head of a grad_fn (op_table.h). */

@@ -18,6 +18,8 @@ static int joined_shape(const struct shape_args *args, int first, int at)
         out = args->in[i];
     if (out.rank < 0)
         return 0;
+    if (out.rank == 0)
+        return err_set(args->err, ERR_SHAPE, "scalars cannot be joined");
     if (value_ints(args, at, &axis, 1) != 1) {
         for (int i = 0; i < out.rank; i++)
             out.dim[i] = -1;
@@ -207,6 +209,8 @@ static int split_shape(const struct shape_args *args)
         return ERR_SHAPE;
     if (out.rank < 0 || n == 0)
         return 0;
+    if (out.rank == 0)
+        return err_set(args->err, ERR_SHAPE, "a scalar cannot be split");
     if (value_ints(args, 0, &axis, 1) != 1) {
         for (int i = 0; i < out.rank; i++)
             out.dim[i] = -1;
@@ -260,6 +264,8 @@ static int split_v_shape(const struct shape_args *args)
         return ERR_SHAPE;
     if (x->rank < 0)
         return 0;
+    if (x->rank == 0)
+        return err_set(args->err, ERR_SHAPE, "a scalar cannot be split");
     n_sizes = value_ints(args, 1, sizes, MAX_PIECES);
     if (n_sizes >= 0 && n_sizes != n)
         return err_set(args->err, ERR_SHAPE, "%d sizes for %d pieces", n_sizes, n);

@@ -15,10 +15,10 @@ static int reduce_shape(const struct shape_args *args)
     n = value_ints(args, 1, axes, SHAPE_MAX_RANK);
     if (x->rank < 0)
         return 0;
-    if (n < 0) {
+    if (n < 0) { /* of a scalar: that there are no axes is still to be seen */
         for (int i = 0; keep && i < x->rank; i++)
             out.dim[i] = -1;
-        out.rank = keep ? x->rank : -1;
+        out.rank = keep && x->rank > 0 ? x->rank : -1;
         args->out[0] = out;
         return 0;
     }
@@ -177,11 +177,11 @@ static int arg_extremum_shape(const struct shape_args *args)
 
     if (out.rank < 0)
         return 0;
-    if (value_ints(args, 1, &axis, 1) != 1) {
+    if (value_ints(args, 1, &axis, 1) != 1) { /* it is still to be checked */
         out.rank--;
         for (int i = 0; i < out.rank; i++)
             out.dim[i] = -1;
-        args->out[0] = out.rank >= 0 ? out : SHAPE_UNKNOWN;
+        args->out[0] = out.rank > 0 ? out : SHAPE_UNKNOWN;
         return 0;
     }
     if (wrap_axis(args, out.rank, &axis) != 0)

@@ -123,9 +123,8 @@ GRAD(pad_grad)
     return grad_done(grad_in, 1);
 }
 
-/* How many elements begin:end:stride takes of d (NumPy's rules for negatives). */
-static int64_t slice_length(int64_t d, int64_t begin, int64_t end, int64_t stride,
-                            int from_start, int to_end)
+int64_t slice_range(int64_t d, int64_t begin, int64_t end, int64_t stride, int from_start,
+                    int to_end, int64_t *ret_first)
 {
     int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? d : d - 1;
 
@@ -139,6 +138,7 @@ static int64_t slice_length(int64_t d, int64_t begin, int64_t end, int64_t strid
         begin = stride > 0 ? 0 : d - 1;
     if (to_end)
         end = stride > 0 ? d : -1;
+    *ret_first = begin;
     return (int64_t)range_length(begin, end, stride);
 }
 
@@ -152,7 +152,7 @@ struct strided {
 static int strided_entry(const struct shape_args *args, const struct shape *x,
                          const struct strided *s, int i, int axis, struct shape *out)
 {
-    int64_t bit = (int64_t)1 << i, d, at = s->begin[i];
+    int64_t bit = (int64_t)1 << i, d, at = s->begin[i], first;
 
     if (axis >= x->rank)
         return err_set(args->err, ERR_SHAPE, "%d indices for %s", s->n, shape_text(x));
@@ -167,8 +167,8 @@ static int strided_entry(const struct shape_args *args, const struct shape *x,
         return 0;
     }
     out->dim[out->rank++] =
-        slice_length(d, at, s->end[i], s->stride[i], (s->begin_mask & bit) != 0,
-                     (s->end_mask & bit) != 0);
+        slice_range(d, at, s->end[i], s->stride[i], (s->begin_mask & bit) != 0,
+                    (s->end_mask & bit) != 0, &first);
     return 0;
 }
 

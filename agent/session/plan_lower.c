@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+/* Of a value: sums of a graph's bytes stay far below what 64 bits count. */
+#define MAX_ELEMENTS ((int64_t)1 << 42)
+
 /* ---- one operation ---- */
 
 static int infer(struct lowering *l, const struct operation *op, const int *in, int *out)
@@ -41,6 +44,9 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
                 "%s:%d: its shape %s depends on values that only the run knows",
                 operation_name(op), i, shape_text(&shapes[n_in + i]));
         }
+        if (shape_elements(&shapes[n_in + i]) > MAX_ELEMENTS)
+            return err_set(l->err, ERR_LIMIT, "%s:%d: %s is too large",
+                           operation_name(op), i, shape_text(&shapes[n_in + i]));
         out[i] =
             plan_add_value(l->plan, VALUE_BUFFER, output_dtype(x), &shapes[n_in + i]);
     }

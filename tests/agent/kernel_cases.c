@@ -273,9 +273,9 @@ static struct output feed_or_constant(struct stage *s, struct array *a,
     struct shape shape = a->tensor.shape;
     struct output x;
 
-    if (feeding == FEED_CONSTANT || isupper(a->letter))
+    if (feeding == FEED_CONSTANT || (isupper(a->letter) && feeding != FEED_ALL))
         return constant(s->g, &a->tensor, NULL);
-    for (int d = 0; feeding == FEED_UNKNOWN && d < shape.rank; d++)
+    for (int d = 0; feeding != FEED_KNOWN && d < shape.rank; d++)
         shape.dim[d] = -1;
     x = placeholder(s->g, a->tensor.dtype, &shape, NULL);
     s->feeds[s->n_feeds++] = (struct feed){x, a->tensor};

@@ -57,7 +57,8 @@ enum feeding {
     FEED_KNOWN,    /* placeholders of the fed shape */
     FEED_UNKNOWN,  /* of its rank only */
     FEED_CONSTANT, /* no placeholder: everything is a Const */
-    N_FEEDINGS
+    N_FEEDINGS,
+    FEED_ALL = N_FEEDINGS, /* placeholders of its rank, also for capital letters */
 };
 
 /* A case in a graph of its own. */

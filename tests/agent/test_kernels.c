@@ -7,6 +7,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* ---- the table is whole ---- */
 
@@ -410,6 +411,10 @@ static const struct {
     {"Slice", "f(3) I(2)=0,0 I(2)=1,1", NULL, "begin has 2"},
     {"StridedSlice", "f(3) I(1)=3 I(1)=4 I(1)=1", "shrink_axis_mask=1",
      "index 3 is outside"},
+    {"StridedSlice", "f(3) i(1)=3 i(1)=4 i(1)=1", "shrink_axis_mask=1",
+     "index 3 is outside"},
+    {"StridedSlice", "f(3) i(1)=-4 i(1)=-3 i(1)=1", "shrink_axis_mask=1",
+     "index -4 is outside"},
     {"StridedSlice", "f(3) I(1)=0 I(1)=4 I(1)=0", NULL, "strides[0]"},
     {"StridedSlice", "f(3) I(2)=0,0 I(2)=1,1 I(2)=1,1", NULL, "2 indices"},
     {"StridedSliceGrad", "I(1)=4 I(1)=0 I(1)=2 I(1)=1 f(3)", NULL, "(3)"},
@@ -472,6 +477,74 @@ START_TEST(what_does_not_fit_is_refused_by_name)
 }
 END_TEST
 
+/* ---- integers of any value ---- */
+
+/* Allocations of more than this fail, so that nobody gets what odd sizes ask for. */
+#define MEMORY_LIMIT_MB 1024
+
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1:max_allocation_size_mb=64";
+}
+
+static void limit_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    const struct rlimit limit = {(rlim_t)MEMORY_LIMIT_MB << 20,
+                                 (rlim_t)MEMORY_LIMIT_MB << 20};
+
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+#endif
+}
+
+static void put_everywhere(const struct tensor *t, int64_t v)
+{
+    for (int64_t i = 0; i < tensor_elements(t); i++)
+        if (t->dtype == DT_INT64)
+            ((int64_t *)t->data)[i] = v;
+        else
+            ((int32_t *)t->data)[i] = (int32_t)v;
+}
+
+/* Runs the case with that value everywhere in an operand; 0: it is not of integers. */
+static int try_integer(const struct kernel_case *c, int operand, int64_t v)
+{
+    struct tensor ret[MAX_OPERANDS] = {0};
+    struct err err = {0};
+    struct stage s;
+    int tried;
+
+    stage_init(&s, c, case_dtype(c->types != NULL ? c->types[0] : 'f'), FEED_ALL);
+    tried = s.op != NULL && operand < s.n_in &&
+            (s.in[operand].tensor.dtype == DT_INT32 ||
+             s.in[operand].tensor.dtype == DT_INT64);
+    if (tried) {
+        put_everywhere(&s.in[operand].tensor, v);
+        if (stage_run(&s, ret, &err) != 0)
+            ck_assert_msg(err.msg[0] != '\0', "%s %s", c->op, c->inputs);
+    }
+    for (int i = 0; i < MAX_OPERANDS; i++)
+        tensor_free(&ret[i]);
+    stage_done(&s);
+    return tried;
+}
+
+/* Indices, axes, sizes, labels, known when it runs and not before: the op runs or is
+ * refused, and nothing else is touched. */
+START_TEST(integers_may_be_anything)
+{
+    static const int64_t odd[] = {-1,        0,         7,         -1000,
+                                  INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
+    const size_t n = sizeof(odd) / sizeof(odd[0]);
+
+    limit_memory();
+    for (int operand = 0; operand < MAX_OPERANDS; operand++)
+        for (size_t k = 0; k < n && try_integer(kernel_case_at(_i), operand, odd[k]);)
+            k++;
+}
+END_TEST
+
 /* Only rules that take any shape have no row above. */
 START_TEST(every_constraint_has_a_refusal)
 {
@@ -514,6 +587,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, no_type_gives_wrong_values, 0, n_cases);
     tcase_add_loop_test(tc, gradients_are_those_of_finite_differences, 0, n_cases);
     tcase_add_loop_test(tc, what_does_not_fit_is_refused_by_name, 0, N_BAD);
+    tcase_add_loop_test(tc, integers_may_be_anything, 0, n_cases);
     tcase_add_loop_test(tc, every_constraint_has_a_refusal, 0, n_ops);
     suite_add_tcase(s, tc);
     return s;

@@ -70,15 +70,22 @@ void gemm_rows(const struct gemm *g, int64_t first, int64_t rows, float *c, int6
 KERNEL(kern_matmul)
 KERNEL(kern_batch_matmul)
 KERNEL(kern_qr)
-/* kern_array.c */
+/* kern_copy.c */
 KERNEL(kern_copy)
+KERNEL(kern_check_numerics)
+/* kern_shape.c */
 KERNEL(kern_shape)
 KERNEL(kern_size)
 KERNEL(kern_rank)
+KERNEL(kern_concat_offset)
+KERNEL(kern_broadcast_gradient_args)
 KERNEL(kern_fill)
 KERNEL(kern_range)
+/* kern_array.c */
 KERNEL(kern_concat)
 KERNEL(kern_split)
+KERNEL(kern_pack)
+KERNEL(kern_unpack)
 KERNEL(kern_slice)
 KERNEL(kern_pad)
 KERNEL(kern_strided_slice)
@@ -86,18 +93,14 @@ KERNEL(kern_strided_slice_grad)
 KERNEL(kern_transpose)
 KERNEL(kern_tile)
 KERNEL(kern_broadcast_to)
-KERNEL(kern_pack)
-KERNEL(kern_unpack)
+KERNEL(kern_diag_part)
+/* kern_index.c */
 KERNEL(kern_gather)
 KERNEL(kern_segment_sum)
-KERNEL(kern_one_hot)
-KERNEL(kern_concat_offset)
-KERNEL(kern_broadcast_gradient_args)
-KERNEL(kern_invert_permutation)
-KERNEL(kern_diag_part)
-KERNEL(kern_dynamic_stitch)
 KERNEL(kern_where)
-KERNEL(kern_check_numerics)
+KERNEL(kern_invert_permutation)
+KERNEL(kern_one_hot)
+KERNEL(kern_dynamic_stitch)
 /* kern_reduce.c */
 KERNEL(kern_sum)
 KERNEL(kern_mean)
@@ -172,8 +175,19 @@ void copy_strided(void *dst, const void *src, const struct copy_plan *c, size_t 
 void dense_strides(const struct shape *s, size_t elem, int64_t *ret);
 
 /* Element i of an int32 or int64 tensor. */
-int64_t tensor_int(const struct tensor *t, int64_t i);
-void tensor_set_int(const struct tensor *t, int64_t i, int64_t v);
+static inline int64_t tensor_int(const struct tensor *t, int64_t i)
+{
+    return t->dtype == DT_INT64 ? ((const int64_t *)t->data)[i]
+                                : ((const int32_t *)t->data)[i];
+}
+
+static inline void tensor_set_int(const struct tensor *t, int64_t i, int64_t v)
+{
+    if (t->dtype == DT_INT64)
+        ((int64_t *)t->data)[i] = v;
+    else
+        ((int32_t *)t->data)[i] = (int32_t)v;
+}
 
 int64_t int_attr(const struct operation *op, const char *name, int64_t otherwise);
 /* The dimension of the channels: the last, or with data_format NCHW the second. */
