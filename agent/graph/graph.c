@@ -103,6 +103,11 @@ const char *operation_name(const struct operation *op)
     return op->name;
 }
 
+int operation_is(const struct operation *op, const char *type)
+{
+    return (op->def->flags & OP_FOREIGN) == 0 && strcmp(op->def->type, type) == 0;
+}
+
 const char *operation_type(const struct operation *op)
 {
     return op->def->type;
@@ -241,7 +246,7 @@ int output_set_shape(struct output x, const struct shape *shape)
 
 const struct tensor *output_constant(struct output x)
 {
-    if (strcmp(x.op->def->type, "Const") != 0 || (x.op->def->flags & OP_FOREIGN) != 0)
+    if (!operation_is(x.op, "Const"))
         return NULL;
     return &operation_attr(x.op, "value")->tensor;
 }

@@ -97,6 +97,8 @@ struct operation *op_finish(struct op_builder *b);
 
 const char *operation_name(const struct operation *op);
 const char *operation_type(const struct operation *op);
+/* Is it of that op of ours? One of a file (import.h) is not, whatever it is called. */
+int operation_is(const struct operation *op, const char *type);
 const char *operation_device(const struct operation *op);
 struct graph *operation_graph(const struct operation *op);
 int operation_id(const struct operation *op); /* creation order, 0-based */

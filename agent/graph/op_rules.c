@@ -109,17 +109,16 @@ int value_ints(const struct shape_args *args, int i, int64_t *ret, int max)
  * known and unknown numbers. */
 static struct shape computed_shape(struct output x, const struct shape *own)
 {
-    const char *type = operation_type(x.op);
     struct shape s = SHAPE_UNKNOWN;
 
-    if (strcmp(type, "Shape") == 0)
+    if (operation_is(x.op, "Shape"))
         return output_shape(operation_input(x.op, 0));
     if (own->rank != 1 || own->dim[0] < 0 || own->dim[0] > SHAPE_MAX_RANK)
         return s;
     s.rank = (int)own->dim[0];
     for (int i = 0; i < s.rank; i++) {
         const struct tensor *t =
-            strcmp(type, "Pack") == 0 ? output_constant(operation_input(x.op, i)) : NULL;
+            operation_is(x.op, "Pack") ? output_constant(operation_input(x.op, i)) : NULL;
 
         s.dim[i] = t != NULL && t->dtype == DT_INT32 ? *(const int32_t *)t->data : -1;
     }

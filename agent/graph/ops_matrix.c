@@ -57,7 +57,7 @@ static int batch_matmul_shape(const struct shape_args *args)
     inner_y = y->dim[y->rank - (ty ? 1 : 2)];
     bx.rank -= 2;
     by.rank -= 2;
-    if (strcmp(operation_type(args->op), "BatchMatMul") == 0)
+    if (operation_is(args->op, "BatchMatMul"))
         rc = shape_merge(&bx, &by, &out);
     else
         rc = shape_broadcast(&bx, &by, &out);

@@ -28,7 +28,7 @@ int operation_is_variable(const struct operation *op)
     static const char *const types[] = {"VariableV2", "Variable", "VarHandleOp"};
 
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (strcmp(operation_type(op), types[i]) == 0)
+        if (operation_is(op, types[i]))
             return 1;
     return 0;
 }
@@ -37,7 +37,7 @@ const struct operation *operation_behind_handle(struct output handle)
 {
     while (output_valid(handle) && operation_n_inputs(handle.op) > 0)
         handle = operation_input(handle.op, 0);
-    if (!output_valid(handle) || strcmp(operation_type(handle.op), "VarHandleOp") != 0)
+    if (!output_valid(handle) || !operation_is(handle.op, "VarHandleOp"))
         return NULL;
     return handle.op;
 }

@@ -333,7 +333,7 @@ static size_t find_saves(struct graph *g, struct operation *from,
         struct operation *op = stack[--depth];
         int n_in = operation_n_inputs(op), n_control = operation_n_control_inputs(op);
 
-        if (strcmp(operation_type(op), "SaveV2") == 0 || writes_v1(op)) {
+        if (operation_is(op, "SaveV2") || writes_v1(op)) {
             ret[n++] = op;
             continue;
         }
@@ -359,8 +359,7 @@ static struct variable *variable_behind(struct graph *g, struct arena *a, struct
     const struct attr *dtype, *shape;
 
     while (operation_n_inputs(x.op) == 1 &&
-           (strcmp(operation_type(x.op), "Identity") == 0 ||
-            strcmp(operation_type(x.op), "ReadVariableOp") == 0))
+           (operation_is(x.op, "Identity") || operation_is(x.op, "ReadVariableOp")))
         x = operation_input(x.op, 0);
     v = variable_find(g, operation_name(x.op));
     if (v != NULL && v->ref.op == x.op)

@@ -240,7 +240,7 @@ static int knows_types(struct lowering *l, const struct node *n)
 int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *row)
 {
     int r = 0;
-    if (strcmp(operation_type(n->op), "AddN") == 0)
+    if (operation_is(n->op, "AddN"))
         return make_add_n(l, n);
     if (row->kind == KERNEL_LOOP)
         r = make_loop(l, n);

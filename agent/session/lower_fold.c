@@ -161,7 +161,7 @@ int lower_same_input(const struct lowering *l, const struct node *n)
 
 int64_t lower_slice_offset(const struct lowering *l, const struct node *n)
 {
-    if (strcmp(operation_type(n->op), "Slice") != 0 || !is_const(l, n->in[1]))
+    if (!operation_is(n->op, "Slice") || !is_const(l, n->in[1]))
         return -1;
     const struct tensor *x = &value_at(l, n->in[0])->tensor;
     const struct shape *y = &value_at(l, n->out[0])->tensor.shape;

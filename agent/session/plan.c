@@ -171,7 +171,7 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
 
 static int is_where(struct output x)
 {
-    return x.op && strcmp(operation_type(x.op), "Where") == 0;
+    return x.op && operation_is(x.op, "Where");
 }
 
 static struct plan *new_plan(struct graph *g, const struct run_args *args)
@@ -240,7 +240,7 @@ void plan_resolve(struct plan *p, struct var_store *vars, char *buffer)
         struct value *x = &p->values[v];
         const struct value *root = &p->values[x->root];
         if (root->kind == VALUE_BUFFER)
-            x->tensor.data = buffer + x->place + x->offset;
+            x->tensor.data = buffer ? buffer + x->place + x->offset : NULL;
         else if (root->kind == VALUE_VARIABLE)
             x->tensor.data = (char *)var_store_value(vars, root->index).data + x->offset;
     }

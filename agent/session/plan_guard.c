@@ -9,8 +9,7 @@
 
 int is_switch(const struct operation *op)
 {
-    return strcmp(operation_type(op), "Switch") == 0 ||
-           strcmp(operation_type(op), "RefSwitch") == 0;
+    return operation_is(op, "Switch") || operation_is(op, "RefSwitch");
 }
 
 static int same_condition(const struct condition *a, const struct condition *b)
@@ -114,7 +113,7 @@ static int is_fed(const struct plan *p, struct output x)
 
 static int guard_of_op(struct plan *p, const int *guard_of, const struct operation *op)
 {
-    int merge = strcmp(operation_type(op), "Merge") == 0, guard = 0;
+    int merge = operation_is(op, "Merge"), guard = 0;
 
     for (int i = 0; i < operation_n_inputs(op); i++) {
         struct output x = operation_input(op, i);

@@ -74,7 +74,7 @@ void plan_find_late(struct plan *p, const struct operation *op,
     struct output x = {graph_operation_at(p->graph, operation_id(op)), 0};
 
     p->wants_values = 1;
-    if (strcmp(operation_type(op), "Where") == 0) {
+    if (operation_is(op, "Where")) {
         if (looks_all_the_way(p->graph, operation_input(op, 0)))
             p->late = x;
         return;
@@ -91,8 +91,7 @@ void plan_find_late(struct plan *p, const struct operation *op,
 
 struct output plan_late_source(struct output late)
 {
-    return strcmp(operation_type(late.op), "Where") == 0 ? operation_input(late.op, 0)
-                                                         : late;
+    return operation_is(late.op, "Where") ? operation_input(late.op, 0) : late;
 }
 
 /* Where is computed here: as a step it would need its shape. */
@@ -105,7 +104,7 @@ int plan_late_value(struct output late, struct tensor *source, struct tensor *re
     struct shape shape = SHAPE_UNKNOWN;
     int rc;
 
-    if (strcmp(operation_type(late.op), "Where") != 0) {
+    if (!operation_is(late.op, "Where")) {
         *ret = *source;
         *source = (struct tensor){0};
         return 0;

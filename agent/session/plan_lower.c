@@ -35,7 +35,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
     for (int i = 0; i < n_out; i++) {
         struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), i};
         /* Its attribute says less than its input. */
-        if (strcmp(operation_type(op), "PlaceholderWithDefault") == 0)
+        if (operation_is(op, "PlaceholderWithDefault"))
             shapes[n_in + i] = shapes[0];
         if (!shape_known(&shapes[n_in + i]) || shape_elements(&shapes[n_in + i]) < 0) {
             plan_find_late(l->plan, op, known);
@@ -145,7 +145,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     if (!row)
         return plan_not_runnable(n->op, l->err);
     n->call = row->call;
-    if (strcmp(operation_type(n->op), "Merge") == 0)
+    if (operation_is(n->op, "Merge"))
         return lower_merge(l, n);
     if (is_switch(n->op)) {
         lower_switch(l, n, out);
@@ -247,18 +247,17 @@ static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
     int n_out = operation_n_outputs(op), r = 0;
-    const char *type = operation_type(op);
     int *out = l->values[id] = lower_ints(l, n_out);
     l->guard = l->order->guard[id];
     if (all_fed(l, op)) {
         take_feeds(l, op, out);
         return 0;
     }
-    if (strcmp(type, "Placeholder") == 0)
-        return not_fed(l, op);
     if ((operation_def(op)->flags & OP_FOREIGN) != 0)
         return plan_not_runnable(op, l->err);
-    if (strcmp(type, "Const") == 0) {
+    if (operation_is(op, "Placeholder"))
+        return not_fed(l, op);
+    if (operation_is(op, "Const")) {
         out[0] = lower_const(l, operation_attr(op, "value")->tensor);
     } else if (operation_is_variable(op)) {
         lower_variable(l, op, out);

@@ -393,10 +393,10 @@ static int is_assign(const struct operation *op)
 static int looks(const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
-    if (is_switch(op) || strcmp(operation_type(op), "Merge") == 0)
+    if (is_switch(op) || operation_is(op, "Merge"))
         return 0; /* it only passes them on */
     if (output_dtype(x) == DT_RESOURCE && !writes(op))
-        return strcmp(operation_type(op), "ReadVariableOp") == 0;
+        return operation_is(op, "ReadVariableOp");
     return !takes_reference(op, i) || (writes(op) && !(i == 0 && is_assign(op)));
 }
 

@@ -630,6 +630,57 @@ static void check_refused(struct hand *h, int code, const char *text)
     graph_free(g);
 }
 
+static void hand_strange(struct hand *h, Tf__NodeDef *n)
+{
+    hand_attr(h, n, "colour")->value_case = TF__ATTR_VALUE__VALUE_I;
+}
+
+/* An op of ours with attributes that we lack is another op, of which nothing is known:
+ * neither a variable nor a Saver's node. */
+START_TEST(a_name_alone_makes_no_op_of_ours)
+{
+    static const char *const ops[] = {"VariableV2", "VarHandleOp", "Placeholder",
+                                      "Const",      "SaveV2",      "Shape"};
+    struct bed b;
+    struct hand h;
+    struct saver *saver = NULL;
+    struct metagraph_info info;
+    struct wbuf bytes = {0};
+    struct run_args args;
+
+    bed_init(&b);
+    hand_init(&h, 27);
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+        hand_strange(&h, hand_node(&h, ops[i], ops[i]));
+    hand_placeholder(&h, "x");
+    hand_input(&h, hand_node(&h, "NoOp", "all"), "^SaveV2");
+    h.m->saver_def = MESSAGE_NEW(&h.a, SaverDef, saver_def);
+    h.m->saver_def->filename_tensor_name = arena_strdup(&h.a, "x:0");
+    h.m->saver_def->save_tensor_name = arena_strdup(&h.a, "x:0");
+    h.m->saver_def->restore_op_name = arena_strdup(&h.a, "all");
+    message_pack(&bytes, h.m);
+    ck_assert_msg(metagraph_import(b.g, bytes.data, bytes.len, NULL, &info, &b.err) == 0,
+                  "%s", b.err.msg);
+    ck_assert_int_eq(metagraph_saver(&saver, b.g, &info, &b.err), ERR_NOT_FOUND);
+    ck_assert_int_eq(session_settle(b.s, &b.err), 0);
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct operation *op = graph_operation(b.g, ops[i]);
+
+        ck_assert_str_eq(operation_type(op), ops[i]);
+        ck_assert(!operation_is(op, ops[i]) && !operation_is_variable(op));
+        args = bed_args(&b);
+        args.targets = &op;
+        args.n_targets = 1;
+        ck_assert_int_eq(session_run(b.s, &args, NULL, &b.err), ERR_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(b.err.msg, ops[i]));
+    }
+    metagraph_info_done(&info);
+    wbuf_done(&bytes);
+    arena_done(&h.a);
+    bed_done(&b);
+}
+END_TEST
+
 START_TEST(what_is_no_graph_is_refused)
 {
     struct graph *g = graph_new();
@@ -775,6 +826,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, an_old_placeholder_s_shape_is_unknown);
     tcase_add_test(others, unknown_ops_are_kept);
     tcase_add_test(others, attributes_that_we_lack);
+    tcase_add_test(others, a_name_alone_makes_no_op_of_ours);
     tcase_add_test(others, what_is_no_graph_is_refused);
     tcase_add_test(others, loops_are_kept);
     tcase_add_test(others, savers_of_v1_checkpoints_are_refused);

@@ -28,7 +28,7 @@ static void move_part(struct tensor *whole, struct tensor *part, size_t row_byte
 
 int kern_concat(const struct kernel_args *a)
 {
-    int old = strcmp(operation_type(a->op), "Concat") == 0; /* the axis comes first */
+    int old = operation_is(a->op, "Concat"); /* the axis comes first */
     int64_t at = tensor_int(a->in[old ? 0 : a->n_in - 1], 0), begin = 0;
     int axis = positive_axis(at, a->out[0]->shape.rank);
     for (int i = 0; i < a->n_in - 1; i++) {
@@ -41,7 +41,7 @@ int kern_concat(const struct kernel_args *a)
 
 int kern_split(const struct kernel_args *a)
 {
-    int sized = strcmp(operation_type(a->op), "SplitV") == 0;
+    int sized = operation_is(a->op, "SplitV");
     struct tensor *whole = a->in[sized ? 0 : 1];
     int axis = positive_axis(tensor_int(a->in[sized ? 2 : 0], 0), whole->shape.rank);
     int64_t begin = 0;
@@ -120,7 +120,7 @@ int kern_pad(const struct kernel_args *a)
     char *dst = y->data;
     for (int d = 0; d < c.rank; d++)
         dst += tensor_int(a->in[1], 2 * d) * c.dst_stride[d];
-    memset(y->data, 0, tensor_bytes(y));
+    clear(y);
     copy_strided(dst, x->data, &c, elem);
     return 0;
 }

@@ -158,6 +158,8 @@ int kern_batch_matmul(const struct kernel_args *a)
         product_of(a, (int)int_attr(a->op, "adj_x", 0), (int)int_attr(a->op, "adj_y", 0));
     int64_t n = 1;
     int r = 0;
+    if (tensor_elements(a->out[0]) == 0)
+        return 0; /* one size is none, and the others may be anything */
     for (int d = 0; d < shape->rank - 2; d++)
         n *= shape->dim[d];
     for (int64_t z = 0; r == 0 && z < n; z++)

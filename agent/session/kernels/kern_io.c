@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MAX_PARTS = 99999 }; /* as many data files as a checkpoint can have */
+
 /* String i of a tensor, terminated; the caller frees it. */
 static char *text_at(const struct tensor *t, int64_t i)
 {
@@ -155,9 +157,10 @@ int kern_merge_checkpoints(const struct kernel_args *a)
     struct bundle_writer *w = NULL;
     char *to = text_at(a->in[1], 0);
     int64_t n = tensor_elements(a->in[0]);
-    int r = n > 0 ? bundle_writer_new_sharded(&w, to, (uint32_t)n, 0, a->err)
-                  : err_set(a->err, ERR_ARG, "%s: no checkpoints to merge",
-                            operation_name(a->op));
+    int r = n > 0 && n <= MAX_PARTS
+                ? bundle_writer_new_sharded(&w, to, (uint32_t)n, 0, a->err)
+                : err_set(a->err, ERR_ARG, "%s: %lld checkpoints to merge",
+                          operation_name(a->op), (long long)n);
     for (int64_t i = 0; r == 0 && i < n; i++) {
         struct bundle_reader *b = NULL;
         if (i > 0)

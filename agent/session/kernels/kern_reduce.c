@@ -169,7 +169,7 @@ static int sum(const struct kernel_args *a, const struct fold *f)
         return reduce(RED_SUM, a, *f);
     if (pattern == SUM_ROWS) {
         loops->sum_rows(y, x, rows, n);
-    } else {
+    } else if (rows > 0) {
         memset(y, 0, rows * sizeof(float));
         loops->sum_columns(y, x, 0, rows * n, rows);
     }

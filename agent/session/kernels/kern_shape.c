@@ -46,7 +46,7 @@ static int64_t repeated_axes(const struct tensor *own, const struct tensor *othe
 {
     int64_t n = tensor_elements(own), m = tensor_elements(other), found = 0;
     int64_t rank = n > m ? n : m;
-    if (n == m && memcmp(own->data, other->data, tensor_bytes(own)) == 0)
+    if (n == m && (n == 0 || memcmp(own->data, other->data, tensor_bytes(own)) == 0))
         return 0;
     for (int64_t d = 0; d < rank; d++) {
         int64_t at = d - (rank - n);
