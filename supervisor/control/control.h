@@ -27,7 +27,9 @@
  * Bounds   CONTROL_MAX_CLIENTS; a message of CONTROL_MAX_BYTES. Whoever exceeds one, or
  *          sends what is no request, is told so and cut off. Of a client that does not
  *          take its answers no more is read until it does; CONTROL_TURN requests of one
- *          are answered before the run has its turn again.
+ *          are answered before the run has its turn again. Where unfinished messages and
+ *          unread answers of all clients exceed CONTROL_MAX_HELD, who holds most is cut
+ *          off.
  * Threads  loop thread only.
  */
 #ifndef SUPERVISOR_CONTROL_CONTROL_H
@@ -40,6 +42,7 @@
 #define CONTROL_TURN        64
 #define CONTROL_MAX_BYTES   ((size_t)32 << 20) /* of a message */
 #define CONTROL_MAX_UNREAD  ((size_t)64 << 20) /* of answers to one client */
+#define CONTROL_MAX_HELD    ((size_t)128 << 20)
 
 struct control; /* opaque */
 

@@ -33,6 +33,10 @@ struct control {
     struct msg_out out; /* the answer at hand */
 };
 
+/* A request has come. */
+struct call *call_new(struct control *k, struct client *client, uint32_t id);
+/* That client is gone. */
+void calls_forget(struct control *k, const struct client *client);
 /* Answers a call and forgets it: begin, pack one object, end. Or at once with an error, or
  * with {} or {env_steps}. */
 struct msg_out *call_begin_answer(struct call *c);
@@ -41,8 +45,18 @@ void call_fail(struct call *c, const struct err *err);
 void call_answer_nothing(struct call *c);
 void call_answer_step(struct call *c, uint64_t step);
 
+/* ---- control_clients.c ---- */
+
+void control_on_connection(uv_stream_t *listener, int status);
+/* Clients that had more to ask than a turn takes. */
+void control_on_turn(uv_timer_t *timer);
+/* Sends what was packed into control->out; the client may be gone afterwards. */
+void client_send(struct client *c);
+void control_send_to_subscribers(struct control *k);
 /* Notifications come from now on. */
 void client_subscribe(struct client *c);
+/* Closes once everything was written, if that is at once or nearly. */
+void client_say_goodbye(struct client *c);
 
 /* control_methods.c: does what the request says; answers the call now or later. */
 void control_dispatch(struct call *c, const char *method, const msgpack_object *params);

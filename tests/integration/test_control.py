@@ -1,8 +1,10 @@
 """The control socket: what clients ask of a live run, and clients that mean it ill."""
+import json
 import os
 import socket
 import stat
 import struct
+import subprocess
 import sys
 
 import harness
@@ -15,6 +17,7 @@ sys.path.insert(0, str(harness.SOURCE / "scripts"))
 if msgpack:
     import drive_critics
 
+LOAD = harness.SOURCE / "tests" / "support" / "control_load.py"
 STATUS = {"run", "state", "pid", "keeper_pid", "round", "env_steps", "episodes",
           "steps_per_second", "checkpoint_step", "exact", "agents"}
 AGENT = {"name", "pid", "state", "restarts", "rss_bytes", "update", "last_exit"}
@@ -265,6 +268,57 @@ def test_who_never_reads_costs_little(w):
     assert resident_kib(supervisor) < (200 << 10) * (4 if harness.SANITIZED else 1)
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     deaf.close()
+    stop(p, client)
+
+
+def test_unfinished_messages_of_many_are_bounded(w):
+    """Those who hold most are let go; who asks for little is answered all the time."""
+    p, client = start(w)
+    supervisor = client.call("status")["pid"]
+    before, many = resident_kib(supervisor), [connect(w, client) for _ in range(20)]
+    half = b"\x94\x00\x01\xa6status\xc6" + struct.pack(">I", 30 << 20) + bytes(20 << 20)
+    let_go = 0
+    for s in many:
+        try:
+            s.sendall(half)
+        except ConnectionError:
+            let_go += 1
+        assert client.call("status")["state"] == "running"
+        assert harness.SANITIZED or resident_kib(supervisor) < before + (160 << 10)
+    for s in many:
+        s.setblocking(False)
+        try:
+            let_go += b"hold too much" in s.recv(4096)
+        except (BlockingIOError, ConnectionError):
+            pass
+        s.close()
+    assert let_go >= 10, let_go
+    assert "hold too much" in (w.run_dir("a") / "logs" / "supervisor.log").read_text()
+    harness.wait_until("the memory is given back", lambda: harness.SANITIZED or
+                       resident_kib(supervisor) < before + (16 << 10))
+    stop(p, client)
+
+
+def load(w, seconds, windows):
+    """Clients that ask as fast as they can, so many requests at once each; what they say."""
+    clients = [subprocess.Popen([sys.executable, LOAD, w.run_dir("a"), "--seconds", seconds,
+                                 "--window", str(window), "--seed", str(window)],
+                                stdout=subprocess.PIPE, text=True) for window in windows]
+    return [json.loads(c.communicate(timeout=harness.DEADLINE_S)[0]) for c in clients]
+
+
+def test_clients_at_full_speed_get_right_answers(w):
+    """And the run goes on, with no more memory than before."""
+    p, client = start(w)
+    supervisor = client.call("status")["pid"]
+    load(w, "0.5", (1, 16))  # what is made once
+    (was, rss_was), steps = harness.settled(supervisor, 3), client.call("status")["env_steps"]
+    said = load(w, "3", (1, 16))
+    assert not any(c["wrong"] for c in said), said
+    assert all(c["asked"] > 100 for c in said), said
+    assert client.call("status")["env_steps"] > steps
+    print("#", said)
+    harness.assert_nothing_grew(supervisor, 3, (was, rss_was), 1024)
     stop(p, client)
 
 

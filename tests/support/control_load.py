@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""A client that asks a live run for right things and wrong ones, and checks every answer.
+
+    control_load.py RUN_DIR --seconds S [--rate N] [--window W] [--seed N]
+
+Asks N times a second, or, without --rate, as fast as answers come, W requests on their way
+at once. Nice 19, as somebody's dashboard would be. Prints one line of JSON: how many were
+asked and answered, the first few answers that were wrong, how often it was cut off (which
+it provokes, and then connects again), and how long an answer took. Needs python3-msgpack.
+"""
+import argparse
+import json
+import os
+import random
+import socket
+import statistics
+import time
+
+import msgpack
+
+AGENTS = ["agent_0", "agent_1", "agent_2"]
+GARBAGE = b"\xc1\xdd\xff\x00\x00\x00"
+PATIENCE_S = 60
+
+
+class Wrong(Exception):
+    pass
+
+
+def check(what, holds):
+    if not holds:
+        raise Wrong(what)
+
+
+class Client:
+    def __init__(self, folder):
+        self.folder = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+        self.next_id = self.env_steps = 0
+        self.connect()
+
+    def connect(self):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        self.socket.connect(f"/proc/self/fd/{self.folder}/control.sock")
+        self.unpacker = msgpack.Unpacker(raw=False)
+
+    # ---- what right answers are ----
+
+    def is_status(self, result):
+        check(f"status: {result}", result["state"] == "running" and
+              [a["name"] for a in result["agents"]] == AGENTS)
+        check(f"{result['env_steps']} steps after {self.env_steps}",
+              result["env_steps"] >= self.env_steps)
+        self.env_steps = result["env_steps"]
+
+    def is_journal(self, result):
+        lines = result["text"].splitlines()
+        check(f"journal: {lines}", lines and all(x.startswith(b"20") and b" event=" in x
+                                                 for x in lines))
+
+    def is_text(self, result):
+        check(f"log: {result}", list(result) == ["text"] and len(result["text"]) <= 100)
+
+    def is_nothing(self, result):
+        check(f"nothing: {result}", result == {})
+
+    # How often, the method, its params, and what the answer is: a check of the result, or
+    # a part of the error's text.
+    ASK = (
+        (12, "status", {}, is_status),
+        (4, "logs", {}, is_journal),
+        (4, "logs", {"agent": "agent_1", "bytes": 100}, is_text),
+        (4, "continue", {}, is_nothing),
+        (2, "fly", {}, "there is no method 'fly'"),
+        (2, "kill", {}, "agent is missing"),
+        (2, "kill", {"agent": "bob"}, "there are: agent_0, agent_1, agent_2"),
+        (2, "respawn", {"agent": 7}, "agent"),
+        (2, "logs", {"agent": "../journal"}, "no agent ../journal"),
+        (2, "logs", {"bytes": 1 << 30}, "bytes"),
+        (2, "set", {}, "changes is missing"),
+        (1, "set", {"changes": ["defaults.discount=2"]}, "discount"),
+        (1, "set", {"changes": ["no.such.key=1"]}, "no.such.key"),
+        (2, "run", {"agent": "agent_0"}, "has an environment"),
+    )
+
+    # ---- asking ----
+
+    def ask(self, draw, n):
+        """So many at once; all answers must come, each the one that is due."""
+        waiting, out = {}, []
+        for row in draw.choices(self.ASK, self.weights, k=n):
+            self.next_id = self.next_id % 0xffffffff + 1
+            waiting[self.next_id] = row
+            out.append(msgpack.packb([0, self.next_id, row[1], row[2]]))
+        self.socket.sendall(b"".join(out))
+        while waiting:
+            self.receive()
+            for message in self.unpacker:
+                check(f"not asked for: {message}", message[0] == 1 and message[1] in waiting)
+                self.judge(waiting.pop(message[1]), *message[2:])
+
+    def judge(self, row, error, result):
+        _, method, params, right = row
+        what = f"{method} {params}: {error} {result}"
+        if isinstance(right, str):
+            check(what, result is None and right in error["message"])
+            return
+        check(what, error is None)
+        right(self, result)
+
+    def receive(self):
+        data = self.socket.recv(1 << 16)
+        check("the run let go of its client", data)
+        self.unpacker.feed(data)
+
+    def be_cut_off(self):
+        """Sends what is no message: is told so, and may come again."""
+        self.socket.sendall(GARBAGE)
+        said = b""
+        while part := self.socket.recv(1 << 16):
+            said += part
+        check(f"cut off with {said}", b"error" in said)
+        self.socket.close()
+        self.connect()
+
+    weights = [row[0] for row in ASK]
+
+
+def keep_asking(client, args):
+    draw = random.Random(args.seed)
+    begin = time.monotonic()
+    asked, cut_off, took = 0, 0, []
+    while (now := time.monotonic()) < begin + args.seconds:
+        if args.rate and now < (due := begin + asked / args.rate):
+            time.sleep(due - now)
+        before = time.monotonic()
+        if draw.random() < 0.005:
+            client.be_cut_off()
+            cut_off += 1
+            asked += 1
+        else:
+            client.ask(draw, args.window)
+            asked += args.window
+        took.append(time.monotonic() - before)
+    took.sort()
+    return {"asked": asked, "per_second": round(asked / (time.monotonic() - begin)),
+            "cut_off": cut_off, "median_ms": round(statistics.median(took) * 1e3, 3),
+            "p99_ms": round(took[len(took) * 99 // 100] * 1e3, 3)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", help="the run's folder")
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--rate", type=float, help="requests a second")
+    parser.add_argument("--window", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    os.nice(19)
+    client = Client(args.run)
+    try:
+        print(json.dumps({**keep_asking(client, args), "wrong": None}))
+    except (Wrong, OSError) as why:
+        print(json.dumps({"asked": client.next_id, "wrong": f"{type(why).__name__}: {why}"}))
+
+
+if __name__ == "__main__":
+    main()
