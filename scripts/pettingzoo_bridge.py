@@ -6,7 +6,8 @@
 ENVIRONMENT is one of
     MODULE           whose parallel_env(**params) makes a parallel environment
     MODULE:NAME      whose NAME(**params) makes either kind; FILE.py:NAME and FILE.py, too
-    anything else    gymnasium.make(ENVIRONMENT, **params)
+    anything else    gymnasium.make(ENVIRONMENT, **params): CartPole-v1, ALE/Pong-v5, and
+                     MODULE:ID, where MODULE is imported first
 
 Needs python3 and msgpack (Debian: python3-msgpack; found there from any other Python, too),
 and whatever the environment needs. It speaks common/msg/env_protocol.h over descriptors 3
@@ -14,16 +15,16 @@ and 4; brood starts it, gives every reset its seed, and starts it again if it di
 
 Spaces   Box, Discrete, MultiDiscrete, MultiBinary; observations also Dict and Tuple of
          those, flattened; discrete values are observed as one-hot vectors. A Box of actions
-         whose entries have different bounds is played in [-1, 1] and scaled.
+         whose entries have different bounds is played in [-1, 1] and scaled; one of whole
+         numbers is rounded.
 Masks    an observation {"observation": ..., "action_mask": ...}, or infos[agent]
-         ["action_mask"].
+         ["action_mask"]; there from the first reset on, or never.
 Exact    an environment must be a function of its seed and actions. `random` and
          `numpy.random` are seeded at each reset, which makes an environment that uses them
          exact as long as it is alone in its process (env.processes: as many as copies).
 """
 import importlib
 import importlib.util
-import math
 import os
 import pathlib
 import random
@@ -32,17 +33,13 @@ import sys
 import time
 import traceback
 
+from bridge_spaces import Action, Refused, observation_of
+
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 FD_IN, FD_OUT = 3, 4
 PROTOCOL_VERSION = 1
-MAX_HEADS = 8  # of a discrete action
 PROGRESS_S = 1.0  # a sign of life this often, if there is that much to do
-ONE = struct.pack("<f", 1.0)
 ERR_ARG = -5001  # what brood calls a fault of the caller
-
-
-class Refused(Exception):
-    """What brood cannot play, in one line."""
 
 
 def import_msgpack():
@@ -61,188 +58,15 @@ def import_msgpack():
 msgpack = import_msgpack()
 
 
-# ---- spaces ----
-
-
-def flatten(value):
-    """The numbers in nested sequences, in order."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [x for part in value for x in flatten(part)]
-    return [value]
-
-
-def kind_of(space):
-    """By what it has, not by what it is derived from: any library's spaces will do."""
-    if hasattr(space, "nvec"):
-        return "MultiDiscrete"
-    if hasattr(space, "n"):
-        return "MultiBinary" if tuple(getattr(space, "shape", None) or ()) else "Discrete"
-    if hasattr(space, "low") and hasattr(space, "high"):
-        return "Box"
-    if hasattr(space, "spaces"):
-        return "Dict" if hasattr(space.spaces, "keys") else "Tuple"
-    return type(space).__name__
-
-
-def one_hot(i, n):
-    """n float32, of which the i-th is 1."""
-    return bytes(4 * i) + ONE + bytes(4 * (n - i - 1))
-
-
-class Observation:
-    """A space of observations as `width` float32; encode(value) gives their bytes."""
-
-    def __init__(self, space, what):
-        self.what = what
-        kind = kind_of(space)
-        make = getattr(self, "make_" + kind.lower(), None)
-        if make is None:
-            raise Refused(f"{what}: observations of kind {kind} cannot be made a vector "
-                          "(Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple can)")
-        make(space)
-
-    def make_box(self, space):
-        self.width = math.prod(int(n) for n in space.shape)
-        pack = struct.Struct(f"<{self.width}f").pack
-        bytes_wanted = 4 * self.width
-
-        def encode(value):
-            if hasattr(value, "astype"):
-                data = value.astype("<f4").tobytes()
-                if len(data) == bytes_wanted:
-                    return data
-                raise Refused(f"{self.what}: an observation of shape {value.shape}, the "
-                              f"space says {tuple(space.shape)}")
-            try:
-                return pack(*flatten(value))
-            except struct.error:
-                raise Refused(f"{self.what}: an observation {value!r:.80}, the space says "
-                              f"shape {tuple(space.shape)}") from None
-        self.encode = encode
-
-    def make_discrete(self, space):
-        n, start = int(space.n), int(getattr(space, "start", 0))
-        self.width = n
-
-        def encode(value):
-            i = int(value) - start
-            if not 0 <= i < n:
-                raise Refused(f"{self.what}: an observation {value}, the space has "
-                              f"{start} to {start + n - 1}")
-            return one_hot(i, n)
-        self.encode = encode
-
-    def make_multidiscrete(self, space):
-        sizes = [int(n) for n in flatten(space.nvec)]
-        self.width = sum(sizes)
-        self.encode = lambda value: b"".join(
-            one_hot(int(v), n) for n, v in zip(sizes, flatten(value), strict=True))
-
-    def make_multibinary(self, space):
-        self.make_box(space)
-
-    def make_dict(self, space):
-        names = [name for name in space.spaces if name != "action_mask"]
-        parts = [Observation(space.spaces[n], f"{self.what}.{n}") for n in names]
-        self.width = sum(p.width for p in parts)
-        self.encode = lambda value: b"".join(
-            p.encode(value[n]) for n, p in zip(names, parts))
-
-    def make_tuple(self, space):
-        parts = [Observation(s, f"{self.what}.{i}") for i, s in enumerate(space.spaces)]
-        self.width = sum(p.width for p in parts)
-        self.encode = lambda value: b"".join(
-            p.encode(v) for p, v in zip(parts, value, strict=True))
-
-
-def as_array(values, dtype):
-    """As NumPy has it, where it is there: what environments expect."""
-    numpy = sys.modules.get("numpy")
-    return numpy.array(values, dtype) if numpy else values
-
-
-class Action:
-    """A space of actions as `width` numbers; decode(numbers) gives what the space has."""
-
-    def __init__(self, space, what):
-        self.what = what
-        kind = kind_of(space)
-        make = getattr(self, "make_" + kind.lower(), None)
-        if make is None:
-            raise Refused(f"{what}: actions of kind {kind} cannot be played (Box, Discrete, "
-                          "MultiDiscrete and MultiBinary can)")
-        make(space)
-        self.any = bytes([1]) * self.width  # the mask where there is none
-
-    def set_heads(self, heads):
-        if len(heads) > MAX_HEADS:
-            raise Refused(f"{self.what}: an action of {len(heads)} parts, brood has at most "
-                          f"{MAX_HEADS}")
-        self.width = sum(heads)
-        self.described = {"kind": "discrete", "heads": heads, "width": self.width}
-
-    @staticmethod
-    def choose(x, heads):
-        choices, at = [], 0
-        for n in heads:
-            head = x[at:at + n]
-            choices.append(head.index(max(head)))
-            at += n
-        return choices
-
-    def make_discrete(self, space):
-        start = int(getattr(space, "start", 0))
-        self.set_heads([int(space.n)])
-        self.decode = lambda x: x.index(max(x)) + start
-
-    def make_multidiscrete(self, space):
-        heads = [int(n) for n in flatten(space.nvec)]
-        dtype = getattr(space, "dtype", None)
-        self.set_heads(heads)
-        self.decode = lambda x: as_array(self.choose(x, heads), dtype)
-
-    def make_multibinary(self, space):
-        heads = [2] * math.prod(int(n) for n in space.shape)
-        dtype = getattr(space, "dtype", None)
-        self.set_heads(heads)
-        self.decode = lambda x: as_array(self.choose(x, heads), dtype)
-
-    def make_box(self, space):
-        low, high = flatten(space.low), flatten(space.high)
-        self.width = math.prod(int(n) for n in space.shape)
-        shape, dtype = tuple(space.shape), getattr(space, "dtype", None)
-        low = low * self.width if len(low) == 1 else low
-        high = high * self.width if len(high) == 1 else high
-        scaled = len(set(low)) > 1 or len(set(high)) > 1
-        if scaled and not all(map(math.isfinite, low + high)):
-            raise Refused(f"{self.what}: a Box of which some entries have bounds")
-        middle = [(h + l) / 2 for l, h in zip(low, high)]
-        half = [(h - l) / 2 for l, h in zip(low, high)]
-        self.described = {"kind": "box", "heads": [], "width": self.width,
-                          "low": -1.0 if scaled else float(low[0]),
-                          "high": 1.0 if scaled else float(high[0])}
-
-        def decode(x):
-            if scaled:
-                x = [min(max(m + h * v, m - h), m + h) for m, h, v in zip(middle, half, x)]
-            x = as_array(x, dtype)
-            return x.reshape(shape) if hasattr(x, "reshape") else x
-        self.decode = decode
-
-    def mask(self, value):
-        """The bytes of a mask of the environment's."""
-        if value is None:
-            return self.any
-        mask = bytes(1 if x else 0 for x in flatten(value))
-        if len(mask) != self.width:
-            raise Refused(f"{self.what}: an action mask of {len(mask)}, expected "
-                          f"{self.width}")
-        return mask
-
-
 # ---- worlds ----
+
+
+def five_of(answer):
+    """What a step gives."""
+    if len(answer) == 5:
+        return answer
+    raise Refused(f"its step gives {len(answer)} values, expected 5, with termination and "
+                  "truncation apart: let a wrapper make it so")
 
 
 class Team:
@@ -266,7 +90,8 @@ class Team:
         return {"agent_0": obs}, {"agent_0": info}
 
     def step(self, actions):
-        obs, reward, terminated, truncated, info = self.env.step(actions["agent_0"])
+        obs, reward, terminated, truncated, info = five_of(
+            self.env.step(actions["agent_0"]))
         if terminated or truncated:
             self.agents = []
         return ({"agent_0": obs}, {"agent_0": reward}, {"agent_0": terminated},
@@ -305,8 +130,10 @@ class Copy:
         game = self.game
         actions = {a: game.actions[i].decode(rows[i])
                    for i, a in enumerate(game.agents) if self.live[i]}
-        obs, rewards, ends, cuts, infos = self.env.step(actions)
-        over = [bool(self.live[i] and ends.get(a, a not in self.env.agents))
+        obs, rewards, ends, cuts, infos = five_of(self.env.step(actions))
+        # Who is gone without a word is no more cut off than at an end: the task is over.
+        over = [bool(self.live[i] and ends.get(a, a not in self.env.agents and
+                                               not cuts.get(a)))
                 for i, a in enumerate(game.agents)]
         reward = [float(rewards.get(a, 0.0)) if self.live[i] else 0.0
                   for i, a in enumerate(game.agents)]
@@ -340,7 +167,7 @@ class Game:
         self.make_env = lambda: make(**params)
         env = self.new_env()
         self.agents = list(env.possible_agents)
-        self.observations = [Observation(space_of(env, "observation_space", a), str(a))
+        self.observations = [observation_of(space_of(env, "observation_space", a), str(a))
                              for a in self.agents]
         self.actions = [Action(space_of(env, "action_space", a), str(a))
                         for a in self.agents]
@@ -355,6 +182,8 @@ class Game:
                 raise Refused("agents take turns in it: brood plays parallel environments "
                               "(pettingzoo.utils.aec_to_parallel makes one)")
             return env
+        if callable(getattr(env, "action_space", None)):
+            raise Refused("it has no possible_agents: all that may ever appear")
         if hasattr(env, "action_space") and hasattr(env, "observation_space"):
             return Team(env)
         raise Refused(f"it makes a {type(env).__name__}, which is neither a PettingZoo nor "
@@ -402,25 +231,33 @@ def load_module(name):
         return None
 
 
-def gymnasium_maker(name):
-    try:
-        gymnasium = importlib.import_module("gymnasium")
-    except ModuleNotFoundError:
-        raise Refused(f"there is no Python module {name.partition(':')[0]}, and no "
-                      "gymnasium to make it") from None
-    return lambda **params: gymnasium.make(name, **params)
+def gymnasium_maker(name, why):
+    """why: it is not found otherwise."""
+    gymnasium = load_module("gymnasium")
+    if gymnasium is None:
+        raise Refused(f"{why}, and no gymnasium to make it")
+
+    def make(**params):
+        try:
+            return gymnasium.make(name, **params)
+        except gymnasium.error.UnregisteredEnv as e:
+            raise Refused(f"{why}, and gymnasium says: {e}") from None
+    return make
 
 
 def find_maker(name):
     """What makes the environment, given its parameters."""
     place, _, attribute = name.partition(":")
+    attribute = attribute or "parallel_env"
     module = load_file(place) if place.endswith(".py") else \
-        load_module(place) if place.replace(".", "").replace("_", "").isalnum() else None
+        load_module(place) if place.replace(".", "").isidentifier() else None
     if module is None:
-        return gymnasium_maker(name)
-    if hasattr(module, attribute or "parallel_env"):
-        return getattr(module, attribute or "parallel_env")
-    raise Refused(f"{place} has no {attribute or 'parallel_env'}")
+        return gymnasium_maker(name, f"there is no Python module {place}")
+    if hasattr(module, attribute):
+        return getattr(module, attribute)
+    if attribute.isidentifier():
+        raise Refused(f"{place} has no {attribute}")
+    return gymnasium_maker(name, f"{place} has no {attribute}")
 
 
 # ---- messages ----

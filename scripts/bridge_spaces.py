@@ -1,0 +1,245 @@
+"""The spaces of Gymnasium, as brood has them: pettingzoo_bridge.py plays by these.
+
+Spaces are told apart by what they have, under the names that gymnasium.spaces gives it, not
+by what they are derived from: any library's will do.
+"""
+import math
+import struct
+import sys
+
+MAX_HEADS = 8  # of a discrete action
+ONE = struct.pack("<f", 1.0)
+
+
+class Refused(Exception):
+    """What brood cannot play, in one line."""
+
+
+def flatten(value):
+    """The numbers in nested sequences, in order."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [x for part in value for x in flatten(part)]
+    return [value]
+
+
+def kind_of(space):
+    """Its name among Gymnasium's spaces."""
+    if hasattr(space, "nvec"):
+        return "MultiDiscrete"
+    if hasattr(space, "n"):
+        return "MultiBinary" if tuple(getattr(space, "shape", None) or ()) else "Discrete"
+    if hasattr(space, "low") and hasattr(space, "high"):
+        return "Box"
+    if hasattr(space, "spaces") and type(space).__name__ != "OneOf":
+        return "Dict" if hasattr(space.spaces, "keys") else "Tuple"
+    return type(space).__name__
+
+
+def starts_of(space, n):
+    """The smallest value of each of the n parts of a MultiDiscrete."""
+    start = getattr(space, "start", None)
+    return [0] * n if start is None else [int(x) for x in flatten(start)]
+
+
+def one_hot(i, n):
+    """n float32, of which the i-th is 1."""
+    return bytes(4 * i) + ONE + bytes(4 * (n - i - 1))
+
+
+class Observation:
+    """A space of observations as `width` float32; encode(value) gives their bytes."""
+
+    def __init__(self, space, what):
+        self.what = what
+        kind = kind_of(space)
+        make = getattr(self, "make_" + kind.lower(), None)
+        if make is None:
+            raise Refused(f"{what}: observations of kind {kind} (Box, Discrete, "
+                          "MultiDiscrete, MultiBinary, Dict and Tuple can be played: let a "
+                          "wrapper make it one of these)")
+        make(space)
+
+    def make_box(self, space):
+        self.width = math.prod(int(n) for n in space.shape)
+        pack = struct.Struct(f"<{self.width}f").pack
+        bytes_wanted = 4 * self.width
+
+        def encode(value):
+            if hasattr(value, "astype"):
+                data = value.astype("<f4").tobytes()
+                if len(data) == bytes_wanted:
+                    return data
+                raise Refused(f"{self.what}: an observation of shape {value.shape}, the "
+                              f"space says {tuple(space.shape)}")
+            try:
+                return pack(*flatten(value))
+            except struct.error:
+                raise Refused(f"{self.what}: an observation {value!r:.80}, the space says "
+                              f"shape {tuple(space.shape)}") from None
+        self.encode = encode
+
+    def one_hot_of(self, value, n, start):
+        i = int(value) - start
+        if not 0 <= i < n:
+            raise Refused(f"{self.what}: an observation {value}, the space has {start} to "
+                          f"{start + n - 1}")
+        return one_hot(i, n)
+
+    def make_discrete(self, space):
+        n, start = int(space.n), int(getattr(space, "start", 0))
+        self.width = n
+        self.encode = lambda value: self.one_hot_of(value, n, start)
+
+    def make_multidiscrete(self, space):
+        sizes = [int(n) for n in flatten(space.nvec)]
+        starts = starts_of(space, len(sizes))
+        self.width = sum(sizes)
+
+        def encode(value):
+            values = flatten(value)
+            if len(values) != len(sizes):
+                raise Refused(f"{self.what}: an observation of {len(values)} parts, the "
+                              f"space has {len(sizes)}")
+            return b"".join(map(self.one_hot_of, values, sizes, starts))
+        self.encode = encode
+
+    def make_multibinary(self, space):
+        self.make_box(space)
+
+    def make_dict(self, space):
+        self.make_parts(list(space.spaces), space.spaces)
+
+    def make_tuple(self, space):
+        self.make_parts(range(len(space.spaces)), space.spaces)
+
+    def make_parts(self, names, spaces):
+        parts = [(name, Observation(spaces[name], f"{self.what}.{name}")) for name in names]
+        self.width = sum(part.width for _, part in parts)
+        self.encode = lambda value: b"".join(
+            [part.encode(value[name]) for name, part in parts])
+
+
+class Without:
+    """A Dict but for one of its spaces."""
+
+    def __init__(self, space, name):
+        self.spaces = {n: s for n, s in space.spaces.items() if n != name}
+
+
+def observation_of(space, what):
+    """Of an agent: the mask that may be beside its observation is none of it."""
+    masked = kind_of(space) == "Dict" and "action_mask" in space.spaces
+    return Observation(Without(space, "action_mask") if masked else space, what)
+
+
+# ---- actions ----
+
+
+def is_whole(dtype):
+    numpy = sys.modules.get("numpy")
+    return bool(dtype is int or numpy and dtype is not None and
+                numpy.dtype(dtype).kind in "iu")
+
+
+def shaper(space, width):
+    """What makes of `width` numbers what the space has: an array where NumPy is there,
+    otherwise nested lists."""
+    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
+    shape = (width,) if shape is None else tuple(shape)
+    numpy = sys.modules.get("numpy")
+
+    def nested(values):
+        for n in reversed(shape[1:]):
+            values = [values[i:i + n] for i in range(0, len(values), n)]
+        return values if shape else values[0]
+    return (lambda values: numpy.array(values, dtype).reshape(shape)) if numpy else nested
+
+
+class Action:
+    """A space of actions as `width` numbers; decode(numbers) gives what the space has."""
+
+    def __init__(self, space, what):
+        self.what = what
+        self.kind = kind_of(space)
+        make = getattr(self, "make_" + self.kind.lower(), None)
+        if make is None:
+            raise Refused(f"{what}: actions of kind {self.kind} (Box, Discrete, "
+                          "MultiDiscrete and MultiBinary can be played: let a wrapper make "
+                          "it one of these)")
+        make(space)
+        self.any = bytes([1]) * self.width  # the mask where there is none
+
+    def set_heads(self, heads):
+        if len(heads) > MAX_HEADS:
+            raise Refused(f"{self.what}: an action of {len(heads)} parts, brood has at most "
+                          f"{MAX_HEADS}")
+        self.width = sum(heads)
+        self.described = {"kind": "discrete", "heads": heads, "width": self.width}
+
+    @staticmethod
+    def choose(x, heads):
+        choices, at = [], 0
+        for n in heads:
+            head = x[at:at + n]
+            choices.append(head.index(max(head)))
+            at += n
+        return choices
+
+    def make_discrete(self, space):
+        start = int(getattr(space, "start", 0))
+        self.set_heads([int(space.n)])
+        self.decode = lambda x: x.index(max(x)) + start
+
+    def make_multidiscrete(self, space):
+        heads = [int(n) for n in flatten(space.nvec)]
+        starts = starts_of(space, len(heads))
+        shaped = shaper(space, len(heads))
+        self.set_heads(heads)
+        self.decode = lambda x: shaped(
+            [c + s for c, s in zip(self.choose(x, heads), starts)])
+
+    def make_multibinary(self, space):
+        heads = [2] * math.prod(int(n) for n in space.shape)
+        shaped = shaper(space, len(heads))
+        self.set_heads(heads)
+        self.decode = lambda x: shaped(self.choose(x, heads))
+
+    def make_box(self, space):
+        low, high = flatten(space.low), flatten(space.high)
+        self.width = math.prod(int(n) for n in space.shape)
+        low = low * self.width if len(low) == 1 else low
+        high = high * self.width if len(high) == 1 else high
+        scaled = len(set(low)) > 1 or len(set(high)) > 1
+        if scaled and not all(map(math.isfinite, low + high)):
+            raise Refused(f"{self.what}: a Box of actions of which some have bounds (let a "
+                          "wrapper give all of them, or none)")
+        parts = [(l, h, (h + l) / 2, (h - l) / 2) for l, h in zip(low, high)]
+        whole = is_whole(getattr(space, "dtype", None))
+        shaped = shaper(space, self.width)
+        self.described = {"kind": "box", "heads": [], "width": self.width,
+                          "low": -1.0 if scaled else float(low[0]),
+                          "high": 1.0 if scaled else float(high[0])}
+
+        def decode(x):
+            if scaled:
+                x = [m + h * v for v, (_, _, m, h) in zip(x, parts)]
+            if whole:
+                x = map(round, x)
+            return shaped([min(max(v, l), h) for v, (l, h, _, _) in zip(x, parts)])
+        self.decode = decode
+
+    def mask(self, value):
+        """The bytes of a mask of the environment's: of each head's choices, as a vector or
+        a sequence of them; a MultiBinary's also as Gymnasium's sample() takes it, 0 and 1
+        for what a bit has to be and 2 for either."""
+        if value is None:
+            return self.any
+        mask = flatten(value)
+        if self.kind == "MultiBinary" and 2 * len(mask) == self.width:
+            mask = [x for bit in mask for x in (bit != 1, bit != 0)]
+        if len(mask) != self.width:
+            raise Refused(f"{self.what}: an action mask of {len(mask)}, expected "
+                          f"{self.width}")
+        return bytes([1 if x else 0 for x in mask])

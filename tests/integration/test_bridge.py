@@ -1,0 +1,487 @@
+"""The bridge to PettingZoo's and Gymnasium's environments, without a run around it: its
+spaces, its worlds, and how it finds what it is to play."""
+import contextlib
+import io
+import os
+import sys
+import types
+from unittest import mock
+
+import harness
+import numpy as np
+
+sys.path[:0] = [str(harness.SOURCE / "scripts"), str(harness.SOURCE / "tests" / "support")]
+
+import bridge_spaces
+import gymnasium_shaped as spaces
+import pettingzoo_bridge as bridge
+from bridge_spaces import Action, Observation, Refused, observation_of
+
+
+def seen(space, value):
+    """What brood observes."""
+    o = Observation(space, "a")
+    data = o.encode(value)
+    assert len(data) == 4 * o.width, (o.width, data)
+    return np.frombuffer(data, "<f4").tolist()
+
+
+def refused(says, call, *args):
+    try:
+        call(*args)
+    except Refused as e:
+        assert str(e) == says, e
+        return
+    raise AssertionError(f"not refused: {says}")
+
+
+@contextlib.contextmanager
+def without_numpy():
+    with mock.patch.dict(sys.modules):
+        del sys.modules["numpy"]
+        yield
+
+
+# ---- observations ----
+
+
+def test_boxes_are_flattened_to_float32(w):
+    assert seen(spaces.Box(-1, 1, (3,)), np.array([0.5, -1, 1], np.float32)) == [0.5, -1, 1]
+    assert seen(spaces.Box(0, 255, (2, 2), np.uint8),
+                np.array([[0, 255], [7, 8]], np.uint8)) == [0, 255, 7, 8]
+    assert seen(spaces.Box(-np.inf, np.inf, (2, 1, 2), np.float64),
+                np.arange(4, dtype=np.float64).reshape(2, 1, 2)) == [0, 1, 2, 3]
+    fortran = np.asfortranarray([[1, 2], [3, 4]], np.float32)
+    assert seen(spaces.Box(0, 9, (2, 2)), fortran) == [1, 2, 3, 4]
+    assert seen(spaces.Box(0, 9, ()), np.float32(3)) == [3]
+    assert seen(spaces.Box(0, 9, (2, 2)), [[1, 2], [3, 4]]) == [1, 2, 3, 4]
+    refused("a: an observation of shape (2,), the space says (3,)",
+            seen, spaces.Box(0, 1, (3,)), np.zeros(2, np.float32))
+    refused("a: an observation [1, 2], the space says shape (3,)",
+            seen, spaces.Box(0, 1, (3,)), [1, 2])
+
+
+def test_discrete_values_are_one_hot(w):
+    assert seen(spaces.Discrete(3), np.int64(2)) == [0, 0, 1]
+    assert seen(spaces.Discrete(3, start=-1), 0) == [0, 1, 0]
+    assert seen(spaces.Discrete(2), np.array(1)) == [0, 1]
+    assert seen(spaces.MultiDiscrete([2, 3]), np.array([1, 0])) == [0, 1, 1, 0, 0]
+    assert seen(spaces.MultiDiscrete([2, 3], start=[5, -1]), np.array([5, 1])) == \
+        [1, 0, 0, 0, 1]
+    assert seen(spaces.MultiDiscrete([[1, 2], [2, 1]]), np.array([[0, 1], [1, 0]])) == \
+        [1, 0, 1, 0, 1, 1]
+    assert seen(spaces.MultiBinary(3), np.array([1, 0, 1], np.int8)) == [1, 0, 1]
+    assert seen(spaces.MultiBinary([2, 2]), np.eye(2, dtype=np.int8)) == [1, 0, 0, 1]
+    refused("a: an observation 3, the space has 0 to 2", seen, spaces.Discrete(3), 3)
+    refused("a: an observation -1, the space has 0 to 2", seen, spaces.Discrete(3), -1)
+    refused("a: an observation 3, the space has 1 to 2",
+            seen, spaces.MultiDiscrete([2, 2], start=[1, 1]), np.array([1, 3]))
+    refused("a: an observation of 1 parts, the space has 2",
+            seen, spaces.MultiDiscrete([2, 2]), np.array([1]))
+
+
+def test_parts_are_side_by_side(w):
+    card, place = spaces.Discrete(2), spaces.Box(0, 9, (2,))
+    assert seen(spaces.Tuple([card, place]), (1, np.array([3, 4.0]))) == [0, 1, 3, 4]
+    both = spaces.Dict({"card": card, "far": spaces.Tuple([place, card])})
+    assert seen(both, {"far": (np.array([3, 4]), 0), "card": 1}) == [0, 1, 3, 4, 1, 0]
+
+
+def test_only_an_agents_own_mask_is_left_out(w):
+    mask, place = spaces.Box(0, 1, (4,), np.int8), spaces.Box(0, 9, (2,))
+    own = spaces.Dict({"action_mask": mask, "observation": place})
+    assert observation_of(own, "a").width == 2
+    assert observation_of(spaces.Dict({"other": own, "self": place}), "a").width == 8
+
+
+def test_what_cannot_be_seen_is_told(w):
+    box = spaces.Box(0, 1, (1,))
+    for kind, space in (("Text", spaces.Text(9)), ("OneOf", spaces.OneOf([box, box])),
+                        ("Graph", spaces.Graph(box, None)),
+                        ("Sequence", spaces.Sequence(box))):
+        refused(f"walker_0.map.1: observations of kind {kind} (Box, Discrete, MultiDiscrete, "
+                "MultiBinary, Dict and Tuple can be played: let a wrapper make it one of "
+                "these)", Observation,
+                spaces.Dict({"map": spaces.Tuple([box, space])}), "walker_0")
+
+
+# ---- actions ----
+
+
+def decoded(space, numbers):
+    """What the environment is given, which is always of its space."""
+    a = Action(space, "a")
+    assert a.width == len(numbers), a.width
+    value = a.decode(list(numbers))
+    assert space.contains(value), value
+    return value
+
+
+def described(space):
+    return Action(space, "a").described
+
+
+def test_choices_are_what_the_space_has(w):
+    assert decoded(spaces.Discrete(3), [0, 0, 1]) == 2
+    assert decoded(spaces.Discrete(3, start=-1), [1, 0, 0]) == -1
+    assert decoded(spaces.Discrete(3), [0.5, 0.5, 0]) == 0
+    x = decoded(spaces.MultiDiscrete([2, 3]), [0, 1, 0, 0, 1])
+    assert x.dtype == np.int64 and x.tolist() == [1, 2]
+    x = decoded(spaces.MultiDiscrete([2, 3], np.int32, start=[4, -2]), [0, 1, 1, 0, 0])
+    assert x.dtype == np.int32 and x.tolist() == [5, -2]
+    x = decoded(spaces.MultiDiscrete([[2, 1], [1, 2]]), [0, 1, 1, 1, 1, 0])
+    assert x.tolist() == [[1, 0], [0, 0]]
+    x = decoded(spaces.MultiBinary(2), [0, 1, 1, 0])
+    assert x.dtype == np.int8 and x.tolist() == [1, 0]
+    assert decoded(spaces.MultiBinary([1, 2]), [1, 0, 0, 1]).tolist() == [[0, 1]]
+    assert described(spaces.MultiDiscrete([2, 3])) == \
+        {"kind": "discrete", "heads": [2, 3], "width": 5}
+    assert described(spaces.MultiBinary([1, 2])) == \
+        {"kind": "discrete", "heads": [2, 2], "width": 4}
+    refused("a: an action of 9 parts, brood has at most 8", described, spaces.MultiBinary(9))
+
+
+def test_numbers_are_within_the_bounds(w):
+    even = spaces.Box(-2, 3, (2,))
+    assert described(even) == \
+        {"kind": "box", "heads": [], "width": 2, "low": -2.0, "high": 3.0}
+    assert decoded(even, [-2.5, 3]).tolist() == [-2, 3]
+    x = decoded(spaces.Box(0, 0.1, (1, 2), np.float64), [float(np.float32(0.1)), 0.05])
+    assert x.dtype == np.float64 and x.shape == (1, 2) and x[0, 0] == 0.1
+    free = spaces.Box(-np.inf, np.inf, ())
+    assert described(free)["high"] == np.inf and decoded(free, [1e9]) == np.float32(1e9)
+    uneven = spaces.Box(np.array([-1, 0.1]), np.array([0, 0.3]), dtype=np.float64)
+    assert (described(uneven)["low"], described(uneven)["high"]) == (-1, 1)
+    assert decoded(uneven, [0, 1]).tolist() == [-0.5, 0.3]
+    assert decoded(uneven, [-2, -1.1]).tolist() == [-1, 0.1]
+    whole = spaces.Box(0, 3, (4,), np.int32)
+    assert decoded(whole, [-0.3, 0.6, 2.4, 3.4]).tolist() == [0, 1, 2, 3]
+    half = spaces.Box(np.array([0, 0]), np.array([1, np.inf]))
+    refused("a: a Box of actions of which some have bounds (let a wrapper give all of them, "
+            "or none)", Action, half, "a")
+
+
+def test_other_actions_are_refused(w):
+    box = spaces.Box(0, 1, (1,))
+    for kind, space in (("Dict", spaces.Dict({"x": box})), ("Tuple", spaces.Tuple([box])),
+                        ("OneOf", spaces.OneOf([box, box]))):
+        refused(f"runner_1: actions of kind {kind} (Box, Discrete, MultiDiscrete and "
+                "MultiBinary can be played: let a wrapper make it one of these)",
+                Action, space, "runner_1")
+
+
+def test_without_numpy_they_are_lists(w):
+    grid, bits = spaces.MultiDiscrete([[2, 1], [1, 2]]), spaces.MultiBinary(2)
+    box, one = spaces.Box(0, 1, (2, 1, 2)), spaces.Box(0, 1, ())
+    with without_numpy():
+        assert Action(grid, "a").decode([0, 1, 1, 1, 1, 0]) == [[1, 0], [0, 0]]
+        assert Action(bits, "a").decode([0, 1, 1, 0]) == [1, 0]
+        assert Action(box, "a").decode([0.0, 1.0, 0.5, 0.25]) == [[[0, 1]], [[0.5, 0.25]]]
+        assert Action(one, "a").decode([0.5]) == 0.5
+
+
+def test_masks_are_of_each_heads_choices(w):
+    mask = Action(spaces.Discrete(3), "a").mask
+    assert mask(None) == bytes([1, 1, 1])
+    assert mask(np.array([0, 1, 1], np.int8)) == mask([False, True, True]) == bytes([0, 1, 1])
+    refused("a: an action mask of 2, expected 3", mask, [1, 1])
+    parts = (np.array([0, 1], np.int8), np.array([1, 1, 0], np.int8))
+    mask = Action(spaces.MultiDiscrete([2, 3]), "a").mask
+    assert mask(parts) == mask([0, 1, 1, 1, 0]) == bytes([0, 1, 1, 1, 0])
+    mask = Action(spaces.MultiBinary([1, 3]), "a").mask
+    assert mask(np.array([[0, 1, 2]], np.int8)) == bytes([1, 0, 0, 1, 1, 1])
+    assert mask([1, 0, 0, 1, 1, 1]) == bytes([1, 0, 0, 1, 1, 1])
+
+
+# ---- worlds ----
+
+
+class Walk:
+    """As pettingzoo.ParallelEnv has it: `short` reaches its end in step 2, `long` is cut
+    off in step 3, `lost` is gone in step 1 and nothing is said of it."""
+
+    metadata = {"name": "walk_v0", "render_modes": []}
+    possible_agents = ["short", "long", "lost"]
+    masks = None  # or "observation", or "infos"
+
+    def __init__(self, **params):
+        self.params, self.actions, self.closed = params, [], 0
+
+    def observation_space(self, agent):
+        own = spaces.Box(0, 9, (2,))
+        masked = {"action_mask": spaces.Box(0, 1, (2,), np.int8), "observation": own}
+        return spaces.Dict(masked) if self.masks == "observation" else own
+
+    def action_space(self, agent):
+        return spaces.Discrete(2, start=1)
+
+    def reset(self, seed=None, options=None):
+        assert isinstance(seed, int)
+        self.time, self.agents, self.seed = 0, self.possible_agents[:], seed
+        return self.look(self.agents), self.infos(self.agents)
+
+    def step(self, actions):
+        assert actions.keys() == set(self.agents), actions
+        self.actions.append(actions)
+        self.time += 1
+        acted = [a for a in self.agents if a != "lost"]
+        ends = {a: a == "short" and self.time == 2 for a in acted}
+        cuts = {a: a == "long" and self.time == 3 for a in acted}
+        self.agents = [a for a in acted if not ends[a] and not cuts[a]]
+        rewards = {a: np.float32(self.time) for a in acted}
+        return self.look(acted), rewards, ends, cuts, self.infos(acted)
+
+    def look(self, agents):
+        obs = np.array([self.time, self.seed % 10], np.float32)
+        mask = np.array([1, self.time % 2], np.int8)
+        masked = {"observation": obs, "action_mask": mask}
+        return {a: masked if self.masks == "observation" else obs for a in agents}
+
+    def infos(self, agents):
+        mask = {"action_mask": np.array([1, self.time % 2], np.int8)}
+        return {a: mask if self.masks == "infos" else {} for a in agents}
+
+    def close(self):
+        self.closed += 1
+
+
+def masked(where):
+    return type("Walk", (Walk,), {"masks": where})
+
+
+def game_of(make, **params):
+    return bridge.Game(make, params)
+
+
+def test_leaving_ending_and_being_cut_are_told_apart(w):
+    game = game_of(Walk, size=3)
+    assert game.described("walk") == {"name": "walk", "masks": False, "agents": [
+        {"name": n, "obs": 2, "action": {"kind": "discrete", "heads": [2], "width": 2}}
+        for n in Walk.possible_agents]}
+    copy = game.new_copy()
+    assert copy.env.params == {"size": 3}
+    obs, present, masks = copy.reset(7)
+    assert masks == [] and list(present) == [1, 1, 1]
+    assert np.frombuffer(b"".join(obs), "<f4").tolist() == [0, 7] * 3
+    rows = [[1, 0], [0, 1], [1, 0]]
+    told = []
+    for _ in range(3):
+        obs, present, _, reward, over = copy.step(rows)
+        told.append((np.frombuffer(b"".join(obs), "<f4")[::2].tolist(), list(present),
+                     reward, list(over)))
+    assert told == [([1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1]),
+                    ([2, 2, 0], [0, 1, 0], [2, 2, 0], [1, 0, 0]),
+                    ([2, 3, 0], [0, 0, 0], [0, 3, 0], [0, 0, 0])], told
+    assert copy.env.actions == [{"short": 1, "long": 2, "lost": 1},
+                                {"short": 1, "long": 2}, {"long": 2}]
+
+
+def test_who_leaves_by_a_cut_alone_did_not_end(w):
+    class Cut(Walk):
+        def step(self, actions):
+            obs, rewards, _, cuts, infos = super().step(actions)
+            return obs, rewards, {}, cuts, infos
+    copy = game_of(Cut).new_copy()
+    copy.reset(1)
+    over = [list(copy.step([[1, 0]] * 3)[4]) for _ in range(3)]
+    assert over[2] == [0, 0, 0], over
+
+
+def test_masks_are_found_where_pettingzoo_has_them(w):
+    for where in ("observation", "infos"):
+        game = game_of(masked(where))
+        assert game.described("w")["masks"] and game.observations[0].width == 2
+        copy = game.new_copy()
+        assert copy.reset(0)[2] == [bytes([1, 0])] * 3
+        assert copy.step([[1, 0]] * 3)[2] == [bytes([1, 1])] * 2 + [bytes([1, 1])]
+        assert copy.step([[1, 0]] * 3)[2][1] == bytes([1, 0])
+
+
+class Pole:
+    """As gymnasium.Env has it."""
+
+    observation_space = spaces.Dict({"place": spaces.Box(-9, 9, (1,)),
+                                     "side": spaces.Discrete(2)})
+    action_space = spaces.Box(np.array([-1, 0], np.float32), np.array([1, 4], np.float32))
+
+    def __init__(self, limit=2):
+        self.limit = limit
+
+    def reset(self, *, seed=None, options=None):
+        self.time = 0
+        return self.look(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.time += 1
+        ends = action[1] == 4
+        return self.look(), np.float64(-1), np.bool_(ends), self.time >= self.limit, {}
+
+    def look(self):
+        return {"place": np.array([self.time], np.float32), "side": np.int64(1)}
+
+    def close(self):
+        pass
+
+
+def test_a_gymnasium_environment_is_a_team_of_one(w):
+    game = game_of(Pole, limit=2)
+    assert game.described("pole")["agents"] == [
+        {"name": "agent_0", "obs": 3,
+         "action": {"kind": "box", "heads": [], "width": 2, "low": -1, "high": 1}}]
+    copy = game.new_copy()
+    steps = {}
+    for last in (0, 1):
+        obs, present, _ = copy.reset(1)
+        assert np.frombuffer(obs[0], "<f4").tolist() == [0, 0, 1] and list(present) == [1]
+        copy.step([[0, 0]])
+        steps[last] = copy.step([[0, last]])
+    assert [(list(s[1]), s[3], list(s[4])) for s in steps.values()] == \
+        [([0], [-1.0], [0]), ([0], [-1.0], [1])]
+
+
+class Old(Walk):
+    """Before termination and truncation were apart."""
+
+    def reset(self, seed=None):
+        return super().reset(seed)[0]
+
+    def step(self, actions):
+        obs, rewards, ends, cuts, infos = super().step(actions)
+        return obs, rewards, {a: ends[a] or cuts[a] for a in ends}, infos
+
+
+class Nameless:
+    def observation_space(self, agent):
+        return spaces.Discrete(2)
+
+    action_space = observation_space
+
+
+class Turns(Walk):
+    def agent_iter(self):
+        pass
+
+
+def test_worlds_of_another_shape_are_refused(w):
+    copy = game_of(Old).new_copy()
+    assert list(copy.reset(1)[1]) == [1, 1, 1]
+    refused("its step gives 4 values, expected 5, with termination and truncation apart: let "
+            "a wrapper make it so", copy.step, [[1, 0]] * 3)
+    refused("it has no possible_agents: all that may ever appear", game_of, Nameless)
+    refused("agents take turns in it: brood plays parallel environments "
+            "(pettingzoo.utils.aec_to_parallel makes one)", game_of, Turns)
+    refused("it makes a dict, which is neither a PettingZoo nor a Gymnasium environment",
+            game_of, dict)
+
+
+# ---- finding it ----
+
+
+def module(name, **attributes):
+    found = types.ModuleType(name)
+    vars(found).update(attributes)
+    return found
+
+
+def gymnasium():
+    """As gymnasium.make: the name of what it is asked for."""
+    class UnregisteredEnv(Exception):
+        pass
+
+    def make(name, **params):
+        if "Nowhere" in name or name.startswith("mpe2"):
+            raise UnregisteredEnv(f"Environment `{name}` doesn't exist.")
+        return name, params
+    return module("gymnasium", make=make, error=module("error", UnregisteredEnv=UnregisteredEnv))
+
+
+def test_names_are_found(w):
+    mpe2 = module("mpe2", __path__=[])
+    spread = module("mpe2.simple_spread_v3", parallel_env=lambda **p: ("spread", p),
+                    env=lambda **p: ("turns", p))
+    ale = module("ale_py", other=1)
+    known = {"mpe2": mpe2, "mpe2.simple_spread_v3": spread, "gymnasium": gymnasium(),
+             "ale_py": ale}
+    file = w.write("own_env.py", "def parallel_env(**p): return 'own', p\nMine = parallel_env\n")
+    with mock.patch.dict(sys.modules, known), mock.patch.object(sys, "path", sys.path[:]):
+        for name, makes in (
+                ("mpe2.simple_spread_v3", "spread"), ("mpe2.simple_spread_v3:env", "turns"),
+                (str(file), "own"), (f"{file}:Mine", "own"),
+                ("CartPole-v1", "CartPole-v1"), ("ALE/Pong-v5", "ALE/Pong-v5"),
+                ("gymnasium:CartPole-v1", "gymnasium:CartPole-v1"),
+                ("ale_py:ALE/Pong-v5", "ale_py:ALE/Pong-v5"), ("Taxi", "Taxi")):
+            assert bridge.find_maker(name)(n=3) == (makes, {"n": 3}), name
+        refused("mpe2.simple_spread_v3 has no parallel", bridge.find_maker,
+                "mpe2.simple_spread_v3:parallel")
+        refused(f"there is no file {w.path}/none.py", bridge.find_maker, f"{w.path}/none.py")
+        refused("there is no Python module mpe2.simple_spread_v9, and gymnasium says: "
+                "Environment `mpe2.simple_spread_v9` doesn't exist.",
+                lambda: bridge.find_maker("mpe2.simple_spread_v9")())
+    for name in ("mpe2.simple_spread_v3", "CartPole-v1"):
+        refused(f"there is no Python module {name}, and no gymnasium to make it",
+                bridge.find_maker, name)
+
+
+def test_what_a_module_lacks_is_not_taken_for_its_absence(w):
+    w.write("needs_more.py", "import surely_not_there\n")
+    with mock.patch.object(sys, "path", [str(w.path)] + sys.path):
+        try:
+            bridge.find_maker("needs_more")
+        except ModuleNotFoundError as e:
+            assert e.name == "surely_not_there", e
+        else:
+            raise AssertionError("found")
+
+
+# ---- messages ----
+
+
+def play(w, environment, *requests):
+    """The answers to requests (method, params) of a bridge for that."""
+    pack, unpack = bridge.msgpack.packb, bridge.msgpack.unpackb
+    frames = [pack([0, i, *r], use_bin_type=True) for i, r in enumerate(requests)]
+    path = w.path / "requests"
+    path.write_bytes(b"".join(len(f).to_bytes(4, "little") + f for f in frames))
+    with open(path, "rb") as asked, open(w.path / "answers", "wb") as told, \
+            mock.patch.object(bridge, "FD_IN", os.dup(asked.fileno())), \
+            mock.patch.object(bridge, "FD_OUT", told.fileno()):
+        server = bridge.Server(environment)
+        with contextlib.redirect_stderr(io.StringIO()) as log:
+            server.serve()
+        server.input.close()
+    data, answers = (w.path / "answers").read_bytes(), []
+    while data:
+        n = int.from_bytes(data[:4], "little")
+        answers.append(unpack(data[4:4 + n], raw=False))
+        data = data[4 + n:]
+    assert answers[0] == [2, "hello", {"protocol": 1}]
+    return answers[1:], log.getvalue()
+
+
+def test_answers_are_agent_by_agent(w):
+    u32, u64, f32 = (lambda *x, t=t: np.array(x, t).tobytes() for t in ("<u4", "<u8", "<f4"))
+    asked = [("configure", {"copies": 3, "first": 6, "params": {}}),
+             ("reset", {"copies": u32(0, 2), "seed": u64(4, 2**31 + 5)}),
+             ("step", {"copies": u32(2, 0), "actions": f32(*[1, 0, 0, 1] * 3)}),
+             ("step", {"copies": u32(1), "actions": f32(*[1, 0] * 3)}),
+             ("shutdown", {})]
+    with mock.patch.dict(sys.modules, walks=module("walks", parallel_env=masked("infos"))):
+        answers, log = play(w, "walks", *asked)
+    (kind, number, error, reset), step = answers[1], answers[2][3]
+    assert (kind, number, error) == (1, 1, None)
+    assert reset.keys() == {"obs", "present", "allowed"}
+    assert np.frombuffer(reset["obs"], "<f4").tolist() == [0, 4, 0, 5] * 3
+    assert reset["allowed"] == bytes([1, 0] * 6) and reset["present"] == bytes([1] * 6)
+    assert np.frombuffer(step["obs"], "<f4").tolist() == [1, 5, 1, 4] * 2 + [0, 5, 0, 4]
+    assert np.frombuffer(step["reward"], "<f8").tolist() == [1, 1, 1, 1, 0, 0]
+    assert step["present"] == bytes([1, 1, 1, 1, 0, 0])
+    assert step["terminated"] == bytes([0, 0, 0, 0, 1, 1])
+    # A copy that was not reset: one line for the user, more in the log.
+    assert answers[3][2]["message"].startswith("copy 7: AttributeError: "), answers[3]
+    assert log.startswith("Traceback ") and answers[3][3] is None
+    assert answers[4] == [1, 4, None, {}]
+
+
+if __name__ == "__main__":
+    harness.main()
