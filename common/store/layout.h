@@ -8,13 +8,17 @@
  * Columns  per agent  "<agent>/obs" (O) f32, "<agent>/action" (U) f32 as executed,
  *                     "<agent>/reward" f32, "<agent>/next_obs" (O) f32,
  *                     "<agent>/terminated" f32 (0 or 1), "<agent>/alive" f32 (0 or 1);
+ *          masked     where an agent's one-hot actions are masked "<agent>/allowed" (U) u8,
+ *                     "<agent>/next_allowed" (U) u8 (0 or 1: it may be chosen);
  *          joint      "truncated" f32, "first" f32 (0 or 1);
  *          algorithms "<agent>/<column>" (X) f32.
  * Order    by what a column is, then by agent: everyone's obs, then everyone's action,
- *          next_obs, reward, terminated, alive; so what a joint critic sees lies
- *          together. Readers find columns by name.
+ *          next_obs, reward, terminated, alive, allowed, next_allowed; so what a joint
+ *          critic sees lies together. Readers find columns by name.
  * Values   next_obs is the final observation of an episode, never the first of the next.
- *          terminated and truncated are never merged.
+ *          allowed is the mask at obs, by which action was chosen, and next_allowed the
+ *          one at next_obs. terminated and truncated are never merged. Bytes between
+ *          columns are 0.
  * Offsets  all are multiples of the element size; row_bytes is a multiple of 8.
  */
 #ifndef COMMON_STORE_LAYOUT_H

@@ -179,12 +179,18 @@ static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_
     }
 }
 
-static const struct store_column *column_at(const struct store_view *v, int column)
+static const struct store_column *column_of(const struct store_view *v, int column,
+                                            enum dtype dtype)
 {
     CHECK(column >= 0 && (uint32_t)column < v->layout.n_columns &&
-              v->layout.columns[column].dtype == DT_FLOAT,
+              v->layout.columns[column].dtype == dtype,
           "column %d", column);
     return &v->layout.columns[column];
+}
+
+static const struct store_column *column_at(const struct store_view *v, int column)
+{
+    return column_of(v, column, DT_FLOAT);
 }
 
 /* How many of the columns lie one behind the other, from the first on. */
@@ -228,4 +234,15 @@ void store_view_gather(const struct store_view *v, int column, const uint64_t *r
                        size_t n, float *dst, size_t dst_stride)
 {
     store_view_gather_joined(v, &column, 1, rows, n, dst, dst_stride);
+}
+
+void store_view_gather_bytes(const struct store_view *v, int column, const uint64_t *rows,
+                             size_t n, uint8_t *dst)
+{
+    const struct store_column *c = column_of(v, column, DT_UINT8);
+    const uint8_t *base = v->map + STORE_HEADER_BYTES + c->offset;
+
+    for (size_t i = 0; i < n; i++)
+        copy_short(dst + i * c->elements, base + rows[i] * v->layout.row_bytes,
+                   c->elements);
 }

@@ -22,7 +22,8 @@
  *          for comes later, from the loop. Calls that may have to wait say so by
  *          returning ENV_LATER; those of environments of ours never do.
  * Masks    where an environment has them, `allowed` (E, U_a) u8 says which entries of a
- *          one-hot action may be chosen now; a head without any means that all may.
+ *          one-hot action may be chosen now (0 or 1); a head without any means that all
+ *          may.
  * Owns     a vec_env owns its state; arrays handed to it are borrowed for the call.
  * Errors   actions that are not finite numbers: ERR_NONFINITE, naming agent and copy.
  *          What goes wrong in a process fails its host.
@@ -68,6 +69,8 @@ struct env_spec {
 
 enum { ENV_LATER = 1 };
 
+/* The environment has masks, and the agent one-hot actions that they are of. */
+int env_is_masked(const struct env_spec *spec, size_t agent);
 /* The first agent of an agent's team: what stands for the team. */
 size_t env_team_of(const struct env_spec *spec, size_t agent);
 /* The mean over the team whose first agent that is, of a number for each agent. */

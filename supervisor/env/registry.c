@@ -156,6 +156,11 @@ size_t env_choice(const float *x, size_t n)
     return best;
 }
 
+int env_is_masked(const struct env_spec *spec, size_t agent)
+{
+    return spec->masks && spec->agents[agent].space.n_heads > 0;
+}
+
 void env_agent_set_name(struct env_agent *agent, const char *team, size_t number)
 {
     int n = snprintf(agent->name, sizeof(agent->name), "%s_%zu", team, number);

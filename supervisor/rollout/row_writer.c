@@ -8,6 +8,7 @@
 
 struct agent_places { /* bytes from the start of a row */
     size_t obs, action, reward, next_obs, terminated, alive;
+    size_t allowed, next_allowed; /* where it is masked */
     size_t columns[DESCRIPTION_COLUMNS];
 };
 
@@ -68,6 +69,10 @@ struct row_writer *row_writer_new(const struct store_layout *layout,
         p->next_obs = place(layout, name, "next_obs");
         p->terminated = place(layout, name, "terminated");
         p->alive = place(layout, name, "alive");
+        if (env_is_masked(spec, a)) {
+            p->allowed = place(layout, name, "allowed");
+            p->next_allowed = place(layout, name, "next_allowed");
+        }
         for (int c = 0; c < descriptions[a].n_columns; c++)
             p->columns[c] = place(layout, name, descriptions[a].columns[c].name);
     }
@@ -88,6 +93,13 @@ static void put_vectors(const struct row_writer *w, uint8_t *rows, size_t at,
 {
     for (size_t e = 0; e < w->copies; e++)
         memcpy(rows + e * w->row_bytes + at, src + e * width, width * sizeof(float));
+}
+
+static void put_masks(const struct row_writer *w, uint8_t *rows, size_t at,
+                      const uint8_t *src, size_t width)
+{
+    for (size_t e = 0; e < w->copies; e++)
+        memcpy(rows + e * w->row_bytes + at, src + e * width, width);
 }
 
 static void put_f64(const struct row_writer *w, uint8_t *rows, size_t at,
@@ -120,9 +132,13 @@ static void clear_actions(const struct row_writer *w, uint8_t *rows, size_t at,
 void row_writer_before(const struct row_writer *w, const struct vec_env *env,
                        uint8_t *rows)
 {
-    for (size_t a = 0; a < w->spec->n_agents; a++)
+    for (size_t a = 0; a < w->spec->n_agents; a++) {
         put_vectors(w, rows, w->places[a].obs, vec_env_obs(env, a),
                     (size_t)w->spec->agents[a].obs_width);
+        if (env_is_masked(w->spec, a))
+            put_masks(w, rows, w->places[a].allowed, vec_env_allowed(env, a),
+                      (size_t)w->spec->agents[a].space.width);
+    }
 }
 
 void row_writer_after(const struct row_writer *w, const struct env_step *step,
@@ -139,6 +155,8 @@ void row_writer_after(const struct row_writer *w, const struct env_step *step,
         put_vectors(w, rows, p->next_obs, step->next_obs[a], obs);
         put_flags(w, rows, p->terminated, step->terminated[a]);
         put_flags(w, rows, p->alive, step->alive[a]);
+        if (env_is_masked(w->spec, a))
+            put_masks(w, rows, p->next_allowed, step->next_allowed[a], action);
         for (int c = 0; c < w->descriptions[a].n_columns; c++)
             put_vectors(w, rows, p->columns[c], acting_column(acting, a, c),
                         w->descriptions[a].columns[c].elements);

@@ -82,25 +82,28 @@ int store_agent_fd(const struct store *s)
 }
 
 static int add_column(struct store_layout *l, const char *agent, const char *name,
-                      uint32_t elements, struct err *err)
+                      enum dtype dtype, uint32_t elements, struct err *err)
 {
     char full[STORE_COLUMN_NAME_MAX];
     int n = snprintf(full, sizeof(full), "%s/%s", agent, name);
 
     if (n < 0 || (size_t)n >= sizeof(full))
         return err_set(err, ERR_LIMIT, "column name too long: %s/%s", agent, name);
-    return store_layout_add(l, full, DT_FLOAT, elements, err);
+    return store_layout_add(l, full, dtype, elements, err);
 }
 
 static const struct agent_column {
     const char *name;
     enum { OBS_WIDE, ACTION_WIDE, SCALAR } width;
+    int is_mask;
 } agent_columns[] = {
-    {"obs", OBS_WIDE},  {"action", ACTION_WIDE}, {"next_obs", OBS_WIDE},
-    {"reward", SCALAR}, {"terminated", SCALAR},  {"alive", SCALAR},
+    {"obs", OBS_WIDE, 0},        {"action", ACTION_WIDE, 0},
+    {"next_obs", OBS_WIDE, 0},   {"reward", SCALAR, 0},
+    {"terminated", SCALAR, 0},   {"alive", SCALAR, 0},
+    {"allowed", ACTION_WIDE, 1}, {"next_allowed", ACTION_WIDE, 1},
 };
 
-/* One column of every agent. */
+/* One column of every agent that has it. */
 static int add_everyones(struct store_layout *l, const struct env_spec *spec,
                          const struct agent_column *c, struct err *err)
 {
@@ -109,8 +112,12 @@ static int add_everyones(struct store_layout *l, const struct env_spec *spec,
         const int32_t elements = c->width == OBS_WIDE      ? a->obs_width
                                  : c->width == ACTION_WIDE ? a->space.width
                                                            : 1;
-        int rc = add_column(l, a->name, c->name, (uint32_t)elements, err);
+        int rc;
 
+        if (c->is_mask && !env_is_masked(spec, i))
+            continue;
+        rc = add_column(l, a->name, c->name, c->is_mask ? DT_UINT8 : DT_FLOAT,
+                        (uint32_t)elements, err);
         if (rc < 0)
             return rc;
     }
@@ -129,8 +136,8 @@ static int fill_layout(struct store_layout *l, const struct env_spec *spec,
         (rc = store_layout_add(l, "first", DT_FLOAT, 1, err)) < 0)
         return rc;
     for (size_t i = 0; i < n_extra; i++)
-        if ((rc = add_column(l, extra[i].agent, extra[i].name, extra[i].elements, err)) <
-            0)
+        if ((rc = add_column(l, extra[i].agent, extra[i].name, DT_FLOAT,
+                             extra[i].elements, err)) < 0)
             return rc;
     return 0;
 }
@@ -209,6 +216,7 @@ uint8_t *store_rows(struct store *s, size_t n)
     if (n > s->rows_cap) {
         CHECK(mem_mul(n, s->layout.row_bytes, &bytes));
         s->rows = xrealloc(s->rows, bytes);
+        memset(s->rows, 0, bytes); /* what lies between columns */
         s->rows_cap = n;
     }
     return s->rows;

@@ -50,8 +50,9 @@ struct store_extra {
     uint32_t elements;
 };
 
-/* The layout of a run: the columns of layout.h for every agent of the environment, then
- * the joint ones, then the extra ones. Release with store_layout_done. */
+/* The layout of a run: the columns of layout.h for every agent of the environment (masks
+ * where env_is_masked), then the joint ones, then the extra ones. Release with
+ * store_layout_done. */
 int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
                       const struct store_extra *extra, size_t n_extra, struct err *err);
 
@@ -60,8 +61,8 @@ int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
 int store_describe(struct store *s, struct store_layout *layout, struct err *err);
 const struct store_layout *store_layout(const struct store *s);
 
-/* Room for n rows, (n, row_bytes), to be filled and then appended. One buffer, reused:
- * valid until the next call with a larger n. */
+/* Room for n rows, (n, row_bytes), to be filled and then appended; bytes that no column has
+ * are 0. One buffer, reused: valid until the next call with a larger n, which clears it. */
 uint8_t *store_rows(struct store *s, size_t n);
 /* Appends the first n rows of that buffer with one pwrite. */
 int store_append(struct store *s, size_t n, struct err *err);

@@ -213,6 +213,35 @@ START_TEST(columns_are_joined)
 }
 END_TEST
 
+START_TEST(bytes_are_gathered)
+{
+    struct store_layout l = {0};
+    const uint64_t rows[] = {7, 0, 7, 3};
+    struct store_view *v = NULL;
+    uint8_t dst[4 * 5 + 1], want[8];
+    int fd, c;
+
+    add(&l, "a/reward", DT_FLOAT, 1);
+    c = add(&l, "a/allowed", DT_UINT8, 5);
+    add(&l, "a/next_allowed", DT_UINT8, 3);
+    fd = make_log(&l, 10);
+    memset(dst, 0xee, sizeof(dst));
+    ck_assert_int_eq(store_view_open(&v, fd, &err), 0);
+    store_view_gather_bytes(v, c, rows, 4, dst);
+    for (size_t i = 0; i < 4; i++) {
+        const float numbers[2] = {(float)(rows[i] * 1000 + 1),
+                                  (float)(rows[i] * 1000 + 2)};
+
+        memcpy(want, numbers, sizeof(want));
+        ck_assert_mem_eq(dst + i * 5, want, 5);
+    }
+    ck_assert_uint_eq(dst[4 * 5], 0xee);
+    store_view_close(v);
+    close(fd);
+    store_layout_done(&l);
+}
+END_TEST
+
 START_TEST(rows_that_are_not_there_are_told)
 {
     struct store_layout l = example();
@@ -288,6 +317,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_damaged_header_is_refused);
     tcase_add_test(tc, rows_are_gathered_in_the_order_given);
     tcase_add_test(tc, columns_are_joined);
+    tcase_add_test(tc, bytes_are_gathered);
     tcase_add_test(tc, rows_that_are_not_there_are_told);
     tcase_add_test(tc, what_is_no_log_is_refused);
 #ifndef __SANITIZE_ADDRESS__

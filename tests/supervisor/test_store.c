@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -72,6 +73,58 @@ START_TEST(test_columns)
     ck_assert_int_ge(store_layout_find(l, NULL, "first"), 0);
     ck_assert_int_eq(store_layout_find(l, "agent_0", "log_prob"), ERR_NOT_FOUND);
     store_free(s);
+}
+END_TEST
+
+/* Masks are of one-hot actions: those of an environment that has some, and nowhere else. */
+START_TEST(test_mask_columns)
+{
+    struct env_agent masked[] = {agents[0], agents[1]};
+    struct env_spec with = {.id = "toy", .n_agents = 2, .agents = masked, .masks = 1};
+    struct store_layout l, plain;
+    const struct store_column *c;
+    struct err err = {0};
+
+    masked[0].space = (struct action_space){.n_heads = 2, .heads = {3, 2}, .width = 5};
+    ck_assert_int_eq(store_layout_make(&l, &with, NULL, 0, &err), 0);
+    ck_assert_uint_eq(l.n_columns, 2 * 6 + 2 + 2);
+    for (int i = 0; i < 2; i++) {
+        c = &l.columns[store_layout_find(&l, "agent_0", i ? "next_allowed" : "allowed")];
+        ck_assert_int_eq(c->dtype, DT_UINT8);
+        ck_assert_uint_eq(c->elements, 5);
+    }
+    ck_assert_int_eq(store_layout_find(&l, "agent_1", "allowed"), ERR_NOT_FOUND);
+    with.masks = 0;
+    ck_assert_int_eq(store_layout_make(&plain, &with, NULL, 0, &err), 0);
+    ck_assert_uint_eq(plain.n_columns, 2 * 6 + 2);
+    ck_assert_mem_eq(plain.columns, l.columns, 12 * sizeof(*plain.columns));
+    store_layout_done(&plain);
+    store_layout_done(&l);
+}
+END_TEST
+
+/* A log without the columns that the rows will have is another one's. */
+START_TEST(test_a_log_without_masks_is_refused)
+{
+    struct env_agent masked[] = {agents[0], agents[1]};
+    const struct env_spec with = {
+        .id = "toy", .n_agents = 2, .agents = masked, .masks = 1};
+    struct store *s = new_store(10), *again;
+    struct store_layout l;
+    uint8_t *state;
+    size_t len;
+    struct err err = {0};
+
+    masked[0].space.n_heads = 1;
+    store_state_save(s, &state, &len);
+    store_free(s);
+    ck_assert_int_eq(
+        store_open(&again, temp_dir_file(&dir, "experience"), 10, state, len, &err), 0);
+    ck_assert_int_eq(store_layout_make(&l, &with, NULL, 0, &err), 0);
+    ck_assert_int_eq(store_describe(again, &l, &err), ERR_FORMAT);
+    store_layout_done(&l);
+    store_free(again);
+    free(state);
 }
 END_TEST
 
@@ -301,6 +354,8 @@ static Suite *make_suite(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_columns);
+    tcase_add_test(tc, test_mask_columns);
+    tcase_add_test(tc, test_a_log_without_masks_is_refused);
     tcase_add_test(tc, test_agents_see_rows);
     tcase_add_test(tc, test_window);
     tcase_add_test(tc, test_draws);

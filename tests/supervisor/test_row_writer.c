@@ -1,0 +1,148 @@
+/* Rows as the driver writes them, of steps made up here: the environment and the agents are
+ * wrapped. */
+#include "supervisor/rollout/row_writer.h"
+#include "tests/support/test_main.h"
+
+#include <string.h>
+
+enum { COPIES = 2, OBS = 2, MOVES = 3, POINT = 1, ROW_MAX = 256 };
+
+/* A rover that chooses and may not always, and a scout that does not choose. */
+static struct env_agent agents[] = {
+    {.name = "rover_0",
+     .obs_width = OBS,
+     .space = {.n_heads = 1, .heads = {MOVES}, .width = MOVES}},
+    {.name = "scout_0", .obs_width = OBS, .space = {.kind = SPACE_BOX, .width = POINT}},
+};
+static const struct description descriptions[2];
+
+static float obs[2][COPIES * OBS], actions[2][COPIES * MOVES];
+static uint8_t allowed[2][COPIES * MOVES];
+
+const float *__wrap_vec_env_obs(const struct vec_env *v, size_t agent);
+const uint8_t *__wrap_vec_env_allowed(const struct vec_env *v, size_t agent);
+const float *const *__wrap_acting_actions(const struct acting *a);
+
+const float *__wrap_vec_env_obs(const struct vec_env *v, size_t agent)
+{
+    return obs[agent];
+}
+
+const uint8_t *__wrap_vec_env_allowed(const struct vec_env *v, size_t agent)
+{
+    return allowed[agent];
+}
+
+const float *const *__wrap_acting_actions(const struct acting *a)
+{
+    static const float *const both[] = {actions[0], actions[1]};
+
+    return both;
+}
+
+struct step { /* what env_step points to */
+    float next_obs[2][COPIES * OBS];
+    uint8_t next_allowed[2][COPIES * MOVES];
+    double reward[2][COPIES];
+    uint8_t terminated[2][COPIES], alive[2][COPIES], truncated[COPIES], first[COPIES];
+};
+
+static void write_rows(const struct store_layout *l, const struct env_spec *spec,
+                       const struct step *s, uint8_t *rows)
+{
+    const float *const next_obs[] = {s->next_obs[0], s->next_obs[1]};
+    const uint8_t *const next_allowed[] = {s->next_allowed[0], s->next_allowed[1]};
+    const double *const reward[] = {s->reward[0], s->reward[1]};
+    const uint8_t *const terminated[] = {s->terminated[0], s->terminated[1]};
+    const uint8_t *const alive[] = {s->alive[0], s->alive[1]};
+    const struct env_step step = {.next_obs = next_obs,
+                                  .next_allowed = spec->masks ? next_allowed : NULL,
+                                  .reward = reward,
+                                  .terminated = terminated,
+                                  .alive = alive,
+                                  .truncated = s->truncated,
+                                  .first = s->first};
+    struct row_writer *w = row_writer_new(l, spec, descriptions, COPIES);
+
+    row_writer_before(w, NULL, rows);
+    memset(allowed, 0, sizeof(allowed)); /* gone: the next episode's are there */
+    row_writer_after(w, &step, NULL, rows);
+    row_writer_free(w);
+}
+
+static const void *at(const struct store_layout *l, const uint8_t *rows, size_t row,
+                      const char *agent, const char *name)
+{
+    const int c = store_layout_find(l, agent, name);
+
+    ck_assert_int_ge(c, 0);
+    return rows + row * l->row_bytes + l->columns[c].offset;
+}
+
+/* In copy 0 the episode goes on without the rover, in copy 1 it was cut off: the mask after
+ * the step is that of the end, whatever the next episode begins with. */
+START_TEST(masks_of_a_step)
+{
+    const struct env_spec spec = {.n_agents = 2, .agents = agents, .masks = 1};
+    const struct step s = {.next_allowed = {{1, 0, 0, 0, 1, 1}},
+                           .alive = {{0, 1}, {1, 1}},
+                           .truncated = {0, 1}};
+    static const uint8_t before[] = {0, 1, 0, 1, 1, 0};
+    static const float none[MOVES], chosen[] = {1, 0, 0};
+    struct store_layout l;
+    uint8_t rows[COPIES * ROW_MAX];
+    struct err err = {0};
+
+    memcpy(allowed[0], before, sizeof(before));
+    for (int c = 0; c < COPIES; c++)
+        actions[0][c * MOVES] = 1;
+    ck_assert_int_eq(row_writer_layout(&l, &spec, descriptions, &err), 0);
+    ck_assert_uint_le(l.row_bytes, ROW_MAX);
+    write_rows(&l, &spec, &s, rows);
+    for (size_t c = 0; c < COPIES; c++) {
+        ck_assert_mem_eq(at(&l, rows, c, "rover_0", "allowed"), before + c * MOVES,
+                         MOVES);
+        ck_assert_mem_eq(at(&l, rows, c, "rover_0", "next_allowed"),
+                         s.next_allowed[0] + c * MOVES, MOVES);
+        ck_assert_mem_eq(at(&l, rows, c, "rover_0", "action"), c ? chosen : none,
+                         sizeof(none));
+    }
+    store_layout_done(&l);
+}
+END_TEST
+
+/* Where there are none, a row is made of the other columns alone. */
+START_TEST(rows_without_masks)
+{
+    const struct env_spec masked = {.n_agents = 2, .agents = agents, .masks = 1};
+    const struct env_spec plain = {.n_agents = 2, .agents = agents};
+    const struct step s = {.reward = {{1, 2}, {3, 4}}, .alive = {{1, 1}, {1, 1}}};
+    struct store_layout l, with;
+    uint8_t rows[COPIES * ROW_MAX];
+    struct err err = {0};
+    float reward;
+
+    ck_assert_int_eq(row_writer_layout(&with, &masked, descriptions, &err), 0);
+    ck_assert_int_eq(row_writer_layout(&l, &plain, descriptions, &err), 0);
+    ck_assert_uint_eq(with.n_columns, l.n_columns + 2);
+    ck_assert_uint_eq(with.row_bytes, l.row_bytes + 8);
+    write_rows(&l, &plain, &s, rows);
+    memcpy(&reward, at(&l, rows, 1, "scout_0", "reward"), sizeof(reward));
+    ck_assert(reward == 4.0f);
+    store_layout_done(&with);
+    store_layout_done(&l);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("row_writer");
+    TCase *tc = tcase_create("row_writer");
+
+    tcase_add_test(tc, masks_of_a_step);
+    tcase_add_test(tc, rows_without_masks);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(make_suite)
