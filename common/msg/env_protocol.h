@@ -33,7 +33,8 @@
  *             nobody does; then the copy is not stepped until its next reset.
  * terminated  the agent's task ended with this step; gone without it: a limit cut it off.
  * obs         after the step, also of an agent whose last one it was; of an agent that is
- *             not there, anything finite.
+ *             not there, anything finite: it stays as it was last seen.
+ * allowed     as obs: not 0 where a choice is possible after the step.
  * Again       the same seed and the same actions give the same answers, whatever other
  *             copies do meanwhile and whichever process is asked: so a new process comes
  *             to stand where a dead one did.

@@ -153,7 +153,8 @@ static int pack(void *ctx, size_t process, size_t i, uint32_t id, struct msg_out
     return 0;
 }
 
-/* Step 0 is the reset. */
+/* Step 0 is the reset. The views show where a copy stands, unless the run was resumed: then
+ * every step goes there, for who has left stays as it was last seen. */
 static void compare(struct far_world *w, struct far_process *p, enum far_kind kind,
                     const struct far_answer *x, size_t i)
 {
@@ -166,8 +167,8 @@ static void compare(struct far_world *w, struct far_process *p, enum far_kind ki
     sum = far_sum(w, kind, x, i, step > 0 ? e->sums[step - 1] : 0);
     if (sum != e->sums[step])
         lose(w, p, copy, step);
-    else if (step == e->n_steps)
-        far_show_now(w, x, i, copy);
+    else if (!p->is_known)
+        far_show_now(w, kind, x, i, copy);
 }
 
 static int judge(void *ctx, size_t process, size_t i, const struct msg *response,

@@ -80,8 +80,8 @@ int far_parse(const struct far_world *w, const struct far_process *p,
 uint32_t far_sum(const struct far_world *w, enum far_kind kind,
                  const struct far_answer *a, size_t i, uint32_t sum);
 /* Where the answer's i-th copy stands now, or after a step, goes to the views. */
-void far_show_now(const struct far_world *w, const struct far_answer *a, size_t i,
-                  size_t copy);
+void far_show_now(const struct far_world *w, enum far_kind kind,
+                  const struct far_answer *a, size_t i, size_t copy);
 void far_show_step(const struct far_world *w, const struct far_answer *a, size_t i,
                    size_t copy);
 /* The copy did not move. */

@@ -231,31 +231,43 @@ uint32_t far_sum(const struct far_world *w, enum far_kind kind,
 
 /* ---- views ---- */
 
-static void show(const struct far_world *w, const struct far_answer *x, size_t i,
-                 size_t copy, float *const *obs, uint8_t *const *allowed)
+static void show_mask(uint8_t *to, const char *from, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        to[k] = from[k] != 0;
+}
+
+/* What is said of an agent that was not there before a step, nor is after it, is not seen.
+ */
+static void show(const struct far_world *w, enum far_kind kind,
+                 const struct far_answer *x, size_t i, size_t copy, float *const *obs,
+                 uint8_t *const *allowed)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const size_t o = (size_t)w->spec->agents[a].obs_width;
         const size_t u = (size_t)w->spec->agents[a].space.width;
+        uint8_t *present = &w->views.present[a][copy];
+        const uint8_t was_there = *present;
 
-        memcpy(obs[a] + copy * o, obs_of(w, x, a, i), o * sizeof(float));
-        w->views.present[a][copy] = x->present[a * x->n + i] != 0;
-        if (x->allowed == NULL)
+        *present = x->present[a * x->n + i] != 0;
+        if (kind == FAR_STEP && !was_there && !*present)
             continue;
-        memcpy(allowed[a] + copy * u, allowed_of(w, x, a, i), u);
+        memcpy(obs[a] + copy * o, obs_of(w, x, a, i), o * sizeof(float));
+        if (x->allowed != NULL)
+            show_mask(allowed[a] + copy * u, allowed_of(w, x, a, i), u);
     }
 }
 
-void far_show_now(const struct far_world *w, const struct far_answer *x, size_t i,
-                  size_t copy)
+void far_show_now(const struct far_world *w, enum far_kind kind,
+                  const struct far_answer *x, size_t i, size_t copy)
 {
-    show(w, x, i, copy, w->views.obs, w->views.allowed);
+    show(w, kind, x, i, copy, w->views.obs, w->views.allowed);
 }
 
 void far_show_step(const struct far_world *w, const struct far_answer *x, size_t i,
                    size_t copy)
 {
-    show(w, x, i, copy, w->views.next_obs, w->views.next_allowed);
+    show(w, FAR_STEP, x, i, copy, w->views.next_obs, w->views.next_allowed);
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         w->views.reward[a][copy] = reward_of(x, a, i);
         w->views.terminated[a][copy] = x->terminated[a * x->n + i] != 0;

@@ -228,7 +228,7 @@ static void on_reset(void *ctx, size_t process, const struct msg *response)
     for (size_t i = 0; i < x.n; i++) {
         struct far_episode *e = &w->episodes[asked->copies[i]];
 
-        far_show_now(w, &x, i, asked->copies[i]);
+        far_show_now(w, FAR_RESET, &x, i, asked->copies[i]);
         far_record_reset(e, far_sum(w, FAR_RESET, &x, i, 0));
         e->wanted = 0;
     }

@@ -8,13 +8,23 @@
 
 /* ---- the step ---- */
 
+/* Who is not there stays as it was last seen. */
+static void keep_view(struct vec_env *v, size_t agent, size_t c)
+{
+    const size_t o = (size_t)v->spec.agents[agent].obs_width;
+    const size_t u = (size_t)v->spec.agents[agent].space.width;
+
+    memcpy(v->next_obs[agent] + c * o, v->obs[agent] + c * o, o * sizeof(float));
+    if (v->allowed != NULL)
+        memcpy(v->next_allowed[agent] + c * u, v->allowed[agent] + c * u, u);
+}
+
 /* Who is not there now has left, at its task's end or not; who was not there, or in a copy
  * that did not move, made no step. */
 static void settle_agent(struct vec_env *v, size_t agent, size_t c)
 {
     uint8_t *left = &v->left[agent][c], *over = &v->terminated[agent][c];
     const uint8_t alive = !*left & !v->waiting[c] & !v->discarded[c];
-    const size_t width = (size_t)v->spec.agents[agent].obs_width;
 
     v->alive[agent][c] = alive;
     if (alive) {
@@ -24,10 +34,10 @@ static void settle_agent(struct vec_env *v, size_t agent, size_t c)
     }
     v->own[agent][c] = 0.0;
     *over = *left == LEFT_AT_END;
-    memcpy(v->next_obs[agent] + c * width, v->obs[agent] + c * width,
-           width * sizeof(float));
     if (v->present[agent][c]) /* it came, or came back */
         *left = LEFT_NOT;
+    else
+        keep_view(v, agent, c);
 }
 
 static void settle_agents(struct vec_env *v)

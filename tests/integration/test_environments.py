@@ -171,6 +171,24 @@ def test_resume_plays_the_episodes_again(w):
         harness.assert_same_files(final(w.run_dir(name + "-calm")), final(w.run_dir(name)))
 
 
+def test_who_has_left_stays_as_it_was(w):
+    """What a process says of an agent that is not there changes nothing, whether it says
+    so for the first time or playing again."""
+    sized = {"steps": 3000, "checkpoint": 500}
+    w.brood("run", config(w, FAKE_ENV, "good", **sized), "--name", "calm")
+    w.brood("run", config(w, FAKE_ENV, "kills-29", **sized), "--name", "deaths")
+    assert "event=respawn" in (w.run_dir("deaths") / "journal").read_text()
+    harness.assert_same_files(without_state(outcome(w.run_dir("calm"))),
+                              without_state(outcome(w.run_dir("deaths"))))
+    p = w.start("run", config(w, FAKE_ENV, "good", **sized), "--name", "stopped")
+    checkpoints = w.run_dir("stopped") / "checkpoints"
+    harness.wait_until("a checkpoint in the midst of it", lambda: p.poll() is not None or
+                       checkpoints.is_dir() and (checkpoints / "1000").is_dir())
+    harness.kill_holder(p, w.run_dir("stopped"))
+    w.brood("resume", "stopped")
+    harness.assert_same_files(final(w.run_dir("calm")), final(w.run_dir("stopped")))
+
+
 MOODY = """
 import os, sys
 sys.path.insert(0, {examples!r})
