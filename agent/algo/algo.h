@@ -40,6 +40,7 @@ struct space { /* of one agent */
     int64_t width; /* U */
     int box;       /* 0: discrete */
     int particle;  /* a particle world's box: heads have a meaning */
+    int masked;    /* not every choice is always possible: the log has masks (layout.h) */
     int n_heads;
     int32_t heads[8];
     double low, high;

@@ -7,8 +7,10 @@
  *          decentralized multi-task multi-agent reinforcement learning under partial
  *          observability".
  *
- * act      the best choice; exploring, any choice with probability epsilon.
- * learn    y = reward + discount (1 - terminated) max Q'(next observation)
+ * act      the best choice; exploring, any choice with probability epsilon; of those that
+ *          are possible, where actions are masked.
+ * learn    y = reward + discount (1 - terminated) max Q'(next observation), of the choices
+ *          that are possible there
  *          d = y - Q(observation, choice)
  *          loss: mean of w (max(d, 0)^2 + hysteresis max(-d, 0)^2)
  *          targets: t = (1 - polyak) t + polyak v
@@ -43,6 +45,7 @@ struct batch { /* 64-byte aligned, kept from update to update */
     float *choice;   /* (B, C) one-hot */
     float *target_q; /* (B, C) */
     float *reward, *terminated, *weight, *next_q, *target; /* (B) */
+    uint8_t *next_allowed;                                 /* (B, U), masked only */
 };
 
 struct algo {
@@ -66,6 +69,7 @@ struct algo {
     const struct store_view *columns_of; /* the log that these are places in */
     int obs_column, action_column, next_obs_column;
     int reward_column, terminated_column, alive_column;
+    int next_allowed_column; /* masked only */
 };
 
 /* iql_graph.c: everything from `obs` to `live`. */

@@ -40,6 +40,8 @@ static size_t lay_out(struct algo *a, float *base, size_t n)
     b->weight = rows_take(base, &used, n);
     b->next_q = rows_take(base, &used, n);
     b->target = rows_take(base, &used, n);
+    if (a->self->masked)
+        b->next_allowed = rows_take_bytes(base, &used, n * (size_t)a->self->width);
     return used;
 }
 
@@ -82,9 +84,23 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
     for (size_t i = 0; r == 0 && i < sizeof(columns) / sizeof(columns[0]); i++)
         r = rows_column(l, a->self->name, columns[i].name, columns[i].elements,
                         columns[i].place, err);
+    if (r == 0 && a->self->masked)
+        r = rows_mask_column(l, a->self, "next_allowed", &a->next_allowed_column, err);
     if (r == 0)
         a->columns_of = store;
     return r;
+}
+
+/* max of the i-th row's q, over what will be possible. */
+static float best_next(struct algo *a, int64_t i)
+{
+    const float *q = a->batch.target_q + i * a->n_choices;
+
+    if (!a->self->masked)
+        return q[choice_best(q, a->n_choices)];
+    (void)choices_allowed(a->self, a->batch.next_allowed + i * a->self->width,
+                          a->n_choices, a->allowed);
+    return q[choice_best_of(q, a->allowed, a->n_choices)];
 }
 
 /* batch.target, from what comes after the rows. */
@@ -99,13 +115,13 @@ static int make_targets(struct algo *a, struct session *s, const struct store_vi
                       (size_t)a->self->obs);
     store_view_gather(store, a->reward_column, rows, (size_t)n, b->reward, 1);
     store_view_gather(store, a->terminated_column, rows, (size_t)n, b->terminated, 1);
+    if (a->self->masked)
+        store_view_gather_bytes(store, a->next_allowed_column, rows, (size_t)n,
+                                b->next_allowed);
     if ((r = iql_run_network(a, s, a->target_q, b->obs, n, b->target_q, err)) < 0)
         return r;
-    for (int64_t i = 0; i < n; i++) {
-        const float *q = b->target_q + i * a->n_choices;
-
-        b->next_q[i] = q[choice_best(q, a->n_choices)];
-    }
+    for (int64_t i = 0; i < n; i++)
+        b->next_q[i] = best_next(a, i);
     rows_targets(b->target, b->reward, b->terminated, b->next_q,
                  a->live_value[IQL_DISCOUNT], n, ret);
     return 0;

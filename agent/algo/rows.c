@@ -20,20 +20,33 @@ int64_t rows_group(const struct stage_args *args, size_t self)
     return args->groups > 1 ? (int64_t)self : 0;
 }
 
-int rows_column(const struct store_layout *l, const char *agent, const char *name,
-                int64_t elements, int *ret, struct err *err)
+static int find_column(const struct store_layout *l, const char *agent, const char *name,
+                       enum dtype dtype, int64_t elements, int *ret, struct err *err)
 {
     int c = store_layout_find(l, agent, name);
 
     if (c < 0)
         return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s/%s",
                        agent, name);
-    if (l->columns[c].dtype != DT_FLOAT || l->columns[c].elements != elements)
+    if (l->columns[c].dtype != dtype || l->columns[c].elements != elements)
         return err_set(err, ERR_SHAPE,
-                       "experience column %s/%s has %u elements, %lld expected", agent,
-                       name, l->columns[c].elements, (long long)elements);
+                       "experience column %s/%s is %s (%u), %s (%lld) expected", agent,
+                       name, dtype_name((enum dtype)l->columns[c].dtype),
+                       l->columns[c].elements, dtype_name(dtype), (long long)elements);
     *ret = c;
     return 0;
+}
+
+int rows_column(const struct store_layout *l, const char *agent, const char *name,
+                int64_t elements, int *ret, struct err *err)
+{
+    return find_column(l, agent, name, DT_FLOAT, elements, ret, err);
+}
+
+int rows_mask_column(const struct store_layout *l, const struct space *agent,
+                     const char *name, int *ret, struct err *err)
+{
+    return find_column(l, agent->name, name, DT_UINT8, agent->width, ret, err);
 }
 
 float *rows_take(float *base, size_t *used, size_t n)
@@ -42,6 +55,11 @@ float *rows_take(float *base, size_t *used, size_t n)
 
     *used += (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
     return ret;
+}
+
+uint8_t *rows_take_bytes(float *base, size_t *used, size_t n)
+{
+    return (uint8_t *)rows_take(base, used, (n + sizeof(float) - 1) / sizeof(float));
 }
 
 void rows_weights(float *weight, const float *weights, const float *alive, int64_t n)

@@ -16,9 +16,14 @@ int64_t rows_group(const struct stage_args *args, size_t self);
 int rows_column(const struct store_layout *l, const char *agent, const char *name,
                 int64_t elements, int *ret, struct err *err);
 
+/* The same of a masked agent's column of bytes, "allowed" or "next_allowed". */
+int rows_mask_column(const struct store_layout *l, const struct space *agent,
+                     const char *name, int *ret, struct err *err);
+
 /* A piece of n floats, 64-byte aligned, of memory at base (NULL: only counted), behind
  * the *used floats before it. */
 float *rows_take(float *base, size_t *used, size_t n);
+uint8_t *rows_take_bytes(float *base, size_t *used, size_t n);
 
 /* weight[i] = weights[i] (NULL: 1) alive[i]: an agent that has left has no part in its
  * own loss. weight may be alive. */

@@ -63,6 +63,7 @@ static int parse_space(const msgpack_object *agent, struct space *ret, struct er
         r = err_set(err, ERR_PROTOCOL, "action is missing");
     if (r < 0 || (r = msg_get_str(map, "kind", kind, sizeof(kind), err)) < 0 ||
         (r = msg_get_bool(map, "particle", &ret->particle, err)) < 0 ||
+        (r = msg_get_bool(map, "masked", &ret->masked, err)) < 0 ||
         (r = parse_heads(map, ret, err)) < 0 ||
         (r = parse_width(map, "width", &ret->width, err)) < 0 ||
         (r = msg_get_f64(map, "low", &ret->low, err)) < 0 ||

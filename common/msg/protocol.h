@@ -18,7 +18,9 @@
  *               agents [agent...] in the environment's order:
  *                 {name str, team str, obs u, action space}
  *                 space: {kind "discrete" | "box", particle bool, heads [u...],
- *                         width u, low? f, high? f}
+ *                         width u, low? f, high? f,
+ *                         masked? bool (its `act` has allowed, its rows of the log have
+ *                         allowed and next_allowed)}
  *               restored bool (the block already holds this agent's state)
  *               env? str (env.id), rules? str ("mpe2" | "openai"),
  *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef

@@ -5,11 +5,11 @@
 
 #include <stdlib.h>
 
-static void pack_space(const struct action_space *s, struct msg_out *o)
+static void pack_space(const struct action_space *s, int masked, struct msg_out *o)
 {
     int box = s->kind == SPACE_BOX;
 
-    msg_map(o, box ? 6 : 4);
+    msg_map(o, 4u + (box ? 2 : 0) + (masked ? 1 : 0));
     msg_key(o, "kind");
     msg_str(o, box ? "box" : "discrete");
     msg_key(o, "particle");
@@ -25,6 +25,10 @@ static void pack_space(const struct action_space *s, struct msg_out *o)
         msg_f64(o, s->low);
         msg_key(o, "high");
         msg_f64(o, s->high);
+    }
+    if (masked) {
+        msg_key(o, "masked");
+        msg_bool(o, 1);
     }
 }
 
@@ -42,7 +46,7 @@ static void pack_agents(const struct env_spec *spec, struct msg_out *o)
         msg_key(o, "obs");
         msg_u64(o, (uint64_t)a->obs_width);
         msg_key(o, "action");
-        pack_space(&a->space, o);
+        pack_space(&a->space, env_is_masked(spec, i), o);
     }
 }
 

@@ -45,9 +45,40 @@ START_TEST(test_hardened_heads)
 }
 END_TEST
 
+/* A head that has none may choose any. */
+START_TEST(test_masks)
+{
+    static const uint8_t masks[3][8] = {
+        {1, 0, 1, 0, 0, 0, 1, 0}, {0, 0, 0, 0, 0, 0, 1, 1}, {0}};
+    static const int best[3][2] = {{2, 1}, {1, 2}, {1, 0}};
+    const float row[8] = {1, 3, 2, 3, 0, 9, -2, -1};
+    uint8_t allowed[15];
+    float x[3][8];
+
+    ck_assert_int_eq(choice_best_of(row, masks[0], 5), 2);
+    ck_assert_int_eq(choice_best_of(row, masks[1], 5), 1);
+    ck_assert_int_eq(choice_best_of(row, NULL, 5), 1);
+    for (int i = 0; i < 3; i++)
+        memcpy(x[i], row, sizeof(row));
+    choices_harden(&two_heads, x[0], masks[0], 3);
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 8; k++)
+            ck_assert_float_eq(x[i][k], k == best[i][0] || k == 5 + best[i][1]);
+    ck_assert_int_eq(choices_allowed(&two_heads, masks[0], 15, allowed), 2);
+    for (int c = 0; c < 15; c++)
+        ck_assert_int_eq(allowed[c], c == 0 + 5 || c == 2 + 5);
+    ck_assert_int_eq(choices_allowed(&two_heads, masks[1], 15, allowed), 10);
+    for (int c = 0; c < 15; c++)
+        ck_assert_int_eq(allowed[c], c >= 5);
+    ck_assert_int_eq(choices_allowed(&two_heads, masks[2], 15, allowed), 15);
+    ck_assert_int_eq(choices_allowed(&two_heads, NULL, 15, allowed), 15);
+}
+END_TEST
+
 /* ---- acting ---- */
 
 struct acting {
+    const uint8_t *allowed; /* (COPIES, U) or NULL */
     float obs[COPIES * OBS], actions[COPIES * 8];
     uint64_t counter[COPIES], first[COPIES];
 };
@@ -68,13 +99,16 @@ static void act(struct team *t, struct acting *a, enum act_mode mode, size_t fro
                 size_t n)
 {
     struct member *m = &t->members[0];
+    const size_t width = (size_t)t->spaces[0].width;
+    const uint8_t *allowed = a->allowed != NULL ? a->allowed + from * width : NULL;
     const struct act_args args = {.mode = mode,
+                                  .allowed = allowed,
                                   .n_copies = n,
                                   .obs = a->obs + from * OBS,
                                   .key = rng_key_make(7, "agent_0", PURPOSE_ACT),
                                   .counter = a->counter + from,
                                   .draw_first = a->first + from};
-    struct act_result res = {.actions = a->actions + from * (size_t)t->spaces[0].width};
+    struct act_result res = {.actions = a->actions + from * width};
     struct err err;
 
     ck_assert_msg(m->ops->act(m->algo, m->session, &args, &res, &err) == 0, "%s",
@@ -83,7 +117,7 @@ static void act(struct team *t, struct acting *a, enum act_mode mode, size_t fro
 
 static struct acting make_acting(void)
 {
-    struct acting a = {.first = {0}};
+    struct acting a = {.allowed = NULL};
 
     rng_uniform_f32(rng_key_make(9, "test", "obs"), 0, 0, a.obs, COPIES * OBS);
     for (uint64_t e = 0; e < COPIES; e++)
@@ -129,6 +163,56 @@ START_TEST(test_epsilon)
 }
 END_TEST
 
+/* Two moves of four are possible, other ones for every copy: of these any is explored, and
+ * the better one is the greedy choice. */
+START_TEST(test_masked_choices)
+{
+    static const char *const always =
+        "{algorithm: iql, settings: {epsilon: 1}, critic: {hidden: [16]}}";
+    struct space masked = moves;
+    struct acting a = make_acting(), one = a, free_choice = a;
+    uint8_t allowed[COPIES * MOVES] = {0}, only[COPIES * MOVES];
+    int seen[2] = {0};
+    struct team *t;
+
+    masked.masked = 1;
+    t = open_team(always, masked);
+    act(t, &free_choice, ACT_GREEDY, 0, COPIES);
+    for (size_t e = 0; e < COPIES; e++)
+        allowed[e * MOVES + e % 4] = allowed[e * MOVES + (e + 1 + e / 4 % 3) % 4] = 1;
+    a.allowed = allowed;
+    for (int round = 0; round < 50; round++) {
+        act(t, &a, ACT_EXPLORE, 0, COPIES);
+        for (size_t e = 0; e < COPIES; e++) {
+            const int32_t c = choice_of_action(&masked, a.actions + e * MOVES);
+
+            ck_assert_int_eq(allowed[e * MOVES + (size_t)c], 1);
+            seen[(size_t)c == e % 4]++;
+            a.counter[e] += COPIES;
+        }
+    }
+    ck_assert_double_eq_tol((double)seen[0] / (50 * COPIES), 0.5, 0.03);
+    act(t, &a, ACT_GREEDY, 0, COPIES);
+    for (size_t e = 0; e < COPIES; e++) {
+        const int32_t c = choice_of_action(&masked, a.actions + e * MOVES);
+        const int32_t best = choice_of_action(&masked, free_choice.actions + e * MOVES);
+
+        ck_assert_int_eq(allowed[e * MOVES + (size_t)c], 1);
+        ck_assert(!allowed[e * MOVES + (size_t)best] || c == best);
+    }
+    one.allowed = only;
+    for (size_t k = 0; k < MOVES; k++) {
+        memset(only, 0, sizeof(only));
+        for (size_t e = 0; e < COPIES; e++)
+            only[e * MOVES + k] = 1;
+        act(t, &one, k % 2 ? ACT_GREEDY : ACT_EXPLORE, 0, COPIES);
+        for (size_t e = 0; e < COPIES; e++)
+            ck_assert_float_eq(one.actions[e * MOVES + k], 1);
+    }
+    team_free(t);
+}
+END_TEST
+
 /* A row's action depends on its own observation and counter alone; nothing is written. */
 START_TEST(test_act_is_pure)
 {
@@ -152,6 +236,7 @@ END_TEST
 
 struct row {
     float obs[OBS], next_obs[OBS], reward, terminated, alive, weight;
+    uint8_t next_allowed[MOVES]; /* none: all */
     int move;
 };
 
@@ -191,10 +276,12 @@ static double value(const struct linear *l, const float *obs, int move)
 
 static double target_of(const struct linear *target, const struct row *r)
 {
+    static const uint8_t none[MOVES];
     double best = -INFINITY;
 
     for (int move = 0; move < MOVES; move++)
-        best = fmax(best, value(target, r->next_obs, move));
+        if (r->next_allowed[move] || memcmp(r->next_allowed, none, MOVES) == 0)
+            best = fmax(best, value(target, r->next_obs, move));
     return (double)r->reward + 0.5 * (1 - (double)r->terminated) * best;
 }
 
@@ -237,7 +324,7 @@ static void check_close(const struct linear *a, const struct linear *b)
 }
 
 /* Rows of agent_1; some are ends, some of no agent, some weigh more. */
-static void write_rows(struct team *t, struct row *rows)
+static void write_rows(struct team *t, struct row *rows, int masked)
 {
     const struct rng_key key = rng_key_make(5, "test", "rows");
 
@@ -260,19 +347,26 @@ static void write_rows(struct team *t, struct row *rows)
         team_write(t, k, 1, "terminated", &r->terminated);
         team_write(t, k, 1, "alive", &r->alive);
         team_write(t, k, 1, "action", one_hot);
+        for (unsigned move = 0; move < MOVES; move++)
+            r->next_allowed[move] = masked ? k * 5 % 16 >> move & 1 : 1;
+        if (masked)
+            team_write_mask(t, k, 1, "next_allowed", r->next_allowed);
     }
 }
 
+/* Without masks, and with. */
 START_TEST(test_learning_written_out)
 {
-    struct team *t = open_team(LINEAR, moves);
+    const struct space space = {
+        .width = MOVES, .n_heads = 1, .heads = {MOVES}, .masked = _i};
+    struct team *t = open_team(LINEAR, space);
     struct linear q = linear_of(t, "q_func"), target = linear_of(t, "target_q_func");
     uint64_t batch[BATCH];
     float weights[BATCH];
     struct row rows[BATCH];
     struct linear now;
 
-    write_rows(t, rows);
+    write_rows(t, rows, _i);
     for (uint64_t k = 0; k < BATCH; k++) {
         batch[k] = k;
         weights[k] = rows[k].weight;
@@ -402,9 +496,11 @@ static Suite *make_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_choices_and_back);
     tcase_add_test(tc, test_hardened_heads);
+    tcase_add_test(tc, test_masks);
     tcase_add_test(tc, test_epsilon);
+    tcase_add_test(tc, test_masked_choices);
     tcase_add_test(tc, test_act_is_pure);
-    tcase_add_test(tc, test_learning_written_out);
+    tcase_add_loop_test(tc, test_learning_written_out, 0, 2);
     tcase_add_test(tc, test_groups);
     tcase_add_test(tc, test_hysteresis_forgives);
     tcase_add_test(tc, test_refused_configurations);

@@ -72,10 +72,13 @@ static const char *const configs[] = {"{}", "{algorithm: ddpg}", "{algorithm: iq
 
 START_TEST(test_steady_requests_allocate_nothing)
 {
-    const struct team_args args = team_spread(configs[_i], 200);
-    struct team *t = team_new(&args);
+    struct team_args args = team_spread(configs[_i / 2], 200);
+    struct team *t;
     uint64_t rows[BATCH];
     int before;
+
+    args.space.masked = _i % 2;
+    t = team_new(&args);
 
     rng_below(rng_key_make(1, "test", "rows"), 0, 0, 200, rows, BATCH);
     team_update(t, 0, rows, 1, BATCH, NULL);
@@ -94,7 +97,7 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("steady");
     TCase *tc = tcase_create("steady");
 
-    tcase_add_loop_test(tc, test_steady_requests_allocate_nothing, 0, 3);
+    tcase_add_loop_test(tc, test_steady_requests_allocate_nothing, 0, 6);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -25,13 +25,14 @@ struct team_args team_spread(const char *config, uint64_t n_rows)
 
 /* ---- the log ---- */
 
-static void add_column(struct team *t, const char *agent, const char *name, int64_t n)
+static void add_column(struct team *t, const char *agent, const char *name,
+                       enum dtype dtype, int64_t n)
 {
     char full[STORE_COLUMN_NAME_MAX];
     struct err err;
 
     (void)snprintf(full, sizeof(full), "%s/%s", agent, name);
-    OK(store_layout_add(&t->layout, full, DT_FLOAT, (uint32_t)n, &err), err);
+    OK(store_layout_add(&t->layout, full, dtype, (uint32_t)n, &err), err);
 }
 
 /* In the order of common/store/layout.h. */
@@ -39,18 +40,22 @@ static void make_layout(struct team *t)
 {
     static const char *const names[] = {"obs",    "action",     "next_obs",
                                         "reward", "terminated", "alive"};
+    static const char *const masks[] = {"allowed", "next_allowed"};
     struct err err;
 
     for (size_t c = 0; c < sizeof(names) / sizeof(names[0]); c++) {
         for (size_t i = 0; i < t->args.n; i++) {
             const struct space *s = &t->spaces[i];
 
-            add_column(t, s->name, names[c],
+            add_column(t, s->name, names[c], DT_FLOAT,
                        c == 0 || c == 2 ? s->obs
                        : c == 1         ? s->width
                                         : 1);
         }
     }
+    for (size_t c = 0; t->args.space.masked && c < 2; c++)
+        for (size_t i = 0; i < t->args.n; i++)
+            add_column(t, t->spaces[i].name, masks[c], DT_UINT8, t->spaces[i].width);
     OK(store_layout_add(&t->layout, "truncated", DT_FLOAT, 1, &err), err);
     OK(store_layout_add(&t->layout, "first", DT_FLOAT, 1, &err), err);
 }
@@ -60,21 +65,38 @@ static void write_at(struct team *t, const void *p, size_t n, uint64_t offset)
     CHECK(pwrite(t->log_fd, p, n, (off_t)offset) == (ssize_t)n);
 }
 
-static void write_column(struct team *t, uint64_t row, int column, const float *values)
+static void write_column(struct team *t, uint64_t row, size_t agent, const char *column,
+                         enum dtype dtype, const void *values)
 {
-    const struct store_column *c = &t->layout.columns[column];
+    const int found = store_layout_find(&t->layout, t->spaces[agent].name, column);
+    const struct store_column *c = &t->layout.columns[found];
 
-    write_at(t, values, c->elements * sizeof(float),
+    CHECK(found >= 0 && c->dtype == dtype, "%s", column);
+    write_at(t, values, c->elements * dtype_size(dtype),
              STORE_HEADER_BYTES + row * t->layout.row_bytes + c->offset);
 }
 
 void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
                 const float *values)
 {
-    int c = store_layout_find(&t->layout, t->spaces[agent].name, column);
+    write_column(t, row, agent, column, DT_FLOAT, values);
+}
 
-    CHECK(c >= 0, "%s", column);
-    write_column(t, row, c, values);
+void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
+                     const uint8_t *values)
+{
+    write_column(t, row, agent, column, DT_UINT8, values);
+}
+
+/* Everything is possible. */
+static void open_masks(struct team *t, uint64_t row, size_t agent)
+{
+    uint8_t all[512];
+
+    CHECK((size_t)t->spaces[agent].width <= sizeof(all));
+    memset(all, 1, sizeof(all));
+    team_write_mask(t, row, agent, "allowed", all);
+    team_write_mask(t, row, agent, "next_allowed", all);
 }
 
 /* Observations in [-1, 1), one-hot actions, rewards in [-1, 0), one end in ten. */
@@ -105,6 +127,8 @@ static void fill_rows(struct team *t)
             memset(x, 0, width * sizeof(float));
             x[move] = 1;
             team_write(t, row, i, "action", x);
+            if (s->masked)
+                open_masks(t, row, i);
         }
     }
 }

@@ -21,7 +21,8 @@ struct member {
 struct team_args {
     size_t n;           /* agents, named agent_0 ... */
     int64_t obs;        /* O of each */
-    struct space space; /* of each action; name, team and obs are filled in */
+    struct space space; /* of each action; name, team and obs are filled in; masked: the
+                         * log has masks, by which all is possible */
     const char *config; /* YAML: overrides of the defaults of an agent's section */
     uint64_t seed;
     uint64_t n_rows; /* rows in the log, drawn at random */
@@ -45,9 +46,12 @@ struct team_args team_spread(const char *config, uint64_t n_rows);
 struct team *team_new(const struct team_args *args);
 void team_free(struct team *t);
 
-/* Overwrites a column of one row. */
+/* Overwrites a column of one row, of numbers or a mask. */
 void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
                 const float *values);
+
+void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
+                     const uint8_t *values);
 
 /* Every stage of the algorithm, all members; rows [groups * batch]; weights or NULL. */
 void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
