@@ -38,6 +38,20 @@ void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
     }
 }
 
+void choices_open(const struct space *space, const uint8_t *allowed, size_t rows,
+                  float *ret)
+{
+    for (size_t i = 0; i < rows * (size_t)space->n_heads; i++) {
+        const int32_t n = space->heads[i % (size_t)space->n_heads];
+        const int all = allowed == NULL || !any_of(allowed, n);
+
+        for (int32_t k = 0; k < n; k++)
+            ret[k] = all || allowed[k] ? 1.0f : 0.0f;
+        allowed += allowed != NULL ? n : 0;
+        ret += n;
+    }
+}
+
 static int is_allowed(const struct space *space, const uint8_t *allowed, int32_t choice)
 {
     for (int h = 0; h < space->n_heads; h++) {

@@ -30,6 +30,10 @@ int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n);
 void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
                     size_t rows);
 
+/* As numbers, 1 or 0, of which every head has some: allowed and ret (rows, U). */
+void choices_open(const struct space *space, const uint8_t *allowed, size_t rows,
+                  float *ret);
+
 /* How many combinations there are; 0 if the space has no heads, or if more than `max`. */
 int32_t choices_count(const struct space *space, int32_t max);
 /* An action (U) of a combination, and the combination of an action. */

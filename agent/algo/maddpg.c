@@ -61,7 +61,7 @@ static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
         return 0;
     free(a->act_raw);
     a->act_rows = 0;
-    a->act_raw = mem_aligned((size_t)rows * width * sizeof(float));
+    a->act_raw = mem_aligned((size_t)rows * width * (a->masked ? 2 : 1) * sizeof(float));
     if (a->act_raw == NULL)
         return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
                        (long long)rows);
@@ -101,6 +101,16 @@ static int act_deterministic(struct algo *a, struct session *s,
     return r;
 }
 
+/* What the copies may do now. */
+static void feed_allowed(struct algo *a, const struct act_args *args)
+{
+    const struct space *space = maddpg_self(a);
+    float *x = a->act_raw + args->n_copies * (size_t)space->width;
+
+    choices_open(space, args->allowed, args->n_copies, x);
+    maddpg_feed(a, a->allowed, x, (int64_t)args->n_copies, space->width);
+}
+
 /* A row's noise is drawn by its own copy's key and counter and fed, so that it does not
  * depend on how many copies stand beside it. */
 static int act_gumbel(struct algo *a, struct session *s, const struct act_args *args,
@@ -119,6 +129,8 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
                              args->n_copies, (size_t)space->width);
         maddpg_feed(a, a->policy.noise, a->act_raw, rows, space->width);
         maddpg_feed_live(a, LIVE_TEMPERATURE);
+        if (a->masked)
+            feed_allowed(a, args);
     }
     run.feeds = a->feeds;
     run.n_feeds = a->n_feeds;
@@ -230,6 +242,7 @@ static int build(struct algo **ret, const struct algo_args *args, int one_stage,
     a->n_agents = args->n_agents;
     a->self = args->self;
     a->deterministic = deterministic;
+    a->masked = self->masked && !deterministic;
     a->one_stage = one_stage;
     make_learners(a);
     see(a, one_stage || c->critic.input == CRITIC_OWN);
@@ -237,7 +250,7 @@ static int build(struct algo **ret, const struct algo_args *args, int one_stage,
     a->action = xcalloc(a->n_agents, sizeof(*a->action));
     a->columns = xcalloc(2 * a->seen_n, sizeof(*a->columns));
     a->next_columns = xcalloc(a->seen_n, sizeof(*a->next_columns));
-    a->feeds = xcalloc(a->n_agents + 4 + LIVE_COUNT, sizeof(*a->feeds));
+    a->feeds = xcalloc(a->n_agents + 5 + LIVE_COUNT, sizeof(*a->feeds));
     r = maddpg_build_graph(a, err);
     if (r < 0) {
         maddpg_free(a);

@@ -15,6 +15,11 @@
  *          Four runs of the session, as openai/maddpg makes them. With optimizer
  *          accept_reject, B and C try changes of the network on the batch instead
  *          (agent/nn/accept_reject.h), and there are no gradients and no norms.
+ * masks    where actions are masked, the logits of what is not possible are lowered so far
+ *          that they get no part of the softmax and no gradient (Huang, Ontanon 2020, "A
+ *          closer look at invalid action masking in policy gradient algorithms"): at next
+ *          observations by next_allowed, at those of the rows by allowed, in the penalty,
+ *          too. The masks are fed into placeholder `allowed`, which no other graph has.
  * ddpg     has a critic of its own observation and action, and so needs nobody's
  *          proposals: one stage, which computes its own.
  *
@@ -76,6 +81,9 @@ struct batch {
     float *own_next; /* (G * B, O) */
     float *proposal; /* (G * B, U) */
     float *reward, *terminated, *alive, *weight, *target, *next_q; /* (B) */
+    /* (G * B, U), masked only: the masks of rows as the log has them, and as they are fed */
+    uint8_t *mask;
+    float *allowed;
 };
 
 struct algo {
@@ -84,6 +92,7 @@ struct algo {
     const struct space *agents;
     size_t n_agents, self;
     int deterministic; /* policy */
+    int masked;        /* and the policy is none of these */
     int one_stage;     /* ddpg */
     /* The agents whose observations and actions the critic sees: all, or itself. */
     size_t seen_first, seen_n;
@@ -92,6 +101,8 @@ struct algo {
 
     struct output *obs;      /* [N] placeholders; OUTPUT_NONE where not seen */
     struct output *action;   /* [N] */
+    struct output allowed;   /* (B, U) 1: possible, 0: not; masked only, as are these: */
+    struct output forbidden; /* what is added to logits */
     struct output joint_obs; /* the seen ones side by side */
     struct output target, weight;
     struct critic critic, target_critic;
@@ -107,12 +118,13 @@ struct algo {
     float live_value[LIVE_COUNT]; /* as of the request under way */
     struct feed *feeds;           /* room for the longest run's */
     size_t n_feeds;
-    float *act_raw; /* (act_rows, U): draws */
+    float *act_raw; /* (act_rows, U): draws; behind them, if masked, masks */
     int64_t act_rows;
     const struct store_view *columns_of; /* the log that these are places in */
     int *columns;                        /* the seen agents' obs, then their action */
     int *next_columns;                   /* the seen agents' next_obs */
     int own_next_column, reward_column, terminated_column, alive_column;
+    int allowed_column, next_allowed_column; /* masked only */
 };
 
 static inline const struct space *maddpg_self(const struct algo *a)

@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Below any logit, noise included, and far from where float32 ends. */
+#define FORBIDDEN 1e8f
+
 static struct output join(struct graph *g, const struct output *xs, size_t n)
 {
     return n == 1 ? xs[0] : concat(g, xs, n, 1, NULL);
@@ -85,6 +88,16 @@ static void make_constants(struct algo *a)
                      "keep");
 }
 
+static void make_masks(struct algo *a)
+{
+    struct graph *g = a->graph;
+    struct output x;
+
+    a->allowed = placeholder(g, DT_FLOAT, &SHAPE(-1, maddpg_self(a)->width), "allowed");
+    x = binary(g, "Sub", a->allowed, constant_f32(g, 1.0f, NULL), "not_allowed");
+    a->forbidden = binary(g, "Mul", x, constant_f32(g, FORBIDDEN, NULL), "forbidden");
+}
+
 /* Of what is seen of everyone, the own action being `own`. */
 static struct critic critic(struct algo *a, struct output own, const char *scope,
                             enum reuse reuse)
@@ -126,13 +139,14 @@ static void sample_gumbel(struct algo *a, struct policy *p)
     struct graph *g = a->graph;
     struct output u =
         random_uniform(g, shape_of(g, p->raw, NULL), FLT_MIN, 1.0f, "random_uniform");
-    struct output x;
+    struct output logits, x;
 
     if (!output_valid(u))
         return;
     p->noise = operation_input(operation_input(u.op, 0).op, 0); /* of (u * range) + low */
+    logits = a->masked ? binary(g, "Add", p->raw, a->forbidden, "add") : p->raw;
     x = unary(g, "Log", unary(g, "Neg", unary(g, "Log", u, NULL), NULL), NULL);
-    x = binary(g, "Sub", p->raw, x, "sub");
+    x = binary(g, "Sub", logits, x, "sub");
     x = binary(g, "RealDiv", x, a->live[LIVE_TEMPERATURE].constant, "truediv");
     p->action = softmax_heads(g, x, maddpg_self(a));
 }
@@ -217,15 +231,16 @@ static int make_critic(struct algo *a, struct err *err)
 static int make_actor(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    struct output penalty;
+    struct output possible, penalty;
     struct critic judge;
     int r;
 
     a->policy = make_policy(a, "p_func");
     name_policy(a->graph, a->obs[a->self],
                 a->deterministic ? a->policy.action : a->policy.raw, !a->deterministic);
-    penalty =
-        reduce(g, "Mean", unary(g, "Square", a->policy.raw, NULL), NULL, 0, 0, NULL);
+    possible =
+        a->masked ? binary(g, "Mul", a->policy.raw, a->allowed, "mul") : a->policy.raw;
+    penalty = reduce(g, "Mean", unary(g, "Square", possible, NULL), NULL, 0, 0, NULL);
     judge = critic(a, a->policy.action, "q_func", REUSE_TRUE);
     a->actor_loss = binary(
         g, "Add", unary(g, "Neg", reduce(g, "Mean", judge.q, NULL, 0, 0, NULL), NULL),
@@ -246,6 +261,8 @@ int maddpg_build_graph(struct algo *a, struct err *err)
     make_action_placeholders(a);
     make_live_settings(a);
     make_constants(a);
+    if (a->masked)
+        make_masks(a);
     r = make_critic(a, err);
     variable_scope_leave(a->graph);
     if (r == 0) {

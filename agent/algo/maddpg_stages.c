@@ -1,5 +1,6 @@
 #include "agent/algo/maddpg.h"
 
+#include "agent/algo/choices.h"
 #include "agent/algo/rows.h"
 #include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
@@ -26,6 +27,10 @@ static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_row
     b->weight = rows_take(base, &used, rows);
     b->target = rows_take(base, &used, rows);
     b->next_q = rows_take(base, &used, rows);
+    if (a->masked) {
+        b->mask = rows_take_bytes(base, &used, group_rows * (size_t)self->width);
+        b->allowed = rows_take(base, &used, group_rows * (size_t)self->width);
+    }
     return used;
 }
 
@@ -78,6 +83,11 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
         (r = rows_column(l, own, "terminated", 1, &a->terminated_column, err)) < 0 ||
         (r = rows_column(l, own, "alive", 1, &a->alive_column, err)) < 0)
         return r;
+    if (a->masked && ((r = rows_mask_column(l, maddpg_self(a), "allowed",
+                                            &a->allowed_column, err)) < 0 ||
+                      (r = rows_mask_column(l, maddpg_self(a), "next_allowed",
+                                            &a->next_allowed_column, err)) < 0))
+        return r;
     a->own_next_column = a->next_columns[a->self - a->seen_first];
     a->columns_of = store;
     return 0;
@@ -103,6 +113,17 @@ static void gather_next(struct algo *a, const struct store_view *store,
     store_view_gather(store, a->alive_column, rows, n, b->alive, 1);
 }
 
+/* What the agent may do at the rows, or after them. */
+static void feed_allowed(struct algo *a, const struct store_view *store, int column,
+                         const uint64_t *rows, int64_t n)
+{
+    struct batch *b = &a->batch;
+
+    store_view_gather_bytes(store, column, rows, (size_t)n, b->mask);
+    choices_open(maddpg_self(a), b->mask, (size_t)n, b->allowed);
+    maddpg_feed(a, a->allowed, b->allowed, n, maddpg_self(a)->width);
+}
+
 /* ---- propose ---- */
 
 /* Target policy at the own next observations of n rows, into batch.proposal. */
@@ -123,6 +144,8 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
     maddpg_feed(a, a->obs[a->self], b->own_next, n, self->obs);
     if (!a->deterministic)
         maddpg_feed_live(a, LIVE_TEMPERATURE);
+    if (a->masked)
+        feed_allowed(a, args->store, a->next_allowed_column, rows, n);
     run.feeds = a->feeds;
     run.n_feeds = a->n_feeds;
     return session_run(s, &run, &action, err);
@@ -323,13 +346,15 @@ static int run_critic(struct algo *a, struct session *s, const struct stage_args
 
 /* C: loss, gradient norm. */
 static int run_actor(struct algo *a, struct session *s, const struct stage_args *args,
-                     int64_t n, float scalars[2], struct err *err)
+                     const uint64_t *rows, int64_t n, float scalars[2], struct err *err)
 {
     maddpg_feeds_begin(a);
     feed_actor(a, n);
     maddpg_feed_live(a, LIVE_LOGIT_PENALTY);
     if (!a->deterministic)
         maddpg_feed_live(a, LIVE_TEMPERATURE);
+    if (a->masked)
+        feed_allowed(a, args->store, a->allowed_column, rows, n);
     return run_learner(a, s, args, &a->actor_learner, &a->actor_loss, 1, scalars, err);
 }
 
@@ -373,7 +398,7 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     rows_weights(b->weight, weights, b->alive, n);
     gather(a, args->store, rows, (size_t)n);
     if ((r = run_critic(a, s, args, n, critic, err)) < 0 ||
-        (r = run_actor(a, s, args, n, actor, err)) < 0 ||
+        (r = run_actor(a, s, args, rows, n, actor, err)) < 0 ||
         (r = run_target_updates(a, s, args, err)) < 0)
         return r;
     stage_scalar(ret, "critic_loss", (double)critic[0]);

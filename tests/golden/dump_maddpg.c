@@ -2,7 +2,8 @@
  * variables before and after, the rows, the noise, and the scalars of every agent.
  *
  *     dump_maddpg CONFIG [SPACE]    an agent's section as YAML; SPACE: "moves" (five),
- *                                   "heads" (moves and speech), "box" (bounds -3, 1)
+ *                                   "heads" (moves and speech), "masked" (the same, not
+ *                                   all always possible), "box" (bounds -3, 1)
  */
 #include "common/err/check.h"
 #include "common/msg/msg.h"
@@ -50,6 +51,43 @@ static void pack_column(struct team *t, size_t i, const char *name, const uint64
     tensor_free(&x);
 }
 
+static void pack_mask(struct team *t, size_t i, const char *name, const uint64_t *rows,
+                      struct msg_out *o)
+{
+    const int c = store_layout_find(&t->layout, t->spaces[i].name, name);
+    const uint32_t width = t->layout.columns[c].elements;
+    uint8_t mask[BATCH * 64];
+    struct tensor x;
+
+    CHECK(width <= 64 && tensor_alloc(&x, DT_FLOAT, SHAPE(BATCH, width), NULL) == 0);
+    store_view_gather_bytes(t->store, c, rows, BATCH, mask);
+    for (size_t k = 0; k < BATCH * width; k++)
+        tensor_f32(&x)[k] = mask[k];
+    msg_key(o, name);
+    msg_tensor(o, &x);
+    tensor_free(&x);
+}
+
+/* Half of everything is possible; some heads have nothing that is. */
+static void draw_masks(struct team *t)
+{
+    static const char *const names[] = {"allowed", "next_allowed"};
+
+    for (uint64_t row = 0; row < N_ROWS; row++) {
+        for (size_t i = 0; i < 2 * t->args.n; i++) {
+            const struct rng_key key = rng_key_make(13, "golden", names[i % 2]);
+            const size_t width = (size_t)t->spaces[0].width;
+            float u[64];
+            uint8_t mask[64];
+
+            rng_uniform_f32(key, row, i * width, u, width);
+            for (size_t k = 0; k < width; k++)
+                mask[k] = u[k] < 0.5f;
+            team_write_mask(t, row, i / 2, names[i % 2], mask);
+        }
+    }
+}
+
 /* The uniform numbers that the random op of this agent draws in a stage. */
 static void pack_noise(struct team *t, size_t i, const char *key, const char *stage,
                        const char *op, struct msg_out *o)
@@ -91,7 +129,7 @@ static void pack_space(const struct team *t, struct msg_out *o)
 static void pack_agent_before(struct team *t, size_t i, const uint64_t *rows,
                               struct msg_out *o)
 {
-    const int gumbel = t->spaces[i].n_heads > 0;
+    const int gumbel = t->spaces[i].n_heads > 0, masked = t->spaces[i].masked;
 
     msg_map(o, 3);
     msg_key(o, "name");
@@ -99,7 +137,7 @@ static void pack_agent_before(struct team *t, size_t i, const uint64_t *rows,
     msg_key(o, "variables");
     pack_variables(t, i, o);
     msg_key(o, "rows");
-    msg_map(o, N_COLUMNS + (gumbel ? 2 : 0));
+    msg_map(o, N_COLUMNS + (gumbel ? 2 : 0) + (masked ? 2 : 0));
     for (int c = 0; c < N_COLUMNS; c++)
         pack_column(t, i, columns[c], rows, o);
     if (gumbel) { /* ddpg makes its proposals itself, while it learns */
@@ -108,6 +146,10 @@ static void pack_agent_before(struct team *t, size_t i, const uint64_t *rows,
         pack_noise(t, i, "noise", "learn", "random_uniform", o);
         pack_noise(t, i, "next_noise", one_stage ? "learn" : "propose",
                    "random_uniform_1", o);
+    }
+    if (masked) {
+        pack_mask(t, i, "allowed", rows, o);
+        pack_mask(t, i, "next_allowed", rows, o);
     }
 }
 
@@ -153,9 +195,14 @@ int main(int argc, char **argv)
                                     .n_heads = 2,
                                     .heads = {5, 3},
                                     .high = 1};
+    else if (strcmp(space, "masked") == 0)
+        args.space =
+            (struct space){.width = 8, .n_heads = 2, .heads = {5, 3}, .masked = 1};
     else if (strcmp(space, "box") == 0)
         args.space = (struct space){.width = 3, .box = 1, .low = -3, .high = 1};
     t = team_new(&args);
+    if (args.space.masked)
+        draw_masks(t);
     for (uint64_t u = 0; u < WARM; u++) {
         draw_batch(u, rows, weights);
         team_update(t, u, rows, 1, BATCH, weights);

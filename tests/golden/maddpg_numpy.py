@@ -6,11 +6,11 @@ weights and noise, variables after, scalars. Here the same update is computed wi
 float64, layer by layer with gradients by hand, from the recipe alone:
 
 (1) the rows are given; (2) every agent's target policy proposes at its own next
-observation, softmax((logits + Gumbel) / temperature) per head, or tanh scaled to the
-bounds; (3) y = r + discount (1 - terminated) Q'(all next observations, all proposals);
+observation, softmax((logits + Gumbel) / temperature) per head over what is possible there,
+or tanh scaled to the bounds; (3) y = r + discount (1 - terminated) Q'(all next observations, all proposals);
 (4) critic loss = mean of w (Q - y)^2; (5) policy with the critic just updated: own action
-anew, others' as stored, loss = -mean Q + penalty mean(raw^2), gradient into the policy
-only; (6) t = (1 - polyak) t + polyak v. Each variable's gradient is clipped by its own
+anew, others' as stored, loss = -mean Q + penalty mean(raw^2, 0 where it is not possible),
+gradient into the policy only; (6) t = (1 - polyak) t + polyak v. Each variable's gradient is clipped by its own
 norm, or all by the common one. All variables, slots, targets and scalars agree in 1e-5.
 """
 import subprocess
@@ -46,6 +46,9 @@ CASES = [
       "actor_optimizer": ("Momentum", {"momentum": 0.9})}),
     ("deterministic policy", "{" + RATES + "}", "box", {}),
     ("ddpg", "{algorithm: ddpg, " + RATES + "}", "moves", {}),
+    ("masks", "{" + RATES + "}", "masked", {}),
+    ("ddpg with masks", "{algorithm: ddpg, settings: {logit_penalty: 0.5}, "
+     + RATES + "}", "masked", {}),
 ]
 
 
@@ -108,12 +111,20 @@ def heads_of(x, heads):
     return np.split(x, np.cumsum(heads)[:-1], 1)
 
 
+def opened(mask, heads):
+    """A head of which nothing is possible: all of it is."""
+    return np.concatenate([np.where(h.any(1, keepdims=True), h, 1)
+                           for h in heads_of(mask, heads)], 1)
+
+
 class Policy:
     def __init__(self, net, space, temperature):
         self.net, self.space, self.temperature = net, space, temperature
 
-    def act(self, obs, noise):
+    def act(self, obs, noise, mask=None):
         self.raw = self.net.forward(obs)
+        self.possible = np.ones_like(self.raw) if mask is None else \
+            opened(mask, self.space["heads"])
         if not self.space["heads"]:
             low, high = self.space["low"], self.space["high"]
             self.tanh = np.tanh(self.raw)
@@ -121,6 +132,7 @@ class Policy:
             return self.action
         u = noise * (1 - FLT_MIN) + FLT_MIN
         x = (self.raw - np.log(-np.log(u))) / self.temperature
+        x = np.where(self.possible, x, -np.inf)
         parts = []
         for h in heads_of(x, self.space["heads"]):
             e = np.exp(h - h.max(1, keepdims=True))
@@ -196,7 +208,8 @@ def expected_update(data, case):
                             case.get("actor", "relu")), data,
                         live[a["name"]]["settings/temperature"])
         proposals[a["name"]] = policy.act(a["rows"]["next_obs"],
-                                          a["rows"].get("next_noise"))
+                                          a["rows"].get("next_noise"),
+                                          a["rows"].get("next_allowed"))
     results = []
     for a in agents:
         name, v, h = a["name"], dict(a["variables"]), live[a["name"]]
@@ -226,16 +239,18 @@ def expected_update(data, case):
 
         policy = Policy(Net(v, name + "/p_func/", case.get("actor", "relu")), data,
                         h["settings/temperature"])
-        actions[act_at] = policy.act(a["rows"]["obs"], a["rows"].get("noise"))
+        actions[act_at] = policy.act(a["rows"]["obs"], a["rows"].get("noise"),
+                                     a["rows"].get("allowed"))
         critic = Net(v, name + "/q_func/", *critic_args)
         q = critic.forward(obs, np.concatenate(actions, 1))
         _, d_action = critic.backward(np.full((batch, 1), -1 / batch), n_action)
         begin = sum(x.shape[1] for x in actions[:act_at])
         penalty = h["settings/logit_penalty"]
         d_raw = policy.backward(d_action[:, begin:begin + width])
-        d_raw = d_raw + penalty * 2 * policy.raw / policy.raw.size
+        possible = policy.raw * policy.possible
+        d_raw = d_raw + penalty * 2 * possible / possible.size
         grads, _ = policy.net.backward(d_raw)
-        scalars["actor_loss"] = -q.mean() + penalty * (policy.raw ** 2).mean()
+        scalars["actor_loss"] = -q.mean() + penalty * (possible ** 2).mean()
         grads, scalars["actor_grad_norm"] = clip(grads, h["clip_norm"],
                                                  data["clip_by_global"])
         optimize(v, name, policy.net.names, grads, rate_of(v, name, "actor"),
