@@ -16,9 +16,10 @@ struct algo {
     size_t rows; /* there is room for */
     float *obs;
     float *actions;
+    uint8_t *allowed; /* masked only */
     uint64_t *counter, *first;
-    const struct store_view *column_of; /* the log that this is a place in */
-    int next_obs_column;
+    const struct store_view *column_of; /* the log that these are places in */
+    int next_obs_column, next_allowed_column;
 };
 
 static const struct stage fixed_stages[] = {
@@ -29,6 +30,7 @@ static void forget_rows(struct algo *a)
 {
     free(a->obs);
     free(a->actions);
+    free(a->allowed);
     free(a->counter);
     free(a->first);
     a->rows = 0;
@@ -103,6 +105,7 @@ static void reserve(struct algo *a, size_t rows)
     forget_rows(a);
     a->obs = xcalloc(rows * (size_t)a->self->obs, sizeof(*a->obs));
     a->actions = xcalloc(rows * width, sizeof(*a->actions));
+    a->allowed = a->self->masked ? xcalloc(rows * width, 1) : NULL;
     a->counter = xcalloc(rows, sizeof(*a->counter));
     a->first = xcalloc(rows, sizeof(*a->first));
     for (size_t i = 0; i < rows; i++)
@@ -110,13 +113,16 @@ static void reserve(struct algo *a, size_t rows)
     a->rows = rows;
 }
 
-static int find_column(struct algo *a, const struct store_view *store, struct err *err)
+static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
 {
-    int r = 0;
+    const struct store_layout *l = store_view_layout(store);
+    int r;
 
-    if (a->column_of != store)
-        r = rows_column(store_view_layout(store), a->self->name, "next_obs", a->self->obs,
-                        &a->next_obs_column, err);
+    if (a->column_of == store)
+        return 0;
+    r = rows_column(l, a->self->name, "next_obs", a->self->obs, &a->next_obs_column, err);
+    if (r == 0 && a->self->masked)
+        r = rows_mask_column(l, a->self, "next_allowed", &a->next_allowed_column, err);
     if (r == 0)
         a->column_of = store;
     return r;
@@ -130,14 +136,18 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
     int r;
 
     if ((r = rows_check(args, a->n_agents, err)) < 0 ||
-        (r = find_column(a, args->store, err)) < 0)
+        (r = find_columns(a, args->store, err)) < 0)
         return r;
     reserve(a, rows);
     for (size_t i = 0; i < rows; i++)
         a->counter[i] = args->counter;
     store_view_gather(args->store, a->next_obs_column, args->rows, rows, a->obs,
                       (size_t)a->self->obs);
+    if (a->self->masked)
+        store_view_gather_bytes(args->store, a->next_allowed_column, args->rows, rows,
+                                a->allowed);
     d.obs = a->obs;
+    d.allowed = a->allowed;
     d.counter = a->counter;
     d.first = a->first;
     r = a->policy->decide(a->own, a->self, s, &d, a->actions, err);

@@ -2,8 +2,8 @@
  *
  * Each is a policy: a function from observations (and keyed draws) to actions. `act`
  * gives these, whatever the mode. Critics of others ask what it would do next: stage
- * `propose`, output `action` (G, B, U), is the policy at the rows' next observations,
- * drawn with the stage's key, row i at index i * U.
+ * `propose`, output `action` (G, B, U), is the policy at the rows' next observations (and
+ * their masks), drawn with the stage's key, row i at index i * U.
  *
  * Shared by these algorithms only.
  */

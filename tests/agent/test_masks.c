@@ -185,6 +185,27 @@ START_TEST(only_what_is_possible_is_done)
 }
 END_TEST
 
+/* ---- those who do not learn ---- */
+
+START_TEST(others_propose_what_will_be_possible)
+{
+    static const uint8_t mask[WIDTH] = {0, 0, 1, 1, 0, 0, 0, 1};
+    struct team *t = open_team("{algorithm: random}", 1);
+    const float *p;
+    int thirds = 0;
+
+    mask_all(t, "next_allowed", mask);
+    p = propose(t, 0, 0);
+    for (int b = 0; b < BATCH; b++, p += WIDTH) {
+        ck_assert_float_eq(p[2] + p[3], 1);
+        ck_assert_float_eq(p[7], 1);
+        thirds += p[2] == 1;
+    }
+    ck_assert(thirds > 3 && thirds < BATCH - 3);
+    team_free(t);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("masks");
@@ -195,6 +216,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, forbidden_logits_are_not_moved, 0, 2);
     tcase_add_loop_test(tc, targets_see_the_mask, 0, 2);
     tcase_add_loop_test(tc, only_what_is_possible_is_done, 0, 2);
+    tcase_add_test(tc, others_propose_what_will_be_possible);
     suite_add_tcase(suite, tc);
     return suite;
 }
