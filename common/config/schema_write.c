@@ -4,6 +4,7 @@
 #include "common/config/schema_internal.h"
 #include "common/err/check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,13 +53,18 @@ static const struct yaml_node *get_tree(const void *p)
     return n;
 }
 
-/* The shortest text that reads back as the same number; 1.0e-08, because to YAML 1.1 an
- * exponent without a point makes a text. */
+/* The shortest text that reads back as the same number, whole ones as people write them
+ * (30, not 3e+01); 1.0e-08, because to YAML 1.1 an exponent without a point makes a text.
+ */
 static void write_f64(FILE *f, double v)
 {
     char text[40];
     const char *e;
 
+    if (fabs(v) < 1e9 && trunc(v) == v) {
+        (void)fprintf(f, "%.0f", v);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         (void)snprintf(text, sizeof(text), "%.*g", digits, v);
         if (strtod(text, NULL) == v)

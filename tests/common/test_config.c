@@ -196,6 +196,7 @@ START_TEST(the_resolved_file_reads_back_equal)
     b = parse(first);
     second = run_config_to_yaml(&b);
     ck_assert_str_eq(first, second);
+    ck_assert_ptr_null(strstr(first, "e+")); /* 60s, 10000 */
     ck_assert_str_eq(a.run.name, b.run.name);
     ck_assert(a.run.seed == b.run.seed && a.run.env_steps == b.run.env_steps);
     ck_assert(a.run.episodes == b.run.episodes);
