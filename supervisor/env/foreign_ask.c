@@ -146,7 +146,9 @@ static int ask_anew(const struct foreign *f, char *question, struct err *err)
     int r;
 
     if (kept.holds > 0)
-        r = err_set(err, ERR_STATE, "the environment of a live run cannot be another");
+        r = err_set(err, ERR_STATE,
+                    "the environment of a live run cannot be another; stop the run, and "
+                    "begin a new one");
     else {
         arena_reset(&kept.arena);
         free(kept.question);

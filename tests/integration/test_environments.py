@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import time
 
@@ -236,6 +237,91 @@ def test_what_is_not_reproducible_is_told_and_discarded(w):
     at = status(w, "moody")["env_steps"]
     out, err = w.brood("resume", "moody", "--set", f"run.env_steps={at + 1000}", "--anyway")
     assert "is not exact" in err, err
+
+
+GREEDY = """
+import pathlib, sys
+sys.path.insert(0, {examples!r})
+from hallway import Hallway
+
+
+class Greedy(Hallway):
+    def step(self, actions):
+        if self.time == 3 and not hasattr(type(self), "more"):
+            type(self).more = bytearray(200 << 20)
+        return super().step(actions)
+
+
+parallel_env = Greedy
+"""
+
+
+def told(w, p, *words):
+    """A line of the run's, with all of these in it."""
+    def look():
+        lines = p.log.read_text().splitlines()
+        return next((l for l in lines if all(word in l for word in words)), None)
+    return harness.wait_until(f"a line with {words}", look)
+
+
+def change(w, p, name, setting):
+    out, _ = w.brood("set", name, setting)
+    assert re.fullmatch(rf"from step \d+ on: {setting}\n", out), out
+    journal = w.run_dir(name) / "journal"
+    harness.wait_until(f"the change of {setting}", lambda: p.poll() is not None or
+                       re.search(rf"event=changed .*{setting}", journal.read_text()))
+
+
+def test_what_concerns_the_processes_changes_in_a_live_run(w):
+    greedy = w.write("greedy.py", GREEDY.format(examples=str(EXAMPLES)))
+    p = w.start("run", bridged(w, greedy, steps=FOREVER, evaluate=0, algorithm="random"),
+                "--name", "live")
+    harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
+                       and status(w, "live")["env_steps"] > 100)
+    change(w, p, "live", "env.memory_limit=3G")
+    change(w, p, "live", "env.respond_within=1s")
+    harness.kill(processes_of(w, "live")["env_1"], signal.SIGSTOP)
+    told(w, p, "env_1", "it did not answer ", " for 1.")
+    change(w, p, "live", "env.respond_within=30s")
+    change(w, p, "live", "env.restart.policy=temporary")
+    harness.kill(processes_of(w, "live")["env_0"])
+    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    last = p.log.read_text().splitlines()[-1]
+    assert re.search(r"process env_0 \(pid \d+\): killed by SIGKILL.* its restart policy is "
+                     "temporary", last), last
+
+
+def test_a_memory_limit_set_in_a_live_run_is_kept(w):
+    greedy = w.write("greedy.py", GREEDY.format(examples=str(EXAMPLES)))
+    p = w.start("run", bridged(w, greedy, steps=FOREVER, evaluate=0, algorithm="random"),
+                "--name", "live")
+    harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
+                       and status(w, "live")["env_steps"] > 100)
+    change(w, p, "live", "env.memory_limit=100M")
+    told(w, p, "was killed: it takes ", " MB of memory, its memory_limit is 104.9")
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) in (1, 4), p.log.read_text()
+
+
+def test_what_only_a_new_run_can_have_is_refused(w):
+    p = w.start("run", hallway(w, steps=FOREVER, evaluate=0), "--name", "live")
+    harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
+                       and status(w, "live")["env_steps"] > 100)
+    for setting, says in (
+            ("env.copies=6", "stop it, and begin a new one"),
+            ("env.processes=3", "stop it, and begin a new one"),
+            ("env.max_steps=9", "stop it, and begin a new one"),
+            ("env.command=[true]", "stop the run, and begin a new one"),
+            ("env.params={agents: 2}", "stop the run, and begin a new one"),
+            ("env.directory=/tmp", "stop the run, and begin a new one"),
+            ("env.restart.on_give_up=noop", "nobody can stand in for an environment")):
+        err = w.brood("set", "live", setting, code=2)[1]
+        assert says in err and err.count("\n") == 1, (setting, err)
+    journal = (w.run_dir("live") / "journal").read_text()
+    assert " event=set " not in journal and "event=changed" not in journal, journal
+    assert set(processes_of(w, "live")) == {"env_0", "env_1"}
+    w.brood("stop", "live")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
 
 # What a process does, and what is said of it; none of it may end otherwise.
