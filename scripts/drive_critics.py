@@ -54,16 +54,19 @@ class Run:
         self.socket.sendall(msgpack.packb([0, self.next_id, method, params]))
         return self.next_id
 
+    def receive(self):
+        data = self.socket.recv(1 << 16)
+        if not data:
+            raise ConnectionError("the run is over")
+        self.unpacker.feed(data)
+        for message in self.unpacker:
+            if message[0] == 1:
+                self.answers[message[1]] = message[2:]
+
     def answer(self, request):
         """Waits for the answer to a request."""
         while request not in self.answers:
-            data = self.socket.recv(1 << 16)
-            if not data:
-                raise ConnectionError("the run is over")
-            self.unpacker.feed(data)
-            for message in self.unpacker:
-                if message[0] == 1:
-                    self.answers[message[1]] = message[2:]
+            self.receive()
         error, result = self.answers.pop(request)
         if error is not None:
             raise RuntimeError(error["message"] if isinstance(error, dict) else error)

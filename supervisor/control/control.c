@@ -27,25 +27,22 @@ struct call *call_new(struct control *k, struct client *client, uint32_t id)
     c->control = k;
     c->client = client;
     c->id = id;
-    c->next = k->calls;
-    c->link = &k->calls;
-    if (c->next != NULL)
-        c->next->link = &c->next;
-    k->calls = c;
+    LIST_INSERT_HEAD(&k->calls, c, entry);
     return c;
 }
 
 static void call_free(struct call *c)
 {
-    *c->link = c->next;
-    if (c->next != NULL)
-        c->next->link = c->link;
+    LIST_REMOVE(c, entry);
     free(c);
 }
 
 void calls_forget(struct control *k, const struct client *client)
 {
-    for (struct call *c = k->calls; c != NULL; c = c->next) {
+    struct call *c;
+
+    LIST_FOREACH(c, &k->calls, entry)
+    {
         if (c->client == client)
             c->client = NULL;
     }
@@ -91,7 +88,7 @@ void call_answer_step(struct call *c, uint64_t step)
 static void notify_text(struct control *k, const char *method, const char *key,
                         const char *text)
 {
-    if (k->clients == NULL)
+    if (TAILQ_EMPTY(&k->clients))
         return;
     msg_begin_notification(&k->out, method);
     msg_map(&k->out, 1);
@@ -114,7 +111,7 @@ static void on_row(void *ctx, const struct metrics_row *row)
 {
     struct control *k = ctx;
 
-    if (k->clients == NULL)
+    if (TAILQ_EMPTY(&k->clients))
         return;
     msg_begin_notification(&k->out, "row");
     msg_map(&k->out, row->n + 2);
@@ -174,8 +171,8 @@ static void on_close(void *ctx)
     k->is_open = 0;
     uv_close((uv_handle_t *)&k->turn, NULL);
     uv_close((uv_handle_t *)&k->listener, NULL); /* and the socket's name is gone */
-    while (k->clients != NULL)
-        client_say_goodbye(k->clients);
+    while (!TAILQ_EMPTY(&k->clients))
+        client_say_goodbye(TAILQ_FIRST(&k->clients));
 }
 
 struct control *control_new(struct run_dir *dir)
@@ -184,14 +181,16 @@ struct control *control_new(struct run_dir *dir)
 
     k->dir = dir;
     k->dir_fd = -1;
+    TAILQ_INIT(&k->clients);
+    LIST_INIT(&k->calls);
     msg_out_init(&k->out);
     return k;
 }
 
 void control_free(struct control *k)
 {
-    while (k->calls != NULL)
-        call_free(k->calls); /* agents that never answered */
+    while (!LIST_EMPTY(&k->calls))
+        call_free(LIST_FIRST(&k->calls)); /* agents that never answered */
     if (k->dir_fd >= 0)
         (void)close(k->dir_fd);
     msg_out_done(&k->out);

@@ -27,7 +27,9 @@
  * Bounds   CONTROL_MAX_CLIENTS; a message of CONTROL_MAX_BYTES. Whoever exceeds one, or
  *          sends what is no request, is told so and cut off. Of a client that does not
  *          take its answers no more is read until it does; CONTROL_TURN requests of one
- *          are answered before the run has its turn again. Where unfinished messages and
+ *          are answered before the run has its turn again, and all together take no more
+ *          than a quarter of the supervisor's time (but for `run` without an environment:
+ *          that is its work); those who ask for more wait in turn. Where unfinished messages and
  *          unread answers of all clients exceed CONTROL_MAX_HELD, who holds most is cut
  *          off.
  * Threads  loop thread only.

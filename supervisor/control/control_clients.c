@@ -13,11 +13,15 @@
 
 enum { READ_BYTES = 1 << 16, KEPT_BYTES = 4 * READ_BYTES };
 
+/* Of the supervisor's time clients get one part in so many, and a little in advance: what
+ * they ask seldom is answered at once. */
+enum { TIME_PARTS = 4, ADVANCE_NS = 5000000, NS_PER_MS = 1000000 };
+
 struct client {
     struct control *control;
     uv_pipe_t pipe;
     uv_shutdown_t shutdown;
-    struct client *next, **link;
+    TAILQ_ENTRY(client) entry;
     int subscribed;
     int closing;
     int has_more; /* whole messages wait for the next turn */
@@ -46,9 +50,7 @@ static void on_client_closed(uv_handle_t *handle)
 static void leave(struct client *c)
 {
     c->closing = 1;
-    *c->link = c->next;
-    if (c->next != NULL)
-        c->next->link = c->link;
+    TAILQ_REMOVE(&c->control->clients, c, entry);
     c->control->n_clients--;
     calls_forget(c->control, c);
 }
@@ -144,9 +146,9 @@ void control_send_to_subscribers(struct control *k)
     size_t len;
 
     msg_end(&k->out, &data, &len);
-    for (struct client *c = k->clients, *next; c != NULL; c = next) {
-        next = c->next;
-        if (c->subscribed && !c->closing)
+    for (struct client *c = TAILQ_FIRST(&k->clients), *next; c != NULL; c = next) {
+        next = TAILQ_NEXT(c, entry);
+        if (c->subscribed)
             send_bytes(c, data + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES);
     }
     keep_within_bounds(k);
@@ -187,10 +189,11 @@ static void keep_within_bounds(struct control *k)
                             .msg = "all clients together hold too much, and it the most"};
 
     for (;;) {
-        struct client *most = k->clients;
+        struct client *most = TAILQ_FIRST(&k->clients), *c;
         size_t held = 0;
 
-        for (struct client *c = k->clients; c != NULL; c = c->next) {
+        TAILQ_FOREACH(c, &k->clients, entry)
+        {
             held += held_by(c);
             if (held_by(c) > held_by(most))
                 most = c;
@@ -206,15 +209,46 @@ static void keep_within_bounds(struct control *k)
 
 /* ---- reading ---- */
 
-/* Those who had more to ask than a turn takes; a client may go away meanwhile. */
+static int has_credit(struct control *k)
+{
+    const uint64_t now = uv_hrtime();
+
+    k->credit_ns += (int64_t)((now - k->credit_at_ns) / TIME_PARTS);
+    k->credit_at_ns = now;
+    if (k->credit_ns > ADVANCE_NS)
+        k->credit_ns = ADVANCE_NS;
+    return k->credit_ns > 0;
+}
+
+static void plan_turn(struct control *k)
+{
+    const int64_t owed =
+        k->credit_ns > 0 ? 0 : -k->credit_ns * TIME_PARTS / NS_PER_MS + 1;
+
+    CHECK(uv_timer_start(&k->turn, control_on_turn, (uint64_t)owed, 0) == 0);
+}
+
+/* Everybody once, as long as there is time; who was served is the last next time. */
 void control_on_turn(uv_timer_t *timer)
 {
     struct control *k = timer->data;
+    struct client *c;
 
-    for (struct client *c = k->clients, *next; c != NULL; c = next) {
-        next = c->next;
-        if (c->has_more && !c->closing)
+    for (size_t n = k->n_clients; n > 0 && has_credit(k); n--) {
+        c = TAILQ_FIRST(&k->clients);
+        if (c == NULL)
+            return;
+        TAILQ_REMOVE(&k->clients, c, entry);
+        TAILQ_INSERT_TAIL(&k->clients, c, entry);
+        if (c->has_more)
             work(c);
+    }
+    TAILQ_FOREACH(c, &k->clients, entry)
+    {
+        if (c->has_more) {
+            plan_turn(k);
+            return;
+        }
     }
 }
 
@@ -234,6 +268,13 @@ static int take_message(struct client *c, const uint8_t *data, size_t len,
     return 0;
 }
 
+/* What a run without an environment is asked is its work; all else takes time from it. */
+static void charge(struct control *k, uint64_t began_ns)
+{
+    if (!training_is_driven(k->training))
+        k->credit_ns -= (int64_t)(uv_hrtime() - began_ns);
+}
+
 /* Takes whole messages off the front of what came, as many as are answered in a turn: 1;
  * 0 if the rest is none. */
 static int take_messages(struct client *c, struct err *err)
@@ -241,13 +282,18 @@ static int take_messages(struct client *c, struct err *err)
     size_t begin = 0, len;
     int rc = 1;
 
-    for (int n = 0; rc > 0 && n < CONTROL_TURN && !c->closing && unread_by(c) == 0; n++) {
+    for (int n = 0; rc > 0 && n < CONTROL_TURN && !c->closing && unread_by(c) == 0 &&
+                    has_credit(c->control);
+         n++) {
+        const uint64_t began_ns = uv_hrtime();
+
         rc = stream_scan(&c->scan, c->in + begin, c->in_len - begin, &len, err);
         if (rc <= 0)
             break;
         rc = take_message(c, c->in + begin, len, err) < 0 ? ERR_PROTOCOL : 1;
         begin += len;
         stream_scan_begin(&c->scan, CONTROL_MAX_BYTES);
+        charge(c->control, began_ns);
     }
     c->in_len -= begin;
     memmove(c->in, c->in + begin, c->in_len);
@@ -282,7 +328,7 @@ static void work(struct client *c)
     }
     (void)uv_read_stop((uv_stream_t *)&c->pipe);
     if (c->has_more)
-        CHECK(uv_timer_start(&c->control->turn, control_on_turn, 0, 0) == 0);
+        plan_turn(c->control);
 }
 
 /* Room grows with what has come, not with what a message promises. */
@@ -337,11 +383,7 @@ void control_on_connection(uv_stream_t *listener, int status)
         return;
     c = xcalloc(1, sizeof(*c));
     c->control = k;
-    c->next = k->clients;
-    c->link = &k->clients;
-    if (c->next != NULL)
-        c->next->link = &c->next;
-    k->clients = c;
+    TAILQ_INSERT_TAIL(&k->clients, c, entry);
     k->n_clients++;
     CHECK(uv_pipe_init(k->loop, &c->pipe, 0) == 0);
     c->pipe.data = c;

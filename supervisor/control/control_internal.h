@@ -5,9 +5,11 @@
 #include "common/msg/msg.h"
 #include "supervisor/control/control.h"
 
+#include <sys/queue.h>
 #include <uv.h>
 
 struct client;
+TAILQ_HEAD(client_list, client);
 
 /* A request that was not answered yet. It lives until it is: its client may be gone by
  * then. */
@@ -15,20 +17,23 @@ struct call {
     struct control *control;
     struct client *client; /* NULL: gone */
     uint32_t id;
-    struct call *next, **link; /* among the control's */
+    LIST_ENTRY(call) entry;
 };
+LIST_HEAD(call_list, call);
 
 struct control {
     struct run_dir *dir;
     struct training *training;
     uv_loop_t *loop;
     uv_pipe_t listener;
-    uv_timer_t turn; /* of clients that asked for more than one turn takes */
-    int dir_fd;      /* the socket is bound by it: a path of any length */
+    uv_timer_t turn;   /* of clients that asked for more than one turn takes */
+    int64_t credit_ns; /* of time that clients may take; as of */
+    uint64_t credit_at_ns;
+    int dir_fd; /* the socket is bound by it: a path of any length */
     int is_open;
-    struct client *clients;
+    struct client_list clients; /* whose turn is next, first */
     size_t n_clients;
-    struct call *calls;
+    struct call_list calls;
     struct msg msg;     /* the request at hand */
     struct msg_out out; /* the answer at hand */
 };

@@ -225,7 +225,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     training_begin_requests(t);
     if (rc == 0)
         rc = rollout_start(t->rollout, err);
-    if (rc == 0 && strcmp(vec_env_spec(t->env)->id, "none") == 0)
+    if (rc == 0 && training_is_driven(t))
         tell_under_way(t);
     return rc;
 }
@@ -288,6 +288,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct training *t = timer->data;
 
+    training_begin_checkpoint(t);
     if (t->rollout != NULL)
         rollout_tick(t->rollout);
     training_show(t);

@@ -117,7 +117,8 @@ typedef void (*training_done_fn)(void *ctx, uint64_t step, const struct err *why
 
 /* At the next round boundary. Each answers when it stands still, when a checkpoint of
  * that boundary (or a later one) is on the disk, when every agent is gone and the last
- * checkpoint is written. ERR_STATE: the run is stopping; then fn is not called. */
+ * checkpoint is written. Of many checkpoints that are asked for, one is begun in
+ * TRAINING_TICK_MS. ERR_STATE: the run is stopping; then fn is not called. */
 int training_pause(struct training *t, training_done_fn fn, void *ctx, struct err *err);
 int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
                         struct err *err);
@@ -130,10 +131,13 @@ int training_find_agent(const struct training *t, const char *name, size_t *ret,
 /* Ends the agent's process; what follows is its restart policy's business. */
 int training_kill(struct training *t, size_t agent, struct err *err);
 /* Replaces the agent's process, with the configuration that waits for that; answers when
- * the new one stands where the old one did. */
+ * the new one stands where the old one did. ERR_STATE: also where a configuration waits,
+ * which begins with a round, and the run is paused. */
 int training_respawn(struct training *t, size_t agent, training_done_fn fn, void *ctx,
                      struct err *err);
 
+/* The run has no environment: clients drive its agents. */
+int training_is_driven(const struct training *t);
 /* A client's request to an agent of a run without an environment: rollout_run. */
 int training_drive(struct training *t, size_t agent, const msgpack_object *params,
                    rollout_run_fn fn, void *ctx, struct err *err);

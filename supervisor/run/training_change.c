@@ -211,7 +211,8 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
     }
     run_config_done(&t->wanted);
     t->wanted = *wanted;
-    write_wanted(t);
+    if (*ret->changes != '\0' || *ret->waits != '\0')
+        write_wanted(t);
     if (*ret->waits != '\0')
         journal_write(t->journal, training_steps(t), "waits", "changes", ret->waits,
                       NULL);
@@ -294,7 +295,13 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
     run_config_compare(&agreed, &t->wanted, collect_waiting, &w);
     run_config_done(&agreed);
     r.changes = join(&w.plan);
-    rc = w.plan.n > 0 ? check_plan(t, &r, err) : 0;
+    if (w.plan.n > 0 && t->paused)
+        rc = err_set(err, ERR_STATE,
+                     "the run is paused, and what waits for %s begins with "
+                     "a round: `brood continue` first",
+                     t->specs.spec[agent].name);
+    else
+        rc = w.plan.n > 0 ? check_plan(t, &r, err) : 0;
     if (rc == 0)
         rc = write_down(t, &r, err);
     if (rc == 0) {

@@ -83,7 +83,9 @@ struct training {
     uint64_t began_ns;
 
     int wants_pause,
-        paused; /* asked for, also before there is a driver; standing still */
+        paused;           /* asked for, also before there is a driver; standing still */
+    int wants_checkpoint; /* somebody waits for one that is not begun */
+    uint64_t checkpoint_next_ms; /* when the next that is asked for may begin */
     struct training_wait *waits;
     struct {
         uint64_t at_ms, steps;
@@ -114,6 +116,8 @@ void training_free_status(struct training *t);
 /* ---- training_steer.c: what others ask for ---- */
 
 /* Callback of the driver. */
+/* The checkpoint that somebody waits for, if it is time. */
+void training_begin_checkpoint(struct training *t);
 void training_on_paused(void *ctx, const struct rollout_progress *at);
 /* A checkpoint is on the disk, or not (why). */
 void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why);

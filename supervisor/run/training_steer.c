@@ -167,6 +167,18 @@ int training_continue(struct training *t, struct err *err)
     return 0;
 }
 
+/* Each costs the run a moment, however often somebody asks. */
+void training_begin_checkpoint(struct training *t)
+{
+    const uint64_t now = uv_now(&t->loop);
+
+    if (!t->wants_checkpoint || t->rollout == NULL || now < t->checkpoint_next_ms)
+        return;
+    t->wants_checkpoint = 0;
+    t->checkpoint_next_ms = now + TRAINING_TICK_MS;
+    rollout_request_checkpoint(t->rollout);
+}
+
 int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
                         struct err *err)
 {
@@ -181,8 +193,8 @@ int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
         return 0;
     }
     add_wait(t, WAIT_CHECKPOINT, fn, ctx)->step = step;
-    if (t->rollout != NULL)
-        rollout_request_checkpoint(t->rollout);
+    t->wants_checkpoint = 1;
+    training_begin_checkpoint(t);
     return 0;
 }
 
@@ -275,6 +287,11 @@ int training_respawn(struct training *t, size_t agent, training_done_fn fn, void
     if (rc >= 0 && fn != NULL)
         add_wait(t, WAIT_RESPAWN, fn, ctx)->agent = agent;
     return rc < 0 ? rc : 0;
+}
+
+int training_is_driven(const struct training *t)
+{
+    return strcmp(t->config->env.id, "none") == 0;
 }
 
 int training_drive(struct training *t, size_t agent, const msgpack_object *params,

@@ -1,4 +1,5 @@
 """The control socket: what clients ask of a live run, and clients that mean it ill."""
+import contextlib
 import json
 import os
 import socket
@@ -6,6 +7,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 
 import harness
 
@@ -319,6 +321,51 @@ def test_clients_at_full_speed_get_right_answers(w):
     assert client.call("status")["env_steps"] > steps
     print("#", said)
     harness.assert_nothing_grew(supervisor, 3, (was, rss_was), 1024)
+    stop(p, client)
+
+
+def steps_per_second(client, seconds):
+    begin, steps = time.monotonic(), client.call("status")["env_steps"]
+    while time.monotonic() < begin + seconds:
+        client.call("status")
+    return (client.call("status")["env_steps"] - steps) / (time.monotonic() - begin)
+
+
+def test_who_asks_for_costly_things_all_the_time_gets_a_part_of_it(w):
+    """Changes, each on the disk before it is answered, and checkpoints: the run goes on, and
+    others are answered."""
+    p, client = start(w)
+    alone, greedy = steps_per_second(client, 0.5), drive_critics.Run(w.run_dir("a"))
+    asked = []
+    for i in range(150):
+        asked.append(greedy.send("set", changes=[f"defaults.optimizer.learning_rate="
+                                                 f"{0.001 * (1 + i % 2)}"]))
+        asked.append(greedy.send("checkpoint"))
+    beside, latency = steps_per_second(client, 1), []
+    while greedy.answers.keys() != set(asked):
+        begin = time.monotonic()
+        client.call("status")
+        latency.append(time.monotonic() - begin)
+        greedy.socket.settimeout(0.005)
+        with contextlib.suppress(TimeoutError):
+            greedy.receive()
+    print(f"# {alone:.0f} steps/s alone, {beside:.0f} beside it; status within "
+          f"{max(latency) * 1e3:.0f} ms")
+    assert not any(error for error, _ in greedy.answers.values()), greedy.answers
+    assert beside > alone / 5, (alone, beside)
+    assert max(latency) < harness.allowed_s(1), max(latency)
+    stop(p, client)
+
+
+def test_respawn_of_a_paused_run_says_what_waits(w):
+    p, client = start(w)
+    client.call("pause")
+    assert client.call("set", changes=["agents.agent_1.optimizer.beta1=0.5"])["waits"]
+    assert "`brood continue` first" in refused(client, "respawn", agent="agent_1")
+    client.call("respawn", agent="agent_0")  # nothing waits for it
+    client.call("continue")
+    client.call("respawn", agent="agent_1")
+    assert "beta1=0.5" in (w.run_dir("a") / "journal").read_text()
     stop(p, client)
 
 

@@ -19,6 +19,7 @@ import time
 import msgpack
 
 AGENTS = ["agent_0", "agent_1", "agent_2"]
+CHANGE = "agents.agent_1.optimizer.learning_rate=0.002"
 GARBAGE = b"\xc1\xdd\xff\x00\x00\x00"
 PATIENCE_S = 60
 
@@ -61,6 +62,10 @@ class Client:
     def is_text(self, result):
         check(f"log: {result}", list(result) == ["text"] and len(result["text"]) <= 100)
 
+    def is_change(self, result):
+        """The first of them; then it is so already."""
+        check(f"set: {result}", result["changes"] in ("", CHANGE) and not result["waits"])
+
     def is_nothing(self, result):
         check(f"nothing: {result}", result == {})
 
@@ -71,6 +76,7 @@ class Client:
         (4, "logs", {}, is_journal),
         (4, "logs", {"agent": "agent_1", "bytes": 100}, is_text),
         (4, "continue", {}, is_nothing),
+        (1, "set", {"changes": [CHANGE]}, is_change),
         (2, "fly", {}, "there is no method 'fly'"),
         (2, "kill", {}, "agent is missing"),
         (2, "kill", {"agent": "bob"}, "there are: agent_0, agent_1, agent_2"),
