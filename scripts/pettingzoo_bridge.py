@@ -121,6 +121,7 @@ class Copy:
         answer = self.env.reset(seed=seed)
         obs, infos = answer if isinstance(answer, tuple) else (answer, {})
         self.seen = list(self.game.unseen)
+        self.possible = [x.any for x in self.game.actions]
         self.live = [a in self.env.agents for a in self.game.agents]
         self.look(obs)
         return self.seen, bytes(self.live), self.masks(obs, infos)
@@ -148,10 +149,14 @@ class Copy:
                 self.seen[i] = self.game.observations[i].encode(obs[a])
 
     def masks(self, obs, infos):
+        """Of what was seen: who is told nothing has the mask that it had."""
         if not self.game.masks:
             return []
-        return [self.game.actions[i].mask(mask_of(obs.get(a), infos.get(a)))
-                for i, a in enumerate(self.game.agents)]
+        for i, a in enumerate(self.game.agents):
+            mask = mask_of(obs.get(a), infos.get(a))
+            if a in obs or mask is not None:
+                self.possible[i] = self.game.actions[i].mask(mask)
+        return list(self.possible)
 
 
 def mask_of(obs, info):
