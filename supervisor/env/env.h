@@ -10,7 +10,8 @@
  * Ends     `terminated` (per agent: the task is over, no future) and `truncated` (joint:
  *          a limit cut it; not where every agent's task was over) are never merged.
  *          next_obs is the observation after the step, also of an episode that ended:
- *          the final one.
+ *          the final one; next_allowed is the mask there. Who has left keeps both as they
+ *          were last.
  * Resets   automatic: after a step, every copy that ended begins its next episode, and
  *          `obs` holds the first observation of the new one. Evaluation copies wait for
  *          vec_env_reset_copy instead: alive, first, ended and rewards are 0 until then,

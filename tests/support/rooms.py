@@ -1,0 +1,64 @@
+"""Rooms: nobody sees where they are, only what they may do there.
+
+An episode begins, by its seed, in the hall or in the vault. In the hall one can only walk,
+into the yard, and walks there until the time is up, for 1 point a step; the guest leaves at
+the door. In the vault one can only take, 10 points, and it is over. There is no room where
+one can jump.
+
+So of the two moves that are ever made, walking has the value 1 / (1 - discount) for the
+host, 1 for the guest, and taking 10: unless what cannot be done is counted as a future.
+"""
+
+HOST, GUEST = "host_0", "guest_0"
+WALK, TAKE, JUMP = range(3)
+
+
+class Discrete:
+    def __init__(self, n):
+        self.n, self.shape = n, ()
+
+
+class Box:
+    def __init__(self, low, high, shape):
+        self.low, self.high, self.shape = low, high, shape
+
+
+class Rooms:
+    metadata = {"name": "rooms"}
+    possible_agents = [HOST, GUEST]
+
+    def __init__(self, max_cycles=2):
+        self.max_cycles = max_cycles
+
+    def observation_space(self, agent):
+        return Box(0.0, 1.0, (1,))
+
+    def action_space(self, agent):
+        return Discrete(3)
+
+    def reset(self, seed=None, options=None):
+        self.agents = list(self.possible_agents)
+        self.move = WALK if seed % 2 else TAKE
+        self.time = 0
+        return self.look()
+
+    def look(self):
+        mask = [int(move == self.move) for move in range(3)]
+        return ({a: [1.0] for a in self.agents},
+                {a: {"action_mask": mask} for a in self.agents})
+
+    def step(self, actions):
+        for agent, move in actions.items():
+            assert move == self.move, f"{agent} cannot do {move} here, but {self.move}"
+        self.time += 1
+        obs, infos = self.look()
+        over = self.move == TAKE
+        cut = not over and self.time >= self.max_cycles
+        rewards = {a: 10.0 if over else 1.0 for a in actions}
+        ends = {a: over or a == GUEST for a in actions}
+        cuts = {a: cut and not ends[a] for a in actions}
+        self.agents = [a for a in self.agents if not ends[a] and not cuts[a]]
+        return obs, rewards, ends, cuts, infos
+
+
+parallel_env = Rooms
