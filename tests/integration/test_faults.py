@@ -4,21 +4,32 @@ import json
 import re
 
 import harness
+from test_changes import final
 from test_exactness import outcome
+from test_steering import drive, need_msgpack, serve
 
 FAULT_AGENT = harness.BUILD / "tests" / "support" / "fault_agent"
 POINTS = ("before-read", "half-read", "before-reply", "half-reply", "after-reply")
-# method: which of its requests; "again": a process that was started for a dead one.
-METHODS = {"configure": 1, "act": 30, "propose": 4, "learn": 4, "again": 1}
+# What dies at which of its requests; a second death is that of the process that was started
+# for the dead one. After 25 rounds there is an evaluation.
+METHODS = {
+    "configure": (("configure", 1),),
+    "metagraph": (("metagraph", 1),),
+    "act": (("act", 20),),
+    "act, evaluating": (("act", 40),),
+    "propose": (("propose", 4),),
+    "learn": (("learn", 4),),
+    "configure again": (("learn", 3, "after-reply"), ("configure", 1)),
+    "act again": (("act", 20, "before-reply"), ("act", 1)),
+    "learn again": (("learn", 3, "after-reply"), ("learn", 1)),
+}
 AGENTS = ("agent_0", "agent_1", "agent_2")
 
 
-def spec(method, point, n_agents, end="kill"):
-    if method == "again":
-        return ";".join(f"{a}:learn:after-reply:3,{end};{a}/1:learn:{point}:1,{end}"
-                        for a in AGENTS[:n_agents])
-    return ";".join(f"{a}:{method}:{point}:{METHODS[method]},{end}"
-                    for a in AGENTS[:n_agents])
+def spec(deaths, point, n_agents, end="kill"):
+    return ";".join(f"{agent}{f'/{i}' if i else ''}:{method}:{at[0] if at else point}:{n},{end}"
+                    for agent in AGENTS[:n_agents]
+                    for i, (method, n, *at) in enumerate(deaths))
 
 
 def run(w, name, fault, *more):
@@ -26,7 +37,7 @@ def run(w, name, fault, *more):
     program = w.program_with_agent(FAULT_AGENT)
     for count in program.parent.glob("*.runs"):
         count.unlink()
-    out, _ = w.brood("run", w.small(steps=400), "--name", name, "--json", *more,
+    out, _ = w.brood("run", w.small(steps=400, evaluate=100), "--name", name, "--json", *more,
                      program=program, env={"BROOD_FAULT": fault})
     return harness.json_lines(out)[-1], w.run_dir(name)
 
@@ -35,16 +46,94 @@ def test_every_point_of_every_method(w):
     _, calm = run(w, "calm", "")
     calm = outcome(calm)
     numbers = (1, 2, 3) if not harness.SANITIZED else (1, 3)
-    print(f"# {'method':<10} {'point':<13}", *(f"{n} at once".rjust(10) for n in numbers))
+    print(f"# {'method':<15} {'point':<13}", *(f"{n} at once".rjust(10) for n in numbers))
     for i, (method, point) in enumerate(itertools.product(METHODS, POINTS)):
-        cells = []
+        deaths, cells = METHODS[method], []
         for n in numbers:
-            done, place = run(w, f"r{i}-{n}", spec(method, point, n))
-            deaths = n * (2 if method == "again" else 1)
-            assert done["restarts"] == deaths, (method, point, n, done)
+            done, place = run(w, f"r{i}-{n}", spec(deaths, point, n))
+            assert done["restarts"] == n * len(deaths), (method, point, n, done)
             harness.assert_same_files(calm, outcome(place))
             cells.append("equal".rjust(10))
-        print(f"# {method:<10} {point:<13}", *cells, flush=True)
+        print(f"# {method:<15} {point:<13}", *cells, flush=True)
+
+
+def test_deaths_after_the_last_round_change_nothing(w):
+    _, calm = run(w, "calm", "")
+    for i, point in enumerate(POINTS):
+        done, place = run(w, f"r{i}", spec([("shutdown", 1)], point, 3))
+        assert done["restarts"] == 0, done
+        assert (place / "journal").read_text().count("signal=SIGKILL in=stopping") == 3
+        harness.assert_same_files(outcome(calm), outcome(place))
+
+
+def run_with_a_change(w, name, fault):
+    """Paused before its first round, and let go on once a learning rate is to change."""
+    program = w.program_with_agent(FAULT_AGENT)
+    for count in program.parent.glob("*.runs"):
+        count.unlink()
+    p = w.start("run", w.small(steps=400), "--name", name, program=program,
+                env={"BROOD_FAULT": fault})
+    harness.wait_until("the socket", lambda: (w.run_dir(name) / "control.sock").exists())
+    w.brood("pause", name)
+    w.brood("set", name, "defaults.optimizer.learning_rate=0.02", "--at-step", "200")
+    w.brood("continue", name)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    return (w.run_dir(name) / "journal").read_text().count(" event=respawn "), \
+        outcome(w.run_dir(name))
+
+
+def test_deaths_in_a_change_of_the_configuration(w):
+    deaths, calm = run_with_a_change(w, "calm", "")
+    assert deaths == 0
+    for i, point in enumerate(POINTS):
+        deaths, changed = run_with_a_change(w, f"r{i}", spec([("set", 1)], point, 3))
+        assert deaths == 3, deaths
+        harness.assert_same_files(calm, changed)
+
+
+def test_deaths_in_a_driven_run(w):
+    """Of all four critics at once, while clients wait for their answers."""
+    need_msgpack()
+    program, results = w.program_with_agent(FAULT_AGENT), {}
+    for point in ("calm", *POINTS):
+        for count in program.parent.glob("*.runs"):
+            count.unlink()
+        fault = ";".join(f"node_{i}:run:{point}:{7 + i},kill" for i in (1, 2, 3, 4))
+        p, place = serve(w, point, program=program, env={
+            "BROOD_FAULT": "" if point == "calm" else fault})
+        client = drive(w, place, "--updates", 8, "--stop")
+        assert client.wait(timeout=harness.DEADLINE_S) == 0, (place / "driven").read_text()
+        p.wait(timeout=harness.DEADLINE_S)
+        results[point] = final(place, 4 * 8)
+        deaths = (place / "journal").read_text().count(" event=respawn ")
+        assert deaths == (0 if point == "calm" else 4), (point, deaths)
+        assert results[point] == results["calm"], point
+
+
+# What an agent may do to its supervisor instead of answering, and what is said of it.
+HOSTILE = {"garbage": "frame", "giant": "frame", "array": "", "wrong-id": "",
+           "shrink": "SIGKILL", "flood": None}
+
+
+def test_agents_that_turn_upon_the_supervisor(w):
+    """They are named and replaced, in bounded memory, and no byte changes."""
+    program = w.program_with_agent(FAULT_AGENT)
+    limits = ("prlimit", "--core=0") if harness.SANITIZED else \
+        ("prlimit", "--core=0", f"--as={1 << 36}", f"--data={1 << 28}")
+    _, calm = run(w, "calm", "")
+    for how, said in HOSTILE.items():
+        for count in program.parent.glob("*.runs"):
+            count.unlink()
+        out, err = w.brood("run", w.small(steps=400, evaluate=100), "--name", how, "--json",
+                           prefix=limits, program=program, env={
+                               "BROOD_FAULT": spec([("learn", 4)], "before-reply", 1, how)})
+        done = harness.json_lines(out)[-1]
+        assert done["restarts"] == (said is not None), (how, done)
+        assert said is None or any("agent_0" in line and said in line
+                                   for line in err.splitlines()), (how, err)
+        harness.assert_same_files(outcome(calm), outcome(w.run_dir(how)))
+    log = w.run_dir("flood") / "logs" / "agent_0.log"
+    assert 0 < log.stat().st_size < 64 << 20, log.stat()
 
 
 def test_stopped_agents_are_ended_by_the_watchdog(w):
@@ -52,7 +141,7 @@ def test_stopped_agents_are_ended_by_the_watchdog(w):
                                                          else "3s"))
     _, calm = run(w, "calm", "", *patience)
     for method in ("act", "learn"):
-        done, place = run(w, method, spec(method, "before-reply", 3, "stop"), *patience)
+        done, place = run(w, method, spec(METHODS[method], "before-reply", 3, "stop"), *patience)
         assert done["restarts"] == 3, done
         assert (place / "journal").read_text().count("is stopped") == 3
         harness.assert_same_files(outcome(calm), outcome(place))

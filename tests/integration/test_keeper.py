@@ -53,32 +53,65 @@ def enter(w, p, name, phase):
         harness.kill(p.pid, signal.SIGINT)
 
 
-def kill_in_phase(w, who, phase):
-    """A run of which `who` is killed in a phase, while each of its agents has left two
-    processes in sessions of their own: all of it must go within a second."""
-    name = f"{phase} {who}".replace(" ", "-").replace("+", "-")
+def left_behind(pids):
+    """Those of them that are without their environment."""
+    return {pid for pid, (_, _, cmdline) in harness.processes().items()
+            if pid in pids and cmdline.startswith("left-behind ")}
+
+
+def begin(w, name, phase):
+    """A run that is in its phase, or about to be brought into it."""
     program = w.program_with_agent(LEAVER)
-    if phase == "starting":
+    if phase == "without environment":
+        p = w.start("run", harness.SOURCE / "configs" / "node_critics.yaml", "--name", name,
+                    program=program)
+        harness.wait_until("four agents", lambda: len(harness.agents_of(p.pid)) == 4)
+    elif phase == "starting":
         p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", name,
                     program=program)
         harness.wait_until("an agent", lambda: harness.agents_of(p.pid))
+    elif phase == "evaluating":
+        p = start_run(w, name, "--set", "evaluation={every_env_steps: 1000, "
+                      "episodes: 1000000}", program=program)
+        harness.wait_until("the evaluation", lambda: harness.rows(w.run_dir(name)) >= 4)
     else:
         p = start_run(w, name, program=program)
+    if phase == "resuming":
+        harness.kill(p.pid, signal.SIGINT)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+        p = w.start("resume", name, program=program)
+        harness.wait_until("an agent", lambda: harness.agents_of(p.pid))
+    if phase not in ("starting", "resuming"):
         harness.wait_until("grandchildren", lambda: len(marked(p)) >= 9)
+    return p
+
+
+def kill_in_phase(w, who, phase):
+    """A run of which `who` is killed in a phase, while each of its agents has left three
+    processes in sessions of their own: all of it must go within a second. But if nobody is
+    left that knows them, those without their environment."""
+    name = f"{phase} {who}".replace(" ", "-").replace("+", "-")
+    p = begin(w, name, phase)
     enter(w, p, name, phase)
     everyone = harness.members(p) | marked(p)
+    unknown = left_behind(everyone)
+    assert phase != "learning" or len(unknown) == 3, unknown
+    unknown = unknown if "+" in who else set()
     for pid in victims(p, who):
         harness.kill(pid)
     harness.kill(p.pid, signal.SIGCONT)  # the shell's `fg`, where it was stopped
     p.wait(timeout=harness.DEADLINE_S)
-    wait_gone(everyone)
+    wait_gone(everyone - unknown)
     harness.wait_within("the end of all that is marked", lambda: not marked(p),
                         GONE_WITHIN_S)
+    for pid in unknown:
+        harness.kill(pid)
     return p
 
 
-PHASES = ("starting", "learning", "agents stopped", "supervisor stopped",
-          "terminal stopped", "respawning", "paused", "checkpointing")
+PHASES = ("starting", "learning", "evaluating", "agents stopped", "supervisor stopped",
+          "terminal stopped", "respawning", "paused", "checkpointing", "resuming",
+          "without environment")
 VICTIMS = ("supervisor", "keeper", "keeper+supervisor")
 
 

@@ -120,8 +120,9 @@ def drive(w, run, *more):
                             stdout=open(run / "driven", "ab"), stderr=subprocess.STDOUT)
 
 
-def serve(w, name):
-    p = w.start("run", harness.SOURCE / "configs" / "node_critics.yaml", "--name", name)
+def serve(w, name, **more):
+    p = w.start("run", harness.SOURCE / "configs" / "node_critics.yaml", "--name", name,
+                **more)
     run = w.run_dir(name)
     harness.wait_until("the agents", lambda: len(journal(run, "ready")) >= 4)
     return p, run

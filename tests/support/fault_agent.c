@@ -4,7 +4,9 @@
  *
  * The named agent's first process (agent_1/2: its third) ends at that point of its 17th
  * request of that method. Points: before-read, half-read, before-reply, half-reply,
- * after-reply; ends: kill, stop (until somebody ends it), abort. The processes of a name
+ * after-reply; ends: kill, stop (until somebody ends it), abort. Or, before-reply, it
+ * turns upon the supervisor: garbage, giant (a frame), array (a message of 4 G objects),
+ * wrong-id, shrink (its block), flood (100 MiB on stderr). The processes of a name
  * are counted in <name>.runs beside the executable. The agent's own sources know nothing
  * of it: read and write are wrapped by the linker.
  */
@@ -25,7 +27,7 @@
 enum { HEAD_BYTES = 96, MAX_FAULTS = 8, METHOD_AT = FRAME_HEADER_BYTES + 2 };
 
 struct fault {
-    char method[32], point[16], end[8];
+    char method[32], point[16], end[16];
     long n; /* requests of the method until it is due */
 };
 
@@ -55,6 +57,75 @@ static const struct fault *due_at(const char *point)
     return NULL;
 }
 
+static void write_all(int fd, const void *data, size_t len)
+{
+    const uint8_t *p = data;
+
+    while (len > 0) {
+        ssize_t n = __real_write(fd, p, len);
+
+        if (n <= 0)
+            _exit(AGENT_EXIT_DONE); /* it was let go */
+        p += n;
+        len -= (size_t)n;
+    }
+}
+
+static void write_garbage(void)
+{
+    uint32_t x = 1;
+
+    for (int i = 0; i < 1 << 20; i++) {
+        x = x * 1664525u + 1013904223u;
+        write_all(AGENT_FD_OUT, &x, sizeof(x));
+    }
+}
+
+static void flood(void)
+{
+    static const char line[] = "blah blah blah blah blah blah blah blah blah blah blah\n";
+
+    for (size_t n = 0; n < 100 << 20; n += sizeof(line) - 1)
+        write_all(STDERR_FILENO, line, sizeof(line) - 1);
+}
+
+static void shrink(void)
+{
+    (void)!ftruncate(AGENT_FD_BLOCK, 0);
+    (void)raise(SIGKILL);
+}
+
+/* In place of the answer `frame`, and never to return; or before it. */
+static void misbehave(const char *how, const uint8_t *frame, size_t len)
+{
+    static const uint8_t giant[] = {0xff, 0xff, 0xff, 0xff};
+    static const uint8_t array[] = {9,    0,    0,    0,    0x94, 1,   0,
+                                    0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff};
+    uint8_t *copy;
+
+    if (strcmp(how, "flood") == 0) {
+        flood();
+        return;
+    }
+    if (strcmp(how, "garbage") == 0)
+        write_garbage();
+    else if (strcmp(how, "giant") == 0)
+        write_all(AGENT_FD_OUT, giant, sizeof(giant));
+    else if (strcmp(how, "array") == 0)
+        write_all(AGENT_FD_OUT, array, sizeof(array));
+    else if (strcmp(how, "shrink") == 0)
+        shrink();
+    else {
+        CHECK(strcmp(how, "wrong-id") == 0 && (copy = malloc(len)) != NULL);
+        memcpy(copy, frame, len);
+        copy[METHOD_AT + (copy[METHOD_AT] >= 0x80)] ^= 1;
+        write_all(AGENT_FD_OUT, copy, len);
+        free(copy);
+    }
+    for (;;)
+        (void)pause(); /* whoever reads on is not its reader any more */
+}
+
 static void end_if_due(const char *point)
 {
     const struct fault *f = due_at(point);
@@ -62,9 +133,12 @@ static void end_if_due(const char *point)
     if (f == NULL)
         return;
     (void)signal(SIGABRT, SIG_DFL);
-    (void)raise(strcmp(f->end, "stop") == 0    ? SIGSTOP
-                : strcmp(f->end, "abort") == 0 ? SIGABRT
-                                               : SIGKILL);
+    if (strcmp(f->end, "stop") == 0)
+        (void)raise(SIGSTOP);
+    else if (strcmp(f->end, "abort") == 0)
+        (void)raise(SIGABRT);
+    else if (strcmp(f->end, "kill") == 0)
+        (void)raise(SIGKILL);
 }
 
 static void count_request(void)
@@ -139,11 +213,14 @@ static int is_response(const uint8_t *frame, size_t len)
 
 ssize_t __wrap_write(int fd, const void *data, size_t len)
 {
+    const struct fault *f;
     ssize_t n;
 
     if (fd != AGENT_FD_OUT || !is_response(data, len))
         return __real_write(fd, data, len);
     end_if_due("before-reply");
+    if ((f = due_at("before-reply")) != NULL)
+        misbehave(f->end, data, len);
     if (due_at("half-reply") != NULL) {
         (void)__real_write(fd, data, len / 2);
         end_if_due("half-reply");
@@ -177,7 +254,7 @@ static void take_fault(const char *text, const char *name, long run)
     struct fault f;
     char agent[64], *slash;
 
-    CHECK(sscanf(text, "%63[^:]:%31[^:]:%15[^:]:%ld,%7[a-z]", agent, f.method, f.point,
+    CHECK(sscanf(text, "%63[^:]:%31[^:]:%15[^:]:%ld,%15[a-z-]", agent, f.method, f.point,
                  &f.n, f.end) == 5,
           "BROOD_FAULT: %s", text);
     slash = strchr(agent, '/');
