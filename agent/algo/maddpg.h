@@ -92,17 +92,18 @@ struct algo {
     const struct space *agents;
     size_t n_agents, self;
     int deterministic; /* policy */
-    int masked;        /* and the policy is none of these */
+    int masked;        /* not every choice is always possible: a gumbel policy's alone */
     int one_stage;     /* ddpg */
     /* The agents whose observations and actions the critic sees: all, or itself. */
     size_t seen_first, seen_n;
     int64_t seen_obs;    /* their observations' widths together */
     int64_t joint_width; /* J: and their actions' */
 
-    struct output *obs;      /* [N] placeholders; OUTPUT_NONE where not seen */
-    struct output *action;   /* [N] */
-    struct output allowed;   /* (B, U) 1: possible, 0: not; masked only, as are these: */
-    struct output forbidden; /* what is added to logits */
+    struct output *obs;    /* [N] placeholders; OUTPUT_NONE where not seen */
+    struct output *action; /* [N] */
+    /* (B, U), masked only: the placeholder, 1 what is possible and 0 what is not; and what
+     * is added to logits for it. */
+    struct output allowed, forbidden;
     struct output joint_obs; /* the seen ones side by side */
     struct output target, weight;
     struct critic critic, target_critic;

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Below any logit, noise included, and far from where float32 ends. */
+/* By which logits are lowered: more than logits and noise differ, and far from where
+ * float32 ends. */
 #define FORBIDDEN 1e8f
 
 static struct output join(struct graph *g, const struct output *xs, size_t n)

@@ -1,6 +1,6 @@
 /* row_writer.h - turns one step of all copies into E rows of the experience log.
  *
- * Two calls per step, because an environment's observations are gone after it:
+ * Two calls per step, because an environment's observations and masks are gone after it:
  * row_writer_before with the ones the agents acted on, row_writer_after with the rest.
  */
 #ifndef SUPERVISOR_ROLLOUT_ROW_WRITER_H
