@@ -239,6 +239,57 @@ def test_what_is_not_reproducible_is_told_and_discarded(w):
     assert "is not exact" in err, err
 
 
+KINDS = """
+import sys
+sys.path.insert(0, {support!r})
+from kinds import parallel_env
+"""
+
+GYMNASIUM = """
+import sys
+sys.path.insert(0, {examples!r})
+from cart import Cart
+
+
+class error:
+    class UnregisteredEnv(Exception):
+        pass
+
+
+def make(id, **kwargs):
+    if id != "Cart-v1":
+        raise error.UnregisteredEnv(f"Environment `{{id}}` doesn't exist.")
+    return Cart(**kwargs)
+"""
+
+
+def package(w, name, **modules):
+    folder = w.path / name
+    folder.mkdir()
+    for module, text in modules.items():
+        (folder / f"{module}.py").write_text(text.format(
+            examples=str(EXAMPLES), support=str(EXAMPLES.parent / "support")))
+
+
+def test_modules_and_ids_are_played_with_every_kind_of_space(w):
+    package(w, "zoo", __init__="", kinds_v0=KINDS)
+    file = bridged(w, "zoo.kinds_v0", steps=300, algorithm="random")
+    told = w.brood("envs", file)[0]
+    assert all(name in told for name in ("one", "many", "bits", "uneven", "whole")), told
+    w.brood("run", file, "--name", "kinds", "--set", "env.params.limit=4")
+    facts = json.loads(w.brood("eval", "kinds", "--episodes", "3", "--json")[0])
+    assert set(facts["return_mean"].values()) == {4.0} and facts["length_mean"] == 4, facts
+
+    package(w, "gymnasium", __init__=GYMNASIUM)
+    file = bridged(w, "Cart-v1", name="cart.yaml", steps=300, algorithm="random")
+    w.brood("run", file, "--name", "cart", "--set", "env.params.max_steps=7")
+    assert json.loads(w.brood("eval", "cart", "--json")[0])["length_mean"] <= 7
+    err = w.brood("check", bridged(w, "Cart-v2"), code=2)[1]
+    assert err.count("\n") == 1 and err.endswith(
+        "there is no Python module Cart-v2, and gymnasium says: Environment `Cart-v2` "
+        "doesn't exist.\n"), err
+
+
 GREEDY = """
 import pathlib, sys
 sys.path.insert(0, {examples!r})
