@@ -107,9 +107,10 @@ static void on_message(void *ctx, const char *line)
 static void on_agent(void *ctx, const struct agent_event *event, const char *name)
 {
     static const char *const names[] = {
-        [AGENT_EVENT_SPAWN] = "spawn", [AGENT_EVENT_READY] = "ready",
-        [AGENT_EVENT_EXIT] = "exit",   [AGENT_EVENT_RESPAWN] = "respawn",
-        [AGENT_EVENT_WAIT] = "wait",   [AGENT_EVENT_GIVE_UP] = "give_up"};
+        [AGENT_EVENT_SPAWN] = "spawn",         [AGENT_EVENT_READY] = "ready",
+        [AGENT_EVENT_EXIT] = "exit",           [AGENT_EVENT_RESPAWN] = "respawn",
+        [AGENT_EVENT_WAIT] = "wait",           [AGENT_EVENT_GIVE_UP] = "give_up",
+        [AGENT_EVENT_TAKE_BACK] = "take_back", [AGENT_EVENT_TURNED] = "turned"};
     struct watcher *w = ctx;
     struct json *j = &w->json;
 
@@ -130,6 +131,10 @@ static void on_agent(void *ctx, const struct agent_event *event, const char *nam
     if (event->kind == AGENT_EVENT_WAIT) {
         json_key(j, "delay_ms");
         json_u64(j, event->delay_ms);
+    }
+    if (event->turn != NULL) {
+        json_key(j, "mode");
+        json_str(j, agent_mode_name(event->turn->mode));
     }
     if (event->text != NULL) {
         json_key(j, "why");

@@ -58,6 +58,7 @@ void agent_done(struct agent *a)
     free(a->description_data);
     replay_done(&a->replay);
     restart_memory_done(&a->restarts);
+    agent_free_turns(a);
     capture_done(&a->capture);
     block_done(&a->block);
 }
@@ -103,11 +104,18 @@ static const char *event_text(const struct agent *a, enum agent_event_kind kind)
 
 void agent_emit(struct agent *a, enum agent_event_kind kind)
 {
+    agent_emit_turn(a, kind, NULL);
+}
+
+void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
+                     const struct agent_turn *turn)
+{
     struct agent_event e = {.kind = kind,
                             .agent = a->index,
                             .pid = a->proc.pid,
                             .exit_code = -1,
                             .state = (int)agent_public_state(a),
+                            .turn = turn,
                             .text = event_text(a, kind)};
     char lines[AGENT_LAST_LINES_BYTES] = "";
 
@@ -383,6 +391,7 @@ static int has_request(const struct agent *a)
 static void do_ready(struct agent *a)
 {
     a->ready_at_ns = uv_hrtime();
+    agent_take_turns(a);
     agent_emit(a, AGENT_EVENT_READY);
     a->host->on_ready(a);
     if (has_request(a) && a->state == PROC_IDLE)
@@ -415,7 +424,7 @@ static void do_deliver(struct agent *a)
                                       .response_len = a->in_len};
     struct err err;
 
-    a->pending.active = 0;
+    agent_advance(a, 0);
     if (p.writes || agent_is_foreign(a))
         (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                   uv_hrtime(), 0);

@@ -48,6 +48,11 @@ struct agent_death {
     uint32_t request;    /* that may be guilty; 0: none */
 };
 
+struct agent_planned {
+    struct agent_turn turn;
+    uint8_t *values; /* that it goes back to; NULL: none, or not come by yet */
+};
+
 struct agent_pending {
     int active, writes;
     uint32_t id;
@@ -65,6 +70,11 @@ struct agent {
 
     enum proc_state state;
     enum agent_mode mode;
+    uint64_t position;           /* agent_turn.c */
+    uint64_t round_position;     /* where the newest round began */
+    struct agent_standing kept;  /* of agent_table_keep */
+    struct agent_planned *turns; /* in the order of their positions */
+    size_t n_turns;
     struct agent_death death; /* of the former process, or of this one once it is over */
     int is_closed;            /* on_closed was called, agent_closed is due */
     struct proc proc;
@@ -117,6 +127,8 @@ void agent_fatal(struct agent *a, const struct err *why); /* feeds FATAL */
 void agent_closed(struct agent *a);
 
 void agent_emit(struct agent *a, enum agent_event_kind kind);
+void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
+                     const struct agent_turn *turn);
 
 static inline int agent_is_foreign(const struct agent *a)
 {
@@ -137,8 +149,23 @@ int agent_kill(struct agent *a, enum restart_event wish, struct err *err);
 int agent_is_absent_for(const struct agent *a, int writes);
 /* When agent_wake has something to do; UINT64_MAX: never. */
 uint64_t agent_due_ns(const struct agent *a);
+/* Starts another process, at once. */
+void agent_start_again(struct agent *a);
 /* Starts the process whose delay is over; answers for the one that is not there. */
 void agent_wake(struct agent *a, uint64_t now_ns);
+
+/* ---- agent_turn.c ---- */
+
+/* The pending request is answered, or nobody answers it (absent). */
+void agent_advance(struct agent *a, int absent);
+/* Makes the turns that are due before the next request. */
+void agent_take_turns(struct agent *a);
+/* The last turn that is planned takes it back. */
+int agent_is_coming_back(const struct agent *a);
+void agent_stand(struct agent *a, const struct agent_standing *s);
+void agent_take_back(struct agent *a);
+void agent_plan_turn(struct agent *a, const struct agent_turn *turn);
+void agent_free_turns(struct agent *a);
 
 /* ---- agent_watch.c ---- */
 

@@ -104,7 +104,7 @@ static int agent_restore(struct agent *a, struct err *err)
     return 0;
 }
 
-static void start_again(struct agent *a)
+void agent_start_again(struct agent *a)
 {
     a->start_due_ns = 0;
     a->n_restarts++;
@@ -152,12 +152,40 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
 /* Others can do without it, and it once told what it is. */
 static int can_be_missed(const struct agent *a)
 {
-    return a->mode == AGENT_LEARNS && a->limits.restart.on_give_up != GIVE_UP_STOP &&
-           a->description_data != NULL && strcmp(a->spec.role, "learner") == 0;
+    return a->mode != AGENT_LEARNS ||
+           (a->limits.restart.on_give_up != GIVE_UP_STOP && a->description_data != NULL &&
+            strcmp(a->spec.role, "learner") == 0);
+}
+
+static void stay_down(struct agent *a)
+{
+    struct err err;
+
+    restart_memory_done(&a->restarts);
+    if (agent_restore(a, &err) < 0)
+        agent_fatal(a, &err);
+}
+
+/* What it died of is not tried once more; nobody is left to replay for a no-op. */
+static void turn(struct agent *a, enum agent_mode mode, const struct err *why)
+{
+    const int forgets = mode == AGENT_NOOP || a->death.in == AGENT_REPLAYING;
+    const struct agent_turn t = {.mode = mode,
+                                 .position = a->position,
+                                 .lost = forgets ? a->replay.n_requests : 0};
+
+    a->mode = mode;
+    a->failure = *why;
+    agent_emit_turn(a, AGENT_EVENT_GIVE_UP, &t);
+    a->failure = (struct err){0};
+    if (forgets)
+        replay_forget(&a->replay);
 }
 
 static void give_up(struct agent *a, enum restart_reason reason)
 {
+    const int freezes =
+        a->mode == AGENT_LEARNS && a->limits.restart.on_give_up == GIVE_UP_FROZEN;
     struct err err;
 
     say_why(a, reason, &err);
@@ -165,21 +193,14 @@ static void give_up(struct agent *a, enum restart_reason reason)
         agent_fatal(a, &err);
         return;
     }
-    a->mode = a->limits.restart.on_give_up == GIVE_UP_FROZEN ? AGENT_FROZEN : AGENT_NOOP;
-    a->failure = err;
-    agent_emit(a, AGENT_EVENT_GIVE_UP);
-    a->failure = (struct err){0};
-    restart_memory_done(&a->restarts);
-    /* What it died of is not tried once more; nobody is left to replay for a no-op. */
-    if (a->mode == AGENT_NOOP || a->death.in == AGENT_REPLAYING)
-        replay_forget(&a->replay);
-    if (agent_restore(a, &err) < 0) {
-        agent_fatal(a, &err);
+    if (a->mode != AGENT_NOOP)
+        turn(a, freezes ? AGENT_FROZEN : AGENT_NOOP, &err);
+    stay_down(a);
+    if (a->state == PROC_GONE)
         return;
-    }
     a->host->on_due(a->host); /* for the request it owes */
-    if (a->mode == AGENT_FROZEN)
-        start_again(a);
+    if (freezes)
+        agent_start_again(a);
 }
 
 void agent_judge(struct agent *a)
@@ -189,6 +210,11 @@ void agent_judge(struct agent *a)
     struct restart_verdict v;
     struct err err;
 
+    if (a->mode == AGENT_NOOP && !agent_is_coming_back(a)) {
+        a->wish = RESTART_EV_STARTED;
+        stay_down(a);
+        return;
+    }
     if (was_healthy(a, now_ns))
         (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                   now_ns, 0);
@@ -202,7 +228,7 @@ void agent_judge(struct agent *a)
     else if (v.action == RESTART_DO_WAIT)
         start_after(a, v.delay_ns);
     else
-        start_again(a);
+        agent_start_again(a);
 }
 
 /* Lines that only repeat the answer it gave are left out. */
@@ -231,11 +257,18 @@ void agent_report(struct agent *a)
 
 int agent_kill(struct agent *a, enum restart_event wish, struct err *err)
 {
-    if (a->state == PROC_DOWN && a->start_due_ns != 0 && wish == RESTART_EV_REPLACED) {
+    const int is_awaited = a->start_due_ns != 0 || agent_is_coming_back(a);
+
+    if (a->state == PROC_DOWN && is_awaited && wish == RESTART_EV_REPLACED) {
         (void)restart_memory_feed(&a->restarts, &a->limits.restart, wish, uv_hrtime(), 0);
-        start_again(a);
+        agent_start_again(a);
         return 0;
     }
+    if (a->mode == AGENT_NOOP && a->state == PROC_DOWN)
+        return err_set(err, ERR_STATE,
+                       "agent %s was given up and has no process; `brood respawn` takes "
+                       "it back",
+                       a->name);
     if (!proc_state_is_live(a->state) || a->proc.exited)
         return err_set(err, ERR_STATE, "agent %s has no process now: it is %s", a->name,
                        agent_state_name(agent_public_state(a)));
@@ -267,10 +300,10 @@ void agent_wake(struct agent *a, uint64_t now_ns)
     if (a->start_due_ns != 0 && a->start_due_ns <= now_ns) {
         (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_DELAY_OVER,
                                   now_ns, 0);
-        start_again(a);
+        agent_start_again(a);
     }
     if (p.active && agent_is_absent_for(a, p.writes)) {
-        a->pending.active = 0;
+        agent_advance(a, 1);
         p.fn(p.ctx, a->index, &absent);
     }
 }

@@ -415,6 +415,7 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     if (a->state == PROC_ENDING || a->state == PROC_STOPPING || a->state == PROC_GONE)
         return err_set(err, ERR_STATE, "agent %s is %s", a->name,
                        proc_state_name(a->state));
+    agent_take_turns(a);
     a->pending = (struct agent_pending){
         .active = 1, .writes = a->writes, .id = a->next_id, .fn = fn, .ctx = ctx};
     a->next_id = a->next_id == UINT32_MAX ? AGENT_CONFIGURE_ID + 1 : a->next_id + 1;
@@ -455,6 +456,7 @@ void agent_table_keep(struct agent_table *t)
 
         CHECK(!a->pending.active || !a->pending.writes, "%s", a->name);
         replay_keep(&a->replay, is_known ? a->block.map : NULL, a->block.len_bytes);
+        agent_table_standing(t, i, 0, &a->kept);
     }
 }
 
@@ -506,6 +508,49 @@ void agent_table_set_limits(struct agent_table *t, size_t agent,
 {
     agent_at(t, agent)->limits = *limits;
     agent_limit_memory(agent_at(t, agent));
+}
+
+/* Modes */
+
+const char *agent_mode_name(enum agent_mode m)
+{
+    static const char *const names[] = {
+        [AGENT_LEARNS] = "learns", [AGENT_FROZEN] = "frozen", [AGENT_NOOP] = "noop"};
+
+    return names[m];
+}
+
+void agent_table_standing(const struct agent_table *t, size_t agent, int kept,
+                          struct agent_standing *ret)
+{
+    const struct agent *a = agent_at(t, agent);
+
+    *ret = kept ? a->kept : (struct agent_standing){a->mode, a->position};
+}
+
+void agent_table_stand(struct agent_table *t, size_t agent,
+                       const struct agent_standing *s)
+{
+    agent_stand(agent_at(t, agent), s);
+}
+
+void agent_table_plan_turn(struct agent_table *t, size_t agent,
+                           const struct agent_turn *turn)
+{
+    agent_plan_turn(agent_at(t, agent), turn);
+}
+
+void agent_table_take_back(struct agent_table *t, size_t agent)
+{
+    agent_take_back(agent_at(t, agent));
+}
+
+void agent_table_begin_round(struct agent_table *t, size_t agent)
+{
+    struct agent *a = agent_at(t, agent);
+
+    a->round_position = a->position;
+    agent_take_turns(a);
 }
 
 /* Looking at them */

@@ -18,7 +18,11 @@
  *           a failure: on_failed, one clear report (agent, pid, signal or exit code, its
  *           last log lines); or it stays as it is: frozen, a process with its newest
  *           values answers pure requests, or noop, no process does. Requests that nobody
- *           answers any more have an absent response. An error response is a failure.
+ *           answers any more have an absent response. An error response is a failure. A
+ *           frozen agent that is given up once more goes on as noop.
+ * Turns     from one mode to another: a give-up, or, at the beginning of a round, being
+ *           taken back. Each has a place in the row of the agent's requests and is told
+ *           with it; planned there again, after a resume, it changes the same answers.
  * Watchdog  an agent that owes an answer and gives no sign of life for respond_within (ten
  *           times as long where a busy machine gives it no processor), or takes more
  *           memory than its limit, is killed, which counts like a crash; one
@@ -59,12 +63,29 @@ enum agent_state {
 const char *agent_state_name(enum agent_state s);
 
 enum agent_event_kind {
-    AGENT_EVENT_SPAWN,   /* pid */
-    AGENT_EVENT_READY,   /* hello and configure done, replay over */
-    AGENT_EVENT_EXIT,    /* pid, exit_code or signal; expected or not */
-    AGENT_EVENT_RESPAWN, /* pid of the new process */
-    AGENT_EVENT_WAIT,    /* delay_ms until the next process */
-    AGENT_EVENT_GIVE_UP, /* frozen or noop from now on (agent_info.mode); text: why */
+    AGENT_EVENT_SPAWN,     /* pid */
+    AGENT_EVENT_READY,     /* hello and configure done, replay over */
+    AGENT_EVENT_EXIT,      /* pid, exit_code or signal; expected or not */
+    AGENT_EVENT_RESPAWN,   /* pid of the new process */
+    AGENT_EVENT_WAIT,      /* delay_ms until the next process */
+    AGENT_EVENT_GIVE_UP,   /* frozen or noop from now on; turn; text: why */
+    AGENT_EVENT_TAKE_BACK, /* somebody asked for it: it will learn again; turn */
+    AGENT_EVENT_TURNED,    /* a turn that was planned, or asked for, is made; turn */
+};
+
+/* What an agent does for the run. */
+enum agent_mode {
+    AGENT_LEARNS,
+    AGENT_FROZEN, /* given up: answers pure requests only */
+    AGENT_NOOP,   /* given up: answers nothing */
+};
+const char *agent_mode_name(enum agent_mode m); /* "learns", "frozen", "noop" */
+
+struct agent_turn {
+    enum agent_mode mode;
+    uint64_t position; /* once so much was answered (agent_standing) */
+    uint64_t lost;     /* FROZEN, NOOP: the effect of so many of the newest writing
+                          requests, which no process could repeat */
 };
 
 #define AGENT_LAST_LINES_BYTES 512
@@ -80,13 +101,7 @@ struct agent_event {
     uint64_t delay_ms; /* WAIT */
     const char *text;  /* EXIT: why we killed it, or NULL; borrowed */
     const char *lines; /* EXIT: what it wrote last (capture_last_lines); borrowed */
-};
-
-/* What an agent does for the run. */
-enum agent_mode {
-    AGENT_LEARNS,
-    AGENT_FROZEN, /* given up: answers pure requests only */
-    AGENT_NOOP,   /* given up: answers nothing */
+    const struct agent_turn *turn; /* borrowed */
 };
 
 /* What of its configuration concerns its process. */
@@ -206,11 +221,34 @@ void agent_table_end(struct agent_table *t);
  * counted. ERR_STATE: it has none. */
 int agent_table_kill(struct agent_table *t, size_t agent, struct err *err);
 /* Replaces the agent's process, or starts the one that is being waited for, now.
- * ERR_STATE: the agent ends, or was given up as noop. */
+ * ERR_STATE: the agent ends, or is a noop that nobody took back. */
 int agent_table_respawn(struct agent_table *t, size_t agent, struct err *err);
 /* From now on; a delay that runs already is not changed. */
 void agent_table_set_limits(struct agent_table *t, size_t agent,
                             const struct agent_limits *limits);
+
+/* ---- modes ---- */
+
+/* What of an agent outlives this process beside its block. */
+struct agent_standing {
+    enum agent_mode mode;
+    uint64_t position; /* in its requests: grows with every one that is answered */
+};
+/* As of now, or, kept, of the last agent_table_keep. */
+void agent_table_standing(const struct agent_table *t, size_t agent, int kept,
+                          struct agent_standing *ret);
+/* It goes on from there: to be called before the first of these requests. A noop's process
+ * ends. */
+void agent_table_stand(struct agent_table *t, size_t agent,
+                       const struct agent_standing *s);
+/* A turn of the run that is resumed, to be made again; after agent_table_stand. */
+void agent_table_plan_turn(struct agent_table *t, size_t agent,
+                           const struct agent_turn *turn);
+/* A given-up agent learns again from the next round on, with the values that it has then.
+ * Nothing, for one that learns, or will. */
+void agent_table_take_back(struct agent_table *t, size_t agent);
+/* Its next request begins a round: those who are to be taken back are. */
+void agent_table_begin_round(struct agent_table *t, size_t agent);
 
 struct agent_info {
     const char *name;

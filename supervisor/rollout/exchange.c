@@ -1,6 +1,7 @@
 #include "supervisor/rollout/exchange.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
 #include "common/msg/protocol.h"
 #include "supervisor/rollout/tensor_check.h"
 
@@ -29,6 +30,11 @@ struct exchange {
     struct outputs *outputs; /* (stages, n_learners + 1) */
 };
 
+static size_t n_outputs(const struct exchange *x)
+{
+    return (size_t)x->stages->n * (x->n_learners + 1);
+}
+
 struct exchange *exchange_new(const struct stage_list *stages, const char *const *names,
                               size_t n_learners)
 {
@@ -37,7 +43,7 @@ struct exchange *exchange_new(const struct stage_list *stages, const char *const
     x->stages = stages;
     x->names = names;
     x->n_learners = n_learners;
-    x->outputs = xcalloc((size_t)stages->n * (n_learners + 1), sizeof(*x->outputs));
+    x->outputs = xcalloc(n_outputs(x), sizeof(*x->outputs));
     return x;
 }
 
@@ -45,7 +51,7 @@ void exchange_free(struct exchange *x)
 {
     if (x == NULL)
         return;
-    for (size_t i = 0; i < (size_t)x->stages->n * (x->n_learners + 1); i++)
+    for (size_t i = 0; i < n_outputs(x); i++)
         for (int k = 0; k < EXCHANGE_MAX_OUTPUTS; k++)
             free(x->outputs[i].output[k].data);
     free(x->outputs);
@@ -196,6 +202,61 @@ int exchange_pack(struct exchange *x, int stage, size_t runner, struct msg_out *
             if (rc < 0)
                 return rc;
         }
+    }
+    return 0;
+}
+
+/* ---- shapes ---- */
+
+void exchange_state_save(const struct exchange *x, struct wbuf *b)
+{
+    for (size_t i = 0; i < n_outputs(x); i++) {
+        const struct outputs *from = &x->outputs[i];
+
+        wbuf_u8(b, (uint8_t)from->n);
+        for (int k = 0; k < from->n; k++) {
+            const struct output *o = &from->output[k];
+
+            wbuf_bytes(b, o->name, sizeof(o->name));
+            wbuf_u8(b, (uint8_t)o->dtype);
+            wbuf_u8(b, (uint8_t)o->shape.rank);
+            for (int d = 0; d < o->shape.rank; d++)
+                wbuf_u64(b, (uint64_t)o->shape.dim[d]);
+        }
+    }
+}
+
+static int load_output(struct output *o, struct cursor *c)
+{
+    const uint8_t *name = cursor_bytes(c, sizeof(o->name));
+    const int dtype = cursor_u8(c), rank = cursor_u8(c);
+    int64_t n;
+
+    if (c->failed || !dtype_valid(dtype) || rank > SHAPE_MAX_RANK)
+        return 0;
+    memcpy(o->name, name, sizeof(o->name));
+    o->dtype = (enum dtype)dtype;
+    o->shape.rank = rank;
+    for (int d = 0; d < rank; d++)
+        o->shape.dim[d] = (int64_t)cursor_u64(c);
+    n = shape_elements(&o->shape);
+    if (c->failed || o->name[sizeof(o->name) - 1] != '\0' || n < 0 ||
+        (uint64_t)n > FRAME_MAX_BYTES / (dtype_size(o->dtype) + 1))
+        return 0;
+    o->len = o->cap = (size_t)n * dtype_size(o->dtype);
+    o->data = xcalloc(o->len, 1);
+    return 1;
+}
+
+int exchange_state_load(struct exchange *x, struct cursor *c, struct err *err)
+{
+    for (size_t i = 0; i < n_outputs(x); i++) {
+        struct outputs *to = &x->outputs[i];
+        const int n = cursor_u8(c);
+
+        for (to->n = 0; to->n < n; to->n++)
+            if (n > EXCHANGE_MAX_OUTPUTS || !load_output(&to->output[to->n], c))
+                return err_set(err, ERR_FORMAT, "driver state: no outputs of stages");
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "common/err/err.h"
 #include "common/msg/msg.h"
+#include "common/wire/cursor.h"
 #include "supervisor/rollout/description.h"
 
 #include <stddef.h>
@@ -31,6 +32,10 @@ int exchange_put(struct exchange *x, int stage, size_t runner,
 /* The runner has given up and answers no more: what it gave before, or else a peer, says
  * of which shape its outputs are; they are zero from now on. */
 void exchange_put_nothing(struct exchange *x, int stage, size_t runner);
+/* The names and shapes of what everybody gave last, which say what those who have given up
+ * since would give; load: all zero, into a new exchange. ERR_FORMAT. */
+void exchange_state_save(const struct exchange *x, struct wbuf *b);
+int exchange_state_load(struct exchange *x, struct cursor *c, struct err *err);
 /* Packs the map of inputs of a stage's runner. ERR_PROTOCOL names an output that was not
  * given. */
 int exchange_pack(struct exchange *x, int stage, size_t runner, struct msg_out *o,

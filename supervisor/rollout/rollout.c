@@ -57,6 +57,8 @@ static int enter_act(struct rollout *r, struct err *err)
     report_round(r);
     if (r->serving != NULL)
         return rollout_serve(r);
+    for (size_t a = 0; a < r->n_agents; a++)
+        agent_table_begin_round(r->args.agents, a);
     rollout_keep(r);
     r->round_began_ns = rollout_now_ns(r);
     rc = acting_begin(r->acting, &call, err);

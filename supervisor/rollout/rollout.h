@@ -154,9 +154,9 @@ enum rollout_hold {
     ROLLOUT_HOLDS_NEWEST,  /* agent_table_block: without an environment */
 };
 enum rollout_hold rollout_hold(const struct rollout *r);
-/* Counters, what is left to do at the boundary, environment state, carry and metric
- * accumulators, for run.state; no clock inside. malloc'd by save. load: before
- * rollout_start. */
+/* Counters, what is left to do at the boundary, environment state, carry, metric
+ * accumulators and the agents' standing (agent_table.h), for run.state; no clock inside.
+ * malloc'd by save. load: before rollout_start. */
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err);

@@ -194,9 +194,11 @@ static int send_first(struct rollout *r, size_t agent, struct err *err)
 {
     struct queue *q = &r->serving->queues[agent];
     struct served *x = q->first;
-    struct msg_out *o = agent_request_begin(r->args.agents, agent, "run", x->writes);
+    struct msg_out *o;
     int rc;
 
+    agent_table_begin_round(r->args.agents, agent); /* every request is a round's first */
+    o = agent_request_begin(r->args.agents, agent, "run", x->writes);
     msg_map(o, x->n_pairs + 1);
     (void)msgpack_sbuffer_write(&o->buf, x->params.data, x->params.size);
     msg_key(o, "counter");

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATE_VERSION = 2 };
+enum { STATE_VERSION = 3 };
 
 static void save_block(struct wbuf *b, const void *data, size_t len)
 {
@@ -39,6 +39,18 @@ static void save_left(struct wbuf *b, const struct schedule_due *left)
     wbuf_u8(b, left->checkpoint != 0);
 }
 
+static void save_standing(const struct rollout *r, struct wbuf *b)
+{
+    const int kept = rollout_hold(r) == ROLLOUT_HOLDS_KEPT;
+    struct agent_standing s;
+
+    for (size_t a = 0; a < agent_table_count(r->args.agents); a++) {
+        agent_table_standing(r->args.agents, a, kept, &s);
+        wbuf_u8(b, (uint8_t)s.mode);
+        wbuf_u64(b, s.position);
+    }
+}
+
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
 {
     size_t env_bytes = vec_env_state_bytes(r->args.env), metrics_bytes;
@@ -61,6 +73,8 @@ void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
     for (size_t a = 0; a < r->n_agents; a++)
         save_block(&b, acting_carry(r->acting, a),
                    r->copies * r->descriptions[a].carry * sizeof(float));
+    save_standing(r, &b);
+    exchange_state_save(r->exchange, &b);
     rollout_serve_save(r, &b);
     free(env);
     free(metrics);
@@ -76,6 +90,19 @@ static const uint8_t *load_block(struct cursor *c, size_t *ret_len)
     return cursor_bytes(c, *ret_len);
 }
 
+static int load_standing(struct rollout *r, struct cursor *c)
+{
+    for (size_t a = 0; a < agent_table_count(r->args.agents); a++) {
+        const uint8_t mode = cursor_u8(c);
+        const struct agent_standing s = {(enum agent_mode)mode, cursor_u64(c)};
+
+        if (c->failed || mode > AGENT_NOOP)
+            return 0;
+        agent_table_stand(r->args.agents, a, &s);
+    }
+    return 1;
+}
+
 static int load_carry(struct rollout *r, struct cursor *c)
 {
     for (size_t a = 0; a < r->n_agents; a++) {
@@ -86,6 +113,8 @@ static int load_carry(struct rollout *r, struct cursor *c)
         if (len > 0)
             memcpy(acting_carry(r->acting, a), data, len);
     }
+    if (!load_standing(r, c) || exchange_state_load(r->exchange, c, NULL) < 0)
+        return 0;
     rollout_serve_load(r, c);
     return !c->failed && cursor_left(c) == 0;
 }

@@ -190,6 +190,8 @@ static int load_state(struct training *t, struct err *err)
 
     if (rc == 0)
         rc = rollout_state_load(t->rollout, state->data, state->len, err);
+    if (rc == 0)
+        rc = training_plan_turns(t, err);
     return rc < 0 ? rc : resume_settle(from, t->store, err);
 }
 

@@ -175,6 +175,13 @@ int training_on_change(void *ctx, const struct rollout_progress *at, struct err 
 /* What a change waited for may be over. */
 void training_retry_change(struct training *t);
 
+/* ---- training_turns.c: agents that are given up, or taken back ---- */
+
+void training_note_turn(struct training *t, const char *name,
+                        const struct agent_event *e);
+/* Those that the journal tells of, after the checkpoint, are made again. */
+int training_plan_turns(struct training *t, struct err *err);
+
 /* ---- training_save.c: checkpoints ---- */
 
 void training_make_checkpointer(struct training *t);

@@ -200,19 +200,6 @@ static void journal_wait(struct training *t, const char *kind, const char *name,
                   NULL);
 }
 
-static void say_give_up(struct training *t, const struct agent_event *e)
-{
-    static const char *const effects[] = {[AGENT_LEARNS] = "",
-                                          [AGENT_FROZEN] = "acts on, but learns no more",
-                                          [AGENT_NOOP] = "does nothing any more"};
-    struct agent_info info;
-
-    agent_table_info(t->agents, e->agent, &info);
-    journal_write(t->journal, training_steps(t), "give-up", "agent", info.name, "mode",
-                  info.mode == AGENT_FROZEN ? "frozen" : "noop", "why", e->text, NULL);
-    training_say(t, "%s is given up and %s: %s", info.name, effects[info.mode], e->text);
-}
-
 static void say_exit(struct training *t, const char *name, const struct agent_event *e)
 {
     char signal_text[SIGNAL_NAME_BYTES];
@@ -254,6 +241,9 @@ void training_note_process(struct training *t, const char *kind, const char *nam
                      (double)e->delay_ms / 1000);
         break;
     case AGENT_EVENT_GIVE_UP:
+    case AGENT_EVENT_TAKE_BACK:
+    case AGENT_EVENT_TURNED:
+        training_note_turn(t, name, e);
         break;
     }
 }
@@ -270,8 +260,6 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
         training_settle_respawn(t, e->agent);
     } else if (e->kind == AGENT_EVENT_EXIT) {
         training_note_exit(&t->last_exit[e->agent], e);
-    } else if (e->kind == AGENT_EVENT_GIVE_UP) {
-        say_give_up(t, e);
     }
     training_tell(t, on_agent, e, name);
 }

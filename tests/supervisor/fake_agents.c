@@ -136,6 +136,23 @@ void agent_table_keep(struct agent_table *t)
         CHECK(t->fakes[i].fn == NULL || !t->fakes[i].writes, "%s", t->fakes[i].name);
 }
 
+void agent_table_begin_round(struct agent_table *t, size_t agent)
+{
+    CHECK(agent < t->n);
+}
+
+void agent_table_standing(const struct agent_table *t, size_t agent, int kept,
+                          struct agent_standing *ret)
+{
+    *ret = (struct agent_standing){AGENT_LEARNS, agent};
+}
+
+void agent_table_stand(struct agent_table *t, size_t agent,
+                       const struct agent_standing *s)
+{
+    CHECK(s->mode == AGENT_LEARNS && s->position == agent);
+}
+
 size_t agent_table_count(const struct agent_table *t)
 {
     return t->n;

@@ -88,7 +88,7 @@ static void make_sections(struct sections *s, uint64_t step)
                                        {RESUME_BUILD_ID, "abc", 3},
                                        {RESUME_FINGERPRINT, "0123", 4},
                                        {RESUME_CONFIG, config, strlen(config)}}};
-    wbuf_u32(&s->rollout, 2);
+    wbuf_u32(&s->rollout, 3);
     wbuf_u64(&s->rollout, step / 4);
     wbuf_u64(&s->rollout, step);
     wbuf_u64(&s->rollout, 3);
