@@ -1,5 +1,6 @@
 /* Steering a live run: one request each, answered when it has happened. */
 #include "supervisor/cli/live_run.h"
+#include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
 
 #include <inttypes.h>
@@ -17,11 +18,28 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
     return cli_fail(cli, code, err);
 }
 
+/* It would take what it is asked, and do it when somebody lets it go on: hours later. */
+static int refuse_if_stopped(const char *path, struct err *err)
+{
+    const pid_t pid = run_dir_holder(path);
+    struct pid_stat is;
+
+    if (pid > 0 && pid_stat_read(pid, &is) == 0 && (is.state == 'T' || is.state == 't'))
+        return err_set(
+            err, ERR_STATE,
+            "%s stands still: its supervisor, pid %d, was stopped; `kill -CONT "
+            "%d` lets it go on",
+            path, (int)pid, (int)pid);
+    return 0;
+}
+
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err)
 {
     int rc = run_dir_find(cli->runs_dir, run, ret_path, err);
 
+    if (rc == 0)
+        rc = refuse_if_stopped(*ret_path, err);
     if (rc == 0)
         rc = control_client_open(ret, *ret_path, timeout_ms, err);
     /* One that has just begun listens soon. */

@@ -6,7 +6,8 @@
 #include "supervisor/control/client.h"
 
 /* run: as run_dir_find takes it; *ret_path: free(); timeout_ms: as control_client_open
- * takes it. ERR_NOT_FOUND: not there, or not running. */
+ * takes it. ERR_NOT_FOUND: not there, or not running; ERR_STATE: a signal has stopped its
+ * supervisor. */
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err);
 /* Until the run is over, however it ends; its exit code. path: the run's. */

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import stat
 import struct
@@ -146,6 +147,21 @@ def test_the_command_line_steers_it(w):
     for command in ("checkpoint", "stop", "pause"):
         _, err = w.brood(command, "a", code=3)
         assert err == f"brood {command}: runs/a is not running\n", err
+
+
+def test_a_supervisor_that_was_stopped_is_named(w):
+    """Rather than to wait for as long as it is."""
+    p, client = start(w)
+    pid = client.call("status")["pid"]
+    harness.kill(pid, signal.SIGSTOP)
+    harness.wait_until("the stop", lambda: harness.processes()[pid][0] == "T")
+    for words in (["pause"], ["stop", "a"], ["kill", "a", "agent_0"],
+                  ["set", "a", "defaults.discount=0.9"]):
+        _, err = w.brood(*words, code=1)
+        assert f"`kill -CONT {pid}`" in err and len(err.splitlines()) == 1, err
+    harness.kill(pid, signal.SIGCONT)
+    w.brood("checkpoint", "a")
+    stop(p, client)
 
 
 def test_clients_that_know_only_positional_arguments(w):
