@@ -9,7 +9,7 @@
 /* What uv_try_write did not take: the bytes follow the request. */
 struct chan_write {
     uv_write_t req;
-    size_t len;
+    size_t len, cap;
     uint8_t data[];
 };
 
@@ -99,18 +99,41 @@ int chan_open(struct chan *c, uv_loop_t *loop, int fd_in, int fd_out,
     return 0;
 }
 
+/* One that was written is kept for the next; the next may be a little longer. */
+static struct chan_write *take_write(struct chan *c, size_t cap)
+{
+    struct chan_write *w = c->spare;
+
+    c->spare = NULL;
+    if (w == NULL || w->cap < cap) {
+        free(w);
+        cap += cap / 8;
+        w = xmalloc(sizeof(*w) + cap);
+        w->cap = cap;
+    }
+    return w;
+}
+
+static void give_back(struct chan *c, struct chan_write *w)
+{
+    free(c->spare);
+    c->spare = w;
+}
+
 static void on_written(uv_write_t *req, int status)
 {
     struct chan_write *w = (struct chan_write *)req;
     struct chan *c = req->data;
 
     c->queued_bytes -= w->len;
-    free(w);
+    give_back(c, w);
     if (status < 0)
         chan_end_status(c, status);
 }
 
-static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, struct err *err)
+/* What is left of a frame. Which part that is differs; room is made for all of it. */
+static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, size_t frame_len,
+                        struct err *err)
 {
     struct chan_write *w;
     uv_buf_t buf;
@@ -119,14 +142,14 @@ static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, struct 
     if (len > CHAN_MAX_QUEUED_BYTES - c->queued_bytes)
         return err_set(err, ERR_LIMIT, "%zu bytes wait to be read by the peer already",
                        c->queued_bytes);
-    w = xmalloc(sizeof(*w) + len);
+    w = take_write(c, frame_len);
     w->len = len;
     memcpy(w->data, data, len);
     w->req.data = c;
     buf = uv_buf_init((char *)w->data, (unsigned)len);
     r = uv_write(&w->req, (uv_stream_t *)&c->out, &buf, 1, on_written);
     if (r < 0) {
-        free(w);
+        give_back(c, w);
         return err_set(err, r, "writing a message: %s", uv_strerror(r));
     }
     c->queued_bytes += len;
@@ -147,7 +170,7 @@ int chan_send(struct chan *c, const uint8_t *frame, size_t len, struct err *err)
         return err_set(err, r, "writing a message: %s", uv_strerror(r));
     if (r > 0)
         done = (size_t)r;
-    return done == len ? 0 : chan_enqueue(c, frame + done, len - done, err);
+    return done == len ? 0 : chan_enqueue(c, frame + done, len - done, len, err);
 }
 
 static void on_handle_closed(uv_handle_t *h)
@@ -157,6 +180,7 @@ static void on_handle_closed(uv_handle_t *h)
     if (--c->open_handles > 0)
         return;
     frame_reader_done(&c->reader);
+    free(c->spare);
     if (c->on_closed != NULL)
         c->on_closed(c);
 }

@@ -5,6 +5,7 @@
  *
  * Writing  at once with uv_try_write; what does not fit is queued and copied. The queue
  *          is bounded: past CHAN_MAX_QUEUED_BYTES the peer counts as gone (ERR_LIMIT).
+ *          Messages no longer than others before them, one by one, allocate nothing.
  * Lifetime the struct is embedded in its owner and does not move; the owner may free it
  *          only after the close callback.
  * Threads  loop thread only. No callback may run the loop.
@@ -20,6 +21,7 @@
 #define CHAN_MAX_QUEUED_BYTES ((size_t)256 << 20)
 
 struct chan;
+struct chan_write; /* private */
 
 /* One whole message; data is borrowed for the call. */
 typedef void (*chan_message_fn)(struct chan *c, const uint8_t *data, size_t len);
@@ -37,6 +39,7 @@ struct chan {
     struct frame_reader reader;
     struct err read_err; /* why there was no room to read into */
     size_t queued_bytes;
+    struct chan_write *spare; /* memory of a queued write that is over */
     int open_handles;
     int ended, closing;
     chan_closed_fn on_closed;

@@ -10,7 +10,12 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { AGENTS = 2, COPIES = 12, PROCESSES = 3, WARM_UP = 60, ROUNDS = 300 };
+enum { AGENTS = 2, MAX_COPIES = 4096, WARM_UP = 60, ROUNDS = 300 };
+
+/* Small messages, and such as a pipe does not hold. */
+static const struct {
+    size_t copies, processes;
+} sizes[] = {{12, 3}, {MAX_COPIES, 1}};
 
 static size_t n_allocations;
 
@@ -77,11 +82,11 @@ static const struct env_spec spec = {
 
 /* ---- vec_env's arrays ---- */
 
-static float obs[AGENTS][COPIES * 3], next_obs[AGENTS][COPIES * 3];
-static uint8_t allowed[AGENTS][COPIES * 5], next_allowed[AGENTS][COPIES * 5];
-static double reward[AGENTS][COPIES];
-static uint8_t terminated[AGENTS][COPIES], present[AGENTS][COPIES];
-static float actions[AGENTS][COPIES * 5];
+static float obs[AGENTS][MAX_COPIES * 3], next_obs[AGENTS][MAX_COPIES * 3];
+static uint8_t allowed[AGENTS][MAX_COPIES * 5], next_allowed[AGENTS][MAX_COPIES * 5];
+static double reward[AGENTS][MAX_COPIES];
+static uint8_t terminated[AGENTS][MAX_COPIES], present[AGENTS][MAX_COPIES];
+static float actions[AGENTS][MAX_COPIES * 5];
 
 static float *const obs_rows[AGENTS] = {obs[0], obs[1]};
 static float *const next_obs_rows[AGENTS] = {next_obs[0], next_obs[1]};
@@ -105,7 +110,7 @@ static const struct far_views views = {.obs = obs_rows,
 static struct {
     uv_loop_t loop;
     int stepped, settled, stopped;
-    size_t n_episodes;
+    size_t n_copies, n_episodes;
 } rig;
 
 #define RUN_UNTIL(condition)                                                             \
@@ -173,7 +178,7 @@ static void settle(struct far_world *w)
 /* Begins an episode where the last one is over. */
 static void begin_episodes(struct far_world *w)
 {
-    for (size_t c = 0; c < COPIES; c++)
+    for (size_t c = 0; c < rig.n_copies; c++)
         if (!present[0][c] && !present[1][c])
             far_world_reset(w, c, 0x9e3779b97f4a7c15u * ++rig.n_episodes);
     settle(w);
@@ -181,11 +186,11 @@ static void begin_episodes(struct far_world *w)
 
 static void play_round(struct far_world *w, size_t round)
 {
-    static const uint8_t idle[COPIES];
+    static const uint8_t idle[MAX_COPIES];
     struct err err;
 
     memset(actions[0], 0, sizeof(actions[0]));
-    for (size_t c = 0; c < COPIES; c++) {
+    for (size_t c = 0; c < rig.n_copies; c++) {
         actions[0][c * 5 + (c + round) % 3] = actions[0][c * 5 + 3 + round % 2] = 1;
         actions[1][c] = (float)(c + round % 8) / 16;
     }
@@ -200,13 +205,14 @@ START_TEST(steady_rounds_allocate_nothing)
     static char program[512];
     static const char *const command[] = {program, "good", NULL};
     const struct far_listener listener = {on_stepped, on_settled, NULL};
-    struct foreign foreign = {.command = command, .processes = PROCESSES};
+    struct foreign foreign = {.command = command, .processes = sizes[_i].processes};
     struct temp_dir dir;
     struct env_host *host;
     struct far_world *w;
     struct err err;
     size_t before, after, n_episodes;
 
+    rig.n_copies = sizes[_i].copies;
     start_counting();
     temp_dir_init(&dir);
     foreign.directory = dir.path;
@@ -214,7 +220,7 @@ START_TEST(steady_rounds_allocate_nothing)
                    getenv("BROOD_BUILD_DIR"));
     ck_assert_int_eq(uv_loop_init(&rig.loop), 0);
     host = make_host();
-    w = far_world_new(&foreign, &spec, COPIES, &views, &listener);
+    w = far_world_new(&foreign, &spec, rig.n_copies, &views, &listener);
     ck_assert_msg(far_world_start(w, host, "env", &err) == 0, "%s", err.msg);
     begin_episodes(w);
     for (size_t i = 0; i < WARM_UP; i++)
@@ -243,7 +249,8 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("far_steady");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, steady_rounds_allocate_nothing);
+    tcase_add_loop_test(tc, steady_rounds_allocate_nothing, 0,
+                        sizeof(sizes) / sizeof(sizes[0]));
     suite_add_tcase(s, tc);
     return s;
 }

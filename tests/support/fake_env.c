@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { AGENTS = 2, MAX_COPIES = 64, MAX_WIDTH = 5 };
+enum { AGENTS = 2, MAX_COPIES = 4096, MAX_WIDTH = 5 };
 
 static const size_t obs_width[AGENTS] = {2, 3}, action_width[AGENTS] = {5, 1};
 
