@@ -40,6 +40,9 @@ static const char *state_name(const char *text)
     for (int i = 0; i < AGENT_STATE_COUNT; i++)
         if (strcmp(agent_state_name((enum agent_state)i), text) == 0)
             return agent_state_name((enum agent_state)i);
+    for (int i = AGENT_FROZEN; i <= AGENT_NOOP; i++)
+        if (strcmp(agent_mode_name((enum agent_mode)i), text) == 0)
+            return agent_mode_name((enum agent_mode)i);
     return "?";
 }
 
@@ -53,7 +56,9 @@ static void take_agents(struct live_state *s, const msgpack_object *agents)
 
         if (i >= s->status.n_agents)
             live_state_add_agent(s, facts_text(a, "name", text));
-        s->agents[i].state = state_name(facts_text(a, "state", text));
+        if (*facts_text(a, "given_up", text) == '\0')
+            (void)facts_text(a, "state", text);
+        s->agents[i].state = state_name(text);
         s->agents[i].pid = (pid_t)facts_u64(a, "pid");
         s->agents[i].restarts = facts_u64(a, "restarts");
         if (rss != NULL && rss->type == MSGPACK_OBJECT_POSITIVE_INTEGER)

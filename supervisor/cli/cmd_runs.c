@@ -1,4 +1,5 @@
 /* `brood runs`: the runs that there are. */
+#include "common/mem/size_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
@@ -14,24 +15,10 @@
 
 enum { ANSWERS_WITHIN_MS = 500 };
 
-/* "1.2 GB"; returns buf. */
-static const char *format_bytes(uint64_t n, char buf[32])
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    double v = (double)n;
-    size_t unit = 0;
-
-    while (v >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-        v /= 1000;
-        unit++;
-    }
-    (void)snprintf(buf, 32, unit > 0 && v < 9.95 ? "%.1f %s" : "%.0f %s", v, units[unit]);
-    return buf;
-}
-
 static void print_text(const msgpack_object *s, uint64_t disk_bytes, const char *began)
 {
-    char run[64], state[64], steps[32], total[32], of[72], disk[32], mean[32] = "-";
+    char run[64], state[64], steps[32], total[32], of[72], disk[SIZE_TEXT_BYTES],
+        mean[32] = "-";
     const uint64_t n = facts_u64(s, "total_steps");
     const double team = facts_f64(s, "team_return_mean");
 
@@ -41,7 +28,7 @@ static void print_text(const msgpack_object *s, uint64_t disk_bytes, const char 
                    format_count(facts_u64(s, "env_steps"), steps, sizeof(steps)),
                    format_count(n, total, sizeof(total)));
     (void)printf("%-24s %-13s %24s %10s %8s  %.10s %.5s\n", facts_text(s, "run", run),
-                 facts_text(s, "state", state), of, mean, format_bytes(disk_bytes, disk),
+                 facts_text(s, "state", state), of, mean, size_text(disk_bytes, disk),
                  began, strlen(began) > 11 ? began + 11 : "");
 }
 

@@ -15,14 +15,15 @@ enum { ANSWERS_WITHIN_MS = 2000 };
 static void print_agent(const msgpack_object *a)
 {
     const msgpack_object *rss = msg_get(a, "rss_bytes");
-    char name[64], state[64], last[64], memory[32] = "-";
+    char name[64], state[64], mode[64], last[64], memory[32] = "-";
 
     if (rss != NULL && rss->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
         (void)snprintf(memory, sizeof(memory), "%.1f MB", (double)rss->via.u64 / 1e6);
     (void)printf("  %-16s %8" PRIu64 "  %-11s %8" PRIu64 " %11s  %s\n",
                  facts_text(a, "name", name), facts_u64(a, "pid"),
-                 facts_text(a, "state", state), facts_u64(a, "restarts"), memory,
-                 facts_text(a, "last_exit", last));
+                 *facts_text(a, "given_up", mode) != '\0' ? mode
+                                                          : facts_text(a, "state", state),
+                 facts_u64(a, "restarts"), memory, facts_text(a, "last_exit", last));
 }
 
 static void print_how(const msgpack_object *s, int is_live)

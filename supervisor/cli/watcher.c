@@ -74,7 +74,8 @@ static void on_tick(void *ctx, const struct agent_table *agents,
         struct agent_info info;
 
         agent_table_info(agents, i, &info);
-        to->state = agent_state_name(info.state);
+        to->state = info.mode != AGENT_LEARNS ? agent_mode_name(info.mode)
+                                              : agent_state_name(info.state);
         to->pid = info.pid;
         to->restarts = info.restarts;
         if (info.rss_bytes >= 0 || info.pid == 0) /* one just ending: what it held last */

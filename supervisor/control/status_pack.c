@@ -37,10 +37,11 @@ static void put_f64(struct msg_out *o, const char *key, double v)
 
 static void put_agent(struct msg_out *o, const struct run_agent_status *a)
 {
-    msg_map(o, 7);
+    msg_map(o, 8);
     put_text(o, "name", a->name);
     put_i64(o, "pid", a->pid);
     put_text(o, "state", a->state);
+    put_text(o, "given_up", a->given_up);
     put_u64(o, "restarts", a->restarts);
     put_i64(o, "rss_bytes", a->rss_bytes);
     put_u64(o, "update", a->update);

@@ -102,6 +102,14 @@ static const char *event_text(const struct agent *a, enum agent_event_kind kind)
     return kind == AGENT_EVENT_GIVE_UP ? a->failure.msg : NULL;
 }
 
+/* The key of its configuration for whose sake it was killed. */
+static const char *broken_limit(const struct agent *a)
+{
+    if (a->has_outgrown)
+        return "memory_limit";
+    return a->trouble.code == ERR_TIMEOUT ? "respond_within" : NULL;
+}
+
 void agent_emit(struct agent *a, enum agent_event_kind kind)
 {
     agent_emit_turn(a, kind, NULL);
@@ -116,6 +124,7 @@ void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
                             .exit_code = -1,
                             .state = (int)agent_public_state(a),
                             .turn = turn,
+                            .limit = broken_limit(a),
                             .text = event_text(a, kind)};
     char lines[AGENT_LAST_LINES_BYTES] = "";
 
@@ -241,6 +250,7 @@ static void do_spawn(struct agent *a)
     a->n_replayed = 0;
     a->ready_at_ns = 0;
     a->is_blameless = 0;
+    a->has_outgrown = 0;
     a->trouble = (struct err){0};
     if (proc_spawn(&a->proc, a->host->loop, &spec, &a->capture, &proc_callbacks, a,
                    &a->failure) < 0) {

@@ -104,6 +104,7 @@ struct agent {
     struct agent_limits limits;
     struct restart_memory restarts;
     enum restart_event wish; /* KILLED, REPLACED: this process ends on request */
+    int has_outgrown;        /* it is being killed for the memory that it takes */
     int is_blameless;        /* it is being killed for no doing of its request */
     uint64_t n_restarts;
     uint64_t start_due_ns;            /* of the next process; 0: none waits */

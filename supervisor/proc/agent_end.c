@@ -45,6 +45,8 @@ static enum restart_event ended_by(const struct agent *a)
         return a->wish;
     if (was_killed(a) && a->death.in == AGENT_IDLE)
         return RESTART_EV_KILLED;
+    if (a->has_outgrown)
+        return RESTART_EV_OUTGROWN;
     if (a->trouble.code != 0 || a->proc.signal != 0)
         return RESTART_EV_CRASHED;
     switch (a->proc.exit_code) {
@@ -129,11 +131,11 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
     describe_end(a, end, sizeof(end));
     switch (reason) {
     case RESTART_TOO_OFTEN:
-        (void)err_set(
-            ret, ERR_AGENT,
-            "died %zu times within %g s without getting anything done, the last time%s%s "
-            "%s",
-            a->restarts.n_deaths, c->within_s, in, a->death.task, end);
+        (void)err_set(ret, ERR_AGENT,
+                      "died %zu times within %g s%s, the last time%s%s %s",
+                      a->restarts.n_deaths, c->within_s,
+                      a->restarts.outgrown ? "" : " without getting anything done", in,
+                      a->death.task, end);
         break;
     case RESTART_ONE_REQUEST:
         (void)err_set(ret, ERR_AGENT, "%s ended it %u times, the last time %s",

@@ -25,7 +25,7 @@
  *           with it; planned there again, after a resume, it changes the same answers.
  * Watchdog  an agent that owes an answer and gives no sign of life for respond_within (ten
  *           times as long where a busy machine gives it no processor), or takes more
- *           memory than its limit, is killed, which counts like a crash; one
+ *           memory than its limit, is killed, which counts (restart_policy.h); one
  *           that was stopped from outside is not blamed for its request. Time that this
  *           process was itself stopped does not count.
  * Stop      all agents under one deadline: shutdown message, SIGTERM (with SIGCONT),
@@ -99,6 +99,7 @@ struct agent_event {
     int state;         /* enum agent_state in which it died */
     uint64_t replayed; /* READY: requests replayed */
     uint64_t delay_ms; /* WAIT */
+    const char *limit; /* EXIT: the key of the limit that we killed it for, or NULL */
     const char *text;  /* EXIT: why we killed it, or NULL; borrowed */
     const char *lines; /* EXIT: what it wrote last (capture_last_lines); borrowed */
     const struct agent_turn *turn; /* borrowed */

@@ -7,6 +7,7 @@
  * limit (RLIMIT_DATA: address space, of which OpenBLAS reserves some that it never
  * touches, hence the margin).
  */
+#include "common/mem/size_text.h"
 #include "supervisor/proc/agent.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/resident.h"
@@ -16,7 +17,6 @@
 
 #define NS_PER_S       1e9
 #define MEMORY_MARGIN  ((rlim_t)256 << 20)
-#define BYTES_PER_MB   1e6
 #define STARVED_FACTOR 10 /* times as long, for one that gets no processor */
 #define MAX_RESPOND_S  1e9
 
@@ -125,8 +125,10 @@ static void watch_memory(struct agent *a)
     if (limit == 0 || !proc_state_is_live(a->state) || a->proc.exited ||
         (own = resident_bytes(a->proc.pid)) <= limit)
         return;
-    (void)err_set(&err, ERR_LIMIT, "it takes %.1f MB of memory, its memory_limit is %.1f",
-                  (double)own / BYTES_PER_MB, (double)limit / BYTES_PER_MB);
+    a->has_outgrown = 1;
+    (void)err_set(&err, ERR_LIMIT, "it takes %s of memory, its memory_limit is %s",
+                  size_text((uint64_t)own, (char[SIZE_TEXT_BYTES]){0}),
+                  size_text((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}));
     agent_bad(a, &err);
 }
 

@@ -30,6 +30,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_PROGRESS] = STAY(DOWN),
         [RESTART_EV_CRASHED] = STAY(DOWN),
         [RESTART_EV_POISONED] = STAY(DOWN),
+        [RESTART_EV_OUTGROWN] = STAY(DOWN),
         [RESTART_EV_DONE] = STAY(DOWN),
         [RESTART_EV_REFUSED] = STAY(DOWN),
         [RESTART_EV_LATER] = STAY(DOWN),
@@ -42,6 +43,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_PROGRESS] = STAY(GETTING),
         [RESTART_EV_CRASHED] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_POISONED] = END(ONE_REQUEST),
+        [RESTART_EV_OUTGROWN] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_DONE] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_REFUSED] = END(ITS_WISH),
         [RESTART_EV_LATER] = WAIT,
@@ -54,6 +56,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_PROGRESS] = STAY(GETTING),
         [RESTART_EV_CRASHED] = AGAIN(WAITING),
         [RESTART_EV_POISONED] = END(ONE_REQUEST),
+        [RESTART_EV_OUTGROWN] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_DONE] = AGAIN(WAITING),
         [RESTART_EV_REFUSED] = END(ITS_WISH),
         [RESTART_EV_LATER] = WAIT,
@@ -66,6 +69,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_PROGRESS] = STAY(WAITING),
         [RESTART_EV_CRASHED] = STAY(WAITING),
         [RESTART_EV_POISONED] = STAY(WAITING),
+        [RESTART_EV_OUTGROWN] = STAY(WAITING),
         [RESTART_EV_DONE] = STAY(WAITING),
         [RESTART_EV_REFUSED] = STAY(WAITING),
         [RESTART_EV_LATER] = STAY(WAITING),
@@ -78,6 +82,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_PROGRESS] = STAY(OVER),
         [RESTART_EV_CRASHED] = STAY(OVER),
         [RESTART_EV_POISONED] = STAY(OVER),
+        [RESTART_EV_OUTGROWN] = STAY(OVER),
         [RESTART_EV_DONE] = STAY(OVER),
         [RESTART_EV_REFUSED] = STAY(OVER),
         [RESTART_EV_LATER] = STAY(OVER),
@@ -93,7 +98,8 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
 static const unsigned ends[] = {
     [RESTART_PERMANENT] = 0,
     [RESTART_TRANSIENT] = BIT(DONE),
-    [RESTART_TEMPORARY] = BIT(CRASHED) | BIT(DONE) | BIT(LATER) | BIT(KILLED),
+    [RESTART_TEMPORARY] =
+        BIT(CRASHED) | BIT(OUTGROWN) | BIT(DONE) | BIT(LATER) | BIT(KILLED),
 };
 
 static int is_running(enum restart_state state)
@@ -128,7 +134,8 @@ void restart_memory_done(struct restart_memory *m)
 static enum restart_event blame(struct restart_memory *m, enum restart_event event,
                                 uint32_t request)
 {
-    if (event != RESTART_EV_CRASHED || request == 0 || !is_running(m->state))
+    if ((event != RESTART_EV_CRASHED && event != RESTART_EV_OUTGROWN) || request == 0 ||
+        !is_running(m->state))
         return event;
     if (request != m->request)
         m->n_request_deaths = 0;
@@ -188,6 +195,13 @@ static struct restart_verdict count(struct restart_memory *m,
                                     .reason = RESTART_TOO_OFTEN};
 }
 
+static int is_overcome(const struct restart_memory *m,
+                       const struct restart_config *config, uint64_t now_ns)
+{
+    return !m->outgrown || m->n_deaths == 0 ||
+           now_ns - m->deaths_ns[m->n_deaths - 1] >= ns_of(config->within_s);
+}
+
 struct restart_verdict restart_memory_feed(struct restart_memory *m,
                                            const struct restart_config *config,
                                            enum restart_event event, uint64_t now_ns,
@@ -197,9 +211,12 @@ struct restart_verdict restart_memory_feed(struct restart_memory *m,
     const struct restart_step s = restart_policy_step(config->policy, m->state, judged);
 
     m->state = s.next;
-    if (judged == RESTART_EV_PROGRESS) {
+    if (judged == RESTART_EV_OUTGROWN)
+        m->outgrown = 1;
+    if (judged == RESTART_EV_PROGRESS && is_overcome(m, config, now_ns)) {
         m->n_in_row = 0;
         m->n_deaths = 0;
+        m->outgrown = 0;
     }
     switch (s.action) {
     case RESTART_DO_COUNT:

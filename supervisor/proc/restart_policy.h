@@ -8,6 +8,8 @@
  * Count     of deaths without progress in between. More than max_restarts of them within
  *           `within` is the end; the second is followed by `delay`, which doubles from
  *           then on up to max_delay.
+ * Memory    a death for too much of it counts, progress or not, and what gets done after it
+ *           overcomes nothing until `within` has passed: memory takes its time.
  * Request   the third death in the midst of one request is the end, progress or not.
  * Exits     0 ends a transient agent; 100 ends any; 111 is waited out, and not counted.
  *           A temporary agent is never started again, unless somebody asks for it.
@@ -40,6 +42,7 @@ enum restart_event {
     RESTART_EV_PROGRESS,
     RESTART_EV_CRASHED,  /* by a signal, an exit code of no meaning, or for misbehaving */
     RESTART_EV_POISONED, /* the same, as the third in the midst of one request */
+    RESTART_EV_OUTGROWN, /* for taking more memory than it may */
     RESTART_EV_DONE,     /* exit code 0, though nobody had asked it to end */
     RESTART_EV_REFUSED,  /* exit code 100 */
     RESTART_EV_LATER,    /* exit code 111 */
@@ -84,6 +87,7 @@ struct restart_memory {
     unsigned n_in_row; /* deaths since the last progress, whenever they were */
     uint32_t request;  /* the one it last died in; 0: none */
     unsigned n_request_deaths;
+    int outgrown;        /* the newest deaths were for memory */
     uint64_t *deaths_ns; /* those that count, oldest first; private */
     size_t n_deaths, cap;
 };
@@ -97,7 +101,7 @@ struct restart_verdict {
 };
 
 void restart_memory_done(struct restart_memory *m);
-/* request: CRASHED, the one whose doing the death may be (0: none). */
+/* request: CRASHED or OUTGROWN, the one whose doing the death may be (0: none). */
 struct restart_verdict restart_memory_feed(struct restart_memory *m,
                                            const struct restart_config *config,
                                            enum restart_event event, uint64_t now_ns,

@@ -52,14 +52,24 @@ static struct run_agent_status *agent_of(struct run_record *r, const char *name)
 
 static void note_exit(struct run_agent_status *a, const struct journal_event *e)
 {
-    const char *by = journal_value(e, "signal"), *code = journal_value(e, "code");
+    const char *by = journal_value(e, "limit"), *code = journal_value(e, "code");
 
+    if (by == NULL)
+        by = journal_value(e, "signal");
     free((char *)(uintptr_t)a->last_exit);
     a->last_exit = by != NULL     ? xstrdup(by)
                    : code != NULL ? xasprintf("code %.16s", code)
                                   : NULL;
     a->pid = 0;
     a->state = agent_state_name(AGENT_GONE);
+}
+
+static const char *given_up_as(const char *mode)
+{
+    for (int m = AGENT_FROZEN; mode != NULL && m <= AGENT_NOOP; m++)
+        if (strcmp(mode, agent_mode_name((enum agent_mode)m)) == 0)
+            return agent_mode_name((enum agent_mode)m);
+    return NULL;
 }
 
 static void take_agent(struct run_record *r, const struct journal_event *e)
@@ -80,6 +90,10 @@ static void take_agent(struct run_record *r, const struct journal_event *e)
         a->state = agent_state_name(AGENT_IDLE);
     } else if (strcmp(e->name, "wait") == 0) {
         a->state = agent_state_name(AGENT_WAITING);
+    } else if (strcmp(e->name, "give-up") == 0 || strcmp(e->name, "turned") == 0) {
+        r->gave_up = 1;
+        r->status.exact = 0;
+        a->given_up = given_up_as(journal_value(e, "mode"));
     }
 }
 
@@ -93,12 +107,13 @@ static void take_beginning(struct run_record *r, const struct journal_event *e)
     s->exit_code = -1;
     s->pid = (pid_t)journal_number(e, "pid", 0);
     s->keeper_pid = (pid_t)journal_number(e, "keeper", 0);
-    s->exact = journal_value(e, "anyway") == NULL;
+    s->exact = journal_value(e, "anyway") == NULL && !r->gave_up;
     s->env_steps = 0;
     s->round = s->episodes = RUN_UNKNOWN;
     for (size_t i = 0; i < r->n_agents; i++) {
         free((char *)(uintptr_t)r->agents[i].last_exit);
         r->agents[i].last_exit = NULL;
+        r->agents[i].given_up = NULL;
         r->agents[i].restarts = 0;
     }
 }

@@ -21,6 +21,7 @@ struct run_record {
     int has_end;              /* the journal tells how it ended */
 
     char *name; /* private from here on */
+    int gave_up;
     struct run_agent_status *agents;
     size_t n_agents, cap_agents, last_agent;
     char state[32];

@@ -23,12 +23,13 @@ enum run_exit {
 
 struct run_agent_status {
     const char *name;
-    const char *state; /* agent_state_name; "gone" when the run is over */
-    pid_t pid;         /* 0: none */
+    const char *state;    /* agent_state_name; "gone" when the run is over */
+    const char *given_up; /* "frozen", "noop"; NULL: it was not, or was taken back */
+    pid_t pid;            /* 0: none */
     uint64_t restarts;
     int64_t rss_bytes;     /* -1: not known */
     uint64_t update;       /* updates it has taken part in; RUN_UNKNOWN */
-    const char *last_exit; /* "SIGKILL", "code 3"; NULL: it never ended */
+    const char *last_exit; /* "SIGKILL", "code 3", "memory_limit"; NULL: it never ended */
 };
 
 struct run_status {
@@ -48,7 +49,8 @@ struct run_status {
     double elapsed_s;        /* since this supervisor started */
     int64_t checkpoint_step; /* the newest complete one; -1: none */
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
-    int exact; /* the end will be that of an undisturbed run, byte for byte */
+    int exact; /* the end will be that of an undisturbed run, byte for byte: not once an
+                  agent was given up, for that depends on what died, and when */
     const struct run_agent_status *agents;
     size_t n_agents;
     const struct run_agent_status *environments; /* processes of a foreign one */

@@ -8,6 +8,7 @@
 
 #include "common/config/changes.h"
 #include "common/log/log.h"
+#include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/trial.h"
 
@@ -160,6 +161,29 @@ static int try_processes(struct training *t, const struct run_config *wanted,
     return rc;
 }
 
+/* A new limit that the process is above already would only kill it. */
+static int check_memory(const struct training *t, const struct run_config *wanted,
+                        struct err *err)
+{
+    const size_t n = agent_table_count(t->agents);
+
+    for (size_t i = 0; i < n && i < wanted->n_agents && i < t->wanted.n_agents; i++) {
+        const int64_t limit = wanted->agents[i].memory_limit_bytes;
+        struct agent_info info;
+
+        agent_table_info(t->agents, i, &info);
+        if (limit > 0 && limit != t->wanted.agents[i].memory_limit_bytes &&
+            info.rss_bytes > limit)
+            return err_set(
+                err, ERR_CONFIG,
+                "agents.%s.memory_limit: %s is less than the %s that it takes "
+                "now",
+                info.name, size_text((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}),
+                size_text((uint64_t)info.rss_bytes, (char[SIZE_TEXT_BYTES]){0}));
+    }
+    return 0;
+}
+
 static void write_wanted(struct training *t)
 {
     char *yaml = run_config_to_yaml(&t->wanted);
@@ -203,6 +227,7 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
         v.rc = err_set(err, ERR_STATE, "the run is ending");
     if (v.rc < 0 || (v.rc = choose_step(t, at, ret, err)) < 0 ||
         (v.rc = check_plan(t, ret, err)) < 0 ||
+        (v.rc = check_memory(t, wanted, err)) < 0 ||
         (v.rc = try_processes(t, wanted, err)) < 0 ||
         (v.rc = write_down(t, ret, err)) < 0) {
         run_config_done(wanted);

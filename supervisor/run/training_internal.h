@@ -76,6 +76,7 @@ struct training {
     int64_t saved_step;         /* of the newest committed checkpoint; -1: none */
     struct training_state last; /* waits to be written, as the run's last */
     enum rollout_hold last_hold;
+    int gave_up;      /* some agent, at some time */
     int is_under_way; /* observers were told so */
     int stopping;
     int agents_stopped;
@@ -109,7 +110,7 @@ void training_close_if_over(struct training *t);
 /* ---- training_status.c: where it stands ---- */
 
 void training_take_rate(struct training *t);
-/* "SIGKILL" or "code 3" instead of what *text was. */
+/* "SIGKILL", "code 3" or "memory_limit" instead of what *text was. */
 void training_note_exit(char **text, const struct agent_event *e);
 void training_free_status(struct training *t);
 

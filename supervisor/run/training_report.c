@@ -159,11 +159,15 @@ static void journal_exit(struct training *t, const char *kind, const char *proce
                          const struct agent_event *e)
 {
     char pid[24], code[24], name[SIGNAL_NAME_BYTES];
-    const char *more[4] = {NULL};
+    const char *more[6] = {NULL};
     size_t n = 0;
 
     (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
     (void)snprintf(code, sizeof(code), "%d", e->exit_code);
+    if (e->limit != NULL) {
+        more[n++] = "limit";
+        more[n++] = e->limit;
+    }
     if (e->text != NULL) {
         more[n++] = "why";
         more[n++] = e->text;
@@ -176,7 +180,7 @@ static void journal_exit(struct training *t, const char *kind, const char *proce
                   e->signal != 0 ? "signal" : "code",
                   e->signal != 0 ? signal_name(e->signal, name) : code, "in",
                   agent_state_name((enum agent_state)e->state), more[0], more[1], more[2],
-                  more[3], NULL);
+                  more[3], more[4], more[5], NULL);
 }
 
 static void journal_process(struct training *t, const char *kind, const char *process,

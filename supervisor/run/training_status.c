@@ -33,8 +33,9 @@ void training_note_exit(char **text, const struct agent_event *e)
     char name[SIGNAL_NAME_BYTES];
 
     free(*text);
-    *text = e->signal != 0 ? xstrdup(signal_name(e->signal, name))
-                           : xasprintf("code %d", e->exit_code);
+    *text = e->limit != NULL ? xstrdup(e->limit)
+            : e->signal != 0 ? xstrdup(signal_name(e->signal, name))
+                             : xasprintf("code %d", e->exit_code);
 }
 
 double training_rate(const struct training *t)
@@ -61,6 +62,7 @@ static void take_agents(struct training *t, uint64_t updates)
         *to = (struct run_agent_status){
             .name = info.name,
             .state = agent_state_name(info.state),
+            .given_up = info.mode != AGENT_LEARNS ? agent_mode_name(info.mode) : NULL,
             .pid = info.pid,
             .restarts = info.restarts,
             .rss_bytes = info.rss_bytes,
@@ -113,7 +115,7 @@ void training_status(struct training *t, struct run_status *ret)
         .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
         .checkpoint_step = t->saved_step,
         .team_return_mean = t->result->team_return_mean,
-        .exact = !t->args->anyway && env_host_is_exact(t->env_host),
+        .exact = !t->args->anyway && !t->gave_up && env_host_is_exact(t->env_host),
         .agents = t->agent_status,
         .n_agents = t->specs.n,
         .environments = t->env_status,

@@ -35,6 +35,7 @@ void training_note_turn(struct training *t, const char *name, const struct agent
 {
     const char *effect = effects[e->turn->mode];
 
+    t->gave_up = 1;
     switch (e->kind) {
     case AGENT_EVENT_GIVE_UP:
         write_down(t, "give-up", name, e);
@@ -71,6 +72,7 @@ static int plan(void *ctx, uint64_t line, const struct journal_event *e)
         return 0;
     while (turn.mode < AGENT_NOOP && strcmp(mode, agent_mode_name(turn.mode)) != 0)
         turn.mode++;
+    t->gave_up = 1;
     agent_table_standing(t->agents, agent, 0, &at);
     if (turn.position >= at.position)
         agent_table_plan_turn(t->agents, agent, &turn);

@@ -190,7 +190,7 @@ def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
 
 
 def test_a_crash_loop_slows_down_and_others_go_on(w):
-    """Frozen: the others learn to the end, and this one keeps its last weights."""
+    """Noop: the others learn to the end. (test_give_up has frozen ones.)"""
     fault = ";".join(f"agent_1/{i}:act:before-reply:1,kill" for i in range(1, 9))
     fault += ";agent_1:act:before-reply:30,kill"
     program = w.program_with_agent(FAULT_AGENT)

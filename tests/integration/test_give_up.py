@@ -1,6 +1,11 @@
 """Agents that are given up: frozen, noop, taken back; the same through any death and resume."""
+import re
+import signal
+import time
+
 import harness
 from test_changes import checkpoints, journal
+from test_endings import start_run
 from test_exactness import outcome
 from test_faults import FAULT_AGENT
 from test_lifecycle import status
@@ -38,6 +43,8 @@ def wait_for_checkpoints(run, more):
 
 
 def kill_supervisor(run):
+    """Before the first checkpoint there is nothing to go on from."""
+    harness.wait_until("a checkpoint", lambda: checkpoints(run))
     n = len(journal(run, "resume"))
     harness.kill(harness.holder_of(run))
     wait_for(run, "resume", n + 1)
@@ -116,8 +123,13 @@ def test_a_frozen_agent_dies_again(w):
     p, run = start(w, "twice", "frozen", "agent_1:learn:before-reply:40,abort",
                    steps=1_000_000), w.run_dir("twice")
     wait_for(run, "give-up")
+    assert agent(w, "twice")["given_up"] == "frozen" and not status(w, "twice")["exact"]
+    shown = next(line for line in w.brood("status", "twice")[0].splitlines()
+                 if "agent_1" in line)
+    assert shown.split()[2] == "frozen", shown
     w.brood("respawn", "twice", "agent_1")
     harness.wait_until("it learns again", lambda: journal(run, "turned"))
+    assert agent(w, "twice")["given_up"] is None and not status(w, "twice")["exact"]
     w.brood("kill", "twice", "agent_1")
     wait_for(run, "give-up", 2)
     w.brood("kill", "twice", "agent_1")
@@ -132,8 +144,97 @@ def test_a_frozen_agent_dies_again(w):
     w.brood("respawn", "twice", "agent_1")
     wait_for(run, "turned", n + 1)
     assert journal(run, "changed") and "mode=learns" in journal(run, "turned")[-1]
+    w.brood("kill", "twice", "agent_1")
+    wait_for(run, "give-up", 4)
+    w.brood("kill", "twice", "agent_1")
+    wait_for(run, "give-up", 5)
     w.brood("stop", "twice")
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert agent(w, "twice")["given_up"] == "noop" and not status(w, "twice")["exact"]
+
+
+# ---- what ends a process, and how often ----
+
+def test_a_crash_loop_ends_with_its_reason(w):
+    """On the last line that the user sees."""
+    fault = "agent_1:act:before-reply:30,kill;" + ";".join(
+        f"agent_1/{i}:act:before-reply:1,kill" for i in range(1, 7))
+    p = w.start("run", w.small(), "--name", "loop", "--set",
+                "agents.agent_1.restart={max_restarts: 3, delay: 10ms}",
+                program=program_for(w), env={"BROOD_FAULT": fault})
+    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    last = p.log.read_text().splitlines()[-1]
+    assert "agent_1" in last and "died 4 times within 60 s" in last and "SIGKILL" in last, last
+
+
+def test_a_limit_that_is_too_low_ends_the_run(w):
+    """Whatever gets done in between; and each time it is said which limit that was."""
+    p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", "low", "--set",
+                "agents.agent_1.memory_limit=1K", "--set",
+                "defaults.restart={max_restarts: 2, delay: 10ms}")
+    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    last = p.log.read_text().splitlines()[-1]
+    assert "agent_1" in last and "died 3 times within 60 s" in last and \
+        "its memory_limit is 1.0 kB" in last, last
+    assert agent(w, "low")["last_exit"] == "memory_limit"
+
+
+# ---- limits of a live run ----
+
+def set_live(w, name, *assignments):
+    n = len(journal(w.run_dir(name), "changed"))
+    w.brood("set", name, *assignments)
+    wait_for(w.run_dir(name), "changed", n + 1)
+
+
+def test_limits_reach_the_live_process(w):
+    p, run = start_run(w, "live"), w.run_dir("live")
+    _, err = w.brood("set", "live", "defaults.memory_limit=1K", code=2)
+    assert re.search(r"agent_0.memory_limit: 1.0 kB is less than the \d\S* MB that it takes "
+                     "now", err) and len(err.splitlines()) == 1, err
+    pids = harness.agents_of(p.pid)
+    if not harness.SANITIZED:  # whose memory has no such limit
+        set_live(w, "live", "agents.agent_2.memory_limit=1G")
+        limits = open(f"/proc/{pids['agent_2']}/limits").read()
+        soft = next(int(line.split()[3]) for line in limits.splitlines()
+                    if line.startswith("Max data size"))
+        assert soft == (2 << 30) + (256 << 20), limits
+
+    # The watchdog's default would let it be for half a minute.
+    set_live(w, "live", "agents.agent_0.respond_within=%s" %
+             ("500ms" if not harness.SANITIZED else "3s"))
+    harness.kill(pids["agent_0"], signal.SIGSTOP)
+    harness.wait_within("the watchdog", lambda: any(
+        " limit=respond_within " in line for line in journal(run, "exit")), 15)
+    harness.wait_until("its return", lambda: agent(w, "live", "agent_0")["pid"] != 0)
+    assert agent(w, "live", "agent_0")["last_exit"] == "respond_within"
+
+    # By default it would come back.
+    set_live(w, "live", "agents.agent_1.restart.policy=temporary",
+             "agents.agent_1.restart.on_give_up=noop")
+    harness.kill(pids["agent_1"])
+    wait_for(run, "give-up")
+    assert agent(w, "live")["given_up"] == "noop"
+    w.brood("stop", "live")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
+def test_one_that_is_only_slow_is_left_alone(w):
+    """A real agent, whose one request takes many times as long as it may be silent."""
+    within_s, tries = (0.3, 80_000) if not harness.SANITIZED else (2, 50_000)
+
+    def seconds(name, tries):
+        begin = time.monotonic()
+        w.brood("run", w.small(steps=220, evaluate=0), "--name", name, "--set",
+                "defaults.optimizer={type: accept_reject, tries: %d}" % tries, "--set",
+                "defaults.respond_within=%gs" % within_s)
+        return time.monotonic() - begin
+
+    quick = seconds("quick", 1)
+    took = (seconds("slow", tries) - quick) / 2  # updates
+    print(f"# an update of {took:.1f} s, at most {within_s} s of silence")
+    assert took > 3 * within_s
+    assert not any(" limit=" in line for line in journal(w.run_dir("slow"), "exit"))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ struct rig {
     uint64_t delays_ms[MAX_WAITS];
     char why[480];
     struct agent_event last_exit;
+    struct agent_turn turn; /* the newest one */
     int answered[MAX_AGENTS], absent[MAX_AGENTS];
     uint64_t sum[MAX_AGENTS];
     size_t payload_len[MAX_AGENTS];
@@ -54,6 +55,8 @@ static void on_deadline(uv_timer_t *t)
 
 static void on_event(void *ctx, const struct agent_event *e)
 {
+    if (e->turn != NULL)
+        rig.turn = *e->turn;
     if (e->kind == AGENT_EVENT_EXIT) {
         rig.n_exits++;
         if (e->text != NULL)
@@ -652,6 +655,49 @@ START_TEST(given_up_as_noop)
 }
 END_TEST
 
+/* A give-up, told with its place and made again there by others, leaves the same values:
+ * a noop's are those of some snapshot, which was before its newest requests. */
+START_TEST(a_turn_is_made_again)
+{
+    static const enum give_up modes[] = {GIVE_UP_FROZEN, GIVE_UP_NOOP};
+    struct agent_turn turn;
+    uint64_t values;
+
+    rig.limits.restart.on_give_up = modes[_i];
+    start_ready("poison-5");
+    for (uint64_t i = 0; i < 6; i++)
+        (void)ask(0, "learn", i);
+    ck_assert_int_eq(rig.absent[0], 1);
+    turn = rig.turn;
+    (void)ask(0, "act", 0); /* a frozen one is in place again */
+    values = hash_block();
+    stop_within(5000);
+
+    rig.limits.restart.on_give_up = GIVE_UP_STOP;
+    start_ready("echo");
+    agent_table_plan_turn(rig.table, 0, &turn);
+    for (uint64_t i = 0; i < 5; i++) {
+        (void)ask(0, "learn", i);
+        ck_assert_int_eq(rig.absent[0], 0);
+    }
+    (void)ask(0, "learn", 5);
+    ck_assert_int_eq(rig.absent[0], 1);
+    ck_assert_uint_eq(hash_block(), values);
+    ck_assert_uint_eq(rig.turn.mode, turn.mode);
+
+    /* And back, with what it has, from a round on. */
+    agent_table_take_back(rig.table, 0);
+    (void)ask(0, "learn", 6);
+    ck_assert_int_eq(rig.absent[0], 1);
+    agent_table_begin_round(rig.table, 0);
+    (void)ask(0, "learn", 7);
+    ck_assert_int_eq(rig.absent[0], 0);
+    ck_assert_uint_ne(hash_block(), values);
+    stop_within(5000);
+    ck_assert_int_eq(rig.failed, 0);
+}
+END_TEST
+
 /* ---- the watchdog ---- */
 
 static const struct {
@@ -662,7 +708,7 @@ static const struct {
     {"spins-3", "computes without an end"},
     {"waits-3", "waits for something that does not come"},
     {"waits-1", "did not answer configure"},
-    {"eats-3", "of memory, its memory_limit is 134.2"},
+    {"eats-3", "of memory, its memory_limit is 134 MB"},
 };
 
 /* It is killed, what it did is told, and another process answers as if nothing was. */
@@ -932,6 +978,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, policies_differ, 0, sizeof(policies) / sizeof(policies[0]));
     tcase_add_test(tc, given_up_as_frozen);
     tcase_add_test(tc, given_up_as_noop);
+    tcase_add_loop_test(tc, a_turn_is_made_again, 0, 2);
     tcase_add_loop_test(tc, silence_and_greed_are_ended, 0,
                         sizeof(silences) / sizeof(silences[0]));
     tcase_add_test(tc, slow_but_alive);

@@ -44,10 +44,11 @@ START_TEST(every_cell)
     /* Without a process there is no death. */
     if (!is_running(state) && is_death(event) && event != RESTART_EV_REPLACED)
         ck_assert(s.next == state && s.action == RESTART_DO_NOTHING);
-    /* Only deaths without progress are counted. */
+    /* Only deaths without progress are counted, and those for memory. */
     if (s.action == RESTART_DO_COUNT)
-        ck_assert(state == RESTART_TRYING &&
-                  (event == RESTART_EV_CRASHED || event == RESTART_EV_DONE));
+        ck_assert(event == RESTART_EV_OUTGROWN ||
+                  (state == RESTART_TRYING &&
+                   (event == RESTART_EV_CRASHED || event == RESTART_EV_DONE)));
 }
 END_TEST
 
@@ -60,6 +61,9 @@ static const struct {
     {RESTART_EV_CRASHED,
      {RESTART_DO_COUNT, RESTART_DO_COUNT, GIVE_UP},
      {RESTART_DO_START, RESTART_DO_START, GIVE_UP}},
+    {RESTART_EV_OUTGROWN,
+     {RESTART_DO_COUNT, RESTART_DO_COUNT, GIVE_UP},
+     {RESTART_DO_COUNT, RESTART_DO_COUNT, GIVE_UP}},
     {RESTART_EV_POISONED, {GIVE_UP, GIVE_UP, GIVE_UP}, {GIVE_UP, GIVE_UP, GIVE_UP}},
     {RESTART_EV_DONE,
      {RESTART_DO_COUNT, GIVE_UP, GIVE_UP},
@@ -192,6 +196,39 @@ START_TEST(one_request_three_times)
 }
 END_TEST
 
+/* Memory takes its time: what is done meanwhile overcomes nothing. */
+START_TEST(outgrowing_counts_whatever_got_done)
+{
+    static const uint64_t delays_ms[] = {0, 100, 200, 400, 500};
+
+    for (size_t i = 0; i < 6; i++) {
+        struct restart_verdict v;
+
+        (void)feed(RESTART_EV_STARTED, 0);
+        now += 250 * MS;
+        (void)feed(RESTART_EV_PROGRESS, 0);
+        v = feed(RESTART_EV_OUTGROWN, 0);
+        if (i == 5)
+            ck_assert_uint_eq(v.reason, RESTART_TOO_OFTEN);
+        else
+            ck_assert_uint_eq(v.delay_ns, delays_ms[i] * MS);
+        (void)feed(RESTART_EV_DELAY_OVER, 0);
+    }
+    ck_assert_uint_eq(m.state, RESTART_OVER);
+}
+END_TEST
+
+START_TEST(outgrowing_now_and_then_is_no_end)
+{
+    for (int i = 0; i < 1000; i++) {
+        (void)feed(RESTART_EV_STARTED, 0);
+        now += 61 * S;
+        (void)feed(RESTART_EV_PROGRESS, 0);
+        ck_assert_uint_eq(feed(RESTART_EV_OUTGROWN, 0).action, RESTART_DO_START);
+    }
+}
+END_TEST
+
 START_TEST(try_later_waits_and_does_not_count)
 {
     struct restart_verdict v;
@@ -233,6 +270,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, progress_counts_for_nothing);
     tcase_add_test(tc, what_was_asked_for_never_counts);
     tcase_add_test(tc, one_request_three_times);
+    tcase_add_test(tc, outgrowing_counts_whatever_got_done);
+    tcase_add_test(tc, outgrowing_now_and_then_is_no_end);
     tcase_add_test(tc, try_later_waits_and_does_not_count);
     tcase_add_test(tc, a_wait_can_be_cut_short);
     suite_add_tcase(s, tc);
