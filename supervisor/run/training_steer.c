@@ -131,6 +131,18 @@ static int refuse_if_over(const struct training *t, struct err *err)
     return t->stopping ? err_set(err, ERR_STATE, "the run is stopping") : 0;
 }
 
+/* Whoever waits for a boundary does not wait for the delay of a restart, too. */
+static void hurry(struct training *t)
+{
+    for (size_t i = 0; i < agent_table_count(t->agents); i++) {
+        struct agent_info info;
+
+        agent_table_info(t->agents, i, &info);
+        if (info.state == AGENT_WAITING)
+            (void)agent_table_respawn(t->agents, i, NULL); /* refused by a noop */
+    }
+}
+
 int training_pause(struct training *t, training_done_fn fn, void *ctx, struct err *err)
 {
     int rc = refuse_if_over(t, err);
@@ -143,6 +155,7 @@ int training_pause(struct training *t, training_done_fn fn, void *ctx, struct er
     }
     (void)add_wait(t, WAIT_PAUSE, fn, ctx);
     t->wants_pause = 1;
+    hurry(t);
     if (t->rollout != NULL)
         rollout_request_pause(t->rollout);
     return 0;
@@ -193,6 +206,7 @@ int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
         return 0;
     }
     add_wait(t, WAIT_CHECKPOINT, fn, ctx)->step = step;
+    hurry(t);
     t->wants_checkpoint = 1;
     training_begin_checkpoint(t);
     return 0;
@@ -206,6 +220,7 @@ void training_stop(struct training *t, training_done_fn fn, void *ctx)
         return;
     t->result->end = TRAINING_STOPPED;
     journal_write(t->journal, training_steps(t), "stop", NULL);
+    hurry(t);
     if (t->waits_for_space)
         training_stop_without_space(t);
     else if (t->rollout != NULL)

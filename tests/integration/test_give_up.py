@@ -167,6 +167,21 @@ def test_a_crash_loop_ends_with_its_reason(w):
     assert "agent_1" in last and "died 4 times within 60 s" in last and "SIGKILL" in last, last
 
 
+def test_a_pause_does_not_wait_for_a_delay(w):
+    """Nor does a stop: the process that is waited for is started at once."""
+    fault = "agent_1:act:before-reply:30,kill;agent_1/1:act:before-reply:1,kill"
+    for command in "pause", "stop":
+        p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", command, "--set",
+                    "agents.agent_1.restart={delay: 1h, max_delay: 1h}",
+                    program=program_for(w), env={"BROOD_FAULT": fault})
+        wait_for(w.run_dir(command), "wait")
+        w.brood(command, command)
+        if command == "pause":
+            assert status(w, command)["state"] == "paused"
+            w.brood("stop", command)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
 def test_a_limit_that_is_too_low_ends_the_run(w):
     """Whatever gets done in between; and each time it is said which limit that was."""
     p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", "low", "--set",
