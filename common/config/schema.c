@@ -223,6 +223,9 @@ static int read_tree(const struct reading *r)
 
     if (r->node->kind != YAML_MAP && !yaml_is_null(r->node))
         return unexpected(r, "a map of keys");
+    if (r->node->n == 0 && r->field->default_text != NULL)
+        return yaml_fail(r->node, r->path, r->err, "is empty, expected e.g. %s",
+                         r->field->default_text);
     if (r->node->n > 0)
         copy = yaml_tree_copy(r->node, r->arena);
     memcpy(r->dst, &copy, sizeof(copy));

@@ -31,7 +31,8 @@ enum field_type {
     FIELD_SIZES,        /* struct layer_sizes */
     FIELD_MAP,          /* `schema`, at this offset */
     FIELD_OPTIONAL_MAP, /* the same; the int at has_offset says whether it was given */
-    FIELD_TREE,         /* const struct yaml_node *: a map for others to read; NULL */
+    FIELD_TREE,         /* const struct yaml_node *: a map for others to read; NULL, but
+                           never empty where there is a default */
     FIELD_WORDS,        /* const struct yaml_node *: a list of texts, not empty; NULL */
     FIELD_RAW,          /* read by the owner of the table */
 };

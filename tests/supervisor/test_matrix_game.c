@@ -177,6 +177,19 @@ START_TEST(wrong_tables_are_told_in_one_line)
          "each"},
         {"{payoffs: {agent_0: [[1, 2], [3, 4]], eve: [[1, 2], [3, 4]]}}",
          "f:1: env.params.payoffs: agent_1 has no table"},
+        {"{payoffs: {}}",
+         "f:1: env.params.payoffs: is empty, expected e.g. {all: [[1, 0], [0, 1]]}"},
+        {"{payoffs: }",
+         "f:1: env.params.payoffs: is empty, expected e.g. {all: [[1, 0], [0, 1]]}"},
+        {"{payoffs: {all: {}}}",
+         "f:1: env.params.payoffs: expected lists within lists, e.g. {all: [[1, 0], [0, "
+         "1]]}"},
+        {"{payoffs: {all: [[], []]}}",
+         "f:1: env.params.payoffs: expected 1 to 64 actions of at most 8 agents"},
+        {"{payoffs: {all: [[1, 2], []]}}",
+         "f:1: env.params.payoffs: expected a list of 2 here"},
+        {"{payoffs: {all: [[1, 2], [{}, 3]]}}",
+         "f:1: env.params.payoffs: expected a number for a payoff"},
         {"{payoffs: [1]}",
          "f:1: env.params.payoffs: found a list, expected a map of keys"},
     };
@@ -199,7 +212,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_table_of_three);
     tcase_add_test(tc, the_last_joint_action_is_seen);
     tcase_add_test(tc, state_is_exact_and_checked);
-    tcase_add_loop_test(tc, wrong_tables_are_told_in_one_line, 0, 8);
+    tcase_add_loop_test(tc, wrong_tables_are_told_in_one_line, 0, 14);
     suite_add_tcase(s, tc);
     return s;
 }
