@@ -1,5 +1,6 @@
 #include "supervisor/env/foraging.h"
 
+#include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 #include "supervisor/env/env_class.h"
 
@@ -21,7 +22,7 @@ static const struct field fields[] = {
     {"players", FIELD_I64, SCHEMA_AT(struct params, players),
      SCHEMA_WITHIN(1, MAX_PLAYERS), .default_text = "2", .doc = "agents"},
     {"food", FIELD_I64, SCHEMA_AT(struct params, food), SCHEMA_WITHIN(1, MAX_FOOD),
-     .default_text = "2", .doc = "at most, as many as find a place"},
+     .default_text = "2", .doc = "at most: as many as find a place by chance"},
     {"max_level", FIELD_I64, SCHEMA_AT(struct params, max_level),
      SCHEMA_WITHIN(1, MAX_LEVEL), .default_text = "2", .doc = "of a player"},
     {"sight", FIELD_I64, SCHEMA_AT(struct params, sight), SCHEMA_WITHIN(0, MAX_SIZE),
@@ -382,12 +383,45 @@ static void foraging_observe(void *world, size_t first, size_t n, float *const *
 
 /* ---- the rest of a world ---- */
 
+/* How much food has a place in a grid of this size at best: cells off the edge, no two
+ * nearer than three steps (is_free_for_food). Counted by trying all. */
+static int64_t most_food(int64_t size)
+{
+    static const uint8_t most[] = {0,  0,  0,  1,  1,  2,  4,  6,  8,  10,
+                                   13, 17, 20, 25, 29, 34, 40, 45, 52, 58};
+
+    return size < (int64_t)sizeof(most) ? most[size] : MAX_FOOD;
+}
+
+static int check_room(const struct params *p, const struct yaml_node *params,
+                      struct err *err)
+{
+    const int64_t cells = p->size * p->size, food = most_food(p->size);
+    const char *key = p->players >= cells ? "players" : "food";
+    const struct yaml_node *at = yaml_find(params, key);
+    char path[32];
+
+    if (p->food <= food && p->food + p->players <= cells)
+        return 0;
+    if (at == NULL) /* then it is another that was given */
+        at = params->child[0];
+    (void)snprintf(path, sizeof(path), "env.params.%s", key);
+    return yaml_fail(at, path, err,
+                     "%lld players and %lld food do not fit into size %lld, which has "
+                     "%lld cells, and places for %lld food",
+                     (long long)p->players, (long long)p->food, (long long)p->size,
+                     (long long)cells, (long long)food);
+}
+
 static int foraging_describe(const struct env_class *class,
                              const struct env_config *config, const void *params,
                              struct arena *arena, struct env_spec *ret, struct err *err)
 {
     const struct params *p = params;
+    int rc = check_room(p, config->params, err);
 
+    if (rc < 0)
+        return rc;
     ret->n_agents = (size_t)p->players;
     ret->agents = ARENA_ARRAY(arena, struct env_agent, ret->n_agents);
     for (size_t i = 0; i < ret->n_agents; i++) {

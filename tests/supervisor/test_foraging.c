@@ -3,6 +3,7 @@
 #include "supervisor/env/env_class.h"
 #include "tests/support/test_main.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { SIZE = 5, PLAYERS = 2, WIDTH = 3 * 2 + 3 * PLAYERS };
@@ -22,21 +23,29 @@ struct fixture {
     float obs[PLAYERS][WIDTH];
 };
 
+static int describe(struct fixture *f, struct env_config *config, const char *text,
+                    const void **ret_params, struct err *err)
+{
+    struct env_spec spec;
+    struct yaml_node *tree;
+
+    *f = (struct fixture){0};
+    *config = (struct env_config){.id = "foraging"};
+    ck_assert_int_eq(yaml_tree_parse(&tree, &f->arena, text, strlen(text), "f", 1, err),
+                     0);
+    config->params = tree;
+    return env_class_describe(env_class_find("foraging"), config, &f->arena, ret_params,
+                              &spec, err);
+}
+
 static void open_world(struct fixture *f, const char *params)
 {
     const struct env_class *class = env_class_find("foraging");
-    struct env_config config = {.id = "foraging"};
-    struct env_spec spec;
-    struct yaml_node *tree;
+    struct env_config config;
     const void *p;
     struct err err = {0};
 
-    *f = (struct fixture){0};
-    ck_assert_int_eq(
-        yaml_tree_parse(&tree, &f->arena, params, strlen(params), "f", 1, &err), 0);
-    config.params = tree;
-    ck_assert_msg(env_class_describe(class, &config, &f->arena, &p, &spec, &err) == 0,
-                  "%s", err.msg);
+    ck_assert_msg(describe(f, &config, params, &p, &err) == 0, "%s", err.msg);
     f->world = class->ops->open(class, &config, p, 1, &f->arena);
 }
 
@@ -259,6 +268,80 @@ START_TEST(impossible_states_are_refused)
 }
 END_TEST
 
+static const struct {
+    const char *params, *message; /* NULL: it fits */
+} rooms[] = {
+    {"{size: 4, players: 15, food: 1}", NULL},
+    {"{size: 5, players: 14, food: 2}", NULL},
+    {"{size: 20, players: 32, food: 64}", NULL},
+    {"{size: 4, players: 32}", "f:1: env.params.players: 32 players and 2 food do not "
+                               "fit into size 4, which has 16 "
+                               "cells, and places for 1 food"},
+    {"{size: 4, players: 16, food: 1}", "f:1: env.params.players: 16 players and 1 food "
+                                        "do not fit into size 4, which has 16 "
+                                        "cells, and places for 1 food"},
+    {"{players: 2,\n size: 5,\n food: 3}",
+     "f:3: env.params.food: 2 players and 3 food do not fit into size 5, which has 25 "
+     "cells, and places for 2 food"},
+    {"{size: 4}",
+     "f:1: env.params.food: 2 players and 2 food do not fit into size 4, which has 16 "
+     "cells, and places for 1 food"},
+    {"{size: 19, food: 59}",
+     "f:1: env.params.food: 2 players and 59 food do not fit into size 19, which has 361 "
+     "cells, and places for 58 food"},
+};
+
+START_TEST(what_has_no_place_is_told_in_one_line)
+{
+    struct fixture f;
+    struct env_config config;
+    const void *p;
+    struct err err = {0};
+    int rc = describe(&f, &config, rooms[_i].params, &p, &err);
+
+    ck_assert_int_eq(rc, rooms[_i].message != NULL ? ERR_CONFIG : 0);
+    if (rc < 0)
+        ck_assert_str_eq(err.msg, rooms[_i].message);
+    arena_done(&f.arena);
+}
+END_TEST
+
+/* The most cells, no two nearer than three steps, from cell `at` of a square on. */
+static int most_from(int side, int at, uint64_t taken)
+{
+    int best = 0, row = at / side, col = at % side, is_free = 1;
+
+    if (at == side * side)
+        return 0;
+    for (int i = 0; i < at; i++)
+        if ((taken >> i & 1) != 0 && abs(i / side - row) + abs(i % side - col) < 3)
+            is_free = 0;
+    if (is_free)
+        best = 1 + most_from(side, at + 1, taken | UINT64_C(1) << at);
+    row = most_from(side, at + 1, taken);
+    return row > best ? row : best;
+}
+
+START_TEST(as_much_food_fits_as_can_be_placed)
+{
+    const int size = _i, most = most_from(size - 2, 0, 0);
+
+    for (int food = most; food <= most + 1; food++) {
+        struct fixture f;
+        struct env_config config;
+        const void *p;
+        char params[64];
+        struct err err = {0};
+
+        (void)snprintf(params, sizeof(params), "{size: %d, players: 1, food: %d}", size,
+                       food);
+        ck_assert_int_eq(describe(&f, &config, params, &p, &err),
+                         food <= most ? 0 : ERR_CONFIG);
+        arena_done(&f.arena);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("foraging");
@@ -271,6 +354,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, what_is_seen);
     tcase_add_test(tc, beginnings_are_drawn_by_key);
     tcase_add_test(tc, impossible_states_are_refused);
+    tcase_add_loop_test(tc, what_has_no_place_is_told_in_one_line, 0,
+                        sizeof(rooms) / sizeof(rooms[0]));
+    tcase_add_loop_test(tc, as_much_food_fits_as_can_be_placed, 4, 9);
     suite_add_tcase(s, tc);
     return s;
 }
