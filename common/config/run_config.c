@@ -300,23 +300,31 @@ static int names_from_file(struct loader *l, const struct yaml_node *agents,
     return 0;
 }
 
+/* What of `env` the environment cannot be with; NULL: its message says so itself. */
+static const char *refused_key(const struct env_config *env, int code)
+{
+    if (env_config_is_foreign(env))
+        return env->id;
+    if (code == ERR_UNSUPPORTED)
+        return env->rules != ENV_RULES_MPE2 ? "rules" : "actions";
+    return code == ERR_NOT_FOUND ? "id" : NULL;
+}
+
 static int names_from_env(struct loader *l, const struct yaml_node *agents,
                           const char *const **ret, size_t *ret_n)
 {
     struct err why = {0};
     int n = l->options->env_names(l->options->env_ctx, &l->c->env, ret, &why);
 
-    if (n < 0 && env_config_is_foreign(&l->c->env)) {
-        char path[64];
+    const char *key = n < 0 ? refused_key(&l->c->env, n) : NULL;
+    char path[64];
 
-        (void)snprintf(path, sizeof(path), "env.%s", l->c->env.id);
-        return yaml_fail(given(l->root, "env", l->c->env.id), path, l->err, "%s",
-                         why.msg);
-    }
-    if (n == ERR_NOT_FOUND)
-        return yaml_fail(given(l->root, "env", "id"), "env.id", l->err, "%s", why.msg);
-    if (n < 0)
+    if (n < 0 && key == NULL)
         return err_set(l->err, n, "%s", why.msg);
+    if (n < 0) {
+        (void)snprintf(path, sizeof(path), "env.%s", key);
+        return yaml_fail(given(l->root, "env", key), path, l->err, "%s", why.msg);
+    }
     *ret_n = (size_t)n;
     return check_agent_keys(l, agents, *ret, *ret_n);
 }

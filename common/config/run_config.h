@@ -169,8 +169,9 @@ int env_config_is_foreign(const struct env_config *c);
 /* What the configuration needs to know of the environments of this build, so that
  * `agents:` can be checked by name. The supervisor passes its registry; NULL skips the
  * check of env.id and of agents' names. names: array of n strings, valid until the next
- * call; returns n, or a negative code with err set: ERR_NOT_FOUND for an unknown id;
- * otherwise err says where it stands (yaml_fail). */
+ * call; returns n, or a negative code with err set: ERR_NOT_FOUND for an unknown id,
+ * ERR_UNSUPPORTED for rules or actions that are not the defaults where there are no
+ * others; otherwise err says where it stands (yaml_fail). */
 typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
                                    const char *const **ret_names, struct err *err);
 

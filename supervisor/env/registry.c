@@ -114,16 +114,30 @@ const struct env_info *env_info_find(const char *id)
     return class != NULL && class != &none && class->ops != NULL ? &class->info : NULL;
 }
 
+/* One set of rules and one kind of actions is all that others have. */
+static int check_rules(const struct env_class *class, const struct env_config *config,
+                       struct err *err)
+{
+    if (class->ops == &particle_ops ||
+        (config->rules == ENV_RULES_MPE2 && config->actions == ENV_ACTIONS_DISCRETE))
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED, "is for the particle worlds alone, not for %s",
+                   class->info.id);
+}
+
 int env_class_describe(const struct env_class *class, const struct env_config *config,
                        struct arena *arena, const void **ret_params, struct env_spec *ret,
                        struct err *err)
 {
     void *params;
-    int rc = 0;
+    int rc;
 
     *ret_params = NULL;
     if (class->ops == NULL)
         return foreign_ask(ret, config, arena, err);
+    rc = check_rules(class, config, err);
+    if (rc < 0)
+        return rc;
     params = arena_alloc(arena, class->info.params->bytes);
     schema_defaults(class->info.params, params, arena);
     if (config->params != NULL)

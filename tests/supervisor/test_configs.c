@@ -1,4 +1,5 @@
-/* Every shipped configuration is right, and is of an environment that this build has. */
+/* Every shipped configuration is right, and is of an environment that this build has;
+ * what an environment does not have is refused. */
 #include "supervisor/env/env.h"
 #include "tests/support/test_main.h"
 
@@ -76,12 +77,44 @@ START_TEST(test_every_shipped_file_is_right)
 }
 END_TEST
 
+static const struct {
+    const char *text, *message; /* NULL: it is right */
+} ruled[] = {
+    {"env: {id: foraging}\n", NULL},
+    {"env: {id: simple_tag, rules: openai, actions: continuous}\n", NULL},
+    {"env:\n  id: foraging\n  rules: openai\n",
+     "f.yaml:3: env.rules: is for the particle worlds alone, not for foraging"},
+    {"env:\n  id: foraging\n  actions: continuous\n",
+     "f.yaml:3: env.actions: is for the particle worlds alone, not for foraging"},
+    {"env: {id: climbing, rules: openai, actions: continuous}\n",
+     "f.yaml:1: env.rules: is for the particle worlds alone, not for climbing"},
+    {"env: {id: one_step, actions: continuous}\n",
+     "f.yaml:1: env.actions: is for the particle worlds alone, not for one_step"},
+};
+
+START_TEST(test_rules_are_told_to_those_that_have_some)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+    struct run_config c;
+    struct err err = {0};
+    int rc = run_config_parse(&c, ruled[_i].text, strlen(ruled[_i].text), "f.yaml",
+                              &options, &err);
+
+    ck_assert_int_eq(rc, ruled[_i].message != NULL ? ERR_CONFIG : 0);
+    if (rc < 0)
+        ck_assert_str_eq(err.msg, ruled[_i].message);
+    run_config_done(&c);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("configs");
     TCase *tc = tcase_create("configs");
 
     tcase_add_test(tc, test_every_shipped_file_is_right);
+    tcase_add_loop_test(tc, test_rules_are_told_to_those_that_have_some, 0,
+                        sizeof(ruled) / sizeof(ruled[0]));
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,5 +1,6 @@
 /* Episodes, draws, state and refusals of the copies around a world. */
 #include "common/rng/rng.h"
+#include "common/wire/crc32c.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/toy.h"
@@ -421,15 +422,73 @@ static void step_at_random(struct vec_env *v, uint64_t t, struct env_step *ret)
     ck_assert_int_eq(vec_env_step(v, rows, ret, NULL), 0);
 }
 
-/* Ten thousand joint steps of every environment: nothing but numbers, and the same state
- * twice. */
+/* What a step showed, in one number that goes on from step to step. */
+static uint32_t add_step(uint32_t sum, const struct vec_env *v, const struct env_step *s)
+{
+    const struct env_spec *spec = vec_env_spec(v);
+    const size_t n = vec_env_copies(v);
+
+    for (size_t a = 0; a < spec->n_agents; a++) {
+        size_t bytes = n * (size_t)spec->agents[a].obs_width * sizeof(float);
+
+        sum = crc32c_extend(sum, s->next_obs[a], bytes);
+        sum = crc32c_extend(sum, vec_env_obs(v, a), bytes);
+        sum = crc32c_extend(sum, s->reward[a], n * sizeof(double));
+        sum = crc32c_extend(sum, s->terminated[a], n);
+    }
+    return crc32c_extend(sum, s->truncated, n);
+}
+
+/* Observations that cannot be just any number. */
+static const struct {
+    const char *id;
+    float low, high;
+} ranges[] = {
+    {"simple_crypto", 0, 1},     {"climbing", 1, 1},  {"penalty", 1, 1},
+    {"prisoners_dilemma", 1, 1}, {"stag_hunt", 1, 1}, {"matrix_game", 1, 1},
+    {"foraging", -1, 7},
+};
+
+static void expect_in_range(const struct vec_env *v, const struct env_step *s)
+{
+    const struct env_spec *spec = vec_env_spec(v);
+    size_t k = 0;
+
+    while (k < sizeof(ranges) / sizeof(ranges[0]) && strcmp(ranges[k].id, spec->id) != 0)
+        k++;
+    if (k == sizeof(ranges) / sizeof(ranges[0]))
+        return;
+    for (size_t a = 0; a < spec->n_agents; a++) {
+        size_t n = vec_env_copies(v) * (size_t)spec->agents[a].obs_width;
+        int out = 0;
+
+        for (size_t i = 0; i < n; i++)
+            out |=
+                s->next_obs[a][i] < ranges[k].low || s->next_obs[a][i] > ranges[k].high;
+        ck_assert_msg(!out, "%s, %s: out of range", spec->id, spec->agents[a].name);
+    }
+}
+
+/* Ten thousand joint steps of every environment, by both sets of rules and with both kinds
+ * of actions: nothing but numbers, within bounds where there are some, and the same twice
+ * all the way. */
 START_TEST(test_long_random_play)
 {
-    struct env_config config = config_of(world_at(_i));
+    struct env_config config = config_of(world_at(_i / 4));
+    const int is_default = _i % 4 == 0;
+    uint32_t sum[2] = {0};
     void *state[2];
     size_t bytes = 0;
 
-    config.actions = ENV_ACTIONS_CONTINUOUS;
+    config.actions = _i % 2 != 0 ? ENV_ACTIONS_CONTINUOUS : ENV_ACTIONS_DISCRETE;
+    config.rules = _i / 2 % 2 != 0 ? ENV_RULES_OPENAI : ENV_RULES_MPE2;
+    if (env_class_find(config.id)->ops != &particle_ops && !is_default) {
+        struct vec_env *v;
+
+        ck_assert_int_eq(vec_env_new(&v, &config, 11, ENV_DRAWS_TRAINING, 4, NULL),
+                         ERR_UNSUPPORTED);
+        return;
+    }
     for (int k = 0; k < 2; k++) {
         struct vec_env *v = open_env(&config, ENV_DRAWS_TRAINING, 4);
 
@@ -438,12 +497,15 @@ START_TEST(test_long_random_play)
 
             step_at_random(v, t, &s);
             expect_finite(v, &s);
+            expect_in_range(v, &s);
+            sum[k] = add_step(sum[k], v, &s);
         }
         bytes = vec_env_state_bytes(v);
         state[k] = malloc(bytes);
         vec_env_state_save(v, state[k]);
         vec_env_free(v);
     }
+    ck_assert_uint_eq(sum[0], sum[1]);
     ck_assert_int_eq(memcmp(state[0], state[1], bytes), 0);
     free(state[0]);
     free(state[1]);
@@ -526,7 +588,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_state_refusals);
     tcase_add_test(tc, test_nonfinite_action);
     tcase_add_loop_test(tc, test_any_number_of_agents, 1, MAX_AGENTS + 1);
-    tcase_add_loop_test(tc, test_long_random_play, 0, N_ENVIRONMENTS);
+    tcase_add_loop_test(tc, test_long_random_play, 0, 4 * N_ENVIRONMENTS);
     tcase_add_test(tc, test_params_are_the_environments_own);
     tcase_add_test(tc, test_impossible_configurations);
     tcase_add_test(tc, test_registry);
