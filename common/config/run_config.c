@@ -390,9 +390,10 @@ static int check_needs(struct loader *l, const struct yaml_node *section,
 }
 
 static int check_source(struct loader *l, const struct yaml_node *section,
-                        const struct agent_config *a)
+                        struct agent_config *a)
 {
     const struct yaml_node *at = section != NULL ? section : l->root;
+    const struct yaml_node *from = given(section, "settings", "from");
     char path[AGENT_NAME_MAX + 32];
 
     (void)snprintf(path, sizeof(path), "agents.%s.settings", a->name);
@@ -407,6 +408,10 @@ static int check_source(struct loader *l, const struct yaml_node *section,
         return yaml_fail(at, path, l->err,
                          "observation and action name two tensors of one graph, expected "
                          "both or neither");
+    if (from == NULL)
+        from = given(yaml_find(l->root, "defaults"), "settings", "from");
+    if (from != NULL)
+        a->settings.from_at = yaml_tree_copy(from, &l->c->arena);
     return 0;
 }
 

@@ -76,7 +76,8 @@ struct algorithm_settings {
     double exploration_noise;
     double epsilon;
     double hysteresis;
-    const char *from;  /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
+    const char *from; /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
+    const struct yaml_node *from_at; /* the place where that is said; NULL: nowhere */
     const char *agent; /* frozen: whose policy of that run; NULL: of the same name */
     const char *observation; /* frozen: tensors of its MetaGraph, "x:0"; NULL: those of */
     const char *action;      /* its collections policy/... (agent/algo/frozen.c) */

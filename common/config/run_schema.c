@@ -219,11 +219,13 @@ static const struct field run_fields[] = {
 static const struct schema run_section = {TABLE(run_fields)};
 
 static const struct field env_fields[] = {
-    {"id", FIELD_NAME, RUN(env.id), .doc = "see `brood envs`; none: no environment"},
-    {"rules", FIELD_ENUM, RUN(env.rules), NAMES("mpe2", "openai"), .default_text = "mpe2",
-     .doc = "the particle worlds' rules and numbers"},
-    {"actions", FIELD_ENUM, RUN(env.actions), NAMES("discrete", "continuous"),
-     .default_text = "discrete", .doc = "kind of the action spaces"},
+    {"id", FIELD_NAME, RUN(env.id), .flags = FIELD_MEANING,
+     .doc = "see `brood envs`; none: no environment"},
+    {"rules", FIELD_ENUM, RUN(env.rules), .flags = FIELD_MEANING, NAMES("mpe2", "openai"),
+     .default_text = "mpe2", .doc = "the particle worlds' rules and numbers"},
+    {"actions", FIELD_ENUM, RUN(env.actions), .flags = FIELD_MEANING,
+     NAMES("discrete", "continuous"), .default_text = "discrete",
+     .doc = "kind of the action spaces"},
     {"reward", FIELD_ENUM, RUN(env.reward), NAMES("own", "team_sum", "team_mean"),
      .default_text = "own", .doc = "each agent's own, or its team's"},
     {"copies", FIELD_I64, RUN(env.copies), WITHIN(1, 1 << 20), .default_text = "32",

@@ -40,6 +40,8 @@ enum field_type {
 enum field_flags {
     FIELD_ABOVE_MIN = 1, /* the minimum itself is too small */
     FIELD_SKIP_ZERO = 2, /* 0 means not given: not written */
+    FIELD_MEANING = 4,   /* with another value, observations or actions that look the same
+                            mean something else (of environments) */
 };
 
 /* What it takes to change a value of a run that lives. */

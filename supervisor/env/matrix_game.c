@@ -31,7 +31,8 @@ struct params {
 #define OBSERVE_LAST                                                                     \
     {                                                                                    \
         "observe_last", FIELD_BOOL, SCHEMA_AT(struct params, observe_last),              \
-            .default_text = "false", .doc = "the last joint action is observed"          \
+            .flags = FIELD_MEANING, .default_text = "false",                             \
+            .doc = "the last joint action is observed"                                   \
     }
 
 static const struct field fields[] = {OBSERVE_LAST};
@@ -46,7 +47,7 @@ const struct schema matrix_game_penalty_params = {SCHEMA_TABLE(penalty_fields),
                                                   sizeof(struct params)};
 
 static const struct field any_fields[] = {
-    {"payoffs", FIELD_TREE, SCHEMA_AT(struct params, payoffs),
+    {"payoffs", FIELD_TREE, SCHEMA_AT(struct params, payoffs), .flags = FIELD_MEANING,
      .default_text = "{all: [[1, 0], [0, 1]]}",
      .doc = "{all: TABLE}, or a table for each agent"},
     OBSERVE_LAST,

@@ -17,7 +17,7 @@ struct params {
 };
 
 static const struct field fields[] = {
-    {"agents", FIELD_I64, SCHEMA_AT(struct params, agents),
+    {"agents", FIELD_I64, SCHEMA_AT(struct params, agents), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3", .doc = "and landmarks: N"},
     {"local_ratio", FIELD_F64, SCHEMA_AT(struct params, local_ratio), SCHEMA_WITHIN(0, 1),
      .default_text = "0.5", .doc = "of an agent's own reward (mpe2)"},

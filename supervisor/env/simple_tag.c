@@ -14,11 +14,13 @@ struct params {
 };
 
 static const struct field fields[] = {
-    {"good", FIELD_I64, SCHEMA_AT(struct params, good), SCHEMA_WITHIN(1, ENV_MAX_AGENTS),
-     .default_text = "1", .doc = "agents that are hunted"},
+    {"good", FIELD_I64, SCHEMA_AT(struct params, good), .flags = FIELD_MEANING,
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "1",
+     .doc = "agents that are hunted"},
     {"adversaries", FIELD_I64, SCHEMA_AT(struct params, adversaries),
-     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3", .doc = "who hunt them"},
-    {"obstacles", FIELD_I64, SCHEMA_AT(struct params, obstacles),
+     .flags = FIELD_MEANING, SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3",
+     .doc = "who hunt them"},
+    {"obstacles", FIELD_I64, SCHEMA_AT(struct params, obstacles), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(0, ENV_MAX_AGENTS), .default_text = "2", .doc = "in everybody's way"},
     PARTICLE_PARAMS(struct params),
 };

@@ -22,15 +22,17 @@ struct params {
 };
 
 static const struct field fields[] = {
-    {"good", FIELD_I64, SCHEMA_AT(struct params, good), SCHEMA_WITHIN(1, ENV_MAX_AGENTS),
-     .default_text = "2", .doc = "agents that are hunted"},
+    {"good", FIELD_I64, SCHEMA_AT(struct params, good), .flags = FIELD_MEANING,
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "2",
+     .doc = "agents that are hunted"},
     {"adversaries", FIELD_I64, SCHEMA_AT(struct params, adversaries),
-     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "4", .doc = "with their leader"},
-    {"obstacles", FIELD_I64, SCHEMA_AT(struct params, obstacles),
+     .flags = FIELD_MEANING, SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "4",
+     .doc = "with their leader"},
+    {"obstacles", FIELD_I64, SCHEMA_AT(struct params, obstacles), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(0, ENV_MAX_AGENTS), .default_text = "1", .doc = "in everybody's way"},
-    {"food", FIELD_I64, SCHEMA_AT(struct params, food), SCHEMA_WITHIN(1, ENV_MAX_AGENTS),
-     .default_text = "2", .doc = "places to eat"},
-    {"forests", FIELD_I64, SCHEMA_AT(struct params, forests),
+    {"food", FIELD_I64, SCHEMA_AT(struct params, food), .flags = FIELD_MEANING,
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "2", .doc = "places to eat"},
+    {"forests", FIELD_I64, SCHEMA_AT(struct params, forests), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(0, ENV_MAX_AGENTS), .default_text = "2", .doc = "to hide in"},
     PARTICLE_PARAMS(struct params),
 };

@@ -2,9 +2,11 @@
 
 #include "common/ckpt/ckpt_find.h"
 #include "common/config/algorithms.h"
+#include "common/config/run_schema.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
+#include "supervisor/env/env.h"
 #include "supervisor/run/resume.h"
 #include "supervisor/run/tree.h"
 
@@ -92,6 +94,7 @@ static int there_is(const char *path, const char *suffix)
 
 /* Who looks for them, and where. */
 struct search {
+    const struct run_config *config;
     const char *runs_dir;
     void (*on_skipped)(void *ctx, const char *line);
     void *ctx;
@@ -143,12 +146,122 @@ static int find_prefix(struct kept *k, const struct agent_config *a,
     return rc < 0 ? rc : make_absolute(&k->prefix, err);
 }
 
+/* ---- comparing environments ---- */
+
+/* The first value, of those with FIELD_MEANING, that is another one. */
+struct difference {
+    char path[64], text[64]; /* path "": there is none */
+};
+
+static void keep_first(void *ctx, const struct schema_difference *d)
+{
+    struct difference *first = ctx;
+
+    if ((d->field->flags & FIELD_MEANING) == 0 || first->path[0] != '\0')
+        return;
+    (void)snprintf(first->path, sizeof(first->path), "%s", d->path);
+    (void)snprintf(first->text, sizeof(first->text), "%s", d->text);
+}
+
+static const void *params_of(const struct env_config *env, struct arena *arena, int *rc,
+                             struct err *err)
+{
+    const struct schema *schema = env_info_find(env->id)->params;
+    void *params = arena_alloc(arena, schema->bytes);
+
+    schema_defaults(schema, params, arena);
+    if (*rc == 0 && env->params != NULL)
+        *rc = schema_read(schema, env->params, "env.params", params, arena, err);
+    return params;
+}
+
+/* *ret: what `is` has where it differs from `was`. */
+static int compare(struct difference *ret, const struct run_config *was,
+                   const struct run_config *is, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    int rc = 0;
+
+    *ret = (struct difference){0};
+    schema_compare(&run_schema, "", was, was, is, is, keep_first, ret);
+    if (ret->path[0] == '\0') {
+        const void *p = params_of(&was->env, &arena, &rc, err);
+        const void *q = params_of(&is->env, &arena, &rc, err);
+
+        schema_compare(env_info_find(is->env.id)->params, "env.params", p, p, q, q,
+                       keep_first, ret);
+    }
+    arena_done(&arena);
+    return rc;
+}
+
+/* Environments of others', and clients, are what they are: not compared. */
+static int check_meaning(const struct run_config *source, const struct run_config *c,
+                         const char *file, struct err *err)
+{
+    struct difference was, is;
+    int rc;
+
+    if (env_info_find(source->env.id) == NULL || env_info_find(c->env.id) == NULL)
+        return 0;
+    rc = compare(&is, source, c, err);
+    if (rc == 0)
+        rc = compare(&was, c, source, err);
+    if (rc < 0 || is.path[0] == '\0')
+        return rc;
+    return err_set(err, ERR_CONFIG, "it was taught with %s: %s (%.100s), here it is %s",
+                   is.path, was.text, file, is.text);
+}
+
+/* RUN/config.yaml of RUN/checkpoints/STEP/AGENT/model.ckpt-STEP, free(); NULL: it is no
+ * run's. */
+static char *config_beside(const char *prefix)
+{
+    char *dir = xstrndup(prefix, (size_t)(strrchr(prefix, '/') - prefix));
+    char *real = realpath(dir, NULL), *slash, *file = NULL;
+
+    free(dir);
+    for (int up = 0; up < 2 && real != NULL; up++)
+        if ((slash = strrchr(real, '/')) != NULL)
+            *slash = '\0';
+    slash = real != NULL ? strrchr(real, '/') : NULL;
+    if (slash != NULL && strcmp(slash, "/checkpoints") == 0)
+        file = xasprintf("%.*s/config.yaml", (int)(slash - real), real);
+    free(real);
+    if (file != NULL && access(file, F_OK) < 0) {
+        free(file);
+        file = NULL;
+    }
+    return file;
+}
+
+/* What was learnt elsewhere fits, and plays wrong. */
+static int check_environment(const char *prefix, const struct run_config *c,
+                             struct err *err)
+{
+    char *file = config_beside(prefix);
+    struct run_config source;
+    int rc;
+
+    if (file == NULL)
+        return 0;
+    rc = run_config_read(&source, file, NULL, err);
+    if (rc == 0) {
+        rc = check_meaning(&source, c, file, err);
+        run_config_done(&source);
+    }
+    free(file);
+    return rc;
+}
+
 static int find(struct kept *k, const struct agent_config *a, const struct search *q,
                 struct err *err)
 {
     char *file;
     int rc = find_prefix(k, a, q, err);
 
+    if (rc == 0)
+        rc = check_environment(k->prefix, q->config, err);
     if (rc < 0)
         return rc;
     file = xasprintf("%s.meta", k->prefix);
@@ -162,15 +275,19 @@ int policies_find(struct policies **ret, const struct run_config *c, const char 
                   void (*on_skipped)(void *ctx, const char *line), void *ctx,
                   struct err *err)
 {
-    const struct search q = {runs_dir, on_skipped, ctx};
+    const struct search q = {c, runs_dir, on_skipped, ctx};
     struct policies *p = new_policies(c);
 
     for (size_t i = 0; i < c->n_agents; i++) {
-        if (!is_frozen(&c->agents[i]) || find(&p->kept[i], &c->agents[i], &q, err) == 0)
+        const struct agent_config *a = &c->agents[i];
+        char path[AGENT_NAME_MAX + 32];
+        struct err why = {0};
+
+        if (!is_frozen(a) || find(&p->kept[i], a, &q, &why) == 0)
             continue;
-        (void)err_wrap(err, "agents.%s.settings.from", c->agents[i].name);
         policies_free(p);
-        return ERR_CONFIG;
+        (void)snprintf(path, sizeof(path), "agents.%s.settings.from", a->name);
+        return yaml_fail(a->settings.from_at, path, err, "%s", why.msg);
     }
     *ret = p;
     return 0;

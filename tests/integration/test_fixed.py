@@ -143,6 +143,44 @@ def test_new_training_from_old_weights_leaves_them_alone(w):
     assert before == after
 
 
+def test_other_environments_choices_are_refused(w):
+    """They fit, and mean something else."""
+    def taught(name, env):
+        w.brood("run", w.write("taught.yaml", f"run: {{env_steps: 32}}\nenv: {{{env}}}\n"
+                "evaluation: {every_env_steps: 0}\ndefaults: {algorithm: iql}\n"),
+                "--name", name)
+
+    def check(env, source, code):
+        path = w.write("frozen.yaml", f"run: {{env_steps: 32}}\nenv: {{{env}}}\n"
+                       "defaults:\n  algorithm: frozen\n  settings:\n"
+                       f"    from: {source}\nevaluation: {{every_env_steps: 0}}\n")
+        _, said = w.brood("check", path, code=code)
+        if code == 0:
+            return w.brood("run", path, "--name", "good", "--force")
+        assert said.count("\n") == 1 and said.startswith(
+            f"{path}:6: agents."), said
+        return said
+
+    taught("mpe2", "id: simple")
+    taught("openai", "id: simple, rules: openai")
+    taught("climbing", "id: climbing")
+    taught("grid", "id: foraging, params: {players: 2, food: 3}")
+    said = check("id: simple", "openai@32", 2)
+    assert "agents.agent_0.settings.from: it was taught with env.rules: openai (" in said
+    assert said.endswith("runs/openai/config.yaml), here it is mpe2\n"), said
+    inside = w.run_dir("openai") / "checkpoints" / "32" / "agent_0"
+    assert "env.rules: openai" in check("id: simple", inside, 2)
+    assert "env.rules: mpe2" in check("id: simple, rules: openai", "mpe2", 2)
+    assert "env.actions: discrete" in check("id: simple, actions: continuous", "mpe2", 2)
+    assert "env.id: climbing" in check("id: penalty", "climbing", 2)
+    assert "env.params.players: 2" in check(
+        "id: foraging, params: {players: 3, food: 2}", "grid\n    agent: player_0", 2)
+    check("id: simple, max_steps: 10, params: {reference_seed: 3}", "mpe2", 0)
+    check("id: simple, rules: openai", "openai", 0)
+    shutil.copytree(inside, w.path / "copy")
+    check("id: simple", w.path / "copy", 0)
+
+
 def test_what_cannot_be_frozen_is_said_in_a_line(w):
     teacher(w)
     config = w.write("mixed.yaml", MIXED)
@@ -162,8 +200,12 @@ def test_what_cannot_be_frozen_is_said_in_a_line(w):
     assert "both or neither" in refused(frozen + "observation=x")
     assert "'nothing:0'" in refused(frozen + "observation='nothing:0'",
                                     frozen + "action='x:0'")
-    assert "observation1:0, is float32 (?, 24); float32 (rows, 18)" in refused(
+    assert "with env.params.agents: 4 " in refused(
         "env.params.agents=3", "agents.agent_3=")
+    copy = w.path / "copy"  # of no run: nobody knows what it was taught in
+    shutil.copytree(w.run_dir("teacher") / "checkpoints" / "1000" / "agent_1", copy)
+    assert "observation1:0, is float32 (?, 24); float32 (rows, 18)" in refused(
+        "env.params.agents=3", "agents.agent_3=", f"{frozen}from={copy}")
     assert "no rules for simple_push" in refused(
         "env={id: simple_push}", "agents={agent_0: {algorithm: heuristic}}")
     assert "learn in different stages" in refused("agents.agent_1.algorithm=ddpg")
