@@ -435,7 +435,7 @@ static int read_field(const struct reading *r, void *base)
     return 0;
 }
 
-static const struct field *find_field(const struct schema *s, const char *key)
+const struct field *schema_find(const struct schema *s, const char *key)
 {
     for (size_t i = 0; i < s->n; i++) {
         if (strcmp(s->fields[i].key, key) == 0)
@@ -473,7 +473,7 @@ int schema_read(const struct schema *s, const struct yaml_node *map, const char 
                          map->kind == YAML_LIST ? "a list" : "a single value");
     for (size_t i = 0; i < map->n; i++) {
         char child_path[PATH_MAX_BYTES];
-        const struct field *f = find_field(s, map->child[i]->key);
+        const struct field *f = schema_find(s, map->child[i]->key);
         int rc;
 
         schema_join_path(child_path, path, map->child[i]->key);

@@ -94,6 +94,9 @@ void schema_defaults(const struct schema *s, void *base, struct arena *arena);
 int schema_read(const struct schema *s, const struct yaml_node *map, const char *path,
                 void *base, struct arena *arena, struct err *err);
 
+/* The field of that key, or NULL. */
+const struct field *schema_find(const struct schema *s, const char *key);
+
 /* Whether it may name an agent or a run: 1 to 63 bytes of [A-Za-z0-9_.-], neither . nor -
  * first (names become folders and arguments). */
 int schema_is_name(const char *text);
@@ -131,6 +134,11 @@ void schema_compare(const struct schema *s, const char *path, const void *was_ro
 /* Every value of the section that is as in `was` becomes as in `is`. */
 void schema_follow(const struct schema *s, const void *was, const void *is,
                    void *section);
+
+/* One value of the section as YAML; what it may be: "1 to 9", "own or all"; "" if that is
+ * not told in so few words. free() them. */
+char *schema_value_text(const struct field *field, const void *base);
+char *schema_bounds_text(const struct field *field);
 
 /* One line per key: path, default, what it is for. */
 void schema_print(const struct schema *s, const char *path, FILE *f);

@@ -3,6 +3,7 @@
 
 #include "common/config/schema_internal.h"
 #include "common/err/check.h"
+#include "common/mem/xmalloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -286,6 +287,33 @@ void schema_follow(const struct schema *s, const void *was, const void *is, void
     }
 }
 
+char *schema_value_text(const struct field *field, const void *base)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    CHECK(f != NULL, "no memory");
+    write_value(field, at_const(base, field->offset), f);
+    CHECK(fclose(f) == 0, "no memory");
+    return text;
+}
+
+char *schema_bounds_text(const struct field *field)
+{
+    char list[LIST_MAX_BYTES];
+
+    if (field->type == FIELD_ENUM) {
+        schema_join_choices(list, sizeof(list), field->names,
+                            schema_count_names(field->names));
+        return xstrdup(list);
+    }
+    if (field->type == FIELD_I64 || field->type == FIELD_F64)
+        return isinf(field->max) ? xasprintf("from %.15g", field->min)
+                                 : xasprintf("%.15g to %.15g", field->min, field->max);
+    return xstrdup(field->type == FIELD_BOOL ? "true or false" : "");
+}
+
 void schema_print(const struct schema *s, const char *path, FILE *out)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -300,11 +328,10 @@ void schema_print(const struct schema *s, const char *path, FILE *out)
         (void)fprintf(out, "  %-42s %-10s %s", child_path,
                       f->default_text != NULL ? f->default_text : "", f->doc);
         if (f->type == FIELD_ENUM) {
-            char list[LIST_MAX_BYTES];
+            char *choices = schema_bounds_text(f);
 
-            schema_join_choices(list, sizeof(list), f->names,
-                                schema_count_names(f->names));
-            (void)fprintf(out, " (%s)", list);
+            (void)fprintf(out, " (%s)", choices);
+            free(choices);
         }
         (void)fputc('\n', out);
     }

@@ -1,4 +1,7 @@
+#include "common/config/run_schema.h"
+#include "common/config/yaml_tree.h"
 #include "common/err/check.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
@@ -6,6 +9,54 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* One environment as it is told. */
+struct told {
+    const char *id, *summary;
+    const struct schema *table; /* of its parameters; NULL: it is one of others' */
+    const void *params;         /* what the table is of */
+    const struct run_config *config;
+    const struct env_spec *spec;
+};
+
+/* ---- its parameters ---- */
+
+struct parameter {
+    const char *section;
+    const struct field *field;
+    char *value;
+};
+typedef void (*parameter_fn)(void *ctx, const struct parameter *p);
+
+static void tell_parameter(const char *section, const struct field *f, const void *base,
+                           parameter_fn fn, void *ctx)
+{
+    struct parameter p = {section, f, schema_value_text(f, base)};
+
+    fn(ctx, &p);
+    free(p.value);
+}
+
+static void each_param(const struct told *t, parameter_fn fn, void *ctx)
+{
+    for (size_t i = 0; t->table != NULL && i < t->table->n; i++)
+        tell_parameter("env.params", &t->table->fields[i], t->params, fn, ctx);
+}
+
+/* Those outside of env.params, too. */
+static void each_parameter(const struct told *t, parameter_fn fn, void *ctx)
+{
+    const struct schema *env = schema_find(&run_schema, "env")->schema;
+
+    if (t->spec->agents[0].space.particle) {
+        tell_parameter("env", schema_find(env, "rules"), t->config, fn, ctx);
+        tell_parameter("env", schema_find(env, "actions"), t->config, fn, ctx);
+    }
+    each_param(t, fn, ctx);
+}
+
+/* ---- for people ---- */
 
 /* The agents of first's kind that follow each other, itself included. */
 static size_t count_alike(const struct env_spec *spec, size_t first)
@@ -22,103 +73,224 @@ static void print_agents(const struct env_spec *spec)
 {
     for (size_t a = 0; a < spec->n_agents;) {
         const struct env_agent *agent = &spec->agents[a];
+        const struct action_space *s = &agent->space;
         size_t n = count_alike(spec, a);
 
-        (void)printf("  %-6s  %zu %s: observation %d, action %d\n",
-                     a == 0 ? "agents" : "", n, agent->team, (int)agent->obs_width,
-                     (int)agent->space.width);
+        (void)printf("  %-6s  %zu %s: observation %d, action ", a == 0 ? "agents" : "", n,
+                     agent->team, (int)agent->obs_width);
+        if (s->kind == SPACE_BOX)
+            (void)printf("%d, continuous\n", (int)s->width);
+        for (int h = 0; h < s->n_heads && s->kind == SPACE_DISCRETE; h++)
+            (void)printf("%d%s", (int)s->heads[h],
+                         h + 1 < s->n_heads ? "+" : ", discrete\n");
         a += n;
     }
 }
 
-static void print_text(const struct env_info *info, const struct env_spec *spec)
+static void print_short(void *ctx, const struct parameter *p)
 {
-    (void)printf("%-24s %s\n", info->id, info->summary);
-    for (size_t i = 0; i < info->params->n; i++)
-        (void)printf("%s%s: %s", i == 0 ? "  params  " : ", ",
-                     info->params->fields[i].key, info->params->fields[i].default_text);
-    (void)printf("%s", info->params->n > 0 ? "\n" : "");
-    print_agents(spec);
+    int *n = ctx;
+
+    (void)printf("%s%s: %s", (*n)++ == 0 ? "  params  " : ", ", p->field->key, p->value);
 }
+
+static void print_long(void *ctx, const struct parameter *p)
+{
+    const char *standard = p->field->default_text;
+    const int is_other = strcmp(p->value, standard) != 0;
+    char *key = xasprintf("%s.%s", p->section, p->field->key);
+    char *bounds = schema_bounds_text(p->field);
+
+    (void)printf("  %-26s %-10s %s", key, p->value, p->field->doc);
+    if (*bounds != '\0' || is_other)
+        (void)printf(" (%s%s%s%s)", bounds, *bounds != '\0' && is_other ? "; " : "",
+                     is_other ? "default " : "", is_other ? standard : "");
+    (void)putchar('\n');
+    free(bounds);
+    free(key);
+}
+
+/* What is passed on to an environment of others'. */
+static void print_passed(const struct yaml_node *params)
+{
+    if (params == NULL)
+        return;
+    (void)printf("  params  ");
+    yaml_tree_write(params, stdout);
+    (void)putchar('\n');
+}
+
+static void print_text(const struct told *t, int is_whole)
+{
+    int n = 0;
+
+    (void)printf("%-24s %s\n", t->id, t->summary);
+    if (!is_whole)
+        each_param(t, print_short, &n);
+    (void)printf("%s", n > 0 ? "\n" : "");
+    print_agents(t->spec);
+    if (is_whole && t->table == NULL)
+        print_passed(t->config->env.params);
+    if (is_whole)
+        each_parameter(t, print_long, NULL);
+}
+
+/* ---- for programs ---- */
 
 static void put_agent(struct json *j, const struct env_agent *agent)
 {
+    const struct action_space *s = &agent->space;
+
     json_object(j);
-    json_key(j, "name");
-    json_str(j, agent->name);
-    json_key(j, "observation");
-    json_i64(j, agent->obs_width);
-    json_key(j, "action");
-    json_i64(j, agent->space.width);
+    json_key(j, "name"), json_str(j, agent->name);
+    json_key(j, "observation"), json_i64(j, agent->obs_width);
+    json_key(j, "action"), json_i64(j, s->width);
+    json_key(j, "kind"),
+        json_str(j, s->kind == SPACE_DISCRETE ? "discrete" : "continuous");
+    json_key(j, "heads");
+    json_array(j);
+    for (int h = 0; h < s->n_heads && s->kind == SPACE_DISCRETE; h++)
+        json_i64(j, s->heads[h]);
+    json_close(j);
     json_close(j);
 }
 
-static void put_default(struct json *j, const struct field *f)
+static void put_text(struct json *j, const struct field *f, const char *text)
 {
     if (f->type == FIELD_I64 || f->type == FIELD_F64)
-        json_f64(j, strtod(f->default_text, NULL));
+        json_f64(j, strtod(text, NULL));
     else if (f->type == FIELD_BOOL)
-        json_bool(j, strcmp(f->default_text, "true") == 0);
+        json_bool(j, strcmp(text, "true") == 0);
     else
-        json_str(j, f->default_text);
+        json_str(j, text);
 }
 
-static void print_json(const struct env_info *info, const struct env_spec *spec)
+static void put_value(void *ctx, const struct parameter *p)
+{
+    json_key(ctx, p->field->key);
+    put_text(ctx, p->field, p->value);
+}
+
+static void put_parameter(void *ctx, const struct parameter *p)
+{
+    const struct field *f = p->field;
+    char *key = xasprintf("%s.%s", p->section, f->key);
+
+    json_object(ctx);
+    json_key(ctx, "key"), json_str(ctx, key);
+    json_key(ctx, "value"), put_text(ctx, f, p->value);
+    json_key(ctx, "default"), put_text(ctx, f, f->default_text);
+    if (f->type == FIELD_I64 || f->type == FIELD_F64) {
+        json_key(ctx, "min"), json_f64(ctx, f->min);
+        json_key(ctx, "max"), json_f64(ctx, f->max); /* null: none */
+    }
+    if (f->type == FIELD_ENUM) {
+        json_key(ctx, "choices");
+        json_array(ctx);
+        for (size_t i = 0; f->names[i] != NULL; i++)
+            json_str(ctx, f->names[i]);
+        json_close(ctx);
+    }
+    json_key(ctx, "doc"), json_str(ctx, f->doc);
+    json_close(ctx);
+    free(key);
+}
+
+static void print_json(const struct told *t)
 {
     struct json j = {0};
-    const char *line;
-    size_t len;
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "id");
-    json_str(&j, info->id);
-    json_key(&j, "summary");
-    json_str(&j, info->summary);
+    json_key(&j, "id"), json_str(&j, t->id);
+    json_key(&j, "summary"), json_str(&j, t->summary);
     json_key(&j, "params");
     json_object(&j);
-    for (size_t i = 0; i < info->params->n; i++) {
-        json_key(&j, info->params->fields[i].key);
-        put_default(&j, &info->params->fields[i]);
-    }
+    each_param(t, put_value, &j);
+    json_close(&j);
+    json_key(&j, "parameters");
+    json_array(&j);
+    each_parameter(t, put_parameter, &j);
     json_close(&j);
     json_key(&j, "agents");
     json_array(&j);
-    for (size_t a = 0; a < spec->n_agents; a++)
-        put_agent(&j, &spec->agents[a]);
+    for (size_t a = 0; a < t->spec->n_agents; a++)
+        put_agent(&j, &t->spec->agents[a]);
     json_close(&j);
     json_close(&j);
-    line = json_line(&j, &len);
-    (void)fwrite(line, 1, len, stdout);
+    (void)fputs(json_line(&j, NULL), stdout);
     json_done(&j);
 }
 
+/* ---- which ---- */
+
 /* That of a configuration: ours, or one of others', which is asked. */
-static int print_own(const struct cli *cli, const char *path)
+static int tell(const struct cli *cli, const struct run_config *config, int is_whole)
 {
-    static const struct schema no_params = {.n = 0};
-    const struct config_options options = {.env_names = env_agent_names};
-    struct env_info info = {.summary = "an environment of others'", .params = &no_params};
-    struct run_config config;
+    const struct env_info *info = env_info_find(config->env.id);
+    struct told t = {.summary = "an environment of others'", .config = config};
+    struct arena arena = ARENA_ZERO;
     struct vec_env *v = NULL;
     struct err err = {0};
+    int rc = vec_env_new(&v, &config->env, 0, ENV_DRAWS_TRAINING, 1, &err);
+
+    if (rc == 0 && info != NULL) {
+        t.summary = info->summary;
+        t.table = info->params;
+        rc = env_params_read(&config->env, &arena, &t.params, &err);
+    }
+    if (rc == 0) {
+        t.spec = vec_env_spec(v);
+        t.id = t.spec->id;
+        if (cli->json)
+            print_json(&t);
+        else
+            print_text(&t, is_whole);
+    }
+    vec_env_free(v);
+    arena_done(&arena);
+    return rc < 0 ? cli_fail(cli, CLI_USAGE, &err) : CLI_DONE;
+}
+
+static int tell_id(const struct cli *cli, const char *id, int is_whole)
+{
+    const struct run_config config = {.env = {.id = id, .max_steps = 1}};
+
+    return tell(cli, &config, is_whole);
+}
+
+static int tell_file(const struct cli *cli, const char *path)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+    struct run_config config;
+    struct err err = {0};
+    int code;
 
     if (run_config_read(&config, path, &options, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    if (vec_env_new(&v, &config.env, 0, ENV_DRAWS_TRAINING, 1, &err) < 0) {
-        run_config_done(&config);
-        return cli_fail(cli, CLI_USAGE, &err);
-    }
-    if (env_info_find(config.env.id) != NULL)
-        info = *env_info_find(config.env.id);
-    info.id = vec_env_spec(v)->id;
-    if (cli->json)
-        print_json(&info, vec_env_spec(v));
-    else
-        print_text(&info, vec_env_spec(v));
-    vec_env_free(v);
+    code = tell(cli, &config, 1);
     run_config_done(&config);
-    return CLI_DONE;
+    return code;
+}
+
+/* An id, or a file. */
+static int tell_one(const struct cli *cli, const char *word)
+{
+    const char *ids[64], *near;
+    size_t n = 0;
+
+    if (env_info_find(word) != NULL)
+        return tell_id(cli, word, 1);
+    if (access(word, F_OK) == 0)
+        return tell_file(cli, word);
+    for (; env_info_at(n) != NULL; n++) {
+        CHECK(n < sizeof(ids) / sizeof(ids[0]));
+        ids[n] = env_info_at(n)->id;
+    }
+    near = yaml_nearest(word, ids, n);
+    return cli_usage(cli, "there is no environment and no configuration '%.100s'%s%s%s",
+                     word, near != NULL ? "; did you mean '" : "",
+                     near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
 static int run_envs(struct cli *cli, int argc, char **argv)
@@ -129,21 +301,13 @@ static int run_envs(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
-        return cli_usage(cli, "one configuration is wanted, %d are given", argc - optind);
+        return cli_usage(cli, "one environment or configuration is wanted, %d are given",
+                         argc - optind);
     if (optind < argc)
-        return print_own(cli, argv[optind]);
-    for (size_t i = 0; (info = env_info_at(i)) != NULL; i++) {
-        struct env_config config = {.id = info->id, .max_steps = 1};
-        struct vec_env *v;
-        int rc = vec_env_new(&v, &config, 0, ENV_DRAWS_TRAINING, 1, NULL);
-
-        CHECK(rc == 0, "the defaults of %s make no world", info->id);
-        if (cli->json)
-            print_json(info, vec_env_spec(v));
-        else
-            print_text(info, vec_env_spec(v));
-        vec_env_free(v);
-    }
+        return tell_one(cli, argv[optind]);
+    for (size_t i = 0; (info = env_info_at(i)) != NULL; i++)
+        CHECK(tell_id(cli, info->id, 0) == CLI_DONE, "the defaults of %s make no world",
+              info->id);
     if (!cli->json)
         (void)printf("%-24s %s\n%-24s %s\n", "env.command", "a program of others'",
                      "env.plugin", "a shared object of others'");
@@ -152,10 +316,13 @@ static int run_envs(struct cli *cli, int argc, char **argv)
 
 const struct command cmd_envs = {
     .name = "envs",
-    .arguments = "[CONFIG] [options]",
+    .arguments = "[ID | CONFIG] [options]",
     .summary = "The environments of this build, their parameters and agents",
     .help =
-        "  CONFIG           the one of a configuration, also an environment of others'\n"
-        "\nexample: brood envs configs/hallway.yaml\n",
+        "  ID               all of one environment: what each parameter is for, what it "
+        "may be\n"
+        "  CONFIG           the same of a configuration's, also one of others', with "
+        "its values\n"
+        "\nexample: brood envs simple_tag\n",
     .run = run_envs,
 };

@@ -87,6 +87,11 @@ struct env_info {
 const struct env_info *env_info_at(size_t i); /* NULL past the end */
 const struct env_info *env_info_find(const char *id);
 
+/* What env.params of one of ours amounts to: a struct that its table is of, in the arena.
+ * ERR_CONFIG, naming the place. */
+int env_params_read(const struct env_config *env, struct arena *arena,
+                    const void **ret_params, struct err *err);
+
 /* Names of the agents the environment has under this configuration: the
  * config_env_names_fn of run_config.h (ctx unused). */
 int env_agent_names(void *ctx, const struct env_config *env, const char *const **ret,

@@ -88,7 +88,7 @@ struct particle_params {
         "reference_seed", FIELD_I64, SCHEMA_AT(type, common.reference_seed),             \
             SCHEMA_WITHIN(-1, 1e15),                                                     \
             .default_text = "-1",                                                        \
-            .doc = "episode k is the reference's reset(seed = this + k); -1: our own"    \
+            .doc = "-1: none; else episode k is the reference's reset(seed + k)"         \
     }
 
 /* Observation rows under construction, for copies first .. first+n-1. */

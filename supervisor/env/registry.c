@@ -114,6 +114,19 @@ const struct env_info *env_info_find(const char *id)
     return class != NULL && class != &none && class->ops != NULL ? &class->info : NULL;
 }
 
+int env_params_read(const struct env_config *env, struct arena *arena,
+                    const void **ret_params, struct err *err)
+{
+    const struct schema *schema = env_class_find(env->id)->info.params;
+    void *params = arena_alloc(arena, schema->bytes);
+
+    *ret_params = params;
+    schema_defaults(schema, params, arena);
+    return env->params == NULL
+               ? 0
+               : schema_read(schema, env->params, "env.params", params, arena, err);
+}
+
 /* One set of rules and one kind of actions is all that others have. */
 static int check_rules(const struct env_class *class, const struct env_config *config,
                        struct err *err)
@@ -129,24 +142,16 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
                        struct arena *arena, const void **ret_params, struct env_spec *ret,
                        struct err *err)
 {
-    void *params;
     int rc;
 
     *ret_params = NULL;
     if (class->ops == NULL)
         return foreign_ask(ret, config, arena, err);
     rc = check_rules(class, config, err);
-    if (rc < 0)
-        return rc;
-    params = arena_alloc(arena, class->info.params->bytes);
-    schema_defaults(class->info.params, params, arena);
-    if (config->params != NULL)
-        rc = schema_read(class->info.params, config->params, "env.params", params, arena,
-                         err);
-    if (rc < 0)
-        return rc;
-    *ret_params = params;
-    return class->ops->describe(class, config, params, arena, ret, err);
+    if (rc == 0)
+        rc = env_params_read(config, arena, ret_params, err);
+    return rc < 0 ? rc
+                  : class->ops->describe(class, config, *ret_params, arena, ret, err);
 }
 
 int env_check_drawable(const struct env_config *config, struct err *err)

@@ -163,18 +163,6 @@ static void keep_first(void *ctx, const struct schema_difference *d)
     (void)snprintf(first->text, sizeof(first->text), "%s", d->text);
 }
 
-static const void *params_of(const struct env_config *env, struct arena *arena, int *rc,
-                             struct err *err)
-{
-    const struct schema *schema = env_info_find(env->id)->params;
-    void *params = arena_alloc(arena, schema->bytes);
-
-    schema_defaults(schema, params, arena);
-    if (*rc == 0 && env->params != NULL)
-        *rc = schema_read(schema, env->params, "env.params", params, arena, err);
-    return params;
-}
-
 /* *ret: what `is` has where it differs from `was`. */
 static int compare(struct difference *ret, const struct run_config *was,
                    const struct run_config *is, struct err *err)
@@ -185,11 +173,14 @@ static int compare(struct difference *ret, const struct run_config *was,
     *ret = (struct difference){0};
     schema_compare(&run_schema, "", was, was, is, is, keep_first, ret);
     if (ret->path[0] == '\0') {
-        const void *p = params_of(&was->env, &arena, &rc, err);
-        const void *q = params_of(&is->env, &arena, &rc, err);
+        const void *p, *q;
 
-        schema_compare(env_info_find(is->env.id)->params, "env.params", p, p, q, q,
-                       keep_first, ret);
+        rc = env_params_read(&was->env, &arena, &p, err);
+        if (rc == 0)
+            rc = env_params_read(&is->env, &arena, &q, err);
+        if (rc == 0)
+            schema_compare(env_info_find(is->env.id)->params, "env.params", p, p, q, q,
+                           keep_first, ret);
     }
     arena_done(&arena);
     return rc;

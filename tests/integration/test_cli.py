@@ -39,6 +39,91 @@ def test_facts_are_json_when_asked(w):
     assert "maddpg" in names and "ddpg" in names
 
 
+SEED = {"reference_seed": -1}
+# id: parameters with their defaults; agents with observation and heads of the action.
+ENVS = {
+    "simple": (SEED, [("agent_0", 4, [5])]),
+    "simple_adversary": ({"agents": 2, **SEED}, [
+        ("adversary_0", 8, [5]), ("agent_0", 10, [5]), ("agent_1", 10, [5])]),
+    "simple_crypto": (SEED, [("eve_0", 4, [4]), ("bob_0", 8, [4]), ("alice_0", 8, [4])]),
+    "simple_push": (SEED, [("adversary_0", 8, [5]), ("agent_0", 19, [5])]),
+    "simple_reference": ({"local_ratio": 0.5, **SEED}, [
+        ("agent_0", 21, [5, 10]), ("agent_1", 21, [5, 10])]),
+    "simple_speaker_listener": (SEED, [("speaker_0", 3, [3]), ("listener_0", 11, [5])]),
+    "simple_spread": ({"agents": 3, "local_ratio": 0.5, **SEED}, [
+        (f"agent_{i}", 18, [5]) for i in range(3)]),
+    "simple_tag": ({"good": 1, "adversaries": 3, "obstacles": 2, **SEED}, [
+        *((f"adversary_{i}", 16, [5]) for i in range(3)), ("agent_0", 14, [5])]),
+    "simple_world_comm": (
+        {"good": 2, "adversaries": 4, "obstacles": 1, "food": 2, "forests": 2, **SEED}, [
+            ("leadadversary_0", 34, [5, 4]), *((f"adversary_{i}", 34, [5]) for i in range(3)),
+            ("agent_0", 28, [5]), ("agent_1", 28, [5])]),
+    "climbing": ({"observe_last": False}, [(f"agent_{i}", 1, [3]) for i in range(2)]),
+    "penalty": ({"k": -25, "observe_last": False}, [
+        (f"agent_{i}", 1, [3]) for i in range(2)]),
+    "prisoners_dilemma": ({"observe_last": False}, [
+        (f"agent_{i}", 1, [2]) for i in range(2)]),
+    "stag_hunt": ({"observe_last": False}, [(f"agent_{i}", 1, [2]) for i in range(2)]),
+    "matrix_game": ({"payoffs": "{all: [[1, 0], [0, 1]]}", "observe_last": False}, [
+        (f"agent_{i}", 1, [2]) for i in range(2)]),
+    "foraging": ({"size": 8, "players": 2, "food": 2, "max_level": 2, "sight": 0,
+                  "cooperate": False, "penalty": 0}, [
+        (f"player_{i}", 12, [6]) for i in range(2)]),
+    "constant_reward": ({"agents": 1}, [("agent_0", 1, [2])]),
+    "one_step": ({"agents": 1}, [("agent_0", 1, [2])]),
+    "two_step": ({"agents": 1}, [("agent_0", 1, [2])]),
+}
+
+
+def test_every_environment_is_told(w):
+    told = harness.json_lines(w.brood("envs", "--json")[0])
+    assert [e["id"] for e in told] == list(ENVS)
+    for e in told:
+        params, agents = ENVS[e["id"]]
+        assert e["params"] == params, e
+        assert [(a["name"], a["observation"], a["heads"]) for a in e["agents"]] == agents, e
+        assert all(a["action"] == sum(a["heads"]) and a["kind"] == "discrete"
+                   for a in e["agents"]), e
+        keys = [f"env.params.{key}" for key in params]
+        if e["id"].startswith("simple"):
+            keys = ["env.rules", "env.actions", *keys]
+        assert [p["key"] for p in e["parameters"]] == keys, e
+        for p in e["parameters"]:
+            assert p["doc"] and p["value"] == p["default"], p
+            assert "min" not in p or p["min"] <= p["value"] <= p["max"], p
+            assert p["value"] in p.get("choices", [p["value"]]), p
+        assert harness.json_lines(w.brood("envs", e["id"], "--json")[0]) == [e]
+
+
+def test_one_environment_is_told_whole(w):
+    out, _ = w.brood("envs", "simple_world_comm")
+    for line in ("  agents  1 leadadversary: observation 34, action 5+4, discrete",
+                 "          2 agent: observation 28, action 5, discrete",
+                 "  env.actions                discrete   kind of the action spaces "
+                 "(discrete or continuous)",
+                 "  env.params.adversaries     4          with their leader (1 to 1000)",
+                 "  env.params.reference_seed  -1         -1: none; else episode k is the "
+                 "reference's reset(seed + k) (-1 to 1e+15)"):
+        assert line in out.splitlines(), out
+    file = w.write("tag.yaml", "env: {id: simple_tag, rules: openai, actions: continuous,\n"
+                   "      params: {adversaries: 5}}\n")
+    out, _ = w.brood("envs", file)
+    for line in ("  agents  5 adversary: observation 20, action 5, continuous",
+                 "  env.rules                  openai     the particle worlds' rules and "
+                 "numbers (mpe2 or openai; default mpe2)",
+                 "  env.params.good            1          agents that are hunted (1 to 1000)",
+                 "  env.params.adversaries     5          who hunt them (1 to 1000; default "
+                 "3)"):
+        assert line in out.splitlines(), out
+    fact, = harness.json_lines(w.brood("envs", file, "--json")[0])
+    assert fact["params"] == {"good": 1, "adversaries": 5, "obstacles": 2,
+                              "reference_seed": -1}, fact
+    assert fact["agents"][0] == {"name": "adversary_0", "observation": 20, "action": 5,
+                                 "kind": "continuous", "heads": []}, fact
+    out, err = w.brood("envs", "simple_tog", code=2)
+    assert out == "" and err.count("\n") == 1 and "did you mean 'simple_tag'?" in err, err
+
+
 def test_a_missing_configuration_is_refused(w):
     _, err = w.brood("run", "nowhere.yaml", code=2)
     assert "nowhere.yaml" in err and len(err.splitlines()) == 1
