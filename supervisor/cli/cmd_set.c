@@ -117,7 +117,8 @@ const struct command cmd_set = {
             "\nLearning rates, polyak, discount, clip_norm, numbers under settings, all\n"
             "intervals, the run's length, restart.*, respond_within and memory_limit\n"
             "change at once; what only a restart of its agent can change waits for\n"
-            "`brood respawn`; the rest is refused, and nothing changes.\n"
+            "`brood respawn`; the rest is refused, and nothing changes. So is a length\n"
+            "that the run has passed: `brood stop` ends it.\n"
             "\nexample: brood set simple_spread-1 "
             "agents.agent_0.optimizer.learning_rate=0.001\n",
     .run = set_run,

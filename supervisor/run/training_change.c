@@ -80,6 +80,30 @@ static uint64_t next_step(const struct training *t)
     return t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
 }
 
+/* A run that is longer than it is to be would end at once: whoever wants that can say
+ * so. */
+static int check_length(const struct training *t, const struct run_config *wanted,
+                        uint64_t at, struct err *err)
+{
+    const int64_t steps = wanted->run.env_steps, episodes = wanted->run.episodes;
+    struct rollout_progress now = {0};
+
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &now);
+    if (steps > 0 && steps != t->wanted.run.env_steps && (uint64_t)steps <= at)
+        return err_set(err, ERR_CONFIG,
+                       "run.env_steps=%" PRId64 " is past at step %" PRIu64
+                       "; `brood stop` ends the run",
+                       steps, at);
+    if (episodes > 0 && episodes != t->wanted.run.episodes &&
+        (uint64_t)episodes <= now.episodes)
+        return err_set(err, ERR_CONFIG,
+                       "run.episodes=%" PRId64 " is past: there are %" PRIu64
+                       "; `brood stop` ends the run",
+                       episodes, now.episodes);
+    return 0;
+}
+
 static int choose_step(const struct training *t, uint64_t at,
                        struct training_set_result *ret, struct err *err)
 {
@@ -226,6 +250,7 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
     if (t->stopping)
         v.rc = err_set(err, ERR_STATE, "the run is ending");
     if (v.rc < 0 || (v.rc = choose_step(t, at, ret, err)) < 0 ||
+        (v.rc = check_length(t, wanted, ret->at, err)) < 0 ||
         (v.rc = check_plan(t, ret, err)) < 0 ||
         (v.rc = check_memory(t, wanted, err)) < 0 ||
         (v.rc = try_processes(t, wanted, err)) < 0 ||

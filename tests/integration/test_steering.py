@@ -49,6 +49,10 @@ def test_what_cannot_be_set_is_told(w):
             (["env.copies=8"], 2, "env.copies cannot change while the run lives"),
             (["defaults.polyak=0.5", "--at-step", "1"], 2, "step 1 is past"),
             (["defaults.optimizer.learning_rate=1e300"], 2, "no finite number"),
+            (["run.env_steps=100"], 2, "run.env_steps=100 is past at step "),
+            (["run.env_steps=90000000", "--at-step", "90000000"], 2,
+             "run.env_steps=90000000 is past at step 90000000; `brood stop` ends"),
+            (["run.env_steps=", "run.episodes=1"], 2, "run.episodes=1 is past"),
             (["agents.agent_1.settings.policy=deterministic"], 2,
              "agent_1: settings.policy: deterministic needs a bounded continuous action"),
             ([], 2, "KEY=VALUE is wanted")):
