@@ -30,15 +30,18 @@ checkpoint: {{every_env_steps: {every}, max_to_keep: 4}}
 log: {{every_env_steps: 200}}
 defaults:
   optimizer: {{type: {optimizer}}}
+  algorithm: {algorithm}
+  settings: {{{settings}}}
   actor: {{hidden: [16, 16]}}
   critic: {{hidden: [16, 16]}}
 """
 
 
-def config(w, optimizer="adam", steps=STEPS):
-    return w.write(f"{optimizer}-{steps}.yaml",
+def config(w, optimizer="adam", steps=STEPS, algorithm="maddpg", settings=""):
+    return w.write(f"{algorithm}-{optimizer}-{steps}.yaml",
                    CONFIG.format(steps=steps, optimizer=optimizer, every=EVERY,
-                                 capacity=CAPACITY, copies=COPIES))
+                                 capacity=CAPACITY, copies=COPIES, algorithm=algorithm,
+                                 settings=settings))
 
 
 def checkpoints(run):
@@ -76,12 +79,12 @@ def start_and_kill(w, name, path, moment_s):
     return run if (run / "experience").exists() else None
 
 
-def killed_run(w, name, least_checkpoints=2):
+def killed_run(w, name, least_checkpoints=2, path=None):
     """A run without end whose supervisor was killed once it had so many checkpoints, and
     the step to which it is to go on: so far that none of them is kept, and at the end of
     a row."""
     run = w.run_dir(name)
-    p = w.start("run", config(w, steps=FOREVER), "--name", name)
+    p = w.start("run", path or config(w, steps=FOREVER), "--name", name)
     harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
                        len(checkpoints(run)) >= least_checkpoints)
     harness.kill_holder(p, run)
@@ -92,9 +95,9 @@ def until(steps):
     return ("--set", f"run.env_steps={steps}")
 
 
-def calm_run(w, name, steps):
+def calm_run(w, name, steps, path=None):
     """The outcome of a run of that length that nobody disturbs."""
-    w.brood("run", config(w), "--name", name, *until(steps))
+    w.brood("run", path or config(w), "--name", name, *until(steps))
     return outcome(w.run_dir(name), steps)
 
 
@@ -160,6 +163,17 @@ def test_two_kills_and_an_extension(w):
     assert err.count("\n") == 1 and "done" in err, err
 
     # Without its rows it cannot be made longer; one that kept them can.
+def test_whoever_learns_goes_on_as_if_nothing_had_happened(w):
+    for algorithm, settings in (("ddpg", ""), ("iql", "hysteresis: 0.4")):
+        path = config(w, steps=FOREVER, algorithm=algorithm, settings=settings)
+        run, end = killed_run(w, algorithm, path=path)
+        newest = checkpoints(run)[-1]
+        start, _ = resume(w, run, *until(end))
+        assert newest >= EVERY and start["from_checkpoint"] == newest, (start, newest)
+        harness.assert_same_files(calm_run(w, f"{algorithm}-calm", end, path),
+                                  outcome(run, end))
+
+
     longer = end + 2 * EVERY
     _, err = w.brood("resume", run, *until(longer), code=1)
     assert "experience" in err and "missing" in err, err

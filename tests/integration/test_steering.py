@@ -1,4 +1,5 @@
 """Steering a live run: changes at a step, respawns, and clients that drive its agents."""
+import json
 import re
 import subprocess
 
@@ -48,11 +49,11 @@ def test_what_cannot_be_set_is_told(w):
             (["agents.agent_0.polyac=1"], 2, "did you mean 'polyak'"),
             (["env.copies=8"], 2, "env.copies cannot change while the run lives"),
             (["defaults.polyak=0.5", "--at-step", "1"], 2, "step 1 is past"),
-            (["defaults.optimizer.learning_rate=1e300"], 2, "no finite number"),
             (["run.env_steps=100"], 2, "run.env_steps=100 is past at step "),
             (["run.env_steps=90000000", "--at-step", "90000000"], 2,
              "run.env_steps=90000000 is past at step 90000000; `brood stop` ends"),
             (["run.env_steps=", "run.episodes=1"], 2, "run.episodes=1 is past"),
+            (["defaults.optimizer.learning_rate=1e300"], 2, "no finite number"),
             (["agents.agent_1.settings.policy=deterministic"], 2,
              "agent_1: settings.policy: deterministic needs a bounded continuous action"),
             ([], 2, "KEY=VALUE is wanted")):
@@ -157,17 +158,28 @@ def test_four_critics_are_driven_through_kills(w):
 
 
 def test_a_driven_run_is_resumed(w):
+    """Its critics learn on to the bytes of those that nobody disturbed."""
     need_msgpack()
-    p, run = serve(w, "first")
-    assert drive(w, run, "--updates", 5).wait(timeout=harness.DEADLINE_S) == 0
-    harness.wait_until("its checkpoint", lambda: 20 in checkpoints(run))
-    end(p, run)
-    p = w.start("resume", run)
-    harness.wait_until("the socket", lambda: "goes on from step 20" in p.log.read_text())
-    client = drive(w, run, "--updates", 5, "--stop")
-    assert client.wait(timeout=harness.DEADLINE_S) == 0, (run / "driven").read_text()
-    p.wait(timeout=harness.DEADLINE_S)
-    assert p.returncode == 4 and checkpoints(run)[-1] == 40, p.log.read_text()
+    results = []
+    for name in ("calm", "killed"):
+        p, run = serve(w, name)
+        assert drive(w, run, "--updates", 5).wait(timeout=harness.DEADLINE_S) == 0
+        harness.wait_until("its checkpoint", lambda: 20 in checkpoints(run))
+        if name == "killed":
+            lost = drive(w, run, "--updates", 100_000)
+            harness.wait_until("more", lambda: json.loads(
+                w.brood("status", run, "--json")[0])["env_steps"] > 40)
+            end(p, run)
+            assert lost.wait(timeout=harness.DEADLINE_S) != 0
+            p = w.start("resume", run)
+            harness.wait_until("the socket",
+                               lambda: "goes on from step 20" in p.log.read_text())
+        client = drive(w, run, "--updates", 5, "--stop")
+        assert client.wait(timeout=harness.DEADLINE_S) == 0, (run / "driven").read_text()
+        p.wait(timeout=harness.DEADLINE_S)
+        assert p.returncode == 4 and checkpoints(run)[-1] == 40, p.log.read_text()
+        results.append(final(run, 40))
+    harness.assert_same_files(*results)
 
 
 if __name__ == "__main__":
