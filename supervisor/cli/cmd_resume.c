@@ -2,7 +2,9 @@
 #include "supervisor/cli/train.h"
 
 #include "common/log/log.h"
+#include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
+#include "supervisor/run/run_record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,13 +18,20 @@ struct resume_options {
 };
 
 /* A difference that was not asked for: refused, or with --anyway named. 0: go on. */
-static int judge(const struct cli *cli, const struct resume_options *o, int rc,
+static int judge(const struct cli *cli, struct training_args *args, int rc,
                  const struct err *err)
 {
     if (rc == 0)
         return 0;
     (void)cli_fail(cli, 0, err);
-    return o->anyway ? 0 : CLI_USAGE;
+    if (args->differs.code == 0)
+        args->differs = *err;
+    return args->anyway ? 0 : CLI_USAGE;
+}
+
+static int fail(const struct cli *cli, const struct err *err)
+{
+    return cli_fail(cli, err->code == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, err);
 }
 
 static int is_over(const struct run_config *config, const struct rollout_progress *at)
@@ -34,18 +43,89 @@ static int is_over(const struct run_config *config, const struct rollout_progres
            (config->run.episodes > 0 && at->episodes >= (uint64_t)config->run.episodes);
 }
 
+static void tell_events(const struct cli *cli, const struct training_args *args,
+                        const struct run_config *wanted)
+{
+    const struct rollout_progress *at = resume_progress(args->resume);
+    const struct watcher_args wa = {.json = cli->json,
+                                    .run = run_dir_name(args->dir),
+                                    .total_steps = (uint64_t)wanted->run.env_steps,
+                                    .total_episodes = (uint64_t)wanted->run.episodes,
+                                    .from = &at->env_steps};
+    struct training_result result = {.end = TRAINING_DONE,
+                                     .env_steps = at->env_steps,
+                                     .episodes = at->episodes,
+                                     .checkpoint_step = (int64_t)at->env_steps};
+    struct run_record record;
+
+    run_record_read(&record, run_dir_path(args->dir));
+    result.team_return_mean = record.status.team_return_mean;
+    run_record_done(&record);
+    watcher_say_done(&wa, &result);
+}
+
 /* There is nothing left to do, unless the run was ended just before its log went. */
-static int say_done(const struct resume_options *o, const struct training_args *args,
-                    const struct run_config *wanted)
+static int say_done(const struct cli *cli, const struct resume_options *o,
+                    const struct training_args *args, const struct run_config *wanted)
 {
     const char *log = run_dir_file(args->dir, "experience");
+    const char *name = run_dir_name(args->dir);
 
     if (o->from == NULL && !wanted->experience.keep && unlink(log) < 0 && errno != ENOENT)
         log_warn("%s: cannot remove: %m", log);
-    (void)fprintf(stderr, "%s: done, %llu steps; --set run.env_steps=N extends it\n",
-                  run_dir_name(args->dir),
+    (void)fprintf(stderr, "%s: done, %llu steps; ", name,
                   (unsigned long long)resume_progress(args->resume)->env_steps);
+    if (access(log, F_OK) == 0)
+        (void)fprintf(stderr, "--set run.env_steps=N extends it\n");
+    else
+        (void)fprintf(stderr,
+                      "`brood run CONFIG --init-from %s` begins anew with its "
+                      "weights\n",
+                      name);
+    tell_events(cli, args, wanted);
     return CLI_DONE;
+}
+
+/* It has come to its end; or it is to be shorter than it is, which no run can. */
+static int say_over(const struct cli *cli, const struct resume_options *o,
+                    const struct training_args *args, const struct run_config *wanted)
+{
+    const struct rollout_progress *at = resume_progress(args->resume);
+    struct run_config saved;
+    struct err err = {0};
+    int was_over;
+
+    if (resume_saved_config(args->resume, env_agent_names, &saved, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    was_over = is_over(&saved, at);
+    run_config_done(&saved);
+    if (was_over)
+        return say_done(cli, o, args, wanted);
+    (void)err_set(
+        &err, ERR_CONFIG,
+        "%s is to end at %lld %s and is at %llu: --set run.env_steps or "
+        "run.episodes to more",
+        run_dir_name(args->dir),
+        (long long)(wanted->run.env_steps > 0 ? wanted->run.env_steps
+                                              : wanted->run.episodes),
+        wanted->run.env_steps > 0 ? "steps" : "episodes",
+        (unsigned long long)(wanted->run.env_steps > 0 ? at->env_steps : at->episodes));
+    return cli_fail(cli, CLI_USAGE, &err);
+}
+
+/* Before anything starts. */
+static int check_log(const struct training_args *args, struct err *err)
+{
+    const char *log = run_dir_file(args->dir, "experience");
+
+    if (access(log, F_OK) == 0)
+        return 0;
+    return err_set(
+        err, ERR_NOT_FOUND,
+        "%s is missing (a run that is done keeps it with experience.keep: "
+        "true): it cannot go on; `brood run CONFIG --init-from %s` begins anew "
+        "with its weights",
+        log, run_dir_name(args->dir));
 }
 
 /* The configuration to begin with and its changes: as it was, or as it is wanted now. */
@@ -55,12 +135,11 @@ static int find_config(const struct cli *cli, const struct resume_options *o,
 {
     const char *journal = run_dir_file(args->dir, "journal");
     struct err err = {0};
-    int code = judge(
-        cli, o,
-        resume_check_config(args->resume, wanted, journal, env_agent_names, ret, &err),
-        &err);
+    const int rc =
+        resume_check_config(args->resume, wanted, journal, env_agent_names, ret, &err);
+    int code = judge(cli, args, rc, &err);
 
-    if (code == 0 && err.code != 0 &&
+    if (code == 0 && rc < 0 &&
         resume_force_config(args->resume, wanted, env_agent_names, ret, &err) < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
     args->config = &ret->config;
@@ -77,13 +156,13 @@ static int go_on(const struct cli *cli, const struct resume_options *o,
     int code;
 
     if (is_over(wanted, resume_progress(args->resume)))
-        return say_done(o, args, wanted);
-    code = judge(cli, o, resume_check_build(args->resume, args->binaries->build_id, &err),
-                 &err);
+        return say_over(cli, o, args, wanted);
+    if (check_log(args, &err) < 0)
+        return fail(cli, &err);
+    code = judge(cli, args,
+                 resume_check_build(args->resume, args->binaries->build_id, &err), &err);
     if (code == 0)
         code = find_config(cli, o, args, wanted, &begin);
-    if (code == 0 && train_write_config(args->dir, args->wanted, &err) < 0)
-        code = cli_fail(cli, CLI_FAILED, &err);
     if (code == 0)
         code = train_watched(cli, args);
     resume_config_done(&begin);
@@ -107,7 +186,7 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
     if (policies_load(&policies, &config, run_dir_path(args->dir), &err) < 0 ||
         resume_open(&resume, checkpoints, o->from, cli_skipped, (void *)(uintptr_t)cli,
                     &err) < 0) {
-        code = cli_fail(cli, CLI_FAILED, &err);
+        code = fail(cli, &err);
     } else {
         args->resume = resume;
         args->policies = policies;
@@ -141,10 +220,11 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
         else
             o->anyway = 1;
     }
-    if (rc == 0 && optind < argc - 1)
+    /* A keeper that goes on adds the run that it kept. */
+    if (rc == 0 && optind < argc - 1 && !keeper_goes_on())
         rc = cli_usage(cli, "one run is wanted, %d are given", argc - optind);
     if (rc == 0 && optind < argc)
-        o->run = argv[optind];
+        o->run = argv[argc - 1];
     *ret_code = rc;
     return rc == 0;
 }

@@ -26,7 +26,7 @@ struct run_options {
 static int prepare_dir(const struct cli *cli, const struct training_args *args,
                        struct err *err)
 {
-    int rc = train_write_config(args->dir, args->config, err);
+    int rc = run_dir_write_config(args->dir, args->config, err);
 
     if (rc == 0)
         rc = policies_keep(args->policies, args->dir, err);

@@ -25,9 +25,9 @@ static int open_log(struct run_dir *dir, struct err *err)
 /* What the keeper needs to go on with the run by itself. */
 static void tell_keeper(const struct cli *cli, const struct training_args *args)
 {
-    const char *const flags[KEEPER_FLAGS_MAX] = {cli->json ? "--json" : NULL,
-                                                 cli->quiet ? "--quiet" : NULL,
-                                                 cli->verbose ? "--verbose" : NULL};
+    const char *const flags[KEEPER_FLAGS_MAX] = {
+        cli->json ? "--json" : NULL, cli->quiet ? "--quiet" : NULL,
+        cli->verbose ? "--verbose" : NULL, args->anyway ? "--anyway" : NULL};
 
     keeper_tell_run(&cli->keeper, run_dir_path(args->dir),
                     args->resume != NULL ? resume_progress(args->resume)->env_steps : 0,
@@ -70,6 +70,7 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
                               .total_steps = (uint64_t)config->run.env_steps,
                               .total_episodes = (uint64_t)config->run.episodes,
                               .from = from != NULL ? &from->env_steps : NULL,
+                              .differs = args->differs.code != 0,
                               .n_agents = config->n_agents};
     struct watcher *w = watcher_new(&wa);
     struct starter starter = {cli, w, log_fd};
@@ -114,14 +115,4 @@ int train_take_set(const struct cli *cli, struct train_sets *s, const char *text
         return cli_usage(cli, "--set: at most %d", TRAIN_MAX_SET);
     s->set[s->n++] = text;
     return 0;
-}
-
-int train_write_config(struct run_dir *dir, const struct run_config *config,
-                       struct err *err)
-{
-    char *yaml = run_config_to_yaml(config);
-    int rc = run_dir_write(dir, "config.yaml", yaml, strlen(yaml), err);
-
-    free(yaml);
-    return rc;
 }

@@ -19,8 +19,4 @@ struct train_sets {
 /* 0, or CLI_USAGE, reported. */
 int train_take_set(const struct cli *cli, struct train_sets *s, const char *text);
 
-/* Writes `config.yaml`, the configuration as it is really run. */
-int train_write_config(struct run_dir *dir, const struct run_config *config,
-                       struct err *err);
-
 #endif

@@ -17,7 +17,7 @@ struct watcher {
     const char *command;
     int json_lines;
     int quiet;
-    int is_mute;
+    int is_mute, differs;
     struct live_view *view;
     struct live_state state; /* the last view outlives the agents' table */
     const struct training *training;
@@ -212,6 +212,15 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
 
     if (w->quiet)
         return;
+    if (r->as_it_was) {
+        live_view_message(w->view, "%s: does not go on, and is as it was%s; %s",
+                          w->state.status.run,
+                          w->differs ? " (resume it without what is another one now, or "
+                                       "begin a new run)"
+                                     : "",
+                          path);
+        return;
+    }
     if (!isnan(r->team_return_mean))
         (void)snprintf(team, sizeof(team), ", return %.2f", r->team_return_mean);
     live_view_message(w->view, "%s: %s after %s steps in %s%s, %llu restarts; %s",
@@ -232,6 +241,7 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->command = args->command;
     w->json_lines = args->json && !args->is_detached;
     w->quiet = args->quiet || args->is_detached;
+    w->differs = args->differs;
     w->view = live_view_new(STDERR_FILENO, w->quiet);
     w->state.status.run = args->run;
     w->state.status.total_steps = args->total_steps;
@@ -246,6 +256,20 @@ struct watcher *watcher_new(const struct watcher_args *args)
         live_view_message(w->view, "%s: %zu agents, seed %llu, in %s", args->run,
                           args->n_agents, (unsigned long long)args->seed, args->path);
     return w;
+}
+
+void watcher_say_done(const struct watcher_args *args,
+                      const struct training_result *result)
+{
+    struct watcher w = {.state.status = {.run = args->run,
+                                         .total_steps = args->total_steps,
+                                         .total_episodes = args->total_episodes}};
+
+    if (args->json) {
+        print_start(&w, args->from);
+        print_end(&w, result);
+    }
+    json_done(&w.json);
 }
 
 void watcher_free(struct watcher *w)

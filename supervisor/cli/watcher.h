@@ -23,11 +23,16 @@ struct watcher_args {
     uint64_t seed;
     uint64_t total_steps, total_episodes; /* the one that is no end: 0 */
     const uint64_t *from; /* step of the checkpoint it goes on from; NULL: none */
+    int differs;          /* what it goes on with is not what it had */
     size_t n_agents;
 };
 
 struct watcher *watcher_new(const struct watcher_args *args);
 void watcher_free(struct watcher *w);
+
+/* For a run of which nothing is left to do: both events. */
+void watcher_say_done(const struct watcher_args *args,
+                      const struct training_result *result);
 
 /* To be handed to training_run. */
 struct training_observer watcher_observer(struct watcher *w);

@@ -32,7 +32,7 @@ enum {
 };
 
 /* What the supervisor tells, one message each. */
-enum message_kind { MESSAGE_RUN, MESSAGE_UNDER_WAY, MESSAGE_CHECKPOINT };
+enum message_kind { MESSAGE_RUN, MESSAGE_STANDS, MESSAGE_UNDER_WAY, MESSAGE_CHECKPOINT };
 
 struct message {
     enum message_kind kind;
@@ -53,6 +53,7 @@ struct keeper {
     int last_interrupt; /* the signal */
     int64_t cut_off_ms; /* when patience ends; 0: it does not */
     struct message run; /* the newest of its kind; path "": none */
+    int stands; /* the run that was resumed needs nothing of its command any more */
     int has_checkpoint; /* one was committed since this keeper began */
 };
 
@@ -177,6 +178,13 @@ void keeper_tell_run(const struct keeper_link *l, const char *path, uint64_t fro
     send_message(l, &m);
 }
 
+void keeper_tell_stands(const struct keeper_link *l)
+{
+    static const struct message m = {.kind = MESSAGE_STANDS};
+
+    send_message(l, &m);
+}
+
 void keeper_tell_under_way(const struct keeper_link *l)
 {
     static const struct message m = {.kind = MESSAGE_UNDER_WAY};
@@ -221,7 +229,10 @@ static int take_message(struct keeper *k)
     switch (m.kind) {
     case MESSAGE_RUN:
         k->run = m;
-        k->has_checkpoint = 0;
+        k->stands = k->has_checkpoint = 0;
+        break;
+    case MESSAGE_STANDS:
+        k->stands = 1;
         break;
     case MESSAGE_UNDER_WAY:
         report(k);
@@ -354,16 +365,18 @@ static int deaths_so_far(const struct keeper *k)
 }
 
 /* Executes this program anew, to go on with the run; returns if that failed. A run that
- * has no checkpoint yet begins anew, with the command that began it. */
+ * has no checkpoint yet begins anew, with the command that began it; one that does not
+ * stand yet is resumed anew, by its name, whatever the command called it. */
 static void resume(struct keeper *k)
 {
     static char program[] = "brood", command[] = "resume", name_option[] = "--name",
                 force[] = "--force";
     char *again[64], *name = strrchr(k->run.path, '/') + 1;
     char deaths[48];
+    const int resumed = strcmp(k->args->argv[1], command) == 0;
     int n = 0;
 
-    if (k->has_checkpoint || strcmp(k->args->argv[1], command) == 0) {
+    if (k->has_checkpoint || k->stands) {
         again[n++] = program;
         again[n++] = command;
         again[n++] = k->run.path;
@@ -373,9 +386,13 @@ static void resume(struct keeper *k)
     } else {
         for (int i = 0; i < k->args->argc && n < 60; i++)
             again[n++] = k->args->argv[i];
-        again[n++] = name_option;
-        again[n++] = name;
-        again[n++] = force;
+        if (resumed) {
+            again[n++] = k->run.path;
+        } else {
+            again[n++] = name_option;
+            again[n++] = name;
+            again[n++] = force;
+        }
     }
     again[n] = NULL;
     (void)snprintf(deaths, sizeof(deaths), "%d@%" PRIu64, deaths_so_far(k) + 1,

@@ -13,7 +13,8 @@
  *             gone it kills whatever has the run's mark in its environment, and ends.
  * Mark        BROOD_MARK in the environment of everything that the run starts.
  * Death       of the supervisor, where the run is to be resumed: the keeper executes
- *             itself as `resume`, at most KEEPER_MAX_DEATHS times without a checkpoint in
+ *             itself as `resume` (or with its own command, if that had not yet got so
+ *             far), at most KEEPER_MAX_DEATHS times without a checkpoint in
  *             between.
  * Detached    a keeper that is to report (detach.h) does so, and lets go of its caller's
  *             files, when the supervisor says that it is under way; if that dies before,
@@ -74,6 +75,9 @@ pid_t keeper_pid(void);
 #define KEEPER_FLAGS_MAX 4
 void keeper_tell_run(const struct keeper_link *l, const char *path, uint64_t from,
                      int resume, const char *const flags[KEEPER_FLAGS_MAX]);
+/* The run that it resumes is now as this command wants it: from here on `resume` and the
+ * path go on with it, before that only the whole command again. */
+void keeper_tell_stands(const struct keeper_link *l);
 /* Its first round is over. */
 void keeper_tell_under_way(const struct keeper_link *l);
 /* A checkpoint was committed. */

@@ -2,6 +2,7 @@
 
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
 #include "supervisor/metrics/json.h"
 
 #include <errno.h>
@@ -13,11 +14,22 @@
 #include <unistd.h>
 
 struct journal {
-    int fd;
+    int fd;              /* -1: it has not begun */
+    struct wbuf waiting; /* lines until then */
     char *path;
     void (*on_line)(void *ctx, const char *line);
     void *ctx;
 };
+
+/* Returns 0, or -1 with errno set. */
+static int write_whole(int fd, const void *data, ssize_t len)
+{
+    const ssize_t n = len > 0 ? write(fd, data, (size_t)len) : 0;
+
+    if (n >= 0 && n < len)
+        errno = ENOSPC;
+    return n == len ? 0 : -1;
+}
 
 /* A line cut off by the end of an earlier supervisor stays one of its own. */
 static int end_last_line(int fd)
@@ -30,23 +42,35 @@ static int end_last_line(int fd)
     return last == '\n' || write(fd, "\n", 1) == 1 ? 0 : -1;
 }
 
-int journal_open(struct journal **ret, const char *path, struct err *err)
+struct journal *journal_new(const char *path)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    struct journal *j;
+    struct journal *j = xcalloc(1, sizeof(*j));
 
+    j->fd = -1;
+    j->path = xstrdup(path);
+    return j;
+}
+
+int journal_begin(struct journal *j, struct err *err)
+{
+    const ssize_t len = (ssize_t)j->waiting.len;
+    int fd;
+
+    if (j->fd >= 0)
+        return 0;
+    fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0)
-        return err_errno(err, "%s", path);
+        return err_errno(err, "%s", j->path);
     if (end_last_line(fd) < 0) {
-        int rc = err_errno(err, "%s", path);
+        int rc = err_errno(err, "%s", j->path);
 
         (void)close(fd);
         return rc;
     }
-    j = xcalloc(1, sizeof(*j));
+    if (write_whole(fd, j->waiting.data, len) < 0)
+        log_warn("%s: cannot write: %m", j->path);
+    wbuf_done(&j->waiting);
     j->fd = fd;
-    j->path = xstrdup(path);
-    *ret = j;
     return 0;
 }
 
@@ -54,7 +78,9 @@ void journal_close(struct journal *j)
 {
     if (j == NULL)
         return;
-    (void)close(j->fd);
+    if (j->fd >= 0)
+        (void)close(j->fd);
+    wbuf_done(&j->waiting);
     free(j->path);
     free(j);
 }
@@ -104,7 +130,7 @@ static int put_line(struct journal *j, uint64_t env_steps, const char *event, va
     size_t len = 0;
     FILE *out = open_memstream(&line, &len);
     const char *key;
-    ssize_t n;
+    int r = 0;
 
     if (out == NULL)
         return -1;
@@ -115,14 +141,15 @@ static int put_line(struct journal *j, uint64_t env_steps, const char *event, va
     }
     (void)fputc('\n', out);
     (void)fclose(out);
-    n = write(j->fd, line, len);
+    if (j->fd >= 0)
+        r = write_whole(j->fd, line, (ssize_t)len);
+    else
+        wbuf_bytes(&j->waiting, line, len);
     line[len - 1] = '\0';
     if (j->on_line != NULL)
         j->on_line(j->ctx, line);
     free(line);
-    if (n >= 0 && n < (ssize_t)len)
-        errno = ENOSPC;
-    return n == (ssize_t)len ? 0 : -1;
+    return r;
 }
 
 void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)
@@ -144,7 +171,7 @@ int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
     va_start(ap, event);
     rc = put_line(j, env_steps, event, ap);
     va_end(ap);
-    return rc < 0 || fsync(j->fd) < 0 ? err_errno(err, "%s", j->path) : 0;
+    return rc < 0 || (j->fd >= 0 && fsync(j->fd) < 0) ? err_errno(err, "%s", j->path) : 0;
 }
 
 /* ---- from outside ---- */

@@ -2,7 +2,8 @@
  *
  *     2026-01-31T12:00:00.123Z step=25600 event=respawn agent=agent_0 pid=4711
  *
- * Events of a run   start, resume (pid, keeper, build), end (state, code, pid, counts);
+ * Events of a run   start, resume (pid, keeper, build), inexact (why: its bytes are not
+ *                   those of an undisturbed run), end (state, code, pid, counts);
  *                   supervisor-exit, by its keeper that goes on; checkpoint, pause,
  *                   continue, stop, signal, done, stopped, failed, full, space; set,
  *                   waits, changed, refused: of its configuration.
@@ -21,7 +22,10 @@
 
 struct journal; /* opaque */
 
-int journal_open(struct journal **ret, const char *path, struct err *err);
+/* Its lines wait in memory until it begins; if it never does, they are forgotten. */
+struct journal *journal_new(const char *path);
+/* Appends to the file, which is made if there is none. Again: nothing. -errno. */
+int journal_begin(struct journal *j, struct err *err);
 void journal_close(struct journal *j);
 /* fn hears of every line from now on, without its newline, borrowed for the call. One
  * listener; NULL: nobody. */
@@ -30,7 +34,8 @@ void journal_watch(struct journal *j, void (*fn)(void *ctx, const char *line), v
  * a run does not end because its diary is full. */
 void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)
     __attribute__((sentinel));
-/* The same for what must not be forgotten: on the disk when it returns 0. -errno. */
+/* The same for what must not be forgotten: on the disk when it returns 0, if the journal
+ * has begun. -errno. */
 int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
                    const char *event, ...) __attribute__((sentinel));
 

@@ -257,16 +257,22 @@ static int check_places(const struct resume *r, const struct agent_table *agents
     return rc;
 }
 
-int resume_check_agents(const struct resume *r, const struct agent_table *agents,
-                        int anyway, struct err *err)
+int resume_check_fingerprint(const struct resume *r, const struct agent_table *agents,
+                             struct err *err)
 {
     const struct checkpoint_section *s = resume_section(r, RESUME_FINGERPRINT);
-    const char *fingerprint = agent_table_fingerprint(agents);
+    const char *now = agent_table_fingerprint(agents);
+
+    return is_text(s, now)
+               ? 0
+               : differs(s, "numeric fingerprint (this CPU's arithmetic)", now, err);
+}
+
+int resume_check_agents(const struct resume *r, const struct agent_table *agents,
+                        struct err *err)
+{
     int rc = 0;
 
-    if (!anyway && !is_text(s, fingerprint))
-        return differs(s, "numeric fingerprint (this CPU's arithmetic)", fingerprint,
-                       err);
     for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
         rc = check_places(r, agents, i, err);
     return rc;

@@ -23,6 +23,8 @@
 #define RESUME_BUILD_ID    "build id"    /* text */
 #define RESUME_FINGERPRINT "fingerprint" /* text */
 #define RESUME_CONFIG      "config"      /* run_config_to_yaml */
+/* Only of a run that went on although something was another one: the first, as text. */
+#define RESUME_INEXACT     "inexact"
 
 struct resume; /* opaque */
 
@@ -45,7 +47,7 @@ int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
                       void *ctx, struct err *err);
 
 const struct rollout_progress *resume_progress(const struct resume *r);
-/* Never NULL for the names above. */
+/* Never NULL for the names above but the last. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
 
 /* An agent's .meta; NULL: the checkpoint has none. */
@@ -60,6 +62,9 @@ struct resume_config {
     struct change_plan plan;
 };
 void resume_config_done(struct resume_config *c); /* all-zero is fine */
+/* How the run was configured then, for run_config_done. ERR_CONFIG: by another build. */
+int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
+                        struct run_config *ret, struct err *err);
 /* `wanted` is config.yaml as it is now: it must be what the run had at the checkpoint
  * with the changes since made, which the journal knows and which are made again at their
  * steps. How long the run is may differ, and what waits for a respawn. ERR_CONFIG names
@@ -74,9 +79,11 @@ int resume_force_config(const struct resume *r, const struct run_config *wanted,
 
 /* Every agent's block. ERR_NOT_FOUND: the checkpoint has no such agent. */
 int resume_preload(const struct resume *r, struct agent_table *agents, struct err *err);
-/* Fingerprint (unless anyway) and places of the variables. */
+int resume_check_fingerprint(const struct resume *r, const struct agent_table *agents,
+                             struct err *err);
+/* Places of the variables. */
 int resume_check_agents(const struct resume *r, const struct agent_table *agents,
-                        int anyway, struct err *err);
+                        struct err *err);
 /* Forgets what came after: later checkpoints, then rows of the log. */
 int resume_settle(const struct resume *r, struct store *store, struct err *err);
 

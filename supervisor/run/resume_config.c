@@ -17,7 +17,7 @@ void resume_config_done(struct resume_config *c)
     change_plan_done(&c->plan);
 }
 
-static int saved_config(const struct resume *r, config_env_names_fn env_names,
+int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                         struct run_config *ret, struct err *err)
 {
     const struct checkpoint_section *s = resume_section(r, RESUME_CONFIG);
@@ -140,7 +140,7 @@ int resume_check_config(const struct resume *r, const struct run_config *wanted,
     int rc;
 
     *ret = (struct resume_config){0};
-    rc = saved_config(r, env_names, &ret->config, err);
+    rc = resume_saved_config(r, env_names, &ret->config, err);
     if (rc == 0)
         rc = change_plan_read(&agreed, journal, resume_progress(r)->env_steps, err);
     if (rc == 0)
@@ -168,7 +168,7 @@ int resume_force_config(const struct resume *r, const struct run_config *wanted,
     rc = run_config_assign(&ret->config, wanted, NULL, 0, env_names, err);
     if (rc == 0)
         rc = run_config_assign(&ret->wanted, wanted, NULL, 0, env_names, err);
-    if (rc < 0 || saved_config(r, env_names, &saved, NULL) < 0)
+    if (rc < 0 || resume_saved_config(r, env_names, &saved, NULL) < 0)
         return rc;
     if (assign_kinds(&ret->config, &saved, LIVE_KINDS, env_names, NULL) == 0) {
         take_length(&ret->config, wanted);

@@ -346,6 +346,16 @@ int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t l
     return atomic_file_write(run_dir_file(d, sub), data, len, 1, err);
 }
 
+int run_dir_write_config(struct run_dir *d, const struct run_config *config,
+                         struct err *err)
+{
+    char *yaml = run_config_to_yaml(config);
+    int rc = run_dir_write(d, "config.yaml", yaml, strlen(yaml), err);
+
+    free(yaml);
+    return rc;
+}
+
 /* ---- finding one ---- */
 
 /* When its last supervisor started: it wrote its pid then. */

@@ -10,6 +10,7 @@
 #ifndef SUPERVISOR_RUN_RUN_DIR_H
 #define SUPERVISOR_RUN_RUN_DIR_H
 
+#include "common/config/run_config.h"
 #include "common/err/err.h"
 
 #include <stddef.h>
@@ -37,6 +38,9 @@ const char *run_dir_file(struct run_dir *d, const char *sub);
 /* Writes a file of the run whole (temporary name, fsync, rename). */
 int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t len,
                   struct err *err);
+/* `config.yaml`, the configuration as it is really run. */
+int run_dir_write_config(struct run_dir *d, const struct run_config *config,
+                         struct err *err);
 /* `provenance`: command line, build id, versions, CPU, as "key: value" lines. */
 int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              const char *build_id, struct err *err);

@@ -107,6 +107,7 @@ static void take_beginning(struct run_record *r, const struct journal_event *e)
     s->exit_code = -1;
     s->pid = (pid_t)journal_number(e, "pid", 0);
     s->keeper_pid = (pid_t)journal_number(e, "keeper", 0);
+    /* An older one's way to say "inexact". */
     s->exact = journal_value(e, "anyway") == NULL && !r->gave_up;
     s->env_steps = 0;
     s->round = s->episodes = RUN_UNKNOWN;

@@ -181,20 +181,6 @@ static int open_sinks(struct training *t, struct err *err)
                                       err);
 }
 
-/* Nothing on the disk has changed until all of the checkpoint has found its place. */
-static int load_state(struct training *t, struct err *err)
-{
-    const struct resume *from = t->args->resume;
-    const struct checkpoint_section *state = resume_section(from, RESUME_ROLLOUT);
-    int rc = resume_check_agents(from, t->agents, t->args->anyway, err);
-
-    if (rc == 0)
-        rc = rollout_state_load(t->rollout, state->data, state->len, err);
-    if (rc == 0)
-        rc = training_plan_turns(t, err);
-    return rc < 0 ? rc : resume_settle(from, t->store, err);
-}
-
 static void tell_under_way(struct training *t)
 {
     if (!t->is_under_way)
@@ -218,7 +204,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     int rc = rollout_new(&t->rollout, args, err);
 
     if (rc == 0 && t->args->resume != NULL)
-        rc = load_state(t, err);
+        rc = training_load_state(t, err);
     if (rc == 0)
         rc = open_sinks(t, err);
     if (rc == 0)
@@ -339,8 +325,9 @@ static int open_files(struct training *t, struct err *err)
     struct run_dir *dir = t->args->dir;
     int rc;
 
-    rc = journal_open(&t->journal, run_dir_file(dir, "journal"), err);
+    t->journal = journal_new(run_dir_file(dir, "journal"));
     training_journal_begin(t);
+    rc = training_begin_resume(t, err);
     if (rc == 0)
         rc = vec_env_new(&t->env, &t->config->env, t->config->run.seed,
                          ENV_DRAWS_TRAINING, 0, err);
@@ -450,12 +437,12 @@ static void finish(struct training *t)
 
     if (t->rollout != NULL)
         rollout_progress(t->rollout, &at);
-    t->result->env_steps = at.env_steps;
+    t->result->env_steps = training_steps(t);
     t->result->episodes = at.episodes;
     t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
-        t->saved_step == (int64_t)at.env_steps &&
+        t->saved_step == (int64_t)t->result->env_steps &&
         unlink(run_dir_file(t->args->dir, "experience")) < 0)
         log_warn("the experience log could not be removed: %m");
 }
@@ -492,6 +479,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
             *err = t->failure;
     }
     training_journal_end(t, rc);
+    ret->as_it_was = args->resume != NULL && !t->stands;
     release(t);
     free(t);
     return rc;

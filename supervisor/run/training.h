@@ -3,6 +3,10 @@
  *
  * Order    start: run directory (the caller's), experience log, agents, metrics, driver.
  *          End: agents, last checkpoint, log, loop; nothing is left, however it ends.
+ * Resume   until all of the checkpoint has found its place, nothing of the run changes but
+ *          its logs: what fails before leaves it as it was. Then config.yaml becomes what
+ *          is wanted, and the journal tells of the resume. Where the keeper goes on by
+ *          itself, the journal tells of it from the beginning.
  * Keeper   when it is gone the run ends at once. SIGTSTP, which comes through it, stops
  *          the agents, then this process; the SIGCONT after it lets all go on.
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
@@ -77,6 +81,7 @@ struct training_args {               /* all borrowed for the call */
     const struct policies *policies;  /* of frozen agents; NULL: there are none */
     const struct training_init *init; /* NULL: fresh weights */
     const struct resume *resume;      /* NULL: from the beginning */
+    struct err differs;               /* why it will not end as it would have; code 0 */
     int anyway;                       /* resume with another fingerprint, too */
     const struct training_observer *observers;
     size_t n_observers;
@@ -99,6 +104,7 @@ struct training_result {
     int exit_code; /* enum run_exit */
     uint64_t env_steps, episodes, restarts;
     int64_t checkpoint_step; /* of the newest committed one; -1: none */
+    int as_it_was;           /* it was not resumed: nothing of it has changed */
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };
@@ -156,7 +162,8 @@ struct training_set_result {
 /* Changes the configuration: assignments "KEY=VALUE" over what is agreed so far, checked
  * as at start, written into the journal and onto the disk, then made before the first
  * round at or after step `at` (TRAINING_SOON: the next round). ERR_CONFIG: cannot be
- * applied, and nothing has changed. */
+ * applied, as a length that is past by then, and nothing has changed; ERR_STATE: the run
+ * is ending, or does not yet stand where it is resumed. */
 int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
                  struct training_set_result *ret, struct err *err);
 void training_set_result_done(struct training_set_result *r);

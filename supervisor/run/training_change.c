@@ -49,6 +49,7 @@ void training_end_config(struct training *t)
     run_config_done(&t->wanted);
     change_plan_done(&t->plan);
     free(t->config_yaml);
+    free(t->inexact);
 }
 
 /* ---- agreeing on a change ---- */
@@ -208,14 +209,9 @@ static int check_memory(const struct training *t, const struct run_config *wante
     return 0;
 }
 
-static void write_wanted(struct training *t)
+int training_write_config(struct training *t, struct err *err)
 {
-    char *yaml = run_config_to_yaml(&t->wanted);
-    struct err err = {0};
-
-    if (run_dir_write(t->args->dir, "config.yaml", yaml, strlen(yaml), &err) < 0)
-        training_say(t, "config.yaml could not be written: %s", err.msg);
-    free(yaml);
+    return run_dir_write_config(t->args->dir, &t->wanted, err);
 }
 
 static int write_down(struct training *t, const struct training_set_result *r,
@@ -243,12 +239,14 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
                  struct training_set_result *ret, struct err *err)
 {
     struct verdict v = {err, 0};
+    struct err why = {0};
 
     run_config_compare(&t->wanted, wanted, judge, &v);
     ret->changes = run_config_assignments(&t->wanted, wanted, LIVE_KINDS);
     ret->waits = run_config_assignments(&t->wanted, wanted, 1u << CHANGE_RESPAWN);
-    if (t->stopping)
-        v.rc = err_set(err, ERR_STATE, "the run is ending");
+    if (t->stopping || !t->stands)
+        v.rc = err_set(err, ERR_STATE, "the run is %s",
+                       t->stopping ? "ending" : "starting: try again");
     if (v.rc < 0 || (v.rc = choose_step(t, at, ret, err)) < 0 ||
         (v.rc = check_length(t, wanted, ret->at, err)) < 0 ||
         (v.rc = check_plan(t, ret, err)) < 0 ||
@@ -261,8 +259,9 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
     }
     run_config_done(&t->wanted);
     t->wanted = *wanted;
-    if (*ret->changes != '\0' || *ret->waits != '\0')
-        write_wanted(t);
+    if ((*ret->changes != '\0' || *ret->waits != '\0') &&
+        training_write_config(t, &why) < 0)
+        training_say(t, "config.yaml could not be written: %s", why.msg);
     if (*ret->waits != '\0')
         journal_write(t->journal, training_steps(t), "waits", "changes", ret->waits,
                       NULL);
@@ -435,8 +434,10 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     change_plan_drop(&t->plan, step);
     training_plan_changes(t);
     set_limits(t);
-    journal_write(t->journal, step, "changed", "changes", text, NULL);
-    training_say(t, "from step %" PRIu64 " on: %s", step, text);
+    if (*text != '\0') {
+        journal_write(t->journal, step, "changed", "changes", text, NULL);
+        training_say(t, "from step %" PRIu64 " on: %s", step, text);
+    }
     free(text);
     training_tell(t, on_config, next);
     rc = rollout_change(t->rollout, was, next, err);

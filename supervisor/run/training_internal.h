@@ -77,6 +77,8 @@ struct training {
     struct training_state last; /* waits to be written, as the run's last */
     enum rollout_hold last_hold;
     int gave_up;      /* some agent, at some time */
+    int stands;       /* it is the run now; before, a resume that fails changes nothing */
+    char *inexact;    /* why it will not end as an undisturbed run; NULL: it will */
     int is_under_way; /* observers were told so */
     int stopping;
     int agents_stopped;
@@ -175,6 +177,16 @@ void training_plan_changes(struct training *t);
 int training_on_change(void *ctx, const struct rollout_progress *at, struct err *err);
 /* What a change waited for may be over. */
 void training_retry_change(struct training *t);
+
+/* config.yaml is what is agreed. */
+int training_write_config(struct training *t, struct err *err);
+
+/* ---- training_resume.c: going on from a checkpoint ---- */
+
+/* The journal is there, and has not begun. A run that is not resumed stands at once. */
+int training_begin_resume(struct training *t, struct err *err);
+/* The driver is there, and not yet started. */
+int training_load_state(struct training *t, struct err *err);
 
 /* ---- training_turns.c: agents that are given up, or taken back ---- */
 

@@ -41,8 +41,7 @@ void training_journal_begin(struct training *t)
     (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
     (void)snprintf(keeper, sizeof(keeper), "%d", (int)keeper_pid());
     journal_write(t->journal, training_steps(t), event, "pid", pid, "keeper", keeper,
-                  "build", t->args->binaries->build_id, t->args->anyway ? "anyway" : NULL,
-                  "1", NULL);
+                  "build", t->args->binaries->build_id, NULL);
 }
 
 static int exit_code(const struct training_result *r, int rc)

@@ -43,9 +43,12 @@ static int begin_checkpoint(struct training *t, uint64_t step,
         {RESUME_BUILD_ID, build_id, strlen(build_id)},
         {RESUME_FINGERPRINT, fingerprint, strlen(fingerprint)},
         {RESUME_CONFIG, t->config_yaml, strlen(t->config_yaml)},
+        {RESUME_INEXACT, t->inexact, t->inexact != NULL ? strlen(t->inexact) : 0},
     };
+    const size_t n = sizeof(sections) / sizeof(sections[0]) - (t->inexact == NULL);
+
     rc = checkpointer_begin(t->checkpointer, step, agents, agent_table_count(t->agents),
-                            sections, sizeof(sections) / sizeof(sections[0]), err);
+                            sections, n, err);
     free(state->bytes);
     *state = (struct training_state){0};
     free(log);

@@ -115,7 +115,7 @@ void training_status(struct training *t, struct run_status *ret)
         .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
         .checkpoint_step = t->saved_step,
         .team_return_mean = t->result->team_return_mean,
-        .exact = !t->args->anyway && !t->gave_up && env_host_is_exact(t->env_host),
+        .exact = t->inexact == NULL && !t->gave_up && env_host_is_exact(t->env_host),
         .agents = t->agent_status,
         .n_agents = t->specs.n,
         .environments = t->env_status,

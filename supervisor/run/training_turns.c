@@ -81,5 +81,7 @@ static int plan(void *ctx, uint64_t line, const struct journal_event *e)
 
 int training_plan_turns(struct training *t, struct err *err)
 {
-    return journal_each(run_dir_file(t->args->dir, "journal"), plan, t, err);
+    int rc = journal_each(run_dir_file(t->args->dir, "journal"), plan, t, err);
+
+    return rc == ERR_NOT_FOUND ? 0 : rc;
 }

@@ -1,5 +1,6 @@
 """A run whose supervisor is killed goes on from its newest complete checkpoint, and ends
 with the bytes of a run that nobody disturbed."""
+import contextlib
 import json
 import os
 import random
@@ -29,9 +30,9 @@ evaluation: {{every_env_steps: 1500, episodes: 8}}
 checkpoint: {{every_env_steps: {every}, max_to_keep: 4}}
 log: {{every_env_steps: 200}}
 defaults:
-  optimizer: {{type: {optimizer}}}
   algorithm: {algorithm}
   settings: {{{settings}}}
+  optimizer: {{type: {optimizer}}}
   actor: {{hidden: [16, 16]}}
   critic: {{hidden: [16, 16]}}
 """
@@ -64,6 +65,18 @@ def outcome(run, steps=STEPS):
     assert f"{steps}/run.state" in files, files.keys()
     files["progress.csv"] = harness.progress_without_times(run)
     return files
+
+
+@contextlib.contextmanager
+def as_it_was(run):
+    """Nothing of the run may change but what a supervisor itself leaves: its pid in the
+    lock, and what it and its agents had to say in their logs."""
+    def look():
+        return harness.tree_bytes(run, lambda p: p != run / "lock" and
+                                  p.parent != run / "logs")
+    before = look()
+    yield
+    harness.assert_same_files(before, look())
 
 
 def start_and_kill(w, name, path, moment_s):
@@ -150,19 +163,6 @@ def test_kills_at_random_moments(w):
               "was being written")
 
 
-def test_two_kills_and_an_extension(w):
-    run, _ = killed_run(w, "run")
-    newest = checkpoints(run)[-1]
-    p = w.start("resume", run)
-    harness.wait_until("a new one", lambda: checkpoints(run)[-1] > newest)
-    harness.kill_holder(p, run)
-    # The end closes a row of progress.csv: where one is closed anyway, it shows no seam.
-    end = (checkpoints(run)[-1] // (2 * EVERY) + 2) * 2 * EVERY
-    w.brood("resume", run, *until(end))
-    _, err = w.brood("resume", run)
-    assert err.count("\n") == 1 and "done" in err, err
-
-    # Without its rows it cannot be made longer; one that kept them can.
 def test_whoever_learns_goes_on_as_if_nothing_had_happened(w):
     for algorithm, settings in (("ddpg", ""), ("iql", "hysteresis: 0.4")):
         path = config(w, steps=FOREVER, algorithm=algorithm, settings=settings)
@@ -174,11 +174,34 @@ def test_whoever_learns_goes_on_as_if_nothing_had_happened(w):
                                   outcome(run, end))
 
 
+def test_two_kills_and_an_extension(w):
+    run, _ = killed_run(w, "run")
+    newest = checkpoints(run)[-1]
+    p = w.start("resume", run)
+    harness.wait_until("a new one", lambda: checkpoints(run)[-1] > newest)
+    harness.kill_holder(p, run)
+    # The end closes a row of progress.csv: where one is closed anyway, it shows no seam.
+    end = (checkpoints(run)[-1] // (2 * EVERY) + 2) * 2 * EVERY
+    w.brood("resume", run, *until(end))
+    out, err = w.brood("resume", run, "--json")
+    assert err.count("\n") == 1 and "done" in err and "extends" not in err, err
+    begun, done = harness.json_lines(out)
+    assert begun == {"event": "start", "run": "run", "env_steps": end, "episodes": None,
+                     "from_checkpoint": end}, begun
+    assert done["event"] == "done" and done["env_steps"] == end and done["restarts"] == 0 \
+        and done["team_return_mean"] < 0, done
+
+    # Without its rows it cannot be made longer; one that kept them can.
     longer = end + 2 * EVERY
-    _, err = w.brood("resume", run, *until(longer), code=1)
-    assert "experience" in err and "missing" in err, err
+    with as_it_was(run):
+        _, err = w.brood("resume", run, *until(longer), code=3)
+    assert "experience is missing" in err and "--init-from run" in err, err
+    assert err.count("\n") == 1, err
+    assert "run: done" in w.brood("status", run)[0]
     keep = ("--set", "experience.keep=true")
     w.brood("run", config(w), "--name", "kept", *until(end), *keep)
+    _, err = w.brood("resume", "kept")
+    assert "--set run.env_steps=N extends it" in err, err
     start, _ = resume(w, w.run_dir("kept"), *until(longer))
     assert start["env_steps"] == longer and start["from_checkpoint"] == end
     w.brood("run", config(w), "--name", "calm", *until(longer), *keep)
@@ -225,7 +248,7 @@ def test_every_kept_one_serves_when_the_newer_are_damaged(w):
         harness.assert_same_files(calm, outcome(asked, end))
     for step in kept:
         (run / "checkpoints" / str(step) / "run.state").write_bytes(b"brodrun1")
-    _, err = resume(w, run, code=1)
+    _, err = resume(w, run, code=3)
     assert err.splitlines()[-1].endswith("no complete checkpoint"), err
 
 
@@ -237,19 +260,14 @@ def test_a_missing_or_damaged_log_is_refused(w):
     size = log.stat().st_size
     row_bytes = (size - HEADER_BYTES) // made
 
-    def refused(what):
-        before = harness.tree_bytes(run, lambda p: p.name != "experience" and
-                                    p.parent.name != "logs" and p.name not in
-                                    ("lock", "journal"))
-        start, err = resume(w, run, code=1)
+    def refused(what, code=1):
+        with as_it_was(run):
+            start, err = resume(w, run, code=code)
         said = [line for line in err.splitlines() if what in line]
         assert len(said) == 1 and str(log) in said[0], err
-        after = harness.tree_bytes(run)
-        for name, data in before.items():
-            assert after[name] == data, name
 
     log.rename(run / "elsewhere")
-    refused("missing")
+    refused("missing", 3)
     (run / "elsewhere").rename(log)
     for at in (HEADER_BYTES + (newest - 1) * row_bytes + 9,
                HEADER_BYTES + max(0, newest - CAPACITY) * row_bytes):

@@ -77,7 +77,8 @@ START_TEST(values_come_back)
         struct seen s = {0};
 
         (void)unlink(path);
-        ck_assert_int_eq(journal_open(&j, path, &err), 0);
+        j = journal_new(path);
+        ck_assert_int_eq(journal_begin(j, &err), 0);
         journal_write(j, 25 + i, "exit", "agent", "a", "why", values[i][0], NULL);
         journal_close(j);
         ck_assert_int_eq(journal_each(path, see, &s, &err), 0);
@@ -195,7 +196,8 @@ START_TEST(others_append_to_it)
 
     journal_append(path, "event=end"); /* makes no journal */
     ck_assert_int_eq(journal_each(path, see, &s, &err), ERR_NOT_FOUND);
-    ck_assert_int_eq(journal_open(&j, path, &err), 0);
+    j = journal_new(path);
+    ck_assert_int_eq(journal_begin(j, &err), 0);
     for (uint64_t i = 0; i < 300; i++)
         journal_write(j, i, "checkpoint", NULL);
     journal_close(j);
@@ -208,6 +210,35 @@ START_TEST(others_append_to_it)
     ck_assert_msg(strncmp(at - 7, " step=3", 7) == 0 && at[-7 - 24 - 1] == '\n', "%s",
                   at - 40);
     free(text);
+}
+END_TEST
+
+/* Before it begins it touches nothing, a line that is half written least of all. */
+START_TEST(lines_wait_until_it_begins)
+{
+    static const char cut[] = "2026-01-31T12:00:00.123Z step=3";
+    struct journal *j = journal_new(path);
+    struct seen s = {0};
+    char *text;
+
+    put(path, cut, sizeof(cut) - 1, 0);
+    journal_write(j, 4, "resume", NULL);
+    ck_assert_int_eq(journal_commit(j, &err, 4, "end", NULL), 0);
+    journal_close(j);
+    text = temp_dir_read(path, NULL);
+    ck_assert_str_eq(text, cut);
+    free(text);
+    j = journal_new(path);
+    journal_write(j, 5, "resume", NULL);
+    journal_write(j, 5, "spawn", NULL);
+    ck_assert_int_eq(journal_begin(j, &err), 0);
+    journal_write(j, 6, "ready", NULL);
+    ck_assert_int_eq(journal_begin(j, &err), 0);
+    journal_close(j);
+    ck_assert_int_eq(journal_each(path, see, &s, &err), 0);
+    ck_assert_uint_eq(s.n, 3);
+    ck_assert(s.steps[0] == 5 && s.lines[0] == 2 && s.steps[2] == 6);
+    ck_assert_str_eq(s.names[1], "spawn");
 }
 END_TEST
 
@@ -321,6 +352,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, damage_is_passed_over);
     tcase_add_test(tc, reading_ends_when_told);
     tcase_add_test(tc, others_append_to_it);
+    tcase_add_test(tc, lines_wait_until_it_begins);
     tcase_add_test(tc, lines_come_as_they_are_written);
     tcase_add_test(tc, another_file_in_its_place_is_read_from_its_beginning);
     tcase_add_test(tc, long_lines_are_cut);

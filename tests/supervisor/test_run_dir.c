@@ -196,7 +196,8 @@ START_TEST(test_journal)
     char *text, *line;
 
     for (int again = 0; again < 2; again++) {
-        ck_assert_int_eq(journal_open(&j, temp_dir_file(&dir, "journal"), &err), 0);
+        j = journal_new(temp_dir_file(&dir, "journal"));
+        ck_assert_int_eq(journal_begin(j, &err), 0);
         journal_write(j, 25600, "respawn", "agent", "agent_0", "pid", "4711", NULL);
         journal_write(j, 1, "failed", "error", "no \"end\"\nat all", NULL);
         journal_close(j);

@@ -1,0 +1,76 @@
+/* A run goes on from a checkpoint: nothing of it changes until all is in its place. */
+#include "supervisor/run/training_internal.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <string.h>
+
+static void set_inexact(struct training *t, const char *why, size_t len)
+{
+    if (t->inexact != NULL)
+        return;
+    t->inexact = xstrndup(why, len);
+    journal_write(t->journal, training_steps(t), "inexact", "why", t->inexact, NULL);
+}
+
+/* A supervisor that follows one that died is all that is left of the run: how it ends is
+ * told, whatever comes of it. */
+int training_begin_resume(struct training *t, struct err *err)
+{
+    const struct training_args *args = t->args;
+    const struct checkpoint_section *was =
+        args->resume != NULL ? resume_section(args->resume, RESUME_INEXACT) : NULL;
+
+    if (was != NULL)
+        set_inexact(t, was->data, was->len);
+    if (args->differs.code != 0)
+        set_inexact(t, args->differs.msg, strlen(args->differs.msg));
+    t->stands = args->resume == NULL;
+    return t->stands || keeper_goes_on() ? journal_begin(t->journal, err) : 0;
+}
+
+static int check_fingerprint(struct training *t, struct err *err)
+{
+    struct err why = {0};
+
+    if (resume_check_fingerprint(t->args->resume, t->agents, &why) == 0)
+        return 0;
+    if (!t->args->anyway) {
+        *err = why;
+        return why.code;
+    }
+    training_say(t, "%s", why.msg);
+    set_inexact(t, why.msg, strlen(why.msg));
+    return 0;
+}
+
+static int stand(struct training *t, struct err *err)
+{
+    int rc = training_write_config(t, err);
+
+    if (rc == 0)
+        rc = journal_begin(t->journal, err);
+    if (rc == 0)
+        rc = resume_settle(t->args->resume, t->store, err);
+    if (rc < 0)
+        return rc;
+    t->stands = 1;
+    if (t->args->keeper != NULL)
+        keeper_tell_stands(t->args->keeper);
+    return 0;
+}
+
+int training_load_state(struct training *t, struct err *err)
+{
+    const struct resume *from = t->args->resume;
+    const struct checkpoint_section *state = resume_section(from, RESUME_ROLLOUT);
+    int rc = check_fingerprint(t, err);
+
+    if (rc == 0)
+        rc = resume_check_agents(from, t->agents, err);
+    if (rc == 0)
+        rc = rollout_state_load(t->rollout, state->data, state->len, err);
+    if (rc == 0)
+        rc = training_plan_turns(t, err);
+    return rc < 0 ? rc : stand(t, err);
+}
