@@ -31,7 +31,7 @@ struct cli {
     char **argv;
     struct keeper_link keeper; /* of a command that is kept */
     int is_detached;           /* nobody stays in front of it, once it is under way */
-    int is_series;             /* other runs follow this one: the keeper cannot go on */
+    unsigned place;            /* of the run under way among those of the command */
 };
 
 struct command {

@@ -1,3 +1,4 @@
+#include "supervisor/cli/go_on.h"
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/train.h"
 
@@ -18,7 +19,9 @@ struct run_options {
     struct train_sets sets;
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
+    int is_series; /* of --seeds */
     int force, detach;
+    const struct keeper_task *again; /* NULL: everything begins */
 };
 
 /* ---- one run ---- */
@@ -35,8 +38,8 @@ static int prepare_dir(const struct cli *cli, const struct training_args *args,
                                              args->binaries->build_id, err);
 }
 
-static int train_in_new_dir(const struct cli *cli, const struct run_options *o,
-                            const char *name, struct training_args *args)
+static int train_in_new_dir(const struct cli *cli, const char *name, int force,
+                            struct training_args *args)
 {
     const struct run_config *config = args->config;
     struct binaries bin;
@@ -46,8 +49,8 @@ static int train_in_new_dir(const struct cli *cli, const struct run_options *o,
     if (binaries_find(&bin, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
     args->binaries = &bin;
-    if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, o->force,
-                       &err) < 0)
+    if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force, &err) <
+        0)
         return cli_fail(cli, CLI_USAGE, &err);
     code = prepare_dir(cli, args, &err) < 0 ? cli_fail(cli, CLI_FAILED, &err)
                                             : train_watched(cli, args);
@@ -56,8 +59,8 @@ static int train_in_new_dir(const struct cli *cli, const struct run_options *o,
 }
 
 /* All that the configuration names is found before anything is made or replaced. */
-static int train_with_policies(const struct cli *cli, const struct run_options *o,
-                               const struct run_config *config, const char *name,
+static int train_with_policies(const struct cli *cli, const struct run_config *config,
+                               const char *name, int force,
                                const struct training_init *init)
 {
     struct policies *policies = NULL;
@@ -69,7 +72,7 @@ static int train_with_policies(const struct cli *cli, const struct run_options *
                       (void *)(uintptr_t)cli, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     args.policies = policies;
-    code = train_in_new_dir(cli, o, name, &args);
+    code = train_in_new_dir(cli, name, force, &args);
     policies_free(policies);
     return code;
 }
@@ -93,6 +96,8 @@ static int take_seeds(const struct cli *cli, struct run_options *o, const char *
             o->seeds[o->n_seeds++] = (uint64_t)seed;
     }
     free(list);
+    if (rc == 0 && o->n_seeds == 0)
+        rc = cli_usage(cli, "--seeds '%s': expected whole numbers, as in 1,2,3", text);
     return rc;
 }
 
@@ -115,7 +120,7 @@ static const struct option options[] = {
 
 /* 1: go on; otherwise *ret_code is the exit code. */
 static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
-                 int *many_seeds, int *ret_code)
+                 int *ret_code)
 {
     int c, rc = 0;
 
@@ -136,7 +141,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
             o->detach = 1;
         else
             o->force = 1;
-        *many_seeds |= c == 'S';
+        o->is_series |= c == 'S';
     }
     if (rc == 0 && optind != argc - 1)
         rc = cli_usage(cli, "one configuration file is wanted, %d are given",
@@ -147,6 +152,25 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
     return rc == 0;
 }
 
+/* name: NULL: the configuration's, with a number. */
+static int train_named(const struct cli *cli, const struct run_options *o,
+                       const struct run_config *config, const char *suffix,
+                       const struct training_init *init)
+{
+    char *name;
+    int code;
+
+    if (o->again != NULL)
+        name = run_dir_name_of(o->again->path);
+    else if (o->name != NULL || *suffix != '\0')
+        name = xasprintf("%s%s", o->name != NULL ? o->name : config->run.name, suffix);
+    else
+        name = NULL;
+    code = train_with_policies(cli, config, name, o->force || o->again != NULL, init);
+    free(name);
+    return code;
+}
+
 static int train_seed(const struct cli *cli, struct run_options *o, const uint64_t *seed,
                       const char *suffix, const struct training_init *init)
 {
@@ -154,9 +178,11 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
         .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
     struct run_config config;
     struct err err = {0};
-    char seed_set[64], name[256];
+    char seed_set[64];
     int code;
 
+    if (o->again != NULL && o->again->stands)
+        return go_on_with_run(cli, &(struct resume_options){.run = o->again->path});
     if (seed != NULL) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
                        (unsigned long long)*seed);
@@ -164,49 +190,58 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     }
     if (run_config_read(&config, o->config_path, &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    (void)snprintf(name, sizeof(name), "%s%s",
-                   o->name != NULL ? o->name : config.run.name, suffix);
-    code = train_with_policies(cli, o, &config,
-                               o->name != NULL || *suffix != '\0' ? name : NULL, init);
+    code = train_named(cli, o, &config, suffix, init);
     run_config_done(&config);
     return code;
 }
 
 /* One run after another, NAME-s<seed>; the first that does not end well is the last. */
-static int train_all(const struct cli *cli, struct run_options *o, int many_seeds,
+static int train_all(struct cli *cli, struct run_options *o,
                      const struct training_init *init)
 {
     int code = CLI_DONE;
 
-    if (!many_seeds)
+    if (!o->is_series)
         return train_seed(cli, o, o->n_seeds > 0 ? &o->seeds[0] : NULL, "", init);
-    for (size_t i = 0; i < o->n_seeds && code == CLI_DONE; i++) {
+    cli->place = o->again != NULL ? o->again->place : 0;
+    for (; cli->place < o->n_seeds && code == CLI_DONE; cli->place++) {
+        const uint64_t *seed = &o->seeds[cli->place];
         char suffix[32];
 
-        (void)snprintf(suffix, sizeof(suffix), "-s%llu", (unsigned long long)o->seeds[i]);
-        code = train_seed(cli, o, &o->seeds[i], suffix, init);
+        (void)snprintf(suffix, sizeof(suffix), "-s%llu", (unsigned long long)*seed);
+        code = train_seed(cli, o, seed, suffix, init);
+        o->again = NULL;
     }
     return code;
+}
+
+/* Does any run take its first weights? */
+static int begins_any(const struct run_options *o)
+{
+    const size_t n_runs = o->is_series ? o->n_seeds : 1;
+
+    return o->again == NULL || !o->again->stands || o->again->place + 1 < n_runs;
 }
 
 static int run_run(struct cli *cli, int argc, char **argv)
 {
     struct run_options o = {0};
+    struct keeper_task again;
     struct training_init init = {0};
     struct err err = {0};
     char *init_dir = NULL;
-    int code, many_seeds = 0;
+    int code;
 
-    if (!parse(cli, argc, argv, &o, &many_seeds, &code))
+    if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, o.detach, &code))
         return code;
-    cli->is_series = many_seeds;
-    if (!cli_keep(cli, o.detach, &code))
-        return code;
-    if (o.init_from != NULL && resume_choose_run(&init_dir, &init.step, cli->runs_dir,
-                                                 o.init_from, cli_skipped, cli, &err) < 0)
+    if (keeper_goes_on(&again))
+        o.again = &again;
+    if (o.init_from != NULL && begins_any(&o) &&
+        resume_choose_run(&init_dir, &init.step, cli->runs_dir, o.init_from, cli_skipped,
+                          cli, &err) < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
     init.checkpoints = init_dir;
-    code = train_all(cli, &o, many_seeds, o.init_from != NULL ? &init : NULL);
+    code = train_all(cli, &o, init_dir != NULL ? &init : NULL);
     free(init_dir);
     return code;
 }

@@ -65,11 +65,12 @@ static void print_report(const struct cli *cli, const struct detach_report *r)
 static int detach(struct cli *cli, int *ret_fd, int *ret_code)
 {
     static struct detach_report report;
+    struct keeper_task again;
     struct err err;
     int r;
 
     cli->is_detached = 1;
-    if (keeper_goes_on())
+    if (keeper_goes_on(&again))
         return 1; /* as its predecessor was */
     r = detach_split(ret_fd, &report, ret_code, &err);
     if (r < 0)
@@ -81,8 +82,7 @@ static int detach(struct cli *cli, int *ret_fd, int *ret_code)
 
 int cli_keep(struct cli *cli, int want_detach, int *ret_code)
 {
-    struct keeper_args args = {.argc = cli->argc,
-                               .argv = cli->argv,
+    struct keeper_args args = {.argv = cli->argv,
                                .who = cli->command->name,
                                .report_fd = -1,
                                .on_death = journal_death};

@@ -25,14 +25,9 @@ static int open_log(struct run_dir *dir, struct err *err)
 /* What the keeper needs to go on with the run by itself. */
 static void tell_keeper(const struct cli *cli, const struct training_args *args)
 {
-    const char *const flags[KEEPER_FLAGS_MAX] = {
-        cli->json ? "--json" : NULL, cli->quiet ? "--quiet" : NULL,
-        cli->verbose ? "--verbose" : NULL, args->anyway ? "--anyway" : NULL};
-
-    keeper_tell_run(&cli->keeper, run_dir_path(args->dir),
+    keeper_tell_run(&cli->keeper, run_dir_path(args->dir), cli->place,
                     args->resume != NULL ? resume_progress(args->resume)->env_steps : 0,
-                    args->config->run.resume_on_supervisor_death && !cli->is_series,
-                    flags);
+                    args->config->run.resume_on_supervisor_death);
 }
 
 /* Somebody may wait for the run to be under way, and leave it alone then. */

@@ -1,5 +1,6 @@
 #include "supervisor/proc/detach.h"
 
+#include "supervisor/proc/signal_ignored.h"
 #include "supervisor/proc/signal_name.h"
 
 #include <fcntl.h>
@@ -38,7 +39,8 @@ static int take_interrupts(sigset_t *ret_old)
     sigset_t set;
 
     (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGINT);
+    if (!signal_is_ignored(SIGINT))
+        (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &set, ret_old);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -100,6 +102,7 @@ static int leave(int report_fd, const sigset_t *old)
     const int fd = STDERR_FILENO + 1;
 
     (void)setsid();
+    (void)signal(SIGHUP, SIG_DFL); /* nohup's: no terminal hangs up on it any more */
     if (report_fd != fd)
         (void)dup3(report_fd, fd, O_CLOEXEC);
     (void)close_range(fd + 1, ~0U, 0);

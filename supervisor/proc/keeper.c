@@ -1,13 +1,13 @@
 #include "supervisor/proc/keeper.h"
 
 #include "supervisor/proc/detach.h"
+#include "supervisor/proc/keeper_again.h"
+#include "supervisor/proc/signal_ignored.h"
 #include "supervisor/proc/signal_name.h"
 #include "supervisor/proc/sweep.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,10 +19,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-/* "<n>@<step>": deaths without a new checkpoint, over executions of the keeper, and the
- * step that the last supervisor had gone on from. */
-#define DEATHS_VARIABLE "BROOD_KEEPER_DEATHS"
 
 enum {
     CUT_OFF_AFTER_MS = 700, /* of a second interrupt, if the supervisor does not end */
@@ -37,8 +33,8 @@ enum message_kind { MESSAGE_RUN, MESSAGE_STANDS, MESSAGE_UNDER_WAY, MESSAGE_CHEC
 struct message {
     enum message_kind kind;
     int resume;
+    unsigned place;
     uint64_t from; /* step of the checkpoint that it goes on from */
-    char flags[KEEPER_FLAGS_MAX][16];
     char path[PATH_MAX];
 };
 
@@ -47,14 +43,16 @@ struct keeper {
     pid_t supervisor, sweeper;
     int link, signals, report_fd;
     sigset_t old_mask;
-    int status;         /* of the supervisor, once it is over */
-    int is_over;        /* it is reaped */
-    int interrupts;     /* SIGINT and SIGTERM so far */
-    int last_interrupt; /* the signal */
-    int64_t cut_off_ms; /* when patience ends; 0: it does not */
-    struct message run; /* the newest of its kind; path "": none */
-    int stands; /* the run that was resumed needs nothing of its command any more */
-    int has_checkpoint; /* one was committed since this keeper began */
+    int status;                /* of the supervisor, once it is over */
+    int is_over;               /* it is reaped */
+    int interrupts;            /* SIGINT and SIGTERM so far */
+    int last_interrupt;        /* the signal */
+    int64_t cut_off_ms;        /* when patience ends; 0: it does not */
+    struct message run;        /* the newest of its kind; path "": none */
+    int stands;                /* keeper_tell_stands, since then */
+    int has_checkpoint;        /* one was committed since then */
+    struct keeper_task before; /* what this keeper itself goes on with */
+    struct keeper_again again;
 };
 
 static int64_t now_ms(void)
@@ -151,7 +149,8 @@ static int take_signals_by_descriptor(struct keeper *k, struct err *err)
 
     (void)sigemptyset(&set);
     for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-        (void)sigaddset(&set, taken[i]);
+        if (!signal_is_ignored(taken[i]))
+            (void)sigaddset(&set, taken[i]);
     (void)sigprocmask(SIG_BLOCK, &set, &k->old_mask);
     k->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return k->signals < 0 ? err_errno(err, "signalfd") : 0;
@@ -165,17 +164,14 @@ static void send_message(const struct keeper_link *l, const struct message *m)
         (void)send(l->fd, m, sizeof(*m), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void keeper_tell_run(const struct keeper_link *l, const char *path, uint64_t from,
-                     int resume, const char *const flags[KEEPER_FLAGS_MAX])
+void keeper_tell_run(const struct keeper_link *l, const char *path, unsigned place,
+                     uint64_t from, int resume)
 {
-    struct message m = {.kind = MESSAGE_RUN, .resume = resume, .from = from};
+    struct message m = {
+        .kind = MESSAGE_RUN, .resume = resume, .place = place, .from = from};
 
-    if (realpath(path, m.path) == NULL)
-        return;
-    for (size_t i = 0; i < KEEPER_FLAGS_MAX; i++)
-        if (flags[i] != NULL)
-            (void)snprintf(m.flags[i], sizeof(m.flags[i]), "%s", flags[i]);
-    send_message(l, &m);
+    if (realpath(path, m.path) != NULL)
+        send_message(l, &m);
 }
 
 void keeper_tell_stands(const struct keeper_link *l)
@@ -289,11 +285,6 @@ static _Noreturn void be_sweeper(int alive_fd)
 
 /* ---- the split ---- */
 
-int keeper_goes_on(void)
-{
-    return getenv(DEATHS_VARIABLE) != NULL;
-}
-
 pid_t keeper_pid(void)
 {
     const char *mark = getenv(KEEPER_MARK);
@@ -352,54 +343,32 @@ static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
 
 /* ---- the end ---- */
 
+static int is_as_before(const struct keeper *k)
+{
+    return strcmp(k->run.path, k->before.path) == 0;
+}
+
 /* A supervisor may die between the commit of a checkpoint and its message: then the next
  * one goes on from a later step, which tells as much. */
 static int deaths_so_far(const struct keeper *k)
 {
-    const char *text = getenv(DEATHS_VARIABLE), *at;
-
-    if (k->has_checkpoint || text == NULL || (at = strchr(text, '@')) == NULL ||
-        strtoull(at + 1, NULL, 10) < k->run.from)
-        return 0;
-    return atoi(text);
+    return k->has_checkpoint || !is_as_before(k) || k->before.from < k->run.from
+               ? 0
+               : k->before.deaths;
 }
 
-/* Executes this program anew, to go on with the run; returns if that failed. A run that
- * has no checkpoint yet begins anew, with the command that began it; one that does not
- * stand yet is resumed anew, by its name, whatever the command called it. */
+/* Executes this program anew, to go on with the run; returns if that failed. */
 static void resume(struct keeper *k)
 {
-    static char program[] = "brood", command[] = "resume", name_option[] = "--name",
-                force[] = "--force";
-    char *again[64], *name = strrchr(k->run.path, '/') + 1;
-    char deaths[48];
-    const int resumed = strcmp(k->args->argv[1], command) == 0;
-    int n = 0;
+    struct keeper_task task = {.deaths = deaths_so_far(k) + 1,
+                               .from = k->run.from,
+                               .stands = k->has_checkpoint || k->stands ||
+                                         (is_as_before(k) && k->before.stands),
+                               .place = k->run.place};
 
-    if (k->has_checkpoint || k->stands) {
-        again[n++] = program;
-        again[n++] = command;
-        again[n++] = k->run.path;
-        for (size_t i = 0; i < KEEPER_FLAGS_MAX; i++)
-            if (k->run.flags[i][0] != '\0')
-                again[n++] = k->run.flags[i];
-    } else {
-        for (int i = 0; i < k->args->argc && n < 60; i++)
-            again[n++] = k->args->argv[i];
-        if (resumed) {
-            again[n++] = k->run.path;
-        } else {
-            again[n++] = name_option;
-            again[n++] = name;
-            again[n++] = force;
-        }
-    }
-    again[n] = NULL;
-    (void)snprintf(deaths, sizeof(deaths), "%d@%" PRIu64, deaths_so_far(k) + 1,
-                   k->run.from);
-    (void)setenv(DEATHS_VARIABLE, deaths, 1);
+    memcpy(task.path, k->run.path, sizeof(task.path));
     (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
-    (void)execv("/proc/self/exe", again);
+    keeper_again_execute(&k->again, k->args->argv, &task);
     (void)sigprocmask(SIG_BLOCK, &k->old_mask, NULL);
 }
 
@@ -477,6 +446,8 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     int r;
 
     set_mark();
+    (void)keeper_goes_on(&k.before);
+    keeper_again_init(&k.again);
     r = sweep_enable(err);
     if (r == 0)
         r = take_signals_by_descriptor(&k, err);
@@ -486,5 +457,6 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
         *ret_code = keep(&k);
     else if (r < 0)
         end_sweeper(&k);
+    keeper_again_done(&k.again);
     return r;
 }

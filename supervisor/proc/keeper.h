@@ -13,9 +13,10 @@
  *             gone it kills whatever has the run's mark in its environment, and ends.
  * Mark        BROOD_MARK in the environment of everything that the run starts.
  * Death       of the supervisor, where the run is to be resumed: the keeper executes
- *             itself as `resume` (or with its own command, if that had not yet got so
- *             far), at most KEEPER_MAX_DEATHS times without a checkpoint in
- *             between.
+ *             itself anew with the same command line, at most KEEPER_MAX_DEATHS times
+ *             without a checkpoint in between; the command then asks keeper_goes_on.
+ * Ignored     SIGHUP and SIGINT stay so where whoever started the keeper ignored them, as
+ *             nohup and a shell's background jobs have it.
  * Detached    a keeper that is to report (detach.h) does so, and lets go of its caller's
  *             files, when the supervisor says that it is under way; if that dies before,
  *             the keeper does not go on with the run.
@@ -26,6 +27,7 @@
 
 #include "common/err/err.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -50,8 +52,7 @@ struct keeper_death {
 };
 
 struct keeper_args {
-    int argc; /* the whole command line */
-    char **argv;
+    char **argv;     /* the whole command line */
     const char *who; /* what messages begin with */
     int report_fd;   /* detach.h; taken. -1: nobody waits for a report */
     /* In the keeper, when nothing of the supervisor is left; must not allocate. */
@@ -64,19 +65,25 @@ struct keeper_args {
 int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
                  struct err *err);
 
-/* Whether this process goes on with the run of a supervisor that died. */
-int keeper_goes_on(void);
+/* What a command is to go on with, whose supervisor died. */
+struct keeper_task {
+    int deaths;     /* so far, without a checkpoint in between */
+    uint64_t from;  /* the step at which the last supervisor began */
+    int stands;     /* the run has a checkpoint to go on from; 0: it begins anew */
+    unsigned place; /* of the run among those of the command, from 0 */
+    char path[PATH_MAX];
+};
+/* Returns whether there is one; otherwise all of *ret is 0. */
+int keeper_goes_on(struct keeper_task *ret);
 /* The keeper of this process; 0: it has none. */
 pid_t keeper_pid(void);
 
-/* The supervisor holds the run at `path`, and begins at step `from`; resume: go on with
- * it after a death of the supervisor. flags: those to be given to `resume`, as in "-q",
- * NULL where not set. */
-#define KEEPER_FLAGS_MAX 4
-void keeper_tell_run(const struct keeper_link *l, const char *path, uint64_t from,
-                     int resume, const char *const flags[KEEPER_FLAGS_MAX]);
-/* The run that it resumes is now as this command wants it: from here on `resume` and the
- * path go on with it, before that only the whole command again. */
+/* The supervisor holds the run at `path`, the one at `place` of its command, and begins at
+ * step `from`; resume: go on with it after a death of the supervisor. */
+void keeper_tell_run(const struct keeper_link *l, const char *path, unsigned place,
+                     uint64_t from, int resume);
+/* The run that it resumes is now as this command wants it: from here on its path alone
+ * goes on with it, before that only the whole command again. */
 void keeper_tell_stands(const struct keeper_link *l);
 /* Its first round is over. */
 void keeper_tell_under_way(const struct keeper_link *l);

@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/proc/signal_ignored.h"
 #include "supervisor/run/training_internal.h"
 
 #include <fcntl.h>
@@ -373,7 +374,8 @@ static void watch(struct training *t)
     for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
         CHECK(uv_signal_init(&t->loop, &t->signals[i]) == 0);
         t->signals[i].data = t;
-        CHECK(uv_signal_start(&t->signals[i], on_signal, handled_signals[i]) == 0);
+        if (!signal_is_ignored(handled_signals[i]))
+            CHECK(uv_signal_start(&t->signals[i], on_signal, handled_signals[i]) == 0);
     }
 }
 

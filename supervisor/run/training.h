@@ -12,7 +12,8 @@
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
  *          with a checkpoint (or at once where it waits for a full disk); a second one
  *          ends it at once. For a run that began without a terminal, SIGHUP says that
- *          config.yaml was edited.
+ *          config.yaml was edited. SIGINT and SIGHUP that were ignored when the run began
+ *          stay so.
  * Threads  must be called from the main thread: the agents' parent-death signal is tied
  *          to it.
  */

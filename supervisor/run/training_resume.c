@@ -18,6 +18,7 @@ static void set_inexact(struct training *t, const char *why, size_t len)
 int training_begin_resume(struct training *t, struct err *err)
 {
     const struct training_args *args = t->args;
+    struct keeper_task again;
     const struct checkpoint_section *was =
         args->resume != NULL ? resume_section(args->resume, RESUME_INEXACT) : NULL;
 
@@ -26,7 +27,7 @@ int training_begin_resume(struct training *t, struct err *err)
     if (args->differs.code != 0)
         set_inexact(t, args->differs.msg, strlen(args->differs.msg));
     t->stands = args->resume == NULL;
-    return t->stands || keeper_goes_on() ? journal_begin(t->journal, err) : 0;
+    return t->stands || keeper_goes_on(&again) ? journal_begin(t->journal, err) : 0;
 }
 
 static int check_fingerprint(struct training *t, struct err *err)

@@ -26,6 +26,10 @@ SANITIZED = bool(os.environ.get("BROOD_SANITIZED"))
 PATIENCE = 6 if SANITIZED else 1
 DEADLINE_S = 60 * PATIENCE
 
+# What is started here shall not inherit that they are ignored, from nohup or a script's `&`.
+for _signum in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(_signum, signal.SIG_DFL)
+
 # A run of seconds: three agents that act, learn and are evaluated.
 SMALL = """
 run: {{name: small, seed: 1, env_steps: {steps}}}

@@ -21,7 +21,8 @@ def test_help_names_every_command_and_each_has_an_example(w):
 
 def test_wrong_usage_is_one_line_and_code_2(w):
     for args in (["fly"], ["run"], ["run", "--wings", "x.yaml"], ["check"],
-                 ["eval", "--episodes", "many"], ["version", "please"]):
+                 ["eval", "--episodes", "many"], ["version", "please"],
+                 ["run", "--seeds", "", "x.yaml"], ["run", "--seeds", ",", "x.yaml"]):
         out, err = w.brood(*args, code=2)
         assert out == "" and len(err.splitlines()) == 1, (args, out, err)
     out, err = w.brood(code=2)

@@ -8,9 +8,11 @@ import signal
 import time
 
 import harness
+from test_changes import checkpoints, journal
 from test_endings import GONE_WITHIN_S, assert_gone, start_run, wait_end, wait_gone
 from test_exactness import outcome
 
+HOSTILE = harness.BUILD / "tests" / "support" / "hostile_agent"
 LEAVER = harness.BUILD / "tests" / "support" / "leaving_agent"
 
 
@@ -182,12 +184,14 @@ def test_the_terminals_stop_holds_all_and_accuses_nobody(w):
 class OnTerminal:
     """A run in front of a terminal, as its shell would start it."""
 
-    def __init__(self, w, name):
+    def __init__(self, w, name, ignored=()):
         config = w.small(steps=10_000_000, evaluate=0)
         self.run, self.code = w.run_dir(name), None
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(w.path)
+            for signum in ignored:
+                signal.signal(signum, signal.SIG_IGN)
             os.execv(harness.BROOD, ["brood", "run", str(config), "--name", name])
         os.set_blocking(self.fd, False)
         harness.wait_until("rows", lambda: self.read() or harness.rows(self.run) > 2)
@@ -202,6 +206,7 @@ class OnTerminal:
 
     def hang_up(self):
         os.close(self.fd)
+        self.fd = -1
 
     def is_over(self):
         self.read()
@@ -273,6 +278,83 @@ def test_a_supervisor_that_dies_again_and_again_is_given_up(w):
     assert p.returncode == 128 + signal.SIGKILL, said
     # Five without any checkpoint, and five after the first one.
     assert 5 <= said.count("going on from the newest checkpoint") <= 10, said
+
+
+def kill_supervisor(p):
+    pid = harness.wait_until("a supervisor", lambda: p.poll() is not None or
+                             harness.supervisor_of(p.pid))
+    assert p.poll() is None, p.log.read_text()
+    harness.kill(pid)
+    harness.wait_until("its end", lambda: not harness.alive(pid))
+
+
+def test_a_series_goes_on_where_it_was(w):
+    """With the seed that was under way, from its checkpoint or its beginning, and the rest."""
+    config = w.small(steps=4000 if not harness.SANITIZED else 1500, evaluate=1000,
+                     checkpoint=500)
+    more = ("--seeds", "3,1,2", "--set", "run.on_supervisor_death=resume")
+    w.brood("run", config, "--name", "calm", *more)
+    p = w.start("run", config, "--name", "killed", *more)
+    for seed, at in ((3, 500), (3, 1000), (1, None), (1, 0), (2, 1000)):
+        run = w.run_dir(f"killed-s{seed}")
+        if at is None:
+            harness.wait_until("a beginning", lambda: p.poll() is not None or
+                               journal(run, "spawn"))
+        else:
+            harness.wait_until(f"step {at}", lambda: p.poll() is not None or
+                               max(checkpoints(run), default=-1) >= at)
+        kill_supervisor(p)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    for seed in (3, 1, 2):
+        harness.assert_same_files(outcome(w.run_dir(f"calm-s{seed}")),
+                                  outcome(w.run_dir(f"killed-s{seed}")))
+
+
+def test_a_long_command_line_begins_anew(w):
+    """All of it counts again, also what the environment says."""
+    program = w.program_with_agent(HOSTILE)
+    (program.parent / "brood-agent.does").write_text("begin-never")
+    words = [x for i in range(100) for x in ("--set", f"run.seed={i}")]
+    p = w.start("run", w.small(), *words, "--set", "run.on_supervisor_death=resume",
+                program=program, env={"BROOD_RUNS_DIR": str(w.path / "elsewhere")})
+    run = w.path / "elsewhere" / "small-1"
+    for _ in range(2):
+        harness.wait_until("the agents", lambda: p.poll() is not None or
+                           len(journal(run, "spawn")) == 3)
+        holder = harness.holder_of(run)
+        kill_supervisor(p)
+        harness.wait_until("the next", lambda: p.poll() is not None or (
+            (run / "lock").exists() and (run / "lock").read_text().strip() and
+            harness.holder_of(run) != holder))
+    harness.wait_until("the agents", lambda: p.poll() is not None or
+                       len(journal(run, "spawn")) == 3)
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert "seed: 99\n" in (run / "config.yaml").read_text()
+
+
+def test_what_was_ignored_stays_ignored(w):
+    """nohup's hang-up, and the interrupt of a script's background job."""
+    t = OnTerminal(w, "hup", ignored=[signal.SIGHUP])
+    supervisor = harness.supervisor_of(t.pid)
+    t.hang_up()
+    assert_goes_on(t.run, t.is_over)
+    harness.kill(supervisor, signal.SIGHUP)
+    assert_goes_on(t.run, t.is_over)
+    harness.kill(t.pid, signal.SIGTERM)
+    t.end()
+    p = start_run(w, "int", prefix=("sh", "-c", 'trap "" INT; exec "$@"', "sh"))
+    for pid in (p.pid, harness.supervisor_of(p.pid)):
+        harness.kill(pid, signal.SIGINT)
+    assert_goes_on(w.run_dir("int"), lambda: p.poll() is not None)
+    harness.kill(p.pid, signal.SIGTERM)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
+def assert_goes_on(run, is_over):
+    rows = harness.rows(run)
+    harness.wait_until("more rows", lambda: is_over() or harness.rows(run) > rows + 2)
+    assert not is_over() and not journal(run, "signal"), (run / "journal").read_text()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,211 @@
+#include "supervisor/cli/go_on.h"
+
+#include "common/log/log.h"
+#include "supervisor/cli/watcher.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/run_record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A difference that was not asked for: refused, or with --anyway named. 0: go on. */
+static int judge(const struct cli *cli, struct training_args *args, int rc,
+                 const struct err *err)
+{
+    if (rc == 0)
+        return 0;
+    (void)cli_fail(cli, 0, err);
+    if (args->differs.code == 0)
+        args->differs = *err;
+    return args->anyway ? 0 : CLI_USAGE;
+}
+
+static int fail(const struct cli *cli, const struct err *err)
+{
+    return cli_fail(cli, err->code == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, err);
+}
+
+static int is_over(const struct run_config *config, const struct rollout_progress *at)
+{
+    if (at->is_midway)
+        return 0;
+    return (config->run.env_steps > 0 &&
+            at->env_steps >= (uint64_t)config->run.env_steps) ||
+           (config->run.episodes > 0 && at->episodes >= (uint64_t)config->run.episodes);
+}
+
+static void tell_events(const struct cli *cli, const struct training_args *args,
+                        const struct run_config *wanted)
+{
+    const struct rollout_progress *at = resume_progress(args->resume);
+    const struct watcher_args wa = {.json = cli->json,
+                                    .run = run_dir_name(args->dir),
+                                    .total_steps = (uint64_t)wanted->run.env_steps,
+                                    .total_episodes = (uint64_t)wanted->run.episodes,
+                                    .from = &at->env_steps};
+    struct training_result result = {.end = TRAINING_DONE,
+                                     .env_steps = at->env_steps,
+                                     .episodes = at->episodes,
+                                     .checkpoint_step = (int64_t)at->env_steps};
+    struct run_record record;
+
+    run_record_read(&record, run_dir_path(args->dir));
+    result.team_return_mean = record.status.team_return_mean;
+    run_record_done(&record);
+    watcher_say_done(&wa, &result);
+}
+
+/* There is nothing left to do, unless the run was ended just before its log went. */
+static int say_done(const struct cli *cli, const struct resume_options *o,
+                    const struct training_args *args, const struct run_config *wanted)
+{
+    const char *log = run_dir_file(args->dir, "experience");
+    const char *name = run_dir_name(args->dir);
+
+    if (o->from == NULL && !wanted->experience.keep && unlink(log) < 0 && errno != ENOENT)
+        log_warn("%s: cannot remove: %m", log);
+    (void)fprintf(stderr, "%s: done, %llu steps; ", name,
+                  (unsigned long long)resume_progress(args->resume)->env_steps);
+    if (access(log, F_OK) == 0)
+        (void)fprintf(stderr, "--set run.env_steps=N extends it\n");
+    else
+        (void)fprintf(stderr,
+                      "`brood run CONFIG --init-from %s` begins anew with its "
+                      "weights\n",
+                      name);
+    tell_events(cli, args, wanted);
+    return CLI_DONE;
+}
+
+/* It has come to its end; or it is to be shorter than it is, which no run can. */
+static int say_over(const struct cli *cli, const struct resume_options *o,
+                    const struct training_args *args, const struct run_config *wanted)
+{
+    const struct rollout_progress *at = resume_progress(args->resume);
+    struct run_config saved;
+    struct err err = {0};
+    int was_over;
+
+    if (resume_saved_config(args->resume, env_agent_names, &saved, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    was_over = is_over(&saved, at);
+    run_config_done(&saved);
+    if (was_over)
+        return say_done(cli, o, args, wanted);
+    (void)err_set(
+        &err, ERR_CONFIG,
+        "%s is to end at %lld %s and is at %llu: --set run.env_steps or "
+        "run.episodes to more",
+        run_dir_name(args->dir),
+        (long long)(wanted->run.env_steps > 0 ? wanted->run.env_steps
+                                              : wanted->run.episodes),
+        wanted->run.env_steps > 0 ? "steps" : "episodes",
+        (unsigned long long)(wanted->run.env_steps > 0 ? at->env_steps : at->episodes));
+    return cli_fail(cli, CLI_USAGE, &err);
+}
+
+/* Before anything starts. */
+static int check_log(const struct training_args *args, struct err *err)
+{
+    const char *log = run_dir_file(args->dir, "experience");
+
+    if (access(log, F_OK) == 0)
+        return 0;
+    return err_set(
+        err, ERR_NOT_FOUND,
+        "%s is missing (a run that is done keeps it with experience.keep: "
+        "true): it cannot go on; `brood run CONFIG --init-from %s` begins anew "
+        "with its weights",
+        log, run_dir_name(args->dir));
+}
+
+/* The configuration to begin with and its changes: as it was, or as it is wanted now. */
+static int find_config(const struct cli *cli, const struct resume_options *o,
+                       struct training_args *args, const struct run_config *wanted,
+                       struct resume_config *ret)
+{
+    const char *journal = run_dir_file(args->dir, "journal");
+    struct err err = {0};
+    const int rc =
+        resume_check_config(args->resume, wanted, journal, env_agent_names, ret, &err);
+    int code = judge(cli, args, rc, &err);
+
+    if (code == 0 && rc < 0 &&
+        resume_force_config(args->resume, wanted, env_agent_names, ret, &err) < 0)
+        code = cli_fail(cli, CLI_USAGE, &err);
+    args->config = &ret->config;
+    args->wanted = &ret->wanted;
+    args->plan = &ret->plan;
+    return code;
+}
+
+static int go_on(const struct cli *cli, const struct resume_options *o,
+                 struct training_args *args, const struct run_config *wanted)
+{
+    struct resume_config begin = {0};
+    struct err err = {0};
+    int code;
+
+    if (is_over(wanted, resume_progress(args->resume)))
+        return say_over(cli, o, args, wanted);
+    if (check_log(args, &err) < 0)
+        return fail(cli, &err);
+    code = judge(cli, args,
+                 resume_check_build(args->resume, args->binaries->build_id, &err), &err);
+    if (code == 0)
+        code = find_config(cli, o, args, wanted, &begin);
+    if (code == 0)
+        code = train_watched(cli, args);
+    resume_config_done(&begin);
+    return code;
+}
+
+static int with_config(const struct cli *cli, const struct resume_options *o,
+                       struct training_args *args)
+{
+    const struct config_options co = {
+        .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
+    const char *checkpoints = run_dir_file(args->dir, "checkpoints");
+    struct run_config config;
+    struct policies *policies = NULL;
+    struct resume *resume = NULL;
+    struct err err = {0};
+    int code;
+
+    if (run_config_read(&config, run_dir_file(args->dir, "config.yaml"), &co, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
+    if (policies_load(&policies, &config, run_dir_path(args->dir), &err) < 0 ||
+        resume_open(&resume, checkpoints, o->from, cli_skipped, (void *)(uintptr_t)cli,
+                    &err) < 0) {
+        code = fail(cli, &err);
+    } else {
+        args->resume = resume;
+        args->policies = policies;
+        code = go_on(cli, o, args, &config);
+    }
+    resume_free(resume);
+    policies_free(policies);
+    run_config_done(&config);
+    return code;
+}
+
+int go_on_with_run(const struct cli *cli, const struct resume_options *o)
+{
+    struct training_args args = {.anyway = o->anyway};
+    struct binaries bin;
+    struct err err = {0};
+    char *path = NULL;
+    int code;
+
+    args.binaries = &bin;
+    if (binaries_find(&bin, &err) < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    if (run_dir_find(cli->runs_dir, o->run, &path, &err) < 0)
+        return cli_fail(cli, CLI_NOT_THERE, &err);
+    code = run_dir_open(&args.dir, path, 1, &err) < 0 ? cli_fail(cli, CLI_USAGE, &err)
+                                                      : with_config(cli, o, &args);
+    run_dir_free(args.dir);
+    free(path);
+    return code;
+}

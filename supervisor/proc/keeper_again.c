@@ -1,0 +1,53 @@
+#include "supervisor/proc/keeper_again.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VARIABLE "BROOD_KEEPER_AGAIN"
+
+int keeper_goes_on(struct keeper_task *ret)
+{
+    const char *text = getenv(VARIABLE);
+    int at = 0;
+
+    *ret = (struct keeper_task){0};
+    if (text == NULL ||
+        sscanf(text, "%d@%" SCNu64 "@%d@%u@%n", &ret->deaths, &ret->from, &ret->stands,
+               &ret->place, &at) != 4 ||
+        text[at] != '/')
+        return 0;
+    (void)snprintf(ret->path, sizeof(ret->path), "%s", text + at);
+    return 1;
+}
+
+void keeper_again_init(struct keeper_again *a)
+{
+    size_t n = 0, to = 0;
+
+    while (environ[n] != NULL)
+        n++;
+    a->environment = xcalloc(n + 2, sizeof(*a->environment));
+    a->environment[to++] = a->variable;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], VARIABLE "=", sizeof(VARIABLE)) != 0)
+            a->environment[to++] = environ[i];
+}
+
+void keeper_again_done(struct keeper_again *a)
+{
+    free(a->environment);
+    a->environment = NULL;
+}
+
+void keeper_again_execute(struct keeper_again *a, char *const *argv,
+                          const struct keeper_task *task)
+{
+    (void)snprintf(a->variable, sizeof(a->variable), VARIABLE "=%d@%" PRIu64 "@%d@%u@%s",
+                   task->deaths, task->from, task->stands, task->place, task->path);
+    (void)execve("/proc/self/exe", argv, a->environment);
+}
