@@ -108,10 +108,11 @@ static void on_message(void *ctx, const char *line)
 static void on_agent(void *ctx, const struct agent_event *event, const char *name)
 {
     static const char *const names[] = {
-        [AGENT_EVENT_SPAWN] = "spawn",         [AGENT_EVENT_READY] = "ready",
-        [AGENT_EVENT_EXIT] = "exit",           [AGENT_EVENT_RESPAWN] = "respawn",
-        [AGENT_EVENT_WAIT] = "wait",           [AGENT_EVENT_GIVE_UP] = "give_up",
-        [AGENT_EVENT_TAKE_BACK] = "take_back", [AGENT_EVENT_TURNED] = "turned"};
+        [AGENT_EVENT_HELLO] = "hello",     [AGENT_EVENT_SPAWN] = "spawn",
+        [AGENT_EVENT_READY] = "ready",     [AGENT_EVENT_EXIT] = "exit",
+        [AGENT_EVENT_RESPAWN] = "respawn", [AGENT_EVENT_WAIT] = "wait",
+        [AGENT_EVENT_GIVE_UP] = "give_up", [AGENT_EVENT_TAKE_BACK] = "take_back",
+        [AGENT_EVENT_TURNED] = "turned"};
     struct watcher *w = ctx;
     struct json *j = &w->json;
 

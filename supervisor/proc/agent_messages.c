@@ -54,6 +54,8 @@ static void handle_hello(struct agent *a)
         return;
     }
     r = agent_is_foreign(a) ? 0 : check_hello_identity(a, &err);
+    if (r == 0 && a->state == PROC_STARTING)
+        agent_emit(a, AGENT_EVENT_HELLO);
     if (r == 0)
         agent_feed(a, PROC_EV_HELLO);
     else if (r == ERR_AGENT)

@@ -64,6 +64,7 @@ const char *agent_state_name(enum agent_state s);
 
 enum agent_event_kind {
     AGENT_EVENT_SPAWN,     /* pid */
+    AGENT_EVENT_HELLO,     /* it lives, and is the right one: configure is next */
     AGENT_EVENT_READY,     /* hello and configure done, replay over */
     AGENT_EVENT_EXIT,      /* pid, exit_code or signal; expected or not */
     AGENT_EVENT_RESPAWN,   /* pid of the new process */

@@ -7,7 +7,7 @@
  *                   supervisor-exit, by its keeper that goes on; checkpoint, pause,
  *                   continue, stop, signal, done, stopped, failed, full, space; set,
  *                   waits, changed, refused: of its configuration.
- * Of an agent       spawn, ready (replayed), exit (signal or code, why, lines), respawn,
+ * Of an agent       spawn, hello, ready (replayed), exit (signal or code, why, lines), respawn,
  *                   wait, give-up.
  *
  * Each line is one write. Values with spaces, quotes or control bytes are quoted and

@@ -218,10 +218,14 @@ static int write_down(struct training *t, const struct training_set_result *r,
                       struct err *err)
 {
     char at[24];
+    int rc = 0;
 
     (void)snprintf(at, sizeof(at), "%" PRIu64, r->at);
-    if (*r->changes == '\0')
-        return 0;
+    if (r->waits != NULL && *r->waits != '\0')
+        rc = journal_commit(t->journal, err, training_steps(t), "waits", "changes",
+                            r->waits, NULL);
+    if (rc < 0 || *r->changes == '\0')
+        return rc;
     return journal_commit(t->journal, err, training_steps(t), "set", "at", at, "changes",
                           r->changes, NULL);
 }
@@ -262,9 +266,6 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
     if ((*ret->changes != '\0' || *ret->waits != '\0') &&
         training_write_config(t, &why) < 0)
         training_say(t, "config.yaml could not be written: %s", why.msg);
-    if (*ret->waits != '\0')
-        journal_write(t->journal, training_steps(t), "waits", "changes", ret->waits,
-                      NULL);
     plan(t, ret);
     return 0;
 }

@@ -226,6 +226,9 @@ void training_note_process(struct training *t, const char *kind, const char *nam
     case AGENT_EVENT_SPAWN:
         journal_process(t, kind, name, e, "spawn");
         break;
+    case AGENT_EVENT_HELLO:
+        journal_process(t, kind, name, e, "hello");
+        break;
     case AGENT_EVENT_READY:
         journal_process(t, kind, name, e, "ready");
         break;

@@ -7,6 +7,7 @@ import time
 
 import harness
 from harness import output
+from test_changes import journal
 from test_endings import start_run
 from test_lifecycle import interrupt, start_saved, status
 
@@ -116,6 +117,40 @@ def test_logs_of_a_run_that_is_over(w):
                   ("a", "../logs/agent_0")):
         _, err = w.brood("logs", *words, code=3)
         assert "there are: journal, supervisor, agent_0" in err, err
+
+
+def test_the_journal_tells_what_happened(w):
+    """In this order; numbers of it are numbers in JSON, and names are texts."""
+    p = start_run(w, "a")
+    old = harness.agents_of(p.pid)["agent_1"]
+    harness.kill(old)
+    harness.wait_until("a new one", lambda: len(journal(w.run_dir("a"), "ready")) == 4)
+    for words in (["pause"], ["continue"], ["checkpoint"],
+                  ["set", "defaults.discount=0.9", "defaults.optimizer.beta1=0.5"]):
+        w.brood(*words)
+    harness.wait_until("the change", lambda: journal(w.run_dir("a"), "changed"))
+    interrupt(p)
+    events = harness.json_lines(w.brood("logs", "journal", "--json")[0])
+
+    def of(agent):
+        return [e["event"] for e in events if e.get("agent") == agent]
+    begin = ["spawn", "hello", "ready"]
+    assert of("agent_0") == begin + ["exit"], of("agent_0")
+    assert of("agent_1") == begin + ["exit", "respawn", "hello", "ready", "exit"], events
+    run = [e for e in events if "agent" not in e]
+    names = [e["event"] for e in run]
+    assert [n for n in names if n != "checkpoint"] == [
+        "start", "pause", "continue", "waits", "set", "changed", "signal", "stop",
+        "stopped", "end"] and names.count("checkpoint") >= 2, names
+    at = {e["event"]: e for e in run}
+    assert at["pause"]["env_steps"] == at["continue"]["env_steps"] > 0, at
+    assert at["set"]["at"] == at["changed"]["env_steps"], at
+    assert at["set"]["changes"] == "defaults.discount=0.9", at
+    assert at["waits"]["changes"] == "defaults.optimizer.beta1=0.5", at
+    assert at["start"]["keeper"] == p.pid and isinstance(at["start"]["build"], str), at
+    assert [e["pid"] for e in events if e["event"] == "exit"][0] == old, events
+    assert at["end"]["code"] == 4 and at["end"]["restarts"] == 1, at
+    assert isinstance(at["end"]["seconds"], float) and at["end"]["return"] < 0, at
 
 
 def test_logs_are_followed(w):
