@@ -95,7 +95,7 @@ int run_config_assign(struct run_config *ret, const struct run_config *from,
                       struct err *err)
 {
     const struct config_options options = {
-        .set = set, .n_set = n_set, .env_names = env_names};
+        .set = set, .n_set = n_set, .set_is_bare = 1, .env_names = env_names};
     char *text = run_config_to_yaml(from);
     int rc = run_config_parse(ret, text, strlen(text), "config.yaml", &options, err);
 

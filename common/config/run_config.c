@@ -530,7 +530,8 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
     int rc = yaml_tree_parse(&root, tree, text, len, name, 1, err);
 
     for (size_t i = 0; rc == 0 && options != NULL && i < options->n_set; i++)
-        rc = yaml_tree_set(root, tree, options->set[i], err);
+        rc = yaml_tree_set(root, tree, options->set_is_bare ? "" : "--set ",
+                           options->set[i], err);
     if (rc < 0)
         return rc;
     return load(&(struct loader){.c = c, .root = root, .options = options, .err = err});

@@ -179,6 +179,7 @@ typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
 struct config_options {
     const char *const *set; /* "key.path=value" */
     size_t n_set;
+    int set_is_bare; /* messages name it without "--set": it was no option */
     config_env_names_fn env_names;
     void *env_ctx;
 };

@@ -370,7 +370,7 @@ void yaml_tree_write(const struct yaml_node *n, FILE *f)
 }
 
 struct assignment {
-    const char *place; /* "--set KEY=VALUE" */
+    const char *place; /* "KEY=VALUE", behind its option */
     const char *path;  /* KEY */
     const struct yaml_node *value;
     struct arena *arena;
@@ -478,15 +478,15 @@ static int assign(struct assignment *a, struct yaml_node *root)
     return 0;
 }
 
-int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *assignment,
-                  struct err *err)
+int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *option,
+                  const char *assignment, struct err *err)
 {
     const char *equals = strchr(assignment, '=');
     struct assignment a = {.arena = arena, .err = err};
     struct yaml_node *value;
     int rc;
 
-    a.place = arena_printf(arena, "--set %s", assignment);
+    a.place = arena_printf(arena, "%s%s", option, assignment);
     if (equals == NULL || equals == assignment)
         return err_set(err, ERR_CONFIG, "%.160s: expected KEY=VALUE", a.place);
     a.path = arena_strndup(arena, assignment, (size_t)(equals - assignment));

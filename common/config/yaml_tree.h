@@ -22,7 +22,7 @@ enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_MAP };
 
 struct yaml_node {
     enum yaml_kind kind;
-    const char *place; /* file name, or "--set KEY=VALUE" */
+    const char *place; /* file name, or of yaml_tree_set: "--set KEY=VALUE" */
     int line;          /* 1 is the first; 0: the place is no file */
     const char *key;   /* in a map; otherwise NULL */
     const char *text;  /* scalars */
@@ -43,9 +43,10 @@ struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
 
 /* Puts "KEY.PATH=VALUE" into the tree: the value is parsed as YAML, maps on the way are
  * made, an empty value or "~" takes the key out, an element of a list is named by its
- * index. A key that holds dots is found if it is there. */
-int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *assignment,
-                  struct err *err);
+ * index. A key that holds dots is found if it is there. option: what messages say before
+ * it, "--set " or "". */
+int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *option,
+                  const char *assignment, struct err *err);
 
 /* A copy that owes nothing to the arena n lives in. */
 struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena);

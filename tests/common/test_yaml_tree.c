@@ -101,11 +101,11 @@ START_TEST(values_are_set_by_path)
     struct yaml_node *root = parse("a: {b: 1}\nl: [1, 2]\nx.y: {z: 1}\nn:\n");
     const struct yaml_node *n;
 
-    ck_assert_int_eq(yaml_tree_set(root, &arena, "a.b=2", &err), 0);
-    ck_assert_int_eq(yaml_tree_set(root, &arena, "a.c.d={e: [5]}", &err), 0);
-    ck_assert_int_eq(yaml_tree_set(root, &arena, "l.1=7", &err), 0);
-    ck_assert_int_eq(yaml_tree_set(root, &arena, "x.y.z=3", &err), 0);
-    ck_assert_int_eq(yaml_tree_set(root, &arena, "n.m=4", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "a.b=2", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "a.c.d={e: [5]}", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "l.1=7", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "x.y.z=3", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "n.m=4", &err), 0);
     ck_assert_str_eq(yaml_find(yaml_find(root, "a"), "b")->text, "2");
     n = yaml_find(yaml_find(yaml_find(yaml_find(root, "a"), "c"), "d"), "e");
     ck_assert_str_eq(n->child[0]->text, "5");
@@ -113,13 +113,13 @@ START_TEST(values_are_set_by_path)
     ck_assert_str_eq(yaml_find(root, "l")->child[1]->text, "7");
     ck_assert_str_eq(yaml_find(yaml_find(root, "x.y"), "z")->text, "3");
     ck_assert_str_eq(yaml_find(yaml_find(root, "n"), "m")->text, "4");
-    ck_assert_int_eq(yaml_tree_set(root, &arena, "a.b=", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "a.b=", &err), 0);
     ck_assert_ptr_null(yaml_find(yaml_find(root, "a"), "b"));
-    ck_assert_int_eq(yaml_tree_set(root, &arena, "new=~", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "new=~", &err), 0);
     ck_assert_ptr_null(yaml_find(root, "new"));
     /* An empty document takes keys, too. */
     root = parse("");
-    ck_assert_int_eq(yaml_tree_set(root, &arena, "a.b=1", &err), 0);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", "a.b=1", &err), 0);
     ck_assert_str_eq(yaml_find(yaml_find(root, "a"), "b")->text, "1");
 }
 END_TEST
@@ -140,7 +140,8 @@ START_TEST(wrong_paths_name_the_option)
     };
     struct yaml_node *root = parse("a: {b: 1}\nl: [1, 2]\n");
 
-    ck_assert_int_eq(yaml_tree_set(root, &arena, cases[_i].set, &err), ERR_CONFIG);
+    ck_assert_int_eq(yaml_tree_set(root, &arena, "--set ", cases[_i].set, &err),
+                     ERR_CONFIG);
     ck_assert_str_eq(err.msg, cases[_i].message);
 }
 END_TEST

@@ -41,6 +41,24 @@ def test_values_are_set_on_the_command_line(w):
     assert err.startswith("--set env.id=simple_spred: env.id: "), err
 
 
+def test_what_a_frozen_agent_acts_by_is_looked_for(w):
+    """Where it was said is told, as of any other value."""
+    env = "env: {id: simple_spread}\n"
+    w.write("one.yaml", env + "agents:\n  agent_0:\n    algorithm: frozen\n"
+            "    settings: {from: nowhere}\n")
+    w.write("all.yaml", env + "defaults:\n  algorithm: frozen\n  settings: {from: nowhere}\n")
+    for words, where in (
+            (["one.yaml"], "one.yaml:5: agents.agent_0.settings.from: "),
+            (["all.yaml"], "all.yaml:4: agents.agent_0.settings.from: "),
+            (["one.yaml", "--set", "agents.agent_0.settings.from=none"],
+             "--set agents.agent_0.settings.from=none: agents.agent_0.settings.from: ")):
+        name = "none" if "--set" in words else "nowhere"
+        _, err = w.brood("check", *words, code=2)
+        assert err == f"{where}there is no run {name} in runs\n", err
+        _, err = w.brood("run", *words, code=2)
+        assert err == f"brood run: {where}there is no run {name} in runs\n", err
+
+
 def test_help_lists_every_key(w):
     out, _ = w.brood("check", "--help")
     for key in ("run.seed", "experience.batch_size", "defaults.optimizer.learning_rate"):

@@ -47,6 +47,7 @@ def test_what_cannot_be_set_is_told(w):
     p, run = start(w, "live")
     for words, code, says in (
             (["agents.agent_0.polyac=1"], 2, "did you mean 'polyak'"),
+            (["defaults.discount=2"], 2, "brood set: defaults.discount=2: defaults.discount: "),
             (["env.copies=8"], 2, "env.copies cannot change while the run lives"),
             (["defaults.polyak=0.5", "--at-step", "1"], 2, "step 1 is past"),
             (["run.env_steps=100"], 2, "run.env_steps=100 is past at step "),
