@@ -183,6 +183,20 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+/* name: of a command; NULL: of all. */
+static int help(struct cli *cli, const char *name)
+{
+    const struct command *c = name != NULL ? find_command(name) : NULL;
+
+    if (name != NULL && c == NULL)
+        return cli_usage(cli, "there is no command '%s'", name);
+    if (c != NULL)
+        print_help(c);
+    else
+        print_commands(stdout);
+    return CLI_DONE;
+}
+
 int cli_main(int argc, char **argv)
 {
     const char *dir = getenv("BROOD_RUNS_DIR");
@@ -196,10 +210,8 @@ int cli_main(int argc, char **argv)
         print_commands(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_commands(stdout);
-        return CLI_DONE;
-    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
+        return help(&cli, argc > 2 ? argv[2] : NULL);
     cli.command = find_command(argv[1]);
     if (cli.command == NULL)
         return cli_usage(&cli, "there is no command '%s'", argv[1]);

@@ -118,6 +118,7 @@ static void take_notification(struct attach *t, const struct msg *m)
 {
     const int is_journal = strcmp(m->method, "journal") == 0;
     const msgpack_object *o = msg_get(&m->body, is_journal ? "line" : "text");
+    int is_error = 0;
     char *text = o != NULL && o->type == MSGPACK_OBJECT_STR
                      ? xstrndup(o->via.str.ptr, o->via.str.size)
                      : xstrdup("");
@@ -126,7 +127,9 @@ static void take_notification(struct attach *t, const struct msg *m)
         take_row(t, &m->body);
     else if (is_journal && t->cli->json)
         journal_json_print(text);
-    else if (strcmp(m->method, "message") == 0)
+    else if (strcmp(m->method, "message") == 0 &&
+             msg_get_bool(&m->body, "error", &is_error, NULL) == 0 &&
+             (is_error || !t->cli->quiet))
         live_view_message(t->view, "%s", text);
     free(text);
 }

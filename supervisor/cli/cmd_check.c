@@ -32,8 +32,11 @@ static void report_good(const struct cli *cli, const char *path,
 {
     const int in_episodes = c->run.episodes > 0;
     const long long length = in_episodes ? c->run.episodes : c->run.env_steps;
-    char algorithms[ALGORITHMS_MAX_BYTES];
+    char algorithms[ALGORITHMS_MAX_BYTES], ends[64] = "until it is stopped";
 
+    if (length > 0)
+        (void)snprintf(ends, sizeof(ends), "%lld %s%s", length,
+                       in_episodes ? "episode" : "step", length == 1 ? "" : "s");
     list_algorithms(c, algorithms, sizeof(algorithms));
     if (cli->json) {
         struct json j = {0};
@@ -44,14 +47,17 @@ static void report_good(const struct cli *cli, const char *path,
         json_key(&j, "ok"), json_bool(&j, 1);
         json_key(&j, "agents"), json_u64(&j, c->n_agents);
         json_key(&j, "algorithms"), json_str(&j, algorithms);
-        json_key(&j, in_episodes ? "episodes" : "env_steps"), json_i64(&j, length);
+        json_key(&j, in_episodes ? "episodes" : "env_steps");
+        if (length > 0)
+            json_i64(&j, length);
+        else
+            json_null(&j);
         json_close(&j);
         (void)fputs(json_line(&j, NULL), stdout);
         json_done(&j);
     } else if (!cli->quiet) {
-        (void)printf("%s: ok: %zu agent%s, %s, %lld %s\n", path, c->n_agents,
-                     c->n_agents == 1 ? "" : "s", algorithms, length,
-                     in_episodes ? "episodes" : "steps");
+        (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,
+                     c->n_agents == 1 ? "" : "s", algorithms, ends);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/log_merge.h"
 #include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/run_facts.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_watch.h"
@@ -141,23 +142,20 @@ static int find_run(const struct cli *cli, struct logs_options *o, char **ret,
 static int check_agent(const char *path, const char *agent, struct err *err)
 {
     struct run_record r;
-    char *log = xasprintf("%s/logs/%s.log", path, agent), known[256] = "";
+    char *log = xasprintf("%s/logs/%s.log", path, agent), known[256];
     int is_known =
         strcmp(agent, "journal") == 0 || (strchr(agent, '/') == NULL && tree_exists(log));
 
     free(log);
     run_record_read(&r, path);
-    for (size_t i = 0; i < r.status.n_agents; i++) {
-        const char *name = r.status.agents[i].name;
-
-        is_known |= strcmp(name, agent) == 0 && strchr(agent, '/') == NULL;
-        if (strlen(known) + strlen(name) + 3 < sizeof(known))
-            (void)strcat(strcat(known, ", "), name);
-    }
+    for (size_t i = 0; i < r.status.n_agents; i++)
+        is_known |=
+            strcmp(r.status.agents[i].name, agent) == 0 && strchr(agent, '/') == NULL;
     if (!is_known)
         (void)err_set(err, ERR_NOT_FOUND,
-                      "%s has no agent %s; there are: journal, supervisor%s",
-                      r.status.run, agent, known);
+                      "%s has no agent %s; there are: journal, supervisor%s%s",
+                      r.status.run, agent, r.status.n_agents > 0 ? ", " : "",
+                      run_agent_names(path, known, sizeof(known)));
     run_record_done(&r);
     return is_known ? 0 : ERR_NOT_FOUND;
 }

@@ -1,5 +1,6 @@
 /* Steering a live run: one request each, answered when it has happened. */
 #include "supervisor/cli/live_run.h"
+#include "supervisor/cli/run_facts.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
 
@@ -67,15 +68,15 @@ static void print_answer(const struct cli *cli, const struct msg *answer,
         (void)printf("%s at step %" PRIu64 "\n", done, step);
 }
 
+/* Asks; on failure err says why. */
 static int ask(const struct cli *cli, const char *run, const char *agent,
-               const char *done)
+               const char *done, struct err *err)
 {
     struct control_client *client = NULL;
     const struct msg *answer;
-    struct err err = {0};
     struct msg_out *o;
     char *path = NULL;
-    int code = CLI_DONE, rc = cli_open_run(cli, run, 0, &path, &client, &err);
+    int rc = cli_open_run(cli, run, 0, &path, &client, err);
 
     if (rc == 0) {
         o = control_client_begin(client, cli->command->name);
@@ -84,37 +85,60 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
             msg_key(o, "agent");
             msg_str(o, agent);
         }
-        rc = control_client_call(client, &answer, &err);
+        rc = control_client_call(client, &answer, err);
     }
-    if (rc < 0)
-        code = cli_fail_run(cli, &err);
-    else
+    if (rc == 0)
         print_answer(cli, answer, done);
     control_client_close(client);
     free(path);
-    return code;
+    return rc;
 }
 
 static int steer_run(struct cli *cli, int argc, char **argv, const char *done)
 {
+    struct err err = {0};
     int code = 0;
 
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
         return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
-    return ask(cli, optind < argc ? argv[optind] : NULL, NULL, done);
+    return ask(cli, optind < argc ? argv[optind] : NULL, NULL, done, &err) < 0
+               ? cli_fail_run(cli, &err)
+               : CLI_DONE;
+}
+
+/* The one word that was given is no agent of the newest run, but may be a run. */
+static int fail_agent(const struct cli *cli, const char *word, const struct err *err)
+{
+    char *path = NULL, names[256];
+    int code;
+
+    if (run_dir_find(cli->runs_dir, word, &path, NULL) < 0)
+        return cli_fail_run(cli, err);
+    code = cli_usage(cli, "%s is a run, an agent of it is wanted, too: %s", word,
+                     run_agent_names(path, names, sizeof(names)));
+    free(path);
+    return code;
 }
 
 static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
 {
-    int code = 0;
+    const char *run, *agent;
+    struct err err = {0};
+    int code = 0, rc;
 
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind != 1 && argc - optind != 2)
-        return cli_usage(cli, "a run and an agent are wanted");
-    return ask(cli, argc - optind == 2 ? argv[optind] : NULL, argv[argc - 1], done);
+        return cli_usage(cli,
+                         "an agent is wanted: AGENT of the newest run, or RUN AGENT");
+    run = argc - optind == 2 ? argv[optind] : NULL;
+    agent = argv[argc - 1];
+    rc = ask(cli, run, agent, done, &err);
+    if (rc == ERR_NOT_FOUND && run == NULL)
+        return fail_agent(cli, agent, &err);
+    return rc < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
 }
 
 static int run_pause(struct cli *cli, int argc, char **argv)

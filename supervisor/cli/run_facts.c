@@ -65,6 +65,22 @@ void run_facts_done(struct run_facts *f)
     *f = (struct run_facts){0};
 }
 
+const char *run_agent_names(const char *path, char *ret, size_t size)
+{
+    struct run_record r;
+
+    *ret = '\0';
+    run_record_read(&r, path);
+    for (size_t i = 0; i < r.status.n_agents; i++) {
+        const char *name = r.status.agents[i].name;
+
+        if (strlen(ret) + strlen(name) + 3 < size)
+            (void)strcat(strcat(ret, *ret != '\0' ? ", " : ""), name);
+    }
+    run_record_done(&r);
+    return ret;
+}
+
 uint64_t facts_u64(const msgpack_object *map, const char *key)
 {
     uint64_t v = 0;

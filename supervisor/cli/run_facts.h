@@ -20,6 +20,10 @@ struct run_facts {
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms);
 void run_facts_done(struct run_facts *f);
 
+/* The names of its agents, comma between, as many as there is room for; "" where none are
+ * known. Returns ret. */
+const char *run_agent_names(const char *path, char *ret, size_t size);
+
 uint64_t facts_u64(const msgpack_object *map, const char *key); /* 0 where it is not */
 double facts_f64(const msgpack_object *map, const char *key);   /* NaN where it is not */
 /* "" where it is not; cut at 63 bytes. Returns ret. */

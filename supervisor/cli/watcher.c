@@ -16,7 +16,8 @@
 struct watcher {
     const char *command;
     int json_lines;
-    int quiet;
+    int quiet;       /* no view, no first and last words */
+    int errors_only; /* no other messages, either */
     int is_mute, differs;
     struct live_view *view;
     struct live_state state; /* the last view outlives the agents' table */
@@ -97,11 +98,11 @@ static void on_row(void *ctx, const struct metrics_row *row)
     }
 }
 
-static void on_message(void *ctx, const char *line)
+static void on_message(void *ctx, int is_error, const char *line)
 {
     struct watcher *w = ctx;
 
-    if (!w->is_mute)
+    if (!w->is_mute && (is_error || !w->errors_only))
         live_view_message(w->view, "%s", line);
 }
 
@@ -224,15 +225,20 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
     }
     if (!isnan(r->team_return_mean))
         (void)snprintf(team, sizeof(team), ", return %.2f", r->team_return_mean);
-    live_view_message(w->view, "%s: %s after %s steps in %s%s, %llu restarts; %s",
-                      w->state.status.run, training_end_name(r->end),
-                      format_count(r->env_steps, steps, sizeof(steps)),
-                      format_duration(r->wall_seconds, time_text, sizeof(time_text)),
-                      team, (unsigned long long)r->restarts, path);
+    live_view_message(
+        w->view, "%s: %s after %s steps in %s%s, %llu restart%s; %s", w->state.status.run,
+        training_end_name(r->end), format_count(r->env_steps, steps, sizeof(steps)),
+        format_duration(r->wall_seconds, time_text, sizeof(time_text)), team,
+        (unsigned long long)r->restarts, r->restarts == 1 ? "" : "s", path);
     if (r->end != TRAINING_DONE && r->checkpoint_step >= 0)
         live_view_message(
             w->view, "%s: `brood resume %s` goes on from the checkpoint of step %lld",
             w->state.status.run, path, (long long)r->checkpoint_step);
+    else if (r->end == TRAINING_STOPPED || r->end == TRAINING_CUT_OFF)
+        live_view_message(w->view,
+                          "%s: there is no checkpoint yet; `brood run` with --name %s "
+                          "--force begins anew",
+                          w->state.status.run, w->state.status.run);
 }
 
 struct watcher *watcher_new(const struct watcher_args *args)
@@ -243,6 +249,7 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->json_lines = args->json && !args->is_detached;
     w->quiet = args->quiet || args->is_detached;
     w->differs = args->differs;
+    w->errors_only = args->quiet;
     w->view = live_view_new(STDERR_FILENO, w->quiet);
     w->state.status.run = args->run;
     w->state.status.total_steps = args->total_steps;
@@ -254,8 +261,9 @@ struct watcher *watcher_new(const struct watcher_args *args)
         live_view_message(w->view, "%s: goes on from step %llu", args->run,
                           (unsigned long long)*args->from);
     if (!w->quiet)
-        live_view_message(w->view, "%s: %zu agents, seed %llu, in %s", args->run,
-                          args->n_agents, (unsigned long long)args->seed, args->path);
+        live_view_message(w->view, "%s: %zu agent%s, seed %llu, in %s", args->run,
+                          args->n_agents, args->n_agents == 1 ? "" : "s",
+                          (unsigned long long)args->seed, args->path);
     return w;
 }
 

@@ -85,26 +85,35 @@ void call_answer_step(struct call *c, uint64_t step)
 
 /* ---- subscribers ---- */
 
-static void notify_text(struct control *k, const char *method, const char *key,
-                        const char *text)
+static void begin_text(struct control *k, const char *method, uint32_t n_keys,
+                       const char *key, const char *text)
 {
-    if (TAILQ_EMPTY(&k->clients))
-        return;
     msg_begin_notification(&k->out, method);
-    msg_map(&k->out, 1);
+    msg_map(&k->out, n_keys);
     msg_key(&k->out, key);
     msg_str(&k->out, text);
-    control_send_to_subscribers(k);
 }
 
-static void on_message(void *ctx, const char *line)
+static void on_message(void *ctx, int is_error, const char *line)
 {
-    notify_text(ctx, "message", "text", line);
+    struct control *k = ctx;
+
+    if (TAILQ_EMPTY(&k->clients))
+        return;
+    begin_text(k, "message", 2, "text", line);
+    msg_key(&k->out, "error");
+    msg_bool(&k->out, is_error);
+    control_send_to_subscribers(k);
 }
 
 static void on_journal(void *ctx, const char *line)
 {
-    notify_text(ctx, "journal", "line", line);
+    struct control *k = ctx;
+
+    if (TAILQ_EMPTY(&k->clients))
+        return;
+    begin_text(k, "journal", 1, "line", line);
+    control_send_to_subscribers(k);
 }
 
 static void on_row(void *ctx, const struct metrics_row *row)

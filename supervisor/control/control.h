@@ -20,8 +20,8 @@
  *                                           journal, or of what the agent ("supervisor":
  *                                           the supervisor) wrote; at most 64 KiB, or as
  *                                           many bytes as asked for, up to 1 MiB
- *     subscribe   {}                        {}, then notifications: message {text},
- *                                           journal {line}, row {env_steps, episodes,
+ *     subscribe   {}                        {}, then notifications: message {text,
+ *                                           error: bool}, journal {line}, row {env_steps, episodes,
  *                                           name: number, ...}
  *
  * Bounds   CONTROL_MAX_CLIENTS; a message of CONTROL_MAX_BYTES. Whoever exceeds one, or

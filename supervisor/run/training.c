@@ -91,7 +91,7 @@ static void reread(struct training *t)
 
     if (training_reread(t, &result, &err) < 0) {
         journal_write(t->journal, training_steps(t), "refused", "error", err.msg, NULL);
-        training_say(t, "config.yaml is not applied: %s", err.msg);
+        training_complain(t, "config.yaml is not applied: %s", err.msg);
     } else if (*result.waits != '\0') {
         training_say(t, "waits for a respawn of its agent: %s", result.waits);
     } else if (*result.changes == '\0') {

@@ -62,9 +62,9 @@ struct training_observer {
     void (*on_row)(void *ctx, const struct metrics_row *row);
     void (*on_evaluation)(void *ctx, uint64_t env_steps,
                           const struct evaluation_result *result);
-    /* Something to know, one line: a death and its respawn, an interrupt, a checkpoint
-     * that could not be written. */
-    void (*on_message)(void *ctx, const char *line);
+    /* Something to know, one line: a death and its respawn, an interrupt; is_error: a
+     * checkpoint that could not be written, an agent that is given up. */
+    void (*on_message)(void *ctx, int is_error, const char *line);
     /* Another configuration is in force, until the next of these. */
     void (*on_config)(void *ctx, const struct run_config *config);
     void (*on_agent)(void *ctx, const struct agent_event *event, const char *name);

@@ -52,7 +52,7 @@ static void on_inexact(void *ctx, const char *line)
 {
     struct training *t = ctx;
 
-    training_say(t, "%s", line);
+    training_complain(t, "%s", line);
     journal_write(t->journal, training_steps(t), "inexact", "why", line, NULL);
 }
 

@@ -151,8 +151,11 @@ void training_journal_end(struct training *t, int rc);
 double training_now_unix(void);
 /* Where the run stands: joint steps. */
 uint64_t training_steps(const struct training *t);
-/* One line for the observer and for the log. */
+/* One line for the observers and for the log. */
 void training_say(struct training *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same of something that went wrong, and that the run lives with. */
+void training_complain(struct training *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Lets the observer see where the run stands. */
 void training_show(struct training *t);

@@ -98,7 +98,19 @@ void training_say(struct training *t, const char *fmt, ...)
     (void)vsnprintf(line, sizeof(line), fmt, ap);
     va_end(ap);
     log_info("%s", line);
-    training_tell(t, on_message, line);
+    training_tell(t, on_message, 0, line);
+}
+
+void training_complain(struct training *t, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    log_error("%s", line);
+    training_tell(t, on_message, 1, line);
 }
 
 uint64_t training_steps(const struct training *t)

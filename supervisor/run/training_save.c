@@ -64,8 +64,8 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
         if (t->args->keeper != NULL)
             keeper_tell_checkpoint(t->args->keeper);
     } else {
-        training_say(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
-                     why->msg);
+        training_complain(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
+                          why->msg);
     }
     journal_write(t->journal, step, why != NULL ? "checkpoint-failed" : "checkpoint",
                   why != NULL ? "error" : NULL, why != NULL ? why->msg : NULL, NULL);
@@ -164,8 +164,8 @@ void training_save_last(struct training *t)
              : gather_agents(t, t->last_hold, agents, &err);
     free(agents);
     if (rc < 0) {
-        training_say(t, "no checkpoint of step %llu: %s",
-                     (unsigned long long)training_steps(t), err.msg);
+        training_complain(t, "no checkpoint of step %llu: %s",
+                          (unsigned long long)training_steps(t), err.msg);
         return;
     }
     rollout_state_save(t->rollout, &t->last.bytes, &t->last.len);
@@ -194,7 +194,7 @@ static void on_space(uv_timer_t *timer)
  * what stands is the newest checkpoint. */
 void training_stop_without_space(struct training *t)
 {
-    training_say(t, "the disk is full: the round that has begun is lost");
+    training_complain(t, "the disk is full: the round that has begun is lost");
     journal_write(t->journal, training_steps(t), "stopped", NULL);
     training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
 }
@@ -204,12 +204,12 @@ void training_on_full(void *ctx, const struct err *why)
     struct training *t = ctx;
 
     if (t->result->end == TRAINING_STOPPED) {
-        training_say(t, "%s", why->msg);
+        training_complain(t, "%s", why->msg);
         training_stop_without_space(t);
         return;
     }
     if (!t->waits_for_space) {
-        training_say(t, "%s: the run waits for space", why->msg);
+        training_complain(t, "%s: the run waits for space", why->msg);
         journal_write(t->journal, training_steps(t), "full", "error", why->msg, NULL);
     }
     t->waits_for_space = 1;

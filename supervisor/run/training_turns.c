@@ -28,7 +28,8 @@ static void write_down(struct training *t, const char *event, const char *name,
     if (journal_commit(t->journal, &err, training_steps(t), event, "agent", name, "mode",
                        agent_mode_name(e->turn->mode), "position", position, "lost", lost,
                        e->text != NULL ? "why" : NULL, e->text, NULL) < 0)
-        training_say(t, "%s; a resume will not know of %s's %s", err.msg, name, event);
+        training_complain(t, "%s; a resume will not know of %s's %s", err.msg, name,
+                          event);
 }
 
 void training_note_turn(struct training *t, const char *name, const struct agent_event *e)
@@ -39,7 +40,7 @@ void training_note_turn(struct training *t, const char *name, const struct agent
     switch (e->kind) {
     case AGENT_EVENT_GIVE_UP:
         write_down(t, "give-up", name, e);
-        training_say(t, "%s is given up and %s: %s", name, effect, e->text);
+        training_complain(t, "%s is given up and %s: %s", name, effect, e->text);
         break;
     case AGENT_EVENT_TAKE_BACK:
         write_down(t, "take-back", name, e);

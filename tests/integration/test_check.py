@@ -19,6 +19,13 @@ def test_each_file_gets_its_line(w):
     assert lines[1].startswith("gone.yaml: "), err
 
 
+def test_what_has_no_length_has_no_steps(w):
+    config = harness.SOURCE / "configs" / "node_critics.yaml"
+    out, _ = w.brood("check", config)
+    assert out == f"{config}: ok: 4 agents, critic, until it is stopped\n", out
+    assert json.loads(w.brood("check", "--json", config)[0])["env_steps"] is None
+
+
 def test_facts_are_json_when_asked(w):
     (w.path / "good.yaml").write_text(GOOD)
     (w.path / "bad.yaml").write_text(BAD)

@@ -1,5 +1,6 @@
 """The command line as a person meets it: help, wrong usage, facts as JSON."""
 import json
+import os
 import re
 import subprocess
 
@@ -17,6 +18,38 @@ def test_help_names_every_command_and_each_has_an_example(w):
         text, _ = w.brood(name, "--help")
         assert text.startswith(f"usage: brood {name} "), text
         assert "example" in text and "--json" in text, text
+
+
+def test_help_of_a_command_is_its_own(w):
+    for name in ("run", "kill"):
+        assert w.brood("help", name) == w.brood(name, "--help"), name
+    assert w.brood("help") == w.brood("--help")
+    _, err = w.brood("help", "fly", code=2)
+    assert "no command 'fly'" in err, err
+
+
+def test_runs_are_kept_where_it_is_said(w):
+    elsewhere, third = w.path / "elsewhere", w.path / "third"
+    env = {"BROOD_RUNS_DIR": str(elsewhere)}
+    w.brood("run", w.small(steps=200), "--name", "a", env=env)
+    assert (elsewhere / "a" / "journal").exists() and not w.runs.exists()
+    assert "a: done" in w.brood("status", env=env)[0]
+    w.brood("status", "a", code=3)
+    w.brood("run", w.small(steps=200), "--name", "b", "--runs-dir", third, env=env)
+    assert os.listdir(third) == ["b"] and os.listdir(elsewhere) == ["a"]
+    assert "b: done" in w.brood("status", "--runs-dir", third, env=env)[0]
+    w.brood("run", w.small(steps=200), "--name", "c", env={"BROOD_RUNS_DIR": ""})
+    assert os.listdir(w.runs) == ["c"]
+
+
+def test_elements_of_lists_are_set_by_their_index(w):
+    w.brood("run", w.small(steps=200), "--name", "a", "--set", "defaults.actor.hidden.1=8",
+            "--set", "agents.agent_1.critic.hidden=[4, 4]",
+            "--set", "agents.agent_1.critic.hidden.0=12")
+    text = (w.run_dir("a") / "config.yaml").read_text()
+    assert text.count("hidden: [16, 8]\n") >= 1 and text.count("hidden: [12, 4]\n") == 1, text
+    _, err = w.brood("check", w.small(), "--set", "defaults.actor.hidden.7=8", code=2)
+    assert err.startswith("--set defaults.actor.hidden.7=8: "), err
 
 
 def test_wrong_usage_is_one_line_and_code_2(w):

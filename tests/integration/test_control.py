@@ -141,6 +141,15 @@ def test_the_command_line_steers_it(w):
     w.brood("respawn", "agent_0")  # of the newest run
     _, err = w.brood("kill", "a", "agent_9", code=3)
     assert "there are: agent_0" in err and len(err.splitlines()) == 1, err
+    for command in ("kill", "respawn"):
+        _, err = w.brood(command, "a", code=2)
+        assert err.startswith(f"brood {command}: a is a run, an agent of it is wanted, too: "
+                              "agent_0, agent_1, agent_2; see"), err
+        _, err = w.brood(command, "agent_7", code=3)
+        assert "there is no agent agent_7; there are: agent_0, agent_1" in err, err
+        for words in ((), ("a", "agent_0", "agent_1")):
+            _, err = w.brood(command, *words, code=2)
+            assert "wanted: AGENT of the newest run, or RUN AGENT" in err, err
     assert "stopped at step" in w.brood("stop", "a")[0]
     assert p.wait(timeout=harness.DEADLINE_S) == 4
     assert "a: stopped" in w.brood("status", "a")[0]

@@ -5,6 +5,7 @@ import signal
 import harness
 
 GONE_WITHIN_S = 1.0
+HOSTILE = harness.BUILD / "tests" / "support" / "hostile_agent"
 
 
 def start_run(w, name, *more, steps=10_000_000, **popen):
@@ -34,16 +35,52 @@ def wait_end(p):
 
 
 def test_one_interrupt_ends_in_order(w):
-    p = start_run(w, "once")
-    agents = list(harness.agents_of(p.pid).values())
+    """Ctrl-C, and SIGTERM the same; SIGHUP of a terminal: test_keeper."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        name = signum.name.lower()
+        p = start_run(w, name)
+        agents = list(harness.agents_of(p.pid).values())
+        harness.kill(p.pid, signum)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+        assert_gone(agents)
+        run = w.run_dir(name)
+        steps = [int(s.name) for s in (run / "checkpoints").iterdir()]
+        assert max(steps) > 0, "a checkpoint is made at the end"
+        last = p.log.read_text().splitlines()[-1]
+        assert f"`brood resume {run.relative_to(w.path)}` goes on from the " \
+            f"checkpoint of step {max(steps)}" in last, last
+
+
+def test_an_interrupt_before_the_first_checkpoint_says_what_is_next(w):
+    program = w.program_with_agent(HOSTILE)
+    (program.parent / "brood-agent.does").write_text("begin-never")
+    p = w.start("run", w.small(), "--name", "early", program=program)
+    harness.wait_until("the agents", lambda: len(harness.agents_of(p.pid)) == 3)
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
-    assert_gone(agents)
-    steps = [int(s.name) for s in (w.run_dir("once") / "checkpoints").iterdir()]
-    assert max(steps) > 0, "a checkpoint is made at the end"
-    last = p.log.read_text().splitlines()[-1]
-    assert f"`brood resume {w.run_dir('once').relative_to(w.path)}` goes on from the " \
-        f"checkpoint of step {max(steps)}" in last, last
+    assert p.log.read_text().endswith(
+        "early: there is no checkpoint yet; `brood run` with --name early --force begins "
+        "anew\n"), p.log.read_text()
+    w.brood("run", w.small(steps=200), "--name", "early", "--force")
+
+
+def test_a_quiet_run_says_errors_only(w):
+    p = start_run(w, "quiet", "-q")
+    agent = harness.agents_of(p.pid)["agent_0"]
+    harness.kill(agent)
+    harness.wait_until("another one", lambda: harness.agents_of(p.pid).get("agent_0")
+                       not in (None, agent))
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4 and p.log.read_text() == ""
+    p = start_run(w, "wrong", "-q", start_new_session=True)
+    with open(w.run_dir("wrong") / "config.yaml", "a") as f:
+        f.write("copies: 8\n")
+    harness.kill(p.pid, signal.SIGHUP)
+    harness.wait_until("the error", lambda: p.log.read_text().endswith("\n"))
+    said = p.log.read_text()
+    assert said.startswith("config.yaml is not applied: ") and said.count("\n") == 1, said
+    _, err = w.brood("run", w.small(), "--name", "wrong", "-q", code=2)
+    assert "--force replaces it" in err and len(err.splitlines()) == 1, err
 
 
 def test_two_interrupts_cut_it_off(w):
@@ -57,12 +94,6 @@ def test_two_interrupts_cut_it_off(w):
     harness.kill(p.pid, signal.SIGINT)
     assert wait_end(p) == 128 + signal.SIGINT
     assert_gone(agents)
-
-
-def test_sigterm_is_an_orderly_stop_too(w):
-    p = start_run(w, "term")
-    harness.kill(p.pid, signal.SIGTERM)
-    assert p.wait(timeout=harness.DEADLINE_S) == 4
 
 
 def test_an_agent_that_cannot_live_ends_the_run_with_one_report(w):

@@ -9,10 +9,9 @@ import time
 
 import harness
 from test_changes import checkpoints, journal
-from test_endings import GONE_WITHIN_S, assert_gone, start_run, wait_end, wait_gone
+from test_endings import GONE_WITHIN_S, HOSTILE, assert_gone, start_run, wait_end, wait_gone
 from test_exactness import outcome
 
-HOSTILE = harness.BUILD / "tests" / "support" / "hostile_agent"
 LEAVER = harness.BUILD / "tests" / "support" / "leaving_agent"
 
 

@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import harness
 from test_changes import journal
@@ -138,6 +139,21 @@ def test_a_damaged_record_tells_what_it_can(w):
     assert status(w)["state"] == "killed"
     (run / "journal").unlink()
     assert status(w)["state"] == "killed"
+
+
+def test_status_of_a_live_run_feels_immediate(w):
+    """While it trains: the best of a few, on a machine that has other things to do."""
+    p = start_run(w, "a")
+    took = []
+    for _ in range(10):
+        begin = time.monotonic()
+        asker = w.start("status")
+        os.waitid(os.P_PID, asker.pid, os.WEXITED | os.WNOWAIT)
+        took.append(time.monotonic() - begin)
+        assert asker.wait() == 0
+    print(f"# status: {min(took) * 1000:.1f} to {max(took) * 1000:.1f} ms")
+    assert min(took) < harness.allowed_s(0.1), took
+    interrupt(p)
 
 
 # ---- runs ----
