@@ -109,29 +109,60 @@ struct listing {
     FILE *out;
     unsigned kinds;
     int any;
+    const struct run_config *agreed, *is; /* agreed NULL: all are listed */
 };
+
+struct search {
+    const struct config_change *of;
+    int is_default, found;
+};
+
+static void match(void *ctx, const struct config_change *c)
+{
+    struct search *s = ctx;
+
+    s->found |= strcmp(c->path, s->of->path) == 0 ||
+                (s->is_default && strcmp(c->key, s->of->key) == 0);
+}
+
+static int is_agreed(const struct listing *l, const struct config_change *c)
+{
+    struct search s = {.of = c, .is_default = c->agent == l->is->n_agents};
+
+    if (l->agreed == NULL)
+        return 0;
+    compare(l->agreed, l->is, 0, match, &s);
+    return !s.found;
+}
 
 static void list_change(void *ctx, const struct config_change *c)
 {
     struct listing *l = ctx;
 
-    if ((l->kinds >> c->kind & 1u) == 0)
+    if ((l->kinds >> c->kind & 1u) == 0 || is_agreed(l, c))
         return;
     (void)fprintf(l->out, "%s%s=%s", l->any ? "," : "", c->path, c->text);
     l->any = 1;
 }
 
-char *run_config_assignments(const struct run_config *was, const struct run_config *is,
-                             unsigned kinds)
+char *run_config_assignments_beyond(const struct run_config *was,
+                                    const struct run_config *agreed,
+                                    const struct run_config *is, unsigned kinds)
 {
     char *text = NULL;
     size_t len = 0;
-    struct listing l = {open_memstream(&text, &len), kinds, 0};
+    struct listing l = {open_memstream(&text, &len), kinds, 0, agreed, is};
 
     CHECK(l.out != NULL, "no memory");
     compare(was, is, 1, list_change, &l);
     CHECK(fclose(l.out) == 0, "no memory");
     return text;
+}
+
+char *run_config_assignments(const struct run_config *was, const struct run_config *is,
+                             unsigned kinds)
+{
+    return run_config_assignments_beyond(was, NULL, is, kinds);
 }
 
 size_t config_split_assignments(char *text, const char **ret, size_t max)

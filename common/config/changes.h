@@ -47,6 +47,11 @@ int run_config_assign(struct run_config *ret, const struct run_config *from,
  * those kinds holds a comma. */
 char *run_config_assignments(const struct run_config *was, const struct run_config *is,
                              unsigned kinds);
+/* The same of those values only that `agreed` has otherwise, too: what was asked for and
+ * is taken back is none. A default counts where it or an agent has the value otherwise. */
+char *run_config_assignments_beyond(const struct run_config *was,
+                                    const struct run_config *agreed,
+                                    const struct run_config *is, unsigned kinds);
 /* Takes such a text apart, in place: pointers into it, at most max, and how many. */
 size_t config_split_assignments(char *text, const char **ret, size_t max);
 

@@ -10,6 +10,14 @@
  * supervisor. */
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err);
+/* KEY=VALUE each, in force from step *at (NULL: soon) on; prints what comes of it. */
+struct cli_changes {
+    char **words;
+    size_t n;
+};
+int cli_change_run(const struct cli *cli, struct control_client *c,
+                   const struct cli_changes *changes, const uint64_t *at,
+                   struct err *err);
 /* Until the run is over, however it ends; its exit code. path: the run's. */
 int cli_wait_run(const char *path);
 /* Reports it; the exit code for a run that refuses, or is not there. */

@@ -214,16 +214,17 @@ int training_write_config(struct training *t, struct err *err)
     return run_dir_write_config(t->args->dir, &t->wanted, err);
 }
 
+/* waits: what is asked for of the next respawn, or taken back; NULL: nothing. */
 static int write_down(struct training *t, const struct training_set_result *r,
-                      struct err *err)
+                      const char *waits, struct err *err)
 {
     char at[24];
     int rc = 0;
 
     (void)snprintf(at, sizeof(at), "%" PRIu64, r->at);
-    if (r->waits != NULL && *r->waits != '\0')
-        rc = journal_commit(t->journal, err, training_steps(t), "waits", "changes",
-                            r->waits, NULL);
+    if (waits != NULL && *waits != '\0')
+        rc = journal_commit(t->journal, err, training_steps(t), "waits", "changes", waits,
+                            NULL);
     if (rc < 0 || *r->changes == '\0')
         return rc;
     return journal_commit(t->journal, err, training_steps(t), "set", "at", at, "changes",
@@ -238,34 +239,58 @@ static void plan(struct training *t, const struct training_set_result *r)
     training_plan_changes(t);
 }
 
+/* What is in force, and planned. */
+static int fold_plan(const struct training *t, struct run_config *ret, struct err *err)
+{
+    return change_plan_fold(&t->plan, UINT64_MAX, t->config, env_agent_names, ret, err);
+}
+
+/* What the change comes to: *ret, and in *ret_waits what write_down takes; free(). */
+static int compare(const struct training *t, const struct run_config *wanted,
+                   struct training_set_result *ret, char **ret_waits, struct err *err)
+{
+    struct run_config agreed;
+    int rc = fold_plan(t, &agreed, err);
+
+    if (rc < 0)
+        return rc;
+    ret->changes = run_config_assignments(&t->wanted, wanted, LIVE_KINDS);
+    ret->waits =
+        run_config_assignments_beyond(&t->wanted, &agreed, wanted, 1u << CHANGE_RESPAWN);
+    *ret_waits = run_config_assignments(&t->wanted, wanted, 1u << CHANGE_RESPAWN);
+    run_config_done(&agreed);
+    return 0;
+}
+
 /* Takes *wanted, whether it can be or not. */
 static int agree(struct training *t, struct run_config *wanted, uint64_t at,
                  struct training_set_result *ret, struct err *err)
 {
     struct verdict v = {err, 0};
     struct err why = {0};
+    char *waits = NULL;
 
     run_config_compare(&t->wanted, wanted, judge, &v);
-    ret->changes = run_config_assignments(&t->wanted, wanted, LIVE_KINDS);
-    ret->waits = run_config_assignments(&t->wanted, wanted, 1u << CHANGE_RESPAWN);
     if (t->stopping || !t->stands)
         v.rc = err_set(err, ERR_STATE, "the run is %s",
                        t->stopping ? "ending" : "starting: try again");
-    if (v.rc < 0 || (v.rc = choose_step(t, at, ret, err)) < 0 ||
+    if (v.rc < 0 || (v.rc = compare(t, wanted, ret, &waits, err)) < 0 ||
+        (v.rc = choose_step(t, at, ret, err)) < 0 ||
         (v.rc = check_length(t, wanted, ret->at, err)) < 0 ||
         (v.rc = check_plan(t, ret, err)) < 0 ||
         (v.rc = check_memory(t, wanted, err)) < 0 ||
         (v.rc = try_processes(t, wanted, err)) < 0 ||
-        (v.rc = write_down(t, ret, err)) < 0) {
+        (v.rc = write_down(t, ret, waits, err)) < 0) {
+        free(waits);
         run_config_done(wanted);
         training_set_result_done(ret);
         return v.rc;
     }
     run_config_done(&t->wanted);
     t->wanted = *wanted;
-    if ((*ret->changes != '\0' || *ret->waits != '\0') &&
-        training_write_config(t, &why) < 0)
-        training_say(t, "config.yaml could not be written: %s", why.msg);
+    if ((*ret->changes != '\0' || *waits != '\0') && training_write_config(t, &why) < 0)
+        training_complain(t, "config.yaml could not be written: %s", why.msg);
+    free(waits);
     plan(t, ret);
     return 0;
 }
@@ -337,8 +362,7 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
     struct waiting w = {.agent = agent};
     struct training_set_result r = {.at = next_step(t)};
     struct run_config agreed;
-    int rc =
-        change_plan_fold(&t->plan, UINT64_MAX, t->config, env_agent_names, &agreed, err);
+    int rc = fold_plan(t, &agreed, err);
 
     if (rc < 0)
         return rc;
@@ -353,7 +377,7 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
     else
         rc = w.plan.n > 0 ? check_plan(t, &r, err) : 0;
     if (rc == 0)
-        rc = write_down(t, &r, err);
+        rc = write_down(t, &r, NULL, err);
     if (rc == 0) {
         plan(t, &r);
         rc = w.plan.n > 0;

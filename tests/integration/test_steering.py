@@ -1,5 +1,8 @@
 """Steering a live run: changes at a step, respawns, and clients that drive its agents."""
+import contextlib
 import json
+import os
+import pty
 import re
 import subprocess
 
@@ -111,13 +114,91 @@ def assert_resumes_are_equal(w, p, run):
     assert final(run, last) == final(again, last)
 
 
+def test_what_is_taken_back_waits_no_more(w):
+    p, run = start(w, "back")
+    key = "agents.agent_0.optimizer.beta1"
+    for value, waits in (("0.5", f"{key}=0.5"), ("0.9", ""), ("0.5", f"{key}=0.5"),
+                         ("0.5", "")):
+        out, _ = w.brood("set", run, f"{key}={value}", "--json")
+        answer = harness.json_lines(out)[0]
+        assert (answer["changes"], answer["waits"]) == ("", waits), (value, answer)
+    out, _ = w.brood("set", run, f"{key}=0.9")
+    assert out == "nothing changes: it is so already\n", out
+    assert len(journal(run, "waits")) == 4 and f" changes={key}=0.9\n" in \
+        journal(run, "waits")[-1], journal(run, "waits")
+    assert "beta1: 0.5" not in (run / "config.yaml").read_text()
+    w.brood("set", run, "defaults.optimizer.beta1=0.5", "defaults.polyak=0.2")
+    out, _ = w.brood("set", run, "defaults.optimizer.beta1=0.9", "--at-step", 10**9)
+    assert "nothing changes" in out, out
+    end(p, run)
+
+
 def test_an_edit_applies_the_difference(w):
     p, run = start(w, "edited")
+    out, _ = w.brood("edit", run, env={"VISUAL": "true", "EDITOR": "false"})
+    assert out == "nothing changes: it is so already\n", out
     w.brood("edit", run, env={"EDITOR": "sed -i 's/discount: 0.95/discount: 0.9/'"})
     harness.wait_until("the change", lambda: journal(run, "changed"))
     assert "changes=defaults.discount=0.9\n" in journal(run, "changed")[0]
     _, err = w.brood("edit", run, code=2, env={"EDITOR": "sed -i s/copies:/copees:/"})
     assert "did you mean 'copies'" in err, err
+    end(p, run)
+
+
+def kept_texts(run):
+    return sorted(run.glob("edit-*.yaml"))
+
+
+def test_no_edited_text_is_lost(w):
+    p, run = start(w, "kept")
+    _, err = w.brood("edit", run, code=2, env={"VISUAL": "", "EDITOR": ""})
+    assert "set VISUAL or EDITOR" in err and len(err.splitlines()) == 1, err
+    _, err = w.brood("edit", run, code=1, env={"EDITOR": "false"})
+    assert "false did not end well: nothing changes" in err, err
+    assert not kept_texts(run)  # as it was given
+    # What cannot be read, what cannot be applied, an editor that dies.
+    for editor, code, says in (
+            ("sed -i s/discount:/discuont:/", 2, "did you mean 'discount'"),
+            ("sed -i 's/copies: 4/copies: 8/'", 2, "env.copies cannot change"),
+            ("sh -c 'sed -i s/polyak:.*/polyak:\\ 0.02/ \"$1\"; false' sh", 1,
+             "did not end well")):
+        _, err = w.brood("edit", run, code=code, env={"EDITOR": editor})
+        text = kept_texts(run)[0]
+        assert says in err and err.endswith(
+            f"the text is kept: `brood edit {run} --from {text}` goes on with it\n"), err
+        if "polyak" not in editor:
+            text.unlink()
+    w.brood("edit", run, "--from", text, env={"EDITOR": "sed -i 's/discount: 0.95/discount: 0.9/'"})
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    changed = journal(run, "changed")[0]
+    assert "polyak=0.02" in changed and "discount=0.9" in changed, changed
+    assert kept_texts(run) == [text]
+    end(p, run)
+
+
+def test_a_wrong_text_is_edited_again_on_a_terminal(w):
+    p, run = start(w, "again")
+    (w.path / "editor").write_text(
+        "#!/bin/sh\nif grep -q 'discount: 7' \"$1\"; then sed -i 's/: 7$/: 0.9/' \"$1\"\n"
+        "else sed -i 's/discount: 0.95/discount: 7/' \"$1\"; fi\n")
+    (w.path / "editor").chmod(0o755)
+    for answer, code in ((b"n\n", 2), (b"\n", 0)):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ["VISUAL"] = str(w.path / "editor")
+            os.execv(harness.BROOD, ["brood", "edit", str(run)])
+        said = b""
+        while b"edit again? [Y/n] " not in said:
+            said += os.read(terminal, 4096)
+        os.write(terminal, answer)
+        with contextlib.suppress(OSError):
+            while more := os.read(terminal, 4096):
+                said += more
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code, said
+        assert (b"the text is kept" in said) == (code == 2), said
+        os.close(terminal)
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    assert "discount=0.9" in journal(run, "changed")[0]
     end(p, run)
 
 

@@ -1,0 +1,227 @@
+/* `brood edit`: `brood set` through an editor on the run's configuration. */
+#include "common/config/changes.h"
+#include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/live_run.h"
+#include "supervisor/env/env.h"
+#include "supervisor/run/run_dir.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TEXT_MAX_BYTES = 1 << 20 };
+
+struct edit {
+    const struct cli *cli;
+    struct control_client *client;
+    const char *editor;
+    const char *run;       /* its path */
+    const char *from;      /* a text to begin with; NULL: the configuration's */
+    char *file;            /* the text, beside the configuration */
+    struct run_config was; /* before */
+    struct wbuf given;     /* what the editor was given */
+};
+
+/* ---- the text ---- */
+
+static int write_text(const struct edit *e, struct err *err)
+{
+    const int fd = open(e->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int rc = fd < 0 || write(fd, e->given.data, e->given.len) != (ssize_t)e->given.len
+                 ? err_errno(err, "%s", e->file)
+                 : 0;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return rc;
+}
+
+static int begin(struct edit *e, struct err *err)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+    char *config = xasprintf("%s/config.yaml", e->run);
+    int rc = run_config_read(&e->was, config, &options, err);
+
+    free(config);
+    if (rc == 0 && e->from != NULL) {
+        rc = wbuf_read_file(&e->given, e->from, TEXT_MAX_BYTES, err);
+    } else if (rc == 0) {
+        char *yaml = run_config_to_yaml(&e->was);
+
+        wbuf_bytes(&e->given, yaml, strlen(yaml));
+        free(yaml);
+    }
+    return rc < 0 ? rc : write_text(e, err);
+}
+
+static int is_edited(const struct edit *e)
+{
+    struct wbuf now = {0};
+    int is_same = wbuf_read_file(&now, e->file, TEXT_MAX_BYTES, NULL) == 0 &&
+                  now.len == e->given.len &&
+                  (now.len == 0 || memcmp(now.data, e->given.data, now.len) == 0);
+
+    wbuf_done(&now);
+    return !is_same;
+}
+
+/* ---- once ---- */
+
+static int run_editor(const struct edit *e, struct err *err)
+{
+    char *command = xasprintf("%s \"$BROOD_EDIT_FILE\"", e->editor);
+    int status;
+
+    (void)setenv("BROOD_EDIT_FILE", e->file, 1);
+    status = system(command);
+    free(command);
+    if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return err_set(err, ERR_ARG, "%s did not end well: nothing changes", e->editor);
+    return 0;
+}
+
+/* What the editor left, compared with what it was given: KEY=VALUE each. */
+static void collect(void *ctx, const struct config_change *c)
+{
+    struct cli_changes *changes = ctx;
+
+    changes->words =
+        xreallocarray(changes->words, changes->n + 1, sizeof(*changes->words));
+    changes->words[changes->n++] = xasprintf("%s=%s", c->path, c->text);
+}
+
+static int apply(const struct edit *e, struct err *err)
+{
+    const struct config_options options = {.env_names = env_agent_names};
+    struct cli_changes changes = {0};
+    struct run_config is;
+    int rc = run_config_read(&is, e->file, &options, err);
+
+    if (rc < 0)
+        return rc;
+    run_config_compare_following(&e->was, &is, collect, &changes);
+    rc = cli_change_run(e->cli, e->client, &changes, NULL, err);
+    for (size_t i = 0; i < changes.n; i++)
+        free(changes.words[i]);
+    free(changes.words);
+    run_config_done(&is);
+    return rc;
+}
+
+/* ---- until it is right ---- */
+
+/* Somebody is there, and wants to correct it. */
+static int wants_again(const struct edit *e, const struct err *err)
+{
+    char answer[16] = "n";
+
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return 0;
+    (void)cli_fail(e->cli, 0, err);
+    (void)fputs("edit again? [Y/n] ", stderr);
+    if (fgets(answer, sizeof(answer), stdin) == NULL)
+        return 0;
+    return strchr("yY\n", *answer) != NULL;
+}
+
+/* What somebody wrote is never lost. */
+static int give_up(const struct edit *e, const struct err *err)
+{
+    const int code = cli_fail_run(e->cli, err);
+
+    if (is_edited(e))
+        (void)fprintf(stderr,
+                      "the text is kept: `brood edit %s --from %s` goes on with it\n",
+                      e->run, e->file);
+    else
+        (void)unlink(e->file);
+    return code;
+}
+
+static int edit(struct edit *e)
+{
+    struct err err = {0};
+    int rc = begin(e, &err);
+
+    if (rc < 0)
+        return cli_fail_run(e->cli, &err);
+    do {
+        rc = run_editor(e, &err);
+        if (rc == 0)
+            rc = apply(e, &err);
+    } while (rc < 0 && wants_again(e, &err));
+    if (rc < 0)
+        return give_up(e, &err);
+    (void)unlink(e->file);
+    return CLI_DONE;
+}
+
+/* ---- the command ---- */
+
+static int edit_path(const struct cli *cli, const char *editor, const char *from,
+                     const char *path, struct control_client *client)
+{
+    struct edit e = {
+        .cli = cli, .client = client, .editor = editor, .from = from, .run = path};
+    int code;
+
+    e.file = xasprintf("%s/edit-%d.yaml", path, (int)getpid());
+    code = edit(&e);
+    run_config_done(&e.was);
+    wbuf_done(&e.given);
+    free(e.file);
+    return code;
+}
+
+static const char *find_editor(void)
+{
+    const char *editor = getenv("VISUAL");
+
+    if (editor == NULL || *editor == '\0')
+        editor = getenv("EDITOR");
+    return editor != NULL && *editor != '\0' ? editor : NULL;
+}
+
+static int edit_run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {{"from", required_argument, NULL, 'f'}, {0}};
+    const char *editor = find_editor(), *from = NULL;
+    struct control_client *client = NULL;
+    struct err err = {0};
+    char *path = NULL;
+    int c, code = 0;
+
+    while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
+        if (c == CLI_OPTION_EXIT)
+            return code;
+        from = optarg;
+    }
+    if (argc - optind > 1)
+        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+    if (editor == NULL)
+        return cli_usage(cli, "set VISUAL or EDITOR to an editor, as in EDITOR=vi");
+    if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, 0, &path, &client, &err) <
+        0)
+        code = cli_fail_run(cli, &err);
+    else
+        code = edit_path(cli, editor, from, path, client);
+    control_client_close(client);
+    free(path);
+    return code;
+}
+
+const struct command cmd_edit = {
+    .name = "edit",
+    .arguments = "[RUN] [options]",
+    .summary = "Change a live run through $VISUAL or $EDITOR on its configuration",
+    .help = "  --from FILE      begin with this text, such as one that was kept\n"
+            "\nThe difference is applied as `brood set` would. A text that cannot be is\n"
+            "edited again, or kept where nobody is there to do that.\n"
+            "\nexample: EDITOR=nano brood edit simple_spread-1\n",
+    .run = edit_run,
+};
