@@ -40,7 +40,7 @@ static int check_fingerprint(struct training *t, struct err *err)
         *err = why;
         return why.code;
     }
-    training_say(t, "%s", why.msg);
+    training_complain(t, "%s", why.msg);
     set_inexact(t, why.msg, strlen(why.msg));
     return 0;
 }

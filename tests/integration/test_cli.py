@@ -38,7 +38,9 @@ def test_runs_are_kept_where_it_is_said(w):
     w.brood("run", w.small(steps=200), "--name", "b", "--runs-dir", third, env=env)
     assert os.listdir(third) == ["b"] and os.listdir(elsewhere) == ["a"]
     assert "b: done" in w.brood("status", "--runs-dir", third, env=env)[0]
-    w.brood("run", w.small(steps=200), "--name", "c", env={"BROOD_RUNS_DIR": ""})
+    _, err = w.brood("run", w.small(steps=200), "--name", "c", "--set", "env.params.agents=1",
+                     env={"BROOD_RUNS_DIR": ""})
+    assert err.startswith("c: 1 agent, seed 1, in runs/c\n"), err
     assert os.listdir(w.runs) == ["c"]
 
 
