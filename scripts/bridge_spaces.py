@@ -24,6 +24,15 @@ def flatten(value):
     return [value]
 
 
+def shape_of(value):
+    """As NumPy has it, of an array, a number, or nested sequences."""
+    if hasattr(value, "shape"):
+        return tuple(value.shape)
+    if not isinstance(value, (list, tuple)):
+        return ()
+    return (len(value), *shape_of(value[0])) if value else (0,)
+
+
 def kind_of(space):
     """Its name among Gymnasium's spaces."""
     if hasattr(space, "nvec"):
@@ -62,23 +71,27 @@ class Observation:
         make(space)
 
     def make_box(self, space):
-        self.width = math.prod(int(n) for n in space.shape)
+        shape = tuple(int(n) for n in space.shape)
+        self.width = math.prod(shape)
         pack = struct.Struct(f"<{self.width}f").pack
-        bytes_wanted = 4 * self.width
 
         def encode(value):
+            self.check_shape(value, shape)
             if hasattr(value, "astype"):
-                data = value.astype("<f4").tobytes()
-                if len(data) == bytes_wanted:
-                    return data
-                raise Refused(f"{self.what}: an observation of shape {value.shape}, the "
-                              f"space says {tuple(space.shape)}")
+                return value.astype("<f4").tobytes()
             try:
                 return pack(*flatten(value))
             except struct.error:
                 raise Refused(f"{self.what}: an observation {value!r:.80}, the space says "
-                              f"shape {tuple(space.shape)}") from None
+                              f"shape {shape}") from None
         self.encode = encode
+
+    def check_shape(self, value, shape):
+        """As many numbers in another order would be another observation."""
+        found = shape_of(value)
+        if found != shape:
+            raise Refused(f"{self.what}: an observation of shape {found}, the space says "
+                          f"{shape}")
 
     def one_hot_of(self, value, n, start):
         i = int(value) - start
@@ -93,16 +106,13 @@ class Observation:
         self.encode = lambda value: self.one_hot_of(value, n, start)
 
     def make_multidiscrete(self, space):
-        sizes = [int(n) for n in flatten(space.nvec)]
+        shape, sizes = shape_of(space.nvec), [int(n) for n in flatten(space.nvec)]
         starts = starts_of(space, len(sizes))
         self.width = sum(sizes)
 
         def encode(value):
-            values = flatten(value)
-            if len(values) != len(sizes):
-                raise Refused(f"{self.what}: an observation of {len(values)} parts, the "
-                              f"space has {len(sizes)}")
-            return b"".join(map(self.one_hot_of, values, sizes, starts))
+            self.check_shape(value, shape)
+            return b"".join(map(self.one_hot_of, flatten(value), sizes, starts))
         self.encode = encode
 
     def make_multibinary(self, space):

@@ -18,7 +18,8 @@ Spaces   Box, Discrete, MultiDiscrete, MultiBinary; observations also Dict and T
          whose entries have different bounds is played in [-1, 1] and scaled; one of whole
          numbers is rounded.
 Masks    an observation {"observation": ..., "action_mask": ...}, or infos[agent]
-         ["action_mask"]; there from the first reset on, or never.
+         ["action_mask"]; there from the first reset on, or never: one that comes later is
+         refused. Of a part of an action of which nothing is allowed everything is.
 Exact    an environment must be a function of its seed and actions. `random` and
          `numpy.random` are seeded at each reset, which makes an environment that uses them
          exact as long as it is alone in its process (env.processes: as many as copies).
@@ -136,7 +137,7 @@ class Copy:
         over = [bool(self.live[i] and ends.get(a, a not in self.env.agents and
                                                not cuts.get(a)))
                 for i, a in enumerate(game.agents)]
-        reward = [float(rewards.get(a, 0.0)) if self.live[i] else 0.0
+        reward = [reward_of(a, rewards.get(a, 0.0)) if self.live[i] else 0.0
                   for i, a in enumerate(game.agents)]
         self.live = [a in self.env.agents and not ends.get(a) and not cuts.get(a)
                      for a in game.agents]
@@ -150,13 +151,28 @@ class Copy:
 
     def masks(self, obs, infos):
         """Of what was seen: who is told nothing has the mask that it had."""
-        if not self.game.masks:
-            return []
         for i, a in enumerate(self.game.agents):
             mask = mask_of(obs.get(a), infos.get(a))
-            if a in obs or mask is not None:
+            if not self.game.masks:
+                refuse_mask(a, mask)
+            elif a in obs or mask is not None:
                 self.possible[i] = self.game.actions[i].mask(mask)
-        return list(self.possible)
+        return list(self.possible) if self.game.masks else []
+
+
+def refuse_mask(agent, mask):
+    """Of an environment that was told to have none."""
+    if mask is not None:
+        raise Refused(f"{agent}: an action mask, but there was none at the first reset: let "
+                      "the environment give masks from the reset on (all ones where "
+                      "everything is allowed)")
+
+
+def reward_of(agent, value):
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise Refused(f"{agent}: a reward {value!r:.80}, expected a number") from None
 
 
 def mask_of(obs, info):
@@ -265,6 +281,37 @@ def find_maker(name):
     return gymnasium_maker(name, f"{place} has no {attribute}")
 
 
+# ---- what goes wrong ----
+
+
+def is_library(file):
+    return "site-packages" in file or "dist-packages" in file or \
+        file.startswith(sys.base_prefix + "/lib/python")
+
+
+def place_of(e):
+    """"FILE:LINE: ", the innermost that is the environment's own, or else a library's."""
+    here = pathlib.Path(__file__).parent
+    frames = [f for f in traceback.extract_tb(e.__traceback__)
+              if not f.filename.startswith("<") and pathlib.Path(f.filename).parent != here]
+    own = [f for f in frames if not is_library(f.filename)] or frames
+    if not own:
+        return ""
+    near = os.path.relpath(own[-1].filename)
+    return f"{own[-1].filename if near.startswith('..') else near}:{own[-1].lineno}: "
+
+
+def line_of(e):
+    """All of it in one line; a traceback is in the log."""
+    if isinstance(e, Refused):
+        what = str(e)
+    else:
+        traceback.print_exception(type(e), e, e.__traceback__)
+        text = " ".join(str(e).split())
+        what = place_of(e) + type(e).__name__ + (f": {text}" if text else "")
+    return (f"copy {e.copy}: " if hasattr(e, "copy") else "") + what
+
+
 # ---- messages ----
 
 
@@ -321,17 +368,21 @@ class Server:
         return answer
 
     def each(self, copies, play):
-        """play(i) for each, with the copy named if it fails."""
+        """play(i, copy) for each."""
         parts = []
         for i, c in enumerate(copies):
-            try:
-                part = play(i, self.copy(c))
-            except Exception as e:
-                e.copy = self.first + c
-                raise
+            part = self.at_copy(c, lambda: play(i, self.copy(c)))
             parts.append((list(part[0]), *part[1:]))
             self.sign_of_life()
         return parts
+
+    def at_copy(self, c, do):
+        """do(), with the copy named if it fails."""
+        try:
+            return do()
+        except Exception as e:
+            e.copy = self.first + c
+            raise
 
     def reset(self, params):
         copies = memoryview(params["copies"]).cast("I").tolist()
@@ -356,9 +407,9 @@ class Server:
         return answer
 
     def shutdown(self, params):
-        for copy in self.copies:
+        for c, copy in enumerate(self.copies):
             if copy is not None and hasattr(copy.env, "close"):
-                copy.env.close()
+                self.at_copy(c, copy.env.close)
         return {}
 
     def serve(self):
@@ -367,19 +418,11 @@ class Server:
             number, method, params = request
             try:
                 result = self.methods[method](params)
+                self.send([1, number, None, result])
             except Exception as e:
-                self.fail(number, e)
-                continue
-            self.send([1, number, None, result])
+                self.send([1, number, {"code": ERR_ARG, "message": line_of(e)[:400]}, None])
             if method == "shutdown":
                 return
-
-    def fail(self, number, e):
-        what = str(e) if isinstance(e, Refused) else f"{type(e).__name__}: {e}"
-        if not isinstance(e, Refused):
-            traceback.print_exc()
-        where = f"copy {e.copy}: " if hasattr(e, "copy") else ""
-        self.send([1, number, {"code": ERR_ARG, "message": (where + what)[:400]}, None])
 
 
 def main():

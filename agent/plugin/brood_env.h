@@ -46,7 +46,8 @@ struct brood_env_param {
 struct brood_env_view {
     float *const *obs;       /* [A] (O): after the step, also of who leaves with it */
     uint8_t *present;        /* [A]: takes part in the next step; nobody: it is over */
-    uint8_t *const *allowed; /* [A] (U): which choices are possible; with masks only */
+    uint8_t *const *allowed; /* [A] (U): which choices are possible; with masks only. A
+                              * head of which none is, is played as if all were. */
     double *reward;          /* [A] of this step */
     uint8_t *terminated;     /* [A]: its task ended with this step; gone without that:
                                * a limit cut it off */

@@ -43,7 +43,7 @@ static const char *kind_name(const struct yaml_node *n)
 {
     switch (n->kind) {
     case YAML_LIST:
-        return "a list";
+        return n->n > 0 ? "a list" : "an empty list";
     case YAML_MAP:
         return "a map";
     default:
@@ -239,8 +239,11 @@ static int read_words(const struct reading *r)
     if (r->node->kind != YAML_LIST || r->node->n == 0)
         return unexpected(r, "a list of at least one word");
     for (size_t i = 0; i < r->node->n; i++) {
-        if (r->node->child[i]->kind != YAML_SCALAR)
-            return unexpected(r, "a list of at least one word");
+        struct reading word = *r;
+
+        word.node = r->node->child[i];
+        if (word.node->kind != YAML_SCALAR)
+            return unexpected(&word, "a word");
     }
     copy = yaml_tree_copy(r->node, r->arena);
     memcpy(r->dst, &copy, sizeof(copy));

@@ -34,11 +34,12 @@
  * terminated  the agent's task ended with this step; gone without it: a limit cut it off.
  * obs         after the step, also of an agent whose last one it was; of an agent that is
  *             not there, anything finite: it stays as it was last seen.
- * allowed     as obs: not 0 where a choice is possible after the step.
+ * allowed     as obs: not 0 where a choice is possible after the step. A head of which
+ *             nothing is allowed is played as if all of it were.
  * Again       the same seed and the same actions give the same answers, whatever other
  *             copies do meanwhile and whichever process is asked: so a new process comes
  *             to stand where a dead one did.
- * An error response ends the run with its message.
+ * An error response ends the run with its message; to shutdown, it is told, and all is well.
  */
 #ifndef COMMON_MSG_ENV_PROTOCOL_H
 #define COMMON_MSG_ENV_PROTOCOL_H

@@ -106,7 +106,8 @@ static int run(struct asking *a, int exe_fd, struct err *err)
                                     .limits = &a->foreign.limits,
                                     .command = a->foreign.command,
                                     .mode = a->foreign.mode,
-                                    .directory = a->foreign.directory};
+                                    .directory = a->foreign.directory,
+                                    .is_trial = 1};
     uv_loop_t loop;
     int r;
 
@@ -125,7 +126,6 @@ static int run(struct asking *a, int exe_fd, struct err *err)
     return r;
 }
 
-/* Once: whoever cannot say what it is is not worth a second start. */
 static int ask(struct env_spec *ret, const struct foreign *f, struct arena *arena,
                struct err *err)
 {
@@ -133,7 +133,6 @@ static int ask(struct env_spec *ret, const struct foreign *f, struct arena *aren
     struct binaries bin;
     int fd, r;
 
-    a.foreign.limits.restart.policy = RESTART_TEMPORARY;
     if ((r = binaries_find(&bin, err)) < 0 || (fd = binaries_open_agent(&bin, err)) < 0)
         return r < 0 ? r : fd;
     r = run(&a, fd, err);

@@ -36,6 +36,8 @@ int agent_init(struct agent *a, struct agent_host *host, size_t index,
                         .wish = RESTART_EV_STARTED,
                         .limits = spec->limits != NULL ? *spec->limits : default_limits,
                         .next_id = AGENT_CONFIGURE_ID + 1};
+    if (spec->is_trial)
+        a->limits.restart.policy = RESTART_TEMPORARY;
     (void)snprintf(a->name, sizeof(a->name), "%s", spec->name);
     msg_out_init(&a->out[0]);
     msg_out_init(&a->out[1]);
@@ -99,6 +101,8 @@ static const char *event_text(const struct agent *a, enum agent_event_kind kind)
 {
     if (kind == AGENT_EVENT_EXIT && a->trouble.code != 0)
         return a->trouble.msg;
+    if (kind == AGENT_EVENT_EXIT && a->failure.code != 0)
+        return a->failure.msg;
     return kind == AGENT_EVENT_GIVE_UP ? a->failure.msg : NULL;
 }
 
@@ -134,6 +138,7 @@ void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
         e.exit_code = a->proc.exit_code;
         e.signal = a->proc.signal;
         e.state = (int)a->death.in;
+        e.failed = a->failure.code != 0;
         capture_last_lines(&a->capture, lines, sizeof(lines));
         e.lines = lines;
     }
@@ -225,7 +230,8 @@ static uint32_t take_id(struct agent *a)
 
 static void do_shutdown(struct agent *a)
 {
-    msg_begin_request(&a->control, take_id(a), "shutdown");
+    a->control_id = take_id(a);
+    msg_begin_request(&a->control, a->control_id, "shutdown");
     msg_map(&a->control, 0);
     write_control(a);
     (void)proc_signal(&a->proc, SIGCONT);
@@ -381,7 +387,7 @@ static void revive(struct agent *a)
         agent_feed(a, PROC_EV_REPLAYED);
         return;
     }
-    a->revival_id = take_id(a);
+    a->control_id = take_id(a);
     write_control(a);
 }
 

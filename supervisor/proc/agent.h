@@ -82,7 +82,7 @@ struct agent {
     struct block block;
     struct replay replay;
     size_t n_replayed;   /* by this process */
-    uint32_t revival_id; /* of the newest request of the revival */
+    uint32_t control_id; /* of the newest request of the revival, or of the shutdown */
 
     /* A request is built in the first, or, to be refused, in the second. */
     struct msg_out out[2];
@@ -113,8 +113,10 @@ struct agent {
     uint64_t heard_at_ns;        /* sign of life, or beginning of what it owes */
     int is_overdue;              /* it was too late at the last look; then: */
     unsigned long overdue_ticks; /* its processor time */
-    struct err trouble;          /* why this process was killed by us */
+    struct err trouble;          /* why this process was killed by us, or what it said of
+                                    its end */
     struct err failure;          /* why there will be no other */
+    int failure_is_answer;       /* it said so itself */
 };
 
 int agent_init(struct agent *a, struct agent_host *host, size_t index,

@@ -145,8 +145,9 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
         (void)err_set(ret, ERR_AGENT, "%s, which says not to start it again", end);
         break;
     default:
-        (void)err_set(ret, ERR_AGENT, "%s%s%s, and its restart policy is %s", end, in,
-                      a->death.task, restart_policy_name(c->policy));
+        (void)err_set(ret, ERR_AGENT, "%s%s%s%s%s", end, in, a->death.task,
+                      a->spec.is_trial ? "" : ", and its restart policy is ",
+                      a->spec.is_trial ? "" : restart_policy_name(c->policy));
         break;
     }
 }
@@ -233,7 +234,7 @@ void agent_judge(struct agent *a)
         agent_start_again(a);
 }
 
-/* Lines that only repeat the answer it gave are left out. */
+/* A process that answered said it all; what else it wrote is in its log. */
 void agent_report(struct agent *a)
 {
     static const char quote[] = "; its last lines: ";
@@ -247,9 +248,9 @@ void agent_report(struct agent *a)
                   agent_is_foreign(a) ? "process" : "agent", a->name, (int)a->proc.pid,
                   a->failure.msg);
     n = strlen(report.msg) + sizeof(quote);
-    if (n < sizeof(report.msg)) {
+    if (n < sizeof(report.msg) && !a->failure_is_answer) {
         capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);
-        if (lines[0] != '\0' && strstr(lines, a->failure.msg) == NULL)
+        if (lines[0] != '\0')
             strcat(strcat(report.msg, quote), lines);
     }
     a->host->on_failed(a, &report);

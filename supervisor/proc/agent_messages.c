@@ -88,7 +88,7 @@ static uint32_t awaited_id(const struct agent *a)
     if (a->state == PROC_BUSY)
         return a->pending.id;
     if (a->state == PROC_REPLAYING)
-        return agent_is_foreign(a) ? a->revival_id
+        return agent_is_foreign(a) ? a->control_id
                                    : replay_request_at(&a->replay, a->n_replayed)->id;
     return AGENT_CONFIGURE_ID;
 }
@@ -147,6 +147,7 @@ static void handle_response(struct agent *a)
     } else if (is_awaited && a->in.error_code != 0) {
         agent_name_awaited(a, name, sizeof(name));
         (void)err_set(&err, a->in.error_code, "%s: %s", name, a->in.error_text);
+        a->failure_is_answer = 1;
         agent_fatal(a, &err);
     } else if (is_awaited && a->in.body.type == MSGPACK_OBJECT_NIL) {
         (void)err_set(&err, ERR_PROTOCOL, "it answered with nothing");
@@ -156,12 +157,22 @@ static void handle_response(struct agent *a)
     }
 }
 
+/* Of a process that is to end nothing else is of interest. */
+static void handle_last(struct agent *a, const uint8_t *data, size_t len)
+{
+    if (a->state == PROC_STOPPING && msg_reparse(&a->in, data, len, NULL) == 0 &&
+        a->in.type == MSG_RESPONSE && a->in.id == a->control_id && a->in.error_code != 0)
+        (void)err_set(&a->trouble, a->in.error_code, "shutdown: %s", a->in.error_text);
+}
+
 void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)
 {
     struct err err;
 
-    if (!proc_state_is_live(a->state))
+    if (!proc_state_is_live(a->state)) {
+        handle_last(a, data, len);
         return;
+    }
     agent_heard(a);
     a->in_data = data;
     a->in_len = len;

@@ -16,7 +16,7 @@
  *           only when a newer snapshot is whole.
  * Ends      restart_policy.h says when an agent is given up. By its configuration that is
  *           a failure: on_failed, one clear report (agent, pid, signal or exit code, its
- *           last log lines); or it stays as it is: frozen, a process with its newest
+ *           last log lines, unless it gave an answer that says why); or it stays as it is: frozen, a process with its newest
  *           values answers pure requests, or noop, no process does. Requests that nobody
  *           answers any more have an absent response. An error response is a failure. A
  *           frozen agent that is given up once more goes on as noop.
@@ -100,8 +100,11 @@ struct agent_event {
     int state;         /* enum agent_state in which it died */
     uint64_t replayed; /* READY: requests replayed */
     uint64_t delay_ms; /* WAIT */
+    int failed;        /* EXIT: there will be no other, which on_failed tells */
     const char *limit; /* EXIT: the key of the limit that we killed it for, or NULL */
-    const char *text;  /* EXIT: why we killed it, or NULL; borrowed */
+    /* EXIT: why we killed it, or what it said of its end (`shutdown` was answered with an
+     * error), or NULL; borrowed */
+    const char *text;
     const char *lines; /* EXIT: what it wrote last (capture_last_lines); borrowed */
     const struct agent_turn *turn; /* borrowed */
 };
@@ -143,6 +146,8 @@ struct agent_spec {
     const char *mode; /* it is the agent executable itself, in this mode (proc_spec) */
     const char *directory;
     const struct agent_revival *revival; /* of such a program; NULL: it has no state */
+    int is_trial; /* it is asked what it is, and ended: no policy of its limits' starts it
+                     again */
 };
 
 struct agent_callbacks {

@@ -105,11 +105,12 @@ static void on_event(void *ctx, const struct agent_event *event)
     (void)event;
 }
 
+/* What it dies of is told where it matters; a bad end is told here. */
 static void on_env_event(void *ctx, const struct agent_event *e, const char *process)
 {
     (void)ctx;
-    (void)e;
-    (void)process;
+    if (e->kind == AGENT_EVENT_EXIT && e->text != NULL && e->signal == 0)
+        log_warn("%s (pid %d): %s", process, (int)e->pid, e->text);
 }
 
 static void on_inexact(void *ctx, const char *line)

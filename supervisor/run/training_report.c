@@ -219,7 +219,9 @@ static void say_exit(struct training *t, const char *name, const struct agent_ev
 {
     char signal_text[SIGNAL_NAME_BYTES];
 
-    if (t->stopping)
+    if (t->stopping && e->text != NULL && e->signal == 0)
+        training_say(t, "%s (pid %d): %s", name, (int)e->pid, e->text);
+    if (t->stopping || e->failed)
         return;
     if (e->text != NULL)
         training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);

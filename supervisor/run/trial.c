@@ -40,12 +40,12 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
 
 static int start(struct trial *t, int agent_exe_fd, struct err *err)
 {
-    const struct agent_limits limits = {.restart = {.policy = RESTART_TEMPORARY},
-                                        .respond_within_s = TRIAL_WITHIN_S};
+    const struct agent_limits limits = {.respond_within_s = TRIAL_WITHIN_S};
     const struct agent_spec spec = {.name = t->spec->name,
                                     .role = t->spec->role,
                                     .pack_configure = pack_configure,
-                                    .limits = &limits};
+                                    .limits = &limits,
+                                    .is_trial = 1};
     const struct agent_callbacks cb = {
         .on_ready = on_ready, .on_failed = on_failed, .on_stopped = on_stopped, .ctx = t};
     int rc = agent_table_new(&t->agents, &t->loop, agent_exe_fd, -1, &spec, 1, &cb, err);

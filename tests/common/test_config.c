@@ -319,7 +319,7 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:1: env.rules: found 'mpe3', expected mpe2 or openai; did you mean "
          "'mpe2'?"},
         {"env: {id: simple_spread, rules: []}\n",
-         "f.yaml:1: env.rules: found a list, expected mpe2 or openai"},
+         "f.yaml:1: env.rules: found an empty list, expected mpe2 or openai"},
         {ENV "experience: {keep: yes}\n",
          "f.yaml:2: experience.keep: found 'yes', expected true or false"},
         {ENV "experience:\n  batch_size: 512\n  capacity: 511\n",

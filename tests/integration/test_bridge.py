@@ -57,8 +57,14 @@ def test_boxes_are_flattened_to_float32(w):
     assert seen(spaces.Box(0, 9, (2, 2)), [[1, 2], [3, 4]]) == [1, 2, 3, 4]
     refused("a: an observation of shape (2,), the space says (3,)",
             seen, spaces.Box(0, 1, (3,)), np.zeros(2, np.float32))
-    refused("a: an observation [1, 2], the space says shape (3,)",
+    refused("a: an observation of shape (2,), the space says (3,)",
             seen, spaces.Box(0, 1, (3,)), [1, 2])
+    refused("a: an observation [[1], [2, 3]], the space says shape (2, 1)",
+            seen, spaces.Box(0, 1, (2, 1)), [[1], [2, 3]])
+    assert seen(spaces.Box(0, 9, ()), np.array(3.0)) == seen(spaces.Box(0, 9, ()), 3) == [3]
+    for transposed in (np.zeros((3, 2), np.float32), [[1, 2]] * 3):
+        refused("a: an observation of shape (3, 2), the space says (2, 3)",
+                seen, spaces.Box(0, 9, (2, 3)), transposed)
 
 
 def test_discrete_values_are_one_hot(w):
@@ -76,8 +82,10 @@ def test_discrete_values_are_one_hot(w):
     refused("a: an observation -1, the space has 0 to 2", seen, spaces.Discrete(3), -1)
     refused("a: an observation 3, the space has 1 to 2",
             seen, spaces.MultiDiscrete([2, 2], start=[1, 1]), np.array([1, 3]))
-    refused("a: an observation of 1 parts, the space has 2",
+    refused("a: an observation of shape (1,), the space says (2,)",
             seen, spaces.MultiDiscrete([2, 2]), np.array([1]))
+    refused("a: an observation of shape (2, 1), the space says (1, 2)",
+            seen, spaces.MultiDiscrete([[2, 2]]), np.array([[1], [0]]))
 
 
 def test_parts_are_side_by_side(w):
@@ -298,6 +306,32 @@ def test_masks_are_found_where_pettingzoo_has_them(w):
         assert copy.step([[1, 0]] * 3)[2][1] == bytes([1, 0])
 
 
+class Late(Walk):
+    """Its masks begin with the first step."""
+
+    def step(self, actions):
+        self.masks = "infos"
+        return super().step(actions)
+
+
+def test_a_mask_that_comes_late_is_refused(w):
+    copy = game_of(Late).new_copy()
+    assert copy.reset(0)[2] == []
+    refused("short: an action mask, but there was none at the first reset: let the "
+            "environment give masks from the reset on (all ones where everything is allowed)",
+            copy.step, [[1, 0]] * 3)
+
+
+def test_a_reward_that_is_no_number_is_refused(w):
+    class Unpaid(Walk):
+        def step(self, actions):
+            obs, rewards, *rest = super().step(actions)
+            return obs, {**rewards, "long": None}, *rest
+    copy = game_of(Unpaid).new_copy()
+    copy.reset(0)
+    refused("long: a reward None, expected a number", copy.step, [[1, 0]] * 3)
+
+
 class Pole:
     """As gymnasium.Env has it."""
 
@@ -482,6 +516,49 @@ def test_answers_are_agent_by_agent(w):
     assert answers[3][2]["message"].startswith("copy 7: AttributeError: "), answers[3]
     assert log.startswith("Traceback ") and answers[3][3] is None
     assert answers[4] == [1, 4, None, {}]
+
+
+BROKEN = """
+class Broken:
+    possible_agents = agents = ["a"]
+
+    def observation_space(self, agent):
+        import gymnasium_shaped
+        return gymnasium_shaped.Box(0, 1, (1,))
+
+    def action_space(self, agent):
+        import gymnasium_shaped
+        return gymnasium_shaped.Discrete(2)
+
+    def reset(self, seed=None):
+        return {"a": [0]}, {}
+
+    def step(self, actions):
+        return self.far({})
+
+    def far(self, seen):
+        return sorted([2, 1], key=lambda i: int("one\\ntwo"))
+
+    def close(self):
+        raise OSError("it is gone")
+"""
+
+
+def test_errors_are_one_line_with_their_place_and_the_log_has_all(w):
+    file = w.write("broken.py", BROKEN)
+    u32, u64, f32 = (lambda *x, t=t: np.array(x, t).tobytes() for t in ("<u4", "<u8", "<f4"))
+    with mock.patch.object(sys, "path", sys.path[:]):
+        answers, log = play(w, f"{file}:Broken",
+                            ("configure", {"copies": 2, "first": 4, "params": {}}),
+                            ("reset", {"copies": u32(1), "seed": u64(4)}),
+                            ("step", {"copies": u32(1), "actions": f32(1, 0)}),
+                            ("shutdown", {}), ("reset", {}))
+    # It ends at the shutdown, whatever comes of that.
+    assert [a[1] for a in answers] == [0, 1, 2, 3], answers
+    assert answers[2][2]["message"] == \
+        f"copy 5: {file}:20: ValueError: invalid literal for int() with base 10: 'one\\ntwo'"
+    assert answers[3][2]["message"] == f"copy 5: {file}:23: OSError: it is gone", answers
+    assert log.count("Traceback ") == 2 and "in far" in log, log
 
 
 if __name__ == "__main__":

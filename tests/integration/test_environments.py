@@ -404,9 +404,58 @@ RUDE_AT_ONCE = {
     "refuses-1": "configure: the rover has no wheels",
     "heads": "its answer to configure: rover_0: its heads are not as wide as its actions",
     "wide": "its answer to configure: rover_0: obs: 1073741824 is more than 16777216",
-    "always-1": "killed by SIGKILL in configure, and its restart policy is temporary; its "
-                "last lines: last words",
+    "always-1": "killed by SIGKILL in configure; its last lines: last words",
 }
+
+
+FAULTY = """
+import sys
+sys.path.insert(0, {examples!r})
+from hallway import Hallway
+
+
+class Faulty(Hallway):
+    def __init__(self, what, **more):
+        super().__init__(**more)
+        self.what = what
+
+    def step(self, actions):
+        if self.what == "step":
+            raise RuntimeError("no more " + "way " * 3)
+        return super().step(actions)
+
+    def close(self):
+        if self.what == "close":
+            raise OSError("it is\\ngone")
+
+
+parallel_env = Faulty
+"""
+
+
+def faulty(w):
+    file = w.write("faulty.py", FAULTY.format(examples=str(EXAMPLES)))
+    return bridged(w, file, algorithm="random", evaluate=0, steps=400)
+
+
+def test_an_exception_is_told_in_one_line(w):
+    err = w.brood("run", faulty(w), "--set", "env.params.what=step", "--name", "step",
+                  code=1)[1]
+    assert re.fullmatch(r"brood run: process env_[01] \(pid \d+\): step: copy [02]: "
+                        r"faulty.py:14: RuntimeError: no more way way way",
+                        err.splitlines()[-1]), err
+    assert "ended by SIGKILL" not in err, err
+    logs = [p.read_text() for p in (w.run_dir("step") / "logs").glob("env_*.log")]
+    assert any("Traceback (most recent call last):" in log for log in logs), logs
+
+
+def test_an_environment_that_cannot_be_closed_is_told_and_done(w):
+    out, err = w.brood("run", faulty(w), "--set", "env.params.what=close", "--name", "close")
+    told = re.findall(r"env_[01] \(pid \d+\): shutdown: copy [02]: faulty.py:19: OSError: "
+                      "it is gone", out + err)
+    assert len(told) == 2, out + err
+    journal = (w.run_dir("close") / "journal").read_text()
+    assert not re.search("event=exit environment=.* signal=", journal), journal
 
 
 def test_a_plugin_is_built_trains_and_comes_back(w):
