@@ -37,7 +37,7 @@ struct brood_env_agent {
     double low, high;                   /* box: bounds of every number */
 };
 
-/* A scalar of env.params, as its text. */
+/* A scalar of env.params, as its text: 007 is "007". */
 struct brood_env_param {
     const char *name, *value;
 };

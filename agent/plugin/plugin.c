@@ -2,6 +2,7 @@
 
 #include "agent/loop/loop.h"
 #include "agent/plugin/brood_env.h"
+#include "common/config/limits.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/env_protocol.h"
@@ -14,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_AGENTS = 1000, MAX_COPIES = 65536, MAX_PARAMS = 256, WHY_BYTES = 200 };
+enum { MAX_AGENTS = 1000, MAX_COPIES = 65536, WHY_BYTES = 200 };
 
 struct host {
     const struct brood_env *env;
-    struct brood_env_param params[MAX_PARAMS];
+    struct brood_env_param params[PLUGIN_MAX_PARAMS];
     size_t n_params;
     struct brood_env_agent *agents;
     size_t n_agents, n_copies, first;
@@ -52,23 +53,9 @@ static size_t width_of(const struct brood_env_agent *a)
 
 /* ---- configure ---- */
 
-static const char *text_of(const msgpack_object *o)
+static const char *copy_text(const msgpack_object *o)
 {
-    switch (o->type) {
-    case MSGPACK_OBJECT_STR:
-        return xstrndup(o->via.str.ptr, o->via.str.size);
-    case MSGPACK_OBJECT_BOOLEAN:
-        return xstrdup(o->via.boolean ? "true" : "false");
-    case MSGPACK_OBJECT_POSITIVE_INTEGER:
-        return xasprintf("%llu", (unsigned long long)o->via.u64);
-    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
-        return xasprintf("%lld", (long long)o->via.i64);
-    case MSGPACK_OBJECT_FLOAT32:
-    case MSGPACK_OBJECT_FLOAT64:
-        return xasprintf("%.17g", o->via.f64);
-    default:
-        return NULL;
-    }
+    return xstrndup(o->via.str.ptr, o->via.str.size);
 }
 
 static int take_params(struct host *h, const msgpack_object *body, struct err *err)
@@ -78,29 +65,48 @@ static int take_params(struct host *h, const msgpack_object *body, struct err *e
 
     for (uint32_t i = 0; r == 0 && map != NULL && i < map->via.map.size; i++) {
         const msgpack_object_kv *kv = &map->via.map.ptr[i];
-        const char *value = text_of(&kv->val);
 
-        if (kv->key.type != MSGPACK_OBJECT_STR || value == NULL || i == MAX_PARAMS)
-            return err_set(err, ERR_ARG, "env.params of a plugin are at most %d scalars",
-                           MAX_PARAMS);
-        h->params[h->n_params++] = (struct brood_env_param){
-            xstrndup(kv->key.via.str.ptr, kv->key.via.str.size), value};
+        if (kv->key.type != MSGPACK_OBJECT_STR || kv->val.type != MSGPACK_OBJECT_STR ||
+            i == PLUGIN_MAX_PARAMS)
+            return err_set(err, ERR_PROTOCOL, "params: at most %d texts expected",
+                           PLUGIN_MAX_PARAMS);
+        h->params[h->n_params++] =
+            (struct brood_env_param){copy_text(&kv->key), copy_text(&kv->val)};
     }
     return r;
 }
 
-static int check_agent(const struct brood_env_agent *a, struct err *err)
+static int check_heads(const struct brood_env_agent *a, struct err *err)
 {
-    const int discrete = a->kind == BROOD_ENV_DISCRETE;
-    int ok = a->obs_width > 0 && memchr(a->name, '\0', sizeof(a->name)) != NULL;
+    if (a->n_heads < 1 || a->n_heads > BROOD_ENV_HEADS_MAX)
+        return err_set(err, ERR_ARG, "agent '%s': n_heads is %d, expected 1 to %d",
+                       a->name, a->n_heads, BROOD_ENV_HEADS_MAX);
+    for (int32_t i = 0; i < a->n_heads; i++)
+        if (a->heads[i] < 1)
+            return err_set(err, ERR_ARG,
+                           "agent '%s': heads[%d] is %d, expected 1 or more", a->name, i,
+                           a->heads[i]);
+    return 0;
+}
 
-    if (discrete)
-        ok = ok && a->n_heads >= 1 && a->n_heads <= BROOD_ENV_HEADS_MAX;
-    else
-        ok = ok && a->kind == BROOD_ENV_BOX && a->box_width > 0;
-    for (int32_t i = 0; ok && discrete && i < a->n_heads; i++)
-        ok = a->heads[i] > 0;
-    return ok ? 0 : err_set(err, ERR_ARG, "agent '%.63s' has no sizes", a->name);
+static int check_agent(const struct brood_env_agent *a, size_t i, struct err *err)
+{
+    if (memchr(a->name, '\0', sizeof(a->name)) == NULL)
+        return err_set(err, ERR_ARG, "the name of agent %zu has no end", i);
+    if (a->obs_width < 1)
+        return err_set(err, ERR_ARG, "agent '%s': obs_width is %d, expected 1 or more",
+                       a->name, a->obs_width);
+    if (a->kind == BROOD_ENV_DISCRETE)
+        return check_heads(a, err);
+    if (a->kind != BROOD_ENV_BOX)
+        return err_set(err, ERR_ARG,
+                       "agent '%s': kind is %d, expected BROOD_ENV_DISCRETE or "
+                       "BROOD_ENV_BOX",
+                       a->name, a->kind);
+    if (a->box_width < 1)
+        return err_set(err, ERR_ARG, "agent '%s': box_width is %d, expected 1 or more",
+                       a->name, a->box_width);
+    return 0;
 }
 
 static int find_agents(struct host *h, struct err *err)
@@ -110,13 +116,16 @@ static int find_agents(struct host *h, struct err *err)
 
     h->agents = xcalloc(MAX_AGENTS, sizeof(*h->agents));
     n = h->env->agents(h->params, h->n_params, h->agents, MAX_AGENTS, why, sizeof(why));
-    if (n < 1 || n > MAX_AGENTS)
+    if (n > MAX_AGENTS)
+        return err_set(err, ERR_ARG, "it has %d agents, expected at most %d", n,
+                       MAX_AGENTS);
+    if (n < 1)
         return err_set(err, ERR_ARG, "%.150s", *why != '\0' ? why : "it has no agents");
     h->n_agents = (size_t)n;
     h->obs_before = xcalloc(h->n_agents + 1, sizeof(*h->obs_before));
     h->action_before = xcalloc(h->n_agents + 1, sizeof(*h->action_before));
     for (size_t a = 0; a < h->n_agents && r == 0; a++) {
-        r = check_agent(&h->agents[a], err);
+        r = check_agent(&h->agents[a], a, err);
         h->obs_before[a + 1] = h->obs_before[a] + (size_t)h->agents[a].obs_width;
         h->action_before[a + 1] = h->action_before[a] + width_of(&h->agents[a]);
     }
@@ -362,6 +371,22 @@ static int handle(void *ctx, const struct msg *m, struct msg_out *out)
 
 /* ---- life ---- */
 
+static int check_whole(const struct brood_env *e, const char *path, struct err *err)
+{
+    const struct {
+        const char *name;
+        int is_there;
+    } parts[] = {{"name", e->name != NULL},   {"agents", e->agents != NULL},
+                 {"open", e->open != NULL},   {"close", e->close != NULL},
+                 {"reset", e->reset != NULL}, {"step", e->step != NULL}};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (!parts[i].is_there)
+            return err_set(err, ERR_ARG, "%.200s: `%s` of its brood_env is NULL", path,
+                           parts[i].name);
+    return 0;
+}
+
 /* A name without a slash would be looked for among the system's libraries. */
 static int load(struct host *h, const char *path, struct err *err)
 {
@@ -380,7 +405,7 @@ static int load(struct host *h, const char *path, struct err *err)
     if (h->env->abi != BROOD_ENV_ABI)
         return err_set(err, ERR_UNSUPPORTED, "%.200s is for ABI %u, this is %u", path,
                        h->env->abi, BROOD_ENV_ABI);
-    return 0;
+    return check_whole(h->env, path, err);
 }
 
 static int say_hello(struct err *err)

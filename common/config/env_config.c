@@ -111,6 +111,33 @@ static int settle_directory(struct run_config *c, const struct yaml_node *env,
     return here != NULL ? 0 : ERR_CONFIG;
 }
 
+/* A plugin has them as texts. */
+static int check_plugin_params(const struct run_config *c, const struct yaml_node *env,
+                               struct err *err)
+{
+    const struct yaml_node *params = yaml_find(env, "params");
+    char path[64];
+
+    if (c->env.plugin == NULL || params == NULL)
+        return 0;
+    if (params->n > PLUGIN_MAX_PARAMS)
+        return yaml_fail(params, "env.params", err, "found %zu, expected at most %d",
+                         params->n, PLUGIN_MAX_PARAMS);
+    for (size_t i = 0; i < params->n; i++) {
+        const struct yaml_node *n = params->child[i];
+
+        (void)snprintf(path, sizeof(path), "env.params.%.48s", n->key);
+        if (n->kind != YAML_SCALAR || yaml_is_null(n))
+            return yaml_fail(n, path, err,
+                             "found %s, expected one value: a plugin has "
+                             "its text",
+                             n->kind == YAML_LIST  ? "a list"
+                             : n->kind == YAML_MAP ? "a map"
+                                                   : "nothing");
+    }
+    return 0;
+}
+
 static int settle_foreign(struct run_config *c, const struct yaml_node *env,
                           struct err *err)
 {
@@ -132,8 +159,10 @@ static int settle_foreign(struct run_config *c, const struct yaml_node *env,
         c->env.max_steps = 0;
     if (c->run.name == NULL)
         c->run.name = name_of(&c->env, &c->arena);
-    rc = settle_directory(c, env, err);
-    return rc < 0 ? rc : check_restart(c, env, err);
+    if ((rc = settle_directory(c, env, err)) < 0 ||
+        (rc = check_plugin_params(c, env, err)) < 0)
+        return rc;
+    return check_restart(c, env, err);
 }
 
 static int check_native(const struct run_config *c, const struct yaml_node *env,

@@ -1,8 +1,10 @@
-/* limits.h - how many agents a run may have and how long their names may be. */
+/* limits.h - how many agents a run may have and how long their names may be; how many
+ * parameters a plugin takes. */
 #ifndef COMMON_CONFIG_LIMITS_H
 #define COMMON_CONFIG_LIMITS_H
 
-#define AGENT_MAX_COUNT 4096
-#define AGENT_NAME_MAX  64 /* bytes, with the terminator; [A-Za-z0-9_.-] */
+#define AGENT_MAX_COUNT   4096
+#define AGENT_NAME_MAX    64 /* bytes, with the terminator; [A-Za-z0-9_.-] */
+#define PLUGIN_MAX_PARAMS 256
 
 #endif

@@ -19,7 +19,8 @@
  *
  * supervisor -> process
  *   configure   copies u, first u (the number that the first of them has among all of the
- *               run, for messages), params {name: value} (env.params, as YAML says)
+ *               run, for messages), params {name: value} (env.params, as YAML says; those
+ *               of a plugin are texts, as they are written)
  *            -> name str, masks bool,
  *               agents [{name str, obs u, action {kind "discrete" | "box", heads [u...],
  *                        width u, low? f, high? f}}...]

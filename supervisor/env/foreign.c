@@ -78,8 +78,12 @@ static void pack_scalar(const struct yaml_node *n, struct msg_out *o)
         msg_str(o, n->text);
 }
 
-static void pack_value(const struct yaml_node *n, struct msg_out *o)
+static void pack_value(const struct yaml_node *n, int as_text, struct msg_out *o)
 {
+    if (n->kind == YAML_SCALAR && as_text) {
+        msg_str(o, n->text);
+        return;
+    }
     if (n->kind == YAML_SCALAR) {
         pack_scalar(n, o);
         return;
@@ -91,7 +95,7 @@ static void pack_value(const struct yaml_node *n, struct msg_out *o)
     for (size_t i = 0; i < n->n; i++) {
         if (n->kind == YAML_MAP)
             msg_key(o, n->child[i]->key);
-        pack_value(n->child[i], o);
+        pack_value(n->child[i], as_text, o);
     }
 }
 
@@ -105,7 +109,7 @@ void foreign_pack_configure(const struct foreign *f, size_t copies, size_t first
     msg_u64(o, first);
     msg_key(o, "params");
     if (f->params != NULL)
-        pack_value(f->params, o);
+        pack_value(f->params, f->mode != NULL, o);
     else
         msg_map(o, 0);
 }

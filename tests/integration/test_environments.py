@@ -16,6 +16,7 @@ from test_exactness import outcome
 
 BRIDGE = harness.SOURCE / "scripts" / "pettingzoo_bridge.py"
 EXAMPLES = harness.SOURCE / "tests" / "examples"
+SOURCE_OF_PLUGINS = harness.SOURCE / "agent" / "plugin"
 FAKE_ENV = harness.BUILD / "tests" / "supervisor" / "fake_env"
 PYTHON = "/usr/bin/python3"
 FOREVER = 100_000_000
@@ -461,7 +462,7 @@ def test_an_environment_that_cannot_be_closed_is_told_and_done(w):
 def test_a_plugin_is_built_trains_and_comes_back(w):
     """As its author would: one compiler call with the one header."""
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-I",
-                    harness.SOURCE / "agent" / "plugin", "-o", w.path / "pursuit.so",
+                    SOURCE_OF_PLUGINS, "-o", w.path / "pursuit.so",
                     EXAMPLES / "pursuit.c"], check=True)
     text = config(w, "x", steps=4000).read_text()
     file = w.write("plugin.yaml", text.replace('command: ["x"]', "plugin: ./pursuit.so\n"
@@ -482,6 +483,101 @@ def test_a_plugin_is_built_trains_and_comes_back(w):
     assert "size: a ring of at least 4 places is needed" in err, err
     err = w.brood("check", file, "--set", "env.plugin=nothing.so", code=2)[1]
     assert "nothing.so: cannot open shared object file" in err, err
+
+
+ODD = """
+#include "brood_env.h"
+#include <stdio.h>
+#include <string.h>
+
+static int agents(const struct brood_env_param *params, size_t n, struct brood_env_agent *ret,
+                  size_t max, char *why, size_t why_size)
+{
+    const char *odd = n > 0 ? params[0].value : "";
+
+    strcpy(ret[0].name, "one");
+    ret[0].obs_width = strcmp(odd, "blind") != 0;
+    ret[0].kind = strcmp(odd, "kind") == 0 ? 7 : BROOD_ENV_DISCRETE;
+    ret[0].n_heads = strcmp(odd, "heads") == 0 ? 99 : 1;
+    ret[0].heads[0] = strcmp(odd, "head") != 0;
+    if (n == 1)
+        return strcmp(odd, "many") == 0 ? 100000 : strcmp(odd, "none") != 0;
+    for (size_t i = 0; i < n; i++)
+        snprintf(why + strlen(why), why_size - strlen(why), "%s=%s;", params[i].name,
+                 params[i].value);
+    return -1;
+}
+
+static void *open_world(const struct brood_env_param *params, size_t n, char *why,
+                        size_t why_size)
+{
+    return why;
+}
+
+static void close_world(void *world)
+{
+}
+
+static void reset(void *world, uint64_t seed, const struct brood_env_view *out)
+{
+}
+
+static void step(void *world, const float *const *actions, const struct brood_env_view *out)
+{
+}
+
+const struct brood_env *brood_env_plugin(void)
+{
+    static struct brood_env env = {BROOD_ENV_ABI, "odd", 0, agents, open_world, close_world,
+                                   reset, step};
+
+    LACKS;
+    return &env;
+}
+"""
+ODD_AGENTS = {
+    "kind": "agent 'one': kind is 7, expected BROOD_ENV_DISCRETE or BROOD_ENV_BOX",
+    "heads": "agent 'one': n_heads is 99, expected 1 to 8",
+    "head": "agent 'one': heads[0] is 0, expected 1 or more",
+    "blind": "agent 'one': obs_width is 0, expected 1 or more",
+    "many": "it has 100000 agents, expected at most 1000",
+    "none": "it has no agents",
+}
+ODD_PARAMS = {
+    "{a: [1], b: 2}": "env.params.a: found a list, expected one value: a plugin has its text",
+    "{a: 1, b: ~}": "env.params.b: found nothing, expected one value: a plugin has its text",
+    f"{{{', '.join(f'p{i}: 1' for i in range(257))}}}":
+        "env.params: found 257, expected at most 256",
+}
+
+
+def plugin(w, name, lacks):
+    source = w.write("odd.c", ODD.replace("LACKS", lacks))
+    subprocess.run(["cc", "-shared", "-fPIC", "-I", SOURCE_OF_PLUGINS, "-o", w.path / name,
+                    source], check=True)
+    return w.write("odd.yaml", f"env: {{plugin: ./{name}}}\ndefaults: {{algorithm: random}}\n")
+
+
+def test_a_plugin_has_its_parameters_as_they_are_written(w):
+    file = plugin(w, "odd.so", "")
+    for params, says in ODD_PARAMS.items():
+        err = w.brood("check", file, "--set", f"env.params={params}", code=2)[1]
+        assert err.endswith(says + "\n") and err.count("\n") == 1, err
+    err = w.brood("check", file, "--set",
+                  "env.params={a: 0.1, b: 007, c: 'x y', d: true, e: 1e3}", code=2)[1]
+    assert err.endswith("configure: a=0.1;b=007;c=x y;d=true;e=1e3;\n"), err
+
+
+def test_an_odd_plugin_is_told_what_is_odd(w):
+    file = plugin(w, "odd.so", "")
+    w.brood("check", file, "--set", "env.params={odd: no}")
+    for odd, says in ODD_AGENTS.items():
+        err = w.brood("check", file, "--set", f"env.params={{odd: {odd}}}", code=2)[1]
+        assert err.endswith(f"configure: {says}\n") and err.count("\n") == 1, err
+    for part in ("name", "agents", "open", "close", "reset", "step"):
+        file = plugin(w, f"no_{part}.so", f"env.{part} = NULL")
+        err = w.brood("check", file, code=2)[1]
+        assert err.endswith(f"no_{part}.so: `{part}` of its brood_env is NULL\n"), err
 
 
 def test_rude_processes_end_the_run_in_one_line(w):
