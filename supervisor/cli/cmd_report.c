@@ -4,6 +4,7 @@
 #include "supervisor/run/run_dir.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum option_id { OPT_METRIC = 1, OPT_CSV, OPT_SVG };
 
@@ -65,6 +66,13 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
     return rc;
 }
 
+static int is_svg(const char *path)
+{
+    const size_t len = strlen(path);
+
+    return len > 4 && strcmp(path + len - 4, ".svg") == 0;
+}
+
 static int run_report(struct cli *cli, int argc, char **argv)
 {
     struct request q = {0};
@@ -82,6 +90,8 @@ static int run_report(struct cli *cli, int argc, char **argv)
     }
     if (c == CLI_OPTION_EXIT)
         return code;
+    if (q.svg != NULL && !is_svg(q.svg))
+        return cli_usage(cli, "--svg: %s: curves are drawn as .svg", q.svg);
     if (optind == argc)
         rc = report(cli, &q, &newest, 1, &err);
     else

@@ -154,15 +154,23 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
                   : class->ops->describe(class, config, *ret_params, arena, ret, err);
 }
 
+/* An environment of others' by what makes it: no process is asked for its name here. */
+static const char *shown_name(const struct env_config *c)
+{
+    if (c->plugin != NULL)
+        return c->plugin;
+    return c->command != NULL ? c->command->child[c->command->n - 1]->text : c->id;
+}
+
 int env_check_drawable(const struct env_config *config, struct err *err)
 {
     const struct env_class *class = env_class_find(config->id);
 
     if (class == NULL || class->ops == NULL || class->ops->draw == NULL)
         return err_set(err, ERR_UNSUPPORTED,
-                       "%s cannot be drawn: only the particle worlds, matrix games and "
-                       "foraging can",
-                       config->id);
+                       "%.200s cannot be drawn: only the particle worlds, matrix games "
+                       "and foraging can",
+                       shown_name(config));
     return 0;
 }
 

@@ -28,6 +28,8 @@ def test_seeds_are_told_together(w):
 def test_what_is_not_there_is_told_in_one_line(w):
     _, err = w.brood("report", "nothing", code=3)
     assert len(err.splitlines()) == 1, err
+    _, err = w.brood("report", "nothing", "--svg", "curves.png", code=2)
+    assert "curves.png: curves are drawn as .svg" in err and err.count("\n") == 1, err
     w.brood("run", w.small(steps=400), "--name", "a")
     _, err = w.brood("report", "a", "--metric", "x", code=3)
     assert err == "brood report: runs/a has no metric x\n", err
