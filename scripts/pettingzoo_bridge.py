@@ -181,6 +181,13 @@ def mask_of(obs, info):
     return info.get("action_mask") if info else None
 
 
+def name_of(agent):
+    """As brood can have it: letters, digits, "_", "." and "-" behind the first of these."""
+    name = "".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_"
+                   for c in str(agent))
+    return name if name[:1].isalnum() else "agent" + name
+
+
 class Game:
     """What all copies share: the agents, their spaces, whether there are masks."""
 
@@ -220,8 +227,7 @@ class Game:
         return Copy(env, self)
 
     def described(self, name):
-        names = ["".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_"
-                         for c in str(a)) for a in self.agents]
+        names = map(name_of, self.agents)
         return {"name": name, "masks": self.masks,
                 "agents": [{"name": n, "obs": o.width, "action": a.described}
                            for n, o, a in zip(names, self.observations, self.actions)]}

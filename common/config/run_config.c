@@ -520,7 +520,7 @@ static int load(struct loader *l)
         default_critic(NULL, defaults, &c->defaults);
         resolve_agent(&c->defaults);
     }
-    return rc;
+    return rc < 0 ? rc : run_config_try(c, l->root, l->options, l->err);
 }
 
 static int parse(struct run_config *c, struct arena *tree, const char *text, size_t len,

@@ -3,7 +3,7 @@
  * Source   the file format is documented in README.md and printed
  *          by `brood check --help`; names are stable.
  * Errors   one line: file:line: key: what was found, what was expected, and the nearest
- *          known key. Checked before any process starts.
+ *          known key. Checked before there is a run.
  * Owns     a run_config owns all that it points to (one arena).
  * Both     the supervisor reads files; an agent reads its own section from `configure`,
  *          through the same tables.
@@ -176,12 +176,19 @@ int env_config_is_foreign(const struct env_config *c);
 typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
                                    const char *const **ret_names, struct err *err);
 
+/* Whether the agents of a configuration that is well-formed can be made as it says. If
+ * not, ERR_CONFIG: *ret_agent cannot, and err begins with the key in its section that
+ * stands in the way, "settings.policy: why", if there is one. */
+typedef int (*config_try_fn)(const struct run_config *c, size_t *ret_agent,
+                             struct err *err);
+
 struct config_options {
     const char *const *set; /* "key.path=value" */
     size_t n_set;
     int set_is_bare; /* messages name it without "--set": it was no option */
     config_env_names_fn env_names;
     void *env_ctx;
+    config_try_fn try_agents; /* NULL: they are not tried */
 };
 
 /* Reads and checks a file (or text, with `name` for messages). On failure *ret is

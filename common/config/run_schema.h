@@ -23,4 +23,8 @@ int env_config_applies(const void *root, const void *section, const struct field
 int env_config_settle(struct run_config *c, const struct yaml_node *root,
                       struct err *err);
 
+/* The last of the checks: config_options.try_agents, with the place of what it says. */
+int run_config_try(const struct run_config *c, const struct yaml_node *root,
+                   const struct config_options *options, struct err *err);
+
 #endif

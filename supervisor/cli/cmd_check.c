@@ -4,6 +4,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/policies.h"
+#include "supervisor/run/trial.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +105,8 @@ static int run_check(struct cli *cli, int argc, char **argv)
 {
     static const struct option own[] = {{"set", required_argument, NULL, OPT_SET}, {0}};
     const char *set[MAX_SET];
-    struct config_options options = {.set = set, .env_names = env_agent_names};
+    struct config_options options = {
+        .set = set, .env_names = env_agent_names, .try_agents = trial_agents};
     int option, code = CLI_DONE;
 
     while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {
@@ -126,7 +128,7 @@ static int run_check(struct cli *cli, int argc, char **argv)
 const struct command cmd_check = {
     .name = "check",
     .arguments = "CONFIG... [options]",
-    .summary = "Read and check configurations, start nothing",
+    .summary = "Read and check configurations, start no run",
     .help = "  --set KEY=VALUE  check with this value (repeatable)\n"
             "\nexample: brood check configs/*.yaml --set run.seed=7\n"
             "\nEvery key of a configuration, its default and what it is for:\n\n",

@@ -5,6 +5,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/resume.h"
+#include "supervisor/run/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,8 +175,10 @@ static int train_named(const struct cli *cli, const struct run_options *o,
 static int train_seed(const struct cli *cli, struct run_options *o, const uint64_t *seed,
                       const char *suffix, const struct training_init *init)
 {
-    struct config_options co = {
-        .set = o->sets.set, .n_set = o->sets.n, .env_names = env_agent_names};
+    struct config_options co = {.set = o->sets.set,
+                                .n_set = o->sets.n,
+                                .env_names = env_agent_names,
+                                .try_agents = trial_agents};
     struct run_config config;
     struct err err = {0};
     char seed_set[64];

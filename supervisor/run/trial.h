@@ -1,5 +1,5 @@
-/* trial.h - whether an agent could begin with another configuration: a process configures
- * itself with it, says what it would be, and ends.
+/* trial.h - whether an agent could begin with a configuration: a process configures itself
+ * with it, says what it would be, and ends.
  *
  * Takes some milliseconds, during which the caller's loop stands; at most
  * TRIAL_WITHIN_S if the process does not answer.
@@ -7,6 +7,7 @@
 #ifndef SUPERVISOR_RUN_TRIAL_H
 #define SUPERVISOR_RUN_TRIAL_H
 
+#include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/proc/agent_table.h"
 
@@ -17,5 +18,10 @@
  * the way, in the agent's own words if it has any. */
 int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
                     const struct msg *now, struct err *err);
+
+/* Tries all agents of a run that is to begin, those that differ in their names alone once:
+ * a config_try_fn. What is answered counts: who dies may do better in the run itself.
+ * Policies of elsewhere (frozen) are not tried. */
+int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err);
 
 #endif

@@ -469,6 +469,12 @@ def test_what_a_module_lacks_is_not_taken_for_its_absence(w):
             raise AssertionError("found")
 
 
+def test_agents_have_names_that_brood_can_have(w):
+    names = ["walker_0", 7, ("red", 1), "_", "", "-x", "\u65e5"]
+    assert [bridge.name_of(n) for n in names] == \
+        ["walker_0", "7", "agent__red___1_", "agent_", "agent", "agent-x", "agent_"]
+
+
 # ---- messages ----
 
 

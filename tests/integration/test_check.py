@@ -66,6 +66,29 @@ def test_what_a_frozen_agent_acts_by_is_looked_for(w):
         assert err == f"brood run: {where}there is no run {name} in runs\n", err
 
 
+def test_what_an_algorithm_cannot_play_has_its_place_and_leaves_no_run(w):
+    box = "env: {id: simple, actions: continuous}\n"
+    said = "iql needs a discrete action space, of at most 4096 choices (agent agent_0)"
+    for name, text, says in (
+            ("defaults", box + "defaults:\n  algorithm: iql\n",
+             f"3: defaults.algorithm: {said}"),
+            ("own", box + "agents:\n  agent_0: {\n    algorithm: iql}\n",
+             f"4: agents.agent_0.algorithm: {said}"),
+            ("settings", box + "defaults: {settings: {policy: deterministic}}\n"
+             "agents:\n  agent_0: {optimizer: {type: accept_reject}, algorithm: iql}\n",
+             f"4: agents.agent_0.algorithm: {said}"),
+            ("last", "env: {id: simple_spread, params: {agents: 3}}\nagents:\n  agent_2:\n"
+             "    settings: {policy: deterministic}\n",
+             "4: agents.agent_2.settings.policy: deterministic needs a bounded continuous "
+             "action space (agent agent_2)")):
+        w.write(f"{name}.yaml", text)
+        out, err = w.brood("check", f"{name}.yaml", code=2)
+        assert (out, err) == ("", f"{name}.yaml:{says}\n"), (out, err)
+        out, err = w.brood("run", f"{name}.yaml", code=2)
+        assert (out, err) == ("", f"brood run: {name}.yaml:{says}\n"), (out, err)
+    assert not w.runs.exists() or not list(w.runs.iterdir()), list(w.runs.iterdir())
+
+
 def test_help_lists_every_key(w):
     out, _ = w.brood("check", "--help")
     for key in ("run.seed", "experience.batch_size", "defaults.optimizer.learning_rate"):
