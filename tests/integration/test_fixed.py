@@ -44,14 +44,20 @@ def evaluate(w, run, *args):
     return json.loads(w.brood("eval", run, "--json", *args)[0])
 
 
-def play(w, env, algorithm):
-    """The mean return of a team that acts so, by agent."""
+def returns(w, env, algorithm, **others):
+    """The mean return of each agent where all act so but for some."""
+    agents = ", ".join(f"{name}: {{algorithm: {a}}}" for name, a in others.items())
     config = w.write("fixed.yaml", f"run: {{env_steps: 32}}\nenv: {{id: {env}}}\n"
                      f"evaluation: {{every_env_steps: 0}}\n"
-                     f"defaults: {{algorithm: {algorithm}}}\n")
+                     f"defaults: {{algorithm: {algorithm}}}\nagents: {{{agents}}}\n")
     w.brood("run", config, "--name", "fixed", "--force")
-    found = evaluate(w, "fixed", "--episodes", "500")
-    return sum(found["return_mean"].values()) / len(found["return_mean"])
+    return evaluate(w, "fixed", "--episodes", "500")["return_mean"]
+
+
+def play(w, env, algorithm):
+    """The mean return of a team that acts so, by agent."""
+    found = returns(w, env, algorithm)
+    return sum(found.values()) / len(found)
 
 
 def teacher(w, agents=4):
@@ -64,6 +70,16 @@ def test_random_teams_return_what_the_reference_does_and_rules_are_good(w):
     for env, (mean, slack) in RANDOM.items():
         assert abs(play(w, env, "random") - mean) < slack, env
         assert play(w, env, "heuristic") > GOOD[env], env
+
+
+def test_either_side_of_simple_tag_has_good_rules(w):
+    """Against others at random; both at random: 4.9 and -18.5 by the reference."""
+    both = returns(w, "simple_tag", "random")
+    assert abs(both["adversary_0"] - 4.9) < 2 and abs(both["agent_0"] + 18.5) < 5, both
+    hunters = returns(w, "simple_tag", "heuristic", agent_0="random")
+    assert hunters["adversary_0"] > 40 and hunters["agent_0"] < -50, hunters
+    prey = returns(w, "simple_tag", "random", agent_0="heuristic")
+    assert prey["adversary_0"] < 2.5 and prey["agent_0"] > -4, prey
 
 
 def test_a_frozen_team_plays_as_the_one_it_comes_from(w):
