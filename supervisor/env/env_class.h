@@ -40,6 +40,8 @@ struct env_ops {
      * environment's own; terminated[a] (E), zero on entry. */
     void (*step)(void *world, const float *const *actions, double *const *reward,
                  uint8_t *const *terminated);
+    /* The last step that is allowed truncates, whatever terminated says. */
+    int limit_first;
     /* Writes rows first .. first+n-1 of every agent's observations obs[a] (E, O_a). */
     void (*observe)(void *world, size_t first, size_t n, float *const *obs);
     /* The world's state as a flat block. load refuses (ERR_CORRUPT) what cannot be one,

@@ -321,6 +321,11 @@ static void particle_step(void *world, const float *const *actions, double *cons
     }
     particle_world_advance(w);
     w->scenario->reward(w, reward);
+    if (w->scenario->succeed == NULL)
+        return;
+    w->scenario->succeed(w, terminated[0]);
+    for (size_t a = 1; a < w->n_agents; a++)
+        memcpy(terminated[a], terminated[0], w->n_copies);
 }
 
 /* rows (width, n) -> dst (n, width). */
@@ -386,6 +391,7 @@ const struct env_ops particle_ops = {
     .open = particle_open,
     .reset = particle_reset,
     .step = particle_step,
+    .limit_first = 1,
     .observe = particle_observe,
     .state_bytes = particle_state_bytes,
     .save = particle_save,

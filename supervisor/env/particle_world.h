@@ -113,6 +113,8 @@ struct particle_scenario {
     void (*observe)(const struct particle_world *w, size_t self, struct particle_obs *o);
     /* Rewards of all agents: ret[a] (E), of the state after the step. */
     void (*reward)(const struct particle_world *w, double *const *ret);
+    /* Whether the task is over for all: ret (E), 0 or 1. NULL: it never is. */
+    void (*succeed)(const struct particle_world *w, uint8_t *ret);
 };
 
 extern const struct particle_scenario particle_simple, particle_simple_adversary,

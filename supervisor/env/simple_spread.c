@@ -1,19 +1,24 @@
 #include "supervisor/env/particle_world.h"
 
+#include <string.h>
+
 /* simple_spread: N agents shall cover N landmarks and keep off each other.
  *
  * Observation: velocity, position, landmarks, other agents, what they say (silence).
  * Reward, mpe2: half the team's (minus each landmark's distance to its nearest agent),
  * half the agent's own (minus 1 for each other agent it touches). openai: every agent
  * gets the sum, in agent order, of all agents' (team's - touched), each touching itself.
+ * terminate_on_success: over when each landmark has an agent nearer than 0.1.
  */
 
 enum { SPEECH = 2 };
+static const double COVERED = 0.1;
 
 struct params {
     struct particle_params common;
     int64_t agents;
     double local_ratio;
+    int terminate_on_success;
 };
 
 static const struct field fields[] = {
@@ -21,6 +26,8 @@ static const struct field fields[] = {
      SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3", .doc = "and landmarks: N"},
     {"local_ratio", FIELD_F64, SCHEMA_AT(struct params, local_ratio), SCHEMA_WITHIN(0, 1),
      .default_text = "0.5", .doc = "of an agent's own reward (mpe2)"},
+    {"terminate_on_success", FIELD_BOOL, SCHEMA_AT(struct params, terminate_on_success),
+     .default_text = "false", .doc = "over when all landmarks are covered"},
     PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_spread_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
@@ -68,20 +75,37 @@ static void charge_touches(const struct particle_world *w, double *const *ret,
     }
 }
 
+/* From a landmark to the nearest agent; scratch row 1 is used, and *ret is another. */
+static const double *least_distance(const struct particle_world *w, size_t landmark)
+{
+    double *dist = particle_scratch(w, 1), *least = particle_scratch(w, 2);
+
+    particle_dist(w, 0, w->n_agents + landmark, least);
+    for (size_t a = 1; a < w->n_agents; a++) {
+        particle_dist(w, a, w->n_agents + landmark, dist);
+        particle_row_min(w->n_copies, least, dist);
+    }
+    return least;
+}
+
 /* Minus the sum over landmarks of the distance to the nearest agent. */
 static void team_reward(const struct particle_world *w, double *ret)
 {
-    double *dist = particle_scratch(w, 1), *least = particle_scratch(w, 2);
-    size_t n = w->n_copies;
+    particle_row_fill(w->n_copies, ret, 0.0);
+    for (size_t l = 0; l < w->n_landmarks; l++)
+        particle_row_add(w->n_copies, ret, -1.0, least_distance(w, l));
+}
 
-    particle_row_fill(n, ret, 0.0);
-    for (size_t l = 0; l < w->n_landmarks; l++) {
-        particle_dist(w, 0, w->n_agents + l, least);
-        for (size_t a = 1; a < w->n_agents; a++) {
-            particle_dist(w, a, w->n_agents + l, dist);
-            particle_row_min(n, least, dist);
-        }
-        particle_row_add(n, ret, -1.0, least);
+static void succeed(const struct particle_world *w, uint8_t *ret)
+{
+    const struct params *p = w->params;
+
+    memset(ret, p->terminate_on_success, w->n_copies);
+    for (size_t l = 0; p->terminate_on_success && l < w->n_landmarks; l++) {
+        const double *least = least_distance(w, l);
+
+        for (size_t c = 0; c < w->n_copies; c++)
+            ret[c] &= least[c] < COVERED;
     }
 }
 
@@ -109,4 +133,5 @@ const struct particle_scenario particle_simple_spread = {
     .reset = reset,
     .observe = observe,
     .reward = reward,
+    .succeed = succeed,
 };

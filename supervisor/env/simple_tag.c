@@ -1,16 +1,19 @@
 #include "supervisor/env/particle_world.h"
 
+#include <string.h>
+
 /* simple_tag: slower adversaries hunt faster agents among obstacles.
  *
  * Observation: velocity, position, obstacles, others, velocities of the other good
  * agents. Reward, agent: minus 10 for each adversary that touches it, and less the
  * farther it leaves the arena; adversary: 10 for each touch of any adversary and any
- * agent.
+ * agent. terminate_on_success: over when an adversary touches each good agent.
  */
 
 struct params {
     struct particle_params common;
     int64_t good, adversaries, obstacles;
+    int terminate_on_success;
 };
 
 static const struct field fields[] = {
@@ -22,6 +25,8 @@ static const struct field fields[] = {
      .doc = "who hunt them"},
     {"obstacles", FIELD_I64, SCHEMA_AT(struct params, obstacles), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(0, ENV_MAX_AGENTS), .default_text = "2", .doc = "in everybody's way"},
+    {"terminate_on_success", FIELD_BOOL, SCHEMA_AT(struct params, terminate_on_success),
+     .default_text = "false", .doc = "over when all good agents are caught at once"},
     PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_tag_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
@@ -93,9 +98,29 @@ static void reward(const struct particle_world *w, double *const *ret)
     }
 }
 
+static void succeed(const struct particle_world *w, uint8_t *ret)
+{
+    const struct params *p = w->params;
+    const size_t first_good = (size_t)p->adversaries, n = w->n_copies;
+    double *touch = particle_scratch(w, 0), *caught = particle_scratch(w, 1);
+
+    memset(ret, p->terminate_on_success, n);
+    for (size_t good = first_good; p->terminate_on_success && good < w->n_agents;
+         good++) {
+        particle_row_fill(n, caught, 0.0);
+        for (size_t a = 0; a < first_good; a++) {
+            particle_touch(w, good, a, touch);
+            particle_row_add(n, caught, 1.0, touch);
+        }
+        for (size_t c = 0; c < n; c++)
+            ret[c] &= caught[c] > 0;
+    }
+}
+
 const struct particle_scenario particle_simple_tag = {
     .build = build,
     .reset = reset,
     .observe = observe,
     .reward = reward,
+    .succeed = succeed,
 };

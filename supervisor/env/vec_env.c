@@ -283,9 +283,24 @@ static void settle_agents(struct vec_env *v, uint8_t *all_over)
     }
 }
 
+static uint64_t step_limit(const struct vec_env *v)
+{
+    return v->spec.max_steps > 0 ? (uint64_t)v->spec.max_steps : UINT64_MAX;
+}
+
+/* Nobody's task is over in the step that the limit cuts (env_class.h: limit_first). */
+static void put_limit_first(struct vec_env *v)
+{
+    const uint64_t limit = step_limit(v);
+
+    for (size_t c = 0; v->class->ops->limit_first && c < v->n_copies; c++)
+        for (size_t a = 0; v->time[c] + 1 >= limit && a < v->spec.n_agents; a++)
+            v->terminated[a][c] = 0;
+}
+
 void vec_env_settle_copies(struct vec_env *v)
 {
-    uint64_t limit = v->spec.max_steps > 0 ? (uint64_t)v->spec.max_steps : UINT64_MAX;
+    const uint64_t limit = step_limit(v);
 
     for (size_t c = 0; c < v->n_copies; c++) {
         uint8_t on = !v->waiting[c] & !v->discarded[c];
@@ -392,6 +407,7 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
     for (size_t a = 0; a < v->spec.n_agents; a++)
         memset(v->terminated[a], 0, v->n_copies);
     v->class->ops->step(v->world, actions, v->own, v->terminated);
+    put_limit_first(v);
     v->class->ops->observe(v->world, 0, v->n_copies, v->next_obs);
     memset(v->ended, 1, v->n_copies);
     memset(v->truncated, 0, v->n_copies);

@@ -76,6 +76,7 @@ def test_facts_are_json_when_asked(w):
 
 
 SEED = {"reference_seed": -1}
+SUCCESS = {"terminate_on_success": False}
 # id: parameters with their defaults; agents with observation and heads of the action.
 ENVS = {
     "simple": (SEED, [("agent_0", 4, [5])]),
@@ -86,9 +87,9 @@ ENVS = {
     "simple_reference": ({"local_ratio": 0.5, **SEED}, [
         ("agent_0", 21, [5, 10]), ("agent_1", 21, [5, 10])]),
     "simple_speaker_listener": (SEED, [("speaker_0", 3, [3]), ("listener_0", 11, [5])]),
-    "simple_spread": ({"agents": 3, "local_ratio": 0.5, **SEED}, [
+    "simple_spread": ({"agents": 3, "local_ratio": 0.5, **SUCCESS, **SEED}, [
         (f"agent_{i}", 18, [5]) for i in range(3)]),
-    "simple_tag": ({"good": 1, "adversaries": 3, "obstacles": 2, **SEED}, [
+    "simple_tag": ({"good": 1, "adversaries": 3, "obstacles": 2, **SUCCESS, **SEED}, [
         *((f"adversary_{i}", 16, [5]) for i in range(3)), ("agent_0", 14, [5])]),
     "simple_world_comm": (
         {"good": 2, "adversaries": 4, "obstacles": 1, "food": 2, "forests": 2, **SEED}, [
@@ -153,7 +154,7 @@ def test_one_environment_is_told_whole(w):
         assert line in out.splitlines(), out
     fact, = harness.json_lines(w.brood("envs", file, "--json")[0])
     assert fact["params"] == {"good": 1, "adversaries": 5, "obstacles": 2,
-                              "reference_seed": -1}, fact
+                              **SUCCESS, **SEED}, fact
     assert fact["agents"][0] == {"name": "adversary_0", "observation": 20, "action": 5,
                                  "kind": "continuous", "heads": []}, fact
     out, err = w.brood("envs", "simple_tog", code=2)

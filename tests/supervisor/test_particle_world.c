@@ -614,6 +614,42 @@ START_TEST(test_pcg64_halves)
 }
 END_TEST
 
+/* Whether a world with terminate_on_success is over, its entities being here. */
+static int is_over(const char *id, const char *on, const double (*xy)[2])
+{
+    struct env_config config = config_of(id);
+    struct arena arena = ARENA_ZERO;
+    struct env_params params;
+    struct particle_world *w;
+    uint8_t over;
+
+    config.params = env_params(&params, "terminate_on_success", on);
+    w = open_world(&config, &arena);
+    for (size_t i = 0; i < particle_n_entities(w); i++)
+        set_xy(w->pos, i, xy[i][0], xy[i][1]);
+    w->scenario->succeed(w, &over);
+    arena_done(&arena);
+    return over;
+}
+
+/* simple_spread: nearer than 0.1 to each landmark, whoever it is. simple_tag: touching,
+ * 0.125 between the middles. */
+START_TEST(test_success)
+{
+    double spread[6][2] = {{2, 0}, {0, 0.0625}, {1, 0}, {0, 0}, {1, 0}, {2, 0.0625}};
+    double tag[6][2] = {{3, 0}, {3, 1}, {0.0625, 0}, {0, 0}, {5, 0}, {6, 0}};
+
+    ck_assert_int_eq(is_over("simple_spread", "true", spread), 1);
+    ck_assert_int_eq(is_over("simple_spread", "false", spread), 0);
+    spread[1][1] = 0.1;
+    ck_assert_int_eq(is_over("simple_spread", "true", spread), 0);
+    ck_assert_int_eq(is_over("simple_tag", "true", tag), 1);
+    ck_assert_int_eq(is_over("simple_tag", "false", tag), 0);
+    tag[2][0] = 0.125;
+    ck_assert_int_eq(is_over("simple_tag", "true", tag), 0);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("particle_world");
@@ -637,6 +673,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_reference_seeds);
     tcase_add_test(tc, test_reference_seed_goes_on);
     tcase_add_test(tc, test_pcg64_halves);
+    tcase_add_test(tc, test_success);
     suite_add_tcase(s, tc);
     return s;
 }

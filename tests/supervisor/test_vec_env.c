@@ -512,6 +512,53 @@ START_TEST(test_long_random_play)
 }
 END_TEST
 
+/* A lone agent goes to its landmark and gets there; the step of the first episode's end. */
+static struct env_step go_there(struct vec_env *v)
+{
+    struct env_step s;
+
+    do {
+        const float *rel = vec_env_obs(v, 0) + 4;
+        const int along_y = fabsf(rel[1]) > fabsf(rel[0]);
+        float action[WIDTH] = {0};
+        const float *rows[] = {action};
+
+        action[1 + 2 * along_y + (rel[along_y] > 0)] = 1;
+        ck_assert_int_eq(vec_env_step(v, rows, &s, NULL), 0);
+    } while (!s.ended[0]);
+    return s;
+}
+
+START_TEST(test_success_ends_unless_the_limit_does)
+{
+    static struct yaml_node one = {.key = "agents", .text = "1"},
+                            on = {.key = "terminate_on_success", .text = "true"};
+    static struct yaml_node *both[] = {&one, &on};
+    static const struct yaml_node params = {.kind = YAML_MAP, .n = 2, .child = both};
+    struct env_config config = config_of("simple_spread");
+    struct vec_env *v;
+    struct env_step s;
+    uint64_t length;
+
+    config.params = &params;
+    config.max_steps = 1000;
+    v = open_env(&config, ENV_DRAWS_TRAINING, 1);
+    s = go_there(v);
+    length = s.episode_length[0];
+    ck_assert_uint_lt(length, 100);
+    ck_assert(s.terminated[0][0] && !s.truncated[0]);
+    ck_assert_double_gt(s.reward[0][0], -0.1);
+    vec_env_free(v);
+
+    config.max_steps = (int64_t)length;
+    v = open_env(&config, ENV_DRAWS_TRAINING, 1);
+    s = go_there(v);
+    ck_assert_uint_eq(s.episode_length[0], length);
+    ck_assert(!s.terminated[0][0] && s.truncated[0]);
+    vec_env_free(v);
+}
+END_TEST
+
 START_TEST(test_params_are_the_environments_own)
 {
     struct env_config config = config_of("simple_tag");
@@ -589,6 +636,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_nonfinite_action);
     tcase_add_loop_test(tc, test_any_number_of_agents, 1, MAX_AGENTS + 1);
     tcase_add_loop_test(tc, test_long_random_play, 0, 4 * N_ENVIRONMENTS);
+    tcase_add_test(tc, test_success_ends_unless_the_limit_does);
     tcase_add_test(tc, test_params_are_the_environments_own);
     tcase_add_test(tc, test_impossible_configurations);
     tcase_add_test(tc, test_registry);
