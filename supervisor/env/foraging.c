@@ -551,6 +551,7 @@ static void foraging_draw(const void *world, size_t copy, struct scene *ret)
     ret->is_grid = 1;
     ret->frame_ms = 300;
     ret->deeds = "does";
+    ret->deeds_key = "N S W E moves, L loads, - stays; pale: in vain";
     ret->name[SCENE_AGENT] = "player and its level";
     ret->name[SCENE_FOOD] = "food and its level";
     ret->name[SCENE_CONTACT] = "blocked";

@@ -75,6 +75,7 @@ static void draw_goals(const struct particle_world *w, size_t copy, struct scene
         t->value = (double)i;
         scene_label(t, "%s", goal[i].name);
     }
+    ret->name[SCENE_GOAL] = w->scenario->goals_are;
 }
 
 static void draw_contact(const struct particle_world *w, size_t copy,

@@ -105,6 +105,7 @@ struct particle_goal {
 
 struct particle_scenario {
     const struct particle_goal *goals; /* [n_goals] */
+    const char *goals_are;             /* in a picture's legend; NULL: "goal" */
     /* Sets dim_c and n_goals, adds agents and landmarks. params: see env_class.h. */
     void (*build)(struct particle_world *w, const void *params);
     /* Draws goals and positions of one copy; all else is 0 already. */

@@ -55,6 +55,7 @@ struct scene {             /* all-zero is empty */
     int is_grid;           /* cells end at whole numbers */
     int frame_ms;          /* how long it is looked at */
     const char *deeds;     /* what deeds are: "says", "plays", "does"; static */
+    const char *deeds_key; /* what their letters mean; NULL: what they say; static */
     /* What a kind is called here, where not by its own name; static. */
     const char *name[SCENE_KIND_COUNT];
     struct scene_thing *thing;

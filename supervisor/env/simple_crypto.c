@@ -77,6 +77,7 @@ static const struct particle_goal goals[] = {{"goal", -1}, {"key", -1}};
 
 const struct particle_scenario particle_simple_crypto = {
     .goals = goals,
+    .goals_are = "goal; the wider ring: key",
     .build = build,
     .reset = reset,
     .observe = observe,

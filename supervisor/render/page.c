@@ -190,6 +190,13 @@ static void write_whole(struct line *l)
         draw_sample(&pale, v, (int)v->gone, l->y);
         write_legend_line(l, "gone by the end");
     }
+    if (v->is_present[SCENE_CHOSEN]) {
+        l->y += VIEW_ROW;
+        pen_text(l->p,
+                 &(struct pen_text){.size = 12, .align = PEN_CENTRE, .rgb = THEME_INK},
+                 v->panel_x + 10, l->y, "2\xc3\x97");
+        write_legend_line(l, "how often it was");
+    }
     if (v->is_moving) {
         l->y += VIEW_ROW;
         cairo_new_sub_path(l->p->cr);
@@ -254,15 +261,18 @@ static void draw_strip(const struct pen *p, const struct view *v, size_t frame,
     const size_t room = (size_t)((v->side - VIEW_STRIP_LEFT) / v->strip_cell);
     const size_t first = frame > room ? frame - room : 0;
     const size_t n_agents = v->episode->spec->n_agents;
+    const struct scene *s = &v->episode->frame[0].scene;
     double y = v->strip_y + 14;
-    char text[64];
+    char text[128];
+    int len;
 
     if (first > 0)
-        (void)snprintf(text, sizeof(text), "%s, the last %zu steps",
-                       v->episode->frame[0].scene.deeds, frame - first);
+        len = snprintf(text, sizeof(text), "%s, the last %zu steps", s->deeds,
+                       frame - first);
     else
-        (void)snprintf(text, sizeof(text), "%s, step by step",
-                       v->episode->frame[0].scene.deeds);
+        len = snprintf(text, sizeof(text), "%s, step by step", s->deeds);
+    if (s->deeds_key != NULL)
+        (void)snprintf(text + len, sizeof(text) - (size_t)len, ": %s", s->deeds_key);
     pen_text(p, &(struct pen_text){.size = 11, .rgb = THEME_MUTED}, v->x, v->strip_y + 7,
              text);
     for (size_t a = 0, row = 0; a < n_agents && row < v->strip_rows; a++) {

@@ -34,10 +34,9 @@ static void rounded(const struct pen *p, double x, double y, double half, double
 }
 
 /* In the middle of it, as large as fits. */
-static void write_on(const struct pen *p, const struct shape *s, uint32_t rgb,
-                     double size, double room)
+static void write_text(const struct pen *p, const struct shape *s, struct pen_text t,
+                       double room)
 {
-    struct pen_text t = {.size = size, .is_bold = 1, .align = PEN_CENTRE, .rgb = rgb};
     double width;
 
     if (s->text == NULL || s->text[0] == '\0')
@@ -49,9 +48,23 @@ static void write_on(const struct pen *p, const struct shape *s, uint32_t rgb,
         pen_text(p, &t, s->x, s->y + 0.36 * t.size, s->text);
 }
 
+static void write_on(const struct pen *p, const struct shape *s, uint32_t rgb,
+                     double size, double room)
+{
+    write_text(
+        p, s,
+        (struct pen_text){.size = size, .is_bold = 1, .align = PEN_CENTRE, .rgb = rgb},
+        room);
+}
+
+static double disc_letters(const struct shape *s)
+{
+    return fmin(fmax(s->r, 8), 19);
+}
+
 static void write_in_disc(const struct pen *p, const struct shape *s, uint32_t rgb)
 {
-    write_on(p, s, rgb, fmin(fmax(s->r, 8), 19), 1.7 * s->r);
+    write_on(p, s, rgb, disc_letters(s), 1.7 * s->r);
 }
 
 static uint32_t body_of(const struct shape *s)
@@ -253,6 +266,17 @@ double shape_radius(enum scene_kind kind, double r)
 void shape_draw(const struct pen *p, const struct shape *s)
 {
     kinds[s->kind].draw(p, s);
+}
+
+void shape_write(const struct pen *p, const struct shape *s)
+{
+    write_text(p, s,
+               (struct pen_text){.size = disc_letters(s),
+                                 .is_bold = 1,
+                                 .align = PEN_CENTRE,
+                                 .rgb = THEME_INK,
+                                 .is_over_things = 1},
+               1.7 * s->r);
 }
 
 void shape_draw_edge(const struct pen *p, const struct shape *s)

@@ -18,6 +18,8 @@ struct shape {
 /* The radius that a thing of that size is drawn with: at least what can be seen. */
 double shape_radius(enum scene_kind kind, double r);
 void shape_draw(const struct pen *p, const struct shape *s);
+/* What is written on an agent, legible over all that is there. */
+void shape_write(const struct pen *p, const struct shape *s);
 /* The edge alone of what agents can stand on, so that it is seen over them; of other
  * kinds nothing. */
 void shape_draw_edge(const struct pen *p, const struct shape *s);

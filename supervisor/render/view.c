@@ -196,7 +196,8 @@ int view_has_team_rows(const struct view *v)
 
 size_t view_legend_rows(const struct view *v, int is_whole)
 {
-    size_t n = is_whole ? 2 : 0; /* where tracks begin, and what was there no more */
+    /* where tracks begin, what was there no more, how often */
+    size_t n = is_whole ? 2 + (v->is_present[SCENE_CHOSEN] != 0) : 0;
 
     for (int k = 0; k < SCENE_KIND_COUNT; k++)
         n += v->is_present[k] != 0;

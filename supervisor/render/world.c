@@ -53,7 +53,7 @@ static void draw_ground(const struct pen *p, const struct view *v)
 
 /* ---- things ---- */
 
-enum how { AS_IT_IS, PALE, SMALL, EDGE };
+enum how { AS_IT_IS, PALE, SMALL, EDGE, LETTERS };
 
 static void draw_thing(const struct pen *p, const struct view *v,
                        const struct scene_thing *t, enum how how)
@@ -76,6 +76,8 @@ static void draw_thing(const struct pen *p, const struct view *v,
         return;
     if (how == EDGE)
         shape_draw_edge(p, &s);
+    else if (how == LETTERS)
+        shape_write(p, &s);
     else
         shape_draw(p, &s);
 }
@@ -340,6 +342,7 @@ static void draw_whole(const struct pen *p, const struct view *v, size_t i)
     draw_kinds(p, v, s, SCENE_FOOD, SCENE_GOAL, AS_IT_IS);
     draw_kinds(p, v, s, SCENE_SPEAKER, SCENE_LEADER, PALE);
     draw_ways(p, v, i, 1);
+    draw_kinds(p, v, s, SCENE_SPEAKER, SCENE_LEADER, LETTERS);
     draw_all(p, v, SCENE_LOADING);
     draw_all(p, v, SCENE_CONTACT);
 }

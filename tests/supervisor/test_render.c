@@ -1,6 +1,7 @@
 /* Pictures of episodes: always made, the same each time, whatever is in them. */
 #include "common/wire/cursor.h"
 #include "supervisor/env/env.h"
+#include "supervisor/render/page.h"
 #include "supervisor/render/render.h"
 #include "tests/support/test_main.h"
 
@@ -180,6 +181,81 @@ START_TEST(test_an_endless_episode_is_cut)
 }
 END_TEST
 
+/* Pixels of one colour in a square of the page of the whole episode. */
+static size_t count_colour(const struct view *v, double x, double y, int half,
+                           uint32_t rgb)
+{
+    cairo_surface_t *surface = cairo_image_surface_create(
+        CAIRO_FORMAT_RGB24, (int)v->width + 1, (int)v->height + 1);
+    struct theme_fonts *fonts;
+    struct pen p = {cairo_create(surface), NULL, 1};
+    const unsigned char *data;
+    size_t n = 0;
+
+    ck_assert_int_eq(theme_fonts_open(&fonts, NULL), 0);
+    p.fonts = fonts;
+    page_draw_whole(&p, v);
+    cairo_surface_flush(surface);
+    data = cairo_image_surface_get_data(surface);
+    for (int row = (int)y - half; row <= (int)y + half; row++)
+        for (int col = (int)x - half; col <= (int)x + half; col++) {
+            uint32_t pixel;
+
+            memcpy(&pixel, data + row * cairo_image_surface_get_stride(surface) + col * 4,
+                   sizeof(pixel));
+            n += (pixel & 0xffffff) == rgb;
+        }
+    cairo_destroy(p.cr);
+    cairo_surface_destroy(surface);
+    theme_fonts_close(fonts);
+    return n;
+}
+
+/* A player's level is not crossed out by its own way, nor by the ring where that began. */
+START_TEST(test_levels_stand_over_ways)
+{
+    struct fixture f;
+    struct view v;
+    const struct scene_thing *t;
+
+    open_env(&f, "foraging");
+    play(&f, 24);
+    view_init(&v, &f.e);
+    for (int32_t a = 0; a < 2; a++) {
+        size_t crossed, plain;
+
+        t = episode_find(&f.e.frame[24].scene, a, 0);
+        ck_assert(v.agent[a].is_moving);
+        crossed = count_colour(&v, view_x(&v, t->x), view_y(&v, t->y), 8, THEME_INK);
+        v.agent[a].is_moving = 0; /* then it has no way */
+        plain = count_colour(&v, view_x(&v, t->x), view_y(&v, t->y), 8, THEME_INK);
+        ck_assert_uint_gt(plain, 0);
+        ck_assert_uint_gt(10 * crossed, 9 * plain);
+    }
+    view_done(&v);
+    close_env(&f);
+}
+END_TEST
+
+/* Of a table that is played: how often each joint action was. */
+START_TEST(test_counts_are_in_the_legend)
+{
+    struct fixture f;
+    struct view v;
+    size_t kinds = 0;
+
+    open_env(&f, "climbing");
+    play(&f, 4);
+    view_init(&v, &f.e);
+    for (int k = 0; k < SCENE_KIND_COUNT; k++)
+        kinds += v.is_present[k] != 0;
+    ck_assert_uint_eq(view_legend_rows(&v, 0), kinds);
+    ck_assert_uint_eq(view_legend_rows(&v, 1), kinds + 3);
+    view_done(&v);
+    close_env(&f);
+}
+END_TEST
+
 START_TEST(test_what_cannot_be_made_is_refused)
 {
     const struct {
@@ -211,6 +287,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_returns_and_places_are_those_of_the_steps);
     tcase_add_test(tc, test_anything_can_be_drawn);
     tcase_add_test(tc, test_an_endless_episode_is_cut);
+    tcase_add_test(tc, test_levels_stand_over_ways);
+    tcase_add_test(tc, test_counts_are_in_the_legend);
     tcase_add_test(tc, test_what_cannot_be_made_is_refused);
     suite_add_tcase(s, tc);
     return s;

@@ -228,6 +228,23 @@ START_TEST(test_goals_and_words)
 }
 END_TEST
 
+/* The legend tells them apart where they are not one agent's each. */
+START_TEST(test_a_key_is_no_goal)
+{
+    struct arena arena = ARENA_ZERO;
+    struct particle_world *w = open_world("simple_crypto", &arena);
+    struct scene s = {0};
+
+    scene_clear(&s, 3);
+    particle_world_draw(w, 1, &s);
+    ck_assert_str_eq(s.name[SCENE_GOAL], "goal; the wider ring: key");
+    ck_assert(find(&s, SCENE_GOAL, 1)->value > find(&s, SCENE_GOAL, 0)->value);
+    ck_assert_str_eq(find(&s, SCENE_GOAL, 1)->text, "key");
+    scene_done(&s);
+    arena_done(&arena);
+}
+END_TEST
+
 /* ---- foraging ---- */
 
 START_TEST(test_a_grid_with_players_and_food)
@@ -256,6 +273,7 @@ START_TEST(test_a_grid_with_players_and_food)
         vec_env_draw(v, 0, &s);
     }
     ck_assert_str_eq(s.deed[0].text, "W");
+    ck_assert_str_eq(s.deeds_key, "N S W E moves, L loads, - stays; pale: in vain");
     t = find(&s, SCENE_CONTACT, 0); /* at the border, or at the food */
     ck_assert_ptr_nonnull(t);
     ck_assert(t->x < find(&s, SCENE_AGENT, 0)->x && t->y == find(&s, SCENE_AGENT, 0)->y);
@@ -338,6 +356,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_what_is_nothing_is_not_drawn);
     tcase_add_test(tc, test_places_kinds_and_contacts);
     tcase_add_test(tc, test_goals_and_words);
+    tcase_add_test(tc, test_a_key_is_no_goal);
     tcase_add_test(tc, test_a_grid_with_players_and_food);
     tcase_add_test(tc, test_a_table_and_the_joint_action);
     tcase_add_test(tc, test_a_table_of_three);
