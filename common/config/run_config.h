@@ -151,6 +151,7 @@ struct run_config {
     struct {
         int64_t every_env_steps; /* 0: never */
         int64_t episodes;
+        int64_t max_steps; /* of an episode */
         int greedy;
         uint64_t seed;
     } evaluation;

@@ -281,9 +281,11 @@ static const struct schema checkpoint_section = {TABLE(checkpoint_fields)};
 
 static const struct field evaluation_fields[] = {
     {"every_env_steps", FIELD_I64, RUN(evaluation.every_env_steps), WITHIN(0, COUNT_MAX),
-     .default_text = "50000", LIVE, .doc = "0: never"},
+     .default_text = "50000", LIVE, .doc = "and at the end; 0: never"},
     {"episodes", FIELD_I64, RUN(evaluation.episodes), WITHIN(1, 1e9),
      .default_text = "100", .doc = "played each time"},
+    {"max_steps", FIELD_I64, RUN(evaluation.max_steps), WITHIN(1, COUNT_MAX),
+     .default_text = "10000", .doc = "an episode that goes on is over then"},
     {"mode", FIELD_ENUM, RUN(evaluation.greedy), NAMES("sample", "greedy"),
      .default_text = "greedy", .doc = "how the policies act"},
     {"seed", FIELD_U64, RUN(evaluation.seed), FROM(0), .default_text = "0",

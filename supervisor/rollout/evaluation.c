@@ -16,7 +16,9 @@ struct evaluation {
     struct acting *acting;
     int started_env;
     int steps; /* a step is under way, not resets */
+    int breaks_off;
     struct env_step step;
+    uint8_t *ended; /* (E) in that step, max_steps counted */
 
     uint64_t *episode; /* (E) of each copy; beyond the last one: it idles */
     uint64_t *time;    /* (E) */
@@ -104,10 +106,22 @@ static void keep_result(struct evaluation *e, const struct env_step *step, size_
     e->finished++;
 }
 
+static void end_long_episodes(struct evaluation *e)
+{
+    struct env_step *step = &e->step;
+
+    for (size_t copy = 0; copy < e->copies; copy++)
+        e->ended[copy] =
+            step->ended[copy] || (e->args.max_steps > 0 && !step->discarded[copy] &&
+                                  step->episode_length[copy] >= e->args.max_steps);
+    step->ended = e->ended;
+}
+
 static void take_step(struct evaluation *e)
 {
     const struct env_step *step = &e->step;
 
+    end_long_episodes(e);
     if (e->args.on_step != NULL)
         e->args.on_step(e->args.ctx, e->env, step);
     for (size_t copy = 0; copy < e->copies; copy++) {
@@ -126,6 +140,10 @@ static void take_step(struct evaluation *e)
  * error, or 0. */
 static int go_on(struct evaluation *e, int rc, struct err *err)
 {
+    if (rc == 0 && e->breaks_off) {
+        e->args.on_broken_off(e->args.ctx);
+        return 0;
+    }
     if (rc == 0 && e->steps) {
         e->steps = 0;
         take_step(e);
@@ -153,9 +171,12 @@ static void on_acted(void *ctx)
 {
     struct evaluation *e = ctx;
     struct err err = {0};
-    int rc = vec_env_step(e->env, acting_actions(e->acting), &e->step, &err);
+    int rc = 0;
 
-    e->steps = 1;
+    if (!e->breaks_off) {
+        rc = vec_env_step(e->env, acting_actions(e->acting), &e->step, &err);
+        e->steps = 1;
+    }
     if (go_on(e, rc, &err) < 0)
         fail(e, &err);
 }
@@ -189,11 +210,16 @@ int evaluation_start(struct evaluation *e, struct err *err)
     int rc;
 
     e->started = e->finished = 0;
-    e->steps = 0;
+    e->steps = e->breaks_off = 0;
     for (size_t copy = 0; copy < e->copies; copy++)
         next_episode(e, copy);
     rc = start_env(e, err);
     return rc < 0 ? rc : go_on(e, vec_env_settle(e->env, err), err);
+}
+
+void evaluation_break_off(struct evaluation *e)
+{
+    e->breaks_off = 1;
 }
 
 /* ---- life ---- */
@@ -226,6 +252,7 @@ static void allocate(struct evaluation *e)
     e->acting = acting_new(&acting);
     e->episode = xcalloc(e->copies, sizeof(*e->episode));
     e->time = xcalloc(e->copies, sizeof(*e->time));
+    e->ended = xcalloc(e->copies, sizeof(*e->ended));
     e->returns = xcalloc(e->args.episodes * n, sizeof(*e->returns));
     e->lengths = xcalloc(e->args.episodes, sizeof(*e->lengths));
     e->mean = xcalloc(n, sizeof(*e->mean));
@@ -272,6 +299,7 @@ void evaluation_free(struct evaluation *e)
     free(e->descriptions);
     free(e->episode);
     free(e->time);
+    free(e->ended);
     free(e->returns);
     free(e->lengths);
     free(e->mean);

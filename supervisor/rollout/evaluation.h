@@ -36,6 +36,7 @@ struct evaluation_args {
     const struct env_config *env; /* borrowed */
     size_t copies;                /* 0: env->copies; never more than episodes */
     uint64_t episodes;            /* at least 1 */
+    uint64_t max_steps;           /* an episode is over after so many; 0: when it ends */
     uint64_t seed;                /* of worlds and draws */
     enum act_mode mode;           /* ACT_GREEDY or ACT_SAMPLE */
     /* The environment's agents are the table's first ones. Borrowed. */
@@ -43,8 +44,10 @@ struct evaluation_args {
     struct env_host *env_host; /* of a foreign environment; otherwise NULL will do */
     void (*on_done)(void *ctx, const struct evaluation_result *result);
     void (*on_failed)(void *ctx, const struct err *err);
+    void (*on_broken_off)(void *ctx); /* NULL: evaluation_break_off is not called */
     /* For drawing, may be NULL: a copy's episode has begun; after every step, when the
-     * copies that ended are still as they ended. */
+     * copies that ended are still as they ended (those that max_steps ends are among
+     * them). */
     void (*on_begin)(void *ctx, const struct vec_env *env, size_t copy);
     void (*on_step)(void *ctx, const struct vec_env *env, const struct env_step *step);
     void *ctx;
@@ -57,6 +60,9 @@ int evaluation_new(struct evaluation **ret, const struct evaluation_args *args,
 /* Plays episodes 0 .. n-1; may be called again once on_done came. A failure to begin is
  * returned, a later one goes to on_failed. */
 int evaluation_start(struct evaluation *e, struct err *err);
+/* While it plays: it owes nothing any more once on_broken_off comes, in place of on_done.
+ */
+void evaluation_break_off(struct evaluation *e);
 void evaluation_free(struct evaluation *e); /* no request of it may be outstanding */
 
 #endif

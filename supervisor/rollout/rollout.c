@@ -296,6 +296,19 @@ static void on_evaluated(void *ctx, const struct evaluation_result *result)
     rollout_resume(r);
 }
 
+/* What it played is played again by who resumes the run. */
+static void on_broken_off(void *ctx)
+{
+    struct rollout *r = ctx;
+    struct err err = {0};
+
+    if (r->over)
+        return;
+    CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_BROKEN_OFF) == ROLLOUT_ENTERED);
+    if (play(r, &err) < 0)
+        rollout_fail(r, &err);
+}
+
 static void on_part_failed(void *ctx, const struct err *err)
 {
     rollout_fail(ctx, err);
@@ -332,6 +345,8 @@ static void request(struct rollout *r, enum rollout_event event)
 void rollout_request_stop(struct rollout *r)
 {
     request(r, ROLLOUT_STOP_REQUEST);
+    if (!r->over && r->fsm.state == ROLLOUT_EVALUATE)
+        evaluation_break_off(r->evaluation);
 }
 
 void rollout_request_pause(struct rollout *r)
@@ -459,11 +474,13 @@ int rollout_make_evaluation(struct rollout *r, struct err *err)
     struct evaluation_args args = {
         .env = &r->args.config->env,
         .episodes = (uint64_t)c->evaluation.episodes,
+        .max_steps = (uint64_t)c->evaluation.max_steps,
         .seed = c->evaluation.seed,
         .mode = c->evaluation.greedy ? ACT_GREEDY : ACT_SAMPLE,
         .agents = r->args.agents,
         .env_host = r->args.env_host,
         .on_done = on_evaluated,
+        .on_broken_off = on_broken_off,
         .on_failed = on_part_failed,
         .ctx = r,
     };

@@ -51,9 +51,11 @@ int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret)
     *ret = (struct schedule_due){0};
     switch (in) {
     case ROLLOUT_ACT:
-    case ROLLOUT_CHECKPOINT:
     case ROLLOUT_PAUSED:
+        return 1;
+    case ROLLOUT_CHECKPOINT:
     case ROLLOUT_DONE:
+        *ret = f->owed;
         return 1;
     case ROLLOUT_UPDATE:
         *ret = f->due;
@@ -113,6 +115,18 @@ static void honour_requests(struct rollout_fsm *f)
         f->due.checkpoint = 1;
 }
 
+static enum rollout_effect next_due(struct rollout_fsm *f);
+
+static enum rollout_effect leave_evaluation(struct rollout_fsm *f)
+{
+    f->owed = f->due;
+    f->owed.evaluate = 1;
+    f->owed.end = f->stop = 0;
+    f->due = (struct schedule_due){.checkpoint = 1, .end = 1};
+    f->stopped = 1;
+    return next_due(f);
+}
+
 /* The next thing that is due at this boundary, or the next round. */
 static enum rollout_effect next_due(struct rollout_fsm *f)
 {
@@ -122,6 +136,8 @@ static enum rollout_effect next_due(struct rollout_fsm *f)
         f->repeat = 0;
         return enter(f, ROLLOUT_UPDATE);
     }
+    if (f->due.evaluate && f->stop)
+        return leave_evaluation(f);
     if (take(&f->due.evaluate))
         return enter(f, ROLLOUT_EVALUATE);
     honour_requests(f);
@@ -248,7 +264,8 @@ static const cell_fn cells[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
     [ROLLOUT_ACT] = {[ROLLOUT_FINISHED] = acted, NOTED},
     [ROLLOUT_STEP] = {[ROLLOUT_FINISHED] = next_due, NOTED},
     [ROLLOUT_UPDATE] = {[ROLLOUT_FINISHED] = stage_finished, NOTED},
-    [ROLLOUT_EVALUATE] = {[ROLLOUT_FINISHED] = next_due, NOTED},
+    [ROLLOUT_EVALUATE] =
+        {[ROLLOUT_FINISHED] = next_due, [ROLLOUT_BROKEN_OFF] = leave_evaluation, NOTED},
     [ROLLOUT_LOG] = {[ROLLOUT_FINISHED] = next_due, NOTED},
     [ROLLOUT_CHECKPOINT] = {[ROLLOUT_FINISHED] = next_due, NOTED},
     [ROLLOUT_CHANGE] = {[ROLLOUT_FINISHED] = act, NOTED},

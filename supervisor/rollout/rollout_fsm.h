@@ -6,7 +6,8 @@
  * States between STEP and the next ACT are entered only if they are due. Requests (stop,
  * pause, checkpoint) are noted at any time and honoured at the boundary, after the
  * updates and the evaluation that are due; a boundary has at most one row and one
- * checkpoint. A change is the last thing before the next round, so that a checkpoint of
+ * checkpoint. A stop does not wait for the evaluation: that is left, with what comes after
+ * it, to who resumes the run. A change is the last thing before the next round, so that a checkpoint of
  * the boundary is from before it.
  */
 #ifndef SUPERVISOR_ROLLOUT_ROLLOUT_FSM_H
@@ -38,6 +39,7 @@ enum rollout_event {
     ROLLOUT_CONTINUE_REQUEST,
     ROLLOUT_CHECKPOINT_REQUEST,
     ROLLOUT_CHANGE_REQUEST, /* due before the next round */
+    ROLLOUT_BROKEN_OFF,     /* the evaluation, for a stop */
     ROLLOUT_FAIL,
     ROLLOUT_EVENT_COUNT,
 };
@@ -46,6 +48,7 @@ struct rollout_fsm {
     enum rollout_state state;
     const struct stage_list *stages; /* borrowed */
     struct schedule_due due;         /* what is left at this boundary */
+    struct schedule_due owed;        /* of it, to who goes on after a stop in its midst */
     int stage;                       /* in UPDATE: which, and the how manieth time */
     uint64_t repeat;
     int stop, pause, checkpoint, change; /* requests not yet honoured */

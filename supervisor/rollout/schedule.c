@@ -34,7 +34,8 @@ struct schedule_due schedule_due(const struct schedule *s, const struct schedule
     if (s->warmup > 0 && before < s->warmup - 1)
         before = s->warmup - 1;
     due.updates = times_due(s->update_every, before, now->steps);
-    due.evaluate = times_due(s->evaluate_every, now->before, now->steps) > 0;
+    due.evaluate = times_due(s->evaluate_every, now->before, now->steps) > 0 ||
+                   (due.end && s->evaluate_every > 0);
     due.log = due.end || times_due(s->log_every, now->before, now->steps) > 0;
     due.checkpoint = due.end ||
                      times_due(s->checkpoint_every, now->before, now->steps) > 0 ||

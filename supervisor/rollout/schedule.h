@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 struct schedule {
-    uint64_t warmup;       /* rows before the first update */
-    uint64_t update_every; /* environment steps; 0: never, as below */
-    uint64_t evaluate_every;
+    uint64_t warmup;         /* rows before the first update */
+    uint64_t update_every;   /* environment steps; 0: never, as below */
+    uint64_t evaluate_every; /* and at the end */
     uint64_t log_every;
     uint64_t checkpoint_every;
     uint64_t checkpoint_every_ns;

@@ -73,6 +73,8 @@ static void start_evaluation(void *ctx)
     struct evaluation_args args = {.env = &e->args->config->env,
                                    .copies = e->args->copies,
                                    .episodes = e->args->episodes,
+                                   .max_steps =
+                                       (uint64_t)e->args->config->evaluation.max_steps,
                                    .seed = e->args->seed,
                                    .mode = e->args->mode,
                                    .agents = e->agents,

@@ -88,6 +88,46 @@ def test_a_run_is_evaluated_while_it_trains(w):
     assert evaluate(w, "calm", "--checkpoint", "0") == {**first, "run": "calm"}
 
 
+def test_episodes_without_an_end_are_cut(w):
+    """Of a world that never ends itself; the team is evaluated at the end of its training."""
+    config = w.write("endless.yaml", SHORT.format(
+        env="{id: simple_spread, copies: 4, max_steps: 0}", settings="{}"))
+    w.brood("run", config, "--name", "endless", "-q", "--set",
+            "evaluation={every_env_steps: 100000, episodes: 3, max_steps: 40}")
+    rows = harness.progress_without_times(w.run_dir("endless"))
+    lengths = [row[rows[0].index("eval/episode_length")] for row in rows[1:]]
+    assert [float(x) for x in lengths if x] == [40] and lengths[-1], lengths
+    out, _ = w.brood("eval", "endless", "--episodes", "5", "--json")
+    assert json.loads(out)["length_mean"] == 40, out
+
+
+def stands_at(w, name, step):
+    if not w.run_dir(name).exists():
+        return False
+    status = json.loads(w.brood("status", name, "--json")[0])
+    return status["state"] == "running" and status["env_steps"] == step
+
+
+def test_a_stop_does_not_wait_for_an_evaluation(w):
+    """Who resumes the run plays it, again and again if need be: nothing is lost."""
+    config = w.write("long.yaml", SHORT.format(env=WORLDS["spread"][0], settings="{}"))
+    sets = ("--set", "evaluation={every_env_steps: 600, episodes: 30000}")
+    w.brood("run", config, "--name", "calm", "-q", *sets, "--set",
+            "evaluation.episodes=30000")
+    rows = harness.progress_without_times(w.run_dir("calm"))
+    assert sum(row[rows[0].index("eval/episode_length")] != "" for row in rows[1:]) == 2, rows
+    p = w.start("run", config, "--name", "stopped", *sets)
+    for step in (600, 600, 1200):
+        harness.wait_until("the evaluation", lambda: stands_at(w, "stopped", step))
+        w.brood("stop", "stopped")
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+        assert f"goes on from the checkpoint of step {step}" in p.log.read_text()
+        p = w.start("resume", "stopped")
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    for part in (training_part, harness.progress_without_times):
+        assert part(w.run_dir("calm")) == part(w.run_dir("stopped")), part
+
+
 def test_only_particle_worlds_have_rules(w):
     for name, rules in (("spread", "mpe2"), ("world_comm", "openai"), ("penalty", None)):
         train(w, name)

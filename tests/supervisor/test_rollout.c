@@ -818,7 +818,7 @@ START_TEST(test_no_draw_is_used_twice)
     struct audit audit = {0};
 
     b->agents[0].settings.own_batches = 1;
-    b->config.evaluation.every_env_steps = 16;
+    b->config.evaluation.every_env_steps = 1000; /* at the end */
     b->config.evaluation.seed = 7;
     rng_set_audit(on_draw, &audit);
     bench_run(b);

@@ -228,9 +228,11 @@ START_TEST(test_intervals_and_length_from_then_on)
 
     rollout_plan_change(b->rollout, 0);
     bench_run(b);
-    ck_assert_str_eq(b->seen, "checkpoint 0; change 0; round 2; round 4; "
-                              "evaluation; row 6; round 6; row 8; checkpoint 8; round 8; "
-                              "done");
+    ck_assert_str_eq(b->seen,
+                     "checkpoint 0; change 0; round 2; round 4; "
+                     "evaluation; row 6; round 6; evaluation; row 8; checkpoint 8; "
+                     "round 8; "
+                     "done");
     bench_free(b);
 }
 END_TEST

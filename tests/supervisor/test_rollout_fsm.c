@@ -29,31 +29,31 @@ static struct rollout_fsm in(enum rollout_state state)
 /* The state after each event, when nothing is due and nothing was asked for before. */
 static const enum rollout_state after[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
     /*                     START, FINISHED, STOP, PAUSE, CONTINUE, CHECKPOINT, CHANGE,
-     *                     FAIL */
+     *                     BROKEN_OFF, FAIL */
     [ROLLOUT_IDLE] = {ROLLOUT_CHECKPOINT, __, ROLLOUT_IDLE, ROLLOUT_IDLE, ROLLOUT_IDLE,
-                      ROLLOUT_IDLE, ROLLOUT_IDLE, ROLLOUT_FAILED},
+                      ROLLOUT_IDLE, ROLLOUT_IDLE, __, ROLLOUT_FAILED},
     [ROLLOUT_ACT] = {__, ROLLOUT_STEP, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT,
-                     ROLLOUT_ACT, ROLLOUT_FAILED},
+                     ROLLOUT_ACT, __, ROLLOUT_FAILED},
     [ROLLOUT_STEP] = {__, ROLLOUT_ACT, ROLLOUT_STEP, ROLLOUT_STEP, ROLLOUT_STEP,
-                      ROLLOUT_STEP, ROLLOUT_STEP, ROLLOUT_FAILED},
+                      ROLLOUT_STEP, ROLLOUT_STEP, __, ROLLOUT_FAILED},
     [ROLLOUT_UPDATE] = {__, ROLLOUT_ACT, ROLLOUT_UPDATE, ROLLOUT_UPDATE, ROLLOUT_UPDATE,
-                        ROLLOUT_UPDATE, ROLLOUT_UPDATE, ROLLOUT_FAILED},
+                        ROLLOUT_UPDATE, ROLLOUT_UPDATE, __, ROLLOUT_FAILED},
     [ROLLOUT_EVALUATE] = {__, ROLLOUT_ACT, ROLLOUT_EVALUATE, ROLLOUT_EVALUATE,
                           ROLLOUT_EVALUATE, ROLLOUT_EVALUATE, ROLLOUT_EVALUATE,
-                          ROLLOUT_FAILED},
+                          ROLLOUT_CHECKPOINT, ROLLOUT_FAILED},
     [ROLLOUT_LOG] = {__, ROLLOUT_ACT, ROLLOUT_LOG, ROLLOUT_LOG, ROLLOUT_LOG, ROLLOUT_LOG,
-                     ROLLOUT_LOG, ROLLOUT_FAILED},
+                     ROLLOUT_LOG, __, ROLLOUT_FAILED},
     [ROLLOUT_CHECKPOINT] = {__, ROLLOUT_ACT, ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT,
                             ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT, ROLLOUT_CHECKPOINT,
-                            ROLLOUT_FAILED},
+                            __, ROLLOUT_FAILED},
     [ROLLOUT_CHANGE] = {__, ROLLOUT_ACT, ROLLOUT_CHANGE, ROLLOUT_CHANGE, ROLLOUT_CHANGE,
-                        ROLLOUT_CHANGE, ROLLOUT_CHANGE, ROLLOUT_FAILED},
+                        ROLLOUT_CHANGE, ROLLOUT_CHANGE, __, ROLLOUT_FAILED},
     [ROLLOUT_PAUSED] = {__, __, ROLLOUT_LOG, ROLLOUT_PAUSED, ROLLOUT_ACT,
-                        ROLLOUT_CHECKPOINT, ROLLOUT_PAUSED, ROLLOUT_FAILED},
+                        ROLLOUT_CHECKPOINT, ROLLOUT_PAUSED, __, ROLLOUT_FAILED},
     [ROLLOUT_DONE] = {__, __, ROLLOUT_DONE, ROLLOUT_DONE, ROLLOUT_DONE, ROLLOUT_DONE,
-                      ROLLOUT_DONE, ROLLOUT_DONE},
+                      ROLLOUT_DONE, __, ROLLOUT_DONE},
     [ROLLOUT_FAILED] = {__, __, ROLLOUT_FAILED, ROLLOUT_FAILED, ROLLOUT_FAILED,
-                        ROLLOUT_FAILED, ROLLOUT_FAILED, ROLLOUT_FAILED},
+                        ROLLOUT_FAILED, ROLLOUT_FAILED, __, ROLLOUT_FAILED},
 };
 
 START_TEST(test_all_cells)
@@ -223,9 +223,45 @@ START_TEST(test_stop_ends_in_order)
 
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 1, .evaluate = 1}),
-                     "learn0 evaluate log checkpoint done ");
+    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 1}),
+                     "learn0 log checkpoint done ");
     ck_assert_int_eq(f.stopped, 1);
+}
+END_TEST
+
+/* The evaluation is left to who goes on, with the row that is to hold it: also the last of
+ * a run. */
+START_TEST(test_stop_leaves_the_evaluation)
+{
+    const struct schedule_due due = {
+        .updates = 1, .evaluate = 1, .log = 1, .checkpoint = 1, .end = _i & 1};
+    struct rollout_fsm f = in(ROLLOUT_STEP), next = in(ROLLOUT_IDLE);
+    struct schedule_due left;
+    char text[256] = "";
+
+    rollout_fsm_set_due(&f, &due);
+    if ((_i & 2) != 0)
+        rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    if ((_i & 2) == 0) {
+        ck_assert_int_eq(f.state, ROLLOUT_EVALUATE);
+        rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
+        rollout_fsm_step(&f, ROLLOUT_BROKEN_OFF);
+    }
+    ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
+    ck_assert_int_eq(rollout_fsm_left(&f, &left), 1);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_DONE);
+    ck_assert_int_eq(f.stopped, 1);
+    left.end = due.end;
+    rollout_fsm_go_on(&next, &left);
+    rollout_fsm_step(&next, ROLLOUT_START);
+    while (next.state != ROLLOUT_ACT && next.state != ROLLOUT_DONE) {
+        note_state(text, sizeof(text), &next);
+        rollout_fsm_step(&next, ROLLOUT_FINISHED);
+    }
+    ck_assert_str_eq(text, "evaluate log checkpoint ");
 }
 END_TEST
 
@@ -309,6 +345,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_start);
     tcase_add_loop_test(tc, test_midway, 0, 8);
     tcase_add_test(tc, test_stop_ends_in_order);
+    tcase_add_loop_test(tc, test_stop_leaves_the_evaluation, 0, 4);
     tcase_add_test(tc, test_stop_at_the_end_is_no_stop);
     tcase_add_test(tc, test_stop_during_checkpoint);
     tcase_add_test(tc, test_pause_and_go_on);

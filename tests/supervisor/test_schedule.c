@@ -84,6 +84,9 @@ START_TEST(test_end)
     due = schedule_due(&by_episodes,
                        &(struct schedule_now){.before = 5, .steps = 10, .episodes = 5});
     ck_assert(due.end && due.log && due.checkpoint);
+    due = schedule_due(&(struct schedule){.env_steps = 1000, .evaluate_every = 5000},
+                       &(struct schedule_now){.before = 992, .steps = 1024});
+    ck_assert(due.end && due.evaluate);
 }
 END_TEST
 
