@@ -221,8 +221,8 @@ void agent_table_free(struct agent_table *t);
 /* As if from outside: whatever comes of it counts. */
 int agent_table_signal(struct agent_table *t, size_t agent, int signum);
 /* Kills every agent and whatever descends from this process, also processes of other
- * tables, and reaps it all: the last thing before this process exits, without another
- * turn of the loop. */
+ * tables, and reaps it all: the last thing before this process exits, or its loop is
+ * closed, without another turn of that. */
 void agent_table_end(struct agent_table *t);
 /* Ends the agent's process; its restart policy decides what follows, but nothing is
  * counted. ERR_STATE: it has none. */

@@ -329,7 +329,8 @@ int proc_signal(struct proc *p, int signum)
 void proc_kill(struct proc *p)
 {
     /* Without a pidfd it was started a moment ago, and is not reaped either. */
-    const int is_unreaped = p->pidfd >= 0 ? proc_signal(p, SIGKILL) == 0 : !p->exited;
+    const int is_unreaped =
+        p->pidfd >= 0 ? proc_signal(p, SIGKILL) == 0 : p->pid > 0 && !p->exited;
 
     /* Only this thread reaps: as long as the leader is not, the group is its. */
     if (is_unreaped)

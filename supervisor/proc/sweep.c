@@ -116,8 +116,12 @@ size_t sweep_adopted(sweep_owned_fn owned, void *ctx)
 {
     struct adopted a = {.owned = owned, .ctx = ctx, .self = getpid()};
     struct threads t = {.adopted = &a};
+    size_t n_threads = each_entry("/proc/self/task", visit_thread, &t);
 
-    if (each_entry("/proc/self/task", visit_thread, &t) > 0 && t.n_unknown == 0)
+    /* One that ends leaves its children to another, which may have been looked at. */
+    if (n_threads > 1 && t.n_met == 0)
+        n_threads = each_entry("/proc/self/task", visit_thread, &t);
+    if (n_threads > 0 && t.n_unknown == 0)
         return (size_t)t.n_met;
     return each_entry("/proc", end_adopted, &a);
 }

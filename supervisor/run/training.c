@@ -417,6 +417,8 @@ static void release(struct training *t)
     checkpointer_free(t->checkpointer);
     restore_free(t->restore);
     graphs_free(t->graphs);
+    if (t->agents != NULL)
+        agent_table_end(t->agents); /* the keeper may be gone, and sweeps no more */
     agent_table_free(t->agents);
     if (t->agent_fd >= 0)
         (void)close(t->agent_fd);

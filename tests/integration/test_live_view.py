@@ -91,10 +91,11 @@ class Terminal:
 
 def watch_a_run_with_a_death(w, name, **more):
     """A run, one of whose agents is killed once the view stands."""
-    t = Terminal(w, "run", w.small(steps=6000 if not harness.SANITIZED else 2000,
+    t = Terminal(w, "run", w.small(steps=20000 if not harness.SANITIZED else 2000,
                                    evaluate=0), "--name", name, **more)
     harness.wait_until("the view", lambda: "agent_2" in t.text())
-    harness.kill(harness.agents_of(t.process.pid)["agent_1"])
+    harness.kill(harness.wait_until("agent_1", lambda: harness.agents_of(t.process.pid).get(
+        "agent_1")))
     harness.wait_until("word of it", lambda: "lives on" in t.text())
     return t, *t.end()
 

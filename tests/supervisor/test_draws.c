@@ -22,12 +22,12 @@ enum { AGENTS = 3, SEED = 5, EVALUATION_SEED = 6 };
 
 static const char *const names[AGENTS] = {"agent_0", "agent_1", "agent_2"};
 
-/* One evaluation only: they repeat their own worlds on purpose. */
+/* One evaluation only, at the end: they repeat their own worlds on purpose. */
 static const char config_text[] =
     "run: {name: draws, seed: 5, env_steps: 160}\n"
     "env: {id: simple_spread, copies: 4, max_steps: 10, params: {agents: 3}}\n"
     "experience: {capacity: 1000, batch_size: 16, warmup: 40, update_every: 20}\n"
-    "evaluation: {every_env_steps: 100, episodes: 6, mode: sample, seed: 6}\n"
+    "evaluation: {every_env_steps: 1000, episodes: 6, mode: sample, seed: 6}\n"
     "defaults: {actor: {hidden: [8]}, critic: {hidden: [8]}}\n";
 
 struct draw {
