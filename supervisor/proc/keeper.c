@@ -439,6 +439,17 @@ static int keep(struct keeper *k)
     return end(k);
 }
 
+/* Until its supervisor says more, it keeps the run that it goes on with. */
+static void take_before(struct keeper *k)
+{
+    if (!keeper_goes_on(&k->before))
+        return;
+    k->run.resume = 1;
+    k->run.place = k->before.place;
+    k->run.from = k->before.from;
+    memcpy(k->run.path, k->before.path, sizeof(k->run.path));
+}
+
 int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
                  struct err *err)
 {
@@ -446,7 +457,7 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     int r;
 
     set_mark();
-    (void)keeper_goes_on(&k.before);
+    take_before(&k);
     keeper_again_init(&k.again);
     r = sweep_enable(err);
     if (r == 0)
