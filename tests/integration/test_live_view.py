@@ -91,7 +91,7 @@ class Terminal:
 
 def watch_a_run_with_a_death(w, name, **more):
     """A run, one of whose agents is killed once the view stands."""
-    t = Terminal(w, "run", w.small(steps=20000 if not harness.SANITIZED else 2000,
+    t = Terminal(w, "run", w.small(steps=20000 if not harness.SANITIZED else 6000,
                                    evaluate=0), "--name", name, **more)
     harness.wait_until("the view", lambda: "agent_2" in t.text())
     harness.kill(harness.wait_until("agent_1", lambda: harness.agents_of(t.process.pid).get(
