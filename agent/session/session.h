@@ -26,6 +26,7 @@
 #define AGENT_SESSION_SESSION_H
 
 #include "agent/graph/graph.h"
+#include "common/numerics/numerics.h"
 #include "common/rng/rng.h"
 
 struct session;
@@ -35,7 +36,8 @@ struct session_options {
      * block_capacity bytes that stays mapped (a shared memfd). */
     void *block;
     size_t block_capacity;
-    int block_holds_state; /* restored: keep what is in it */
+    int block_holds_state;  /* restored: keep what is in it */
+    enum numerics numerics; /* NATIVE: large products are the matrix library's */
 };
 
 int session_new(struct session **ret, struct graph *g, const struct session_options *o,

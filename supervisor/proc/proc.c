@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/msg/protocol.h"
+#include "common/numerics/cpu_kernels.h"
 #include "supervisor/proc/keeper.h"
 
 #include <errno.h>
@@ -163,11 +164,12 @@ static uv_stdio_container_t inherit(int fd)
                                   .data.fd = fd};
 }
 
-/* What of our environment is a process's, too: the mark that tells whose it is, and what
- * an agent of the tests is to die of; a program of others' finds what it needs by the
- * last two. */
-static const char *const passed[] = {KEEPER_MARK "=", "BROOD_FAULT=", "PATH=", "HOME="};
-enum { N_PASSED = sizeof(passed) / sizeof(passed[0]), N_PASSED_TO_AGENTS = 2 };
+/* What of our environment is a process's, too: the mark that tells whose it is, which
+ * kernels it is to use, and what an agent of the tests is to die of; a program of others'
+ * finds what it needs by the last two. */
+static const char *const passed[] = {KEEPER_MARK "=", CPU_KERNELS_VARIABLE "=",
+                                     "BROOD_FAULT=", "PATH=", "HOME="};
+enum { N_PASSED = sizeof(passed) / sizeof(passed[0]), N_PASSED_TO_AGENTS = 3 };
 
 static void pass_variables(char *ret[N_PASSED + 1], size_t n_passed)
 {
