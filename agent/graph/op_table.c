@@ -32,6 +32,27 @@ const struct op_def *op_def_find(const char *type)
     return NULL;
 }
 
+/* ---- libm ---- */
+
+static int is_libm(struct operation *op)
+{
+    const unsigned flags = operation_def(op)->flags;
+    enum dtype dtype;
+
+    if ((flags & (OP_LIBM | OP_LIBM_DOUBLE)) == 0)
+        return 0;
+    dtype = output_dtype((struct output){op, 0});
+    return dtype == DT_DOUBLE || (dtype == DT_FLOAT && (flags & OP_LIBM) != 0);
+}
+
+const struct operation *graph_first_libm(const struct graph *g)
+{
+    for (int id = 0; id < graph_n_operations(g); id++)
+        if (is_libm(graph_operation_at(g, id)))
+            return graph_operation_at(g, id);
+    return NULL;
+}
+
 /* ---- foreign ops ---- */
 
 const struct op_def *op_def_foreign(struct graph *g, const char *type,

@@ -33,6 +33,9 @@ enum op_flags {
     OP_FOREIGN = 8,     /* not of the table: cannot be run (import.h) */
     OP_AWAITED = 16,    /* writes no variable, but to wait for it makes a difference: it
                          * touches files, checks values, or decides what is alive */
+    OP_LIBM = 32,       /* its kernel calls libm, whose last bits differ between machines:
+                          * for float32 and float64 */
+    OP_LIBM_DOUBLE = 64, /* for float64 alone: that of float32 is ours */
 };
 
 struct op_def {
@@ -51,5 +54,8 @@ int operation_is_variable(const struct operation *op);
 /* The VarHandleOp whose handle this is, perhaps passed on by others; NULL: none. */
 const struct operation *operation_behind_handle(struct output handle);
 const struct op_def *operation_def(const struct operation *op);
+/* The first operation whose values are libm's: what the graph computes may end with other
+ * bits on another machine. NULL: there is none. */
+const struct operation *graph_first_libm(const struct graph *g);
 
 #endif

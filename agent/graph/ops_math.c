@@ -371,6 +371,10 @@ GRAD(clip_grad)
     {                                                                                    \
         type, 0, shape_same, grad, "x:T -> y:T; T:" kind                                 \
     }
+#define LIBM(type, grad)                                                                 \
+    {                                                                                    \
+        type, OP_LIBM_DOUBLE, shape_same, grad, "x:T -> y:T; T:float_type"               \
+    }
 #define BINARY(type, kind, grad)                                                         \
     {                                                                                    \
         type, 0, shape_broadcast_inputs, grad, "x:T, y:T -> z:T; T:" kind                \
@@ -395,7 +399,7 @@ static const struct op_def rows[] = {
     BINARY("DivNoNan", "float_type", div_no_nan_grad),
     BINARY("Maximum", "number_type", maximum_grad),
     BINARY("Minimum", "number_type", minimum_grad),
-    BINARY("Pow", "number_type", pow_grad),
+    {"Pow", OP_LIBM, shape_broadcast_inputs, pow_grad, "x:T, y:T -> z:T; T:number_type"},
     BINARY("SquaredDifference", "number_type", squared_difference_grad),
     BINARY("FloorDiv", "number_type", grad_none),
     BINARY("FloorMod", "number_type", floor_mod_grad),
@@ -404,8 +408,8 @@ static const struct op_def rows[] = {
     UNARY("Square", "number_type", square_grad),
     UNARY("Sqrt", "float_type", sqrt_grad),
     UNARY("Rsqrt", "float_type", rsqrt_grad),
-    UNARY("Exp", "float_type", exp_grad),
-    UNARY("Log", "float_type", log_grad),
+    LIBM("Exp", exp_grad),
+    LIBM("Log", log_grad),
     UNARY("Abs", "number_type", abs_grad),
     UNARY("Sign", "number_type", sign_grad),
     UNARY("Reciprocal", "float_type", reciprocal_grad),

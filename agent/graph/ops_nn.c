@@ -355,7 +355,8 @@ static int apply_shape(const struct shape_args *args)
 
 #define ACTIVATION(type, grad)                                                           \
     {                                                                                    \
-        type, 0, shape_same, grad, "features:T -> activations:T; T:float_type"           \
+        type, OP_LIBM_DOUBLE, shape_same, grad,                                          \
+            "features:T -> activations:T; T:float_type"                                  \
     }
 #define ACTIVATION_GRAD(type, grad, other)                                               \
     {                                                                                    \
@@ -394,18 +395,20 @@ static const struct op_def rows[] = {
     ACTIVATION("Elu", elu_grad),
     ACTIVATION_GRAD("EluGrad", elu_grad_grad, "outputs"),
     ACTIVATION("Softplus", softplus_grad),
-    ACTIVATION_GRAD("SoftplusGrad", softplus_grad_grad, "features"),
-    {"Tanh", 0, shape_same, tanh_grad, "x:T -> y:T; T:float_type"},
+    {"SoftplusGrad", OP_LIBM_DOUBLE, shape_merged, softplus_grad_grad,
+     "gradients:T, features:T -> backprops:T; T:float_type"},
+    {"Tanh", OP_LIBM_DOUBLE, shape_same, tanh_grad, "x:T -> y:T; T:float_type"},
     Y_DY_GRAD("TanhGrad", tanh_grad_grad),
-    {"Sigmoid", 0, shape_same, sigmoid_grad, "x:T -> y:T; T:float_type"},
+    {"Sigmoid", OP_LIBM_DOUBLE, shape_same, sigmoid_grad, "x:T -> y:T; T:float_type"},
     Y_DY_GRAD("SigmoidGrad", sigmoid_grad_grad),
-    {"Softmax", 0, at_least_vector, softmax_grad, "logits:T -> softmax:T; T:float_type"},
-    {"LogSoftmax", 0, at_least_vector, log_softmax_grad,
+    {"Softmax", OP_LIBM_DOUBLE, at_least_vector, softmax_grad,
+     "logits:T -> softmax:T; T:float_type"},
+    {"LogSoftmax", OP_LIBM_DOUBLE, at_least_vector, log_softmax_grad,
      "logits:T -> logsoftmax:T; T:float_type"},
     {"L2Loss", 0, shape_scalar, l2_loss_grad, "t:T -> output:T; T:float_type"},
-    {"SoftmaxCrossEntropyWithLogits", 0, cross_entropy_shape, cross_entropy_grad,
-     "features:T, labels:T -> loss:T, backprop:T; T:float_type"},
-    {"SparseSoftmaxCrossEntropyWithLogits", 0, sparse_cross_entropy_shape,
+    {"SoftmaxCrossEntropyWithLogits", OP_LIBM_DOUBLE, cross_entropy_shape,
+     cross_entropy_grad, "features:T, labels:T -> loss:T, backprop:T; T:float_type"},
+    {"SparseSoftmaxCrossEntropyWithLogits", OP_LIBM_DOUBLE, sparse_cross_entropy_shape,
      sparse_cross_entropy_grad,
      "features:T, labels:Tlabels -> loss:T, backprop:T; T:float_type, "
      "Tlabels:index_type=int64"},

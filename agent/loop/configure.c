@@ -1,8 +1,10 @@
 #include "agent/loop/service_internal.h"
 
+#include "agent/graph/op_table.h"
 #include "common/mem/xmalloc.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -111,6 +113,22 @@ static int parse_agents(struct service *s, const msgpack_object *body, struct er
     return 0;
 }
 
+/* "portable" where the message leaves it out. */
+static int parse_numerics(struct service *s, const msgpack_object *body, struct err *err)
+{
+    char name[16] = "portable";
+    int r = msg_get_str(body, "numerics", name, sizeof(name), err), i = 0;
+
+    if (r < 0)
+        return r;
+    while (i < NUMERICS_COUNT && strcmp(numerics_names[i], name) != 0)
+        i++;
+    if (i == NUMERICS_COUNT)
+        return err_set(err, ERR_PROTOCOL, "numerics: 'portable' or 'native' expected");
+    s->numerics = (enum numerics)i;
+    return 0;
+}
+
 /* The world it plays in, and a policy from elsewhere: borrowed from the message. */
 static int parse_world(const msgpack_object *body, struct world *ret, struct err *err)
 {
@@ -178,7 +196,8 @@ static int map_block(struct service *s, struct err *err)
 
 int service_open_session(struct service *s, int restored, struct err *err)
 {
-    struct session_options options = {.block_holds_state = restored};
+    struct session_options options = {.block_holds_state = restored,
+                                      .numerics = s->numerics};
     int r = map_block(s, err);
 
     if (r < 0)
@@ -275,12 +294,29 @@ static void pack_stage(const struct stage *stage, struct msg_out *out)
     msg_u64(out, stage->repeat > 1 ? (uint64_t)stage->repeat : 1);
 }
 
+/* Whether the run's promise of equal bytes holds on every machine, as far as this agent's
+ * graph goes. */
+static void pack_portable(struct service *s, struct msg_out *out)
+{
+    const struct operation *op = graph_first_libm(s->graph);
+    char text[256];
+
+    msg_key(out, "portable");
+    msg_bool(out, op == NULL);
+    if (op == NULL)
+        return;
+    (void)snprintf(text, sizeof(text), "op %s (%s)", operation_type(op),
+                   operation_name(op));
+    msg_key(out, "because");
+    msg_str(out, text);
+}
+
 static void pack_description(struct service *s, struct msg_out *out)
 {
     size_t n;
     const struct stage *stages = s->ops->stages(s->algo, &n);
 
-    msg_map(out, 5);
+    msg_map(out, graph_first_libm(s->graph) == NULL ? 6 : 7);
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_key(out, "block_bytes");
@@ -293,6 +329,7 @@ static void pack_description(struct service *s, struct msg_out *out)
     msg_u64(out, (uint64_t)s->ops->carry_width(s->algo));
     msg_key(out, "columns");
     msg_array(out, 0);
+    pack_portable(s, out);
 }
 
 static int configure(struct service *s, const msgpack_object *body, struct err *err)
@@ -303,7 +340,7 @@ static int configure(struct service *s, const msgpack_object *body, struct err *
     if ((r = msg_get_str(body, "name", s->name, sizeof(s->name), err)) < 0 ||
         (r = msg_get_u64(body, "seed", UINT64_MAX, &s->seed, err)) < 0 ||
         (r = msg_get_bool(body, "restored", &restored, err)) < 0 ||
-        (r = parse_agents(s, body, err)) < 0 ||
+        (r = parse_numerics(s, body, err)) < 0 || (r = parse_agents(s, body, err)) < 0 ||
         (r = parse_role(s, body, &central, err)) < 0 ||
         (r = parse_world(body, &world, err)) < 0 ||
         (r = parse_config(s, body, err)) < 0 ||
@@ -346,5 +383,6 @@ void service_unconfigure(struct service *s)
     store_view_close(s->store);
     s->store = NULL;
     arena_done(&s->arena);
+    s->numerics = NUMERICS_PORTABLE;
     s->state = SERVICE_NEW;
 }

@@ -10,8 +10,9 @@
 /* The linker's build id of this program as hex; "unknown" if it has none. Returns buf. */
 const char *hello_build_id(char *buf, size_t size);
 
-/* A hash of what this machine's arithmetic gives for a dozen fixed matrix products and
- * calls of each kernel family and of libm. Equal fingerprints: equal bits. */
+/* A hash of what this machine gives where it may differ from others: a dozen products of
+ * the matrix library's, and functions of libm. What kernels of our own compute is the same
+ * everywhere and no part of it (numerics.h). */
 uint64_t hello_fingerprint(void);
 
 /* The whole notification; send it with msg_end. */

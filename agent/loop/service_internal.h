@@ -5,6 +5,7 @@
 #include "agent/loop/service.h"
 
 #include "common/mem/arena.h"
+#include "common/numerics/numerics.h"
 #include "common/wire/cursor.h"
 
 enum service_state {
@@ -35,6 +36,7 @@ struct service {
     struct agent_config config;
     char name[AGENT_NAME_MAX];
     uint64_t seed;
+    enum numerics numerics;
     struct space *agents;
     size_t n_agents;
     size_t self; /* n_agents: the central process */

@@ -10,7 +10,8 @@
  * again to a respawned agent.
  *
  * agent -> supervisor, first of all (configure may be on its way already)
- *   hello (notification)  protocol u, pid u, build_id str, fingerprint str (hex)
+ *   hello (notification)  protocol u, pid u, build_id str, fingerprint str (hex),
+ *                         numerics u (NUMERICS_VERSION)
  *
  * supervisor -> agent
  *   configure   role str ("learner" | "central" | "ps"), name str, seed u,
@@ -22,6 +23,7 @@
  *                         masked? bool (its `act` has allowed, its rows of the log have
  *                         allowed and next_allowed)}
  *               restored bool (the block already holds this agent's state)
+ *               numerics? str ("portable" | "native"; common/numerics/numerics.h)
  *               env? str (env.id), rules? str ("mpe2" | "openai"),
  *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef
  *               and the checkpoint with its first values
@@ -32,7 +34,9 @@
  *               block_bytes u,
  *               stages [{name str, runner "learners" | "central", reads [str...],
  *                        writes bool, repeat_from? u, repeat? u}...],
- *               carry u (H), columns [{name str, elements u}...] (f32, it adds to a row)
+ *               carry u (H), columns [{name str, elements u}...] (f32, it adds to a row),
+ *               portable bool, because? str: its graph has no operation whose last bits
+ *               are those of this kind of machine, or which one: "op Pow (layer/Pow)"
  *   metagraph -> metagraph bin: the graph as TensorFlow's MetaGraphDef, with a Saver for
  *               what checkpoints hold; a function of configure alone
  *   import      in place of configure, for a graph from a file: name str, seed u,

@@ -103,6 +103,58 @@ START_TEST(malformed_signatures_are_told)
 }
 END_TEST
 
+/* Must be extended with every op whose kernel calls libm. */
+START_TEST(ops_of_libm_are_marked)
+{
+    static const char *const always[] = {"Pow"};
+    static const char *const for_doubles[] = {"Exp",
+                                              "Log",
+                                              "Elu",
+                                              "Softplus",
+                                              "SoftplusGrad",
+                                              "Tanh",
+                                              "Sigmoid",
+                                              "Softmax",
+                                              "LogSoftmax",
+                                              "SoftmaxCrossEntropyWithLogits",
+                                              "SparseSoftmaxCrossEntropyWithLogits"};
+    const size_t n_always = sizeof(always) / sizeof(always[0]);
+    const size_t n_doubles = sizeof(for_doubles) / sizeof(for_doubles[0]);
+    size_t n = 0;
+
+    for (size_t i = 0; op_def_at(i) != NULL; i++)
+        n += (op_def_at(i)->flags & (OP_LIBM | OP_LIBM_DOUBLE)) != 0;
+    ck_assert_uint_eq(n, n_always + n_doubles);
+    for (size_t i = 0; i < n_always; i++)
+        ck_assert(op_def_find(always[i])->flags & OP_LIBM);
+    for (size_t i = 0; i < n_doubles; i++)
+        ck_assert(op_def_find(for_doubles[i])->flags & OP_LIBM_DOUBLE);
+}
+END_TEST
+
+START_TEST(a_graph_names_its_first_op_of_libm)
+{
+    static const struct {
+        const char *type;
+        enum dtype dtype;
+        int is_libm;
+    } cases[] = {{"Exp", DT_FLOAT, 0},     {"Exp", DT_DOUBLE, 1},
+                 {"Softmax", DT_FLOAT, 0}, {"Softmax", DT_DOUBLE, 1},
+                 {"Sqrt", DT_DOUBLE, 0},   {"Pow", DT_FLOAT, 1},
+                 {"Pow", DT_DOUBLE, 1},    {"Pow", DT_INT32, 0}};
+    struct graph *g = graph_new();
+    struct output x = placeholder(g, cases[_i].dtype, &rows_of_3, NULL), y;
+
+    ck_assert_ptr_null(graph_first_libm(g));
+    y = strcmp(cases[_i].type, "Pow") == 0 ? binary(g, "Pow", x, x, "layer/first")
+                                           : unary(g, cases[_i].type, x, "layer/first");
+    (void)unary(g, "Neg", y, NULL);
+    ck_assert_ptr_eq(graph_first_libm(g), cases[_i].is_libm ? y.op : NULL);
+    ck_assert_ptr_null(graph_error(g));
+    graph_free(g);
+}
+END_TEST
+
 /* ---- building ---- */
 
 START_TEST(an_operation_knows_what_it_was_built_from)
@@ -522,6 +574,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, every_row_is_whole);
     tcase_add_test(tc, every_signature_names_what_it_has);
     tcase_add_test(tc, malformed_signatures_are_told);
+    tcase_add_test(tc, ops_of_libm_are_marked);
+    tcase_add_loop_test(tc, a_graph_names_its_first_op_of_libm, 0, 8);
     tcase_add_test(tc, an_operation_knows_what_it_was_built_from);
     tcase_add_test(tc, tensors_are_found_by_name);
     tcase_add_test(tc, the_first_error_stays_and_travels);

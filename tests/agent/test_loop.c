@@ -1,6 +1,7 @@
 #include "agent/session/session.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
+#include "common/numerics/numerics.h"
 #include "tests/agent/loop_help.h"
 #include "tests/support/team.h"
 #include "tests/support/test_main.h"
@@ -30,7 +31,7 @@ static void start_configured(struct agent_process *p, int block_fd, int log_fd,
 START_TEST(test_hello)
 {
     struct agent_process p;
-    uint64_t pid = 0, protocol = 0;
+    uint64_t pid = 0, protocol = 0, numerics = 0;
     char id[128] = "", print[64] = "", first[64];
     struct err err;
 
@@ -41,7 +42,9 @@ START_TEST(test_hello)
     ck_assert_int_eq(msg_get_str(&p.reply.body, "build_id", id, sizeof(id), &err), 0);
     ck_assert_int_eq(
         msg_get_str(&p.reply.body, "fingerprint", print, sizeof(print), &err), 0);
+    ck_assert_int_eq(msg_get_u64(&p.reply.body, "numerics", 1000, &numerics, &err), 0);
     ck_assert_uint_eq(protocol, PROTOCOL_VERSION);
+    ck_assert_uint_eq(numerics, NUMERICS_VERSION);
     ck_assert_int_eq((pid_t)pid, p.pid);
     ck_assert_uint_eq(strlen(id), 40); /* a SHA-1 */
     ck_assert_uint_eq(strlen(print), 16);
@@ -145,6 +148,34 @@ START_TEST(test_wrong_configure)
     ck_assert_msg(agent_process_configure(&p, SMALL, 2, 1, 0) == 0, "%s",
                   p.reply.error_text);
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
+}
+END_TEST
+
+static int configure_numerics(struct agent_process *p, const char *numerics)
+{
+    struct msg_out *o = agent_process_request(p, "configure");
+
+    agent_process_pack_configure(o, SMALL, 1, 0, 0, numerics);
+    return agent_process_call(p);
+}
+
+START_TEST(test_numerics)
+{
+    static const char *const known[] = {"portable", "native"};
+    struct agent_process p;
+    int portable = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        agent_process_start(&p, "agent_0", -1, -1);
+        check_hello(&p);
+        ck_assert_int_eq(configure_numerics(&p, "exact"), ERR_PROTOCOL);
+        ck_assert_str_eq(p.reply.error_text, "numerics: 'portable' or 'native' expected");
+        ck_assert_msg(configure_numerics(&p, known[i]) == 0, "%s", p.reply.error_text);
+        ck_assert_int_eq(msg_get_bool(&p.reply.body, "portable", &portable, NULL), 0);
+        ck_assert(portable); /* the graph, whatever the mode */
+        ck_assert_ptr_null(msg_get(&p.reply.body, "because"));
+        check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
+    }
 }
 END_TEST
 
@@ -530,6 +561,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_process);
     tcase_add_test(tc, test_wrong_state);
     tcase_add_test(tc, test_wrong_configure);
+    tcase_add_test(tc, test_numerics);
     tcase_add_loop_test(tc, test_hostile_frames, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tc, test_launcher);
     tcase_add_test(tc, test_act);

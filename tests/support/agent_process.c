@@ -216,14 +216,15 @@ static void pack_agent(struct msg_out *o, size_t i)
     msg_u64(o, 5);
 }
 
-int agent_process_configure(struct agent_process *p, const char *config, size_t n,
-                            size_t self, int restored)
+void agent_process_pack_configure(struct msg_out *o, const char *config, size_t n,
+                                  size_t self, int restored, const char *numerics)
 {
-    struct msg_out *o = agent_process_request(p, "configure");
     char name[AGENT_NAME_MAX];
 
     (void)snprintf(name, sizeof(name), "agent_%zu", self);
-    msg_map(o, 6);
+    msg_map(o, 7);
+    msg_key(o, "numerics");
+    msg_str(o, numerics);
     msg_key(o, "role");
     msg_str(o, "learner");
     msg_key(o, "name");
@@ -238,6 +239,13 @@ int agent_process_configure(struct agent_process *p, const char *config, size_t 
     msg_array(o, n);
     for (size_t i = 0; i < n; i++)
         pack_agent(o, i);
+}
+
+int agent_process_configure(struct agent_process *p, const char *config, size_t n,
+                            size_t self, int restored)
+{
+    agent_process_pack_configure(agent_process_request(p, "configure"), config, n, self,
+                                 restored, "portable");
     return agent_process_call(p);
 }
 

@@ -37,6 +37,9 @@ void agent_process_stderr(struct agent_process *p, char *buf, size_t size);
 /* `configure` for agent_<self> of `n` agents of 18 observations and five moves. */
 int agent_process_configure(struct agent_process *p, const char *config, size_t n,
                             size_t self, int restored);
+/* Its params, with a mode (common/numerics/numerics.h). */
+void agent_process_pack_configure(struct msg_out *o, const char *config, size_t n,
+                                  size_t self, int restored, const char *numerics);
 /* A sparse block file as the supervisor makes it. */
 int agent_process_block(void);
 
