@@ -117,16 +117,11 @@ static int parse_agents(struct service *s, const msgpack_object *body, struct er
 static int parse_numerics(struct service *s, const msgpack_object *body, struct err *err)
 {
     char name[16] = "portable";
-    int r = msg_get_str(body, "numerics", name, sizeof(name), err), i = 0;
+    int r = msg_get_str(body, "numerics", name, sizeof(name), err);
 
-    if (r < 0)
-        return r;
-    while (i < NUMERICS_COUNT && strcmp(numerics_names[i], name) != 0)
-        i++;
-    if (i == NUMERICS_COUNT)
-        return err_set(err, ERR_PROTOCOL, "numerics: 'portable' or 'native' expected");
-    s->numerics = (enum numerics)i;
-    return 0;
+    if (r == 0 && numerics_find(&s->numerics, name) < 0)
+        r = err_set(err, ERR_PROTOCOL, "numerics: 'portable' or 'native' expected");
+    return r;
 }
 
 /* The world it plays in, and a policy from elsewhere: borrowed from the message. */

@@ -14,6 +14,7 @@
 #include "common/config/limits.h"
 #include "common/err/err.h"
 #include "common/mem/arena.h"
+#include "common/numerics/numerics.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -136,6 +137,7 @@ struct run_config {
         int64_t env_steps; /* 0 if `episodes` says how long */
         int64_t episodes;  /* 0 if `env_steps` does */
         int resume_on_supervisor_death;
+        enum numerics numerics;
     } run;
     struct env_config env;
     struct {

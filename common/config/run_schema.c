@@ -215,6 +215,9 @@ static const struct field run_fields[] = {
     {"on_supervisor_death", FIELD_ENUM, RUN(run.resume_on_supervisor_death),
      NAMES("stop", "resume"), .default_text = "stop",
      .doc = "what the keeper does when the supervisor dies"},
+    {"numerics", FIELD_ENUM, RUN(run.numerics), .names = numerics_names,
+     .default_text = "portable",
+     .doc = "portable: equal bytes on every CPU; native: a matrix library"},
 };
 static const struct schema run_section = {TABLE(run_fields)};
 

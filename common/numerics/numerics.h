@@ -13,8 +13,11 @@
  * order of operations, a function's polynomial, the key of a draw, an update rule. */
 #define NUMERICS_VERSION 1
 
-enum numerics { NUMERICS_PORTABLE, NUMERICS_NATIVE, NUMERICS_COUNT };
+enum numerics { NUMERICS_PORTABLE, NUMERICS_NATIVE };
 
-extern const char *const numerics_names[NUMERICS_COUNT]; /* "portable", "native" */
+extern const char *const numerics_names[]; /* by enum numerics; NULL past the end */
+
+/* ERR_ARG: no mode is called that. */
+int numerics_find(enum numerics *ret, const char *name);
 
 #endif

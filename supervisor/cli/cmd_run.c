@@ -36,7 +36,8 @@ static int prepare_dir(const struct cli *cli, const struct training_args *args,
         rc = policies_keep(args->policies, args->dir, err);
     return rc < 0 ? rc
                   : run_dir_write_provenance(args->dir, cli->argc, cli->argv,
-                                             args->binaries->build_id, err);
+                                             args->binaries->build_id,
+                                             args->config->run.numerics, err);
 }
 
 static int train_in_new_dir(const struct cli *cli, const char *name, int force,

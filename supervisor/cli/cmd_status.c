@@ -49,7 +49,7 @@ static void print_processes(const msgpack_object *list)
 
 static void print_text(const msgpack_object *s, int is_live)
 {
-    char run[64], state[64], steps[32], total[32];
+    char run[64], state[64], steps[32], total[32], why[512] = "";
     int exact = 1;
 
     (void)msg_get_bool(s, "exact", &exact, NULL);
@@ -60,8 +60,11 @@ static void print_text(const msgpack_object *s, int is_live)
         (void)printf(" of %s",
                      format_count(facts_u64(s, "total_steps"), total, sizeof(total)));
     print_how(s, is_live);
-    (void)printf("%s\n  %-16s %8s  %-11s %8s %11s  %s\n", exact ? "" : "; not exact",
-                 "agent", "pid", "state", "restarts", "memory", "last exit");
+    (void)fputs(exact ? "" : "; not exact", stdout);
+    if (msg_get_str(s, "not_portable", why, sizeof(why), NULL) == 0 && *why != '\0')
+        (void)printf("; exact on this kind of machine only: %s", why);
+    (void)printf("\n  %-16s %8s  %-11s %8s %11s  %s\n", "agent", "pid", "state",
+                 "restarts", "memory", "last exit");
     print_processes(msg_get(s, "agents"));
     print_processes(msg_get(s, "environments"));
 }

@@ -1,12 +1,15 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/msg/protocol.h"
+#include "common/numerics/cpu_kernels.h"
+#include "common/numerics/numerics.h"
 #include "supervisor/proc/binaries.h"
 
 #include <stdio.h>
 
 static int run_version(struct cli *cli, int argc, char **argv)
 {
+    const char *kernels = cpu_kernels_name(cpu_kernels());
     struct binaries b;
     struct err err = {0};
     int code;
@@ -20,14 +23,16 @@ static int run_version(struct cli *cli, int argc, char **argv)
     if (cli->json)
         (void)printf(
             "{\"version\": \"%s\", \"binary\": \"%s\", \"agent_binary\": \"%s\", "
-            "\"build_id\": \"%s\", \"blas\": \"%s\", \"protocol\": %u}\n",
+            "\"build_id\": \"%s\", \"blas\": \"%s\", \"protocol\": %u, "
+            "\"numerics\": %d, \"kernels\": \"%s\"}\n",
             BROOD_VERSION, b.supervisor, b.agent, b.build_id, BROOD_BLAS,
-            PROTOCOL_VERSION);
+            PROTOCOL_VERSION, NUMERICS_VERSION, kernels);
     else
         (void)printf("brood %s (protocol %u)\n  binary        %s\n  agent binary  %s\n"
-                     "  build id      %s\n  blas          %s\n",
+                     "  build id      %s\n  blas          %s\n"
+                     "  numerics      %d\n  kernels       %s\n",
                      BROOD_VERSION, PROTOCOL_VERSION, b.supervisor, b.agent, b.build_id,
-                     BROOD_BLAS);
+                     BROOD_BLAS, NUMERICS_VERSION, kernels);
     return CLI_DONE;
 }
 
@@ -35,6 +40,9 @@ const struct command cmd_version = {
     .name = "version",
     .arguments = "[options]",
     .summary = "What this build is",
-    .help = "\nexample: brood version --json\n",
+    .help = "\nWith the same numerics another build and another CPU give the same bytes; "
+            "kernels:\nthe ones this CPU runs (BROOD_KERNELS=portable, avx2, avx512 or "
+            "neon forces others).\n"
+            "\nexample: brood version --json\n",
     .run = run_version,
 };

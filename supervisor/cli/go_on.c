@@ -151,8 +151,9 @@ static int go_on(const struct cli *cli, const struct resume_options *o,
         return say_over(cli, o, args, wanted);
     if (check_log(args, &err) < 0)
         return fail(cli, &err);
-    code = judge(cli, args,
-                 resume_check_build(args->resume, args->binaries->build_id, &err), &err);
+    code =
+        judge(cli, args,
+              resume_check_numerics(args->resume, args->binaries->build_id, &err), &err);
     if (code == 0)
         code = find_config(cli, o, args, wanted, &begin);
     if (code == 0)

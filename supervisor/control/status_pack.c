@@ -50,7 +50,7 @@ static void put_agent(struct msg_out *o, const struct run_agent_status *a)
 
 void status_pack(struct msg_out *o, const struct run_status *s)
 {
-    msg_map(o, 17);
+    msg_map(o, 19);
     put_text(o, "run", s->run);
     put_text(o, "state", s->state);
     put_u64(o, "exit_code", s->exit_code < 0 ? RUN_UNKNOWN : (uint64_t)s->exit_code);
@@ -67,6 +67,8 @@ void status_pack(struct msg_out *o, const struct run_status *s)
     put_f64(o, "team_return_mean", s->team_return_mean);
     msg_key(o, "exact");
     msg_bool(o, s->exact);
+    put_text(o, "numerics", s->numerics);
+    put_text(o, "not_portable", s->not_portable);
     msg_key(o, "agents");
     msg_array(o, s->n_agents);
     for (size_t i = 0; i < s->n_agents; i++)

@@ -3,8 +3,8 @@
  *
  *     run, state, exit_code?, pid, keeper_pid, round?, env_steps, episodes?, total_steps,
  *     total_episodes, steps_per_second, elapsed_seconds, checkpoint_step,
- *     team_return_mean?, exact, agents: [{name, pid, state, given_up?, restarts,
- *     rss_bytes, update?, last_exit?}]
+ *     team_return_mean?, exact, numerics?, not_portable?, agents: [{name, pid, state,
+ *     given_up?, restarts, rss_bytes, update?, last_exit?}]
  *
  * Those with a question mark are nil where they are not known or there are none.
  */

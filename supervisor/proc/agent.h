@@ -20,7 +20,8 @@
 
 struct agent;
 
-/* Who computes: equal for all processes of a run, or its numbers would not be. */
+/* Who computes: under NUMERICS_NATIVE equal for all processes of a run, or its numbers
+ * would not be. */
 struct agent_identity {
     int known;
     char build_id[128];
@@ -33,6 +34,7 @@ struct agent_host {
     int exe_fd, log_fd;
     void *ctx;                      /* for agent_spec.pack_configure */
     struct agent_identity identity; /* of the first process that said hello */
+    enum numerics numerics;
     void (*on_event)(struct agent_host *h, const struct agent_event *e);
     void (*on_exit)(struct agent *a);   /* reaped: time to look for orphans */
     void (*on_closed)(struct agent *a); /* agent_closed is due once no orphan is left */

@@ -4,13 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
+static int check_numerics(const msgpack_object *m, struct err *err)
+{
+    uint64_t version = 0;
+    int r = msg_get_u64(m, "numerics", UINT64_MAX, &version, err);
+
+    if (r < 0 || version == NUMERICS_VERSION)
+        return r;
+    return err_set(err, ERR_AGENT,
+                   "it is of numerics version %" PRIu64 ", the supervisor of %d", version,
+                   NUMERICS_VERSION);
+}
+
 static int check_hello_identity(struct agent *a, struct err *err)
 {
     struct agent_identity *first = &a->host->identity, own = {.known = 1};
     const msgpack_object *m = &a->in.body;
     int r;
 
-    if ((r = msg_require(m, "build_id", err)) < 0 ||
+    if ((r = check_numerics(m, err)) < 0 || (r = msg_require(m, "build_id", err)) < 0 ||
         (r = msg_require(m, "fingerprint", err)) < 0 ||
         (r = msg_get_str(m, "build_id", own.build_id, sizeof(own.build_id), err)) < 0 ||
         (r = msg_get_str(m, "fingerprint", own.fingerprint, sizeof(own.fingerprint),
@@ -18,6 +30,8 @@ static int check_hello_identity(struct agent *a, struct err *err)
         return r;
     if (!first->known)
         *first = own;
+    if (a->host->numerics == NUMERICS_PORTABLE)
+        return 0;
     if (strcmp(own.build_id, first->build_id) != 0)
         return err_set(err, ERR_AGENT,
                        "it is build %s, but the first process of the run was build %s",

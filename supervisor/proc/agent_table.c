@@ -292,6 +292,11 @@ void agent_table_free(struct agent_table *t)
     free(t);
 }
 
+void agent_table_set_numerics(struct agent_table *t, enum numerics numerics)
+{
+    t->host.numerics = numerics;
+}
+
 int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
                         size_t block_bytes, struct err *err)
 {

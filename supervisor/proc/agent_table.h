@@ -165,6 +165,10 @@ struct agent_callbacks {
 int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
                     int log_fd, const struct agent_spec *specs, size_t n,
                     const struct agent_callbacks *cb, struct err *err);
+/* Before the start. Under NUMERICS_NATIVE every process must be of the build and of the
+ * numeric fingerprint of the first; under NUMERICS_PORTABLE, as they begin, its numerics
+ * version is enough. */
+void agent_table_set_numerics(struct agent_table *t, enum numerics numerics);
 /* Before the start: the agent finds these bytes in its block and is told so (`restored`).
  * A process whose block has another size is a failure. ERR_LIMIT, ERR_NOMEM, -errno. */
 int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
@@ -175,8 +179,8 @@ int agent_table_start(struct agent_table *t, struct err *err);
 /* The response to `configure` as first given; body is valid as long as the table. */
 const struct msg *agent_table_description(const struct agent_table *t, size_t agent);
 
-/* Hash of what arithmetic does in the agents' processes, as hex; once the table is ready.
- */
+/* Hash of what differs between machines in the agents' processes, as hex; once the table
+ * is ready. */
 const char *agent_table_fingerprint(const struct agent_table *t);
 
 typedef void (*agent_response_fn)(void *ctx, size_t agent, const struct msg *response);

@@ -70,7 +70,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
 
     CHECK(agent <= spec->n_agents && config->n_agents == spec->n_agents);
     section = agent_config_to_yaml(&config->agents[central ? 0 : agent]);
-    msg_map(o, 8u + (policy != NULL ? 1 : 0) +
+    msg_map(o, 9u + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0));
     msg_key(o, "role");
     msg_str(o, central ? "central" : "learner");
@@ -84,6 +84,8 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     pack_agents(spec, o);
     msg_key(o, "restored");
     msg_bool(o, restored);
+    msg_key(o, "numerics");
+    msg_str(o, numerics_names[config->run.numerics]);
     msg_key(o, "env");
     msg_str(o, spec->id);
     msg_key(o, "rules");

@@ -2,8 +2,10 @@
  *
  *     2026-01-31T12:00:00.123Z step=25600 event=respawn agent=agent_0 pid=4711
  *
- * Events of a run   start, resume (pid, keeper, build), inexact (why: its bytes are not
- *                   those of an undisturbed run), end (state, code, pid, counts);
+ * Events of a run   start, resume (pid, keeper, build, numerics and their version), inexact
+ *                   (why: its bytes are not those of an undisturbed run), exact (why: of
+ *                   a resume elsewhere, they are), not-portable (why: they are those of
+ *                   this kind of machine only), end (state, code, pid, counts);
  *                   supervisor-exit, by its keeper that goes on; checkpoint, pause,
  *                   continue, stop, signal, done, stopped, failed, full, space; set,
  *                   waits, changed, refused: of its configuration.

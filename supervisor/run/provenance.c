@@ -2,6 +2,7 @@
 #include "supervisor/run/run_dir.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/numerics/cpu_kernels.h"
 
 #include <gnu/libc-version.h>
 #include <msgpack.h>
@@ -12,8 +13,7 @@
 #include <uv.h>
 #include <yaml.h>
 
-/* The first "model name" of /proc/cpuinfo: kernels of the matrix library, and so the last
- * bits of products, depend on it. */
+/* The first "model name" of /proc/cpuinfo. */
 static void put_cpu(FILE *out)
 {
     FILE *in = fopen("/proc/cpuinfo", "re");
@@ -54,7 +54,8 @@ static void put_word(FILE *out, const char *word)
 }
 
 int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
-                             const char *build_id, struct err *err)
+                             const char *build_id, enum numerics numerics,
+                             struct err *err)
 {
     struct utsname host;
     char *text = NULL;
@@ -70,9 +71,11 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
         put_word(out, argv[i]);
     }
     (void)fprintf(out,
-                  "\nbrood: %s\nagent build id: %s\ncompiler: %s\nlibuv: %s\n"
+                  "\nbrood: %s\nagent build id: %s\nnumerics: %s, version %d\n"
+                  "kernels: %s\ncompiler: %s\nlibuv: %s\n"
                   "msgpack-c: %s\nlibyaml: %s\nOpenBLAS: %s\nlibc: %s\nkernel: %s %s\n",
-                  BROOD_VERSION, build_id, __VERSION__, uv_version_string(),
+                  BROOD_VERSION, build_id, numerics_names[numerics], NUMERICS_VERSION,
+                  cpu_kernels_name(cpu_kernels()), __VERSION__, uv_version_string(),
                   msgpack_version(), yaml_get_version_string(), BROOD_BLAS,
                   gnu_get_libc_version(), host.sysname, host.release);
     put_cpu(out);

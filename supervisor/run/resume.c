@@ -197,11 +197,43 @@ static int differs(const struct checkpoint_section *s, const char *what, const c
                    what, (int)(s->len < 64 ? s->len : 64), (const char *)s->data, now);
 }
 
-int resume_check_build(const struct resume *r, const char *build_id, struct err *err)
+int resume_is_same_build(const struct resume *r, const char *build_id)
 {
-    const struct checkpoint_section *s = resume_section(r, RESUME_BUILD_ID);
+    return is_text(resume_section(r, RESUME_BUILD_ID), build_id);
+}
 
-    return is_text(s, build_id) ? 0 : differs(s, "build", build_id, err);
+/* "native 1": mode and version. What cannot be read is version 0, of no build. */
+static int parse_numerics(const struct checkpoint_section *s, enum numerics *ret_mode)
+{
+    char text[64], mode[16];
+    int version = 0;
+
+    (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
+                   (const char *)s->data);
+    if (sscanf(text, "%15s %d", mode, &version) != 2 || numerics_find(ret_mode, mode) < 0)
+        return 0;
+    return version;
+}
+
+int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err)
+{
+    const struct checkpoint_section *s = resume_section(r, RESUME_NUMERICS);
+    enum numerics mode = NUMERICS_NATIVE;
+    int version;
+
+    if (s == NULL)
+        return err_set(err, ERR_CONFIG,
+                       "the checkpoint is of a build from before numerics versions, this "
+                       "one is numerics %d (--anyway goes on)",
+                       NUMERICS_VERSION);
+    version = parse_numerics(s, &mode);
+    if (version != NUMERICS_VERSION)
+        return err_set(err, ERR_CONFIG,
+                       "the numerics version was %d, now it is %d (--anyway goes on)",
+                       version, NUMERICS_VERSION);
+    if (mode == NUMERICS_PORTABLE || resume_is_same_build(r, build_id))
+        return 0;
+    return differs(resume_section(r, RESUME_BUILD_ID), "build", build_id, err);
 }
 
 /* ---- bringing it back ---- */

@@ -5,8 +5,11 @@
  *          ready; resume_settle, when nothing stands in the way any more.
  * Journal  its position is the checkpoint's step, which stands on every line: a byte offset
  *          would make equal runs unequal, whose journals tell of other processes.
- * Differs  "build id", "fingerprint" and "config" in run.state say what computed and
- *          what: another one is ERR_CONFIG, in one line that says what changed.
+ * Differs  "numerics", "build id", "fingerprint" and "config" in run.state say what
+ *          computed and what: one that matters and is another now is ERR_CONFIG, in one
+ *          line that says what changed. Another numerics version always matters; the build
+ *          under NUMERICS_NATIVE; the fingerprint there, too, and for a run that is not
+ *          portable for other reasons (run_status.h).
  */
 #ifndef SUPERVISOR_RUN_RESUME_H
 #define SUPERVISOR_RUN_RESUME_H
@@ -23,6 +26,8 @@
 #define RESUME_BUILD_ID    "build id"    /* text */
 #define RESUME_FINGERPRINT "fingerprint" /* text */
 #define RESUME_CONFIG      "config"      /* run_config_to_yaml */
+/* Text, "portable 1": mode and version. Checkpoints of older builds lack it. */
+#define RESUME_NUMERICS    "numerics"
 /* Only of a run that went on although something was another one: the first, as text. */
 #define RESUME_INEXACT     "inexact"
 
@@ -47,13 +52,15 @@ int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
                       void *ctx, struct err *err);
 
 const struct rollout_progress *resume_progress(const struct resume *r);
-/* Never NULL for the names above but the last. */
+/* Never NULL for the names above but the last two. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
 
 /* An agent's .meta; NULL: the checkpoint has none. */
 const struct wbuf *resume_metagraph(const struct resume *r, const char *agent);
 
-int resume_check_build(const struct resume *r, const char *build_id, struct err *err);
+/* The numerics version, and under NUMERICS_NATIVE the build. */
+int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err);
+int resume_is_same_build(const struct resume *r, const char *build_id);
 /* resume_config.c: how the run was configured at the checkpoint, and what is to change
  * from there on. */
 struct resume_config {
@@ -79,6 +86,7 @@ int resume_force_config(const struct resume *r, const struct run_config *wanted,
 
 /* Every agent's block. ERR_NOT_FOUND: the checkpoint has no such agent. */
 int resume_preload(const struct resume *r, struct agent_table *agents, struct err *err);
+/* Once the agents are ready. */
 int resume_check_fingerprint(const struct resume *r, const struct agent_table *agents,
                              struct err *err);
 /* Places of the variables. */

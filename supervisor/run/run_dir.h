@@ -41,9 +41,11 @@ int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t l
 /* `config.yaml`, the configuration as it is really run. */
 int run_dir_write_config(struct run_dir *d, const struct run_config *config,
                          struct err *err);
-/* `provenance`: command line, build id, versions, CPU, as "key: value" lines. */
+/* `provenance`: command line, build id, numerics, versions, CPU, as "key: value" lines.
+ */
 int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
-                             const char *build_id, struct err *err);
+                             const char *build_id, enum numerics numerics,
+                             struct err *err);
 
 /* RUN of the command line: a name under runs_dir, a path to a run's directory, or NULL
  * for the newest run. ret: path, free(). ERR_NOT_FOUND. */

@@ -20,7 +20,13 @@
 
 static void copy(char ret[32], const char *text)
 {
-    (void)snprintf(ret, 32, "%s", text);
+    (void)snprintf(ret, 32, "%s", text != NULL ? text : "");
+}
+
+static void forget_not_portable(struct run_record *r)
+{
+    free(r->not_portable);
+    r->not_portable = NULL;
 }
 
 /* Agents come in the same order again and again. NULL: there are too many. */
@@ -109,6 +115,8 @@ static void take_beginning(struct run_record *r, const struct journal_event *e)
     s->keeper_pid = (pid_t)journal_number(e, "keeper", 0);
     /* An older one's way to say "inexact". */
     s->exact = journal_value(e, "anyway") == NULL && !r->gave_up;
+    copy(r->numerics, journal_value(e, "numerics"));
+    forget_not_portable(r);
     s->env_steps = 0;
     s->round = s->episodes = RUN_UNKNOWN;
     for (size_t i = 0; i < r->n_agents; i++) {
@@ -163,6 +171,10 @@ static int take_event(void *ctx, uint64_t line, const struct journal_event *e)
         copy(r->state, state);
     if (strcmp(e->name, "inexact") == 0)
         r->status.exact = 0;
+    if (strcmp(e->name, "not-portable") == 0 && journal_value(e, "why") != NULL) {
+        forget_not_portable(r);
+        r->not_portable = xstrdup(journal_value(e, "why"));
+    }
     if (strcmp(e->name, "start") == 0 || strcmp(e->name, "resume") == 0)
         take_beginning(r, e);
     else if (strcmp(e->name, "end") == 0)
@@ -326,6 +338,8 @@ void run_record_read(struct run_record *ret, const char *path)
     ret->name = run_dir_name_of(path);
     s->run = ret->name;
     s->state = ret->state;
+    s->numerics = *ret->numerics != '\0' ? ret->numerics : NULL;
+    s->not_portable = ret->not_portable;
     s->agents = ret->agents;
     s->n_agents = ret->n_agents;
 }
@@ -337,6 +351,7 @@ void run_record_done(struct run_record *r)
         free((char *)(uintptr_t)r->agents[i].last_exit);
     }
     free(r->agents);
+    free(r->not_portable);
     free(r->name);
     *r = (struct run_record){0};
 }

@@ -22,6 +22,7 @@ struct run_record {
 
     char *name; /* private from here on */
     int gave_up;
+    char numerics[32], *not_portable;
     struct run_agent_status *agents;
     size_t n_agents, cap_agents, last_agent;
     char state[32];

@@ -51,6 +51,11 @@ struct run_status {
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
     int exact; /* the end will be that of an undisturbed run, byte for byte: not once an
                   agent was given up, for that depends on what died, and when */
+    const char *numerics; /* run.numerics; NULL: an older build's run */
+    /* Why its bytes are promised on this kind of machine only: run.numerics is native, an
+     * environment is a program of others', a graph calls libm. NULL: they are those of
+     * every machine of this numerics version (once it runs, which tells). */
+    const char *not_portable;
     const struct run_agent_status *agents;
     size_t n_agents;
     const struct run_agent_status *environments; /* processes of a foreign one */

@@ -204,6 +204,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
 {
     int rc = rollout_new(&t->rollout, args, err);
 
+    training_judge_portable(t);
     if (rc == 0 && t->args->resume != NULL)
         rc = training_load_state(t, err);
     if (rc == 0)
@@ -358,6 +359,8 @@ static int make_agents(struct training *t, struct err *err)
     training_make_env_host(t);
     rc = agent_table_new(&t->agents, &t->loop, t->agent_fd, store_agent_fd(t->store),
                          t->specs.spec, t->specs.n, &cb, err);
+    if (rc == 0)
+        agent_table_set_numerics(t->agents, t->config->run.numerics);
     if (rc == 0 && t->args->resume != NULL)
         rc = resume_preload(t->args->resume, t->agents, err);
     return rc;

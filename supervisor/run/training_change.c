@@ -50,6 +50,7 @@ void training_end_config(struct training *t)
     change_plan_done(&t->plan);
     free(t->config_yaml);
     free(t->inexact);
+    free(t->not_portable);
 }
 
 /* ---- agreeing on a change ---- */

@@ -76,10 +76,12 @@ struct training {
     int64_t saved_step;         /* of the newest committed checkpoint; -1: none */
     struct training_state last; /* waits to be written, as the run's last */
     enum rollout_hold last_hold;
-    int gave_up;      /* some agent, at some time */
-    int stands;       /* it is the run now; before, a resume that fails changes nothing */
-    char *inexact;    /* why it will not end as an undisturbed run; NULL: it will */
-    int is_under_way; /* observers were told so */
+    int gave_up;   /* some agent, at some time */
+    int stands;    /* it is the run now; before, a resume that fails changes nothing */
+    char *inexact; /* why it will not end as an undisturbed run; NULL: it will */
+    char *not_portable; /* why its bytes are promised on this kind of machine only; NULL:
+                         * wherever the numerics version is the same */
+    int is_under_way;   /* observers were told so */
     int stopping;
     int agents_stopped;
     int is_open; /* observers were told so, and not yet that it is over */
@@ -148,6 +150,9 @@ void training_unwatch_keeper(struct training *t);
  * them); rc: what training_run returns. No journal: nothing. */
 void training_journal_begin(struct training *t);
 void training_journal_end(struct training *t, int rc);
+/* The agents are ready: finds out, and writes down, whether the run's bytes are those of
+ * every machine. */
+void training_judge_portable(struct training *t);
 double training_now_unix(void);
 /* Where the run stands: joint steps. */
 uint64_t training_steps(const struct training *t);

@@ -1,6 +1,7 @@
 #include "supervisor/run/training_internal.h"
 
 #include "common/log/log.h"
+#include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/signal_name.h"
@@ -34,14 +35,47 @@ const char *training_end_name(enum training_end end)
 void training_journal_begin(struct training *t)
 {
     const char *event = t->args->resume != NULL ? "resume" : "start";
-    char pid[24], keeper[24];
+    char pid[24], keeper[24], version[24];
 
     if (t->journal == NULL)
         return;
+    (void)snprintf(version, sizeof(version), "%d", NUMERICS_VERSION);
     (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
     (void)snprintf(keeper, sizeof(keeper), "%d", (int)keeper_pid());
     journal_write(t->journal, training_steps(t), event, "pid", pid, "keeper", keeper,
-                  "build", t->args->binaries->build_id, NULL);
+                  "build", t->args->binaries->build_id, "numerics",
+                  numerics_names[t->config->run.numerics], "version", version, NULL);
+}
+
+/* "op Pow (layer/Pow) of agent_0", for the first agent whose graph has such a one; free().
+ * NULL: there is none. */
+static char *first_op_of_libm(const struct training *t)
+{
+    for (size_t i = 0; i < t->specs.n; i++) {
+        const msgpack_object *body = &agent_table_description(t->agents, i)->body;
+        char op[256] = "";
+        int portable = 1;
+
+        (void)msg_get_bool(body, "portable", &portable, NULL);
+        (void)msg_get_str(body, "because", op, sizeof(op), NULL);
+        if (!portable)
+            return xasprintf("%s of %s", op, t->specs.spec[i].name);
+    }
+    return NULL;
+}
+
+void training_judge_portable(struct training *t)
+{
+    if (t->config->run.numerics == NUMERICS_NATIVE)
+        t->not_portable = xstrdup("run.numerics is native");
+    else if (env_config_is_foreign(&t->config->env))
+        t->not_portable = xasprintf("an environment of others' (env.%s)",
+                                    t->config->env.plugin != NULL ? "plugin" : "command");
+    else
+        t->not_portable = first_op_of_libm(t);
+    if (t->not_portable != NULL)
+        journal_write(t->journal, training_steps(t), "not-portable", "why",
+                      t->not_portable, NULL);
 }
 
 static int exit_code(const struct training_result *r, int rc)

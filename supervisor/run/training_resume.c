@@ -3,6 +3,7 @@
 
 #include "common/mem/xmalloc.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void set_inexact(struct training *t, const char *why, size_t len)
@@ -45,6 +46,35 @@ static int check_fingerprint(struct training *t, struct err *err)
     return 0;
 }
 
+/* What is another one than at the checkpoint, and changes nothing. */
+static void say_exact(struct training *t)
+{
+    const struct resume *from = t->args->resume;
+    const int build = !resume_is_same_build(from, t->args->binaries->build_id);
+    const int cpu = resume_check_fingerprint(from, t->agents, NULL) != 0;
+    char line[96];
+
+    if (t->inexact != NULL || (!build && !cpu))
+        return;
+    (void)snprintf(line, sizeof(line), "another %s on exactly: numerics %d",
+                   build && cpu ? "build and another CPU go"
+                   : build      ? "build goes"
+                                : "CPU goes",
+                   NUMERICS_VERSION);
+    training_say(t, "%s", line);
+    journal_write(t->journal, training_steps(t), "exact", "why", line, NULL);
+}
+
+static int check_machine(struct training *t, struct err *err)
+{
+    const int is_portable = t->not_portable == NULL;
+    int rc = is_portable ? 0 : check_fingerprint(t, err);
+
+    if (rc == 0)
+        say_exact(t);
+    return rc;
+}
+
 static int stand(struct training *t, struct err *err)
 {
     int rc = training_write_config(t, err);
@@ -65,7 +95,7 @@ int training_load_state(struct training *t, struct err *err)
 {
     const struct resume *from = t->args->resume;
     const struct checkpoint_section *state = resume_section(from, RESUME_ROLLOUT);
-    int rc = check_fingerprint(t, err);
+    int rc = check_machine(t, err);
 
     if (rc == 0)
         rc = resume_check_agents(from, t->agents, err);

@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,17 +33,21 @@ static int begin_checkpoint(struct training *t, uint64_t step,
 {
     const char *build_id = t->args->binaries->build_id;
     const char *fingerprint = agent_table_fingerprint(t->agents);
+    char numerics[32];
     uint8_t *log;
     size_t log_bytes;
     int rc;
 
     store_state_save(t->store, &log, &log_bytes);
+    (void)snprintf(numerics, sizeof(numerics), "%s %d",
+                   numerics_names[t->config->run.numerics], NUMERICS_VERSION);
     const struct checkpoint_section sections[] = {
         {RESUME_ROLLOUT, state->bytes, state->len},
         {RESUME_EXPERIENCE, log, log_bytes},
         {RESUME_BUILD_ID, build_id, strlen(build_id)},
         {RESUME_FINGERPRINT, fingerprint, strlen(fingerprint)},
         {RESUME_CONFIG, t->config_yaml, strlen(t->config_yaml)},
+        {RESUME_NUMERICS, numerics, strlen(numerics)},
         {RESUME_INEXACT, t->inexact, t->inexact != NULL ? strlen(t->inexact) : 0},
     };
     const size_t n = sizeof(sections) / sizeof(sections[0]) - (t->inexact == NULL);

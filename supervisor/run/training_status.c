@@ -115,6 +115,8 @@ void training_status(struct training *t, struct run_status *ret)
         .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
         .checkpoint_step = t->saved_step,
         .team_return_mean = t->result->team_return_mean,
+        .numerics = numerics_names[t->config->run.numerics],
+        .not_portable = t->not_portable,
         .exact = t->inexact == NULL && !t->gave_up && env_host_is_exact(t->env_host),
         .agents = t->agent_status,
         .n_agents = t->specs.n,

@@ -48,6 +48,7 @@ START_TEST(everything_has_a_default)
     ck_assert_str_eq(c.run.name, "simple_spread");
     ck_assert(c.run.seed == 1 && c.run.env_steps == 625000 && c.run.episodes == 0);
     ck_assert_int_eq(c.run.resume_on_supervisor_death, 0);
+    ck_assert_int_eq(c.run.numerics, NUMERICS_PORTABLE);
     ck_assert(c.env.rules == ENV_RULES_MPE2 && c.env.actions == ENV_ACTIONS_DISCRETE);
     ck_assert(c.env.reward == ENV_REWARD_OWN && c.env.copies == 32);
     ck_assert(c.env.max_steps == 25 && c.env.params == NULL);
@@ -90,7 +91,7 @@ END_TEST
 /* The sample of the documentation, with every kind of value changed somewhere. */
 static const char rich[] =
     "run: {name: rich-1.a, seed: 18446744073709551615, episodes: 2.5e4,\n"
-    "      on_supervisor_death: resume}\n"
+    "      on_supervisor_death: resume, numerics: native}\n"
     "env: {id: simple_spread, rules: openai, actions: continuous, reward: team_mean,\n"
     "      copies: 1, max_steps: 50, params: {agents: 4}}\n"
     "experience: {capacity: 5000, batch_size: 64, warmup: 1, update_every: 7, keep: "
@@ -294,6 +295,8 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: run.seed: found '18446744073709551616', expected a whole number of "
          "at "
          "least 0"},
+        {ENV "run: {numerics: exact}\n",
+         "f.yaml:2: run.numerics: found 'exact', expected portable or native"},
         {ENV "run:\n  name: a/b\n", "f.yaml:3: run.name: found 'a/b', expected a name of "
                                     "at most 63 of A-Z a-z 0-9 _ "
                                     ". -, with a letter, digit or _ first"},
@@ -452,7 +455,7 @@ START_TEST(wrong_settings_name_their_option)
     } cases[] = {
         {"run.sead=1",
          "--set run.sead=1: run.sead: unknown key, expected name, seed, env_steps, "
-         "episodes or on_supervisor_death; did you mean 'seed'?"},
+         "episodes, on_supervisor_death or numerics; did you mean 'seed'?"},
         {"run.seed=x",
          "--set run.seed=x: run.seed: found 'x', expected a whole number of at least 0"},
         {"experience.batch_size=2000000",

@@ -90,8 +90,14 @@ END_TEST
 
 START_TEST(modes_have_the_names_of_the_configuration)
 {
-    ck_assert_str_eq(numerics_names[NUMERICS_PORTABLE], "portable");
-    ck_assert_str_eq(numerics_names[NUMERICS_NATIVE], "native");
+    enum numerics n = NUMERICS_NATIVE;
+
+    ck_assert_int_eq(numerics_find(&n, "portable"), 0);
+    ck_assert_int_eq(n, NUMERICS_PORTABLE);
+    ck_assert_int_eq(numerics_find(&n, "native"), 0);
+    ck_assert_int_eq(n, NUMERICS_NATIVE);
+    ck_assert_int_lt(numerics_find(&n, "exact"), 0);
+    ck_assert_int_eq(n, NUMERICS_NATIVE);
 }
 END_TEST
 

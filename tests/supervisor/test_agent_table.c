@@ -22,6 +22,7 @@ struct rig {
     struct agent_table *table;
     struct agent_spec specs[MAX_AGENTS];
     struct agent_limits limits;
+    enum numerics numerics;
     size_t n;
     char dir[64];
     int ready, stopped, failed, timed_out;
@@ -126,6 +127,7 @@ static void make_table(const char *const *names, size_t n)
         agent_table_new(&rig.table, &rig.loop, fd, -1, rig.specs, n, &cb, &err) == 0,
         "%s", err.msg);
     (void)close(fd);
+    agent_table_set_numerics(rig.table, rig.numerics);
     ck_assert_int_eq(agent_table_start(rig.table, NULL), 0);
 }
 
@@ -467,16 +469,45 @@ static const struct {
 } impostors[] = {
     {"build", "it is build build-2, but the first process of the run was build build-1"},
     {"fingerprint", "fingerprint is f00d"},
+    {"numerics", "it is of numerics version 2, the supervisor of 1"},
     {"other", "not reproducible: its response to configure"},
 };
 
 START_TEST(impostors_are_refused)
 {
+    rig.numerics = NUMERICS_NATIVE;
     start_ready(impostors[_i].name);
     ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
     RUN_UNTIL(rig.failed);
     ck_assert_msg(strstr(rig.report.msg, impostors[_i].says) != NULL, "%s",
                   rig.report.msg);
+}
+END_TEST
+
+/* Of the same numerics version: its answers are what counts. */
+START_TEST(another_build_or_cpu_is_as_good)
+{
+    static const char *const names[] = {"build", "fingerprint"};
+    uint64_t calm[SCRIPT_LEN], sums[SCRIPT_LEN];
+
+    start_ready("echo");
+    run_script(calm);
+    stop_within(5000);
+    start_ready(names[_i]);
+    ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
+    run_script(sums);
+    ck_assert_mem_eq(sums, calm, sizeof(calm));
+    ck_assert_int_eq(rig.n_exits, 2); /* the first table's, and this death */
+    stop_within(5000);
+}
+END_TEST
+
+START_TEST(other_numerics_are_refused_in_any_mode)
+{
+    start_ready("numerics");
+    ck_assert_int_eq(agent_table_signal(rig.table, 0, SIGKILL), 0);
+    RUN_UNTIL(rig.failed);
+    ck_assert_ptr_nonnull(strstr(rig.report.msg, "of numerics version"));
 }
 END_TEST
 
@@ -967,6 +998,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, failure_is_reported_once, 0,
                         sizeof(failures) / sizeof(failures[0]));
     tcase_add_test(tc, answering_twice);
+    tcase_add_loop_test(tc, another_build_or_cpu_is_as_good, 0, 2);
+    tcase_add_test(tc, other_numerics_are_refused_in_any_mode);
     tcase_add_loop_test(tc, impostors_are_refused, 0,
                         sizeof(impostors) / sizeof(impostors[0]));
     tcase_add_test(tc, other_answers_on_replay_are_refused);

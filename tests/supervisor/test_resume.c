@@ -21,7 +21,8 @@ static uint8_t *description_bytes;
 static float block[BLOCK_FLOATS];
 static const char graph[] = "what an agent says its graph is";
 static int n_skipped;
-static const char *config = "run:\n"; /* of the run that is saved */
+static const char *config = "run:\n";       /* of the run that is saved */
+static const char *numerics = "portable 1"; /* "": of an older build */
 
 static void pack_variable(struct msg_out *o, const char *name, uint64_t n,
                           uint64_t offset, const char *collection)
@@ -77,7 +78,7 @@ static void teardown(void)
 }
 
 struct sections {
-    struct checkpoint_section section[5];
+    struct checkpoint_section section[6];
     struct wbuf rollout;
 };
 
@@ -87,7 +88,8 @@ static void make_sections(struct sections *s, uint64_t step)
                                        {RESUME_EXPERIENCE, "rows", 4},
                                        {RESUME_BUILD_ID, "abc", 3},
                                        {RESUME_FINGERPRINT, "0123", 4},
-                                       {RESUME_CONFIG, config, strlen(config)}}};
+                                       {RESUME_CONFIG, config, strlen(config)},
+                                       {RESUME_NUMERICS, numerics, strlen(numerics)}}};
     wbuf_u32(&s->rollout, 3);
     wbuf_u64(&s->rollout, step / 4);
     wbuf_u64(&s->rollout, step);
@@ -109,7 +111,7 @@ static int commit_keeping(uint64_t step, struct checkpoint_retention keep,
                                    .step = step,
                                    .agents = &agent,
                                    .n_agents = 1,
-                                   .n_sections = 5,
+                                   .n_sections = *numerics != '\0' ? 6 : 5,
                                    .keep = keep};
     int rc;
 
@@ -184,6 +186,43 @@ static void write_file(const char *path, const char *data, size_t len)
 }
 
 /* ---- tests ---- */
+
+/* A checkpoint of build abc, and what a build makes of it. */
+static const struct {
+    const char *numerics, *build, *says; /* says NULL: it goes on */
+} numerics_cases[] = {
+    {"portable 1", "abc", NULL},
+    {"portable 1", "def", NULL},
+    {"native 1", "abc", NULL},
+    {"native 1", "def", "the build was abc, now it is def (--anyway goes on)"},
+    {"portable 2", "abc", "the numerics version was 2, now it is 1 (--anyway goes on)"},
+    {"native 2", "abc", "the numerics version was 2, now it is 1 (--anyway goes on)"},
+    {"portable", "abc", "the numerics version was 0, now it is 1 (--anyway goes on)"},
+    {"exact 1", "abc", "the numerics version was 0, now it is 1 (--anyway goes on)"},
+    {"", "abc",
+     "the checkpoint is of a build from before numerics versions, this one is numerics 1 "
+     "(--anyway goes on)"},
+};
+
+START_TEST(test_numerics_decide)
+{
+    struct resume *r;
+    struct err err = {0};
+    int rc;
+
+    numerics = numerics_cases[_i].numerics;
+    commit(20);
+    ck_assert_msg(resume_open(&r, checkpoints, NULL, on_skipped, NULL, &err) == 0, "%s",
+                  err.msg);
+    rc = resume_check_numerics(r, numerics_cases[_i].build, &err);
+    ck_assert_int_eq(rc, numerics_cases[_i].says != NULL ? ERR_CONFIG : 0);
+    if (rc < 0)
+        ck_assert_str_eq(err.msg, numerics_cases[_i].says);
+    ck_assert_int_eq(resume_is_same_build(r, numerics_cases[_i].build),
+                     strcmp(numerics_cases[_i].build, "abc") == 0);
+    resume_free(r);
+}
+END_TEST
 
 START_TEST(test_blocks_come_back_whole)
 {
@@ -503,6 +542,8 @@ static Suite *make_suite(void)
 
     tcase_set_timeout(tc, 100);
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, test_numerics_decide, 0,
+                        sizeof(numerics_cases) / sizeof(numerics_cases[0]));
     tcase_add_test(tc, test_blocks_come_back_whole);
     tcase_add_test(tc, test_newest_complete_one);
     tcase_add_loop_test(tc, test_every_byte_flipped, 0, 5);

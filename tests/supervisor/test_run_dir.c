@@ -173,11 +173,13 @@ START_TEST(test_provenance)
     char *text;
     struct err err = {0};
 
-    ck_assert_int_eq(run_dir_write_provenance(d, 3, argv, "beef", &err), 0);
+    ck_assert_int_eq(run_dir_write_provenance(d, 3, argv, "beef", NUMERICS_NATIVE, &err),
+                     0);
     text = temp_dir_read(run_dir_file(d, "provenance"), NULL);
     ck_assert_msg(strncmp(text, "command: brood run 'it'\\''s.yaml'\n", 34) == 0, "%s",
                   text);
     ck_assert_ptr_nonnull(strstr(text, "\nagent build id: beef\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nnumerics: native, version 1\nkernels: "));
     ck_assert_ptr_nonnull(strstr(text, "\nlibuv: 1."));
     ck_assert_ptr_nonnull(strstr(text, "\nlibyaml: 0."));
     ck_assert_ptr_nonnull(strstr(text, "\nmsgpack-c: "));

@@ -10,6 +10,7 @@
 #include "common/msg/frame.h"
 #include "common/msg/msg.h"
 #include "common/msg/protocol.h"
+#include "common/numerics/numerics.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,7 +90,9 @@ static void count_run(struct fake *f)
 static void say_hello(struct fake *f)
 {
     msg_begin_notification(&f->out, "hello");
-    msg_map(&f->out, 4);
+    msg_map(&f->out, 5);
+    msg_key(&f->out, "numerics");
+    msg_u64(&f->out, NUMERICS_VERSION + (is_mode(f, "numerics") && f->run > 0));
     msg_key(&f->out, "protocol");
     msg_u64(&f->out, is_mode(f, "version") ? 99 : PROTOCOL_VERSION);
     msg_key(&f->out, "pid");

@@ -8,6 +8,7 @@
 #include "common/msg/frame.h"
 #include "common/msg/msg.h"
 #include "common/msg/protocol.h"
+#include "common/numerics/numerics.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -44,7 +45,9 @@ static void send_out(void)
 static void hello(uint64_t pid)
 {
     msg_begin_notification(&out, "hello");
-    msg_map(&out, 4);
+    msg_map(&out, 5);
+    msg_key(&out, "numerics");
+    msg_u64(&out, NUMERICS_VERSION);
     msg_key(&out, "protocol");
     msg_u64(&out, PROTOCOL_VERSION);
     msg_key(&out, "pid");
