@@ -67,7 +67,9 @@ def test_wrong_usage_is_one_line_and_code_2(w):
 def test_facts_are_json_when_asked(w):
     fact = json.loads(w.brood("version", "--json")[0])
     assert {"version", "binary", "agent_binary", "build_id", "blas",
-            "protocol"} == set(fact)
+            "protocol", "numerics", "kernels"} == set(fact)
+    assert fact["numerics"] == 1 and fact["kernels"] in ("portable", "neon", "avx2",
+                                                         "avx512")
     assert re.fullmatch("[0-9a-f]{40}", fact["build_id"])
     assert any(e["id"] == "simple_spread"
                for e in harness.json_lines(w.brood("envs", "--json")[0]))
