@@ -62,7 +62,7 @@ const struct command cmd_resume = {
     .help = "  --from STEP      from this checkpoint; what came after it is forgotten\n"
             "  --set KEY=VALUE  run.env_steps or run.episodes: extends the run\n"
             "  --detach         return after the first round; the run goes on by itself\n"
-            "  --anyway         although build, CPU or configuration are others\n"
+            "  --anyway         although numerics or configuration are others\n"
             "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
             "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
     .run = run_resume,
