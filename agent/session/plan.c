@@ -126,9 +126,9 @@ static void point_calls(struct plan *p)
         struct tensor **in = ARENA_ARRAY(&p->arena, struct tensor *, s->n_in);
         struct tensor **out = ARENA_ARRAY(&p->arena, struct tensor *, s->n_out);
         for (int i = 0; i < s->n_in; i++)
-            in[i] = &p->values[s->in[i]].tensor;
+            in[i] = s->view ? &s->view[i] : &p->values[s->in[i]].tensor;
         for (int i = 0; i < s->n_out; i++)
-            out[i] = &p->values[s->out[i]].tensor;
+            out[i] = s->view ? &s->view[s->n_in + i] : &p->values[s->out[i]].tensor;
         s->args = (struct kernel_args){.op = s->op,
                                        .n_in = s->n_in,
                                        .n_out = s->n_out,
@@ -158,6 +158,7 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
         r = plan_lower(p, &scratch, &order, vars, err);
     if (r == 0) {
         plan_fuse(p, &scratch);
+        plan_chunk(p, &scratch);
         plan_memory(p, &scratch);
         point_calls(p);
         find_moving(p);
@@ -174,10 +175,12 @@ static int is_where(struct output x)
     return x.op && operation_is(x.op, "Where");
 }
 
-static struct plan *new_plan(struct graph *g, const struct run_args *args)
+static struct plan *new_plan(struct graph *g, enum numerics numerics,
+                             const struct run_args *args)
 {
     struct plan *p = xcalloc(1, sizeof(*p));
     p->graph = g;
+    p->numerics = numerics;
     p->hash = plan_key_hash(args);
     return p;
 }
@@ -186,7 +189,7 @@ static struct plan *new_plan(struct graph *g, const struct run_args *args)
 static int stand_in(struct plan **ret, struct graph *g, const struct run_args *args,
                     struct output late, struct err *err)
 {
-    struct plan *p = new_plan(g, args);
+    struct plan *p = new_plan(g, NUMERICS_PORTABLE, args);
     int r = copy_key(p, args, 0, err);
     if (r < 0) {
         plan_free(p);
@@ -198,16 +201,16 @@ static int stand_in(struct plan **ret, struct graph *g, const struct run_args *a
 }
 
 int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
-               const struct run_args *args, struct err *err)
+               enum numerics numerics, const struct run_args *args, struct err *err)
 {
     int wanted = 0;
     for (size_t i = 0; i < args->n_feeds; i++)
         wanted |= may_be_wanted(&args->feeds[i].value);
-    struct plan *p = new_plan(g, args);
+    struct plan *p = new_plan(g, numerics, args);
     int r = build(p, vars, args, 0, err);
     if (r < 0 && p->wants_values && wanted && !is_where(p->late)) {
         plan_free(p);
-        p = new_plan(g, args);
+        p = new_plan(g, numerics, args);
         r = build(p, vars, args, 1, err);
     }
     if (r < 0) {

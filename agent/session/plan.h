@@ -1,17 +1,18 @@
 /* plan.h - a run worked out once: which steps, on what memory. Private to agent/session,
  * its tests and benchmarks.
  *
- * Building goes through six passes, each a file:
+ * Building goes through these passes, each a file:
  *     plan_order.c   prune; order by data, control and read-before-write edges
  *     plan_guard.c   which operations run only when (Switch, Merge)
  *     plan_lower.c   operations to nodes: shapes, feeds, aliases; with lower_*.c: folded
  *                    constants, doubles, loops
  *     plan_fuse.c    nodes to steps: products with what is done to their rows, chains of
  *                    element-wise loops, sums that ride along
+ *     plan_chunk.c   steps that go row by row to stretches
  *     plan_memory.c  one buffer by liveness, results in the place of dead operands
  *     plan_late.c    values that shapes depend on, when only a run can tell
  *     plan.c         the passes in order, the key
- * and exec.c runs the steps.
+ * exec.c runs the steps, exec_loop.c what a loop does.
  */
 #ifndef AGENT_SESSION_PLAN_H
 #define AGENT_SESSION_PLAN_H
@@ -43,6 +44,7 @@ struct value {
     int uses;             /* by nodes and fetches; of the root: of all its aliases */
     int maker;            /* step that makes it; -1: none */
     int by_tail;          /* made by a sum riding along: ready when the step is over */
+    int64_t local_rows; /* of the batch, in a stretch that keeps a chunk of it; 0: all */
     /* storage of a root in the buffer */
     int first, last; /* steps */
     int shares;      /* root in whose place it lies; itself, mostly */
@@ -103,25 +105,41 @@ struct loop_tail { /* a sum (mean: divided) of one of the args */
     int value; /* float32 */
     int same;  /* earlier tail with this sum, but for the divisor; -1: none */
     size_t period;
+    size_t part;   /* its place among the parts */
     float divisor; /* 0: none */
 };
 
-/* for each chunk of rows: product; for each block: instructions, tails */
+/* Where a loop stands while it runs; made with the plan. */
+struct loop_state {
+    struct value *values;
+    char *scratch;
+    char **at;                 /* each arg in the current block */
+    float (*lanes)[SUM_LANES]; /* each tail that sums all */
+    struct dense gemm;         /* with pointers, those of row 0 */
+};
+
+/* For each chunk of rows: the product; for each block of those: instructions, tails. */
 struct loop_program {
     size_t total; /* elements */
+    size_t row;   /* elements of a row of the batch; total where there is none */
     size_t block; /* elements at a time */
     int has_gemm;
-    struct gemm gemm;           /* without pointers */
-    int gemm_a, gemm_b, gemm_c; /* values; gemm_c -1: rows go to scratch */
-    size_t gemm_b_offset;       /* elements */
-    int turn_b;                 /* the transpose of b is made in scratch first */
+    struct dense gemm; /* without pointers */
+    /* Values; gemm_c -1: rows go to scratch; bias and feature -1: none. */
+    int gemm_a, gemm_b, gemm_c, gemm_bias, gemm_feature;
+    int gemm_sums;        /* tail whose sums the product makes, or -1 */
+    size_t gemm_b_offset; /* elements */
+    int turn_b;           /* the transpose of b is made in scratch first */
+    int by_blas;          /* OpenBLAS computes it, at once */
     int n_args, n_instrs, n_tails;
     struct loop_arg *args;
     struct loop_instr *instrs;
     struct loop_tail *tails;
     int n_temps;
-    size_t temp_bytes; /* of one block */
-    int scratch;       /* value: blocks, turned b, a chunk of the product; -1: none */
+    size_t temp_bytes;  /* of one block */
+    size_t part_floats; /* of the sums of one block, for the tails */
+    int scratch; /* value: blocks, parts, turned b, a chunk of the product; -1: none */
+    struct loop_state state;
 };
 
 struct step {
@@ -134,7 +152,15 @@ struct step {
     int initializes; /* variable number set initialised, or -1 */
     int reads_flag;  /* variable number whose flag it reads, or -1 */
     int n_in, n_out;
-    int *in, *out; /* values of the call */
+    int *in, *out;       /* values of the call */
+    struct tensor *view; /* of the call in a stretch: rows of its inputs and outputs */
+};
+
+/* Steps that go row by row, played a chunk of rows after the other, so that what they pass
+ * on stays in the cache. */
+struct stretch {
+    int first, n; /* steps */
+    int64_t rows;
 };
 
 /* ---- the plan ---- */
@@ -166,6 +192,7 @@ struct plan {
     int wants_values; /* it failed for want of a value */
     struct arena arena;
     struct graph *graph;
+    enum numerics numerics;
     uint64_t hash;
     size_t n_feeds, n_fetches, n_targets;
     struct plan_feed *feeds; /* in the caller's order */
@@ -181,6 +208,8 @@ struct plan {
     struct node *nodes;
     int n_steps;
     struct step *steps;
+    int n_stretches; /* in order */
+    struct stretch *stretches;
     int n_checked;
     int *checked; /* variables that must be initialised when the run starts */
     int n_guards; /* number 0 always holds */
@@ -200,7 +229,7 @@ struct plan {
 /* Fed values are borrowed for the call. A plan that cannot be made before the value of
  * some output is known says so in `late`. */
 int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
-               const struct run_args *args, struct err *err);
+               enum numerics numerics, const struct run_args *args, struct err *err);
 void plan_free(struct plan *p); /* NULL is fine */
 uint64_t plan_key_hash(const struct run_args *args);
 int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash);
@@ -220,7 +249,11 @@ int plan_late_value(struct output late, struct tensor *source, struct tensor *re
 int loop_classify(const struct shape *operand, const struct shape *shape,
                   struct loop_arg *ret);
 /* Runs a loop; data of all its values is set. scratch: as large as l->scratch says. */
-void loop_run(const struct loop_program *l, struct value *values, void *scratch);
+void loop_run(struct loop_program *l, struct value *values, void *scratch);
+/* The same in parts: rows of the batch in order, chunk by chunk. */
+void loop_open(struct loop_program *l, struct value *values, void *scratch);
+void loop_rows(struct loop_program *l, int64_t first, int64_t rows);
+void loop_close(struct loop_program *l);
 /* A loop of one node, for running it at planning time. */
 struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
                                       const struct node *n);
@@ -261,6 +294,7 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
 int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
                const struct var_store *vars, struct err *err);
 void plan_fuse(struct plan *p, struct arena *scratch);
+void plan_chunk(struct plan *p, struct arena *scratch);
 void plan_memory(struct plan *p, struct arena *scratch);
 
 /* How often each root is used, and which nodes nobody needs. */
@@ -276,11 +310,11 @@ struct var_store *session_variables(struct session *s);
 
 /* ---- for benchmarks: the matrix products of a plan ---- */
 
-size_t plan_gemms(const struct plan *p, struct gemm *ret, size_t max);
+size_t plan_gemms(const struct plan *p, struct dense *ret, size_t max);
 
 /* The gemms of the plan that these arguments run by, in order; returns how many there
  * are (ret may be NULL). Pointers are those of the last run. */
-size_t session_gemms(struct session *s, const struct run_args *args, struct gemm *ret,
+size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,
                      size_t max);
 
 #endif

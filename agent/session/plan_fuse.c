@@ -383,10 +383,11 @@ static void release_blocks(struct building *b, const struct node *n,
     }
 }
 
-static void add_instrs(struct building *b, const struct group *g, const int *last)
+static void add_instrs(struct building *b, const struct group *g, const int *last,
+                       int first)
 {
     struct plan *p = b->plan;
-    for (int i = 0; i < g->n_members; i++) {
+    for (int i = first; i < g->n_members; i++) {
         const struct node *n = g->members[i];
         struct loop_instr *in = &b->l->instrs[b->l->n_instrs++];
         *in = (struct loop_instr){n->loop->fn, n->alpha, -1, {-1, -1, -1}};
@@ -423,37 +424,126 @@ static int64_t row_stride(const struct plan *p, int v)
     return x->row_stride != 0 ? x->row_stride : x->tensor.shape.dim[1];
 }
 
-static void set_gemm(struct building *b, const struct node *n)
+/* What a product does to its elements itself, and from which operand. */
+struct after {
+    enum dense_after after;
+    int bias, feature; /* operands of the node; -1: none */
+};
+
+static int find_after(const struct node *n, struct after *ret)
+{
+    static const struct {
+        const char *type;
+        struct after does;
+    } known[] = {
+        {"Add", {DENSE_AS_IS, 1, -1}},
+        {"AddV2", {DENSE_AS_IS, 1, -1}},
+        {"BiasAdd", {DENSE_AS_IS, 1, -1}},
+        {"BiasAddRelu", {DENSE_RELU, 1, -1}},
+        {"BiasAddLeakyRelu", {DENSE_LEAKY_RELU, 1, -1}},
+        {"Relu", {DENSE_RELU, -1, -1}},
+        {"LeakyRelu", {DENSE_LEAKY_RELU, -1, -1}},
+        {"ReluGrad", {DENSE_RELU_GRAD, -1, 1}},
+        {"LeakyReluGrad", {DENSE_LEAKY_RELU_GRAD, -1, 1}},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(n->loop->type, known[i].type) == 0) {
+            *ret = known[i].does;
+            return 1;
+        }
+    return 0;
+}
+
+/* Does the product do what its first member would, in the registers where it is made? Its
+ * own elements must not be wanted by anyone else. */
+static int takes_after(const struct building *b, const struct node *n,
+                       const struct node *member, struct after *ret)
+{
+    const struct plan *p = b->plan;
+    const int y = n->out[0];
+    const int64_t columns = p->values[y].tensor.shape.dim[1];
+    struct loop_arg arg;
+
+    if (n->transpose_a || b->l->by_blas || p->values[y].uses != 1 || member->in[0] != y ||
+        member->loop->dtype != DT_FLOAT || !find_after(member, ret))
+        return 0;
+    if (ret->feature >= 0)
+        return elements(p, member->in[1]) == elements(p, y);
+    if (ret->bias < 0)
+        return 1;
+    return elements(p, member->in[1]) == columns &&
+           loop_classify(&p->values[member->in[1]].tensor.shape,
+                         &p->values[y].tensor.shape, &arg) &&
+           (arg.kind == ARG_PERIOD || arg.kind == ARG_FULL || columns == 1);
+}
+
+static void set_operands(struct building *b, const struct node *n)
 {
     const struct plan *p = b->plan;
     struct loop_program *l = b->l;
     const struct shape *x = &p->values[n->in[0]].tensor.shape;
     const struct shape *y = &p->values[n->out[0]].tensor.shape;
+
     l->has_gemm = 1;
-    l->gemm = (struct gemm){
-        .transpose_a = n->transpose_a,
-        .transpose_b = n->transpose_b,
+    l->gemm = (struct dense){
         .m = y->dim[0],
         .n = y->dim[1],
         .k = x->dim[n->transpose_a ? 0 : 1],
         .lda = row_stride(p, n->in[0]),
+        .turned_a = n->transpose_a,
         .ldb = row_stride(p, n->in[1]),
+        .turned_b = n->transpose_b,
         .ldc = y->dim[1],
+        .ld_feature = y->dim[1],
     };
     l->gemm_a = n->in[0];
     l->gemm_b = n->in[1];
     l->gemm_b_offset = (size_t)(n->column_begin * (n->transpose_b ? l->gemm.ldb : 1));
-    l->gemm_c = n->out[0];
-    /* OpenBLAS multiplies by a transpose at two thirds of its speed: over enough rows
-     * turning the operand first pays. */
-    l->turn_b = n->transpose_b && !n->transpose_a && l->gemm.m >= GEMM_CHUNK;
-    struct loop_arg arg = {
-        .kind = ARG_FULL, .value = n->out[0], .temp = -1, .elem = sizeof(float)};
+    l->gemm_bias = l->gemm_feature = l->gemm_sums = -1;
+    l->by_blas =
+        p->numerics == NUMERICS_NATIVE && blas_wants(l->gemm.m, l->gemm.n, l->gemm.k);
+    /* Over many chunks of rows it pays to turn the operand once. */
+    l->turn_b =
+        n->transpose_b && !n->transpose_a && !l->by_blas && l->gemm.m > DENSE_BLOCK;
+}
+
+/* Returns how many of the group's members the product has taken along: 0 or 1. */
+static int set_gemm(struct building *b, const struct group *g)
+{
+    const struct node *n = g->gemm, *first = g->n_members > 0 ? g->members[0] : NULL;
+    struct loop_program *l = b->l;
+    struct loop_arg arg = {.kind = ARG_FULL, .temp = -1, .elem = sizeof(float)};
+    struct after does;
+    int takes;
+
+    set_operands(b, n);
+    takes = first != NULL && takes_after(b, n, first, &does);
+    if (takes) {
+        l->gemm.after = does.after;
+        l->gemm.alpha = first->alpha;
+        l->gemm_bias = does.bias < 0 ? -1 : first->in[does.bias];
+        l->gemm_feature = does.feature < 0 ? -1 : first->in[does.feature];
+        n = first;
+    }
+    l->gemm_c = arg.value = n->out[0];
     if (!is_stored(b, n->out[0])) {
         arg.kind = ARG_RAW;
         l->gemm_c = -1;
     }
     b->arg_of[n->out[0]] = add_arg(b, arg);
+    return takes;
+}
+
+/* Sums of the columns of what the product gives are made with it. */
+static void take_sums(struct loop_program *l)
+{
+    for (int i = 0; i < l->n_tails && !l->gemm.turned_a && !l->by_blas; i++)
+        if (l->tails[i].kind == TAIL_COLUMNS && l->tails[i].arg == 0 &&
+            l->tails[i].period == (size_t)l->gemm.n) {
+            l->gemm_sums = i;
+            return;
+        }
 }
 
 /* Whole rows where there are rows, so that what lies under every row is laid out once. */
@@ -495,18 +585,41 @@ static void place_product(struct building *b)
     }
 }
 
+/* A place for the sums of one block, for each tail that is not summed at once. */
+static void place_parts(struct loop_program *l)
+{
+    const size_t line = 64 / sizeof(float);
+
+    for (int i = 0; i < l->n_tails; i++) {
+        struct loop_tail *t = &l->tails[i];
+
+        if (t->kind != TAIL_COLUMNS || i == l->gemm_sums)
+            continue;
+        t->part = l->part_floats;
+        l->part_floats += (t->period + line - 1) / line * line;
+    }
+}
+
 static size_t scratch_bytes(const struct loop_program *l)
 {
-    size_t bytes = (size_t)l->n_temps * l->temp_bytes;
+    size_t bytes = (size_t)l->n_temps * l->temp_bytes + l->part_floats * sizeof(float);
     if (l->turn_b)
         bytes += (size_t)(l->gemm.n * l->gemm.k) * sizeof(float);
     if (l->has_gemm && l->gemm_c < 0) {
         int64_t rows = l->gemm.m;
-        if (!l->gemm.transpose_a && rows > GEMM_CHUNK)
-            rows = GEMM_CHUNK;
+        if (!l->gemm.turned_a && !l->by_blas && rows > DENSE_BLOCK)
+            rows = DENSE_BLOCK;
         bytes += (size_t)(rows * l->gemm.n) * sizeof(float);
     }
     return bytes;
+}
+
+static void make_state(struct plan *p, struct loop_program *l)
+{
+    struct loop_state *s = &l->state;
+
+    s->at = ARENA_ARRAY(&p->arena, char *, l->n_args + 1);
+    s->lanes = arena_alloc(&p->arena, sizeof(*s->lanes) * (size_t)(l->n_tails + 1));
 }
 
 static struct loop_program *build_program(struct plan *p, struct arena *scratch,
@@ -528,12 +641,16 @@ static struct loop_program *build_program(struct plan *p, struct arena *scratch,
     l->tails = ARENA_ARRAY(&p->arena, struct loop_tail, GROUP_MAX);
     count_inside(b, g);
     find_last_uses(b, g, last);
-    if (g->gemm)
-        set_gemm(b, g->gemm);
-    add_instrs(b, g, last);
+    l->gemm_sums = -1;
+    add_instrs(b, g, last, g->gemm ? set_gemm(b, g) : 0);
     add_tails(b, g);
+    if (l->has_gemm)
+        take_sums(l);
+    place_parts(l);
+    l->row = l->has_gemm ? (size_t)l->gemm.n : l->total;
     l->block = block_size(l);
     place_product(b);
+    make_state(p, l);
     size_t widest = sizeof(float);
     for (int i = 0; i < l->n_args; i++)
         widest = l->args[i].elem > widest ? l->args[i].elem : widest;

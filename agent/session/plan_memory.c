@@ -7,6 +7,25 @@
 
 #define ALIGN 64u
 
+static const struct stretch *stretch_of(const struct plan *p, int step)
+{
+    for (int i = 0; i < p->n_stretches; i++) {
+        const struct stretch *t = &p->stretches[i];
+
+        if (step >= t->first && step < t->first + t->n)
+            return t;
+    }
+    return NULL;
+}
+
+/* Of a root, in the buffer. */
+static size_t stored_bytes(const struct value *v)
+{
+    const size_t all = tensor_bytes(&v->tensor);
+
+    return v->local_rows > DENSE_BLOCK ? all / (size_t)v->local_rows * DENSE_BLOCK : all;
+}
+
 static void touch(struct plan *p, int v, int step)
 {
     if (v < 0)
@@ -14,24 +33,37 @@ static void touch(struct plan *p, int v, int step)
     struct value *r = &p->values[p->values[v].root];
     if (r->kind != VALUE_BUFFER)
         return;
-    if (r->first < 0)
+    if (r->first < 0 || step < r->first)
         r->first = step;
     r->last = step > r->last ? step : r->last;
+}
+
+/* In a stretch each chunk goes through all steps: what is kept for more than one lives as
+ * long as the stretch. */
+static void touch_in(struct plan *p, int v, int step)
+{
+    const struct stretch *t =
+        v < 0 || p->values[v].local_rows > 0 ? NULL : stretch_of(p, step);
+
+    touch(p, v, t ? t->first : step);
+    touch(p, v, t ? t->first + t->n - 1 : step);
 }
 
 static void touch_loop(struct plan *p, const struct loop_program *l, int step)
 {
     if (l->has_gemm) {
-        touch(p, l->gemm_a, step);
-        touch(p, l->gemm_b, step);
-        touch(p, l->gemm_c, step);
+        touch_in(p, l->gemm_a, step);
+        touch_in(p, l->gemm_b, step);
+        touch_in(p, l->gemm_c, step);
+        touch_in(p, l->gemm_bias, step);
+        touch_in(p, l->gemm_feature, step);
     }
     for (int i = 0; i < l->n_args; i++)
         if (l->args[i].kind != ARG_TEMP && l->args[i].kind != ARG_RAW)
-            touch(p, l->args[i].value, step);
+            touch_in(p, l->args[i].value, step);
     for (int i = 0; i < l->n_tails; i++)
-        touch(p, l->tails[i].value, step);
-    touch(p, l->scratch, step);
+        touch_in(p, l->tails[i].value, step);
+    touch_in(p, l->scratch, step);
 }
 
 static void find_lives(struct plan *p)
@@ -43,9 +75,9 @@ static void find_lives(struct plan *p)
         if (s->loop)
             touch_loop(p, s->loop, k);
         for (int i = 0; i < s->n_in; i++)
-            touch(p, s->in[i], k);
+            touch_in(p, s->in[i], k);
         for (int i = 0; i < s->n_out; i++)
-            touch(p, s->out[i], k);
+            touch_in(p, s->out[i], k);
     }
     for (size_t i = 0; i < p->n_fetches; i++)
         touch(p, p->fetch_values[i], p->n_steps);
@@ -63,6 +95,11 @@ static int representative(const struct plan *p, int v)
     return v;
 }
 
+static int is_root(const struct plan *p, int v, int root)
+{
+    return v >= 0 && p->values[v].root == root;
+}
+
 /* May the result of instruction `at` overwrite arg x? Nothing may read x afterwards. */
 static int dies_in_loop(const struct plan *p, const struct loop_program *l, int step,
                         int x, int at)
@@ -73,7 +110,8 @@ static int dies_in_loop(const struct plan *p, const struct loop_program *l, int 
         tensor_bytes(&v->tensor) != tensor_bytes(&r->tensor))
         return 0;
     if (l->has_gemm &&
-        (p->values[l->gemm_a].root == v->root || p->values[l->gemm_b].root == v->root))
+        (is_root(p, l->gemm_a, v->root) || is_root(p, l->gemm_b, v->root) ||
+         is_root(p, l->gemm_bias, v->root) || is_root(p, l->gemm_feature, v->root)))
         return 0;
     for (int i = 0; i < l->n_args; i++)
         if (i != x && l->args[i].kind != ARG_TEMP && l->args[i].kind != ARG_RAW &&
@@ -101,6 +139,7 @@ static void share_places(struct plan *p)
             struct value *result = &p->values[d->value];
             for (int x = 0; x < l->n_args; x++) {
                 if (!dies_in_loop(p, l, k, x, i) ||
+                    p->values[l->args[x].value].local_rows != result->local_rows ||
                     tensor_bytes(&p->values[l->args[x].value].tensor) !=
                         tensor_bytes(&result->tensor))
                     continue;
@@ -152,7 +191,7 @@ void plan_memory(struct plan *p, struct arena *scratch)
     share_places(p);
     for (int v = 0; v < p->n_values; v++) {
         const struct value *x = &p->values[v];
-        size_t bytes = (tensor_bytes(&x->tensor) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+        size_t bytes = (stored_bytes(x) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
         if (x->kind == VALUE_BUFFER && x->root == v && x->shares == v && x->first >= 0)
             plots[n++] = (struct plot){v, x->first, x->last, bytes ? bytes : ALIGN, 0};
     }

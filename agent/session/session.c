@@ -12,6 +12,7 @@
 struct session {
     struct graph *graph;
     struct var_store *vars;
+    enum numerics numerics;
     struct plan *plans[MAX_PLANS];
     int n_plans;
     uint64_t runs;
@@ -28,6 +29,7 @@ int session_new(struct session **ret, struct graph *g, const struct session_opti
     o = o ? o : &none;
     struct session *s = xcalloc(1, sizeof(*s));
     s->graph = g;
+    s->numerics = o->numerics;
     int r = var_store_new(&s->vars, g, o->block, o->block_capacity, o->block_holds_state,
                           err);
     if (r < 0) {
@@ -157,7 +159,7 @@ static int make_plan(struct session *s, const struct run_args *args, struct plan
     if (r == 0)
         r = var_store_settle(s->vars, err);
     if (r == 0)
-        r = plan_build(ret, s->graph, s->vars, args, err);
+        r = plan_build(ret, s->graph, s->vars, s->numerics, args, err);
     if (r == 0)
         keep_plan(s, *ret);
     return r;
@@ -298,7 +300,7 @@ int session_run(struct session *s, const struct run_args *args, struct tensor *r
                       : run_plan(s, p, args, ret, err);
 }
 
-size_t session_gemms(struct session *s, const struct run_args *args, struct gemm *ret,
+size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,
                      size_t max)
 {
     const struct plan *p = find_plan(s, args);

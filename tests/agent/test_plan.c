@@ -381,8 +381,9 @@ START_TEST(gates_between_gradients_cost_nothing)
     args[0].fetches = plain;
     args[1].fetches = gated;
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(
-            plan_build(&p[i], b->g, session_variables(b->s), &args[i], &b->err), 0);
+        ck_assert_int_eq(plan_build(&p[i], b->g, session_variables(b->s),
+                                    NUMERICS_PORTABLE, &args[i], &b->err),
+                         0);
         fetch(n, args[i].fetches, 4, t[i]);
     }
     ck_assert_int_eq(p[0]->n_steps, p[1]->n_steps);

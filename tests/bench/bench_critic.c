@@ -1,6 +1,6 @@
 /* The first users' critic, observation 54 -> 128 -> 32, joined with 15 action columns,
- * -> 64 -> 1: forward, backward and Adam in one session_run, against its own matrix
- * products alone, replayed with the same operands and chunks. Both in turn, medians.
+ * -> 64 -> 1: forward, backward and Adam in one session_run, against OpenBLAS's time
+ * for its matrix products alone (yardstick.h). Both in turn, medians.
  *
  *     bench_critic [rounds]
  */
@@ -8,6 +8,7 @@
 #include "agent/session/plan.h"
 #include "agent/session/session.h"
 #include "tests/bench/median.h"
+#include "tests/bench/yardstick.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,18 +121,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void replay(const struct gemm *gemms, size_t n, float *c)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct gemm *g = &gemms[i];
-        int64_t step = g->transpose_a ? g->m : GEMM_CHUNK;
-        for (int64_t row = 0; row < g->m; row += step)
-            gemm_rows(g, row, g->m - row < step ? g->m - row : step, c + row * g->ldc,
-                      g->ldc);
-    }
-}
-
-static void measure(struct critic *c, int64_t batch, int rounds, float *data, float *out)
+static void measure(struct critic *c, int64_t batch, int rounds, float *data)
 {
     struct feed feeds[3] = {
         {c->obs, tensor_view(DT_FLOAT, SHAPE(batch, OBS), data)},
@@ -140,7 +130,7 @@ static void measure(struct critic *c, int64_t batch, int rounds, float *data, fl
     };
     struct run_args args = {
         .feeds = feeds, .n_feeds = 3, .targets = &c->train, .n_targets = 1};
-    struct gemm gemms[MAX_GEMMS];
+    struct dense gemms[MAX_GEMMS];
     double *step = calloc((size_t)rounds, sizeof(double));
     double *alone = calloc((size_t)rounds, sizeof(double));
     struct err err;
@@ -150,9 +140,12 @@ static void measure(struct critic *c, int64_t batch, int rounds, float *data, fl
         if (session_run(c->s, &args, NULL, &err) < 0)
             die(err.msg);
         double t1 = now();
-        n = session_gemms(c->s, &args, gemms, MAX_GEMMS);
+        if (r == -3) {
+            n = session_gemms(c->s, &args, gemms, MAX_GEMMS);
+            yardstick_prepare(gemms, n);
+        }
         double t2 = now();
-        replay(gemms, n, out);
+        yardstick_run(gemms, n);
         double t3 = now();
         if (r >= 0) {
             step[r] = t1 - t0;
@@ -173,17 +166,15 @@ int main(int argc, char **argv)
     struct critic c = {0};
     size_t n = (size_t)MAX_BATCH * 128;
     float *data = aligned_alloc(64, n * sizeof(float));
-    float *out = aligned_alloc(64, n * sizeof(float));
-    if (!data || !out || rounds < 1)
+    if (!data || rounds < 1)
         die("no memory, or no rounds");
     for (size_t i = 0; i < n; i++)
         data[i] = (float)(i * 7919 % 2001) / 1000.0f - 1.0f;
     build(&c);
     for (int64_t batch = 64; batch <= MAX_BATCH; batch *= 4)
-        measure(&c, batch, rounds, data, out);
+        measure(&c, batch, rounds, data);
     session_free(c.s);
     graph_free(c.g);
     free(data);
-    free(out);
     return 0;
 }

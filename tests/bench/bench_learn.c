@@ -1,7 +1,7 @@
 /* One agent's whole learn stage as simple_spread is shipped (three agents, observations
  * of 18, five moves, 64-64 networks): rows gathered, targets, critic, policy, both target
- * networks; against its own matrix products alone, replayed with the same operands and
- * chunks. Both in turn, medians.
+ * networks; against OpenBLAS's time for its matrix products alone (yardstick.h). Both in
+ * turn, medians.
  *
  *     bench_learn [rounds]
  */
@@ -9,6 +9,7 @@
 #include "common/err/check.h"
 #include "common/rng/rng.h"
 #include "tests/bench/median.h"
+#include "tests/bench/yardstick.h"
 #include "tests/support/team.h"
 
 #include <stdio.h>
@@ -22,8 +23,9 @@
 #define MAX_ROUNDS 100000
 
 /* The products of the runs since the last reset, listed by the wrapper below. */
-static struct gemm gemms[MAX_GEMMS];
+static struct dense gemms[MAX_GEMMS];
 static size_t n_gemms;
+static int listing;
 
 /* The linker sends the algorithm's calls of session_run here. */
 int __real_session_run(struct session *s, const struct run_args *args, struct tensor *ret,
@@ -35,7 +37,7 @@ int __wrap_session_run(struct session *s, const struct run_args *args, struct te
 {
     int r = __real_session_run(s, args, ret, err);
 
-    if (n_gemms < MAX_GEMMS)
+    if (listing)
         n_gemms += session_gemms(s, args, gemms + n_gemms, MAX_GEMMS - n_gemms);
     return r;
 }
@@ -48,18 +50,6 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static void replay(float *c)
-{
-    for (size_t i = 0; i < n_gemms; i++) {
-        const struct gemm *g = &gemms[i];
-        const int64_t step = g->transpose_a ? g->m : GEMM_CHUNK;
-
-        for (int64_t row = 0; row < g->m; row += step)
-            gemm_rows(g, row, g->m - row < step ? g->m - row : step, c + row * g->ldc,
-                      g->ldc);
-    }
-}
-
 static void learn(struct team *t, uint64_t update, const uint64_t *rows, int64_t batch)
 {
     struct stage_result res;
@@ -69,7 +59,16 @@ static void learn(struct team *t, uint64_t update, const uint64_t *rows, int64_t
           err.msg);
 }
 
-static void measure(struct team *t, int64_t batch, size_t rounds, float *out)
+static void list_products(struct team *t, const uint64_t *rows, int64_t batch)
+{
+    n_gemms = 0;
+    listing = 1;
+    learn(t, 0, rows, batch);
+    listing = 0;
+    yardstick_prepare(gemms, n_gemms);
+}
+
+static void measure(struct team *t, int64_t batch, size_t rounds)
 {
     static double stage[MAX_ROUNDS], alone[MAX_ROUNDS];
     uint64_t rows[MAX_BATCH];
@@ -81,14 +80,13 @@ static void measure(struct team *t, int64_t batch, size_t rounds, float *out)
         rng_below(rng_key_make(1, "bench", "rows"), r, 0, N_ROWS, rows, (size_t)batch);
         if (r == 0) /* proposals of everyone; plans are made */
             team_update(t, r, rows, 1, batch, NULL);
-        n_gemms = MAX_GEMMS; /* not while the clock runs */
+        if (r == 0)
+            list_products(t, rows, batch);
         t0 = now_us();
-        learn(t, 1 + 2 * r, rows, batch);
+        learn(t, 1 + r, rows, batch);
         stage[r] = now_us() - t0;
-        n_gemms = 0;
-        learn(t, 2 + 2 * r, rows, batch);
         t1 = now_us();
-        replay(out);
+        yardstick_run(gemms, n_gemms);
         alone[r] = now_us() - t1;
     }
     s = median(stage, rounds);
@@ -102,14 +100,11 @@ int main(int argc, char **argv)
 {
     const struct team_args args = team_spread("{}", N_ROWS);
     const int rounds = argc > 1 ? atoi(argv[1]) : 300;
-    float *out = aligned_alloc(64, MAX_BATCH * 128 * sizeof(float));
     struct team *t = team_new(&args);
 
-    CHECK(out != NULL && rounds > 0 && rounds <= MAX_ROUNDS);
-    memset(out, 0, MAX_BATCH * 128 * sizeof(float));
+    CHECK(rounds > 0 && rounds <= MAX_ROUNDS);
     for (int64_t batch = 64; batch <= MAX_BATCH; batch *= 4)
-        measure(t, batch, (size_t)rounds, out);
+        measure(t, batch, (size_t)rounds);
     team_free(t);
-    free(out);
     return 0;
 }

@@ -15,6 +15,7 @@
 #include "common/rng/rng.h"
 #include "tests/bench/median.h"
 #include "tests/bench/spread_agents.h"
+#include "tests/bench/yardstick.h"
 #include "tests/support/team.h"
 
 #include <sched.h>
@@ -151,7 +152,7 @@ static double bare_round_us(void)
 
 /* The products of the acts since `listing` was set; the linker sends the algorithm's
  * calls of session_run here. */
-static struct gemm gemms[AGENTS * MAX_GEMMS];
+static struct dense gemms[AGENTS * MAX_GEMMS];
 static size_t n_gemms;
 static int listing;
 
@@ -199,15 +200,14 @@ static void list_products(struct team *t)
     (void)act_us(t);
     listing = 0;
     CHECK(n_gemms == AGENTS * MAX_GEMMS, "%zu products", n_gemms);
+    yardstick_prepare(gemms, n_gemms);
 }
 
 static double products_us(void)
 {
-    static _Alignas(64) float out[MAX_COPIES * 64];
     uint64_t begin = uv_hrtime();
 
-    for (size_t i = 0; i < n_gemms; i++)
-        gemm_rows(&gemms[i], 0, gemms[i].m, out, gemms[i].ldc);
+    yardstick_run(gemms, n_gemms);
     return (double)(uv_hrtime() - begin) / 1e3;
 }
 

@@ -1,42 +1,37 @@
 #include "agent/session/kernels/loops.h"
 
+#include "common/numerics/cpu_kernels.h"
+
 #include <string.h>
 
-extern const struct kern_loops kern_loops_base, kern_loops_v3, kern_loops_v4;
+extern const struct kern_loops kern_loops_portable, kern_loops_neon, kern_loops_avx2,
+    kern_loops_avx512;
 
-#ifdef KERN_HAVE_X86
-/* What x86-64-v3 has over the baseline and loops.c can come to use. */
-static int has_v3(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
-}
-
-static int has_v4(void)
-{
-    return has_v3() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
+static const struct kern_loops *const sets[CPU_KERNELS_COUNT] = {
+    [CPU_KERNELS_PORTABLE] = &kern_loops_portable,
+#if defined(__x86_64__)
+    [CPU_KERNELS_AVX2] = &kern_loops_avx2,
+    [CPU_KERNELS_AVX512] = &kern_loops_avx512,
+#elif defined(__aarch64__)
+    [CPU_KERNELS_NEON] = &kern_loops_neon,
 #endif
+};
 
 const struct kern_loops *kern_loops_at(int i)
 {
-#ifdef KERN_HAVE_X86
-    if (i == 2 && has_v4())
-        return &kern_loops_v4;
-    if (i == 1 && has_v3())
-        return &kern_loops_v3;
-#endif
-    return i == 0 ? &kern_loops_base : NULL;
+    for (int k = 0; k < CPU_KERNELS_COUNT; k++)
+        if (cpu_kernels_are_here((enum cpu_kernels)k) && i-- == 0)
+            return sets[k];
+    return NULL;
 }
 
 const struct kern_loops *kern_loops(void)
 {
-    const struct kern_loops *best = kern_loops_at(0);
-    for (int i = 1; kern_loops_at(i); i++)
-        best = kern_loops_at(i);
-    return best;
+    static const struct kern_loops *chosen;
+
+    if (chosen == NULL)
+        chosen = sets[cpu_kernels()];
+    return chosen;
 }
 
 const struct loop_row *kern_loop_find(const char *type, enum dtype dtype)

@@ -1,7 +1,7 @@
 /* Sums, extremes and their kin over any set of axes.
  *
- * Sums of float32 have one order each: over all elements sixteen lanes (loops.h), over
- * leading axes row after row, over trailing axes lanes within the row; everything else
+ * Sums of float32 have one order each: over all elements in lanes (loops.h), over leading
+ * axes row after row in blocks (dense.h), over trailing axes lanes within the row; everything else
  * runs in index order. The order depends on the shapes only.
  */
 #include "agent/session/kernels/kernel.h"
@@ -158,6 +158,46 @@ int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period)
     return pattern_of(&f, ret_period);
 }
 
+/* A strip of columns at a time, so that a block's sums have a place. */
+#define STRIP 256
+
+void sum_column_blocks(float *y, float *part, const float *x, size_t start, size_t n,
+                       size_t period, size_t total)
+{
+    const size_t block = DENSE_BLOCK * period;
+
+    while (n > 0) {
+        const size_t at = start % block, room = block - at, some = n < room ? n : room;
+        float *to = start < block ? y : part; /* the first block's sums are the sums */
+
+        if (at == 0)
+            memset(to, 0, period * sizeof(float));
+        kern_loops()->sum_columns(to, x, at, some, period);
+        start += some;
+        if (to == part && (at + some == block || start == total))
+            for (size_t i = 0; i < period; i++)
+                y[i] += part[i];
+        x += some;
+        n -= some;
+    }
+}
+
+static void sum_strip(float *y, const float *x, size_t rows, size_t width, size_t ld)
+{
+    float part[STRIP];
+
+    for (size_t first = 0; first < rows; first += DENSE_BLOCK) {
+        const size_t end = rows - first < DENSE_BLOCK ? rows : first + DENSE_BLOCK;
+
+        memset(part, 0, width * sizeof(float));
+        for (size_t r = first; r < end; r++)
+            for (size_t i = 0; i < width; i++)
+                part[i] += x[r * ld + i];
+        for (size_t i = 0; i < width; i++)
+            y[i] = first == 0 ? part[i] : y[i] + part[i];
+    }
+}
+
 static int sum(const struct kernel_args *a, const struct fold *f)
 {
     const struct kern_loops *loops = kern_loops();
@@ -169,9 +209,10 @@ static int sum(const struct kernel_args *a, const struct fold *f)
         return reduce(RED_SUM, a, *f);
     if (pattern == SUM_ROWS) {
         loops->sum_rows(y, x, rows, n);
-    } else if (rows > 0) {
+    } else {
         memset(y, 0, rows * sizeof(float));
-        loops->sum_columns(y, x, 0, rows * n, rows);
+        for (size_t i = 0; i < rows; i += STRIP)
+            sum_strip(y + i, x + i, n, rows - i < STRIP ? rows - i : STRIP, rows);
     }
     return 0;
 }

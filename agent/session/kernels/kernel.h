@@ -11,6 +11,7 @@
 #define AGENT_SESSION_KERNELS_KERNEL_H
 
 #include "agent/graph/graph.h"
+#include "agent/session/kernels/dense.h"
 #include "common/rng/rng.h"
 
 struct kernel_args {
@@ -47,28 +48,28 @@ struct kernel_row {
 const struct kernel_row *kernel_find(const char *type); /* NULL: none */
 const struct kernel_row *kernel_at(size_t i);           /* NULL past the end */
 
-/* ---- kern_gemm.c ---- */
+/* ---- products (dense.h) ---- */
 
-/* C (m, n) = op(A) op(B), float32, row-major with row strides lda, ldb, ldc. */
-struct gemm {
-    int transpose_a, transpose_b;
-    int64_t m, n, k;
-    int64_t lda, ldb, ldc;
-    const float *a, *b;
-    float *c;
-};
+/* Rows first .. first+rows-1 of C, whose pointers are those of row 0. */
+void dense_rows(const struct dense *d, int64_t first, int64_t rows);
+/* X^T Y: the sum of rows first .. first+rows-1 of X and Y, which are a block, is added to
+ * C; the first block makes C. */
+void dense_block(const struct dense *d, int64_t first, int64_t rows);
+/* All of C, in blocks where the batch is summed over. */
+void dense_whole(const struct dense *d);
 
-#define GEMM_CHUNK 128 /* rows of the batch that stay in cache */
-
-/* Rows first .. first+rows-1 of C. With transpose_a the whole of C must be asked for:
- * the sum over k is then cut into chunks of 128, in order. */
-void gemm_rows(const struct gemm *g, int64_t first, int64_t rows, float *c, int64_t ldc);
+/* Does OpenBLAS compute a product of these sizes where numerics are native? From 256 on
+ * each side, and 512 x 512 x 512 in all. */
+int blas_wants(int64_t m, int64_t n, int64_t k);
+/* C = A B, or C += A B with `add`; what else is asked for is not done. */
+void blas_product(const struct dense *d);
 
 /* ---- the kernels, by file ---- */
 #define KERNEL(name) int name(const struct kernel_args *args);
-/* kern_gemm.c */
+/* kern_matmul.c */
 KERNEL(kern_matmul)
 KERNEL(kern_batch_matmul)
+/* kern_qr.c */
 KERNEL(kern_qr)
 /* kern_copy.c */
 KERNEL(kern_copy)
@@ -161,6 +162,11 @@ enum { SUM_OTHER, SUM_ROWS, SUM_COLUMNS };
 int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_period);
 /* The same over all axes but one. */
 int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period);
+/* Adds elements start .. start+n-1 of x (of total, `period` in a row) to the sums of the
+ * columns y (period): blocks of DENSE_BLOCK rows, each summed in `part` (period) first.
+ * Calls follow each other from start = 0 on; x is where `start` lies. */
+void sum_column_blocks(float *y, float *part, const float *x, size_t start, size_t n,
+                       size_t period, size_t total);
 
 /* A strided copy: `rank` dimensions of `dim` elements, strides in bytes (0: broadcast).
  */

@@ -9,6 +9,8 @@
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
 extern const struct kern_loops KERN_LOOPS;
+extern void DENSE(const struct dense *d);
+extern void DENSE_TURN(float *dst, const float *src, int64_t n, int64_t k, int64_t ld);
 
 #ifdef __clang__
 #define EACH _Pragma("clang loop vectorize(enable)") for (size_t i = 0; i < n; i++)
@@ -558,6 +560,8 @@ static void adam(float *var, float *m, float *v, const float *grad, size_t n,
 
 const struct kern_loops KERN_LOOPS = {
     .isa = KERN_ISA,
+    .dense = DENSE,
+    .turn = DENSE_TURN,
     .rows = rows,
     .cast = find_cast,
     .sum_lanes = sum_lanes,

@@ -8,6 +8,7 @@
 #ifndef AGENT_SESSION_KERNELS_LOOPS_H
 #define AGENT_SESSION_KERNELS_LOOPS_H
 
+#include "agent/session/kernels/dense.h"
 #include "common/tensor/dtype.h"
 
 #include <stddef.h>
@@ -34,6 +35,8 @@ struct adam_args { /* Kingma & Ba 2015 as tf.train writes it: rate is bias-corre
 
 struct kern_loops {
     const char *isa;
+    dense_fn dense;
+    dense_turn_fn turn;
     const struct loop_row *rows; /* ends with type NULL */
     /* Conversion between two dtypes, NULL when there is none. */
     loop_fn (*cast)(enum dtype from, enum dtype to);

@@ -1,0 +1,455 @@
+/* Built for each instruction set, with DENSE naming the function: see dense.h.
+ *
+ * C is cut into panels of TILE_VECS vectors and these into tiles of some rows, whose sums
+ * stay in registers while k runs; nothing is packed as long as a panel of B stays in the
+ * first cache. Larger products go through k in parts, each with a packed panel of B; what
+ * a tile has summed so far waits in C, which changes no bit. */
+#include "agent/session/kernels/dense.h"
+
+#include "agent/session/kernels/vec.h"
+
+void DENSE(const struct dense *d);
+void DENSE_TURN(float *dst, const float *src, int64_t n, int64_t k, int64_t ld);
+
+#define PANEL     (VEC * TILE_VECS)
+#define MOST_ROWS (2 * TILE_ROWS) /* of tiles one vector wide */
+#define PART      256             /* of k, where it is cut */
+#define FAR_APART 128             /* floats between rows of B: they fall into few sets */
+#define MANY_ROWS 64              /* of C, for which packing pays */
+
+/* A panel of B, and which part of k it is. */
+struct panel {
+    const float *b;
+    int64_t ldb;
+    int64_t j, width; /* its columns in C */
+    int64_t from, to; /* of k */
+};
+
+/* What a tile is compiled for. */
+struct form {
+    int rows, vecs;
+    int partial; /* the last vector has fewer columns */
+    int turned;  /* A is */
+};
+
+typedef vec tile_sums[MOST_ROWS][TILE_VECS];
+
+VEC_INLINE vec load(const float *p, int v, const struct form f, int64_t width)
+{
+    return f.partial && v == f.vecs - 1 ? vec_load_some(p + v * VEC, width - v * VEC)
+                                        : vec_load(p + v * VEC);
+}
+
+VEC_INLINE void store(float *p, vec x, int v, const struct form f, int64_t width)
+{
+    if (f.partial && v == f.vecs - 1)
+        vec_store_some(p + v * VEC, x, width - v * VEC);
+    else
+        vec_store(p + v * VEC, x);
+}
+
+#define EACH_ROW _Pragma("GCC unroll 16") for (int r = 0; r < f.rows; r++)
+#define EACH_VEC _Pragma("GCC unroll 4") for (int v = 0; v < f.vecs; v++)
+#define EACH     EACH_ROW EACH_VEC
+
+VEC_INLINE void multiply(tile_sums x, const struct dense *d, const struct panel *p,
+                         int64_t i, const struct form f)
+{
+    const int64_t row = f.turned ? 1 : d->lda, step = f.turned ? d->lda : 1;
+    const float *a = d->a + i * row + p->from * step, *b = p->b;
+
+    for (int64_t l = p->from; l < p->to; l++, a += step, b += p->ldb) {
+        vec y[TILE_VECS];
+
+        EACH_VEC y[v] = load(b, v, f, p->width);
+        EACH_ROW
+        {
+            const vec same = vec_same(a[r * row]);
+
+            EACH_VEC x[r][v] = vec_fma(same, y[v], x[r][v]);
+        }
+    }
+}
+
+/* What is done to the sums, all but the storing. */
+VEC_INLINE void finish(tile_sums x, const struct dense *d, const struct panel *p,
+                       int64_t i, const struct form f)
+{
+    const vec zero = vec_same(0), alpha = vec_same(d->alpha);
+    const float *c = d->c + i * d->ldc + p->j;
+    const float *feature = d->feature + (d->feature ? i * d->ld_feature + p->j : 0);
+#define FEATURE load(feature + r * d->ld_feature, v, f, p->width)
+
+    if (d->bias) {
+        vec bias[TILE_VECS];
+
+        EACH_VEC bias[v] = load(d->bias + p->j, v, f, p->width);
+        EACH x[r][v] = vec_add(x[r][v], bias[v]);
+    }
+    switch (d->after) {
+    case DENSE_AS_IS:
+        break;
+    case DENSE_RELU:
+        EACH x[r][v] = vec_pick_negative(x[r][v], zero, x[r][v]);
+        break;
+    case DENSE_LEAKY_RELU:
+        EACH x[r][v] = vec_pick_positive(x[r][v], x[r][v], vec_mul(x[r][v], alpha));
+        break;
+    case DENSE_RELU_GRAD:
+        EACH x[r][v] = vec_pick_positive(FEATURE, x[r][v], zero);
+        break;
+    case DENSE_LEAKY_RELU_GRAD:
+        EACH x[r][v] = vec_pick_positive(FEATURE, x[r][v], vec_mul(x[r][v], alpha));
+        break;
+    }
+    if (d->add)
+        EACH x[r][v] = vec_add(load(c + r * d->ldc, v, f, p->width), x[r][v]);
+#undef FEATURE
+}
+
+VEC_INLINE void tile(const struct dense *d, const struct panel *p, int64_t i, vec *sums,
+                     const struct form f)
+{
+    float *c = d->c + i * d->ldc + p->j;
+    tile_sums x;
+
+    EACH x[r][v] = p->from == 0 ? vec_same(0) : load(c + r * d->ldc, v, f, p->width);
+    multiply(x, d, p, i, f);
+    if (p->to == d->k) {
+        finish(x, d, p, i, f);
+        if (d->column_sums)
+            EACH sums[v] = vec_add(sums[v], x[r][v]);
+    }
+    EACH store(c + r * d->ldc, x[r][v], v, f, p->width);
+}
+
+VEC_INLINE void put_sums(const struct dense *d, const struct panel *p, const vec *sums,
+                         const struct form f)
+{
+    float *to = d->column_sums + p->j;
+
+    EACH_VEC
+    {
+        const vec x = d->add_sums ? vec_add(load(to, v, f, p->width), sums[v]) : sums[v];
+
+        store(to, x, v, f, p->width);
+    }
+}
+
+/* All rows of C under a panel. What is left over behind the last full tiles is cut so that
+ * no tile is of one or two rows: they would not keep the arithmetic units busy. */
+VEC_INLINE void panel(const struct dense *d, const struct panel *p, struct form f,
+                      const int most)
+{
+    vec sums[TILE_VECS];
+    int64_t i = 0;
+
+    EACH_VEC sums[v] = vec_same(0);
+#define ROWS(n) (f.rows = (n), tile(d, p, i, sums, f), i += (n))
+    while (d->m - i >= most + 3 || d->m - i == most)
+        ROWS(most);
+    while (d->m - i > 8)
+        ROWS(6);
+    if (d->m - i == 7 || (d->m - i == 8 && most < 8))
+        ROWS(4);
+    switch (d->m - i) {
+    case 1:
+        ROWS(1);
+        break;
+    case 2:
+        ROWS(2);
+        break;
+    case 3:
+        ROWS(3);
+        break;
+    case 4:
+        ROWS(4);
+        break;
+    case 5:
+        ROWS(5);
+        break;
+    case 6:
+        ROWS(6);
+        break;
+    case 8:
+        ROWS(8);
+        break;
+    default:
+        break;
+    }
+#undef ROWS
+    if (d->column_sums && p->to == d->k)
+        put_sums(d, p, sums, f);
+}
+
+#define PANEL_FORM(name, vecs_, partial_, turned_, most_)                                \
+    static void name(const struct dense *d, const struct panel *p)                       \
+    {                                                                                    \
+        const struct form f = {.vecs = vecs_, .partial = partial_, .turned = turned_};   \
+        panel(d, p, f, most_);                                                           \
+    }
+PANEL_FORM(panel_full, TILE_VECS, 0, 0, TILE_ROWS)
+PANEL_FORM(panel_wide, TILE_VECS, 1, 0, TILE_ROWS)
+PANEL_FORM(panel_narrow, 1, 1, 0, MOST_ROWS)
+PANEL_FORM(turned_full, TILE_VECS, 0, 1, TILE_ROWS)
+PANEL_FORM(turned_wide, TILE_VECS, 1, 1, TILE_ROWS)
+PANEL_FORM(turned_narrow, 1, 1, 1, MOST_ROWS)
+
+static void one_panel(const struct dense *d, const struct panel *p)
+{
+    typedef void (*panel_fn)(const struct dense *d, const struct panel *p);
+    static const panel_fn forms[2][3] = {{panel_narrow, panel_wide, panel_full},
+                                         {turned_narrow, turned_wide, turned_full}};
+    const int width = p->width == PANEL ? 2 : p->width > VEC * (TILE_VECS - 1) ? 1 : 0;
+
+    forms[d->turned_a != 0][width](d, p);
+}
+
+/* ---- C by panels ---- */
+
+/* The next panel's width: a full one, or with some columns in its last vector. */
+static int64_t next_width(int64_t left)
+{
+    if (left > VEC * (TILE_VECS - 1))
+        return left < PANEL ? left : PANEL;
+    return left < VEC ? left : VEC;
+}
+
+/* dst (k, PANEL), zeros behind the width. */
+static void pack(float *dst, const float *b, int64_t ldb, int64_t k, int64_t width)
+{
+    for (int64_t l = 0; l < k; l++, dst += PANEL, b += ldb)
+        for (int v = 0; v < TILE_VECS; v++) {
+            const int64_t left = width - v * VEC;
+
+            if (left >= VEC)
+                vec_store(dst + v * VEC, vec_load(b + v * VEC));
+            else if (left > 0)
+                vec_store(dst + v * VEC, vec_load_some(b + v * VEC, left));
+        }
+}
+
+/* dst (k, n) with rows to apart = the transpose of src (n, k) with rows ld apart. */
+static void turn(float *dst, int64_t to, const float *src, int64_t ld, int64_t n,
+                 int64_t k)
+{
+    for (int64_t j = 0; j < n; j += VEC, dst += VEC, src += VEC * ld) {
+        int64_t l = 0;
+
+        for (; j + VEC <= n && l + 4 <= k; l += 4) {
+            vec x[4];
+
+            vec_load_turned(x, src + l, ld);
+            for (int q = 0; q < 4; q++)
+                vec_store(dst + (l + q) * to, x[q]);
+        }
+        for (; l < k; l++)
+            for (int64_t c = 0; c < VEC && j + c < n; c++)
+                dst[l * to + c] = src[c * ld + l];
+    }
+}
+
+void DENSE_TURN(float *dst, const float *src, int64_t n, int64_t k, int64_t ld)
+{
+    turn(dst, n, src, ld, n, k);
+}
+
+static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
+{
+    const int64_t k = p->to - p->from;
+
+    if (d->turned_b)
+        turn(dst, PANEL, d->b + p->j * d->ldb + p->from, d->ldb, p->width, k);
+    else
+        pack(dst, d->b + p->from * d->ldb + p->j, d->ldb, k, p->width);
+}
+
+/* A product that is added to something has one part: its blocks are short. */
+static void by_panels(const struct dense *d)
+{
+    const int packs = d->turned_b || (d->m >= MANY_ROWS && d->ldb >= FAR_APART);
+    _Alignas(64) float packed[PART * PANEL];
+    struct panel p = {0};
+
+    do {
+        p.to = packs && d->k - p.from > PART ? p.from + PART : d->k;
+        for (p.j = 0; p.j < d->n; p.j += p.width) {
+            p.width = next_width(d->n - p.j);
+            p.b = d->b + p.from * d->ldb + p.j;
+            p.ldb = d->ldb;
+            if (packs) {
+                pack_panel(packed, d, &p);
+                p.b = packed;
+                p.ldb = PANEL;
+            }
+            one_panel(d, &p);
+        }
+        p.from = p.to;
+    } while (p.from < d->k);
+}
+
+/* ---- few columns ---- */
+
+/* Lanes are rows of C, and columns of A are turned in registers: that costs less than
+ * vectors of which few lanes count. */
+#define FEW 8
+
+/* One column of A, where four are no longer there. */
+VEC_INLINE vec load_column(const float *a, int64_t lda)
+{
+    float x[VEC];
+
+    for (int r = 0; r < VEC; r++)
+        x[r] = a[r * lda];
+    return vec_load(x);
+}
+
+VEC_INLINE vec finish_column(vec x, const struct dense *d, int64_t j)
+{
+    const vec zero = vec_same(0);
+
+    if (d->bias)
+        x = vec_add(x, vec_same(d->bias[j]));
+    if (d->after == DENSE_RELU)
+        x = vec_pick_negative(x, zero, x);
+    if (d->after == DENSE_LEAKY_RELU)
+        x = vec_pick_positive(x, x, vec_mul(x, vec_same(d->alpha)));
+    return x;
+}
+
+VEC_INLINE void put_columns(const struct dense *d, int64_t i, const vec *x, const int n)
+{
+    float *c = d->c + i * d->ldc, column[FEW][VEC];
+
+    for (int j = 0; j < n; j++)
+        vec_store(n == 1 && d->ldc == 1 ? c : column[j], finish_column(x[j], d, j));
+    if (n == 1 && d->ldc == 1)
+        return;
+    for (int r = 0; r < VEC; r++)
+        for (int j = 0; j < n; j++)
+            c[r * d->ldc + j] = column[j][r];
+}
+
+/* `groups` times VEC rows from i on. */
+VEC_INLINE void few_rows(const struct dense *d, int64_t i, const int groups, const int n)
+{
+    const int64_t down = d->turned_b ? 1 : d->ldb, across = d->turned_b ? d->ldb : 1;
+    const float *a = d->a + i * d->lda, *b = d->b;
+    vec x[4][FEW], y[4];
+    int64_t l = 0;
+
+#define EACH_GROUP  _Pragma("GCC unroll 4") for (int g = 0; g < groups; g++)
+#define EACH_COLUMN _Pragma("GCC unroll 8") for (int j = 0; j < n; j++)
+    EACH_GROUP EACH_COLUMN x[g][j] = vec_same(0);
+    for (; l + 4 <= d->k; l += 4, b += 4 * down)
+        EACH_GROUP
+        {
+            vec_load_turned(y, a + g * VEC * d->lda + l, d->lda);
+            _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++) EACH_COLUMN x[g][j] =
+                vec_fma(y[q], vec_same(b[q * down + j * across]), x[g][j]);
+        }
+    for (; l < d->k; l++, b += down)
+        EACH_GROUP
+        {
+            y[0] = load_column(a + g * VEC * d->lda + l, d->lda);
+            EACH_COLUMN x[g][j] = vec_fma(y[0], vec_same(b[j * across]), x[g][j]);
+        }
+    EACH_GROUP put_columns(d, i + g * VEC, x[g], n);
+#undef EACH_GROUP
+#undef EACH_COLUMN
+}
+
+/* The last rows are those that fill a group, some of them for the second time. */
+VEC_INLINE void few_columns(const struct dense *d, const int groups, const int n)
+{
+    int64_t i = 0;
+
+    for (; i + groups * VEC <= d->m; i += groups * VEC)
+        few_rows(d, i, groups, n);
+    for (; i < d->m; i += VEC)
+        few_rows(d, i + VEC <= d->m ? i : d->m - VEC, 1, n);
+}
+
+static void columns(const struct dense *d)
+{
+    switch (d->n) {
+    case 1:
+        few_columns(d, 4, 1);
+        break;
+    case 2:
+        few_columns(d, 2, 2);
+        break;
+    case 3:
+        few_columns(d, 2, 3);
+        break;
+    case 4:
+        few_columns(d, 2, 4);
+        break;
+    case 5:
+        few_columns(d, 1, 5);
+        break;
+    case 6:
+        few_columns(d, 1, 6);
+        break;
+    case 7:
+        few_columns(d, 1, 7);
+        break;
+    default:
+        few_columns(d, 1, 8);
+        break;
+    }
+}
+
+static int may_go_by_columns(const struct dense *d)
+{
+    return !d->turned_a && d->n <= FEW && d->m >= VEC && !d->add && !d->column_sums &&
+           d->after != DENSE_RELU_GRAD && d->after != DENSE_LEAKY_RELU_GRAD;
+}
+
+/* ---- few columns of a product with a transpose ---- */
+
+#define STRIP 128 /* rows of C at a time */
+
+static void put_strip(const struct dense *d, int64_t i, const struct dense *t)
+{
+    for (int64_t r = 0; r < t->n; r++)
+        for (int64_t j = 0; j < d->n; j++) {
+            float *c = d->c + (i + r) * d->ldc + j;
+
+            *c = d->add ? *c + t->c[j * t->ldc + r] : t->c[j * t->ldc + r];
+        }
+}
+
+/* C^T = B^T A: the rows of A, which are contiguous, take the vectors' lanes. */
+static void exchanged(const struct dense *d)
+{
+    float c[FEW * STRIP];
+    struct dense t = {.m = d->n, .k = d->k, .ldc = STRIP, .c = c};
+
+    t.a = d->b;
+    t.lda = d->ldb;
+    t.turned_a = !d->turned_b;
+    t.ldb = d->lda;
+    for (int64_t i = 0; i < d->m; i += STRIP) {
+        t.n = d->m - i < STRIP ? d->m - i : STRIP;
+        t.b = d->a + i;
+        by_panels(&t);
+        put_strip(d, i, &t);
+    }
+}
+
+static int may_be_exchanged(const struct dense *d)
+{
+    return d->turned_a && d->n <= FEW && d->m > d->n && !d->bias && !d->column_sums &&
+           d->after == DENSE_AS_IS;
+}
+
+void DENSE(const struct dense *d)
+{
+    if (may_go_by_columns(d))
+        columns(d);
+    else if (may_be_exchanged(d))
+        exchanged(d);
+    else
+        by_panels(d);
+}
