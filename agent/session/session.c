@@ -211,11 +211,16 @@ static int check_result(const struct plan *p, size_t i, const struct tensor *ret
 
 static int copy_result(const struct tensor *t, struct tensor *ret, struct err *err)
 {
+    int r = 0;
+
     if (!ret->data)
-        return tensor_copy(ret, t, err);
-    if (tensor_bytes(t) > 0)
+        r = tensor_copy(ret, t, err);
+    else if (tensor_bytes(t) > 0)
         memcpy(ret->data, t->data, tensor_bytes(t));
+    if (r < 0)
+        return r;
     ret->shape = t->shape;
+    tensor_settle_nans(ret);
     return 0;
 }
 

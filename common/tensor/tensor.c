@@ -148,3 +148,20 @@ int tensor_finite_f32(const float *x, size_t n)
     }
     return bad == 0;
 }
+
+#define SETTLE(T, nan)                                                                   \
+    {                                                                                    \
+        T *x = t->data;                                                                  \
+        for (size_t i = 0; i < n; i++)                                                   \
+            x[i] = x[i] != x[i] ? (T)(nan) : x[i];                                       \
+    }
+
+void tensor_settle_nans(const struct tensor *t)
+{
+    const size_t n = t->data != NULL ? (size_t)tensor_elements(t) : 0;
+
+    if (t->dtype == DT_FLOAT)
+        SETTLE(float, __builtin_nanf(""))
+    else if (t->dtype == DT_DOUBLE)
+        SETTLE(double, __builtin_nan(""))
+}

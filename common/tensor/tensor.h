@@ -57,6 +57,9 @@ int tensor_equal(const struct tensor *a, const struct tensor *b);
 
 /* Neither an infinity nor a NaN among them. */
 int tensor_finite_f32(const float *x, size_t n);
+/* Every NaN becomes the same one (positive, quiet, no payload): which of them an operation
+ * gives differs between processors. float32 and float64; others stay. */
+void tensor_settle_nans(const struct tensor *t);
 
 static inline float *tensor_f32(const struct tensor *t)
 {

@@ -3,7 +3,7 @@
  * networks; against OpenBLAS's time for its matrix products alone (yardstick.h). Both in
  * turn, medians.
  *
- *     bench_learn [rounds]
+ *     bench_learn [rounds [batch]]
  */
 #include "agent/session/plan.h"
 #include "common/err/check.h"
@@ -100,11 +100,13 @@ int main(int argc, char **argv)
 {
     const struct team_args args = team_spread("{}", N_ROWS);
     const int rounds = argc > 1 ? atoi(argv[1]) : 300;
+    const int only = argc > 2 ? atoi(argv[2]) : 0;
     struct team *t = team_new(&args);
 
     CHECK(rounds > 0 && rounds <= MAX_ROUNDS);
     for (int64_t batch = 64; batch <= MAX_BATCH; batch *= 4)
-        measure(t, batch, (size_t)rounds);
+        if (only == 0 || batch == only)
+            measure(t, batch, (size_t)rounds);
     team_free(t);
     return 0;
 }

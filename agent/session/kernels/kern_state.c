@@ -13,6 +13,7 @@
 int kern_assign(const struct kernel_args *a)
 {
     memmove(a->in[0]->data, a->in[1]->data, tensor_bytes(a->in[0]));
+    tensor_settle_nans(a->in[0]);
     return 0;
 }
 
@@ -24,6 +25,7 @@ static int combine(const struct kernel_args *a, const char *type)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
                        operation_type(a->op), dtype_name(var->dtype));
     row->fn(var->data, var->data, a->in[1]->data, NULL, (size_t)tensor_elements(var), 0);
+    tensor_settle_nans(var);
     return 0;
 }
 
@@ -57,15 +59,32 @@ static double scalar(const struct tensor *t)
     return t->dtype == DT_FLOAT ? (double)*tensor_f32(t) : *(const double *)t->data;
 }
 
+/* Moments that have decayed below the normal numbers are zero: nothing is lost that
+ * counts, and each would cost a hundred cycles from then on. */
+static inline double faded(double x, double smallest)
+{
+    return fabs(x) < smallest ? 0 : x;
+}
+#define FADED(T, x) ((T)faded((double)(x), sizeof(T) == 4 ? 0x1p-126 : 0x1p-1022))
+
+/* What a step has left in its variables, of which the first `n` inputs are. */
+static void settle(const struct kernel_args *a, int n)
+{
+    for (int i = 0; i < n; i++)
+        tensor_settle_nans(a->in[i]);
+}
+
 /* Runs the body for float32 or float64 with T, and x_[i] for operand i. */
-#define FOR_FLOATS(a, BODY)                                                              \
+#define FOR_FLOATS(a, n_variables, BODY)                                                 \
     switch ((a)->in[0]->dtype) {                                                         \
     case DT_FLOAT: {                                                                     \
         BODY(float, sqrtf)                                                               \
+        settle(a, n_variables);                                                          \
         return 0;                                                                        \
     }                                                                                    \
     case DT_DOUBLE: {                                                                    \
         BODY(double, sqrt)                                                               \
+        settle(a, n_variables);                                                          \
         return 0;                                                                        \
     }                                                                                    \
     default:                                                                             \
@@ -84,7 +103,7 @@ int kern_apply_gradient_descent(const struct kernel_args *a)
     T rate = (T)scalar(a->in[1]);                                                        \
     for (int64_t i = 0; i < n; i++)                                                      \
         var[i] -= rate * delta[i];
-    FOR_FLOATS(a, BODY)
+    FOR_FLOATS(a, 1, BODY)
 #undef BODY
 }
 
@@ -99,10 +118,10 @@ int kern_apply_momentum(const struct kernel_args *a)
     T rate = (T)scalar(a->in[2]), momentum = (T)scalar(a->in[4]);                        \
     for (int64_t i = 0; i < n; i++) {                                                    \
         T g = grad[i];                                                                   \
-        accum[i] = accum[i] * momentum + g;                                              \
+        accum[i] = FADED(T, accum[i] * momentum + g);                                    \
         var[i] -= nesterov ? g * rate + accum[i] * momentum * rate : accum[i] * rate;    \
     }
-    FOR_FLOATS(a, BODY)
+    FOR_FLOATS(a, 2, BODY)
 #undef BODY
 }
 
@@ -118,11 +137,11 @@ int kern_apply_rms_prop(const struct kernel_args *a)
     T momentum = (T)scalar(a->in[5]), epsilon = (T)scalar(a->in[6]);                     \
     for (int64_t i = 0; i < n; i++) {                                                    \
         T g = grad[i];                                                                   \
-        ms[i] += (g * g - ms[i]) * ((T)1 - rho);                                         \
-        mom[i] = mom[i] * momentum + g * rate / SQRT(ms[i] + epsilon);                   \
+        ms[i] = FADED(T, ms[i] + (g * g - ms[i]) * ((T)1 - rho));                        \
+        mom[i] = FADED(T, mom[i] * momentum + g * rate / SQRT(ms[i] + epsilon));         \
         var[i] -= mom[i];                                                                \
     }
-    FOR_FLOATS(a, BODY)
+    FOR_FLOATS(a, 3, BODY)
 #undef BODY
 }
 
@@ -137,11 +156,12 @@ static int adam_f64(const struct kernel_args *a, double rate, int64_t n)
     int64_t nesterov = int_attr(a->op, "use_nesterov", 0);
     for (int64_t i = 0; i < n; i++) {
         double g = grad[i];
-        m[i] += (g - m[i]) * (1 - beta1);
-        v[i] += (g * g - v[i]) * (1 - beta2);
+        m[i] = FADED(double, m[i] + (g - m[i]) * (1 - beta1));
+        v[i] = FADED(double, v[i] + (g * g - v[i]) * (1 - beta2));
         double step = nesterov ? m[i] * beta1 + g * (1 - beta1) : m[i];
         var[i] -= rate * step / (sqrt(v[i]) + eps);
     }
+    settle(a, 3);
     return 0;
 }
 

@@ -543,18 +543,31 @@ static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
 
 /* ---- optimisers ---- */
 
-static void adam(float *var, float *m, float *v, const float *grad, size_t n,
-                 const struct adam_args *a)
+/* What is left in a variable: zero for moments that have decayed below the normal numbers
+ * (each would cost a hundred cycles from then on), and of NaNs always the same one. */
+static inline float faded(float x)
+{
+    return fabsf(x) < 0x1p-126f ? 0.0f : x;
+}
+static inline float settled(float x)
+{
+    return x != x ? __builtin_nanf("") : x;
+}
+
+static void adam(float *restrict var, float *restrict m, float *restrict v,
+                 const float *grad, size_t n, const struct adam_args *a)
 {
     float c1 = 1.0f - a->beta1, c2 = 1.0f - a->beta2;
     float rate = a->rate, beta1 = a->beta1, epsilon = a->epsilon;
     float keep = a->nesterov ? beta1 : 1.0f, look = a->nesterov ? c1 : 0.0f;
     EACH
     {
-        float g = grad[i];
-        m[i] += (g - m[i]) * c1;
-        v[i] += (g * g - v[i]) * c2;
-        var[i] -= rate * (m[i] * keep + g * look) / (sqrtf(v[i]) + epsilon);
+        float g = grad[i], x = m[i], y = v[i];
+        x = settled(faded(x + (g - x) * c1));
+        y = settled(faded(y + (g * g - y) * c2));
+        m[i] = x;
+        v[i] = y;
+        var[i] = settled(var[i] - rate * (x * keep + g * look) / (sqrtf(y) + epsilon));
     }
 }
 
