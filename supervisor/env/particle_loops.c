@@ -162,76 +162,95 @@ static void word(size_t n, size_t words, const double *rows, double *said)
 
 /* Physics */
 
-struct contact {
-    double fx[CHUNK], fy[CHUNK]; /* 100 (a - b) / distance */
-    double gap[CHUNK];           /* of the two surfaces, in contact margins */
-    double pen[CHUNK];           /* log(1 + exp(-gap)) margins: how deep they press */
+/* log(1 + exp(-gap)) is exp(-gap) to the last bit from FAR contact margins on, and 0 from
+ * GONE on. */
+static const double FAR = 38.0, GONE = 745.5;
+
+/* The copies in which two points are near enough to feel each other, side by side: the
+ * others, mostly more, take no part in what is long. */
+struct contacts {
+    size_t n, copy[CHUNK];
+    double x[CHUNK + BLOCK], y[CHUNK + BLOCK]; /* a - b; then the force upon a */
 };
 
-/* Beyond this log(1 + exp(-gap)) is exp(-gap) to the last bit. */
-static const double FAR = 38.0;
-
-/* pen: exp(-|gap|), so far. */
-static void meet(size_t n, const double *restrict ax, const double *restrict ay,
-                 const double *restrict bx, const double *restrict by, double reach,
-                 struct contact *restrict ret)
+static void find_contacts(size_t n, size_t stride, const double *restrict a,
+                          const double *restrict b, double reach,
+                          struct contacts *restrict ret)
 {
-    for (size_t c = 0; c < n; c++) {
-        double dx = ax[c] - bx[c], dy = ay[c] - by[c];
-        double dist = sqrt(dx * dx + dy * dy);
-        double gap = (dist - reach) / CONTACT_MARGIN;
+    const double limit = reach + GONE * CONTACT_MARGIN;
+    double x[CHUNK], y[CHUNK], square[CHUNK];
+    size_t k = 0;
 
-        ret->fx[c] = CONTACT_FORCE * dx / dist;
-        ret->fy[c] = CONTACT_FORCE * dy / dist;
-        ret->gap[c] = gap;
-        ret->pen[c] = exp_f64(-fabs(gap));
+    for (size_t c = 0; c < n; c++) {
+        x[c] = a[c] - b[c];
+        y[c] = a[stride + c] - b[stride + c];
+        square[c] = x[c] * x[c] + y[c] * y[c];
     }
+    for (size_t c = 0; c < n; c++) {
+        ret->copy[k] = c;
+        ret->x[k] = x[c];
+        ret->y[k] = y[c];
+        k += !(square[c] > limit * limit);
+    }
+    for (size_t i = 0; i < BLOCK; i++)
+        ret->x[k + i] = ret->y[k + i] = 1.0; /* what a block takes along */
+    ret->n = k;
 }
 
-/* In the steps and branches of numpy's logaddexp(0, -gap). */
-static inline void press(size_t n, const double *restrict gap, double *restrict pen)
+/* pen: log(1 + exp(-gap)), how deep they press, in the steps of numpy's logaddexp(0,
+ * -gap). */
+static void press(const double *restrict gap, double *restrict pen)
 {
     uint64_t near = 0;
 
-    for (size_t c = 0; c < n; c++)
+    for (size_t c = 0; c < BLOCK; c++) {
+        pen[c] = exp_f64(-fabs(gap[c]));
         near |= gap[c] < FAR;
-    for (size_t c = 0; near && c < n; c++) {
+    }
+    for (size_t c = 0; near && c < BLOCK; c++) {
         double log = log1p_f64(pen[c]);
 
         pen[c] = gap[c] < 0.0 ? -gap[c] + log : log;
     }
 }
 
-static void shove(size_t n, const double *restrict f, const double *restrict pen,
-                  double *restrict force_a, double *restrict force_b)
+/* x, y: from where they are to the force 100 (a - b) / distance times how deep. */
+static void contact_forces(double reach, double *restrict x, double *restrict y)
 {
-    for (size_t c = 0; c < n; c++) {
-        double force = f[c] * (pen[c] * CONTACT_MARGIN);
+    double dist[BLOCK], gap[BLOCK], pen[BLOCK];
 
-        force_a[c] += force;
-        force_b[c] -= force;
+    for (size_t c = 0; c < BLOCK; c++) {
+        dist[c] = sqrt(x[c] * x[c] + y[c] * y[c]);
+        gap[c] = (dist[c] - reach) / CONTACT_MARGIN;
+    }
+    press(gap, pen);
+    for (size_t c = 0; c < BLOCK; c++) {
+        x[c] = CONTACT_FORCE * x[c] / dist[c] * (pen[c] * CONTACT_MARGIN);
+        y[c] = CONTACT_FORCE * y[c] / dist[c] * (pen[c] * CONTACT_MARGIN);
     }
 }
 
-static void push_chunk(size_t n, const double *a, const double *b, size_t stride,
-                       double reach, double *force_a, double *force_b)
+static void push_chunk(size_t n, size_t stride, const double *a, const double *b,
+                       double reach, double *restrict force_a, double *restrict force_b)
 {
-    struct contact m;
-    size_t c = 0;
+    struct contacts m;
 
-    meet(n, a, a + stride, b, b + stride, reach, &m);
-    for (; c + BLOCK <= n; c += BLOCK)
-        press(BLOCK, m.gap + c, m.pen + c);
-    press(n - c, m.gap + c, m.pen + c);
-    shove(n, m.fx, m.pen, force_a, force_b);
-    shove(n, m.fy, m.pen, force_a + stride, force_b + stride);
+    find_contacts(n, stride, a, b, reach, &m);
+    for (size_t i = 0; i < m.n; i += BLOCK)
+        contact_forces(reach, m.x + i, m.y + i);
+    for (size_t i = 0; i < m.n; i++) {
+        force_a[m.copy[i]] += m.x[i];
+        force_a[stride + m.copy[i]] += m.y[i];
+        force_b[m.copy[i]] -= m.x[i];
+        force_b[stride + m.copy[i]] -= m.y[i];
+    }
 }
 
 static void push(size_t n, const double *a, const double *b, double reach,
                  double *force_a, double *force_b)
 {
     for (size_t c = 0; c < n; c += CHUNK)
-        push_chunk(n - c < CHUNK ? n - c : CHUNK, a + c, b + c, n, reach, force_a + c,
+        push_chunk(n - c < CHUNK ? n - c : CHUNK, n, a + c, b + c, reach, force_a + c,
                    force_b + c);
 }
 
@@ -375,28 +394,66 @@ static void touch(size_t n, size_t stride, const double *restrict a,
         ret[c] = sqrt(square_dist(a, b, stride, c)) < reach ? 1.0 : apart;
 }
 
-static inline double bound(double x)
-{
-    double e = exp_f64(2.0 * x - 2.0);
-    double charge = pick_f64(e < 10.0, e, 10.0);
+/* Beyond this, exp(2 x - 2) is above the most that is charged. */
+static const double FAR_OUT = 2.2, MOST = 10.0;
 
-    charge = pick_f64(x < 1.0, (x - 0.9) * 10.0, charge);
-    return pick_f64(x < 0.9, 0.0, charge);
-}
-
-static void bounds(size_t n, const double *restrict point, double factor,
-                   double *restrict ret)
+/* charge: of where exp does not come in; NaN is charged the most, as by fmin. */
+static void charge_plainly(size_t n, const double *restrict x, double *restrict charge)
 {
-    for (size_t axis = 0; axis < 2; axis++) {
-        for (size_t c = 0; c < n; c++)
-            ret[c] -= factor * bound(fabs(point[axis * n + c]));
+    for (size_t c = 0; c < n; c++) {
+        double near = x[c] < 0.9 ? 0.0 : (x[c] - 0.9) * 10.0;
+
+        charge[c] = x[c] < 1.0 ? near : MOST;
     }
 }
 
-static void see_chunk(size_t n, size_t stride, const double *a, const double *b,
-                      size_t count, uint64_t *restrict ret)
+static void charge_by_exp(size_t n, const double *restrict x, double *restrict charge)
 {
-    uint64_t both[CHUNK] = {0}, either[CHUNK] = {0};
+    double out[CHUNK + BLOCK];
+    size_t where[CHUNK], k = 0;
+
+    for (size_t c = 0; c < n; c++) {
+        where[k] = c;
+        out[k] = x[c];
+        k += (x[c] >= 1.0) & (x[c] < FAR_OUT);
+    }
+    for (size_t i = 0; i < BLOCK; i++)
+        out[k + i] = 1.0;
+    for (size_t i = 0; i < k; i += BLOCK) {
+        for (size_t c = 0; c < BLOCK; c++)
+            out[i + c] = exp_f64(2.0 * out[i + c] - 2.0);
+    }
+    for (size_t i = 0; i < k; i++)
+        charge[where[i]] = out[i] < MOST ? out[i] : MOST;
+}
+
+static void bounds_chunk(size_t n, const double *restrict coordinate, double factor,
+                         double *restrict ret)
+{
+    double x[CHUNK], charge[CHUNK];
+
+    for (size_t c = 0; c < n; c++)
+        x[c] = fabs(coordinate[c]);
+    charge_plainly(n, x, charge);
+    charge_by_exp(n, x, charge);
+    for (size_t c = 0; c < n; c++)
+        ret[c] -= factor * charge[c];
+}
+
+static void bounds(size_t n, const double *point, double factor, double *ret)
+{
+    for (size_t c = 0; c < n; c += CHUNK) {
+        const size_t some = n - c < CHUNK ? n - c : CHUNK;
+
+        bounds_chunk(some, point + c, factor, ret + c);
+        bounds_chunk(some, point + n + c, factor, ret + c);
+    }
+}
+
+static inline void see_block(size_t n, size_t stride, const double *a, const double *b,
+                             size_t count, uint64_t *restrict ret)
+{
+    uint64_t both[BLOCK] = {0}, either[BLOCK] = {0};
 
     for (size_t k = 0; k < count; k++) {
         for (size_t c = 0; c < n; c++) {
@@ -414,8 +471,11 @@ static void see_chunk(size_t n, size_t stride, const double *a, const double *b,
 static void see(size_t n, size_t stride, const double *a, const double *b, size_t count,
                 uint64_t *ret)
 {
-    for (size_t c = 0; c < n; c += CHUNK)
-        see_chunk(n - c < CHUNK ? n - c : CHUNK, stride, a + c, b + c, count, ret + c);
+    size_t c = 0;
+
+    for (; c + BLOCK <= n; c += BLOCK)
+        see_block(BLOCK, stride, a + c, b + c, count, ret + c);
+    see_block(n - c, stride, a + c, b + c, count, ret + c);
 }
 
 /* Rows */
