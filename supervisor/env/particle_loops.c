@@ -166,92 +166,141 @@ static void word(size_t n, size_t words, const double *rows, double *said)
  * GONE on. */
 static const double FAR = 38.0, GONE = 745.5;
 
-/* The copies in which two points are near enough to feel each other, side by side: the
- * others, mostly more, take no part in what is long. */
+enum { CONTACTS = 256 };
+
+/* Pairs near enough to feel each other, in whatever copies, side by side: the others,
+ * mostly more, take no part in what is long. Room for what a last block takes along. */
 struct contacts {
-    size_t n, copy[CHUNK];
-    double x[CHUNK + BLOCK], y[CHUNK + BLOCK]; /* a - b; then the force upon a */
+    size_t n;
+    uint32_t a[CONTACTS], b[CONTACTS]; /* where their x lies among all positions */
+    double reach[CONTACTS + BLOCK];
+    double x[CONTACTS + BLOCK], y[CONTACTS + BLOCK]; /* a - b; then the force upon a */
+    double dist[CONTACTS + BLOCK];
+    double gap[CONTACTS + BLOCK]; /* of the two surfaces, in contact margins */
+    double pen[CONTACTS + BLOCK]; /* log(1 + exp(-gap)): how deep they press */
 };
 
-static void find_contacts(size_t n, size_t stride, const double *restrict a,
-                          const double *restrict b, double reach,
-                          struct contacts *restrict ret)
+/* n copies, at most a chunk, of one pair. */
+static void find_contacts(size_t n, size_t stride, size_t a, size_t b, double reach,
+                          const double *restrict pos, struct contacts *restrict ret)
 {
     const double limit = reach + GONE * CONTACT_MARGIN;
     double x[CHUNK], y[CHUNK], square[CHUNK];
+    uint32_t near[CHUNK];
     size_t k = 0;
 
     for (size_t c = 0; c < n; c++) {
-        x[c] = a[c] - b[c];
-        y[c] = a[stride + c] - b[stride + c];
+        x[c] = pos[a + c] - pos[b + c];
+        y[c] = pos[a + stride + c] - pos[b + stride + c];
         square[c] = x[c] * x[c] + y[c] * y[c];
     }
     for (size_t c = 0; c < n; c++) {
-        ret->copy[k] = c;
-        ret->x[k] = x[c];
-        ret->y[k] = y[c];
+        near[k] = (uint32_t)c;
         k += !(square[c] > limit * limit);
     }
+    for (size_t i = 0; i < k; i++) {
+        ret->a[ret->n + i] = (uint32_t)a + near[i];
+        ret->b[ret->n + i] = (uint32_t)b + near[i];
+        ret->reach[ret->n + i] = reach;
+        ret->x[ret->n + i] = x[near[i]];
+        ret->y[ret->n + i] = y[near[i]];
+    }
+    ret->n += k;
+}
+
+static void measure_block(double *restrict x, double *restrict y, double *restrict reach,
+                          double *restrict dist, double *restrict gap,
+                          double *restrict pen)
+{
+    for (size_t i = 0; i < BLOCK; i++) {
+        dist[i] = sqrt(x[i] * x[i] + y[i] * y[i]);
+        gap[i] = (dist[i] - reach[i]) / CONTACT_MARGIN;
+        pen[i] = exp_f64(-fabs(gap[i]));
+    }
+}
+
+/* pen: exp(-|gap|), which is it but for what touches or nearly so. */
+static void measure(struct contacts *m)
+{
+    for (size_t i = m->n; i < m->n + BLOCK; i++)
+        m->x[i] = m->y[i] = m->reach[i] = 1.0;
+    for (size_t i = 0; i < m->n; i += BLOCK)
+        measure_block(m->x + i, m->y + i, m->reach + i, m->dist + i, m->gap + i,
+                      m->pen + i);
+}
+
+/* In the steps of numpy's logaddexp(0, -gap). */
+static void press(struct contacts *m)
+{
+    double log[CONTACTS + BLOCK];
+    uint32_t where[CONTACTS];
+    size_t k = 0;
+
+    for (size_t i = 0; i < m->n; i++) {
+        where[k] = (uint32_t)i;
+        log[k] = m->pen[i];
+        k += m->gap[i] < FAR;
+    }
     for (size_t i = 0; i < BLOCK; i++)
-        ret->x[k + i] = ret->y[k + i] = 1.0; /* what a block takes along */
-    ret->n = k;
+        log[k + i] = 0.0;
+    for (size_t i = 0; i < k; i += BLOCK) {
+        for (size_t c = 0; c < BLOCK; c++)
+            log[i + c] = log1p_f64(log[i + c]);
+    }
+    for (size_t i = 0; i < k; i++) {
+        double gap = m->gap[where[i]];
+
+        m->pen[where[i]] = gap < 0.0 ? -gap + log[i] : log[i];
+    }
 }
 
-/* pen: log(1 + exp(-gap)), how deep they press, in the steps of numpy's logaddexp(0,
- * -gap). */
-static void press(const double *restrict gap, double *restrict pen)
+/* 100 (a - b) / distance times how deep, upon a; the opposite upon b. */
+static void shove(size_t stride, struct contacts *m, double *restrict force)
 {
-    uint64_t near = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        double pen = m->pen[i] * CONTACT_MARGIN;
 
-    for (size_t c = 0; c < BLOCK; c++) {
-        pen[c] = exp_f64(-fabs(gap[c]));
-        near |= gap[c] < FAR;
+        m->x[i] = CONTACT_FORCE * m->x[i] / m->dist[i] * pen;
+        m->y[i] = CONTACT_FORCE * m->y[i] / m->dist[i] * pen;
     }
-    for (size_t c = 0; near && c < BLOCK; c++) {
-        double log = log1p_f64(pen[c]);
-
-        pen[c] = gap[c] < 0.0 ? -gap[c] + log : log;
+    for (size_t i = 0; i < m->n; i++) {
+        force[m->a[i]] += m->x[i];
+        force[m->a[i] + stride] += m->y[i];
+        force[m->b[i]] -= m->x[i];
+        force[m->b[i] + stride] -= m->y[i];
     }
 }
 
-/* x, y: from where they are to the force 100 (a - b) / distance times how deep. */
-static void contact_forces(double reach, double *restrict x, double *restrict y)
+static void push_contacts(size_t stride, struct contacts *m, double *force)
 {
-    double dist[BLOCK], gap[BLOCK], pen[BLOCK];
-
-    for (size_t c = 0; c < BLOCK; c++) {
-        dist[c] = sqrt(x[c] * x[c] + y[c] * y[c]);
-        gap[c] = (dist[c] - reach) / CONTACT_MARGIN;
-    }
-    press(gap, pen);
-    for (size_t c = 0; c < BLOCK; c++) {
-        x[c] = CONTACT_FORCE * x[c] / dist[c] * (pen[c] * CONTACT_MARGIN);
-        y[c] = CONTACT_FORCE * y[c] / dist[c] * (pen[c] * CONTACT_MARGIN);
-    }
+    measure(m);
+    press(m);
+    shove(stride, m, force);
+    m->n = 0;
 }
 
-static void push_chunk(size_t n, size_t stride, const double *a, const double *b,
-                       double reach, double *restrict force_a, double *restrict force_b)
+/* Pairs in their order, in which the forces of each copy add up. */
+static void push_chunk(size_t n, size_t stride, size_t first,
+                       const struct particle_pair *pairs, size_t n_pairs,
+                       const double *pos, double *force)
 {
     struct contacts m;
 
-    find_contacts(n, stride, a, b, reach, &m);
-    for (size_t i = 0; i < m.n; i += BLOCK)
-        contact_forces(reach, m.x + i, m.y + i);
-    for (size_t i = 0; i < m.n; i++) {
-        force_a[m.copy[i]] += m.x[i];
-        force_a[stride + m.copy[i]] += m.y[i];
-        force_b[m.copy[i]] -= m.x[i];
-        force_b[stride + m.copy[i]] -= m.y[i];
+    m.n = 0;
+    for (size_t p = 0; p < n_pairs; p++) {
+        find_contacts(n, stride, pairs[p].a * 2 * stride + first,
+                      pairs[p].b * 2 * stride + first, pairs[p].reach, pos, &m);
+        if (m.n + CHUNK > CONTACTS)
+            push_contacts(stride, &m, force);
     }
+    push_contacts(stride, &m, force);
 }
 
-static void push(size_t n, const double *a, const double *b, double reach,
-                 double *force_a, double *force_b)
+static void push(size_t n, const struct particle_pair *pairs, size_t n_pairs,
+                 const double *pos, double *force)
 {
     for (size_t c = 0; c < n; c += CHUNK)
-        push_chunk(n - c < CHUNK ? n - c : CHUNK, n, a + c, b + c, reach, force_a + c,
-                   force_b + c);
+        push_chunk(n - c < CHUNK ? n - c : CHUNK, n, c, pairs, n_pairs, pos, force);
 }
 
 static void drift(size_t n, double *restrict pos, const double *restrict vel)
@@ -327,15 +376,13 @@ static void cast(size_t n, size_t width, const struct particle_row *rows, float 
         for (size_t i = 0; i < width; i++)
             ret[c * width + i] = (float)shown(&rows[i], c);
     }
-    for (size_t i = 0; n >= FOUR && width >= FOUR && i < width; i += FOUR) {
-        size_t first = block_begin(i, width);
-        const struct particle_row block[FOUR] = {rows[first], rows[first + 1],
-                                                 rows[first + 2], rows[first + 3]};
+    for (size_t c = 0; n >= FOUR && width >= FOUR && c < n; c += FOUR) {
+        size_t from = block_begin(c, n);
 
-        for (size_t c = 0; c < n; c += FOUR) {
-            size_t from = block_begin(c, n);
+        for (size_t i = 0; i < width; i += FOUR) {
+            size_t first = block_begin(i, width);
 
-            cast_block(block, from, width, ret + from * width + first);
+            cast_block(rows + first, from, width, ret + from * width + first);
         }
     }
 }

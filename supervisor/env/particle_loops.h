@@ -22,6 +22,12 @@ struct particle_row {
     const uint64_t *seen;
 };
 
+/* Two entities, and at which distance their surfaces touch. */
+struct particle_pair {
+    size_t a, b;
+    double reach;
+};
+
 struct particle_loops {
     const char *isa;
 
@@ -37,9 +43,10 @@ struct particle_loops {
     void (*word)(size_t n, size_t words, const double *rows, double *said);
     void (*clip)(size_t n, const double *x, double *ret); /* to [0, 1] */
 
-    /* Two points that push each other when nearer than `reach`: adds to both forces. */
-    void (*push)(size_t n, const double *a, const double *b, double reach,
-                 double *force_a, double *force_b);
+    /* Pairs that push each other when near, in their order: adds to the forces of both.
+     * pos, force: points of all entities, fewer than 2^31 of them in all copies. */
+    void (*push)(size_t n, const struct particle_pair *pairs, size_t n_pairs,
+                 const double *pos, double *force);
     /* One step of a point; max_speed 0: no limit. drift_first: the old velocity moves. */
     void (*integrate)(size_t n, int drift_first, double max_speed, const double *force,
                       double *pos, double *vel);

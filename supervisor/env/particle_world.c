@@ -105,7 +105,8 @@ static void list_pairs(struct particle_world *w)
             const struct particle_entity *ea = &w->entities[a], *eb = &w->entities[b];
 
             if (ea->collide && eb->collide && (ea->movable || eb->movable))
-                w->pairs[w->n_pairs++] = (struct particle_pair){a, b};
+                w->pairs[w->n_pairs++] =
+                    (struct particle_pair){a, b, particle_reach(w, a, b)};
         }
     }
 }
@@ -167,19 +168,11 @@ struct particle_world *particle_world_new(const struct particle_scenario *scenar
 
 /* Physics */
 
-static void push_pair(struct particle_world *w, size_t a, size_t b)
-{
-    w->loops->push(w->n_copies, particle_pos(w, a, 0), particle_pos(w, b, 0),
-                   particle_reach(w, a, b), particle_force(w, a, 0),
-                   particle_force(w, b, 0));
-}
-
 void particle_world_advance(struct particle_world *w)
 {
     const int drift_first = w->rules == ENV_RULES_MPE2;
 
-    for (size_t p = 0; p < w->n_pairs; p++)
-        push_pair(w, w->pairs[p].a, w->pairs[p].b);
+    w->loops->push(w->n_copies, w->pairs, w->n_pairs, w->pos, w->force);
     for (size_t a = 0; a < w->n_agents; a++) {
         if (w->entities[a].movable)
             w->loops->integrate(w->n_copies, drift_first, w->entities[a].max_speed,

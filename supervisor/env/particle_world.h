@@ -31,10 +31,6 @@ struct particle_entity {
     int32_t obs_width; /* rows that the scenario's `observe` appends */
 };
 
-struct particle_pair {
-    size_t a, b;
-};
-
 struct particle_world {
     const struct particle_scenario *scenario;
     const struct particle_loops *loops;
