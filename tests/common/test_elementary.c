@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { N = 100000 };
+enum { N = 50000 };
 
 static double units(double x)
 {
@@ -34,9 +34,10 @@ static void expect_exact(f64_fn ours, f64_fn libm, exact_fn exact, struct range 
         long double want = exact(x);
         double unit = units((double)want);
 
-        ck_assert_msg(fabsl((long double)found - want) <= slack * unit,
-                      "of %a: %a, want %La", x, found, want);
-        ck_assert_msg(fabs(found - libm(x)) <= 2.0 * unit, "of %a: libm", x);
+        if (!(fabsl((long double)found - want) <= slack * unit))
+            ck_abort_msg("of %a: %a, want %La", x, found, want);
+        if (!(fabs(found - libm(x)) <= 2.0 * unit))
+            ck_abort_msg("of %a: %a, libm %a", x, found, libm(x));
     }
 }
 
@@ -70,7 +71,8 @@ static void expect_rising(f64_fn f, double joint)
     for (int i = 0; i < 16; i++) {
         double next = nextafter(x, INFINITY);
 
-        ck_assert_msg(f(x) <= f(next), "falls at %a", x);
+        if (!(f(x) <= f(next)))
+            ck_abort_msg("falls at %a", x);
         x = next;
     }
 }
@@ -79,7 +81,7 @@ START_TEST(pieces_meet_in_order)
 {
     const double step = 0x1.62e42fefa39efp-7;
 
-    for (int k = -68000; k < 65000; k++)
+    for (int k = -68800; k < 65400; k += 7)
         expect_rising(exp_f64, ((double)k + 0.5) * step);
     for (int k = 22; k < 1000; k++)
         expect_rising(log1p_f64, ((double)k + 0.5) / 32.0 - 1.0);
@@ -129,8 +131,10 @@ END_TEST
 /* Beyond 38, log(1 + exp(-x)) is exp(-x): the worlds leave out the log. */
 START_TEST(log1p_of_little_is_itself)
 {
-    for (double x = 38.0; x < 750.0; x += 0.01)
-        ck_assert(log1p_f64(exp_f64(-x)) == exp_f64(-x));
+    for (double x = 38.0; x < 750.0; x += 0.01) {
+        if (log1p_f64(exp_f64(-x)) != exp_f64(-x))
+            ck_abort_msg("not of %a", x);
+    }
 }
 END_TEST
 
