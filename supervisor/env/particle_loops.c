@@ -376,13 +376,15 @@ static void cast(size_t n, size_t width, const struct particle_row *rows, float 
         for (size_t i = 0; i < width; i++)
             ret[c * width + i] = (float)shown(&rows[i], c);
     }
-    for (size_t c = 0; n >= FOUR && width >= FOUR && c < n; c += FOUR) {
-        size_t from = block_begin(c, n);
+    for (size_t i = 0; n >= FOUR && width >= FOUR && i < width; i += FOUR) {
+        size_t first = block_begin(i, width);
+        const struct particle_row block[FOUR] = {rows[first], rows[first + 1],
+                                                 rows[first + 2], rows[first + 3]};
 
-        for (size_t i = 0; i < width; i += FOUR) {
-            size_t first = block_begin(i, width);
+        for (size_t c = 0; c < n; c += FOUR) {
+            size_t from = block_begin(c, n);
 
-            cast_block(rows + first, from, width, ret + from * width + first);
+            cast_block(block, from, width, ret + from * width + first);
         }
     }
 }

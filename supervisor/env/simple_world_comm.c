@@ -139,10 +139,12 @@ static void survey(const struct particle_world *w, const struct particle_obs *o)
 static void look(const struct particle_world *w, size_t self,
                  const struct particle_obs *o)
 {
-    for (size_t a = 0; self != LEADER && a < w->n_agents; a++)
-        w->loops->see(o->n, w->n_copies, in_forests(w, self) + o->first,
-                      in_forests(w, a) + o->first, n_forests(w),
-                      particle_seen(w, a) + o->first);
+    for (size_t a = 0; self != LEADER && a < w->n_agents; a++) {
+        if (a != self)
+            w->loops->see(o->n, w->n_copies, in_forests(w, self) + o->first,
+                          in_forests(w, a) + o->first, n_forests(w),
+                          particle_seen(w, a) + o->first);
+    }
 }
 
 static void hide_unseen(const struct particle_world *w, size_t self, size_t other,
