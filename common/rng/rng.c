@@ -1,7 +1,7 @@
 #include "common/rng/rng.h"
 
 #include "common/err/check.h"
-#include "common/rng/elementary.h"
+#include "common/numerics/elementary.h"
 #include "common/rng/philox.h"
 
 #include <math.h>

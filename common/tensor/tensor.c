@@ -138,15 +138,15 @@ int tensor_equal(const struct tensor *a, const struct tensor *b)
  * out of the loop, so that the compiler may vectorise. */
 int tensor_finite_f32(const float *x, size_t n)
 {
-    uint32_t bad = 0;
+    uint32_t carried = 0; /* out of an exponent that is all ones */
 
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
 
         memcpy(&bits, &x[i], sizeof(bits));
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+        carried |= (bits & 0x7f800000u) + 0x00800000u;
     }
-    return bad == 0;
+    return carried >> 31 == 0;
 }
 
 #define SETTLE(T, nan)                                                                   \

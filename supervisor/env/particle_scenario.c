@@ -50,62 +50,62 @@ void particle_draw_positions(struct particle_world *w, struct particle_draws *d,
     }
 }
 
-/* Observations and rewards */
+/* Observations */
 
-PARTICLE_SIMD void particle_row_sub(size_t n, double *restrict ret,
-                                    const double *restrict a, const double *restrict b)
+static void append(const struct particle_world *w, struct particle_obs *o,
+                   const double *from, const double *less)
 {
-    for (size_t i = 0; i < n; i++)
-        ret[i] = a[i] - b[i];
+    o->rows[o->width++] =
+        (struct particle_row){from, less, particle_seen(w, w->n_agents)};
 }
 
-double *particle_obs_next(struct particle_obs *o)
+void particle_obs_row(const struct particle_world *w, struct particle_obs *o,
+                      const double *row)
 {
-    return o->rows + o->width++ * o->n;
+    append(w, o, row, w->zeros);
 }
 
-static void append_row(struct particle_obs *o, const double *row)
+double *particle_obs_next(const struct particle_world *w, struct particle_obs *o)
 {
-    memcpy(particle_obs_next(o), row + o->first, o->n * sizeof(*row));
+    double *row = o->made + o->width * o->n;
+
+    append(w, o, row, w->zeros);
+    return row;
 }
 
 void particle_obs_pos(const struct particle_world *w, struct particle_obs *o,
                       size_t agent)
 {
-    append_row(o, particle_pos(w, agent, 0));
-    append_row(o, particle_pos(w, agent, 1));
+    particle_obs_row(w, o, particle_pos(w, agent, 0) + o->first);
+    particle_obs_row(w, o, particle_pos(w, agent, 1) + o->first);
 }
 
 void particle_obs_vel(const struct particle_world *w, struct particle_obs *o,
                       size_t agent)
 {
-    append_row(o, particle_vel(w, agent, 0));
-    append_row(o, particle_vel(w, agent, 1));
+    particle_obs_row(w, o, particle_vel(w, agent, 0) + o->first);
+    particle_obs_row(w, o, particle_vel(w, agent, 1) + o->first);
 }
 
 void particle_obs_comm(const struct particle_world *w, struct particle_obs *o,
                        size_t agent)
 {
     for (size_t i = 0; i < w->dim_c; i++)
-        append_row(o, particle_comm(w, agent, i));
+        particle_obs_row(w, o, particle_comm(w, agent, i) + o->first);
 }
 
 void particle_obs_rel(const struct particle_world *w, struct particle_obs *o, size_t self,
                       size_t entity)
 {
     for (size_t axis = 0; axis < 2; axis++)
-        particle_row_sub(o->n, particle_obs_next(o),
-                         particle_pos(w, entity, axis) + o->first,
-                         particle_pos(w, self, axis) + o->first);
+        append(w, o, particle_pos(w, entity, axis) + o->first,
+               particle_pos(w, self, axis) + o->first);
 }
 
-/* Where goal is `number`, ret becomes x. */
-PARTICLE_SIMD static void choose(size_t n, double *restrict ret,
-                                 const double *restrict goal, double number,
-                                 const double *restrict x)
+void particle_obs_hide(struct particle_obs *o, const uint64_t *mask)
 {
-    for (size_t c = 0; c < n; c++)
-        ret[c] = goal[c] == number ? x[c] : ret[c];
+    o->rows[o->width - 2].seen = mask;
+    o->rows[o->width - 1].seen = mask;
 }
 
 /* One coordinate of the landmark that goal i names, for copies first .. first+n-1. */
@@ -115,18 +115,18 @@ static void goal_row(const struct particle_world *w, size_t i, size_t axis, size
     const double *goal = particle_goal(w, i) + first;
 
     for (size_t l = 0; l < w->n_landmarks; l++)
-        choose(n, ret, goal, (double)l, particle_pos(w, w->n_agents + l, axis) + first);
+        w->loops->choose(n, ret, goal, (double)l,
+                         particle_pos(w, w->n_agents + l, axis) + first);
 }
 
 void particle_obs_rel_goal(const struct particle_world *w, struct particle_obs *o,
                            size_t self, size_t i)
 {
-    double *goal = particle_scratch(w, PARTICLE_SCRATCH - 1);
-
     for (size_t axis = 0; axis < 2; axis++) {
+        double *goal = o->made + o->width * o->n;
+
         goal_row(w, i, axis, o->first, o->n, goal);
-        particle_row_sub(o->n, particle_obs_next(o), goal,
-                         particle_pos(w, self, axis) + o->first);
+        append(w, o, goal, particle_pos(w, self, axis) + o->first);
     }
 }
 
@@ -146,10 +146,11 @@ void particle_obs_rel_others(const struct particle_world *w, struct particle_obs
     }
 }
 
-void particle_obs_colour(struct particle_obs *o, const double *colour, size_t n)
+void particle_obs_colour(const struct particle_world *w, struct particle_obs *o,
+                         const double *colour, size_t n)
 {
     for (size_t k = 0; k < n; k++)
-        particle_row_fill(o->n, particle_obs_next(o), colour[k]);
+        w->loops->fill(o->n, particle_obs_next(w, o), colour[k]);
 }
 
 void particle_obs_goal_colour(const struct particle_world *w, struct particle_obs *o,
@@ -158,142 +159,86 @@ void particle_obs_goal_colour(const struct particle_world *w, struct particle_ob
     const double *goal = particle_goal(w, i) + o->first;
 
     for (size_t k = 0; k < n; k++) {
-        double *row = particle_obs_next(o);
+        double *row = particle_obs_next(w, o);
 
         for (size_t c = 0; c < o->n; c++)
             row[c] = colours[(size_t)goal[c] * n + k];
     }
 }
 
-PARTICLE_SIMD static void square_distances(size_t n, const double *restrict ax,
-                                           const double *restrict ay,
-                                           const double *restrict bx,
-                                           const double *restrict by,
-                                           double *restrict ret)
-{
-    for (size_t c = 0; c < n; c++) {
-        double dx = ax[c] - bx[c], dy = ay[c] - by[c];
-
-        ret[c] = dx * dx + dy * dy;
-    }
-}
-
-PARTICLE_SIMD static void square_roots(size_t n, double *x)
-{
-    for (size_t c = 0; c < n; c++)
-        x[c] = sqrt(x[c]);
-}
+/* Rewards */
 
 void particle_dist2(const struct particle_world *w, size_t a, size_t b, double *ret)
 {
-    square_distances(w->n_copies, particle_pos(w, a, 0), particle_pos(w, a, 1),
-                     particle_pos(w, b, 0), particle_pos(w, b, 1), ret);
+    w->loops->dist2(w->n_copies, particle_pos(w, a, 0), particle_pos(w, b, 0), ret);
 }
 
 void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret)
 {
-    particle_dist2(w, a, b, ret);
-    square_roots(w->n_copies, ret);
+    w->loops->dist(w->n_copies, particle_pos(w, a, 0), particle_pos(w, b, 0), ret);
+}
+
+/* The landmark that goal i names: a point, in the last two scratch rows. */
+static const double *goal_point(const struct particle_world *w, size_t i)
+{
+    double *point = particle_scratch(w, PARTICLE_SCRATCH - 2);
+
+    goal_row(w, i, 0, 0, w->n_copies, point);
+    goal_row(w, i, 1, 0, w->n_copies, point + w->n_copies);
+    return point;
 }
 
 void particle_goal_dist2(const struct particle_world *w, size_t entity, size_t i,
                          double *ret)
 {
-    double *x = particle_scratch(w, PARTICLE_SCRATCH - 2);
-    double *y = particle_scratch(w, PARTICLE_SCRATCH - 1);
-
-    goal_row(w, i, 0, 0, w->n_copies, x);
-    goal_row(w, i, 1, 0, w->n_copies, y);
-    square_distances(w->n_copies, particle_pos(w, entity, 0), particle_pos(w, entity, 1),
-                     x, y, ret);
+    w->loops->dist2(w->n_copies, particle_pos(w, entity, 0), goal_point(w, i), ret);
 }
 
 void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
                         double *ret)
 {
-    particle_goal_dist2(w, entity, i, ret);
-    square_roots(w->n_copies, ret);
+    w->loops->dist(w->n_copies, particle_pos(w, entity, 0), goal_point(w, i), ret);
 }
 
-PARTICLE_SIMD static void below(size_t n, double *x, double reach)
+void particle_nearest(const struct particle_world *w, size_t entity, size_t first,
+                      size_t count, double *ret)
 {
-    for (size_t c = 0; c < n; c++)
-        x[c] = x[c] < reach ? 1.0 : 0.0;
+    w->loops->near(w->n_copies, particle_pos(w, entity, 0), particle_pos(w, first, 0),
+                   count, ret);
+}
+
+void particle_goal_nearest(const struct particle_world *w, size_t i, size_t first,
+                           size_t count, double *ret)
+{
+    w->loops->near(w->n_copies, goal_point(w, i), particle_pos(w, first, 0), count, ret);
 }
 
 void particle_touch(const struct particle_world *w, size_t a, size_t b, double *ret)
 {
-    particle_dist(w, a, b, ret);
-    below(w->n_copies, ret, particle_reach(w, a, b));
-}
-
-static double bound(double x)
-{
-    if (x < 0.9)
-        return 0.0;
-    if (x < 1.0)
-        return (x - 0.9) * 10.0;
-    return fmin(exp(2.0 * x - 2.0), 10.0);
+    w->loops->touch(w->n_copies, w->n_copies, particle_pos(w, a, 0),
+                    particle_pos(w, b, 0), particle_reach(w, a, b), 0.0, ret);
 }
 
 void particle_charge_bounds(const struct particle_world *w, size_t agent, double factor,
                             double *ret)
 {
-    const double *x = particle_pos(w, agent, 0), *y = particle_pos(w, agent, 1);
-
-    for (size_t c = 0; c < w->n_copies; c++) {
-        ret[c] -= factor * bound(fabs(x[c]));
-        ret[c] -= factor * bound(fabs(y[c]));
-    }
-}
-
-PARTICLE_SIMD void particle_row_fill(size_t n, double *ret, double x)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] = x;
-}
-
-PARTICLE_SIMD void particle_row_scale(size_t n, double *ret, double factor)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] *= factor;
-}
-
-PARTICLE_SIMD void particle_row_add(size_t n, double *restrict ret, double factor,
-                                    const double *restrict x)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] += factor * x[c];
-}
-
-PARTICLE_SIMD void particle_row_min(size_t n, double *restrict ret,
-                                    const double *restrict x)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] = x[c] < ret[c] ? x[c] : ret[c];
-}
-
-PARTICLE_SIMD static void mix_row(size_t n, double *restrict ret,
-                                  const double *restrict team, double ratio)
-{
-    for (size_t c = 0; c < n; c++)
-        ret[c] = team[c] * (1.0 - ratio) + ret[c] * ratio;
+    w->loops->bounds(w->n_copies, particle_pos(w, agent, 0), factor, ret);
 }
 
 void particle_reward_mix(const struct particle_world *w, double *const *ret,
                          const double *team, double ratio)
 {
     for (size_t a = 0; a < w->n_agents; a++)
-        mix_row(w->n_copies, ret[a], team, ratio);
+        w->loops->mix(w->n_copies, ret[a], team, ratio);
 }
 
 void particle_reward_sum(const struct particle_world *w, double *const *ret)
 {
     double *sum = particle_scratch(w, PARTICLE_SCRATCH - 1);
 
-    particle_row_fill(w->n_copies, sum, 0.0);
+    particle_row_fill(w, sum, 0.0);
     for (size_t a = 0; a < w->n_agents; a++)
-        particle_row_add(w->n_copies, sum, 1.0, ret[a]);
+        particle_row_add(w, sum, 1.0, ret[a], 1);
     for (size_t a = 0; a < w->n_agents; a++)
         memcpy(ret[a], sum, w->n_copies * sizeof(*sum));
 }

@@ -5,11 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static const double DT = 0.1;
-static const double KEEP = 0.75; /* 1 - damping */
-static const double CONTACT_FORCE = 100.0;
-static const double CONTACT_MARGIN = 0.001;
-
 struct common_params {
     struct particle_params common;
 };
@@ -89,6 +84,7 @@ static struct particle_world *build_world(const struct particle_scenario *scenar
     struct particle_world *w = ARENA_NEW(arena, struct particle_world);
 
     *w = (struct particle_world){.scenario = scenario,
+                                 .loops = particle_loops_best(),
                                  .rules = config->rules,
                                  .actions = config->actions,
                                  .n_copies = copies,
@@ -109,9 +105,52 @@ static void list_pairs(struct particle_world *w)
             const struct particle_entity *ea = &w->entities[a], *eb = &w->entities[b];
 
             if (ea->collide && eb->collide && (ea->movable || eb->movable))
-                w->pairs[w->n_pairs++] = (struct particle_pair){a, b};
+                w->pairs[w->n_pairs++] =
+                    (struct particle_pair){a, b, particle_reach(w, a, b)};
         }
     }
+}
+
+/* Doubles that begin where a vector of the widest set does. */
+static double *vectors(struct particle_world *w, size_t n)
+{
+    enum { ALIGN = 64 };
+    uintptr_t at = (uintptr_t)arena_alloc(w->arena, n * sizeof(double) + ALIGN);
+
+    return (double *)((at + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+}
+
+static void allocate_state(struct particle_world *w)
+{
+    const size_t n = w->n_copies, n_pos = particle_n_entities(w) * 2 * n;
+    const size_t n_vel = w->n_agents * 2 * n, n_comm = w->n_agents * w->dim_c * n;
+
+    w->n_state = n_pos + n_vel + n_comm + w->n_goals * n;
+    w->state = vectors(w, w->n_state);
+    w->pos = w->state;
+    w->vel = w->pos + n_pos;
+    w->comm = w->vel + n_vel;
+    w->goal = w->comm + n_comm;
+    w->force = vectors(w, n_pos);
+}
+
+static void allocate_rows(struct particle_world *w)
+{
+    const size_t n = w->n_copies;
+    size_t widest = 0;
+
+    for (size_t a = 0; a < w->n_agents; a++) {
+        if ((size_t)w->agents[a].obs_width > widest)
+            widest = (size_t)w->agents[a].obs_width;
+    }
+    w->action_rows = vectors(w, (PARTICLE_MOVES + w->dim_c) * n);
+    w->scratch = vectors(w, PARTICLE_SCRATCH * n);
+    w->aside = vectors(w, w->n_aside * n);
+    w->zeros = vectors(w, n);
+    w->seen = (uint64_t *)vectors(w, (w->n_agents + 1) * n);
+    memset(particle_seen(w, w->n_agents), 0xff, n * sizeof(*w->seen));
+    w->shown = ARENA_ARRAY(w->arena, struct particle_row, widest);
+    w->rows = vectors(w, widest * n);
 }
 
 struct particle_world *particle_world_new(const struct particle_scenario *scenario,
@@ -120,146 +159,54 @@ struct particle_world *particle_world_new(const struct particle_scenario *scenar
                                           struct arena *arena)
 {
     struct particle_world *w = build_world(scenario, config, params, copies, arena);
-    size_t n_pos, n_vel, n_comm, widest = 0;
 
-    n_pos = particle_n_entities(w) * 2 * copies;
-    n_vel = w->n_agents * 2 * copies;
-    n_comm = w->n_agents * w->dim_c * copies;
-    w->n_state = n_pos + n_vel + n_comm + w->n_goals * copies;
-    w->state = ARENA_ARRAY(arena, double, w->n_state);
-    w->pos = w->state;
-    w->vel = w->pos + n_pos;
-    w->comm = w->vel + n_vel;
-    w->goal = w->comm + n_comm;
-    w->force = ARENA_ARRAY(arena, double, n_pos);
-    w->action_rows = ARENA_ARRAY(arena, double, (PARTICLE_MOVES + w->dim_c) * copies);
-    w->scratch = ARENA_ARRAY(arena, double, PARTICLE_SCRATCH *copies);
-    for (size_t a = 0; a < w->n_agents; a++) {
-        if ((size_t)w->agents[a].obs_width > widest)
-            widest = (size_t)w->agents[a].obs_width;
-    }
-    w->rows = ARENA_ARRAY(arena, double, widest *copies);
+    allocate_state(w);
+    allocate_rows(w);
     list_pairs(w);
     return w;
 }
 
 /* Physics */
 
-/* f = 100 (a - b) / distance, and the gap between the two surfaces in contact margins. */
-PARTICLE_SIMD static void
-pair_geometry(size_t n, const double *restrict ax, const double *restrict ay,
-              const double *restrict bx, const double *restrict by, double reach,
-              double *restrict fx, double *restrict fy, double *restrict gap)
-{
-    for (size_t c = 0; c < n; c++) {
-        double dx = ax[c] - bx[c], dy = ay[c] - by[c];
-        double dist = sqrt(dx * dx + dy * dy);
-
-        fx[c] = CONTACT_FORCE * dx / dist;
-        fy[c] = CONTACT_FORCE * dy / dist;
-        gap[c] = (dist - reach) / CONTACT_MARGIN;
-    }
-}
-
-/* log(1 + exp(-gap)), in the steps and branches of numpy's logaddexp(0, -gap). Past 746
- * exp gives exactly 0, and so does the whole. */
-static double penetration(double gap)
-{
-    if (gap > 746.0)
-        return 0.0;
-    if (gap == 0.0)
-        return M_LN2;
-    if (gap > 0.0)
-        return log1p(exp(-gap));
-    return -gap + log1p(exp(gap));
-}
-
-PARTICLE_SIMD static void push(size_t n, double *restrict force_a,
-                               double *restrict force_b, const double *restrict f,
-                               const double *restrict pen)
-{
-    for (size_t c = 0; c < n; c++) {
-        double force = f[c] * pen[c];
-
-        force_a[c] += force;
-        force_b[c] -= force;
-    }
-}
-
-static void push_pair(struct particle_world *w, size_t a, size_t b)
-{
-    size_t n = w->n_copies;
-    double *fx = particle_scratch(w, 0), *fy = particle_scratch(w, 1);
-    double *pen = particle_scratch(w, 2);
-
-    pair_geometry(n, particle_pos(w, a, 0), particle_pos(w, a, 1), particle_pos(w, b, 0),
-                  particle_pos(w, b, 1), particle_reach(w, a, b), fx, fy, pen);
-    for (size_t c = 0; c < n; c++)
-        pen[c] = penetration(pen[c]) * CONTACT_MARGIN;
-    push(n, particle_force(w, a, 0), particle_force(w, b, 0), fx, pen);
-    push(n, particle_force(w, a, 1), particle_force(w, b, 1), fy, pen);
-}
-
-PARTICLE_SIMD static void drift(size_t n, double *restrict pos,
-                                const double *restrict vel)
-{
-    for (size_t i = 0; i < n; i++)
-        pos[i] += vel[i] * DT;
-}
-
-PARTICLE_SIMD static void accelerate(size_t n, double *restrict vel,
-                                     const double *restrict force)
-{
-    for (size_t i = 0; i < n; i++)
-        vel[i] = vel[i] * KEEP + force[i] * DT;
-}
-
-PARTICLE_SIMD static void limit_speed(size_t n, double *restrict vx, double *restrict vy,
-                                      double max)
-{
-    for (size_t c = 0; c < n; c++) {
-        double speed = sqrt(vx[c] * vx[c] + vy[c] * vy[c]);
-
-        vx[c] = speed > max ? vx[c] / speed * max : vx[c];
-        vy[c] = speed > max ? vy[c] / speed * max : vy[c];
-    }
-}
-
-static void integrate(struct particle_world *w, size_t agent)
-{
-    const struct particle_entity *e = &w->entities[agent];
-    size_t n = w->n_copies;
-    double *pos = particle_pos(w, agent, 0), *vel = particle_vel(w, agent, 0);
-
-    if (w->rules == ENV_RULES_MPE2)
-        drift(2 * n, pos, vel);
-    accelerate(2 * n, vel, particle_force(w, agent, 0));
-    if (e->max_speed != 0.0)
-        limit_speed(n, vel, vel + n, e->max_speed);
-    if (w->rules == ENV_RULES_OPENAI)
-        drift(2 * n, pos, vel);
-}
-
 void particle_world_advance(struct particle_world *w)
 {
-    for (size_t p = 0; p < w->n_pairs; p++)
-        push_pair(w, w->pairs[p].a, w->pairs[p].b);
+    const int drift_first = w->rules == ENV_RULES_MPE2;
+
+    w->loops->push(w->n_copies, w->pairs, w->n_pairs, w->pos, w->force);
     for (size_t a = 0; a < w->n_agents; a++) {
         if (w->entities[a].movable)
-            integrate(w, a);
+            w->loops->integrate(w->n_copies, drift_first, w->entities[a].max_speed,
+                                particle_force(w, a, 0), particle_pos(w, a, 0),
+                                particle_vel(w, a, 0));
     }
     memset(w->force, 0, particle_n_entities(w) * 2 * w->n_copies * sizeof(*w->force));
 }
 
-const double *particle_world_observe(struct particle_world *w, size_t agent, size_t first,
-                                     size_t n)
+static struct particle_obs survey(struct particle_world *w, size_t first, size_t n)
 {
-    struct particle_obs o = {.rows = w->rows, .first = first, .n = n};
+    struct particle_obs o = {.first = first, .n = n, .rows = w->shown, .made = w->rows};
 
+    if (w->scenario->survey != NULL)
+        w->scenario->survey(w, &o);
+    return o;
+}
+
+/* The rows of one agent, after a survey. */
+static size_t put_together(struct particle_world *w, size_t agent, struct particle_obs o)
+{
     w->scenario->observe(w, agent, &o);
     CHECK(o.width == (size_t)w->agents[agent].obs_width, "agent %zu: %zu rows", agent,
           o.width);
-    return o.rows;
+    return o.width;
+}
+
+void particle_world_show(struct particle_world *w, size_t agent, size_t first, size_t n,
+                         double *ret)
+{
+    size_t width = put_together(w, agent, survey(w, first, n));
+
+    for (size_t i = 0; i < width; i++)
+        w->loops->show(n, &w->shown[i], ret + i * n);
 }
 
 /* The registry's operations */
@@ -299,24 +246,14 @@ static void particle_reset(void *world, size_t copy, const struct env_episode *e
     w->scenario->reset(w, copy, &d);
 }
 
-/* actions (n, width) -> rows (width, n). */
-static void widen_actions(size_t n, size_t width, const float *restrict actions,
-                          double *restrict rows)
-{
-    for (size_t i = 0; i < width; i++) {
-        for (size_t c = 0; c < n; c++)
-            rows[i * n + c] = (double)actions[c * width + i];
-    }
-}
-
 static void particle_step(void *world, const float *const *actions, double *const *reward,
                           uint8_t *const *terminated)
 {
     struct particle_world *w = world;
 
     for (size_t a = 0; a < w->n_agents; a++) {
-        widen_actions(w->n_copies, (size_t)w->agents[a].space.width, actions[a],
-                      w->action_rows);
+        w->loops->widen(w->n_copies, (size_t)w->agents[a].space.width, actions[a],
+                        w->action_rows);
         particle_world_act(w, a, w->action_rows);
     }
     particle_world_advance(w);
@@ -328,25 +265,15 @@ static void particle_step(void *world, const float *const *actions, double *cons
         memcpy(terminated[a], terminated[0], w->n_copies);
 }
 
-/* rows (width, n) -> dst (n, width). */
-PARTICLE_SIMD static void cast_rows(size_t n, size_t width, const double *restrict rows,
-                                    float *restrict dst)
-{
-    for (size_t j = 0; j < width; j++) {
-        for (size_t c = 0; c < n; c++)
-            dst[c * width + j] = (float)rows[j * n + c];
-    }
-}
-
 static void particle_observe(void *world, size_t first, size_t n, float *const *obs)
 {
     struct particle_world *w = world;
+    const struct particle_obs o = survey(w, first, n);
 
     for (size_t a = 0; a < w->n_agents; a++) {
-        size_t width = (size_t)w->agents[a].obs_width;
+        size_t width = put_together(w, a, o);
 
-        cast_rows(n, width, particle_world_observe(w, a, first, n),
-                  obs[a] + first * width);
+        w->loops->cast(n, width, w->shown, obs[a] + first * width);
     }
 }
 

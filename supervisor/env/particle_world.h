@@ -5,8 +5,8 @@
  *          (mpe2: position first, with the old velocity; openai: velocity first), in the
  *          signs of moves and in some rewards: `rules` says which hold.
  * Shapes   E copies. State is a structure of arrays with the copies innermost, so that
- *          loops over copies vectorise: row (entity, axis) of pos is E doubles. Entities
- *          are the agents, then the landmarks, each in the order added.
+ *          loops over copies vectorise (particle_loops.h): row (entity, axis) of pos is E
+ *          doubles. Entities are the agents, then the landmarks, each in the order added.
  * Units    dt = 0.1; all state, forces, observations and rewards float64.
  * Moves    only agents move. Velocity and communication are 0 after a reset.
  * A scenario is four functions (struct particle_scenario) built from the helpers below.
@@ -16,15 +16,9 @@
 #define SUPERVISOR_ENV_PARTICLE_WORLD_H
 
 #include "supervisor/env/env_class.h"
+#include "supervisor/env/particle_loops.h"
 #include "supervisor/env/pcg64.h"
 #include "supervisor/env/scene.h"
-
-/* IEEE operations alone, so every clone gives the same bits. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define PARTICLE_SIMD __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define PARTICLE_SIMD
-#endif
 
 struct particle_entity {
     double size;          /* radius */
@@ -37,18 +31,16 @@ struct particle_entity {
     int32_t obs_width; /* rows that the scenario's `observe` appends */
 };
 
-struct particle_pair {
-    size_t a, b;
-};
-
 struct particle_world {
     const struct particle_scenario *scenario;
+    const struct particle_loops *loops;
     enum env_rules rules;
     enum env_actions actions;
     size_t n_copies; /* E */
     size_t n_agents, n_landmarks;
     size_t n_goals;                   /* integers drawn at reset: `build` sets it */
     size_t dim_c;                     /* length of an utterance: `build` sets it */
+    size_t n_aside;                   /* rows of the scenario's own: `build` sets it */
     const void *params;               /* the scenario's own */
     struct particle_entity *entities; /* (n_agents + n_landmarks) */
     struct env_agent *agents;         /* (n_agents) */
@@ -65,11 +57,15 @@ struct particle_world {
     double *force;       /* (entities, 2, E); pushes; unread of what cannot move */
     double *action_rows; /* (PARTICLE_MOVES + dim_c, E) */
     double *scratch;     /* (PARTICLE_SCRATCH, E): contents do not last */
-    double *rows;        /* (largest obs_width, E): observations before the cast */
+    double *aside;       /* (n_aside, E): contents do not last */
+    double *zeros;       /* (E) */
+    uint64_t *seen;      /* (n_agents + 1, E): masks, particle_obs_hide; the last: all */
+    struct particle_row *shown; /* (largest obs_width): the observation put together */
+    double *rows;               /* (largest obs_width, E): what it made itself */
     struct arena *arena;
 };
 
-enum { PARTICLE_SCRATCH = 6, PARTICLE_MOVES = 5 };
+enum { PARTICLE_SCRATCH = 6 };
 
 /* The position within one episode's draw; or the reference's generator. */
 struct particle_draws {
@@ -91,10 +87,11 @@ struct particle_params {
             .doc = "-1: none; else episode k is the reference's reset(seed + k)"         \
     }
 
-/* Observation rows under construction, for copies first .. first+n-1. */
+/* An observation under construction, for copies first .. first+n-1. */
 struct particle_obs {
-    double *rows; /* (width, n) */
     size_t first, n, width;
+    struct particle_row *rows; /* (width), each of copy `first` on */
+    double *made;              /* (width, n): memory for those that are made */
 };
 
 /* What one of the goals drawn at reset is in a picture. */
@@ -110,6 +107,9 @@ struct particle_scenario {
     void (*build)(struct particle_world *w, const void *params);
     /* Draws goals and positions of one copy; all else is 0 already. */
     void (*reset)(struct particle_world *w, size_t copy, struct particle_draws *d);
+    /* What the observations of copies o->first .. have in common; appends nothing. NULL:
+     * nothing. */
+    void (*survey)(const struct particle_world *w, const struct particle_obs *o);
     /* Appends the observation of agent `self`, left to right. */
     void (*observe)(const struct particle_world *w, size_t self, struct particle_obs *o);
     /* Rewards of all agents: ret[a] (E), of the state after the step. */
@@ -160,6 +160,14 @@ static inline double *particle_scratch(const struct particle_world *w, size_t i)
 {
     return w->scratch + i * w->n_copies;
 }
+static inline uint64_t *particle_seen(const struct particle_world *w, size_t agent)
+{
+    return w->seen + agent * w->n_copies;
+}
+static inline double *particle_aside(const struct particle_world *w, size_t i)
+{
+    return w->aside + i * w->n_copies;
+}
 
 /* `build`: n agents "<team>_0" ... like `like`; n landmarks (size and collide count). */
 void particle_add_agents(struct particle_world *w, const char *team, size_t n,
@@ -174,9 +182,12 @@ void particle_draw_goal(struct particle_world *w, struct particle_draws *d, size
 void particle_draw_positions(struct particle_world *w, struct particle_draws *d,
                              size_t copy, size_t entity, size_t n, double half);
 
-/* `observe`: each appends rows. next: one row of o->n doubles to fill, for what the
- * others do not say. rel: position of `entity` less that of `self`. */
-double *particle_obs_next(struct particle_obs *o);
+/* `observe`: each appends rows. row: o->n doubles, which stay as they are until the
+ * observation is made. next: the same, to fill. rel: position of `entity` less that of
+ * `self`. */
+void particle_obs_row(const struct particle_world *w, struct particle_obs *o,
+                      const double *row);
+double *particle_obs_next(const struct particle_world *w, struct particle_obs *o);
 void particle_obs_pos(const struct particle_world *w, struct particle_obs *o,
                       size_t agent);
 void particle_obs_vel(const struct particle_world *w, struct particle_obs *o,
@@ -194,9 +205,12 @@ void particle_obs_rel_others(const struct particle_world *w, struct particle_obs
                              size_t self);
 /* n rows: colour (n) itself, or that of the landmark goal i names, of colours
  * (n_landmarks, n). */
-void particle_obs_colour(struct particle_obs *o, const double *colour, size_t n);
+void particle_obs_colour(const struct particle_world *w, struct particle_obs *o,
+                         const double *colour, size_t n);
 void particle_obs_goal_colour(const struct particle_world *w, struct particle_obs *o,
                               size_t i, const double *colours, size_t n);
+/* The last two rows are 0 where mask (o->n) is 0; else it is all ones. */
+void particle_obs_hide(struct particle_obs *o, const uint64_t *mask);
 
 /* `reward`: distances of two entities (E), or of an entity and the landmark that goal i
  * names (which uses the last two scratch rows); 2: squared. Collision is distance < the
@@ -208,6 +222,12 @@ void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
 void particle_goal_dist2(const struct particle_world *w, size_t entity, size_t i,
                          double *ret);
 void particle_touch(const struct particle_world *w, size_t a, size_t b, double *ret);
+/* From an entity, or from goal i (last two scratch rows), to the nearest of `count` from
+ * `first` on. */
+void particle_nearest(const struct particle_world *w, size_t entity, size_t first,
+                      size_t count, double *ret);
+void particle_goal_nearest(const struct particle_world *w, size_t i, size_t first,
+                           size_t count, double *ret);
 static inline double particle_reach(const struct particle_world *w, size_t a, size_t b)
 {
     return w->entities[a].size + w->entities[b].size;
@@ -223,15 +243,28 @@ void particle_reward_sum(const struct particle_world *w, double *const *ret);
 void particle_charge_bounds(const struct particle_world *w, size_t agent, double factor,
                             double *ret);
 
-/* Rows of n doubles: ret = x; ret = factor ret; ret += factor x; ret = a - b; ret =
- * min(ret, x), ret on a tie. */
-void particle_row_fill(size_t n, double *ret, double x);
-void particle_row_scale(size_t n, double *ret, double factor);
-void particle_row_add(size_t n, double *restrict ret, double factor,
-                      const double *restrict x);
-void particle_row_sub(size_t n, double *restrict ret, const double *restrict a,
-                      const double *restrict b);
-void particle_row_min(size_t n, double *restrict ret, const double *restrict x);
+/* Rows of E doubles: ret = x; ret = factor ret; ret += factor x, of `count` rows in turn;
+ * ret = a - b. */
+static inline void particle_row_fill(const struct particle_world *w, double *ret,
+                                     double x)
+{
+    w->loops->fill(w->n_copies, ret, x);
+}
+static inline void particle_row_scale(const struct particle_world *w, double *ret,
+                                      double factor)
+{
+    w->loops->scale(w->n_copies, ret, factor);
+}
+static inline void particle_row_add(const struct particle_world *w, double *ret,
+                                    double factor, const double *x, size_t count)
+{
+    w->loops->add(w->n_copies, ret, factor, x, count);
+}
+static inline void particle_row_sub(const struct particle_world *w, double *ret,
+                                    const double *a, const double *b)
+{
+    w->loops->sub(w->n_copies, ret, a, b);
+}
 
 /* A world with E copies, all zero until reset. Everything lives in the arena, params too.
  */
@@ -247,9 +280,9 @@ void particle_world_act(struct particle_world *w, size_t agent, const double *ro
 void particle_world_advance(struct particle_world *w);
 /* The scene of one copy, in particle_draw.c. */
 void particle_world_draw(const struct particle_world *w, size_t copy, struct scene *ret);
-/* Agent's observations (obs_width, n) of copies first .. first+n-1, float64: in w->rows,
- * until the next call. */
-const double *particle_world_observe(struct particle_world *w, size_t agent, size_t first,
-                                     size_t n);
+/* Agent's observations of copies first .. first+n-1, before the cast to float32: ret
+ * (obs_width, n). */
+void particle_world_show(struct particle_world *w, size_t agent, size_t first, size_t n,
+                         double *ret);
 
 #endif

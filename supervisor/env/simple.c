@@ -30,7 +30,7 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 static void reward(const struct particle_world *w, double *const *ret)
 {
     particle_dist2(w, AGENT, LANDMARK, ret[AGENT]);
-    particle_row_scale(w->n_copies, ret[AGENT], -1.0);
+    particle_row_scale(w, ret[AGENT], -1.0);
 }
 
 const struct particle_scenario particle_simple = {

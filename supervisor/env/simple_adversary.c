@@ -62,14 +62,10 @@ static void reward_good(const struct particle_world *w, double *ret)
 {
     double *dist = particle_scratch(w, 0);
 
-    particle_goal_dist(w, 1, GOAL, ret);
-    for (size_t a = 2; a < w->n_agents; a++) {
-        particle_goal_dist(w, a, GOAL, dist);
-        particle_row_min(w->n_copies, ret, dist);
-    }
-    particle_row_scale(w->n_copies, ret, -1.0);
+    particle_goal_nearest(w, GOAL, 1, w->n_agents - 1, ret);
+    particle_row_scale(w, ret, -1.0);
     particle_goal_dist(w, ADVERSARY, GOAL, dist);
-    particle_row_add(w->n_copies, ret, 1.0, dist);
+    particle_row_add(w, ret, 1.0, dist, 1);
 }
 
 static void reward(const struct particle_world *w, double *const *ret)
@@ -78,7 +74,7 @@ static void reward(const struct particle_world *w, double *const *ret)
         particle_goal_dist2(w, ADVERSARY, GOAL, ret[ADVERSARY]);
     else
         particle_goal_dist(w, ADVERSARY, GOAL, ret[ADVERSARY]);
-    particle_row_scale(w->n_copies, ret[ADVERSARY], -1.0);
+    particle_row_scale(w, ret[ADVERSARY], -1.0);
     reward_good(w, ret[1]);
     for (size_t a = 2; a < w->n_agents; a++)
         memcpy(ret[a], ret[1], w->n_copies * sizeof(*ret[1]));

@@ -47,7 +47,7 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     }
     particle_obs_rel_landmarks(w, o, self);
     if (self == AGENT)
-        particle_obs_colour(o, landmark_colours[0], 2 * COLOUR);
+        particle_obs_colour(w, o, landmark_colours[0], 2 * COLOUR);
     particle_obs_rel_others(w, o, self);
 }
 
@@ -57,9 +57,9 @@ static void reward(const struct particle_world *w, double *const *ret)
 
     particle_goal_dist(w, AGENT, GOAL, agent);
     particle_goal_dist(w, ADVERSARY, GOAL, adversary);
-    particle_row_sub(w->n_copies, ret[ADVERSARY], agent, adversary);
-    particle_row_fill(w->n_copies, ret[AGENT], 0.0);
-    particle_row_add(w->n_copies, ret[AGENT], -1.0, agent);
+    particle_row_sub(w, ret[ADVERSARY], agent, adversary);
+    particle_row_fill(w, ret[AGENT], 0.0);
+    particle_row_add(w, ret[AGENT], -1.0, agent, 1);
 }
 
 static const struct particle_goal goals[] = {{"goal", AGENT}};

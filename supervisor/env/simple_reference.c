@@ -59,16 +59,16 @@ static void reward(const struct particle_world *w, double *const *ret)
     double *mean = particle_scratch(w, 0);
     int openai = w->rules == ENV_RULES_OPENAI;
 
-    particle_row_fill(w->n_copies, mean, 0.0);
+    particle_row_fill(w, mean, 0.0);
     for (size_t i = 0; i < AGENTS; i++) {
         if (openai)
             particle_goal_dist2(w, 1 - i, i, ret[i]);
         else
             particle_goal_dist(w, 1 - i, i, ret[i]);
-        particle_row_scale(w->n_copies, ret[i], -1.0);
-        particle_row_add(w->n_copies, mean, 1.0, ret[i]);
+        particle_row_scale(w, ret[i], -1.0);
+        particle_row_add(w, mean, 1.0, ret[i], 1);
     }
-    particle_row_scale(w->n_copies, mean, 1.0 / AGENTS);
+    particle_row_scale(w, mean, 1.0 / AGENTS);
     if (openai)
         particle_reward_sum(w, ret);
     else

@@ -50,7 +50,7 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 static void reward(const struct particle_world *w, double *const *ret)
 {
     particle_goal_dist2(w, LISTENER, GOAL, ret[SPEAKER]);
-    particle_row_scale(w->n_copies, ret[SPEAKER], -1.0);
+    particle_row_scale(w, ret[SPEAKER], -1.0);
     memcpy(ret[LISTENER], ret[SPEAKER], w->n_copies * sizeof(*ret[SPEAKER]));
     if (w->rules == ENV_RULES_OPENAI)
         particle_reward_sum(w, ret);

@@ -69,41 +69,32 @@ static void charge_touches(const struct particle_world *w, double *const *ret,
     for (size_t a = 0; a < w->n_agents; a++) {
         for (size_t b = a + 1; b < w->n_agents; b++) {
             particle_touch(w, a, b, touch);
-            particle_row_add(w->n_copies, ret[a], -1.0, touch);
-            particle_row_add(w->n_copies, ret[b], -1.0, touch);
+            particle_row_add(w, ret[a], -1.0, touch, 1);
+            particle_row_add(w, ret[b], -1.0, touch, 1);
         }
     }
-}
-
-/* From a landmark to the nearest agent; scratch row 1 is used, and *ret is another. */
-static const double *least_distance(const struct particle_world *w, size_t landmark)
-{
-    double *dist = particle_scratch(w, 1), *least = particle_scratch(w, 2);
-
-    particle_dist(w, 0, w->n_agents + landmark, least);
-    for (size_t a = 1; a < w->n_agents; a++) {
-        particle_dist(w, a, w->n_agents + landmark, dist);
-        particle_row_min(w->n_copies, least, dist);
-    }
-    return least;
 }
 
 /* Minus the sum over landmarks of the distance to the nearest agent. */
 static void team_reward(const struct particle_world *w, double *ret)
 {
-    particle_row_fill(w->n_copies, ret, 0.0);
-    for (size_t l = 0; l < w->n_landmarks; l++)
-        particle_row_add(w->n_copies, ret, -1.0, least_distance(w, l));
+    double *least = particle_scratch(w, 1);
+
+    particle_row_fill(w, ret, 0.0);
+    for (size_t l = 0; l < w->n_landmarks; l++) {
+        particle_nearest(w, w->n_agents + l, 0, w->n_agents, least);
+        particle_row_add(w, ret, -1.0, least, 1);
+    }
 }
 
 static void succeed(const struct particle_world *w, uint8_t *ret)
 {
     const struct params *p = w->params;
+    double *least = particle_scratch(w, 1);
 
     memset(ret, p->terminate_on_success, w->n_copies);
     for (size_t l = 0; p->terminate_on_success && l < w->n_landmarks; l++) {
-        const double *least = least_distance(w, l);
-
+        particle_nearest(w, w->n_agents + l, 0, w->n_agents, least);
         for (size_t c = 0; c < w->n_copies; c++)
             ret[c] &= least[c] < COVERED;
     }
@@ -117,9 +108,9 @@ static void reward(const struct particle_world *w, double *const *ret)
 
     team_reward(w, team);
     for (size_t a = 0; a < w->n_agents; a++) {
-        particle_row_fill(w->n_copies, ret[a], openai ? -1.0 : 0.0);
+        particle_row_fill(w, ret[a], openai ? -1.0 : 0.0);
         if (openai)
-            particle_row_add(w->n_copies, ret[a], 1.0, team);
+            particle_row_add(w, ret[a], 1.0, team, 1);
     }
     charge_touches(w, ret, particle_scratch(w, 1));
     if (openai)

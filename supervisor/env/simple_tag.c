@@ -85,17 +85,18 @@ static void reward(const struct particle_world *w, double *const *ret)
     const size_t first_good = (size_t)p->adversaries, n = w->n_copies;
     double *touch = particle_scratch(w, 0);
 
-    for (size_t a = 0; a < w->n_agents; a++)
-        particle_row_fill(n, ret[a], 0.0);
+    particle_row_fill(w, ret[0], 0.0);
     for (size_t good = first_good; good < w->n_agents; good++) {
+        particle_row_fill(w, ret[good], 0.0);
         for (size_t a = 0; a < first_good; a++) {
             particle_touch(w, good, a, touch);
-            particle_row_add(n, ret[good], -10.0, touch);
-            for (size_t hunter = 0; hunter < first_good; hunter++)
-                particle_row_add(n, ret[hunter], 10.0, touch);
+            particle_row_add(w, ret[good], -10.0, touch, 1);
+            particle_row_add(w, ret[0], 10.0, touch, 1);
         }
         particle_charge_bounds(w, good, 1.0, ret[good]);
     }
+    for (size_t hunter = 1; hunter < first_good; hunter++)
+        memcpy(ret[hunter], ret[0], n * sizeof(*ret[0]));
 }
 
 static void succeed(const struct particle_world *w, uint8_t *ret)
@@ -107,10 +108,10 @@ static void succeed(const struct particle_world *w, uint8_t *ret)
     memset(ret, p->terminate_on_success, n);
     for (size_t good = first_good; p->terminate_on_success && good < w->n_agents;
          good++) {
-        particle_row_fill(n, caught, 0.0);
+        particle_row_fill(w, caught, 0.0);
         for (size_t a = 0; a < first_good; a++) {
             particle_touch(w, good, a, touch);
-            particle_row_add(n, caught, 1.0, touch);
+            particle_row_add(w, caught, 1.0, touch, 1);
         }
         for (size_t c = 0; c < n; c++)
             ret[c] &= caught[c] > 0;

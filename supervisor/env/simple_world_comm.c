@@ -1,7 +1,5 @@
 #include "supervisor/env/particle_world.h"
 
-#include <math.h>
-
 /* simple_world_comm: as simple_tag, with food that the hunted eat, forests that hide who
  * is inside from who is not, and a leader of the pack, who sees everything and speaks.
  *
@@ -86,6 +84,8 @@ static void build(struct particle_world *w, const void *params)
     const struct params *p = params;
 
     w->dim_c = SYMBOLS;
+    w->n_aside =
+        (size_t)((p->good + p->adversaries) * p->forests + p->good * p->adversaries);
     add_agents(w, p);
     particle_add_landmarks(
         w, (size_t)p->obstacles,
@@ -109,64 +109,49 @@ static void reset(struct particle_world *w, size_t copy, struct particle_draws *
 
 /* ---- who sees whom ---- */
 
-/* One forest's part in it: where both are inside, where either is. */
-PARTICLE_SIMD static void look(size_t n, const double *restrict ax,
-                               const double *restrict ay, double a_reach,
-                               const double *restrict bx, const double *restrict by,
-                               double b_reach, const double *restrict x,
-                               const double *restrict y, double *restrict both,
-                               double *restrict either)
+static size_t n_forests(const struct particle_world *w)
 {
-    for (size_t c = 0; c < n; c++) {
-        double dax = ax[c] - x[c], day = ay[c] - y[c];
-        double dbx = bx[c] - x[c], dby = by[c] - y[c];
-        double a = sqrt(dax * dax + day * day) < a_reach ? 1.0 : 0.0;
-        double b = sqrt(dbx * dbx + dby * dby) < b_reach ? 1.0 : 0.0;
+    return particle_n_entities(w) - first_forest(w);
+}
 
-        both[c] += a * b;
-        either[c] += a + b;
+/* Rows set aside: of each forest, 1 where the agent is inside, else -1. */
+static double *in_forests(const struct particle_world *w, size_t agent)
+{
+    return particle_aside(w, agent * n_forests(w));
+}
+
+static void survey(const struct particle_world *w, const struct particle_obs *o)
+{
+    const size_t E = w->n_copies;
+
+    for (size_t a = 0; a < w->n_agents; a++) {
+        for (size_t i = 0; i < n_forests(w); i++) {
+            const size_t f = first_forest(w) + i;
+
+            w->loops->touch(o->n, E, particle_pos(w, a, 0) + o->first,
+                            particle_pos(w, f, 0) + o->first, particle_reach(w, a, f),
+                            -1.0, in_forests(w, a) + i * E + o->first);
+        }
     }
 }
 
-PARTICLE_SIMD static void settle(size_t n, double *restrict both,
-                                 const double *restrict either)
+/* Where `self` sees the others: the leader everywhere. */
+static void look(const struct particle_world *w, size_t self,
+                 const struct particle_obs *o)
 {
-    for (size_t c = 0; c < n; c++)
-        both[c] = both[c] > 0.0 || either[c] == 0.0 ? 1.0 : 0.0;
-}
-
-/* Where `self` sees `other`: rows of o->n, 1 or 0. */
-static const double *visible(const struct particle_world *w, size_t self, size_t other,
-                             const struct particle_obs *o)
-{
-    double *both = particle_scratch(w, 0), *either = particle_scratch(w, 1);
-
-    particle_row_fill(o->n, both, self == LEADER ? 1.0 : 0.0);
-    particle_row_fill(o->n, either, 0.0);
-    for (size_t f = first_forest(w); self != LEADER && f < particle_n_entities(w); f++)
-        look(o->n, particle_pos(w, self, 0) + o->first,
-             particle_pos(w, self, 1) + o->first, particle_reach(w, self, f),
-             particle_pos(w, other, 0) + o->first, particle_pos(w, other, 1) + o->first,
-             particle_reach(w, other, f), particle_pos(w, f, 0) + o->first,
-             particle_pos(w, f, 1) + o->first, both, either);
-    settle(o->n, both, either);
-    return both;
-}
-
-PARTICLE_SIMD static void hide(size_t n, double *restrict rows,
-                               const double *restrict seen)
-{
-    for (size_t c = 0; c < n; c++) {
-        rows[c] = seen[c] != 0.0 ? rows[c] : 0.0;
-        rows[n + c] = seen[c] != 0.0 ? rows[n + c] : 0.0;
+    for (size_t a = 0; self != LEADER && a < w->n_agents; a++) {
+        if (a != self)
+            w->loops->see(o->n, w->n_copies, in_forests(w, self) + o->first,
+                          in_forests(w, a) + o->first, n_forests(w),
+                          particle_seen(w, a) + o->first);
     }
 }
 
-/* What was appended last, two rows, is 0 where `other` is not seen. */
 static void hide_unseen(const struct particle_world *w, size_t self, size_t other,
                         struct particle_obs *o)
 {
-    hide(o->n, o->rows + (o->width - 2) * o->n, visible(w, self, other, o));
+    if (self != LEADER)
+        particle_obs_hide(o, particle_seen(w, other) + o->first);
 }
 
 static void observe_others(const struct particle_world *w, size_t self,
@@ -194,24 +179,15 @@ static void observe_good_velocities(const struct particle_world *w, size_t self,
 static void observe_forests(const struct particle_world *w, size_t self,
                             struct particle_obs *o)
 {
-    for (size_t f = first_forest(w); f < particle_n_entities(w); f++) {
-        double *row = particle_obs_next(o);
-        const double *x = particle_pos(w, self, 0), *y = particle_pos(w, self, 1);
-        const double *fx = particle_pos(w, f, 0), *fy = particle_pos(w, f, 1);
-
-        for (size_t i = 0; i < o->n; i++) {
-            size_t c = o->first + i;
-            double dx = x[c] - fx[c], dy = y[c] - fy[c];
-
-            row[i] = sqrt(dx * dx + dy * dy) < particle_reach(w, self, f) ? 1.0 : -1.0;
-        }
-    }
+    for (size_t i = 0; i < n_forests(w); i++)
+        particle_obs_row(w, o, in_forests(w, self) + i * w->n_copies + o->first);
 }
 
 static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
 {
     const int good = self >= first_good(w);
 
+    look(w, self, o);
     particle_obs_vel(w, o, self);
     particle_obs_pos(w, o, self);
     particle_obs_rel_landmarks(w, o, self);
@@ -227,67 +203,57 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 
 /* ---- rewards ---- */
 
-/* ret: distances to the nearest of the entities first .. end-1. */
-static void nearest(const struct particle_world *w, size_t self, size_t first, size_t end,
-                    double *ret)
+/* Rows set aside: whether this prey touches each hunter. */
+static double *touches(const struct particle_world *w, size_t good)
 {
-    double *dist = particle_scratch(w, 1);
+    const size_t pack = first_good(w);
 
-    particle_dist(w, self, first, ret);
-    for (size_t e = first + 1; e < end; e++) {
-        particle_dist(w, self, e, dist);
-        particle_row_min(w->n_copies, ret, dist);
-    }
+    return particle_aside(w, w->n_agents * n_forests(w) + (good - pack) * pack);
 }
 
 static void reward_good(const struct particle_world *w, size_t self, double *ret)
 {
+    const size_t pack = first_good(w), food = first_food(w);
     const double near_food = w->rules == ENV_RULES_OPENAI ? 0.05 : -0.05;
     double *row = particle_scratch(w, 0);
 
-    for (size_t a = 0; a < first_good(w); a++) {
-        particle_touch(w, self, a, row);
-        particle_row_add(w->n_copies, ret, -5.0, row);
-    }
+    for (size_t a = 0; a < pack; a++)
+        particle_touch(w, self, a, touches(w, self) + a * w->n_copies);
+    particle_row_add(w, ret, -5.0, touches(w, self), pack);
     particle_charge_bounds(w, self, 2.0, ret);
-    for (size_t food = first_food(w); food < first_forest(w); food++) {
-        particle_touch(w, self, food, row);
-        particle_row_add(w->n_copies, ret, 2.0, row);
+    for (size_t f = food; f < first_forest(w); f++) {
+        particle_touch(w, self, f, row);
+        particle_row_add(w, ret, 2.0, row, 1);
     }
-    nearest(w, self, first_food(w), first_forest(w), row);
-    particle_row_add(w->n_copies, ret, near_food, row);
+    particle_nearest(w, self, food, first_forest(w) - food, row);
+    particle_row_add(w, ret, near_food, row, 1);
 }
 
-static void reward_pack(const struct particle_world *w, double *const *ret)
+/* After the prey's. */
+static void reward_hunter(const struct particle_world *w, size_t self, double *ret)
 {
-    const size_t pack = first_good(w);
+    const size_t pack = first_good(w), n_good = w->n_agents - pack;
     double *row = particle_scratch(w, 0);
 
-    for (size_t a = 0; a < pack; a++) {
-        nearest(w, a, pack, w->n_agents, row);
-        particle_row_add(w->n_copies, ret[a], -0.1, row);
-    }
-    for (size_t good = pack; good < w->n_agents; good++) {
-        for (size_t a = 0; a < pack; a++) {
-            particle_touch(w, good, a, row);
-            for (size_t hunter = 0; hunter < pack; hunter++)
-                particle_row_add(w->n_copies, ret[hunter], 5.0, row);
-        }
-    }
+    particle_nearest(w, self, pack, n_good, row);
+    particle_row_add(w, ret, -0.1, row, 1);
+    particle_row_add(w, ret, 5.0, touches(w, pack), n_good * pack);
 }
 
 static void reward(const struct particle_world *w, double *const *ret)
 {
     for (size_t a = 0; a < w->n_agents; a++)
-        particle_row_fill(w->n_copies, ret[a], 0.0);
+        particle_row_fill(w, ret[a], 0.0);
     for (size_t good = first_good(w); good < w->n_agents; good++)
         reward_good(w, good, ret[good]);
-    reward_pack(w, ret);
+    for (size_t a = 0; a < first_good(w); a++)
+        reward_hunter(w, a, ret[a]);
 }
 
 const struct particle_scenario particle_simple_world_comm = {
     .build = build,
     .reset = reset,
+    .survey = survey,
     .observe = observe,
     .reward = reward,
 };

@@ -348,12 +348,32 @@ static void share_rewards(struct vec_env *v)
 static void begin_next(struct vec_env *v, size_t copy)
 {
     if (v->draws == ENV_DRAWS_TRAINING) {
-        vec_env_reset_copy(v, copy, v->episode[copy] + 1);
+        vec_env_begin_episode(v, copy, v->episode[copy] + 1);
         return;
     }
     v->waiting[copy] = 1;
     if (v->far != NULL)
         far_world_rest(v->far, copy);
+}
+
+static int has_begun(const struct vec_env *v, size_t copy)
+{
+    return copy < v->n_copies && (v->ended[copy] | v->discarded[copy]) &&
+           !v->waiting[copy];
+}
+
+/* Copies mostly end together: those side by side are observed at once. */
+static void observe_begun(struct vec_env *v)
+{
+    size_t c = 0, n;
+
+    while (c < v->n_copies) {
+        for (n = 0; has_begun(v, c + n);)
+            n++;
+        if (n != 0)
+            observe(v, c, n, v->obs);
+        c += n + 1;
+    }
 }
 
 /* Observations to act on next: the new episode's where one ended. */
@@ -368,6 +388,7 @@ static void begin_all(struct vec_env *v)
     for (size_t c = 0; c < v->n_copies; c++)
         if (v->ended[c] | v->discarded[c])
             begin_next(v, c);
+    observe_begun(v);
 }
 
 static void fill_results(const struct vec_env *v, struct env_step *ret)

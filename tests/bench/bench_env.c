@@ -90,12 +90,12 @@ int main(void)
         const char *id;
         double goal;
     } worlds[] = {
-        {"simple_spread", 5e6}, {"simple_tag", 2e6},     {"simple_world_comm", 1e6},
-        {"simple", 0},          {"simple_adversary", 0}, {"simple_crypto", 0},
-        {"simple_push", 0},     {"simple_reference", 0}, {"simple_speaker_listener", 0}};
+        {"simple_spread", 12e6}, {"simple_tag", 8e6},     {"simple_world_comm", 5e6},
+        {"simple", 0},           {"simple_adversary", 0}, {"simple_crypto", 0},
+        {"simple_push", 0},      {"simple_reference", 0}, {"simple_speaker_listener", 0}};
 
-    measure("simple_spread", ENV_ACTIONS_CONTINUOUS, ENV_RULES_MPE2, 5e6);
-    measure("simple_spread", ENV_ACTIONS_DISCRETE, ENV_RULES_OPENAI, 5e6);
+    measure("simple_spread", ENV_ACTIONS_CONTINUOUS, ENV_RULES_MPE2, 12e6);
+    measure("simple_spread", ENV_ACTIONS_DISCRETE, ENV_RULES_OPENAI, 12e6);
     for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++)
         measure(worlds[i].id, ENV_ACTIONS_DISCRETE, ENV_RULES_MPE2, worlds[i].goal);
     return 0;

@@ -1,4 +1,4 @@
-#include "common/rng/elementary.h"
+#include "common/numerics/elementary.h"
 #include "common/rng/rng.h"
 #include "tests/support/test_main.h"
 

@@ -8,7 +8,14 @@
 #include <string.h>
 
 enum { RECORDS = 4 }; /* of each world with each kind of actions, in either file */
-enum { MAX_AGENTS = 8, MAX_ENTITIES = 16, MAX_WIDTH = 16, WIDTH = 5, N_SCENARIOS = 9 };
+enum {
+    MAX_AGENTS = 8,
+    MAX_ENTITIES = 16,
+    MAX_WIDTH = 16,
+    MAX_OBS = 64,
+    WIDTH = 5,
+    N_SCENARIOS = 9
+};
 
 static const char *const scenarios[N_SCENARIOS] = {
     "simple",        "simple_adversary", "simple_crypto",
@@ -64,9 +71,11 @@ static void expect_observations(FILE *f, struct particle_world *w)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
         size_t n = read_count(f);
+        double found[MAX_OBS];
 
         ck_assert_uint_eq(n, (size_t)w->agents[a].obs_width);
-        expect_row(f, particle_world_observe(w, a, 0, 1), 1, n, "observation");
+        particle_world_show(w, a, 0, 1, found);
+        expect_row(f, found, 1, n, "observation");
     }
 }
 
@@ -406,7 +415,7 @@ static void tiny_observe(const struct particle_world *w, size_t self,
                          struct particle_obs *o)
 {
     if (self == SPEAKER) {
-        double *row = particle_obs_next(o);
+        double *row = particle_obs_next(w, o);
 
         for (size_t c = 0; c < o->n; c++)
             row[c] = particle_goal(w, 0)[o->first + c];
@@ -418,8 +427,8 @@ static void tiny_observe(const struct particle_world *w, size_t self,
 
 static void tiny_reward(const struct particle_world *w, double *const *ret)
 {
-    particle_row_fill(w->n_copies, ret[SPEAKER], 1.0);
-    particle_row_fill(w->n_copies, ret[RUNNER], 2.0);
+    particle_row_fill(w, ret[SPEAKER], 1.0);
+    particle_row_fill(w, ret[RUNNER], 2.0);
 }
 
 static const struct particle_scenario tiny = {.build = tiny_build,
@@ -468,12 +477,12 @@ START_TEST(test_seam_speech_and_speed)
     const double say[][2] = {{1, 0}, {0, 0}, {0, 1}};
     const double move_say[][2] = {{1, 0}, {0, 0}, {0, 0}, {0, 0},
                                   {0, 1}, {0, 0}, {1, 0}, {0, 1}};
-    const double *rows;
+    double rows[5];
 
     particle_world_act(w, SPEAKER, say[0]);
     particle_world_act(w, RUNNER, move_say[0]);
     particle_world_advance(w);
-    rows = particle_world_observe(w, RUNNER, 1, 1);
+    particle_world_show(w, RUNNER, 1, 1, rows);
     ck_assert_double_eq(rows[0] + rows[1], 0.0);
     ck_assert_double_eq(rows[2], 1.0);
     ck_assert_double_eq(rows[3], -10.0);
@@ -650,6 +659,133 @@ START_TEST(test_success)
 }
 END_TEST
 
+/* Every instruction set's loops against the plainest, in worlds of their own. */
+
+enum { LOOP_COPIES = 75, LOOP_STEPS = 30, LOOP_CASES = N_SCENARIOS * 4 };
+
+struct loop_case {
+    struct env_config config;
+    struct arena arena;
+    struct particle_world *w;
+    float *obs[MAX_AGENTS];
+    double *reward[MAX_AGENTS];
+    uint8_t *over[MAX_AGENTS];
+};
+
+static void open_loops(struct loop_case *l, int i, int isa, size_t copies)
+{
+    const struct env_class *class;
+    struct env_spec spec;
+    const void *params;
+
+    *l = (struct loop_case){.config = config_of(scenarios[i / 4])};
+    l->config.rules = i % 2 ? ENV_RULES_OPENAI : ENV_RULES_MPE2;
+    l->config.actions = i / 2 % 2 ? ENV_ACTIONS_CONTINUOUS : ENV_ACTIONS_DISCRETE;
+    class = env_class_find(l->config.id);
+    ck_assert_int_eq(
+        env_class_describe(class, &l->config, &l->arena, &params, &spec, NULL), 0);
+    l->w = particle_ops.open(class, &l->config, params, copies, &l->arena);
+    l->w->loops = particle_loops_at(isa);
+    for (size_t a = 0; a < l->w->n_agents; a++) {
+        l->obs[a] = ARENA_ARRAY(&l->arena, float, copies *MAX_OBS);
+        l->reward[a] = ARENA_ARRAY(&l->arena, double, copies);
+        l->over[a] = ARENA_ARRAY(&l->arena, uint8_t, copies);
+    }
+}
+
+/* Crowded, so that many touch; some copies lie in one place, some stand apart. */
+static void reset_loops(struct loop_case *l)
+{
+    struct particle_world *w = l->w;
+
+    for (size_t c = 0; c < w->n_copies; c++) {
+        particle_ops.reset(w, c, &(struct env_episode){rng_key_make(3, "e", "r"), c, c});
+        for (size_t row = 0; row < 2 * particle_n_entities(w); row++)
+            w->pos[row * w->n_copies + c] *= c % 5 == 0 ? 0.0 : c % 5 == 1 ? 1.5 : 0.4;
+    }
+}
+
+static void step_loops(struct loop_case *l, uint64_t step)
+{
+    static float actions[MAX_AGENTS][LOOP_COPIES * MAX_WIDTH];
+    const float *rows[MAX_AGENTS];
+
+    for (size_t a = 0; a < l->w->n_agents; a++) {
+        rng_uniform_f32(rng_key_make(a, "a", "act"), step, 0, actions[a],
+                        l->w->n_copies * (size_t)l->w->agents[a].space.width);
+        rows[a] = actions[a];
+    }
+    particle_ops.step(l->w, rows, l->reward, l->over);
+    particle_ops.observe(l->w, 0, l->w->n_copies, l->obs);
+}
+
+static void expect_same_step(const struct loop_case *a, const struct loop_case *b)
+{
+    const size_t n = a->w->n_copies;
+
+    ck_assert_mem_eq(a->w->state, b->w->state, a->w->n_state * sizeof(double));
+    for (size_t i = 0; i < a->w->n_agents; i++) {
+        size_t width = (size_t)a->w->agents[i].obs_width;
+
+        ck_assert_mem_eq(a->reward[i], b->reward[i], n * sizeof(double));
+        ck_assert_mem_eq(a->obs[i], b->obs[i], n * width * sizeof(float));
+    }
+}
+
+START_TEST(test_instruction_sets_agree)
+{
+    const size_t copies[] = {1, 3, 8, LOOP_COPIES};
+
+    for (int isa = 1; particle_loops_at(isa) != NULL; isa++) {
+        for (size_t k = 0; k < sizeof(copies) / sizeof(copies[0]); k++) {
+            struct loop_case plain, wide;
+
+            open_loops(&plain, _i, 0, copies[k]);
+            open_loops(&wide, _i, isa, copies[k]);
+            reset_loops(&plain);
+            reset_loops(&wide);
+            for (uint64_t step = 0; step < LOOP_STEPS; step++) {
+                step_loops(&plain, step);
+                step_loops(&wide, step);
+                expect_same_step(&plain, &wide);
+            }
+            arena_done(&plain.arena);
+            arena_done(&wide.arena);
+        }
+    }
+}
+END_TEST
+
+/* One copy by itself is seen as among all, whatever the blocks they are cast in. */
+START_TEST(test_part_of_the_copies)
+{
+    struct loop_case whole, part;
+
+    open_loops(&whole, _i, 0, LOOP_COPIES);
+    open_loops(&part, _i, 0, LOOP_COPIES);
+    for (size_t first = 0; first < 12; first++) {
+        const size_t n = first % 7 + 1;
+
+        reset_loops(&whole);
+        step_loops(&whole, first);
+        reset_loops(&part);
+        step_loops(&part, first);
+        for (size_t a = 0; a < part.w->n_agents; a++)
+            memset(part.obs[a], 0xff, LOOP_COPIES * MAX_OBS * sizeof(float));
+        particle_ops.observe(part.w, first, n, part.obs);
+        for (size_t a = 0; a < part.w->n_agents; a++) {
+            size_t width = (size_t)part.w->agents[a].obs_width;
+
+            ck_assert_mem_eq(part.obs[a] + first * width, whole.obs[a] + first * width,
+                             n * width * sizeof(float));
+            ck_assert(isnan(part.obs[a][(first + n) * width]));
+        }
+    }
+    arena_done(&whole.arena);
+    arena_done(&part.arena);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("particle_world");
@@ -674,6 +810,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_reference_seed_goes_on);
     tcase_add_test(tc, test_pcg64_halves);
     tcase_add_test(tc, test_success);
+    tcase_add_loop_test(tc, test_instruction_sets_agree, 0, LOOP_CASES);
+    tcase_add_loop_test(tc, test_part_of_the_copies, 0, LOOP_CASES);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,0 +1,596 @@
+/* Built for each instruction set, with PARTICLE_LOOPS naming the table: see the header. */
+#include "supervisor/env/particle_loops.h"
+
+#include "common/numerics/elementary.h"
+
+#include <math.h>
+#include <string.h>
+
+extern const struct particle_loops PARTICLE_LOOPS;
+
+static const double DT = 0.1;
+static const double KEEP = 0.75; /* 1 - damping */
+static const double CONTACT_FORCE = 100.0;
+static const double CONTACT_MARGIN = 0.001;
+
+/* Copies whose intermediate results lie on the stack; those that share a branch. */
+enum { CHUNK = 64, BLOCK = 8 };
+
+enum { FOUR = 4 };
+typedef double four_doubles __attribute__((vector_size(FOUR * sizeof(double))));
+typedef float four_floats __attribute__((vector_size(FOUR * sizeof(float))));
+typedef uint64_t four_masks __attribute__((vector_size(FOUR * sizeof(uint64_t))));
+
+/* Actions */
+
+static void transpose(four_floats x[FOUR])
+{
+    four_floats a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5);
+    four_floats b = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5);
+    four_floats c = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
+    four_floats d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+
+    x[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+    x[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    x[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+    x[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+}
+
+/* The last block of a count that is no multiple of four begins earlier, and does some of
+ * the one before again. */
+static size_t block_begin(size_t at, size_t n)
+{
+    return at + FOUR <= n ? at : n - FOUR;
+}
+
+static void widen_block(size_t n, size_t width, const float *actions, double *rows)
+{
+    four_floats x[FOUR];
+
+    for (size_t k = 0; k < FOUR; k++)
+        memcpy(&x[k], actions + k * width, sizeof(x[k]));
+    transpose(x);
+    for (size_t k = 0; k < FOUR; k++) {
+        four_doubles wide = __builtin_convertvector(x[k], four_doubles);
+
+        memcpy(rows + k * n, &wide, sizeof(wide));
+    }
+}
+
+static void widen(size_t n, size_t width, const float *restrict actions,
+                  double *restrict rows)
+{
+    for (size_t c = 0; (n < FOUR || width < FOUR) && c < n; c++) {
+        for (size_t i = 0; i < width; i++)
+            rows[i * n + c] = (double)actions[c * width + i];
+    }
+    for (size_t c = 0; n >= FOUR && width >= FOUR && c < n; c += FOUR) {
+        size_t from = block_begin(c, n);
+
+        for (size_t i = 0; i < width; i += FOUR) {
+            size_t first = block_begin(i, width);
+
+            widen_block(n, width, actions + from * width + first,
+                        rows + first * n + from);
+        }
+    }
+}
+
+/* The largest so far, and what it stands for. */
+struct largest {
+    double value, x, y;
+};
+
+static inline void meet_value(struct largest *best, double value, double x, double y)
+{
+    int larger = value > best->value;
+
+    best->value = larger ? value : best->value;
+    best->x = larger ? x : best->x;
+    best->y = larger ? y : best->y;
+}
+
+static void move(size_t n, const double *restrict rows, const double *restrict x,
+                 const double *restrict y, double *restrict ret)
+{
+    const double x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3], x4 = x[4];
+    const double y0 = y[0], y1 = y[1], y2 = y[2], y3 = y[3], y4 = y[4];
+
+    for (size_t c = 0; c < n; c++) {
+        struct largest best = {rows[c], x0, y0};
+
+        meet_value(&best, rows[n + c], x1, y1);
+        meet_value(&best, rows[2 * n + c], x2, y2);
+        meet_value(&best, rows[3 * n + c], x3, y3);
+        meet_value(&best, rows[4 * n + c], x4, y4);
+        ret[c] = best.x;
+        ret[n + c] = best.y;
+    }
+}
+
+static inline double clip01(double x)
+{
+    x = x < 0.0 ? 0.0 : x;
+    return x > 1.0 ? 1.0 : x;
+}
+
+/* mpe2 subtracts in the float32 that actions arrive in; no force is +0. */
+static void lean(size_t n, const double *restrict to, const double *restrict from,
+                 int clip, double factor, double *restrict ret)
+{
+    if (clip) {
+        for (size_t c = 0; c < n; c++)
+            ret[c] = (double)(float)(clip01(to[c]) - clip01(from[c])) * factor + 0.0;
+    } else {
+        for (size_t c = 0; c < n; c++)
+            ret[c] = (to[c] - from[c]) * factor + 0.0;
+    }
+}
+
+static void clip(size_t n, const double *restrict x, double *restrict ret)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = clip01(x[c]);
+}
+
+/* A word is said until a larger one is met. */
+static void word_chunk(size_t n, size_t stride, size_t words, const double *restrict rows,
+                       double *restrict said)
+{
+    double best[CHUNK], which[CHUNK] = {0};
+
+    memcpy(best, rows, n * sizeof(*best));
+    for (size_t i = 1; i < words; i++) {
+        for (size_t c = 0; c < n; c++) {
+            double value = rows[i * stride + c];
+
+            which[c] = value > best[c] ? (double)(int)i : which[c];
+            best[c] = value > best[c] ? value : best[c];
+        }
+    }
+    for (size_t i = 0; i < words; i++) {
+        for (size_t c = 0; c < n; c++)
+            said[i * stride + c] = which[c] == (double)(int)i ? 1.0 : 0.0;
+    }
+}
+
+static void word(size_t n, size_t words, const double *rows, double *said)
+{
+    for (size_t c = 0; c < n; c += CHUNK)
+        word_chunk(n - c < CHUNK ? n - c : CHUNK, n, words, rows + c, said + c);
+}
+
+/* Physics */
+
+/* log(1 + exp(-gap)) is exp(-gap) to the last bit from FAR contact margins on, and 0 from
+ * GONE on. */
+static const double FAR = 38.0, GONE = 745.5;
+
+enum { CONTACTS = 256 };
+
+/* Pairs near enough to feel each other, in whatever copies, side by side: the others,
+ * mostly more, take no part in what is long. Room for what a last block takes along. */
+struct contacts {
+    size_t n;
+    uint32_t a[CONTACTS], b[CONTACTS]; /* where their x lies among all positions */
+    double reach[CONTACTS + BLOCK];
+    double x[CONTACTS + BLOCK], y[CONTACTS + BLOCK]; /* a - b; then the force upon a */
+    double dist[CONTACTS + BLOCK];
+    double gap[CONTACTS + BLOCK]; /* of the two surfaces, in contact margins */
+    double pen[CONTACTS + BLOCK]; /* log(1 + exp(-gap)): how deep they press */
+};
+
+/* n copies, at most a chunk, of one pair. */
+static void find_contacts(size_t n, size_t stride, size_t a, size_t b, double reach,
+                          const double *restrict pos, struct contacts *restrict ret)
+{
+    const double limit = reach + GONE * CONTACT_MARGIN;
+    double x[CHUNK], y[CHUNK], square[CHUNK];
+    uint32_t near[CHUNK];
+    size_t k = 0;
+
+    for (size_t c = 0; c < n; c++) {
+        x[c] = pos[a + c] - pos[b + c];
+        y[c] = pos[a + stride + c] - pos[b + stride + c];
+        square[c] = x[c] * x[c] + y[c] * y[c];
+    }
+    for (size_t c = 0; c < n; c++) {
+        near[k] = (uint32_t)c;
+        k += !(square[c] > limit * limit);
+    }
+    for (size_t i = 0; i < k; i++) {
+        ret->a[ret->n + i] = (uint32_t)a + near[i];
+        ret->b[ret->n + i] = (uint32_t)b + near[i];
+        ret->reach[ret->n + i] = reach;
+        ret->x[ret->n + i] = x[near[i]];
+        ret->y[ret->n + i] = y[near[i]];
+    }
+    ret->n += k;
+}
+
+static void measure_block(double *restrict x, double *restrict y, double *restrict reach,
+                          double *restrict dist, double *restrict gap,
+                          double *restrict pen)
+{
+    for (size_t i = 0; i < BLOCK; i++) {
+        dist[i] = sqrt(x[i] * x[i] + y[i] * y[i]);
+        gap[i] = (dist[i] - reach[i]) / CONTACT_MARGIN;
+        pen[i] = exp_f64(-fabs(gap[i]));
+    }
+}
+
+/* pen: exp(-|gap|), which is it but for what touches or nearly so. */
+static void measure(struct contacts *m)
+{
+    for (size_t i = m->n; i < m->n + BLOCK; i++)
+        m->x[i] = m->y[i] = m->reach[i] = 1.0;
+    for (size_t i = 0; i < m->n; i += BLOCK)
+        measure_block(m->x + i, m->y + i, m->reach + i, m->dist + i, m->gap + i,
+                      m->pen + i);
+}
+
+/* In the steps of numpy's logaddexp(0, -gap). */
+static void press(struct contacts *m)
+{
+    double log[CONTACTS + BLOCK];
+    uint32_t where[CONTACTS];
+    size_t k = 0;
+
+    for (size_t i = 0; i < m->n; i++) {
+        where[k] = (uint32_t)i;
+        log[k] = m->pen[i];
+        k += m->gap[i] < FAR;
+    }
+    for (size_t i = 0; i < BLOCK; i++)
+        log[k + i] = 0.0;
+    for (size_t i = 0; i < k; i += BLOCK) {
+        for (size_t c = 0; c < BLOCK; c++)
+            log[i + c] = log1p_f64(log[i + c]);
+    }
+    for (size_t i = 0; i < k; i++) {
+        double gap = m->gap[where[i]];
+
+        m->pen[where[i]] = gap < 0.0 ? -gap + log[i] : log[i];
+    }
+}
+
+/* 100 (a - b) / distance times how deep, upon a; the opposite upon b. */
+static void shove(size_t stride, struct contacts *m, double *restrict force)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        double pen = m->pen[i] * CONTACT_MARGIN;
+
+        m->x[i] = CONTACT_FORCE * m->x[i] / m->dist[i] * pen;
+        m->y[i] = CONTACT_FORCE * m->y[i] / m->dist[i] * pen;
+    }
+    for (size_t i = 0; i < m->n; i++) {
+        force[m->a[i]] += m->x[i];
+        force[m->a[i] + stride] += m->y[i];
+        force[m->b[i]] -= m->x[i];
+        force[m->b[i] + stride] -= m->y[i];
+    }
+}
+
+static void push_contacts(size_t stride, struct contacts *m, double *force)
+{
+    measure(m);
+    press(m);
+    shove(stride, m, force);
+    m->n = 0;
+}
+
+/* Pairs in their order, in which the forces of each copy add up. */
+static void push_chunk(size_t n, size_t stride, size_t first,
+                       const struct particle_pair *pairs, size_t n_pairs,
+                       const double *pos, double *force)
+{
+    struct contacts m;
+
+    m.n = 0;
+    for (size_t p = 0; p < n_pairs; p++) {
+        find_contacts(n, stride, pairs[p].a * 2 * stride + first,
+                      pairs[p].b * 2 * stride + first, pairs[p].reach, pos, &m);
+        if (m.n + CHUNK > CONTACTS)
+            push_contacts(stride, &m, force);
+    }
+    push_contacts(stride, &m, force);
+}
+
+static void push(size_t n, const struct particle_pair *pairs, size_t n_pairs,
+                 const double *pos, double *force)
+{
+    for (size_t c = 0; c < n; c += CHUNK)
+        push_chunk(n - c < CHUNK ? n - c : CHUNK, n, c, pairs, n_pairs, pos, force);
+}
+
+static void drift(size_t n, double *restrict pos, const double *restrict vel)
+{
+    for (size_t i = 0; i < n; i++)
+        pos[i] += vel[i] * DT;
+}
+
+static void accelerate(size_t n, double *restrict vel, const double *restrict force)
+{
+    for (size_t i = 0; i < n; i++)
+        vel[i] = vel[i] * KEEP + force[i] * DT;
+}
+
+static void limit_speed(size_t n, double *restrict vx, double *restrict vy, double max)
+{
+    for (size_t c = 0; c < n; c++) {
+        double speed = sqrt(vx[c] * vx[c] + vy[c] * vy[c]);
+
+        vx[c] = speed > max ? vx[c] / speed * max : vx[c];
+        vy[c] = speed > max ? vy[c] / speed * max : vy[c];
+    }
+}
+
+static void integrate(size_t n, int drift_first, double max_speed, const double *force,
+                      double *pos, double *vel)
+{
+    if (drift_first)
+        drift(2 * n, pos, vel);
+    accelerate(2 * n, vel, force);
+    if (max_speed != 0.0)
+        limit_speed(n, vel, vel + n, max_speed);
+    if (!drift_first)
+        drift(2 * n, pos, vel);
+}
+
+/* Observations */
+
+static inline double shown(const struct particle_row *row, size_t c)
+{
+    double x = row->from[c] - row->less[c];
+
+    return f64_of_bits(bits_of_f64(x) & row->seen[c]);
+}
+
+static inline four_floats shown_four(const struct particle_row *row, size_t c)
+{
+    four_doubles from, less;
+    four_masks seen;
+
+    memcpy(&from, row->from + c, sizeof(from));
+    memcpy(&less, row->less + c, sizeof(less));
+    memcpy(&seen, row->seen + c, sizeof(seen));
+    from = (four_doubles)((four_masks)(from - less) & seen);
+    return __builtin_convertvector(from, four_floats);
+}
+
+static inline void cast_block(const struct particle_row *rows, size_t c, size_t width,
+                              float *ret)
+{
+    four_floats x[FOUR];
+
+    for (size_t k = 0; k < FOUR; k++)
+        x[k] = shown_four(&rows[k], c);
+    transpose(x);
+    for (size_t k = 0; k < FOUR; k++)
+        memcpy(ret + k * width, &x[k], sizeof(x[k]));
+}
+
+static void cast(size_t n, size_t width, const struct particle_row *rows, float *ret)
+{
+    for (size_t c = 0; (n < FOUR || width < FOUR) && c < n; c++) {
+        for (size_t i = 0; i < width; i++)
+            ret[c * width + i] = (float)shown(&rows[i], c);
+    }
+    for (size_t i = 0; n >= FOUR && width >= FOUR && i < width; i += FOUR) {
+        size_t first = block_begin(i, width);
+        const struct particle_row block[FOUR] = {rows[first], rows[first + 1],
+                                                 rows[first + 2], rows[first + 3]};
+
+        for (size_t c = 0; c < n; c += FOUR) {
+            size_t from = block_begin(c, n);
+
+            cast_block(block, from, width, ret + from * width + first);
+        }
+    }
+}
+
+static void show(size_t n, const struct particle_row *row, double *restrict ret)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = shown(row, c);
+}
+
+/* Rewards */
+
+static inline double square_dist(const double *a, const double *b, size_t stride,
+                                 size_t c)
+{
+    double dx = a[c] - b[c], dy = a[stride + c] - b[stride + c];
+
+    return dx * dx + dy * dy;
+}
+
+static void dist(size_t n, const double *restrict a, const double *restrict b,
+                 double *restrict ret)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = sqrt(square_dist(a, b, n, c));
+}
+
+static void dist2(size_t n, const double *restrict a, const double *restrict b,
+                  double *restrict ret)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = square_dist(a, b, n, c);
+}
+
+/* The root of the least is the least of the roots. */
+static void near(size_t n, const double *restrict a, const double *restrict b,
+                 size_t count, double *restrict ret)
+{
+    dist2(n, a, b, ret);
+    for (size_t k = 1; k < count; k++) {
+        for (size_t c = 0; c < n; c++) {
+            double d = square_dist(a, b + 2 * k * n, n, c);
+
+            ret[c] = d < ret[c] ? d : ret[c];
+        }
+    }
+    for (size_t c = 0; c < n; c++)
+        ret[c] = sqrt(ret[c]);
+}
+
+static void touch(size_t n, size_t stride, const double *restrict a,
+                  const double *restrict b, double reach, double apart,
+                  double *restrict ret)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = sqrt(square_dist(a, b, stride, c)) < reach ? 1.0 : apart;
+}
+
+/* Beyond this, exp(2 x - 2) is above the most that is charged. */
+static const double FAR_OUT = 2.2, MOST = 10.0;
+
+/* charge: of where exp does not come in; NaN is charged the most, as by fmin. */
+static void charge_plainly(size_t n, const double *restrict x, double *restrict charge)
+{
+    for (size_t c = 0; c < n; c++) {
+        double near = x[c] < 0.9 ? 0.0 : (x[c] - 0.9) * 10.0;
+
+        charge[c] = x[c] < 1.0 ? near : MOST;
+    }
+}
+
+static void charge_by_exp(size_t n, const double *restrict x, double *restrict charge)
+{
+    double out[CHUNK + BLOCK];
+    size_t where[CHUNK], k = 0;
+
+    for (size_t c = 0; c < n; c++) {
+        where[k] = c;
+        out[k] = x[c];
+        k += (x[c] >= 1.0) & (x[c] < FAR_OUT);
+    }
+    for (size_t i = 0; i < BLOCK; i++)
+        out[k + i] = 1.0;
+    for (size_t i = 0; i < k; i += BLOCK) {
+        for (size_t c = 0; c < BLOCK; c++)
+            out[i + c] = exp_f64(2.0 * out[i + c] - 2.0);
+    }
+    for (size_t i = 0; i < k; i++)
+        charge[where[i]] = out[i] < MOST ? out[i] : MOST;
+}
+
+static void bounds_chunk(size_t n, const double *restrict coordinate, double factor,
+                         double *restrict ret)
+{
+    double x[CHUNK], charge[CHUNK];
+
+    for (size_t c = 0; c < n; c++)
+        x[c] = fabs(coordinate[c]);
+    charge_plainly(n, x, charge);
+    charge_by_exp(n, x, charge);
+    for (size_t c = 0; c < n; c++)
+        ret[c] -= factor * charge[c];
+}
+
+static void bounds(size_t n, const double *point, double factor, double *ret)
+{
+    for (size_t c = 0; c < n; c += CHUNK) {
+        const size_t some = n - c < CHUNK ? n - c : CHUNK;
+
+        bounds_chunk(some, point + c, factor, ret + c);
+        bounds_chunk(some, point + n + c, factor, ret + c);
+    }
+}
+
+static inline void see_block(size_t n, size_t stride, const double *a, const double *b,
+                             size_t count, uint64_t *restrict ret)
+{
+    uint64_t both[BLOCK] = {0}, either[BLOCK] = {0};
+
+    for (size_t k = 0; k < count; k++) {
+        for (size_t c = 0; c < n; c++) {
+            uint64_t in_a = -(uint64_t)(a[k * stride + c] == 1.0);
+            uint64_t in_b = -(uint64_t)(b[k * stride + c] == 1.0);
+
+            both[c] |= in_a & in_b;
+            either[c] |= in_a | in_b;
+        }
+    }
+    for (size_t c = 0; c < n; c++)
+        ret[c] = both[c] | ~either[c];
+}
+
+static void see(size_t n, size_t stride, const double *a, const double *b, size_t count,
+                uint64_t *ret)
+{
+    size_t c = 0;
+
+    for (; c + BLOCK <= n; c += BLOCK)
+        see_block(BLOCK, stride, a + c, b + c, count, ret + c);
+    see_block(n - c, stride, a + c, b + c, count, ret + c);
+}
+
+/* Rows */
+
+static void fill(size_t n, double *ret, double x)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = x;
+}
+
+static void scale(size_t n, double *ret, double factor)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] *= factor;
+}
+
+static void add(size_t n, double *restrict ret, double factor, const double *restrict x,
+                size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        for (size_t c = 0; c < n; c++)
+            ret[c] += factor * x[k * n + c];
+    }
+}
+
+static void sub(size_t n, double *restrict ret, const double *restrict a,
+                const double *restrict b)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = a[c] - b[c];
+}
+
+static void mix(size_t n, double *restrict ret, const double *restrict team, double ratio)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = team[c] * (1.0 - ratio) + ret[c] * ratio;
+}
+
+static void choose(size_t n, double *restrict ret, const double *restrict goal,
+                   double number, const double *restrict x)
+{
+    for (size_t c = 0; c < n; c++)
+        ret[c] = goal[c] == number ? x[c] : ret[c];
+}
+
+const struct particle_loops PARTICLE_LOOPS = {
+    .isa = PARTICLE_ISA,
+    .widen = widen,
+    .move = move,
+    .lean = lean,
+    .word = word,
+    .clip = clip,
+    .push = push,
+    .integrate = integrate,
+    .cast = cast,
+    .show = show,
+    .dist = dist,
+    .dist2 = dist2,
+    .near = near,
+    .touch = touch,
+    .bounds = bounds,
+    .see = see,
+    .fill = fill,
+    .scale = scale,
+    .add = add,
+    .sub = sub,
+    .mix = mix,
+    .choose = choose,
+};

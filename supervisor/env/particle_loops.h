@@ -1,0 +1,87 @@
+/* particle_loops.h - the particle worlds' loops over copies, for each instruction set.
+ *
+ * particle_loops.c is built once for every set; all give the same bits, since they are
+ * IEEE operations in one order, nothing is fused, and exp and log1p are our own
+ * (common/numerics/elementary.h). A world uses the best that the CPU has.
+ * Shapes   a row is n doubles; a point is two rows, x and y, one behind the other; points
+ *          of consecutive entities lie one behind the other. Rows given to one call do not
+ *          overlap unless it says so.
+ */
+#ifndef SUPERVISOR_ENV_PARTICLE_LOOPS_H
+#define SUPERVISOR_ENV_PARTICLE_LOOPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PARTICLE_MOVES = 5 };
+
+/* One number of an observation, in every copy: from - less; 0 where `seen` is 0 (else it
+ * is all ones). The three may overlap. */
+struct particle_row {
+    const double *from, *less;
+    const uint64_t *seen;
+};
+
+/* Two entities, and at which distance their surfaces touch. */
+struct particle_pair {
+    size_t a, b;
+    double reach;
+};
+
+struct particle_loops {
+    const char *isa;
+
+    /* Actions (n, width) to rows (width, n). */
+    void (*widen)(size_t n, size_t width, const float *actions, double *rows);
+    /* ret = (x[m], y[m]) of the first largest m of rows (PARTICLE_MOVES, n). */
+    void (*move)(size_t n, const double *rows, const double *x, const double *y,
+                 double *ret);
+    /* ret = factor (to - from) + 0; clip: of both clipped to [0, 1], as float32. */
+    void (*lean)(size_t n, const double *to, const double *from, int clip, double factor,
+                 double *ret);
+    /* said (words, n): 1 for the first largest of rows (words, n), else 0. */
+    void (*word)(size_t n, size_t words, const double *rows, double *said);
+    void (*clip)(size_t n, const double *x, double *ret); /* to [0, 1] */
+
+    /* Pairs that push each other when near, in their order: adds to the forces of both.
+     * pos, force: points of all entities, fewer than 2^31 of them in all copies. */
+    void (*push)(size_t n, const struct particle_pair *pairs, size_t n_pairs,
+                 const double *pos, double *force);
+    /* One step of a point; max_speed 0: no limit. drift_first: the old velocity moves. */
+    void (*integrate)(size_t n, int drift_first, double max_speed, const double *force,
+                      double *pos, double *vel);
+
+    /* Observations (n, width), cast to float32. */
+    void (*cast)(size_t n, size_t width, const struct particle_row *rows, float *ret);
+    void (*show)(size_t n, const struct particle_row *row, double *ret); /* of one row */
+
+    /* Distances of two points; 2: squared. near: to the nearest of `count` from b on.
+     * touch: 1 where a distance is below `reach`, else `apart`; stride: from x to y. */
+    void (*dist)(size_t n, const double *a, const double *b, double *ret);
+    void (*dist2)(size_t n, const double *a, const double *b, double *ret);
+    void (*near)(size_t n, const double *a, const double *b, size_t count, double *ret);
+    void (*touch)(size_t n, size_t stride, const double *a, const double *b, double reach,
+                  double apart, double *ret);
+    /* ret -= factor bound(|x|), then the same with y: see particle_charge_bounds. */
+    void (*bounds)(size_t n, const double *point, double factor, double *ret);
+    /* All ones where any of `count` rows, `stride` apart, is 1 in both a and b, or none is
+     * in either; else 0. */
+    void (*see)(size_t n, size_t stride, const double *a, const double *b, size_t count,
+                uint64_t *ret);
+
+    /* ret = x; ret = factor ret; ret += factor x, of `count` rows in turn; ret = a - b;
+     * ret = team (1 - ratio) + ret ratio; ret = x where goal is `number`. */
+    void (*fill)(size_t n, double *ret, double x);
+    void (*scale)(size_t n, double *ret, double factor);
+    void (*add)(size_t n, double *ret, double factor, const double *x, size_t count);
+    void (*sub)(size_t n, double *ret, const double *a, const double *b);
+    void (*mix)(size_t n, double *ret, const double *team, double ratio);
+    void (*choose)(size_t n, double *ret, const double *goal, double number,
+                   const double *x);
+};
+
+/* Those that this CPU runs, from the plainest on; NULL past the end. */
+const struct particle_loops *particle_loops_at(int i);
+const struct particle_loops *particle_loops_best(void);
+
+#endif
