@@ -8,7 +8,9 @@
 
 enum { FIRST_CAPACITY = 64 }; /* a power of two, and so are all */
 
-/* As FNV-1a, eight bytes at a time: names are long, and alike in front. */
+/* As FNV-1a, eight bytes at a time: names are long, and alike in front. A product's low bits
+ * know nothing of what is above them, and names end in a number, so that the last bits are
+ * those from the middle of one more product. */
 static uint32_t hash(const char *key)
 {
     uint64_t h = 0xcbf29ce484222325u, word;
@@ -20,7 +22,7 @@ static uint32_t hash(const char *key)
         h = (h ^ word) * 0x100000001b3u;
         h ^= h >> 32;
     }
-    return (uint32_t)h;
+    return (uint32_t)((h * 0x9e3779b97f4a7c15u) >> 32);
 }
 
 /* Where key is or would be; there is always a free entry. */

@@ -1,40 +1,27 @@
+#include "common/numerics/cpu_kernels.h"
 #include "supervisor/env/particle_loops.h"
 
 extern const struct particle_loops particle_loops_base, particle_loops_v3,
     particle_loops_v4;
 
+static const struct particle_loops *const sets[CPU_KERNELS_COUNT] = {
+    [CPU_KERNELS_PORTABLE] = &particle_loops_base,
+    [CPU_KERNELS_NEON] = &particle_loops_base,
 #ifdef PARTICLE_HAVE_X86
-/* What the compiler may use of x86-64-v3 and v4 beyond the baseline. */
-static int has_v3(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
-}
-
-static int has_v4(void)
-{
-    return has_v3() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
+    [CPU_KERNELS_AVX2] = &particle_loops_v3,
+    [CPU_KERNELS_AVX512] = &particle_loops_v4,
 #endif
+};
 
 const struct particle_loops *particle_loops_at(int i)
 {
-#ifdef PARTICLE_HAVE_X86
-    if (i == 2 && has_v4())
-        return &particle_loops_v4;
-    if (i == 1 && has_v3())
-        return &particle_loops_v3;
-#endif
-    return i == 0 ? &particle_loops_base : NULL;
+    for (int k = 0; k < CPU_KERNELS_COUNT; k++)
+        if (cpu_kernels_are_here((enum cpu_kernels)k) && i-- == 0)
+            return sets[k];
+    return NULL;
 }
 
 const struct particle_loops *particle_loops_best(void)
 {
-    int i = 0;
-
-    while (particle_loops_at(i + 1) != NULL)
-        i++;
-    return particle_loops_at(i);
+    return sets[cpu_kernels()];
 }

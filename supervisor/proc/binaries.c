@@ -86,27 +86,54 @@ static int read_build_id(const char *path, char *ret, struct err *err)
     return 0;
 }
 
-int binaries_find(struct binaries *ret, struct err *err)
+/* This executable, and the folder that it is in; both PATH_MAX bytes. */
+static int find_own(char *ret_path, char *ret_folder, struct err *err)
 {
-    char dir[PATH_MAX - 32], place[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
+    ssize_t n = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
     char *slash;
 
     if (n < 0)
         return err_errno(err, "readlink /proc/self/exe");
-    dir[n] = '\0';
-    (void)snprintf(ret->supervisor, sizeof(ret->supervisor), "%s", dir);
-    slash = strrchr(dir, '/');
+    ret_path[n] = '\0';
+    memcpy(ret_folder, ret_path, (size_t)n + 1);
+    slash = strrchr(ret_folder, '/');
     if (slash != NULL)
         *slash = '\0';
-    for (size_t i = 0; i < sizeof(agent_places) / sizeof(agent_places[0]); i++) {
-        (void)snprintf(place, sizeof(place), "%s/%s", dir, agent_places[i]);
-        if (realpath(place, ret->agent) != NULL && access(ret->agent, X_OK) == 0)
+    return 0;
+}
+
+static int join(const char *folder, const char *name, char *ret, struct err *err)
+{
+    if ((size_t)snprintf(ret, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
+        return err_set(err, ERR_LIMIT, "%s/%s: the path is too long", folder, name);
+    return 0;
+}
+
+int binaries_beside(const char *name, char *ret, struct err *err)
+{
+    char own[PATH_MAX], folder[PATH_MAX];
+    int rc = find_own(own, folder, err);
+
+    return rc < 0 ? rc : join(folder, name, ret, err);
+}
+
+int binaries_find(struct binaries *ret, struct err *err)
+{
+    char folder[PATH_MAX], place[PATH_MAX];
+    int rc = find_own(ret->supervisor, folder, err);
+
+    for (size_t i = 0; rc == 0 && i < sizeof(agent_places) / sizeof(agent_places[0]);
+         i++) {
+        rc = join(folder, agent_places[i], place, err);
+        if (rc == 0 && realpath(place, ret->agent) != NULL &&
+            access(ret->agent, X_OK) == 0)
             return read_build_id(ret->agent, ret->build_id, err);
     }
+    if (rc < 0)
+        return rc;
     return err_set(err, ERR_NOT_FOUND,
-                   "brood-agent is neither in %s nor in %s/../agent: build it there", dir,
-                   dir);
+                   "brood-agent is neither in %s nor in %s/../agent: build it there",
+                   folder, folder);
 }
 
 int binaries_open_agent(const struct binaries *b, struct err *err)

@@ -14,6 +14,10 @@ struct binaries {
     char build_id[BUILD_ID_TEXT]; /* the agent's GNU build id */
 };
 
+/* The path (PATH_MAX bytes) that a file of that name has, or would have, in the folder of
+ * this executable. */
+int binaries_beside(const char *name, char *ret, struct err *err);
+
 /* The agent stands beside brood (installed) or in ../agent (a build folder).
  * ERR_NOT_FOUND names both places. */
 int binaries_find(struct binaries *ret, struct err *err);

@@ -44,14 +44,3 @@ void episode_done(struct episode *e)
     scene_done(&e->scratch);
     arena_done(&e->arena);
 }
-
-const struct scene_thing *episode_find(const struct scene *s, int32_t id, size_t near)
-{
-    if (near < s->n_things && s->thing[near].id == id)
-        return &s->thing[near];
-    for (size_t i = 0; i < s->n_things; i++) {
-        if (s->thing[i].id == id)
-            return &s->thing[i];
-    }
-    return NULL;
-}

@@ -42,8 +42,4 @@ void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
                  const double *const *returns);
 void episode_done(struct episode *e);
 
-/* The thing of that id in a scene, NULL if it is not there. near: where in the list it
- * may be. */
-const struct scene_thing *episode_find(const struct scene *s, int32_t id, size_t near);
-
 #endif

@@ -2,8 +2,8 @@
  * and between each of them and what lies around it as many as make edges smooth. */
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/render/draw.h"
 #include "supervisor/render/page.h"
-#include "supervisor/render/render.h"
 
 #include <cgif.h>
 #include <stdlib.h>
@@ -171,8 +171,8 @@ static int open_gif(struct film *f, struct wbuf *ret, struct err *err)
     return f->gif != NULL ? 0 : err_set(err, ERR_NOMEM, "no memory for a GIF");
 }
 
-int render_gif(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
-               struct err *err)
+int draw_gif(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
+             struct err *err)
 {
     struct film f = {
         .v = v, .fonts = fonts, .width = (int)v->width, .height = (int)v->height};

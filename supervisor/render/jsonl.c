@@ -1,6 +1,6 @@
 #include "supervisor/metrics/json.h"
+#include "supervisor/render/draw.h"
 #include "supervisor/render/page.h"
-#include "supervisor/render/render.h"
 
 static const char *const kinds[SCENE_KIND_COUNT] = {
     [SCENE_FOREST] = "forest",       [SCENE_OBSTACLE] = "obstacle",
@@ -121,8 +121,8 @@ static void put_frame(struct json *j, const struct episode *e, size_t i, struct 
     end_line(j, ret);
 }
 
-int render_jsonl(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
-                 struct err *err)
+int draw_jsonl(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
+               struct err *err)
 {
     struct json j = {0};
 

@@ -2,41 +2,35 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/render/theme.h"
-#include "supervisor/render/view.h"
+#include "supervisor/proc/binaries.h"
+#include "supervisor/render/draw.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef int make_fn(const struct view *v, const struct theme_fonts *fonts,
-                    struct wbuf *ret, struct err *err);
-
-static const struct {
-    const char *suffix;
-    make_fn *make;
-} formats[] = {
-    {".gif", render_gif},
-    {".svg", render_svg},
-    {".jsonl", render_jsonl},
+static const char *const suffixes[] = {
+    [DRAW_GIF] = ".gif",
+    [DRAW_SVG] = ".svg",
+    [DRAW_JSONL] = ".jsonl",
 };
-enum { N_FORMATS = sizeof(formats) / sizeof(formats[0]) };
+enum { N_SUFFIXES = sizeof(suffixes) / sizeof(suffixes[0]) };
 
-/* What the name of a file asks for; NULL, with an error, if nothing can be made of it. */
-static make_fn *format_of(const char *path, struct err *err)
+/* The format that the name of a file asks for, or an error. */
+static int format_of(const char *path, struct err *err)
 {
     const size_t len = strlen(path);
 
-    for (int i = 0; i < N_FORMATS; i++) {
-        const size_t n = strlen(formats[i].suffix);
+    for (int i = 0; i < N_SUFFIXES; i++) {
+        const size_t n = strlen(suffixes[i]);
 
-        if (len > n && strcmp(path + len - n, formats[i].suffix) == 0)
-            return formats[i].make;
+        if (len > n && strcmp(path + len - n, suffixes[i]) == 0)
+            return i;
     }
-    (void)err_set(err, ERR_ARG,
-                  "%s: pictures are made as .gif or .svg, the data of one as .jsonl",
-                  path);
-    return NULL;
+    return err_set(err, ERR_ARG,
+                   "%s: pictures are made as .gif or .svg, the data of one as .jsonl",
+                   path);
 }
 
 static int check_folder(const char *path, struct err *err)
@@ -51,38 +45,51 @@ static int check_folder(const char *path, struct err *err)
     return rc;
 }
 
+static int load(const struct draw_calls **ret, struct err *err)
+{
+    static const struct draw_calls *loaded;
+    char path[PATH_MAX];
+    void *module;
+    int rc = 0;
+
+    if (loaded == NULL) {
+        rc = binaries_beside(DRAW_MODULE, path, err);
+        if (rc < 0)
+            return rc;
+        module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (module != NULL)
+            loaded = dlsym(module, DRAW_SYMBOL);
+        if (loaded == NULL)
+            rc = err_set(err, ERR_NOT_FOUND, "nothing can be drawn: %s", dlerror());
+    }
+    *ret = loaded;
+    return rc;
+}
+
 int render_check(const char *path, struct err *err)
 {
-    struct theme_fonts *fonts;
-    int rc;
+    const struct draw_calls *draw;
+    int rc = format_of(path, err);
 
-    if (format_of(path, err) == NULL)
-        return ERR_ARG;
-    if ((rc = check_folder(path, err)) < 0 || (rc = theme_fonts_open(&fonts, err)) < 0)
+    if (rc < 0 || (rc = check_folder(path, err)) < 0 || (rc = load(&draw, err)) < 0)
         return rc;
-    theme_fonts_close(fonts);
-    return 0;
+    return draw->check(err);
 }
 
 int render_write(const struct episode *e, const char *path, struct err *err)
 {
-    struct theme_fonts *fonts;
-    make_fn *make = format_of(path, err);
+    const struct draw_calls *draw;
+    const int format = format_of(path, err);
     struct wbuf bytes = {0};
-    struct view v;
     int rc;
 
-    if (make == NULL)
-        return ERR_ARG;
-    rc = theme_fonts_open(&fonts, err);
-    if (rc < 0)
+    if (format < 0)
+        return format;
+    if ((rc = load(&draw, err)) < 0)
         return rc;
-    view_init(&v, e);
-    rc = make(&v, fonts, &bytes, err);
+    rc = draw->episode(e, (enum draw_format)format, &bytes, err);
     if (rc == 0)
         rc = atomic_file_write(path, bytes.data, bytes.len, 0, err);
     wbuf_done(&bytes);
-    view_done(&v);
-    theme_fonts_close(fonts);
     return rc;
 }

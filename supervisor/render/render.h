@@ -5,29 +5,20 @@
  *   .jsonl  an object for the episode and its page, then one for each frame
  *
  * The same episode gives the same bytes (an SVG names its place among all that the
- * process drew). Files appear whole or not at all.
+ * process drew). Files appear whole or not at all. The module that draws (draw.h) is
+ * loaded by the first call that gets so far, and stays.
  */
 #ifndef SUPERVISOR_RENDER_RENDER_H
 #define SUPERVISOR_RENDER_RENDER_H
 
 #include "common/err/err.h"
-#include "common/wire/cursor.h"
 #include "supervisor/render/episode.h"
 
 /* Whether the file can be made and written here; tells before an episode is played.
- * ERR_ARG: its name asks for nothing that can be made. */
+ * ERR_ARG: its name asks for nothing that can be made; ERR_NOT_FOUND: the module, a
+ * library of it, or a font is missing. */
 int render_check(const char *path, struct err *err);
 /* e: at least one step. */
 int render_write(const struct episode *e, const char *path, struct err *err);
-
-/* The formats, for render.c: append the file's bytes. */
-struct theme_fonts;
-struct view;
-int render_gif(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
-               struct err *err);
-int render_svg(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
-               struct err *err);
-int render_jsonl(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
-                 struct err *err);
 
 #endif

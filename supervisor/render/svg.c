@@ -1,5 +1,5 @@
+#include "supervisor/render/draw.h"
 #include "supervisor/render/page.h"
-#include "supervisor/render/render.h"
 
 #include <cairo-svg.h>
 
@@ -9,8 +9,8 @@ static cairo_status_t append(void *ctx, const unsigned char *data, unsigned int 
     return CAIRO_STATUS_SUCCESS;
 }
 
-int render_svg(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
-               struct err *err)
+int draw_svg(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
+             struct err *err)
 {
     cairo_surface_t *surface =
         cairo_svg_surface_create_for_stream(append, ret, v->width, v->height);

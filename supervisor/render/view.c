@@ -12,6 +12,17 @@ static const double HEAD = 167; /* of the panel, above its rows */
 
 /* ---- what there is ---- */
 
+const struct scene_thing *view_find(const struct scene *s, int32_t id, size_t near)
+{
+    if (near < s->n_things && s->thing[near].id == id)
+        return &s->thing[near];
+    for (size_t i = 0; i < s->n_things; i++) {
+        if (s->thing[i].id == id)
+            return &s->thing[i];
+    }
+    return NULL;
+}
+
 static int is_agent(enum scene_kind kind)
 {
     return kind >= SCENE_SPEAKER && kind <= SCENE_LEADER;
@@ -19,7 +30,7 @@ static int is_agent(enum scene_kind kind)
 
 static int has_moved(const struct scene *first, const struct scene_thing *t, size_t near)
 {
-    const struct scene_thing *then = episode_find(first, t->id, near);
+    const struct scene_thing *then = view_find(first, t->id, near);
 
     return then != NULL && (then->x != t->x || then->y != t->y);
 }
@@ -56,7 +67,7 @@ int view_is_gone(const struct view *v, const struct scene_thing *t, size_t near)
 {
     const struct scene *last = &v->episode->frame[v->episode->n_frames - 1].scene;
 
-    return t->id >= 0 && episode_find(last, t->id, near) == NULL;
+    return t->id >= 0 && view_find(last, t->id, near) == NULL;
 }
 
 static void find_gone(struct view *v)

@@ -56,6 +56,9 @@ static inline double view_y(const struct view *v, double y)
     return v->world_y - y * v->scale;
 }
 
+/* The thing of that id in a scene, NULL if it is not there. near: where in the list it
+ * may be. */
+const struct scene_thing *view_find(const struct scene *s, int32_t id, size_t near);
 /* The thing of the first frame is not there in the last one. */
 int view_is_gone(const struct view *v, const struct scene_thing *t, size_t near);
 

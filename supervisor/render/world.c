@@ -130,7 +130,7 @@ static int way_point(const struct view *v, const struct way *w, size_t frame, do
 {
     const double off = view_track_offset(v, w->agent);
     const struct scene_thing *t =
-        episode_find(&v->episode->frame[frame].scene, w->id, w->near);
+        view_find(&v->episode->frame[frame].scene, w->id, w->near);
 
     if (t == NULL || !isfinite(t->x) || !isfinite(t->y))
         return 0;

@@ -1,5 +1,5 @@
-"""What the two executables are made of: the supervisor has no BLAS, the agent has it
-inside, serial."""
+"""What the executables are made of: the supervisor has no BLAS and loads Cairo only to draw,
+the agent has OpenBLAS inside, serial."""
 import subprocess
 
 import harness
@@ -18,6 +18,12 @@ def test_supervisor_has_no_blas(_):
         assert word not in libraries(harness.BROOD).lower(), word
     for word in ("sgemm", "openblas"):
         assert word not in symbols(harness.BROOD).lower(), word
+
+
+def test_cairo_is_in_the_module_that_draws_alone(_):
+    for word in ("cairo", "freetype", "fontconfig", "cgif", "x11"):
+        assert word not in libraries(harness.BROOD).lower(), word
+    assert "libcairo" in libraries(harness.BROOD.with_name("brood-draw.so"))
 
 
 def test_agent_has_serial_openblas_inside(_):

@@ -253,6 +253,15 @@ def test_what_cannot_be_drawn_is_refused_at_once(w):
     assert not left, left
 
 
+def test_without_the_module_that_draws_all_else_works(w):
+    train(w, "spread", "{id: simple_spread}")
+    alone = w.program_with_agent(harness.AGENT)
+    w.brood("eval", "spread", "--episodes", 1, program=alone)
+    _, err = w.brood("eval", "spread", "--render", "x.svg", program=alone, code=2)
+    assert "nothing can be drawn: " in err and "brood-draw.so: " in err, err
+    assert len(err.splitlines()) == 1, err
+
+
 # ---- in a browser ----
 
 def screenshot(w, page):

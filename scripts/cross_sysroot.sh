@@ -1,0 +1,30 @@
+#!/bin/bash
+# cross_sysroot.sh - the libraries that brood-agent links, for arm64, in a folder.
+#
+#     scripts/cross_sysroot.sh DIR
+#
+# apt fetches the packages as for a machine of that kind, which takes some seconds; they are
+# unpacked, not installed: nothing of this machine changes, and root is not needed. A folder
+# that is whole is left as it is.
+set -euo pipefail
+dir=$(realpath -m "$1")
+packages=(libc6-dev libmsgpack-dev libyaml-dev libisal-dev libprotobuf-c-dev
+          libopenblas-serial-dev librandom123-dev check)
+wanted="$(. /etc/os-release && echo "$VERSION_CODENAME") ${packages[*]}"
+[ "$(cat "$dir/.whole" 2>/dev/null)" = "$wanted" ] && exit
+rm -rf "$dir"
+mkdir -p "$dir/.apt/lists/partial" "$dir/.apt/cache/archives/partial"
+: >"$dir/.apt/status"
+apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64
+     -o Dir::State::Lists="$dir/.apt/lists" -o Dir::State::Status="$dir/.apt/status"
+     -o Dir::Cache="$dir/.apt/cache" -o APT::Sandbox::User= -o Debug::NoLocking=1)
+"${apt[@]}" update
+"${apt[@]}" install -y --no-install-recommends --download-only "${packages[@]}" >/dev/null
+for deb in "$dir"/.apt/cache/archives/*.deb; do
+    case ${deb##*/} in
+    libboost*) ;; # for C++ that msgpack's package has beside
+    *) dpkg-deb -x "$deb" "$dir" ;;
+    esac
+done
+rm -rf "$dir/.apt" "$dir/usr/share"
+echo "$wanted" >"$dir/.whole"

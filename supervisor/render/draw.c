@@ -1,0 +1,44 @@
+#include "supervisor/render/draw.h"
+
+#include "supervisor/render/theme.h"
+#include "supervisor/render/view.h"
+
+typedef int draw_fn(const struct view *v, const struct theme_fonts *fonts,
+                    struct wbuf *ret, struct err *err);
+
+static draw_fn *const formats[] = {
+    [DRAW_GIF] = draw_gif,
+    [DRAW_SVG] = draw_svg,
+    [DRAW_JSONL] = draw_jsonl,
+};
+
+static int check(struct err *err)
+{
+    struct theme_fonts *fonts;
+    int rc = theme_fonts_open(&fonts, err);
+
+    if (rc == 0)
+        theme_fonts_close(fonts);
+    return rc;
+}
+
+static int draw_episode(const struct episode *e, enum draw_format format,
+                        struct wbuf *ret, struct err *err)
+{
+    struct theme_fonts *fonts;
+    struct view v;
+    int rc = theme_fonts_open(&fonts, err);
+
+    if (rc < 0)
+        return rc;
+    view_init(&v, e);
+    rc = formats[format](&v, fonts, ret, err);
+    view_done(&v);
+    theme_fonts_close(fonts);
+    return rc;
+}
+
+__attribute__((visibility("default"))) const struct draw_calls draw_calls = {
+    .check = check,
+    .episode = draw_episode,
+};
