@@ -10,11 +10,12 @@
 
 static const struct stage maddpg_stages[] = {
     {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
-    {.name = "learn",
+    {.name = "critic",
      .runner = STAGE_LEARNERS,
      .reads = {"propose/action"},
      .writes = 1,
      .repeat_from = 1},
+    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 2},
 };
 static const struct stage ddpg_stages[] = {
     {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
@@ -272,7 +273,7 @@ static int build_ddpg(struct algo **ret, const struct algo_args *args, struct er
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
 {
-    *ret_n = a->one_stage ? 1 : 2;
+    *ret_n = a->one_stage ? 1 : 3;
     return a->one_stage ? ddpg_stages : maddpg_stages;
 }
 
