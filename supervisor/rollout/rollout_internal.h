@@ -49,7 +49,7 @@ struct rollout {
     struct runner *runners;   /* [A + 1] in UPDATE, the last the central process */
     int stage_before;         /* the machine's, when UPDATE was entered before */
     size_t n_cores;           /* that the runners have */
-    int *cores;               /* [n_cores] their numbers */
+    int *cores;               /* [n_cores] their numbers; -1: unknown */
 
     int full;               /* the state waits for space on the disk ... */
     struct env_step step;   /* ... in STEP to append what came of it */

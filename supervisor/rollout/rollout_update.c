@@ -269,16 +269,18 @@ static void begin_pass(struct rollout *r)
 
 void rollout_find_cores(struct rollout *r)
 {
-    const size_t most = r->args.cores > 0 ? r->args.cores : CPU_SETSIZE;
+    size_t n = 0;
     cpu_set_t all;
+    int known[CPU_SETSIZE];
 
-    r->cores = xcalloc(CPU_SETSIZE, sizeof(*r->cores));
     if (sched_getaffinity(0, sizeof(all), &all) == 0)
-        for (int i = 0; i < CPU_SETSIZE && r->n_cores < most; i++)
+        for (int i = 0; i < CPU_SETSIZE; i++)
             if (CPU_ISSET(i, &all))
-                r->cores[r->n_cores++] = i;
-    if (r->n_cores == 0) /* they are not known */
-        r->n_cores = uv_available_parallelism();
+                known[n++] = i;
+    r->n_cores = r->args.cores > 0 ? r->args.cores : uv_available_parallelism();
+    r->cores = xcalloc(r->n_cores, sizeof(*r->cores));
+    for (size_t i = 0; i < r->n_cores; i++)
+        r->cores[i] = n > 0 ? known[i % n] : -1;
 }
 
 static void begin_update(struct rollout *r)
