@@ -52,6 +52,7 @@ enum live_key {
 struct policy {
     struct output raw;    /* (B, U): logits, or the values before tanh */
     struct output noise;  /* (B, U) uniform in [0, 1), fed when acting; Gumbel only */
+    struct output scores; /* (B, U) logits and noise: the largest is the choice; Gumbel */
     struct output action; /* (B, U) */
 };
 
