@@ -79,8 +79,9 @@ struct batch {
     int64_t rows;       /* B there is room for */
     int64_t group_rows; /* G * B there is room for, to propose at */
     void *memory;
-    float *joint; /* (B, J): the seen agents' observations, then their actions; first
-                      * the next ones and the proposals, then those of the rows */
+    /* (B, J): the seen agents' observations, then their actions; first the next ones and
+     * the proposals, then those of the rows */
+    float *joint;
     uint64_t *joint_rows; /* (B) whose observations and actions `joint` holds, if ... */
     size_t gathered;      /* ... it holds those of so many rows; 0: of none */
     float *own_next;      /* (G * B, O) */

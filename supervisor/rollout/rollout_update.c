@@ -144,13 +144,14 @@ static int end_of_pass(const struct rollout *r)
     return i;
 }
 
-/* The stage that the runner plays next; -1: it has to wait, or has nothing left to do. */
-static int next_stage(const struct rollout *r, size_t runner)
+/* The first stage that the runner has not finished and plays; past the end: none. */
+static int next_stage(const struct rollout *r, size_t runner, int end)
 {
-    for (int i = r->runners[runner].stage; i <= end_of_pass(r); i++)
-        if (is_player(r, i, runner))
-            return inputs_are_there(r, i) ? i : -1;
-    return -1;
+    int i = r->runners[runner].stage;
+
+    while (i <= end && !is_player(r, i, runner))
+        i++;
+    return i;
 }
 
 /* ---- requests ---- */
@@ -236,17 +237,17 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
 /* Whom the next free core is for; n_runners: nobody. */
 static size_t find_ready(const struct rollout *r, int *ret_stage)
 {
-    size_t found = n_runners(r);
+    const int end = end_of_pass(r);
 
-    for (size_t i = 0; i < n_runners(r); i++) {
-        const int stage = r->runners[i].is_at_work ? -1 : next_stage(r, i);
-
-        if (stage >= 0 && (found == n_runners(r) || stage < *ret_stage)) {
-            found = i;
-            *ret_stage = stage;
-        }
+    for (int stage = r->fsm.stage; stage <= end; stage++) {
+        if (!inputs_are_there(r, stage))
+            continue;
+        *ret_stage = stage;
+        for (size_t i = 0; i < n_runners(r); i++)
+            if (!r->runners[i].is_at_work && next_stage(r, i, end) == stage)
+                return i;
     }
-    return found;
+    return n_runners(r);
 }
 
 static int send_ready(struct rollout *r, struct err *err)
