@@ -10,11 +10,12 @@
 
 static const struct stage maddpg_stages[] = {
     {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
-    {.name = "learn",
+    {.name = "critic",
      .runner = STAGE_LEARNERS,
      .reads = {"propose/action"},
      .writes = 1,
      .repeat_from = 1},
+    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 2},
 };
 static const struct stage ddpg_stages[] = {
     {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
@@ -112,14 +113,18 @@ static void feed_allowed(struct algo *a, const struct act_args *args)
 }
 
 /* A row's noise is drawn by its own copy's key and counter and fed, so that it does not
- * depend on how many copies stand beside it. */
+ * depend on how many copies stand beside it. Where one is chosen, the softmax is left out:
+ * neither it nor a temperature (above 0) makes another the largest. */
 static int act_gumbel(struct algo *a, struct session *s, const struct act_args *args,
                       struct act_result *ret, struct err *err)
 {
     const struct space *space = maddpg_self(a);
     const int64_t rows = (int64_t)args->n_copies;
     const int greedy = args->mode == ACT_GREEDY;
-    struct run_args run = {.fetches = greedy ? &a->policy.raw : &a->policy.action,
+    const int chooses = greedy || a->config->settings.execute == EXECUTE_HARD;
+    struct run_args run = {.fetches = greedy    ? &a->policy.raw
+                                      : chooses ? &a->policy.scores
+                                                : &a->policy.action,
                            .n_fetches = 1};
     struct tensor action = tensor_view(DT_FLOAT, SHAPE(rows, space->width), ret->actions);
     int r;
@@ -128,14 +133,15 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
         rng_uniform_rows_f32(args->key, args->counter, args->draw_first, a->act_raw,
                              args->n_copies, (size_t)space->width);
         maddpg_feed(a, a->policy.noise, a->act_raw, rows, space->width);
-        maddpg_feed_live(a, LIVE_TEMPERATURE);
         if (a->masked)
             feed_allowed(a, args);
     }
+    if (!chooses)
+        maddpg_feed_live(a, LIVE_TEMPERATURE);
     run.feeds = a->feeds;
     run.n_feeds = a->n_feeds;
     r = session_run(s, &run, &action, err);
-    if (r == 0 && (greedy || a->config->settings.execute == EXECUTE_HARD))
+    if (r == 0 && chooses)
         choices_harden(space, ret->actions, args->allowed, args->n_copies);
     return r;
 }
@@ -144,12 +150,15 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
     const int64_t rows = (int64_t)args->n_copies;
-    /* the one setting that acting depends on */
+    /* the one setting that acting may depend on */
     const enum live_key noise =
         a->deterministic ? LIVE_EXPLORATION_NOISE : LIVE_TEMPERATURE;
+    const int depends = a->deterministic || a->config->settings.execute == EXECUTE_SOFT;
     int r = reserve_act_rows(a, rows, err);
 
-    if (r < 0 || (r = live_value(&a->live[noise], s, &a->live_value[noise], err)) < 0)
+    if (r == 0 && depends)
+        r = live_value(&a->live[noise], s, &a->live_value[noise], err);
+    if (r < 0)
         return r;
     maddpg_feeds_begin(a);
     a->feeds[a->n_feeds++] = (struct feed){
@@ -272,7 +281,7 @@ static int build_ddpg(struct algo **ret, const struct algo_args *args, struct er
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
 {
-    *ret_n = a->one_stage ? 1 : 2;
+    *ret_n = a->one_stage ? 1 : 3;
     return a->one_stage ? ddpg_stages : maddpg_stages;
 }
 

@@ -6,12 +6,14 @@
  *          "Continuous control with deep reinforcement learning", ICLR 2016.
  *
  * propose  every agent's target policy at its own next observation.
- * learn    A  Q' = target critic (next observations, proposals)
+ * critic   A  Q' = target critic (next observations, proposals)
  *          y  = reward + discount (1 - terminated) Q'
  *          B  critic:  mean of w (Q - y)^2
- *          C  policy, with the critic just updated: own action sampled anew, the others'
+ * learn    C  policy, with the critic just updated: own action sampled anew, the others'
  *             as stored: -mean Q + logit_penalty mean(logits^2)
  *          D  targets: t = (1 - polyak) t + polyak v
+ *          Two stages of about the same length rather than one, so that an odd number of
+ *          agents shares an even number of cores well.
  *          Four runs of the session, as openai/maddpg makes them. With optimizer
  *          accept_reject, B and C try changes of the network on the batch instead
  *          (agent/nn/accept_reject.h), and there are no gradients and no norms.
@@ -21,7 +23,7 @@
  *          observations by next_allowed, at those of the rows by allowed, in the penalty,
  *          too. The masks are fed into placeholder `allowed`, which no other graph has.
  * ddpg     has a critic of its own observation and action, and so needs nobody's
- *          proposals: one stage, which computes its own.
+ *          proposals: one stage `learn`, A to D, which computes its own.
  *
  * Shared by maddpg*.c only.
  */
@@ -50,6 +52,7 @@ enum live_key {
 struct policy {
     struct output raw;    /* (B, U): logits, or the values before tanh */
     struct output noise;  /* (B, U) uniform in [0, 1), fed when acting; Gumbel only */
+    struct output scores; /* (B, U) logits and noise: the largest is the choice; Gumbel */
     struct output action; /* (B, U) */
 };
 
@@ -76,10 +79,13 @@ struct batch {
     int64_t rows;       /* B there is room for */
     int64_t group_rows; /* G * B there is room for, to propose at */
     void *memory;
-    float *joint;    /* (B, J): the seen agents' observations, then their actions; first
-                      * the next ones and the proposals, then those of the rows */
-    float *own_next; /* (G * B, O) */
-    float *proposal; /* (G * B, U) */
+    /* (B, J): the seen agents' observations, then their actions; first the next ones and
+     * the proposals, then those of the rows */
+    float *joint;
+    uint64_t *joint_rows; /* (B) whose observations and actions `joint` holds, if ... */
+    size_t gathered;      /* ... it holds those of so many rows; 0: of none */
+    float *own_next;      /* (G * B, O) */
+    float *proposal;      /* (G * B, U) */
     float *reward, *terminated, *alive, *weight, *target, *next_q; /* (B) */
     /* (G * B, U), masked only: the masks of rows as the log has them, and as they are fed */
     uint8_t *mask;

@@ -147,7 +147,7 @@ static void sample_gumbel(struct algo *a, struct policy *p)
     p->noise = operation_input(operation_input(u.op, 0).op, 0); /* of (u * range) + low */
     logits = a->masked ? binary(g, "Add", p->raw, a->forbidden, "add") : p->raw;
     x = unary(g, "Log", unary(g, "Neg", unary(g, "Log", u, NULL), NULL), NULL);
-    x = binary(g, "Sub", logits, x, "sub");
+    p->scores = x = binary(g, "Sub", logits, x, "sub");
     x = binary(g, "RealDiv", x, a->live[LIVE_TEMPERATURE].constant, "truediv");
     p->action = softmax_heads(g, x, maddpg_self(a));
 }

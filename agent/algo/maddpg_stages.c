@@ -27,6 +27,7 @@ static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_row
     b->weight = rows_take(base, &used, rows);
     b->target = rows_take(base, &used, rows);
     b->next_q = rows_take(base, &used, rows);
+    b->joint_rows = (void *)rows_take_bytes(base, &used, rows * sizeof(*b->joint_rows));
     if (a->masked) {
         b->mask = rows_take_bytes(base, &used, group_rows * (size_t)self->width);
         b->allowed = rows_take(base, &used, group_rows * (size_t)self->width);
@@ -43,6 +44,7 @@ static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err 
         return 0;
     free(b->memory);
     b->rows = b->group_rows = 0;
+    b->gathered = 0;
     floats = lay_out(a, NULL, (size_t)rows, (size_t)group_rows);
     b->memory = mem_aligned(floats * sizeof(float));
     if (b->memory == NULL)
@@ -93,12 +95,19 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
     return 0;
 }
 
-/* What the critic sees at the rows; its target has seen what comes after them. */
+/* What the critic sees at the rows; its target has seen what comes after them. Rows of the
+ * log never change, so that those which lie there already are not fetched again. */
 static void gather(struct algo *a, const struct store_view *store, const uint64_t *rows,
                    size_t n)
 {
-    store_view_gather_joined(store, a->columns, 2 * a->seen_n, rows, n, a->batch.joint,
+    struct batch *b = &a->batch;
+
+    if (b->gathered == n && memcmp(b->joint_rows, rows, n * sizeof(*rows)) == 0)
+        return;
+    store_view_gather_joined(store, a->columns, 2 * a->seen_n, rows, n, b->joint,
                              (size_t)a->joint_width);
+    memcpy(b->joint_rows, rows, n * sizeof(*rows));
+    b->gathered = n;
 }
 
 static void gather_next(struct algo *a, const struct store_view *store,
@@ -106,6 +115,7 @@ static void gather_next(struct algo *a, const struct store_view *store,
 {
     struct batch *b = &a->batch;
 
+    b->gathered = 0;
     store_view_gather_joined(store, a->next_columns, a->seen_n, rows, n, b->joint,
                              (size_t)a->joint_width);
     store_view_gather(store, a->reward_column, rows, n, b->reward, 1);
@@ -372,15 +382,16 @@ static int run_target_updates(struct algo *a, struct session *s,
     return session_run(s, &run, NULL, err);
 }
 
-static int learn(struct algo *a, struct session *s, const struct stage_args *args,
-                 struct stage_result *ret, struct err *err)
+/* A and B. */
+static int learn_critic(struct algo *a, struct session *s, const struct stage_args *args,
+                        struct stage_result *ret, struct err *err)
 {
     const int64_t n = args->batch;
     const int64_t group = rows_group(args, a->self);
     const uint64_t *rows = args->rows + group * n;
     const float *weights = args->weights != NULL ? args->weights + group * n : NULL;
     struct batch *b = &a->batch;
-    float critic[3], actor[2];
+    float scalars[3];
     int r;
 
     gather_next(a, args->store, rows, (size_t)n);
@@ -397,23 +408,39 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
                  a->live_value[LIVE_DISCOUNT], n, ret);
     rows_weights(b->weight, weights, b->alive, n);
     gather(a, args->store, rows, (size_t)n);
-    if ((r = run_critic(a, s, args, n, critic, err)) < 0 ||
-        (r = run_actor(a, s, args, rows, n, actor, err)) < 0 ||
+    if ((r = run_critic(a, s, args, n, scalars, err)) < 0)
+        return r;
+    stage_scalar(ret, "critic_loss", (double)scalars[0]);
+    stage_scalar(ret, "q_mean", (double)scalars[1]);
+    if (a->critic_learner.train != NULL)
+        stage_scalar(ret, "critic_grad_norm", (double)scalars[2]);
+    return 0;
+}
+
+/* C and D. The rows are mostly those that the critic has just learnt from. */
+static int learn_policy(struct algo *a, struct session *s, const struct stage_args *args,
+                        struct stage_result *ret, struct err *err)
+{
+    const int64_t n = args->batch;
+    const uint64_t *rows = args->rows + rows_group(args, a->self) * n;
+    float scalars[2];
+    int r;
+
+    gather(a, args->store, rows, (size_t)n);
+    a->batch.gathered = 0;
+    if ((r = run_actor(a, s, args, rows, n, scalars, err)) < 0 ||
         (r = run_target_updates(a, s, args, err)) < 0)
         return r;
-    stage_scalar(ret, "critic_loss", (double)critic[0]);
-    stage_scalar(ret, "actor_loss", (double)actor[0]);
-    stage_scalar(ret, "q_mean", (double)critic[1]);
-    if (a->critic_learner.train != NULL)
-        stage_scalar(ret, "critic_grad_norm", (double)critic[2]);
+    stage_scalar(ret, "actor_loss", (double)scalars[0]);
     if (a->actor_learner.train != NULL)
-        stage_scalar(ret, "actor_grad_norm", (double)actor[1]);
+        stage_scalar(ret, "actor_grad_norm", (double)scalars[1]);
     return 0;
 }
 
 int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
+    const char *name = args->stage->name;
     int r;
 
     if ((r = rows_check(args, a->n_agents, err)) < 0 ||
@@ -421,6 +448,11 @@ int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *arg
         (r = reserve(a, args->batch, args->groups * args->batch, err)) < 0 ||
         (r = maddpg_read_live(a, s, err)) < 0)
         return r;
-    return strcmp(args->stage->name, "propose") == 0 ? propose(a, s, args, ret, err)
-                                                     : learn(a, s, args, ret, err);
+    if (strcmp(name, "propose") == 0)
+        return propose(a, s, args, ret, err);
+    if (strcmp(name, "critic") == 0)
+        return learn_critic(a, s, args, ret, err);
+    if (a->one_stage && (r = learn_critic(a, s, args, ret, err)) < 0)
+        return r;
+    return learn_policy(a, s, args, ret, err);
 }

@@ -79,7 +79,7 @@ static const struct algorithm_info algorithms[] = {
         .name = "maddpg",
         .summary = "critics that see all observations and actions, actors that see their "
                    "own",
-        .stages = "propose(all) > learn(all, writes)",
+        .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
         .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
                   "cooperative-competitive environments",
         .settings = off_policy_settings,

@@ -12,9 +12,9 @@
 
 struct algorithm_info {
     const char *name;
-    const char *summary;         /* one line */
-    const char *stages;          /* "propose(all) > learn(all, writes)" */
-    const char *source;          /* the paper */
+    const char *summary; /* one line */
+    const char *stages;  /* "propose(all) > critic(all, writes) > learn(all, writes)" */
+    const char *source;  /* the paper */
     const char *const *settings; /* names it accepts under `settings`, NULL-terminated */
     int own_critic;              /* its critic sees its own agent only */
     const struct network_config *critic; /* its own default network; NULL: the tables' */

@@ -93,6 +93,7 @@ struct agent {
     size_t control_len;
     uint32_t next_id;
     int writes; /* the request under construction */
+    int core;   /* on which that wakes it; -1: any */
     struct agent_pending pending;
 
     struct msg in; /* the message being handled, and its bytes */

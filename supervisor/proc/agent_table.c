@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct agent_table {
     size_t n_ended;
     int is_ready; /* on_ready was called */
     int is_failed;
+    cpu_set_t all_cores; /* that this process may run on; none: unknown */
 
     uv_timer_t sweep_timer, stop_timer, due_timer, watch_timer;
     uint64_t watched_at_ns; /* the last look of the watchdog */
@@ -254,6 +256,8 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
     (void)signal(SIGPIPE, SIG_IGN);
     t->cb = *cb;
     t->n = n;
+    CPU_ZERO(&t->all_cores);
+    (void)sched_getaffinity(0, sizeof(t->all_cores), &t->all_cores);
     t->agents = xcalloc(n, sizeof(*t->agents));
     t->host = (struct agent_host){
         .loop = loop,
@@ -405,8 +409,32 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
     struct msg_out *o = &a->out[a->pending.active];
 
     a->writes = writes;
+    a->core = -1;
     msg_begin_request(o, a->next_id, method);
     return o;
+}
+
+void agent_request_on(struct agent_table *t, size_t agent, int core)
+{
+    agent_at(t, agent)->core = core;
+}
+
+/* A process that sleeps is woken on the core it is bound to; afterwards it may run
+ * wherever this one may. */
+static void send_to_core(struct agent_table *t, struct agent *a)
+{
+    const pid_t pid = a->proc.pid;
+    cpu_set_t one;
+
+    if (a->core < 0 || a->state != PROC_IDLE || CPU_COUNT(&t->all_cores) == 0) {
+        agent_feed(a, PROC_EV_REQUEST);
+        return;
+    }
+    CPU_ZERO(&one);
+    CPU_SET((size_t)a->core, &one);
+    (void)sched_setaffinity(pid, sizeof(one), &one);
+    agent_feed(a, PROC_EV_REQUEST);
+    (void)sched_setaffinity(pid, sizeof(t->all_cores), &t->all_cores);
 }
 
 int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
@@ -428,7 +456,7 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     if (agent_is_absent_for(a, a->writes))
         host_on_due(&t->host);
     else
-        agent_feed(a, PROC_EV_REQUEST);
+        send_to_core(t, a);
     return 0;
 }
 

@@ -195,6 +195,10 @@ static inline int agent_response_is_absent(const struct msg *response)
  * owned by the table. method is recorded; writes says if it is a writing one. */
 struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
                                     const char *method, int writes);
+/* The request under construction is to wake the agent on that processor core (a number of
+ * sched_setaffinity(2)), from where the kernel may move it as any process. A wish: that it
+ * cannot be met is no error. */
+void agent_request_on(struct agent_table *t, size_t agent, int core);
 /* The callback runs once, later, from the loop; the response is borrowed for the call.
  * An error response is not delivered: it is a failure. ERR_STATE if one is outstanding.
  */

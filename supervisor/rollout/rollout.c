@@ -216,25 +216,31 @@ static int (*const enter[ROLLOUT_STATE_COUNT])(struct rollout *r, struct err *er
     [ROLLOUT_DONE] = enter_done,
 };
 
-/* Performs the state that was entered, and those after it, until one has to wait. */
-static int play(struct rollout *r, struct err *err)
+/* What the state stands for is done. */
+static void leave_state(struct rollout *r)
 {
-    int rc;
-
-    while ((rc = enter[r->fsm.state](r, err)) == DONE_AT_ONCE && !r->over)
-        CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_FINISHED) == ROLLOUT_ENTERED);
-    return rc < 0 ? rc : 0;
-}
-
-static int finish_state(struct rollout *r, struct err *err)
-{
-    int was_update = r->fsm.state == ROLLOUT_UPDATE;
+    const int was_update = r->fsm.state == ROLLOUT_UPDATE;
 
     CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_FINISHED) == ROLLOUT_ENTERED);
     if (was_update && rollout_fsm_update_over(&r->fsm)) {
         r->updates++;
         metrics_add_update(r->args.metrics, rollout_now_ns(r) - r->update_began_ns);
     }
+}
+
+/* Performs the state that was entered, and those after it, until one has to wait. */
+static int play(struct rollout *r, struct err *err)
+{
+    int rc;
+
+    while ((rc = enter[r->fsm.state](r, err)) == DONE_AT_ONCE && !r->over)
+        leave_state(r);
+    return rc < 0 ? rc : 0;
+}
+
+static int finish_state(struct rollout *r, struct err *err)
+{
+    leave_state(r);
     return play(r, err);
 }
 
@@ -536,6 +542,8 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     r->copies = vec_env_copies(args->env);
     if (strcmp(r->config->env.id, "none") == 0)
         rollout_serve_init(r);
+    rollout_find_cores(r);
+    r->runners = xcalloc(r->n_agents + 1, sizeof(*r->runners));
     r->names = xcalloc(r->n_agents, sizeof(*r->names));
     r->returns = xcalloc(r->n_agents, sizeof(*r->returns));
     r->descriptions = xcalloc(r->n_agents, sizeof(*r->descriptions));
@@ -562,6 +570,8 @@ void rollout_free(struct rollout *r)
     rollout_serve_free(r);
     free(r->descriptions);
     free(r->plays);
+    free(r->runners);
+    free(r->cores);
     free(r->names);
     free(r->returns);
     free(r->rows_key);

@@ -4,7 +4,8 @@
  *          the log; then the updates that are due, at most one evaluation, one row of
  *          metrics, one checkpoint (schedule.h). All requests of a step go out at once;
  *          the next begins when every response is in hand.
- * Update   the list of stages that the learners declared: the same for all.
+ * Update   the list of stages that the learners declared: the same for all. An agent goes
+ *          on to its next stage once what that reads is there, without waiting for others.
  * Agents   the table's first A are the environment's agents, in its order, as learners; a
  *          further one named "central", if there is one, runs the central stages.
  * Starts   when the table is ready (descriptions known); rollout_new describes the log,
@@ -81,6 +82,7 @@ struct rollout_args { /* all borrowed until rollout_free */
     struct store *store;       /* created, not yet described; or opened */
     struct metrics *metrics;
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
+    size_t cores; /* so many agents compute at a time in an update; 0: all there are */
     struct rollout_callbacks callbacks;
 };
 

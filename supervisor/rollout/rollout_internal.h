@@ -15,6 +15,12 @@
 /* What performing a state can come to, besides an error. */
 enum { DONE_AT_ONCE = 0, WAITS = 1 };
 
+struct runner { /* of stages: an agent, or the central process */
+    int stage;  /* that it plays, or that comes after those it has finished */
+    int is_at_work;
+    size_t core; /* that it plays it on, or has played the one before on */
+};
+
 struct rollout {
     struct rollout_args args;        /* its config: as at the beginning */
     const struct run_config *config; /* as it is now */
@@ -39,7 +45,11 @@ struct rollout {
     size_t groups, batch;     /* G, B */
     struct rng_key *rows_key; /* [G] */
     uint64_t *rows;           /* (G, B, 1) of the current update */
-    size_t outstanding;       /* responses of the current stage */
+    size_t outstanding;       /* responses, of stages or to changes */
+    struct runner *runners;   /* [A + 1] in UPDATE, the last the central process */
+    int stage_before;         /* the machine's, when UPDATE was entered before */
+    size_t n_cores;           /* that the runners have */
+    int *cores;               /* [n_cores] their numbers; -1: unknown */
 
     int full;               /* the state waits for space on the disk ... */
     struct env_step step;   /* ... in STEP to append what came of it */
@@ -55,7 +65,9 @@ uint64_t rollout_now_ns(const struct rollout *r);
 void rollout_fail(struct rollout *r, const struct err *err);
 /* The state that waited is finished: plays on. Called last in a callback. */
 void rollout_resume(struct rollout *r);
-/* Sends the requests of the stage the machine is in. WAITS, or an error. */
+/* The cores that agents may compute on. */
+void rollout_find_cores(struct rollout *r);
+/* Sends the requests of the stage the machine is in. WAITS, DONE_AT_ONCE or an error. */
 int rollout_enter_update(struct rollout *r, struct err *err);
 /* The state that is entered can be gone on from: what it begins with is kept. */
 void rollout_keep(struct rollout *r);

@@ -349,10 +349,10 @@ START_TEST(test_run_names_the_nearest)
 }
 END_TEST
 
-static int learn(struct agent_process *p, uint64_t update, const uint64_t *rows,
-                 const struct tensor *proposal)
+static int stage(struct agent_process *p, const char *name, uint64_t update,
+                 const uint64_t *rows, const struct tensor *proposal)
 {
-    struct msg_out *o = agent_process_request(p, proposal != NULL ? "learn" : "propose");
+    struct msg_out *o = agent_process_request(p, name);
     const struct tensor t = tensor_const_view(DT_UINT64, SHAPE(1, BATCH, 1), rows);
 
     msg_map(o, proposal != NULL ? 5 : 4);
@@ -387,7 +387,7 @@ static uint64_t hash_reply(uint64_t h, const struct msg *m)
     return h;
 }
 
-/* One update: propose, then learn from that; the hash of both responses. */
+/* One update: propose, then learn from that; the hash of all responses. */
 static uint64_t update(struct agent_process *p, uint64_t number, const uint64_t *rows)
 {
     const msgpack_object *outputs = NULL;
@@ -395,13 +395,17 @@ static uint64_t update(struct agent_process *p, uint64_t number, const uint64_t 
     struct err err;
     uint64_t h;
 
-    ck_assert_msg(learn(p, number, rows, NULL) == 0, "%s", p->reply.error_text);
+    ck_assert_msg(stage(p, "propose", number, rows, NULL) == 0, "%s",
+                  p->reply.error_text);
     h = hash_reply(1, &p->reply);
     ck_assert_int_eq(msg_get_map(&p->reply.body, "outputs", &outputs, &err), 0);
     ck_assert_int_eq(msg_get_tensor(outputs, "action", &t, &err), 0);
     ck_assert_int_eq(tensor_copy(&proposal, &t, &err), 0);
-    ck_assert_msg(learn(p, number, rows, &proposal) == 0, "%s", p->reply.error_text);
+    ck_assert_msg(stage(p, "critic", number, rows, &proposal) == 0, "%s",
+                  p->reply.error_text);
     tensor_free(&proposal);
+    h = hash_reply(h, &p->reply);
+    ck_assert_msg(stage(p, "learn", number, rows, NULL) == 0, "%s", p->reply.error_text);
     return hash_reply(h, &p->reply);
 }
 
@@ -523,9 +527,9 @@ START_TEST(test_nonfinite)
     for (int i = 0; i < BATCH * 5; i++)
         even[i] = 0.2f;
     start_configured(&p, -1, t->log_fd, 0);
-    ck_assert_int_eq(learn(&p, 0, rows, &proposal), ERR_NONFINITE);
+    ck_assert_int_eq(stage(&p, "critic", 0, rows, &proposal), ERR_NONFINITE);
     ck_assert_str_eq(p.reply.error_text,
-                     "agent agent_0, stage learn: target_q_mean is not finite");
+                     "agent agent_0, stage critic: target_q_mean is not finite");
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
     team_free(t);
 }
@@ -542,9 +546,9 @@ START_TEST(test_rows_beyond_the_log)
     args.n = 1;
     t = team_new(&args);
     start_configured(&p, -1, t->log_fd, 0);
-    ck_assert_int_eq(learn(&p, 0, rows, NULL), ERR_LIMIT);
+    ck_assert_int_eq(stage(&p, "propose", 0, rows, NULL), ERR_LIMIT);
     rows[3] = UINT64_MAX;
-    ck_assert_int_eq(learn(&p, 0, rows, NULL), ERR_LIMIT);
+    ck_assert_int_eq(stage(&p, "propose", 0, rows, NULL), ERR_LIMIT);
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
     team_free(t);
 }

@@ -175,13 +175,17 @@ START_TEST(test_stages)
     size_t n;
     const struct stage *s = t->members[0].ops->stages(t->members[0].algo, &n);
 
-    ck_assert_uint_eq(n, 2);
+    ck_assert_uint_eq(n, 3);
     ck_assert_str_eq(s[0].name, "propose");
     ck_assert(!s[0].writes);
-    ck_assert_str_eq(s[1].name, "learn");
+    ck_assert_str_eq(s[1].name, "critic");
     ck_assert(s[1].writes);
     ck_assert_str_eq(s[1].reads[0], "propose/action");
     ck_assert_int_eq(s[1].repeat_from, 1);
+    ck_assert_str_eq(s[2].name, "learn");
+    ck_assert(s[2].writes);
+    ck_assert_ptr_null(s[2].reads[0]); /* nobody waits for anybody */
+    ck_assert_int_eq(s[2].repeat_from, 2);
     team_free(t);
 
     t = open_spread("{algorithm: ddpg}");
@@ -310,8 +314,9 @@ START_TEST(test_missing_input)
     struct err err;
     void *before = copy_block(&t->members[0]);
 
-    ck_assert_int_eq(team_stage(t, 0, "learn", 0, batch_rows, 1, BATCH, NULL, &res, &err),
-                     ERR_PROTOCOL);
+    ck_assert_int_eq(
+        team_stage(t, 0, "critic", 0, batch_rows, 1, BATCH, NULL, &res, &err),
+        ERR_PROTOCOL);
     ck_assert_str_eq(err.msg, "input agent_0/action is missing");
     ck_assert(block_equals(&t->members[0], before));
     free(before);

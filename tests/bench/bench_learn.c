@@ -1,4 +1,4 @@
-/* One agent's whole learn stage as simple_spread is shipped (three agents, observations
+/* One agent's whole learning, stages `critic` and `learn`, as simple_spread is shipped (three agents, observations
  * of 18, five moves, 64-64 networks): rows gathered, targets, critic, policy, both target
  * networks; against OpenBLAS's time for its matrix products alone (yardstick.h). Both in
  * turn, medians.
@@ -55,6 +55,8 @@ static void learn(struct team *t, uint64_t update, const uint64_t *rows, int64_t
     struct stage_result res;
     struct err err;
 
+    CHECK(team_stage(t, 0, "critic", update, rows, 1, batch, NULL, &res, &err) == 0, "%s",
+          err.msg);
     CHECK(team_stage(t, 0, "learn", update, rows, 1, batch, NULL, &res, &err) == 0, "%s",
           err.msg);
 }

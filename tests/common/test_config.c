@@ -506,7 +506,8 @@ END_TEST
 START_TEST(algorithms_are_found)
 {
     ck_assert_str_eq(algorithm_find("maddpg")->stages,
-                     "propose(all) > learn(all, writes)");
+                     "propose(all) > critic(all, writes) > "
+                     "learn(all, writes)");
     ck_assert_ptr_null(algorithm_find("none"));
     ck_assert_ptr_null(algorithm_at(1000));
     ck_assert(algorithm_accepts(algorithm_find("ddpg"), "temperature"));

@@ -168,6 +168,10 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
     return &f->request;
 }
 
+void agent_request_on(struct agent_table *t, size_t agent, int core)
+{
+}
+
 int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
                        void *ctx, struct err *err)
 {

@@ -24,6 +24,8 @@ struct bench {
     struct agent_config agents[N_AGENTS];
     struct env_params params; /* agents: N_AGENTS */
     int three_stages, no_central, with_column;
+    int two_parts; /* stages propose > critic > learn */
+    size_t cores;
     size_t width; /* of actions */
     enum sabotage sabotage;
 
@@ -104,8 +106,12 @@ static void describe(const struct bench *b, struct msg_out *o)
 {
     msg_map(o, 2);
     msg_key(o, "stages");
-    msg_array(o, b->three_stages ? 3 : 1);
-    if (b->three_stages) {
+    msg_array(o, b->three_stages || b->two_parts ? 3 : 1);
+    if (b->two_parts) {
+        stage_decl(o, "propose", "learners", NULL, 0, 0, 1);
+        stage_decl(o, "critic", "learners", "propose/q", 1, 1, 1);
+        stage_decl(o, "learn", "learners", NULL, 1, 2, 1);
+    } else if (b->three_stages) {
         stage_decl(o, "values", "learners", NULL, 0, 0, 1);
         stage_decl(o, "mix", "central", "values/q", 1, 1, 1);
         stage_decl(o, "learn", "learners", "mix/dq", 1, 1, 2);
@@ -292,6 +298,7 @@ static struct bench *bench_new(const char *env)
     struct bench *b = xcalloc(1, sizeof(*b));
 
     temp_dir_init(&b->dir);
+    b->cores = N_AGENTS + 1; /* whatever the machine has */
     b->width = strcmp(env, "simple_spread") == 0 ? 5 : 2;
     b->config.run.seed = 7;
     b->config.run.env_steps = 20;
@@ -317,6 +324,7 @@ static struct bench *bench_new(const char *env)
 static int bench_begin(struct bench *b, struct err *err)
 {
     struct rollout_args args = {.config = &b->config,
+                                .cores = b->cores,
                                 .callbacks = {.on_row = on_row,
                                               .on_checkpoint = on_checkpoint,
                                               .on_round = on_round,
@@ -481,6 +489,46 @@ START_TEST(test_three_stages)
                    r, r, r, r, r, r, r, r);
     ck_assert_uint_gt(b->asked_len, strlen(want));
     ck_assert_str_eq(b->asked + b->asked_len - strlen(want), want);
+    bench_free(b);
+}
+END_TEST
+
+/* The newest request is answered first: whoever has what its next stage reads goes on
+ * before the others have finished theirs; but no more are at work than there are cores, and
+ * then the furthest behind comes first. */
+static const struct {
+    size_t cores;
+    const char *order;
+} parts[] = {
+    {2, "1 propose 0 propose 1 critic 1 learn 0 critic 0 learn "},
+    {1, "0 propose 1 propose 0 critic 1 critic 0 learn 1 learn "},
+};
+
+START_TEST(test_nobody_waits_for_the_slowest)
+{
+    struct bench *b = bench_new("two_step");
+    const size_t wanted = strlen(parts[_i].order);
+    char order[256] = "";
+    size_t n = 0;
+
+    b->two_parts = 1;
+    b->cores = parts[_i].cores;
+    bench_run(b);
+    ck_assert_msg(b->done, "%s", b->failure.msg);
+    for (char *line = strtok(b->asked, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char name[32];
+        int agent;
+
+        ck_assert_int_eq(sscanf(line, "%d %31s", &agent, name), 2);
+        if (strcmp(name, "act") == 0)
+            continue;
+        n += (size_t)snprintf(order + n, sizeof(order) - n, "%d %s ", agent, name);
+        ck_assert_uint_lt(n, sizeof(order));
+    }
+    ck_assert_uint_eq(n % wanted, 0);
+    ck_assert_uint_gt(n, wanted); /* more than one update, each as the first */
+    for (size_t at = 0; at < n; at += wanted)
+        ck_assert_mem_eq(order + at, parts[_i].order, wanted);
     bench_free(b);
 }
 END_TEST
@@ -874,6 +922,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_rows_of_an_episode_cut_off);
     tcase_add_test(tc, test_rounds_and_updates);
     tcase_add_test(tc, test_three_stages);
+    tcase_add_loop_test(tc, test_nobody_waits_for_the_slowest, 0,
+                        sizeof(parts) / sizeof(parts[0]));
     tcase_add_test(tc, test_own_batches);
     tcase_add_test(tc, test_evaluating_changes_nothing);
     tcase_add_test(tc, test_episodes_do_not_depend_on_copies);

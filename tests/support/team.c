@@ -266,6 +266,34 @@ int team_stage(struct team *t, size_t member, const char *stage, uint64_t update
     return m->ops->stage(m->algo, m->session, &args, ret, err);
 }
 
+static void add_scalars(struct stage_result *to, const struct stage_result *from)
+{
+    for (int i = 0; i < from->n_scalars; i++)
+        to->scalar[to->n_scalars++] = from->scalar[i];
+}
+
+/* All stages that write, in their order. */
+static void team_learn(struct team *t, size_t member, uint64_t update,
+                       const uint64_t *rows, int64_t groups, int64_t batch,
+                       const float *weights)
+{
+    struct member *m = &t->members[member];
+    struct stage_result res;
+    struct err err;
+    size_t n;
+    const struct stage *s = m->ops->stages(m->algo, &n);
+
+    m->learned = (struct stage_result){0};
+    for (size_t i = 0; i < n; i++) {
+        if (!s[i].writes)
+            continue;
+        OK(team_stage(t, member, s[i].name, update, rows, groups, batch, weights, &res,
+                      &err),
+           err);
+        add_scalars(&m->learned, &res);
+    }
+}
+
 void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
                  int64_t batch, const float *weights)
 {
@@ -283,9 +311,7 @@ void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t 
         OK(tensor_copy(&m->proposal, &res.output[0].value, &err), err);
     }
     for (size_t i = 0; i < t->args.n; i++)
-        OK(team_stage(t, i, "learn", update, rows, groups, batch, weights,
-                      &t->members[i].learned, &err),
-           err);
+        team_learn(t, i, update, rows, groups, batch, weights);
 }
 
 double team_scalar(const struct member *m, const char *name)
