@@ -118,8 +118,10 @@ static void pack_result(struct service *s, const struct act_args *args,
     }
 }
 
-/* The last bits of a row of a matrix product depend on how many rows stand beside it, and
- * on which of them it is. So each copy of an evaluation acts for itself. */
+/* The last bits of a row of the matrix library's product depend on how many rows stand
+ * beside it, and on which of them it is. So under NUMERICS_NATIVE each copy of an
+ * evaluation acts for itself. Our own products give every row its bits whatever stands
+ * beside it. */
 static int act_one_by_one(struct service *s, const struct act_args *all,
                           const struct act_result *all_res, struct err *err)
 {
@@ -171,8 +173,9 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
         return r;
     args.mode = (enum act_mode)mode;
     res = (struct act_result){s->actions.data, s->carry.data};
-    r = is_evaluation ? act_one_by_one(s, &args, &res, err)
-                      : s->ops->act(s->algo, s->session, &args, &res, err);
+    r = is_evaluation && s->numerics == NUMERICS_NATIVE
+            ? act_one_by_one(s, &args, &res, err)
+            : s->ops->act(s->algo, s->session, &args, &res, err);
     if (r < 0)
         return r;
     msg_begin_response(out, m->id);

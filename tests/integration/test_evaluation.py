@@ -39,8 +39,10 @@ def evaluate(w, name, *more):
 
 
 def test_any_number_of_copies_gives_the_same_returns(w):
-    for name in WORLDS:
-        train(w, name)
+    train(w, "spread", "native", "--set", "run.numerics=native")
+    for name in [*WORLDS, "native"]:
+        if name in WORLDS:
+            train(w, name)
         for mode in ((), ("--stochastic",)):
             one = evaluate(w, name, "--copies", "1", *mode)
             for copies in ("32", "7"):
