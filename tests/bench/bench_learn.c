@@ -74,7 +74,7 @@ static void measure(struct team *t, int64_t batch, size_t rounds)
 {
     static double stage[MAX_ROUNDS], alone[MAX_ROUNDS];
     uint64_t rows[MAX_BATCH];
-    double s, a;
+    double s, a, peak;
 
     for (size_t r = 0; r < rounds; r++) {
         double t0, t1;
@@ -93,9 +93,10 @@ static void measure(struct team *t, int64_t batch, size_t rounds)
     }
     s = median(stage, rounds);
     a = median(alone, rounds);
+    peak = yardstick_flop(gemms, n_gemms) / yardstick_peak() * 1e6;
     (void)printf("batch %4lld: learn %7.1f us, its %zu products alone %7.1f us, ratio "
-                 "%.2f\n",
-                 (long long)batch, s, n_gemms, a, s / a);
+                 "%.2f; at the core's peak %7.1f us, ratio %.2f\n",
+                 (long long)batch, s, n_gemms, a, s / a, peak, s / peak);
 }
 
 int main(int argc, char **argv)

@@ -12,5 +12,9 @@
  * until the next call. */
 void yardstick_prepare(struct dense *products, size_t n);
 void yardstick_run(const struct dense *products, size_t n);
+/* Operations that the products take, a multiplication and an addition each one. */
+double yardstick_flop(const struct dense *products, size_t n);
+/* Operations per second of this core in registers alone, measured now. */
+double yardstick_peak(void);
 
 #endif

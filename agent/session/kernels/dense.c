@@ -330,33 +330,53 @@ VEC_INLINE void put_columns(const struct dense *d, int64_t i, const vec *x, cons
             c[r * d->ldc + j] = column[j][r];
 }
 
+/* B of few columns, and how to step through it. */
+struct factors {
+    const float *b;
+    int64_t down, across;
+};
+
+/* x += the next `four` times four columns of VEC rows of A, times those rows of B. */
+VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f, int four,
+                          const int n)
+{
+    for (; four > 0; four--, a += 4, f.b += 4 * f.down) {
+        vec y[4];
+
+        vec_load_turned(y, a, lda);
+        _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++)
+            _Pragma("GCC unroll 8") for (int j = 0; j < n; j++) x[j] =
+                vec_fma(y[q], vec_same(f.b[q * f.down + j * f.across]), x[j]);
+    }
+}
+
+#define LINE 16 /* floats: a group takes all of a cache line before the next one does */
+
 /* `groups` times VEC rows from i on. */
 VEC_INLINE void few_rows(const struct dense *d, int64_t i, const int groups, const int n)
 {
-    const int64_t down = d->turned_b ? 1 : d->ldb, across = d->turned_b ? d->ldb : 1;
-    const float *a = d->a + i * d->lda, *b = d->b;
-    vec x[4][FEW], y[4];
+    const float *a = d->a + i * d->lda;
+    const int64_t apart = VEC * d->lda;
+    struct factors f = {d->b, d->turned_b ? 1 : d->ldb, d->turned_b ? d->ldb : 1};
+    vec x[4][FEW];
     int64_t l = 0;
 
-#define EACH_GROUP  _Pragma("GCC unroll 4") for (int g = 0; g < groups; g++)
-#define EACH_COLUMN _Pragma("GCC unroll 8") for (int j = 0; j < n; j++)
-    EACH_GROUP EACH_COLUMN x[g][j] = vec_same(0);
-    for (; l + 4 <= d->k; l += 4, b += 4 * down)
+#define EACH_GROUP _Pragma("GCC unroll 4") for (int g = 0; g < groups; g++)
+    EACH_GROUP for (int j = 0; j < n; j++) x[g][j] = vec_same(0);
+    for (; l + LINE <= d->k; l += LINE, f.b += LINE * f.down)
+        EACH_GROUP few_steps(x[g], a + g * apart + l, d->lda, f, LINE / 4, n);
+    EACH_GROUP few_steps(x[g], a + g * apart + l, d->lda, f, (int)(d->k - l) / 4, n);
+    f.b += (d->k - l) / 4 * 4 * f.down;
+    for (l += (d->k - l) / 4 * 4; l < d->k; l++, f.b += f.down)
         EACH_GROUP
         {
-            vec_load_turned(y, a + g * VEC * d->lda + l, d->lda);
-            _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++) EACH_COLUMN x[g][j] =
-                vec_fma(y[q], vec_same(b[q * down + j * across]), x[g][j]);
-        }
-    for (; l < d->k; l++, b += down)
-        EACH_GROUP
-        {
-            y[0] = load_column(a + g * VEC * d->lda + l, d->lda);
-            EACH_COLUMN x[g][j] = vec_fma(y[0], vec_same(b[j * across]), x[g][j]);
+            const vec y = load_column(a + g * apart + l, d->lda);
+
+            for (int j = 0; j < n; j++)
+                x[g][j] = vec_fma(y, vec_same(f.b[j * f.across]), x[g][j]);
         }
     EACH_GROUP put_columns(d, i + g * VEC, x[g], n);
 #undef EACH_GROUP
-#undef EACH_COLUMN
 }
 
 /* The last rows are those that fill a group, some of them for the second time. */
@@ -402,13 +422,15 @@ static void columns(const struct dense *d)
 
 static int may_go_by_columns(const struct dense *d)
 {
-    return !d->turned_a && d->n <= FEW && d->m >= VEC && !d->add && !d->column_sums &&
-           d->after != DENSE_RELU_GRAD && d->after != DENSE_LEAKY_RELU_GRAD;
+    return !d->turned_a && d->n <= FEW && d->n < VEC && d->m >= VEC && !d->add &&
+           !d->column_sums && d->after != DENSE_RELU_GRAD &&
+           d->after != DENSE_LEAKY_RELU_GRAD;
 }
 
 /* ---- few columns of a product with a transpose ---- */
 
 #define STRIP 128 /* rows of C at a time */
+#define DEEP  8   /* k for which it pays */
 
 static void put_strip(const struct dense *d, int64_t i, const struct dense *t)
 {
@@ -430,6 +452,14 @@ static void exchanged(const struct dense *d)
     t.lda = d->ldb;
     t.turned_a = !d->turned_b;
     t.ldb = d->lda;
+    if (d->n == 1 && d->ldc == 1) { /* a row or a column: it lies the same way */
+        t.n = d->m;
+        t.b = d->a;
+        t.c = d->c;
+        t.add = d->add;
+        by_panels(&t);
+        return;
+    }
     for (int64_t i = 0; i < d->m; i += STRIP) {
         t.n = d->m - i < STRIP ? d->m - i : STRIP;
         t.b = d->a + i;
@@ -440,11 +470,12 @@ static void exchanged(const struct dense *d)
 
 static int may_be_exchanged(const struct dense *d)
 {
-    return d->turned_a && d->n <= FEW && d->m > d->n && !d->bias && !d->column_sums &&
+    return d->turned_a && d->n <= FEW && d->n < VEC && d->m > d->n &&
+           (d->k >= DEEP || d->n == 1) && !d->bias && !d->column_sums &&
            d->after == DENSE_AS_IS;
 }
 
-void DENSE(const struct dense *d)
+static void choose(const struct dense *d)
 {
     if (may_go_by_columns(d))
         columns(d);
@@ -452,4 +483,15 @@ void DENSE(const struct dense *d)
         exchanged(d);
     else
         by_panels(d);
+}
+
+void DENSE(const struct dense *d)
+{
+    struct dense one = *d;
+
+    if (d->n == 1 && d->turned_b) { /* the one row of B's transpose is its one column */
+        one.turned_b = 0;
+        one.ldb = 1;
+    }
+    choose(&one);
 }
