@@ -19,7 +19,6 @@ enum made {
 
 struct chunking {
     struct plan *plan;
-    struct arena *scratch;
     int64_t rows;             /* of the open stretch */
     unsigned char *made;      /* by value that is a root: enum made */
     unsigned char *written;   /* by variable: a step behind the stretch writes it */
@@ -402,7 +401,6 @@ void plan_chunk(struct plan *p, struct arena *scratch)
 {
     struct chunking c = {
         .plan = p,
-        .scratch = scratch,
         .made = ARENA_ARRAY(scratch, unsigned char, p->n_values + 1),
         .written = ARENA_ARRAY(scratch, unsigned char, graph_n_operations(p->graph) + 1),
         .elsewhere = ARENA_ARRAY(scratch, unsigned char, p->n_values + 1),

@@ -432,6 +432,87 @@ START_TEST(norms_share_their_sum)
 }
 END_TEST
 
+/* OpenBLAS computes what is large under native numerics, close to the portable result;
+ * what is not has the same bits. A bias and an activation follow either. */
+START_TEST(native_numerics_differ_in_large_products_only)
+{
+    static const struct {
+        int64_t side;
+        int by_blas;
+    } cases[] = {{255, 0}, {512, 1}};
+    const struct session_options native = {.numerics = NUMERICS_NATIVE};
+    static float x[512 * 512];
+
+    for (int i = 0; i < 512 * 512; i++)
+        x[i] = (float)(i * 7919 % 2003 - 1001) / 8000.0f;
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+        const int64_t n = cases[k].side;
+        struct session *other;
+        struct tensor a, b = TENSOR_NONE;
+        struct run_args args;
+        struct plan *p;
+        struct bed bed;
+        int n_blas = 0;
+
+        bed_init(&bed);
+        struct output in = bed_input(&bed, SHAPE(n, n), x, SHAPE(n, n));
+        struct output bias = bed_input(&bed, SHAPE(n), x, SHAPE(n));
+        struct output y = matmul(bed.g, in, in, 0, 0, NULL);
+        y = unary(bed.g, "Relu", bias_add(bed.g, y, bias, NULL), NULL);
+        ck_assert_int_eq(session_new(&other, bed.g, &native, &bed.err), 0);
+        args = bed_args(&bed);
+        args.fetches = &y;
+        args.n_fetches = 1;
+        a = bed_fetch(&bed, y);
+        ck_assert_int_eq(session_run(other, &args, &b, &bed.err), 0);
+        for (int64_t i = 0; i < n * n; i++)
+            ck_assert_float_eq_tol(tensor_f32(&a)[i], tensor_f32(&b)[i], 1e-4f);
+        if (!cases[k].by_blas)
+            ck_same(&a, &b);
+        ck_assert_int_eq(plan_build(&p, bed.g, session_variables(other), NUMERICS_NATIVE,
+                                    &args, &bed.err),
+                         0);
+        for (int i = 0; i < p->n_steps; i++)
+            n_blas += p->steps[i].loop != NULL && p->steps[i].loop->by_blas;
+        ck_assert_int_eq(n_blas, cases[k].by_blas);
+        plan_free(p);
+        tensor_free(&a);
+        tensor_free(&b);
+        session_free(other);
+        bed_done(&bed);
+    }
+}
+END_TEST
+
+/* A batch of more than a chunk goes through its products chunk by chunk, and keeps no more
+ * of what lies between than a chunk has. */
+START_TEST(a_large_batch_is_played_in_chunks)
+{
+    struct net *n = net_new(MAX_ROWS);
+    struct run_args args = bed_args(&n->bed);
+    struct plan *p[2];
+    int n_local = 0;
+
+    args.fetches = n->results;
+    args.n_fetches = n->n_results;
+    for (int i = 0; i < 2; i++) {
+        set_rows(n, i == 0 ? 128 : MAX_ROWS);
+        ck_assert_int_eq(plan_build(&p[i], n->bed.g, session_variables(n->bed.s),
+                                    NUMERICS_PORTABLE, &args, &n->bed.err),
+                         0);
+    }
+    ck_assert_int_eq(p[0]->n_stretches, 0);
+    ck_assert_int_eq(p[1]->n_stretches, 1);
+    ck_assert_int_gt(p[1]->stretches[0].n, p[1]->n_steps / 2);
+    for (int v = 0; v < p[1]->n_values; v++)
+        n_local += p[1]->values[v].local_rows > 0;
+    ck_assert_int_gt(n_local, 3);
+    for (int i = 0; i < 2; i++)
+        plan_free(p[i]);
+    net_free(n);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("plan");
@@ -446,6 +527,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_slice_of_a_slice_keeps_what_was_read);
     tcase_add_test(tc, a_join_of_a_join_keeps_what_was_read);
     tcase_add_test(tc, norms_share_their_sum);
+    tcase_add_test(tc, native_numerics_differ_in_large_products_only);
+    tcase_add_test(tc, a_large_batch_is_played_in_chunks);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -2,7 +2,7 @@
  * -> 64 -> 1: forward, backward and Adam in one session_run, against OpenBLAS's time
  * for its matrix products alone (yardstick.h). Both in turn, medians.
  *
- *     bench_critic [rounds]
+ *     bench_critic [rounds [batch]]
  */
 #include "agent/graph/ops.h"
 #include "agent/session/plan.h"
@@ -162,7 +162,7 @@ static void measure(struct critic *c, int64_t batch, int rounds, float *data)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 300;
+    int rounds = argc > 1 ? atoi(argv[1]) : 300, only = argc > 2 ? atoi(argv[2]) : 0;
     struct critic c = {0};
     size_t n = (size_t)MAX_BATCH * 128;
     float *data = aligned_alloc(64, n * sizeof(float));
@@ -172,7 +172,8 @@ int main(int argc, char **argv)
         data[i] = (float)(i * 7919 % 2001) / 1000.0f - 1.0f;
     build(&c);
     for (int64_t batch = 64; batch <= MAX_BATCH; batch *= 4)
-        measure(&c, batch, rounds, data);
+        if (only == 0 || batch == only)
+            measure(&c, batch, rounds, data);
     session_free(c.s);
     graph_free(c.g);
     free(data);
