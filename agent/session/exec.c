@@ -147,7 +147,20 @@ static int play_chunk(struct plan *p, const struct stretch *t, int64_t first, in
     return r;
 }
 
-static int play_stretch(struct plan *p, const struct stretch *t, struct err *err)
+/* Signs of life between the steps of a long run. */
+struct progress {
+    void (*fn)(void *ctx); /* or NULL */
+    void *ctx;
+};
+
+static void show(const struct progress *life)
+{
+    if (life->fn)
+        life->fn(life->ctx);
+}
+
+static int play_stretch(struct plan *p, const struct stretch *t,
+                        const struct progress *life, struct err *err)
 {
     struct step *steps = p->steps + t->first;
     int r = 0;
@@ -155,9 +168,11 @@ static int play_stretch(struct plan *p, const struct stretch *t, struct err *err
     for (int i = 0; i < t->n; i++)
         if (steps[i].loop)
             loop_open(steps[i].loop, p->values, step_scratch(p, &steps[i]));
-    for (int64_t row = 0; r == 0 && row < t->rows; row += DENSE_BLOCK)
+    for (int64_t row = 0; r == 0 && row < t->rows; row += DENSE_BLOCK) {
         r = play_chunk(p, t, row,
                        t->rows - row < DENSE_BLOCK ? t->rows - row : DENSE_BLOCK, err);
+        show(life);
+    }
     for (int i = 0; r == 0 && i < t->n; i++)
         if (steps[i].loop)
             loop_close(steps[i].loop);
@@ -167,6 +182,7 @@ static int play_stretch(struct plan *p, const struct stretch *t, struct err *err
 int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *args,
                  void (*progress)(void *ctx), void *progress_ctx, struct err *err)
 {
+    const struct progress life = {progress, progress_ctx};
     const struct stretch *next = p->stretches;
     const struct stretch *end = p->stretches + p->n_stretches;
     int r = 0;
@@ -182,14 +198,14 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
         if (s->guard != 0 && !holds(p, s->guard))
             continue;
         if (next < end && next->first == i) {
-            r = play_stretch(p, next, err);
+            r = play_stretch(p, next, &life, err);
             i += next++->n - 1;
-        } else if (s->loop)
+        } else if (s->loop) {
             loop_run(s->loop, p->values, step_scratch(p, s));
-        else
+        } else {
             r = run_call(s, vars, args->counter, err);
-        if (progress)
-            progress(progress_ctx);
+        }
+        show(&life);
     }
     return r == 0 && p->n_guards > 1 ? check_fetches(p, err) : r;
 }
