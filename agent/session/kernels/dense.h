@@ -42,7 +42,7 @@ struct dense {
     int turned_b; /* likewise: element (l, j) at b[j ldb + l] */
     float *c;     /* apart from all operands */
     int64_t ldc;
-    int add;           /* to what lies in C (the sum of the blocks before) */
+    int add; /* to what lies in C, the sum of the blocks before: k is a block's */
     const float *bias; /* (n), or NULL */
     enum dense_after after;
     float alpha;
