@@ -162,8 +162,12 @@ def test_a_checkpoint_without_space_is_tried_again(w):
     harness.kill_holder(p, run)
     folder.rename(w.path / "moved")  # to the small disk; the rows stay where they are
     folder.symlink_to(w.path / "disk" / "moved")
+    copy = w.path / "disk" / "copy"
     with small_disk(w, "resume", run,
-                    prepare=f"cp -a '{w.path / 'moved'}' '{w.path / 'disk'}'") as (p, disk):
+                    prepare=f"cp -a '{w.path / 'moved'}' '{copy}' && "
+                            f"mv '{copy}' '{copy.parent / 'moved'}'") as (p, disk):
+        harness.wait_until("all of the copy", (disk / "moved").exists)
+
         def failures():
             fill(disk)
             return len(re.findall("no checkpoint at step .*No space left", p.log.read_text()))
