@@ -318,7 +318,7 @@ const struct kernel_case math_cases[] = {
     {"MatMul", "fd", "x(2,0) x(0,3)", NULL, "(2,3)", product, NULL, -3, 3, 20, 0},
     {"MatMul", "fd", "x(0,2) x(0,3)", "transpose_a=true", "(2,3)", product, NULL, -3, 3,
      20, 0},
-    /* longer than a chunk of the batch (GEMM_CHUNK) */
+    /* longer than a chunk of the batch (DENSE_BLOCK) */
     {"MatMul", "f", "x(131,2) x(131,3)", "transpose_a=true", "(2,3)", product, NULL, -1,
      1, 131, 0},
     {"MatMul", "f", "x(131,3) x(3,1)", NULL, "(131,1)", product, NULL, -1, 1, 20, 0},

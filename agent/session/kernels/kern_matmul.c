@@ -4,19 +4,8 @@
 
 #include <string.h>
 
-void dense_rows(const struct dense *whole, int64_t first, int64_t rows)
-{
-    struct dense d = *whole;
-
-    d.m = rows;
-    d.a += d.turned_a ? first : first * d.lda;
-    d.c += first * d.ldc;
-    if (d.feature)
-        d.feature += first * d.ld_feature;
-    kern_loops()->dense(&d);
-}
-
-void dense_block(const struct dense *whole, int64_t first, int64_t rows)
+/* X^T Y: the sum over a block of the batch is added to C; the first block makes C. */
+static void add_block(const struct dense *whole, int64_t first, int64_t rows)
 {
     struct dense d = *whole;
 
@@ -34,7 +23,7 @@ void dense_whole(const struct dense *d)
         return;
     }
     for (int64_t k = 0; k < d->k; k += DENSE_BLOCK)
-        dense_block(d, k, d->k - k < DENSE_BLOCK ? d->k - k : DENSE_BLOCK);
+        add_block(d, k, d->k - k < DENSE_BLOCK ? d->k - k : DENSE_BLOCK);
 }
 
 /* ---- other dtypes: plain loops, k innermost and in order ---- */

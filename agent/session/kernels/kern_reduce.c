@@ -158,9 +158,6 @@ int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period)
     return pattern_of(&f, ret_period);
 }
 
-/* A strip of columns at a time, so that a block's sums have a place. */
-#define STRIP 256
-
 void sum_column_blocks(float *y, float *part, const float *x, size_t start, size_t n,
                        size_t period, size_t total)
 {
@@ -181,6 +178,8 @@ void sum_column_blocks(float *y, float *part, const float *x, size_t start, size
         n -= some;
     }
 }
+
+#define STRIP 256 /* columns at a time, so that a block's sums have a place */
 
 static void sum_strip(float *y, const float *x, size_t rows, size_t width, size_t ld)
 {

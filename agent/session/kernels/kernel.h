@@ -50,11 +50,6 @@ const struct kernel_row *kernel_at(size_t i);           /* NULL past the end */
 
 /* ---- products (dense.h) ---- */
 
-/* Rows first .. first+rows-1 of C, whose pointers are those of row 0. */
-void dense_rows(const struct dense *d, int64_t first, int64_t rows);
-/* X^T Y: the sum of rows first .. first+rows-1 of X and Y, which are a block, is added to
- * C; the first block makes C. */
-void dense_block(const struct dense *d, int64_t first, int64_t rows);
 /* All of C, in blocks where the batch is summed over. */
 void dense_whole(const struct dense *d);
 
