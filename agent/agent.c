@@ -75,7 +75,7 @@ static int run_agent(const char *parent, const char *name,
     if (r == 0) {
         (void)signal(SIGPIPE, SIG_IGN);
         (void)prctl(PR_SET_NAME, "brood-agent"); /* not the descriptor's number */
-        log_init(name, LOG_LEVEL_INFO, STDERR_FILENO);
+        log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
         r = serve(algorithm, &err);
     }
     if (r < 0 && r != -EPIPE)

@@ -1,9 +1,22 @@
 #include "agent/loop/loop.h"
 
+#include "common/log/log.h"
 #include "common/msg/frame.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+struct loop {
+    int fd_out;
+    loop_request_fn handle;
+    void *ctx;
+    int is_traced;
+    struct msg m;
+    struct msg_out out;
+};
 
 static int write_all(int fd, const uint8_t *data, size_t len, struct err *err)
 {
@@ -50,43 +63,101 @@ static int read_some(int fd, struct frame_reader *r, struct err *err)
     return n > 0;
 }
 
-/* 1: the loop ends; 0: on; negative: the stream is broken. */
-static int handle_frame(const uint8_t *data, size_t len, int fd_out,
-                        loop_request_fn handle, void *ctx, struct msg *m,
-                        struct msg_out *out, struct err *err)
-{
-    int r = msg_reparse(m, data, len, err), ends;
+/* ---- what the supervisor's trace and the log show ---- */
 
-    if (r == 0 && m->type != MSG_REQUEST)
-        r = err_set(err, ERR_PROTOCOL, "a message that is no request");
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int is_timed(const struct loop *l)
+{
+    return l->is_traced || log_get_level() >= LOG_LEVEL_DEBUG;
+}
+
+static int send_span(struct loop *l, uint64_t began_ns, uint64_t ended_ns,
+                     struct err *err)
+{
+    struct msg_out *o = &l->out;
+
+    msg_begin_notification(o, "span");
+    msg_map(o, 4);
+    msg_key(o, "id");
+    msg_u64(o, l->m.id);
+    msg_key(o, "method");
+    msg_str(o, l->m.method);
+    msg_key(o, "began");
+    msg_u64(o, began_ns);
+    msg_key(o, "ended");
+    msg_u64(o, ended_ns);
+    return loop_send(l->fd_out, o, err);
+}
+
+static int handle_notification(struct loop *l, struct err *err)
+{
+    if (strcmp(l->m.method, "trace") != 0)
+        return err_set(err, ERR_PROTOCOL, "a notification '%s'", l->m.method);
+    return msg_get_bool(&l->m.body, "on", &l->is_traced, err);
+}
+
+/* ---- requests ---- */
+
+/* 1: the loop ends; 0: on; negative: the stream is broken. */
+static int handle_request(struct loop *l, size_t len, struct err *err)
+{
+    const int timed = is_timed(l);
+    const uint64_t began_ns = timed ? now_ns() : 0;
+    uint64_t ended_ns;
+    int ends, r;
+
+    log_debug("read %s, request %" PRIu32 ", %zu bytes", l->m.method, l->m.id, len);
+    ends = l->handle(l->ctx, &l->m, &l->out);
+    ended_ns = timed ? now_ns() : 0;
+    if ((r = loop_send(l->fd_out, &l->out, err)) < 0 || !timed)
+        return r < 0 ? r : ends;
+    log_debug("answered %s, request %" PRIu32 ", after %.1f us", l->m.method, l->m.id,
+              (double)(ended_ns - began_ns) / 1e3);
+    if (l->is_traced)
+        r = send_span(l, began_ns, ended_ns, err);
+    return r < 0 ? r : ends;
+}
+
+static int handle_frame(struct loop *l, const uint8_t *data, size_t len, struct err *err)
+{
+    const int r = msg_reparse(&l->m, data, len, err);
+
     if (r < 0)
         return r;
-    ends = handle(ctx, m, out);
-    r = loop_send(fd_out, out, err);
-    return r < 0 ? r : ends;
+    if (l->m.type == MSG_NOTIFICATION)
+        return handle_notification(l, err);
+    if (l->m.type != MSG_REQUEST)
+        return err_set(err, ERR_PROTOCOL, "a message that is no request");
+    return handle_request(l, len, err);
 }
 
 int loop_serve(int fd_in, int fd_out, loop_request_fn handle, void *ctx, struct err *err)
 {
+    struct loop l = {.fd_out = fd_out, .handle = handle, .ctx = ctx};
     struct frame_reader reader;
-    struct msg m = {0};
-    struct msg_out out;
     const uint8_t *data;
     size_t len;
     int r;
 
     frame_reader_init(&reader, FRAME_MAX_BYTES);
-    msg_out_init(&out);
+    msg_out_init(&l.out);
     do {
         r = read_some(fd_in, &reader, err);
         if (r <= 0)
             break;
         while ((r = frame_reader_next(&reader, &data, &len, err)) > 0)
-            if ((r = handle_frame(data, len, fd_out, handle, ctx, &m, &out, err)) != 0)
+            if ((r = handle_frame(&l, data, len, err)) != 0)
                 break;
     } while (r == 0);
-    msg_done(&m);
-    msg_out_done(&out);
+    msg_done(&l.m);
+    msg_out_done(&l.out);
     frame_reader_done(&reader);
     return r < 0 ? r : 0;
 }

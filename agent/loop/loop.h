@@ -1,7 +1,8 @@
 /* loop.h - the message loop of an agent: plain blocking reads and writes, one thread.
  *
  * Knows frames and messages, not what they mean: each request goes to a callback, which
- * writes the whole response. Ends at end of file (the supervisor is gone), when the
+ * writes the whole response. Answers are timed while the supervisor traces (protocol.h:
+ * trace, span). Ends at end of file (the supervisor is gone), when the
  * callback says so, or at a frame or message that is malformed: after that nothing more
  * on the stream can be trusted.
  */
@@ -11,7 +12,7 @@
 #include "common/msg/msg.h"
 
 /* Builds the response of a request in `out`, up to but not including msg_end. Returns 0,
- * or 1: send it and end the loop. Notifications and responses never come here. */
+ * or 1: send it and end the loop. Notifications and responses never reach it. */
 typedef int (*loop_request_fn)(void *ctx, const struct msg *request, struct msg_out *out);
 
 /* 0: end of file or asked to end; ERR_FORMAT, ERR_PROTOCOL, ERR_LIMIT: the stream is

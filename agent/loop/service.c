@@ -137,7 +137,6 @@ int service_handle(void *ctx, const struct msg *request, struct msg_out *out)
     int r = find_method(s, request->method, &method, &err);
 
     s->progress_at_ms = now_ms();
-    log_debug("request %u %s", request->id, request->method);
     if (r == 0)
         r = call(s, &method, request, out, &err);
     if (r < 0) {

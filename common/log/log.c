@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,9 +16,8 @@ static struct {
 } sink = {"brood", LOG_LEVEL_INFO, STDERR_FILENO};
 
 static const char *const level_names[] = {
-    [LOG_LEVEL_ERROR] = "error",
-    [LOG_LEVEL_WARN] = "warning",
-    [LOG_LEVEL_INFO] = "info",
+    [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARN] = "warning",
+    [LOG_LEVEL_INFO] = "info",   [LOG_LEVEL_VERBOSE] = "verbose",
     [LOG_LEVEL_DEBUG] = "debug",
 };
 
@@ -41,6 +41,16 @@ void log_set_level(enum log_level max_level)
 enum log_level log_get_level(void)
 {
     return sink.max_level;
+}
+
+enum log_level log_level_wanted(enum log_level otherwise)
+{
+    const char *text = getenv(LOG_LEVEL_VARIABLE);
+
+    for (int i = 0; text != NULL && i <= LOG_LEVEL_DEBUG; i++)
+        if (strcmp(text, level_names[i]) == 0)
+            return (enum log_level)i;
+    return otherwise;
 }
 
 const char *log_time(char ret[LOG_TIME_BYTES])

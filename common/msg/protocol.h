@@ -80,7 +80,10 @@
  *   ping     -> {}                 shutdown -> {} and the agent exits with 0
  *
  * Notifications agent -> supervisor: progress {} (alive inside a long request),
- *   log {level u, text str}.
+ *   log {level u, text str}, span {id u, method str, began u, ended u} (when it had
+ *   read the request and made the answer, in ns of CLOCK_MONOTONIC; after each answer,
+ *   while traced).
+ * Notification supervisor -> agent, outside of any replay: trace {on bool}.
  */
 #ifndef COMMON_MSG_PROTOCOL_H
 #define COMMON_MSG_PROTOCOL_H

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,        &cmd_resume,  &cmd_runs,   &cmd_rm,       &cmd_attach,
-    &cmd_wait,       &cmd_logs,    &cmd_status, &cmd_set,      &cmd_edit,
-    &cmd_kill,       &cmd_respawn, &cmd_pause,  &cmd_continue, &cmd_checkpoint,
-    &cmd_stop,       &cmd_check,   &cmd_eval,   &cmd_report,   &cmd_envs,
-    &cmd_algorithms, &cmd_inspect, &cmd_graph,  &cmd_export,   &cmd_version,
+    &cmd_run,     &cmd_resume,  &cmd_runs,     &cmd_rm,         &cmd_attach,  &cmd_wait,
+    &cmd_logs,    &cmd_trace,   &cmd_status,   &cmd_set,        &cmd_edit,    &cmd_kill,
+    &cmd_respawn, &cmd_pause,   &cmd_continue, &cmd_checkpoint, &cmd_stop,    &cmd_check,
+    &cmd_eval,    &cmd_report,  &cmd_envs,     &cmd_algorithms, &cmd_inspect, &cmd_graph,
+    &cmd_export,  &cmd_version,
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), MAX_OPTIONS = 32 };
@@ -35,7 +35,7 @@ static const char shared_help[] =
     "  --json           facts as JSON, one object per line\n"
     "  --runs-dir DIR   where runs are kept (default: $BROOD_RUNS_DIR or runs/)\n"
     "  -q, --quiet      errors only\n"
-    "  -v, --verbose    more of what happens\n"
+    "  -v, --verbose    log states, snapshots and replays; -vv: every message\n"
     "  --help           this text\n";
 
 static void print_help(const struct command *c)
@@ -134,8 +134,9 @@ static int take_shared(struct cli *cli, int c)
         return 1;
     case OPT_VERBOSE:
     case 'v':
+        log_set_level(cli->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_VERBOSE);
+        (void)setenv(LOG_LEVEL_VARIABLE, cli->verbose ? "debug" : "verbose", 1);
         cli->verbose = 1;
-        log_set_level(LOG_LEVEL_DEBUG);
         return 1;
     default:
         return 0;
@@ -205,7 +206,7 @@ int cli_main(int argc, char **argv)
                       .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
 
-    log_init("brood", LOG_LEVEL_INFO, STDERR_FILENO);
+    log_init("brood", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
     if (argc < 2) {
         print_commands(stderr);
         return CLI_USAGE;

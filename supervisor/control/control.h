@@ -20,6 +20,10 @@
  *                                           journal, or of what the agent ("supervisor":
  *                                           the supervisor) wrote; at most 64 KiB, or as
  *                                           many bytes as asked for, up to 1 MiB
+ *     trace       {rounds}                  {path, rounds, seconds, waiting_seconds,
+ *                                           left_out, shares: [{process, work, count,
+ *                                           seconds}...]}: the next rounds are recorded
+ *                                           (training.h)
  *     subscribe   {}                        {}, then notifications: message {text,
  *                                           error: bool}, journal {line}, row {env_steps, episodes,
  *                                           name: number, ...}

@@ -3,12 +3,14 @@
 #include "supervisor/control/control_internal.h"
 #include "supervisor/control/status_pack.h"
 #include "supervisor/run/log_tail.h"
+#include "supervisor/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_SET = 64, SET_MAX_BYTES = 4096 };
+enum { MAX_TRACED_ROUNDS = 100000 };
 enum { LOGS_BYTES = 1 << 16, LOGS_MAX_BYTES = 1 << 20 };
 
 /* ---- status ---- */
@@ -192,6 +194,71 @@ static void do_set(struct call *c, const msgpack_object *params)
         free(set[i]);
 }
 
+/* ---- tracing ---- */
+
+enum { MAX_SHARES = 1024 };
+
+static void put_share(struct msg_out *o, const struct trace_share *s)
+{
+    msg_map(o, 4);
+    msg_key(o, "process");
+    msg_str(o, s->process);
+    msg_key(o, "work");
+    msg_str(o, s->work);
+    msg_key(o, "count");
+    msg_u64(o, s->count);
+    msg_key(o, "seconds");
+    msg_f64(o, (double)s->ns / 1e9);
+}
+
+static void on_traced(void *ctx, const struct training_trace_result *result,
+                      const struct err *why)
+{
+    struct trace_share shares[MAX_SHARES];
+    struct call *c = ctx;
+    struct msg_out *o;
+    size_t n;
+
+    if (why != NULL) {
+        call_fail(c, why);
+        return;
+    }
+    n = trace_shares(shares, MAX_SHARES);
+    o = call_begin_answer(c);
+    msg_map(o, 6);
+    msg_key(o, "path");
+    msg_str(o, result->path);
+    msg_key(o, "rounds");
+    msg_u64(o, result->rounds);
+    msg_key(o, "seconds");
+    msg_f64(o, result->seconds);
+    msg_key(o, "waiting_seconds");
+    msg_f64(o, result->waiting_seconds);
+    msg_key(o, "left_out");
+    msg_u64(o, result->left_out);
+    msg_key(o, "shares");
+    msg_array(o, n);
+    for (size_t i = 0; i < n; i++)
+        put_share(o, &shares[i]);
+    call_end_answer(c);
+}
+
+static void do_trace(struct call *c, const msgpack_object *params)
+{
+    uint64_t rounds = 0;
+    struct err err = {0};
+    int rc = msg_require(params, "rounds", &err);
+
+    if (rc == 0)
+        rc = msg_get_u64(params, "rounds", MAX_TRACED_ROUNDS, &rounds, &err);
+    if (rc == 0 && rounds == 0)
+        rc = err_set(&err, ERR_PROTOCOL, "rounds: expected at least 1");
+    if (rc == 0)
+        rc = training_trace(c->control->training, rounds, on_traced, c, &err);
+    if (rc < 0)
+        call_fail(c, &err);
+}
+
 /* ---- watching ---- */
 
 /* NULL: err says why. */
@@ -244,17 +311,10 @@ static const struct method {
     const char *name;
     void (*fn)(struct call *c, const msgpack_object *params);
 } methods[] = {
-    {"status", do_status},
-    {"kill", do_kill},
-    {"respawn", do_respawn},
-    {"pause", do_pause},
-    {"continue", do_continue},
-    {"checkpoint", do_checkpoint},
-    {"stop", do_stop},
-    {"set", do_set},
-    {"run", do_run},
-    {"logs", do_logs},
-    {"subscribe", do_subscribe},
+    {"status", do_status}, {"kill", do_kill},         {"respawn", do_respawn},
+    {"pause", do_pause},   {"continue", do_continue}, {"checkpoint", do_checkpoint},
+    {"stop", do_stop},     {"set", do_set},           {"run", do_run},
+    {"logs", do_logs},     {"trace", do_trace},       {"subscribe", do_subscribe},
 };
 
 void control_dispatch(struct call *c, const char *method, const msgpack_object *params)

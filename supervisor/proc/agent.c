@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/trace/trace.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -202,6 +203,16 @@ static void do_ended(struct agent *a)
     a->host->on_ended(a);
 }
 
+static void log_frame(const struct agent *a, const uint8_t *frame, size_t len)
+{
+    struct msg m = {0};
+
+    if (msg_parse(&m, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES, NULL) == 0)
+        log_debug("to %s: %s, request %" PRIu32 ", %zu bytes", a->name, m.method, m.id,
+                  len - FRAME_HEADER_BYTES);
+    msg_done(&m);
+}
+
 /* A write that fails because the process is going away is no news: its exit follows. */
 static void agent_write(struct agent *a, const uint8_t *frame, size_t len)
 {
@@ -209,6 +220,8 @@ static void agent_write(struct agent *a, const uint8_t *frame, size_t len)
     int r;
 
     agent_heard(a); /* from now on it owes this */
+    if (log_get_level() >= LOG_LEVEL_DEBUG)
+        log_frame(a, frame, len);
     r = chan_send(&a->proc.chan, frame, len, &err);
     if (r < 0 && r != ERR_STATE && r != UV_EPIPE && r != UV_ECONNRESET)
         agent_bad(a, &err);
@@ -218,6 +231,24 @@ static void write_control(struct agent *a)
 {
     msg_end(&a->control, &a->control_frame, &a->control_len);
     agent_write(a, a->control_frame, a->control_len);
+}
+
+void agent_trace(struct agent *a, int on)
+{
+    struct msg_out o;
+    const uint8_t *frame;
+    size_t len;
+
+    if (agent_is_foreign(a) || !proc_state_is_live(a->state))
+        return;
+    msg_out_init(&o);
+    msg_begin_notification(&o, "trace");
+    msg_map(&o, 1);
+    msg_key(&o, "on");
+    msg_bool(&o, on);
+    msg_end(&o, &frame, &len);
+    (void)chan_send(&a->proc.chan, frame, len, NULL); /* a failure is seen elsewhere */
+    msg_out_done(&o);
 }
 
 static uint32_t take_id(struct agent *a)
@@ -276,6 +307,8 @@ static void do_configure(struct agent *a)
                       a->spec.method != NULL ? a->spec.method : "configure");
     a->spec.pack_configure(a->host->ctx, a->index, a->replay.has_snapshot, &a->control);
     write_control(a);
+    if (trace_is_on())
+        agent_trace(a, 1);
 }
 
 /* A block that was preloaded is mapped, and its snapshot taken, already. */
@@ -375,6 +408,8 @@ static void replay(struct agent *a)
         return;
     }
     frame = replay_frame_at(&a->replay, a->n_replayed, &len);
+    log_verbose("agent %s: replaying request %zu of %zu", a->name, a->n_replayed + 1,
+                a->replay.n_requests);
     agent_write(a, frame, len);
 }
 
@@ -430,6 +465,43 @@ static void do_send(struct agent *a)
     agent_write(a, a->pending.frame, a->pending.frame_len);
 }
 
+/* An external program does not time itself: what is seen from here must do. */
+static void trace_answer(struct agent *a)
+{
+    struct trace_span span = {.process = a->name,
+                              .pid = a->proc.pid,
+                              .begin_ns = a->sent_at_ns,
+                              .end_ns = uv_hrtime(),
+                              .id = a->pending.id,
+                              .bytes = a->pending.frame_len + a->in_len};
+    char work[96] = "request";
+
+    a->traced.id = a->pending.id;
+    a->traced.sent_ns = span.begin_ns;
+    a->traced.answered_ns = span.end_ns;
+    a->traced.bytes = span.bytes;
+    if (!agent_is_foreign(a))
+        return;
+    agent_name_awaited(a, work, sizeof(work));
+    span.work = work;
+    trace_add(&span);
+}
+
+/* Keeps the exchange that has changed the agent's variables, or a snapshot of them. */
+static int commit(struct agent *a, const struct replay_exchange *x, struct err *err)
+{
+    const struct trace_mark mark = trace_begin();
+    const size_t n_requests = a->replay.n_requests;
+    const int r = replay_commit(&a->replay, a->block.map, a->block.len_bytes, x, err);
+
+    if (r == 0 && a->replay.n_requests <= n_requests) {
+        log_verbose("agent %s: a snapshot of %zu bytes after request %" PRIu32, a->name,
+                    a->block.len_bytes, x->id);
+        trace_end(mark, "snapshot");
+    }
+    return r;
+}
+
 static void do_deliver(struct agent *a)
 {
     const struct agent_pending p = a->pending;
@@ -440,12 +512,13 @@ static void do_deliver(struct agent *a)
                                       .response_len = a->in_len};
     struct err err;
 
+    if (trace_is_on())
+        trace_answer(a);
     agent_advance(a, 0);
     if (p.writes || agent_is_foreign(a))
         (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                   uv_hrtime(), 0);
-    if (p.writes &&
-        replay_commit(&a->replay, a->block.map, a->block.len_bytes, &x, &err) < 0) {
+    if (p.writes && commit(a, &x, &err) < 0) {
         agent_fatal(a, &err);
         return;
     }
@@ -482,8 +555,8 @@ void agent_feed(struct agent *a, enum proc_event event)
 {
     const struct proc_step step = proc_fsm_step(a->state, event);
 
-    log_debug("agent %s: %s, %s -> %s", a->name, proc_event_name(event),
-              proc_state_name(a->state), proc_state_name(step.next));
+    log_verbose("agent %s: %s, %s -> %s", a->name, proc_event_name(event),
+                proc_state_name(a->state), proc_state_name(step.next));
     if ((step.actions & PROC_DO_KILL) != 0) {
         agent_note_death(a);
         if (event != PROC_EV_BAD && step.next == PROC_DYING)

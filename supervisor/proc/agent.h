@@ -96,6 +96,12 @@ struct agent {
     int core;   /* on which that wakes it; -1: any */
     struct agent_pending pending;
 
+    struct { /* the newest request that was answered, while trace_is_on */
+        uint32_t id;
+        uint64_t sent_ns, answered_ns;
+        size_t bytes;
+    } traced;
+
     struct msg in; /* the message being handled, and its bytes */
     const uint8_t *in_data;
     size_t in_len;
@@ -192,6 +198,8 @@ void agent_handle_message(struct agent *a, const uint8_t *data, size_t len);
 void agent_name_awaited(const struct agent *a, char *ret, size_t size);
 
 int agent_snapshot(struct agent *a, struct err *err);
+/* Asks the process to time its answers, or no longer; one that is not there is ignored. */
+void agent_trace(struct agent *a, int on);
 enum agent_state agent_public_state(const struct agent *a);
 
 #endif

@@ -1,5 +1,8 @@
 #include "supervisor/proc/agent.h"
 
+#include "common/log/log.h"
+#include "supervisor/trace/trace.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,12 +91,49 @@ static void handle_log(struct agent *a)
     }
 }
 
+static void trace_way(const struct agent *a, const char *work, uint64_t begin_ns,
+                      uint64_t end_ns)
+{
+    const struct trace_span span = {.process = a->name,
+                                    .pid = a->proc.pid,
+                                    .work = work,
+                                    .begin_ns = begin_ns,
+                                    .end_ns = end_ns,
+                                    .id = a->traced.id,
+                                    .bytes = a->traced.bytes};
+
+    trace_add(&span);
+}
+
+/* When it worked, by its own clock; and how long request and answer were on their way. */
+static void handle_span(struct agent *a)
+{
+    uint64_t id = 0, began_ns = 0, ended_ns = 0;
+    char method[STAGE_NAME_MAX] = "";
+    const msgpack_object *m = &a->in.body;
+
+    if (!trace_is_on() || msg_get_u64(m, "id", UINT32_MAX, &id, NULL) < 0 ||
+        msg_get_u64(m, "began", INT64_MAX, &began_ns, NULL) < 0 ||
+        msg_get_u64(m, "ended", uv_hrtime(), &ended_ns, NULL) < 0 ||
+        msg_get_str(m, "method", method, sizeof(method), NULL) < 0)
+        return;
+    if (id == a->traced.id && a->traced.sent_ns <= began_ns) {
+        trace_way(a, "request on its way", a->traced.sent_ns, began_ns);
+        trace_way(a, method, began_ns, ended_ns);
+        trace_way(a, "answer on its way", ended_ns, a->traced.answered_ns);
+    } else {
+        trace_way(a, method, began_ns, ended_ns);
+    }
+}
+
 static void handle_notification(struct agent *a)
 {
     if (strcmp(a->in.method, "hello") == 0)
         handle_hello(a);
     else if (strcmp(a->in.method, "log") == 0)
         handle_log(a);
+    else if (strcmp(a->in.method, "span") == 0)
+        handle_span(a);
 }
 
 /* The request the process owes an answer to. */
@@ -192,8 +232,16 @@ void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)
     a->in_len = len;
     if (msg_reparse(&a->in, data, len, &err) < 0) {
         agent_bad(a, &err);
-    } else if (a->in.type == MSG_RESPONSE) {
+        return;
+    }
+    log_debug("from %s: %s%s, request %" PRIu32 ", %zu bytes", a->name,
+              a->in.type == MSG_RESPONSE ? "the answer" : "notification ",
+              a->in.type == MSG_RESPONSE ? "" : a->in.method, a->in.id, len);
+    if (a->in.type == MSG_RESPONSE) {
+        const struct trace_mark mark = trace_begin();
+
         handle_response(a);
+        trace_end(mark, "answers");
     } else if (a->in.type == MSG_NOTIFICATION) {
         handle_notification(a);
     } else {

@@ -526,6 +526,12 @@ void agent_table_end(struct agent_table *t)
         (void)poll(NULL, 0, 1);
 }
 
+void agent_table_trace(struct agent_table *t, int on)
+{
+    for (size_t i = 0; i < t->n; i++)
+        agent_trace(&t->agents[i], on);
+}
+
 int agent_table_kill(struct agent_table *t, size_t agent, struct err *err)
 {
     return agent_kill(agent_at(t, agent), RESTART_EV_KILLED, err);

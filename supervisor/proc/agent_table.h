@@ -220,6 +220,9 @@ void agent_table_keep(struct agent_table *t);
 int agent_table_kept(struct agent_table *t, size_t agent, const void **ret,
                      size_t *ret_len, struct err *err);
 
+/* While on, the agents time their answers for the recording (supervisor/trace/trace.h). */
+void agent_table_trace(struct agent_table *t, int on);
+
 /* Orderly end of all; deadline for everything together. Idempotent; a shorter deadline
  * replaces a longer one. now: SIGKILL at once. */
 void agent_table_stop(struct agent_table *t, uint64_t deadline_ms);

@@ -1,6 +1,7 @@
 #include "supervisor/proc/proc.h"
 
 #include "common/err/check.h"
+#include "common/log/log.h"
 #include "common/msg/protocol.h"
 #include "common/numerics/cpu_kernels.h"
 #include "supervisor/proc/keeper.h"
@@ -164,12 +165,17 @@ static uv_stdio_container_t inherit(int fd)
                                   .data.fd = fd};
 }
 
-/* What of our environment is a process's, too: the mark that tells whose it is, which
- * kernels it is to use, and what an agent of the tests is to die of; a program of others'
- * finds what it needs by the last two. */
-static const char *const passed[] = {KEEPER_MARK "=", CPU_KERNELS_VARIABLE "=",
-                                     "BROOD_FAULT=", "PATH=", "HOME="};
-enum { N_PASSED = sizeof(passed) / sizeof(passed[0]), N_PASSED_TO_AGENTS = 3 };
+/* Variables of our environment that a process inherits: the mark that tells whose it is,
+ * which kernels it is to use, what it logs and checks, and what an agent of the tests is to
+ * die of; an external program finds what it needs by the last two. */
+static const char *const passed[] = {KEEPER_MARK "=",
+                                     CPU_KERNELS_VARIABLE "=",
+                                     LOG_LEVEL_VARIABLE "=",
+                                     "BROOD_CHECK_PURE=",
+                                     "BROOD_FAULT=",
+                                     "PATH=",
+                                     "HOME="};
+enum { N_PASSED = sizeof(passed) / sizeof(passed[0]), N_PASSED_TO_AGENTS = N_PASSED - 2 };
 
 static void pass_variables(char *ret[N_PASSED + 1], size_t n_passed)
 {

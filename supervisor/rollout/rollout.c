@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/trace/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -228,12 +229,22 @@ static void leave_state(struct rollout *r)
     }
 }
 
+static int enter_state(struct rollout *r, struct err *err)
+{
+    const struct trace_mark mark = trace_begin();
+    const enum rollout_state state = r->fsm.state;
+    const int rc = enter[state](r, err);
+
+    trace_end(mark, rollout_state_name(state));
+    return rc;
+}
+
 /* Performs the state that was entered, and those after it, until one has to wait. */
 static int play(struct rollout *r, struct err *err)
 {
     int rc;
 
-    while ((rc = enter[r->fsm.state](r, err)) == DONE_AT_ONCE && !r->over)
+    while ((rc = enter_state(r, err)) == DONE_AT_ONCE && !r->over)
         leave_state(r);
     return rc < 0 ? rc : 0;
 }

@@ -195,6 +195,7 @@ static void on_round(void *ctx, const struct rollout_progress *at)
     struct training *t = ctx;
     const struct resume *from = t->args->resume;
 
+    training_trace_round(t, at->round);
     if (!t->is_under_way && (from == NULL || at->round > resume_progress(from)->round))
         tell_under_way(t);
 }

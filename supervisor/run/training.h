@@ -149,6 +149,24 @@ int training_is_driven(const struct training *t);
 int training_drive(struct training *t, size_t agent, const msgpack_object *params,
                    rollout_run_fn fn, void *ctx, struct err *err);
 
+/* ---- tracing: training_trace.c ---- */
+
+struct training_trace_result {
+    const char *path; /* of the file in Chrome's trace event format; borrowed */
+    uint64_t rounds;
+    double seconds;         /* that they took */
+    double waiting_seconds; /* of them, in which the supervisor had nothing to do */
+    uint64_t left_out;      /* spans for which there was no room */
+};
+/* NULL and why: there is no recording. For the call trace_shares has the shares. */
+typedef void (*training_trace_fn)(void *ctx, const struct training_trace_result *result,
+                                  const struct err *why);
+/* Records the next rounds (supervisor/trace/trace.h) and writes trace.json into the run's
+ * directory; fn comes once, from the loop. ERR_STATE: the run has no rounds or is ending,
+ * or a recording is under way. */
+int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn, void *ctx,
+                   struct err *err);
+
 /* ---- changes ---- */
 
 #define TRAINING_SOON UINT64_MAX

@@ -92,6 +92,7 @@ struct training {
     int wants_checkpoint; /* somebody waits for one that is not begun */
     uint64_t checkpoint_next_ms; /* when the next that is asked for may begin */
     struct training_wait *waits;
+    struct training_trace *trace; /* NULL: nobody records */
     struct {
         uint64_t at_ms, steps;
         double per_second;
@@ -131,6 +132,13 @@ void training_settle_env_respawn(struct training *t, const char *process);
 void training_settle_end(struct training *t);
 /* The driver is there, and not yet started: what was asked for before. */
 void training_begin_requests(struct training *t);
+
+/* ---- training_trace.c ---- */
+
+/* A round begins: it is the first to be recorded, or the first that is not. */
+void training_trace_round(struct training *t, uint64_t round);
+/* The run ends: who waits for a recording gets none. */
+void training_trace_end(struct training *t);
 
 /* ---- training_env.c: the processes that a foreign environment lives in ---- */
 

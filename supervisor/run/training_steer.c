@@ -120,6 +120,7 @@ void training_settle_end(struct training *t)
     struct err over = {0};
 
     (void)err_set(&over, ERR_STATE, "the run is over");
+    training_trace_end(t);
     settle(t, is_stop, 0, t->failure.code < 0 ? &t->failure : NULL);
     settle(t, is_any, 0, t->failure.code < 0 ? &t->failure : &over);
 }

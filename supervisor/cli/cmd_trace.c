@@ -1,0 +1,134 @@
+/* `brood trace`: where the time of some rounds of a live run goes. */
+#include "supervisor/cli/live_run.h"
+#include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/run_facts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_STEPS = 100, MAX_STEPS = 100000 };
+enum { OPT_STEPS = 256 };
+
+static void print_line(const char *process, const char *work, uint64_t count,
+                       double seconds, double of)
+{
+    char times[32] = "";
+
+    if (count > 0)
+        (void)snprintf(times, sizeof(times), "%" PRIu64, count);
+    (void)printf("  %-20s %-20s %8s %10.3f ms %7.1f %%\n", process, work, times,
+                 seconds * 1e3, of > 0 ? 100 * seconds / of : 0);
+}
+
+/* What is left of a process's time: it waits for something to do, or for a core. */
+static void print_rest(const char *process, double rest, double of)
+{
+    print_line("", strcmp(process, "supervisor") == 0 ? "other" : "waiting", 0,
+               rest > 0 ? rest : 0, of);
+}
+
+static void print_shares(const msgpack_object *m)
+{
+    const msgpack_object *list = msg_get(m, "shares");
+    const double of = facts_f64(m, "seconds");
+    char process[64], work[64], last[64] = "";
+    double rest = 0;
+
+    for (uint32_t i = 0;
+         list != NULL && list->type == MSGPACK_OBJECT_ARRAY && i < list->via.array.size;
+         i++) {
+        const msgpack_object *s = &list->via.array.ptr[i];
+        const double seconds = facts_f64(s, "seconds");
+        const int is_next = strcmp(facts_text(s, "process", process), last) != 0;
+
+        if (is_next && *last != '\0')
+            print_rest(last, rest, of);
+        if (is_next)
+            rest = of;
+        print_line(is_next ? process : "", facts_text(s, "work", work),
+                   facts_u64(s, "count"), seconds, of);
+        rest -= seconds;
+        if (is_next && strcmp(process, "supervisor") == 0) {
+            print_line("", "waiting", 0, facts_f64(m, "waiting_seconds"), of);
+            rest -= facts_f64(m, "waiting_seconds");
+        }
+        strcpy(last, process);
+    }
+    if (*last != '\0')
+        print_rest(last, rest, of);
+}
+
+static void print_trace(const struct cli *cli, const msgpack_object *m)
+{
+    char path[4096];
+
+    if (cli->json) {
+        msg_json_print_object(m);
+        return;
+    }
+    (void)printf("%" PRIu64 " rounds in %.3f ms: %s\n", facts_u64(m, "rounds"),
+                 facts_f64(m, "seconds") * 1e3, facts_text(m, "path", path));
+    (void)printf("  %-20s %-20s %8s %13s %9s\n", "process", "work", "times", "time",
+                 "share");
+    print_shares(m);
+    if (facts_u64(m, "left_out") > 0)
+        (void)printf("%" PRIu64 " spans found no room: trace fewer steps\n",
+                     facts_u64(m, "left_out"));
+}
+
+static int trace(const struct cli *cli, const char *run, uint64_t rounds, struct err *err)
+{
+    struct control_client *client = NULL;
+    const struct msg *answer;
+    struct msg_out *o;
+    char *path = NULL;
+    int rc = cli_open_run(cli, run, 0, &path, &client, err);
+
+    if (rc == 0) {
+        o = control_client_begin(client, "trace");
+        msg_map(o, 1);
+        msg_key(o, "rounds");
+        msg_u64(o, rounds);
+        rc = control_client_call(client, &answer, err);
+    }
+    if (rc == 0)
+        print_trace(cli, &answer->body);
+    control_client_close(client);
+    free(path);
+    return rc;
+}
+
+static int run_trace(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {{"steps", required_argument, NULL, OPT_STEPS},
+                                            {0}};
+    long long steps = DEFAULT_STEPS;
+    struct err err = {0};
+    int c, code = 0;
+
+    while ((c = cli_option(cli, argc, argv, options, &code)) == OPT_STEPS)
+        if ((code = cli_integer(cli, "--steps", optarg, 1, MAX_STEPS, &steps)) != 0)
+            return code;
+    if (c == CLI_OPTION_EXIT)
+        return code;
+    if (argc - optind > 1)
+        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+    return trace(cli, optind < argc ? argv[optind] : NULL, (uint64_t)steps, &err) < 0
+               ? cli_fail_run(cli, &err)
+               : CLI_DONE;
+}
+
+const struct command cmd_trace = {
+    .name = "trace",
+    .arguments = "[RUN]",
+    .summary = "Record some rounds of a live run: where the time goes",
+    .help =
+        "  --steps N        rounds, in each of which every copy makes one step (100)\n"
+        "\nPrints how long each process spent on what, and writes trace.json into the\n"
+        "run's directory, in Chrome's trace event format: open it at\n"
+        "https://ui.perfetto.dev or chrome://tracing. The run goes on meanwhile.\n"
+        "\nexample: brood trace simple_spread-1 --steps 50\n",
+    .run = run_trace,
+};

@@ -1,0 +1,105 @@
+/* A recording of some rounds of a live run, for `brood trace`. */
+#include "supervisor/run/training_internal.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/trace/trace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct training_trace {
+    uint64_t rounds; /* wanted */
+    uint64_t first;  /* round; UINT64_MAX: the recording has not begun */
+    uint64_t idle_ns;
+    training_trace_fn fn;
+    void *ctx;
+};
+
+int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn, void *ctx,
+                   struct err *err)
+{
+    if (t->stopping)
+        return err_set(err, ERR_STATE, "the run is stopping");
+    if (training_is_driven(t))
+        return err_set(err, ERR_STATE, "a run without an environment has no rounds");
+    if (t->trace != NULL)
+        return err_set(err, ERR_STATE, "somebody traces this run already");
+    t->trace = xcalloc(1, sizeof(*t->trace));
+    *t->trace = (struct training_trace){rounds, UINT64_MAX, 0, fn, ctx};
+    return 0;
+}
+
+static void begin(struct training *t, uint64_t round)
+{
+    (void)uv_loop_configure(&t->loop, UV_METRICS_IDLE_TIME);
+    t->trace->first = round;
+    t->trace->idle_ns = uv_metrics_idle_time(&t->loop);
+    trace_start();
+    agent_table_trace(t->agents, 1);
+}
+
+static int write_file(const char *path, struct err *err)
+{
+    FILE *f = fopen(path, "we");
+    int failed;
+
+    if (f == NULL)
+        return err_errno(err, "open %s", path);
+    trace_write(f);
+    failed = ferror(f);
+    if (fclose(f) != 0 || failed)
+        return err_errno(err, "writing %s", path);
+    return 0;
+}
+
+static void answer(struct training *t, struct training_trace *trace, uint64_t round)
+{
+    struct training_trace_result result = {
+        .path = run_dir_file(t->args->dir, "trace.json"),
+        .rounds = round - trace->first,
+        .seconds = (double)trace_length_ns() / 1e9,
+        .waiting_seconds =
+            (double)(uv_metrics_idle_time(&t->loop) - trace->idle_ns) / 1e9,
+        .left_out = trace_left_out(),
+    };
+    struct err err = {0};
+
+    if (write_file(result.path, &err) < 0)
+        trace->fn(trace->ctx, NULL, &err);
+    else
+        trace->fn(trace->ctx, &result, NULL);
+}
+
+void training_trace_round(struct training *t, uint64_t round)
+{
+    struct training_trace *trace = t->trace;
+
+    if (trace == NULL)
+        return;
+    if (trace->first == UINT64_MAX) {
+        begin(t, round);
+    } else if (round - trace->first >= trace->rounds) {
+        agent_table_trace(t->agents, 0);
+        trace_stop();
+        t->trace = NULL;
+        answer(t, trace, round);
+        trace_clear();
+        free(trace);
+    }
+}
+
+void training_trace_end(struct training *t)
+{
+    struct training_trace *trace = t->trace;
+    struct err over = {0};
+
+    if (trace == NULL)
+        return;
+    trace_stop();
+    t->trace = NULL;
+    (void)err_set(&over, ERR_STATE, "the run ended before so many rounds were played");
+    trace->fn(trace->ctx, NULL, &over);
+    trace_clear();
+    free(trace);
+}
