@@ -78,8 +78,10 @@ static void allocate(struct vec_env *v)
     v->waiting = ARENA_ARRAY(arena, uint8_t, n);
     v->left = bytes_per_agent(v, n);
     v->total_return = doubles_per_agent(v, n);
-    v->obs = observations(v);
-    v->next_obs = observations(v);
+    v->obs_buffers[0] = observations(v);
+    v->obs_buffers[1] = observations(v);
+    v->obs = v->obs_buffers[0];
+    v->next_obs = v->obs_buffers[1];
     v->allowed = v->spec.masks ? masks(v) : NULL;
     v->next_allowed = v->spec.masks ? masks(v) : NULL;
     v->own = doubles_per_agent(v, n);
@@ -220,24 +222,50 @@ void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
         v->class->ops->reset(v->world, copy, &e);
 }
 
-static void observe(struct vec_env *v, size_t first, size_t n, float *const *obs)
+/* Of copies first .. first+n-1, which began an episode. A far world's come by message. */
+static void observe(struct vec_env *v, size_t first, size_t n)
 {
     if (v->far == NULL)
-        v->class->ops->observe(v->world, first, n, obs);
+        v->class->ops->observe(v->world, first, n, v->obs);
+}
+
+static float **other_buffer(const struct vec_env *v, float *const *obs)
+{
+    return v->obs_buffers[obs == v->obs_buffers[0]];
+}
+
+static void keep_obs(struct vec_env *v, size_t first, size_t n)
+{
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        const size_t width = (size_t)v->spec.agents[a].obs_width;
+
+        memcpy(v->obs[a] + first * width, v->next_obs[a] + first * width,
+               n * width * sizeof(float));
+    }
+}
+
+void vec_env_part_obs(struct vec_env *v)
+{
+    if (v->obs != v->next_obs)
+        return;
+    v->obs = other_buffer(v, v->next_obs);
+    keep_obs(v, 0, v->n_copies);
 }
 
 void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode)
 {
     CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
+    vec_env_part_obs(v);
     vec_env_begin_episode(v, copy, episode);
-    observe(v, copy, 1, v->obs);
+    observe(v, copy, 1);
 }
 
 void vec_env_reset(struct vec_env *v)
 {
+    vec_env_part_obs(v);
     for (size_t c = 0; c < v->n_copies; c++)
         vec_env_begin_episode(v, c, v->draws == ENV_DRAWS_EVALUATION ? c : 0);
-    observe(v, 0, v->n_copies, v->obs);
+    observe(v, 0, v->n_copies);
 }
 
 /* Step */
@@ -265,21 +293,46 @@ static int check_actions(const struct vec_env *v, const float *const *actions,
     return 0;
 }
 
-/* Settles who took part: nothing happens to an agent that left, or in a waiting copy. */
+/* Settles who took part: nothing happens to an agent that left, or in a waiting copy.
+ * Returns 1 if all took part. */
+static uint8_t settle_flags(size_t n, const uint8_t *restrict waiting,
+                            uint8_t *restrict left, uint8_t *restrict alive,
+                            uint8_t *restrict over, uint8_t *restrict all_over)
+{
+    uint8_t all = 1;
+
+    for (size_t c = 0; c < n; c++) {
+        uint8_t here = !left[c] & !waiting[c], gone = left[c] | (over[c] & here);
+
+        alive[c] = here;
+        left[c] = gone;
+        over[c] = gone;
+        all_over[c] &= gone;
+        all &= here;
+    }
+    return all;
+}
+
+static void add_row(double *restrict to, const double *restrict from, size_t n)
+{
+    for (size_t c = 0; c < n; c++)
+        to[c] += from[c];
+}
+
 static void settle_agents(struct vec_env *v, uint8_t *all_over)
 {
+    const size_t n = v->n_copies;
+
     for (size_t a = 0; a < v->spec.n_agents; a++) {
         double *own = v->own[a], *total = v->total_return[a];
-        uint8_t *left = v->left[a], *alive = v->alive[a], *over = v->terminated[a];
+        const uint8_t *alive = v->alive[a];
+        const uint8_t all = settle_flags(n, v->waiting, v->left[a], v->alive[a],
+                                         v->terminated[a], all_over);
 
-        for (size_t c = 0; c < v->n_copies; c++) {
-            alive[c] = !left[c] & !v->waiting[c];
+        for (size_t c = 0; !all && c < n; c++)
             own[c] = alive[c] ? own[c] : 0.0;
-            total[c] += own[c];
-            over[c] = left[c] |= over[c] & alive[c];
-            all_over[c] &= left[c];
-        }
-        memcpy(v->episode_return[a], total, v->n_copies * sizeof(*total));
+        add_row(total, own, n);
+        memcpy(v->episode_return[a], total, n * sizeof(*total));
     }
 }
 
@@ -298,27 +351,28 @@ static void put_limit_first(struct vec_env *v)
             v->terminated[a][c] = 0;
 }
 
-void vec_env_settle_copies(struct vec_env *v)
+static void settle_copies(size_t n, uint64_t limit, const uint8_t *restrict waiting,
+                          const uint8_t *restrict discarded, uint64_t *restrict time,
+                          uint8_t *restrict first, uint8_t *restrict ended,
+                          uint8_t *restrict truncated)
 {
-    const uint64_t limit = step_limit(v);
+    for (size_t c = 0; c < n; c++) {
+        uint8_t on = !waiting[c] & !discarded[c];
+        uint8_t cut = ended[c] & truncated[c];
 
-    for (size_t c = 0; c < v->n_copies; c++) {
-        uint8_t on = !v->waiting[c] & !v->discarded[c];
-        uint8_t cut = v->ended[c] & v->truncated[c];
-
-        v->first[c] = on & (v->time[c] == 0);
-        v->time[c] += on;
-        cut |= !v->ended[c] & (v->time[c] >= limit);
-        v->ended[c] = on & (v->ended[c] | cut);
-        v->truncated[c] = (on & cut) | v->discarded[c];
+        first[c] = on & (time[c] == 0);
+        time[c] += on;
+        cut |= !ended[c] & (time[c] >= limit);
+        ended[c] = on & (ended[c] | cut);
+        truncated[c] = (on & cut) | discarded[c];
     }
-    memcpy(v->episode_length, v->time, v->n_copies * sizeof(v->time[0]));
 }
 
-static void add_row(double *restrict to, const double *restrict from, size_t n)
+void vec_env_settle_copies(struct vec_env *v)
 {
-    for (size_t c = 0; c < n; c++)
-        to[c] += from[c];
+    settle_copies(v->n_copies, step_limit(v), v->waiting, v->discarded, v->time, v->first,
+                  v->ended, v->truncated);
+    memcpy(v->episode_length, v->time, v->n_copies * sizeof(v->time[0]));
 }
 
 /* A team's rewards add up in its first member's row, in agent order. */
@@ -362,8 +416,9 @@ static int has_begun(const struct vec_env *v, size_t copy)
            !v->waiting[copy];
 }
 
-/* Copies mostly end together: those side by side are observed at once. */
-static void observe_begun(struct vec_env *v)
+/* Observations to act on next: those of the step, or the new episode's where one began.
+ * Copies mostly end together: those side by side are observed at once. */
+static void keep_or_observe(struct vec_env *v)
 {
     size_t c = 0, n;
 
@@ -371,24 +426,44 @@ static void observe_begun(struct vec_env *v)
         for (n = 0; has_begun(v, c + n);)
             n++;
         if (n != 0)
-            observe(v, c, n, v->obs);
-        c += n + 1;
+            observe(v, c, n);
+        c += n;
+        for (n = 0; c + n < v->n_copies && !has_begun(v, c + n);)
+            n++;
+        keep_obs(v, c, n);
+        c += n;
     }
 }
 
-/* Observations to act on next: the new episode's where one ended. */
-static void begin_all(struct vec_env *v)
+static int any(const uint8_t *flags, size_t n)
 {
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        memcpy(v->obs[a], v->next_obs[a],
-               v->n_copies * (size_t)v->spec.agents[a].obs_width * sizeof(float));
-    for (size_t a = 0; v->allowed != NULL && a < v->spec.n_agents; a++)
-        memcpy(v->allowed[a], v->next_allowed[a],
-               v->n_copies * (size_t)v->spec.agents[a].space.width);
+    return memchr(flags, 1, n) != NULL;
+}
+
+static void begin_ended(struct vec_env *v)
+{
     for (size_t c = 0; c < v->n_copies; c++)
         if (v->ended[c] | v->discarded[c])
             begin_next(v, c);
-    observe_begun(v);
+}
+
+static void begin_all_far(struct vec_env *v)
+{
+    keep_obs(v, 0, v->n_copies);
+    for (size_t a = 0; v->allowed != NULL && a < v->spec.n_agents; a++)
+        memcpy(v->allowed[a], v->next_allowed[a],
+               v->n_copies * (size_t)v->spec.agents[a].space.width);
+    begin_ended(v);
+}
+
+static void begin_all(struct vec_env *v)
+{
+    v->obs = v->next_obs;
+    if (!any(v->ended, v->n_copies))
+        return;
+    v->obs = other_buffer(v, v->next_obs);
+    begin_ended(v);
+    keep_or_observe(v);
 }
 
 static void fill_results(const struct vec_env *v, struct env_step *ret)
@@ -412,7 +487,10 @@ void vec_env_conclude(struct vec_env *v, struct env_step *ret)
 {
     if (v->sharing != ENV_REWARD_OWN)
         share_rewards(v);
-    begin_all(v);
+    if (v->far != NULL)
+        begin_all_far(v);
+    else
+        begin_all(v);
     fill_results(v, ret);
 }
 
@@ -429,6 +507,7 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
         memset(v->terminated[a], 0, v->n_copies);
     v->class->ops->step(v->world, actions, v->own, v->terminated);
     put_limit_first(v);
+    v->next_obs = other_buffer(v, v->obs);
     v->class->ops->observe(v->world, 0, v->n_copies, v->next_obs);
     memset(v->ended, 1, v->n_copies);
     memset(v->truncated, 0, v->n_copies);

@@ -29,8 +29,11 @@ struct vec_env {
     uint8_t **left;        /* [A] (E): enum leaving */
     double **total_return; /* [A] (E) */
 
-    float **obs;       /* [A] (E, O_a) */
-    uint8_t **allowed; /* [A] (E, U_a); NULL: no masks */
+    /* A world that is here writes its observations into two buffers in turn. obs and
+     * next_obs are the same buffer after a step in which no episode ended. */
+    float **obs_buffers[2]; /* [A] (E, O_a) each */
+    float **obs;            /* [A] (E, O_a) */
+    uint8_t **allowed;      /* [A] (E, U_a); NULL: no masks */
 
     /* Results of the last step; see env_step. */
     float **next_obs;
@@ -53,6 +56,8 @@ struct vec_env {
 
 /* Begins an episode: everything of it but its observations. */
 void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode);
+/* Gives obs and next_obs a buffer each, before obs alone changes. */
+void vec_env_part_obs(struct vec_env *v);
 /* Counts the step. `ended` comes in as: every agent has left; `truncated` as: one of them
  * was cut off. */
 void vec_env_settle_copies(struct vec_env *v);

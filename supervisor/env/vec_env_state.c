@@ -143,7 +143,9 @@ int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct er
         p = v->far != NULL ? get(v->left[a], p, n) : get_flags(v->left[a], p, n);
     if (v->far != NULL)
         begin_lost(v);
-    else
+    else {
+        vec_env_part_obs(v);
         v->class->ops->observe(v->world, 0, n, v->obs);
+    }
     return 0;
 }

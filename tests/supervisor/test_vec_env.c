@@ -114,6 +114,59 @@ START_TEST(test_truncation)
 }
 END_TEST
 
+/* obs of agent 0, except of the copies in `fresh`, is its next_obs. */
+static void expect_obs(const struct vec_env *v, const struct env_step *s, unsigned fresh)
+{
+    for (size_t c = 0; c < vec_env_copies(v); c++) {
+        int same = memcmp(s->next_obs[0] + c * 18, vec_env_obs(v, 0) + c * 18,
+                          18 * sizeof(float)) == 0;
+
+        ck_assert_int_eq(same, (fresh >> c & 1) == 0);
+    }
+}
+
+/* What begins after a step leaves the step's own observations as they are. */
+START_TEST(test_begun_copies_keep_next_obs)
+{
+    struct env_config config = config_of("simple_spread");
+    float next[4 * 18];
+    struct env_step s;
+    struct vec_env *v;
+    char *state;
+
+    config.max_steps = 5;
+    v = open_env(&config, ENV_DRAWS_TRAINING, 4);
+    state = malloc(vec_env_state_bytes(v));
+    vec_env_state_save(v, state);
+    (void)step_env(v, 0, 0);
+    s = step_env(v, 0, 1);
+    expect_obs(v, &s, 0x0);
+    memcpy(next, s.next_obs[0], sizeof(next));
+    vec_env_reset_copy(v, 1, 9);
+    ck_assert_mem_eq(s.next_obs[0], next, sizeof(next));
+    expect_obs(v, &s, 0x2);
+    for (uint64_t t = 2; t < 4; t++) {
+        s = step_env(v, 0, t);
+        expect_obs(v, &s, 0x0);
+    }
+    s = step_env(v, 0, 4); /* the limit of all but copy 1 */
+    expect_obs(v, &s, 0xd);
+    s = step_env(v, 0, 5);
+    expect_obs(v, &s, 0x0);
+    memcpy(next, s.next_obs[0], sizeof(next));
+    ck_assert_int_eq(vec_env_state_load(v, state, vec_env_state_bytes(v), NULL), 0);
+    ck_assert_mem_eq(s.next_obs[0], next, sizeof(next));
+    expect_obs(v, &s, 0xf);
+    s = step_env(v, 0, 6);
+    memcpy(next, s.next_obs[0], sizeof(next));
+    vec_env_reset(v);
+    ck_assert_mem_eq(s.next_obs[0], next, sizeof(next));
+    expect_obs(v, &s, 0xf);
+    free(state);
+    vec_env_free(v);
+}
+END_TEST
+
 START_TEST(test_reset_draws)
 {
     struct env_config config = config_of("simple_spread");
@@ -624,6 +677,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, test_nothing_is_drawn_before_reset);
     tcase_add_test(tc, test_truncation);
+    tcase_add_test(tc, test_begun_copies_keep_next_obs);
     tcase_add_test(tc, test_reset_draws);
     tcase_add_test(tc, test_two_step_marker);
     tcase_add_test(tc, test_terminated_is_not_truncated);
