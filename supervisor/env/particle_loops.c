@@ -2,6 +2,7 @@
 #include "supervisor/env/particle_loops.h"
 
 #include "common/numerics/elementary.h"
+#include "supervisor/env/particle_lanes.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,11 +37,11 @@ static void transpose(four_floats x[FOUR])
     x[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
-/* The last block of a count that is no multiple of four begins earlier, and does some of
+/* The last block of a count that is no multiple of `size` begins earlier, and does some of
  * the one before again. */
-static size_t block_begin(size_t at, size_t n)
+static inline size_t block_begin(size_t at, size_t n, size_t size)
 {
-    return at + FOUR <= n ? at : n - FOUR;
+    return at + size <= n ? at : n - size;
 }
 
 static void widen_block(size_t n, size_t width, const float *actions, double *rows)
@@ -65,10 +66,10 @@ static void widen(size_t n, size_t width, const float *restrict actions,
             rows[i * n + c] = (double)actions[c * width + i];
     }
     for (size_t c = 0; n >= FOUR && width >= FOUR && c < n; c += FOUR) {
-        size_t from = block_begin(c, n);
+        size_t from = block_begin(c, n, FOUR);
 
         for (size_t i = 0; i < width; i += FOUR) {
-            size_t first = block_begin(i, width);
+            size_t first = block_begin(i, width, FOUR);
 
             widen_block(n, width, actions + from * width + first,
                         rows + first * n + from);
@@ -168,11 +169,19 @@ static const double FAR = 38.0, GONE = 745.5;
 
 enum { CONTACTS = 256 };
 
+/* Contacts from..end-1 are one pair's. a, b: where their x in the chunk's first copy lies
+ * among all positions. */
+struct near_pair {
+    size_t a, b, from, end;
+    int b_moves;
+};
+
 /* Pairs near enough to feel each other, in whatever copies, side by side: the others,
  * mostly more, take no part in what is long. Room for what a last block takes along. */
 struct contacts {
-    size_t n;
-    uint32_t a[CONTACTS], b[CONTACTS]; /* where their x lies among all positions */
+    size_t n, n_pairs;
+    struct near_pair pairs[CONTACTS];
+    uint64_t copy[CONTACTS + BLOCK]; /* counted from the chunk's first */
     double reach[CONTACTS + BLOCK];
     double x[CONTACTS + BLOCK], y[CONTACTS + BLOCK]; /* a - b; then the force upon a */
     double dist[CONTACTS + BLOCK];
@@ -180,32 +189,58 @@ struct contacts {
     double pen[CONTACTS + BLOCK]; /* log(1 + exp(-gap)): how deep they press */
 };
 
-/* n copies, at most a chunk, of one pair. */
-static void find_contacts(size_t n, size_t stride, size_t a, size_t b, double reach,
-                          const double *restrict pos, struct contacts *restrict ret)
+#ifdef HAVE_LANES
+/* Looks at copies in whole vectors; returns how many of the n it looked at. */
+static size_t find_by_lanes(size_t n, size_t stride, const double *a, const double *b,
+                            double reach, double limit, struct contacts *ret)
 {
-    const double limit = reach + GONE * CONTACT_MARGIN;
-    double x[CHUNK], y[CHUNK], square[CHUNK];
-    uint32_t near[CHUNK];
-    size_t k = 0;
+    uint64_t first[LANES];
+    size_t k = ret->n, c = 0;
 
-    for (size_t c = 0; c < n; c++) {
-        x[c] = pos[a + c] - pos[b + c];
-        y[c] = pos[a + stride + c] - pos[b + stride + c];
-        square[c] = x[c] * x[c] + y[c] * y[c];
+    for (size_t i = 0; i < LANES; i++)
+        first[i] = i;
+    for (; c + LANES <= n; c += LANES) {
+        const lanes x = lanes_load(a + c) - lanes_load(b + c);
+        const lanes y = lanes_load(a + stride + c) - lanes_load(b + stride + c);
+        const unsigned near = lanes_not_above(x * x + y * y, lanes_same(limit));
+
+        lanes_store(ret->x + k, lanes_pack(x, near));
+        lanes_store(ret->y + k, lanes_pack(y, near));
+        lanes_store(ret->copy + k, lanes_pack(lanes_load(first), near));
+        lanes_store(ret->reach + k, lanes_same(reach));
+        k += lanes_count(near);
+        for (size_t i = 0; i < LANES; i++)
+            first[i] += LANES;
     }
-    for (size_t c = 0; c < n; c++) {
-        near[k] = (uint32_t)c;
-        k += !(square[c] > limit * limit);
+    ret->n = k;
+    return c;
+}
+#else
+static size_t find_by_lanes(size_t n, size_t stride, const double *a, const double *b,
+                            double reach, double limit, struct contacts *ret)
+{
+    return 0;
+}
+#endif
+
+/* Adds the copies, of n, at most a chunk, in which a and b are near. */
+static void find_contacts(size_t n, size_t stride, const double *a, const double *b,
+                          double reach, struct contacts *ret)
+{
+    const double furthest = reach + GONE * CONTACT_MARGIN, limit = furthest * furthest;
+    size_t c = find_by_lanes(n, stride, a, b, reach, limit, ret);
+    size_t k = ret->n;
+
+    for (; c < n; c++) {
+        double x = a[c] - b[c], y = a[stride + c] - b[stride + c];
+
+        ret->x[k] = x;
+        ret->y[k] = y;
+        ret->copy[k] = c;
+        ret->reach[k] = reach;
+        k += !(x * x + y * y > limit);
     }
-    for (size_t i = 0; i < k; i++) {
-        ret->a[ret->n + i] = (uint32_t)a + near[i];
-        ret->b[ret->n + i] = (uint32_t)b + near[i];
-        ret->reach[ret->n + i] = reach;
-        ret->x[ret->n + i] = x[near[i]];
-        ret->y[ret->n + i] = y[near[i]];
-    }
-    ret->n += k;
+    ret->n = k;
 }
 
 static void measure_block(double *restrict x, double *restrict y, double *restrict reach,
@@ -229,18 +264,35 @@ static void measure(struct contacts *m)
                       m->pen + i);
 }
 
+/* Writes the indices of the x not above the limit; returns how many. */
+static size_t choose_not_above(size_t n, const double *x, double limit, uint64_t *where)
+{
+    size_t i = 0, k = 0;
+
+#ifdef HAVE_LANES
+    for (; i + LANES <= n; i += LANES) {
+        const unsigned chosen = lanes_not_above(lanes_load(x + i), lanes_same(limit));
+
+        for (unsigned left = chosen; left != 0; left &= left - 1)
+            where[k++] = i + (size_t)__builtin_ctz(left);
+    }
+#endif
+    for (; i < n; i++) {
+        where[k] = i;
+        k += !(x[i] > limit);
+    }
+    return k;
+}
+
 /* In the steps of numpy's logaddexp(0, -gap). */
 static void press(struct contacts *m)
 {
     double log[CONTACTS + BLOCK];
-    uint32_t where[CONTACTS];
-    size_t k = 0;
+    uint64_t where[CONTACTS];
+    const size_t k = choose_not_above(m->n, m->gap, FAR, where);
 
-    for (size_t i = 0; i < m->n; i++) {
-        where[k] = (uint32_t)i;
-        log[k] = m->pen[i];
-        k += m->gap[i] < FAR;
-    }
+    for (size_t i = 0; i < k; i++)
+        log[i] = m->pen[where[i]];
     for (size_t i = 0; i < BLOCK; i++)
         log[k + i] = 0.0;
     for (size_t i = 0; i < k; i += BLOCK) {
@@ -255,7 +307,7 @@ static void press(struct contacts *m)
 }
 
 /* 100 (a - b) / distance times how deep, upon a; the opposite upon b. */
-static void shove(size_t stride, struct contacts *m, double *restrict force)
+static void find_forces(struct contacts *m)
 {
     for (size_t i = 0; i < m->n; i++) {
         double pen = m->pen[i] * CONTACT_MARGIN;
@@ -263,11 +315,20 @@ static void shove(size_t stride, struct contacts *m, double *restrict force)
         m->x[i] = CONTACT_FORCE * m->x[i] / m->dist[i] * pen;
         m->y[i] = CONTACT_FORCE * m->y[i] / m->dist[i] * pen;
     }
-    for (size_t i = 0; i < m->n; i++) {
-        force[m->a[i]] += m->x[i];
-        force[m->a[i] + stride] += m->y[i];
-        force[m->b[i]] -= m->x[i];
-        force[m->b[i] + stride] -= m->y[i];
+}
+
+static void shove(size_t stride, const struct near_pair *pair, const struct contacts *m,
+                  double *force)
+{
+    double *a = force + pair->a, *b = force + pair->b;
+
+    for (size_t i = pair->from; i < pair->end; i++) {
+        a[m->copy[i]] += m->x[i];
+        a[m->copy[i] + stride] += m->y[i];
+    }
+    for (size_t i = pair->from; pair->b_moves && i < pair->end; i++) {
+        b[m->copy[i]] -= m->x[i];
+        b[m->copy[i] + stride] -= m->y[i];
     }
 }
 
@@ -275,8 +336,11 @@ static void push_contacts(size_t stride, struct contacts *m, double *force)
 {
     measure(m);
     press(m);
-    shove(stride, m, force);
+    find_forces(m);
+    for (size_t p = 0; p < m->n_pairs; p++)
+        shove(stride, &m->pairs[p], m, force);
     m->n = 0;
+    m->n_pairs = 0;
 }
 
 /* Pairs in their order, in which the forces of each copy add up. */
@@ -287,9 +351,14 @@ static void push_chunk(size_t n, size_t stride, size_t first,
     struct contacts m;
 
     m.n = 0;
+    m.n_pairs = 0;
     for (size_t p = 0; p < n_pairs; p++) {
-        find_contacts(n, stride, pairs[p].a * 2 * stride + first,
-                      pairs[p].b * 2 * stride + first, pairs[p].reach, pos, &m);
+        const size_t a = pairs[p].a * 2 * stride + first;
+        const size_t b = pairs[p].b * 2 * stride + first, from = m.n;
+
+        find_contacts(n, stride, pos + a, pos + b, pairs[p].reach, &m);
+        if (m.n != from)
+            m.pairs[m.n_pairs++] = (struct near_pair){a, b, from, m.n, pairs[p].b_moves};
         if (m.n + CHUNK > CONTACTS)
             push_contacts(stride, &m, force);
     }
@@ -315,7 +384,26 @@ static void accelerate(size_t n, double *restrict vel, const double *restrict fo
         vel[i] = vel[i] * KEEP + force[i] * DT;
 }
 
-static void limit_speed(size_t n, double *restrict vx, double *restrict vy, double max)
+/* Whether any of a block may be faster than max: 1e-9 is far more than all roundings. */
+static int some_hurry(const double *vx, const double *vy, double max)
+{
+    const double slow = max * max * (1.0 - 1e-9);
+    unsigned some = 0;
+
+#ifdef HAVE_LANES
+    for (size_t c = 0; c < BLOCK; c += LANES) {
+        const lanes x = lanes_load(vx + c), y = lanes_load(vy + c);
+
+        some |= lanes_not_above(lanes_same(slow), x * x + y * y);
+    }
+#else
+    for (size_t c = 0; c < BLOCK; c++)
+        some |= !(slow > vx[c] * vx[c] + vy[c] * vy[c]);
+#endif
+    return some != 0;
+}
+
+static void limit_block(size_t n, double *restrict vx, double *restrict vy, double max)
 {
     for (size_t c = 0; c < n; c++) {
         double speed = sqrt(vx[c] * vx[c] + vy[c] * vy[c]);
@@ -323,6 +411,17 @@ static void limit_speed(size_t n, double *restrict vx, double *restrict vy, doub
         vx[c] = speed > max ? vx[c] / speed * max : vx[c];
         vy[c] = speed > max ? vy[c] / speed * max : vy[c];
     }
+}
+
+static void limit_speed(size_t n, double *vx, double *vy, double max)
+{
+    size_t c = 0;
+
+    for (; c + BLOCK <= n; c += BLOCK) {
+        if (some_hurry(vx + c, vy + c, max))
+            limit_block(BLOCK, vx + c, vy + c, max);
+    }
+    limit_block(n - c, vx + c, vy + c, max);
 }
 
 static void integrate(size_t n, int drift_first, double max_speed, const double *force,
@@ -343,49 +442,153 @@ static inline double shown(const struct particle_row *row, size_t c)
 {
     double x = row->from[c] - row->less[c];
 
-    return f64_of_bits(bits_of_f64(x) & row->seen[c]);
+    return row->seen == NULL ? x : f64_of_bits(bits_of_f64(x) & row->seen[c]);
 }
 
-static inline four_floats shown_four(const struct particle_row *row, size_t c)
+static inline four_floats shown_four(const struct particle_row *row, size_t c,
+                                     int some_unseen)
 {
     four_doubles from, less;
     four_masks seen;
 
     memcpy(&from, row->from + c, sizeof(from));
     memcpy(&less, row->less + c, sizeof(less));
-    memcpy(&seen, row->seen + c, sizeof(seen));
-    from = (four_doubles)((four_masks)(from - less) & seen);
+    from -= less;
+    if (some_unseen && row->seen != NULL) {
+        memcpy(&seen, row->seen + c, sizeof(seen));
+        from = (four_doubles)((four_masks)from & seen);
+    }
     return __builtin_convertvector(from, four_floats);
 }
 
-static inline void cast_block(const struct particle_row *rows, size_t c, size_t width,
-                              float *ret)
+static int some_are_hidden(const struct particle_row *rows, size_t count)
+{
+    int some = 0;
+
+    for (size_t i = 0; i < count; i++)
+        some |= rows[i].seen != NULL;
+    return some;
+}
+
+static inline void cast_four(const struct particle_row *rows, size_t c, size_t width,
+                             int some_unseen, float *ret)
 {
     four_floats x[FOUR];
 
     for (size_t k = 0; k < FOUR; k++)
-        x[k] = shown_four(&rows[k], c);
+        x[k] = shown_four(&rows[k], c, some_unseen);
     transpose(x);
     for (size_t k = 0; k < FOUR; k++)
-        memcpy(ret + k * width, &x[k], sizeof(x[k]));
+        memcpy(ret + (c + k) * width, &x[k], sizeof(x[k]));
+}
+
+#ifdef __AVX__
+
+enum { EIGHT = 8 };
+typedef float eight_floats __attribute__((vector_size(EIGHT * sizeof(float))));
+
+#define FIRSTS(x, y)      __builtin_shufflevector(x, y, 0, 8, 1, 9, 4, 12, 5, 13)
+#define LASTS(x, y)       __builtin_shufflevector(x, y, 2, 10, 3, 11, 6, 14, 7, 15)
+#define FIRST_TWOS(x, y)  __builtin_shufflevector(x, y, 0, 1, 8, 9, 4, 5, 12, 13)
+#define LAST_TWOS(x, y)   __builtin_shufflevector(x, y, 2, 3, 10, 11, 6, 7, 14, 15)
+#define FIRST_FOURS(x, y) __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11)
+#define LAST_FOURS(x, y)  __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15)
+
+static inline void transpose_eight(eight_floats x[EIGHT])
+{
+    eight_floats y[EIGHT];
+
+    for (size_t k = 0; k < EIGHT; k += 2) {
+        y[k] = FIRSTS(x[k], x[k + 1]);
+        y[k + 1] = LASTS(x[k], x[k + 1]);
+    }
+    for (size_t k = 0; k < EIGHT; k += FOUR) {
+        x[k] = FIRST_TWOS(y[k], y[k + 2]);
+        x[k + 1] = LAST_TWOS(y[k], y[k + 2]);
+        x[k + 2] = FIRST_TWOS(y[k + 1], y[k + 3]);
+        x[k + 3] = LAST_TWOS(y[k + 1], y[k + 3]);
+    }
+    for (size_t k = 0; k < FOUR; k++) {
+        y[k] = FIRST_FOURS(x[k], x[k + FOUR]);
+        y[k + FOUR] = LAST_FOURS(x[k], x[k + FOUR]);
+    }
+    for (size_t k = 0; k < EIGHT; k++)
+        x[k] = y[k];
+}
+
+static inline void cast_eight(const struct particle_row *rows, size_t c, size_t width,
+                              int some_unseen, float *ret)
+{
+    eight_floats x[EIGHT];
+
+    for (size_t k = 0; k < EIGHT; k++) {
+        four_floats a = shown_four(&rows[k], c, some_unseen);
+        four_floats b = shown_four(&rows[k], c + FOUR, some_unseen);
+
+        x[k] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+    }
+    transpose_eight(x);
+#pragma GCC unroll 8 /* else the rows go through the stack */
+    for (size_t k = 0; k < EIGHT; k++)
+        memcpy(ret + (c + k) * width, &x[k], sizeof(x[k]));
+}
+
+static void cast_eight_rows(size_t n, size_t width, const struct particle_row *rows,
+                            float *ret)
+{
+    const int hidden = some_are_hidden(rows, EIGHT);
+
+    for (size_t c = 0; c < n; c += EIGHT) {
+        if (hidden)
+            cast_eight(rows, block_begin(c, n, EIGHT), width, 1, ret);
+        else
+            cast_eight(rows, block_begin(c, n, EIGHT), width, 0, ret);
+    }
+}
+
+#endif
+
+static void cast_four_rows(size_t n, size_t width, const struct particle_row *rows,
+                           float *ret)
+{
+    const int hidden = some_are_hidden(rows, FOUR);
+
+    for (size_t c = 0; c < n; c += FOUR) {
+        if (hidden)
+            cast_four(rows, block_begin(c, n, FOUR), width, 1, ret);
+        else
+            cast_four(rows, block_begin(c, n, FOUR), width, 0, ret);
+    }
+}
+
+static void cast_plainly(size_t n, size_t width, const struct particle_row *rows,
+                         float *ret)
+{
+    for (size_t c = 0; c < n; c++) {
+        for (size_t i = 0; i < width; i++)
+            ret[c * width + i] = (float)shown(&rows[i], c);
+    }
 }
 
 static void cast(size_t n, size_t width, const struct particle_row *rows, float *ret)
 {
-    for (size_t c = 0; (n < FOUR || width < FOUR) && c < n; c++) {
-        for (size_t i = 0; i < width; i++)
-            ret[c * width + i] = (float)shown(&rows[i], c);
+    size_t i = 0;
+
+    if (n < FOUR || width < FOUR) {
+        cast_plainly(n, width, rows, ret);
+        return;
     }
-    for (size_t i = 0; n >= FOUR && width >= FOUR && i < width; i += FOUR) {
-        size_t first = block_begin(i, width);
-        const struct particle_row block[FOUR] = {rows[first], rows[first + 1],
-                                                 rows[first + 2], rows[first + 3]};
+#ifdef __AVX__
+    for (; n >= EIGHT && width >= EIGHT && i + FOUR < width; i += EIGHT) {
+        size_t first = block_begin(i, width, EIGHT);
 
-        for (size_t c = 0; c < n; c += FOUR) {
-            size_t from = block_begin(c, n);
+        cast_eight_rows(n, width, rows + first, ret + first);
+    }
+#endif
+    for (; i < width; i += FOUR) {
+        size_t first = block_begin(i, width, FOUR);
 
-            cast_block(block, from, width, ret + from * width + first);
-        }
+        cast_four_rows(n, width, rows + first, ret + first);
     }
 }
 
@@ -436,11 +639,11 @@ static void near(size_t n, const double *restrict a, const double *restrict b,
 }
 
 static void touch(size_t n, size_t stride, const double *restrict a,
-                  const double *restrict b, double reach, double apart,
+                  const double *restrict b, double square, double apart,
                   double *restrict ret)
 {
     for (size_t c = 0; c < n; c++)
-        ret[c] = sqrt(square_dist(a, b, stride, c)) < reach ? 1.0 : apart;
+        ret[c] = square_dist(a, b, stride, c) < square ? 1.0 : apart;
 }
 
 /* Beyond this, exp(2 x - 2) is above the most that is charged. */

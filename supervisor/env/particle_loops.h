@@ -16,7 +16,7 @@
 enum { PARTICLE_MOVES = 5 };
 
 /* One number of an observation, in every copy: from - less; 0 where `seen` is 0 (else it
- * is all ones). The three may overlap. */
+ * is all ones). seen NULL: it is seen everywhere. The three may overlap. */
 struct particle_row {
     const double *from, *less;
     const uint64_t *seen;
@@ -26,6 +26,7 @@ struct particle_row {
 struct particle_pair {
     size_t a, b;
     double reach;
+    int b_moves; /* else nobody reads the force upon it */
 };
 
 struct particle_loops {
@@ -43,8 +44,8 @@ struct particle_loops {
     void (*word)(size_t n, size_t words, const double *rows, double *said);
     void (*clip)(size_t n, const double *x, double *ret); /* to [0, 1] */
 
-    /* Pairs that push each other when near, in their order: adds to the forces of both.
-     * pos, force: points of all entities, fewer than 2^31 of them in all copies. */
+    /* Pairs that push each other when near, in their order: adds to the forces of both,
+     * of b if it moves. pos, force: points of all entities. */
     void (*push)(size_t n, const struct particle_pair *pairs, size_t n_pairs,
                  const double *pos, double *force);
     /* One step of a point; max_speed 0: no limit. drift_first: the old velocity moves. */
@@ -56,12 +57,12 @@ struct particle_loops {
     void (*show)(size_t n, const struct particle_row *row, double *ret); /* of one row */
 
     /* Distances of two points; 2: squared. near: to the nearest of `count` from b on.
-     * touch: 1 where a distance is below `reach`, else `apart`; stride: from x to y. */
+     * touch: 1 where the square is below `square`, else `apart`; stride: from x to y. */
     void (*dist)(size_t n, const double *a, const double *b, double *ret);
     void (*dist2)(size_t n, const double *a, const double *b, double *ret);
     void (*near)(size_t n, const double *a, const double *b, size_t count, double *ret);
-    void (*touch)(size_t n, size_t stride, const double *a, const double *b, double reach,
-                  double apart, double *ret);
+    void (*touch)(size_t n, size_t stride, const double *a, const double *b,
+                  double square, double apart, double *ret);
     /* ret -= factor bound(|x|), then the same with y: see particle_charge_bounds. */
     void (*bounds)(size_t n, const double *point, double factor, double *ret);
     /* All ones where any of `count` rows, `stride` apart, is 1 in both a and b, or none is

@@ -52,24 +52,22 @@ void particle_draw_positions(struct particle_world *w, struct particle_draws *d,
 
 /* Observations */
 
-static void append(const struct particle_world *w, struct particle_obs *o,
-                   const double *from, const double *less)
+static void append(struct particle_obs *o, const double *from, const double *less)
 {
-    o->rows[o->width++] =
-        (struct particle_row){from, less, particle_seen(w, w->n_agents)};
+    o->rows[o->width++] = (struct particle_row){from, less, NULL};
 }
 
 void particle_obs_row(const struct particle_world *w, struct particle_obs *o,
                       const double *row)
 {
-    append(w, o, row, w->zeros);
+    append(o, row, w->zeros);
 }
 
 double *particle_obs_next(const struct particle_world *w, struct particle_obs *o)
 {
     double *row = o->made + o->width * o->n;
 
-    append(w, o, row, w->zeros);
+    append(o, row, w->zeros);
     return row;
 }
 
@@ -98,7 +96,7 @@ void particle_obs_rel(const struct particle_world *w, struct particle_obs *o, si
                       size_t entity)
 {
     for (size_t axis = 0; axis < 2; axis++)
-        append(w, o, particle_pos(w, entity, axis) + o->first,
+        append(o, particle_pos(w, entity, axis) + o->first,
                particle_pos(w, self, axis) + o->first);
 }
 
@@ -126,7 +124,7 @@ void particle_obs_rel_goal(const struct particle_world *w, struct particle_obs *
         double *goal = o->made + o->width * o->n;
 
         goal_row(w, i, axis, o->first, o->n, goal);
-        append(w, o, goal, particle_pos(w, self, axis) + o->first);
+        append(o, goal, particle_pos(w, self, axis) + o->first);
     }
 }
 
@@ -216,7 +214,7 @@ void particle_goal_nearest(const struct particle_world *w, size_t i, size_t firs
 void particle_touch(const struct particle_world *w, size_t a, size_t b, double *ret)
 {
     w->loops->touch(w->n_copies, w->n_copies, particle_pos(w, a, 0),
-                    particle_pos(w, b, 0), particle_reach(w, a, b), 0.0, ret);
+                    particle_pos(w, b, 0), particle_touch_square(w, a, b), 0.0, ret);
 }
 
 void particle_charge_bounds(const struct particle_world *w, size_t agent, double factor,

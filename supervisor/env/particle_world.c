@@ -106,8 +106,32 @@ static void list_pairs(struct particle_world *w)
 
             if (ea->collide && eb->collide && (ea->movable || eb->movable))
                 w->pairs[w->n_pairs++] =
-                    (struct particle_pair){a, b, particle_reach(w, a, b)};
+                    (struct particle_pair){a, b, particle_reach(w, a, b), eb->movable};
         }
+    }
+}
+
+/* The least number whose root, rounded, is not below `reach`. Roots never fall where
+ * their squares rise, so that it takes few steps from reach^2. */
+static double least_square(double reach)
+{
+    double x = reach * reach;
+
+    while (sqrt(x) < reach)
+        x = nextafter(x, (double)INFINITY);
+    while (x > 0.0 && sqrt(nextafter(x, 0.0)) >= reach)
+        x = nextafter(x, 0.0);
+    return x;
+}
+
+static void list_touch_squares(struct particle_world *w)
+{
+    const size_t n = particle_n_entities(w);
+
+    w->touch_squares = ARENA_ARRAY(w->arena, double, w->n_agents *n);
+    for (size_t a = 0; a < w->n_agents; a++) {
+        for (size_t b = 0; b < n; b++)
+            w->touch_squares[a * n + b] = least_square(particle_reach(w, a, b));
     }
 }
 
@@ -147,8 +171,7 @@ static void allocate_rows(struct particle_world *w)
     w->scratch = vectors(w, PARTICLE_SCRATCH * n);
     w->aside = vectors(w, w->n_aside * n);
     w->zeros = vectors(w, n);
-    w->seen = (uint64_t *)vectors(w, (w->n_agents + 1) * n);
-    memset(particle_seen(w, w->n_agents), 0xff, n * sizeof(*w->seen));
+    w->seen = (uint64_t *)vectors(w, w->n_agents * n);
     w->shown = ARENA_ARRAY(w->arena, struct particle_row, widest);
     w->rows = vectors(w, widest * n);
 }
@@ -163,6 +186,7 @@ struct particle_world *particle_world_new(const struct particle_scenario *scenar
     allocate_state(w);
     allocate_rows(w);
     list_pairs(w);
+    list_touch_squares(w);
     return w;
 }
 

@@ -46,6 +46,7 @@ struct particle_world {
     struct env_agent *agents;         /* (n_agents) */
     struct particle_pair *pairs;      /* those that can push each other, in order */
     size_t n_pairs;
+    double *touch_squares; /* (n_agents, entities): see particle_touch_square */
 
     double *state; /* pos, vel, comm, goal: one block */
     size_t n_state;
@@ -54,12 +55,12 @@ struct particle_world {
     double *comm; /* (agents, dim_c, E) */
     double *goal; /* (n_goals, E): whole numbers below n_landmarks */
 
-    double *force;       /* (entities, 2, E); pushes; unread of what cannot move */
-    double *action_rows; /* (PARTICLE_MOVES + dim_c, E) */
-    double *scratch;     /* (PARTICLE_SCRATCH, E): contents do not last */
-    double *aside;       /* (n_aside, E): contents do not last */
-    double *zeros;       /* (E) */
-    uint64_t *seen;      /* (n_agents + 1, E): masks, particle_obs_hide; the last: all */
+    double *force;              /* (entities, 2, E); pushes; unread of what cannot move */
+    double *action_rows;        /* (PARTICLE_MOVES + dim_c, E) */
+    double *scratch;            /* (PARTICLE_SCRATCH, E): contents do not last */
+    double *aside;              /* (n_aside, E): contents do not last */
+    double *zeros;              /* (E) */
+    uint64_t *seen;             /* (n_agents, E): masks for particle_obs_hide */
     struct particle_row *shown; /* (largest obs_width): the observation put together */
     double *rows;               /* (largest obs_width, E): what it made itself */
     struct arena *arena;
@@ -214,7 +215,7 @@ void particle_obs_hide(struct particle_obs *o, const uint64_t *mask);
 
 /* `reward`: distances of two entities (E), or of an entity and the landmark that goal i
  * names (which uses the last two scratch rows); 2: squared. Collision is distance < the
- * sizes' sum. touch: 1 where they collide, else 0. */
+ * sizes' sum. touch: 1 where agent a collides with b, else 0. */
 void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret);
 void particle_dist2(const struct particle_world *w, size_t a, size_t b, double *ret);
 void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
@@ -231,6 +232,14 @@ void particle_goal_nearest(const struct particle_world *w, size_t i, size_t firs
 static inline double particle_reach(const struct particle_world *w, size_t a, size_t b)
 {
     return w->entities[a].size + w->entities[b].size;
+}
+
+/* The distance of agent a and entity b, rounded, is below their reach if and only if its
+ * square is below this. */
+static inline double particle_touch_square(const struct particle_world *w, size_t a,
+                                           size_t b)
+{
+    return w->touch_squares[a * particle_n_entities(w) + b];
 }
 
 /* How a team's rewards are shared; `sum` uses the last scratch row. mix: ret = team (1 -

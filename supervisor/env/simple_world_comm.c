@@ -129,8 +129,9 @@ static void survey(const struct particle_world *w, const struct particle_obs *o)
             const size_t f = first_forest(w) + i;
 
             w->loops->touch(o->n, E, particle_pos(w, a, 0) + o->first,
-                            particle_pos(w, f, 0) + o->first, particle_reach(w, a, f),
-                            -1.0, in_forests(w, a) + i * E + o->first);
+                            particle_pos(w, f, 0) + o->first,
+                            particle_touch_square(w, a, f), -1.0,
+                            in_forests(w, a) + i * E + o->first);
         }
     }
 }

@@ -734,7 +734,7 @@ static void expect_same_step(const struct loop_case *a, const struct loop_case *
 
 START_TEST(test_instruction_sets_agree)
 {
-    const size_t copies[] = {1, 3, 8, LOOP_COPIES};
+    const size_t copies[] = {1, 3, 5, 8, LOOP_COPIES};
 
     for (int isa = 1; particle_loops_at(isa) != NULL; isa++) {
         for (size_t k = 0; k < sizeof(copies) / sizeof(copies[0]); k++) {
@@ -757,14 +757,14 @@ START_TEST(test_instruction_sets_agree)
 END_TEST
 
 /* One copy by itself is seen as among all, whatever the blocks they are cast in. */
-START_TEST(test_part_of_the_copies)
+static void look_at_parts(int i, int isa)
 {
     struct loop_case whole, part;
 
-    open_loops(&whole, _i, 0, LOOP_COPIES);
-    open_loops(&part, _i, 0, LOOP_COPIES);
+    open_loops(&whole, i, isa, LOOP_COPIES);
+    open_loops(&part, i, isa, LOOP_COPIES);
     for (size_t first = 0; first < 12; first++) {
-        const size_t n = first % 7 + 1;
+        const size_t n = first % 12 + 1;
 
         reset_loops(&whole);
         step_loops(&whole, first);
@@ -784,7 +784,68 @@ START_TEST(test_part_of_the_copies)
     arena_done(&whole.arena);
     arena_done(&part.arena);
 }
+
+START_TEST(test_part_of_the_copies)
+{
+    for (int isa = 0; particle_loops_at(isa) != NULL; isa++)
+        look_at_parts(_i, isa);
+}
 END_TEST
+
+/* Touching by squares is touching by roots. */
+START_TEST(test_touch_squares)
+{
+    struct loop_case l;
+
+    open_loops(&l, _i, 0, 1);
+    for (size_t a = 0; a < l.w->n_agents; a++) {
+        for (size_t b = 0; b < particle_n_entities(l.w); b++) {
+            const double square = particle_touch_square(l.w, a, b);
+            const double reach = particle_reach(l.w, a, b);
+
+            ck_assert(sqrt(square) >= reach);
+            ck_assert(sqrt(nextafter(square, 0.0)) < reach);
+        }
+    }
+    arena_done(&l.arena);
+}
+END_TEST
+
+/* Among slow copies, one whose speed is next to the limit. */
+START_TEST(test_speed_limit)
+{
+    enum { N = 19, ULPS = 40 };
+    const double max = 1.3, force[2 * N] = {0};
+
+    for (int step = 0; step < 2 * ULPS * N; step++) {
+        const size_t at = (size_t)step % N;
+        const int ulps = step / N - ULPS;
+        double pos[2 * N] = {0}, vel[2 * N] = {0};
+        double x, y = 0.5, speed, share;
+
+        x = sqrt(max * max - y * y) * (1.0 + ulps * 0x1p-52);
+        vel[at] = x / 0.75;
+        vel[N + at] = y / 0.75;
+        x = vel[at] * 0.75 + 0.0 * 0.1;
+        y = vel[N + at] * 0.75 + 0.0 * 0.1;
+        speed = sqrt(x * x + y * y);
+        share = speed > max ? x / speed * max : x;
+        particle_loops_at(_i)->integrate(N, 0, max, force, pos, vel);
+        ck_assert_double_eq(vel[at], share);
+        ck_assert_double_eq(vel[N + at], speed > max ? y / speed * max : y);
+        ck_assert_double_eq(vel[(at + 1) % N], 0.0);
+    }
+}
+END_TEST
+
+static int count_isas(void)
+{
+    int n = 0;
+
+    while (particle_loops_at(n) != NULL)
+        n++;
+    return n;
+}
 
 static Suite *make_suite(void)
 {
@@ -793,6 +854,8 @@ static Suite *make_suite(void)
 
     tcase_add_loop_test(tc, test_records_mpe2, 0, N_SCENARIOS);
     tcase_add_loop_test(tc, test_records_openai, 0, N_SCENARIOS);
+    tcase_add_loop_test(tc, test_touch_squares, 0, LOOP_CASES);
+    tcase_add_loop_test(tc, test_speed_limit, 0, count_isas());
     tcase_add_test(tc, test_integration_order);
     tcase_add_test(tc, test_moves);
     tcase_add_test(tc, test_discrete_takes_first_largest);
