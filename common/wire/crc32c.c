@@ -1,6 +1,6 @@
 #include "common/wire/crc32c.h"
 
-#include <isa-l/crc.h>
+#include "common/wire/isal.h"
 
 enum { CRC_CHUNK_BYTES = 1 << 30 }; /* isa-l counts in int */
 
@@ -14,7 +14,7 @@ uint32_t crc32c_extend(uint32_t crc, const void *data, size_t len_bytes)
     while (len_bytes > 0) {
         size_t n = len_bytes < CRC_CHUNK_BYTES ? len_bytes : CRC_CHUNK_BYTES;
 
-        state = crc32_iscsi((unsigned char *)at, (int)n, state);
+        state = isal()->crc32_iscsi((unsigned char *)at, (int)n, state);
         at += n;
         len_bytes -= n;
     }
