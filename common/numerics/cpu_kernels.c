@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <sys/platform/x86.h>
+#endif
 
 static const char *const names[CPU_KERNELS_COUNT] = {[CPU_KERNELS_PORTABLE] = "portable",
                                                      [CPU_KERNELS_NEON] = "neon",
@@ -16,22 +19,23 @@ const char *cpu_kernels_name(enum cpu_kernels kernels)
 }
 
 #if defined(__x86_64__)
+/* The C library has asked the processor already. Each question that libgcc would ask again
+ * costs microseconds in a virtual machine, and it asks them at every start. */
 static int has_v3(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
+    return CPU_FEATURE_ACTIVE(AVX2) && CPU_FEATURE_ACTIVE(BMI1) &&
+           CPU_FEATURE_ACTIVE(BMI2) && CPU_FEATURE_ACTIVE(FMA);
 }
 
 static int has_v4(void)
 {
-    return has_v3() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return has_v3() && CPU_FEATURE_ACTIVE(AVX512F) && CPU_FEATURE_ACTIVE(AVX512BW) &&
+           CPU_FEATURE_ACTIVE(AVX512CD) && CPU_FEATURE_ACTIVE(AVX512DQ) &&
+           CPU_FEATURE_ACTIVE(AVX512VL);
 }
 
 int cpu_kernels_are_here(enum cpu_kernels kernels)
 {
-    __builtin_cpu_init(); /* a constructor may ask before libgcc's own has run */
     return kernels == CPU_KERNELS_PORTABLE || (kernels == CPU_KERNELS_AVX2 && has_v3()) ||
            (kernels == CPU_KERNELS_AVX512 && has_v4());
 }

@@ -2,6 +2,7 @@
 
 #ifdef __x86_64__
 #include <immintrin.h>
+#include <sys/platform/x86.h>
 
 enum { LANES = 4, VECTORS = PHILOX_CHUNK / LANES };
 
@@ -77,7 +78,7 @@ void philox_chunk(struct rng_key key, const uint64_t counter[PHILOX_CHUNK],
                   const uint64_t block[PHILOX_CHUNK], uint32_t words[4 * PHILOX_CHUNK])
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) {
+    if (CPU_FEATURE_ACTIVE(AVX2)) {
         chunk_avx2(key, counter, block, words);
         return;
     }

@@ -6,13 +6,8 @@
 
 #include <math.h>
 #include <string.h>
-
-/* Loops marked so are compiled twice, plain and for AVX2; both
- * give the same bits, since no step is reordered or fused. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define VECTORISED __attribute__((target_clones("avx2", "default")))
-#else
-#define VECTORISED
+#ifdef __x86_64__
+#include <sys/platform/x86.h>
 #endif
 
 /* Draws are made by whole chunks on a fixed grid, so any split meets the same chunks. */
@@ -123,6 +118,8 @@ static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_blo
     make_blocks(key, counters, blocks, from, to, words);
 }
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 /* Conversions of one chunk: CHUNK_BYTES of words to CHUNK_BYTES of elements. */
 typedef void (*convert_fn)(const uint32_t *restrict w, void *restrict out);
 
@@ -138,8 +135,7 @@ static inline float open_unit_f32(uint32_t w)
     return ((float)(int32_t)(w >> 9) + 0.5f) * 0x1p-23f;
 }
 
-VECTORISED
-static void to_uniform_f32(const uint32_t *restrict w, void *restrict out)
+ALWAYS_INLINE void to_uniform_f32(const uint32_t *restrict w, void *restrict out)
 {
     float *dst = out;
 
@@ -147,8 +143,7 @@ static void to_uniform_f32(const uint32_t *restrict w, void *restrict out)
         dst[i] = (float)(int32_t)(w[i] >> 8) * 0x1p-24f;
 }
 
-VECTORISED
-static void to_uniform_f64(const uint32_t *restrict w, void *restrict out)
+ALWAYS_INLINE void to_uniform_f64(const uint32_t *restrict w, void *restrict out)
 {
     double *dst = out;
 
@@ -156,8 +151,7 @@ static void to_uniform_f64(const uint32_t *restrict w, void *restrict out)
         dst[i] = unit_f64(w[2 * i], w[2 * i + 1]);
 }
 
-VECTORISED
-static void to_gumbel_f32(const uint32_t *restrict w, void *restrict out)
+ALWAYS_INLINE void to_gumbel_f32(const uint32_t *restrict w, void *restrict out)
 {
     float *dst = out;
 
@@ -166,8 +160,7 @@ static void to_gumbel_f32(const uint32_t *restrict w, void *restrict out)
 }
 
 /* Box and Muller 1958: r = sqrt(-2 log u), turned by the angle 2 pi v. */
-VECTORISED
-static void to_normal_f32(const uint32_t *restrict w, void *restrict out)
+ALWAYS_INLINE void to_normal_f32(const uint32_t *restrict w, void *restrict out)
 {
     float *dst = out;
 
@@ -181,8 +174,7 @@ static void to_normal_f32(const uint32_t *restrict w, void *restrict out)
     }
 }
 
-VECTORISED
-static void to_normal_f64(const uint32_t *restrict w, void *restrict out)
+ALWAYS_INLINE void to_normal_f64(const uint32_t *restrict w, void *restrict out)
 {
     double *dst = out;
 
@@ -197,6 +189,34 @@ static void to_normal_f64(const uint32_t *restrict w, void *restrict out)
         dst[i + 1] = r * s;
     }
 }
+
+/* Each loop is compiled twice, plain and for AVX2; both give the same bits, since no step
+ * is reordered or fused. (target_clones would make libgcc ask the processor what it can
+ * do, at every start: see cpu_kernels.c.) */
+#ifdef __x86_64__
+#define CONVERSION(name)                                                                 \
+    __attribute__((target("avx2"))) static void name##_avx2(const uint32_t *restrict w,  \
+                                                            void *restrict out)          \
+    {                                                                                    \
+        name(w, out);                                                                    \
+    }                                                                                    \
+    static convert_fn name##_best(void)                                                  \
+    {                                                                                    \
+        return CPU_FEATURE_ACTIVE(AVX2) ? name##_avx2 : name;                            \
+    }
+#else
+#define CONVERSION(name)                                                                 \
+    static convert_fn name##_best(void)                                                  \
+    {                                                                                    \
+        return name;                                                                     \
+    }
+#endif
+
+CONVERSION(to_uniform_f32)
+CONVERSION(to_uniform_f64)
+CONVERSION(to_gumbel_f32)
+CONVERSION(to_normal_f32)
+CONVERSION(to_normal_f64)
 
 static void draw(struct rng_key key, uint64_t counter, uint64_t first, void *dst,
                  size_t n, size_t size, convert_fn convert)
@@ -270,43 +290,43 @@ static void draw_rows(struct rng_key key, const uint64_t *counter, const uint64_
 void rng_uniform_rows_f32(struct rng_key key, const uint64_t *counter,
                           const uint64_t *first, float *dst, size_t n, size_t width)
 {
-    draw_rows(key, counter, first, dst, n, width, to_uniform_f32);
+    draw_rows(key, counter, first, dst, n, width, to_uniform_f32_best());
 }
 
 void rng_normal_rows_f32(struct rng_key key, const uint64_t *counter,
                          const uint64_t *first, float *dst, size_t n, size_t width)
 {
-    draw_rows(key, counter, first, dst, n, width, to_normal_f32);
+    draw_rows(key, counter, first, dst, n, width, to_normal_f32_best());
 }
 
 void rng_uniform_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
                      size_t n)
 {
-    draw(key, counter, first, dst, n, sizeof(*dst), to_uniform_f32);
+    draw(key, counter, first, dst, n, sizeof(*dst), to_uniform_f32_best());
 }
 
 void rng_uniform_f64(struct rng_key key, uint64_t counter, uint64_t first, double *dst,
                      size_t n)
 {
-    draw(key, counter, first, dst, n, sizeof(*dst), to_uniform_f64);
+    draw(key, counter, first, dst, n, sizeof(*dst), to_uniform_f64_best());
 }
 
 void rng_normal_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
                     size_t n)
 {
-    draw(key, counter, first, dst, n, sizeof(*dst), to_normal_f32);
+    draw(key, counter, first, dst, n, sizeof(*dst), to_normal_f32_best());
 }
 
 void rng_normal_f64(struct rng_key key, uint64_t counter, uint64_t first, double *dst,
                     size_t n)
 {
-    draw(key, counter, first, dst, n, sizeof(*dst), to_normal_f64);
+    draw(key, counter, first, dst, n, sizeof(*dst), to_normal_f64_best());
 }
 
 void rng_gumbel_f32(struct rng_key key, uint64_t counter, uint64_t first, float *dst,
                     size_t n)
 {
-    draw(key, counter, first, dst, n, sizeof(*dst), to_gumbel_f32);
+    draw(key, counter, first, dst, n, sizeof(*dst), to_gumbel_f32_best());
 }
 
 /* Lemire 2019, algorithm 5: the high half of x * bound is the result, unless the low half

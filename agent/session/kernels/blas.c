@@ -1,5 +1,6 @@
 /* OpenBLAS, for large products where bits need not be the same on every machine. */
 #include "agent/session/kernels/kernel.h"
+#include "common/numerics/cpu_kernels.h"
 
 #include <cblas.h>
 #include <stdlib.h>
@@ -12,12 +13,9 @@
  * alone. */
 __attribute__((constructor(101))) static void choose_blas_kernels(void)
 {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512cd"))
+    if (cpu_kernels_are_here(CPU_KERNELS_AVX512))
         (void)setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    else if (cpu_kernels_are_here(CPU_KERNELS_AVX2))
         (void)setenv("OPENBLAS_CORETYPE", "Haswell", 0);
 }
 #endif
