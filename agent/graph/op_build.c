@@ -44,9 +44,14 @@ static struct op_builder *free_builder(struct graph *g)
 
 static const struct signature *read_signature(struct graph *g, const struct op_def *def)
 {
+    struct signature_room room;
     struct signature sig;
 
-    CHECK(signature_parse(&sig, def->signature) == 0, "%s", def->type);
+    CHECK(signature_parse(&sig, &room, def->signature) == 0, "%s", def->type);
+    sig.in = arena_memdup(&g->arena, sig.in, (size_t)sig.n_in * sizeof(*sig.in));
+    sig.out = arena_memdup(&g->arena, sig.out, (size_t)sig.n_out * sizeof(*sig.out));
+    sig.attrs =
+        arena_memdup(&g->arena, sig.attrs, (size_t)sig.n_attrs * sizeof(*sig.attrs));
     for (int i = 0; i < sig.n_attrs; i++)
         sig.attrs[i].text =
             arena_strndup(&g->arena, sig.attrs[i].name.p, sig.attrs[i].name.len);

@@ -59,6 +59,7 @@ const struct op_def *op_def_foreign(struct graph *g, const char *type,
                                     const char *signature, unsigned flags)
 {
     struct op_def *d = ARENA_NEW(&g->arena, struct op_def);
+    struct signature_room room;
     struct signature sig;
 
     d->type = arena_strdup(&g->arena, type);
@@ -66,5 +67,5 @@ const struct op_def *op_def_foreign(struct graph *g, const char *type,
     d->shape = shape_none;
     d->grad = grad_missing;
     d->signature = arena_strdup(&g->arena, signature);
-    return signature_parse(&sig, d->signature) == 0 ? d : NULL;
+    return signature_parse(&sig, &room, d->signature) == 0 ? d : NULL;
 }

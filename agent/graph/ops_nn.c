@@ -305,10 +305,11 @@ GRAD(sparse_cross_entropy_grad)
 /* Which input is the gradient: the one called `grad`, or `delta`. */
 static int gradient_input(const struct operation *op)
 {
+    struct signature_room room;
     struct signature sig;
     int i = 0;
 
-    CHECK(signature_parse(&sig, operation_def(op)->signature) == 0, "%s",
+    CHECK(signature_parse(&sig, &room, operation_def(op)->signature) == 0, "%s",
           operation_type(op));
     while (!span_is(sig.in[i].name, "grad") && !span_is(sig.in[i].name, "delta"))
         i++;

@@ -161,8 +161,9 @@ static int parse(struct signature *ret, const char *text)
     return *p == '\0' ? 0 : -1;
 }
 
-int signature_parse(struct signature *ret, const char *text)
+int signature_parse(struct signature *ret, struct signature_room *room, const char *text)
 {
+    *ret = (struct signature){.in = room->in, .out = room->out, .attrs = room->attrs};
     if (parse(ret, text) != 0)
         return -1;
     resolve(ret, ret->in, ret->n_in);

@@ -49,13 +49,19 @@ struct signature_attr {
 
 struct signature {
     int n_in, n_out, n_attrs;
-    struct signature_arg in[SIGNATURE_MAX];
-    struct signature_arg out[SIGNATURE_MAX];
+    struct signature_arg *in, *out;
+    struct signature_attr *attrs;
+};
+
+/* Room for the largest one. Graphs keep copies of the size they need. */
+struct signature_room {
+    struct signature_arg in[SIGNATURE_MAX], out[SIGNATURE_MAX];
     struct signature_attr attrs[SIGNATURE_MAX];
 };
 
-/* 0, or -1 when the text is not a signature (our own mistake; a test reads them all). */
-int signature_parse(struct signature *ret, const char *text);
+/* The result points into `room`. 0, or -1 when the text is not a signature (our own
+ * mistake; a test reads them all). */
+int signature_parse(struct signature *ret, struct signature_room *room, const char *text);
 const struct signature_attr *signature_attr(const struct signature *s, struct span name);
 /* The default as an attribute, name left out; a string is not terminated. 0, or -1 when
  * the text is malformed. */

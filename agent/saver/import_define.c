@@ -24,10 +24,11 @@ static const struct attr *find_attr(const struct import_attrs *attrs, const char
 /* What an empty list is a list of. */
 static enum attr_kind kind_in(const struct op_def *def, const char *name)
 {
+    struct signature_room room;
     struct signature sig;
     const struct signature_attr *s = NULL;
 
-    if (def != NULL && signature_parse(&sig, def->signature) == 0)
+    if (def != NULL && signature_parse(&sig, &room, def->signature) == 0)
         s = signature_attr(&sig, span_of(name));
     return s != NULL ? s->kind : ATTR_OPAQUE;
 }
@@ -98,9 +99,10 @@ static int fit_attrs(struct import *im, const Tf__NodeDef *node, const struct op
                      struct import_attrs *attrs)
 {
     struct import_attrs kept = {ARENA_ARRAY(&im->arena, struct attr, attrs->n), 0};
+    struct signature_room room;
     struct signature sig;
 
-    if (signature_parse(&sig, def->signature) != 0)
+    if (signature_parse(&sig, &room, def->signature) != 0)
         return 0;
     for (size_t i = 0; i < attrs->n; i++) {
         const struct attr *a = &attrs->items[i];

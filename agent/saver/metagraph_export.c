@@ -63,9 +63,10 @@ static int compare_attrs(const void *a, const void *b)
 static void put_attrs(struct export *e, const struct operation *op, Tf__NodeDef *node)
 {
     int n = operation_n_attrs(op);
+    struct signature_room room;
     struct signature sig;
 
-    CHECK(signature_parse(&sig, operation_def(op)->signature) == 0);
+    CHECK(signature_parse(&sig, &room, operation_def(op)->signature) == 0);
     node->attr = ARENA_ARRAY(&e->arena, Tf__NodeDef__AttrEntry *, n);
     for (int i = 0; i < n; i++) {
         const struct attr *attr = operation_attr_at(op, i);

@@ -73,9 +73,10 @@ static int takes_variable(const struct signature *sig)
 Tf__OpDef *op_def_to_proto(struct arena *a, const struct op_def *def)
 {
     Tf__OpDef *p = MESSAGE_NEW(a, OpDef, op_def);
+    struct signature_room room;
     struct signature sig;
 
-    CHECK(signature_parse(&sig, def->signature) == 0, "%s", def->type);
+    CHECK(signature_parse(&sig, &room, def->signature) == 0, "%s", def->type);
     p->name = arena_strdup(a, def->type);
     p->input_arg = ARENA_ARRAY(a, Tf__OpDef__ArgDef *, sig.n_in);
     p->output_arg = ARENA_ARRAY(a, Tf__OpDef__ArgDef *, sig.n_out);

@@ -12,7 +12,7 @@
 enum {
     ARENA_ALIGN = 16,
     ARENA_FIRST_BYTES = 4096,
-    ARENA_LAST_BYTES = 1 << 20,
+    ARENA_LAST_BYTES = 1 << 17,
     ARENA_LARGE_BYTES = 1 << 16,
     PAGE_BYTES = 4096
 };

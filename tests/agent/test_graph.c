@@ -37,6 +37,7 @@ static void check_error(const struct graph *g, int code, const char *piece)
 
 START_TEST(every_row_is_whole)
 {
+    struct signature_room room;
     struct signature sig;
 
     for (size_t i = 0; op_def_at(i) != NULL; i++) {
@@ -45,7 +46,7 @@ START_TEST(every_row_is_whole)
         ck_assert_msg(d->shape != NULL, "%s has no shape rule", d->type);
         ck_assert_msg((d->grad == NULL) == ((d->flags & OP_NO_GRADIENT) != 0),
                       "%s: a gradient rule or OP_NO_GRADIENT", d->type);
-        ck_assert_msg(signature_parse(&sig, d->signature) == 0, "%s: %s", d->type,
+        ck_assert_msg(signature_parse(&sig, &room, d->signature) == 0, "%s: %s", d->type,
                       d->signature);
         ck_assert_ptr_eq(op_def_find(d->type), d);
     }
@@ -56,12 +57,13 @@ END_TEST
 /* Types and counts of arguments are attributes that exist, defaults can be read. */
 START_TEST(every_signature_names_what_it_has)
 {
+    struct signature_room room;
     struct signature sig;
 
     for (size_t i = 0; op_def_at(i) != NULL; i++) {
         const char *type = op_def_at(i)->type;
 
-        ck_assert_int_eq(signature_parse(&sig, op_def_at(i)->signature), 0);
+        ck_assert_int_eq(signature_parse(&sig, &room, op_def_at(i)->signature), 0);
         for (int k = 0; k < sig.n_in + sig.n_out; k++) {
             const struct signature_arg *a =
                 k < sig.n_in ? &sig.in[k] : &sig.out[k - sig.n_in];
@@ -91,12 +93,13 @@ START_TEST(malformed_signatures_are_told)
                                       "x -> y:T",    "x:T -> y:T; T",
                                       "x:T - y:T",   "x:T -> y:T; T:kind",
                                       "x:T, -> y:T", ":T -> y:T"};
+    struct signature_room room;
     struct signature sig;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        ck_assert_msg(signature_parse(&sig, bad[i]) != 0, "%s", bad[i]);
-    ck_assert_int_eq(signature_parse(&sig, "a:N*T, b:&float32 -> ; N:int, T:type=int32"),
-                     0);
+        ck_assert_msg(signature_parse(&sig, &room, bad[i]) != 0, "%s", bad[i]);
+    ck_assert_int_eq(
+        signature_parse(&sig, &room, "a:N*T, b:&float32 -> ; N:int, T:type=int32"), 0);
     ck_assert_int_eq(sig.n_in, 2);
     ck_assert_int_eq(sig.n_out, 0);
     ck_assert(sig.in[1].is_ref && !sig.in[0].is_ref);
