@@ -114,4 +114,4 @@ static Suite *make_suite(void)
     suite_add_tcase(s, tc);
     return s;
 }
-TEST_MAIN(make_suite)
+FORKING_TEST_MAIN(make_suite)

@@ -224,4 +224,4 @@ static Suite *make_suite(void)
     return s;
 }
 
-TEST_MAIN(make_suite)
+FORKING_TEST_MAIN(make_suite)

@@ -3,7 +3,8 @@
  *     static Suite *make_suite(void) { ... }
  *     TEST_MAIN(make_suite)
  *
- * CK_FORK=no runs the cases in one process, for gdb.
+ * CK_FORK=no runs the cases in one process, for gdb and the sanitizers. Where a case needs a
+ * process of its own, FORKING_TEST_MAIN(make_suite) forks in any case.
  */
 #ifndef TESTS_SUPPORT_TEST_MAIN_H
 #define TESTS_SUPPORT_TEST_MAIN_H
@@ -28,12 +29,16 @@ static inline const char *test_shared_dir(void)
     return dir != NULL && access(dir, R_OK) == 0 ? dir : NULL;
 }
 
-#define TEST_MAIN(make_suite)                                                            \
+#define TEST_MAIN(make_suite)         TEST_MAIN_OF(make_suite, CK_FORK_GETENV)
+#define FORKING_TEST_MAIN(make_suite) TEST_MAIN_OF(make_suite, CK_FORK)
+
+#define TEST_MAIN_OF(make_suite, fork_status)                                            \
     int main(void)                                                                       \
     {                                                                                    \
         SRunner *sr = srunner_create(make_suite());                                      \
         int failed;                                                                      \
                                                                                          \
+        srunner_set_fork_status(sr, fork_status);                                        \
         srunner_set_tap(sr, "-");                                                        \
         srunner_run_all(sr, CK_SILENT);                                                  \
         failed = srunner_ntests_failed(sr);                                              \
