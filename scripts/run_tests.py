@@ -8,6 +8,7 @@ one. Failed programs show the end of what they printed. The last line is
 `N passed, N failed` (`, N skipped` where there are any); exit code 1 if one failed.
 """
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -46,7 +47,10 @@ def skip_reasons(test):
 
 
 def run(build, names):
-    subprocess.run(["meson", "test", "-C", build, "--no-rebuild", *names],
+    # Many tests wait for processes longer than they compute: one more than there are cores.
+    jobs = len(os.sched_getaffinity(0)) + 1
+    subprocess.run(["meson", "test", "-C", build, "--no-rebuild",
+                    "--num-processes", str(jobs), *names],
                    stdout=sys.stderr, check=False)
     log = pathlib.Path(build) / "meson-logs" / "testlog.json"
     return [json.loads(line) for line in log.read_text().splitlines()]
