@@ -1,5 +1,6 @@
 /* `brood edit`: `brood set` through an editor on the run's configuration. */
 #include "common/config/changes.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/cli.h"
@@ -31,7 +32,7 @@ struct edit {
 
 static int write_text(const struct edit *e, struct err *err)
 {
-    const int fd = open(e->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const int fd = beneath_open(e->file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int rc = fd < 0 || write(fd, e->given.data, e->given.len) != (ssize_t)e->given.len
                  ? err_errno(err, "%s", e->file)
                  : 0;
@@ -139,7 +140,7 @@ static int give_up(const struct edit *e, const struct err *err)
                       "the text is kept: `brood edit %s --from %s` goes on with it\n",
                       e->run, e->file);
     else
-        (void)unlink(e->file);
+        (void)beneath_unlink(e->file);
     return code;
 }
 
@@ -157,7 +158,7 @@ static int edit(struct edit *e)
     } while (rc < 0 && wants_again(e, &err));
     if (rc < 0)
         return give_up(e, &err);
-    (void)unlink(e->file);
+    (void)beneath_unlink(e->file);
     return CLI_DONE;
 }
 

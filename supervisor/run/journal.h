@@ -44,6 +44,6 @@ int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
 /* What somebody else has to say when the run's supervisor is dead: text is "event=..."
  * and pairs as they shall stand, under 400 bytes. Once log_time was called, nothing is
  * allocated. */
-void journal_append(const char *path, const char *text);
+void journal_append(const char *run, const char *text);
 
 #endif

@@ -1,6 +1,7 @@
 #include "supervisor/run/training.h"
 
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/signal_ignored.h"
@@ -451,7 +452,7 @@ static void finish(struct training *t)
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
         t->saved_step == (int64_t)t->result->env_steps &&
-        unlink(run_dir_file(t->args->dir, "experience")) < 0)
+        beneath_unlink(run_dir_file(t->args->dir, "experience")) < 0)
         log_warn("the experience log could not be removed: %m");
 }
 

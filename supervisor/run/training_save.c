@@ -1,3 +1,4 @@
+#include "common/io/beneath.h"
 #include "supervisor/run/training_internal.h"
 
 #include "common/err/check.h"
@@ -238,7 +239,7 @@ static double began_unix(struct training *t)
 {
     struct stat st;
 
-    return stat(run_dir_file(t->args->dir, "provenance"), &st) == 0
+    return beneath_stat(run_dir_file(t->args->dir, "provenance"), &st) == 0
                ? (double)st.st_mtim.tv_sec
                : training_now_unix();
 }

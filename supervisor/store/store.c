@@ -1,6 +1,7 @@
 #include "supervisor/store/store.h"
 
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/cursor.h"
@@ -48,9 +49,9 @@ int store_create(struct store **ret, const char *path, uint64_t capacity, struct
     struct store *s = new_store(path, capacity);
     int rc;
 
-    s->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    s->fd = beneath_open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
     if (s->fd >= 0)
-        s->agent_fd = open(path, O_RDONLY | O_CLOEXEC);
+        s->agent_fd = beneath_open(path, O_RDONLY, 0);
     if (s->agent_fd < 0) {
         rc = errno == EEXIST ? err_set(err, ERR_EXISTS, "%s: is there already", path)
                              : err_errno(err, "%s", path);
@@ -422,9 +423,9 @@ static int verify(struct store *s, struct saved *saved, struct err *err)
 
 static int open_file(struct store *s, struct err *err)
 {
-    s->fd = open(s->path, O_RDWR | O_CLOEXEC);
+    s->fd = beneath_open(s->path, O_RDWR, 0);
     if (s->fd >= 0)
-        s->agent_fd = open(s->path, O_RDONLY | O_CLOEXEC);
+        s->agent_fd = beneath_open(s->path, O_RDONLY, 0);
     if (s->agent_fd >= 0)
         return 0;
     return errno == ENOENT

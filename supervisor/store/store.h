@@ -28,7 +28,7 @@
 
 struct store; /* opaque */
 
-/* Creates path (mode 0600; replaces nothing: ERR_EXISTS). capacity: rows, at least 1. */
+/* Creates path (replaces nothing: ERR_EXISTS). capacity: rows, at least 1. */
 int store_create(struct store **ret, const char *path, uint64_t capacity,
                  struct err *err);
 /* Opens the log of an interrupted run as a checkpoint knew it (store_state_save): every
