@@ -76,6 +76,25 @@ int journal_begin(struct journal *j, struct err *err)
     return 0;
 }
 
+int journal_copy(const struct journal *j, const char *path, struct err *err)
+{
+    struct wbuf text = {0};
+    ssize_t n;
+    int rc;
+
+    if (j->fd < 0)
+        return 0;
+    do {
+        wbuf_reserve(&text, 1 << 16);
+        n = pread(j->fd, text.data + text.len, 1 << 16, (off_t)text.len);
+        text.len += n > 0 ? (size_t)n : 0;
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    rc = n < 0 ? err_errno(err, "%s", j->path)
+               : atomic_file_write(path, text.data, text.len, 1, err);
+    wbuf_done(&text);
+    return rc;
+}
+
 void journal_close(struct journal *j)
 {
     if (j == NULL)

@@ -70,6 +70,9 @@ void training_close_if_over(struct training *t)
     if (!t->is_open || !t->agents_stopped || !t->env_stopped ||
         checkpointer_is_busy(t->checkpointer))
         return;
+    training_check_dir(t);
+    if (training_rescue(t))
+        return; /* and closes after that */
     t->is_open = 0;
     training_settle_end(t);
     training_tell(t, on_close);
@@ -280,6 +283,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct training *t = timer->data;
 
+    training_check_dir(t);
     training_begin_checkpoint(t);
     if (t->rollout != NULL)
         rollout_tick(t->rollout);
@@ -450,6 +454,7 @@ static void finish(struct training *t)
     t->result->episodes = at.episodes;
     t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
+    training_fail_if_gone(t);
     if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
         t->saved_step == (int64_t)t->result->env_steps &&
         beneath_unlink(run_dir_file(t->args->dir, "experience")) < 0)
@@ -467,6 +472,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
     t->args = args;
     t->result = ret;
     t->agent_fd = -1;
+    t->rescued_step = -1;
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     CHECK(uv_loop_init(&t->loop) == 0);
@@ -488,6 +494,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
             *err = t->failure;
     }
     training_journal_end(t, rc);
+    training_end_rescue(t);
     ret->as_it_was = args->resume != NULL && !t->stands;
     release(t);
     free(t);
