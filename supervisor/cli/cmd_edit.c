@@ -9,6 +9,7 @@
 #include "supervisor/run/run_dir.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,9 @@ static int run_editor(const struct edit *e, struct err *err)
     int status;
 
     (void)setenv("BROOD_EDIT_FILE", e->file, 1);
+    (void)signal(SIGXFSZ, SIG_DFL); /* the editor's own business */
     status = system(command);
+    (void)signal(SIGXFSZ, SIG_IGN);
     free(command);
     if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return err_set(err, ERR_ARG, "%s did not end well: nothing changes", e->editor);

@@ -1,15 +1,16 @@
-"""The files of a run: planted links, another user's run, a deleted directory,
-modes."""
+"""The files of a run: planted links, another user's run, a deleted directory, a limit on
+the size of files, modes."""
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import stat
 import time
 
 import harness
-from test_disk import CONFIG, FOREVER, checkpoints, outcome
+from test_disk import CONFIG, FOREVER, checkpoints, give_length, outcome
 
 NOBODY = 65534
 NOT_THERE, USAGE, FAILED, STOPPED = 3, 2, 1, 4
@@ -334,6 +335,55 @@ def test_a_place_of_rescue_is_checked_first(w):
                      code=USAGE)
     assert "--rescue" in err and "Not a directory" in err, err
     assert not w.run_dir("small").exists()
+
+
+# ---- a limit on the size of files ----
+
+def test_a_limit_on_the_size_of_files_is_a_full_disk(w):
+    limit = 2 << 20
+
+    def lower():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+    p = w.start("run", config(w), "--name", "limited", preexec_fn=lower)
+    run = w.run_dir("limited")
+    harness.wait_until("the limit", lambda: p.poll() is not None or
+                       "waits for space" in p.log.read_text())
+    assert p.poll() is None and "File too large" in p.log.read_text(), p.log.read_text()
+    assert (run / "experience").stat().st_size <= limit
+    resource.prlimit(harness.supervisor_of(p.pid), resource.RLIMIT_FSIZE,
+                     (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    folder = run / "checkpoints"
+    kept = checkpoints(folder)[-1]
+    harness.wait_until("a later one", lambda: checkpoints(folder)[-1] > kept + 500)
+    assert "there is space again" in p.log.read_text(), p.log.read_text()
+    steps = (checkpoints(folder)[-1] // 1000 + 20) * 1000
+    give_length(run, steps)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    w.brood("run", config(w, steps), "--name", "calm")
+    assert outcome(w.run_dir("calm"), steps) == outcome(run, steps)
+
+
+def ignored_signals(pid):
+    with open(f"/proc/{pid}/status") as f:
+        mask = int(re.search(r"SigIgn:\s*(\w+)", f.read()).group(1), 16)
+    return {s for s in range(1, 65) if mask >> s - 1 & 1}
+
+
+def test_environment_programs_have_the_usual_signals(w):
+    program = w.write("env.sh", "sleep 600\ntrue\n")  # Python ignores it by itself
+    text = re.sub("(?m)^env: .*$", f"env: {{command: [sh, {program}]}}",
+                  CONFIG.format(steps=FOREVER))
+    p = w.start("run", w.write("slow.yaml", text), "--name", "slow")
+
+    def env_of_run():
+        return [pid for pid in harness.members(p) if str(program) in
+                harness.processes().get(pid, ("", 0, ""))[2] and "launch" not in
+                harness.processes().get(pid, ("", 0, ""))[2]]
+    env = harness.wait_until("the environment", env_of_run)[0]
+    assert signal.SIGXFSZ in ignored_signals(harness.supervisor_of(p.pid))
+    assert signal.SIGXFSZ in ignored_signals(p.pid)
+    assert signal.SIGXFSZ not in ignored_signals(env)
 
 
 # ---- modes ----
