@@ -74,6 +74,7 @@ static int run_agent(const char *parent, const char *name,
         r = launch_prepare(&l, &err);
     if (r == 0) {
         (void)signal(SIGPIPE, SIG_IGN);
+        (void)signal(SIGXFSZ, SIG_IGN);          /* EFBIG instead */
         (void)prctl(PR_SET_NAME, "brood-agent"); /* not the descriptor's number */
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
         r = serve(algorithm, &err);

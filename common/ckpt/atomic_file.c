@@ -1,6 +1,7 @@
 #include "common/ckpt/atomic_file.h"
 
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ static int create_temp(struct atomic_file *f)
 
         free(f->temp_path);
         f->temp_path = xasprintf("%s.tempstate%ld%03d", f->path, (long)getpid(), i);
-        fd = open(f->temp_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        fd = beneath_open(f->temp_path, O_WRONLY | O_CREAT | O_EXCL, 0666);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
@@ -62,7 +63,7 @@ static int fail(struct atomic_file *f, const char *step, struct err *err)
     if (f->stream != NULL)
         (void)fclose(f->stream);
     f->stream = NULL;
-    (void)unlink(f->temp_path);
+    (void)beneath_unlink(f->temp_path);
     return rc;
 }
 
@@ -79,7 +80,7 @@ int atomic_file_sync_parent(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     char *dir = slash != NULL ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = beneath_open(dir, O_RDONLY | O_DIRECTORY, 0);
     int rc = 0;
 
     if (fd < 0 || fsync(fd) != 0)
@@ -102,7 +103,7 @@ int atomic_file_commit(struct atomic_file *f, struct err *err)
     f->stream = NULL; /* fclose frees it, whatever it returns */
     if (fclose(stream) != 0)
         return fail(f, "close", err);
-    if (rename(f->temp_path, f->path) != 0)
+    if (beneath_rename(f->temp_path, f->path, 0) != 0)
         return fail(f, "rename", err);
     return f->durable ? atomic_file_sync_parent(f->path, err) : 0;
 }
@@ -113,7 +114,7 @@ void atomic_file_free(struct atomic_file *f)
         return;
     if (f->stream != NULL) {
         (void)fclose(f->stream);
-        (void)unlink(f->temp_path);
+        (void)beneath_unlink(f->temp_path);
     }
     free(f->temp_path);
     free(f->path);

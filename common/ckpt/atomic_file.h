@@ -17,7 +17,7 @@
 
 struct atomic_file;
 
-/* Mode 0644 less the umask. */
+/* Mode 0666 less the umask; in a held directory as beneath.h has it. */
 int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
                     struct err *err);
 /* Buffered; after a failure only atomic_file_free makes sense. */

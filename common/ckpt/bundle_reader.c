@@ -5,6 +5,7 @@
 #include "common/ckpt/table.h"
 #include "common/ckpt/table_format.h"
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ int bundle_open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
                         struct err *err)
 {
     /* NONBLOCK: a fifo of that name must not hang us */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0);
     struct stat st;
 
     if (fd < 0)

@@ -1,6 +1,7 @@
 #include "common/ckpt/ckpt_find.h"
 
 #include "common/ckpt/ckpt_state.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@ static int is_file(const char *prefix, const char *suffix)
 {
     char *path = xasprintf("%s%s", prefix, suffix);
     struct stat st;
-    int there = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    int there = beneath_stat(path, &st) == 0 && S_ISREG(st.st_mode);
 
     free(path);
     return there;
@@ -123,7 +124,7 @@ int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err)
     char *prefix = NULL;
     int rc;
 
-    if (rank(path) >= 2 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    if (rank(path) >= 2 || beneath_stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
         *ret_prefix = xstrdup(path);
         return 0;
     }

@@ -1,5 +1,6 @@
 #include "common/ckpt/ckpt_state.h"
 
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
 #include <ctype.h>
@@ -254,7 +255,7 @@ void ckpt_state_put(struct wbuf *b, const struct ckpt_state *s)
 
 int ckpt_state_load_file(struct ckpt_state *ret, const char *path, struct err *err)
 {
-    FILE *f = fopen(path, "rbe");
+    FILE *f = beneath_fopen(path, "rbe");
     char *text = NULL;
     size_t n = 0;
     int rc = 0;

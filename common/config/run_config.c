@@ -5,6 +5,7 @@
 #include "common/config/schema_internal.h"
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -555,7 +556,7 @@ int run_config_parse(struct run_config *ret, const char *text, size_t len,
 int run_config_read(struct run_config *ret, const char *path,
                     const struct config_options *options, struct err *err)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = beneath_fopen(path, "rbe");
     size_t cap = YAML_MAX_BYTES + 1; /* one more, so that too much is seen */
     char *text;
     size_t len;

@@ -138,6 +138,7 @@ struct run_config {
         int64_t episodes;  /* 0 if `env_steps` does */
         int resume_on_supervisor_death;
         enum numerics numerics;
+        int64_t mode; /* of the run directory */
     } run;
     struct env_config env;
     struct {

@@ -218,6 +218,8 @@ static const struct field run_fields[] = {
     {"numerics", FIELD_ENUM, RUN(run.numerics), .names = numerics_names,
      .default_text = "portable",
      .doc = "portable: equal bytes on every CPU; native: a matrix library"},
+    {"mode", FIELD_MODE, RUN(run.mode), .default_text = "0700",
+     .doc = "of the run directory, octal, as 0750; its files follow (0640)"},
 };
 static const struct schema run_section = {TABLE(run_fields)};
 

@@ -399,6 +399,19 @@ static int read_optional_map(const struct reading *r, void *base)
     return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
 }
 
+/* The owner does without none of his, or the run could not go on. */
+static int read_mode(const struct reading *r)
+{
+    const char *text = r->node->text;
+    const size_t digits = r->node->kind == YAML_SCALAR ? strspn(text, "01234567") : 0;
+    const int64_t v = digits > 0 ? strtol(text, NULL, 8) : 0;
+
+    if (digits < 3 || digits > 4 || text[digits] != '\0' || v > 0777 || v < 0700)
+        return unexpected(r, "permissions in octal from 0700 to 0777, as 0750");
+    memcpy(r->dst, &v, sizeof(v));
+    return 0;
+}
+
 static int read_field(const struct reading *r, void *base)
 {
     switch (r->field->type) {
@@ -422,6 +435,8 @@ static int read_field(const struct reading *r, void *base)
         return read_bytes(r);
     case FIELD_SECONDS:
         return read_seconds(r);
+    case FIELD_MODE:
+        return read_mode(r);
     case FIELD_SIZES:
         return read_sizes(r);
     case FIELD_MAP:

@@ -135,6 +135,9 @@ static void write_value(const struct field *field, const void *p, FILE *f)
     case FIELD_BYTES:
         write_bytes(f, get_i64(p));
         break;
+    case FIELD_MODE:
+        (void)fprintf(f, "0%llo", (unsigned long long)get_i64(p));
+        break;
     case FIELD_SECONDS:
         write_f64(f, get_f64(p));
         (void)fputc('s', f);

@@ -48,6 +48,22 @@ int err_set(struct err *err, int code, const char *fmt, ...)
     return code;
 }
 
+/* As strerror; of the codes that beneath.h gives a meaning, that. */
+static const char *errno_text(int code)
+{
+    switch (code) {
+    case ELOOP:
+        return "a symbolic link, which is not followed here";
+    case EMLINK:
+        return "one of several names of a file of somebody else's: not opened for "
+               "writing";
+    case ENXIO:
+        return "not a regular file";
+    default:
+        return strerror(code);
+    }
+}
+
 int err_errno(struct err *err, const char *fmt, ...)
 {
     int saved = errno;
@@ -57,7 +73,7 @@ int err_errno(struct err *err, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(what, sizeof(what), fmt, ap);
     va_end(ap);
-    return err_set(err, saved != 0 ? -saved : ERR_IO, "%s: %s", what, strerror(saved));
+    return err_set(err, saved != 0 ? -saved : ERR_IO, "%s: %s", what, errno_text(saved));
 }
 
 int err_wrap(struct err *err, const char *fmt, ...)

@@ -1,5 +1,6 @@
 #include "common/wire/cursor.h"
 
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
 #include <endian.h>
@@ -151,7 +152,7 @@ void wbuf_varint(struct wbuf *b, uint64_t v)
 int wbuf_read_file(struct wbuf *b, const char *path, size_t max, struct err *err)
 {
     const size_t begin = b->len;
-    FILE *f = fopen(path, "rbe");
+    FILE *f = beneath_fopen(path, "rbe");
     size_t n;
     int rc = 0;
 

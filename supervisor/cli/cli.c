@@ -4,6 +4,7 @@
 #include "common/log/log.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +207,9 @@ int cli_main(int argc, char **argv)
                       .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
 
+    /* A limit on the size of files is a full disk: EFBIG. What is started has the usual
+     * disposition again, by libuv and by the launcher. */
+    (void)signal(SIGXFSZ, SIG_IGN);
     log_init("brood", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
     if (argc < 2) {
         print_commands(stderr);

@@ -18,7 +18,7 @@ enum cli_exit {
     CLI_DONE = RUN_EXIT_DONE,
     CLI_FAILED = RUN_EXIT_FAILED, /* the run, or the command's work, failed */
     CLI_USAGE = RUN_EXIT_CONFIG,  /* wrong usage or configuration */
-    CLI_NOT_THERE = 3,            /* the run is not there, or not running */
+    CLI_NOT_THERE = 3, /* the run is not there, not running, or not to be seen */
 };
 
 struct cli {

@@ -1,5 +1,6 @@
 /* `brood edit`: `brood set` through an editor on the run's configuration. */
 #include "common/config/changes.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/cli.h"
@@ -8,6 +9,7 @@
 #include "supervisor/run/run_dir.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,7 @@ struct edit {
 
 static int write_text(const struct edit *e, struct err *err)
 {
-    const int fd = open(e->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const int fd = beneath_open(e->file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int rc = fd < 0 || write(fd, e->given.data, e->given.len) != (ssize_t)e->given.len
                  ? err_errno(err, "%s", e->file)
                  : 0;
@@ -78,7 +80,9 @@ static int run_editor(const struct edit *e, struct err *err)
     int status;
 
     (void)setenv("BROOD_EDIT_FILE", e->file, 1);
+    (void)signal(SIGXFSZ, SIG_DFL); /* the editor's own business */
     status = system(command);
+    (void)signal(SIGXFSZ, SIG_IGN);
     free(command);
     if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return err_set(err, ERR_ARG, "%s did not end well: nothing changes", e->editor);
@@ -139,7 +143,7 @@ static int give_up(const struct edit *e, const struct err *err)
                       "the text is kept: `brood edit %s --from %s` goes on with it\n",
                       e->run, e->file);
     else
-        (void)unlink(e->file);
+        (void)beneath_unlink(e->file);
     return code;
 }
 
@@ -157,7 +161,7 @@ static int edit(struct edit *e)
     } while (rc < 0 && wants_again(e, &err));
     if (rc < 0)
         return give_up(e, &err);
-    (void)unlink(e->file);
+    (void)beneath_unlink(e->file);
     return CLI_DONE;
 }
 

@@ -17,6 +17,7 @@ struct eval_options {
     const char *render;
     long long episodes, seed, copies, episode;
     int stochastic;
+    int trust; /* of a directory that is not the caller's */
 };
 
 struct report {
@@ -168,6 +169,7 @@ static const struct option options[] = {{"episodes", required_argument, NULL, 'e
                                         {"stochastic", no_argument, NULL, 'r'},
                                         {"render", required_argument, NULL, 'd'},
                                         {"episode", required_argument, NULL, 'k'},
+                                        {"trust", no_argument, NULL, 't'},
                                         {0}};
 
 static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
@@ -190,6 +192,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
                              &o->episode);
         else if (c == 'd')
             o->render = optarg;
+        else if (c == 't')
+            o->trust = 1;
         else if (c == 'c')
             o->checkpoint = optarg;
         else
@@ -271,7 +275,9 @@ static int run_eval(struct cli *cli, int argc, char **argv)
     if (run_dir_find(cli->runs_dir, o.run, &path, &err) < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
     file = xasprintf("%s/config.yaml", path);
-    if (run_config_read(&config, file, &co, &err) < 0) {
+    if (!o.trust && run_dir_check_trust(path, &err) < 0) {
+        code = cli_fail(cli, CLI_USAGE, &err);
+    } else if (run_config_read(&config, file, &co, &err) < 0) {
         code = cli_fail(cli, CLI_FAILED, &err);
     } else {
         code = eval_in_dir(cli, &o, path, &config);
@@ -294,6 +300,9 @@ const struct command cmd_eval = {
             "  --render FILE    draw an episode: .gif moves, .svg is one page, .jsonl is "
             "data\n"
             "  --episode K      which one is drawn (0)\n"
+            "  --trust          although the run is another user's: what its "
+            "configuration\n"
+            "                   names is executed\n"
             "\nexample: brood eval simple_spread-1 --episodes 500\n",
     .run = run_eval,
 };

@@ -8,6 +8,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
                                             {"set", required_argument, NULL, 'k'},
                                             {"anyway", no_argument, NULL, 'a'},
                                             {"detach", no_argument, NULL, 'd'},
+                                            {"rescue", required_argument, NULL, 'R'},
+                                            {"trust", no_argument, NULL, 't'},
                                             {0}};
     int c, rc = 0;
 
@@ -20,6 +22,10 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
             rc = train_take_set(cli, &o->sets, optarg);
         else if (c == 'd')
             *detach = 1;
+        else if (c == 'R')
+            o->rescue = optarg;
+        else if (c == 't')
+            o->trust = 1;
         else
             o->anyway = 1;
     }
@@ -36,6 +42,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
 static void take_again(struct resume_options *o, const struct keeper_task *again)
 {
     o->run = again->path;
+    o->trust = 1; /* it was judged when it began */
     if (again->stands) {
         o->sets.n = 0;
         o->from = NULL;
@@ -63,6 +70,12 @@ const struct command cmd_resume = {
             "  --set KEY=VALUE  run.env_steps or run.episodes: extends the run\n"
             "  --detach         return after the first round; the run goes on by itself\n"
             "  --anyway         although numerics or configuration are others\n"
+            "  --trust          although the run is another user's: what its "
+            "configuration\n"
+            "                   names is executed\n"
+            "  --rescue DIR     if the run directory is deleted meanwhile, the last "
+            "checkpoint\n"
+            "                   is written into a run there\n"
             "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
             "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
     .run = run_resume,

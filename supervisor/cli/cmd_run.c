@@ -17,6 +17,7 @@ struct run_options {
     const char *config_path;
     const char *name;
     const char *init_from;
+    const char *rescue;
     struct train_sets sets;
     uint64_t seeds[MAX_SEEDS];
     size_t n_seeds;
@@ -51,8 +52,8 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     if (binaries_find(&bin, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
     args->binaries = &bin;
-    if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force, &err) <
-        0)
+    if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force,
+                       (mode_t)config->run.mode, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     code = prepare_dir(cli, args, &err) < 0 ? cli_fail(cli, CLI_FAILED, &err)
                                             : train_watched(cli, args);
@@ -62,11 +63,11 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
 
 /* All that the configuration names is found before anything is made or replaced. */
 static int train_with_policies(const struct cli *cli, const struct run_config *config,
-                               const char *name, int force,
+                               const char *name, const struct run_options *o,
                                const struct training_init *init)
 {
     struct policies *policies = NULL;
-    struct training_args args = {.config = config, .init = init};
+    struct training_args args = {.config = config, .init = init, .rescue = o->rescue};
     struct err err = {0};
     int code;
 
@@ -74,7 +75,7 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
                       (void *)(uintptr_t)cli, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     args.policies = policies;
-    code = train_in_new_dir(cli, name, force, &args);
+    code = train_in_new_dir(cli, name, o->force || o->again != NULL, &args);
     policies_free(policies);
     return code;
 }
@@ -114,11 +115,15 @@ static int take_seed(const struct cli *cli, struct run_options *o, const char *t
     return 0;
 }
 
-static const struct option options[] = {
-    {"name", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
-    {"seeds", required_argument, NULL, 'S'}, {"set", required_argument, NULL, 'k'},
-    {"force", no_argument, NULL, 'f'},       {"init-from", required_argument, NULL, 'i'},
-    {"detach", no_argument, NULL, 'd'},      {0}};
+static const struct option options[] = {{"name", required_argument, NULL, 'n'},
+                                        {"seed", required_argument, NULL, 's'},
+                                        {"seeds", required_argument, NULL, 'S'},
+                                        {"set", required_argument, NULL, 'k'},
+                                        {"force", no_argument, NULL, 'f'},
+                                        {"init-from", required_argument, NULL, 'i'},
+                                        {"detach", no_argument, NULL, 'd'},
+                                        {"rescue", required_argument, NULL, 'R'},
+                                        {0}};
 
 /* 1: go on; otherwise *ret_code is the exit code. */
 static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
@@ -139,6 +144,8 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
             rc = train_take_set(cli, &o->sets, optarg);
         else if (c == 'i')
             o->init_from = optarg;
+        else if (c == 'R')
+            o->rescue = optarg;
         else if (c == 'd')
             o->detach = 1;
         else
@@ -168,7 +175,7 @@ static int train_named(const struct cli *cli, const struct run_options *o,
         name = xasprintf("%s%s", o->name != NULL ? o->name : config->run.name, suffix);
     else
         name = NULL;
-    code = train_with_policies(cli, config, name, o->force || o->again != NULL, init);
+    code = train_with_policies(cli, config, name, o, init);
     free(name);
     return code;
 }
@@ -186,7 +193,9 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     int code;
 
     if (o->again != NULL && o->again->stands)
-        return go_on_with_run(cli, &(struct resume_options){.run = o->again->path});
+        return go_on_with_run(cli, &(struct resume_options){.run = o->again->path,
+                                                            .trust = 1, /* ours */
+                                                            .rescue = o->rescue});
     if (seed != NULL) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
                        (unsigned long long)*seed);
@@ -240,6 +249,8 @@ static int run_run(struct cli *cli, int argc, char **argv)
         return code;
     if (keeper_goes_on(&again))
         o.again = &again;
+    if (train_check_rescue(o.rescue, &err) < 0)
+        return cli_fail(cli, CLI_USAGE, &err);
     if (o.init_from != NULL && begins_any(&o) &&
         resume_choose_run(&init_dir, &init.step, cli->runs_dir, o.init_from, cli_skipped,
                           cli, &err) < 0)
@@ -262,6 +273,9 @@ const struct command cmd_run = {
         "  --detach         return after the first round; the run goes on by itself\n"
         "  --force          replace a finished run of that name\n"
         "  --init-from RUN[@STEP]  begin with the weights of a checkpoint\n"
+        "  --rescue DIR     if the run directory is deleted meanwhile, the last "
+        "checkpoint\n"
+        "                   is written into a run there\n"
         "\nexample: brood run configs/simple_spread.yaml --set run.env_steps=100000\n",
     .run = run_run,
 };

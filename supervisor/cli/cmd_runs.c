@@ -1,4 +1,5 @@
 /* `brood runs`: the runs that there are. */
+#include "common/io/beneath.h"
 #include "common/mem/size_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
@@ -77,6 +78,7 @@ static void print_json(const msgpack_object *s, const char *path, uint64_t disk_
 static void print_run(const struct cli *cli, const char *path)
 {
     const uint64_t disk_bytes = tree_disk_bytes(path);
+    const int is_held = beneath_hold(path, NULL) == 0;
     struct run_facts facts;
     char began[32];
 
@@ -87,6 +89,8 @@ static void print_run(const struct cli *cli, const char *path)
     else
         print_text(facts.map, disk_bytes, began);
     run_facts_done(&facts);
+    if (is_held)
+        beneath_release(path);
 }
 
 static int run_runs(struct cli *cli, int argc, char **argv)

@@ -83,13 +83,15 @@ static int run_status(struct cli *cli, int argc, char **argv)
     if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
         return cli_fail_run(cli, &err);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
-    if (cli->json)
+    if (facts.is_denied && run_dir_denied(path, &err) < 0)
+        code = cli_fail_run(cli, &err);
+    else if (cli->json)
         msg_json_print_object(facts.map);
     else
         print_text(facts.map, facts.is_live);
     run_facts_done(&facts);
     free(path);
-    return CLI_DONE;
+    return code;
 }
 
 const struct command cmd_status = {

@@ -4,6 +4,7 @@
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/run/run_dir.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -12,9 +13,9 @@ enum { LISTENS_WITHIN_MS = 5000, LISTENS_EVERY_MS = 5 };
 
 int cli_fail_run(const struct cli *cli, const struct err *err)
 {
-    int code = err->code == ERR_NOT_FOUND ? CLI_NOT_THERE
-               : err->code == ERR_CONFIG  ? CLI_USAGE
-                                          : CLI_FAILED;
+    int code = err->code == ERR_NOT_FOUND || err->code == -EACCES ? CLI_NOT_THERE
+               : err->code == ERR_CONFIG                          ? CLI_USAGE
+                                                                  : CLI_FAILED;
 
     return cli_fail(cli, code, err);
 }
@@ -50,6 +51,9 @@ int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **
         (void)poll(NULL, 0, LISTENS_EVERY_MS);
         rc = control_client_open(ret, *ret_path, timeout_ms, err);
     }
+    /* Whether it runs is not ours to know. */
+    if (rc < 0 && *ret_path != NULL && run_dir_denied(*ret_path, NULL) < 0)
+        rc = run_dir_denied(*ret_path, err);
     return rc;
 }
 

@@ -42,7 +42,7 @@ static int run_wait(struct cli *cli, int argc, char **argv)
 {
     struct err err = {0};
     char *path = NULL;
-    int code = CLI_DONE;
+    int code = CLI_DONE, has_end;
 
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
@@ -50,9 +50,13 @@ static int run_wait(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
     if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
         return cli_fail_run(cli, &err);
-    code = cli_wait_run(path);
-    if (!cli->quiet)
-        print_end(cli, path);
+    if (run_record_exit_code(path, &has_end) < 0 && run_dir_denied(path, &err) < 0) {
+        code = cli_fail_run(cli, &err);
+    } else {
+        code = cli_wait_run(path);
+        if (!cli->quiet)
+            print_end(cli, path);
+    }
     free(path);
     return code;
 }
@@ -63,7 +67,8 @@ const struct command cmd_wait = {
     .summary = "Wait until a run is over, and end with its exit code",
     .help =
         "\nOne that is over already is not waited for; one that was killed, supervisor "
-        "and\nkeeper, has the exit code 137. 3: there is no such run.\n"
+        "and\nkeeper, has the exit code 137. 3: there is no such run, or it is\n"
+        "another user's and may not be seen.\n"
         "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
     .run = run_wait,
 };

@@ -1,9 +1,11 @@
 #include "supervisor/cli/go_on.h"
 
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/run_record.h"
+#include "supervisor/run/tree.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -63,11 +65,12 @@ static int say_done(const struct cli *cli, const struct resume_options *o,
     const char *log = run_dir_file(args->dir, "experience");
     const char *name = run_dir_name(args->dir);
 
-    if (o->from == NULL && !wanted->experience.keep && unlink(log) < 0 && errno != ENOENT)
+    if (o->from == NULL && !wanted->experience.keep && beneath_unlink(log) < 0 &&
+        errno != ENOENT)
         log_warn("%s: cannot remove: %m", log);
     (void)fprintf(stderr, "%s: done, %llu steps; ", name,
                   (unsigned long long)resume_progress(args->resume)->env_steps);
-    if (access(log, F_OK) == 0)
+    if (tree_exists(log))
         (void)fprintf(stderr, "--set run.env_steps=N extends it\n");
     else
         (void)fprintf(stderr,
@@ -110,7 +113,7 @@ static int check_log(const struct training_args *args, struct err *err)
 {
     const char *log = run_dir_file(args->dir, "experience");
 
-    if (access(log, F_OK) == 0)
+    if (tree_exists(log))
         return 0;
     return err_set(
         err, ERR_NOT_FOUND,
@@ -193,7 +196,7 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
 
 int go_on_with_run(const struct cli *cli, const struct resume_options *o)
 {
-    struct training_args args = {.anyway = o->anyway};
+    struct training_args args = {.anyway = o->anyway, .rescue = o->rescue};
     struct binaries bin;
     struct err err = {0};
     char *path = NULL;
@@ -204,8 +207,12 @@ int go_on_with_run(const struct cli *cli, const struct resume_options *o)
         return cli_fail(cli, CLI_FAILED, &err);
     if (run_dir_find(cli->runs_dir, o->run, &path, &err) < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
-    code = run_dir_open(&args.dir, path, 1, &err) < 0 ? cli_fail(cli, CLI_USAGE, &err)
-                                                      : with_config(cli, o, &args);
+    if (train_check_rescue(o->rescue, &err) < 0 ||
+        (!o->trust && run_dir_check_trust(path, &err) < 0) ||
+        run_dir_open(&args.dir, path, 1, &err) < 0)
+        code = cli_fail(cli, CLI_USAGE, &err);
+    else
+        code = with_config(cli, o, &args);
     run_dir_free(args.dir);
     free(path);
     return code;

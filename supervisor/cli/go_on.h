@@ -10,6 +10,8 @@ struct resume_options {
     const char *from; /* NULL: the newest complete checkpoint */
     struct train_sets sets;
     int anyway;
+    int trust; /* of a directory that is not the caller's (run_dir_check_trust) */
+    const char *rescue; /* as training_args has it */
 };
 
 /* Trains it to its end in front of a person, and returns the exit code; a run that is over

@@ -7,14 +7,13 @@
 #include "supervisor/run/journal.h"
 #include "supervisor/run/run_dir.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* What the supervisor can no longer write down itself. In the keeper. */
 static void journal_death(const struct keeper_death *d)
 {
-    char text[128], name[SIGNAL_NAME_BYTES], journal[PATH_MAX + 16];
+    char text[128], name[SIGNAL_NAME_BYTES];
 
     (void)signal_name(d->signum, name);
     if (d->goes_on)
@@ -24,8 +23,7 @@ static void journal_death(const struct keeper_death *d)
         (void)snprintf(text, sizeof(text), "event=end state=%s code=%d pid=%d signal=%s",
                        d->is_cut_off ? "\"cut off\"" : "killed", d->exit_code,
                        (int)d->pid, name);
-    (void)snprintf(journal, sizeof(journal), "%s/journal", d->path);
-    journal_append(journal, text);
+    journal_append(d->path, text);
 }
 
 static void print_json(const char *name, const struct detach_report *r)

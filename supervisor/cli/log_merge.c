@@ -1,5 +1,6 @@
 #include "supervisor/cli/log_merge.h"
 
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
 #include <dirent.h>
@@ -45,7 +46,7 @@ static void find(struct log_merge *m)
 {
     char *folder = xasprintf("%s/logs", m->run);
     struct dirent **found = NULL;
-    int n = m->only == NULL ? scandir(folder, &found, is_log, alphasort) : -1;
+    int n = m->only == NULL ? beneath_scandir(folder, &found, is_log) : -1;
 
     for (int i = 0; i < n; i++) {
         char *name =

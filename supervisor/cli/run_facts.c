@@ -49,6 +49,7 @@ void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
         return;
     run_record_read(&r, path);
     ret->is_live = r.is_live;
+    ret->is_denied = r.is_denied;
     if (rc == ERR_TIMEOUT && r.is_live)
         r.status.state = "not answering";
     take_record(ret, &r);

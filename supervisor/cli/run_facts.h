@@ -5,10 +5,11 @@
 #include "supervisor/control/client.h"
 #include "supervisor/run/run_record.h"
 
-/* A map as status_pack.h has it; is_live: a supervisor holds the run. */
+/* A map as status_pack.h has it; is_live: a supervisor holds the run; is_denied: we may
+ * not see whether one does (run_record.h). */
 struct run_facts {
     const msgpack_object *map;
-    int is_live;
+    int is_live, is_denied;
 
     struct control_client *client; /* private from here on */
     struct msg_out out;

@@ -1,9 +1,11 @@
 #include "supervisor/cli/train.h"
 
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/control/control.h"
 #include "supervisor/proc/detach.h"
+#include "supervisor/run/tree.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 static int open_log(struct run_dir *dir, struct err *err)
 {
     const char *path = run_dir_file(dir, "logs/supervisor.log");
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = beneath_open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
 
     if (fd < 0)
         return err_errno(err, "open %s", path);
@@ -102,6 +104,15 @@ int train_watched(const struct cli *cli, const struct training_args *args)
     log_init("brood", log_get_level(), STDERR_FILENO);
     (void)close(log_fd);
     return code;
+}
+
+int train_check_rescue(const char *dir, struct err *err)
+{
+    int rc = dir != NULL ? tree_make(dir, err) : 0;
+
+    if (rc == 0 && dir != NULL && access(dir, W_OK | X_OK) < 0)
+        rc = err_errno(err, "%s", dir);
+    return rc < 0 ? err_wrap(err, "--rescue") : 0;
 }
 
 int train_take_set(const struct cli *cli, struct train_sets *s, const char *text)

@@ -10,6 +10,9 @@
  */
 int train_watched(const struct cli *cli, const struct training_args *args);
 
+/* The directory of --rescue is made, and can be written to. NULL: none is wanted. */
+int train_check_rescue(const char *dir, struct err *err);
+
 /* "KEY=VALUE" of --set, kept in order. */
 enum { TRAIN_MAX_SET = 256 };
 struct train_sets {

@@ -1,5 +1,6 @@
 #include "supervisor/control/client.h"
 
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/msg/stream.h"
@@ -33,22 +34,24 @@ static void limit_waiting(int fd, int timeout_ms)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
-/* -1, with errno. */
+/* By the socket's descriptor: it is no link, and the path is short. -1, with errno. */
 static int connect_to(const char *folder, int timeout_ms)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    int folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = -1, why;
+    char *path = xasprintf("%s/" CONTROL_SOCKET, folder);
+    int socket_fd = beneath_open(path, O_PATH | O_NOFOLLOW, 0);
+    int fd = socket_fd >= 0 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+    int rc = -1, why;
 
-    if (folder_fd >= 0 && fd >= 0) {
+    if (fd >= 0) {
         limit_waiting(fd, timeout_ms);
-        (void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/control.sock",
-                       folder_fd);
+        (void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d", socket_fd);
         rc = connect(fd, (const struct sockaddr *)&at, sizeof(at));
     }
     why = errno;
-    if (folder_fd >= 0)
-        (void)close(folder_fd);
+    free(path);
+    if (socket_fd >= 0)
+        (void)close(socket_fd);
     if (rc < 0 && fd >= 0)
         (void)close(fd);
     errno = why;
@@ -67,6 +70,8 @@ int control_client_open(struct control_client **ret, const char *folder, int tim
     int fd = connect_to(folder, timeout_ms);
     struct control_client *c;
 
+    if (fd < 0 && (errno == EACCES || errno == EPERM || errno == ELOOP))
+        return err_errno(err, "%s/" CONTROL_SOCKET, folder);
     if (fd < 0)
         return errno == EAGAIN ? no_answer(err)
                                : err_set(err, ERR_NOT_FOUND, "%s is not running", folder);

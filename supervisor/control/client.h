@@ -8,7 +8,7 @@
 struct control_client; /* opaque */
 
 /* folder: the run's. timeout_ms: the longest wait for the run to take or say something;
- * 0: for ever. ERR_NOT_FOUND: no run lives there. */
+ * 0: for ever. ERR_NOT_FOUND: no run lives there; -EACCES: it may not be asked. */
 int control_client_open(struct control_client **ret, const char *folder, int timeout_ms,
                         struct err *err);
 void control_client_close(struct control_client *c); /* NULL is fine */

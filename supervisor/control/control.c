@@ -1,6 +1,7 @@
 #include "supervisor/control/control.h"
 
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
@@ -145,10 +146,11 @@ static int bind_socket(struct control *k, struct err *err)
     mode_t mask;
     int rc;
 
-    k->dir_fd = open(run_dir_path(k->dir), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    k->dir_fd = beneath_dup(run_dir_path(k->dir));
     if (k->dir_fd < 0)
         return err_errno(err, "%s", run_dir_path(k->dir));
-    (void)unlink(real); /* of a supervisor that was killed: the run's lock is ours */
+    (void)beneath_unlink(
+        real); /* of a supervisor that was killed: the run's lock is ours */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d/" CONTROL_SOCKET, k->dir_fd);
     mask = umask(0177);
     rc = uv_pipe_bind(&k->listener, path);

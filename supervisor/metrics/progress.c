@@ -1,5 +1,6 @@
 #include "supervisor/metrics/progress.h"
 
+#include "common/io/beneath.h"
 #include "common/mem/arena.h"
 #include "common/mem/xmalloc.h"
 
@@ -94,7 +95,7 @@ static int read_lines(struct progress *p, const char *path, FILE *f, struct err 
 
 int progress_read(struct progress **ret, const char *path, struct err *err)
 {
-    FILE *f = fopen(path, "re");
+    FILE *f = beneath_fopen(path, "re");
     struct progress *p;
     int rc;
 

@@ -1,3 +1,4 @@
+#include "common/io/beneath.h"
 #include "supervisor/metrics/sinks.h"
 
 #include "common/err/check.h"
@@ -40,7 +41,7 @@ static int open_sink(struct csv_sink **ret, const char *path, const char *mode,
     int rc;
 
     s->path = xstrdup(path);
-    s->file = fopen(path, mode);
+    s->file = beneath_fopen(path, mode);
     if (s->file == NULL) {
         rc = err_errno(err, "%s", path);
         csv_sink_close(s);

@@ -1,5 +1,6 @@
 /* TFRecord framing and the Event, Summary and Value messages, written by hand: four
  * fields of three messages do not pay for a protobuf library here. */
+#include "common/io/beneath.h"
 #include "supervisor/metrics/sinks.h"
 
 #include "common/mem/xmalloc.h"
@@ -86,7 +87,7 @@ int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
     int rc;
 
     s->path = xasprintf("%s/" FILE_PREFIX "%010lld.%s", dir, (long long)wall_time, host);
-    s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    s->fd = beneath_open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
     if (s->fd < 0) {
         rc = err_errno(err, "%s", s->path);
         event_sink_close(s);
@@ -230,7 +231,7 @@ static int take_file(struct event_sink *s, const char *dir, const char *name,
         (void)close(s->fd);
     free(s->path);
     s->path = xasprintf("%s/%s", dir, name);
-    s->fd = open(s->path, O_RDWR | O_APPEND | O_CLOEXEC);
+    s->fd = beneath_open(s->path, O_RDWR | O_APPEND, 0);
     if (s->fd < 0 || cut_file(s->fd, env_steps, &s->has_graph) < 0)
         return err_errno(err, "%s: cannot cut", s->path);
     return 0;
@@ -240,7 +241,7 @@ int event_sink_resume(struct event_sink **ret, const char *dir, uint64_t env_ste
                       double wall_time, const char *host, struct err *err)
 {
     struct dirent **files = NULL;
-    int n = scandir(dir, &files, is_event_file, alphasort), rc = 0;
+    int n = beneath_scandir(dir, &files, is_event_file), rc = 0;
     struct event_sink *s;
 
     if (n < 0)

@@ -7,7 +7,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+static uint64_t file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur >= BLOCK_CAPACITY_BYTES)
+        return BLOCK_CAPACITY_BYTES;
+    return limit.rlim_cur - limit.rlim_cur % (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 int block_init(struct block *b, const char *name, struct err *err)
 {
@@ -20,7 +30,8 @@ int block_init(struct block *b, const char *name, struct err *err)
     b->fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (b->fd < 0)
         return err_errno(err, "creating the variable block of %s", name);
-    if (ftruncate(b->fd, (off_t)BLOCK_CAPACITY_BYTES) < 0 ||
+    b->capacity_bytes = file_limit();
+    if (ftruncate(b->fd, (off_t)b->capacity_bytes) < 0 ||
         fcntl(b->fd, F_ADD_SEALS, seals) < 0) {
         r = err_errno(err, "sealing the variable block of %s", name);
         block_done(b);
@@ -45,12 +56,12 @@ void block_done(struct block *b)
     b->fd = -1;
 }
 
-static uint64_t block_max_bytes(void)
+static uint64_t max_bytes(const struct block *b)
 {
     uint64_t half =
         (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
 
-    return half < BLOCK_CAPACITY_BYTES ? half : BLOCK_CAPACITY_BYTES;
+    return half < b->capacity_bytes ? half : b->capacity_bytes;
 }
 
 int block_map(struct block *b, uint64_t len_bytes, struct err *err)
@@ -60,11 +71,11 @@ int block_map(struct block *b, uint64_t len_bytes, struct err *err)
     CHECK(b->map == NULL);
     if (len_bytes == 0)
         return 0;
-    if (len_bytes > block_max_bytes())
+    if (len_bytes > max_bytes(b))
         return err_set(err, ERR_LIMIT,
                        "a variable block of %" PRIu64
                        " bytes is asked for, at most %" PRIu64 " are possible here",
-                       len_bytes, block_max_bytes());
+                       len_bytes, max_bytes(b));
     map = mmap(NULL, (size_t)len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
     if (map == MAP_FAILED)
         return err_errno(err, "mapping a variable block of %" PRIu64 " bytes", len_bytes);
@@ -77,7 +88,7 @@ int block_clear(struct block *b, struct err *err)
 {
     block_unmap(b);
     if (fallocate(b->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                  (off_t)BLOCK_CAPACITY_BYTES) < 0)
+                  (off_t)b->capacity_bytes) < 0)
         return err_errno(err, "clearing a variable block");
     return 0;
 }

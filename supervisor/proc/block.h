@@ -2,7 +2,8 @@
  *
  * A memfd, sealed at BLOCK_CAPACITY_BYTES so that neither side can cut it off under the
  * other's feet, and sparse: only pages that are written take memory. The supervisor maps
- * no more of it than the agent says it uses.
+ * no more of it than the agent says it uses. Under a limit on the size of files (ulimit -f)
+ * it is sealed at that: agents find its size by fstat.
  */
 #ifndef SUPERVISOR_PROC_BLOCK_H
 #define SUPERVISOR_PROC_BLOCK_H
@@ -16,6 +17,7 @@ struct block {
     int fd;           /* -1: none; the agent inherits it */
     void *map;        /* NULL until block_map */
     size_t len_bytes; /* mapped */
+    uint64_t capacity_bytes;
 };
 
 #define BLOCK_NONE ((struct block){.fd = -1})

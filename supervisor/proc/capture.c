@@ -1,5 +1,7 @@
 #include "supervisor/proc/capture.h"
 
+#include "common/io/beneath.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +19,7 @@ int capture_init(struct capture *c, const char *log_path, struct err *err)
     c->seen_bytes = 0;
     if (log_path == NULL)
         return 0;
-    c->log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    c->log_fd = beneath_open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (c->log_fd < 0 || fstat(c->log_fd, &st) < 0)
         return err_errno(err, "%s", log_path);
     c->logged_bytes = (uint64_t)st.st_size;

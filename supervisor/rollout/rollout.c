@@ -83,7 +83,7 @@ static int wait_for_space(struct rollout *r, int rc, const struct err *err)
 {
     const struct rollout_callbacks *cb = &r->args.callbacks;
 
-    r->full = (rc == -ENOSPC || rc == -EDQUOT) && cb->on_full != NULL;
+    r->full = (rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG) && cb->on_full != NULL;
     if (r->full)
         cb->on_full(cb->ctx, err);
     return r->full ? WAITS : rc;

@@ -3,6 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_state.h"
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
@@ -203,7 +204,7 @@ static int is_damaged(const char *path)
 
 static int rename_over(const char *from, const char *to, unsigned flags, struct err *err)
 {
-    return renameat2(AT_FDCWD, from, AT_FDCWD, to, flags) < 0
+    return beneath_rename(from, to, flags) < 0
                ? err_errno(err, "%s: rename to %s", from, to)
                : 0;
 }
@@ -287,7 +288,7 @@ static int drop(const char *dir, uint64_t step, struct err *err)
 /* What an interrupted commit or removal has left. */
 static int drop_leftovers(const char *dir, struct err *err)
 {
-    DIR *d = opendir(dir);
+    DIR *d = beneath_opendir(dir);
     struct dirent *e;
     int rc = 0;
 
@@ -311,7 +312,7 @@ static double written_at(const char *dir, uint64_t step)
 {
     char *path = xasprintf("%s/%" PRIu64 "/run.state", dir, step);
     struct stat st;
-    double t = stat(path, &st) < 0
+    double t = beneath_stat(path, &st) < 0
                    ? 0
                    : (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec * 1e-9;
 

@@ -1,4 +1,5 @@
 /* Which checkpoints there are, and what is in them. */
+#include "common/io/beneath.h"
 #include "supervisor/run/checkpoint.h"
 
 #include "common/ckpt/bundle.h"
@@ -34,7 +35,7 @@ static int by_step(const void *a, const void *b)
 
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err)
 {
-    DIR *d = opendir(dir);
+    DIR *d = beneath_opendir(dir);
     struct dirent *e;
     uint64_t *steps = NULL, step;
     size_t n = 0;
@@ -237,7 +238,7 @@ void checkpoint_block_done(struct checkpoint_block *b)
 
 static int read_whole(struct wbuf *ret, const char *path, uint64_t bytes, struct err *err)
 {
-    FILE *f = fopen(path, "rbe");
+    FILE *f = beneath_fopen(path, "rbe");
     int rc = 0;
 
     if (f == NULL)

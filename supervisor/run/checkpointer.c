@@ -15,9 +15,11 @@ struct copy {
 
 struct checkpointer {
     struct checkpointer_args args;
+    const char *next_dir, *next_log_copy;
     uv_work_t work;
     int busy;
-    struct err failure; /* of the one that is being written; code 0: none */
+    const char *dir, *log_copy; /* of the newest that was begun; NULL: none */
+    struct err failure;         /* of the one that is being written; code 0: none */
 
     /* What is being written. The memory is used again: fresh pages would cost more than
      * the copying. */
@@ -34,6 +36,7 @@ struct checkpointer *checkpointer_new(const struct checkpointer_args *args)
     struct checkpointer *c = xcalloc(1, sizeof(*c));
 
     c->args = *args;
+    c->next_dir = args->dir;
     c->work.data = c;
     return c;
 }
@@ -107,7 +110,7 @@ static int copy_all(struct checkpointer *c, const struct checkpoint_agent *agent
 static void on_work(uv_work_t *work)
 {
     struct checkpointer *c = work->data;
-    const struct checkpoint_args args = {.dir = c->args.dir,
+    const struct checkpoint_args args = {.dir = c->dir,
                                          .step = c->step,
                                          .agents = c->agents,
                                          .n_agents = c->n_agents,
@@ -117,8 +120,11 @@ static void on_work(uv_work_t *work)
                                          .log = c->args.store};
     struct err why = {0};
 
-    if (checkpoint_commit(&args, &c->failure) == 0 &&
-        checkpoint_forget_rows(args.dir, c->step, c->args.store, &why) < 0)
+    if (checkpoint_commit(&args, &c->failure) < 0)
+        return;
+    if (c->log_copy != NULL)
+        (void)store_copy(c->args.store, c->log_copy, &c->failure);
+    else if (checkpoint_forget_rows(args.dir, c->step, c->args.store, &why) < 0)
         log_warn("%s", why.msg);
 }
 
@@ -129,6 +135,35 @@ static void on_worked(uv_work_t *work, int status)
     CHECK(status == 0);
     c->busy = 0;
     c->args.on_written(c->args.ctx, c->step, c->failure.code < 0 ? &c->failure : NULL);
+}
+
+static void write_down(struct checkpointer *c)
+{
+    c->failure = (struct err){0};
+    c->dir = c->next_dir;
+    c->log_copy = c->next_log_copy;
+    checkpoint_announce(c->dir, c->step);
+    CHECK(uv_queue_work(c->args.loop, &c->work, on_work, on_worked) == 0);
+    c->busy = 1;
+}
+
+void checkpointer_move(struct checkpointer *c, const char *dir, const char *log)
+{
+    c->next_dir = dir;
+    c->next_log_copy = log;
+}
+
+int checkpointer_is_moved(const struct checkpointer *c)
+{
+    return c->log_copy != NULL;
+}
+
+int checkpointer_again(struct checkpointer *c)
+{
+    if (c->busy || c->dir == NULL)
+        return 0;
+    write_down(c);
+    return 1;
 }
 
 int checkpointer_begin(struct checkpointer *c, uint64_t step,
@@ -144,9 +179,6 @@ int checkpointer_begin(struct checkpointer *c, uint64_t step,
     if (rc < 0)
         return rc;
     c->step = step;
-    c->failure = (struct err){0};
-    checkpoint_announce(c->args.dir, step);
-    CHECK(uv_queue_work(c->args.loop, &c->work, on_work, on_worked) == 0);
-    c->busy = 1;
+    write_down(c);
     return 0;
 }

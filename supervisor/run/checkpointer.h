@@ -32,6 +32,15 @@ struct checkpointer_args { /* all borrowed until checkpointer_free */
 struct checkpointer *checkpointer_new(const struct checkpointer_args *args);
 void checkpointer_free(struct checkpointer *c); /* not busy; NULL is fine */
 
+/* The next ones go to another directory, each with a copy of the experience log at the
+ * path log, for a run that is to go on from there. Borrowed, as args are. */
+void checkpointer_move(struct checkpointer *c, const char *dir, const char *log);
+/* Whether the newest that was begun went there. */
+int checkpointer_is_moved(const struct checkpointer *c);
+/* What was written last, once more: names and descriptions are borrowed as by
+ * checkpointer_begin. 0: nothing was ever written, or something is now. */
+int checkpointer_again(struct checkpointer *c);
+
 /* One is being written. */
 int checkpointer_is_busy(const struct checkpointer *c);
 /* Begins one, when none is being written. Names and descriptions of the agents are

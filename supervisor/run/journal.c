@@ -1,5 +1,7 @@
 #include "supervisor/run/journal.h"
 
+#include "common/ckpt/atomic_file.h"
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -58,7 +60,7 @@ int journal_begin(struct journal *j, struct err *err)
 
     if (j->fd >= 0)
         return 0;
-    fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    fd = beneath_open(j->path, O_RDWR | O_CREAT | O_APPEND, 0666);
     if (fd < 0)
         return err_errno(err, "%s", j->path);
     if (end_last_line(fd) < 0) {
@@ -72,6 +74,25 @@ int journal_begin(struct journal *j, struct err *err)
     wbuf_done(&j->waiting);
     j->fd = fd;
     return 0;
+}
+
+int journal_copy(const struct journal *j, const char *path, struct err *err)
+{
+    struct wbuf text = {0};
+    ssize_t n;
+    int rc;
+
+    if (j->fd < 0)
+        return 0;
+    do {
+        wbuf_reserve(&text, 1 << 16);
+        n = pread(j->fd, text.data + text.len, 1 << 16, (off_t)text.len);
+        text.len += n > 0 ? (size_t)n : 0;
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    rc = n < 0 ? err_errno(err, "%s", j->path)
+               : atomic_file_write(path, text.data, text.len, 1, err);
+    wbuf_done(&text);
+    return rc;
 }
 
 void journal_close(struct journal *j)
@@ -191,10 +212,10 @@ static unsigned long long last_step(int fd)
     return step;
 }
 
-void journal_append(const char *path, const char *text)
+void journal_append(const char *run, const char *text)
 {
     char line[512], time_text[LOG_TIME_BYTES];
-    const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
+    const int fd = beneath_open_in(run, "journal", O_RDWR | O_APPEND);
     int n;
 
     if (fd < 0)
@@ -203,6 +224,6 @@ void journal_append(const char *path, const char *text)
                  last_step(fd), text);
     if (end_last_line(fd) == 0 && n > 0 && n < (int)sizeof(line) &&
         write(fd, line, (size_t)n) != n)
-        log_warn("%s: cannot write: %m", path);
+        log_warn("%s/journal: cannot write: %m", run);
     (void)close(fd);
 }

@@ -1,5 +1,6 @@
 #include "supervisor/run/line_reader.h"
 
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@ enum { CHUNK_BYTES = 1 << 16 };
 
 static int open_file(const char *path)
 {
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return beneath_open(path, O_RDONLY | O_NONBLOCK, 0);
 }
 
 int line_reader_open(struct line_reader *r, const char *path, size_t max_bytes,
@@ -132,7 +133,7 @@ int line_reader_renew(struct line_reader *r, const char *path)
     struct stat now, was;
     int fd;
 
-    if (stat(path, &now) < 0)
+    if (beneath_stat(path, &now) < 0)
         return 0;
     if (r->fd >= 0 && fstat(r->fd, &was) == 0 && was.st_ino == now.st_ino &&
         was.st_dev == now.st_dev && now.st_size >= r->read_bytes)

@@ -1,5 +1,7 @@
 #include "supervisor/run/log_tail.h"
 
+#include "common/io/beneath.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -32,7 +34,7 @@ static void drop_first_line(struct wbuf *b, size_t begin)
 
 int log_tail(struct wbuf *ret, const char *path, size_t max, struct err *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0);
     const off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
     /* One byte more: it tells whether the first line is whole. */
     const off_t from = end > (off_t)max ? end - (off_t)max - 1 : 0;

@@ -3,6 +3,7 @@
 #include "common/ckpt/ckpt_find.h"
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
@@ -86,7 +87,8 @@ static int read_metagraph(struct kept *k, const char *path, struct err *err)
 static int there_is(const char *path, const char *suffix)
 {
     char *file = xasprintf("%s%s", path, suffix);
-    int ret = access(file, F_OK) == 0;
+    struct stat st;
+    int ret = beneath_stat(file, &st) == 0;
 
     free(file);
     return ret;

@@ -1,6 +1,7 @@
 #include "supervisor/run/run_dir.h"
 
 #include "common/ckpt/atomic_file.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pid_file.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +24,95 @@ enum { WRITTEN_WITHIN_MS = 100 }; /* the pids, once the lock is taken */
 struct run_dir {
     char *path;
     char *name;
-    int lock; /* -1: not held */
+    int lock;         /* -1: not held */
+    int is_held;      /* beneath.h, by path */
+    int counts_names; /* the file system does: st_nlink is 0 once a file is deleted */
     char **files;
     size_t n_files;
 };
 
 static const char *const folders[] = {"logs", "metrics", "checkpoints"};
+
+static int hold(struct run_dir *d, struct err *err)
+{
+    const int rc = beneath_hold(d->path, err);
+
+    d->is_held = rc == 0;
+    return rc;
+}
+
+/* ---- whose it is ---- */
+
+const char *run_dir_user_name(uid_t uid, char ret[RUN_DIR_USER_BYTES])
+{
+    const struct passwd *user = getpwuid(uid);
+
+    if (user != NULL)
+        (void)snprintf(ret, RUN_DIR_USER_BYTES, "%s", user->pw_name);
+    else
+        (void)snprintf(ret, RUN_DIR_USER_BYTES, "user %u", (unsigned)uid);
+    return ret;
+}
+
+/* "no permission", and to whom one may turn. */
+static int deny(const char *path, struct err *err)
+{
+    char user[RUN_DIR_USER_BYTES], *name;
+    struct stat st;
+    int rc;
+
+    if (stat(path, &st) < 0)
+        return err_errno(err, "%s", path);
+    name = run_dir_name_of(path);
+    rc = err_set(err, -EACCES, "no permission: run %s belongs to %s", name,
+                 run_dir_user_name(st.st_uid, user));
+    free(name);
+    return rc;
+}
+
+static int is_denial(int error)
+{
+    return error == EACCES || error == EPERM;
+}
+
+int run_dir_denied(const char *path, struct err *err)
+{
+    char *file = xasprintf("%s/lock", path);
+    const int fd = beneath_open(file, O_RDONLY, 0);
+    const int why = errno;
+
+    free(file);
+    if (fd >= 0)
+        (void)close(fd);
+    return fd < 0 && is_denial(why) ? deny(path, err) : 0;
+}
+
+int run_dir_check_trust(const char *path, struct err *err)
+{
+    char *file = xasprintf("%s/config.yaml", path), user[RUN_DIR_USER_BYTES];
+    char *name = run_dir_name_of(path);
+    const char *what = "its directory";
+    struct stat st;
+    int rc = 0, is_there = stat(path, &st) == 0;
+
+    if (is_there && st.st_uid == geteuid()) {
+        what = "its config.yaml";
+        is_there = beneath_stat(file, &st) == 0;
+    }
+    if (is_there && st.st_uid != geteuid())
+        rc =
+            err_set(err, -EPERM,
+                    "%s: %s belongs to %s, whose programs it may name: --trust runs them",
+                    name, what, run_dir_user_name(st.st_uid, user));
+    else if (is_there && S_ISREG(st.st_mode) && (st.st_mode & S_IWOTH) != 0)
+        rc = err_set(err, -EPERM,
+                     "%s: everybody may write %s, and name programs in it: --trust runs "
+                     "them",
+                     name, what);
+    free(name);
+    free(file);
+    return rc;
+}
 
 /* ---- the lock ---- */
 
@@ -74,7 +159,7 @@ int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper)
 {
     struct flock lock = whole_file(F_WRLCK);
     char *file = xasprintf("%s/lock", path);
-    int fd = open(file, O_RDWR | O_CLOEXEC), is_held;
+    int fd = beneath_open(file, O_RDONLY, 0), is_held;
 
     *ret_pid = *ret_keeper = 0;
     is_held = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
@@ -121,21 +206,32 @@ static int lock_file(int fd)
 static int take_lock(struct run_dir *d, struct err *err)
 {
     char *file = xasprintf("%s/lock", d->path);
-    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = beneath_open(file, O_RDWR | O_CREAT, 0600);
+    struct stat st;
     int rc = 0;
 
     if (fd < 0)
-        rc = err_errno(err, "%s", file);
+        rc = is_denial(errno) ? deny(d->path, err) : err_errno(err, "%s", file);
     else if (lock_file(fd) < 0)
         rc = refuse(d, fd, err);
     else if (write_pids(fd) < 0)
         rc = err_errno(err, "%s: cannot write", file);
-    if (rc == 0)
+    if (rc == 0) {
         d->lock = fd;
-    else if (fd >= 0)
+        d->counts_names = fstat(fd, &st) == 0 && st.st_nlink > 0;
+    } else if (fd >= 0)
         (void)close(fd);
     free(file);
     return rc;
+}
+
+int run_dir_is_gone(const struct run_dir *d)
+{
+    struct stat lock, dir;
+
+    if (fstat(d->lock, &lock) < 0 || beneath_held(d->path, &dir) < 0)
+        return errno == ESTALE; /* of a server of files */
+    return d->counts_names && (lock.st_nlink == 0 || dir.st_nlink == 0);
 }
 
 /* ---- making one ---- */
@@ -156,6 +252,8 @@ void run_dir_free(struct run_dir *d)
         return;
     if (d->lock >= 0)
         (void)close(d->lock);
+    if (d->is_held)
+        beneath_release(d->path);
     for (size_t i = 0; i < d->n_files; i++)
         free(d->files[i]);
     free(d->files);
@@ -172,25 +270,84 @@ static int name_ok(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0' && name[0] != '.';
 }
 
+/* 0, -ENOENT, or -EACCES: it may be one, and we may not look. */
+static int look_for(const char *path, const char *sub)
+{
+    char *file = xasprintf("%s/%s", path, sub);
+    struct stat st;
+    const int rc = lstat(file, &st) == 0 ? 0 : is_denial(errno) ? -EACCES : -ENOENT;
+
+    free(file);
+    return rc;
+}
+
+static int look(const char *path)
+{
+    const int rc = look_for(path, "lock");
+
+    return rc == -ENOENT ? look_for(path, "config.yaml") : rc;
+}
+
 static int is_run(const char *path)
 {
-    char *lock = xasprintf("%s/lock", path), *config = xasprintf("%s/config.yaml", path);
-    int yes = tree_exists(lock) || tree_exists(config);
+    return look(path) == 0;
+}
 
-    free(lock);
-    free(config);
-    return yes;
+/* ERR_NOT_FOUND, which the caller words, -EACCES, or 0. */
+static int find_run(const char *path, struct err *err)
+{
+    const int rc = look(path);
+
+    return rc == -EACCES ? deny(path, err) : rc < 0 ? ERR_NOT_FOUND : 0;
+}
+
+static int is_link(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Of a directory that was just made, or is replaced: whatever the umask. */
+static int set_mode(const struct run_dir *d, mode_t mode, struct err *err)
+{
+    const int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    int rc = 0;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || fchmod(fd, (st.st_mode & S_ISGID) | mode) < 0)
+        rc = err_errno(err, "%s: cannot set its mode", d->path);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc;
+}
+
+/* To replace it is to live in it: somebody else could change what is there. */
+static int check_own(const struct run_dir *d, struct err *err)
+{
+    char user[RUN_DIR_USER_BYTES];
+    struct stat st;
+
+    if (is_link(d->path))
+        return err_set(err, ERR_EXISTS, "%s is a link: left alone", d->path);
+    if (lstat(d->path, &st) == 0 && st.st_uid != geteuid())
+        return err_set(err, ERR_EXISTS, "run %s belongs to %s: left alone", d->name,
+                       run_dir_user_name(st.st_uid, user));
+    return 0;
 }
 
 /* Removes a run that is over: everything but its folder, and the lock last, which we
  * hold meanwhile. */
 static int replace(struct run_dir *d, struct err *err)
 {
-    int rc;
+    int rc = check_own(d, err);
 
-    if (!is_run(d->path))
-        return err_set(err, ERR_EXISTS, "%s is there and is no run: left alone", d->path);
-    rc = take_lock(d, err);
+    if (rc == 0 && !is_run(d->path))
+        rc = err_set(err, ERR_EXISTS, "%s is there and is no run: left alone", d->path);
+    if (rc == 0)
+        rc = hold(d, err);
+    if (rc == 0)
+        rc = take_lock(d, err);
     if (rc == 0)
         rc = tree_empty(d->path, "lock", err);
     if (rc < 0)
@@ -202,8 +359,8 @@ static int replace(struct run_dir *d, struct err *err)
 
 static int make_named(struct run_dir *d, int force, struct err *err)
 {
-    if (mkdir(d->path, 0777) == 0)
-        return 0;
+    if (mkdir(d->path, 0700) == 0)
+        return hold(d, err);
     if (errno != EEXIST)
         return err_errno(err, "%s: cannot create", d->path);
     if (!force)
@@ -222,9 +379,9 @@ static int make_numbered(struct run_dir **ret, const char *runs_dir, const char 
         struct run_dir *d = new_dir(runs_dir, name);
 
         free(name);
-        if (mkdir(d->path, 0777) == 0) {
+        if (mkdir(d->path, 0700) == 0) {
             *ret = d;
-            return 0;
+            return hold(d, err);
         }
         if (errno != EEXIST) {
             int rc = err_errno(err, "%s: cannot create", d->path);
@@ -236,17 +393,19 @@ static int make_numbered(struct run_dir **ret, const char *runs_dir, const char 
     return err_set(err, ERR_LIMIT, "%s/%s-*: no number is free", runs_dir, base);
 }
 
-static int furnish(struct run_dir *d, struct err *err)
+static int furnish(struct run_dir *d, mode_t mode, struct err *err)
 {
-    int rc = take_lock(d, err);
+    int rc = set_mode(d, mode, err);
 
+    if (rc == 0)
+        rc = take_lock(d, err);
     for (size_t i = 0; rc == 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
         rc = tree_make(run_dir_file(d, folders[i]), err);
     return rc;
 }
 
 int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
-                   const char *base, int force, struct err *err)
+                   const char *base, int force, mode_t mode, struct err *err)
 {
     struct run_dir *d = NULL;
     int rc;
@@ -265,7 +424,7 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
         rc = make_numbered(&d, runs_dir, base, err);
     }
     if (rc == 0)
-        rc = furnish(d, err);
+        rc = furnish(d, mode, err);
     if (rc < 0) {
         run_dir_free(d);
         return rc;
@@ -304,9 +463,12 @@ int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *e
     d->name = run_dir_name_of(path);
     d->path = xstrndup(path, len);
     d->lock = -1;
-    if (!is_run(path))
+    rc = find_run(path, err);
+    if (rc == ERR_NOT_FOUND)
         rc = err_set(err, ERR_NOT_FOUND, "%s: no run there", path);
-    else if (lock)
+    if (rc == 0)
+        rc = hold(d, err);
+    if (rc == 0 && lock)
         rc = take_lock(d, err);
     if (rc < 0) {
         run_dir_free(d);
@@ -364,7 +526,7 @@ static struct timespec started(const char *path)
     char *lock = xasprintf("%s/lock", path);
     struct stat st = {0};
 
-    if (stat(lock, &st) < 0)
+    if (lstat(lock, &st) < 0)
         st.st_mtim = (struct timespec){0};
     free(lock);
     return st.st_mtim;
@@ -402,7 +564,7 @@ static struct found *find_all(const char *runs_dir, size_t *ret_n)
         if (e->d_name[0] == '.')
             continue;
         path = xasprintf("%s/%s", runs_dir, e->d_name);
-        if (!is_run(path)) {
+        if (look(path) == -ENOENT) {
             free(path);
             continue;
         }
@@ -428,6 +590,7 @@ char **run_dir_list(const char *runs_dir, size_t *ret_n)
     return paths;
 }
 
+/* Those that we may not look into come last. */
 static int find_newest(const char *runs_dir, char **ret, struct err *err)
 {
     size_t n;
@@ -440,20 +603,36 @@ static int find_newest(const char *runs_dir, char **ret, struct err *err)
     return n > 0 ? 0 : err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
 }
 
-int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err)
+/* A name goes before a path. */
+static int find_named(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
-    char *path;
+    char *path = xasprintf("%s/%s", runs_dir, run);
+    int rc = strchr(run, '/') != NULL ? ERR_NOT_FOUND : find_run(path, err);
 
-    if (run == NULL)
-        return find_newest(runs_dir, ret, err);
-    path = xasprintf("%s/%s", runs_dir, run);
-    if (strchr(run, '/') != NULL || !is_run(path)) {
+    if (rc == ERR_NOT_FOUND) {
         free(path);
         path = xstrdup(run);
+        rc = find_run(path, err);
     }
-    if (!is_run(path)) {
+    if (rc == ERR_NOT_FOUND)
+        (void)err_set(err, ERR_NOT_FOUND, "there is no run %s in %s", run, runs_dir);
+    *ret = path;
+    return rc;
+}
+
+int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err)
+{
+    char *path = NULL;
+    int rc = run == NULL ? find_newest(runs_dir, &path, err)
+                         : find_named(runs_dir, run, &path, err);
+
+    if (rc == 0 && run == NULL)
+        rc = find_run(path, err);
+    if (rc == 0)
+        rc = beneath_hold(path, err); /* as long as the command lives */
+    if (rc < 0) {
         free(path);
-        return err_set(err, ERR_NOT_FOUND, "there is no run %s in %s", run, runs_dir);
+        return rc;
     }
     *ret = path;
     return 0;

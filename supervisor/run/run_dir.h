@@ -3,8 +3,10 @@
  *     runs/<name>/  config.yaml  provenance  journal  experience  lock
  *                   logs/  metrics/  checkpoints/
  *
+ * Whoever creates, opens or finds a run by these functions holds its directory (beneath.h):
+ * its files are reached through the directory's descriptor and never through links.
  * The lock on `lock` (of the open file: F_OFD_SETLK) keeps a second supervisor out; the
- * file names the holder's pid.
+ * file names the holder's pid. It is its owner's alone, whatever the directory's mode.
  * Owns     the lock's descriptor and the paths handed out.
  */
 #ifndef SUPERVISOR_RUN_RUN_DIR_H
@@ -19,14 +21,22 @@
 
 struct run_dir; /* opaque */
 
+enum { RUN_DIR_USER_BYTES = 64 };
+
 /* Creates runs_dir (and its parents) and a new run in it, locked. name NULL:
  * <base>-<number>, the first that is free; a given name that is there is ERR_EXISTS,
- * unless force is set and no supervisor holds it: then it is emptied first. */
+ * unless force is set, no supervisor holds it, and it is the caller's: then it is emptied
+ * first. mode: of the directory, exactly; its files follow (beneath.h). */
 int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
-                   const char *base, int force, struct err *err);
-/* Opens an existing run; lock: also takes its lock (ERR_STATE names the holder's pid). */
+                   const char *base, int force, mode_t mode, struct err *err);
+/* Opens an existing run; lock: also takes its lock (ERR_STATE names the holder's pid).
+ * ERR_NOT_FOUND; -EACCES: somebody else's, and not to be read. */
 int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *err);
 void run_dir_free(struct run_dir *d); /* releases the lock */
+
+/* It was deleted, or what is left of it has no lock any more: nobody can find this run
+ * again. It must be locked. */
+int run_dir_is_gone(const struct run_dir *d);
 
 /* A run's name, by the path of its directory; free(). */
 char *run_dir_name_of(const char *path);
@@ -48,12 +58,22 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              struct err *err);
 
 /* RUN of the command line: a name under runs_dir, a path to a run's directory, or NULL
- * for the newest run. ret: path, free(). ERR_NOT_FOUND. */
+ * for the newest run that may be looked into. ret: path, free(); its directory is held
+ * from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME belongs to USER". */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
-/* Pid of the supervisor that holds the run's lock; 0: nobody does; -1: not known. */
+/* The user's name, or "user 1234". Returns ret. */
+const char *run_dir_user_name(uid_t uid, char ret[RUN_DIR_USER_BYTES]);
+/* -EACCES, with the message of run_dir_find: whether the run lives cannot be told, for its
+ * lock is not ours to read. 0: it can. */
+int run_dir_denied(const char *path, struct err *err);
+/* Whether what the run's configuration names may be executed: -EPERM if somebody else than
+ * the caller owns the directory or config.yaml, or everybody may write that. */
+int run_dir_check_trust(const char *path, struct err *err);
+/* Pid of the supervisor that holds the run's lock; 0: nobody does, or run_dir_denied; -1:
+ * not known. */
 pid_t run_dir_holder(const char *path);
 /* Whether one does, with its pid and its keeper's; or those of the last that did. 0:
- * there is none. */
+ * there is none, or run_dir_denied. */
 int run_dir_pids(const char *path, pid_t *ret_pid, pid_t *ret_keeper);
 /* The paths of all runs under runs_dir, the newest first (by the beginning of their last
  * supervisors): *ret_n of them, free() each and the list. No such folder: none. */

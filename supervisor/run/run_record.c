@@ -254,13 +254,16 @@ static double seconds_between(const char *from, const char *to)
 /* ---- all of it ---- */
 
 /* The lock knows better than the journal. */
-static void judge(struct run_record *r, pid_t holder)
+static void judge(struct run_record *r, const char *path, pid_t holder)
 {
     struct run_status *s = &r->status;
 
     r->is_live = holder != 0;
     r->has_end = s->exit_code >= 0;
-    if (holder == 0 && s->exit_code < 0) {
+    r->is_denied = holder == 0 && !r->has_end && run_dir_denied(path, NULL) < 0;
+    if (r->is_denied) {
+        copy(r->state, "no permission");
+    } else if (holder == 0 && s->exit_code < 0) {
         copy(r->state, "killed");
         s->exit_code = RUN_EXIT_SIGNALLED + SIGKILL;
     } else if (holder != 0 && holder != s->pid) {
@@ -288,7 +291,7 @@ static void read_journal(struct run_record *r, const char *path)
     free(journal);
     if (holder == 0 && r->status.exit_code < 0)
         holder = run_dir_holder(path); /* another one has begun */
-    judge(r, holder);
+    judge(r, path, holder);
 }
 
 int run_record_exit_code(const char *path, int *ret_has_end)

@@ -5,7 +5,8 @@
  *          length), metrics/progress.csv (how far it came), checkpoints/. Whatever of
  *          them is missing or damaged leaves its facts unknown.
  * State    by the newest supervisor's lines in the journal: its end; "killed" where that
- *          wrote none and is gone.
+ *          wrote none and is gone; "no permission" where the lock does not let us see
+ *          whether it is gone.
  */
 #ifndef SUPERVISOR_RUN_RUN_RECORD_H
 #define SUPERVISOR_RUN_RUN_RECORD_H
@@ -19,6 +20,7 @@ struct run_record {
     struct run_status status; /* points into the record */
     int is_live;              /* a supervisor holds it */
     int has_end;              /* the journal tells how it ended */
+    int is_denied; /* it has no end, and its lock is not ours to read: it may live */
 
     char *name; /* private from here on */
     int gave_up;
@@ -37,7 +39,7 @@ void run_record_done(struct run_record *r);
  * not known. */
 void run_record_began(const char *path, char ret[32]);
 /* Only how it ended: enum run_exit, 128 + SIGKILL where nobody wrote it down (has_end 0);
- * -1: a supervisor holds it. */
+ * -1: a supervisor holds it, or we may not see whether one does. */
 int run_record_exit_code(const char *path, int *ret_has_end);
 
 #endif

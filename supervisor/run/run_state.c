@@ -2,6 +2,7 @@
 #include "supervisor/run/run_state.h"
 
 #include "common/ckpt/atomic_file.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/cursor.h"
@@ -63,7 +64,7 @@ static int read_all(int fd, uint8_t *dst, size_t len)
 
 static int read_file(const char *path, uint8_t **ret, size_t *ret_len, struct err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = beneath_open(path, O_RDONLY, 0);
     uint8_t *data = NULL;
     struct stat st;
     int rc = 0;

@@ -1,6 +1,7 @@
 #include "supervisor/run/training.h"
 
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/signal_ignored.h"
@@ -69,6 +70,9 @@ void training_close_if_over(struct training *t)
     if (!t->is_open || !t->agents_stopped || !t->env_stopped ||
         checkpointer_is_busy(t->checkpointer))
         return;
+    training_check_dir(t);
+    if (training_rescue(t))
+        return; /* and closes after that */
     t->is_open = 0;
     training_settle_end(t);
     training_tell(t, on_close);
@@ -279,6 +283,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct training *t = timer->data;
 
+    training_check_dir(t);
     training_begin_checkpoint(t);
     if (t->rollout != NULL)
         rollout_tick(t->rollout);
@@ -449,9 +454,10 @@ static void finish(struct training *t)
     t->result->episodes = at.episodes;
     t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
+    training_fail_if_gone(t);
     if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
         t->saved_step == (int64_t)t->result->env_steps &&
-        unlink(run_dir_file(t->args->dir, "experience")) < 0)
+        beneath_unlink(run_dir_file(t->args->dir, "experience")) < 0)
         log_warn("the experience log could not be removed: %m");
 }
 
@@ -466,6 +472,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
     t->args = args;
     t->result = ret;
     t->agent_fd = -1;
+    t->rescued_step = -1;
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     CHECK(uv_loop_init(&t->loop) == 0);
@@ -487,6 +494,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
             *err = t->failure;
     }
     training_journal_end(t, rc);
+    training_end_rescue(t);
     ret->as_it_was = args->resume != NULL && !t->stands;
     release(t);
     free(t);

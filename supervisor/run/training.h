@@ -87,6 +87,9 @@ struct training_args {               /* all borrowed for the call */
     const struct training_observer *observers;
     size_t n_observers;
     const struct keeper_link *keeper; /* NULL: nobody keeps this process */
+    /* Where a new run is made for the last checkpoint if the run directory is deleted
+     * meanwhile; NULL: then it is lost. */
+    const char *rescue;
 };
 
 enum training_end {

@@ -82,6 +82,9 @@ struct training {
     char *not_portable; /* why its bytes are promised on this kind of machine only; NULL:
                          * wherever the numerics version is the same */
     int is_under_way;   /* observers were told so */
+    int is_gone;        /* the run directory was deleted */
+    struct run_dir *rescue; /* what goes on in its place; NULL: nothing does */
+    int64_t rescued_step;   /* of the newest checkpoint there; -1: none */
     int stopping;
     int agents_stopped;
     int is_open; /* observers were told so, and not yet that it is over */
@@ -203,6 +206,17 @@ int training_write_config(struct training *t, struct err *err);
 int training_begin_resume(struct training *t, struct err *err);
 /* The driver is there, and not yet started. */
 int training_load_state(struct training *t, struct err *err);
+
+/* ---- training_gone.c: the run directory is deleted meanwhile ---- */
+
+/* If it was, the run ends at the next round boundary. */
+void training_check_dir(struct training *t);
+/* What was written last went with it: it is written once more, elsewhere. 0: it did not,
+ * or cannot be. */
+int training_rescue(struct training *t);
+/* All is over, but for the journal: what has become of it. */
+void training_fail_if_gone(struct training *t);
+void training_end_rescue(struct training *t);
 
 /* ---- training_turns.c: agents that are given up, or taken back ---- */
 

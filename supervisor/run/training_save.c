@@ -1,3 +1,4 @@
+#include "common/io/beneath.h"
 #include "supervisor/run/training_internal.h"
 
 #include "common/err/check.h"
@@ -66,6 +67,8 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
 {
     if (why == NULL) {
         t->saved_step = (int64_t)step;
+        if (checkpointer_is_moved(t->checkpointer))
+            t->rescued_step = (int64_t)step;
         if (t->args->keeper != NULL)
             keeper_tell_checkpoint(t->args->keeper);
     } else {
@@ -227,6 +230,9 @@ static void on_written(void *ctx, uint64_t step, const struct err *why)
 {
     struct training *t = ctx;
 
+    training_check_dir(t);
+    if (training_rescue(t))
+        return;
     on_checkpoint_over(t, step, why);
     training_retry_checkpoint(t);
     write_last(t);
@@ -238,7 +244,7 @@ static double began_unix(struct training *t)
 {
     struct stat st;
 
-    return stat(run_dir_file(t->args->dir, "provenance"), &st) == 0
+    return beneath_stat(run_dir_file(t->args->dir, "provenance"), &st) == 0
                ? (double)st.st_mtim.tv_sec
                : training_now_unix();
 }

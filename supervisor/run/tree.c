@@ -1,32 +1,33 @@
 #include "supervisor/run/tree.h"
 
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
-#include <ftw.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_OPEN_FOLDERS = 16 };
+/* A run has four; each takes a descriptor while it is walked through. */
+enum { MAX_DEPTH = 100 };
 
 int tree_make(const char *path, struct err *err)
 {
     char *copy = xstrdup(path);
+    const size_t held = beneath_prefix(path);
     int rc = 0;
 
-    for (char *p = copy + 1; rc == 0; p++) {
+    /* A held directory that was deleted is not made again. */
+    for (char *p = copy + held + 1; rc == 0; p++) {
         char c = *p;
 
         if (c != '/' && c != '\0')
             continue;
         *p = '\0';
-        if (mkdir(copy, 0777) < 0 && errno != EEXIST)
+        if (beneath_mkdir(copy, 0777) < 0 && errno != EEXIST)
             rc = err_errno(err, "%s: cannot create", copy);
         *p = c;
         if (c == '\0')
@@ -36,67 +37,130 @@ int tree_make(const char *path, struct err *err)
     return rc;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+/* ---- walking ---- */
+
+/* One entry of the folder `at`: a folder after all that is in it. -1, with errno. */
+typedef int (*visit_fn)(void *ctx, int at, const char *name, int is_dir);
+
+/* What is in the folder, which is taken, but for the entry named `last`. */
+static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ctx);
+
+static int each(int at, const char *name, int depth, visit_fn visit, void *ctx)
 {
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path) < 0 && errno != ENOENT ? -1 : 0;
+    struct stat st;
+    int fd;
+
+    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -1;
+    if (!S_ISDIR(st.st_mode))
+        return visit(ctx, at, name, 0);
+    if (depth == MAX_DEPTH) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -1;
+    return each_in(fd, NULL, depth + 1, visit, ctx) < 0 ? -1 : visit(ctx, at, name, 1);
+}
+
+static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ctx)
+{
+    DIR *d = fdopendir(fd);
+    struct dirent *e;
+    int r = 0, why;
+
+    if (d == NULL) {
+        (void)close(fd);
+        return -1;
+    }
+    while (r == 0 && (e = readdir(d)) != NULL) {
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            (last == NULL || strcmp(e->d_name, last) != 0))
+            r = each(dirfd(d), e->d_name, depth, visit, ctx);
+    }
+    why = errno;
+    (void)closedir(d);
+    errno = why;
+    return r;
+}
+
+/* The thing of that path and all that is in it. */
+static int each_of(const char *path, visit_fn visit, void *ctx)
+{
+    const char *name;
+    const int at = beneath_parent(path, &name);
+    int r, why;
+
+    if (at < 0)
+        return errno == ENOENT ? 0 : -1;
+    r = each(at, name, 0, visit, ctx);
+    why = errno;
+    (void)close(at);
+    errno = why;
+    return r;
+}
+
+/* ---- removing ---- */
+
+static int remove_one(void *ctx, int at, const char *name, int is_dir)
+{
+    (void)ctx;
+    return unlinkat(at, name, is_dir ? AT_REMOVEDIR : 0) < 0 && errno != ENOENT ? -1 : 0;
 }
 
 int tree_remove(const char *path, struct err *err)
 {
-    if (nftw(path, remove_one, MAX_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0 ||
-        errno == ENOENT)
-        return 0;
-    return err_errno(err, "%s: cannot remove", path);
-}
-
-static int remove_in(const char *path, const char *name, struct err *err)
-{
-    char *sub = xasprintf("%s/%s", path, name);
-    int rc = tree_remove(sub, err);
-
-    free(sub);
-    return rc;
+    return each_of(path, remove_one, NULL) == 0
+               ? 0
+               : err_errno(err, "%s: cannot remove", path);
 }
 
 int tree_empty(const char *path, const char *last, struct err *err)
 {
-    DIR *d = opendir(path);
-    struct dirent *e;
+    const int fd = beneath_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    const int again = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     int rc = 0;
 
-    if (d == NULL)
-        return err_errno(err, "%s", path);
-    while (rc == 0 && (e = readdir(d)) != NULL) {
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            (last == NULL || strcmp(e->d_name, last) != 0))
-            rc = remove_in(path, e->d_name, err);
-    }
-    (void)closedir(d);
-    return rc == 0 && last != NULL ? remove_in(path, last, err) : rc;
+    if (again < 0)
+        rc = err_errno(err, "%s", path);
+    else if (each_in(again, last, 0, remove_one, NULL) < 0 ||
+             (last != NULL && each(fd, last, 0, remove_one, NULL) < 0))
+        rc = err_errno(err, "%s: cannot remove what is in it", path);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc;
+}
+
+/* ---- looking ---- */
+
+static int count_one(void *ctx, int at, const char *name, int is_dir)
+{
+    uint64_t *bytes = ctx;
+    struct stat st;
+
+    (void)is_dir;
+    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        *bytes += (uint64_t)st.st_blocks * 512;
+    return 0;
 }
 
 uint64_t tree_disk_bytes(const char *path)
 {
-    char *const roots[] = {(char *)(uintptr_t)path, NULL};
-    FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    /* The run itself may be reached through a link. */
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t bytes = 0;
-    FTSENT *e;
 
-    while (fts != NULL && (e = fts_read(fts)) != NULL) {
-        if (e->fts_info == FTS_D || e->fts_info == FTS_F || e->fts_info == FTS_SL)
-            bytes += (uint64_t)e->fts_statp->st_blocks * 512;
+    if (fd >= 0) {
+        (void)count_one(&bytes, fd, ".", 1);
+        (void)each_in(fd, NULL, 0, count_one, &bytes);
     }
-    if (fts != NULL)
-        (void)fts_close(fts);
     return bytes;
 }
 
 int tree_sync(const char *path, struct err *err)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = beneath_open(path, O_RDONLY | O_DIRECTORY, 0);
     int rc = 0;
 
     if (fd < 0 || fsync(fd) < 0)
@@ -106,29 +170,35 @@ int tree_sync(const char *path, struct err *err)
     return rc;
 }
 
-static int sync_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static int sync_one(void *ctx, int at, const char *name, int is_dir)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int rc = fd >= 0 ? fsync(fd) : -1;
+    const int fd =
+        openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    const int r = fd >= 0 ? fsync(fd) : -1, why = errno;
 
-    (void)st;
-    (void)type;
-    (void)ftw;
+    (void)ctx;
+    (void)is_dir;
     if (fd >= 0)
         (void)close(fd);
-    return rc;
+    errno = why;
+    return r;
 }
 
 int tree_sync_all(const char *path, struct err *err)
 {
-    if (nftw(path, sync_one, MAX_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0)
-        return 0;
-    return err_errno(err, "%s: fsync", path);
+    return each_of(path, sync_one, NULL) == 0 ? 0 : err_errno(err, "%s: fsync", path);
 }
 
 int tree_exists(const char *path)
 {
+    const char *name;
+    const int at = beneath_parent(path, &name);
     struct stat st;
+    int yes;
 
-    return lstat(path, &st) == 0;
+    if (at < 0)
+        return 0;
+    yes = fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    (void)close(at);
+    return yes;
 }

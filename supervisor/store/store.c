@@ -1,6 +1,7 @@
 #include "supervisor/store/store.h"
 
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/cursor.h"
@@ -48,9 +49,9 @@ int store_create(struct store **ret, const char *path, uint64_t capacity, struct
     struct store *s = new_store(path, capacity);
     int rc;
 
-    s->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    s->fd = beneath_open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
     if (s->fd >= 0)
-        s->agent_fd = open(path, O_RDONLY | O_CLOEXEC);
+        s->agent_fd = beneath_open(path, O_RDONLY, 0);
     if (s->agent_fd < 0) {
         rc = errno == EEXIST ? err_set(err, ERR_EXISTS, "%s: is there already", path)
                              : err_errno(err, "%s", path);
@@ -315,6 +316,72 @@ int store_sync(struct store *s, struct err *err)
     return fdatasync(s->fd) < 0 ? err_errno(err, "%s: cannot sync", s->path) : 0;
 }
 
+/* ---- another file ---- */
+
+static int copy_range(int from, int to, off_t at, off_t end)
+{
+    uint8_t *data = xmalloc(STORE_BLOCK_BYTES);
+    int r = 0;
+
+    while (at < end && r == 0) {
+        const size_t want =
+            (size_t)(end - at < STORE_BLOCK_BYTES ? end - at : STORE_BLOCK_BYTES);
+        const ssize_t n = pread(from, data, want, at);
+        ssize_t written = 0;
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        while (n > 0 && written < n && r == 0) {
+            const ssize_t m =
+                pwrite(to, data + written, (size_t)(n - written), at + written);
+
+            written += m > 0 ? m : 0;
+            r = m < 0 && errno != EINTR ? -1 : 0;
+        }
+        if (n <= 0)
+            r = -1;
+        at += written;
+    }
+    free(data);
+    return r;
+}
+
+/* Piece by piece of what is no hole. */
+static int copy_data(int from, int to)
+{
+    struct stat st;
+    off_t at = 0;
+
+    if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+        return -1;
+    while (at < st.st_size) {
+        const off_t data = lseek(from, at, SEEK_DATA);
+        off_t hole;
+
+        if (data < 0)
+            return errno == ENXIO ? 0 : -1; /* holes up to the end */
+        hole = lseek(from, data, SEEK_HOLE);
+        if (hole < 0 || hole > st.st_size)
+            hole = st.st_size;
+        if (data < hole && copy_range(from, to, data, hole) < 0)
+            return -1;
+        at = hole;
+    }
+    return 0;
+}
+
+int store_copy(const struct store *s, const char *path, struct err *err)
+{
+    const int fd = beneath_open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
+    int rc = 0;
+
+    if (fd < 0 || copy_data(s->fd, fd) < 0 || fsync(fd) < 0)
+        rc = err_errno(err, "%s: cannot copy the experience", path);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc;
+}
+
 /* ---- what a checkpoint holds of it ---- */
 
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len)
@@ -422,9 +489,9 @@ static int verify(struct store *s, struct saved *saved, struct err *err)
 
 static int open_file(struct store *s, struct err *err)
 {
-    s->fd = open(s->path, O_RDWR | O_CLOEXEC);
+    s->fd = beneath_open(s->path, O_RDWR, 0);
     if (s->fd >= 0)
-        s->agent_fd = open(s->path, O_RDONLY | O_CLOEXEC);
+        s->agent_fd = beneath_open(s->path, O_RDONLY, 0);
     if (s->agent_fd >= 0)
         return 0;
     return errno == ENOENT

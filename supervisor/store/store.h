@@ -10,7 +10,7 @@
  * Sums     a CRC-32C per block of rows (STORE_BLOCK_BYTES, at least one row), kept as
  *          rows are appended: what a checkpoint holds of the log, and a resume verifies.
  * Owns     both descriptors and the row buffer.
- * Threads  loop thread only; but store_sync and store_forget may run on one other thread
+ * Threads  loop thread only; but store_sync, store_copy and store_forget may run on one other thread
  *          meanwhile.
  */
 #ifndef SUPERVISOR_STORE_STORE_H
@@ -28,7 +28,7 @@
 
 struct store; /* opaque */
 
-/* Creates path (mode 0600; replaces nothing: ERR_EXISTS). capacity: rows, at least 1. */
+/* Creates path (replaces nothing: ERR_EXISTS). capacity: rows, at least 1. */
 int store_create(struct store **ret, const char *path, uint64_t capacity,
                  struct err *err);
 /* Opens the log of an interrupted run as a checkpoint knew it (store_state_save): every
@@ -83,6 +83,9 @@ void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
 int store_forget(struct store *s, uint64_t row, struct err *err);
 /* fdatasync: all rows appended so far are on the disk. */
 int store_sync(struct store *s, struct err *err);
+/* The whole log as another file, holes left out, on the disk when it returns; whatever was
+ * there is replaced. -errno. */
+int store_copy(const struct store *s, const char *path, struct err *err);
 
 /* Head and checksums of the window, for run.state; malloc'd. */
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len);

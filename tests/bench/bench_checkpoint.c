@@ -127,7 +127,8 @@ static void train(const char *runs)
     CHECK(run_config_parse(&config, config_text, strlen(config_text), "bench", &options,
                            &err) == 0,
           "%s", err.msg);
-    CHECK(run_dir_create(&args.dir, runs, "bench", "bench", 0, &err) == 0, "%s", err.msg);
+    CHECK(run_dir_create(&args.dir, runs, "bench", "bench", 0, 0700, &err) == 0, "%s",
+          err.msg);
     CHECK(training_run(&args, &result, &err) == 0, "%s", err.msg);
     run_dir_free(args.dir);
     run_config_done(&config);

@@ -455,7 +455,8 @@ START_TEST(wrong_settings_name_their_option)
     } cases[] = {
         {"run.sead=1",
          "--set run.sead=1: run.sead: unknown key, expected name, seed, env_steps, "
-         "episodes, on_supervisor_death or numerics; did you mean 'seed'?"},
+         "episodes, on_supervisor_death, "
+         "numerics or mode; did you mean 'seed'?"},
         {"run.seed=x",
          "--set run.seed=x: run.seed: found 'x', expected a whole number of at least 0"},
         {"experience.batch_size=2000000",

@@ -161,11 +161,12 @@ def test_a_checkpoint_without_space_is_tried_again(w):
                        len(checkpoints(folder)) >= 2)
     harness.kill_holder(p, run)
     folder.rename(w.path / "moved")  # to the small disk; the rows stay where they are
-    folder.symlink_to(w.path / "disk" / "moved")
+    folder.mkdir()
     copy = w.path / "disk" / "copy"
     with small_disk(w, "resume", run,
                     prepare=f"cp -a '{w.path / 'moved'}' '{copy}' && "
-                            f"mv '{copy}' '{copy.parent / 'moved'}'") as (p, disk):
+                            f"mv '{copy}' '{copy.parent / 'moved'}' && "
+                            f"mount --bind '{copy.parent / 'moved'}' '{folder}'") as (p, disk):
         harness.wait_until("all of the copy", (disk / "moved").exists)
 
         def failures():
@@ -179,7 +180,7 @@ def test_a_checkpoint_without_space_is_tried_again(w):
         steps = (checkpoints(disk / "moved")[-1] // 1000 + 20) * 1000
         give_length(run, steps)
         p.wait(timeout=harness.DEADLINE_S)
-        folder.unlink()
+        folder.rmdir()
         shutil.copytree(disk / "moved", folder)
     assert p.returncode == 0, p.log.read_text()
     w.brood("run", config(w, steps), "--name", "calm")

@@ -95,13 +95,9 @@ int fdatasync(int fd)
     return fsync(fd);
 }
 
-int remove(const char *path)
+int unlinkat(int fd, const char *path, int flags)
 {
-    if (faulted())
-        return -1;
-    if (syscall(SYS_unlink, path) == 0)
-        return 0;
-    return errno == EISDIR ? (int)syscall(SYS_rmdir, path) : -1;
+    return faulted() ? -1 : (int)syscall(SYS_unlinkat, fd, path, flags);
 }
 
 /* ---- a run of two agents ---- */

@@ -194,7 +194,7 @@ START_TEST(others_append_to_it)
     const char *at;
     char *text;
 
-    journal_append(path, "event=end"); /* makes no journal */
+    journal_append(dir.path, "event=end"); /* makes no journal */
     ck_assert_int_eq(journal_each(path, see, &s, &err), ERR_NOT_FOUND);
     j = journal_new(path);
     ck_assert_int_eq(journal_begin(j, &err), 0);
@@ -202,7 +202,7 @@ START_TEST(others_append_to_it)
         journal_write(j, i, "checkpoint", NULL);
     journal_close(j);
     put(path, "2026-01-31T12:00:00.123Z step=3", 31, 0);
-    journal_append(path, "event=enough code=137");
+    journal_append(dir.path, "event=enough code=137");
     put(path, "T step=4 event=checkpoint\n", 26, 0);
     text = temp_dir_read(path, NULL);
     at = strstr(text, " event=enough code=137\n");

@@ -28,7 +28,7 @@ static struct run_dir *create(const char *name, int force)
     struct run_dir *d = NULL;
     struct err err = {0};
 
-    ck_assert_msg(run_dir_create(&d, runs, name, "base", force, &err) == 0, "%s",
+    ck_assert_msg(run_dir_create(&d, runs, name, "base", force, 0700, &err) == 0, "%s",
                   err.msg);
     return d;
 }
@@ -73,9 +73,10 @@ START_TEST(test_taken_name)
     struct err err = {0};
 
     ck_assert_int_eq(run_dir_write(d, "old", "", 0, &err), 0);
-    ck_assert_int_eq(run_dir_create(&again, runs, "a", "base", 0, &err), ERR_EXISTS);
+    ck_assert_int_eq(run_dir_create(&again, runs, "a", "base", 0, 0700, &err),
+                     ERR_EXISTS);
     /* It is live: not even by force. */
-    ck_assert_int_eq(run_dir_create(&again, runs, "a", "base", 1, &err), ERR_STATE);
+    ck_assert_int_eq(run_dir_create(&again, runs, "a", "base", 1, 0700, &err), ERR_STATE);
     ck_assert_int_eq(stat(run_dir_file(d, "old"), &st), 0);
     run_dir_free(d);
     d = create("a", 1);
@@ -93,7 +94,8 @@ START_TEST(test_force_spares_what_is_no_run)
 
     (void)snprintf(path, sizeof(path), "%s/photos/2026", runs);
     ck_assert_int_eq(tree_make(path, &err), 0);
-    ck_assert_int_eq(run_dir_create(&d, runs, "photos", "base", 1, &err), ERR_EXISTS);
+    ck_assert_int_eq(run_dir_create(&d, runs, "photos", "base", 1, 0700, &err),
+                     ERR_EXISTS);
     ck_assert(tree_exists(path));
 }
 END_TEST
@@ -104,7 +106,7 @@ START_TEST(test_bad_names)
     struct run_dir *d;
     struct err err = {0};
 
-    ck_assert_int_eq(run_dir_create(&d, runs, names[_i], "base", 0, &err), ERR_ARG);
+    ck_assert_int_eq(run_dir_create(&d, runs, names[_i], "base", 0, 0700, &err), ERR_ARG);
 }
 END_TEST
 

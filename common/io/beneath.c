@@ -1,0 +1,477 @@
+#include "common/io/beneath.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define RESOLVE (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+
+struct held {
+    char *path;
+    size_t len; /* of path, without slashes at its end */
+    int fd;     /* O_PATH */
+    size_t count;
+};
+
+/* Few: the run that a command is about, all of them for `brood runs`. */
+static struct {
+    pthread_mutex_t mutex;
+    struct held *dirs;
+    size_t n;
+} table = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- what is held ---- */
+
+static size_t length_of(const char *path)
+{
+    size_t len = strlen(path);
+
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return len;
+}
+
+static struct held *find_exact(const char *path)
+{
+    const size_t len = length_of(path);
+
+    for (size_t i = 0; i < table.n; i++)
+        if (table.dirs[i].len == len && memcmp(table.dirs[i].path, path, len) == 0)
+            return &table.dirs[i];
+    return NULL;
+}
+
+static int is_same(int a, int b)
+{
+    struct stat x, y;
+
+    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+static void add(const char *path, int fd)
+{
+    struct held *h;
+
+    table.dirs = xreallocarray(table.dirs, table.n + 1, sizeof(*table.dirs));
+    h = &table.dirs[table.n++];
+    *h = (struct held){.len = length_of(path), .fd = fd, .count = 1};
+    h->path = xstrndup(path, h->len);
+}
+
+int beneath_hold(const char *dir, struct err *err)
+{
+    const int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct held *h;
+
+    if (fd < 0)
+        return err_errno(err, "%s", dir);
+    (void)pthread_mutex_lock(&table.mutex);
+    h = find_exact(dir);
+    if (h == NULL) {
+        add(dir, fd);
+    } else {
+        h->count++;
+        if (!is_same(h->fd, fd))
+            (void)dup3(fd, h->fd, O_CLOEXEC);
+        (void)close(fd);
+    }
+    (void)pthread_mutex_unlock(&table.mutex);
+    return 0;
+}
+
+void beneath_release(const char *dir)
+{
+    struct held *h;
+
+    (void)pthread_mutex_lock(&table.mutex);
+    h = find_exact(dir);
+    if (h != NULL && --h->count == 0) {
+        (void)close(h->fd);
+        free(h->path);
+        *h = table.dirs[--table.n];
+    }
+    if (table.n == 0) {
+        free(table.dirs);
+        table.dirs = NULL;
+    }
+    (void)pthread_mutex_unlock(&table.mutex);
+}
+
+int beneath_held(const char *dir, struct stat *ret)
+{
+    struct held *h;
+    int r = -1;
+
+    (void)pthread_mutex_lock(&table.mutex);
+    h = find_exact(dir);
+    if (h != NULL)
+        r = fstat(h->fd, ret);
+    else
+        errno = EBADF;
+    (void)pthread_mutex_unlock(&table.mutex);
+    return r;
+}
+
+int beneath_dup(const char *dir)
+{
+    struct held *h;
+    int fd = -1;
+
+    (void)pthread_mutex_lock(&table.mutex);
+    h = find_exact(dir);
+    if (h != NULL)
+        fd = fcntl(h->fd, F_DUPFD_CLOEXEC, 0);
+    else
+        errno = EBADF;
+    (void)pthread_mutex_unlock(&table.mutex);
+    return fd;
+}
+
+static int has_dotdot(const char *rest)
+{
+    for (const char *p = rest; *p != '\0'; p += strcspn(p, "/"), p += strspn(p, "/"))
+        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == '\0'))
+            return 1;
+    return 0;
+}
+
+/* The held directory that path is in, by the longest path; *ret_rest: what follows it. -1:
+ * none. The descriptor lives as long as the caller's hold. */
+static int root_of(const char *path, const char **ret_rest)
+{
+    size_t longest = 0;
+    int fd = -1;
+
+    (void)pthread_mutex_lock(&table.mutex);
+    for (size_t i = 0; i < table.n; i++) {
+        const struct held *h = &table.dirs[i];
+        const char *rest = path + h->len;
+
+        if (h->len <= longest || strncmp(h->path, path, h->len) != 0 || *rest != '/')
+            continue;
+        rest += strspn(rest, "/");
+        if (*rest == '\0' || has_dotdot(rest))
+            continue;
+        longest = h->len;
+        fd = h->fd;
+        *ret_rest = rest;
+    }
+    (void)pthread_mutex_unlock(&table.mutex);
+    return fd;
+}
+
+size_t beneath_prefix(const char *path)
+{
+    const char *rest;
+
+    return root_of(path, &rest) < 0 ? 0 : (size_t)(rest - path) - 1;
+}
+
+/* ---- opening ---- */
+
+static int is_link(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+static int fail_with(int fd, int error)
+{
+    if (fd >= 0)
+        (void)close(fd);
+    errno = error;
+    return -1;
+}
+
+/* One component, no slash in it. */
+static int open_one(int at, const char *name, int flags, mode_t mode)
+{
+    const int fd = openat(at, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
+    struct stat st;
+
+    if (fd >= 0 && (flags & O_PATH) != 0 && is_link(fd))
+        return fail_with(fd, ELOOP);
+    /* What a link says to O_DIRECTORY. */
+    if (fd < 0 && errno == ENOTDIR)
+        errno = fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)
+                    ? ELOOP
+                    : ENOTDIR;
+    return fd;
+}
+
+/* Where the kernel has no openat2 (before Linux 5.6), or a sandbox does not let us. */
+static int walk(int root, const char *rest, int flags, mode_t mode)
+{
+    int at = root, next;
+
+    for (;;) {
+        const size_t len = strcspn(rest, "/");
+        const int is_last = rest[len + strspn(rest + len, "/")] == '\0';
+        char name[NAME_MAX + 1];
+
+        if (len > NAME_MAX)
+            return fail_with(at != root ? at : -1, ENAMETOOLONG);
+        (void)snprintf(name, sizeof(name), "%.*s", (int)len, rest);
+        next = is_last ? open_one(at, name, flags, mode)
+                       : open_one(at, name, O_PATH | O_DIRECTORY, 0);
+        if (at != root) {
+            const int why = errno;
+
+            (void)close(at);
+            errno = why;
+        }
+        if (next < 0 || is_last)
+            return next;
+        at = next;
+        rest += len;
+        rest += strspn(rest, "/");
+    }
+}
+
+static int open_beneath(int root, const char *rest, int flags, mode_t mode)
+{
+    const struct open_how how = {
+        .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC),
+        .mode = (flags & O_CREAT) != 0 ? mode : 0,
+        .resolve = RESOLVE,
+    };
+    const int fd = (int)syscall(SYS_openat2, root, rest, &how, sizeof(how));
+
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        return walk(root, rest, flags, mode);
+    if (fd >= 0 && (flags & O_PATH) != 0 && is_link(fd))
+        return fail_with(fd, ELOOP);
+    return fd;
+}
+
+/* The bits of mode that the held directory has, too. */
+static mode_t granted(int root, mode_t mode)
+{
+    struct stat st;
+
+    return fstat(root, &st) == 0 ? mode & st.st_mode & 0777 : mode & 0700;
+}
+
+static int check(int root, int fd, int flags)
+{
+    struct stat st, top;
+
+    if (fstat(fd, &st) < 0 || fstat(root, &top) < 0)
+        return fail_with(fd, errno);
+    if (S_ISDIR(st.st_mode) || (flags & O_PATH) != 0)
+        return fd;
+    if (!S_ISREG(st.st_mode))
+        return fail_with(fd, ENXIO);
+    if ((flags & O_ACCMODE) != O_RDONLY && st.st_nlink > 1 && st.st_uid != top.st_uid)
+        return fail_with(fd, EMLINK);
+    return fd;
+}
+
+/* Cut only once it is known what it is. */
+static int open_there(int root, const char *rest, int flags)
+{
+    const int extra = (flags & O_PATH) != 0 ? 0 : O_NONBLOCK | O_NOCTTY;
+    int fd = open_beneath(root, rest, (flags & ~(O_CREAT | O_EXCL | O_TRUNC)) | extra, 0);
+
+    if (fd >= 0)
+        fd = check(root, fd, flags);
+    if (fd >= 0 && (flags & O_TRUNC) != 0 && ftruncate(fd, 0) < 0)
+        return fail_with(fd, errno);
+    return fd;
+}
+
+static int create(int root, const char *rest, int flags, mode_t mode)
+{
+    const int fd =
+        open_beneath(root, rest, (flags & ~O_TRUNC) | O_CREAT | O_EXCL, mode & 0700);
+
+    if (fd >= 0 && fchmod(fd, granted(root, mode)) < 0)
+        return fail_with(fd, errno);
+    return fd;
+}
+
+int beneath_open(const char *path, int flags, mode_t mode)
+{
+    const char *rest;
+    const int root = root_of(path, &rest);
+    int fd = -1;
+
+    if (root < 0)
+        return open(path, flags | O_CLOEXEC, mode);
+    /* Again: what was there when it was to be created may be gone when it is opened. */
+    for (int tries = 0; tries < 10; tries++) {
+        if ((flags & O_CREAT) != 0) {
+            fd = create(root, rest, flags, mode);
+            if (fd >= 0 || errno != EEXIST || (flags & O_EXCL) != 0)
+                return fd;
+        }
+        fd = open_there(root, rest, flags);
+        if (fd >= 0 || errno != ENOENT || (flags & O_CREAT) == 0)
+            return fd;
+    }
+    return fd;
+}
+
+int beneath_open_in(const char *dir, const char *name, int flags)
+{
+    const int root = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int fd = root >= 0 ? open_there(root, name, flags) : -1;
+    const int why = errno;
+
+    if (root >= 0)
+        (void)close(root);
+    errno = why;
+    return fd;
+}
+
+FILE *beneath_fopen(const char *path, const char *mode)
+{
+    const int both = strchr(mode, '+') != NULL;
+    const char *rest;
+    int flags, fd;
+    FILE *f;
+
+    if (*mode == 'r')
+        flags = both ? O_RDWR : O_RDONLY;
+    else
+        flags =
+            (both ? O_RDWR : O_WRONLY) | O_CREAT | (*mode == 'a' ? O_APPEND : O_TRUNC);
+    if (strchr(mode, 'x') != NULL)
+        flags |= O_EXCL;
+    if (root_of(path, &rest) < 0)
+        return fopen(path, mode);
+    fd = beneath_open(path, flags, 0666);
+    if (fd < 0)
+        return NULL;
+    f = fdopen(fd, mode);
+    if (f == NULL)
+        (void)fail_with(fd, errno);
+    return f;
+}
+
+DIR *beneath_opendir(const char *path)
+{
+    const int fd = beneath_open(path, O_RDONLY | O_DIRECTORY, 0);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (d == NULL && fd >= 0)
+        (void)fail_with(fd, errno);
+    return d;
+}
+
+int beneath_scandir(const char *path, struct dirent ***ret,
+                    int (*keep)(const struct dirent *))
+{
+    const int fd = beneath_open(path, O_RDONLY | O_DIRECTORY, 0);
+    const int n = fd >= 0 ? scandirat(fd, ".", ret, keep, alphasort) : -1;
+
+    if (fd >= 0) {
+        const int why = errno;
+
+        (void)close(fd);
+        errno = why;
+    }
+    return n;
+}
+
+/* ---- names ---- */
+
+int beneath_parent(const char *path, const char **ret_name)
+{
+    const char *rest, *slash = strrchr(path, '/');
+    const int root = root_of(path, &rest);
+    const char *from = root >= 0 ? rest : path;
+    char *folder;
+    int fd;
+
+    *ret_name = slash != NULL ? slash + 1 : path;
+    folder = *ret_name > from ? xstrndup(from, (size_t)(*ret_name - from)) : xstrdup(".");
+    if (root < 0)
+        fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    else
+        fd = open_beneath(root, folder, O_PATH | O_DIRECTORY, 0);
+    free(folder);
+    return fd;
+}
+
+int beneath_stat(const char *path, struct stat *ret)
+{
+    const char *rest, *name;
+    int fd, r;
+
+    if (root_of(path, &rest) < 0)
+        return stat(path, ret);
+    fd = beneath_parent(path, &name);
+    if (fd < 0)
+        return -1;
+    r = fstatat(fd, name, ret, AT_SYMLINK_NOFOLLOW);
+    return r < 0 ? fail_with(fd, errno) : close(fd);
+}
+
+int beneath_mkdir(const char *path, mode_t mode)
+{
+    const char *rest, *name;
+    const int root = root_of(path, &rest);
+    int fd, made = -1;
+
+    if (root < 0)
+        return mkdir(path, mode);
+    fd = beneath_parent(path, &name);
+    if (fd < 0)
+        return -1;
+    if (mkdirat(fd, name, 0700) == 0)
+        made = open_one(fd, name, O_RDONLY | O_DIRECTORY, 0);
+    if (made < 0 || fchmod(made, granted(root, mode)) < 0) {
+        const int why = errno;
+
+        (void)fail_with(made, 0);
+        return fail_with(fd, why);
+    }
+    (void)close(made);
+    return close(fd);
+}
+
+int beneath_unlink(const char *path)
+{
+    const char *rest, *name;
+    int fd;
+
+    if (root_of(path, &rest) < 0)
+        return unlink(path);
+    fd = beneath_parent(path, &name);
+    if (fd < 0)
+        return -1;
+    return unlinkat(fd, name, 0) < 0 ? fail_with(fd, errno) : close(fd);
+}
+
+int beneath_rename(const char *from, const char *to, unsigned flags)
+{
+    const char *rest, *name, *to_name;
+    int fd, to_fd, r = -1, why;
+
+    if (root_of(from, &rest) < 0 && root_of(to, &rest) < 0)
+        return renameat2(AT_FDCWD, from, AT_FDCWD, to, flags);
+    fd = beneath_parent(from, &name);
+    if (fd < 0)
+        return -1;
+    to_fd = beneath_parent(to, &to_name);
+    if (to_fd >= 0)
+        r = renameat2(fd, name, to_fd, to_name, flags);
+    why = errno;
+    if (to_fd >= 0)
+        (void)close(to_fd);
+    (void)close(fd);
+    errno = why;
+    return r;
+}

@@ -1,0 +1,110 @@
+/* The run directory is deleted while the run goes on.
+ *
+ * The run notices at the next tick or commit, stops at the next round boundary, and fails:
+ * nothing of it can be found again by its name. With args->rescue its last checkpoint goes
+ * to a new run there, with the configuration, the experience log, which its descriptor
+ * still holds, and the journal, so that `brood resume` goes on from it. */
+#include "supervisor/run/training_internal.h"
+
+#include "common/log/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A run of the same name, or with a number. */
+static int make_rescue(struct training *t, struct err *err)
+{
+    const char *dir = t->args->rescue, *name = run_dir_name(t->args->dir);
+    const mode_t mode = (mode_t)t->config->run.mode;
+    int rc = run_dir_create(&t->rescue, dir, name, name, 0, mode, err);
+
+    if (rc == ERR_EXISTS)
+        rc = run_dir_create(&t->rescue, dir, NULL, name, 0, mode, err);
+    if (rc == 0)
+        rc = run_dir_write_config(t->rescue, &t->wanted, err);
+    if (rc == 0 && t->args->policies != NULL)
+        rc = policies_keep(t->args->policies, t->rescue, err);
+    if (rc < 0) {
+        run_dir_free(t->rescue);
+        t->rescue = NULL;
+    }
+    return rc;
+}
+
+static void begin_rescue(struct training *t)
+{
+    struct err err = {0};
+
+    if (t->args->rescue == NULL)
+        return;
+    if (make_rescue(t, &err) < 0) {
+        training_complain(t, "--rescue: %s", err.msg);
+        return;
+    }
+    checkpointer_move(t->checkpointer, run_dir_file(t->rescue, "checkpoints"),
+                      run_dir_file(t->rescue, "experience"));
+}
+
+void training_check_dir(struct training *t)
+{
+    const char *path = run_dir_path(t->args->dir);
+
+    if (t->is_gone || !run_dir_is_gone(t->args->dir))
+        return;
+    t->is_gone = 1;
+    begin_rescue(t);
+    journal_write(t->journal, training_steps(t), "deleted", NULL);
+    if (t->rescue != NULL)
+        training_complain(t,
+                          "%s was deleted: the run ends, its last checkpoint goes to %s",
+                          path, run_dir_path(t->rescue));
+    else
+        training_complain(t, "%s was deleted: the run ends", path);
+    if (!t->stopping && t->result->end != TRAINING_STOPPED)
+        training_stop(t, NULL, NULL);
+}
+
+int training_rescue(struct training *t)
+{
+    return t->rescue != NULL && !checkpointer_is_moved(t->checkpointer) &&
+           checkpointer_again(t->checkpointer);
+}
+
+void training_fail_if_gone(struct training *t)
+{
+    struct training_result *r = t->result;
+    const char *path = run_dir_path(t->args->dir);
+
+    if (!t->is_gone)
+        return;
+    r->checkpoint_step = -1; /* of what is left under the run's own path */
+    if (r->end == TRAINING_DONE || r->end == TRAINING_STOPPED)
+        r->end = TRAINING_FAILED;
+    if (t->failure.code < 0)
+        return;
+    if (t->rescued_step >= 0)
+        (void)err_set(&t->failure, ERR_IO,
+                      "the run directory was deleted; the checkpoint of step %lld was "
+                      "rescued: `brood resume %s` goes on from it",
+                      (long long)t->rescued_step, run_dir_path(t->rescue));
+    else
+        (void)err_set(
+            &t->failure, ERR_IO,
+            "the run directory was deleted: the checkpoint of step %llu is lost "
+            "with all others (%s): %s",
+            (unsigned long long)training_steps(t),
+            t->args->rescue != NULL ? "it could not be rescued"
+                                    : "--rescue DIR would have kept it",
+            path);
+}
+
+void training_end_rescue(struct training *t)
+{
+    struct err err = {0};
+
+    if (t->rescue != NULL &&
+        journal_copy(t->journal, run_dir_file(t->rescue, "journal"), &err) < 0)
+        log_warn("%s", err.msg);
+    run_dir_free(t->rescue);
+    t->rescue = NULL;
+}
