@@ -1,12 +1,10 @@
 #include "common/numerics/cpu_kernels.h"
 
 #include "common/log/log.h"
+#include "common/numerics/cpu_features.h"
 
 #include <stdlib.h>
 #include <string.h>
-#ifdef __x86_64__
-#include <sys/platform/x86.h>
-#endif
 
 static const char *const names[CPU_KERNELS_COUNT] = {[CPU_KERNELS_PORTABLE] = "portable",
                                                      [CPU_KERNELS_NEON] = "neon",
@@ -19,19 +17,17 @@ const char *cpu_kernels_name(enum cpu_kernels kernels)
 }
 
 #if defined(__x86_64__)
-/* The C library has asked the processor already. Each question that libgcc would ask again
- * costs microseconds in a virtual machine, and it asks them at every start. */
 static int has_v3(void)
 {
-    return CPU_FEATURE_ACTIVE(AVX2) && CPU_FEATURE_ACTIVE(BMI1) &&
-           CPU_FEATURE_ACTIVE(BMI2) && CPU_FEATURE_ACTIVE(FMA);
+    return cpu_has(x86_cpu_AVX2) && cpu_has(x86_cpu_BMI1) &&
+           cpu_has(x86_cpu_BMI2) && cpu_has(x86_cpu_FMA);
 }
 
 static int has_v4(void)
 {
-    return has_v3() && CPU_FEATURE_ACTIVE(AVX512F) && CPU_FEATURE_ACTIVE(AVX512BW) &&
-           CPU_FEATURE_ACTIVE(AVX512CD) && CPU_FEATURE_ACTIVE(AVX512DQ) &&
-           CPU_FEATURE_ACTIVE(AVX512VL);
+    return has_v3() && cpu_has(x86_cpu_AVX512F) && cpu_has(x86_cpu_AVX512BW) &&
+           cpu_has(x86_cpu_AVX512CD) && cpu_has(x86_cpu_AVX512DQ) &&
+           cpu_has(x86_cpu_AVX512VL);
 }
 
 int cpu_kernels_are_here(enum cpu_kernels kernels)

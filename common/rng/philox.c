@@ -1,8 +1,9 @@
 #include "common/rng/philox.h"
 
+#include "common/numerics/cpu_features.h"
+
 #ifdef __x86_64__
 #include <immintrin.h>
-#include <sys/platform/x86.h>
 
 enum { LANES = 4, VECTORS = PHILOX_CHUNK / LANES };
 
@@ -78,7 +79,7 @@ void philox_chunk(struct rng_key key, const uint64_t counter[PHILOX_CHUNK],
                   const uint64_t block[PHILOX_CHUNK], uint32_t words[4 * PHILOX_CHUNK])
 {
 #ifdef __x86_64__
-    if (CPU_FEATURE_ACTIVE(AVX2)) {
+    if (cpu_has(x86_cpu_AVX2)) {
         chunk_avx2(key, counter, block, words);
         return;
     }

@@ -1,14 +1,12 @@
 #include "common/rng/rng.h"
 
 #include "common/err/check.h"
+#include "common/numerics/cpu_features.h"
 #include "common/numerics/elementary.h"
 #include "common/rng/philox.h"
 
 #include <math.h>
 #include <string.h>
-#ifdef __x86_64__
-#include <sys/platform/x86.h>
-#endif
 
 /* Draws are made by whole chunks on a fixed grid, so any split meets the same chunks. */
 enum {
@@ -202,7 +200,7 @@ ALWAYS_INLINE void to_normal_f64(const uint32_t *restrict w, void *restrict out)
     }                                                                                    \
     static convert_fn name##_best(void)                                                  \
     {                                                                                    \
-        return CPU_FEATURE_ACTIVE(AVX2) ? name##_avx2 : name;                            \
+        return cpu_has(x86_cpu_AVX2) ? name##_avx2 : name;                            \
     }
 #else
 #define CONVERSION(name)                                                                 \
