@@ -15,8 +15,9 @@
 #define RESERVE_BYTES     (UINT64_C(1) << 40)
 #define RESERVE_MIN_BYTES (UINT64_C(64) << 20)
 
-/* Rows lie anywhere in memory: enough of them under way hides its latency. */
-#define PREFETCH_ROWS  16
+/* Rows lie anywhere in memory: enough of them under way hides its latency. They are asked
+ * for into the second cache, which has room for more requests than the first. */
+#define PREFETCH_ROWS  24
 #define PREFETCH_BYTES 512 /* of a row; beyond, the processor has noticed */
 
 struct store_view {
@@ -154,23 +155,30 @@ int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
                    (unsigned long long)atomic_load(&v->n_rows));
 }
 
+static inline void prefetch(const uint8_t *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
+
 static inline void prefetch_floats(const uint8_t *p, size_t n)
 {
     size_t bytes = n * sizeof(float);
 
-    __builtin_prefetch(p);
+    prefetch(p);
     if (n == 1)
         return;
     if (bytes > PREFETCH_BYTES)
         bytes = PREFETCH_BYTES;
     for (size_t i = 64; i < bytes; i += 64)
-        __builtin_prefetch(p + i);
-    __builtin_prefetch(p + bytes - 1);
+        prefetch(p + i);
+    prefetch(p + bytes - 1);
 }
 
 static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_t *rows,
                           size_t n, size_t elements, float *dst, size_t stride)
 {
+    for (size_t i = 0; i < n && i < PREFETCH_ROWS; i++)
+        prefetch_floats(base + rows[i] * row_bytes, elements);
     for (size_t i = 0; i < n; i++) {
         if (i + PREFETCH_ROWS < n)
             prefetch_floats(base + rows[i + PREFETCH_ROWS] * row_bytes, elements);

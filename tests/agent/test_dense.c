@@ -165,6 +165,29 @@ START_TEST(everything_that_comes_after)
 }
 END_TEST
 
+/* A few rows have tiles that are wider. */
+START_TEST(few_rows_of_many_columns)
+{
+    static const int64_t columns[] = {63, 64, 65, 100, 127, 128, 129, 200, 257, 330};
+    struct bench *t = bench_new();
+
+    for (int64_t m = 1; m <= 4; m++)
+        for (size_t j = 0; j < sizeof(columns) / sizeof(columns[0]); j++)
+            for (int what = 0; what < 16; what++)
+                ck_defined(t,
+                           (struct dense){.m = m,
+                                          .n = columns[j],
+                                          .k = what % 3 == 0 ? 1 : 19,
+                                          .turned_a = what & 1,
+                                          .turned_b = (what >> 1) & 1,
+                                          .add = (what >> 2) & 1,
+                                          .bias = what & 8 ? t->bias : NULL,
+                                          .after = what & 8 ? DENSE_RELU : DENSE_AS_IS,
+                                          .column_sums = what & 8 ? t->got_sums : NULL});
+    free(t);
+}
+END_TEST
+
 /* k is cut into parts and B is packed, which must not be seen. */
 START_TEST(large_ones)
 {
@@ -267,6 +290,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_size, 0, 4);
     tcase_add_test(tc, everything_that_comes_after);
+    tcase_add_test(tc, few_rows_of_many_columns);
     tcase_add_test(tc, large_ones);
     tcase_add_test(tc, blocks_of_the_batch);
     tcase_add_test(tc, numbers_at_the_edges);

@@ -157,6 +157,27 @@ START_TEST(rows_and_adam_give_the_same_bits)
 }
 END_TEST
 
+/* A NaN's sign and payload differ from machine to machine. */
+START_TEST(of_nans_one_is_left)
+{
+    const uint32_t given[] = {0xffc00000, 0x7f800001, 0x3f800000, 0x80000000, 0xff800000};
+    const uint32_t left[] = {0x7fc00000, 0x7fc00000, 0x3f800000, 0x80000000, 0xff800000};
+    uint32_t x[67], want[67], y[67];
+
+    for (size_t i = 0; i < 67; i++) {
+        x[i] = given[i % 5];
+        want[i] = left[i % 5];
+    }
+    for (int i = 0; kern_loops_at(i); i++) {
+        kern_loops_at(i)->settle((void *)y, (void *)x, 67);
+        ck_assert_mem_eq(y, want, sizeof(y));
+        memcpy(y, x, sizeof(y));
+        kern_loops_at(i)->settle((void *)y, (void *)y, 67);
+        ck_assert_mem_eq(y, want, sizeof(y));
+    }
+}
+END_TEST
+
 /* However many rows stand side by side. */
 START_TEST(a_row_s_softmax_is_its_own)
 {
@@ -184,6 +205,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, every_loop_gives_the_same_bits);
     tcase_add_test(tc, sums_do_not_depend_on_the_cut);
     tcase_add_test(tc, rows_and_adam_give_the_same_bits);
+    tcase_add_test(tc, of_nans_one_is_left);
     tcase_add_test(tc, a_row_s_softmax_is_its_own);
     suite_add_tcase(s, tc);
     return s;

@@ -1,9 +1,10 @@
 /* Built for each instruction set, with DENSE naming the function: see dense.h.
  *
- * C is cut into panels of TILE_VECS vectors and these into tiles of some rows, whose sums
- * stay in registers while k runs; nothing is packed as long as a panel of B stays in the
- * first cache. Larger products go through k in parts, each with a packed panel of B; what
- * a tile has summed so far waits in C, which changes no bit. */
+ * C is cut into panels of TILE_VECS vectors (more, where C has few rows) and these into
+ * tiles of some rows, whose sums stay in registers while k runs; nothing is packed as long
+ * as a panel of B stays in the first cache. Larger products go through k in parts, each
+ * with a packed panel of B; what a tile has summed so far waits in C, which changes no
+ * bit. */
 #include "agent/session/kernels/dense.h"
 
 #include "agent/session/kernels/vec.h"
@@ -13,9 +14,12 @@ void DENSE_TURN(float *dst, const float *src, int64_t n, int64_t k, int64_t ld);
 
 #define PANEL     (VEC * TILE_VECS)
 #define MOST_ROWS (2 * TILE_ROWS) /* of tiles one vector wide */
-#define PART      256             /* of k, where it is cut */
-#define FAR_APART 128             /* floats between rows of B: they fall into few sets */
-#define MANY_ROWS 64              /* of C, for which packing pays */
+/* Of a few rows, tiles are wider instead, so that enough sums are under way. */
+#define MOST_VECS (TILE_VECS == 2 ? 8 : TILE_VECS)
+#define FLAT_ROWS (VEC == 16 ? 3 : 2) /* of tiles four vectors wide; of eight, one */
+#define PART      256                 /* of k, where it is cut */
+#define FAR_APART 128 /* floats between rows of B: they fall into few sets */
+#define MANY_ROWS 64  /* of C, for which packing pays */
 
 /* A panel of B, and which part of k it is. */
 struct panel {
@@ -32,7 +36,7 @@ struct form {
     int turned;  /* A is */
 };
 
-typedef vec tile_sums[MOST_ROWS][TILE_VECS];
+typedef vec tile_sums[MOST_ROWS][MOST_VECS];
 
 VEC_INLINE vec load(const float *p, int v, const struct form f, int64_t width)
 {
@@ -59,7 +63,7 @@ VEC_INLINE void store(float *p, vec x, int v, const struct form f, int64_t width
 #define TILE_INLINE VEC_INLINE
 #endif
 #define EACH_ROW UNROLL(GCC unroll 16) for (int r = 0; r < f.rows; r++)
-#define EACH_VEC UNROLL(GCC unroll 4) for (int v = 0; v < f.vecs; v++)
+#define EACH_VEC UNROLL(GCC unroll 8) for (int v = 0; v < f.vecs; v++)
 #define EACH     EACH_ROW EACH_VEC
 
 VEC_INLINE void multiply(tile_sums x, const struct dense *d, const struct panel *p,
@@ -69,7 +73,7 @@ VEC_INLINE void multiply(tile_sums x, const struct dense *d, const struct panel 
     const float *a = d->a + i * row + p->from * step, *b = p->b;
 
     for (int64_t l = p->from; l < p->to; l++, a += step, b += p->ldb) {
-        vec y[TILE_VECS];
+        vec y[MOST_VECS];
 
         EACH_VEC y[v] = load(b, v, f, p->width);
         EACH_ROW
@@ -91,7 +95,7 @@ VEC_INLINE void finish(tile_sums x, const struct dense *d, const struct panel *p
 #define FEATURE load(feature + r * d->ld_feature, v, f, p->width)
 
     if (d->bias) {
-        vec bias[TILE_VECS];
+        vec bias[MOST_VECS];
 
         EACH_VEC bias[v] = load(d->bias + p->j, v, f, p->width);
         EACH x[r][v] = vec_add(x[r][v], bias[v]);
@@ -205,11 +209,52 @@ PANEL_FORM(turned_full, TILE_VECS, 0, 1, TILE_ROWS)
 PANEL_FORM(turned_wide, TILE_VECS, 1, 1, TILE_ROWS)
 PANEL_FORM(turned_narrow, 1, 1, 1, MOST_ROWS)
 
+#if TILE_VECS == 2
+/* The same of few rows: FLAT_ROWS with four vectors, one with eight. */
+VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f)
+{
+    vec sums[MOST_VECS];
+
+    EACH_VEC sums[v] = vec_same(0);
+#define ROWS(n) (f.rows = (n), tile(d, p, 0, sums, f))
+    if (d->m == 1)
+        ROWS(1);
+    else if (d->m == 2 && f.vecs == 4)
+        ROWS(2);
+    else if (f.vecs == 4)
+        ROWS(3);
+#undef ROWS
+    if (d->column_sums && p->to == d->k)
+        put_sums(d, p, sums, f);
+}
+
+#define FLAT_FORM(name, vecs_, turned_)                                                  \
+    static void name(const struct dense *d, const struct panel *p)                       \
+    {                                                                                    \
+        const struct form f = {.vecs = vecs_, .turned = turned_};                        \
+        flat(d, p, f);                                                                   \
+    }
+FLAT_FORM(flat_four, 4, 0)
+FLAT_FORM(flat_eight, 8, 0)
+FLAT_FORM(turned_four, 4, 1)
+FLAT_FORM(turned_eight, 8, 1)
+#endif
+
 static void one_panel(const struct dense *d, const struct panel *p)
 {
     typedef void (*panel_fn)(const struct dense *d, const struct panel *p);
     static const panel_fn forms[2][3] = {{panel_narrow, panel_wide, panel_full},
                                          {turned_narrow, turned_wide, turned_full}};
+#if TILE_VECS == 2
+    if (p->width == 4 * VEC) {
+        (d->turned_a ? turned_four : flat_four)(d, p);
+        return;
+    }
+    if (p->width == 8 * VEC) {
+        (d->turned_a ? turned_eight : flat_eight)(d, p);
+        return;
+    }
+#endif
     const int width = p->width == PANEL ? 2 : p->width > VEC * (TILE_VECS - 1) ? 1 : 0;
 
     forms[d->turned_a != 0][width](d, p);
@@ -218,8 +263,14 @@ static void one_panel(const struct dense *d, const struct panel *p)
 /* ---- C by panels ---- */
 
 /* The next panel's width: a full one, or with some columns in its last vector. */
-static int64_t next_width(int64_t left)
+static int64_t next_width(const struct dense *d, int64_t left, int packs)
 {
+    if (TILE_VECS == 2 && !packs) {
+        if (d->m == 1 && left >= 8 * VEC)
+            return 8 * VEC;
+        if (d->m <= FLAT_ROWS && left >= 4 * VEC)
+            return 4 * VEC;
+    }
     if (left > VEC * (TILE_VECS - 1))
         return left < PANEL ? left : PANEL;
     return left < VEC ? left : VEC;
@@ -284,7 +335,7 @@ static void by_panels(const struct dense *d)
     do {
         p.to = packs && d->k - p.from > PART ? p.from + PART : d->k;
         for (p.j = 0; p.j < d->n; p.j += p.width) {
-            p.width = next_width(d->n - p.j);
+            p.width = next_width(d, d->n - p.j, packs);
             p.b = d->b + p.from * d->ldb + p.j;
             p.ldb = d->ldb;
             if (packs) {

@@ -66,8 +66,14 @@ static struct tensor with_axis(const struct tensor *t, int axis)
 int kern_pack(const struct kernel_args *a)
 {
     int axis = positive_axis(int_attr(a->op, "axis", 0), a->out[0]->shape.rank);
+    const size_t elem = elem_size(a->out[0]);
+
     for (int i = 0; i < a->n_in; i++) {
         struct tensor part = with_axis(a->in[i], axis);
+        if (part.shape.rank == 1) { /* scalars */
+            memcpy((char *)a->out[0]->data + (size_t)i * elem, part.data, elem);
+            continue;
+        }
         move_part(a->out[0], &part, 0, axis, i, 0);
     }
     return 0;

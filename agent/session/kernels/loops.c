@@ -554,6 +554,11 @@ static inline float settled(float x)
     return x != x ? __builtin_nanf("") : x;
 }
 
+static void settle(float *dst, const float *x, size_t n)
+{
+    EACH dst[i] = settled(x[i]);
+}
+
 static void adam(float *restrict var, float *restrict m, float *restrict v,
                  const float *grad, size_t n, const struct adam_args *a)
 {
@@ -582,5 +587,6 @@ const struct kern_loops KERN_LOOPS = {
     .sum_rows = sum_rows,
     .softmax = softmax,
     .log_softmax = log_softmax,
+    .settle = settle,
     .adam = adam,
 };

@@ -50,6 +50,8 @@ struct kern_loops {
     /* Softmax (or its logarithm) of each row of x (rows, n). */
     void (*softmax)(float *dst, const float *x, size_t rows, size_t n);
     void (*log_softmax)(float *dst, const float *x, size_t rows, size_t n);
+    /* dst[i] = x[i], of NaNs always the same one. dst may be x. */
+    void (*settle)(float *dst, const float *x, size_t n);
     void (*adam)(float *var, float *m, float *v, const float *grad, size_t n,
                  const struct adam_args *args);
 };
