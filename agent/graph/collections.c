@@ -36,6 +36,14 @@ void collection_add(struct graph *g, const char *key, struct collection_item ite
     c->items[c->n++] = item;
 }
 
+void collection_clear(struct graph *g, const char *key)
+{
+    struct collection *c = find(g, key);
+
+    if (c != NULL)
+        c->n = 0;
+}
+
 /* NULL for items that have none: numbers and strings. */
 static const char *item_name(const struct collection_item *item)
 {
