@@ -68,18 +68,18 @@ static struct operation *make_training(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
     const struct agent_config *c = a->config;
+    struct live *clip_norm = &a->lives[CRITIC_CLIP_NORM];
     char *scope = xasprintf("%s/performance_network/", a->self->name);
     struct minimizer m = {.scope = scope,
                           .optimizer = c->critic.has_optimizer ? &c->critic.optimizer
                                                                : &c->optimizer,
-                          .clip_norm = constant_f32(g, (float)c->clip_norm, "clip_norm"),
                           .clip_by = c->settings.clip_by};
     struct output error = binary(g, "Sub", a->q_predicted, a->q, "td_error"), loss;
     struct operation *train;
 
-    a->lives[CRITIC_CLIP_NORM] = live_new(g, "clip_norm", c->clip_norm);
-    a->lives[CRITIC_CLIP_NORM].constant = m.clip_norm;
-    a->lives[CRITIC_CLIP_NORM].instead_of_zero = LIVE_NO_CLIP_NORM;
+    *clip_norm = live_new(g, "clip_norm", c->clip_norm);
+    live_constant(g, clip_norm, c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
+    m.clip_norm = clip_norm->constant;
     loss = binary(g, "Mul", a->is_weight, unary(g, "Square", error, NULL), "mul");
     loss = reduce(g, "Mean", loss, NULL, 0, 0, "loss");
     train = minimize_clipped(g, loss, &m, err);
@@ -91,7 +91,7 @@ static struct operation *make_training(struct algo *a, struct err *err)
                  c->critic.has_optimizer ? "critic.optimizer.learning_rate"
                                          : "optimizer.learning_rate",
                  m.optimizer->learning_rate);
-    a->lives[CRITIC_RATE].constant = m.learning_rate;
+    live_bind(g, &a->lives[CRITIC_RATE], m.learning_rate);
     (void)unary(g, "Identity", m.norm, "grad_norm");
     return group(g, &train, 1, "train");
 }
@@ -100,14 +100,15 @@ static void make_target(struct algo *a)
 {
     static const struct following target = {"target_network", "performance_network"};
     struct graph *g = a->graph;
-    struct output polyak = constant_f32(g, (float)a->config->polyak, "polyak");
-    struct output keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak, "keep");
+    struct live *polyak = &a->lives[CRITIC_POLYAK];
     struct operation *update;
+    struct output keep;
 
-    a->lives[CRITIC_POLYAK] = live_new(g, "polyak", a->config->polyak);
-    a->lives[CRITIC_POLYAK].constant = polyak;
-    follow_variables(g, a->self->name, &target, 1, keep, polyak, "update_target",
-                     "init_target", &update, &a->init_target);
+    *polyak = live_new(g, "polyak", a->config->polyak);
+    live_constant(g, polyak, a->config->polyak, 0, "polyak");
+    keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak->constant, "keep");
+    follow_variables(g, a->self->name, &target, 1, keep, polyak->constant,
+                     "update_target", "init_target", &update, &a->init_target);
 }
 
 static int build_graph(struct algo *a, struct err *err)

@@ -19,6 +19,7 @@
 #include "agent/graph/lookup.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,8 @@ static int frozen_open(void **ret, const struct policy_args *args, struct err *e
         r = err_set(err, ERR_CONFIG, "settings.from: its MetaGraph: %s", why.msg);
     else
         r = find_tensors(f, args, err);
+    /* its settings are what its constants hold: nothing sets them here */
+    collection_clear(a->graph, SETTING_CONSTANTS);
     if (r < 0) {
         frozen_close(f);
         return r;

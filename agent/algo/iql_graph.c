@@ -31,9 +31,11 @@ static void make_placeholders(struct algo *a)
 static void make_live(struct algo *a, enum iql_live key, const char *name, double value,
                       const char *constant)
 {
+    const float instead_of_zero = key == IQL_CLIP_NORM ? LIVE_NO_CLIP_NORM : 0;
+
     a->live[key] = live_new(a->graph, name, value);
     if (constant != NULL)
-        a->live[key].constant = constant_f32(a->graph, (float)value, constant);
+        live_constant(a->graph, &a->live[key], value, instead_of_zero, constant);
 }
 
 static void make_lives(struct algo *a)
@@ -41,7 +43,6 @@ static void make_lives(struct algo *a)
     const struct agent_config *c = a->config;
 
     make_live(a, IQL_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
-    a->live[IQL_CLIP_NORM].instead_of_zero = LIVE_NO_CLIP_NORM;
     make_live(a, IQL_POLYAK, "polyak", c->polyak, "polyak");
     make_live(a, IQL_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis,
               "hysteresis");
@@ -82,7 +83,7 @@ static int make_training(struct algo *a, struct err *err)
               c->critic.has_optimizer ? "critic.optimizer.learning_rate"
                                       : "optimizer.learning_rate",
               m.optimizer->learning_rate, NULL);
-    a->live[IQL_RATE].constant = m.learning_rate;
+    live_bind(a->graph, &a->live[IQL_RATE], m.learning_rate);
     free(scope);
     return a->train != NULL ? 0 : ERR_ARG;
 }

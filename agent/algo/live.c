@@ -1,7 +1,9 @@
 #include "agent/algo/live.h"
 
+#include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,18 @@ static char *key_to_name(const char *key)
     return name;
 }
 
+/* For who exports the graph: the constant holds this variable's value. */
+static void note_constant(struct graph *g, struct output constant,
+                          const struct variable *v, float instead_of_zero)
+{
+    char *text = xasprintf("%s %s %a", operation_name(constant.op), v->name,
+                           (double)instead_of_zero);
+
+    collection_add(g, SETTING_CONSTANTS,
+                   (struct collection_item){.kind = ITEM_STRING, .s = text});
+    free(text);
+}
+
 struct live live_new(struct graph *g, const char *key, double value)
 {
     const struct initializer init = constant_initializer(value);
@@ -28,11 +42,29 @@ struct live live_new(struct graph *g, const char *key, double value)
                                 VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
     variable_scope_leave(g);
     free(name);
-    if (ret.variable != NULL)
-        collection_add(
-            g, HYPERPARAMETERS,
-            (struct collection_item){.kind = ITEM_VARIABLE, .variable = ret.variable});
+    if (ret.variable == NULL)
+        return ret;
+    collection_add(
+        g, HYPERPARAMETERS,
+        (struct collection_item){.kind = ITEM_VARIABLE, .variable = ret.variable});
+    note_constant(g, ret.variable->initial_value, ret.variable, 0);
     return ret;
+}
+
+void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
+                   const char *name)
+{
+    const float x = (float)value;
+
+    l->instead_of_zero = instead_of_zero;
+    live_bind(g, l, constant_f32(g, x > 0 ? x : instead_of_zero, name));
+}
+
+void live_bind(struct graph *g, struct live *l, struct output constant)
+{
+    l->constant = constant;
+    if (l->variable != NULL && output_valid(constant))
+        note_constant(g, constant, l->variable, l->instead_of_zero);
 }
 
 struct variable *live_find(struct graph *g, const char *agent, const char *key)

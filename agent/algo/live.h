@@ -5,6 +5,11 @@
  * agent has it, but not in checkpoints. Every run feeds it into the constant of the graph
  * that it stands for (`Adam/learning_rate:0`), so that an exported graph is TensorFlow's
  * own.
+ *
+ * Export   a checkpoint's .meta holds the values of its step: in the constants, and as the
+ *          variables' first values. Collection SETTING_CONSTANTS (msg/protocol.h) says
+ *          which constants those are; the supervisor, which writes .meta files without
+ *          asking the agent, puts the values in (supervisor/run/graph_settings.h).
  */
 #ifndef AGENT_ALGO_LIVE_H
 #define AGENT_ALGO_LIVE_H
@@ -18,11 +23,19 @@ struct live {
 };
 
 /* "No clipping" is a norm that no gradient reaches; a power of two, so that multiplying
- * by it and dividing again changes no bit. */
+ * by it and dividing again changes no bit. It is what exported graphs hold, too: with
+ * infinity, clip_by_norm's x clip / max(norm, clip) would be infinity / infinity. */
 #define LIVE_NO_CLIP_NORM 0x1p64f
 
 /* The variable only; called inside the agent's variable scope. */
 struct live live_new(struct graph *g, const char *key, double value);
+/* The constant that the setting is fed into, under `name` in the current scope: value, or
+ * where that is 0, instead_of_zero. */
+void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
+                   const char *name);
+/* The same of a constant that is there; of what feeds by another setting's `constant`, too.
+ * OUTPUT_NONE: nothing happens. */
+void live_bind(struct graph *g, struct live *l, struct output constant);
 /* The variable of a key ("optimizer.learning_rate"), or NULL: not a live setting. */
 struct variable *live_find(struct graph *g, const char *agent, const char *key);
 /* The number to feed. ERR_UNINITIALIZED before the first values are in. */

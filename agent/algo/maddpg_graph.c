@@ -72,19 +72,19 @@ static void make_live_settings(struct algo *a)
             live_new(a->graph, settings[i].name, settings[i].value);
 }
 
-/* The constants that the live settings are fed into; their values are never used. */
+/* The constants that the live settings are fed into. */
 static void make_constants(struct algo *a)
 {
+    const struct agent_config *c = a->config;
     struct graph *g = a->graph;
 
-    a->live[LIVE_CLIP_NORM].constant =
-        constant_f32(g, (float)a->config->clip_norm, "clip_norm");
-    a->live[LIVE_CLIP_NORM].instead_of_zero = LIVE_NO_CLIP_NORM;
-    a->live[LIVE_POLYAK].constant = constant_f32(g, (float)a->config->polyak, "polyak");
-    a->live[LIVE_LOGIT_PENALTY].constant =
-        constant_f32(g, (float)a->config->settings.logit_penalty, "logit_penalty");
-    a->live[LIVE_TEMPERATURE].constant =
-        constant_f32(g, (float)a->config->settings.temperature, "temperature");
+    live_constant(g, &a->live[LIVE_CLIP_NORM], c->clip_norm, LIVE_NO_CLIP_NORM,
+                  "clip_norm");
+    live_constant(g, &a->live[LIVE_POLYAK], c->polyak, 0, "polyak");
+    live_constant(g, &a->live[LIVE_LOGIT_PENALTY], c->settings.logit_penalty, 0,
+                  "logit_penalty");
+    live_constant(g, &a->live[LIVE_TEMPERATURE], c->settings.temperature, 0,
+                  "temperature");
     a->keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), a->live[LIVE_POLYAK].constant,
                      "keep");
 }
@@ -192,7 +192,7 @@ static int minimize(struct algo *a, struct output loss, struct learner *l,
     if (l->optimizer->type != OPT_ACCEPT_REJECT) {
         l->train = minimize_clipped(a->graph, loss, &m, err);
         l->norm = m.norm;
-        a->live[l->rate].constant = m.learning_rate;
+        live_bind(a->graph, &a->live[l->rate], m.learning_rate);
         r = l->train != NULL ? 0 : ERR_ARG;
     }
     free(scope);

@@ -7,13 +7,9 @@
 
 static struct collection *find(const struct graph *g, const char *key)
 {
-    for (size_t i = 0; i < g->collections.n; i++) {
-        struct collection *c = g->collections.items[i];
+    const struct name_entry *e = name_table_find(&g->collection_by_key, key);
 
-        if (strcmp(c->key, key) == 0)
-            return c;
-    }
-    return NULL;
+    return e != NULL ? e->value : NULL;
 }
 
 void collection_add(struct graph *g, const char *key, struct collection_item item)
@@ -24,6 +20,7 @@ void collection_add(struct graph *g, const char *key, struct collection_item ite
         c = ARENA_NEW(&g->arena, struct collection);
         c->key = arena_strdup(&g->arena, key);
         ptr_list_push(&g->collections, c);
+        name_table_add(&g->collection_by_key, c->key)->value = c;
     }
     if (c->n == c->cap) {
         c->cap = c->cap != 0 ? c->cap * 2 : 8;
@@ -34,6 +31,14 @@ void collection_add(struct graph *g, const char *key, struct collection_item ite
     if (item.kind == ITEM_BYTES)
         item.s = arena_memdup(&g->arena, item.s, item.n_bytes);
     c->items[c->n++] = item;
+}
+
+void collection_clear(struct graph *g, const char *key)
+{
+    struct collection *c = find(g, key);
+
+    if (c != NULL)
+        c->n = 0;
 }
 
 /* NULL for items that have none: numbers and strings. */

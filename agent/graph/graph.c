@@ -66,6 +66,7 @@ void graph_free(struct graph *g)
     ptr_list_done(&g->collections);
     ptr_list_done(&g->variables);
     name_table_done(&g->op_by_name);
+    name_table_done(&g->collection_by_key);
     name_table_done(&g->known_ops);
     name_table_done(&g->names_in_use);
     name_table_done(&g->scope_counts);
@@ -193,13 +194,18 @@ int operation_add_control_input(struct operation *op, struct operation *on)
     for (int i = 0; i < op->n_control; i++)
         if (op->control[i] == on)
             return 0;
+    operation_append_control_input(op, on);
+    return 0;
+}
+
+void operation_append_control_input(struct operation *op, struct operation *on)
+{
     if (op->n_control == op->cap_control) {
         op->cap_control = op->cap_control != 0 ? op->cap_control * 2 : 4;
         op->control = xreallocarray(op->control, (size_t)op->cap_control,
                                     sizeof(struct operation *));
     }
     op->control[op->n_control++] = on;
-    return 0;
 }
 
 /* ---- outputs ---- */

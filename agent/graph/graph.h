@@ -187,6 +187,8 @@ struct collection_item {
 };
 
 void collection_add(struct graph *g, const char *key, struct collection_item item);
+/* Nothing is in it any more. */
+void collection_clear(struct graph *g, const char *key);
 /* scope NULL: all; otherwise items whose name begins with it (a regular expression in
  * TensorFlow; here a literal prefix). ret_items: arena of the graph, may be NULL. */
 size_t collection_get(struct graph *g, const char *key, const char *scope,

@@ -104,9 +104,10 @@ struct graph {
     struct ptr_list variable_scopes;
     struct name_table scope_counts; /* variable scopes opened, by full name */
     struct ptr_list control_scopes;
-    struct ptr_list devices;            /* struct device_scope */
-    struct ptr_list colocations;        /* struct colocation */
-    struct ptr_list collections;        /* struct collection, in order of creation */
+    struct ptr_list devices;     /* struct device_scope */
+    struct ptr_list colocations; /* struct colocation */
+    struct ptr_list collections; /* struct collection, in order of creation */
+    struct name_table collection_by_key;
     struct ptr_list variables;          /* struct variable, in order of creation */
     struct name_table shared_variables; /* those of get_variable */
 };

@@ -25,6 +25,9 @@ void op_attr(struct op_builder *b, const struct attr *a);
 /* Puts another output in the place of an input, for circles (loops), which cannot be
  * built in any order. Types are not checked. */
 void operation_replace_input(struct operation *op, int i, struct output x);
+/* operation_add_control_input of one that is not there yet, which is not checked: an
+ * operation may wait for very many. Both are of one graph. */
+void operation_append_control_input(struct operation *op, struct operation *on);
 /* The variable whose operations exist already; name, dtype and shape are those of
  * v->ref. In no collection. */
 struct variable *variable_import(struct graph *g, const struct variable *v);

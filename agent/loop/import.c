@@ -5,12 +5,13 @@
 #include "agent/saver/metagraph_import.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
+#include "common/msg/unpack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PREFIX 4096
+enum { MAX_PREFIX = 4096, MAX_OTHER_OBJECTS = 64 };
 
 struct import_request {
     int restored;
@@ -162,6 +163,42 @@ static void pack_uninitialized(struct service *s, struct msg_out *out)
     free(names);
 }
 
+/* Objects of the answer that grow with the graph: see the pack_ functions above. */
+static size_t count_objects(struct graph *g)
+{
+    const int n = graph_n_operations(g);
+    size_t objects = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct operation *op = graph_operation_at(g, i);
+
+        objects +=
+            7 + (size_t)operation_n_inputs(op) + (size_t)operation_n_control_inputs(op);
+        for (int k = 0; k < operation_n_outputs(op); k++) {
+            const struct shape shape = output_shape((struct output){op, k});
+
+            objects += 3 + (size_t)(shape.rank > 0 ? shape.rank : 0);
+        }
+    }
+    for (int i = 0; i < graph_n_collections(g); i++)
+        objects += 3 + collection_get(g, graph_collection_name(g, i), NULL, NULL);
+    for (int i = 0; i < graph_n_variables(g); i++)
+        objects += 7 + (size_t)graph_variable_at(g, i)->shape.rank;
+    return objects;
+}
+
+static int check_size(struct graph *g, struct err *err)
+{
+    const size_t objects = count_objects(g), most = MSG_MAX_OBJECTS - MAX_OTHER_OBJECTS;
+
+    if (objects <= most)
+        return 0;
+    return err_set(err, ERR_LIMIT,
+                   "a graph of %d nodes, with %zu names, numbers and lists to tell of; a "
+                   "message has at most %zu",
+                   graph_n_operations(g), objects, most);
+}
+
 static void pack_answer(struct service *s, const struct metagraph_info *info,
                         const struct err *why, struct msg_out *out)
 {
@@ -199,13 +236,18 @@ static int import(struct service *s, const struct import_request *q, uint32_t id
     r = metagraph_import(s->graph, q->metagraph, q->metagraph_bytes, NULL, &info, err);
     if (r < 0)
         return r;
-    r = open(s, q, &info, &why, err);
+    r = check_size(s->graph, err);
+    if (r == 0)
+        r = open(s, q, &info, &why, err);
     if (r == 0) {
         msg_begin_response(out, id);
         pack_answer(s, &info, &why, out);
         if (out->buf.size > FRAME_MAX_BYTES)
-            r = err_set(err, ERR_LIMIT, "a graph of %d nodes: too many to be told",
-                        graph_n_operations(s->graph));
+            r = err_set(
+                err, ERR_LIMIT,
+                "a graph of %d nodes takes %zu bytes to tell of; a message has at "
+                "most %u",
+                graph_n_operations(s->graph), out->buf.size, FRAME_MAX_BYTES);
     }
     metagraph_info_done(&info);
     return r;

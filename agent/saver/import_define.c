@@ -75,11 +75,19 @@ static int read_attrs(struct import *im, const Tf__NodeDef *node,
     return 0;
 }
 
+/* The file's own definition; NULL: it has none. */
+static const Tf__OpDef *listed(const struct import *im, const char *type)
+{
+    const struct name_entry *e = name_table_find(&im->listed, type);
+
+    return e != NULL ? e->value : NULL;
+}
+
 /* Does the attribute say what the file's own definition says anyway? */
 static int is_file_default(struct import *im, const Tf__NodeDef *node, const char *name,
                            const Tf__AttrValue *value)
 {
-    const Tf__OpDef__AttrDef *d = op_def_attr(op_list_find(im->ops, node->op), name);
+    const Tf__OpDef__AttrDef *d = op_def_attr(listed(im, node->op), name);
     struct wbuf a = {0}, b = {0};
     int same;
 
@@ -153,7 +161,7 @@ static void mend_old_shape(struct import *im, const Tf__NodeDef *node,
 
 static const struct op_def *file_definition(struct import *im, const char *type)
 {
-    const Tf__OpDef *p = op_list_find(im->ops, type);
+    const Tf__OpDef *p = listed(im, type);
     struct name_entry *e = name_table_find(&im->definitions, type);
 
     if (e == NULL && p != NULL) {
@@ -169,7 +177,7 @@ static const struct op_def *file_definition(struct import *im, const char *type)
 static int add_defaults(struct import *im, const Tf__NodeDef *node,
                         const struct op_def *def, struct import_attrs *attrs)
 {
-    const Tf__OpDef *p = op_list_find(im->ops, node->op);
+    const Tf__OpDef *p = listed(im, node->op);
     struct attr *more = ARENA_ARRAY(&im->arena, struct attr, attrs->n + p->n_attr);
     int rc = 0;
 

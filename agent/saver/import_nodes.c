@@ -141,6 +141,7 @@ static int build_node(struct import *im, size_t at)
     const struct op_def *def;
     struct op_builder *b;
     struct import_attrs attrs;
+    struct output other = OUTPUT_NONE;
     int rc = import_define(im, node, &def, &attrs), place = 0;
 
     if (rc != 0)
@@ -157,7 +158,9 @@ static int build_node(struct import *im, size_t at)
             op_input(b, (struct output){im->nodes[from].op, index});
         } else if (rc == 0) {
             note_back_edge(im, at, p->input[i], place);
-            op_input(b, stand_in(im, node));
+            if (other.op == NULL)
+                other = stand_in(im, node);
+            op_input(b, other);
         }
         place++;
     }
@@ -254,8 +257,11 @@ static int close_loops(struct import *im)
     return rc;
 }
 
+/* Each once, however often it is named. */
 static int add_control_inputs(struct import *im, const struct import_node *node)
 {
+    const size_t number = (size_t)(node - im->nodes) + 1;
+
     for (size_t i = 0; i < node->def->n_input; i++) {
         size_t from;
         int index, rc;
@@ -263,10 +269,11 @@ static int add_control_inputs(struct import *im, const struct import_node *node)
         if (!is_control(node->def->input[i]))
             continue;
         rc = find_node(im, node, node->def->input[i], &from, &index);
-        if (rc == 0)
-            rc = operation_add_control_input(node->op, im->nodes[from].op);
         if (rc != 0)
             return rc;
+        if (im->nodes[from].control_of != number)
+            operation_append_control_input(node->op, im->nodes[from].op);
+        im->nodes[from].control_of = number;
     }
     return 0;
 }

@@ -21,6 +21,7 @@ struct import_node {
     const Tf__NodeDef *def;
     enum visit visit;
     size_t next_input; /* to look at while it is open */
+    size_t control_of; /* the newest node that waits for it, from 1 on */
     int n_outputs;     /* as far as others ask for them */
     struct operation *op;
 };
@@ -45,6 +46,7 @@ struct import {
     size_t n_nodes;
     struct name_table by_name;     /* count: index */
     struct name_table definitions; /* foreign ops by type */
+    struct name_table listed;      /* Tf__OpDef of `ops` by type */
     struct back_edge *back_edges;
     size_t n_back_edges;
     struct variable **variables; /* by id of the operation that is it */

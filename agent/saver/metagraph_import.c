@@ -35,8 +35,13 @@ static int import(struct import *im, const void *data, size_t len_bytes)
         return import_fail(im, ERR_FORMAT, "not a MetaGraphDef");
     if (im->meta->graph_def == NULL)
         return import_fail(im, ERR_FORMAT, "a MetaGraphDef without a graph");
+    if (im->meta->graph_def->n_node > METAGRAPH_MAX_NODES)
+        return import_fail(im, ERR_LIMIT, "a graph of %zu nodes; at most %d are read",
+                           im->meta->graph_def->n_node, METAGRAPH_MAX_NODES);
     if (im->meta->meta_info_def != NULL)
         im->ops = im->meta->meta_info_def->stripped_op_list;
+    for (size_t i = im->ops != NULL ? im->ops->n_op : 0; i-- > 0;) /* the first counts */
+        name_table_add(&im->listed, im->ops->op[i]->name)->value = im->ops->op[i];
     if (im->meta->graph_def->versions != NULL)
         im->producer = im->meta->graph_def->versions->producer;
     rc = import_nodes(im);
@@ -63,6 +68,7 @@ int metagraph_import(struct graph *g, const void *data, size_t len_bytes,
     graph_clear_error(g);
     name_table_done(&im.by_name);
     name_table_done(&im.definitions);
+    name_table_done(&im.listed);
     free(im.back_edges);
     free(im.variables);
     arena_done(&im.arena);

@@ -10,7 +10,8 @@
  *            list them, whether as messages or by name. Those of VarHandleOp have a
  *            resource as `ref`.
  * Bounds     what is unpacked is bounded by the file's size (message.h), constants by
- *            max_constant_bytes, inputs of a node by 65536.
+ *            max_constant_bytes, inputs of a node by 65536, nodes by METAGRAPH_MAX_NODES.
+ * Time       linear in the file's size.
  * Errors     ERR_FORMAT, ERR_LIMIT, ERR_NOT_FOUND, ERR_EXISTS, ..., naming the node or
  *            the collection. The graph then has a part of it and should be freed.
  * Source     tensorflow/python/framework/{meta_graph,importer}.py
@@ -21,6 +22,8 @@
 #include "agent/graph/graph.h"
 #include "agent/saver/saver.h"
 #include "common/mem/arena.h"
+
+enum { METAGRAPH_MAX_NODES = 1 << 20 };
 
 struct metagraph_import_options {
     const char *import_scope; /* "s": all names get "s/"; made unique. NULL: none */

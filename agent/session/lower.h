@@ -14,8 +14,6 @@ struct seen {
     struct seen *next;
 };
 
-#define N_BUCKETS 1024
-
 struct lowering {
     struct plan *plan;
     struct arena *scratch;
@@ -26,7 +24,8 @@ struct lowering {
     int *dense;             /* by feed: copy of one whose rows lie apart, or -1 */
     unsigned char *written; /* by variable number: this run changes it */
     int guard;              /* of the nodes being made */
-    struct seen *buckets[N_BUCKETS];
+    struct seen **buckets;  /* as many as operations are in order, or more */
+    unsigned n_buckets;     /* a power of two */
     struct err *err;
 };
 

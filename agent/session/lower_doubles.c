@@ -57,7 +57,7 @@ static struct seen **bucket(struct lowering *l, const struct operation *op, cons
         h = h * 31u + (unsigned char)*c;
     for (int i = 0; i < operation_n_inputs(op); i++)
         h = h * 1000003u + (unsigned)in[i];
-    return &l->buckets[(h ^ h >> 15) % N_BUCKETS];
+    return &l->buckets[(h ^ h >> 15) & (l->n_buckets - 1)];
 }
 
 const int *lower_find_double(struct lowering *l, const struct operation *op,

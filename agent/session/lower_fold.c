@@ -44,7 +44,10 @@ int lower_foldable(const struct lowering *l, const struct node *n)
 void lower_own(struct lowering *l, struct tensor t)
 {
     struct plan *p = l->plan;
-    p->owned = xreallocarray(p->owned, (size_t)p->n_owned + 1, sizeof(*p->owned));
+    if (p->n_owned == p->cap_owned) {
+        p->cap_owned = p->cap_owned ? 2 * p->cap_owned : 16;
+        p->owned = xreallocarray(p->owned, (size_t)p->cap_owned, sizeof(*p->owned));
+    }
     p->owned[p->n_owned++] = t;
 }
 

@@ -167,6 +167,10 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
     /* What the nodes point to is gone with the scratch. */
     free(p->nodes);
     p->nodes = NULL;
+    free(p->notes.inside);
+    free(p->notes.arg_of);
+    free(p->notes.last_use);
+    p->notes = (struct loop_notes){0};
     return r;
 }
 

@@ -72,6 +72,15 @@ struct node {
     int64_t column_begin;
 };
 
+/* By value, while a loop is built (plan_fuse.c); between two loops every element is what it
+ * was before, so that building one costs what the loop is long, not the plan. */
+struct loop_notes {
+    int n;
+    int *inside;   /* uses within the loop; 0 */
+    int *arg_of;   /* made within: its arg; -1 */
+    int *last_use; /* the member that uses it last; 0 */
+};
+
 /* ---- steps: what runs ---- */
 
 enum arg_kind {
@@ -214,8 +223,9 @@ struct plan {
     int *checked; /* variables that must be initialised when the run starts */
     int n_guards; /* number 0 always holds */
     struct guard *guards;
-    int n_owned;
+    int n_owned, cap_owned;
     struct tensor *owned; /* folded constants */
+    struct loop_notes notes;
     int n_moving;
     int *moving; /* values whose data is set anew in each run: fed ones */
 
@@ -254,7 +264,7 @@ void loop_run(struct loop_program *l, struct value *values, void *scratch);
 void loop_open(struct loop_program *l, struct value *values, void *scratch);
 void loop_rows(struct loop_program *l, int64_t first, int64_t rows);
 void loop_close(struct loop_program *l);
-/* A loop of one node, for running it at planning time. */
+/* A loop of one node, for running it at planning time; it lives in scratch. */
 struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
                                       const struct node *n);
 /* Runs one node at planning time, its inputs being constants. */

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define FEWEST 2 /* products that make a stretch worth while */
+#define FEWEST 2   /* products that make a stretch worth while */
+#define MOST   256 /* stretches: each is looked for among all steps that follow */
 
 /* What a step of the stretch makes of a value. */
 enum made {
@@ -410,7 +411,7 @@ void plan_chunk(struct plan *p, struct arena *scratch)
     };
 
     p->stretches = ARENA_ARRAY(&p->arena, struct stretch, p->n_steps + 1);
-    for (int first = 0; first < p->n_steps;)
+    for (int first = 0; first < p->n_steps && p->n_stretches < MOST;)
         first = make_stretch(&c, first);
     for (int i = 0; i < p->n_stretches; i++) {
         settle_local(&c, &p->stretches[i]);

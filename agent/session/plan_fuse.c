@@ -4,6 +4,7 @@
  * ride along. Joining moves a node forward in time only, past nothing it depends on. */
 #include "agent/session/plan.h"
 #include "common/err/check.h"
+#include "common/mem/xmalloc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct fusing {
     int n;
     int *node_of;    /* by value: the node that makes it, -1 */
     int *last_write; /* by value that is a variable: the group that wrote it last, -1 */
+    int *writers;    /* by root: first and last node that writes it; -1 */
     int n_variables;
 };
 
@@ -93,13 +95,30 @@ static int columns_of_product(const struct fusing *f, const struct node *n)
 static int written_between(const struct fusing *f, int first, int last, int v)
 {
     const struct plan *p = f->plan;
-    if (p->values[root(p, v)].kind != VALUE_VARIABLE)
+    const int *writers = f->writers + 2 * root(p, v);
+    if (p->values[root(p, v)].kind != VALUE_VARIABLE || writers[1] <= first ||
+        writers[0] >= last)
         return 0;
     for (int k = first + 1; k < last; k++)
         for (int i = 0; p->nodes[k].writes && i < p->nodes[k].n_in; i++)
             if (root(p, p->nodes[k].in[i]) == root(p, v))
                 return 1;
     return 0;
+}
+
+static void find_writers(struct fusing *f)
+{
+    const struct plan *p = f->plan;
+
+    f->writers = ARENA_ARRAY(f->scratch, int, 2 * p->n_values + 2);
+    memset(f->writers, -1, sizeof(int) * (size_t)(2 * p->n_values + 2));
+    for (int k = 0; k < p->n_nodes; k++)
+        for (int i = 0; p->nodes[k].writes && i < p->nodes[k].n_in; i++) {
+            int *w = f->writers + 2 * root(p, p->nodes[k].in[i]);
+            if (w[0] < 0)
+                w[0] = k;
+            w[1] = k;
+        }
 }
 
 static void narrow_products(struct fusing *f)
@@ -293,10 +312,7 @@ static void group_node(struct fusing *f, int k)
 struct building {
     struct plan *plan;
     struct loop_program *l;
-    struct arena *scratch;
-    int *inside;   /* by value: uses within the group */
-    int *arg_of;   /* by value made within: its arg, -1 */
-    int *last_use; /* by arg: instruction; n_instrs: a tail */
+    int *inside, *arg_of; /* struct loop_notes' */
     int n_free, free_temps[3 * GROUP_MAX];
 };
 
@@ -614,31 +630,68 @@ static size_t scratch_bytes(const struct loop_program *l)
     return bytes;
 }
 
-static void make_state(struct plan *p, struct loop_program *l)
+static void make_state(struct arena *arena, struct loop_program *l)
 {
     struct loop_state *s = &l->state;
 
-    s->at = ARENA_ARRAY(&p->arena, char *, l->n_args + 1);
-    s->lanes = arena_alloc(&p->arena, sizeof(*s->lanes) * (size_t)(l->n_tails + 1));
+    s->at = ARENA_ARRAY(arena, char *, l->n_args + 1);
+    s->lanes = arena_alloc(arena, sizeof(*s->lanes) * (size_t)(l->n_tails + 1));
 }
 
-static struct loop_program *build_program(struct plan *p, struct arena *scratch,
+static struct loop_notes *notes_of(struct plan *p)
+{
+    struct loop_notes *n = &p->notes;
+    const size_t had = (size_t)n->n;
+
+    if (n->n >= p->n_values)
+        return n;
+    n->n = p->cap_values;
+    n->inside = xreallocarray(n->inside, (size_t)n->n, sizeof(int));
+    n->arg_of = xreallocarray(n->arg_of, (size_t)n->n, sizeof(int));
+    n->last_use = xreallocarray(n->last_use, (size_t)n->n, sizeof(int));
+    memset(n->inside + had, 0, sizeof(int) * ((size_t)n->n - had));
+    memset(n->arg_of + had, -1, sizeof(int) * ((size_t)n->n - had));
+    memset(n->last_use + had, 0, sizeof(int) * ((size_t)n->n - had));
+    return n;
+}
+
+static void forget(struct plan *p, const struct node *n)
+{
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const int v = root(p, i < n->n_in ? n->in[i] : n->out[i - n->n_in]);
+
+        p->notes.inside[v] = p->notes.last_use[v] = 0;
+        p->notes.arg_of[v] = -1;
+    }
+}
+
+/* What was noted of the group's values. */
+static void clear_notes(struct plan *p, const struct group *g)
+{
+    if (g->gemm)
+        forget(p, g->gemm);
+    for (int i = 0; i < g->n_members; i++)
+        forget(p, g->members[i]);
+    for (int i = 0; i < g->n_tails; i++)
+        forget(p, g->tails[i]);
+}
+
+/* The program lives in `arena`. */
+static struct loop_program *build_program(struct plan *p, struct arena *arena,
                                           const struct group *g)
 {
-    int most_args = 4 * GROUP_MAX + 1;
-    struct loop_program *l = ARENA_NEW(&p->arena, struct loop_program);
-    struct building *b = ARENA_NEW(scratch, struct building);
-    int *last = ARENA_ARRAY(scratch, int, p->n_values);
-    b->plan = p;
-    b->l = l;
-    b->inside = ARENA_ARRAY(scratch, int, p->n_values);
-    b->arg_of = ARENA_ARRAY(scratch, int, p->n_values);
-    memset(b->arg_of, -1, sizeof(int) * (size_t)p->n_values);
+    const struct loop_notes *notes = notes_of(p);
+    struct loop_program *l = ARENA_NEW(arena, struct loop_program);
+    struct building building = {
+        .plan = p, .l = l, .inside = notes->inside, .arg_of = notes->arg_of};
+    struct building *b = &building;
+    int *last = notes->last_use;
     l->total = (size_t)g->total;
     l->scratch = -1;
-    l->args = ARENA_ARRAY(&p->arena, struct loop_arg, most_args);
-    l->instrs = ARENA_ARRAY(&p->arena, struct loop_instr, GROUP_MAX);
-    l->tails = ARENA_ARRAY(&p->arena, struct loop_tail, GROUP_MAX);
+    /* of a member at most three operands and a result; a product's result */
+    l->args = ARENA_ARRAY(arena, struct loop_arg, 4 * g->n_members + 1);
+    l->instrs = ARENA_ARRAY(arena, struct loop_instr, g->n_members + 1);
+    l->tails = ARENA_ARRAY(arena, struct loop_tail, g->n_tails + 1);
     count_inside(b, g);
     find_last_uses(b, g, last);
     l->gemm_sums = -1;
@@ -650,7 +703,7 @@ static struct loop_program *build_program(struct plan *p, struct arena *scratch,
     l->row = l->has_gemm ? (size_t)l->gemm.n : l->total;
     l->block = block_size(l);
     place_product(b);
-    make_state(p, l);
+    make_state(arena, l);
     size_t widest = sizeof(float);
     for (int i = 0; i < l->n_args; i++)
         widest = l->args[i].elem > widest ? l->args[i].elem : widest;
@@ -660,6 +713,7 @@ static struct loop_program *build_program(struct plan *p, struct arena *scratch,
         struct shape s = {1, {(int64_t)bytes}};
         l->scratch = plan_add_value(p, VALUE_BUFFER, DT_UINT8, &s);
     }
+    clear_notes(p, g);
     return l;
 }
 
@@ -700,6 +754,7 @@ void plan_fuse(struct plan *p, struct arena *scratch)
     for (int k = 0; k < p->n_nodes; k++)
         for (int i = 0; i < p->nodes[k].n_out; i++)
             f.node_of[p->nodes[k].out[i]] = k;
+    find_writers(&f);
     narrow_products(&f);
     skip_tiles(&f);
     plan_count_uses(p);
@@ -719,6 +774,6 @@ void plan_fuse(struct plan *p, struct arena *scratch)
         if (g->call)
             set_call(p, s, g->call);
         else
-            s->loop = build_program(p, scratch, g);
+            s->loop = build_program(p, &p->arena, g);
     }
 }

@@ -247,9 +247,10 @@ static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
     int n_out = operation_n_outputs(op), r = 0;
+    const int fed = l->values[id] != NULL; /* by prepare_feeds */
     int *out = l->values[id] = lower_ints(l, n_out);
     l->guard = l->order->guard[id];
-    if (all_fed(l, op)) {
+    if (fed && all_fed(l, op)) {
         take_feeds(l, op, out);
         return 0;
     }
@@ -271,7 +272,8 @@ static int lower_op(struct lowering *l, const struct operation *op)
         if (r == 0)
             r = lower_node(l, &n, out);
     }
-    take_feeds(l, op, out);
+    if (fed)
+        take_feeds(l, op, out);
     return r;
 }
 
@@ -363,6 +365,9 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     memset(l->fetched, -1, sizeof(int) * (size_t)n_ops);
     l->dense = lower_ints(l, (int)p->n_feeds);
     memset(l->dense, -1, sizeof(int) * p->n_feeds);
+    for (l->n_buckets = 64; l->n_buckets < (unsigned)order->n;)
+        l->n_buckets *= 2;
+    l->buckets = ARENA_ARRAY(scratch, struct seen *, l->n_buckets);
     mark_written(l, n_ops);
     prepare_feeds(l);
     for (int k = 0; r == 0 && k < order->n; k++)

@@ -182,19 +182,75 @@ static size_t lowest_gap(const struct plot *placed, int n, const struct plot *x)
     return at;
 }
 
-void plan_memory(struct plan *p, struct arena *scratch)
+/* ---- places for very many values: step by step, from what has become free ---- */
+
+/* Below so many the layout above is the closer one; it looks at all pairs. */
+#define MANY 4096
+
+enum { SIZE_CLASSES = 64 };
+
+static int size_class(size_t bytes)
 {
-    struct plot *plots = ARENA_ARRAY(scratch, struct plot, p->n_values + 1);
-    struct plot *placed = ARENA_ARRAY(scratch, struct plot, p->n_values + 1);
-    int n = 0;
-    find_lives(p);
-    share_places(p);
-    for (int v = 0; v < p->n_values; v++) {
-        const struct value *x = &p->values[v];
-        size_t bytes = (stored_bytes(x) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-        if (x->kind == VALUE_BUFFER && x->root == v && x->shares == v && x->first >= 0)
-            plots[n++] = (struct plot){v, x->first, x->last, bytes ? bytes : ALIGN, 0};
+    return 64 - __builtin_clzll(bytes - 1);
+}
+
+/* Lists of plots by a step: the n-th list begins at heads[n]. */
+struct by_step {
+    int *heads, *next;
+};
+
+static struct by_step list_by_step(const struct plot *plots, int n, int n_steps, int last,
+                                   struct arena *scratch)
+{
+    struct by_step l = {ARENA_ARRAY(scratch, int, n_steps + 1),
+                        ARENA_ARRAY(scratch, int, n + 1)};
+
+    memset(l.heads, -1, sizeof(int) * (size_t)(n_steps + 1));
+    for (int i = n - 1; i >= 0; i--) {
+        const int at = last ? plots[i].last : plots[i].first;
+
+        l.next[i] = l.heads[at];
+        l.heads[at] = i;
     }
+    return l;
+}
+
+/* Sizes are powers of two, and a plot takes the newest free place of its size. */
+static void place_by_step(struct plan *p, struct plot *plots, int n,
+                          struct arena *scratch)
+{
+    const struct by_step firsts = list_by_step(plots, n, p->n_steps, 0, scratch);
+    const struct by_step lasts = list_by_step(plots, n, p->n_steps, 1, scratch);
+    int *next_free = ARENA_ARRAY(scratch, int, n + 1), heads[SIZE_CLASSES + 1];
+
+    memset(heads, -1, sizeof(heads));
+    for (int k = 0; k <= p->n_steps; k++) {
+        for (int i = firsts.heads[k]; i >= 0; i = firsts.next[i]) {
+            const int c = size_class(plots[i].bytes), free_one = heads[c];
+
+            if (free_one >= 0) {
+                plots[i].place = plots[free_one].place;
+                heads[c] = next_free[free_one];
+            } else {
+                plots[i].place = p->buffer_bytes;
+                p->buffer_bytes += (size_t)1 << c;
+            }
+            p->values[plots[i].value].place = plots[i].place;
+        }
+        for (int i = lasts.heads[k]; i >= 0; i = lasts.next[i]) {
+            const int c = size_class(plots[i].bytes);
+
+            next_free[i] = heads[c];
+            heads[c] = i;
+        }
+    }
+}
+
+static void place_by_size(struct plan *p, struct plot *plots, int n,
+                          struct arena *scratch)
+{
+    struct plot *placed = ARENA_ARRAY(scratch, struct plot, n + 1);
+
     qsort(plots, (size_t)n, sizeof(*plots), by_size);
     for (int i = 0; i < n; i++) {
         struct plot *x = &plots[i];
@@ -207,6 +263,24 @@ void plan_memory(struct plan *p, struct arena *scratch)
         if (x->place + x->bytes > p->buffer_bytes)
             p->buffer_bytes = x->place + x->bytes;
     }
+}
+
+void plan_memory(struct plan *p, struct arena *scratch)
+{
+    struct plot *plots = ARENA_ARRAY(scratch, struct plot, p->n_values + 1);
+    int n = 0;
+    find_lives(p);
+    share_places(p);
+    for (int v = 0; v < p->n_values; v++) {
+        const struct value *x = &p->values[v];
+        size_t bytes = (stored_bytes(x) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+        if (x->kind == VALUE_BUFFER && x->root == v && x->shares == v && x->first >= 0)
+            plots[n++] = (struct plot){v, x->first, x->last, bytes ? bytes : ALIGN, 0};
+    }
+    if (n <= MANY)
+        place_by_size(p, plots, n, scratch);
+    else
+        place_by_step(p, plots, n, scratch);
     for (int v = 0; v < p->n_values; v++)
         p->values[v].place = p->values[representative(p, p->values[v].root)].place;
 }

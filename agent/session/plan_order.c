@@ -31,8 +31,9 @@ struct read {
     int variable; /* VariableV2's id */
     int copy;     /* the bytes are written before their last use */
     int n_users, cap_users;
-    int *users; /* operations' ids; -1: a fetch */
-    struct read *next;
+    int *users;           /* operations' ids; -1: a fetch */
+    struct read *next;    /* of all */
+    struct read *next_of; /* of the same variable */
 };
 
 struct sorter {
@@ -47,7 +48,9 @@ struct sorter {
     int *n_before;         /* predecessors not yet in order */
     struct read **shows;   /* what output 0 of the operation shows; NULL: its own bytes */
     struct read *reads;
-    unsigned char *mark; /* scratch of reach() */
+    struct read **reads_of; /* by operation id of the variable */
+    int *mark;              /* reach(): n_reached of the last write that led here */
+    int n_reached;
     int *stack;
 };
 
@@ -96,18 +99,65 @@ static int does_something(const struct sorter *s, const struct operation *op)
     return does;
 }
 
-/* In order of creation; again while control edges from later operations bring news. */
+static int waits_for_later(const struct operation *op)
+{
+    const int id = operation_id(op);
+
+    for (int i = 0; i < operation_n_inputs(op); i++)
+        if (operation_id(operation_input(op, i).op) > id)
+            return 1;
+    for (int i = 0; i < operation_n_control_inputs(op); i++)
+        if (operation_id(operation_control_input(op, i)) > id)
+            return 1;
+    return 0;
+}
+
+static void add_user_of(struct sorter *s, struct edge **users, const struct operation *of,
+                        int id)
+{
+    struct edge *e = ARENA_NEW(s->arena, struct edge);
+
+    *e = (struct edge){id, users[operation_id(of)]};
+    users[operation_id(of)] = e;
+}
+
+/* From everything that does something to all that wait for it. */
+static void spread(struct sorter *s)
+{
+    struct edge **users = ARENA_ARRAY(s->arena, struct edge *, s->n);
+    int depth = 0;
+
+    for (int id = 0; id < s->n; id++) {
+        const struct operation *op = graph_operation_at(s->graph, id);
+
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            add_user_of(s, users, operation_input(op, i).op, id);
+        for (int i = 0; i < operation_n_control_inputs(op); i++)
+            add_user_of(s, users, operation_control_input(op, i), id);
+        if (s->does[id])
+            s->stack[depth++] = id;
+    }
+    while (depth > 0)
+        for (struct edge *e = users[s->stack[--depth]]; e; e = e->next)
+            if (!s->does[e->to]) {
+                s->does[e->to] = 1;
+                s->stack[depth++] = e->to;
+            }
+}
+
+/* In order of creation, so that inputs come first, mostly. */
 static void find_doers(struct sorter *s)
 {
-    for (int changed = 1; changed;) {
-        changed = 0;
-        for (int id = 0; id < s->n; id++) {
-            if (s->does[id] || !does_something(s, graph_operation_at(s->graph, id)))
-                continue;
-            s->does[id] = 1;
-            changed = 1;
-        }
+    int is_in_order = 1;
+
+    for (int id = 0; id < s->n; id++) {
+        const struct operation *op = graph_operation_at(s->graph, id);
+
+        s->does[id] = (unsigned char)does_something(s, op);
+        is_in_order &= s->does[id] || !waits_for_later(op);
     }
+    if (!is_in_order)
+        spread(s);
 }
 
 /* A NoOp is there for what it waits for, so that running it runs that. */
@@ -173,17 +223,22 @@ static void graph_edges(struct sorter *s)
     }
 }
 
+static int is_reached(const struct sorter *s, int id)
+{
+    return s->mark[id] == s->n_reached;
+}
+
 /* Marks all that can only run after `from`. */
 static void reach(struct sorter *s, int from)
 {
     int depth = 0;
-    memset(s->mark, 0, (size_t)s->n);
-    s->mark[from] = 1;
+    s->n_reached++;
+    s->mark[from] = s->n_reached;
     s->stack[depth++] = from;
     while (depth > 0) {
         for (struct edge *e = s->after[s->stack[--depth]]; e; e = e->next) {
-            if (!s->mark[e->to]) {
-                s->mark[e->to] = 1;
+            if (!is_reached(s, e->to)) {
+                s->mark[e->to] = s->n_reached;
                 s->stack[depth++] = e->to;
             }
         }
@@ -199,6 +254,8 @@ static struct read *new_read(struct sorter *s, int at, int variable)
     r->variable = variable;
     r->next = s->reads;
     s->reads = r;
+    r->next_of = s->reads_of[variable];
+    s->reads_of[variable] = r;
     return r;
 }
 
@@ -279,7 +336,7 @@ static void order_before(struct sorter *s, struct read *r, int write)
         int user = r->users[i];
         if (user == write)
             continue;
-        if (user < 0 || s->mark[user])
+        if (user < 0 || is_reached(s, user))
             r->copy = 1;
         else
             add_edge(s, user, write);
@@ -288,18 +345,29 @@ static void order_before(struct sorter *s, struct read *r, int write)
         add_edge(s, r->at, write);
 }
 
+/* A read that has to come before somebody's write. */
+static int matters(const struct read *r, int write)
+{
+    return r->at != write && (r->n_users > 0 || r->at != r->variable);
+}
+
 static void order_write(struct sorter *s, const struct operation *op, struct order *ret)
 {
-    int id = operation_id(op);
-    reach(s, id);
+    int id = operation_id(op), is_known = 0; /* what comes after it */
     for (int i = 0; i < operation_n_inputs(op); i++) {
         int v = written_by(s, op, i);
         if (v < 0)
             continue;
         ret->written[v] = 1;
-        for (struct read *r = s->reads; r; r = r->next)
-            if (r->variable == v && r->at != id && !s->mark[r->at])
+        for (struct read *r = s->reads_of[v]; r; r = r->next_of) {
+            if (!matters(r, id))
+                continue;
+            if (!is_known)
+                reach(s, id);
+            is_known = 1;
+            if (!is_reached(s, r->at))
                 order_before(s, r, id);
+        }
     }
 }
 
@@ -456,7 +524,8 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .after = ARENA_ARRAY(scratch, struct edge *, n),
         .n_before = ARENA_ARRAY(scratch, int, n),
         .shows = ARENA_ARRAY(scratch, struct read *, n),
-        .mark = ARENA_ARRAY(scratch, unsigned char, n),
+        .reads_of = ARENA_ARRAY(scratch, struct read *, n),
+        .mark = ARENA_ARRAY(scratch, int, n),
         .stack = ARENA_ARRAY(scratch, int, n),
     };
     *ret = (struct order){

@@ -4,6 +4,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +98,10 @@ static int find_places(struct var_store *s, struct err *err)
         if (dtype_size(p.dtype) == 0)
             return err_set(err, ERR_UNSUPPORTED, "variable %s: values of dtype %s",
                            operation_name(op), dtype_name(p.dtype));
-        if (!shape_known(&p.shape) || shape_elements(&p.shape) < 0)
+        if (shape_known(&p.shape) && shape_elements(&p.shape) < 0)
+            return err_set(err, ERR_LIMIT, "variable %s: %s has 2^63 elements or more",
+                           operation_name(op), shape_text(&p.shape));
+        if (!shape_known(&p.shape))
             return err_set(err, ERR_SHAPE, "variable %s: its shape %s is not known",
                            operation_name(op), shape_text(&p.shape));
         if (s->n == s->cap) {
@@ -193,13 +197,48 @@ static int relayout(struct var_store *s, int n_old, size_t bytes, struct err *er
     return 0;
 }
 
+/* Decimal: err_set has no form for numbers beyond 64 bits. */
+static const char *decimal(unsigned __int128 n, char text[40])
+{
+    char *p = text + 39;
+
+    *p = '\0';
+    do
+        *--p = (char)('0' + (int)(n % 10));
+    while ((n /= 10) != 0);
+    return p;
+}
+
+/* Every shape's elements fit 63 bits; the bytes of all need not fit 64. */
+static int too_large(const struct var_store *s, struct err *err)
+{
+    unsigned __int128 sum = round_up(sizeof(struct var_header) + (size_t)s->n), most = 0;
+    const struct place *largest = NULL;
+    char all[40], one[40], room[64];
+
+    for (int i = 0; i < s->n; i++) {
+        const struct place *p = &s->places[i];
+        const unsigned __int128 bytes =
+            (unsigned __int128)shape_elements(&p->shape) * dtype_size(p->dtype);
+
+        sum = (sum + bytes + ALIGN - 1) / ALIGN * ALIGN;
+        largest = largest == NULL || bytes > most ? p : largest;
+        most = bytes > most ? bytes : most;
+    }
+    (void)snprintf(room, sizeof(room), "their block has %zu", s->capacity);
+    return err_set(err, ERR_LIMIT, "%d variables need %s bytes (%s, %s, alone %s); %s",
+                   s->n, decimal(sum, all),
+                   largest != NULL ? operation_name(largest->op) : "",
+                   largest != NULL ? shape_text(&largest->shape) : "", decimal(most, one),
+                   s->borrowed ? room : "that is more than can be addressed");
+}
+
 /* A place for the variables from n_old on. */
 static int make_room(struct var_store *s, int n_old, struct err *err)
 {
     size_t bytes = layout_bytes(s);
     if (bytes == 0 || (s->borrowed && bytes > s->capacity))
-        return err_set(err, ERR_LIMIT, "%d variables need %zu bytes, the block has %zu",
-                       s->n, bytes, s->capacity);
+        return too_large(s, err);
     s->moves++;
     return s->holds_state ? adopt_state(s, bytes, err) : relayout(s, n_old, bytes, err);
 }

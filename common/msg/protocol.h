@@ -38,7 +38,7 @@
  *               portable bool, because? str: its graph has no operation whose last bits
  *               are those of this kind of machine, or which one: "op Pow (layer/Pow)"
  *   metagraph -> metagraph bin: the graph as TensorFlow's MetaGraphDef, with a Saver for
- *               what checkpoints hold; a function of configure alone
+ *               what checkpoints hold, and SETTING_CONSTANTS; a function of configure alone
  *   import      in place of configure, for a graph from a file: name str, seed u,
  *               metagraph bin (a MetaGraphDef), prefix? str (a checkpoint, restored by
  *               the graph's own Saver), restored bool
@@ -115,6 +115,12 @@ enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
 #define BLOCK_CAPACITY_BYTES ((uint64_t)16 << 30)
 
 #define STAGE_NAME_MAX 32
+
+/* Collection of an agent's MetaGraphDef: its constants that stand for settings which change
+ * while the run goes on. A string each, "NODE VARIABLE INSTEAD": a float32 Const node, the
+ * local variable that has the value, and (printf's %a) what the constant holds where that
+ * is 0. */
+#define SETTING_CONSTANTS "hyperparameters/constants"
 
 /* Purposes of keyed draws (rng.h). A stage draws under "stage <name>". */
 #define PURPOSE_INIT         "init"        /* counter 0 */

@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 #define MSG_MAX_DEPTH   16         /* containers inside one another */
-#define MSG_MAX_OBJECTS (1u << 20) /* in one message, map keys included */
+#define MSG_MAX_OBJECTS (1u << 22) /* in one message, map keys included */
 
 /* data is exactly one whole object within the limits above. Containers lie in the zone;
  * strings, bins and extensions point into data.

@@ -57,6 +57,7 @@ struct agent_planned {
 
 struct agent_pending {
     int active, writes;
+    int aside; /* it does not count */
     uint32_t id;
     const uint8_t *frame;
     size_t frame_len;
@@ -93,7 +94,8 @@ struct agent {
     size_t control_len;
     uint32_t next_id;
     int writes; /* the request under construction */
-    int core;   /* on which that wakes it; -1: any */
+    int aside;
+    int core; /* on which that wakes it; -1: any */
     struct agent_pending pending;
 
     struct { /* the newest request that was answered, while trace_is_on */

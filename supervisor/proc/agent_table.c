@@ -409,6 +409,7 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
     struct msg_out *o = &a->out[a->pending.active];
 
     a->writes = writes;
+    a->aside = 0;
     a->core = -1;
     msg_begin_request(o, a->next_id, method);
     return o;
@@ -417,6 +418,12 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
 void agent_request_on(struct agent_table *t, size_t agent, int core)
 {
     agent_at(t, agent)->core = core;
+}
+
+void agent_request_aside(struct agent_table *t, size_t agent)
+{
+    CHECK(!agent_at(t, agent)->writes);
+    agent_at(t, agent)->aside = 1;
 }
 
 /* A process that sleeps is woken on the core it is bound to; afterwards it may run
@@ -449,8 +456,12 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
         return err_set(err, ERR_STATE, "agent %s is %s", a->name,
                        proc_state_name(a->state));
     agent_take_turns(a);
-    a->pending = (struct agent_pending){
-        .active = 1, .writes = a->writes, .id = a->next_id, .fn = fn, .ctx = ctx};
+    a->pending = (struct agent_pending){.active = 1,
+                                        .writes = a->writes,
+                                        .aside = a->aside,
+                                        .id = a->next_id,
+                                        .fn = fn,
+                                        .ctx = ctx};
     a->next_id = a->next_id == UINT32_MAX ? AGENT_CONFIGURE_ID + 1 : a->next_id + 1;
     msg_end(&a->out[0], &a->pending.frame, &a->pending.frame_len);
     if (agent_is_absent_for(a, a->writes))

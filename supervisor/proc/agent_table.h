@@ -199,6 +199,9 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
  * sched_setaffinity(2)), from where the kernel may move it as any process. A wish: that it
  * cannot be met is no error. */
 void agent_request_on(struct agent_table *t, size_t agent, int core);
+/* The request under construction, which must not be a writing one, does not count in the
+ * row of the agent's requests: a resumed run may make it elsewhere, or not at all. */
+void agent_request_aside(struct agent_table *t, size_t agent);
 /* The callback runs once, later, from the loop; the response is borrowed for the call.
  * An error response is not delivered: it is a failure. ERR_STATE if one is outstanding.
  */

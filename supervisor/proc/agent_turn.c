@@ -25,7 +25,7 @@ static uint64_t next_position(const struct agent *a, int absent)
 {
     if (a->pending.writes && !absent)
         return (writes_of(a->position) + 1) << WRITES_SHIFT;
-    return a->position + 1;
+    return a->position + !a->pending.aside;
 }
 
 /* ---- planning ---- */

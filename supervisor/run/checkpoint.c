@@ -8,6 +8,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "supervisor/run/block_image.h"
+#include "supervisor/run/graph_settings.h"
 #include "supervisor/run/run_state.h"
 #include "supervisor/run/tree.h"
 
@@ -72,30 +73,45 @@ static int write_bundle(const struct block_table *table, const void *block,
     return rc;
 }
 
-static int write_metagraph(const struct checkpoint_agent *a, const char *folder,
-                           uint64_t step, struct err *err)
+/* What run.state keeps of an agent. */
+struct kept {
+    struct wbuf image;
+    struct wbuf graph_sum; /* empty: it has no .meta */
+};
+
+/* The graph as it is run at this step. */
+static int write_metagraph(const struct checkpoint_agent *a,
+                           const struct block_table *table, const char *folder,
+                           uint64_t step, struct wbuf *sum, struct err *err)
 {
+    struct wbuf graph = {0};
     char *path;
     int rc;
 
     if (a->metagraph == NULL)
         return 0;
+    wbuf_bytes(&graph, a->metagraph, a->metagraph_bytes);
     path = xasprintf("%s/model.ckpt-%" PRIu64 ".meta", folder, step);
-    rc = atomic_file_write(path, a->metagraph, a->metagraph_bytes, 0, err);
+    rc = graph_settings_write(graph.data, graph.len, table, a->block, err);
+    if (rc == 0)
+        rc = atomic_file_write(path, graph.data, graph.len, 0, err);
+    wbuf_u64(sum, graph.len);
+    wbuf_u32(sum, crc32c_mask(crc32c(graph.data, graph.len)));
+    wbuf_done(&graph);
     free(path);
     return rc;
 }
 
-/* The TensorFlow files, and into image what they lack. */
+/* The TensorFlow files, and into kept what they lack. */
 static int write_agent(const struct checkpoint_agent *a, const char *temp, uint64_t step,
-                       struct wbuf *image, struct err *err)
+                       struct kept *kept, struct err *err)
 {
     char *folder = xasprintf("%s/%s", temp, a->name);
     struct block_table table = {0};
     int rc = block_table_parse(&table, a->description, a->block_bytes, err);
 
     if (rc == 0)
-        rc = block_image_put(image, &table, a->block, a->block_bytes, err);
+        rc = block_image_put(&kept->image, &table, a->block, a->block_bytes, err);
     if (rc == 0)
         rc = tree_make(folder, err);
     if (rc == 0)
@@ -103,7 +119,7 @@ static int write_agent(const struct checkpoint_agent *a, const char *temp, uint6
     if (rc == 0)
         rc = write_state_text(folder, step, err);
     if (rc == 0)
-        rc = write_metagraph(a, folder, step, err);
+        rc = write_metagraph(a, &table, folder, step, &kept->graph_sum, err);
     block_table_done(&table);
     free(folder);
     if (rc < 0)
@@ -112,23 +128,22 @@ static int write_agent(const struct checkpoint_agent *a, const char *temp, uint6
 }
 
 static int write_agents(const struct checkpoint_args *args, const char *temp,
-                        struct wbuf *images, struct err *err)
+                        struct kept *kept, struct err *err)
 {
     int rc = 0;
 
     for (size_t i = 0; i < args->n_agents && rc == 0; i++)
-        rc = write_agent(&args->agents[i], temp, args->step, &images[i], err);
+        rc = write_agent(&args->agents[i], temp, args->step, &kept[i], err);
     return rc;
 }
 
 /* The caller's sections, then each agent's image, then what tells its .meta is whole. */
 static int write_run_state(const struct checkpoint_args *args, const char *temp,
-                           const struct wbuf *images, struct err *err)
+                           const struct kept *kept, struct err *err)
 {
     size_t n = args->n_sections;
     struct checkpoint_section *sections =
         xcalloc(n + 2 * args->n_agents, sizeof(*sections));
-    struct wbuf *sums = xcalloc(args->n_agents, sizeof(*sums));
     char *path = xasprintf("%s/run.state", temp);
     int rc;
 
@@ -137,26 +152,17 @@ static int write_run_state(const struct checkpoint_args *args, const char *temp,
     for (size_t i = 0; i < args->n_agents; i++)
         sections[n++] = (struct checkpoint_section){
             .name = xasprintf(AGENT_SECTION "%s", args->agents[i].name),
-            .data = images[i].data,
-            .len = images[i].len};
-    for (size_t i = 0; i < args->n_agents; i++) {
-        const struct checkpoint_agent *a = &args->agents[i];
-
-        if (a->metagraph == NULL)
-            continue;
-        wbuf_u64(&sums[i], a->metagraph_bytes);
-        wbuf_u32(&sums[i], crc32c_mask(crc32c(a->metagraph, a->metagraph_bytes)));
-        sections[n++] =
-            (struct checkpoint_section){.name = xasprintf(GRAPH_SECTION "%s", a->name),
-                                        .data = sums[i].data,
-                                        .len = sums[i].len};
-    }
+            .data = kept[i].image.data,
+            .len = kept[i].image.len};
+    for (size_t i = 0; i < args->n_agents; i++)
+        if (kept[i].graph_sum.len > 0)
+            sections[n++] = (struct checkpoint_section){
+                .name = xasprintf(GRAPH_SECTION "%s", args->agents[i].name),
+                .data = kept[i].graph_sum.data,
+                .len = kept[i].graph_sum.len};
     rc = run_state_write(path, sections, n, err);
     for (size_t i = args->n_sections; i < n; i++)
         free((char *)(uintptr_t)sections[i].name);
-    for (size_t i = 0; i < args->n_agents; i++)
-        wbuf_done(&sums[i]);
-    free(sums);
     free(sections);
     free(path);
     return rc;
@@ -166,20 +172,22 @@ static int write_run_state(const struct checkpoint_args *args, const char *temp,
 static int write_all(const struct checkpoint_args *args, const char *temp,
                      struct err *err)
 {
-    struct wbuf *images = xcalloc(args->n_agents, sizeof(*images));
+    struct kept *kept = xcalloc(args->n_agents, sizeof(*kept));
     int rc = tree_make(temp, err);
 
     if (rc == 0) /* of one that was never committed */
         rc = tree_empty(temp, NULL, err);
     if (rc == 0)
-        rc = write_agents(args, temp, images, err);
+        rc = write_agents(args, temp, kept, err);
     if (rc == 0)
-        rc = write_run_state(args, temp, images, err);
+        rc = write_run_state(args, temp, kept, err);
     if (rc == 0)
         rc = tree_sync_all(temp, err);
-    for (size_t i = 0; i < args->n_agents; i++)
-        wbuf_done(&images[i]);
-    free(images);
+    for (size_t i = 0; i < args->n_agents; i++) {
+        wbuf_done(&kept[i].image);
+        wbuf_done(&kept[i].graph_sum);
+    }
+    free(kept);
     return rc;
 }
 

@@ -37,7 +37,9 @@ struct checkpoint_agent {
     const msgpack_object *description; /* body of the answer to configure */
     const void *block;
     size_t block_bytes;
-    const void *metagraph; /* its .meta; NULL: none is written */
+    /* Its .meta, into which the settings in force are written (graph_settings.h); NULL: none
+     * is written. */
+    const void *metagraph;
     size_t metagraph_bytes;
 };
 

@@ -14,22 +14,16 @@ enum { META_GRAPH_DEF = 2, GRAPH_NODE = 1, NODE_NAME = 1, NODE_INPUT = 3 };
 struct metagraph {
     void *data; /* pages_map */
     size_t len;
+    int is_expired;
 };
 
 struct graphs {
     struct agent_table *agents;
     size_t n, outstanding;
     struct metagraph *metagraphs; /* [n] */
-    int is_asking;
     void (*on_done)(void *ctx);
     void *ctx;
 };
-
-static void finish_if_over(struct graphs *g)
-{
-    if (g->outstanding == 0 && !g->is_asking)
-        g->on_done(g->ctx);
-}
 
 static void keep(struct graphs *g, size_t agent, const void *data, size_t len)
 {
@@ -37,6 +31,7 @@ static void keep(struct graphs *g, size_t agent, const void *data, size_t len)
 
     if (len == 0)
         return;
+    pages_unmap(m->data, m->len);
     m->data = pages_map(len);
     CHECK(m->data != NULL, "no memory for a graph of %zu bytes", len);
     m->len = len;
@@ -49,10 +44,12 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     const void *data = NULL;
     size_t len = 0;
 
+    /* one that was given up, and answers nothing, keeps the graph that it had */
+    g->metagraphs[agent].is_expired = 0;
     if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0)
         keep(g, agent, data, len);
-    g->outstanding--;
-    finish_if_over(g);
+    if (--g->outstanding == 0)
+        g->on_done(g->ctx);
 }
 
 static int ask(struct graphs *g, size_t agent, struct err *err)
@@ -60,47 +57,27 @@ static int ask(struct graphs *g, size_t agent, struct err *err)
     int rc;
 
     msg_map(agent_request_begin(g->agents, agent, "metagraph", 0), 0);
+    agent_request_aside(g->agents, agent);
     rc = agent_request_send(g->agents, agent, on_response, g, err);
     if (rc == 0)
         g->outstanding++;
     return rc;
 }
 
-static int take_or_ask(struct graphs *g, size_t agent, const struct resume *from,
-                       struct err *err)
-{
-    const struct wbuf *kept = NULL;
-    struct agent_info info;
-
-    agent_table_info(g->agents, agent, &info);
-    if (from != NULL)
-        kept = resume_metagraph(from, info.name);
-    if (kept == NULL)
-        return ask(g, agent, err);
-    keep(g, agent, kept->data, kept->len);
-    return 0;
-}
-
 int graphs_start(struct graphs **ret, struct agent_table *agents,
-                 const struct resume *from, void (*on_done)(void *ctx), void *ctx,
-                 struct err *err)
+                 void (*on_done)(void *ctx), void *ctx, struct err *err)
 {
     struct graphs *g = xcalloc(1, sizeof(*g));
-    int rc = 0;
+    int rc;
 
     g->agents = agents;
     g->n = agent_table_count(agents);
     g->metagraphs = xcalloc(g->n, sizeof(*g->metagraphs));
-    g->on_done = on_done;
-    g->ctx = ctx;
     *ret = g; /* requests may be out even when a later one fails */
-    g->is_asking = 1;
-    for (size_t i = 0; i < g->n && rc == 0; i++)
-        rc = take_or_ask(g, i, from, err);
-    g->is_asking = 0;
-    if (rc == 0)
-        finish_if_over(g);
-    return rc;
+    for (size_t i = 0; i < g->n; i++)
+        g->metagraphs[i].is_expired = 1;
+    rc = graphs_refresh(g, on_done, ctx, err);
+    return rc < 0 ? rc : 0;
 }
 
 void graphs_free(struct graphs *g)
@@ -113,11 +90,33 @@ void graphs_free(struct graphs *g)
     free(g);
 }
 
+void graphs_expire(struct graphs *g, size_t agent)
+{
+    g->metagraphs[agent].is_expired = 1;
+}
+
+/* Answers come from the loop, none before this returns. */
+int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
+                   struct err *err)
+{
+    const int is_under_way = g->outstanding > 0;
+    int rc = 0;
+
+    g->on_done = on_done;
+    g->ctx = ctx;
+    for (size_t i = 0; !is_under_way && i < g->n && rc == 0; i++)
+        if (g->metagraphs[i].is_expired)
+            rc = ask(g, i, err);
+    return rc < 0 ? rc : g->outstanding > 0;
+}
+
 void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
                       size_t *ret_len)
 {
-    *ret = g->metagraphs[agent].data;
-    *ret_len = g->metagraphs[agent].len;
+    const struct metagraph *m = &g->metagraphs[agent];
+
+    *ret = m->is_expired ? NULL : m->data;
+    *ret_len = m->is_expired ? 0 : m->len;
 }
 
 /* ---- one graph of all ---- */

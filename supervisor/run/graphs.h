@@ -1,8 +1,8 @@
-/* graphs.h - the agents' graphs as MetaGraphDefs: asked for once, kept for the run.
+/* graphs.h - the agents' graphs as MetaGraphDefs: asked for once, and again of an agent
+ * whose configuration has changed.
  *
- * They go into every checkpoint and, once, into the event file. A run that is resumed
- * takes those of its checkpoint, so that its files stay what they were even where
- * settings that the graph holds as constants have changed since.
+ * They go into every checkpoint, with the settings in force (graph_settings.h), and, once,
+ * into the event file.
  */
 #ifndef SUPERVISOR_RUN_GRAPHS_H
 #define SUPERVISOR_RUN_GRAPHS_H
@@ -10,20 +10,24 @@
 #include "common/err/err.h"
 #include "common/wire/cursor.h"
 #include "supervisor/proc/agent_table.h"
-#include "supervisor/run/resume.h"
 
 #include <stddef.h>
 
 struct graphs; /* opaque */
 
-/* from: NULL, or where to look first. on_done once all are there, perhaps before this
- * returns. The table is ready and owes nothing. */
+/* on_done once all are there. The table is ready and owes nothing. */
 int graphs_start(struct graphs **ret, struct agent_table *agents,
-                 const struct resume *from, void (*on_done)(void *ctx), void *ctx,
-                 struct err *err);
+                 void (*on_done)(void *ctx), void *ctx, struct err *err);
 void graphs_free(struct graphs *g); /* NULL is fine; agents owe nothing or are gone */
 
-/* Valid as long as g. */
+/* The agent begins anew with another configuration: what is there is no more its graph. */
+void graphs_expire(struct graphs *g, size_t agent);
+/* Asks for those that have expired, while the table owes nothing. 0: all are there; 1:
+ * on_done will be called, once all are, or were given up. */
+int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
+                   struct err *err);
+
+/* Valid until the next graphs_refresh; NULL: it has expired. */
 void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
                       size_t *ret_len);
 

@@ -15,7 +15,6 @@ struct resume {
     struct checkpoint_state state;
     struct rollout_progress at;
     struct checkpoint_block *blocks;
-    struct wbuf *metagraphs; /* [n_blocks] */
     size_t n_blocks;
 };
 
@@ -28,9 +27,6 @@ void resume_free(struct resume *r)
         return;
     for (size_t i = 0; i < r->n_blocks; i++)
         checkpoint_block_done(&r->blocks[i]);
-    for (size_t i = 0; r->metagraphs != NULL && i < r->state.n; i++)
-        wbuf_done(&r->metagraphs[i]);
-    free(r->metagraphs);
     free(r->blocks);
     checkpoint_state_done(&r->state);
     free(r);
@@ -44,14 +40,6 @@ const struct rollout_progress *resume_progress(const struct resume *r)
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name)
 {
     return checkpoint_state_find(&r->state, name);
-}
-
-const struct wbuf *resume_metagraph(const struct resume *r, const char *agent)
-{
-    for (size_t i = 0; i < r->n_blocks; i++)
-        if (strcmp(r->blocks[i].agent, agent) == 0)
-            return r->metagraphs[i].len > 0 ? &r->metagraphs[i] : NULL;
-    return NULL;
 }
 
 /* ---- finding a complete one ---- */
@@ -68,19 +56,27 @@ static int check_sections(struct resume *r, struct err *err)
     return rollout_state_progress(&r->at, s->data, s->len, err);
 }
 
+/* Agents tell their graphs themselves (graphs.h): the file only has to be whole. */
+static int check_metagraph(const struct resume *r, const char *agent, struct err *err)
+{
+    struct wbuf bytes = {0};
+    int rc = checkpoint_metagraph_load(&bytes, r->dir, r->step, &r->state, agent, err);
+
+    wbuf_done(&bytes);
+    return rc;
+}
+
 static int load_blocks(struct resume *r, struct err *err)
 {
     int rc = 0;
 
     r->blocks = xcalloc(r->state.n, sizeof(*r->blocks));
-    r->metagraphs = xcalloc(r->state.n, sizeof(*r->metagraphs));
     for (size_t i = 0; i < r->state.n && rc == 0; i++) {
         const struct checkpoint_section *s = &r->state.sections[i];
 
         if (strncmp(s->name, AGENT_SECTION, strlen(AGENT_SECTION)) != 0)
             continue;
-        rc = checkpoint_metagraph_load(&r->metagraphs[r->n_blocks], r->dir, r->step,
-                                       &r->state, s->name + strlen(AGENT_SECTION), err);
+        rc = check_metagraph(r, s->name + strlen(AGENT_SECTION), err);
         if (rc == 0)
             rc = checkpoint_block_load(&r->blocks[r->n_blocks], r->dir, r->step, s, err);
         if (rc == 0)

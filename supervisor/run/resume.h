@@ -55,9 +55,6 @@ const struct rollout_progress *resume_progress(const struct resume *r);
 /* Never NULL for the names above but the last two. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
 
-/* An agent's .meta; NULL: the checkpoint has none. */
-const struct wbuf *resume_metagraph(const struct resume *r, const char *agent);
-
 /* The numerics version, and under NUMERICS_NATIVE the build. */
 int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err);
 int resume_is_same_build(const struct resume *r, const char *build_id);

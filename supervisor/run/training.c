@@ -275,7 +275,7 @@ static void on_ready(void *ctx)
     struct training *t = ctx;
     struct err err = {0};
 
-    if (graphs_start(&t->graphs, t->agents, t->args->resume, on_graphs, t, &err) < 0)
+    if (graphs_start(&t->graphs, t->agents, on_graphs, t, &err) < 0)
         training_fail(t, &err);
 }
 

@@ -80,8 +80,14 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
     training_settle_checkpoint(t, step, why);
 }
 
+static void on_graphs(void *ctx)
+{
+    training_retry_checkpoint(ctx);
+}
+
 /* Copies what the checkpoint of this boundary needs. 0: it has to wait, for the one that
- * is being written or for an agent that is being restarted. */
+ * is being written, for an agent that is being restarted, or for the graph of one whose
+ * configuration has changed. */
 static int take_checkpoint(struct training *t)
 {
     struct checkpoint_agent *agents;
@@ -92,8 +98,12 @@ static int take_checkpoint(struct training *t)
 
     if (checkpointer_is_busy(t->checkpointer))
         return 0;
+    rc = graphs_refresh(t->graphs, on_graphs, t, &err);
+    if (rc > 0)
+        return 0;
     agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
-    rc = gather_agents(t, ROLLOUT_HOLDS_NEWEST, agents, &err);
+    if (rc == 0)
+        rc = gather_agents(t, ROLLOUT_HOLDS_NEWEST, agents, &err);
     if (rc == 0) {
         rollout_state_save(t->rollout, &state.bytes, &state.len);
         rc = begin_checkpoint(t, step, agents, &state, &err);
