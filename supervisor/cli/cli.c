@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/log/log.h"
+#include "supervisor/cli/plain_output.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -206,6 +207,7 @@ int cli_main(int argc, char **argv)
                       .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
 
+    plain_output_begin();
     log_init("brood", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
     if (argc < 2) {
         print_commands(stderr);
