@@ -4,12 +4,14 @@
 #include "common/numerics/cpu_kernels.h"
 #include "common/numerics/numerics.h"
 #include "supervisor/proc/binaries.h"
+#include "supervisor/proc/run_cgroup.h"
 
 #include <stdio.h>
 
 static int run_version(struct cli *cli, int argc, char **argv)
 {
     const char *kernels = cpu_kernels_name(cpu_kernels());
+    const char *containment = run_cgroup_is_possible() ? "cgroup" : "marks";
     struct binaries b;
     struct err err = {0};
     int code;
@@ -24,15 +26,15 @@ static int run_version(struct cli *cli, int argc, char **argv)
         (void)printf(
             "{\"version\": \"%s\", \"binary\": \"%s\", \"agent_binary\": \"%s\", "
             "\"build_id\": \"%s\", \"blas\": \"%s\", \"protocol\": %u, "
-            "\"numerics\": %d, \"kernels\": \"%s\"}\n",
+            "\"numerics\": %d, \"kernels\": \"%s\", \"containment\": \"%s\"}\n",
             BROOD_VERSION, b.supervisor, b.agent, b.build_id, BROOD_BLAS,
-            PROTOCOL_VERSION, NUMERICS_VERSION, kernels);
+            PROTOCOL_VERSION, NUMERICS_VERSION, kernels, containment);
     else
         (void)printf("brood %s (protocol %u)\n  binary        %s\n  agent binary  %s\n"
                      "  build id      %s\n  blas          %s\n"
-                     "  numerics      %d\n  kernels       %s\n",
+                     "  numerics      %d\n  kernels       %s\n  containment   %s\n",
                      BROOD_VERSION, PROTOCOL_VERSION, b.supervisor, b.agent, b.build_id,
-                     BROOD_BLAS, NUMERICS_VERSION, kernels);
+                     BROOD_BLAS, NUMERICS_VERSION, kernels, containment);
     return CLI_DONE;
 }
 
@@ -42,7 +44,9 @@ const struct command cmd_version = {
     .summary = "What this build is",
     .help = "\nWith the same numerics another build and another CPU give the same bytes; "
             "kernels:\nthe ones this CPU runs (BROOD_KERNELS=portable, avx2, avx512 or "
-            "neon forces others).\n"
+            "neon forces others).\nContainment: what tells a run's processes when keeper "
+            "and supervisor are both killed,\na control group of the kernel's or marks "
+            "that each of them carries.\n"
             "\nexample: brood version --json\n",
     .run = run_version,
 };
