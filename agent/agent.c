@@ -5,6 +5,7 @@
 #include "agent/loop/loop.h"
 #include "agent/loop/service.h"
 #include "agent/plugin/plugin.h"
+#include "common/confine/confine.h"
 #include "common/log/log.h"
 
 #include <errno.h>
@@ -36,6 +37,19 @@ static void send_progress(void *ctx)
     (void)loop_send(AGENT_FD_OUT, out, NULL);
 }
 
+/* Files end before the first input comes in; the graph of an `import` may name some. */
+static int handle(void *ctx, const struct msg *request, struct msg_out *out)
+{
+    static int is_confined;
+    const int is_import = strcmp(request->method, "import") == 0;
+
+    if (!is_confined && (is_import || strcmp(request->method, "configure") == 0)) {
+        is_confined = 1;
+        confine_files(is_import ? CONFINE_READS : CONFINE_ALL);
+    }
+    return service_handle(ctx, request, out);
+}
+
 /* Hello first: everything that takes time comes after it. */
 static int serve(const struct algo_ops *algorithm, struct err *err)
 {
@@ -48,7 +62,7 @@ static int serve(const struct algo_ops *algorithm, struct err *err)
     s = service_new(algorithm);
     msg_out_init(&progress);
     service_set_progress(s, send_progress, &progress);
-    r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, service_handle, s, err);
+    r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, s, err);
     service_free(s);
     msg_out_done(&progress);
     return r;
@@ -76,6 +90,7 @@ static int run_agent(const char *parent, const char *name,
         (void)signal(SIGPIPE, SIG_IGN);
         (void)prctl(PR_SET_NAME, "brood-agent"); /* not the descriptor's number */
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
+        confine_calls();
         r = serve(algorithm, &err);
     }
     if (r < 0 && r != -EPIPE)

@@ -307,6 +307,16 @@ pid_t keeper_pid(void)
     return mark != NULL && (pid_t)atoi(mark) == getppid() ? getppid() : 0;
 }
 
+/* A configuration may hold secrets, and who controls the supervisor controls the run: no
+ * ptrace, no /proc/PID/mem, no core dump. Our children are as usual from their execve on. */
+static void keep_to_ourselves(void)
+{
+    const char *debug = getenv("BROOD_DEBUG");
+
+    if (debug == NULL || strcmp(debug, "1") != 0)
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
 static void set_mark(void)
 {
     char mark[64];
@@ -472,6 +482,7 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     int r;
 
     set_mark();
+    keep_to_ourselves();
     take_before(&k);
     keeper_again_init(&k.again);
     run_cgroup_make(&k.cgroup, getenv(KEEPER_MARK));

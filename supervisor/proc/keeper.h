@@ -22,6 +22,8 @@
  * Detached    a keeper that is to report (detach.h) does so, and lets go of its caller's
  *             files, when the supervisor says that it is under way; if that dies before,
  *             the keeper does not go on with the run.
+ * Secrecy     none of the three can be traced, looked into or dumped, but by root;
+ *             BROOD_DEBUG=1 in the environment leaves that as it was, for gdb and cores.
  * Threads     split before anything else exists: no thread, no loop, no child.
  */
 #ifndef SUPERVISOR_PROC_KEEPER_H
