@@ -7,6 +7,7 @@
 #include "agent/plugin/plugin.h"
 #include "common/confine/confine.h"
 #include "common/log/log.h"
+#include "common/mem/room.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -77,6 +78,10 @@ static int exit_code(int r)
     return r < 0 ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;
 }
 
+/* OpenBLAS asks for memory again and again, for ever, where it gets none: for the buffer
+ * of its products, 128 MB at most. */
+#define BLAS_BYTES ((uint64_t)160 << 20)
+
 static int run_agent(const char *parent, const char *name,
                      const struct algo_ops *algorithm)
 {
@@ -91,6 +96,9 @@ static int run_agent(const char *parent, const char *name,
         (void)prctl(PR_SET_NAME, "brood-agent"); /* not the descriptor's number */
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
         confine_calls();
+        r = room_check(BLAS_BYTES, "an agent's arithmetic", &err);
+    }
+    if (r == 0) {
         r = serve(algorithm, &err);
     }
     if (r < 0 && r != -EPIPE)
