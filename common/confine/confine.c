@@ -313,6 +313,20 @@ static long landlock_abi(void)
     return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
 
+/* Libraries that are loaded when they are first needed (isal.h). */
+static void allow_libraries(int ruleset)
+{
+    struct landlock_path_beneath_attr a = {
+        .allowed_access = LANDLOCK_ACCESS_FS_READ_FILE,
+        .parent_fd = open("/usr/lib", O_PATH | O_CLOEXEC),
+    };
+
+    if (a.parent_fd < 0)
+        return;
+    (void)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &a, 0);
+    (void)close(a.parent_fd);
+}
+
 /* What is handled and allowed by no rule is forbidden. */
 void confine_files(enum confine_files files)
 {
@@ -334,6 +348,8 @@ void confine_files(enum confine_files files)
     fd = (int)syscall(SYS_landlock_create_ruleset, &r, size, 0);
     if (fd < 0)
         return;
+    if (files == CONFINE_ALL)
+        allow_libraries(fd);
     (void)syscall(SYS_landlock_restrict_self, fd, 0);
     (void)close(fd);
 }

@@ -8,8 +8,8 @@
  *                  file opened for writing, made, removed, renamed or changed, no mount, no
  *                  io_uring, no bpf. Each fails with EPERM. Limits: no process (nproc), 64
  *                  open files.
- *   before inputs  Landlock: no file at all is opened any more, by an agent of a run; one
- *                  that holds a graph of somebody's reads its checkpoint (CONFINE_READS).
+ *   before inputs  Landlock: no file but libraries (/usr/lib) is opened any more, by an
+ *                  agent of a run; one that holds a graph of somebody's reads its checkpoint (CONFINE_READS).
  *                  No signal and no abstract socket leads out, where the kernel knows that.
  *
  * What is open stays open: pipes, the block, the experience log. Nothing here needs
@@ -18,7 +18,7 @@
  * Where    x86-64 and aarch64; Linux 3.17 for seccomp, 5.13 for Landlock. What the kernel
  *          lacks is left out. Under the sanitizers, which trace themselves, nothing is
  *          done, and emulators of user space have neither.
- * Costs    0.05 ms at the start, nothing after it: the kernel remembers which calls are
+ * Costs    0.1 ms at the start, nothing after it: the kernel remembers which calls are
  *          allowed whatever their arguments (5.11), and processors keep speculating
  *          (SECCOMP_FILTER_FLAG_SPEC_ALLOW).
  * Source   Documentation/userspace-api/{seccomp_filter,landlock}.rst
@@ -27,7 +27,7 @@
 #define COMMON_CONFINE_CONFINE_H
 
 enum confine_files {
-    CONFINE_ALL,   /* no file is opened */
+    CONFINE_ALL,   /* libraries alone are opened */
     CONFINE_READS, /* files are opened for reading */
 };
 
