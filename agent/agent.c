@@ -5,7 +5,9 @@
 #include "agent/loop/loop.h"
 #include "agent/loop/service.h"
 #include "agent/plugin/plugin.h"
+#include "common/confine/confine.h"
 #include "common/log/log.h"
+#include "common/mem/room.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -36,6 +38,19 @@ static void send_progress(void *ctx)
     (void)loop_send(AGENT_FD_OUT, out, NULL);
 }
 
+/* Files end before the first input comes in; the graph of an `import` may name some. */
+static int handle(void *ctx, const struct msg *request, struct msg_out *out)
+{
+    static int is_confined;
+    const int is_import = strcmp(request->method, "import") == 0;
+
+    if (!is_confined && (is_import || strcmp(request->method, "configure") == 0)) {
+        is_confined = 1;
+        confine_files(is_import ? CONFINE_READS : CONFINE_ALL);
+    }
+    return service_handle(ctx, request, out);
+}
+
 /* Hello first: everything that takes time comes after it. */
 static int serve(const struct algo_ops *algorithm, struct err *err)
 {
@@ -48,7 +63,7 @@ static int serve(const struct algo_ops *algorithm, struct err *err)
     s = service_new(algorithm);
     msg_out_init(&progress);
     service_set_progress(s, send_progress, &progress);
-    r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, service_handle, s, err);
+    r = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, s, err);
     service_free(s);
     msg_out_done(&progress);
     return r;
@@ -62,6 +77,10 @@ static int exit_code(int r)
         return AGENT_EXIT_TRY_LATER;
     return r < 0 ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;
 }
+
+/* OpenBLAS asks for memory again and again, for ever, where it gets none: for the buffer
+ * of its products, 128 MB at most. */
+#define BLAS_BYTES ((uint64_t)160 << 20)
 
 static int run_agent(const char *parent, const char *name,
                      const struct algo_ops *algorithm)
@@ -77,6 +96,10 @@ static int run_agent(const char *parent, const char *name,
         (void)signal(SIGXFSZ, SIG_IGN);          /* EFBIG instead */
         (void)prctl(PR_SET_NAME, "brood-agent"); /* not the descriptor's number */
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
+        confine_calls();
+        r = room_check(BLAS_BYTES, "an agent's arithmetic", &err);
+    }
+    if (r == 0) {
         r = serve(algorithm, &err);
     }
     if (r < 0 && r != -EPIPE)

@@ -108,6 +108,7 @@ int launch_prepare(const struct launch *l, struct err *err)
 
     if (r < 0 || (r = arrange_descriptors(l->keep_fds, err)) < 0)
         return r;
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)setsid(); /* fails when we lead a session already, which is as well */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     limit_files();

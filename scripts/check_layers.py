@@ -13,7 +13,7 @@ import re
 import sys
 
 ORDER = {
-    "common": "err mem log io numerics rng wire tensor ckpt config msg store".split(),
+    "common": "text err mem log io confine numerics rng wire tensor ckpt config msg store".split(),
     "agent": "graph vars session saver nn algo loop plugin".split(),
     "supervisor": "chan trace proc env store metrics render rollout run control cli".split(),
 }

@@ -1,8 +1,10 @@
 #include "agent/loop/service_internal.h"
 
 #include "agent/graph/op_table.h"
+#include "common/mem/room.h"
 #include "common/mem/xmalloc.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -183,7 +185,10 @@ static int map_block(struct service *s, struct err *err)
     p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
              AGENT_FD_BLOCK, 0);
     if (p == MAP_FAILED)
-        return err_errno(err, "mapping the variables' block");
+        return errno == ENOMEM
+                   ? room_fail((uint64_t)st.st_size,
+                               "what an agent reserves for its variables", err)
+                   : err_errno(err, "mapping the variables' block");
     s->block = p;
     s->block_capacity = (size_t)st.st_size;
     return 0;

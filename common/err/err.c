@@ -1,5 +1,7 @@
 #include "common/err/err.h"
 
+#include "common/text/plain_text.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,22 +21,29 @@ const char *err_text(int code)
     }
 }
 
-/* One error is one line, whatever went into it. */
-static void make_one_line(char *s)
+/* One error is one line and commands no terminal, whatever went into it. */
+static void make_plain_line(char *ret, size_t size, char *text, size_t len)
 {
-    for (; *s != '\0'; s++) {
-        if ((unsigned char)*s < 0x20)
-            *s = ' ';
-    }
+    for (size_t i = 0; i < len; i++)
+        if (text[i] == '\n' || text[i] == '\t')
+            text[i] = ' ';
+    (void)plain_text(ret, size, text, len);
 }
 
 int err_vset(struct err *err, int code, const char *fmt, va_list ap)
 {
-    if (err != NULL) {
-        err->code = code;
-        (void)vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
-        make_one_line(err->msg);
+    char text[sizeof(err->msg)];
+    int len;
+
+    if (err == NULL)
+        return code;
+    len = vsnprintf(text, sizeof(text), fmt, ap);
+    if (len >= (int)sizeof(text)) {
+        len = (int)sizeof(text) - 1;
+        len -= (int)plain_text_unfinished(text, (size_t)len);
     }
+    err->code = code;
+    make_plain_line(err->msg, sizeof(err->msg), text, len > 0 ? (size_t)len : 0);
     return code;
 }
 

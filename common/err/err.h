@@ -41,7 +41,7 @@ enum err_code {
 
 struct err {
     int code;      /* 0 or negative */
-    char msg[480]; /* one line, no newline; cut at the end if longer */
+    char msg[480]; /* one plain line (plain_text.h); cut at its end if longer */
 };
 
 /* The standing text of a code of ours, or of errno when 0 > code > -4096. */

@@ -1,5 +1,7 @@
 #include "common/log/log.h"
 
+#include "common/text/plain_text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,20 +78,19 @@ static int put_head(char *line, size_t size, enum log_level level)
 
 void log_line(enum log_level level, const char *fmt, ...)
 {
-    char line[LINE_BYTES];
+    char text[LINE_BYTES], line[LINE_BYTES];
     va_list ap;
-    int head, body;
-    size_t len;
+    size_t len, room;
+    int n;
 
     if (level > sink.max_level || sink.fd < 0)
         return;
-    head = put_head(line, sizeof(line) - 1, level);
     va_start(ap, fmt);
-    body = vsnprintf(line + head, sizeof(line) - 1 - (size_t)head, fmt, ap);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    len = (size_t)head + (body > 0 ? (size_t)body : 0);
-    if (len > sizeof(line) - 2)
-        len = sizeof(line) - 2;
+    len = (size_t)put_head(line, sizeof(line) - 1, level);
+    room = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+    len += plain_text(line + len, sizeof(line) - 1 - len, text, room);
     line[len++] = '\n';
     /* One write per line, so that lines of several processes do not mix. */
     if (write(sink.fd, line, len) < 0)

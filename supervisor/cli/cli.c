@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/log/log.h"
+#include "supervisor/cli/plain_output.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -210,6 +211,7 @@ int cli_main(int argc, char **argv)
     /* A limit on the size of files is a full disk: EFBIG. What is started has the usual
      * disposition again, by libuv and by the launcher. */
     (void)signal(SIGXFSZ, SIG_IGN);
+    plain_output_begin();
     log_init("brood", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
     if (argc < 2) {
         print_commands(stderr);

@@ -4,6 +4,7 @@
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/log_merge.h"
 #include "supervisor/cli/msg_json.h"
+#include "supervisor/cli/plain_output.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
+
+enum { OPT_RAW = 1 };
 
 struct logs_options {
     const char *run, *agent;
@@ -42,18 +45,8 @@ static void print_json(const struct log_source *s)
     json_done(&j);
 }
 
-/* What an agent wrote shall not command somebody's terminal. */
-static void disarm(char *line, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if ((line[i] >= 0 && line[i] < ' ' && line[i] != '\t') || line[i] == 0x7f)
-            line[i] = '?';
-}
-
 static void print_text(const struct log_source *s, int all)
 {
-    if (isatty(STDOUT_FILENO))
-        disarm(s->line, s->len);
     if (all && strcmp(s->name, "journal") != 0)
         (void)printf("%s: ", s->name);
     (void)fwrite(s->line, 1, s->len, stdout);
@@ -182,7 +175,8 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 
 static int run_logs(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {{"follow", no_argument, NULL, 'f'}, {0}};
+    static const struct option options[] = {
+        {"follow", no_argument, NULL, 'f'}, {"raw", no_argument, NULL, OPT_RAW}, {0}};
     struct logs_options o = {0};
     struct err err = {0};
     int c, code = 0;
@@ -190,7 +184,10 @@ static int run_logs(struct cli *cli, int argc, char **argv)
     while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
         if (c == CLI_OPTION_EXIT)
             return code;
-        o.follow = 1;
+        if (c == OPT_RAW)
+            plain_output_raw();
+        else
+            o.follow = 1;
     }
     if (argc - optind > 2)
         return cli_usage(cli, "a run and an agent are wanted, %d words are given",
@@ -208,6 +205,9 @@ const struct command cmd_logs = {
     .summary = "A run's journal and what its processes wrote",
     .help =
         "  -f, --follow     go on with what is written, until the run is over\n"
+        "  --raw            control characters as they were written; without it they "
+        "are\n"
+        "                   shown (\\x1b), for a terminal would obey them\n"
         "\nAll in the order of time, with the writer's name before what is not of the\n"
         "journal; or one of them: an agent, supervisor, journal. With --json an event "
         "of\nthe journal is an object of its values, another line one of log and "

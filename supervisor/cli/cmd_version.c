@@ -1,15 +1,20 @@
 #include "supervisor/cli/cli.h"
 
+#include "common/confine/confine.h"
 #include "common/msg/protocol.h"
 #include "common/numerics/cpu_kernels.h"
 #include "common/numerics/numerics.h"
 #include "supervisor/proc/binaries.h"
+#include "supervisor/proc/run_cgroup.h"
 
 #include <stdio.h>
 
 static int run_version(struct cli *cli, int argc, char **argv)
 {
     const char *kernels = cpu_kernels_name(cpu_kernels());
+    const char *containment = run_cgroup_is_possible() ? "cgroup" : "marks";
+    char buffer[64];
+    const char *confinement = confine_describe(buffer);
     struct binaries b;
     struct err err = {0};
     int code;
@@ -24,15 +29,17 @@ static int run_version(struct cli *cli, int argc, char **argv)
         (void)printf(
             "{\"version\": \"%s\", \"binary\": \"%s\", \"agent_binary\": \"%s\", "
             "\"build_id\": \"%s\", \"blas\": \"%s\", \"protocol\": %u, "
-            "\"numerics\": %d, \"kernels\": \"%s\"}\n",
+            "\"numerics\": %d, \"kernels\": \"%s\", \"containment\": \"%s\", "
+            "\"confinement\": \"%s\"}\n",
             BROOD_VERSION, b.supervisor, b.agent, b.build_id, BROOD_BLAS,
-            PROTOCOL_VERSION, NUMERICS_VERSION, kernels);
+            PROTOCOL_VERSION, NUMERICS_VERSION, kernels, containment, confinement);
     else
         (void)printf("brood %s (protocol %u)\n  binary        %s\n  agent binary  %s\n"
                      "  build id      %s\n  blas          %s\n"
-                     "  numerics      %d\n  kernels       %s\n",
+                     "  numerics      %d\n  kernels       %s\n  containment   %s\n  "
+                     "confinement   %s\n",
                      BROOD_VERSION, PROTOCOL_VERSION, b.supervisor, b.agent, b.build_id,
-                     BROOD_BLAS, NUMERICS_VERSION, kernels);
+                     BROOD_BLAS, NUMERICS_VERSION, kernels, containment, confinement);
     return CLI_DONE;
 }
 
@@ -42,7 +49,11 @@ const struct command cmd_version = {
     .summary = "What this build is",
     .help = "\nWith the same numerics another build and another CPU give the same bytes; "
             "kernels:\nthe ones this CPU runs (BROOD_KERNELS=portable, avx2, avx512 or "
-            "neon forces others).\n"
+            "neon forces others).\nContainment: what tells a run's processes when keeper "
+            "and supervisor are both killed,\na control group of the kernel's or marks "
+            "that each of them carries.\nConfinement: what agents are kept by from other "
+            "files, "
+            "processes and machines.\n"
             "\nexample: brood version --json\n",
     .run = run_version,
 };

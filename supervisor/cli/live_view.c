@@ -1,6 +1,8 @@
 #include "supervisor/cli/live_view.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
+#include "common/text/utf8.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -104,6 +106,13 @@ static void write_all(int fd, const char *p, size_t len)
     }
 }
 
+static void write_plain(int fd, const char *p, size_t len)
+{
+    char shown[2048 * PLAIN_TEXT_GROWTH];
+
+    write_all(fd, shown, plain_text(shown, sizeof(shown), p, len));
+}
+
 static void window_size(int fd, int *ret_columns, int *ret_rows)
 {
     struct winsize w;
@@ -197,21 +206,40 @@ static void put_agent(struct text *t, int name_width, const struct live_agent *a
 
 /* The text as a line of the view, of at most `columns` characters: escape sequences take
  * no place, and the bytes of a character stand together. */
+/* "\033[32m" at p: its length. 0: there is no colour. */
+static size_t colour_len(const char *p)
+{
+    size_t n = 2;
+
+    if (p[0] != '\033' || p[1] != '[')
+        return 0;
+    while (p[n] >= '0' && p[n] <= '9')
+        n++;
+    return p[n] == 'm' ? n + 1 : 0;
+}
+
+/* The line, cut at the terminal's edge: only colours command the terminal. */
 static void put_line(struct text *t, const char *line, int columns)
 {
-    int in_escape = 0, used = 0;
+    const size_t len = strlen(line);
+    int used = 0;
 
-    for (const char *p = line; *p != '\0'; p++) {
-        const int starts = ((unsigned char)*p & 0xc0) != 0x80;
+    for (size_t i = 0; i < len;) {
+        const size_t colour = colour_len(line + i);
+        const size_t whole = utf8_len((const uint8_t *)line + i, len - i);
+        const size_t in = whole != 0 ? whole : 1;
+        char shown[8];
 
-        if (*p == '\033')
-            in_escape = 1;
-        else if (!in_escape && starts)
-            used++;
-        if (in_escape || used <= columns)
-            put(t, "%c", *p);
-        if (*p == 'm')
-            in_escape = 0;
+        if (colour > 0) {
+            put(t, "%.*s", (int)colour, line + i);
+            i += colour;
+            continue;
+        }
+        (void)plain_text(shown, sizeof(shown), line + i, in);
+        used += in == whole && shown[0] == line[i] ? 1 : (int)strlen(shown);
+        if (used <= columns)
+            put(t, "%s", shown);
+        i += in;
     }
     put(t, "\n");
 }
@@ -276,7 +304,7 @@ static void show_line(struct live_view *v, const struct live_status *s)
     if (s->n_agents > 0 && !isnan(total))
         put(&t, "  return %.2f", total / (double)s->n_agents);
     put(&t, "\n");
-    write_all(v->fd, t.p, t.len);
+    write_plain(v->fd, t.p, t.len);
 }
 
 void live_view_show(struct live_view *v, const struct live_status *s)
@@ -300,19 +328,21 @@ void live_view_show(struct live_view *v, const struct live_status *s)
 
 void live_view_message(struct live_view *v, const char *fmt, ...)
 {
-    struct text t = {(char[2048]){0}, 0, 2048};
+    char head[32], message[2048];
+    struct text t = {head, 0, sizeof(head)}, m = {message, 0, sizeof(message) - 1};
     int lines = v->drawn_lines;
     va_list ap;
     int n;
 
     erase(v, &t);
     va_start(ap, fmt);
-    n = vsnprintf(t.p + t.len, t.size - t.len - 1, fmt, ap);
+    n = vsnprintf(m.p, m.size, fmt, ap);
     va_end(ap);
     if (n > 0)
-        t.len = t.len + (size_t)n < t.size - 1 ? t.len + (size_t)n : t.size - 2;
-    t.p[t.len++] = '\n';
+        m.len = (size_t)n < m.size ? (size_t)n : m.size - 1;
+    m.p[m.len++] = '\n';
     write_all(v->fd, t.p, t.len);
+    write_plain(v->fd, m.p, m.len);
     if (lines > 0) {
         write_all(v->fd, v->shown, v->shown_len);
         v->drawn_lines = lines;

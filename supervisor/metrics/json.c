@@ -2,7 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "common/wire/utf8.h"
+#include "common/text/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -102,8 +102,11 @@ void json_strn(struct json *j, const char *s, size_t len)
         if (n == 0) {
             put_text(j, "\\ufffd");
             n = 1;
-        } else if (n == 1 && (p[i] < 0x20 || p[i] == '"' || p[i] == '\\')) {
+        } else if (n == 1 &&
+                   (p[i] < 0x20 || p[i] == 0x7f || p[i] == '"' || p[i] == '\\')) {
             put_escaped(j, p[i]);
+        } else if (n == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0) {
+            put_escaped(j, p[i + 1]); /* C1: some terminals obey these, too */
         } else {
             put(j, s + i, n);
         }

@@ -70,6 +70,12 @@ static int was_healthy(const struct agent *a, uint64_t now_ns)
            until_ns >= a->ready_at_ns + (uint64_t)RESTART_HEALTHY_MS * NS_PER_MS;
 }
 
+static int had_no_memory(const struct agent *a)
+{
+    return a->trouble.code == ERR_NOMEM || (a->trouble.code == 0 && a->proc.signal == 0 &&
+                                            a->proc.exit_code == AGENT_EXIT_TRY_LATER);
+}
+
 static void describe_end(const struct agent *a, char *ret, size_t size)
 {
     char name[SIGNAL_NAME_BYTES];
@@ -79,7 +85,8 @@ static void describe_end(const struct agent *a, char *ret, size_t size)
     else if (a->proc.signal != 0)
         (void)snprintf(ret, size, "killed by %s", signal_name(a->proc.signal, name));
     else
-        (void)snprintf(ret, size, "exited with code %d", a->proc.exit_code);
+        (void)snprintf(ret, size, "exited with code %d%s", a->proc.exit_code,
+                       had_no_memory(a) ? " for want of memory" : "");
 }
 
 /* ---- another process ---- */
@@ -127,25 +134,25 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
     const struct restart_config *c = &a->limits.restart;
     const char *in = a->death.task[0] != '\0' ? " in " : "";
     char end[300];
+    const int code = had_no_memory(a) ? ERR_NOMEM : ERR_AGENT;
 
     describe_end(a, end, sizeof(end));
     switch (reason) {
     case RESTART_TOO_OFTEN:
-        (void)err_set(ret, ERR_AGENT,
-                      "died %zu times within %g s%s, the last time%s%s %s",
+        (void)err_set(ret, code, "died %zu times within %g s%s, the last time%s%s %s",
                       a->restarts.n_deaths, c->within_s,
                       a->restarts.outgrown ? "" : " without getting anything done", in,
                       a->death.task, end);
         break;
     case RESTART_ONE_REQUEST:
-        (void)err_set(ret, ERR_AGENT, "%s ended it %u times, the last time %s",
-                      a->death.task, RESTART_REQUEST_DEATHS, end);
+        (void)err_set(ret, code, "%s ended it %u times, the last time %s", a->death.task,
+                      RESTART_REQUEST_DEATHS, end);
         break;
     case RESTART_ITS_WISH:
-        (void)err_set(ret, ERR_AGENT, "%s, which says not to start it again", end);
+        (void)err_set(ret, code, "%s, which says not to start it again", end);
         break;
     default:
-        (void)err_set(ret, ERR_AGENT, "%s%s%s%s%s", end, in, a->death.task,
+        (void)err_set(ret, code, "%s%s%s%s%s", end, in, a->death.task,
                       a->spec.is_trial ? "" : ", and its restart policy is ",
                       a->spec.is_trial ? "" : restart_policy_name(c->policy));
         break;
@@ -234,7 +241,8 @@ void agent_judge(struct agent *a)
         agent_start_again(a);
 }
 
-/* A process that answered said it all; what else it wrote is in its log. */
+/* A process that answered said it all, as one that had no memory to answer; what else it
+ * wrote is in its log. */
 void agent_report(struct agent *a)
 {
     static const char quote[] = "; its last lines: ";
@@ -248,7 +256,7 @@ void agent_report(struct agent *a)
                   agent_is_foreign(a) ? "process" : "agent", a->name, (int)a->proc.pid,
                   a->failure.msg);
     n = strlen(report.msg) + sizeof(quote);
-    if (n < sizeof(report.msg) && !a->failure_is_answer) {
+    if (n < sizeof(report.msg) && !a->failure_is_answer && a->trouble.code != ERR_NOMEM) {
         capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);
         if (lines[0] != '\0')
             strcat(strcat(report.msg, quote), lines);

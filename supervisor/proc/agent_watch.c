@@ -48,18 +48,33 @@ static const char *what_it_does(char state, unsigned long ticks)
     }
 }
 
+/* A program that gets no memory may try for ever. "": its address space has no limit. */
+static void put_space_limit(const struct agent *a, char *ret, size_t size)
+{
+    struct rlimit r;
+
+    ret[0] = '\0';
+    if (prlimit(a->proc.pid, RLIMIT_AS, NULL, &r) == 0 && r.rlim_cur != RLIM_INFINITY)
+        (void)snprintf(
+            ret, size,
+            "; its address space is limited to %s (ulimit -v), it may want for "
+            "memory",
+            size_text(r.rlim_cur, (char[SIZE_TEXT_BYTES]){0}));
+}
+
 static void accuse(struct agent *a, uint64_t silent_ns, const struct pid_stat *now)
 {
-    char task[96];
+    char task[96], space[128];
     struct err err;
 
+    put_space_limit(a, space, sizeof(space));
     (void)snprintf(task, sizeof(task), "hello");
     if (a->state != PROC_STARTING)
         agent_name_awaited(a, task, sizeof(task));
     a->is_blameless = now->state == 'T' || now->state == 't';
-    (void)err_set(&err, ERR_TIMEOUT, "it did not answer %s for %.1f s: it %s", task,
+    (void)err_set(&err, ERR_TIMEOUT, "it did not answer %s for %.1f s: it %s%s", task,
                   (double)silent_ns / NS_PER_S,
-                  what_it_does(now->state, now->ticks - a->overdue_ticks));
+                  what_it_does(now->state, now->ticks - a->overdue_ticks), space);
     agent_bad(a, &err);
 }
 

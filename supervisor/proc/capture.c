@@ -1,6 +1,7 @@
 #include "supervisor/proc/capture.h"
 
 #include "common/io/beneath.h"
+#include "common/text/plain_text.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #define CAPTURE_SEPARATOR " | "
+#define CAPTURE_QUOTE_MAX 1024 /* more than any message has room for */
 
 int capture_init(struct capture *c, const char *log_path, struct err *err)
 {
@@ -126,11 +128,6 @@ static char tail_at(const struct capture *c, uint64_t i)
     return c->tail[i % sizeof(c->tail)];
 }
 
-static int is_printable(char ch)
-{
-    return ch >= ' ' && ch <= '~';
-}
-
 /* Whole lines from the end backwards, as many as fit; a longer last line is cut in front.
  */
 static uint64_t last_lines_begin(const struct capture *c, uint64_t end, size_t size)
@@ -150,21 +147,39 @@ static uint64_t last_lines_begin(const struct capture *c, uint64_t end, size_t s
     return begin;
 }
 
+static int is_blank(char ch)
+{
+    return ch == '\n' || ch == '\r' || ch == '\t' || ch == ' ' || ch == '\0';
+}
+
+/* The end of a text that is too long, in whole characters. */
+static const char *cut_in_front(const char *text, size_t len, size_t size)
+{
+    const char *p = len < size ? text : text + (len - size + 1);
+
+    while (p > text && ((unsigned char)*p & 0xc0) == 0x80)
+        p++;
+    return p;
+}
+
 void capture_last_lines(const struct capture *c, char *ret, size_t size)
 {
+    char text[CAPTURE_QUOTE_MAX], shown[CAPTURE_QUOTE_MAX * PLAIN_TEXT_GROWTH];
     uint64_t end = c->seen_bytes, i;
+    const size_t room = size < sizeof(text) ? size : sizeof(text);
     size_t n = 0;
 
     while (end > 0 && c->seen_bytes - end < sizeof(c->tail) &&
-           !is_printable(tail_at(c, end - 1)))
+           is_blank(tail_at(c, end - 1)))
         end--;
-    for (i = last_lines_begin(c, end, size); i < end && n + 1 < size; i++) {
+    for (i = last_lines_begin(c, end, room); i < end && n + 1 < room; i++) {
         if (tail_at(c, i) == '\n')
-            n += (size_t)snprintf(ret + n, size - n, CAPTURE_SEPARATOR);
+            n += (size_t)snprintf(text + n, room - n, CAPTURE_SEPARATOR);
         else
-            ret[n++] = is_printable(tail_at(c, i)) ? tail_at(c, i) : '?';
-        if (n >= size)
-            n = size - 1;
+            text[n++] = (char)(tail_at(c, i) == '\t' ? ' ' : tail_at(c, i));
+        if (n >= room)
+            n = room - 1;
     }
-    ret[n] = '\0';
+    n = plain_text(shown, sizeof(shown), text, n);
+    (void)snprintf(ret, size, "%s", cut_in_front(shown, n, size));
 }

@@ -44,7 +44,7 @@ void capture_close(struct capture *c, capture_fn on_closed);
 /* Adds text as if the agent had written it. */
 void capture_append(struct capture *c, const char *text, size_t len);
 /* The last lines as one, oldest first, separated by " | ", at most size - 1 bytes of
- * printable ASCII; "" if there are none. */
+ * plain text (plain_text.h); "" if there are none. */
 void capture_last_lines(const struct capture *c, char *ret, size_t size);
 
 #endif

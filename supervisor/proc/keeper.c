@@ -2,6 +2,8 @@
 
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/keeper_again.h"
+#include "supervisor/proc/pipe_marks.h"
+#include "supervisor/proc/run_cgroup.h"
 #include "supervisor/proc/signal_ignored.h"
 #include "supervisor/proc/signal_name.h"
 #include "supervisor/proc/sweep.h"
@@ -53,6 +55,7 @@ struct keeper {
     int has_checkpoint;        /* one was committed since then */
     struct keeper_task before; /* what this keeper itself goes on with */
     struct keeper_again again;
+    struct run_cgroup cgroup; /* supervisor and all that it starts; not the other two */
 };
 
 static int64_t now_ms(void)
@@ -247,11 +250,21 @@ static int is_sweeper(void *ctx, pid_t pid)
     return pid == ((const struct keeper *)ctx)->sweeper;
 }
 
+static void remove_cgroup(struct run_cgroup *g)
+{
+    for (int i = 0; i < SWEEP_TRIES && run_cgroup_remove(g) < 0; i++) {
+        run_cgroup_kill(g);
+        (void)poll(NULL, 0, SWEEP_EVERY_MS);
+    }
+}
+
 /* The dead leave children of their own to us: again until there are none. */
 static void sweep(struct keeper *k)
 {
+    run_cgroup_kill(&k->cgroup);
     for (int i = 0; i < SWEEP_TRIES && sweep_adopted(is_sweeper, k) > 0; i++)
         (void)poll(NULL, 0, SWEEP_EVERY_MS);
+    remove_cgroup(&k->cgroup);
 }
 
 static void end_sweeper(struct keeper *k)
@@ -264,7 +277,7 @@ static void end_sweeper(struct keeper *k)
 }
 
 /* The sweeper: sleeps until keeper and supervisor have both let go of the pipe. */
-static _Noreturn void be_sweeper(int alive_fd)
+static _Noreturn void be_sweeper(struct run_cgroup *cgroup, int alive_fd)
 {
     const char *mark = getenv(KEEPER_MARK);
     sigset_t all;
@@ -278,8 +291,10 @@ static _Noreturn void be_sweeper(int alive_fd)
     (void)close_range(STDIN_FILENO + 1, ~0U, 0);
     while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR)
         ;
+    run_cgroup_kill(cgroup);
     for (int i = 0; i < SWEEP_TRIES && sweep_marked(KEEPER_MARK, mark) > 0; i++)
         (void)poll(NULL, 0, SWEEP_EVERY_MS);
+    remove_cgroup(cgroup);
     _exit(0);
 }
 
@@ -290,6 +305,16 @@ pid_t keeper_pid(void)
     const char *mark = getenv(KEEPER_MARK);
 
     return mark != NULL && (pid_t)atoi(mark) == getppid() ? getppid() : 0;
+}
+
+/* A configuration may hold secrets, and who controls the supervisor controls the run: no
+ * ptrace, no /proc/PID/mem, no core dump. Our children are as usual from their execve on. */
+static void keep_to_ourselves(void)
+{
+    const char *debug = getenv("BROOD_DEBUG");
+
+    if (debug == NULL || strcmp(debug, "1") != 0)
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 static void set_mark(void)
@@ -324,13 +349,13 @@ static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
     k->sweeper = fork();
     if (k->sweeper == 0) {
         (void)close(alive[1]);
-        be_sweeper(alive[0]);
+        be_sweeper(&k->cgroup, alive[0]);
     }
     (void)close(alive[0]); /* alive[1] stays open in both, for their lifetime */
     if (k->sweeper < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0)
         return err_errno(err, "starting the sweeper");
     k->link = link[0];
-    k->supervisor = fork();
+    k->supervisor = run_cgroup_fork(&k->cgroup);
     if (k->supervisor < 0)
         return err_errno(err, "starting the supervisor");
     if (k->supervisor == 0) {
@@ -457,9 +482,13 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     int r;
 
     set_mark();
+    keep_to_ourselves();
     take_before(&k);
     keeper_again_init(&k.again);
+    run_cgroup_make(&k.cgroup, getenv(KEEPER_MARK));
     r = sweep_enable(err);
+    if (r == 0)
+        r = pipe_marks_share(err);
     if (r == 0)
         r = take_signals_by_descriptor(&k, err);
     if (r == 0)
@@ -467,7 +496,7 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     if (r == 0)
         *ret_code = keep(&k);
     else if (r < 0)
-        end_sweeper(&k);
+        end_sweeper(&k), remove_cgroup(&k.cgroup);
     keeper_again_done(&k.again);
     return r;
 }

@@ -10,7 +10,9 @@
  *             reaches it once, through the keeper. When the keeper is gone its link ends:
  *             it then ends the run at once.
  * Sweeper     a third one, asleep for the run: only when keeper and supervisor are both
- *             gone it kills whatever has the run's mark in its environment, and ends.
+ *             gone it kills whatever is in the run's control group (run_cgroup.h), has the
+ *             run's mark in its environment, or holds one of its pipes (pipe_marks.h),
+ *             and ends.
  * Mark        BROOD_MARK in the environment of everything that the run starts.
  * Death       of the supervisor, where the run is to be resumed: the keeper executes
  *             itself anew with the same command line, at most KEEPER_MAX_DEATHS times
@@ -20,6 +22,8 @@
  * Detached    a keeper that is to report (detach.h) does so, and lets go of its caller's
  *             files, when the supervisor says that it is under way; if that dies before,
  *             the keeper does not go on with the run.
+ * Secrecy     none of the three can be traced, looked into or dumped, but by root;
+ *             BROOD_DEBUG=1 in the environment leaves that as it was, for gdb and cores.
  * Threads     split before anything else exists: no thread, no loop, no child.
  */
 #ifndef SUPERVISOR_PROC_KEEPER_H

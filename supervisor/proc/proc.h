@@ -65,7 +65,8 @@ struct proc {
     uv_process_t process;
     uv_timer_t timer;
     int pidfd;
-    int open_parts; /* of timer, process, chan, capture */
+    uint64_t pipe_marks[3]; /* of its pipes */
+    int open_parts;         /* of timer, process, chan, capture */
     int has_process, has_chan, has_capture;
     int chan_ended, capture_ended;
     int closing;

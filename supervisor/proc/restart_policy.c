@@ -21,7 +21,6 @@ struct cell {
 #define STAY(state)  TO(state, NOTHING, NO_REASON)
 #define AGAIN(state) TO(state, START, NO_REASON)
 #define END(reason)  TO(OVER, GIVE_UP, reason)
-#define WAIT         TO(WAITING, WAIT, NO_REASON)
 
 /* clang-format off */
 static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
@@ -46,7 +45,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_OUTGROWN] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_DONE] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_REFUSED] = END(ITS_WISH),
-        [RESTART_EV_LATER] = WAIT,
+        [RESTART_EV_LATER] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_KILLED] = AGAIN(WAITING),
         [RESTART_EV_REPLACED] = AGAIN(WAITING),
         [RESTART_EV_DELAY_OVER] = STAY(TRYING),
@@ -59,7 +58,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_OUTGROWN] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_DONE] = AGAIN(WAITING),
         [RESTART_EV_REFUSED] = END(ITS_WISH),
-        [RESTART_EV_LATER] = WAIT,
+        [RESTART_EV_LATER] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_KILLED] = AGAIN(WAITING),
         [RESTART_EV_REPLACED] = AGAIN(WAITING),
         [RESTART_EV_DELAY_OVER] = STAY(GETTING),
@@ -211,7 +210,7 @@ struct restart_verdict restart_memory_feed(struct restart_memory *m,
     const struct restart_step s = restart_policy_step(config->policy, m->state, judged);
 
     m->state = s.next;
-    if (judged == RESTART_EV_OUTGROWN)
+    if (judged == RESTART_EV_OUTGROWN || judged == RESTART_EV_LATER)
         m->outgrown = 1;
     if (judged == RESTART_EV_PROGRESS && is_overcome(m, config, now_ns)) {
         m->n_in_row = 0;
@@ -221,10 +220,9 @@ struct restart_verdict restart_memory_feed(struct restart_memory *m,
     switch (s.action) {
     case RESTART_DO_COUNT:
         m->n_in_row++;
+        if (judged == RESTART_EV_LATER && m->n_in_row == 1)
+            m->n_in_row = 2; /* it asks for a delay, even the first time */
         return count(m, config, now_ns);
-    case RESTART_DO_WAIT: /* even the first time: it asks for that */
-        m->n_in_row = m->n_in_row == 0 ? 2 : m->n_in_row + 1;
-        return wait_or_start(config, m->n_in_row);
     default:
         return (struct restart_verdict){.action = s.action, .reason = s.reason};
     }

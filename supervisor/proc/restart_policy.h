@@ -11,7 +11,8 @@
  * Memory    a death for too much of it counts, progress or not, and what gets done after it
  *           overcomes nothing until `within` has passed: memory takes its time.
  * Request   the third death in the midst of one request is the end, progress or not.
- * Exits     0 ends a transient agent; 100 ends any; 111 is waited out, and not counted.
+ * Exits     0 ends a transient agent; 100 ends any; 111 (no memory) is waited
+ *            out, and counts whatever got done in between.
  *           A temporary agent is never started again, unless somebody asks for it.
  * Terms     permanent, transient, temporary, intensity and period: Erlang/OTP's
  *           supervisor; delay: systemd's RestartSec; exit codes: s6.
@@ -45,7 +46,7 @@ enum restart_event {
     RESTART_EV_OUTGROWN, /* for taking more memory than it may */
     RESTART_EV_DONE,     /* exit code 0, though nobody had asked it to end */
     RESTART_EV_REFUSED,  /* exit code 100 */
-    RESTART_EV_LATER,    /* exit code 111 */
+    RESTART_EV_LATER,    /* exit code 111: it had no memory */
     RESTART_EV_KILLED,   /* on request, or from outside while it owed nothing and only
                             waited for others: the policy decides, nothing is counted */
     RESTART_EV_REPLACED, /* on request: another one, whatever the policy */
@@ -57,7 +58,7 @@ enum restart_action {
     RESTART_DO_NOTHING,
     RESTART_DO_START,   /* another process, at once */
     RESTART_DO_COUNT,   /* of the table alone: start, wait or give up, by the count */
-    RESTART_DO_WAIT,    /* another process after the delay */
+    RESTART_DO_WAIT,    /* of a verdict alone: another process after the delay */
     RESTART_DO_GIVE_UP, /* none */
     RESTART_ACTION_COUNT,
 };

@@ -1,6 +1,7 @@
 #include "supervisor/proc/sweep.h"
 
 #include "supervisor/proc/pid_file.h"
+#include "supervisor/proc/pipe_marks.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -126,21 +127,61 @@ size_t sweep_adopted(sweep_owned_fn owned, void *ctx)
     return each_entry("/proc", end_adopted, &a);
 }
 
+/* ---- marks ---- */
+
+enum {
+    PIECE_BYTES = 16384,
+    MARK_MAX = 128,
+    ENVIRONMENT_MAX = 64 << 20, /* the kernel takes 6 MB; a program can point elsewhere */
+};
+
 struct marked {
-    char text[128]; /* NAME=value, with its NUL */
+    char text[MARK_MAX]; /* NAME=value, with its NUL */
     size_t len;
 };
 
-static int end_marked(void *ctx, int proc, pid_t pid)
+/* At the beginning of the environment, or behind another variable. */
+static int has_variable(const char *text, size_t len, int is_first,
+                        const struct marked *m)
 {
-    const struct marked *m = ctx;
-    char environment[8192];
+    const char *at = text;
+
+    while ((at = memmem(at, len - (size_t)(at - text), m->text, m->len)) != NULL) {
+        if (at == text ? is_first : at[-1] == '\0')
+            return 1;
+        at++;
+    }
+    return 0;
+}
+
+/* In the environment as it was when its program began, all of it. */
+static int has_mark(pid_t pid, const struct marked *m)
+{
+    char path[48], text[MARK_MAX + PIECE_BYTES];
+    size_t kept = 0, all = 0;
+    int fd, found = 0;
     ssize_t n;
 
-    if (pid == getpid())
-        return 0;
-    n = pid_file_read(pid, "environ", environment, sizeof(environment));
-    if (n <= 0 || memmem(environment, (size_t)n, m->text, m->len) == NULL)
+    (void)snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && !found && all < ENVIRONMENT_MAX &&
+           (n = read(fd, text + kept, PIECE_BYTES)) > 0) {
+        const size_t len = kept + (size_t)n;
+
+        found = has_variable(text, len, all == 0, m);
+        all += (size_t)n;
+        kept =
+            len < m->len ? len : m->len; /* what may have begun it, and a byte before */
+        memmove(text, text + len - kept, kept);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return found;
+}
+
+static int end_marked(void *ctx, int proc, pid_t pid)
+{
+    if (pid == getpid() || (!has_mark(pid, ctx) && !pipe_marks_held_by(pid)))
         return 0;
     (void)kill(pid, SIGKILL);
     return 1;

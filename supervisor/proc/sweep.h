@@ -24,7 +24,8 @@ int sweep_enable(struct err *err);
  */
 size_t sweep_adopted(sweep_owned_fn owned, void *ctx);
 /* Sends SIGKILL to every process of this machine, but this one, in whose environment the
- * variable was set to value when its program began. Returns how many it met. */
+ * variable was set to value when its program began, or that holds a pipe of pipe_marks.h.
+ * Returns how many it met. */
 size_t sweep_marked(const char *variable, const char *value);
 
 #endif

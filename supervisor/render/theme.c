@@ -1,7 +1,7 @@
 #include "supervisor/render/theme.h"
 
 #include "common/mem/xmalloc.h"
-#include "common/wire/utf8.h"
+#include "common/text/utf8.h"
 
 #include <cairo-ft.h>
 #include <math.h>

@@ -165,6 +165,8 @@ static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
 
     if (rc == 0 && t.failure.code != 0 && answer(&t) != NULL)
         rc = err_set(err, ERR_CONFIG, "%s", answer(&t));
+    else if (rc == 0 && t.failure.code == ERR_NOMEM)
+        rc = err_set(err, ERR_NOMEM, "%s", t.failure.msg); /* nor will there be later */
     stop(&t);
     return rc;
 }

@@ -57,7 +57,7 @@ def test_nothing_an_agent_writes_hurts_the_supervisor(w):
 def test_the_last_lines_of_the_dead_are_quoted(w):
     report = run_with_hostile_agents(w, "complain-and-die")
     assert "SIGKILL" in report and "I cannot go on: " in report, report
-    assert "out of luck" in report and "\x1b" not in report, repr(report)
+    assert "\\x1b[31m\\x9b\\x9bout of luck" in report, repr(report)
     assert "(pid " in report, report
 
 

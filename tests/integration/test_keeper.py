@@ -1,6 +1,7 @@
 """The keeper in front of a run: whoever is killed, nothing is left; the terminal's jobs."""
 import contextlib
 import itertools
+import json
 import os
 import pathlib
 import pty
@@ -54,13 +55,23 @@ def enter(w, p, name, phase):
         harness.kill(p.pid, signal.SIGINT)
 
 
-def left_behind(pids):
-    """Those of them that are without their environment."""
+def called(name, pids):
+    """Those of them that leaving_agent gave that name."""
     return {pid for pid, (_, _, cmdline) in harness.processes().items()
-            if pid in pids and cmdline.startswith("left-behind ")}
+            if pid in pids and cmdline.startswith(name + " ")}
 
 
-def begin(w, name, phase):
+def has_cgroups(w, env=None):
+    return json.loads(w.brood("version", "--json", env=env)[0]).get("containment") == "cgroup"
+
+
+def cgroup_of(pid):
+    """The control group (v2) of a process."""
+    lines = pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    return next((line[3:] for line in lines if line.startswith("0::")), "")
+
+
+def begin(w, name, phase, env=None):
     """A run that is in its phase, or about to be brought into it."""
     program = w.program_with_agent(LEAVER)
     if phase == "without environment":
@@ -76,7 +87,7 @@ def begin(w, name, phase):
                       "episodes: 1000000}", program=program)
         harness.wait_until("the evaluation", lambda: harness.rows(w.run_dir(name)) >= 4)
     else:
-        p = start_run(w, name, program=program)
+        p = start_run(w, name, program=program, env=env)
     if phase == "resuming":
         harness.kill(p.pid, signal.SIGINT)
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
@@ -87,17 +98,19 @@ def begin(w, name, phase):
     return p
 
 
-def kill_in_phase(w, who, phase):
-    """A run of which `who` is killed in a phase, while each of its agents has left three
+def kill_in_phase(w, who, phase, env=None):
+    """A run of which `who` is killed in a phase, while each of its agents has left five
     processes in sessions of their own: all of it must go within a second. But if nobody is
-    left that knows them, those without their environment."""
+    left that knows them, and there are no control groups, those that have neither
+    environment nor descriptors."""
     name = f"{phase} {who}".replace(" ", "-").replace("+", "-")
-    p = begin(w, name, phase)
+    p = begin(w, name, phase, env)
     enter(w, p, name, phase)
     everyone = harness.members(p) | marked(p)
-    unknown = left_behind(everyone)
-    assert phase != "learning" or len(unknown) == 3, unknown
-    unknown = unknown if "+" in who else set()
+    for kind in ("left-behind", "left-bare", "left-large"):
+        assert phase != "learning" or len(called(kind, everyone)) == 3, kind
+    unknown = called("left-bare", everyone) \
+        if "+" in who and not has_cgroups(w, env) else set()
     for pid in victims(p, who):
         harness.kill(pid)
     harness.kill(p.pid, signal.SIGCONT)  # the shell's `fg`, where it was stopped
@@ -124,6 +137,37 @@ def test_whoever_is_killed_nothing_is_left(w):
         if who == "supervisor" and phase == "learning":
             assert p.returncode == 128 + signal.SIGKILL, p.returncode
             assert "was ended by SIGKILL" in p.log.read_text(), p.log.read_text()
+
+
+def test_without_control_groups_marks_tell(w):
+    """An environment of any length, and pipes that only the run's processes have."""
+    kill_in_phase(w, "keeper+supervisor", "learning", env={"BROOD_CGROUP": "no"})
+
+
+def test_a_control_group_comes_and_goes_with_the_run(w):
+    if not has_cgroups(w):
+        raise harness.Skip("cgroup v2 is not writable here")
+    for who in ("nobody", "supervisor", "keeper", "keeper+supervisor"):
+        p = start_run(w, who.replace("+", "-"), program=w.program_with_agent(LEAVER))
+        everyone = harness.members(p)
+        supervisor = harness.supervisor_of(p.pid)
+        group = cgroup_of(supervisor)
+        assert group.endswith(cgroup_of(p.pid).rstrip("/") + "/brood-" +
+                              group.split("/brood-")[-1]), group
+        assert group.split("/brood-")[-1].startswith(f"{p.pid}-"), group
+        outside = {pid for pid in everyone if cgroup_of(pid) != group}
+        assert p.pid in outside and len(outside) == 2, outside  # the sweeper, too
+        folder = next(pathlib.Path(line.split()[4] + group)
+                      for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+                      if " - cgroup2 " in line)
+        assert folder.is_dir(), folder
+        for pid in victims(p, who) if who != "nobody" else ():
+            harness.kill(pid)
+        if who == "nobody":
+            harness.kill(p.pid, signal.SIGINT)
+        p.wait(timeout=harness.DEADLINE_S)
+        harness.wait_within("the group's removal", lambda: not folder.exists(), GONE_WITHIN_S)
+        wait_gone(everyone)
 
 
 def test_what_agents_left_goes_with_the_run(w):

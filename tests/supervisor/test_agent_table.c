@@ -588,9 +588,25 @@ START_TEST(exit_111_is_waited_out)
 {
     rig.limits.restart.delay_s = 0.001;
     rig.limits.restart.max_delay_s = 0.001;
+    rig.limits.restart.max_restarts = 20;
     start_ready("later-20");
     (void)ask(0, "learn", 1);
     ck_assert_int_eq(rig.n_waits, 20);
+}
+END_TEST
+
+START_TEST(exit_111_counts)
+{
+    rig.limits.restart.delay_s = 0.001;
+    rig.limits.restart.max_delay_s = 0.001;
+    rig.limits.restart.max_restarts = 3;
+    start_ready("later-20");
+    send_request(0, "learn", 1, NULL, 0);
+    RUN_UNTIL(rig.failed);
+    ck_assert_int_eq(rig.n_waits, 3);
+    ck_assert_int_eq(rig.report.code, ERR_NOMEM);
+    ck_assert_ptr_nonnull(strstr(rig.report.msg, "died 4 times within "));
+    ck_assert_ptr_nonnull(strstr(rig.report.msg, "for want of memory"));
 }
 END_TEST
 
@@ -1007,6 +1023,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, stopped_while_the_next_process_waits);
     tcase_add_test(tc, respawn_cuts_the_delay_short);
     tcase_add_test(tc, exit_111_is_waited_out);
+    tcase_add_test(tc, exit_111_counts);
     tcase_add_test(tc, kill_and_respawn_never_count);
     tcase_add_loop_test(tc, policies_differ, 0, sizeof(policies) / sizeof(policies[0]));
     tcase_add_test(tc, given_up_as_frozen);

@@ -42,11 +42,14 @@ START_TEST(last_lines)
 }
 END_TEST
 
-START_TEST(odd_bytes_are_masked)
+START_TEST(controls_are_shown)
 {
     append("a\x01\xff"
-           "b\r\n");
-    assert_last(100, "a??b");
+           "b\tcaf\xc3\xa9\r\n");
+    assert_last(100, "a\\x01\\xffb caf\xc3\xa9");
+    append("\x1b[2J\xc2\x9b\n");
+    assert_last(17, "\\x1b[2J\\x9b");
+    assert_last(5, "\\x9b"); /* cut in front */
 }
 END_TEST
 
@@ -115,7 +118,7 @@ static Suite *make_suite(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, last_lines);
-    tcase_add_test(tc, odd_bytes_are_masked);
+    tcase_add_test(tc, controls_are_shown);
     tcase_add_test(tc, ring_wraps);
     tcase_add_test(tc, one_endless_line);
     tcase_add_test(tc, file_is_bounded);

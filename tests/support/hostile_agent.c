@@ -99,7 +99,7 @@ static void huge_array(void)
 
 static void complain_and_die(void)
 {
-    fprintf(stderr, "first words\nI cannot go on: \033[31mout of luck\n");
+    fprintf(stderr, "first words\nI cannot go on: \033[31m\xc2\x9b\x9bout of luck\n");
     (void)raise(SIGKILL);
 }
 

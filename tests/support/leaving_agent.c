@@ -1,9 +1,13 @@
-/* leaving_agent.c - brood-agent that leaves three processes behind in sessions of their
- * own: a child and an orphan, deaf to SIGTERM and holding its descriptors, and one without
- * its environment, called "left-behind". */
+/* leaving_agent.c - brood-agent that leaves five processes behind in sessions of their
+ * own: a child and an orphan, deaf to SIGTERM and holding its descriptors; one without its
+ * environment, called "left-behind"; one that is "left-bare", without descriptors, too;
+ * and one whose environment is large, "left-large". */
 #include "agent/agent.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void leave(int orphan)
@@ -18,21 +22,41 @@ static void leave(int orphan)
         (void)pause();
 }
 
-static void leave_without_environment(void)
+static void leave_program(char *name, char **envp, int closes_all)
 {
-    static char name[] = "left-behind", seconds[] = "1000000";
-    char *argv[] = {name, seconds, NULL}, *envp[] = {NULL};
+    static char seconds[] = "1000000";
+    char *argv[] = {name, seconds, NULL};
 
     if (fork() != 0)
         return;
     (void)setsid();
+    if (closes_all)
+        (void)close_range(0, ~0U, 0);
     (void)execve("/bin/sleep", argv, envp);
     _exit(1);
 }
 
+/* The run's mark stands behind a long variable. */
+static void leave_large(void)
+{
+    static char name[] = "left-large", filler[100000], mark[256];
+    char *envp[] = {filler, mark, NULL};
+    const char *value = getenv("BROOD_MARK");
+
+    memset(filler, 'x', sizeof(filler) - 1);
+    filler[6] = '=';
+    (void)snprintf(mark, sizeof(mark), "BROOD_MARK=%s", value != NULL ? value : "");
+    leave_program(name, envp, 1);
+}
+
 int main(int argc, char **argv)
 {
-    leave_without_environment();
+    static char behind[] = "left-behind", bare[] = "left-bare";
+    char *none[] = {NULL};
+
+    leave_program(behind, none, 0);
+    leave_program(bare, none, 1);
+    leave_large();
     leave(0);
     leave(1);
     return agent_main(argc, argv, NULL);

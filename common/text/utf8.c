@@ -1,4 +1,4 @@
-#include "common/wire/utf8.h"
+#include "common/text/utf8.h"
 
 size_t utf8_len(const uint8_t *s, size_t n)
 {

@@ -1,6 +1,6 @@
 /* utf8.h - which bytes are text. */
-#ifndef COMMON_WIRE_UTF8_H
-#define COMMON_WIRE_UTF8_H
+#ifndef COMMON_TEXT_UTF8_H
+#define COMMON_TEXT_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,101 @@
+#include "supervisor/cli/plain_output.h"
+
+#include "common/text/plain_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 4096, UNFINISHED_MAX = 3 };
+
+struct plain_stream {
+    int fd, is_raw;
+    size_t n_kept; /* bytes of a character whose rest comes with the next piece */
+    char kept[UNFINISHED_MAX];
+};
+
+static struct plain_stream out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
+
+/* Returns 0, or -1 with errno set. */
+static int write_all(int fd, const char *p, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, p, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The kept bytes and the piece; what is unfinished at its end is kept. */
+static int write_piece(struct plain_stream *s, const char *piece, size_t len)
+{
+    char text[UNFINISHED_MAX + PIECE_BYTES], shown[sizeof(text) * PLAIN_TEXT_GROWTH + 1];
+    size_t n = s->n_kept;
+
+    memcpy(text, s->kept, n);
+    memcpy(text + n, piece, len);
+    n += len;
+    s->n_kept = plain_text_unfinished(text, n);
+    n -= s->n_kept;
+    memcpy(s->kept, text + n, s->n_kept);
+    return write_all(s->fd, shown, plain_text(shown, sizeof(shown), text, n));
+}
+
+static ssize_t on_write(void *cookie, const char *data, size_t len)
+{
+    struct plain_stream *s = cookie;
+
+    for (size_t at = 0; at < len && !s->is_raw; at += PIECE_BYTES) {
+        const size_t left = len - at;
+
+        if (write_piece(s, data + at, left < PIECE_BYTES ? left : PIECE_BYTES) < 0)
+            return 0;
+    }
+    if (s->is_raw && write_all(s->fd, data, len) < 0)
+        return 0;
+    return (ssize_t)len;
+}
+
+static int on_close(void *cookie)
+{
+    struct plain_stream *s = cookie;
+    char shown[UNFINISHED_MAX * PLAIN_TEXT_GROWTH + 1];
+    const size_t n = plain_text(shown, sizeof(shown), s->kept, s->n_kept);
+
+    s->n_kept = 0;
+    return write_all(s->fd, shown, n);
+}
+
+static FILE *open_stream(struct plain_stream *s, int buffering)
+{
+    static const cookie_io_functions_t functions = {.write = on_write, .close = on_close};
+    FILE *f = fopencookie(s, "w", functions);
+
+    if (f != NULL)
+        (void)setvbuf(f, NULL, buffering, 0);
+    return f;
+}
+
+void plain_output_begin(void)
+{
+    FILE *new_out = open_stream(&out, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+    FILE *new_err = open_stream(&err, _IONBF);
+
+    if (new_out != NULL)
+        stdout = new_out;
+    if (new_err != NULL)
+        stderr = new_err;
+}
+
+void plain_output_raw(void)
+{
+    (void)fflush(stdout);
+    out.is_raw = 1;
+}

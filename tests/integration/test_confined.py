@@ -1,0 +1,124 @@
+"""What agents cannot do, tried from inside; and what environments still can."""
+import errno
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+
+import harness
+from test_endings import start_run
+
+PROBING = harness.BUILD / "tests" / "support" / "probing_agent"
+FAKE_ENV = harness.BUILD / "tests" / "supervisor" / "fake_env"
+# Landlock alone forbids these; opening another's memory, also the kernel by itself.
+NEED_LANDLOCK = {"reads_a_file", "lists_a_folder", "opens_memory"}
+
+
+def confinement(w):
+    found = json.loads(w.brood("version", "--json")[0])["confinement"]
+    if found == "none":
+        raise harness.Skip("neither seccomp nor Landlock here" if not harness.SANITIZED
+                           else "agents are not confined under the sanitizers")
+    return found
+
+
+def status_of(pid):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+
+
+def limits_of(pid):
+    """name -> (soft, hard)"""
+    lines = pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines()[1:]
+    return {line[:25].strip(): tuple(line[26:].split()[:2]) for line in lines}
+
+
+def test_an_agent_can_do_nothing_but_compute(w):
+    found = confinement(w)
+    victim = w.write("victim", "12345")
+    victim.chmod(0o600)
+    w.brood("run", w.small(steps=400), "--name", "a", program=w.program_with_agent(PROBING),
+            env={"BROOD_FAULT": str(victim)})
+    for agent in ("agent_0", "agent_1", "agent_2"):
+        log = (w.run_dir("a") / "logs" / f"{agent}.log").read_text()
+        probes = dict(re.findall(r"^probe (\w+) (\d+)$", log, re.M))
+        assert len(probes) == 34, log
+        for name, code in probes.items():
+            if name in NEED_LANDLOCK and "landlock" not in found:
+                continue
+            assert int(code) in (errno.EPERM, errno.EACCES) or \
+                (name, int(code)) in (("opens_many", errno.EMFILE),
+                                      ("makes_a_thread", errno.EAGAIN)), (name, code)
+    assert victim.read_text() == "12345" and victim.stat().st_mode & 0o777 == 0o600
+    assert not pathlib.Path(f"{victim}.beside").exists()
+
+
+def test_every_process_is_kept_from_privileges(w):
+    found = confinement(w)
+    p = start_run(w, "a")
+    for pid in harness.agents_of(p.pid).values():
+        status, limits = status_of(pid), limits_of(pid)
+        assert status["NoNewPrivs"] == "1", status
+        assert "seccomp" not in found or status["Seccomp"] == "2", status
+        assert limits["Max processes"] == ("0", "0"), limits
+        assert limits["Max open files"] == ("64", "64"), limits
+        assert limits["Max core file size"] == ("0", "0"), limits
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
+def test_an_environment_keeps_what_programs_need(w):
+    config = w.write("env.yaml", f"""
+run: {{name: fake, seed: 1, env_steps: 10000000}}
+env: {{command: [{FAKE_ENV}], copies: 4}}
+defaults: {{algorithm: random}}
+""")
+    p = w.start("run", config, "--name", "fake")
+    harness.wait_until("the run", lambda: "under way" in p.log.read_text()
+                       or harness.rows(w.run_dir("fake")) > 0 or p.poll() is not None)
+    assert p.poll() is None, p.log.read_text()
+    pids = [pid for pid, (_, _, line) in harness.processes().items()
+            if line.startswith(str(FAKE_ENV)) and pid in harness.members(p)]
+    assert pids, harness.processes()
+    for pid in pids:
+        status, limits = status_of(pid), limits_of(pid)
+        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "0"), status
+        assert limits["Max processes"] != ("0", "0"), limits
+        assert limits["Max core file size"] == ("0", "0"), limits
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
+def test_nobody_looks_into_the_supervisor(w):
+    """Files of /proc that tell of a process belong to root where it is not to be looked
+    into: seen where the run is somebody else's."""
+    setpriv = shutil.which("setpriv")
+    if os.getuid() != 0 or setpriv is None:
+        raise harness.Skip("only root can begin a run as somebody else")
+    w.path.chmod(0o777)
+    user = (setpriv, "--reuid=65534", "--regid=65534", "--clear-groups")
+    for debug, owner in (("", 0), ("1", 65534)):
+        name = f"debug{debug}"
+        p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", name,
+                    "--runs-dir", w.path / f"runs{debug}", prefix=user,
+                    env={"BROOD_DEBUG": debug, "BROOD_CGROUP": "no"})
+        harness.wait_until("three agents", lambda: len(harness.agents_of(p.pid)) == 3
+                           or p.poll() is not None)
+        if p.poll() == 126 or "Permission denied" in p.log.read_text():
+            raise harness.Skip("somebody else may not execute what was built here")
+        pids = [p.pid, harness.supervisor_of(p.pid)]
+        assert [os.stat(f"/proc/{pid}/mem").st_uid for pid in pids] == [owner, owner]
+        agent = harness.agents_of(p.pid)["agent_0"]
+        assert os.stat(f"/proc/{agent}/mem").st_uid == 65534
+        # and the user's own clients work
+        out, _ = w.brood("status", name, "--json", "--runs-dir", w.path / f"runs{debug}",
+                         prefix=user)
+        assert json.loads(out)["agents"][0]["rss_bytes"] > 0, out
+        harness.kill(p.pid, signal.SIGINT)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
+if __name__ == "__main__":
+    harness.main()
