@@ -27,6 +27,11 @@ struct checkpointer {
     struct checkpoint_section *sections;
     size_t n_sections;
     struct copy *copies; /* [n_agents + n_sections] */
+
+    uint64_t checked; /* head of the log when all rows were last found sound */
+    uint64_t head;    /* in what is being written */
+    uint8_t *sums;    /* of the rows to look at */
+    size_t sums_bytes;
 };
 
 struct checkpointer *checkpointer_new(const struct checkpointer_args *args)
@@ -35,6 +40,7 @@ struct checkpointer *checkpointer_new(const struct checkpointer_args *args)
 
     c->args = *args;
     c->work.data = c;
+    c->checked = args->store != NULL ? store_head(args->store) : 0;
     return c;
 }
 
@@ -114,7 +120,9 @@ static void on_work(uv_work_t *work)
                                          .sections = c->sections,
                                          .n_sections = c->n_sections,
                                          .keep = c->args.keep,
-                                         .log = c->args.store};
+                                         .log = c->args.store,
+                                         .log_sums = c->sums,
+                                         .log_sums_bytes = c->sums_bytes};
     struct err why = {0};
 
     if (checkpoint_commit(&args, &c->failure) == 0 &&
@@ -128,7 +136,24 @@ static void on_worked(uv_work_t *work, int status)
 
     CHECK(status == 0);
     c->busy = 0;
+    free(c->sums);
+    c->sums = NULL;
+    if (c->failure.code == 0)
+        c->checked = c->head;
     c->args.on_written(c->args.ctx, c->step, c->failure.code < 0 ? &c->failure : NULL);
+}
+
+/* Updates have drawn from the windows of all heads since the last look. */
+static void take_sums(struct checkpointer *c)
+{
+    const struct store *log = c->args.store;
+
+    c->sums_bytes = 0;
+    if (log == NULL)
+        return;
+    c->head = store_head(log);
+    store_sums_save(log, store_window_first_at(log, c->checked), &c->sums,
+                    &c->sums_bytes);
 }
 
 int checkpointer_begin(struct checkpointer *c, uint64_t step,
@@ -145,6 +170,7 @@ int checkpointer_begin(struct checkpointer *c, uint64_t step,
         return rc;
     c->step = step;
     c->failure = (struct err){0};
+    take_sums(c);
     checkpoint_announce(c->args.dir, step);
     CHECK(uv_queue_work(c->args.loop, &c->work, on_work, on_worked) == 0);
     c->busy = 1;

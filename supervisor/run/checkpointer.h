@@ -3,6 +3,9 @@
  * Begin    copies the blocks at a round boundary: all that training waits for.
  * Write    on a thread of libuv's pool, which only touches files: checkpoint_commit, then
  *          old rows go back to the disk.
+ * Log      a checkpoint is committed only if every row that updates can have drawn since
+ *          the one before it still is as it was appended. So damage that stays in the file
+ *          reaches no committed checkpoint: neither its weights nor its window.
  * Loss     whoever calls begin at each due boundary, waiting there while one is being
  *          written, has never computed more than an interval since the newest committed
  *          one; or, while one is being written (.tmp-<step>), since that one, which is an
@@ -24,7 +27,8 @@ struct checkpointer_args { /* all borrowed until checkpointer_free */
     const char *dir; /* the run's checkpoints/ */
     struct store *store;
     struct checkpoint_retention keep;
-    /* From the loop, when one is over; why: NULL if it is committed. */
+    /* From the loop, when one is over; why: NULL if it is committed; ERR_CORRUPT: the
+     * experience log is damaged, and no later one can be committed, either. */
     void (*on_written)(void *ctx, uint64_t step, const struct err *why);
     void *ctx;
 };

@@ -61,20 +61,23 @@ static int begin_checkpoint(struct training *t, uint64_t step,
 }
 
 /* A checkpoint that cannot be written leaves the older ones whole; the run goes on and
- * tries again at the next. */
+ * tries again at the next. Where the experience log is damaged (ERR_CORRUPT), the weights
+ * may have learned from what nobody appended: the run ends with the older ones. */
 static void on_checkpoint_over(struct training *t, uint64_t step, const struct err *why)
 {
     if (why == NULL) {
         t->saved_step = (int64_t)step;
         if (t->args->keeper != NULL)
             keeper_tell_checkpoint(t->args->keeper);
-    } else {
+    } else if (why->code != ERR_CORRUPT || t->failure.code < 0) {
         training_complain(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
                           why->msg);
     }
     journal_write(t->journal, step, why != NULL ? "checkpoint-failed" : "checkpoint",
                   why != NULL ? "error" : NULL, why != NULL ? why->msg : NULL, NULL);
     training_settle_checkpoint(t, step, why);
+    if (why != NULL && why->code == ERR_CORRUPT)
+        training_fail(t, why);
 }
 
 /* Copies what the checkpoint of this boundary needs. 0: it has to wait, for the one that
