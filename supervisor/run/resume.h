@@ -51,6 +51,11 @@ int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
                       const char *text, void (*on_skipped)(void *ctx, const char *line),
                       void *ctx, struct err *err);
 
+/* The newest complete checkpoint whose window the experience log `log` still holds as it
+ * was: one that a run can go on from. ERR_NOT_FOUND: there is none. */
+int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
+                        uint64_t capacity, struct err *err);
+
 const struct rollout_progress *resume_progress(const struct resume *r);
 /* Never NULL for the names above but the last two. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);

@@ -455,14 +455,32 @@ static void finish(struct training *t)
         log_warn("the experience log could not be removed: %m");
 }
 
+/* A failure may have come from the log, or have left it short. */
+static void find_resume_step(struct training *t, int rc)
+{
+    struct run_dir *dir = t->args->dir;
+    uint64_t step;
+
+    t->result->resume_step = t->result->checkpoint_step;
+    if (rc == 0)
+        return;
+    t->result->resume_step = -1;
+    if (resume_find_covered(&step, run_dir_file(dir, "checkpoints"),
+                            run_dir_file(dir, "experience"),
+                            (uint64_t)t->config->experience.capacity, NULL) == 0)
+        t->result->resume_step = (int64_t)step;
+}
+
 int training_run(const struct training_args *args, struct training_result *ret,
                  struct err *err)
 {
     struct training *t = xcalloc(1, sizeof(*t));
     int rc;
 
-    *ret = (struct training_result){
-        .end = TRAINING_FAILED, .checkpoint_step = -1, .team_return_mean = NAN};
+    *ret = (struct training_result){.end = TRAINING_FAILED,
+                                    .checkpoint_step = -1,
+                                    .resume_step = -1,
+                                    .team_return_mean = NAN};
     t->args = args;
     t->result = ret;
     t->agent_fd = -1;
@@ -486,6 +504,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
         if (rc < 0 && err != NULL)
             *err = t->failure;
     }
+    find_resume_step(t, rc);
     training_journal_end(t, rc);
     ret->as_it_was = args->resume != NULL && !t->stands;
     release(t);
