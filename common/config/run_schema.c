@@ -264,8 +264,9 @@ static const struct field experience_fields[] = {
     {"update_every", FIELD_I64, RUN(experience.update_every), WITHIN(1, COUNT_MAX),
      .default_text = "100", LIVE,
      .doc = "environment steps between updates of every agent"},
-    {"keep", FIELD_BOOL, RUN(experience.keep), .default_text = "false",
-     .doc = "keep the rows when the run is done"},
+    {"keep", FIELD_ENUM, RUN(experience.keep), NAMES("false", "true", "auto"),
+     .default_text = "auto", LIVE,
+     .doc = "keep the rows when the run is done; auto: below 1 GB"},
 };
 static const struct schema experience_section = {TABLE(experience_fields)};
 

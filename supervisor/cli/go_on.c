@@ -3,6 +3,7 @@
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
+#include "supervisor/run/finished_log.h"
 #include "supervisor/run/run_record.h"
 
 #include <errno.h>
@@ -58,9 +59,20 @@ static int say_done(const struct cli *cli, const struct resume_options *o,
 {
     const char *log = run_dir_file(args->dir, "experience");
     const char *name = run_dir_name(args->dir);
+    const enum keep_log keep = wanted->experience.keep;
+    uint64_t bytes;
+    struct err err = {0};
+    char line[256];
+    int rc = o->from == NULL
+                 ? finished_log_drop(log, keep, FINISHED_LOG_AUTO_BYTES, &bytes, &err)
+                 : 0;
 
-    if (o->from == NULL && !wanted->experience.keep && unlink(log) < 0 && errno != ENOENT)
-        log_warn("%s: cannot remove: %m", log);
+    if (rc < 0)
+        log_warn("%s", err.msg);
+    if (rc == 1) {
+        finished_log_describe(name, keep, bytes, line, sizeof(line));
+        (void)fprintf(stderr, "%s\n", line);
+    }
     (void)fprintf(stderr, "%s: done, %llu steps; ", name,
                   (unsigned long long)resume_progress(args->resume)->env_steps);
     if (access(log, F_OK) == 0)
@@ -127,9 +139,10 @@ static int check_log(const struct training_args *args, struct err *err)
         return 0;
     return err_set(
         err, ERR_NOT_FOUND,
-        "%s is missing (a run that is done keeps it with experience.keep: "
-        "true): it cannot go on; `brood run CONFIG --init-from %s` begins anew "
-        "with its weights",
+        "%s is missing (a run that is done drops it unless experience.keep is true, or "
+        "auto and it is small): it cannot go on; `brood run CONFIG --init-from %s` "
+        "begins "
+        "anew with its weights",
         log, run_dir_name(args->dir));
 }
 

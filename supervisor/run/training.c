@@ -4,6 +4,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/signal_ignored.h"
+#include "supervisor/run/finished_log.h"
 #include "supervisor/run/training_internal.h"
 
 #include <fcntl.h>
@@ -439,6 +440,25 @@ static void release(struct training *t)
     CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");
 }
 
+/* Nobody goes on with a run that is done, unless it is made longer. */
+static void drop_log(struct training *t)
+{
+    const enum keep_log keep = t->config->experience.keep;
+    uint64_t bytes;
+    struct err err = {0};
+    char line[256];
+    int rc = finished_log_drop(run_dir_file(t->args->dir, "experience"), keep,
+                               FINISHED_LOG_AUTO_BYTES, &bytes, &err);
+
+    if (rc < 0)
+        log_warn("%s", err.msg);
+    if (rc != 1)
+        return;
+    finished_log_describe(run_dir_name(t->args->dir), keep, bytes, line, sizeof(line));
+    journal_write(t->journal, training_steps(t), "log-dropped", NULL);
+    training_say(t, "%s", line);
+}
+
 static void finish(struct training *t)
 {
     struct rollout_progress at = {0};
@@ -449,10 +469,8 @@ static void finish(struct training *t)
     t->result->episodes = at.episodes;
     t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
-    if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
-        t->saved_step == (int64_t)t->result->env_steps &&
-        unlink(run_dir_file(t->args->dir, "experience")) < 0)
-        log_warn("the experience log could not be removed: %m");
+    if (t->result->end == TRAINING_DONE && t->saved_step == (int64_t)t->result->env_steps)
+        drop_log(t);
 }
 
 /* A failure may have come from the log, or have left it short. */
