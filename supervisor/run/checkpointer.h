@@ -30,11 +30,17 @@ struct checkpointer_args { /* all borrowed until checkpointer_free */
     /* From the loop, when one is over; why: NULL if it is committed; ERR_CORRUPT: the
      * experience log is damaged, and no later one can be committed, either. */
     void (*on_written)(void *ctx, uint64_t step, const struct err *why);
+    /* The same of checkpointer_look; why: NULL if the log is sound. */
+    void (*on_looked)(void *ctx, const struct err *why);
     void *ctx;
 };
 
 struct checkpointer *checkpointer_new(const struct checkpointer_args *args);
 void checkpointer_free(struct checkpointer *c); /* not busy; NULL is fine */
+
+/* Looks at the log without writing a checkpoint, as soon as none is being written; busy
+ * meanwhile. */
+void checkpointer_look(struct checkpointer *c);
 
 /* One is being written. */
 int checkpointer_is_busy(const struct checkpointer *c);

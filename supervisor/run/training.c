@@ -62,6 +62,7 @@ void training_on_processes_stopped(struct training *t)
     for (int i = 0; i < TRAINING_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
     training_unwatch_keeper(t);
+    training_unwatch_log(t);
     training_close_if_over(t);
 }
 
@@ -376,6 +377,7 @@ static void watch(struct training *t)
     t->has_terminal = has_terminal();
     CHECK(uv_timer_start(&t->tick, on_tick, TRAINING_TICK_MS, TRAINING_TICK_MS) == 0);
     training_watch_keeper(t);
+    training_watch_log(t);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
         CHECK(uv_signal_init(&t->loop, &t->signals[i]) == 0);
         t->signals[i].data = t;
@@ -501,7 +503,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
                                     .team_return_mean = NAN};
     t->args = args;
     t->result = ret;
-    t->agent_fd = -1;
+    t->agent_fd = t->log_watch_fd = -1;
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     CHECK(uv_loop_init(&t->loop) == 0);

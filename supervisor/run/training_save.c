@@ -226,14 +226,25 @@ void training_on_full(void *ctx, const struct err *why)
 
 /* ---- written ---- */
 
-static void on_written(void *ctx, uint64_t step, const struct err *why)
+/* The checkpointer has time again. */
+static void on_free(struct training *t)
 {
-    struct training *t = ctx;
-
-    on_checkpoint_over(t, step, why);
     training_retry_checkpoint(t);
     write_last(t);
     training_close_if_over(t);
+}
+
+static void on_written(void *ctx, uint64_t step, const struct err *why)
+{
+    on_checkpoint_over(ctx, step, why);
+    on_free(ctx);
+}
+
+static void on_looked(void *ctx, const struct err *why)
+{
+    if (why != NULL)
+        training_fail(ctx, why);
+    on_free(ctx);
 }
 
 /* A run's beginning: its provenance is written once. */
@@ -256,6 +267,7 @@ void training_make_checkpointer(struct training *t)
                  .every_s = t->config->checkpoint.keep_checkpoint_every_n_hours * 3600,
                  .began_unix = began_unix(t)},
         .on_written = on_written,
+        .on_looked = on_looked,
         .ctx = t};
 
     t->checkpointer = checkpointer_new(&args);

@@ -14,11 +14,13 @@ def row_bytes(run):
 
 
 def zero(run, first, end):
-    """Somebody writes zeros over rows first to end - 1."""
+    """Somebody writes zeros over rows first to end - 1; the file, still open."""
     size = row_bytes(run)
-    with open(run / "experience", "r+b") as f:
-        f.seek(HEADER_BYTES + first * size)
-        f.write(bytes((end - first) * size))
+    f = open(run / "experience", "r+b")
+    f.seek(HEADER_BYTES + first * size)
+    f.write(bytes((end - first) * size))
+    f.flush()
+    return f
 
 
 def advice(err):
@@ -47,9 +49,9 @@ def test_live_damage_ends_the_run(w):
         (run / "checkpoints").glob(".tmp-*")))
     kept = checkpoints(run)
     newest = kept[-1]
-    zero(run, newest - 100, newest - 50)
-    w.brood("continue", run)
-    assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    with zero(run, newest - 100, newest - 50):  # the next checkpoint notices
+        w.brood("continue", run)
+        assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
     err = p.log.read_text()
     line = damage_named(err, newest - 100, newest - 50)
     assert line.startswith("brood run: "), err
@@ -71,7 +73,8 @@ def test_live_damage_ends_the_run(w):
             calm[name] == found[name], name
 
 
-def test_damage_that_is_younger_than_a_checkpoint_spares_it(w):
+def test_who_else_writes_is_noticed_at_once(w):
+    """Without a checkpoint that is due; damage younger than the newest one spares it."""
     p = w.start("run", config(w, steps=FOREVER), "--name", "run",
                 "--set", "checkpoint.every_env_steps=0")
     run = w.run_dir("run")
@@ -80,11 +83,15 @@ def test_damage_that_is_younger_than_a_checkpoint_spares_it(w):
     w.brood("checkpoint", run)
     newest = checkpoints(run)[-1]
     harness.wait_until("more rows", lambda: rows(run) > newest + 200)
-    zero(run, newest + 50, newest + 60)
-    # Whoever asks for a checkpoint is told, as is whoever looks at the run.
-    _, err = w.brood("checkpoint", run, code=1)
-    damage_named(err, newest + 50, newest + 60)
+    with open(run / "experience", "r+b"):  # who changes nothing changes nothing
+        pass
+    harness.wait_until("a look at it", lambda: "open for writing" in
+                       (run / "logs/supervisor.log").read_text())
+    w.brood("pause", run)
+    w.brood("continue", run)
+    zero(run, newest + 50, newest + 60).close()
     assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+    damage_named(p.log.read_text(), newest + 50, newest + 60)
     assert advice(p.log.read_text()) == ["resume", str(run.relative_to(w.path))]
     assert checkpoints(run)[-1] == newest
     w.brood("resume", run, "--set", f"run.env_steps={newest + 400}")
