@@ -18,11 +18,13 @@ struct comparison {
 static void on_difference(void *ctx, const struct schema_difference *d)
 {
     const struct comparison *c = ctx;
-    struct config_change change = {.kind = d->field->change,
-                                   .agent = c->agent,
-                                   .path = d->path,
-                                   .key = d->path,
-                                   .text = d->text};
+    struct config_change change = {
+        .kind = d->field->change,
+        .agent = c->agent,
+        .path = d->path,
+        .key = d->path,
+        .text = d->text,
+        .new_weights = (d->field->flags & (FIELD_MEANING | FIELD_VARIABLES)) != 0};
 
     if (c->prefix[0] != '\0')
         change.key += strlen(c->prefix) + 1;
@@ -63,7 +65,8 @@ static void compare(const struct run_config *was, const struct run_config *is,
                                         .agent = is->n_agents,
                                         .path = "agents",
                                         .key = "agents",
-                                        .text = ""});
+                                        .text = "",
+                                        .new_weights = 1});
         return;
     }
     for (size_t i = 0; i < is->n_agents; i++) {

@@ -22,6 +22,7 @@ struct config_change {
     const char *key;  /* within the section of an agent or the defaults */
     const char *text; /* "0.001"; "": it has gone */
     double number;    /* CHANGE_SETTING: the value; none is 0 */
+    int new_weights;  /* weights of before may not fit, or mean something else */
 };
 typedef void (*config_change_fn)(void *ctx, const struct config_change *c);
 

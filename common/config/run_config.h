@@ -22,6 +22,7 @@
 
 #define CONFIG_MAX_LAYERS 16
 
+enum keep_log { KEEP_LOG_NEVER, KEEP_LOG_ALWAYS, KEEP_LOG_AUTO };
 enum env_rules { ENV_RULES_MPE2, ENV_RULES_OPENAI };
 enum env_actions { ENV_ACTIONS_DISCRETE, ENV_ACTIONS_CONTINUOUS };
 enum env_reward { ENV_REWARD_OWN, ENV_REWARD_TEAM_SUM, ENV_REWARD_TEAM_MEAN };
@@ -143,7 +144,7 @@ struct run_config {
     struct env_config env;
     struct {
         int64_t capacity, batch_size, warmup, update_every;
-        int keep;
+        enum keep_log keep; /* when the run is done */
     } experience;
     struct {
         int64_t every_env_steps; /* 0: by time or only at start and end */

@@ -60,8 +60,9 @@ static int optimizer_applies(const void *root, const void *section,
 }
 
 static const struct field optimizer_fields[] = {
-    {"type", FIELD_ENUM, OPTIMIZER(type), .names = optimizer_names,
-     .default_text = "adam", .doc = "how gradients become steps"},
+    {"type", FIELD_ENUM, OPTIMIZER(type), .flags = FIELD_VARIABLES,
+     .names = optimizer_names, .default_text = "adam",
+     .doc = "how gradients become steps"},
     {"learning_rate", FIELD_F64, OPTIMIZER(learning_rate), ABOVE(0),
      .default_text = "0.003", SETTABLE,
      .doc = "length of a step; accept_reject: deviation of its noise"},
@@ -82,7 +83,11 @@ static const struct schema optimizer_schema = {TABLE(optimizer_fields),
                                                .applies = optimizer_applies};
 
 #define NETWORK_FIELDS                                                                   \
-    {"hidden", FIELD_SIZES, NETWORK(hidden), .default_text = "[64, 64]",                 \
+    {"hidden",                                                                           \
+     FIELD_SIZES,                                                                        \
+     NETWORK(hidden),                                                                    \
+     .flags = FIELD_VARIABLES,                                                           \
+     .default_text = "[64, 64]",                                                         \
      .doc = "sizes of the hidden layers"},                                               \
         {"activation",           FIELD_ENUM,                                             \
          NETWORK(activation),    .names = activation_names,                              \
@@ -95,6 +100,7 @@ static const struct schema optimizer_schema = {TABLE(optimizer_fields),
          .doc = "last weights begin uniform in +-this; 0: as all others"},               \
     {                                                                                    \
         "optimizer", FIELD_OPTIONAL_MAP, NETWORK(optimizer),                             \
+            .flags = FIELD_VARIABLES,                                                    \
             .has_offset = offsetof(struct network_config, has_optimizer),                \
             .schema = &optimizer_schema,                                                 \
             .doc = "its own; what is not given is as in the agent's"                     \
@@ -107,9 +113,10 @@ static const struct schema actor_schema = {TABLE(actor_fields)};
 
 static const struct field critic_fields[] = {
     NETWORK_FIELDS,
-    {"input", FIELD_ENUM, NETWORK(input), NAMES("own", "all"),
+    {"input", FIELD_ENUM, NETWORK(input), .flags = FIELD_VARIABLES, NAMES("own", "all"),
      .doc = "whose observations and actions it sees (maddpg: all, others: own)"},
-    {"after_action", FIELD_SIZES, NETWORK(after_action), .default_text = "[]",
+    {"after_action", FIELD_SIZES, NETWORK(after_action), .flags = FIELD_VARIABLES,
+     .default_text = "[]",
      .doc = "if not empty, actions join behind `hidden`, then come these layers"},
 };
 static const struct schema critic_schema = {TABLE(critic_fields)};
@@ -144,13 +151,13 @@ static const struct field settings_fields[] = {
      SETTABLE, .doc = "share of the choices that explore"},
     {"hysteresis", FIELD_F64, SETTING(hysteresis), WITHIN(0, 1), .default_text = "1.0",
      SETTABLE, .doc = "weight of being worse than expected against being better"},
-    {"from", FIELD_TEXT, SETTING(from),
+    {"from", FIELD_TEXT, SETTING(from), .flags = FIELD_VARIABLES,
      .doc = "frozen: RUN, RUN@STEP, or a checkpoint's prefix or folder"},
-    {"agent", FIELD_NAME, SETTING(agent), .flags = FIELD_SKIP_ZERO,
+    {"agent", FIELD_NAME, SETTING(agent), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
      .doc = "frozen: whose policy of that run (the agent's of the same name)"},
-    {"observation", FIELD_TEXT, SETTING(observation),
+    {"observation", FIELD_TEXT, SETTING(observation), .flags = FIELD_VARIABLES,
      .doc = "frozen: the tensor of its MetaGraph that takes observations"},
-    {"action", FIELD_TEXT, SETTING(action),
+    {"action", FIELD_TEXT, SETTING(action), .flags = FIELD_VARIABLES,
      .doc = "frozen: the tensor with actions, or the choices' scores"},
     {"choose", FIELD_ENUM, SETTING(choose), NAMES("greedy", "sample"),
      .default_text = "greedy", RESPAWN,
@@ -177,8 +184,8 @@ static const struct field restart_fields[] = {
 static const struct schema restart_schema = {TABLE(restart_fields)};
 
 static const struct field agent_fields[] = {
-    {"algorithm", FIELD_NAME, AGENT(algorithm), .default_text = "maddpg",
-     .doc = "see `brood algorithms`"},
+    {"algorithm", FIELD_NAME, AGENT(algorithm), .flags = FIELD_VARIABLES,
+     .default_text = "maddpg", .doc = "see `brood algorithms`"},
     {"settings", FIELD_MAP, AGENT(settings), .schema = &settings_schema},
     {"discount", FIELD_F64, AGENT(discount), WITHIN(0, 1), .default_text = "0.95",
      SETTABLE, .doc = "worth of the next step's reward"},
@@ -196,10 +203,11 @@ static const struct field agent_fields[] = {
     {"on_nonfinite", FIELD_ENUM, AGENT(stop_on_nonfinite), NAMES("continue", "stop"),
      .default_text = "stop", RESPAWN, .doc = "when a loss is no finite number"},
     {"restart", FIELD_MAP, AGENT(restart), .schema = &restart_schema},
-    {"observation", FIELD_I64, AGENT(observation), .flags = FIELD_SKIP_ZERO,
-     WITHIN(1, 1 << 24), .doc = "env.id none: width of the agent's observation"},
-    {"action", FIELD_I64, AGENT(action), .flags = FIELD_SKIP_ZERO, WITHIN(1, 1 << 24),
-     .doc = "env.id none: width of the agent's action"},
+    {"observation", FIELD_I64, AGENT(observation),
+     .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES, WITHIN(1, 1 << 24),
+     .doc = "env.id none: width of the agent's observation"},
+    {"action", FIELD_I64, AGENT(action), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
+     WITHIN(1, 1 << 24), .doc = "env.id none: width of the agent's action"},
 };
 const struct schema agent_schema = {TABLE(agent_fields)};
 
@@ -238,11 +246,12 @@ static const struct field env_fields[] = {
     {"max_steps", FIELD_I64, RUN(env.max_steps), WITHIN(0, COUNT_MAX),
      .default_text = "25",
      .doc = "an episode is cut after these; 0: never (others' environments: 0)"},
-    {"params", FIELD_TREE, RUN(env.params),
+    {"params", FIELD_TREE, RUN(env.params), .flags = FIELD_VARIABLES,
      .doc = "the environment's own; `brood envs` lists them"},
-    {"command", FIELD_WORDS, RUN(env.command),
+    {"command", FIELD_WORDS, RUN(env.command), .flags = FIELD_VARIABLES,
      .doc = "instead of id: a program that is an environment, with its arguments"},
-    {"plugin", FIELD_TEXT, RUN(env.plugin), .doc = "or a shared object that is one"},
+    {"plugin", FIELD_TEXT, RUN(env.plugin), .flags = FIELD_VARIABLES,
+     .doc = "or a shared object that is one"},
     {"directory", FIELD_TEXT, RUN(env.directory),
      .doc = "command, plugin: where it starts (where `brood run` was given)"},
     {"processes", FIELD_I64, RUN(env.processes), WITHIN(1, 1024), .default_text = "1",
@@ -266,8 +275,9 @@ static const struct field experience_fields[] = {
     {"update_every", FIELD_I64, RUN(experience.update_every), WITHIN(1, COUNT_MAX),
      .default_text = "100", LIVE,
      .doc = "environment steps between updates of every agent"},
-    {"keep", FIELD_BOOL, RUN(experience.keep), .default_text = "false",
-     .doc = "keep the rows when the run is done"},
+    {"keep", FIELD_ENUM, RUN(experience.keep), NAMES("false", "true", "auto"),
+     .default_text = "auto", LIVE,
+     .doc = "keep the rows when the run is done; auto: below 1 GB"},
 };
 static const struct schema experience_section = {TABLE(experience_fields)};
 

@@ -43,6 +43,7 @@ enum field_flags {
     FIELD_SKIP_ZERO = 2, /* 0 means not given: not written */
     FIELD_MEANING = 4,   /* with another value, observations or actions that look the same
                             mean something else (of environments) */
+    FIELD_VARIABLES = 8, /* with another value, a network may have other variables */
 };
 
 /* What it takes to change a value of a run that lives. */

@@ -67,7 +67,8 @@ const struct command cmd_resume = {
     .arguments = "[RUN] [options]",
     .summary = "Go on with a run from its newest complete checkpoint, exactly",
     .help = "  --from STEP      from this checkpoint; what came after it is forgotten\n"
-            "  --set KEY=VALUE  run.env_steps or run.episodes: extends the run\n"
+            "  --set KEY=VALUE  run.env_steps or run.episodes: extends the run;\n"
+            "                   experience.keep: of its log when it is done\n"
             "  --detach         return after the first round; the run goes on by itself\n"
             "  --anyway         although numerics or configuration are others\n"
             "  --trust          although the run is another user's: what its "

@@ -1,13 +1,12 @@
 #include "supervisor/cli/go_on.h"
 
-#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
+#include "supervisor/run/finished_log.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/tree.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -28,13 +27,9 @@ static int fail(const struct cli *cli, const struct err *err)
     return cli_fail(cli, err->code == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, err);
 }
 
-static int is_over(const struct run_config *config, const struct rollout_progress *at)
+static int is_reached(int64_t length, uint64_t at)
 {
-    if (at->is_midway)
-        return 0;
-    return (config->run.env_steps > 0 &&
-            at->env_steps >= (uint64_t)config->run.env_steps) ||
-           (config->run.episodes > 0 && at->episodes >= (uint64_t)config->run.episodes);
+    return length > 0 && at >= (uint64_t)length;
 }
 
 static void tell_events(const struct cli *cli, const struct training_args *args,
@@ -64,10 +59,20 @@ static int say_done(const struct cli *cli, const struct resume_options *o,
 {
     const char *log = run_dir_file(args->dir, "experience");
     const char *name = run_dir_name(args->dir);
+    const enum keep_log keep = wanted->experience.keep;
+    uint64_t bytes;
+    struct err err = {0};
+    char line[256];
+    int rc = o->from == NULL
+                 ? finished_log_drop(log, keep, FINISHED_LOG_AUTO_BYTES, &bytes, &err)
+                 : 0;
 
-    if (o->from == NULL && !wanted->experience.keep && beneath_unlink(log) < 0 &&
-        errno != ENOENT)
-        log_warn("%s: cannot remove: %m", log);
+    if (rc < 0)
+        log_warn("%s", err.msg);
+    if (rc == 1) {
+        finished_log_describe(name, keep, bytes, line, sizeof(line));
+        (void)fprintf(stderr, "%s\n", line);
+    }
     (void)fprintf(stderr, "%s: done, %llu steps; ", name,
                   (unsigned long long)resume_progress(args->resume)->env_steps);
     if (tree_exists(log))
@@ -81,31 +86,48 @@ static int say_done(const struct cli *cli, const struct resume_options *o,
     return CLI_DONE;
 }
 
-/* It has come to its end; or it is to be shorter than it is, which no run can. */
-static int say_over(const struct cli *cli, const struct resume_options *o,
-                    const struct training_args *args, const struct run_config *wanted)
+static int refuse_length(const struct cli *cli, const struct training_args *args,
+                         const struct run_config *wanted)
+{
+    const struct rollout_progress *at = resume_progress(args->resume);
+    const int by_steps = is_reached(wanted->run.env_steps, at->env_steps);
+    struct err err = {0};
+
+    (void)err_set(&err, ERR_CONFIG,
+                  "%s is to end at %lld %s and is at %llu: --set run.env_steps or "
+                  "run.episodes to more",
+                  run_dir_name(args->dir),
+                  (long long)(by_steps ? wanted->run.env_steps : wanted->run.episodes),
+                  by_steps ? "steps" : "episodes",
+                  (unsigned long long)(by_steps ? at->env_steps : at->episodes));
+    return cli_fail(cli, CLI_USAGE, &err);
+}
+
+enum { GOES_ON = -1 };
+
+/* The exit code where the checkpoint is past the length that is wanted, otherwise GOES_ON.
+ * With the length that it had, the run is done once nothing is left to do at its last
+ * boundary, such as an evaluation that was interrupted. Another length that is past is
+ * refused: the run would end for good. */
+static int check_length(const struct cli *cli, const struct resume_options *o,
+                        const struct training_args *args, const struct run_config *wanted)
 {
     const struct rollout_progress *at = resume_progress(args->resume);
     struct run_config saved;
     struct err err = {0};
-    int was_over;
+    int is_same;
 
+    if (!is_reached(wanted->run.env_steps, at->env_steps) &&
+        !is_reached(wanted->run.episodes, at->episodes))
+        return GOES_ON;
     if (resume_saved_config(args->resume, env_agent_names, &saved, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    was_over = is_over(&saved, at);
+    is_same = saved.run.env_steps == wanted->run.env_steps &&
+              saved.run.episodes == wanted->run.episodes;
     run_config_done(&saved);
-    if (was_over)
-        return say_done(cli, o, args, wanted);
-    (void)err_set(
-        &err, ERR_CONFIG,
-        "%s is to end at %lld %s and is at %llu: --set run.env_steps or "
-        "run.episodes to more",
-        run_dir_name(args->dir),
-        (long long)(wanted->run.env_steps > 0 ? wanted->run.env_steps
-                                              : wanted->run.episodes),
-        wanted->run.env_steps > 0 ? "steps" : "episodes",
-        (unsigned long long)(wanted->run.env_steps > 0 ? at->env_steps : at->episodes));
-    return cli_fail(cli, CLI_USAGE, &err);
+    if (!is_same)
+        return refuse_length(cli, args, wanted);
+    return at->is_midway ? GOES_ON : say_done(cli, o, args, wanted);
 }
 
 /* Before anything starts. */
@@ -117,9 +139,10 @@ static int check_log(const struct training_args *args, struct err *err)
         return 0;
     return err_set(
         err, ERR_NOT_FOUND,
-        "%s is missing (a run that is done keeps it with experience.keep: "
-        "true): it cannot go on; `brood run CONFIG --init-from %s` begins anew "
-        "with its weights",
+        "%s is missing (a run that is done drops it unless experience.keep is true, or "
+        "auto and it is small): it cannot go on; `brood run CONFIG --init-from %s` "
+        "begins "
+        "anew with its weights",
         log, run_dir_name(args->dir));
 }
 
@@ -150,8 +173,9 @@ static int go_on(const struct cli *cli, const struct resume_options *o,
     struct err err = {0};
     int code;
 
-    if (is_over(wanted, resume_progress(args->resume)))
-        return say_over(cli, o, args, wanted);
+    code = check_length(cli, o, args, wanted);
+    if (code != GOES_ON)
+        return code;
     if (check_log(args, &err) < 0)
         return fail(cli, &err);
     code =

@@ -19,6 +19,7 @@ struct watcher {
     int quiet;       /* no view, no first and last words */
     int errors_only; /* no other messages, either */
     int is_mute, differs;
+    int64_t from; /* step of the checkpoint it goes on from; -1: none */
     struct live_view *view;
     struct live_state state; /* the last view outlives the agents' table */
     const struct training *training;
@@ -208,6 +209,27 @@ static void print_end(struct watcher *w, const struct training_result *r)
     msg_json_print(j);
 }
 
+/* How a run that failed can go on where its newest checkpoint does not serve any more. */
+static void say_other_way(struct watcher *w, const struct training_result *r,
+                          const char *path)
+{
+    const int64_t expected = r->as_it_was ? w->from : r->checkpoint_step;
+
+    if (r->end != TRAINING_FAILED || expected < 0 || r->resume_step == expected)
+        return;
+    if (r->resume_step >= 0)
+        live_view_message(w->view,
+                          "%s: `brood resume %s --from %lld` goes on from the newest "
+                          "checkpoint whose rows its experience log still holds",
+                          w->state.status.run, path, (long long)r->resume_step);
+    else
+        live_view_message(w->view,
+                          "%s: its experience log holds the rows of no checkpoint; "
+                          "`brood run %s/config.yaml --init-from %s` begins a new run "
+                          "with its weights",
+                          w->state.status.run, path, path);
+}
+
 static void say_end(struct watcher *w, const struct training_result *r, const char *path)
 {
     char steps[32], time_text[32], team[48] = "";
@@ -230,7 +252,8 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
         training_end_name(r->end), format_count(r->env_steps, steps, sizeof(steps)),
         format_duration(r->wall_seconds, time_text, sizeof(time_text)), team,
         (unsigned long long)r->restarts, r->restarts == 1 ? "" : "s", path);
-    if (r->end != TRAINING_DONE && r->checkpoint_step >= 0)
+    if (r->end != TRAINING_DONE && r->checkpoint_step >= 0 &&
+        (r->end != TRAINING_FAILED || r->resume_step == r->checkpoint_step))
         live_view_message(
             w->view, "%s: `brood resume %s` goes on from the checkpoint of step %lld",
             w->state.status.run, path, (long long)r->checkpoint_step);
@@ -249,6 +272,7 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->json_lines = args->json && !args->is_detached;
     w->quiet = args->quiet || args->is_detached;
     w->differs = args->differs;
+    w->from = args->from != NULL ? (int64_t)*args->from : -1;
     w->errors_only = args->quiet;
     w->view = live_view_new(STDERR_FILENO, w->quiet);
     w->state.status.run = args->run;
@@ -313,6 +337,7 @@ void watcher_end(struct watcher *w, const struct training_result *result,
     if (live_view_is_terminal(w->view) && w->state.status.n_agents > 0)
         live_view_show(w->view, &w->state.status);
     say_end(w, result, path);
+    say_other_way(w, result, path);
     if (failure != NULL)
         live_view_message(w->view, "brood %s: %s", w->command, failure->msg);
     if (w->json_lines)

@@ -54,7 +54,8 @@ void change_plan_drop(struct change_plan *p, uint64_t step)
 static int is_length(const char *assignment)
 {
     return strncmp(assignment, "run.env_steps=", 14) == 0 ||
-           strncmp(assignment, "run.episodes=", 13) == 0;
+           strncmp(assignment, "run.episodes=", 13) == 0 ||
+           strncmp(assignment, "experience.keep=", 16) == 0;
 }
 
 void change_plan_drop_lengths(struct change_plan *p)

@@ -32,7 +32,7 @@ void change_plan_add(struct change_plan *p, uint64_t at, const char *text);
 uint64_t change_plan_next(const struct change_plan *p);
 /* Those up to and at `step` are made. */
 void change_plan_drop(struct change_plan *p, uint64_t step);
-/* How long the run is, is no longer changed by any. */
+/* How long the run is, and whether its log is kept, is no longer changed by any. */
 void change_plan_drop_lengths(struct change_plan *p);
 
 /* `from` with all changes up to and at `step` made, each checked as it comes. ERR_CONFIG;

@@ -364,6 +364,8 @@ int checkpoint_commit(const struct checkpoint_args *args, struct err *err)
     struct err why = {0};
     int rc = write_all(args, temp, err);
 
+    if (rc == 0 && args->log_sums_bytes > 0)
+        rc = store_check(args->log, args->log_sums, args->log_sums_bytes, err);
     if (rc == 0 && args->log != NULL)
         rc = store_sync(args->log, err);
     if (rc == 0)

@@ -3,8 +3,8 @@
  *     checkpoints/<step>/  <agent>/model.ckpt-<step>.{index,data-00000-of-00001,meta}
  *                          <agent>/checkpoint   run.state
  *
- * Commit   everything goes to .tmp-<step>; files, folders and the experience log are
- *          fsynced; a damaged <step> in the way becomes .bad-<step>; rename; fsync of the parent; only then
+ * Commit   everything goes to .tmp-<step>; rows of the experience log are read again and
+ *          compared with their checksums; files, folders and the log are fsynced; a damaged <step> in the way becomes .bad-<step>; rename; fsync of the parent; only then
  *          old ones go, each through .del-<step>. Whatever interrupts it, the older ones
  *          stay whole.
  * Bytes    no clock inside: equal runs give equal files.
@@ -66,13 +66,16 @@ struct checkpoint_args { /* all borrowed */
     size_t n_sections;
     struct checkpoint_retention keep;
     struct store *log; /* on the disk before the checkpoint is one; NULL: there is none */
+    const void *log_sums;  /* store_sums_save, of rows that must still be as appended */
+    size_t log_sums_bytes; /* 0: they are not looked at */
 };
 
 /* Makes the folder that it is written into, so that whoever looks sees it has begun. What
  * goes wrong is told by the commit. */
 void checkpoint_announce(const char *dir, uint64_t step);
 /* Writes and commits one, then drops old ones; those that cannot be dropped are tried
- * again by the next. A checkpoint of this step that is there already is replaced. */
+ * again by the next. A checkpoint of this step that is there already is replaced.
+ * ERR_CORRUPT: the experience log has been damaged (store_check); nothing is committed. */
 int checkpoint_commit(const struct checkpoint_args *args, struct err *err);
 
 /* Steps of the committed checkpoints in dir, ascending; free(). 0 of them is no error. */

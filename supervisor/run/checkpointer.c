@@ -29,6 +29,12 @@ struct checkpointer {
     struct checkpoint_section *sections;
     size_t n_sections;
     struct copy *copies; /* [n_agents + n_sections] */
+
+    uint64_t checked; /* head of the log when all rows were last found sound */
+    uint64_t head;    /* in what is being written */
+    uint8_t *sums;    /* of the rows to look at */
+    size_t sums_bytes;
+    int wants_look;
 };
 
 struct checkpointer *checkpointer_new(const struct checkpointer_args *args)
@@ -38,6 +44,7 @@ struct checkpointer *checkpointer_new(const struct checkpointer_args *args)
     c->args = *args;
     c->next_dir = args->dir;
     c->work.data = c;
+    c->checked = args->store != NULL ? store_head(args->store) : 0;
     return c;
 }
 
@@ -117,7 +124,9 @@ static void on_work(uv_work_t *work)
                                          .sections = c->sections,
                                          .n_sections = c->n_sections,
                                          .keep = c->args.keep,
-                                         .log = c->args.store};
+                                         .log = c->args.store,
+                                         .log_sums = c->sums,
+                                         .log_sums_bytes = c->sums_bytes};
     struct err why = {0};
 
     if (checkpoint_commit(&args, &c->failure) < 0)
@@ -128,18 +137,75 @@ static void on_work(uv_work_t *work)
         log_warn("%s", why.msg);
 }
 
+static void end_work(struct checkpointer *c)
+{
+    c->busy = 0;
+    free(c->sums);
+    c->sums = NULL;
+}
+
 static void on_worked(uv_work_t *work, int status)
 {
     struct checkpointer *c = work->data;
+    const struct err failure = c->failure;
 
     CHECK(status == 0);
-    c->busy = 0;
-    c->args.on_written(c->args.ctx, c->step, c->failure.code < 0 ? &c->failure : NULL);
+    end_work(c);
+    if (failure.code == 0)
+        c->checked = c->head;
+    if (c->wants_look) /* before anything else is begun */
+        checkpointer_look(c);
+    c->args.on_written(c->args.ctx, c->step, failure.code < 0 ? &failure : NULL);
+}
+
+/* Updates have drawn from the windows of all heads since the last check. */
+static void take_sums(struct checkpointer *c)
+{
+    const struct store *log = c->args.store;
+
+    c->sums_bytes = 0;
+    if (log == NULL)
+        return;
+    c->head = store_head(log);
+    store_sums_save(log, store_window_first_at(log, c->checked), &c->sums,
+                    &c->sums_bytes);
+}
+
+/* On another thread. */
+static void on_look(uv_work_t *work)
+{
+    struct checkpointer *c = work->data;
+
+    (void)store_check(c->args.store, c->sums, c->sums_bytes, &c->failure);
+}
+
+static void on_look_over(uv_work_t *work, int status)
+{
+    struct checkpointer *c = work->data;
+    const struct err failure = c->failure;
+
+    CHECK(status == 0);
+    end_work(c);
+    if (c->wants_look)
+        checkpointer_look(c);
+    c->args.on_looked(c->args.ctx, failure.code < 0 ? &failure : NULL);
+}
+
+void checkpointer_look(struct checkpointer *c)
+{
+    c->wants_look = c->busy;
+    if (c->busy || c->args.store == NULL || store_layout(c->args.store)->n_columns == 0)
+        return;
+    c->failure = (struct err){0};
+    take_sums(c);
+    CHECK(uv_queue_work(c->args.loop, &c->work, on_look, on_look_over) == 0);
+    c->busy = 1;
 }
 
 static void write_down(struct checkpointer *c)
 {
     c->failure = (struct err){0};
+    take_sums(c);
     c->dir = c->next_dir;
     c->log_copy = c->next_log_copy;
     checkpoint_announce(c->dir, c->step);

@@ -3,6 +3,9 @@
  * Begin    copies the blocks at a round boundary: all that training waits for.
  * Write    on a thread of libuv's pool, which only touches files: checkpoint_commit, then
  *          old rows go back to the disk.
+ * Log      a checkpoint is committed only if every row that updates can have drawn since
+ *          the one before it still is as it was appended. So damage that stays in the file
+ *          reaches no committed checkpoint: neither its weights nor its window.
  * Loss     whoever calls begin at each due boundary, waiting there while one is being
  *          written, has never computed more than an interval since the newest committed
  *          one; or, while one is being written (.tmp-<step>), since that one, which is an
@@ -24,8 +27,11 @@ struct checkpointer_args { /* all borrowed until checkpointer_free */
     const char *dir; /* the run's checkpoints/ */
     struct store *store;
     struct checkpoint_retention keep;
-    /* From the loop, when one is over; why: NULL if it is committed. */
+    /* From the loop, when one is over; why: NULL if it is committed; ERR_CORRUPT: the
+     * experience log is damaged, and no later one can be committed, either. */
     void (*on_written)(void *ctx, uint64_t step, const struct err *why);
+    /* The same of checkpointer_look; why: NULL if the log is sound. */
+    void (*on_looked)(void *ctx, const struct err *why);
     void *ctx;
 };
 
@@ -40,6 +46,9 @@ int checkpointer_is_moved(const struct checkpointer *c);
 /* What was written last, once more: names and descriptions are borrowed as by
  * checkpointer_begin. 0: nothing was ever written, or something is now. */
 int checkpointer_again(struct checkpointer *c);
+/* Looks at the log without writing a checkpoint, as soon as none is being written; busy
+ * meanwhile. */
+void checkpointer_look(struct checkpointer *c);
 
 /* One is being written. */
 int checkpointer_is_busy(const struct checkpointer *c);

@@ -156,6 +156,41 @@ int resume_choose(uint64_t *ret, const char *dir, const char *step,
     return rc;
 }
 
+static int is_covered(const char *dir, uint64_t step, const char *log, uint64_t capacity)
+{
+    const struct checkpoint_section *s;
+    struct resume *r = NULL;
+    struct store *store = NULL;
+    int rc = load(&r, dir, step, NULL);
+
+    if (rc == 0) {
+        s = resume_section(r, RESUME_EXPERIENCE);
+        rc = store_open(&store, log, capacity, s->data, s->len, NULL);
+    }
+    store_free(store);
+    resume_free(r);
+    return rc == 0;
+}
+
+int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
+                        uint64_t capacity, struct err *err)
+{
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    int rc = checkpoint_list(dir, &steps, &n, err);
+
+    if (rc < 0)
+        return rc;
+    while (n > 0 && !is_covered(dir, steps[n - 1], log, capacity))
+        n--;
+    if (n > 0)
+        *ret = steps[n - 1];
+    else
+        rc = err_set(err, ERR_NOT_FOUND, "%s holds the rows of no checkpoint", log);
+    free(steps);
+    return rc;
+}
+
 int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
                       const char *text, void (*on_skipped)(void *ctx, const char *line),
                       void *ctx, struct err *err)

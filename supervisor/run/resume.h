@@ -51,6 +51,11 @@ int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
                       const char *text, void (*on_skipped)(void *ctx, const char *line),
                       void *ctx, struct err *err);
 
+/* The newest complete checkpoint whose window the experience log `log` still holds as it
+ * was: one that a run can go on from. ERR_NOT_FOUND: there is none. */
+int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
+                        uint64_t capacity, struct err *err);
+
 const struct rollout_progress *resume_progress(const struct resume *r);
 /* Never NULL for the names above but the last two. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
@@ -71,7 +76,8 @@ int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                         struct run_config *ret, struct err *err);
 /* `wanted` is config.yaml as it is now: it must be what the run had at the checkpoint
  * with the changes since made, which the journal knows and which are made again at their
- * steps. How long the run is may differ, and what waits for a respawn. ERR_CONFIG names
+ * steps. How long the run is may differ, whether its log is kept, and what waits for a
+ * respawn. ERR_CONFIG names
  * the first difference. */
 int resume_check_config(const struct resume *r, const struct run_config *wanted,
                         const char *journal, config_env_names_fn env_names,

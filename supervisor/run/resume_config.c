@@ -30,10 +30,12 @@ int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                    why.msg);
 }
 
+/* Its length, and what is kept at its end: no round is another one for them. */
 static void take_length(struct run_config *c, const struct run_config *from)
 {
     c->run.env_steps = from->run.env_steps;
     c->run.episodes = from->run.episodes;
+    c->experience.keep = from->experience.keep;
 }
 
 /* *c with the differences to `from` that are of these kinds made. */

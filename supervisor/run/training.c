@@ -5,6 +5,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/signal_ignored.h"
+#include "supervisor/run/finished_log.h"
 #include "supervisor/run/training_internal.h"
 
 #include <fcntl.h>
@@ -62,6 +63,7 @@ void training_on_processes_stopped(struct training *t)
     for (int i = 0; i < TRAINING_N_SIGNALS; i++)
         uv_close((uv_handle_t *)&t->signals[i], NULL);
     training_unwatch_keeper(t);
+    training_unwatch_log(t);
     training_close_if_over(t);
 }
 
@@ -380,6 +382,7 @@ static void watch(struct training *t)
     t->has_terminal = has_terminal();
     CHECK(uv_timer_start(&t->tick, on_tick, TRAINING_TICK_MS, TRAINING_TICK_MS) == 0);
     training_watch_keeper(t);
+    training_watch_log(t);
     for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
         CHECK(uv_signal_init(&t->loop, &t->signals[i]) == 0);
         t->signals[i].data = t;
@@ -444,6 +447,25 @@ static void release(struct training *t)
     CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");
 }
 
+/* Nobody goes on with a run that is done, unless it is made longer. */
+static void drop_log(struct training *t)
+{
+    const enum keep_log keep = t->config->experience.keep;
+    uint64_t bytes;
+    struct err err = {0};
+    char line[256];
+    int rc = finished_log_drop(run_dir_file(t->args->dir, "experience"), keep,
+                               FINISHED_LOG_AUTO_BYTES, &bytes, &err);
+
+    if (rc < 0)
+        log_warn("%s", err.msg);
+    if (rc != 1)
+        return;
+    finished_log_describe(run_dir_name(t->args->dir), keep, bytes, line, sizeof(line));
+    journal_write(t->journal, training_steps(t), "log-dropped", NULL);
+    training_say(t, "%s", line);
+}
+
 static void finish(struct training *t)
 {
     struct rollout_progress at = {0};
@@ -455,10 +477,24 @@ static void finish(struct training *t)
     t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     training_fail_if_gone(t);
-    if (t->result->end == TRAINING_DONE && !t->config->experience.keep &&
-        t->saved_step == (int64_t)t->result->env_steps &&
-        beneath_unlink(run_dir_file(t->args->dir, "experience")) < 0)
-        log_warn("the experience log could not be removed: %m");
+    if (t->result->end == TRAINING_DONE && t->saved_step == (int64_t)t->result->env_steps)
+        drop_log(t);
+}
+
+/* A failure may have come from the log, or have left it short. */
+static void find_resume_step(struct training *t, int rc)
+{
+    struct run_dir *dir = t->args->dir;
+    uint64_t step;
+
+    t->result->resume_step = t->result->checkpoint_step;
+    if (rc == 0)
+        return;
+    t->result->resume_step = -1;
+    if (resume_find_covered(&step, run_dir_file(dir, "checkpoints"),
+                            run_dir_file(dir, "experience"),
+                            (uint64_t)t->config->experience.capacity, NULL) == 0)
+        t->result->resume_step = (int64_t)step;
 }
 
 int training_run(const struct training_args *args, struct training_result *ret,
@@ -467,11 +503,13 @@ int training_run(const struct training_args *args, struct training_result *ret,
     struct training *t = xcalloc(1, sizeof(*t));
     int rc;
 
-    *ret = (struct training_result){
-        .end = TRAINING_FAILED, .checkpoint_step = -1, .team_return_mean = NAN};
+    *ret = (struct training_result){.end = TRAINING_FAILED,
+                                    .checkpoint_step = -1,
+                                    .resume_step = -1,
+                                    .team_return_mean = NAN};
     t->args = args;
     t->result = ret;
-    t->agent_fd = -1;
+    t->agent_fd = t->log_watch_fd = -1;
     t->rescued_step = -1;
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
@@ -493,6 +531,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
         if (rc < 0 && err != NULL)
             *err = t->failure;
     }
+    find_resume_step(t, rc);
     training_journal_end(t, rc);
     training_end_rescue(t);
     ret->as_it_was = args->resume != NULL && !t->stands;

@@ -108,7 +108,10 @@ struct training_result {
     int exit_code; /* enum run_exit */
     uint64_t env_steps, episodes, restarts;
     int64_t checkpoint_step; /* of the newest committed one; -1: none */
-    int as_it_was;           /* it was not resumed: nothing of it has changed */
+    /* Of the newest from which the run can go on; -1: none. Another one than that only
+     * where the experience log is damaged, cut or gone. */
+    int64_t resume_step;
+    int as_it_was; /* it was not resumed: nothing of it has changed */
     double wall_seconds;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };

@@ -10,6 +10,7 @@
 #include "common/log/log.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
 #include "supervisor/run/trial.h"
 
 #include <inttypes.h>
@@ -56,9 +57,57 @@ void training_end_config(struct training *t)
 /* ---- agreeing on a change ---- */
 
 struct verdict {
+    const char *run; /* its path */
     struct err *err;
     int rc;
 };
+
+/* As a word of a command line; free(). */
+static char *shell_word(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_-+=.,:/@%";
+    struct wbuf b = {0};
+
+    if (*text != '\0' && text[strspn(text, plain)] == '\0')
+        return xstrdup(text);
+    wbuf_u8(&b, '\'');
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            wbuf_bytes(&b, "'\\'", 3);
+        wbuf_u8(&b, (uint8_t)*text);
+    }
+    wbuf_bytes(&b, "'", 2); /* with the NUL */
+    return (char *)b.data;
+}
+
+/* A new run can have the value: with the weights of this one, where they fit. */
+static int refuse(const struct verdict *v, const struct config_change *c)
+{
+    char *run = shell_word(v->run), *set = xasprintf("%s=%s", c->path, c->text);
+    char *word = shell_word(set);
+    int rc;
+
+    if (*c->text == '\0') /* gone, or more than one value */
+        rc = err_set(v->err, ERR_CONFIG,
+                     "%s cannot change while the run lives; `brood run` with an edited "
+                     "copy of %s/config.yaml begins a new one",
+                     c->path, v->run);
+    else if (c->new_weights)
+        rc = err_set(v->err, ERR_CONFIG,
+                     "%s cannot change while the run lives; `brood run %s/config.yaml "
+                     "--set %s` begins a new one, with new weights",
+                     c->path, run, word);
+    else
+        rc = err_set(v->err, ERR_CONFIG,
+                     "%s cannot change while the run lives; `brood run %s/config.yaml "
+                     "--init-from %s --set %s` begins a new one with its weights",
+                     c->path, run, run, word);
+    free(word);
+    free(set);
+    free(run);
+    return rc;
+}
 
 /* What a change of one value takes: refused at the first that cannot be made. */
 static void judge(void *ctx, const struct config_change *c)
@@ -68,10 +117,7 @@ static void judge(void *ctx, const struct config_change *c)
     if (v->rc < 0)
         return;
     if (c->kind == CHANGE_RESTART)
-        v->rc = err_set(v->err, ERR_CONFIG,
-                        "%s cannot change while the run lives; stop it, and begin a new "
-                        "one, or try `brood resume --set %s=%s --anyway`",
-                        c->path, c->path, *c->text != '\0' ? c->text : "...");
+        v->rc = refuse(v, c);
     else if (c->kind == CHANGE_SETTING && !isfinite((float)c->number))
         v->rc = err_set(v->err, ERR_CONFIG, "%s: %s is no finite number in 32 bits",
                         c->path, c->text);
@@ -267,7 +313,7 @@ static int compare(const struct training *t, const struct run_config *wanted,
 static int agree(struct training *t, struct run_config *wanted, uint64_t at,
                  struct training_set_result *ret, struct err *err)
 {
-    struct verdict v = {err, 0};
+    struct verdict v = {run_dir_path(t->args->dir), err, 0};
     struct err why = {0};
     char *waits = NULL;
 

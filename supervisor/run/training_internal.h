@@ -59,6 +59,8 @@ struct training {
     int env_stopped;
     struct training_env_exit *env_exits;
     struct store *store;
+    uv_poll_t log_watch;
+    int log_watch_fd; /* -1: the log is not watched */
     struct metrics *metrics;
     struct csv_sink *csv;
     struct event_sink *events;
@@ -149,6 +151,11 @@ void training_make_env_host(struct training *t);
 void training_free_env_host(struct training *t);
 /* The last exit of a process, or NULL. */
 const char *training_env_last_exit(const struct training *t, const char *process);
+
+/* ---- training_log.c: others who write into the experience log ---- */
+
+void training_watch_log(struct training *t);
+void training_unwatch_log(struct training *t);
 
 /* ---- training_keeper.c ---- */
 

@@ -62,7 +62,8 @@ static int begin_checkpoint(struct training *t, uint64_t step,
 }
 
 /* A checkpoint that cannot be written leaves the older ones whole; the run goes on and
- * tries again at the next. */
+ * tries again at the next. Where the experience log is damaged (ERR_CORRUPT), the weights
+ * may have learned from what nobody appended: the run ends with the older ones. */
 static void on_checkpoint_over(struct training *t, uint64_t step, const struct err *why)
 {
     if (why == NULL) {
@@ -71,13 +72,15 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
             t->rescued_step = (int64_t)step;
         if (t->args->keeper != NULL)
             keeper_tell_checkpoint(t->args->keeper);
-    } else {
+    } else if (why->code != ERR_CORRUPT || t->failure.code < 0) {
         training_complain(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
                           why->msg);
     }
     journal_write(t->journal, step, why != NULL ? "checkpoint-failed" : "checkpoint",
                   why != NULL ? "error" : NULL, why != NULL ? why->msg : NULL, NULL);
     training_settle_checkpoint(t, step, why);
+    if (why != NULL && why->code == ERR_CORRUPT)
+        training_fail(t, why);
 }
 
 static void on_graphs(void *ctx)
@@ -236,6 +239,14 @@ void training_on_full(void *ctx, const struct err *why)
 
 /* ---- written ---- */
 
+/* The checkpointer has time again. */
+static void on_free(struct training *t)
+{
+    training_retry_checkpoint(t);
+    write_last(t);
+    training_close_if_over(t);
+}
+
 static void on_written(void *ctx, uint64_t step, const struct err *why)
 {
     struct training *t = ctx;
@@ -244,9 +255,14 @@ static void on_written(void *ctx, uint64_t step, const struct err *why)
     if (training_rescue(t))
         return;
     on_checkpoint_over(t, step, why);
-    training_retry_checkpoint(t);
-    write_last(t);
-    training_close_if_over(t);
+    on_free(t);
+}
+
+static void on_looked(void *ctx, const struct err *why)
+{
+    if (why != NULL)
+        training_fail(ctx, why);
+    on_free(ctx);
 }
 
 /* A run's beginning: its provenance is written once. */
@@ -269,6 +285,7 @@ void training_make_checkpointer(struct training *t)
                  .every_s = t->config->checkpoint.keep_checkpoint_every_n_hours * 3600,
                  .began_unix = began_unix(t)},
         .on_written = on_written,
+        .on_looked = on_looked,
         .ctx = t};
 
     t->checkpointer = checkpointer_new(&args);

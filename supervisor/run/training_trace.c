@@ -1,6 +1,7 @@
 /* A recording of some rounds of a live run, for `brood trace`. */
 #include "supervisor/run/training_internal.h"
 
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/trace/trace.h"
 
@@ -41,7 +42,7 @@ static void begin(struct training *t, uint64_t round)
 
 static int write_file(const char *path, struct err *err)
 {
-    FILE *f = fopen(path, "we");
+    FILE *f = beneath_fopen(path, "w");
     int failed;
 
     if (f == NULL)

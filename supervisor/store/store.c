@@ -25,6 +25,7 @@ struct store {
     struct store_layout layout;
     uint8_t *rows; /* (rows_cap, row_bytes) */
     size_t rows_cap;
+    uint32_t header_sum; /* CRC-32C of the header */
     uint64_t block_rows; /* under one checksum */
     uint32_t *sums; /* [n_sums] of the blocks from row 0 on; the last may be growing */
     size_t n_sums, sums_cap;
@@ -176,9 +177,10 @@ static int write_at(const struct store *s, const void *data, size_t len, uint64_
     return 0;
 }
 
-/* Takes the layout's columns. */
-static void set_layout(struct store *s, struct store_layout *layout)
+/* Takes the layout's columns; header: as it is in the file. */
+static void set_layout(struct store *s, struct store_layout *layout, const void *header)
 {
+    s->header_sum = crc32c(header, STORE_HEADER_BYTES);
     s->layout = *layout;
     *layout = (struct store_layout){0};
     s->block_rows = STORE_BLOCK_BYTES / s->layout.row_bytes;
@@ -198,9 +200,9 @@ int store_describe(struct store *s, struct store_layout *layout, struct err *err
     header = xcalloc(1, STORE_HEADER_BYTES);
     store_layout_encode(layout, header);
     rc = write_at(s, header, STORE_HEADER_BYTES, 0, err);
-    free(header);
     if (rc == 0)
-        set_layout(s, layout);
+        set_layout(s, layout, header);
+    free(header);
     return rc;
 }
 
@@ -384,9 +386,9 @@ int store_copy(const struct store *s, const char *path, struct err *err)
 
 /* ---- what a checkpoint holds of it ---- */
 
-void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len)
+void store_sums_save(const struct store *s, uint64_t row, uint8_t **ret, size_t *ret_len)
 {
-    size_t first = (size_t)(store_window_first(s) / s->block_rows);
+    const size_t first = s->block_rows > 0 ? (size_t)(row / s->block_rows) : 0;
     struct wbuf b = {0};
 
     wbuf_u32(&b, STATE_VERSION);
@@ -400,7 +402,12 @@ void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len)
     *ret_len = b.len;
 }
 
-struct saved { /* store_state_save, parsed */
+void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len)
+{
+    store_sums_save(s, store_window_first(s), ret, ret_len);
+}
+
+struct saved { /* store_sums_save, parsed */
     uint64_t head, layout_hash, block_rows, first, n;
     struct cursor sums;
 };
@@ -449,10 +456,11 @@ static int read_layout(struct store *s, const struct saved *saved, struct err *e
 
     if (rc == 0 && (rc = store_layout_decode(header, &layout, err)) < 0)
         (void)err_wrap(err, "%s", s->path);
+    if (rc == 0)
+        set_layout(s, &layout, header);
     free(header);
     if (rc < 0)
         return rc;
-    set_layout(s, &layout);
     if (store_layout_hash(&s->layout) != saved->layout_hash ||
         s->block_rows != saved->block_rows)
         return err_set(err, ERR_CORRUPT, "%s: its header is not that of this run",
@@ -460,31 +468,74 @@ static int read_layout(struct store *s, const struct saved *saved, struct err *e
     return 0;
 }
 
-/* Block by block, as if the rows were appended once more. */
-static int verify(struct store *s, struct saved *saved, struct err *err)
+/* Reads the rows again, block by block; names the first that are not what was appended,
+ * and those that follow them without a sound block between. */
+static int verify(const struct store *s, const struct saved *saved, struct err *err)
 {
     uint8_t *data = xmalloc((size_t)(s->block_rows * s->layout.row_bytes));
-    int rc = 0;
+    struct cursor sums = saved->sums;
+    uint64_t bad = 0, bad_end = 0;
+    int rc = 0, is_sound;
 
-    s->n_sums = (size_t)saved->first;
-    s->sums_cap = (size_t)(saved->first + saved->n) + 64;
-    s->sums = xcalloc(s->sums_cap, sizeof(*s->sums));
     for (uint64_t row = saved->first * s->block_rows; row < saved->head && rc == 0;) {
-        uint64_t left = saved->head - row;
-        size_t n = (size_t)(left < s->block_rows ? left : s->block_rows);
+        const uint64_t left = saved->head - row;
+        const size_t n = (size_t)(left < s->block_rows ? left : s->block_rows);
+        const size_t bytes = n * (size_t)s->layout.row_bytes;
 
-        rc = read_at(s, data, n * (size_t)s->layout.row_bytes, row_offset(s, row), err);
-        if (rc < 0)
+        rc = read_at(s, data, bytes, row_offset(s, row), err);
+        is_sound = rc == 0 && crc32c(data, bytes) == cursor_u32(&sums);
+        if (is_sound && bad_end > 0)
             break;
-        add_to_sums(s, row, data, n);
-        if (s->sums[s->n_sums - 1] != cursor_u32(&saved->sums))
-            rc = err_set(err, ERR_CORRUPT, "%s: rows %llu to %llu are damaged", s->path,
-                         (unsigned long long)row, (unsigned long long)(row + n - 1));
+        if (!is_sound)
+            bad = bad_end > 0 ? bad : row, bad_end = row + n;
         row += n;
     }
     free(data);
-    s->head = saved->head;
+    if (rc == 0 && bad_end > 0)
+        rc = err_set(err, ERR_CORRUPT, "%s: rows %llu to %llu are damaged", s->path,
+                     (unsigned long long)bad, (unsigned long long)(bad_end - 1));
     return rc;
+}
+
+static int verify_header(const struct store *s, struct err *err)
+{
+    uint8_t *header = xmalloc(STORE_HEADER_BYTES);
+    int rc = read_at(s, header, STORE_HEADER_BYTES, 0, err);
+
+    if (rc == 0 && crc32c(header, STORE_HEADER_BYTES) != s->header_sum)
+        rc = err_set(err, ERR_CORRUPT, "%s: its header is damaged", s->path);
+    free(header);
+    return rc;
+}
+
+int store_check(const struct store *s, const void *sums, size_t len, struct err *err)
+{
+    struct saved saved;
+    int rc;
+
+    if (s->layout.n_columns == 0)
+        return 0;
+    rc = parse_state(&saved, sums, len, err);
+    if (rc == 0)
+        rc = verify_header(s, err);
+    if (rc == 0)
+        rc = verify(s, &saved, err);
+    if (rc < 0 && err != NULL) /* a disk that cannot be read is no better */
+        err->code = ERR_CORRUPT;
+    return rc < 0 ? ERR_CORRUPT : 0;
+}
+
+/* What was saved, as if the rows had just been appended. */
+static void take_saved(struct store *s, const struct saved *saved)
+{
+    struct cursor sums = saved->sums;
+
+    s->n_sums = (size_t)(saved->first + saved->n);
+    s->sums_cap = s->n_sums + 64;
+    s->sums = xcalloc(s->sums_cap, sizeof(*s->sums));
+    for (size_t i = (size_t)saved->first; i < s->n_sums; i++)
+        s->sums[i] = cursor_u32(&sums);
+    s->head = saved->head;
 }
 
 static int open_file(struct store *s, struct err *err)
@@ -500,7 +551,7 @@ static int open_file(struct store *s, struct err *err)
                : err_errno(err, "%s", s->path);
 }
 
-static int reopen(struct store *s, struct saved *saved, struct err *err)
+static int reopen(struct store *s, const struct saved *saved, struct err *err)
 {
     uint64_t first = store_window_first_at(s, saved->head);
     struct stat st;
@@ -518,7 +569,10 @@ static int reopen(struct store *s, struct saved *saved, struct err *err)
         return err_set(err, ERR_LIMIT,
                        "a capacity of %llu needs rows that %s no longer holds",
                        (unsigned long long)s->capacity, s->path);
-    return verify(s, saved, err);
+    rc = verify(s, saved, err);
+    if (rc == 0)
+        take_saved(s, saved);
+    return rc;
 }
 
 int store_open(struct store **ret, const char *path, uint64_t capacity, const void *state,

@@ -8,10 +8,11 @@
  * Disk     rows are written by pwrite alone, so that a full disk is an error that names
  *          the file, never a signal. store_forget gives old rows back to the disk.
  * Sums     a CRC-32C per block of rows (STORE_BLOCK_BYTES, at least one row), kept as
- *          rows are appended: what a checkpoint holds of the log, and a resume verifies.
+ *          rows are appended: what a checkpoint holds of the log, and what the file is
+ *          compared with before each checkpoint and by a resume.
  * Owns     both descriptors and the row buffer.
- * Threads  loop thread only; but store_sync, store_copy and store_forget may run on one other thread
- *          meanwhile.
+ * Threads  loop thread only; but store_check, store_sync, store_copy and store_forget may
+ *          run on one other thread meanwhile.
  */
 #ifndef SUPERVISOR_STORE_STORE_H
 #define SUPERVISOR_STORE_STORE_H
@@ -89,5 +90,12 @@ int store_copy(const struct store *s, const char *path, struct err *err);
 
 /* Head and checksums of the window, for run.state; malloc'd. */
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len);
+
+/* The same from the block of `row` on, which store_forget must not have given back. */
+void store_sums_save(const struct store *s, uint64_t row, uint8_t **ret, size_t *ret_len);
+/* Reads the header and the rows under these checksums again: ERR_CORRUPT if they are not
+ * what was appended (the message names file and rows), or cannot be read. A log that has
+ * no columns yet is sound. */
+int store_check(const struct store *s, const void *sums, size_t len, struct err *err);
 
 #endif

@@ -45,7 +45,7 @@ class World:
     def run(self, name, seed, sets):
         extra = [word for s in sets for word in ("--set", s)]
         return brood("run", self.config, "--name", f"{self.name}-{name}", "--seed", seed,
-                     "-q", *extra, *self.where)
+                     "-q", "--set", "experience.keep=false", *extra, *self.where)
 
     def evaluate(self, name, seed):
         return brood("eval", f"{self.name}-{name}", "--episodes", self.options.episodes,

@@ -36,7 +36,7 @@ def one_seed(options, runs_dir, seed):
         extra += ["--set", f"run.env_steps={options.steps}"]
     where = ["--runs-dir", runs_dir, "--json"]
     run = brood("run", options.config, "--name", f"s{seed}", "--seed", seed, "-q",
-                *extra, *where)
+                "--set", "experience.keep=false", *extra, *where)
     played = brood("eval", f"s{seed}", "--episodes", options.episodes, *where)
     return seed, run["wall_seconds"], played["team_return_mean"]
 

@@ -54,7 +54,7 @@ START_TEST(everything_has_a_default)
     ck_assert(c.env.max_steps == 25 && c.env.params == NULL);
     ck_assert(c.experience.capacity == 1000000 && c.experience.batch_size == 1024);
     ck_assert(c.experience.warmup == 25600 && c.experience.update_every == 100);
-    ck_assert_int_eq(c.experience.keep, 0);
+    ck_assert_int_eq(c.experience.keep, KEEP_LOG_AUTO);
     ck_assert(c.checkpoint.every_env_steps == 100000 && c.checkpoint.every_seconds == 0);
     ck_assert(c.checkpoint.max_to_keep == 5);
     ck_assert(c.checkpoint.keep_checkpoint_every_n_hours == 10000);
@@ -324,7 +324,7 @@ START_TEST(mistakes_are_told_in_one_line)
         {"env: {id: simple_spread, rules: []}\n",
          "f.yaml:1: env.rules: found an empty list, expected mpe2 or openai"},
         {ENV "experience: {keep: yes}\n",
-         "f.yaml:2: experience.keep: found 'yes', expected true or false"},
+         "f.yaml:2: experience.keep: found 'yes', expected false, true or auto"},
         {ENV "experience:\n  batch_size: 512\n  capacity: 511\n",
          "f.yaml:3: experience.batch_size: found 512, expected at most "
          "experience.capacity, 511"},

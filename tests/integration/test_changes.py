@@ -2,6 +2,7 @@
 made again there by every resume."""
 import os
 import re
+import shlex
 import signal
 
 import harness
@@ -108,6 +109,30 @@ def test_what_cannot_be_applied_changes_nothing(w):
     refused("polyak:", "polyack:", "did you mean 'polyak'")
     refused("discount: 0.95", "discount: 7", "at least 0 and at most 1")
     assert not journal(run, "set") and p.poll() is None
+    end(p, run)
+
+
+def test_what_needs_a_new_run_says_how_to_begin_it(w):
+    """The command that is advised is given, as a shell would read it."""
+    p, run = start(w, "live")
+    weights = ("env.copies=8", "env.reward=team_sum", "env.max_steps=20", "run.seed=7",
+                 "run.numerics=native", "experience.capacity=5000",
+                 "checkpoint.max_to_keep=2", "evaluation.mode=sample",
+                 "defaults.actor.activation=tanh")
+    others = ("env.rules=openai", "env.actions=continuous", "env.params={agents: 3}",
+              "agents.agent_1.algorithm=random", "defaults.actor.hidden=[5]",
+              "defaults.critic.input=own", "defaults.critic.after_action=[4]")
+    for i, change in enumerate(weights + others):
+        _, err = w.brood("set", run, change, code=2)
+        key, value = change.split("=")
+        assert f"{key} cannot change while the run lives" in err, err
+        (command,) = re.findall(r"`brood ([^`]*)`", err)
+        words = shlex.split(command)
+        assert words[-2:] == ["--set", change], (words, change)
+        assert ("--init-from" in words) is (change in weights), err
+        w.brood(*words, "--name", f"new{i}", "--set", "run.env_steps=300", "-q")
+        text = (w.run_dir(f"new{i}") / "config.yaml").read_text()
+        assert f"{key.split('.')[-1]}: {value}" in text, (change, text)
     end(p, run)
 
 

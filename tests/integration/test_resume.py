@@ -25,7 +25,8 @@ KILLS_EACH = int(os.environ.get("BROOD_KILLS", 4 if harness.SANITIZED else 20))
 CONFIG = """
 run: {{name: small, seed: 1, env_steps: {steps}}}
 env: {{id: simple_spread, copies: {copies}, params: {{agents: 3}}}}
-experience: {{capacity: {capacity}, batch_size: 64, warmup: 200, update_every: 20}}
+experience: {{capacity: {capacity}, batch_size: 64, warmup: 200, update_every: 20,
+             keep: false}}
 evaluation: {{every_env_steps: 1500, episodes: 8}}
 checkpoint: {{every_env_steps: {every}, max_to_keep: 4}}
 log: {{every_env_steps: 200}}

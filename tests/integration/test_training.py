@@ -19,7 +19,7 @@ def test_a_run_leaves_what_it_should(w):
     run = w.run_dir("a")
     for name in ("config.yaml", "provenance", "journal", "metrics/progress.csv", "lock"):
         assert (run / name).is_file(), name
-    assert not (run / "experience").exists()
+    assert (run / "experience").is_file()
     assert list((run / "metrics").glob("events.out.tfevents.*"))
     for step in (0, 1000, 2000):
         for agent in AGENTS:

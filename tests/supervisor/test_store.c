@@ -318,6 +318,57 @@ START_TEST(test_reopen_damaged)
 }
 END_TEST
 
+/* While the log is being written: what is not as it was appended is named, and only what
+ * the checksums are of is looked at. */
+START_TEST(test_check)
+{
+    struct store *s = new_store(1500);
+    const size_t row_bytes = store_layout(s)->row_bytes;
+    const uint64_t block = STORE_BLOCK_BYTES / row_bytes;
+    const char *path = temp_dir_file(&dir, "experience");
+    size_t len, later_len;
+    uint8_t *sums, *later;
+    char want[64];
+    struct err err = {0};
+
+    for (uint64_t i = 0; i < 8; i++)
+        append(s, i * block, block);
+    append(s, 8 * block, 3);
+    store_sums_save(s, 2 * block + 1, &sums, &len);
+    append(s, 8 * block + 3, 5); /* into a block that has a checksum of its first rows */
+    store_sums_save(s, 8 * block, &later, &later_len);
+    ck_assert_int_eq(store_check(s, sums, len, &err), 0);
+    ck_assert_int_eq(store_forget(s, 2 * block, &err), 0);
+    ck_assert_int_eq(store_check(s, sums, len, &err), 0);
+
+    /* The last byte of block 3, the first of block 5, all of 4, and one of 7: the first
+     * three are one stretch. */
+    flip_byte((off_t)(STORE_HEADER_BYTES + 4 * block * row_bytes - 1));
+    flip_byte((off_t)(STORE_HEADER_BYTES + 5 * block * row_bytes - 1));
+    flip_byte((off_t)(STORE_HEADER_BYTES + 5 * block * row_bytes));
+    flip_byte((off_t)(STORE_HEADER_BYTES + 7 * block * row_bytes));
+    ck_assert_int_eq(store_check(s, sums, len, &err), ERR_CORRUPT);
+    (void)snprintf(want, sizeof(want), "experience: rows %llu to %llu are damaged",
+                   (unsigned long long)(3 * block), (unsigned long long)(6 * block - 1));
+    ck_assert_msg(strstr(err.msg, want) != NULL, "%s", err.msg);
+    ck_assert_int_eq(store_check(s, later, later_len, &err), 0);
+
+    flip_byte(40);
+    ck_assert_int_eq(store_check(s, later, later_len, &err), ERR_CORRUPT);
+    ck_assert_msg(strstr(err.msg, "header") != NULL, "%s", err.msg);
+    flip_byte(40);
+    ck_assert_int_eq(truncate(path, STORE_HEADER_BYTES), 0);
+    ck_assert_int_eq(store_check(s, later, later_len, &err), ERR_CORRUPT);
+    ck_assert_msg(strstr(err.msg, "cut short") != NULL, "%s", err.msg);
+    append(s, 8 * block + 8, 1); /* the file has its length again, and a hole */
+    ck_assert_int_eq(store_check(s, later, later_len, &err), ERR_CORRUPT);
+    ck_assert_msg(strstr(err.msg, "damaged") != NULL, "%s", err.msg);
+    free(sums);
+    free(later);
+    store_free(s);
+}
+END_TEST
+
 START_TEST(test_not_twice)
 {
     struct store *s = new_store(10), *other;
@@ -362,6 +413,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_forget);
     tcase_add_test(tc, test_reopen);
     tcase_add_test(tc, test_reopen_damaged);
+    tcase_add_test(tc, test_check);
     tcase_add_test(tc, test_not_twice);
     tcase_add_test(tc, test_full_disk);
     suite_add_tcase(s, tc);

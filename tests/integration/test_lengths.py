@@ -1,0 +1,142 @@
+"""How long a run is: a length that it has passed is refused; one that is done can be made
+longer while its log is there."""
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+
+import harness
+from test_changes import checkpoints, final
+from test_resume import as_it_was
+
+AT = 1000
+
+
+def stopped_within_its_evaluation(w, name, steps):
+    """A run that was stopped at step AT, with the evaluation of that boundary still to do."""
+    w.brood("run", w.small(steps=steps, evaluate=AT), "--name", name, "--detach",
+            "--set", "evaluation.episodes=1000000")
+    harness.wait_until("its evaluation", lambda: json.loads(
+        w.brood("status", name, "--json")[0])["env_steps"] == AT)
+    return w.run_dir(name)
+
+
+def test_a_length_that_is_past_is_refused_everywhere(w):
+    run = stopped_within_its_evaluation(w, "run", 1_000_000)
+    past = f"run.env_steps=10 is past at step {AT}; `brood stop` ends the run"
+    _, err = w.brood("set", run, "run.env_steps=10", code=2)
+    assert past in err and err.count("\n") == 1, err
+    _, err = w.brood("edit", run, code=2,
+                     env={"EDITOR": "sed -i 's/env_steps: 1000000/env_steps: 10/'"})
+    assert past in err, err
+    w.brood("stop", run)
+    assert checkpoints(run)[-1] == AT
+    for length in ("run.env_steps=10", f"run.env_steps={AT}"):
+        with as_it_was(run):  # its experience log, too
+            out, err = w.brood("resume", run, "--set", length, "--json", code=2)
+        number = length.split("=")[1]
+        assert f"run is to end at {number} steps and is at {AT}" in err, err
+        assert err.count("\n") == 1 and not out, (out, err)
+    with as_it_was(run):
+        _, err = w.brood("resume", run, "--set", "run.env_steps=", "--set", "run.episodes=3",
+                         code=2)
+    assert "run is to end at 3 episodes and is at 40" in err, err
+    assert json.loads(w.brood("status", run, "--json")[0])["state"] == "stopped"
+
+    # A run that is done is refused one, too, and says so that it is done otherwise.
+    w.brood("run", w.small(steps=400), "--name", "done", "--set", "experience.keep=true")
+    with as_it_was(w.run_dir("done")):
+        _, err = w.brood("resume", "done", "--set", "run.env_steps=10", code=2)
+        assert "done is to end at 10 steps and is at 400" in err, err
+        _, err = w.brood("resume", "done", "--set", "run.env_steps=400")
+        assert "done: done, 400 steps" in err, err
+
+
+def test_the_length_that_it_had_finishes_what_is_left(w):
+    run = stopped_within_its_evaluation(w, "run", AT)
+    w.brood("stop", run)
+    assert "eval/team_return/agent" not in last_row(run)
+    w.brood("resume", run, "--set", "evaluation.episodes=8", "--anyway")
+    assert checkpoints(run)[-1] == AT
+    assert last_row(run)["eval/team_return/agent"] < 0, last_row(run)
+
+
+def disk_bytes(path):
+    return os.stat(path).st_blocks * 512
+
+
+def test_a_run_that_is_done_can_be_made_longer(w):
+    config = w.small(steps=400)
+    w.brood("run", config, "--name", "run")
+    run, log = w.run_dir("run"), w.run_dir("run") / "experience"
+    (listed,) = harness.json_lines(w.brood("runs", "--json")[0])
+    assert listed["disk_bytes"] >= disk_bytes(log) > 400 * 300, (listed, disk_bytes(log))
+    _, err = w.brood("resume", run)
+    assert "--set run.env_steps=N extends it" in err, err
+    w.brood("resume", run, "--set", "run.env_steps=1200")
+    w.brood("run", config, "--name", "calm", "--set", "run.env_steps=1200")
+    assert final(run, 1200) == final(w.run_dir("calm"), 1200)
+
+    # Whoever wants the space back gets it.
+    _, err = w.brood("resume", run, "--set", "experience.keep=false")
+    assert "its experience log (" in err and "is dropped" in err, err
+    assert "--init-from run` begins anew" in err and not log.exists(), err
+    assert w.brood("resume", run, "--set", "run.env_steps=1600", code=3)
+    w.brood("rm", run)
+    assert not run.exists()
+
+
+def test_a_log_that_is_not_wanted_goes_with_a_line(w):
+    _, err = w.brood("run", w.small(steps=400), "--name", "never",
+                     "--set", "experience.keep=false")
+    dropped = [line for line in err.splitlines() if "is dropped" in line]
+    assert len(dropped) == 1 and "GB" not in dropped[0], err
+    assert not (w.run_dir("never") / "experience").exists()
+    assert "event=log-dropped" in (w.run_dir("never") / "journal").read_text(), err
+
+    # A live run can be told, and it is no difference to resume with.
+    w.brood("run", w.small(steps=10_000_000), "--name", "live", "--detach")
+    out, _ = w.brood("set", "live", "experience.keep=false")
+    assert "experience.keep=false" in out, out
+    w.brood("stop", "live")
+    live = w.run_dir("live")
+    end = checkpoints(live)[-1] + 400
+    _, err = w.brood("resume", live, "--set", "experience.keep=true", "--set",
+                     f"run.env_steps={end}")
+    assert (live / "experience").exists() and "anyway" not in err, err
+    assert json.loads(w.brood("status", live, "--json")[0])["exact"] is True
+
+
+def test_a_log_that_is_large_goes_by_default(w):
+    kind = subprocess.run(["stat", "-f", "-c", "%T", w.path], capture_output=True, text=True)
+    if kind.stdout.strip() == "tmpfs" or shutil.disk_usage(w.path).free < 3 << 30:
+        raise harness.Skip("no disk with 3 GB to spare")
+    p = w.start("run", w.small(steps=10_000_000), "--name", "large")
+    run, log = w.run_dir("large"), w.run_dir("large") / "experience"
+    harness.wait_until("a checkpoint", lambda: checkpoints(run))
+    w.brood("pause", run)
+    with open(log, "r+b") as f:  # space behind its end, which changes no byte of it
+        libc = ctypes.CDLL(None, use_errno=True)
+        keep_size = 1
+        if libc.fallocate(f.fileno(), keep_size, ctypes.c_long(0), ctypes.c_long(10**9)):
+            raise harness.Skip(os.strerror(ctypes.get_errno()))
+    assert disk_bytes(log) >= 10**9
+    at = json.loads(w.brood("status", run, "--json")[0])["env_steps"]
+    w.brood("set", run, f"run.env_steps={at + 40}")
+    w.brood("continue", run)
+    assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
+    err = p.log.read_text()
+    assert "its experience log (1.0 GB, not below 1.0 GB) is dropped" in err, err
+    assert not log.exists() and "event=log-dropped" in (run / "journal").read_text()
+
+
+def last_row(run):
+    """The columns of progress.csv that its last row fills."""
+    lines = (run / "metrics" / "progress.csv").read_text().splitlines()
+    values = zip(lines[0].split(","), lines[-1].split(","))
+    return {name: float(value) for name, value in values if value}
+
+
+if __name__ == "__main__":
+    harness.main()
