@@ -38,7 +38,8 @@ static void send_progress(void *ctx)
     (void)loop_send(AGENT_FD_OUT, out, NULL);
 }
 
-/* Files end before the first input comes in; the graph of an `import` may name some. */
+/* Files are given up before the first input comes in. The graph of an `import` may name
+ * some, and a frozen agent reads its checkpoint. */
 static int handle(void *ctx, const struct msg *request, struct msg_out *out)
 {
     static int is_confined;
@@ -46,7 +47,9 @@ static int handle(void *ctx, const struct msg *request, struct msg_out *out)
 
     if (!is_confined && (is_import || strcmp(request->method, "configure") == 0)) {
         is_confined = 1;
-        confine_files(is_import ? CONFINE_READS : CONFINE_ALL);
+        confine_files(is_import || msg_get(&request->body, "prefix") != NULL
+                          ? CONFINE_READS
+                          : CONFINE_ALL);
     }
     return service_handle(ctx, request, out);
 }

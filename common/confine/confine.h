@@ -8,9 +8,10 @@
  *                  file opened for writing, made, removed, renamed or changed, no mount, no
  *                  io_uring, no bpf. Each fails with EPERM. Limits: no process (nproc), 64
  *                  open files.
- *   before inputs  Landlock: no file but libraries (/usr/lib) is opened any more, by an
- *                  agent of a run; one that holds a graph of somebody's reads its checkpoint (CONFINE_READS).
- *                  No signal and no abstract socket leads out, where the kernel knows that.
+ *   before inputs  Landlock: an agent of a run opens no file any more but libraries
+ *                  (/usr/lib); one that holds an imported graph, or is frozen, also reads
+ *                  its checkpoint (CONFINE_READS). No signal and no abstract socket leads
+ *                  out, where the kernel knows that.
  *
  * What is open stays open: pipes, the block, the experience log. Nothing here needs
  * privileges, but PR_SET_NO_NEW_PRIVS to be set (launch.h).

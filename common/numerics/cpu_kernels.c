@@ -19,8 +19,8 @@ const char *cpu_kernels_name(enum cpu_kernels kernels)
 #if defined(__x86_64__)
 static int has_v3(void)
 {
-    return cpu_has(x86_cpu_AVX2) && cpu_has(x86_cpu_BMI1) &&
-           cpu_has(x86_cpu_BMI2) && cpu_has(x86_cpu_FMA);
+    return cpu_has(x86_cpu_AVX2) && cpu_has(x86_cpu_BMI1) && cpu_has(x86_cpu_BMI2) &&
+           cpu_has(x86_cpu_FMA);
 }
 
 static int has_v4(void)

@@ -200,7 +200,7 @@ ALWAYS_INLINE void to_normal_f64(const uint32_t *restrict w, void *restrict out)
     }                                                                                    \
     static convert_fn name##_best(void)                                                  \
     {                                                                                    \
-        return cpu_has(x86_cpu_AVX2) ? name##_avx2 : name;                            \
+        return cpu_has(x86_cpu_AVX2) ? name##_avx2 : name;                               \
     }
 #else
 #define CONVERSION(name)                                                                 \

@@ -361,9 +361,9 @@ def test_what_only_a_new_run_can_have_is_refused(w):
     harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
                        and status(w, "live")["env_steps"] > 100)
     for setting, says in (
-            ("env.copies=6", "stop it, and begin a new one"),
-            ("env.processes=3", "stop it, and begin a new one"),
-            ("env.max_steps=9", "stop it, and begin a new one"),
+            ("env.copies=6", "begins a new one"),
+            ("env.processes=3", "begins a new one"),
+            ("env.max_steps=9", "begins a new one"),
             ("env.command=[true]", "stop the run, and begin a new one"),
             ("env.params={agents: 2}", "stop the run, and begin a new one"),
             ("env.directory=/tmp", "stop the run, and begin a new one"),
