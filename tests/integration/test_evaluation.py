@@ -113,9 +113,8 @@ def stands_at(w, name, step):
 def test_a_stop_does_not_wait_for_an_evaluation(w):
     """Who resumes the run plays it, again and again if need be: nothing is lost."""
     config = w.write("long.yaml", SHORT.format(env=WORLDS["spread"][0], settings="{}"))
-    sets = ("--set", "evaluation={every_env_steps: 600, episodes: 30000}")
-    w.brood("run", config, "--name", "calm", "-q", *sets, "--set",
-            "evaluation.episodes=30000")
+    sets = ("--set", "evaluation={every_env_steps: 600, episodes: 10000}")
+    w.brood("run", config, "--name", "calm", "-q", *sets, deadline_s=5 * harness.DEADLINE_S)
     rows = harness.progress_without_times(w.run_dir("calm"))
     assert sum(row[rows[0].index("eval/episode_length")] != "" for row in rows[1:]) == 2, rows
     p = w.start("run", config, "--name", "stopped", *sets)
