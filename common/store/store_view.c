@@ -60,7 +60,7 @@ static int file_size(int fd, uint64_t *ret, struct err *err)
 
 static int refresh_rows(struct store_view *v, struct err *err)
 {
-    uint64_t bytes;
+    uint64_t bytes = 0;
     int rc = file_size(v->fd, &bytes, err);
 
     if (rc < 0)
@@ -75,7 +75,7 @@ static int refresh_rows(struct store_view *v, struct err *err)
 
 static int open_mapped(struct store_view *v, int fd, struct err *err)
 {
-    uint64_t bytes;
+    uint64_t bytes = 0;
     int rc;
 
     v->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
