@@ -232,7 +232,7 @@ static int make_critic(struct algo *a, struct err *err)
 static int make_actor(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    struct output possible, penalty;
+    struct output possible, penalty, loss;
     struct critic judge;
     int r;
 
@@ -243,9 +243,9 @@ static int make_actor(struct algo *a, struct err *err)
         a->masked ? binary(g, "Mul", a->policy.raw, a->allowed, "mul") : a->policy.raw;
     penalty = reduce(g, "Mean", unary(g, "Square", possible, NULL), NULL, 0, 0, NULL);
     judge = critic(a, a->policy.action, "q_func", REUSE_TRUE);
-    a->actor_loss = binary(
-        g, "Add", unary(g, "Neg", reduce(g, "Mean", judge.q, NULL, 0, 0, NULL), NULL),
-        binary(g, "Mul", penalty, a->live[LIVE_LOGIT_PENALTY].constant, "mul"), "add");
+    penalty = binary(g, "Mul", penalty, a->live[LIVE_LOGIT_PENALTY].constant, "mul");
+    loss = unary(g, "Neg", reduce(g, "Mean", judge.q, NULL, 0, 0, NULL), NULL);
+    a->actor_loss = binary(g, "Add", loss, penalty, "add");
     r = minimize(a, a->actor_loss, &a->actor_learner, err);
     a->target_policy = make_policy(a, "target_p_func");
     make_target_updates(a);

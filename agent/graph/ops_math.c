@@ -99,9 +99,10 @@ static int choice_grad(struct graph *g, struct operation *op, const char *compar
     struct output x = input_of(op, 0), y = input_of(op, 1);
     struct broadcast_args r = broadcast_args(g, x, y);
     struct output zero = zeros_as(g, d), mask = binary(g, compare, x, y, NULL);
+    struct output dy = where(g, mask, zero, d, NULL);
+    struct output dx = where(g, mask, d, zero, NULL);
 
-    return spread_back(g, &r, where(g, mask, d, zero, NULL),
-                       where(g, mask, zero, d, NULL), grad_in);
+    return spread_back(g, &r, dx, dy, grad_in);
 }
 
 GRAD(maximum_grad)
@@ -133,13 +134,14 @@ GRAD(pow_grad)
 {
     struct output x = input_of(op, 0), y = input_of(op, 1), d = grad_out[0];
     struct broadcast_args r = broadcast_args(g, x, y);
-    struct output less_one, dx, positive, log_x, dy;
+    struct output less_one, dx, positive, zeros, log_x, dy;
 
     dx = binary(g, "Mul", d, y, "mul");
     less_one = with_scalar(g, "Sub", y, 1.0, "sub");
     dx = binary(g, "Mul", dx, binary(g, "Pow", x, less_one, NULL), "mul");
     positive = with_scalar(g, "Greater", x, 0.0, "Greater");
-    log_x = where(g, positive, unary(g, "Log", x, NULL), zeros_like(g, x, NULL), NULL);
+    zeros = zeros_like(g, x, NULL);
+    log_x = where(g, positive, unary(g, "Log", x, NULL), zeros, NULL);
     dy = binary(g, "Mul", d, output_of(op, 0), "mul");
     dy = binary(g, "Mul", dy, log_x, "mul");
     return spread_back(g, &r, dx, dy, grad_in);

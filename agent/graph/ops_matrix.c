@@ -102,11 +102,12 @@ static struct output batch_shape(struct graph *g, struct output x)
 
 GRAD(batch_matmul_v2_grad)
 {
-    struct output x = input_of(op, 0), y = input_of(op, 1), axes;
+    struct output x = input_of(op, 0), y = input_of(op, 1), y_shape, axes;
 
     if (batch_matmul_grad(g, op, grad_out, grad_in) != 0)
         return -1;
-    axes = binary(g, "BroadcastGradientArgs", batch_shape(g, x), batch_shape(g, y), NULL);
+    y_shape = batch_shape(g, y);
+    axes = binary(g, "BroadcastGradientArgs", batch_shape(g, x), y_shape, NULL);
     if (!output_valid(axes))
         return -1;
     grad_in[0] = unbroadcast(g, grad_in[0], axes, shape_of(g, x, NULL));

@@ -43,12 +43,12 @@ void clip_gradients_by_norm(struct graph *g, struct gradient *grads, size_t n,
 void clip_gradients_by_global_norm(struct graph *g, struct gradient *grads, size_t n,
                                    struct output norm, struct output clip_norm)
 {
-    struct output one, scale;
+    struct output one, limit, scale;
 
     name_scope_enter(g, "clip_by_global_norm");
     one = constant_f32(g, 1.0f, NULL);
-    scale = binary(g, "Minimum", binary(g, "RealDiv", one, norm, "truediv"),
-                   binary(g, "RealDiv", one, clip_norm, "truediv"), NULL);
+    limit = binary(g, "RealDiv", one, clip_norm, "truediv");
+    scale = binary(g, "Minimum", binary(g, "RealDiv", one, norm, "truediv"), limit, NULL);
     scale = binary(g, "Mul", clip_norm, scale, "mul");
     for (size_t i = 0; i < n; i++)
         grads[i].grad = binary(g, "Mul", grads[i].grad, scale, "mul");

@@ -3,6 +3,7 @@ arm64. The kernels' and plans' tests pass there too, and an agent answers.
 
 The arm64 build is made by scripts/test (scripts/setup.sh, build_cross) in build-aarch64.
 """
+import fcntl
 import os
 import shutil
 import struct
@@ -113,6 +114,96 @@ def test_arm64_ends_with_the_same_bytes(_):
     # The log is mapped for more than it holds, which is slow in a large address space.
     got = blocks(machine.build, *machine.emulator, "-R", "0x100000000")
     assert got == blocks(harness.BUILD)
+
+
+# ---- the requests of a run, asked again ----
+
+F_ADD_SEALS, SHRINK_GROW_SEAL = 1033, 2 | 4 | 1
+BLOCK_CAPACITY = 16 << 30  # protocol.h
+BLOCK_LOOKED_AT = 8 << 20
+ROOM_FOR_BLOCK = "0x800000000"  # of an emulator's address space, which is slow if it is large
+
+
+def frames(stream):
+    """The frames of a recorded pipe, each with its length before it."""
+    found = []
+    while stream:
+        size, = struct.unpack("<I", stream[:4])
+        found.append(stream[:4 + size])
+        stream = stream[4 + size:]
+    return found
+
+
+def is_answer(frame):
+    """Of msgpack-rpc: [1, id, error, result]; a notification is [2, method, params]."""
+    return frame[4:6] == b"\x94\x01"
+
+
+def read_frame(pipe):
+    size = pipe.read(4)
+    return size + pipe.read(*struct.unpack("<I", size))
+
+
+def record(w):
+    """Per agent of a short run, what it was asked and what it answered; the log."""
+    records = w.path / "records"
+    records.mkdir()
+    brood = w.program_with_agent(harness.BUILD / "tests" / "support" / "recording_agent")
+    w.brood("run", w.small(steps=600, evaluate=400, checkpoint=1000000), "--name", "short",
+            "-q", program=brood, env={"BROOD_FAULT": str(records)})
+    return {p.stem: (frames(p.read_bytes()),
+                     [f for f in frames(p.with_suffix(".responses").read_bytes())
+                      if is_answer(f)])
+            for p in sorted(records.glob("agent_*.requests"))}, w.run_dir("short") / "experience"
+
+
+def replay(name, requests, expected, log, build, *emulator, kernels=""):
+    """Asks a new agent the same; its variables after the last answer, all as expected."""
+    block = os.memfd_create("brood-block", os.MFD_ALLOW_SEALING)
+    os.ftruncate(block, BLOCK_CAPACITY)
+    fcntl.fcntl(block, F_ADD_SEALS, SHRINK_GROW_SEAL)
+    to, from_, rows = os.pipe(), os.pipe(), os.open(log, os.O_RDONLY)
+
+    def place():
+        apart = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in (to[0], from_[1], block, rows)]
+        for i, fd in enumerate(apart):
+            os.dup2(fd, 3 + i)
+
+    with subprocess.Popen([*emulator, build / "agent" / "brood-agent", "agent",
+                           str(os.getpid()), name], preexec_fn=place, close_fds=False,
+                          stderr=subprocess.DEVNULL,
+                          env={**os.environ, "BROOD_KERNELS": kernels}) as p:
+        os.close(to[0])
+        os.close(from_[1])
+        with os.fdopen(to[1], "wb", buffering=0) as pipe, os.fdopen(from_[0], "rb") as back:
+            for request, want in zip(requests, expected):
+                pipe.write(request)
+                answer = read_frame(back)
+                while not is_answer(answer):  # hello, progress
+                    answer = read_frame(back)
+                assert answer == want, (name, build, kernels, request[:40], answer[:200])
+        assert p.wait(timeout=harness.DEADLINE_S) == 0
+    values = os.pread(block, BLOCK_LOOKED_AT, 0)
+    os.close(block)
+    os.close(rows)
+    return values
+
+
+def test_a_recorded_run_is_answered_alike_everywhere(w):
+    """Each agent of a run, asked the same again: by every kind of kernels, and on arm64."""
+    recorded, log = record(w)
+    assert len(recorded) == 3
+    machines = [(harness.BUILD, (), kernels) for kernels in ("portable", "avx2", "avx512", "")]
+    arm64 = MACHINES[2]
+    if (arm64.build / "agent" / "brood-agent").exists() and shutil.which(arm64.emulator[0]):
+        machines.append((arm64.build, (*arm64.emulator, "-R", ROOM_FOR_BLOCK), ""))
+    for name, (requests, answers) in recorded.items():
+        assert len(requests) == len(answers) > 100, (name, len(requests), len(answers))
+        values = set()
+        for build, emulator, kernels in machines:
+            values.add(replay(name, requests, answers, log, build, *emulator,
+                              kernels=kernels))
+        assert len(values) == 1 and any(values.pop()), name
 
 
 def test_an_agent_says_hello_everywhere(_):
