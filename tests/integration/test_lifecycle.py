@@ -48,7 +48,10 @@ def test_status_of_a_run_that_is_done(w):
     assert [a["name"] for a in s["agents"]] == ["agent_0", "agent_1", "agent_2"], s
     for agent in s["agents"]:
         assert agent.keys() == AGENT, agent
-        assert (agent["state"], agent["pid"], agent["last_exit"]) == ("gone", 0, "code 0")
+        assert (agent["state"], agent["pid"]) == ("gone", 0), agent
+        # The search for leaks at the end may take longer than a run waits for its agents.
+        assert agent["last_exit"] == "code 0" or (
+            harness.SANITIZED and agent["last_exit"] in ("SIGTERM", "SIGKILL")), agent
         assert agent["update"] == 91 and agent["rss_bytes"] == -1, agent
     assert "a: done, step 2,000 of 2,000; exit code 0\n" in w.brood("status", "a")[0]
 
