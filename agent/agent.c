@@ -102,9 +102,8 @@ static int run_agent(const char *parent, const char *name,
         confine_calls();
         r = room_check(BLAS_BYTES, "an agent's arithmetic", &err);
     }
-    if (r == 0) {
+    if (r == 0)
         r = serve(algorithm, &err);
-    }
     if (r < 0 && r != -EPIPE)
         log_error("%s", err.msg);
     return exit_code(r);

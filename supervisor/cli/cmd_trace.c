@@ -4,12 +4,12 @@
 #include "supervisor/cli/run_facts.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_STEPS = 100, MAX_STEPS = 100000 };
-enum { OPT_STEPS = 256 };
+enum { DEFAULT_STEPS = 100, MAX_STEPS = 100000, OPT_STEPS = 1 };
 
 static void print_line(const char *process, const char *work, uint64_t count,
                        double seconds, double of)
@@ -62,14 +62,15 @@ static void print_shares(const msgpack_object *m)
 
 static void print_trace(const struct cli *cli, const msgpack_object *m)
 {
-    char path[4096];
+    char path[PATH_MAX] = "";
 
     if (cli->json) {
         msg_json_print_object(m);
         return;
     }
+    (void)msg_get_str(m, "path", path, sizeof(path), NULL);
     (void)printf("%" PRIu64 " rounds in %.3f ms: %s\n", facts_u64(m, "rounds"),
-                 facts_f64(m, "seconds") * 1e3, facts_text(m, "path", path));
+                 facts_f64(m, "seconds") * 1e3, path);
     (void)printf("  %-20s %-20s %8s %13s %9s\n", "process", "work", "times", "time",
                  "share");
     print_shares(m);

@@ -6,8 +6,8 @@
 #include "supervisor/control/client.h"
 
 /* run: as run_dir_find takes it; *ret_path: free(); timeout_ms: as control_client_open
- * takes it. ERR_NOT_FOUND: not there, or not running; -EACCES: another user's; ERR_STATE: a signal has stopped its
- * supervisor. */
+ * takes it. ERR_NOT_FOUND: not there, or not running; -EACCES: another user's; ERR_STATE: a
+ * signal has stopped its supervisor. */
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err);
 /* KEY=VALUE each, in force from step *at (NULL: soon) on; prints what comes of it. */

@@ -204,8 +204,6 @@ static void put_agent(struct text *t, int name_width, const struct live_agent *a
         put(t, "%6.1f MB", (double)a->rss_bytes / 1e6);
 }
 
-/* The text as a line of the view, of at most `columns` characters: escape sequences take
- * no place, and the bytes of a character stand together. */
 /* "\033[32m" at p: its length. 0: there is no colour. */
 static size_t colour_len(const char *p)
 {
@@ -218,7 +216,8 @@ static size_t colour_len(const char *p)
     return p[n] == 'm' ? n + 1 : 0;
 }
 
-/* The line, cut at the terminal's edge: only colours command the terminal. */
+/* The line, cut after `columns` characters: colours take no place, and no other escape
+ * sequence reaches the terminal. */
 static void put_line(struct text *t, const char *line, int columns)
 {
     const size_t len = strlen(line);

@@ -496,7 +496,9 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     if (r == 0)
         *ret_code = keep(&k);
     else if (r < 0)
-        end_sweeper(&k), remove_cgroup(&k.cgroup);
+        end_sweeper(&k);
+    if (r < 0)
+        remove_cgroup(&k.cgroup);
     keeper_again_done(&k.again);
     return r;
 }

@@ -11,8 +11,8 @@
  * Memory    a death for too much of it counts, progress or not, and what gets done after it
  *           overcomes nothing until `within` has passed: memory takes its time.
  * Request   the third death in the midst of one request is the end, progress or not.
- * Exits     0 ends a transient agent; 100 ends any; 111 (no memory) is waited
- *            out, and counts whatever got done in between.
+ * Exits     0 ends a transient agent; 100 ends any; 111 (no memory) is waited out, and
+ *           counts whatever got done in between.
  *           A temporary agent is never started again, unless somebody asks for it.
  * Terms     permanent, transient, temporary, intensity and period: Erlang/OTP's
  *           supervisor; delay: systemd's RestartSec; exit codes: s6.

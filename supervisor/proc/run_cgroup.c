@@ -96,15 +96,12 @@ void run_cgroup_make(struct run_cgroup *ret, const char *mark)
 
     ret->path[0] = '\0';
     (void)snprintf(name, sizeof(name), "brood-%s", mark);
-    if (!run_cgroup_is_possible() || !find_own(own) || !join(ret->path, own, name) ||
-        mkdir(ret->path, 0755) < 0) {
-        ret->path[0] = '\0';
-        return;
-    }
-    if (!join(control, ret->path, "cgroup.kill") || access(control, W_OK) < 0)
+    if (run_cgroup_is_possible() && find_own(own) && join(ret->path, own, name) &&
+        mkdir(ret->path, 0755) == 0) {
+        if (join(control, ret->path, "cgroup.kill") && access(control, W_OK) == 0)
+            return;
         (void)run_cgroup_remove(ret); /* an older kernel */
-    else
-        return;
+    }
     ret->path[0] = '\0';
 }
 

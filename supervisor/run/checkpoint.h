@@ -4,7 +4,8 @@
  *                          <agent>/checkpoint   run.state
  *
  * Commit   everything goes to .tmp-<step>; rows of the experience log are read again and
- *          compared with their checksums; files, folders and the log are fsynced; a damaged <step> in the way becomes .bad-<step>; rename; fsync of the parent; only then
+ *          compared with their checksums; files, folders and the log are fsynced; a damaged
+ *          <step> in the way becomes .bad-<step>; rename; fsync of the parent; only then
  *          old ones go, each through .del-<step>. Whatever interrupts it, the older ones
  *          stay whole.
  * Bytes    no clock inside: equal runs give equal files.

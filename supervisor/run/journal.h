@@ -8,8 +8,8 @@
  *                   this kind of machine only), end (state, code, pid, counts);
  *                   supervisor-exit, by its keeper that goes on; checkpoint, pause,
  *                   continue, stop, signal, done, stopped, failed, full, space; set,
- *                   waits, changed, refused: of its configuration;
- *                   deleted: the run directory was.
+ *                   waits, changed, refused: of its configuration; log-dropped: the
+ *                   experience log was, at the end; deleted: the run directory was.
  * Of an agent       spawn, hello, ready (replayed), exit (signal or code, why, lines), respawn,
  *                   wait, give-up.
  *
@@ -45,10 +45,9 @@ int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
 /* The file's content so far, to another file. -errno. */
 int journal_copy(const struct journal *j, const char *path, struct err *err);
 
-/* What somebody else has to say when the run's supervisor is dead; run: its directory,
- * text is "event=..."
- * and pairs as they shall stand, under 400 bytes. Once log_time was called, nothing is
- * allocated. */
+/* A line of somebody else's, once the run's supervisor is dead. run: its directory; text:
+ * "event=..." and pairs as they shall stand, under 400 bytes. Once log_time was called,
+ * nothing is allocated. */
 void journal_append(const char *run, const char *text);
 
 #endif

@@ -77,8 +77,7 @@ int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
 /* `wanted` is config.yaml as it is now: it must be what the run had at the checkpoint
  * with the changes since made, which the journal knows and which are made again at their
  * steps. How long the run is may differ, whether its log is kept, and what waits for a
- * respawn. ERR_CONFIG names
- * the first difference. */
+ * respawn. ERR_CONFIG names the first difference. */
 int resume_check_config(const struct resume *r, const struct run_config *wanted,
                         const char *journal, config_env_names_fn env_names,
                         struct resume_config *ret, struct err *err);

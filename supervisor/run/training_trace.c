@@ -54,9 +54,9 @@ static int write_file(const char *path, struct err *err)
     return 0;
 }
 
-static void answer(struct training *t, struct training_trace *trace, uint64_t round)
+static void answer(struct training *t, const struct training_trace *trace, uint64_t round)
 {
-    struct training_trace_result result = {
+    const struct training_trace_result result = {
         .path = run_dir_file(t->args->dir, "trace.json"),
         .rounds = round - trace->first,
         .seconds = (double)trace_length_ns() / 1e9,
@@ -72,6 +72,21 @@ static void answer(struct training *t, struct training_trace *trace, uint64_t ro
         trace->fn(trace->ctx, &result, NULL);
 }
 
+/* why: NULL, or why there is no answer but that. */
+static void end(struct training *t, uint64_t round, const struct err *why)
+{
+    struct training_trace *trace = t->trace;
+
+    trace_stop();
+    t->trace = NULL;
+    if (why != NULL)
+        trace->fn(trace->ctx, NULL, why);
+    else
+        answer(t, trace, round);
+    trace_clear();
+    free(trace);
+}
+
 void training_trace_round(struct training *t, uint64_t round)
 {
     struct training_trace *trace = t->trace;
@@ -82,25 +97,16 @@ void training_trace_round(struct training *t, uint64_t round)
         begin(t, round);
     } else if (round - trace->first >= trace->rounds) {
         agent_table_trace(t->agents, 0);
-        trace_stop();
-        t->trace = NULL;
-        answer(t, trace, round);
-        trace_clear();
-        free(trace);
+        end(t, round, NULL);
     }
 }
 
 void training_trace_end(struct training *t)
 {
-    struct training_trace *trace = t->trace;
     struct err over = {0};
 
-    if (trace == NULL)
+    if (t->trace == NULL)
         return;
-    trace_stop();
-    t->trace = NULL;
     (void)err_set(&over, ERR_STATE, "the run ended before so many rounds were played");
-    trace->fn(trace->ctx, NULL, &over);
-    trace_clear();
-    free(trace);
+    end(t, 0, &over);
 }

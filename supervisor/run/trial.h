@@ -20,8 +20,8 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
                     const struct msg *now, struct err *err);
 
 /* Tries all agents of a run that is to begin, those that differ in their names alone once:
- * a config_try_fn. What is answered counts, and a death for want of
- * memory (ERR_NOMEM): who dies otherwise may do better in the run itself.
+ * a config_try_fn. What is answered counts, and a death for want of memory (ERR_NOMEM): who
+ * dies otherwise may do better in the run itself.
  * Policies of elsewhere (frozen) are not tried. */
 int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err);
 

@@ -158,23 +158,30 @@ int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
     return 0;
 }
 
-/* All of it, or an error: a full disk shows as a short write first. */
-static int write_at(const struct store *s, const void *data, size_t len, uint64_t offset,
-                    struct err *err)
+/* All of it, or -1 with errno: a full disk shows as a short write first. */
+static int pwrite_all(int fd, const void *data, size_t len, uint64_t offset)
 {
     const uint8_t *p = data;
 
     while (len > 0) {
-        ssize_t n = pwrite(s->fd, p, len, (off_t)offset);
+        ssize_t n = pwrite(fd, p, len, (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return err_errno(err, "%s: cannot write experience", s->path);
+            return -1;
         p += n;
         len -= (size_t)n;
         offset += (uint64_t)n;
     }
     return 0;
+}
+
+static int write_at(const struct store *s, const void *data, size_t len, uint64_t offset,
+                    struct err *err)
+{
+    return pwrite_all(s->fd, data, len, offset) < 0
+               ? err_errno(err, "%s: cannot write experience", s->path)
+               : 0;
 }
 
 /* Takes the layout's columns; header: as it is in the file. */
@@ -329,20 +336,11 @@ static int copy_range(int from, int to, off_t at, off_t end)
         const size_t want =
             (size_t)(end - at < STORE_BLOCK_BYTES ? end - at : STORE_BLOCK_BYTES);
         const ssize_t n = pread(from, data, want, at);
-        ssize_t written = 0;
 
         if (n < 0 && errno == EINTR)
             continue;
-        while (n > 0 && written < n && r == 0) {
-            const ssize_t m =
-                pwrite(to, data + written, (size_t)(n - written), at + written);
-
-            written += m > 0 ? m : 0;
-            r = m < 0 && errno != EINTR ? -1 : 0;
-        }
-        if (n <= 0)
-            r = -1;
-        at += written;
+        r = n > 0 ? pwrite_all(to, data, (size_t)n, (uint64_t)at) : -1;
+        at += n;
     }
     free(data);
     return r;

@@ -38,6 +38,17 @@ def test_a_trace_shows_every_process(w):
     stop(p, client)
 
 
+def test_the_table_names_the_file(w):
+    """Also one of a long path."""
+    name = "n" * 63
+    p, client = start(w, name)
+    out, _ = w.brood("trace", name, "--steps", 2)
+    first, _, *lines = out.splitlines()
+    assert first.startswith("2 rounds in ") and first.endswith(f": runs/{name}/trace.json")
+    assert lines[0].split()[0] == "supervisor" and "agent_2" in out, out
+    stop(p, client)
+
+
 def test_a_trace_changes_no_byte(w):
     """The last checkpoint of a run that is traced over and over, an agent killed meanwhile."""
     w.brood("run", w.small(steps=6000), "--name", "calm", "-q")
