@@ -362,16 +362,14 @@ def test_a_long_command_line_begins_anew(w):
     p = w.start("run", w.small(), *words, "--set", "run.on_supervisor_death=resume",
                 program=program, env={"BROOD_RUNS_DIR": str(w.path / "elsewhere")})
     run = w.path / "elsewhere" / "small-1"
-    for _ in range(2):
-        harness.wait_until("the agents", lambda: p.poll() is not None or
-                           len(journal(run, "spawn")) == 3)
-        holder = harness.holder_of(run)
-        kill_supervisor(p)
-        harness.wait_until("the next", lambda: p.poll() is not None or (
-            (run / "lock").exists() and (run / "lock").read_text().strip() and
-            harness.holder_of(run) != holder))
-    harness.wait_until("the agents", lambda: p.poll() is not None or
-                       len(journal(run, "spawn")) == 3)
+    supervisors = [None]
+    for _ in range(3):
+        if supervisors[-1] is not None:
+            kill_supervisor(p)
+        harness.wait_until("the next supervisor's agents", lambda: p.poll() is not None or (
+            harness.supervisor_of(p.pid) not in supervisors and
+            len(harness.agents_of(p.pid)) == 3))
+        supervisors.append(harness.supervisor_of(p.pid))
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     assert "seed: 99\n" in (run / "config.yaml").read_text()
