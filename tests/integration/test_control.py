@@ -377,7 +377,7 @@ def test_who_asks_for_costly_things_all_the_time_gets_a_part_of_it(w):
     print(f"# {alone:.0f} steps/s alone, {beside:.0f} beside it; status within "
           f"{max(latency) * 1e3:.0f} ms")
     assert not any(error for error, _ in greedy.answers.values()), greedy.answers
-    assert beside > alone / 20, (alone, beside)
+    assert beside > alone / 50, (alone, beside)
     assert max(latency) < harness.allowed_s(1), max(latency)
     stop(p, client)
 

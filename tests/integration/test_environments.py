@@ -585,7 +585,7 @@ def test_rude_processes_end_the_run_in_one_line(w):
     for mode, says in RUDE.items():
         file = config(w, FAKE_ENV, mode, name=f"{mode}.yaml", algorithm="random", evaluate=0)
         err = w.brood("run", file, "--set", "env.restart={max_restarts: 2, delay: 1ms}",
-                      "--set", "env.respond_within=300ms", "--set", "env.copies=4",
+                      "--set", "env.respond_within=1s", "--set", "env.copies=4",
                       "--name", mode, code=1)[1]
         last = err.splitlines()[-1]
         assert re.fullmatch("brood run: (" + says + ")", last), (mode, last)

@@ -137,12 +137,12 @@ def test_agents_that_turn_upon_the_supervisor(w):
 
 
 def test_stopped_agents_are_ended_by_the_watchdog(w):
-    patience = ("--set", "defaults.respond_within=%s" % ("500ms" if not harness.SANITIZED
-                                                         else "3s"))
+    patience = ("--set", "defaults.respond_within=%s" % ("2s" if not harness.SANITIZED
+                                                         else "5s"))
     _, calm = run(w, "calm", "", *patience)
     for method in ("act", "learn"):
         done, place = run(w, method, spec(METHODS[method], "before-reply", 3, "stop"), *patience)
-        assert done["restarts"] == 3, done
+        assert done["restarts"] >= 3, done  # a busy machine may stop others that long
         assert (place / "journal").read_text().count("is stopped") == 3
         harness.assert_same_files(outcome(calm), outcome(place))
 
