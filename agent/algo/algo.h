@@ -55,7 +55,7 @@ struct algo_args {
     int central;
     const char *env; /* env.id */
     enum env_rules rules;
-    /* A policy from elsewhere: a MetaGraphDef, and the prefix of a checkpoint with its
+    /* An imported policy: a MetaGraphDef, and the prefix of a checkpoint with its
      * first values, both good until `init` is over. NULL: none. */
     const void *metagraph;
     size_t metagraph_bytes;

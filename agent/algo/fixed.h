@@ -1,7 +1,7 @@
 /* fixed.h - agents that act and never learn: random, noop, heuristic, frozen.
  *
  * Each is a policy: a function from observations (and keyed draws) to actions. `act`
- * gives these, whatever the mode. Critics of others ask what it would do next: stage
+ * gives these, whatever the mode. Other agents' critics need its next actions: stage
  * `propose`, output `action` (G, B, U), is the policy at the rows' next observations (and
  * their masks), drawn with the stage's key, row i at index i * U.
  *
@@ -28,7 +28,8 @@ struct policy_args {
 };
 
 struct fixed_policy {
-    /* Checks that it can play here; *ret is handed to the others, and may be NULL. */
+    /* Checks that it can play here; *ret is passed to the functions below, and may be
+     * NULL. */
     int (*open)(void **ret, const struct policy_args *args, struct err *err);
     void (*close)(void *policy); /* NULL: nothing to free */
     /* First values of its variables; NULL: it has none. */

@@ -36,7 +36,7 @@ static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
     return 0;
 }
 
-/* One draw in [0, 1) says whether to explore and, stretched, which of the n that are
+/* One draw in [0, 1) decides whether to explore and, stretched, which of the n that are
  * allowed it is. */
 static int32_t explore(const struct algo *a, float draw, int32_t best, int32_t n)
 {

@@ -14,8 +14,8 @@
  *          d = y - Q(observation, choice)
  *          loss: mean of w (max(d, 0)^2 + hysteresis max(-d, 0)^2)
  *          targets: t = (1 - polyak) t + polyak v
- *          A team that shares its reward is told too little by a punishment: perhaps it
- *          was another's fault. With hysteresis below 1 it weighs less than a success.
+ *          In a team that shares its reward, a bad reward may be another agent's fault.
+ *          With hysteresis below 1 it weighs less than a good one.
  *
  * A choice is a combination of the action's heads (choices.h); the network, which is the
  * configuration's `critic`, has an output for each.
@@ -75,7 +75,7 @@ struct algo {
 /* iql_graph.c: everything from `obs` to `live`. */
 int iql_build_graph(struct algo *a, struct err *err);
 
-/* iql.c: what a network says of n observations, (n, C). */
+/* iql.c: the network's output for n observations, (n, C). */
 int iql_run_network(struct algo *a, struct session *s, struct output q, const float *obs,
                     int64_t n, float *ret, struct err *err);
 

@@ -19,7 +19,7 @@ static char *key_to_name(const char *key)
     return name;
 }
 
-/* For who exports the graph: the constant holds this variable's value. */
+/* For the export of the graph: the constant holds this variable's value. */
 static void note_constant(struct graph *g, struct output constant,
                           const struct variable *v, float instead_of_zero)
 {

@@ -33,7 +33,7 @@ struct live live_new(struct graph *g, const char *key, double value);
  * where that is 0, instead_of_zero. */
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
                    const char *name);
-/* The same of a constant that is there; of what feeds by another setting's `constant`, too.
+/* The same with an existing constant, which may be another setting's `constant`.
  * OUTPUT_NONE: nothing happens. */
 void live_bind(struct graph *g, struct live *l, struct output constant);
 /* The variable of a key ("optimizer.learning_rate"), or NULL: not a live setting. */

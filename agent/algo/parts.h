@@ -12,7 +12,7 @@
                                            /* of their combinations (choices.h) */
 #define POLICY_ACTION      "policy/action" /* of a box, (B, U) */
 
-/* For those who will act by it without the algorithm: frozen.c. */
+/* Names a policy's tensors, for frozen.c, which acts without the algorithm. */
 void name_policy(struct graph *g, struct output observation, struct output action,
                  int is_scores);
 

@@ -69,7 +69,7 @@ static int list_length(const struct binding *bind)
     return rest >= (n_counted > 0) && rest % n_lists == 0 ? rest / n_lists : -1;
 }
 
-/* How many tensors the attribute that counts a list says it has; -1: it says nothing. */
+/* The number of tensors in a list, as the attribute that counts them has it; -1: not set. */
 static int64_t given_length(const struct binding *bind, const struct signature_arg *arg)
 {
     const struct attr *a;
@@ -109,7 +109,7 @@ static int bind_number(struct binding *bind, struct span name, int n)
     return 0;
 }
 
-/* One input tensor against a dtype's name or a type attribute, which it may settle. */
+/* One input tensor against a dtype's name or a type attribute, which it may set. */
 static int bind_type(struct binding *bind, const struct signature_arg *arg,
                      struct output x)
 {

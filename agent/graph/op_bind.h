@@ -1,7 +1,7 @@
 /* op_bind.h - what was given to a builder, bound to the signature of its op.
  *
- * Inputs settle attributes that were not given (T, N, ...), attributes the types and the
- * number of the outputs. For op_build.c, which says in which order; each function returns
+ * Inputs determine attributes that were not given (T, N, ...), attributes the types and the
+ * number of the outputs. For op_build.c, which calls them in order; each function returns
  * 0, or the code of the graph's error.
  */
 #ifndef AGENT_GRAPH_OP_BIND_H

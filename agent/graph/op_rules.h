@@ -63,7 +63,7 @@ int64_t slice_range(int64_t d, int64_t begin, int64_t end, int64_t stride, int f
                     const struct output *grad_out, struct output *grad_in)
 int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
               struct output *grad_in); /* gives nothing to any input */
-/* TensorFlow has no rule either, and says so: ERR_UNSUPPORTED. */
+/* TensorFlow has no gradient for it, either: ERR_UNSUPPORTED. */
 int grad_missing(struct graph *g, struct operation *op, const struct output *grad_out,
                  struct output *grad_in);
 /* All given: 0; otherwise -1, for rules to return. The graph has the error. */

@@ -44,7 +44,7 @@ struct signature_attr {
     enum attr_kind kind;
     struct span default_text;
     int has_default;
-    const char *text; /* the name, terminated; NULL: nobody has made it (graph.c) */
+    const char *text; /* the name, terminated; NULL: not made yet (graph.c) */
 };
 
 struct signature {

@@ -13,7 +13,7 @@
 
 #define MAX_WIDTH (INT64_C(1) << 24) /* of an observation or action */
 
-/* ---- what the request says ---- */
+/* ---- the request ---- */
 
 struct world {
     char env[64];
@@ -126,7 +126,7 @@ static int parse_numerics(struct service *s, const msgpack_object *body, struct 
     return r;
 }
 
-/* The world it plays in, and a policy from elsewhere: borrowed from the message. */
+/* The world it plays in, and an imported policy: borrowed from the message. */
 static int parse_world(const msgpack_object *body, struct world *ret, struct err *err)
 {
     char rules[16] = "";
@@ -232,7 +232,7 @@ static int build(struct service *s, int central, const struct world *world,
     return s->ops->build(&s->algo, &args, err);
 }
 
-/* ---- what the response says ---- */
+/* ---- the response ---- */
 
 static int is_among(const struct collection_item *items, size_t n,
                     const struct variable *v, size_t *next)

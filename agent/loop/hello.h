@@ -1,4 +1,4 @@
-/* hello.h - who this agent is: the first thing it says. */
+/* hello.h - an agent's first message: its version, build and numerics. */
 #ifndef AGENT_LOOP_HELLO_H
 #define AGENT_LOOP_HELLO_H
 

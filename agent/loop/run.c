@@ -227,7 +227,7 @@ static void pack_fetched(const struct run_request *q, struct msg_out *out)
         msg_tensor(out, &q->values[i]);
 }
 
-/* Is it what was asked that cannot be done? Then the answer says so, and asking again
+/* Was it the request that cannot be done? Then the answer is a refusal, and asking again
  * gives the same answer; everything else is trouble of this process. */
 static int is_askers_fault(int code)
 {

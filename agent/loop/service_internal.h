@@ -26,7 +26,7 @@ struct service {
     enum service_state state;
     int check_pure;
 
-    void (*progress)(void *ctx); /* NULL: nobody listens */
+    void (*progress)(void *ctx); /* NULL: not reported */
     void *progress_ctx;
     unsigned n_steps;       /* of plans, since the clock was read */
     int64_t progress_at_ms; /* the last sign, or the beginning of the request */
@@ -61,7 +61,7 @@ void scratch_done(struct scratch *s);
 /* session_set_progress's: a step of a plan is done. */
 void service_step_done(void *ctx);
 
-/* Handlers: on success the response stands in `out`, up to msg_end. On failure nothing
+/* Handlers: on success the response is in `out`, up to msg_end. On failure nothing
  * has changed, unless the error says that the work itself failed. */
 typedef int (*handler_fn)(struct service *s, const struct msg *m, struct msg_out *out,
                           struct err *err);

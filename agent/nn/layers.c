@@ -23,7 +23,7 @@ struct output activate(struct graph *g, struct output x, enum activation activat
     return x;
 }
 
-/* What tells the two families of layers apart: names, and who lists the variables. */
+/* How the two families of layers differ: names, and who lists the variables. */
 struct layer_style {
     const char *scope, *weights, *biases;
     int model_variables;

@@ -1,12 +1,12 @@
-/* brood_env.h - what a shared object has to be to be an environment of brood's.
+/* brood_env.h - what a shared object has to be to be an environment of brood.
  *
  *     cc -shared -fPIC -O2 -I BROOD/agent/plugin -o hallway.so hallway.c
  *     env: {plugin: ./hallway.so, params: {agents: 3}}
  *
  * The one header that such a program includes; it needs nothing else of brood. Its worlds
- * run in processes of their own (env.processes), one world for each copy: a crash is told
- * in one line, and the run goes on from where the world stood, for the process is started
- * again, every world is reset with its seed and steps again as it did. So a world must be
+ * run in processes of their own (env.processes), one world for each copy: a crash is reported
+ * in one line and the run goes on, because the process is started again and every world is
+ * reset with its seed and repeats its steps. So a world must be
  * a function of its seed and of the actions, whatever other worlds do.
  *
  * Shapes   O observation width and U action width of an agent, in the order of the agents.
@@ -42,10 +42,10 @@ struct brood_env_param {
     const char *name, *value;
 };
 
-/* Where a world writes what came of a reset or a step; everything begins as zeros. */
+/* Where a world writes the results of a reset or a step; everything begins as zeros. */
 struct brood_env_view {
     float *const *obs;       /* [A] (O): after the step, also of who leaves with it */
-    uint8_t *present;        /* [A]: takes part in the next step; nobody: it is over */
+    uint8_t *present;        /* [A]: takes part in the next step; none: it is over */
     uint8_t *const *allowed; /* [A] (U): which choices are possible; with masks only. A
                               * head of which none is, is played as if all were. */
     double *reward;          /* [A] of this step */

@@ -83,7 +83,7 @@ static const Tf__OpDef *listed(const struct import *im, const char *type)
     return e != NULL ? e->value : NULL;
 }
 
-/* Does the attribute say what the file's own definition says anyway? */
+/* Is the attribute what the file's own definition has as its default? */
 static int is_file_default(struct import *im, const Tf__NodeDef *node, const char *name,
                            const Tf__AttrValue *value)
 {
@@ -210,7 +210,7 @@ static enum dtype guessed_type(const struct import_attrs *attrs)
     return DT_FLOAT;
 }
 
-/* Nobody defines the op: as many outputs as are asked for, of the most likely type. */
+/* The op is not defined: as many outputs as are asked for, of the most likely type. */
 static const struct op_def *guess(struct import *im, const struct import_node *node,
                                   struct import_attrs *attrs)
 {

@@ -1,6 +1,6 @@
 /* message.h - the messages of proto/metagraph.proto, unpacked within bounds.
  *
- * protobuf-c asks for memory by what a file says; here it gets it from an arena, and at
+ * protobuf-c allocates as much as a file asks for; here it allocates from an arena, and at
  * most MESSAGE_MAX_GROWTH times the file's size, so that a small file stays small.
  * Unpacked messages live as long as the arena and are not freed one by one.
  */

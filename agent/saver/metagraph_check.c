@@ -244,7 +244,7 @@ static int check_inputs(struct checker *c, const Tf__NodeDef *node, const Tf__Op
             continue;
         }
         if (n_data != i)
-            return fault(c, "node '%s': input '%s' stands behind control inputs",
+            return fault(c, "node '%s': input '%s' comes after control inputs",
                          node->name, input);
         if (n_data == want.n)
             return fault(c, "node '%s' has more inputs than the %zu of %s", node->name,
@@ -289,7 +289,7 @@ static int check_nodes(struct checker *c)
         const Tf__OpDef *def = definition(c, node->op);
 
         if (def == NULL)
-            return fault(c, "node '%s': nobody defines op %s", node->name, node->op);
+            return fault(c, "node '%s': op %s is not defined", node->name, node->op);
         rc = check_attrs(c, node, def);
         if (rc == 0)
             rc = expand_all(c, node, def, def->output_arg, def->n_output_arg,
@@ -354,7 +354,7 @@ static int holds(const Tf__CollectionDef *c, const ProtobufCBinaryData *bytes)
     return 0;
 }
 
-/* TensorFlow tells by the bytes that two elements are one variable. */
+/* TensorFlow compares bytes to find that two elements are one variable. */
 static int check_trainable(struct checker *c)
 {
     const Tf__CollectionDef *all = find_collection(c, GLOBAL_VARIABLES);

@@ -15,7 +15,7 @@ Tf__OpDef *op_def_to_proto(struct arena *a, const struct op_def *def);
 /* NULL if it is malformed, or larger than a signature may be. */
 const struct op_def *op_def_from_proto(struct graph *g, const Tf__OpDef *p);
 
-/* For a node whose op nobody defines: types of inputs and outputs are attributes of the
+/* For a node whose op is not defined: types of inputs and outputs are attributes of the
  * node itself, of these names; attrs: the names and kinds of all others. NULL if there
  * are too many. */
 #define GUESSED_INPUT_TYPES  "_input_types"

@@ -6,7 +6,7 @@
  *
  * So a snapshot is one copy, a comparison one memcmp, and a block in shared memory can be
  * read by another process. The layout is a function of the variables' names, dtypes and
- * shapes alone; its hash stands in the header. Padding is zero.
+ * shapes alone; its hash is in the header. Padding is zero.
  */
 #ifndef AGENT_VARS_VAR_STORE_H
 #define AGENT_VARS_VAR_STORE_H

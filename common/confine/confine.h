@@ -34,7 +34,7 @@ enum confine_files {
 
 /* No other process, no socket, nothing written; limits. Once. */
 void confine_calls(void);
-/* No file but as `files` says. Once. */
+/* Forbids all access to files but what `files` grants. Call it once. */
 void confine_files(enum confine_files files);
 
 /* What of it this kernel has: "seccomp, landlock 6"; "none". ret: 64 bytes; returned. */

@@ -1,7 +1,7 @@
 /* beneath.h - the files of a run directory: opened relative to the directory's descriptor,
  * never through links.
  *
- * A run directory may belong to somebody else, or others may be able to write in it: then
+ * A run directory may belong to another user, or other users may write in it: then
  * any of its names can be a link to a file of the caller's, a fifo, or a second name of
  * such a file. Everything that opens, makes, renames or removes something in a run
  * directory goes through this module.
@@ -51,7 +51,7 @@ int beneath_open(const char *path, int flags, mode_t mode);
 /* A file that is there, in a directory that need not be held; name: without a slash.
  * Allocates nothing. */
 int beneath_open_in(const char *dir, const char *name, int flags);
-/* mode: r, r+, w, wx or a, as fopen has them; b and e are ignored, e is meant. */
+/* mode: r, r+, w, wx or a, as fopen has them; b and e are ignored, and files are always opened close-on-exec. */
 FILE *beneath_fopen(const char *path, const char *mode);
 DIR *beneath_opendir(const char *path);
 /* As scandir, sorted by name. */

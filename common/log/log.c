@@ -94,5 +94,5 @@ void log_line(enum log_level level, const char *fmt, ...)
     line[len++] = '\n';
     /* One write per line, so that lines of several processes do not mix. */
     if (write(sink.fd, line, len) < 0)
-        return; /* nobody is left to tell */
+        return; /* there is no other place to report it */
 }

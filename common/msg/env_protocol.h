@@ -1,7 +1,7 @@
-/* env_protocol.h - what the supervisor and an environment process say to each other.
+/* env_protocol.h - the messages between the supervisor and an environment process.
  *
- * An environment process steps copies of an environment that brood does not know: a
- * program of others', or ours around a plugin. Frames and messages are those of
+ * An environment process steps copies of an environment that brood does not know: an
+ * external program, or brood's own around a plugin. Frames and messages are those of
  * protocol.h, on the same descriptors AGENT_FD_IN and AGENT_FD_OUT, and so are the exit
  * codes; it has no block and no log. What it writes to stdout or stderr goes to its log.
  *
@@ -31,7 +31,7 @@
  *   shutdown -> {}, and the process exits with 0
  *
  * present     the agent takes part in the copy's next step. The episode is over when
- *             nobody does; then the copy is not stepped until its next reset.
+ *             no agent does; then the copy is not stepped until its next reset.
  * terminated  the agent's task ended with this step; gone without it: a limit cut it off.
  * obs         after the step, also of an agent whose last one it was; of an agent that is
  *             not there, anything finite: it stays as it was last seen.
@@ -40,7 +40,7 @@
  * Again       the same seed and the same actions give the same answers, whatever other
  *             copies do meanwhile and whichever process is asked: so a new process comes
  *             to stand where a dead one did.
- * An error response ends the run with its message; to shutdown, it is told, and all is well.
+ * An error response ends the run with its message; one to shutdown is only logged.
  */
 #ifndef COMMON_MSG_ENV_PROTOCOL_H
 #define COMMON_MSG_ENV_PROTOCOL_H

@@ -94,7 +94,7 @@ static void copy_text(char *ret, size_t size, const msgpack_object *o)
     ret[n] = '\0';
 }
 
-/* Ours is {"code", "message"}; from others any object says that it went wrong. */
+/* Ours is {"code", "message"}; a foreign peer may send any object as its error. */
 static int take_why(const msgpack_object *o, char *text, size_t size)
 {
     const msgpack_object *code = msg_get(o, "code");

@@ -7,7 +7,7 @@
  *          A request's params may stand in an array of their own, as [params], or be [].
  * Writing  a struct msg_out is a frame under construction: begin, then pack params or
  *          result as a map, then msg_end, which fills in the length.
- * Source   msgpack-rpc specification; protocol.h lists what is said.
+ * Source   msgpack-rpc specification; protocol.h lists the messages.
  */
 #ifndef COMMON_MSG_MSG_H
 #define COMMON_MSG_MSG_H
@@ -41,8 +41,8 @@ int msg_parse(struct msg *ret, const void *data, size_t len, struct err *err);
 int msg_reparse(struct msg *m, const void *data, size_t len, struct err *err);
 void msg_done(struct msg *m); /* an all-zero struct is fine */
 
-/* Lookups in a map. Absent or nil: *ret is left alone and 0 is returned (msg_require
- * tells). A value of the wrong type or range is ERR_PROTOCOL, with the key in the
+/* Lookups in a map. Absent or nil: 0 is returned and *ret keeps its value (check with
+ * msg_require). A value of the wrong type or range is ERR_PROTOCOL, with the key in the
  * message. msg_get_str copies out and terminates; a string with a NUL inside is refused.
  */
 const msgpack_object *msg_get(const msgpack_object *map, const char *key);

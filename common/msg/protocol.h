@@ -1,4 +1,4 @@
-/* protocol.h - what supervisor and agent say to each other.
+/* protocol.h - the messages between supervisor and agent.
  *
  * Frames of msgpack-rpc (frame.h, msg.h). params and results are maps with the string
  * keys below; an optional key is marked ?. Tensors are [dtype, [dims], bin],

@@ -1,4 +1,4 @@
-/* unpack.h - bytes that nobody vouches for become msgpack-c's objects.
+/* unpack.h - untrusted bytes become msgpack-c's objects.
  *
  * msgpack-c's unpacker allocates what a container's header promises, before it looks at
  * what follows (msgpack-c#1013: five bytes ask for 96 GB). Here a promise must be

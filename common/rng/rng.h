@@ -21,7 +21,7 @@ struct rng_key {
     uint32_t k[2];
 };
 
-/* Names, not indices: adding an agent changes nobody else's draws. */
+/* Names, not indices: adding an agent changes no other agent's draws. */
 struct rng_key rng_key_make(uint64_t seed, const char *name, const char *purpose);
 /* A key of its own for a part of a purpose, e.g. one random op of a graph. */
 struct rng_key rng_key_derive(struct rng_key key, const char *label);

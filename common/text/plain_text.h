@@ -1,8 +1,8 @@
-/* plain_text.h - text of others, made safe to print on a terminal.
+/* plain_text.h - untrusted text, made safe to print on a terminal.
  *
- * A terminal obeys control characters: they clear it, retitle it, paste into it. Whoever
- * writes a log, names a tensor or sends a status must not command the terminal of who
- * reads it. So all control characters but tab and newline become visible: "\x1b". They
+ * A terminal obeys control characters: they clear it, retitle it, paste into it. A log
+ * line, the name of a tensor or a status must not command the terminal of its reader. So
+ * all control characters but tab and newline become visible: "\x1b". They
  * are C0 (below 0x20), DEL (0x7f), C1 (U+0080 to U+009F, as UTF-8 or as raw bytes), and
  * every byte that is no well-formed UTF-8. All other text stays as it is, backslashes,
  * too.

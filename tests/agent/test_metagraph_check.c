@@ -113,7 +113,7 @@ static const char *seed_fault(Tf__MetaGraphDef *m, struct arena *a, int i)
     switch (i) {
     case 0:
         matmul->op = arena_strdup(a, "Frobnicate");
-        return "nobody defines op Frobnicate";
+        return "op Frobnicate is not defined";
     case 1:
         matmul->n_input = 1;
         return "has 1 inputs, MatMul takes 2";
@@ -162,7 +162,7 @@ static const char *seed_fault(Tf__MetaGraphDef *m, struct arena *a, int i)
         ck_assert_uint_eq(n->n_input, 2);
         n->input[1] = n->input[0];
         n->input[0] = arena_strdup(a, "^save/SaveV2");
-        return "stands behind control inputs";
+        return "comes after control inputs";
     case 15:
         value_of(m, W "/read", "_class")->list->s[0] = message_bytes(a, "loc:@gone", 9);
         return "_class names 'gone', which does not exist";
