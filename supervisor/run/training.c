@@ -1,14 +1,11 @@
 #include "supervisor/run/training.h"
 
 #include "common/err/check.h"
-#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/proc/signal_ignored.h"
 #include "supervisor/run/finished_log.h"
 #include "supervisor/run/training_internal.h"
 
-#include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
 #include <signal.h>
@@ -19,137 +16,15 @@
 /* From here on memory goes back to the system as soon as it is free: runs are long. */
 enum { LARGE_BYTES = 128 << 10 };
 
-static const int handled_signals[TRAINING_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-
-/* ---- the end ---- */
-
-/* The last the observer sees of the agents is their state before they stop. */
-void training_stop_agents(struct training *t, uint64_t deadline_ms)
+static void on_agents_ended(void *ctx)
 {
-    if (!t->stopping)
-        training_show(t);
-    if (t->rollout != NULL)
-        rollout_abort(t->rollout);
-    t->stopping = 1;
-    env_host_stop(t->env_host, deadline_ms);
-    agent_table_stop(t->agents, deadline_ms);
-}
-
-void training_fail(struct training *t, const struct err *err)
-{
-    if (t->failure.code == 0) {
-        t->failure = *err;
-        journal_write(t->journal, training_steps(t), "failed", "error", err->msg, NULL);
-    }
-    t->result->end = TRAINING_FAILED;
-    if (!t->stopping)
-        training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
-}
-
-static void on_stopped(void *ctx)
-{
-    struct training *t = ctx;
-
-    t->agents_stopped = 1;
-    training_on_processes_stopped(t);
-}
-
-void training_on_processes_stopped(struct training *t)
-{
-    if (!t->agents_stopped || !t->env_stopped)
-        return;
-    uv_close((uv_handle_t *)&t->tick, NULL);
-    uv_close((uv_handle_t *)&t->space, NULL);
-    for (int i = 0; i < TRAINING_N_SIGNALS; i++)
-        uv_close((uv_handle_t *)&t->signals[i], NULL);
-    training_unwatch_keeper(t);
-    training_unwatch_log(t);
-    training_close_if_over(t);
-}
-
-void training_close_if_over(struct training *t)
-{
-    if (!t->is_open || !t->agents_stopped || !t->env_stopped ||
-        checkpointer_is_busy(t->checkpointer))
-        return;
-    training_check_dir(t);
-    if (training_rescue(t))
-        return; /* and closes after that */
-    t->is_open = 0;
-    training_settle_end(t);
-    training_tell(t, on_close);
-}
-
-/* To be asked at the beginning: the hang-up of a terminal takes it away. */
-static int has_terminal(void)
-{
-    int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
-
-    if (fd >= 0)
-        (void)close(fd);
-    return fd >= 0;
-}
-
-static void reread(struct training *t)
-{
-    struct training_set_result result;
-    struct err err = {0};
-
-    if (training_reread(t, &result, &err) < 0) {
-        journal_write(t->journal, training_steps(t), "refused", "error", err.msg, NULL);
-        training_complain(t, "config.yaml is not applied: %s", err.msg);
-    } else if (*result.waits != '\0') {
-        training_say(t, "waits for a respawn of its agent: %s", result.waits);
-    } else if (*result.changes == '\0') {
-        training_say(t, "config.yaml has not changed");
-    }
-    training_set_result_done(&result);
-}
-
-static void on_signal(uv_signal_t *handle, int signum)
-{
-    struct training *t = handle->data;
-
-    if (signum == SIGHUP && !t->has_terminal) { /* config.yaml was edited */
-        reread(t);
-        return;
-    }
-    t->interrupts++;
-    journal_write(t->journal, training_steps(t), "signal", "name", strsignal(signum),
-                  NULL);
-    if (t->interrupts == 1 && !t->stopping) {
-        training_say(t, "interrupted (%s): stopping %s; once more ends it at once",
-                     strsignal(signum),
-                     t->waits_for_space ? "where it stands" : "after this round");
-        training_stop(t, NULL, NULL);
-    } else if (t->interrupts > 1) {
-        t->result->end = TRAINING_CUT_OFF;
-        t->result->signum = signum;
-        training_stop_agents(t, 0);
-    }
-}
-
-static void on_rollout_done(void *ctx, int stopped)
-{
-    struct training *t = ctx;
-
-    if (!stopped)
-        t->result->end = TRAINING_DONE;
-    journal_write(t->journal, training_steps(t), stopped ? "stopped" : "done", NULL);
-    training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
-}
-
-static void on_rollout_failed(void *ctx, const struct err *err)
-{
-    training_save_last(ctx);
-    training_fail(ctx, err);
+    training_feed(ctx, LIFE_EV_AGENTS_ENDED, NULL);
 }
 
 static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 {
     (void)agent;
-    training_save_last(ctx);
-    training_fail(ctx, report);
+    training_on_failed(ctx, report);
 }
 
 /* ---- the beginning of the rounds ---- */
@@ -190,9 +65,9 @@ static int open_sinks(struct training *t, struct err *err)
 
 static void tell_under_way(struct training *t)
 {
-    if (!t->is_under_way)
+    if (!t->told_under_way)
         training_tell(t, on_under_way);
-    t->is_under_way = 1;
+    t->told_under_way = 1;
 }
 
 /* A run that is resumed stands at a boundary before its first round, too. */
@@ -202,7 +77,7 @@ static void on_round(void *ctx, const struct rollout_progress *at)
     const struct resume *from = t->args->resume;
 
     training_trace_round(t, at->round);
-    if (!t->is_under_way && (from == NULL || at->round > resume_progress(from)->round))
+    if (!t->told_under_way && (from == NULL || at->round > resume_progress(from)->round))
         tell_under_way(t);
 }
 
@@ -219,9 +94,11 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     if (rc == 0)
         rc = write_graphs(t, err);
     training_plan_changes(t);
-    training_begin_requests(t);
-    if (rc == 0)
+    if (rc == 0) {
+        training_begin_requests(t);
+        training_feed(t, LIFE_EV_DRIVEN, NULL);
         rc = rollout_start(t->rollout, err);
+    }
     if (rc == 0 && training_is_driven(t))
         tell_under_way(t);
     return rc;
@@ -244,13 +121,13 @@ static void start_rollout(void *ctx)
                       .on_paused = training_on_paused,
                       .on_round = on_round,
                       .on_evaluation = training_on_evaluation,
-                      .on_done = on_rollout_done,
-                      .on_failed = on_rollout_failed,
+                      .on_done = training_on_done,
+                      .on_failed = training_on_failed,
                       .ctx = t},
     };
     struct err err = {0};
 
-    if (t->stopping)
+    if (life_state_is_ending(t->state))
         return;
     training_tell(t, on_start, t->agents);
     if (start_driver(t, &args, &err) < 0)
@@ -263,7 +140,7 @@ static void on_graphs(void *ctx)
     const struct training_init *init = t->args->init;
     struct err err = {0};
 
-    if (t->stopping)
+    if (life_state_is_ending(t->state))
         return;
     if (init == NULL)
         start_rollout(t);
@@ -353,7 +230,7 @@ static int make_agents(struct training *t, struct err *err)
     struct agent_callbacks cb = {.on_event = training_on_agent_event,
                                  .on_ready = on_ready,
                                  .on_failed = on_agent_failed,
-                                 .on_stopped = on_stopped,
+                                 .on_stopped = on_agents_ended,
                                  .ctx = t};
     int rc;
 
@@ -374,23 +251,6 @@ static int make_agents(struct training *t, struct err *err)
     return rc;
 }
 
-static void watch(struct training *t)
-{
-    CHECK(uv_timer_init(&t->loop, &t->tick) == 0);
-    CHECK(uv_timer_init(&t->loop, &t->space) == 0);
-    t->tick.data = t->space.data = t;
-    t->has_terminal = has_terminal();
-    CHECK(uv_timer_start(&t->tick, on_tick, TRAINING_TICK_MS, TRAINING_TICK_MS) == 0);
-    training_watch_keeper(t);
-    training_watch_log(t);
-    for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
-        CHECK(uv_signal_init(&t->loop, &t->signals[i]) == 0);
-        t->signals[i].data = t;
-        if (!signal_is_ignored(handled_signals[i]))
-            CHECK(uv_signal_start(&t->signals[i], on_signal, handled_signals[i]) == 0);
-    }
-}
-
 static void on_journal(void *ctx, const char *line)
 {
     struct training *t = ctx;
@@ -403,7 +263,7 @@ static int open_observers(struct training *t, struct err *err)
 {
     int rc = 0;
 
-    t->is_open = 1;
+    training_feed(t, LIFE_EV_OPENED, NULL);
     journal_watch(t->journal, on_journal, t);
     for (size_t i = 0; i < t->args->n_observers && rc == 0; i++) {
         const struct training_observer *o = &t->args->observers[i];
@@ -419,6 +279,11 @@ static void start(struct training *t)
 {
     struct err err = {0};
 
+    CHECK(uv_timer_init(&t->loop, &t->tick) == 0);
+    CHECK(uv_timer_init(&t->loop, &t->space) == 0);
+    t->tick.data = t->space.data = t;
+    CHECK(uv_timer_start(&t->tick, on_tick, TRAINING_TICK_MS, TRAINING_TICK_MS) == 0);
+    training_watch(t);
     if (open_observers(t, &err) < 0 || agent_table_start(t->agents, &err) < 0)
         training_fail(t, &err);
 }
@@ -509,7 +374,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
                                     .team_return_mean = NAN};
     t->args = args;
     t->result = ret;
-    t->agent_fd = t->log_watch_fd = -1;
+    t->agent_fd = t->log_watch.fd = -1;
     t->rescued_step = -1;
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
@@ -523,7 +388,6 @@ int training_run(const struct training_args *args, struct training_result *ret,
         training_make_checkpointer(t);
         t->saved_step =
             args->resume != NULL ? (int64_t)resume_progress(args->resume)->env_steps : -1;
-        watch(t);
         start(t);
         (void)uv_run(&t->loop, UV_RUN_DEFAULT);
         finish(t);
@@ -534,7 +398,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
     find_resume_step(t, rc);
     training_journal_end(t, rc);
     training_end_rescue(t);
-    ret->as_it_was = args->resume != NULL && !t->stands;
+    ret->as_it_was = args->resume != NULL && !t->committed;
     release(t);
     free(t);
     return rc;

@@ -318,9 +318,9 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
     char *waits = NULL;
 
     run_config_compare(&t->wanted, wanted, judge, &v);
-    if (t->stopping || !t->stands)
+    if (life_state_is_ending(t->state) || !t->committed)
         v.rc = err_set(err, ERR_STATE, "the run is %s",
-                       t->stopping ? "ending" : "starting: try again");
+                       life_state_is_ending(t->state) ? "ending" : "starting: try again");
     if (v.rc < 0 || (v.rc = compare(t, wanted, ret, &waits, err)) < 0 ||
         (v.rc = choose_step(t, at, ret, err)) < 0 ||
         (v.rc = check_length(t, wanted, ret->at, err)) < 0 ||
@@ -416,7 +416,7 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
     run_config_compare(&agreed, &t->wanted, collect_waiting, &w);
     run_config_done(&agreed);
     r.changes = join(&w.plan);
-    if (w.plan.n > 0 && t->paused)
+    if (w.plan.n > 0 && life_state_is_paused(t->state))
         rc = err_set(err, ERR_STATE,
                      "the run is paused, and what waits for %s begins with "
                      "a round: `brood continue` first",
@@ -547,21 +547,20 @@ int training_on_change(void *ctx, const struct rollout_progress *at, struct err 
     int rc;
 
     rc = make_changes(t, err);
-    t->change_waits = rc == UV_EAGAIN;
-    return t->change_waits ? ROLLOUT_CHANGE_WAITS : rc;
+    if (rc != UV_EAGAIN)
+        return rc;
+    training_feed(t, LIFE_EV_CHANGE_WAITS, NULL);
+    return ROLLOUT_CHANGE_WAITS;
 }
 
 void training_retry_change(struct training *t)
 {
     struct err err = {0};
-    int rc;
+    int rc = make_changes(t, &err);
 
-    if (!t->change_waits || t->stopping)
-        return;
-    rc = make_changes(t, &err);
     if (rc == UV_EAGAIN)
         return;
-    t->change_waits = 0;
+    training_feed(t, LIFE_EV_CHANGE_MADE, NULL);
     if (rc < 0)
         training_fail(t, &err);
     else if (rc == 0)

@@ -63,10 +63,7 @@ static void on_failed(void *ctx, const struct err *why)
 
 static void on_stopped(void *ctx)
 {
-    struct training *t = ctx;
-
-    t->env_stopped = 1;
-    training_on_processes_stopped(t);
+    training_feed(ctx, LIFE_EV_ENVIRONMENTS_ENDED, NULL);
 }
 
 void training_make_env_host(struct training *t)

@@ -60,8 +60,7 @@ void training_check_dir(struct training *t)
                           path, run_dir_path(t->rescue));
     else
         training_complain(t, "%s was deleted: the run ends", path);
-    if (!t->stopping && t->result->end != TRAINING_STOPPED)
-        training_stop(t, NULL, NULL);
+    training_feed(t, LIFE_EV_DELETED, NULL);
 }
 
 int training_rescue(struct training *t)

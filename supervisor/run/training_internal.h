@@ -8,6 +8,7 @@
 #include "supervisor/run/checkpointer.h"
 #include "supervisor/run/graphs.h"
 #include "supervisor/run/journal.h"
+#include "supervisor/run/life_fsm.h"
 #include "supervisor/run/restore.h"
 #include "supervisor/run/training.h"
 #include "supervisor/store/store.h"
@@ -15,9 +16,6 @@
 #include <uv.h>
 
 enum { TRAINING_N_SIGNALS = 3 };
-
-/* For all agents together, from the first polite word to the last SIGKILL. */
-enum { TRAINING_STOP_DEADLINE_MS = 5000 };
 
 /* Calls a callback of every observer that has it. */
 #define training_tell(t, callback, ...)                                                  \
@@ -36,68 +34,79 @@ struct training_state { /* the driver's, for run.state */
 };
 
 struct training {
+    enum life_state state; /* written by training_feed alone */
     const struct training_args *args;
-    const struct run_config *config; /* in force; args->config, or owned */
-    struct run_config wanted;        /* with what is agreed for later: config.yaml */
-    struct change_plan plan;
-    int change_waits; /* the driver stands before a round until an agent is back */
     struct training_result *result;
     struct err failure; /* the first; code 0: none */
+    uint64_t began_ns;
+
+    /* Configurations (training_change.c). */
+    const struct run_config *config; /* in force; args->config, or owned */
+    char *config_yaml;               /* the same as text */
+    struct run_config wanted;        /* with what is agreed for later: config.yaml */
+    struct change_plan plan;
 
     uv_loop_t loop;
     uv_timer_t tick;
-    uv_timer_t space; /* until a full disk is tried again */
-    uv_signal_t signals[TRAINING_N_SIGNALS];
-    int interrupts;
-    int has_terminal; /* when it began */
-    uv_signal_t terminal_stop;
-    uv_poll_t keeper;
-    int has_keeper;
+    uv_timer_t space; /* until a full disk is tried again (training_life.c) */
 
-    struct vec_env *env;
-    struct env_host *env_host;
-    int env_stopped;
-    struct training_env_exit *env_exits;
-    struct store *store;
-    uv_poll_t log_watch;
-    int log_watch_fd; /* -1: the log is not watched */
-    struct metrics *metrics;
-    struct csv_sink *csv;
-    struct event_sink *events;
+    /* What comes from outside (training_watch.c). */
+    struct {
+        uv_signal_t handles[TRAINING_N_SIGNALS], terminal_stop;
+        int n_interrupts;
+        int had_terminal; /* when it began */
+    } signals;
+    struct {
+        uv_poll_t poll;
+        int is_watched;
+    } keeper;
+    struct {
+        uv_poll_t poll;
+        int fd; /* -1: the log is not watched */
+    } log_watch;
+
+    /* Its parts, in the order in which training.c makes them; NULL: not made yet. */
     struct journal *journal;
+    struct vec_env *env;
+    struct metrics *metrics;
+    struct store *store;
     struct agent_specs specs;
-    int agent_fd;
+    int agent_fd; /* the agent executable */
+    struct env_host *env_host;
     struct agent_table *agents;
+    struct checkpointer *checkpointer;
     struct graphs *graphs;
     struct restore *restore;
     struct rollout *rollout;
-    struct checkpointer *checkpointer;
-    char *config_yaml; /* of the configuration in force */
-    int waits_for_space;
-    int checkpoint_waits;       /* the driver stands at a boundary until it is taken */
-    int64_t saved_step;         /* of the newest committed checkpoint; -1: none */
-    struct training_state last; /* waits to be written, as the run's last */
-    enum rollout_hold last_hold;
-    int gave_up;   /* some agent, at some time */
-    int stands;    /* it is the run now; before, a resume that fails changes nothing */
-    char *inexact; /* why it will not end as an undisturbed run; NULL: it will */
-    char *not_portable; /* why its bytes are promised on this kind of machine only; NULL:
-                         * wherever the numerics version is the same */
-    int is_under_way;   /* observers were told so */
-    int is_gone;        /* the run directory was deleted */
+    struct csv_sink *csv;
+    struct event_sink *events;
+
+    /* Checkpoints (training_save.c). */
+    int64_t saved_step;          /* of the newest committed one; -1: none */
+    struct training_state last;  /* waits to be written, as the run's last */
+    enum rollout_hold last_hold; /* which blocks go with it */
+
+    /* The run directory was deleted (training_gone.c). */
+    int is_gone;
     struct run_dir *rescue; /* what goes on in its place; NULL: nothing does */
     int64_t rescued_step;   /* of the newest checkpoint there; -1: none */
-    int stopping;
-    int agents_stopped;
-    int is_open; /* observers were told so, and not yet that it is over */
-    uint64_t began_ns;
 
-    int wants_pause,
-        paused;           /* asked for, also before there is a driver; standing still */
-    int wants_checkpoint; /* somebody waits for one that is not begun */
-    uint64_t checkpoint_next_ms; /* when the next that is asked for may begin */
+    /* Whether it ends with the bytes of an undisturbed run, and where. */
+    int committed; /* from here on the run directory may change; before, a resume that
+                     * fails leaves it as it was */
+    char *inexact; /* why it will not end as an undisturbed run; NULL: it will */
+    int gave_up;   /* some agent, at some time */
+    char *not_portable; /* why its bytes are promised on this kind of machine only; NULL:
+                         * wherever the numerics version is the same */
+
+    /* Requests (training_steer.c, training_trace.c). */
     struct training_wait *waits;
+    int wants_checkpoint;         /* somebody waits for one that has not begun */
+    uint64_t checkpoint_next_ms;  /* when the next that is asked for may begin */
     struct training_trace *trace; /* NULL: nobody records */
+
+    /* What others see of it (training_status.c, training_report.c). */
+    int told_under_way; /* the observers */
     struct {
         uint64_t at_ms, steps;
         double per_second;
@@ -105,17 +114,26 @@ struct training {
     struct run_agent_status *agent_status; /* [specs.n] as last asked for */
     struct run_agent_status *env_status;   /* of the environments' processes */
     char **last_exit;                      /* [specs.n] NULL: it never ended */
+    struct training_env_exit *env_exits;
 };
 
+/* ---- training_life.c: what happens, and what follows from it ---- */
+
+/* why: of FULL; otherwise NULL. */
+void training_feed(struct training *t, enum life_event event, const struct err *why);
 /* The run cannot go on: the first failure is kept, and everything is stopped. */
 void training_fail(struct training *t, const struct err *err);
+/* Callbacks of the driver. */
+void training_on_paused(void *ctx, const struct rollout_progress *at);
+void training_on_full(void *ctx, const struct err *why);
+void training_on_done(void *ctx, int stopped);
+/* Also of the agents: where the run stands can be saved, as far as it is known. */
+void training_on_failed(void *ctx, const struct err *why);
 
-void training_stop_agents(struct training *t, uint64_t deadline_ms);
-/* Agents and environments have ended: one of the two. */
-void training_on_processes_stopped(struct training *t);
+/* ---- training_watch.c: signals, the keeper, others who write into the log ---- */
 
-/* Nothing is left to wait for: observers are told, and those who asked for something. */
-void training_close_if_over(struct training *t);
+void training_watch(struct training *t);
+void training_unwatch(struct training *t);
 
 /* ---- training_status.c: where it stands ---- */
 
@@ -126,10 +144,13 @@ void training_free_status(struct training *t);
 
 /* ---- training_steer.c: what others ask for ---- */
 
-/* Callback of the driver. */
+/* Starts agents that wait for the delay of a restart: whoever waits for a boundary is not
+ * to wait for that, too. */
+void training_hurry(struct training *t);
 /* The checkpoint that somebody waits for, if it is time. */
 void training_begin_checkpoint(struct training *t);
-void training_on_paused(void *ctx, const struct rollout_progress *at);
+/* The run stands still, or somebody let it continue (why). */
+void training_settle_pause(struct training *t, const struct err *why);
 /* A checkpoint is on the disk, or not (why). */
 void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why);
 void training_settle_respawn(struct training *t, size_t agent);
@@ -151,16 +172,6 @@ void training_make_env_host(struct training *t);
 void training_free_env_host(struct training *t);
 /* The last exit of a process, or NULL. */
 const char *training_env_last_exit(const struct training *t, const char *process);
-
-/* ---- training_log.c: others who write into the experience log ---- */
-
-void training_watch_log(struct training *t);
-void training_unwatch_log(struct training *t);
-
-/* ---- training_keeper.c ---- */
-
-void training_watch_keeper(struct training *t);
-void training_unwatch_keeper(struct training *t);
 
 /* ---- training_report.c: what is told ---- */
 
@@ -201,7 +212,7 @@ void training_end_config(struct training *t);
 void training_plan_changes(struct training *t);
 /* Callback of the driver. */
 int training_on_change(void *ctx, const struct rollout_progress *at, struct err *err);
-/* What a change waited for may be over. */
+/* What the change waited for may be over: makes it then, and the driver goes on. */
 void training_retry_change(struct training *t);
 
 /* config.yaml is what is agreed. */
@@ -237,14 +248,12 @@ int training_plan_turns(struct training *t, struct err *err);
 void training_make_checkpointer(struct training *t);
 /* Callback of the driver. */
 int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err);
-/* What a checkpoint waited for may be over. */
+/* What the checkpoint waited for may be over: takes it then, and the driver goes on. */
 void training_retry_checkpoint(struct training *t);
 /* Something failed: what can be saved of where the run stands is, or it is said why not.
  * To be called before the driver and the agents are stopped. */
 void training_save_last(struct training *t);
-/* Callback of the driver: there is no space for its rows. It tries again now and then. */
-void training_on_full(void *ctx, const struct err *why);
-/* Asked to stop, it need not wait any longer. */
-void training_stop_without_space(struct training *t);
+/* What that could not write, because another was being written. */
+void training_write_last(struct training *t);
 
 #endif

@@ -251,11 +251,12 @@ static void journal_wait(struct training *t, const char *kind, const char *name,
 
 static void say_exit(struct training *t, const char *name, const struct agent_event *e)
 {
+    const int is_ending = life_state_is_ending(t->state);
     char signal_text[SIGNAL_NAME_BYTES];
 
-    if (t->stopping && e->text != NULL && e->signal == 0)
+    if (is_ending && e->text != NULL && e->signal == 0)
         training_say(t, "%s (pid %d): %s", name, (int)e->pid, e->text);
-    if (t->stopping || e->failed)
+    if (is_ending || e->failed)
         return;
     if (e->text != NULL)
         training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);
@@ -309,8 +310,7 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
 
     training_note_process(t, "agent", name, e);
     if (e->kind == AGENT_EVENT_READY) {
-        training_retry_checkpoint(t);
-        training_retry_change(t);
+        training_feed(t, LIFE_EV_AGENT_READY, NULL);
         training_settle_respawn(t, e->agent);
     } else if (e->kind == AGENT_EVENT_EXIT) {
         training_note_exit(&t->last_exit[e->agent], e);

@@ -27,8 +27,8 @@ int training_begin_resume(struct training *t, struct err *err)
         set_inexact(t, was->data, was->len);
     if (args->differs.code != 0)
         set_inexact(t, args->differs.msg, strlen(args->differs.msg));
-    t->stands = args->resume == NULL;
-    return t->stands || keeper_goes_on(&again) ? journal_begin(t->journal, err) : 0;
+    t->committed = args->resume == NULL;
+    return t->committed || keeper_goes_on(&again) ? journal_begin(t->journal, err) : 0;
 }
 
 static int check_fingerprint(struct training *t, struct err *err)
@@ -85,7 +85,7 @@ static int stand(struct training *t, struct err *err)
         rc = resume_settle(t->args->resume, t->store, err);
     if (rc < 0)
         return rc;
-    t->stands = 1;
+    t->committed = 1;
     if (t->args->keeper != NULL)
         keeper_tell_stands(t->args->keeper);
     return 0;

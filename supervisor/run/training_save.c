@@ -85,7 +85,7 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
 
 static void on_graphs(void *ctx)
 {
-    training_retry_checkpoint(ctx);
+    training_feed(ctx, LIFE_EV_AGENT_READY, NULL);
 }
 
 /* Copies what the checkpoint of this boundary needs. 0: it has to wait, for the one that
@@ -123,16 +123,17 @@ int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct 
 
     (void)at;
     (void)err;
-    t->checkpoint_waits = !take_checkpoint(t);
-    return t->checkpoint_waits ? ROLLOUT_CHECKPOINT_WAITS : 0;
+    if (take_checkpoint(t))
+        return 0;
+    training_feed(t, LIFE_EV_CHECKPOINT_WAITS, NULL);
+    return ROLLOUT_CHECKPOINT_WAITS;
 }
 
-/* What the checkpoint waited for may be over. */
 void training_retry_checkpoint(struct training *t)
 {
-    if (!t->checkpoint_waits || t->stopping || !take_checkpoint(t))
+    if (!take_checkpoint(t))
         return;
-    t->checkpoint_waits = 0;
+    training_feed(t, LIFE_EV_CHECKPOINT_TAKEN, NULL);
     rollout_checkpoint_taken(t->rollout);
 }
 
@@ -148,7 +149,7 @@ static int is_saved(const struct training *t)
 }
 
 /* The values do not change any more: agents end, and nothing is asked of them. */
-static void write_last(struct training *t)
+void training_write_last(struct training *t)
 {
     struct checkpoint_agent *agents;
     const uint64_t step = training_steps(t);
@@ -176,7 +177,7 @@ void training_save_last(struct training *t)
     struct err err = {0};
     int rc;
 
-    if (t->rollout == NULL || t->stopping || t->last.bytes != NULL)
+    if (!life_state_is_driven(t->state) || t->last.bytes != NULL)
         return;
     t->last_hold = rollout_hold(t->rollout);
     agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
@@ -190,62 +191,10 @@ void training_save_last(struct training *t)
         return;
     }
     rollout_state_save(t->rollout, &t->last.bytes, &t->last.len);
-    write_last(t);
-}
-
-/* ---- a full disk ---- */
-
-enum { SPACE_MS = 1000 };
-
-static void on_space(uv_timer_t *timer)
-{
-    struct training *t = timer->data;
-
-    if (t->stopping)
-        return;
-    rollout_try_again(t->rollout);
-    if (t->stopping || uv_is_active((uv_handle_t *)timer))
-        return;
-    t->waits_for_space = 0;
-    training_say(t, "there is space again: the run goes on");
-    journal_write(t->journal, training_steps(t), "space", NULL);
-}
-
-/* No boundary is reached without space for its rows: the round that has begun is lost, and
- * what stands is the newest checkpoint. */
-void training_stop_without_space(struct training *t)
-{
-    training_complain(t, "the disk is full: the round that has begun is lost");
-    journal_write(t->journal, training_steps(t), "stopped", NULL);
-    training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
-}
-
-void training_on_full(void *ctx, const struct err *why)
-{
-    struct training *t = ctx;
-
-    if (t->result->end == TRAINING_STOPPED) {
-        training_complain(t, "%s", why->msg);
-        training_stop_without_space(t);
-        return;
-    }
-    if (!t->waits_for_space) {
-        training_complain(t, "%s: the run waits for space", why->msg);
-        journal_write(t->journal, training_steps(t), "full", "error", why->msg, NULL);
-    }
-    t->waits_for_space = 1;
-    CHECK(uv_timer_start(&t->space, on_space, SPACE_MS, 0) == 0);
+    training_write_last(t);
 }
 
 /* ---- written ---- */
-
-/* The checkpointer has time again. */
-static void on_free(struct training *t)
-{
-    training_retry_checkpoint(t);
-    write_last(t);
-    training_close_if_over(t);
-}
 
 static void on_written(void *ctx, uint64_t step, const struct err *why)
 {
@@ -255,14 +204,14 @@ static void on_written(void *ctx, uint64_t step, const struct err *why)
     if (training_rescue(t))
         return;
     on_checkpoint_over(t, step, why);
-    on_free(t);
+    training_feed(t, LIFE_EV_WRITER_FREE, NULL);
 }
 
 static void on_looked(void *ctx, const struct err *why)
 {
     if (why != NULL)
         training_fail(ctx, why);
-    on_free(ctx);
+    training_feed(ctx, LIFE_EV_WRITER_FREE, NULL);
 }
 
 /* A run's beginning: its provenance is written once. */

@@ -40,16 +40,16 @@ void training_note_exit(char **text, const struct agent_event *e)
 
 double training_rate(const struct training *t)
 {
-    return t->paused ? 0 : t->rate.per_second;
+    return life_state_is_paused(t->state) ? 0 : t->rate.per_second;
 }
 
 static const char *state_of(const struct training *t)
 {
-    if (t->stopping)
+    if (life_state_is_ending(t->state))
         return "stopping";
-    if (t->rollout == NULL)
+    if (!life_state_is_driven(t->state))
         return "starting";
-    return t->paused ? "paused" : "running";
+    return life_state_is_paused(t->state) ? "paused" : "running";
 }
 
 static void take_agents(struct training *t, uint64_t updates)

@@ -93,16 +93,9 @@ static int is_any(const struct training_wait *w, uint64_t unused)
 
 /* ---- what has happened ---- */
 
-void training_on_paused(void *ctx, const struct rollout_progress *at)
+void training_settle_pause(struct training *t, const struct err *why)
 {
-    struct training *t = ctx;
-
-    if (!t->paused) {
-        t->paused = 1;
-        journal_write(t->journal, at->env_steps, "pause", NULL);
-        training_say(t, "paused at step %llu", (unsigned long long)at->env_steps);
-    }
-    settle(t, is_pause, 0, NULL);
+    settle(t, is_pause, 0, why);
 }
 
 void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why)
@@ -129,11 +122,11 @@ void training_settle_end(struct training *t)
 
 static int refuse_if_over(const struct training *t, struct err *err)
 {
-    return t->stopping ? err_set(err, ERR_STATE, "the run is stopping") : 0;
+    return life_state_is_ending(t->state) ? err_set(err, ERR_STATE, "the run is stopping")
+                                          : 0;
 }
 
-/* Whoever waits for a boundary does not wait for the delay of a restart, too. */
-static void hurry(struct training *t)
+void training_hurry(struct training *t)
 {
     for (size_t i = 0; i < agent_table_count(t->agents); i++) {
         struct agent_info info;
@@ -150,13 +143,12 @@ int training_pause(struct training *t, training_done_fn fn, void *ctx, struct er
 
     if (rc < 0)
         return rc;
-    if (t->paused) {
+    if (life_state_is_paused(t->state)) {
         fn(ctx, training_steps(t), NULL);
         return 0;
     }
     (void)add_wait(t, WAIT_PAUSE, fn, ctx);
-    t->wants_pause = 1;
-    hurry(t);
+    training_hurry(t);
     if (t->rollout != NULL)
         rollout_request_pause(t->rollout);
     return 0;
@@ -165,17 +157,13 @@ int training_pause(struct training *t, training_done_fn fn, void *ctx, struct er
 int training_continue(struct training *t, struct err *err)
 {
     struct err why = {0};
-    int rc = refuse_if_over(t, err), was = t->paused;
+    int rc = refuse_if_over(t, err);
 
     if (rc < 0)
         return rc;
-    t->paused = t->wants_pause = 0;
     (void)err_set(&why, ERR_STATE, "somebody let the run continue");
-    settle(t, is_pause, 0, &why);
-    if (was) {
-        journal_write(t->journal, training_steps(t), "continue", NULL);
-        training_say(t, "goes on");
-    }
+    training_settle_pause(t, &why);
+    training_feed(t, LIFE_EV_CONTINUE, NULL);
     if (t->rollout != NULL)
         rollout_request_continue(t->rollout);
     return 0;
@@ -207,7 +195,7 @@ int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
         return 0;
     }
     add_wait(t, WAIT_CHECKPOINT, fn, ctx)->step = step;
-    hurry(t);
+    training_hurry(t);
     t->wants_checkpoint = 1;
     training_begin_checkpoint(t);
     return 0;
@@ -217,23 +205,14 @@ void training_stop(struct training *t, training_done_fn fn, void *ctx)
 {
     if (fn != NULL)
         (void)add_wait(t, WAIT_STOP, fn, ctx);
-    if (t->stopping)
-        return;
-    t->result->end = TRAINING_STOPPED;
-    journal_write(t->journal, training_steps(t), "stop", NULL);
-    hurry(t);
-    if (t->waits_for_space)
-        training_stop_without_space(t);
-    else if (t->rollout != NULL)
-        rollout_request_stop(t->rollout);
-    else
-        training_stop_agents(t, TRAINING_STOP_DEADLINE_MS);
+    training_feed(t, LIFE_EV_STOP, NULL);
 }
 
 void training_begin_requests(struct training *t)
 {
-    if (t->wants_pause)
-        rollout_request_pause(t->rollout);
+    for (const struct training_wait *w = t->waits; w != NULL; w = w->next)
+        if (w->kind == WAIT_PAUSE)
+            rollout_request_pause(t->rollout);
 }
 
 /* ---- agents, and after them the processes of a foreign environment ---- */

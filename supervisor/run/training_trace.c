@@ -20,7 +20,7 @@ struct training_trace {
 int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn, void *ctx,
                    struct err *err)
 {
-    if (t->stopping)
+    if (life_state_is_ending(t->state))
         return err_set(err, ERR_STATE, "the run is stopping");
     if (training_is_driven(t))
         return err_set(err, ERR_STATE, "a run without an environment has no rounds");

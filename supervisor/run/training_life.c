@@ -1,0 +1,215 @@
+/* A run's life: performs what the table of life_fsm.h says. */
+#include "supervisor/run/training_internal.h"
+
+#include "common/err/check.h"
+#include "common/log/log.h"
+
+/* For all processes together, from the first polite word to the last SIGKILL. */
+enum { STOP_DEADLINE_MS = 5000 };
+
+/* Until a full disk is tried again. */
+enum { SPACE_MS = 1000 };
+
+/* ---- actions ---- */
+
+static void do_note_stop(struct training *t, const struct err *why)
+{
+    t->result->end = TRAINING_STOPPED;
+    journal_write(t->journal, training_steps(t), "stop", NULL);
+    training_hurry(t);
+}
+
+static void do_say_paused(struct training *t, const struct err *why)
+{
+    journal_write(t->journal, training_steps(t), "pause", NULL);
+    training_say(t, "paused at step %llu", (unsigned long long)training_steps(t));
+}
+
+static void do_answer_pause(struct training *t, const struct err *why)
+{
+    training_settle_pause(t, NULL);
+}
+
+static void do_say_continue(struct training *t, const struct err *why)
+{
+    journal_write(t->journal, training_steps(t), "continue", NULL);
+    training_say(t, "goes on");
+}
+
+static void do_say_full(struct training *t, const struct err *why)
+{
+    training_complain(t, "%s: the run waits for space", why->msg);
+    journal_write(t->journal, training_steps(t), "full", "error", why->msg, NULL);
+}
+
+/* The driver raises FULL again, from within, where there is still no space. */
+static void on_space(uv_timer_t *timer)
+{
+    struct training *t = timer->data;
+
+    if (t->state != LIFE_FULL)
+        return;
+    rollout_try_again(t->rollout);
+    if (!uv_is_active((uv_handle_t *)timer))
+        training_feed(t, LIFE_EV_SPACE, NULL);
+}
+
+static void do_try_later(struct training *t, const struct err *why)
+{
+    CHECK(uv_timer_start(&t->space, on_space, SPACE_MS, 0) == 0);
+}
+
+static void do_say_space(struct training *t, const struct err *why)
+{
+    training_say(t, "there is space again: the run goes on");
+    journal_write(t->journal, training_steps(t), "space", NULL);
+}
+
+static void do_ask_stop(struct training *t, const struct err *why)
+{
+    rollout_request_stop(t->rollout);
+}
+
+/* The newest checkpoint is what is left. */
+static void do_lose_round(struct training *t, const struct err *why)
+{
+    if (why != NULL)
+        training_complain(t, "%s", why->msg);
+    training_complain(t, "the disk is full: the round that has begun is lost");
+    journal_write(t->journal, training_steps(t), "stopped", NULL);
+}
+
+static void do_show(struct training *t, const struct err *why)
+{
+    training_show(t);
+}
+
+static void end_processes(struct training *t, uint64_t deadline_ms)
+{
+    if (t->rollout != NULL)
+        rollout_abort(t->rollout);
+    env_host_stop(t->env_host, deadline_ms);
+    agent_table_stop(t->agents, deadline_ms);
+}
+
+static void do_end(struct training *t, const struct err *why)
+{
+    end_processes(t, STOP_DEADLINE_MS);
+}
+
+static void do_kill(struct training *t, const struct err *why)
+{
+    end_processes(t, 0);
+}
+
+static void do_take_checkpoint(struct training *t, const struct err *why)
+{
+    training_retry_checkpoint(t);
+}
+
+static void do_make_change(struct training *t, const struct err *why)
+{
+    training_retry_change(t);
+}
+
+static void do_write_last(struct training *t, const struct err *why)
+{
+    training_write_last(t);
+}
+
+static void do_unwatch(struct training *t, const struct err *why)
+{
+    uv_close((uv_handle_t *)&t->tick, NULL);
+    uv_close((uv_handle_t *)&t->space, NULL);
+    training_unwatch(t);
+}
+
+static void do_close(struct training *t, const struct err *why)
+{
+    if (checkpointer_is_busy(t->checkpointer))
+        return; /* WRITER_FREE follows */
+    training_check_dir(t);
+    if (!training_rescue(t))
+        training_feed(t, LIFE_EV_CLOSED, NULL);
+}
+
+static void do_answer_all(struct training *t, const struct err *why)
+{
+    training_settle_end(t);
+    training_tell(t, on_close);
+}
+
+#define BIT(action) __builtin_ctz(action)
+
+static void (*const actions[])(struct training *t, const struct err *why) = {
+    [BIT(LIFE_DO_NOTE_STOP)] = do_note_stop,
+    [BIT(LIFE_DO_SAY_PAUSED)] = do_say_paused,
+    [BIT(LIFE_DO_ANSWER_PAUSE)] = do_answer_pause,
+    [BIT(LIFE_DO_SAY_CONTINUE)] = do_say_continue,
+    [BIT(LIFE_DO_SAY_FULL)] = do_say_full,
+    [BIT(LIFE_DO_TRY_LATER)] = do_try_later,
+    [BIT(LIFE_DO_SAY_SPACE)] = do_say_space,
+    [BIT(LIFE_DO_ASK_STOP)] = do_ask_stop,
+    [BIT(LIFE_DO_LOSE_ROUND)] = do_lose_round,
+    [BIT(LIFE_DO_SHOW)] = do_show,
+    [BIT(LIFE_DO_END)] = do_end,
+    [BIT(LIFE_DO_KILL)] = do_kill,
+    [BIT(LIFE_DO_TAKE_CHECKPOINT)] = do_take_checkpoint,
+    [BIT(LIFE_DO_MAKE_CHANGE)] = do_make_change,
+    [BIT(LIFE_DO_WRITE_LAST)] = do_write_last,
+    [BIT(LIFE_DO_UNWATCH)] = do_unwatch,
+    [BIT(LIFE_DO_CLOSE)] = do_close,
+    [BIT(LIFE_DO_ANSWER_ALL)] = do_answer_all,
+};
+
+void training_feed(struct training *t, enum life_event event, const struct err *why)
+{
+    const struct life_step step = life_fsm_step(t->state, event);
+
+    CHECK((step.actions & LIFE_DO_BUG) == 0, "the run is %s: %s",
+          life_state_name(t->state), life_event_name(event));
+    log_verbose("run: %s, %s -> %s", life_event_name(event), life_state_name(t->state),
+                life_state_name(step.next));
+    t->state = step.next;
+    for (unsigned left = step.actions; left != 0 && t->state == step.next;
+         left &= left - 1)
+        actions[BIT(left)](t, why);
+}
+
+/* ---- events with more to them than their name ---- */
+
+void training_fail(struct training *t, const struct err *err)
+{
+    if (t->failure.code == 0) {
+        t->failure = *err;
+        journal_write(t->journal, training_steps(t), "failed", "error", err->msg, NULL);
+    }
+    t->result->end = TRAINING_FAILED;
+    training_feed(t, LIFE_EV_FAIL, NULL);
+}
+
+void training_on_paused(void *ctx, const struct rollout_progress *at)
+{
+    training_feed(ctx, LIFE_EV_PAUSED, NULL);
+}
+
+void training_on_full(void *ctx, const struct err *why)
+{
+    training_feed(ctx, LIFE_EV_FULL, why);
+}
+
+void training_on_done(void *ctx, int stopped)
+{
+    struct training *t = ctx;
+
+    if (!stopped)
+        t->result->end = TRAINING_DONE;
+    journal_write(t->journal, training_steps(t), stopped ? "stopped" : "done", NULL);
+    training_feed(t, LIFE_EV_DONE, NULL);
+}
+
+void training_on_failed(void *ctx, const struct err *why)
+{
+    training_save_last(ctx);
+    training_fail(ctx, why);
+}

@@ -1,0 +1,202 @@
+/* What comes to a run from outside: signals, the end of its keeper, and others who write
+ * into its experience log. */
+#include "supervisor/run/training_internal.h"
+
+#include "common/err/check.h"
+#include "common/io/beneath.h"
+#include "common/log/log.h"
+#include "supervisor/proc/proc.h"
+#include "supervisor/proc/signal_ignored.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+/* ---- signals ---- */
+
+static const int handled_signals[TRAINING_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+
+/* To be asked at the beginning: the hang-up of a terminal takes it away. */
+static int has_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
+static void reread(struct training *t)
+{
+    struct training_set_result result;
+    struct err err = {0};
+
+    if (training_reread(t, &result, &err) < 0) {
+        journal_write(t->journal, training_steps(t), "refused", "error", err.msg, NULL);
+        training_complain(t, "config.yaml is not applied: %s", err.msg);
+    } else if (*result.waits != '\0') {
+        training_say(t, "waits for a respawn of its agent: %s", result.waits);
+    } else if (*result.changes == '\0') {
+        training_say(t, "config.yaml has not changed");
+    }
+    training_set_result_done(&result);
+}
+
+static void journal_signal(struct training *t, int signum)
+{
+    journal_write(t->journal, training_steps(t), "signal", "name", strsignal(signum),
+                  NULL);
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    struct training *t = handle->data;
+
+    if (signum == SIGHUP && !t->signals.had_terminal) { /* config.yaml was edited */
+        reread(t);
+        return;
+    }
+    t->signals.n_interrupts++;
+    journal_signal(t, signum);
+    if (t->signals.n_interrupts > 1) {
+        t->result->end = TRAINING_CUT_OFF;
+        t->result->signum = signum;
+        training_feed(t, LIFE_EV_CUT_OFF, NULL);
+    } else if (!life_state_is_ending(t->state)) {
+        training_say(t, "interrupted (%s): stopping %s; once more ends it at once",
+                     strsignal(signum),
+                     t->state == LIFE_FULL ? "where it stands" : "after this round");
+        training_feed(t, LIFE_EV_STOP, NULL);
+    }
+}
+
+/* Agents and environments first: they would compute on, or wait at full pipes. */
+static void on_terminal_stop(uv_signal_t *handle, int signum)
+{
+    journal_signal(handle->data, signum);
+    proc_signal_all(SIGSTOP);
+    (void)raise(SIGSTOP);
+    proc_signal_all(SIGCONT);
+}
+
+static void watch_signals(struct training *t)
+{
+    t->signals.had_terminal = has_terminal();
+    for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
+        CHECK(uv_signal_init(&t->loop, &t->signals.handles[i]) == 0);
+        t->signals.handles[i].data = t;
+        if (!signal_is_ignored(handled_signals[i]))
+            CHECK(uv_signal_start(&t->signals.handles[i], on_signal,
+                                  handled_signals[i]) == 0);
+    }
+    CHECK(uv_signal_init(&t->loop, &t->signals.terminal_stop) == 0);
+    t->signals.terminal_stop.data = t;
+    CHECK(uv_signal_start(&t->signals.terminal_stop, on_terminal_stop, SIGTSTP) == 0);
+}
+
+/* ---- the keeper ---- */
+
+/* Nobody is left to see it. */
+#define KEEPER_GONE_EXIT (128 + SIGKILL)
+
+/* As if it had been killed itself: no checkpoint is finished, no file is closed. */
+static void on_keeper_gone(uv_poll_t *poll, int status, int events)
+{
+    struct training *t = poll->data;
+
+    agent_table_end(t->agents);
+    log_error("the keeper is gone: ended at once");
+    _exit(KEEPER_GONE_EXIT);
+}
+
+static void watch_keeper(struct training *t)
+{
+    t->keeper.is_watched = t->args->keeper != NULL && t->args->keeper->fd >= 0;
+    if (!t->keeper.is_watched)
+        return;
+    CHECK(uv_poll_init(&t->loop, &t->keeper.poll, t->args->keeper->fd) == 0);
+    t->keeper.poll.data = t;
+    CHECK(uv_poll_start(&t->keeper.poll, UV_READABLE | UV_DISCONNECT, on_keeper_gone) ==
+          0);
+}
+
+/* ---- the experience log ----
+ *
+ * What others leave in it is looked at as soon as they close it, not only before the next
+ * checkpoint. The supervisor has it open for writing all the time, the agents never. */
+
+static void on_closed_by_others(uv_poll_t *poll, int status, int events)
+{
+    struct training *t = poll->data;
+    char event[4096];
+
+    while (read(t->log_watch.fd, event, sizeof(event)) > 0)
+        ;
+    if (life_state_is_ending(t->state))
+        return;
+    log_warn("somebody had %s open for writing",
+             run_dir_file(t->args->dir, "experience"));
+    checkpointer_look(t->checkpointer);
+}
+
+/* A descriptor that tells when others close the log after writing, or -1. */
+static int open_log_watch(struct training *t)
+{
+    const int log = beneath_open(run_dir_file(t->args->dir, "experience"), O_RDONLY, 0);
+    const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    char path[64];
+    int failed;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", log);
+    failed = log < 0 || fd < 0 || inotify_add_watch(fd, path, IN_CLOSE_WRITE) < 0;
+    if (log >= 0)
+        (void)close(log);
+    if (failed && fd >= 0)
+        (void)close(fd);
+    return failed ? -1 : fd;
+}
+
+/* Where the system has no watch to spare, the checkpoints look all the same. */
+static void watch_log(struct training *t)
+{
+    const int fd = t->log_watch.fd = open_log_watch(t);
+
+    if (fd < 0) {
+        log_debug("the experience log is not watched: %m");
+        return;
+    }
+    CHECK(uv_poll_init(&t->loop, &t->log_watch.poll, fd) == 0);
+    t->log_watch.poll.data = t;
+    CHECK(uv_poll_start(&t->log_watch.poll, UV_READABLE, on_closed_by_others) == 0);
+}
+
+static void on_log_unwatched(uv_handle_t *handle)
+{
+    struct training *t = handle->data;
+
+    (void)close(t->log_watch.fd);
+}
+
+/* ---- all of them ---- */
+
+void training_watch(struct training *t)
+{
+    watch_signals(t);
+    watch_keeper(t);
+    watch_log(t);
+}
+
+void training_unwatch(struct training *t)
+{
+    for (int i = 0; i < TRAINING_N_SIGNALS; i++)
+        uv_close((uv_handle_t *)&t->signals.handles[i], NULL);
+    uv_close((uv_handle_t *)&t->signals.terminal_stop, NULL);
+    if (t->keeper.is_watched)
+        uv_close((uv_handle_t *)&t->keeper.poll, NULL);
+    if (t->log_watch.fd >= 0)
+        uv_close((uv_handle_t *)&t->log_watch.poll, on_log_unwatched);
+}
