@@ -8,12 +8,10 @@
 
 #include <malloc.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-/* From here on memory goes back to the system as soon as it is free: runs are long. */
+/* Allocations from this size on are returned to the system when freed: runs are long. */
 enum { LARGE_BYTES = 128 << 10 };
 
 static void on_agents_ended(void *ctx)
@@ -29,7 +27,7 @@ static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 
 /* ---- the beginning of the rounds ---- */
 
-/* Once in the file, whatever was cut from it. */
+/* The file has the graph once, whatever a resume cut from it. */
 static int write_graphs(struct training *t, struct err *err)
 {
     struct wbuf graph = {0};
@@ -70,7 +68,7 @@ static void tell_under_way(struct training *t)
     t->told_under_way = 1;
 }
 
-/* A run that is resumed stands at a boundary before its first round, too. */
+/* A resumed run passes the boundary it was saved at before it plays its first round. */
 static void on_round(void *ctx, const struct rollout_progress *at)
 {
     struct training *t = ctx;
@@ -251,6 +249,15 @@ static int make_agents(struct training *t, struct err *err)
     return rc;
 }
 
+static void watch(struct training *t)
+{
+    CHECK(uv_timer_init(&t->loop, &t->tick) == 0);
+    CHECK(uv_timer_init(&t->loop, &t->space) == 0);
+    t->tick.data = t->space.data = t;
+    CHECK(uv_timer_start(&t->tick, on_tick, TRAINING_TICK_MS, TRAINING_TICK_MS) == 0);
+    training_watch(t);
+}
+
 static void on_journal(void *ctx, const char *line)
 {
     struct training *t = ctx;
@@ -258,7 +265,7 @@ static void on_journal(void *ctx, const char *line)
     training_tell(t, on_journal, line);
 }
 
-/* Observers that were told of the beginning are told of the end. */
+/* on_close follows, also where an on_open fails. */
 static int open_observers(struct training *t, struct err *err)
 {
     int rc = 0;
@@ -274,16 +281,11 @@ static int open_observers(struct training *t, struct err *err)
     return rc;
 }
 
-/* Agents that could not all be started are stopped like any others. */
+/* If not all agents can be started, those that were are stopped in the usual way. */
 static void start(struct training *t)
 {
     struct err err = {0};
 
-    CHECK(uv_timer_init(&t->loop, &t->tick) == 0);
-    CHECK(uv_timer_init(&t->loop, &t->space) == 0);
-    t->tick.data = t->space.data = t;
-    CHECK(uv_timer_start(&t->tick, on_tick, TRAINING_TICK_MS, TRAINING_TICK_MS) == 0);
-    training_watch(t);
     if (open_observers(t, &err) < 0 || agent_table_start(t->agents, &err) < 0)
         training_fail(t, &err);
 }
@@ -312,7 +314,7 @@ static void release(struct training *t)
     CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");
 }
 
-/* Nobody goes on with a run that is done, unless it is made longer. */
+/* A run that is done needs its log only if somebody makes the run longer. */
 static void drop_log(struct training *t)
 {
     const enum keep_log keep = t->config->experience.keep;
@@ -388,6 +390,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
         training_make_checkpointer(t);
         t->saved_step =
             args->resume != NULL ? (int64_t)resume_progress(args->resume)->env_steps : -1;
+        watch(t);
         start(t);
         (void)uv_run(&t->loop, UV_RUN_DEFAULT);
         finish(t);

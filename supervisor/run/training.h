@@ -3,17 +3,17 @@
  *
  * Order    start: run directory (the caller's), experience log, agents, metrics, driver.
  *          End: agents, last checkpoint, log, loop; nothing is left, however it ends.
- * Resume   until all of the checkpoint has found its place, nothing of the run changes but
- *          its logs: what fails before leaves it as it was. Then config.yaml becomes what
- *          is wanted, and the journal tells of the resume. Where the keeper goes on by
- *          itself, the journal tells of it from the beginning.
- * Keeper   when it is gone the run ends at once. SIGTSTP, which comes through it, stops
- *          the agents, then this process; the SIGCONT after it lets all go on.
+ * Resume   until the whole checkpoint is loaded, nothing in the run directory changes but
+ *          the logs: a failure before that leaves it as it was. Then the run is committed:
+ *          config.yaml is written, and the journal records the resume (from the beginning
+ *          where the keeper resumes the run by itself).
+ * States   life_fsm.h.
+ * Keeper   when it is gone the run ends at once. SIGTSTP, which the keeper forwards, stops
+ *          the agents, then this process; SIGCONT continues all of them.
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
- *          with a checkpoint (or at once where it waits for a full disk); a second one
- *          ends it at once. For a run that began without a terminal, SIGHUP says that
- *          config.yaml was edited. SIGINT and SIGHUP that were ignored when the run began
- *          stay so.
+ *          with a checkpoint (or at once while the disk is full); a second one ends it at
+ *          once. A run that began without a terminal rereads config.yaml on SIGHUP. SIGINT
+ *          and SIGHUP that were ignored when the run began stay ignored.
  * Threads  must be called from the main thread: the agents' parent-death signal is tied
  *          to it.
  */
@@ -46,7 +46,8 @@ struct training_init {
     uint64_t step;
 };
 
-/* What somebody who watches is told; borrowed for the call. All but ctx may be NULL. */
+/* Callbacks of an observer; arguments are borrowed for the call. All but ctx may be NULL.
+ */
 struct training_observer {
     /* Nothing has started yet. From here until on_close the run can be steered, and the
      * observer may have handles of its own on the loop. An error ends the run. */
@@ -124,14 +125,14 @@ double training_rate(const struct training *t);
 
 /* ---- steering: from on_open until on_close, also before the rounds begin ---- */
 
-/* What was asked for has happened, at environment step `step`; or why it never will. May
- * come from within the asking call. */
+/* The answer to a request: it was fulfilled at environment step `step`, or why it never
+ * will be. May come from within the requesting call. */
 typedef void (*training_done_fn)(void *ctx, uint64_t step, const struct err *why);
 
-/* At the next round boundary. Each answers when it stands still, when a checkpoint of
- * that boundary (or a later one) is on the disk, when every agent is gone and the last
- * checkpoint is written. Of many checkpoints that are asked for, one is begun in
- * TRAINING_TICK_MS. ERR_STATE: the run is stopping; then fn is not called. */
+/* Requests for the next round boundary, answered when the run stands still; when a
+ * checkpoint of that boundary (or a later one) is on the disk; when every agent has ended
+ * and the last checkpoint is written. However many checkpoints are requested, at most one
+ * begins per TRAINING_TICK_MS. ERR_STATE: the run is stopping; then fn is not called. */
 int training_pause(struct training *t, training_done_fn fn, void *ctx, struct err *err);
 int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
                         struct err *err);

@@ -1,9 +1,9 @@
 /* The run directory is deleted while the run goes on.
  *
  * The run notices at the next tick or commit, stops at the next round boundary, and fails:
- * nothing of it can be found again by its name. With args->rescue its last checkpoint goes
- * to a new run there, with the configuration, the experience log, which its descriptor
- * still holds, and the journal, so that `brood resume` goes on from it. */
+ * nothing of it can be found by its name any more. With args->rescue its last checkpoint is
+ * written into a new run there, with the configuration, the journal and the experience log,
+ * whose descriptor is still open, so that `brood resume` can continue it. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/log/log.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A run of the same name, or with a number. */
+/* A run of the same name, or of that name with a number. */
 static int make_rescue(struct training *t, struct err *err)
 {
     const char *dir = t->args->rescue, *name = run_dir_name(t->args->dir);

@@ -1,4 +1,4 @@
-/* training_internal.h - one run's own: what its files share. */
+/* training_internal.h - a live run: what the training_*.c files share. */
 #ifndef SUPERVISOR_RUN_TRAINING_INTERNAL_H
 #define SUPERVISOR_RUN_TRAINING_INTERNAL_H
 
@@ -142,36 +142,41 @@ void training_take_rate(struct training *t);
 void training_note_exit(char **text, const struct agent_event *e);
 void training_free_status(struct training *t);
 
-/* ---- training_steer.c: what others ask for ---- */
+/* ---- training_steer.c: requests, and their answers ---- */
 
 /* Starts agents that wait for the delay of a restart: whoever waits for a boundary is not
  * to wait for that, too. */
 void training_hurry(struct training *t);
 /* The checkpoint that somebody waits for, if it is time. */
 void training_begin_checkpoint(struct training *t);
-/* The run stands still, or somebody let it continue (why). */
+/* Answers: the run stands still, or somebody let it continue (why). */
 void training_settle_pause(struct training *t, const struct err *why);
-/* A checkpoint is on the disk, or not (why). */
+/* Answers: a checkpoint is on the disk, or failed (why). */
 void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why);
 void training_settle_respawn(struct training *t, size_t agent);
 void training_settle_env_respawn(struct training *t, const char *process);
 void training_settle_end(struct training *t);
-/* The driver is there, and not yet started: what was asked for before. */
+/* Hands the driver the requests from before it existed. */
 void training_begin_requests(struct training *t);
 
 /* ---- training_trace.c ---- */
 
-/* A round begins: it is the first to be recorded, or the first that is not. */
+/* A round begins: the recording begins or ends with it, if one is wanted. */
 void training_trace_round(struct training *t, uint64_t round);
-/* The run ends: who waits for a recording gets none. */
+/* The run ends: a recording that is not finished is answered with an error. */
 void training_trace_end(struct training *t);
 
-/* ---- training_env.c: the processes that a foreign environment lives in ---- */
+/* ---- training_processes.c: environment processes; agents given up, or taken back ---- */
 
 void training_make_env_host(struct training *t);
 void training_free_env_host(struct training *t);
-/* The last exit of a process, or NULL. */
+/* The last exit of a process of an external environment, or NULL. */
 const char *training_env_last_exit(const struct training *t, const char *process);
+/* Events GIVE_UP, TAKE_BACK and TURNED: journal and messages. */
+void training_note_mode_change(struct training *t, const char *name,
+                               const struct agent_event *e);
+/* Resuming: plans the mode changes that the journal has from after the checkpoint. */
+int training_plan_mode_changes(struct training *t, struct err *err);
 
 /* ---- training_report.c: what is told ---- */
 
@@ -227,21 +232,14 @@ int training_load_state(struct training *t, struct err *err);
 
 /* ---- training_gone.c: the run directory is deleted meanwhile ---- */
 
-/* If it was, the run ends at the next round boundary. */
+/* If it was deleted, the run stops at the next round boundary. */
 void training_check_dir(struct training *t);
-/* What was written last went with it: it is written once more, elsewhere. 0: it did not,
- * or cannot be. */
+/* If the newest checkpoint was deleted with it, begins to write that once more, into
+ * args->rescue. Returns 1, or 0: there is nothing to rescue. */
 int training_rescue(struct training *t);
-/* All is over, but for the journal: what has become of it. */
+/* The result of a run whose directory was deleted is a failure. */
 void training_fail_if_gone(struct training *t);
 void training_end_rescue(struct training *t);
-
-/* ---- training_turns.c: agents that are given up, or taken back ---- */
-
-void training_note_turn(struct training *t, const char *name,
-                        const struct agent_event *e);
-/* Those that the journal tells of, after the checkpoint, are made again. */
-int training_plan_turns(struct training *t, struct err *err);
 
 /* ---- training_save.c: checkpoints ---- */
 

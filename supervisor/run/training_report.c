@@ -298,7 +298,7 @@ void training_note_process(struct training *t, const char *kind, const char *nam
     case AGENT_EVENT_GIVE_UP:
     case AGENT_EVENT_TAKE_BACK:
     case AGENT_EVENT_TURNED:
-        training_note_turn(t, name, e);
+        training_note_mode_change(t, name, e);
         break;
     }
 }

@@ -102,6 +102,6 @@ int training_load_state(struct training *t, struct err *err)
     if (rc == 0)
         rc = rollout_state_load(t->rollout, state->data, state->len, err);
     if (rc == 0)
-        rc = training_plan_turns(t, err);
+        rc = training_plan_mode_changes(t, err);
     return rc < 0 ? rc : stand(t, err);
 }

@@ -1,19 +1,17 @@
-/* What others ask of a run while it lives. */
+/* Requests to a live run: pause, continue, checkpoint, stop, kill, respawn, drive. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum wait_kind { WAIT_PAUSE, WAIT_CHECKPOINT, WAIT_STOP, WAIT_RESPAWN };
 
-/* Somebody who is told when what he asked for has happened. */
+/* A request whose answer has to wait. */
 struct training_wait {
     enum wait_kind kind;
-    uint64_t step; /* CHECKPOINT: of the first boundary that will do */
+    uint64_t step; /* CHECKPOINT: the first boundary whose checkpoint answers it */
     size_t agent;  /* RESPAWN */
     training_done_fn fn;
     void *ctx;
@@ -36,89 +34,67 @@ static struct training_wait *add_wait(struct training *t, enum wait_kind kind,
     return w;
 }
 
-/* Tells and forgets the first one that fits. Telling may add and drop others. */
-static int settle_one(struct training *t,
-                      int (*fits)(const struct training_wait *w, uint64_t value),
-                      uint64_t value, const struct err *why)
+/* value: of CHECKPOINT, the step that is saved; of RESPAWN, the agent. */
+static int is_answered(const struct training_wait *w, enum wait_kind kind, uint64_t value)
 {
-    struct training_wait **at = &t->waits, *w;
+    return w->kind == kind && (kind != WAIT_CHECKPOINT || w->step <= value) &&
+           (kind != WAIT_RESPAWN || w->agent == value);
+}
 
-    while (*at != NULL && !fits(*at, value))
-        at = &(*at)->next;
-    w = *at;
-    if (w == NULL)
-        return 0;
+static void take_out(struct training *t, struct training_wait **at, const struct err *why)
+{
+    struct training_wait *w = *at;
+
     *at = w->next;
     w->fn(w->ctx, training_steps(t), why);
     free(w);
-    return 1;
 }
 
-static void settle(struct training *t,
-                   int (*fits)(const struct training_wait *w, uint64_t value),
-                   uint64_t value, const struct err *why)
+/* From the front each time: an answer may add and take out others. */
+static void settle(struct training *t, enum wait_kind kind, uint64_t value,
+                   const struct err *why)
 {
-    while (settle_one(t, fits, value, why))
-        ;
-}
+    struct training_wait **at = &t->waits;
 
-static int is_pause(const struct training_wait *w, uint64_t unused)
-{
-    (void)unused;
-    return w->kind == WAIT_PAUSE;
+    while (*at != NULL) {
+        if (is_answered(*at, kind, value)) {
+            take_out(t, at, why);
+            at = &t->waits;
+        } else {
+            at = &(*at)->next;
+        }
+    }
 }
-
-static int is_checkpoint_by(const struct training_wait *w, uint64_t step)
-{
-    return w->kind == WAIT_CHECKPOINT && w->step <= step;
-}
-
-static int is_respawn_of(const struct training_wait *w, uint64_t agent)
-{
-    return w->kind == WAIT_RESPAWN && w->agent == agent;
-}
-
-static int is_stop(const struct training_wait *w, uint64_t unused)
-{
-    (void)unused;
-    return w->kind == WAIT_STOP;
-}
-
-static int is_any(const struct training_wait *w, uint64_t unused)
-{
-    (void)w;
-    (void)unused;
-    return 1;
-}
-
-/* ---- what has happened ---- */
 
 void training_settle_pause(struct training *t, const struct err *why)
 {
-    settle(t, is_pause, 0, why);
+    settle(t, WAIT_PAUSE, 0, why);
 }
 
 void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why)
 {
-    settle(t, is_checkpoint_by, step, why);
+    settle(t, WAIT_CHECKPOINT, step, why);
 }
 
 void training_settle_respawn(struct training *t, size_t agent)
 {
-    settle(t, is_respawn_of, agent, NULL);
+    settle(t, WAIT_RESPAWN, agent, NULL);
 }
 
+/* Those who asked for a stop first: they are answered without an error. */
 void training_settle_end(struct training *t)
 {
+    const struct err *failure = t->failure.code < 0 ? &t->failure : NULL;
     struct err over = {0};
 
     (void)err_set(&over, ERR_STATE, "the run is over");
     training_trace_end(t);
-    settle(t, is_stop, 0, t->failure.code < 0 ? &t->failure : NULL);
-    settle(t, is_any, 0, t->failure.code < 0 ? &t->failure : &over);
+    settle(t, WAIT_STOP, 0, failure);
+    while (t->waits != NULL)
+        take_out(t, &t->waits, failure != NULL ? failure : &over);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static int refuse_if_over(const struct training *t, struct err *err)
 {
@@ -233,8 +209,8 @@ static size_t find_environment(const struct training *t, const char *name)
 
 void training_settle_env_respawn(struct training *t, const char *process)
 {
-    settle(t, is_respawn_of, agent_table_count(t->agents) + find_environment(t, process),
-           NULL);
+    training_settle_respawn(t,
+                            agent_table_count(t->agents) + find_environment(t, process));
 }
 
 int training_find_agent(const struct training *t, const char *name, size_t *ret,

@@ -5,7 +5,6 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/trace/trace.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -72,7 +71,7 @@ static void answer(struct training *t, const struct training_trace *trace, uint6
         trace->fn(trace->ctx, &result, NULL);
 }
 
-/* why: NULL, or why there is no answer but that. */
+/* why: NULL, or the error to answer with. */
 static void end(struct training *t, uint64_t round, const struct err *why)
 {
     struct training_trace *trace = t->trace;

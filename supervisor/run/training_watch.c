@@ -8,7 +8,6 @@
 #include "supervisor/proc/proc.h"
 #include "supervisor/proc/signal_ignored.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,0 +1,184 @@
+/* What becomes of a run's processes: those of an external environment, and agents that are
+ * given up or taken back.
+ *
+ * Journal  event=give-up agent= mode= position= lost= why=, or event=take-back agent=
+ *          position=, on the disk before it has an effect: a run that is resumed from an
+ *          earlier checkpoint changes the agent's mode at the same position (agent_table.h).
+ *          event=turned agent= mode=: the mode changed.
+ */
+#include "supervisor/run/training_internal.h"
+
+#include "common/mem/xmalloc.h"
+#include "supervisor/run/journal_read.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the processes of an external environment ---- */
+
+/* How a process ended last. */
+struct training_env_exit {
+    char *process, *text;
+    struct training_env_exit *next;
+};
+
+static void note_exit(struct training *t, const char *process,
+                      const struct agent_event *e)
+{
+    struct training_env_exit *x = t->env_exits;
+
+    while (x != NULL && strcmp(x->process, process) != 0)
+        x = x->next;
+    if (x == NULL) {
+        x = xcalloc(1, sizeof(*x));
+        x->process = xstrdup(process);
+        x->next = t->env_exits;
+        t->env_exits = x;
+    }
+    training_note_exit(&x->text, e);
+}
+
+const char *training_env_last_exit(const struct training *t, const char *process)
+{
+    const struct training_env_exit *x = t->env_exits;
+
+    while (x != NULL && strcmp(x->process, process) != 0)
+        x = x->next;
+    return x != NULL ? x->text : NULL;
+}
+
+static void on_event(void *ctx, const struct agent_event *e, const char *process)
+{
+    struct training *t = ctx;
+
+    training_note_process(t, "environment", process, e);
+    if (e->kind == AGENT_EVENT_EXIT)
+        note_exit(t, process, e);
+    else if (e->kind == AGENT_EVENT_READY)
+        training_settle_env_respawn(t, process);
+}
+
+static void on_inexact(void *ctx, const char *line)
+{
+    struct training *t = ctx;
+
+    training_complain(t, "%s", line);
+    journal_write(t->journal, training_steps(t), "inexact", "why", line, NULL);
+}
+
+static void on_failed(void *ctx, const struct err *why)
+{
+    training_fail(ctx, why);
+}
+
+static void on_stopped(void *ctx)
+{
+    training_feed(ctx, LIFE_EV_ENVIRONMENTS_ENDED, NULL);
+}
+
+void training_make_env_host(struct training *t)
+{
+    const struct env_host_args args = {.loop = &t->loop,
+                                       .agent_exe_fd = t->agent_fd,
+                                       .logs = run_dir_file(t->args->dir, "logs"),
+                                       .on_event = on_event,
+                                       .on_inexact = on_inexact,
+                                       .on_failed = on_failed,
+                                       .on_stopped = on_stopped,
+                                       .ctx = t};
+
+    t->env_host = env_host_new(&args);
+}
+
+void training_free_env_host(struct training *t)
+{
+    struct training_env_exit *x;
+
+    env_host_free(t->env_host);
+    while ((x = t->env_exits) != NULL) {
+        t->env_exits = x->next;
+        free(x->process);
+        free(x->text);
+        free(x);
+    }
+}
+
+/* ---- agents that are given up, or taken back ---- */
+
+static const char *const effects[] = {[AGENT_LEARNS] = "learns again",
+                                      [AGENT_FROZEN] = "acts on, but learns no more",
+                                      [AGENT_NOOP] = "does nothing any more"};
+
+static void journal_mode_change(struct training *t, const char *event, const char *name,
+                                const struct agent_event *e)
+{
+    char position[24], lost[24];
+    struct err err = {0};
+
+    (void)snprintf(position, sizeof(position), "%" PRIu64, e->turn->position);
+    (void)snprintf(lost, sizeof(lost), "%" PRIu64, e->turn->lost);
+    if (journal_commit(t->journal, &err, training_steps(t), event, "agent", name, "mode",
+                       agent_mode_name(e->turn->mode), "position", position, "lost", lost,
+                       e->text != NULL ? "why" : NULL, e->text, NULL) < 0)
+        training_complain(t, "%s; a resume will not know of %s's %s", err.msg, name,
+                          event);
+}
+
+void training_note_mode_change(struct training *t, const char *name,
+                               const struct agent_event *e)
+{
+    const char *effect = effects[e->turn->mode];
+
+    t->gave_up = 1;
+    switch (e->kind) {
+    case AGENT_EVENT_GIVE_UP:
+        journal_mode_change(t, "give-up", name, e);
+        training_complain(t, "%s is given up and %s: %s", name, effect, e->text);
+        break;
+    case AGENT_EVENT_TAKE_BACK:
+        journal_mode_change(t, "take-back", name, e);
+        training_say(t, "%s learns again from the next round on", name);
+        break;
+    default:
+        journal_write(t->journal, training_steps(t), "turned", "agent", name, "mode",
+                      agent_mode_name(e->turn->mode), NULL);
+        if (e->turn->mode != AGENT_LEARNS)
+            training_say(t, "%s was given up and %s", name, effect);
+        break;
+    }
+}
+
+static int plan_mode_change(void *ctx, uint64_t line, const struct journal_event *e)
+{
+    struct training *t = ctx;
+    const char *name = journal_value(e, "agent"), *mode = journal_value(e, "mode");
+    struct agent_turn turn = {.position = journal_number(e, "position", 0),
+                              .lost = journal_number(e, "lost", 0)};
+    struct agent_standing at;
+    size_t agent;
+
+    (void)line;
+    if ((strcmp(e->name, "give-up") != 0 && strcmp(e->name, "take-back") != 0) ||
+        name == NULL || mode == NULL)
+        return 0;
+    agent = agent_table_find(t->agents, name);
+    if (agent == agent_table_count(t->agents))
+        return 0;
+    while (turn.mode < AGENT_NOOP && strcmp(mode, agent_mode_name(turn.mode)) != 0)
+        turn.mode++;
+    t->gave_up = 1;
+    agent_table_standing(t->agents, agent, 0, &at);
+    if (turn.position >= at.position)
+        agent_table_plan_turn(t->agents, agent, &turn);
+    return 0;
+}
+
+int training_plan_mode_changes(struct training *t, struct err *err)
+{
+    int rc =
+        journal_each(run_dir_file(t->args->dir, "journal"), plan_mode_change, t, err);
+
+    return rc == ERR_NOT_FOUND ? 0 : rc;
+}
