@@ -127,6 +127,26 @@ def test_states_and_replays_without_frames(w):
     assert " debug " not in log.read_text()
 
 
+def test_the_states_of_a_run_are_logged(w):
+    p = w.start("run", w.small(steps=100000000, evaluate=0), "--name", "s", "-v")
+    harness.wait_until("the rounds", lambda: harness.rows(w.run_dir("s")) > 2)
+    for command in "pause", "checkpoint", "continue", "pause", "stop":
+        w.brood(command, "s")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    log = (w.run_dir("s") / "logs" / "supervisor.log").read_text()
+    steps = re.findall(r" run: ([^,]+), (.+) -> (.+)", log)
+    at = "loading"
+    for _, before, after in steps:
+        assert before == at, steps
+        at = after
+    assert at == "over", steps
+    for step in (("opened", "loading", "starting"), ("driven", "starting", "playing"),
+                 ("paused", "playing", "paused"), ("continue", "paused", "playing"),
+                 ("stop", "paused", "finishing"), ("done", "finishing", "stopping"),
+                 ("closed", "saving", "over")):
+        assert step in steps, (step, steps)
+
+
 def test_pure_requests_are_checked_in_real_agents(w):
     """The variable reaches the agents: their environment has it."""
     p = w.start("run", w.small(steps=100000000, evaluate=0), "--name", "c",
