@@ -8,7 +8,7 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/graph_print.h"
 #include "supervisor/cli/tensor_print.h"
-#include "supervisor/run/graph_agent.h"
+#include "supervisor/ask/graph_agent.h"
 
 #include <stdio.h>
 #include <stdlib.h>

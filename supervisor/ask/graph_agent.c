@@ -1,4 +1,4 @@
-#include "supervisor/run/graph_agent.h"
+#include "supervisor/ask/graph_agent.h"
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"

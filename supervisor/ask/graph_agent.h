@@ -5,8 +5,8 @@
  *
  * Threads  main thread: the agent's parent-death signal is tied to it. Every call waits.
  */
-#ifndef SUPERVISOR_RUN_GRAPH_AGENT_H
-#define SUPERVISOR_RUN_GRAPH_AGENT_H
+#ifndef SUPERVISOR_ASK_GRAPH_AGENT_H
+#define SUPERVISOR_ASK_GRAPH_AGENT_H
 
 #include "common/err/err.h"
 #include "common/msg/msg.h"
