@@ -1,4 +1,3 @@
-#include "common/err/check.h"
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/foraging.h"
 #include "supervisor/env/foreign.h"
@@ -6,7 +5,6 @@
 #include "supervisor/env/particle_world.h"
 #include "supervisor/env/toy.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct env_class classes[] = {
@@ -172,43 +170,6 @@ int env_check_drawable(const struct env_config *config, struct err *err)
                        "and foraging can",
                        shown_name(config));
     return 0;
-}
-
-size_t env_choice(const float *x, size_t n)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < n; i++)
-        best = x[i] > x[best] ? i : best;
-    return best;
-}
-
-int env_is_masked(const struct env_spec *spec, size_t agent)
-{
-    return spec->masks && spec->agents[agent].space.n_heads > 0;
-}
-
-void env_agent_set_name(struct env_agent *agent, const char *team, size_t number)
-{
-    int n = snprintf(agent->name, sizeof(agent->name), "%s_%zu", team, number);
-
-    CHECK(n > 0 && (size_t)n < sizeof(agent->name), "agent name of team %s", team);
-    memcpy(agent->team, team, strlen(team) + 1);
-}
-
-void env_agent_find_team(struct env_agent *a)
-{
-    const size_t len = strlen(a->name);
-    size_t end = len;
-
-    while (end > 0 && a->name[end - 1] >= '0' && a->name[end - 1] <= '9')
-        end--;
-    if (end > 1 && end < len && a->name[end - 1] == '_')
-        end--;
-    if (end == 0)
-        end = len;
-    memcpy(a->team, a->name, end);
-    a->team[end] = '\0';
 }
 
 int env_agent_names(void *ctx, const struct env_config *env, const char *const **ret,
