@@ -1,54 +1,24 @@
 #include "supervisor/ask/graph_agent.h"
 
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
-#include "supervisor/proc/agent_table.h"
+#include "supervisor/ask/ask.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { STOP_DEADLINE_MS = 2000, MESSAGE_ROOM_BYTES = 1 << 16 };
+enum { MESSAGE_ROOM_BYTES = 1 << 16 };
 
 struct graph_agent {
     const struct graph_agent_args *args;
-    uv_loop_t loop;
-    struct agent_table *agents; /* of one */
-    int exe_fd;
-    int waits; /* for the loop to bring an answer */
-    int is_stopped;
-    struct err failure; /* of the process; code 0: none */
-    /* of the run under way */
+    struct ask *ask;
+    /* the run under way */
     struct tensor *values;
     size_t n_values;
     struct err refusal;
 };
 
-/* ---- what the agent tells ---- */
-
-static void on_event(void *ctx, const struct agent_event *e)
-{
-    (void)ctx;
-    (void)e;
-}
-
-static void on_ready(void *ctx)
-{
-    ((struct graph_agent *)ctx)->waits = 0;
-}
-
-static void on_failed(void *ctx, size_t agent, const struct err *report)
-{
-    struct graph_agent *g = ctx;
-
-    (void)agent;
-    g->failure = *report;
-}
-
-static void on_stopped(void *ctx)
-{
-    ((struct graph_agent *)ctx)->is_stopped = 1;
-}
+/* ---- life ---- */
 
 static void pack_import(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
@@ -70,39 +40,20 @@ static void pack_import(void *ctx, size_t agent, int restored, struct msg_out *o
     }
 }
 
-static int wait_for_answer(struct graph_agent *g, struct err *err)
-{
-    g->waits = 1;
-    while (g->waits && g->failure.code == 0)
-        (void)uv_run(&g->loop, UV_RUN_ONCE);
-    if (g->failure.code == 0)
-        return 0;
-    return err_set(err, g->failure.code, "%s", g->failure.msg);
-}
-
-/* ---- life ---- */
-
 static int start(struct graph_agent *g, struct err *err)
 {
-    const struct agent_spec spec = {.name = "graph",
-                                    .role = "learner",
-                                    .method = "import",
-                                    .pack_configure = pack_import};
-    const struct agent_callbacks cb = {.on_event = on_event,
-                                       .on_ready = on_ready,
-                                       .on_failed = on_failed,
-                                       .on_stopped = on_stopped,
-                                       .ctx = g};
+    static const struct agent_spec spec = {.name = "graph",
+                                           .role = "learner",
+                                           .method = "import",
+                                           .pack_configure = pack_import};
+    struct ask_args args = {.specs = &spec, .n = 1, .ctx = g};
     int rc;
 
-    g->exe_fd = binaries_open_agent(g->args->binaries, err);
-    if (g->exe_fd < 0)
-        return g->exe_fd;
-    rc = agent_table_new(&g->agents, &g->loop, g->exe_fd, -1, &spec, 1, &cb, err);
-    if (rc == 0)
-        rc = agent_table_start(g->agents, err);
-    if (rc == 0)
-        rc = wait_for_answer(g, err);
+    args.agent_exe_fd = binaries_open_agent(g->args->binaries, err);
+    if (args.agent_exe_fd < 0)
+        return args.agent_exe_fd;
+    rc = ask_open(&g->ask, &args, err);
+    (void)close(args.agent_exe_fd);
     return rc < 0 ? rc : msg_refused(graph_agent_description(g), err);
 }
 
@@ -117,36 +68,24 @@ int graph_agent_open(struct graph_agent **ret, const struct graph_agent_args *ar
                        args->metagraph_bytes, FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES);
     g = xcalloc(1, sizeof(*g));
     g->args = args;
-    g->exe_fd = -1;
-    CHECK(uv_loop_init(&g->loop) == 0);
     rc = start(g, err);
-    if (rc < 0) {
+    if (rc < 0)
         graph_agent_close(g);
-        return rc;
-    }
-    *ret = g;
-    return 0;
+    else
+        *ret = g;
+    return rc;
 }
 
 void graph_agent_close(struct graph_agent *g)
 {
-    if (g == NULL)
-        return;
-    if (g->agents != NULL)
-        agent_table_stop(g->agents, STOP_DEADLINE_MS);
-    while (g->agents != NULL && !g->is_stopped)
-        (void)uv_run(&g->loop, UV_RUN_ONCE);
-    agent_table_free(g->agents);
-    (void)uv_run(&g->loop, UV_RUN_DEFAULT);
-    CHECK(uv_loop_close(&g->loop) == 0, "a handle was left open");
-    if (g->exe_fd >= 0)
-        (void)close(g->exe_fd);
+    if (g != NULL)
+        ask_close(g->ask);
     free(g);
 }
 
 const msgpack_object *graph_agent_description(const struct graph_agent *g)
 {
-    return &agent_table_description(g->agents, 0)->body;
+    return ask_answer(g->ask, 0);
 }
 
 /* ---- running ---- */
@@ -179,7 +118,7 @@ static void on_run(void *ctx, size_t agent, const struct msg *response)
 
     (void)agent;
     (void)take_fetched(g, &response->body, &g->refusal);
-    g->waits = 0;
+    ask_done(g->ask);
 }
 
 static void pack_names(struct msg_out *o, const char *key, const char *const *names,
@@ -214,7 +153,7 @@ int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
     g->values = ret;
     g->n_values = run->n_fetches;
     g->refusal = (struct err){0};
-    o = agent_request_begin(g->agents, 0, "run", run->n_targets > 0);
+    o = agent_request_begin(ask_agents(g->ask), 0, "run", run->n_targets > 0);
     msg_map(o, 3);
     msg_key(o, "feeds");
     msg_map(o, run->n_feeds);
@@ -224,9 +163,9 @@ int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
     }
     pack_names(o, "fetches", run->fetches, run->n_fetches);
     pack_names(o, "targets", run->targets, run->n_targets);
-    rc = agent_request_send(g->agents, 0, on_run, g, err);
+    rc = agent_request_send(ask_agents(g->ask), 0, on_run, g, err);
     if (rc == 0)
-        rc = wait_for_answer(g, err);
+        rc = ask_wait(g->ask, err);
     if (rc == 0 && g->refusal.code < 0)
         rc = err_set(err, g->refusal.code, "%s", g->refusal.msg);
     return rc;

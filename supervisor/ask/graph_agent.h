@@ -22,8 +22,8 @@ struct graph_agent_args { /* borrowed as long as the graph_agent */
     const struct binaries *binaries;
     const void *metagraph; /* a MetaGraphDef */
     size_t metagraph_bytes;
-    const char
-        *prefix;   /* absolute; the values are restored from it. NULL: they are not */
+    /* A checkpoint's absolute prefix, to restore the values from; NULL: there are none. */
+    const char *prefix;
     uint64_t seed; /* of random operations */
 };
 

@@ -3,12 +3,12 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
+#include "supervisor/ask/graph_agent.h"
 #include "supervisor/cli/array_file.h"
 #include "supervisor/cli/array_parse.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/graph_print.h"
 #include "supervisor/cli/tensor_print.h"
-#include "supervisor/ask/graph_agent.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,16 +8,9 @@
 
 struct restore {
     size_t outstanding;
-    int is_asking; /* more requests may follow */
     void (*on_done)(void *ctx);
     void *ctx;
 };
-
-static void finish_if_over(struct restore *r)
-{
-    if (r->outstanding == 0 && !r->is_asking)
-        r->on_done(r->ctx);
-}
 
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
@@ -25,8 +18,8 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
 
     (void)agent;
     (void)response;
-    r->outstanding--;
-    finish_if_over(r);
+    if (--r->outstanding == 0)
+        r->on_done(r->ctx);
 }
 
 static int send_values(struct restore *r, struct agent_table *agents, size_t agent,
@@ -63,13 +56,14 @@ static int restore_agent(struct restore *r, struct agent_table *agents, size_t a
     return rc;
 }
 
-/* The central process does. */
+/* The central process learns, too. */
 static int learns(const struct run_config *c, size_t agent)
 {
     return c == NULL || agent >= c->n_agents ||
            !algorithm_find(c->agents[agent].algorithm)->fixed;
 }
 
+/* Answers come from the loop, none before this returns. */
 int restore_start(struct restore **ret, struct agent_table *agents,
                   const char *checkpoints_dir, uint64_t step,
                   const struct run_config *learners_of, void (*on_done)(void *ctx),
@@ -81,13 +75,11 @@ int restore_start(struct restore **ret, struct agent_table *agents,
     r->on_done = on_done;
     r->ctx = ctx;
     *ret = r; /* requests may be out even when a later one fails */
-    r->is_asking = 1;
     for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
         if (learns(learners_of, i))
             rc = restore_agent(r, agents, i, checkpoints_dir, step, err);
-    r->is_asking = 0;
-    if (rc == 0)
-        finish_if_over(r);
+    if (rc == 0 && r->outstanding == 0)
+        on_done(ctx);
     return rc;
 }
 

@@ -1,7 +1,7 @@
-/* restore.h - brings agents to the values of a checkpoint, through their requests.
+/* restore.h - sends agents the values of a checkpoint, as `restore` requests.
  *
- * For evaluation and for new training from old weights: variables are matched by name;
- * what a checkpoint lacks keeps its initial value.
+ * For `brood eval` and for a new run that begins with the weights of another: variables
+ * are matched by name, and one that the checkpoint lacks keeps its initial value.
  */
 #ifndef SUPERVISOR_RUN_RESTORE_H
 #define SUPERVISOR_RUN_RESTORE_H
@@ -14,13 +14,13 @@
 
 struct restore; /* opaque */
 
-/* Sends every agent its values of checkpoints_dir/<step>; on_done when all have answered.
- * learners_of: only those agents that learn in this configuration; NULL: all. The table
- * must be ready and owe nothing. */
+/* Sends every agent its values of checkpoints_dir/<step>; calls on_done when all have
+ * answered. learners_of: skips the agents that do not learn in this configuration; NULL:
+ * skips none. Every agent must be ready and owe no answer. */
 int restore_start(struct restore **ret, struct agent_table *agents,
                   const char *checkpoints_dir, uint64_t step,
                   const struct run_config *learners_of, void (*on_done)(void *ctx),
                   void *ctx, struct err *err);
-void restore_free(struct restore *r); /* NULL is fine; agents owe nothing or are gone */
+void restore_free(struct restore *r); /* NULL is fine; not while answers are owed */
 
 #endif

@@ -1,7 +1,7 @@
 #include "supervisor/run/trial.h"
 
 #include "common/config/algorithms.h"
-#include "common/err/check.h"
+#include "supervisor/ask/ask.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/rollout/rollout.h"
@@ -10,107 +10,47 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STOP_DEADLINE_MS = 1000 };
-
-struct trial {
-    const struct agent_spec *spec;
-    void *ctx; /* of its pack_configure */
-    uv_loop_t loop;
-    struct agent_table *agents; /* of one */
-    int is_ready, is_stopped;
-    struct err failure; /* code 0: none */
-};
-
-static void on_ready(void *ctx)
+/* One process, with none of the agent's limits but the time to answer in. */
+static int open_trial(struct ask **ret, int agent_exe_fd, const struct agent_spec *tried,
+                      void *ctx, struct err *err)
 {
-    ((struct trial *)ctx)->is_ready = 1;
-}
-
-static void on_failed(void *ctx, size_t agent, const struct err *report)
-{
-    (void)agent;
-    ((struct trial *)ctx)->failure = *report;
-}
-
-static void on_stopped(void *ctx)
-{
-    ((struct trial *)ctx)->is_stopped = 1;
-}
-
-static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
-{
-    const struct trial *t = ctx;
-
-    t->spec->pack_configure(t->ctx, agent, restored, o);
-}
-
-static int start(struct trial *t, int agent_exe_fd, struct err *err)
-{
-    const struct agent_limits limits = {.respond_within_s = TRIAL_WITHIN_S};
-    const struct agent_spec spec = {.name = t->spec->name,
-                                    .role = t->spec->role,
-                                    .pack_configure = pack_configure,
+    static const struct agent_limits limits = {.respond_within_s = TRIAL_WITHIN_S};
+    const struct agent_spec spec = {.name = tried->name,
+                                    .role = tried->role,
+                                    .pack_configure = tried->pack_configure,
                                     .limits = &limits,
                                     .is_trial = 1};
-    const struct agent_callbacks cb = {
-        .on_ready = on_ready, .on_failed = on_failed, .on_stopped = on_stopped, .ctx = t};
-    int rc = agent_table_new(&t->agents, &t->loop, agent_exe_fd, -1, &spec, 1, &cb, err);
+    const struct ask_args args = {
+        .agent_exe_fd = agent_exe_fd, .specs = &spec, .n = 1, .ctx = ctx};
 
-    return rc < 0 ? rc : agent_table_start(t->agents, err);
+    return ask_open(ret, &args, err);
 }
 
-static void stop(struct trial *t)
-{
-    if (t->agents != NULL)
-        agent_table_stop(t->agents, STOP_DEADLINE_MS);
-    while (t->agents != NULL && !t->is_stopped)
-        (void)uv_run(&t->loop, UV_RUN_ONCE);
-    agent_table_free(t->agents);
-    (void)uv_run(&t->loop, UV_RUN_DEFAULT);
-    CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");
-}
-
-/* "agent agent_0 (pid 4711): configure: why": why. NULL: it gave no answer. */
-static const char *answer(const struct trial *t)
+/* "agent agent_0 (pid 4711): configure: why": why. NULL: the process did not answer. */
+static const char *refusal(const struct err *failure)
 {
     static const char mark[] = "): configure: ";
-    const char *why = strstr(t->failure.msg, mark);
+    const char *why = strstr(failure->msg, mark);
 
     return why != NULL ? why + sizeof(mark) - 1 : NULL;
-}
-
-static int judge(const struct trial *t, const struct msg *now, struct err *err)
-{
-    if (t->failure.code != 0)
-        return err_set(err, ERR_CONFIG, "%s: %s", t->spec->name,
-                       answer(t) != NULL ? answer(t) : t->failure.msg);
-    if (!msgpack_object_equal(agent_table_description(t->agents, 0)->body, now->body))
-        return err_set(err, ERR_CONFIG,
-                       "%s would have other variables or stages than it has",
-                       t->spec->name);
-    return 0;
-}
-
-static int run(struct trial *t, int agent_exe_fd, struct err *err)
-{
-    int rc;
-
-    CHECK(uv_loop_init(&t->loop) == 0);
-    rc = start(t, agent_exe_fd, err);
-    while (rc == 0 && !t->is_ready && t->failure.code == 0)
-        (void)uv_run(&t->loop, UV_RUN_ONCE);
-    return rc;
 }
 
 int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
                     const struct msg *now, struct err *err)
 {
-    struct trial t = {.spec = spec, .ctx = ctx};
-    int rc = run(&t, agent_exe_fd, err);
+    struct ask *ask;
+    struct err why;
+    int rc = open_trial(&ask, agent_exe_fd, spec, ctx, &why);
 
-    if (rc == 0)
-        rc = judge(&t, now, err);
-    stop(&t);
+    if (rc < 0 && !ask_process_failed(ask))
+        rc = err_set(err, rc, "%s", why.msg);
+    else if (rc < 0)
+        rc = err_set(err, ERR_CONFIG, "%s: %s", spec->name,
+                     refusal(&why) != NULL ? refusal(&why) : why.msg);
+    else if (!msgpack_object_equal(*ask_answer(ask, 0), now->body))
+        rc = err_set(err, ERR_CONFIG,
+                     "%s would have other variables or stages than it has", spec->name);
+    ask_close(ask);
     return rc;
 }
 
@@ -129,7 +69,7 @@ static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
     rollout_pack_configure(x->config, x->spec, x->agent, restored, NULL, o);
 }
 
-/* But for its name it is the agent before it. */
+/* Whether the agent differs from the one before it by nothing but its name. */
 static int is_like_last(const struct tried *x)
 {
     const struct env_agent *own = &x->spec->agents[x->agent], *last = own - 1;
@@ -148,26 +88,31 @@ static int is_like_last(const struct tried *x)
     return same;
 }
 
-static int is_known_here(const struct tried *x)
+/* A frozen agent acts by a policy that only the run itself finds. */
+static int is_frozen(const struct tried *x)
 {
     const struct agent_config *a = &x->config->agents[x->agent];
 
-    return !algorithm_accepts(algorithm_find(a->algorithm), "from");
+    return algorithm_accepts(algorithm_find(a->algorithm), "from");
 }
 
-/* The process has a name of its own: it is none of the run. */
+/* Its name is not the agent's, for the process is not one of the run. That it dies is no
+ * failure (the run starts another), but for want of memory: the next one lacks it, too. */
 static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
 {
     const struct agent_spec spec = {
         .name = "trial", .role = "learner", .pack_configure = pack_tried};
-    struct trial t = {.spec = &spec, .ctx = x};
-    int rc = run(&t, agent_exe_fd, err);
+    struct ask *ask;
+    struct err why;
+    int rc = open_trial(&ask, agent_exe_fd, &spec, x, &why);
 
-    if (rc == 0 && t.failure.code != 0 && answer(&t) != NULL)
-        rc = err_set(err, ERR_CONFIG, "%s", answer(&t));
-    else if (rc == 0 && t.failure.code == ERR_NOMEM)
-        rc = err_set(err, ERR_NOMEM, "%s", t.failure.msg); /* nor will there be later */
-    stop(&t);
+    if (rc < 0 && refusal(&why) != NULL)
+        rc = err_set(err, ERR_CONFIG, "%s", refusal(&why));
+    else if (rc == ERR_NOMEM || (rc < 0 && !ask_process_failed(ask)))
+        rc = err_set(err, rc, "%s", why.msg);
+    else
+        rc = 0;
+    ask_close(ask);
     return rc;
 }
 
@@ -180,7 +125,7 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
         return rc < 0 ? rc : fd;
     for (; x->agent < x->config->n_agents && rc == 0; x->agent++) {
         *ret_agent = x->agent;
-        if (is_known_here(x) && !is_like_last(x))
+        if (!is_frozen(x) && !is_like_last(x))
             rc = try_one(x, fd, err);
     }
     (void)close(fd);

@@ -1,0 +1,130 @@
+#include "supervisor/ask/ask.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ask {
+    size_t n;
+    struct agent_spec *specs; /* [n] as the caller gave them */
+    void *ctx;                /* of their pack_configure */
+    uv_loop_t loop;
+    struct agent_table *agents; /* NULL: it could not be made */
+    int is_done, is_stopped;
+    struct err failure; /* the first; code 0: none */
+    int process_failed; /* the failure is that of a process */
+};
+
+static void on_ready(void *ctx)
+{
+    ask_done(ctx);
+}
+
+static void on_failed(void *ctx, size_t agent, const struct err *report)
+{
+    struct ask *a = ctx;
+
+    (void)agent; /* the report names it */
+    a->process_failed |= a->failure.code == 0;
+    ask_fail(a, report);
+}
+
+static void on_stopped(void *ctx)
+{
+    ((struct ask *)ctx)->is_stopped = 1;
+}
+
+static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    const struct ask *a = ctx;
+
+    a->specs[agent].pack_configure(a->ctx, agent, restored, o);
+}
+
+static int start(struct ask *a, int agent_exe_fd, struct err *err)
+{
+    const struct agent_callbacks cb = {
+        .on_ready = on_ready, .on_failed = on_failed, .on_stopped = on_stopped, .ctx = a};
+    struct agent_spec *specs = xcalloc(a->n, sizeof(*specs));
+    int rc;
+
+    memcpy(specs, a->specs, a->n * sizeof(*specs));
+    for (size_t i = 0; i < a->n; i++)
+        specs[i].pack_configure = pack_configure;
+    rc = agent_table_new(&a->agents, &a->loop, agent_exe_fd, -1, specs, a->n, &cb, err);
+    free(specs);
+    return rc < 0 ? rc : agent_table_start(a->agents, err);
+}
+
+int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
+{
+    struct ask *a = xcalloc(1, sizeof(*a));
+    int rc;
+
+    *ret = a;
+    a->n = args->n;
+    a->specs = xcalloc(a->n, sizeof(*a->specs));
+    memcpy(a->specs, args->specs, a->n * sizeof(*a->specs));
+    a->ctx = args->ctx;
+    CHECK(uv_loop_init(&a->loop) == 0);
+    rc = start(a, args->agent_exe_fd, err);
+    return rc < 0 ? rc : ask_wait(a, err);
+}
+
+void ask_close(struct ask *a)
+{
+    if (a == NULL)
+        return;
+    if (a->agents != NULL)
+        agent_table_stop(a->agents, ASK_END_WITHIN_MS);
+    while (a->agents != NULL && !a->is_stopped)
+        (void)uv_run(&a->loop, UV_RUN_ONCE);
+    agent_table_free(a->agents);
+    (void)uv_run(&a->loop, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&a->loop) == 0, "a handle was left open");
+    free(a->specs);
+    free(a);
+}
+
+const msgpack_object *ask_answer(const struct ask *a, size_t i)
+{
+    return &agent_table_description(a->agents, i)->body;
+}
+
+int ask_process_failed(const struct ask *a)
+{
+    return a->process_failed;
+}
+
+struct agent_table *ask_agents(const struct ask *a)
+{
+    return a->agents;
+}
+
+uv_loop_t *ask_loop(struct ask *a)
+{
+    return &a->loop;
+}
+
+int ask_wait(struct ask *a, struct err *err)
+{
+    while (!a->is_done && a->failure.code == 0)
+        (void)uv_run(&a->loop, UV_RUN_ONCE);
+    a->is_done = 0;
+    if (a->failure.code < 0)
+        return err_set(err, a->failure.code, "%s", a->failure.msg);
+    return 0;
+}
+
+void ask_done(struct ask *a)
+{
+    a->is_done = 1;
+}
+
+void ask_fail(struct ask *a, const struct err *why)
+{
+    if (a->failure.code == 0)
+        a->failure = *why;
+}
