@@ -1,5 +1,6 @@
 #include "agent/loop/loop.h"
 
+#include "common/io/write_all.h"
 #include "common/log/log.h"
 #include "common/msg/frame.h"
 
@@ -18,28 +19,13 @@ struct loop {
     struct msg_out out;
 };
 
-static int write_all(int fd, const uint8_t *data, size_t len, struct err *err)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, "writing a response");
-        data += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 int loop_send(int fd_out, struct msg_out *out, struct err *err)
 {
     const uint8_t *frame;
     size_t len;
 
     msg_end(out, &frame, &len);
-    return write_all(fd_out, frame, len, err);
+    return write_all(fd_out, frame, len) < 0 ? err_errno(err, "writing a response") : 0;
 }
 
 /* 1: some bytes came; 0: end of file. */

@@ -1,5 +1,6 @@
 #include "supervisor/cli/live_view.h"
 
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/plain_text.h"
 #include "common/text/utf8.h"
@@ -93,24 +94,12 @@ int live_view_is_terminal(const struct live_view *v)
     return v->terminal;
 }
 
-/* The end of the line is lost if nobody reads: there is no one to tell. */
-static void write_all(int fd, const char *p, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
-
-        if (n <= 0)
-            return;
-        p += n;
-        len -= (size_t)n;
-    }
-}
-
+/* What cannot be written is lost: nobody is reading it. */
 static void write_plain(int fd, const char *p, size_t len)
 {
     char shown[2048 * PLAIN_TEXT_GROWTH];
 
-    write_all(fd, shown, plain_text(shown, sizeof(shown), p, len));
+    (void)write_all(fd, shown, plain_text(shown, sizeof(shown), p, len));
 }
 
 static void window_size(int fd, int *ret_columns, int *ret_rows)
@@ -319,9 +308,9 @@ void live_view_show(struct live_view *v, const struct live_status *s)
         return;
     }
     erase(v, &t);
-    write_all(v->fd, head, t.len);
+    (void)write_all(v->fd, head, t.len);
     lines = lay_out(v, s);
-    write_all(v->fd, v->shown, v->shown_len);
+    (void)write_all(v->fd, v->shown, v->shown_len);
     v->drawn_lines = lines;
 }
 
@@ -340,10 +329,10 @@ void live_view_message(struct live_view *v, const char *fmt, ...)
     if (n > 0)
         m.len = (size_t)n < m.size ? (size_t)n : m.size - 1;
     m.p[m.len++] = '\n';
-    write_all(v->fd, t.p, t.len);
+    (void)write_all(v->fd, t.p, t.len);
     write_plain(v->fd, m.p, m.len);
     if (lines > 0) {
-        write_all(v->fd, v->shown, v->shown_len);
+        (void)write_all(v->fd, v->shown, v->shown_len);
         v->drawn_lines = lines;
     }
 }

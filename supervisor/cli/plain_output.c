@@ -1,8 +1,8 @@
 #include "supervisor/cli/plain_output.h"
 
+#include "common/io/write_all.h"
 #include "common/text/plain_text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,22 +16,6 @@ struct plain_stream {
 };
 
 static struct plain_stream out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
-
-/* Returns 0, or -1 with errno set. */
-static int write_all(int fd, const char *p, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        p += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
 
 /* The kept bytes and the piece; what is unfinished at its end is kept. */
 static int write_piece(struct plain_stream *s, const char *piece, size_t len)

@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/io/beneath.h"
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/cursor.h"
@@ -155,24 +156,6 @@ int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
         return rc;
     }
     *ret = l;
-    return 0;
-}
-
-/* All of it, or -1 with errno: a full disk shows as a short write first. */
-static int pwrite_all(int fd, const void *data, size_t len, uint64_t offset)
-{
-    const uint8_t *p = data;
-
-    while (len > 0) {
-        ssize_t n = pwrite(fd, p, len, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        p += n;
-        len -= (size_t)n;
-        offset += (uint64_t)n;
-    }
     return 0;
 }
 
