@@ -3,7 +3,7 @@
 #include "common/log/log.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/proc/detach.h"
-#include "supervisor/proc/signal_name.h"
+#include "supervisor/proc/signals.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/run_dir.h"
 

@@ -1,6 +1,6 @@
 /* What follows the end of an agent's process: another one, a stand-in, or the report. */
 #include "supervisor/proc/agent.h"
-#include "supervisor/proc/signal_name.h"
+#include "supervisor/proc/signals.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "supervisor/proc/detach.h"
 
-#include "supervisor/proc/signal_ignored.h"
-#include "supervisor/proc/signal_name.h"
+#include "supervisor/proc/signals.h"
 
 #include <fcntl.h>
 #include <poll.h>

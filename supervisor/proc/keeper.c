@@ -4,8 +4,7 @@
 #include "supervisor/proc/keeper_again.h"
 #include "supervisor/proc/pipe_marks.h"
 #include "supervisor/proc/run_cgroup.h"
-#include "supervisor/proc/signal_ignored.h"
-#include "supervisor/proc/signal_name.h"
+#include "supervisor/proc/signals.h"
 #include "supervisor/proc/sweep.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/proc/signal_name.h"
+#include "supervisor/proc/signals.h"
 
 #include <inttypes.h>
 #include <math.h>

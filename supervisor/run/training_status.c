@@ -2,7 +2,7 @@
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/proc/signal_name.h"
+#include "supervisor/proc/signals.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "supervisor/proc/proc.h"
-#include "supervisor/proc/signal_ignored.h"
+#include "supervisor/proc/signals.h"
 
 #include <fcntl.h>
 #include <signal.h>

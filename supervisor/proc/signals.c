@@ -1,5 +1,6 @@
-#include "supervisor/proc/signal_name.h"
+#include "supervisor/proc/signals.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,4 +13,12 @@ const char *signal_name(int signum, char ret[SIGNAL_NAME_BYTES])
     else
         (void)snprintf(ret, SIGNAL_NAME_BYTES, "SIG%d", signum);
     return ret;
+}
+
+int signal_is_ignored(int signum)
+{
+    struct sigaction is;
+
+    return (signum == SIGHUP || signum == SIGINT) && sigaction(signum, NULL, &is) == 0 &&
+           is.sa_handler == SIG_IGN;
 }
