@@ -1,9 +1,9 @@
 #include "common/io/beneath.h"
+#include "common/io/write_all.h"
 #include "supervisor/metrics/sinks.h"
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/metrics/append.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,12 +1,12 @@
 /* TFRecord framing and the Event, Summary and Value messages, written by hand: four
  * fields of three messages do not pay for a protobuf library here. */
 #include "common/io/beneath.h"
+#include "common/io/write_all.h"
 #include "supervisor/metrics/sinks.h"
 
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/cursor.h"
-#include "supervisor/metrics/append.h"
 
 #include <dirent.h>
 #include <errno.h>

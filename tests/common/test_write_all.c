@@ -79,12 +79,13 @@ START_TEST(nobody_reads)
 }
 END_TEST
 
-/* A part fits: the error of the rest is returned. */
+/* A part fits: the error of the rest is returned, and append_whole takes the part back. */
 START_TEST(a_file_that_cannot_grow_is_an_error)
 {
     struct rlimit limit, before;
     struct temp_dir dir;
     struct stat st;
+    struct err err;
     int fd;
 
     temp_dir_init(&dir);
@@ -98,9 +99,15 @@ START_TEST(a_file_that_cannot_grow_is_an_error)
     ck_assert_int_eq(pwrite_all(fd, data, 100, FITS - 100), 0);
     ck_assert_int_eq(pwrite_all(fd, data, 200, FITS - 100), -1);
     ck_assert_int_eq(errno, EFBIG);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     ck_assert_int_eq(fstat(fd, &st), 0);
     ck_assert_int_eq(st.st_size, FITS);
+    ck_assert_int_eq(ftruncate(fd, FITS - 100), 0);
+    ck_assert_int_eq(append_whole(fd, "x", data, 200, &err), -EFBIG);
+    ck_assert_str_eq(err.msg, "x: cannot write: File too large");
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    ck_assert_int_eq(st.st_size, FITS - 100);
+    ck_assert_int_eq(append_whole(fd, "x", data, 100, &err), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     (void)close(fd);
     temp_dir_done(&dir);
 }
