@@ -50,7 +50,7 @@ void call_fail(struct call *c, const struct err *err);
 void call_answer_nothing(struct call *c);
 void call_answer_step(struct call *c, uint64_t step);
 
-/* ---- control_clients.c ---- */
+/* ---- rpc_server.c ---- */
 
 void control_on_connection(uv_stream_t *listener, int status);
 /* Clients that had more to ask than a turn takes. */
