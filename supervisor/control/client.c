@@ -5,6 +5,7 @@
 #include "common/msg/frame.h"
 #include "common/msg/stream.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/rpc_server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +79,7 @@ int control_client_open(struct control_client **ret, const char *folder, int tim
     c = xcalloc(1, sizeof(*c));
     c->fd = fd;
     msg_out_init(&c->out);
-    stream_scan_begin(&c->scan, CONTROL_MAX_UNREAD);
+    stream_scan_begin(&c->scan, RPC_MAX_UNREAD);
     *ret = c;
     return 0;
 }
@@ -159,7 +160,7 @@ int control_client_next(struct control_client *c, int wait, const struct msg **r
         c->taken = c->len; /* there is no telling where the next one begins */
         return rc;
     }
-    stream_scan_begin(&c->scan, CONTROL_MAX_UNREAD);
+    stream_scan_begin(&c->scan, RPC_MAX_UNREAD);
     rc = msg_reparse(&c->msg, c->data, c->taken, err);
     *ret = &c->msg;
     return rc < 0 ? rc : 1;

@@ -1,6 +1,6 @@
-/* What clients may ask of a run: one row per method. */
+#include "supervisor/control/control_methods.h"
+
 #include "common/mem/xmalloc.h"
-#include "supervisor/control/control_internal.h"
 #include "supervisor/control/status_pack.h"
 #include "supervisor/run/log_tail.h"
 #include "supervisor/trace/trace.h"
@@ -15,122 +15,124 @@ enum { LOGS_BYTES = 1 << 16, LOGS_MAX_BYTES = 1 << 20 };
 
 /* ---- status ---- */
 
-static void do_status(struct call *c, const msgpack_object *params)
+static int do_status(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                     struct err *err)
 {
+    const struct control_run *run = ctx;
     struct run_status s;
 
-    (void)params;
-    training_status(c->control->training, &s);
-    status_pack(call_begin_answer(c), &s);
-    call_end_answer(c);
+    training_status(run->training, &s);
+    status_pack(rpc_reply_begin(reply), &s);
+    rpc_reply_end(reply);
+    return 0;
 }
 
 /* ---- steering ---- */
 
 static void on_happened(void *ctx, uint64_t step, const struct err *why)
 {
-    if (why != NULL)
-        call_fail(ctx, why);
-    else
-        call_answer_step(ctx, step);
+    struct msg_out *o;
+
+    if (why != NULL) {
+        rpc_reply_fail(ctx, why);
+        return;
+    }
+    o = rpc_reply_begin(ctx);
+    msg_map(o, 1);
+    msg_key(o, "env_steps");
+    msg_u64(o, step);
+    rpc_reply_end(ctx);
 }
 
-static void do_pause(struct call *c, const msgpack_object *params)
+static int do_pause(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                    struct err *err)
 {
-    struct err err = {0};
+    const struct control_run *run = ctx;
 
-    (void)params;
-    if (training_pause(c->control->training, on_happened, c, &err) < 0)
-        call_fail(c, &err);
+    return training_pause(run->training, on_happened, reply, err);
 }
 
-static void do_continue(struct call *c, const msgpack_object *params)
+static int do_continue(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                       struct err *err)
 {
-    struct err err = {0};
+    const struct control_run *run = ctx;
+    int rc = training_continue(run->training, err);
 
-    (void)params;
-    if (training_continue(c->control->training, &err) < 0)
-        call_fail(c, &err);
-    else
-        call_answer_nothing(c);
+    if (rc == 0)
+        rpc_reply_empty(reply);
+    return rc;
 }
 
-static void do_checkpoint(struct call *c, const msgpack_object *params)
+static int do_checkpoint(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                         struct err *err)
 {
-    struct err err = {0};
+    const struct control_run *run = ctx;
 
-    (void)params;
-    if (training_checkpoint(c->control->training, on_happened, c, &err) < 0)
-        call_fail(c, &err);
+    return training_checkpoint(run->training, on_happened, reply, err);
 }
 
-static void do_stop(struct call *c, const msgpack_object *params)
+static int do_stop(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                   struct err *err)
 {
-    (void)params;
-    training_stop(c->control->training, on_happened, c);
+    const struct control_run *run = ctx;
+
+    training_stop(run->training, on_happened, reply);
+    return 0;
 }
 
 /* ---- agents ---- */
 
-static int find_agent(const struct call *c, const msgpack_object *params, size_t *ret,
-                      struct err *err)
+static int find_agent(const struct control_run *run, const msgpack_object *params,
+                      size_t *ret, struct err *err)
 {
     char name[AGENT_NAME_MAX] = "";
-    int rc = msg_require(params, "agent", err);
 
-    if (rc == 0)
-        rc = msg_get_str(params, "agent", name, sizeof(name), err);
-    return rc < 0 ? rc : training_find_agent(c->control->training, name, ret, err);
+    (void)msg_get_str(params, "agent", name, sizeof(name), NULL);
+    return training_find_agent(run->training, name, ret, err);
 }
 
-static void do_kill(struct call *c, const msgpack_object *params)
+static int do_kill(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                   struct err *err)
 {
-    struct err err = {0};
+    const struct control_run *run = ctx;
     size_t agent;
-    int rc = find_agent(c, params, &agent, &err);
+    int rc = find_agent(run, params, &agent, err);
 
     if (rc == 0)
-        rc = training_kill(c->control->training, agent, &err);
-    if (rc < 0)
-        call_fail(c, &err);
-    else
-        call_answer_nothing(c);
+        rc = training_kill(run->training, agent, err);
+    if (rc == 0)
+        rpc_reply_empty(reply);
+    return rc;
 }
 
-static void do_respawn(struct call *c, const msgpack_object *params)
+static int do_respawn(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                      struct err *err)
 {
-    struct err err = {0};
+    const struct control_run *run = ctx;
     size_t agent;
-    int rc = find_agent(c, params, &agent, &err);
+    int rc = find_agent(run, params, &agent, err);
 
-    if (rc == 0)
-        rc = training_respawn(c->control->training, agent, on_happened, c, &err);
-    if (rc < 0)
-        call_fail(c, &err);
+    return rc < 0 ? rc : training_respawn(run->training, agent, on_happened, reply, err);
 }
 
 static void on_run(void *ctx, const msgpack_object *result, const struct err *why)
 {
-    struct call *c = ctx;
-
     if (why != NULL) {
-        call_fail(c, why);
+        rpc_reply_fail(ctx, why);
         return;
     }
-    (void)msgpack_pack_object(&call_begin_answer(c)->pk, *result);
-    call_end_answer(c);
+    (void)msgpack_pack_object(&rpc_reply_begin(ctx)->pk, *result);
+    rpc_reply_end(ctx);
 }
 
-static void do_run(struct call *c, const msgpack_object *params)
+static int do_run(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                  struct err *err)
 {
-    struct err err = {0};
+    const struct control_run *run = ctx;
     size_t agent;
-    int rc = find_agent(c, params, &agent, &err);
+    int rc = find_agent(run, params, &agent, err);
 
-    if (rc == 0)
-        rc = training_drive(c->control->training, agent, params, on_run, c, &err);
-    if (rc < 0)
-        call_fail(c, &err);
+    return rc < 0 ? rc : training_drive(run->training, agent, params, on_run, reply, err);
 }
 
 /* ---- changes ---- */
@@ -138,12 +140,9 @@ static void do_run(struct call *c, const msgpack_object *params)
 static int take_set(const msgpack_object *params, char **ret, size_t *ret_n,
                     struct err *err)
 {
-    const msgpack_object *list = NULL;
-    int rc = msg_require(params, "changes", err);
+    const msgpack_object *list = msg_get(params, "changes");
 
-    if (rc == 0)
-        rc = msg_get_array(params, "changes", &list, err);
-    for (uint32_t i = 0; rc == 0 && i < list->via.array.size; i++) {
+    for (uint32_t i = 0; i < list->via.array.size; i++) {
         const msgpack_object *o = &list->via.array.ptr[i];
 
         if (*ret_n == MAX_SET || o->type != MSGPACK_OBJECT_STR ||
@@ -153,12 +152,12 @@ static int take_set(const msgpack_object *params, char **ret, size_t *ret_n,
                            MAX_SET);
         ret[(*ret_n)++] = xstrndup(o->via.str.ptr, o->via.str.size);
     }
-    return rc;
+    return 0;
 }
 
-static void answer_set(struct call *c, const struct training_set_result *r)
+static void answer_set(struct rpc_reply *reply, const struct training_set_result *r)
 {
-    struct msg_out *o = call_begin_answer(c);
+    struct msg_out *o = rpc_reply_begin(reply);
 
     msg_map(o, 3);
     msg_key(o, "at");
@@ -167,31 +166,29 @@ static void answer_set(struct call *c, const struct training_set_result *r)
     msg_str(o, r->changes);
     msg_key(o, "waits");
     msg_str(o, r->waits);
-    call_end_answer(c);
+    rpc_reply_end(reply);
 }
 
-static void do_set(struct call *c, const msgpack_object *params)
+static int do_set(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                  struct err *err)
 {
+    const struct control_run *run = ctx;
     struct training_set_result result = {0};
     char *set[MAX_SET];
     size_t n = 0;
     uint64_t at = TRAINING_SOON;
-    struct err err = {0};
-    int rc = take_set(params, set, &n, &err);
+    int rc = take_set(params, set, &n, err);
 
+    (void)msg_get_u64(params, "at", TRAINING_SOON, &at, NULL);
     if (rc == 0)
-        rc = msg_get_u64(params, "at", TRAINING_SOON, &at, &err);
-    if (rc == 0)
-        rc = training_set(c->control->training, (const char *const *)set, n, at, &result,
-                          &err);
-    if (rc < 0)
-        call_fail(c, &err);
-    else
-        answer_set(c, &result);
-    if (rc == 0)
+        rc = training_set(run->training, (const char *const *)set, n, at, &result, err);
+    if (rc == 0) {
+        answer_set(reply, &result);
         training_set_result_done(&result);
+    }
     for (size_t i = 0; i < n; i++)
         free(set[i]);
+    return rc;
 }
 
 /* ---- tracing ---- */
@@ -215,16 +212,15 @@ static void on_traced(void *ctx, const struct training_trace_result *result,
                       const struct err *why)
 {
     struct trace_share shares[MAX_SHARES];
-    struct call *c = ctx;
     struct msg_out *o;
     size_t n;
 
     if (why != NULL) {
-        call_fail(c, why);
+        rpc_reply_fail(ctx, why);
         return;
     }
     n = trace_shares(shares, MAX_SHARES);
-    o = call_begin_answer(c);
+    o = rpc_reply_begin(ctx);
     msg_map(o, 6);
     msg_key(o, "path");
     msg_str(o, result->path);
@@ -240,93 +236,97 @@ static void on_traced(void *ctx, const struct training_trace_result *result,
     msg_array(o, n);
     for (size_t i = 0; i < n; i++)
         put_share(o, &shares[i]);
-    call_end_answer(c);
+    rpc_reply_end(ctx);
 }
 
-static void do_trace(struct call *c, const msgpack_object *params)
+static int do_trace(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                    struct err *err)
 {
+    const struct control_run *run = ctx;
     uint64_t rounds = 0;
-    struct err err = {0};
-    int rc = msg_require(params, "rounds", &err);
 
-    if (rc == 0)
-        rc = msg_get_u64(params, "rounds", MAX_TRACED_ROUNDS, &rounds, &err);
-    if (rc == 0 && rounds == 0)
-        rc = err_set(&err, ERR_PROTOCOL, "rounds: expected at least 1");
-    if (rc == 0)
-        rc = training_trace(c->control->training, rounds, on_traced, c, &err);
-    if (rc < 0)
-        call_fail(c, &err);
+    (void)msg_get_u64(params, "rounds", MAX_TRACED_ROUNDS, &rounds, NULL);
+    return training_trace(run->training, rounds, on_traced, reply, err);
 }
 
 /* ---- watching ---- */
 
 /* NULL: err says why. */
-static const char *find_log(const struct call *c, const msgpack_object *params,
+static const char *find_log(const struct control_run *run, const msgpack_object *params,
                             struct err *err)
 {
     char name[AGENT_NAME_MAX] = "", sub[AGENT_NAME_MAX + 16];
     size_t agent;
 
-    if (msg_get_str(params, "agent", name, sizeof(name), err) < 0)
-        return NULL;
+    (void)msg_get_str(params, "agent", name, sizeof(name), NULL);
     if (*name == '\0')
-        return run_dir_file(c->control->dir, "journal");
+        return run_dir_file(run->dir, "journal");
     if (strcmp(name, "supervisor") != 0 &&
-        training_find_agent(c->control->training, name, &agent, err) < 0)
+        training_find_agent(run->training, name, &agent, err) < 0)
         return NULL;
     (void)snprintf(sub, sizeof(sub), "logs/%s.log", name);
-    return run_dir_file(c->control->dir, sub);
+    return run_dir_file(run->dir, sub);
 }
 
-static void do_logs(struct call *c, const msgpack_object *params)
+static int do_logs(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                   struct err *err)
 {
+    const char *path = find_log(ctx, params, err);
     uint64_t bytes = LOGS_BYTES;
     struct wbuf text = {0};
-    struct err err = {0};
     struct msg_out *o;
-    const char *path = find_log(c, params, &err);
+    int rc;
 
-    if (path == NULL || msg_get_u64(params, "bytes", LOGS_MAX_BYTES, &bytes, &err) < 0 ||
-        log_tail(&text, path, (size_t)bytes, &err) < 0) {
-        call_fail(c, &err);
-    } else {
-        o = call_begin_answer(c);
+    if (path == NULL)
+        return ERR_NOT_FOUND;
+    (void)msg_get_u64(params, "bytes", LOGS_MAX_BYTES, &bytes, NULL);
+    rc = log_tail(&text, path, (size_t)bytes, err);
+    if (rc == 0) {
+        o = rpc_reply_begin(reply);
         msg_map(o, 1);
         msg_key(o, "text");
         msg_bin(o, text.data, text.len);
-        call_end_answer(c);
+        rpc_reply_end(reply);
     }
     wbuf_done(&text);
+    return rc;
 }
 
-static void do_subscribe(struct call *c, const msgpack_object *params)
+static int do_subscribe(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
+                        struct err *err)
 {
-    (void)params;
-    client_subscribe(c->client);
-    call_answer_nothing(c);
+    rpc_subscribe(reply);
+    rpc_reply_empty(reply);
+    return 0;
 }
 
-static const struct method {
-    const char *name;
-    void (*fn)(struct call *c, const msgpack_object *params);
-} methods[] = {
-    {"status", do_status}, {"kill", do_kill},         {"respawn", do_respawn},
-    {"pause", do_pause},   {"continue", do_continue}, {"checkpoint", do_checkpoint},
-    {"stop", do_stop},     {"set", do_set},           {"run", do_run},
-    {"logs", do_logs},     {"trace", do_trace},       {"subscribe", do_subscribe},
+/* ---- the table ---- */
+
+#define AGENT "agent", RPC_TEXT, 1, 0, AGENT_NAME_MAX - 1
+
+/* name, function, {key, type, required, min, max} of each param */
+static const struct rpc_method methods[] = {
+    {"status", do_status, {{0}}},
+    {"kill", do_kill, {{AGENT}}},
+    {"respawn", do_respawn, {{AGENT}}},
+    {"pause", do_pause, {{0}}},
+    {"continue", do_continue, {{0}}},
+    {"checkpoint", do_checkpoint, {{0}}},
+    {"stop", do_stop, {{0}}},
+    {"set",
+     do_set,
+     {{"changes", RPC_LIST, 1, 0, 0}, {"at", RPC_NUMBER, 0, 0, TRAINING_SOON}}},
+    {"run", do_run, {{AGENT}}},
+    {"logs",
+     do_logs,
+     {{"agent", RPC_TEXT, 0, 0, AGENT_NAME_MAX - 1},
+      {"bytes", RPC_NUMBER, 0, 0, LOGS_MAX_BYTES}}},
+    {"trace", do_trace, {{"rounds", RPC_NUMBER, 1, 1, MAX_TRACED_ROUNDS}}},
+    {"subscribe", do_subscribe, {{0}}},
 };
 
-void control_dispatch(struct call *c, const char *method, const msgpack_object *params)
+const struct rpc_method *control_methods(size_t *ret_n)
 {
-    struct err err = {0};
-
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        if (strcmp(methods[i].name, method) == 0) {
-            methods[i].fn(c, params);
-            return;
-        }
-    }
-    (void)err_set(&err, ERR_NOT_FOUND, "there is no method '%s'", method);
-    call_fail(c, &err);
+    *ret_n = sizeof(methods) / sizeof(methods[0]);
+    return methods;
 }

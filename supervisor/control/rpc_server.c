@@ -1,28 +1,40 @@
-/* The clients of the control socket: their bytes in and out, and what they may hold. */
+#include "supervisor/control/rpc_server.h"
+
 #include "common/err/check.h"
+#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/msg/stream.h"
-#include "supervisor/control/control_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 1 << 16, KEPT_BYTES = 4 * READ_BYTES };
+enum { READ_BYTES = 1 << 16, KEPT_BYTES = 4 * READ_BYTES, BACKLOG = 128 };
 
-/* Of the supervisor's time clients get one part in so many, and a little in advance: what
- * they ask seldom is answered at once. */
-enum { TIME_PARTS = 4, ADVANCE_NS = 5000000, NS_PER_MS = 1000000 };
+TAILQ_HEAD(client_list, client);
+
+struct rpc_server {
+    struct rpc *rpc;
+    uv_loop_t *loop;
+    uv_pipe_t listener;
+    uv_timer_t turn;            /* of clients that asked for more than one turn takes */
+    int dir_fd;                 /* the socket is bound by it: a path of any length */
+    struct client_list clients; /* whose turn is next, first */
+    size_t n_clients;
+    struct msg_out out; /* why a client is disconnected */
+};
 
 struct client {
-    struct control *control;
+    struct rpc_peer peer;
+    struct rpc_server *server;
     uv_pipe_t pipe;
     uv_shutdown_t shutdown;
     TAILQ_ENTRY(client) entry;
-    int subscribed;
     int closing;
     int has_more; /* whole messages wait for the next turn */
     uint8_t *in;  /* what came and is not yet a whole message */
@@ -46,13 +58,12 @@ static void on_client_closed(uv_handle_t *handle)
     free(c);
 }
 
-/* Nobody finds it any more; what it asked for is done all the same. */
 static void leave(struct client *c)
 {
     c->closing = 1;
-    TAILQ_REMOVE(&c->control->clients, c, entry);
-    c->control->n_clients--;
-    calls_forget(c->control, c);
+    TAILQ_REMOVE(&c->server->clients, c, entry);
+    c->server->n_clients--;
+    rpc_detach(&c->peer);
 }
 
 static void close_client(struct client *c)
@@ -71,7 +82,7 @@ static void on_shutdown(uv_shutdown_t *req, int status)
 }
 
 /* Closes once everything was written, if that is at once or nearly. */
-void client_say_goodbye(struct client *c)
+static void say_goodbye(struct client *c)
 {
     if (unread_by(c) > 0 ||
         uv_shutdown(&c->shutdown, (uv_stream_t *)&c->pipe, on_shutdown) < 0) {
@@ -89,7 +100,7 @@ struct written {
 };
 
 static void work(struct client *c);
-static void keep_within_bounds(struct control *k);
+static void keep_within_bounds(struct rpc_server *s);
 
 /* Reading waited for it, and notices if the client is gone. */
 static void on_written(uv_write_t *req, int status)
@@ -114,7 +125,7 @@ static void send_bytes(struct client *c, const uint8_t *data, size_t len)
 
     if (done == len)
         return;
-    if ((n < 0 && n != UV_EAGAIN) || queued + len - done > CONTROL_MAX_UNREAD) {
+    if ((n < 0 && n != UV_EAGAIN) || queued + len - done > RPC_MAX_UNREAD) {
         close_client(c);
         return;
     }
@@ -128,172 +139,118 @@ static void send_bytes(struct client *c, const uint8_t *data, size_t len)
     }
 }
 
-/* Clients speak bare rpc: without the frame's head. */
-void client_send(struct client *c)
+static void on_send(struct rpc_peer *peer, const uint8_t *message, size_t len)
 {
-    const uint8_t *data;
-    size_t len;
+    struct client *c = (struct client *)peer; /* its first member */
 
-    msg_end(&c->control->out, &data, &len);
-    send_bytes(c, data + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES);
-    keep_within_bounds(c->control);
-}
-
-/* To everybody who wants to hear. */
-void control_send_to_subscribers(struct control *k)
-{
-    const uint8_t *data;
-    size_t len;
-
-    msg_end(&k->out, &data, &len);
-    for (struct client *c = TAILQ_FIRST(&k->clients), *next; c != NULL; c = next) {
-        next = TAILQ_NEXT(c, entry);
-        if (c->subscribed)
-            send_bytes(c, data + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES);
-    }
-    keep_within_bounds(k);
-}
-
-void client_subscribe(struct client *c)
-{
-    c->subscribed = 1;
+    send_bytes(c, message, len);
+    if (!c->closing && unread_by(c) > 0)
+        keep_within_bounds(c->server);
 }
 
 /* ---- bounds ---- */
 
-/* Says why, as a notification, and lets go. */
-static void cut_off(struct client *c, const struct err *why)
+static void disconnect(struct client *c, const struct err *why)
 {
-    struct msg_out *o = &c->control->out;
+    struct msg_out *o = &c->server->out;
+    const uint8_t *frame;
+    size_t len;
 
     log_info("control: a client is cut off: %s", why->msg);
     msg_begin_notification(o, "error");
     msg_map(o, 1);
     msg_key(o, "message");
     msg_str(o, why->msg);
-    client_send(c);
+    msg_end(o, &frame, &len);
+    send_bytes(c, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES);
     close_client(c);
 }
 
-/* What came of a message that is not whole yet, and what it has not read. */
+/* Bytes of an unfinished message, and of responses it has not read. */
 static size_t held_by(const struct client *c)
 {
     return c->in_cap + unread_by(c);
 }
 
-/* Who holds most goes first: many who hold much cannot crowd out who asks for little.
- * Uses control->out. */
-static void keep_within_bounds(struct control *k)
+/* Disconnects the client that holds most first, so that many who hold much cannot crowd
+ * out one who asks for little. */
+static void keep_within_bounds(struct rpc_server *s)
 {
     const struct err why = {.code = ERR_LIMIT,
                             .msg = "all clients together hold too much, and it the most"};
 
     for (;;) {
-        struct client *most = TAILQ_FIRST(&k->clients), *c;
+        struct client *most = TAILQ_FIRST(&s->clients), *c;
         size_t held = 0;
 
-        TAILQ_FOREACH(c, &k->clients, entry)
+        TAILQ_FOREACH(c, &s->clients, entry)
         {
             held += held_by(c);
             if (held_by(c) > held_by(most))
                 most = c;
         }
-        if (held <= CONTROL_MAX_HELD)
+        if (held <= RPC_MAX_HELD)
             return;
         if (unread_by(most) > 0)
             close_client(most);
         else
-            cut_off(most, &why);
+            disconnect(most, &why);
     }
 }
 
 /* ---- reading ---- */
 
-static int has_credit(struct control *k)
-{
-    const uint64_t now = uv_hrtime();
+static void on_turn(uv_timer_t *timer);
 
-    k->credit_ns += (int64_t)((now - k->credit_at_ns) / TIME_PARTS);
-    k->credit_at_ns = now;
-    if (k->credit_ns > ADVANCE_NS)
-        k->credit_ns = ADVANCE_NS;
-    return k->credit_ns > 0;
+static void plan_turn(struct rpc_server *s)
+{
+    CHECK(uv_timer_start(&s->turn, on_turn, rpc_may_take_in_ms(s->rpc), 0) == 0);
 }
 
-static void plan_turn(struct control *k)
+/* Serves each client once, as long as there is time; the one served becomes the last. */
+static void on_turn(uv_timer_t *timer)
 {
-    const int64_t owed =
-        k->credit_ns > 0 ? 0 : -k->credit_ns * TIME_PARTS / NS_PER_MS + 1;
-
-    CHECK(uv_timer_start(&k->turn, control_on_turn, (uint64_t)owed, 0) == 0);
-}
-
-/* Everybody once, as long as there is time; who was served is the last next time. */
-void control_on_turn(uv_timer_t *timer)
-{
-    struct control *k = timer->data;
+    struct rpc_server *s = timer->data;
     struct client *c;
 
-    for (size_t n = k->n_clients; n > 0 && has_credit(k); n--) {
-        c = TAILQ_FIRST(&k->clients);
+    for (size_t n = s->n_clients; n > 0 && rpc_may_take(s->rpc); n--) {
+        c = TAILQ_FIRST(&s->clients);
         if (c == NULL)
             return;
-        TAILQ_REMOVE(&k->clients, c, entry);
-        TAILQ_INSERT_TAIL(&k->clients, c, entry);
+        TAILQ_REMOVE(&s->clients, c, entry);
+        TAILQ_INSERT_TAIL(&s->clients, c, entry);
         if (c->has_more)
             work(c);
     }
-    TAILQ_FOREACH(c, &k->clients, entry)
+    TAILQ_FOREACH(c, &s->clients, entry)
     {
         if (c->has_more) {
-            plan_turn(k);
+            plan_turn(s);
             return;
         }
     }
-}
-
-/* One whole message; 0, or why the client is no client. */
-static int take_message(struct client *c, const uint8_t *data, size_t len,
-                        struct err *err)
-{
-    struct msg *m = &c->control->msg;
-    int rc = msg_reparse(m, data, len, err);
-
-    if (rc < 0)
-        return rc;
-    if (m->type != MSG_REQUEST)
-        return err_set(err, ERR_PROTOCOL,
-                       "only requests are taken: [0, id, method, params]");
-    control_dispatch(call_new(c->control, c, m->id), m->method, &m->body);
-    return 0;
-}
-
-/* What a run without an environment is asked is its work; all else takes time from it. */
-static void charge(struct control *k, uint64_t began_ns)
-{
-    if (!training_is_driven(k->training))
-        k->credit_ns -= (int64_t)(uv_hrtime() - began_ns);
 }
 
 /* Takes whole messages off the front of what came, as many as are answered in a turn: 1;
  * 0 if the rest is none. */
 static int take_messages(struct client *c, struct err *err)
 {
+    struct rpc *rpc = c->server->rpc;
     size_t begin = 0, len;
     int rc = 1;
 
-    for (int n = 0; rc > 0 && n < CONTROL_TURN && !c->closing && unread_by(c) == 0 &&
-                    has_credit(c->control);
+    for (int n = 0;
+         rc > 0 && n < RPC_TURN && !c->closing && unread_by(c) == 0 && rpc_may_take(rpc);
          n++) {
         const uint64_t began_ns = uv_hrtime();
 
         rc = stream_scan(&c->scan, c->in + begin, c->in_len - begin, &len, err);
         if (rc <= 0)
             break;
-        rc = take_message(c, c->in + begin, len, err) < 0 ? ERR_PROTOCOL : 1;
+        rc = rpc_take(&c->peer, c->in + begin, len, err) < 0 ? ERR_PROTOCOL : 1;
         begin += len;
-        stream_scan_begin(&c->scan, CONTROL_MAX_BYTES);
-        charge(c->control, began_ns);
+        stream_scan_begin(&c->scan, RPC_MAX_BYTES);
+        rpc_charge(rpc, began_ns);
     }
     c->in_len -= begin;
     memmove(c->in, c->in + begin, c->in_len);
@@ -318,7 +275,7 @@ static void work(struct client *c)
     if (c->closing)
         return;
     if (rc < 0) {
-        cut_off(c, &why);
+        disconnect(c, &why);
         return;
     }
     c->has_more = rc > 0 && unread_by(c) == 0;
@@ -328,7 +285,7 @@ static void work(struct client *c)
     }
     (void)uv_read_stop((uv_stream_t *)&c->pipe);
     if (c->has_more)
-        plan_turn(c->control);
+        plan_turn(c->server);
 }
 
 /* Room grows with what has come, not with what a message promises. */
@@ -340,8 +297,8 @@ static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     (void)suggested;
     if (c->in_cap - c->in_len < READ_BYTES) {
         grown = c->in_len + c->in_len / 2;
-        if (grown > CONTROL_MAX_BYTES && c->in_len <= CONTROL_MAX_BYTES)
-            grown = CONTROL_MAX_BYTES;
+        if (grown > RPC_MAX_BYTES && c->in_len <= RPC_MAX_BYTES)
+            grown = RPC_MAX_BYTES;
         c->in_cap = grown + READ_BYTES;
         c->in = xrealloc(c->in, c->in_cap);
     }
@@ -358,7 +315,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         return;
     }
     c->in_len += (size_t)n;
-    keep_within_bounds(c->control);
+    keep_within_bounds(c->server);
     if (!c->closing)
         work(c);
 }
@@ -374,28 +331,92 @@ static int is_same_user(uv_pipe_t *pipe)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
-void control_on_connection(uv_stream_t *listener, int status)
+static void on_connection(uv_stream_t *listener, int status)
 {
-    struct control *k = listener->data;
+    struct rpc_server *s = listener->data;
     struct client *c;
 
     if (status < 0)
         return;
     c = xcalloc(1, sizeof(*c));
-    c->control = k;
-    TAILQ_INSERT_TAIL(&k->clients, c, entry);
-    k->n_clients++;
-    CHECK(uv_pipe_init(k->loop, &c->pipe, 0) == 0);
+    c->server = s;
+    c->peer.send = on_send;
+    rpc_attach(s->rpc, &c->peer);
+    TAILQ_INSERT_TAIL(&s->clients, c, entry);
+    s->n_clients++;
+    CHECK(uv_pipe_init(s->loop, &c->pipe, 0) == 0);
     c->pipe.data = c;
-    stream_scan_begin(&c->scan, CONTROL_MAX_BYTES);
+    stream_scan_begin(&c->scan, RPC_MAX_BYTES);
     if (uv_accept(listener, (uv_stream_t *)&c->pipe) < 0 || !is_same_user(&c->pipe) ||
         uv_read_start((uv_stream_t *)&c->pipe, make_room, on_read) < 0) {
         close_client(c);
-    } else if (k->n_clients > CONTROL_MAX_CLIENTS) {
+    } else if (s->n_clients > RPC_MAX_CLIENTS) {
         struct err why = {0};
 
-        (void)err_set(&why, ERR_LIMIT, "more than %d clients at once",
-                      CONTROL_MAX_CLIENTS);
-        cut_off(c, &why);
+        (void)err_set(&why, ERR_LIMIT, "more than %d clients at once", RPC_MAX_CLIENTS);
+        disconnect(c, &why);
     }
+}
+
+/* ---- the socket ---- */
+
+/* By the folder's descriptor: libuv silently cuts paths longer than 107 bytes. */
+static int bind_socket(struct rpc_server *s, const char *folder, const char *name,
+                       struct err *err)
+{
+    char *real = xasprintf("%s/%s", folder, name), *path;
+    mode_t mask;
+    int rc;
+
+    s->dir_fd = beneath_dup(folder);
+    if (s->dir_fd < 0) {
+        free(real);
+        return err_errno(err, "%s", folder);
+    }
+    (void)beneath_unlink(real);
+    path = xasprintf("/proc/self/fd/%d/%s", s->dir_fd, name);
+    mask = umask(0177);
+    rc = uv_pipe_bind(&s->listener, path);
+    (void)umask(mask);
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
+    if (rc < 0)
+        (void)err_set(err, rc, "%s: %s", real, uv_strerror(rc));
+    free(real);
+    free(path);
+    return rc;
+}
+
+int rpc_server_open(struct rpc_server **ret, struct rpc *rpc, uv_loop_t *loop,
+                    const char *folder, const char *name, struct err *err)
+{
+    struct rpc_server *s = xcalloc(1, sizeof(*s));
+
+    s->rpc = rpc;
+    s->loop = loop;
+    TAILQ_INIT(&s->clients);
+    msg_out_init(&s->out);
+    CHECK(uv_pipe_init(loop, &s->listener, 0) == 0);
+    CHECK(uv_timer_init(loop, &s->turn) == 0);
+    s->listener.data = s->turn.data = s;
+    *ret = s;
+    return bind_socket(s, folder, name, err);
+}
+
+void rpc_server_close(struct rpc_server *s)
+{
+    uv_close((uv_handle_t *)&s->turn, NULL);
+    uv_close((uv_handle_t *)&s->listener, NULL); /* removes the socket's name */
+    while (!TAILQ_EMPTY(&s->clients))
+        say_goodbye(TAILQ_FIRST(&s->clients));
+}
+
+void rpc_server_free(struct rpc_server *s)
+{
+    if (s == NULL)
+        return;
+    if (s->dir_fd >= 0)
+        (void)close(s->dir_fd);
+    msg_out_done(&s->out);
+    free(s);
 }

@@ -1,0 +1,97 @@
+/* rpc.h - msgpack-rpc requests to methods, whatever carries them.
+ *
+ * Method     one row of a table: its name, its params, its function. It answers through a
+ *            struct rpc_reply, at once or later, and knows neither transport nor client.
+ * Transport  accepts clients and reads whole messages from them (rpc_server.h does so on a
+ *            Unix socket). Each of its clients holds a struct rpc_peer, through which
+ *            responses and notifications come back, also as whole messages.
+ * Time       transports ask rpc_may_take before each request and charge what it took, so
+ *            that the clients of all transports together cannot starve the run.
+ * Threads    loop thread only.
+ */
+#ifndef SUPERVISOR_CONTROL_RPC_H
+#define SUPERVISOR_CONTROL_RPC_H
+
+#include "common/msg/msg.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct rpc;       /* opaque: a table of methods and the peers that may call them */
+struct rpc_reply; /* opaque: a request that has no response yet */
+
+/* ---- methods ---- */
+
+enum rpc_type { RPC_NUMBER, RPC_TEXT, RPC_LIST };
+enum { RPC_MAX_PARAMS = 4, RPC_MAX_TEXT = 255 };
+
+/* A param that is checked before the method is called; others reach it unchecked. */
+struct rpc_param {
+    const char *key; /* NULL: no more */
+    enum rpc_type type;
+    int required;
+    uint64_t min, max; /* of a number; max of a text: its bytes, at most RPC_MAX_TEXT */
+};
+
+/* Does what the request asks. params, a map or nil, is valid during the call. Returns 0
+ * if the reply was given or will be; an error becomes the response, and the reply must not
+ * have been given. */
+typedef int (*rpc_method_fn)(void *ctx, const msgpack_object *params,
+                             struct rpc_reply *reply, struct err *err);
+
+struct rpc_method {
+    const char *name;
+    rpc_method_fn fn;
+    struct rpc_param params[RPC_MAX_PARAMS];
+};
+
+/* methods is borrowed; ctx goes to each of them. */
+struct rpc *rpc_new(const struct rpc_method *methods, size_t n_methods, void *ctx);
+/* No peer may be attached. Drops the replies that were never given. */
+void rpc_free(struct rpc *rpc); /* NULL is fine */
+
+/* A reply is given once, by one of: begin, pack one object, end; or an error; or an empty
+ * map. Then it is gone. It outlives its client: what is given then goes nowhere. */
+struct msg_out *rpc_reply_begin(struct rpc_reply *r);
+void rpc_reply_end(struct rpc_reply *r);
+void rpc_reply_fail(struct rpc_reply *r, const struct err *why);
+void rpc_reply_empty(struct rpc_reply *r);
+
+/* Sends notifications to the client that waits for this reply, from now on. */
+void rpc_subscribe(struct rpc_reply *r);
+/* A notification to all subscribers: begin, pack one object, end. NULL: there are none,
+ * and nothing is to be packed. */
+struct msg_out *rpc_notify_begin(struct rpc *rpc, const char *method);
+void rpc_notify_end(struct rpc *rpc);
+
+/* ---- transports ---- */
+
+/* A part of the transport's own client. */
+struct rpc_peer {
+    /* Sends or queues a whole message, which is valid during the call. May detach this
+     * peer or any other. */
+    void (*send)(struct rpc_peer *peer, const uint8_t *message, size_t len);
+    /* private */
+    struct rpc *rpc;
+    int subscribed;
+    LIST_ENTRY(rpc_peer) entry;
+};
+
+/* send is set. */
+void rpc_attach(struct rpc *rpc, struct rpc_peer *peer);
+/* The client is gone; its requests are carried out all the same. */
+void rpc_detach(struct rpc_peer *peer);
+/* Calls the method of one whole request. An error, ERR_PROTOCOL and the like: this is no
+ * msgpack-rpc request, and the client should be cut off. */
+int rpc_take(struct rpc_peer *peer, const uint8_t *message, size_t len, struct err *err);
+
+/* Limits requests to one part in `parts` of the time. 0, as at first: no limit. */
+void rpc_limit_time(struct rpc *rpc, unsigned parts);
+/* Whether there is time for another request now; if not, after how many ms. */
+int rpc_may_take(struct rpc *rpc);
+uint64_t rpc_may_take_in_ms(const struct rpc *rpc);
+/* A request was read and its method called, since then (uv_hrtime). */
+void rpc_charge(struct rpc *rpc, uint64_t since_ns);
+
+#endif

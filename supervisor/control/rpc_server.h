@@ -1,0 +1,39 @@
+/* rpc_server.h - msgpack-rpc (rpc.h) on a Unix socket: its clients, their bytes in and out,
+ * and what they may hold.
+ *
+ * Socket   mode 0600, and only for processes of the same user or root (SO_PEERCRED).
+ *          Several clients at once, several requests of each under way.
+ * Bounds   a client that exceeds RPC_MAX_CLIENTS or RPC_MAX_BYTES, or sends something other
+ *          than a request, gets a notification `error` {message} and is disconnected. While
+ *          a client does not read its responses, nothing more is read from it. Where the
+ *          unfinished messages and unread responses of all clients exceed RPC_MAX_HELD, the
+ *          client that holds most is disconnected.
+ * Turns    RPC_TURN requests of one client are answered before the loop goes on; clients
+ *          that asked for more, or for more time than rpc.h grants, wait in turn.
+ * Threads  loop thread only.
+ */
+#ifndef SUPERVISOR_CONTROL_RPC_SERVER_H
+#define SUPERVISOR_CONTROL_RPC_SERVER_H
+
+#include "supervisor/control/rpc.h"
+
+#include <uv.h>
+
+#define RPC_MAX_CLIENTS 64
+#define RPC_TURN        64
+#define RPC_MAX_BYTES   ((size_t)32 << 20) /* of a message */
+#define RPC_MAX_UNREAD  ((size_t)64 << 20) /* of responses to one client */
+#define RPC_MAX_HELD    ((size_t)128 << 20)
+
+struct rpc_server; /* opaque */
+
+/* Listens as `name` in a folder with a path of any length; what has that name there is
+ * replaced. *ret is set also on failure, and then to be closed and freed as well. */
+int rpc_server_open(struct rpc_server **ret, struct rpc *rpc, uv_loop_t *loop,
+                    const char *folder, const char *name, struct err *err);
+/* Removes the socket. Responses that clients read at once still reach them. */
+void rpc_server_close(struct rpc_server *s);
+/* After the loop closed its handles. NULL is fine. */
+void rpc_server_free(struct rpc_server *s);
+
+#endif
