@@ -126,7 +126,7 @@ static int build_graph(struct algo *a, struct err *err)
     variable_scope_leave(g);
     a->init_variables = initialize_variables(g);
     if (graph_error(g) != NULL)
-        return err_set(err, graph_error(g)->code, "%s", graph_error(g)->msg);
+        return err_pass(err, graph_error(g));
     return train != NULL ? 0 : ERR_ARG;
 }
 
@@ -146,9 +146,9 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     int r;
 
     if (o->type == OPT_ACCEPT_REJECT)
-        return err_set(err, ERR_CONFIG,
-                       "optimizer.type: accept_reject tries changes on batches of its "
-                       "own; a critic that clients train needs gradients");
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
+                          "accept_reject tries changes on batches of its "
+                          "own; a critic that clients train needs gradients");
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->config = c;

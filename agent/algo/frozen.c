@@ -57,11 +57,10 @@ static int find_by_collection(struct frozen *f, struct graph *g, struct err *err
     if (named(g, POLICY_OBSERVATION, &f->observation) &&
         (f->is_scores || named(g, POLICY_ACTION, &f->action)))
         return 0;
-    return err_set(
-        err, ERR_CONFIG,
-        "settings.from: its graph does not say which tensors are the policy's; "
-        "settings.observation and settings.action name them (`brood graph "
-        "PREFIX --nodes` lists them)");
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
+                      "its graph does not say which tensors are the policy's; "
+                      "settings.observation and settings.action name them (`brood graph "
+                      "PREFIX --nodes` lists them)");
 }
 
 static int find_by_settings(struct frozen *f, const struct graph *g,
@@ -71,9 +70,11 @@ static int find_by_settings(struct frozen *f, const struct graph *g,
     struct err why;
 
     if (lookup_tensor(g, set->observation, &f->observation, &why) < 0)
-        return err_set(err, ERR_CONFIG, "settings.observation: %s", why.msg);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.observation"), "%s",
+                          why.msg);
     if (lookup_tensor(g, set->action, &f->action, &why) < 0)
-        return err_set(err, ERR_CONFIG, "settings.action: %s", why.msg);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.action"), "%s",
+                          why.msg);
     f->is_scores = is_discrete;
     return 0;
 }
@@ -105,10 +106,10 @@ static int check_tensor(struct output x, int64_t width, const char *what, struct
 
     if (fits(x, width))
         return 0;
-    return err_set(err, ERR_CONFIG,
-                   "settings.from: %s %s, is %s %s; float32 (rows, %lld) expected here",
-                   what, output_name(x, name, sizeof(name)), dtype_name(output_dtype(x)),
-                   shape_text(&shape), (long long)width);
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
+                      "%s %s, is %s %s; float32 (rows, %lld) expected here", what,
+                      output_name(x, name, sizeof(name)), dtype_name(output_dtype(x)),
+                      shape_text(&shape), (long long)width);
 }
 
 static int find_tensors(struct frozen *f, const struct policy_args *args, struct err *err)
@@ -133,10 +134,10 @@ static int find_tensors(struct frozen *f, const struct policy_args *args, struct
         return r;
     if (f->is_scores ? is_choice(args->self) : !is_discrete)
         return 0;
-    return err_set(err, ERR_CONFIG,
-                   "settings.from: a policy of %s actions, but those of %s are %s",
-                   f->is_scores ? "discrete" : "continuous", args->self->name,
-                   is_discrete ? "discrete" : "continuous");
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
+                      "a policy of %s actions, but those of %s are %s",
+                      f->is_scores ? "discrete" : "continuous", args->self->name,
+                      is_discrete ? "discrete" : "continuous");
 }
 
 /* ---- life ---- */
@@ -168,7 +169,8 @@ static int frozen_open(void **ret, const struct policy_args *args, struct err *e
     r = import_meta_graph_bytes(&f->saver, a->graph, a->metagraph, a->metagraph_bytes,
                                 NULL, NULL, &why);
     if (r < 0)
-        r = err_set(err, ERR_CONFIG, "settings.from: its MetaGraph: %s", why.msg);
+        r = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
+                       "its MetaGraph: %s", why.msg);
     else
         r = find_tensors(f, args, err);
     /* its settings are what its constants hold: nothing sets them here */

@@ -291,17 +291,17 @@ static int heuristic_open(void **ret, const struct policy_args *args, struct err
     int64_t n;
 
     if (h.rules == NULL || a->n_agents > MAX_OTHERS)
-        return err_set(err, ERR_CONFIG, "heuristic: there are no rules for %s of %zu",
-                       a->env, a->n_agents);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "there are no rules for %s of %zu", a->env, a->n_agents);
     while (h.first_prey < a->n_agents &&
            strcmp(a->agents[h.first_prey].team, a->agents[0].team) == 0)
         h.first_prey++;
     n = h.rules->landmarks(&h, args->self->obs);
     if (n < 0)
-        return err_set(err, ERR_CONFIG,
-                       "heuristic: %s observes %lld numbers, not what %s "
-                       "shows",
-                       args->self->name, (long long)args->self->obs, a->env);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "%s observes %lld numbers, not what %s "
+                          "shows",
+                          args->self->name, (long long)args->self->obs, a->env);
     h.n_landmarks = (size_t)n;
     *ret = xcalloc(1, sizeof(h));
     memcpy(*ret, &h, sizeof(h));

@@ -103,12 +103,13 @@ static int check(const struct space *self, const struct agent_config *c, struct 
         c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer;
 
     if (self->box || choices_count(self, MAX_CHOICES) == 0)
-        return err_set(err, ERR_CONFIG,
-                       "algorithm: iql needs a discrete action space, of at most %d "
-                       "choices",
-                       MAX_CHOICES);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "iql needs a discrete action space, of at most %d "
+                          "choices",
+                          MAX_CHOICES);
     if (o->type == OPT_ACCEPT_REJECT)
-        return err_set(err, ERR_CONFIG, "optimizer.type: iql learns by gradients");
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
+                          "iql learns by gradients");
     return 0;
 }
 

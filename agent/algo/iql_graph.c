@@ -116,6 +116,6 @@ int iql_build_graph(struct algo *a, struct err *err)
     variable_scope_leave(g);
     a->init_variables = initialize_variables(g);
     if (graph_error(g) != NULL)
-        return err_set(err, graph_error(g)->code, "%s", graph_error(g)->msg);
+        return err_pass(err, graph_error(g));
     return r;
 }

@@ -179,16 +179,16 @@ static int check_policy(const struct space *space, const struct algorithm_settin
         in_heads += space->heads[i];
     if (deterministic && !(space->box && isfinite(space->low) && isfinite(space->high) &&
                            space->low < space->high))
-        return err_set(err, ERR_CONFIG,
-                       "settings.policy: deterministic needs a bounded continuous action "
-                       "space");
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
+                          "deterministic needs a bounded continuous action "
+                          "space");
     if (!deterministic && in_heads != space->width)
-        return err_set(err, ERR_CONFIG,
-                       "settings.policy: gumbel needs a discrete action space, or a "
-                       "particle world's");
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
+                          "gumbel needs a discrete action space, or a "
+                          "particle world's");
     if (!deterministic && !space->box && set->execute == EXECUTE_SOFT)
-        return err_set(err, ERR_CONFIG,
-                       "settings.execute: soft needs continuous actions");
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.execute"),
+                          "soft needs continuous actions");
     return 0;
 }
 

@@ -141,7 +141,7 @@ static int fail(struct backprop *bp, struct err *err, const struct operation *op
     if (graph_error(bp->g) == NULL)
         (void)graph_fail(bp->g, ERR_UNSUPPORTED, "no gradient for operation '%s'",
                          op->name);
-    return err_set(err, bp->g->error.code, "%s", bp->g->error.msg);
+    return err_pass(err, &bp->g->error);
 }
 
 static int hand_to_inputs(struct backprop *bp, struct operation *op,
@@ -333,7 +333,7 @@ static int gradients(struct graph *g, const struct output *ys, size_t n_ys,
     for (size_t i = 0; i < n_xs; i++)
         ret_grads[i] = OUTPUT_NONE;
     if (graph_error(g) != NULL)
-        return err_set(err, g->error.code, "%s", g->error.msg);
+        return err_pass(err, &g->error);
     if (check(g, "y", ys, n_ys, err) != 0 || check(g, "x", xs, n_xs, err) != 0 ||
         check(g, "stop", stop, n_stop, err) != 0)
         return ERR_ARG;

@@ -21,16 +21,13 @@ static const char *nearest_operation(const struct graph *g, const char *name)
 
 /* `why` with the nearest name behind it; index: ":0", or "". */
 static int fail(const struct graph *g, const char *name, const char *index,
-                const struct err *why, struct err *err)
+                struct err *why, struct err *err)
 {
     const char *nearest = nearest_operation(g, name);
-    const size_t len = strlen(why->msg);
-    const size_t cut = len > 0 && why->msg[len - 1] == '.' ? len - 1 : len;
 
-    if (nearest == NULL)
-        return err_set(err, why->code, "%s", why->msg);
-    return err_set(err, why->code, "%.*s; did you mean '%s%s'?", (int)cut, why->msg,
-                   nearest, index);
+    if (nearest != NULL)
+        (void)err_add(why, "did you mean '%s%s'?", nearest, index);
+    return err_pass(err, why);
 }
 
 int lookup_tensor(const struct graph *g, const char *name, struct output *ret,

@@ -123,8 +123,10 @@ int import_meta_graph(struct saver **ret, struct graph *g, const char *path,
 
     if (rc == 0) {
         rc = import_meta_graph_bytes(ret, g, b.data, b.len, o, NULL, err);
-        if (rc != 0)
+        if (rc != 0) {
             (void)err_wrap(err, "%s", path);
+            (void)err_note(err, ERR_AT(.file = path));
+        }
     }
     wbuf_done(&b);
     return rc;

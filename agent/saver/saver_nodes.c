@@ -298,7 +298,7 @@ int saver_nodes_build(struct graph *g, struct arena *a, const struct saver_optio
     restore = build_restore_all(&b);
     name_scope_leave(g);
     if (!output_valid(saved) || restore == NULL)
-        return err_set(err, graph_error(g)->code, "%s", graph_error(g)->msg);
+        return err_pass(err, graph_error(g));
     *ret = (struct saver_def){
         .filename_tensor = arena_printf(a, "%s:0", operation_name(b.prefix.op)),
         .save_tensor = arena_printf(a, "%s:0", operation_name(saved.op)),

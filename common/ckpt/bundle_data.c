@@ -287,8 +287,10 @@ static int read_slices(struct bundle_reader *r, const struct bundle_entry *e,
 static int in_context(const struct bundle_reader *r, const struct bundle_entry *e, int rc,
                       struct err *err)
 {
-    if (rc != 0)
-        (void)err_wrap(err, "%s: %s", r->prefix, e->name);
+    if (rc == 0)
+        return 0;
+    (void)err_wrap(err, "%s: %s", r->prefix, e->name);
+    (void)err_note(err, ERR_AT(.file = r->prefix, .tensor = e->name));
     return rc;
 }
 

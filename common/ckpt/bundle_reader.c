@@ -87,6 +87,8 @@ int bundle_open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
     int fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0);
     struct stat st;
 
+    *ret_fd = -1;
+    *ret_size = 0;
     if (fd < 0)
         return err_errno(err, "%s", path);
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
@@ -165,6 +167,7 @@ static int add_entry(struct bundle_reader *r, const struct table_entry *e,
                             err);
     if (rc != 0) {
         (void)err_wrap(err, "%s", name[0] != '\0' ? name : "a slice");
+        (void)err_note(err, ERR_AT(.tensor = name));
         return rc;
     }
     record->entry.name = name;
@@ -230,6 +233,8 @@ int bundle_reader_new(struct bundle_reader **ret, const char *prefix, struct err
         if (rc != 0)
             (void)err_wrap(err, "%s", path);
     }
+    if (rc != 0)
+        (void)err_note(err, ERR_AT(.file = path));
     free(index);
     free(path);
     if (rc != 0) {

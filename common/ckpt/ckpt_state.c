@@ -198,7 +198,8 @@ int ckpt_state_parse(struct ckpt_state *ret, const char *text, size_t len_bytes,
             for (const char *p = text; p < start; p++)
                 line += *p == '\n';
             ckpt_state_done(&s);
-            return err_set(err, ERR_FORMAT, "line %d: no CheckpointState", line);
+            return err_set_at(err, ERR_FORMAT, ERR_AT(.line = line),
+                              "no CheckpointState");
         }
         skip_space(&t);
     }
@@ -275,8 +276,10 @@ int ckpt_state_load_file(struct ckpt_state *ret, const char *path, struct err *e
     }
     if (rc == 0) {
         rc = ckpt_state_parse(ret, text, n, err);
-        if (rc != 0)
+        if (rc != 0) {
             (void)err_wrap(err, "%s", path);
+            (void)err_note(err, ERR_AT(.file = path));
+        }
     }
     free(text);
     return rc;

@@ -2,49 +2,27 @@
 #include "common/config/run_schema.h"
 
 #include <stdio.h>
-#include <string.h>
 
-enum { KEY_MAX_BYTES = 64 };
-
-/* "settings.policy" below a section; NULL: not given. */
-static const struct yaml_node *find_path(const struct yaml_node *section,
-                                         const char *path)
-{
-    char key[KEY_MAX_BYTES];
-
-    while (section != NULL && *path != '\0') {
-        const size_t n = strcspn(path, ".");
-
-        (void)snprintf(key, sizeof(key), "%.*s", (int)n, path);
-        section = yaml_find(section, key);
-        path += n + (path[n] == '.' ? 1 : 0);
-    }
-    return section;
-}
-
-/* "settings.policy: why" of an agent. */
-static int place(const struct yaml_node *root, const char *agent, const char *why,
+/* The error of an agent, in whose section why->key stands. */
+static int place(const struct yaml_node *root, const char *agent, const struct err *why,
                  struct err *err)
 {
     const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
     const struct yaml_node *defaults = yaml_find(root, "defaults"), *at;
-    const size_t n = strspn(why, "abcdefghijklmnopqrstuvwxyz_.");
-    char key[KEY_MAX_BYTES] = "", path[AGENT_NAME_MAX + KEY_MAX_BYTES + 16];
+    char path[AGENT_NAME_MAX + ERR_NAME_BYTES + 16];
 
-    if (n < sizeof(key) && strncmp(why + n, ": ", 2) == 0) {
-        (void)snprintf(key, sizeof(key), "%.*s", (int)n, why);
-        why += n + 2;
-    }
-    (void)snprintf(path, sizeof(path), "agents.%s%s%s", agent, *key != '\0' ? "." : "",
-                   key);
-    at = find_path(own, key);
-    if (at == NULL && *key != '\0' && find_path(defaults, key) != NULL) {
-        at = find_path(defaults, key);
-        (void)snprintf(path, sizeof(path), "defaults.%s", key);
+    (void)snprintf(path, sizeof(path), "agents.%s%s%s", agent,
+                   *why->key != '\0' ? "." : "", why->key);
+    at = yaml_find_path(own, why->key);
+    if (at == NULL && *why->key != '\0' && yaml_find_path(defaults, why->key) != NULL) {
+        at = yaml_find_path(defaults, why->key);
+        (void)snprintf(path, sizeof(path), "defaults.%s", why->key);
     }
     if (at == NULL)
         at = own != NULL ? own : defaults != NULL ? defaults : root;
-    return yaml_fail(at, path, err, "%s (agent %s)", why, agent);
+    (void)yaml_fail(at, path, err, "%s (agent %s)", err_cause(why), agent);
+    (void)err_note(err, ERR_AT(.agent = agent));
+    return ERR_CONFIG;
 }
 
 int run_config_try(const struct run_config *c, const struct yaml_node *root,
@@ -58,6 +36,6 @@ int run_config_try(const struct run_config *c, const struct yaml_node *root,
         return 0;
     rc = options->try_agents(c, &agent, &why);
     if (rc == ERR_CONFIG)
-        return place(root, c->agents[agent].name, why.msg, err);
-    return rc < 0 ? err_set(err, rc, "%s", why.msg) : 0;
+        return place(root, c->agents[agent].name, &why, err);
+    return rc < 0 ? err_pass(err, &why) : 0;
 }

@@ -301,33 +301,27 @@ static int names_from_file(struct loader *l, const struct yaml_node *agents,
     return 0;
 }
 
-/* What of `env` the environment cannot be with; NULL: its message says so itself. */
-static const char *refused_key(const struct env_config *env, int code)
-{
-    if (env_config_is_foreign(env))
-        return env->id;
-    if (code == ERR_UNSUPPORTED)
-        return env->rules != ENV_RULES_MPE2 ? "rules" : "actions";
-    return code == ERR_NOT_FOUND ? "id" : NULL;
-}
-
 static int names_from_env(struct loader *l, const struct yaml_node *agents,
                           const char *const **ret, size_t *ret_n)
 {
+    const struct env_config *env = &l->c->env;
+    const struct yaml_node *at;
     struct err why = {0};
-    int n = l->options->env_names(l->options->env_ctx, &l->c->env, ret, &why);
+    int n = l->options->env_names(l->options->env_ctx, env, ret, &why);
+    char key[ERR_NAME_BYTES];
 
-    const char *key = n < 0 ? refused_key(&l->c->env, n) : NULL;
-    char path[64];
-
-    if (n < 0 && key == NULL)
-        return err_set(l->err, n, "%s", why.msg);
-    if (n < 0) {
-        (void)snprintf(path, sizeof(path), "env.%s", key);
-        return yaml_fail(given(l->root, "env", key), path, l->err, "%s", why.msg);
+    if (n >= 0) {
+        *ret_n = (size_t)n;
+        return check_agent_keys(l, agents, *ret, *ret_n);
     }
-    *ret_n = (size_t)n;
-    return check_agent_keys(l, agents, *ret, *ret_n);
+    (void)snprintf(key, sizeof(key), "%s", why.key);
+    if (env_config_is_foreign(env))
+        (void)snprintf(key, sizeof(key), "env.%.64s", env->id);
+    else if (*why.file != '\0' || *key == '\0')
+        return err_pass(l->err, &why);
+    at = yaml_find_path(l->root, key);
+    return yaml_fail(at != NULL ? at : l->root, key, l->err, "%s",
+                     env_config_is_foreign(env) ? why.msg : err_cause(&why));
 }
 
 static int check_soft(struct loader *l, const struct yaml_node *section,

@@ -175,15 +175,14 @@ int env_config_is_foreign(const struct env_config *c);
 /* What the configuration needs to know of the environments of this build, so that
  * `agents:` can be checked by name. The supervisor passes its registry; NULL skips the
  * check of env.id and of agents' names. names: array of n strings, valid until the next
- * call; returns n, or a negative code with err set: ERR_NOT_FOUND for an unknown id,
- * ERR_UNSUPPORTED for rules or actions that are not the defaults where there are no
- * others; otherwise err says where it stands (yaml_fail). */
+ * call; returns n, or a negative code with err set: err->file where the message names its
+ * place (yaml_fail), otherwise err->key where one is known, as "env.id". */
 typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
                                    const char *const **ret_names, struct err *err);
 
 /* Whether the agents of a configuration that is well-formed can be made as it says. If
- * not, ERR_CONFIG: *ret_agent cannot, and err begins with the key in its section that
- * stands in the way, "settings.policy: why", if there is one. */
+ * not, ERR_CONFIG: *ret_agent cannot; err->key is the key in its section that is wrong,
+ * "settings.policy", if there is one, and err_cause says why. */
 typedef int (*config_try_fn)(const struct run_config *c, size_t *ret_agent,
                              struct err *err);
 

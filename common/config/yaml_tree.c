@@ -11,17 +11,15 @@
 int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
               const char *fmt, ...)
 {
-    char what[sizeof(err->msg)];
-    char line[16] = "";
+    char place[ERR_FILE_BYTES]; /* a long --set leaves room for what is wrong */
     va_list ap;
 
+    (void)snprintf(place, sizeof(place), "%s", at->place);
     va_start(ap, fmt);
-    (void)vsnprintf(what, sizeof(what), fmt, ap);
+    (void)err_vset_at(err, ERR_CONFIG,
+                      ERR_AT(.file = place, .line = at->line, .key = path), fmt, ap);
     va_end(ap);
-    if (at->line > 0)
-        (void)snprintf(line, sizeof(line), "%d:", at->line);
-    return err_set(err, ERR_CONFIG, "%.160s:%s %s%s%s", at->place, line, path,
-                   *path != '\0' ? ": " : "", what);
+    return ERR_CONFIG;
 }
 
 struct builder {
@@ -266,6 +264,20 @@ struct yaml_node *yaml_find(const struct yaml_node *map, const char *key)
     return NULL;
 }
 
+const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *path)
+{
+    char key[ERR_NAME_BYTES];
+
+    while (map != NULL && *path != '\0') {
+        const size_t n = strcspn(path, ".");
+
+        (void)snprintf(key, sizeof(key), "%.*s", (int)n, path);
+        map = yaml_find(map, key);
+        path += n + (path[n] == '.' ? 1 : 0);
+    }
+    return map;
+}
+
 struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena)
 {
     struct yaml_node *copy = ARENA_NEW(arena, struct yaml_node);
@@ -488,7 +500,8 @@ int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *optio
 
     a.place = arena_printf(arena, "%s%s", option, assignment);
     if (equals == NULL || equals == assignment)
-        return err_set(err, ERR_CONFIG, "%.160s: expected KEY=VALUE", a.place);
+        return yaml_fail(&(struct yaml_node){.place = a.place}, "", err,
+                         "expected KEY=VALUE");
     a.path = arena_strndup(arena, assignment, (size_t)(equals - assignment));
     rc = yaml_tree_parse(&value, arena, equals + 1, strlen(equals + 1), a.place, 0, err);
     a.value = value;

@@ -2,7 +2,7 @@
  *
  * Bounds   1 MiB of text, 32 levels, 100,000 values; no aliases and no tags (a document
  *          that grows when read is refused), no key twice in one map.
- * Errors   ERR_CONFIG or ERR_LIMIT, one line "place:line: path: what".
+ * Errors   ERR_CONFIG or ERR_LIMIT, one line "place:line: path: what", with these fields.
  * Owns     nodes and strings live in the arena given.
  */
 #ifndef COMMON_CONFIG_YAML_TREE_H
@@ -40,6 +40,8 @@ int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *tex
 int yaml_is_null(const struct yaml_node *n);
 /* The child of that key, or NULL (also if map is NULL or no map). */
 struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
+/* By keys with dots between, "settings.policy"; "" is the map itself. */
+const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *path);
 
 /* Puts "KEY.PATH=VALUE" into the tree: the value is parsed as YAML, maps on the way are
  * made, an empty value or "~" takes the key out, an element of a list is named by its

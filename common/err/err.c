@@ -30,20 +30,38 @@ static void make_plain_line(char *ret, size_t size, char *text, size_t len)
     (void)plain_text(ret, size, text, len);
 }
 
-int err_vset(struct err *err, int code, const char *fmt, va_list ap)
+static void __attribute__((format(printf, 2, 0)))
+set_line(char ret[ERR_MSG_BYTES], const char *fmt, va_list ap)
 {
-    char text[sizeof(err->msg)];
-    int len;
+    char text[ERR_MSG_BYTES];
+    int len = vsnprintf(text, sizeof(text), fmt, ap);
 
-    if (err == NULL)
-        return code;
-    len = vsnprintf(text, sizeof(text), fmt, ap);
     if (len >= (int)sizeof(text)) {
         len = (int)sizeof(text) - 1;
         len -= (int)plain_text_unfinished(text, (size_t)len);
     }
+    make_plain_line(ret, ERR_MSG_BYTES, text, len > 0 ? (size_t)len : 0);
+}
+
+static void __attribute__((format(printf, 2, 3)))
+set_line_of(char ret[ERR_MSG_BYTES], const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    set_line(ret, fmt, ap);
+    va_end(ap);
+}
+
+int err_vset(struct err *err, int code, const char *fmt, va_list ap)
+{
+    if (err == NULL)
+        return code;
+    set_line(err->msg, fmt, ap); /* its arguments may be fields of err */
     err->code = code;
-    make_plain_line(err->msg, sizeof(err->msg), text, len > 0 ? (size_t)len : 0);
+    err->from_peer = err->line = 0;
+    err->cause = 0;
+    err->file[0] = err->key[0] = err->agent[0] = err->tensor[0] = '\0';
     return code;
 }
 
@@ -85,17 +103,126 @@ int err_errno(struct err *err, const char *fmt, ...)
     return err_set(err, saved != 0 ? -saved : ERR_IO, "%s: %s", what, errno_text(saved));
 }
 
+/* ---- places ---- */
+
+/* "file:line: key: ", as far as it is known. */
+static void describe_place(char ret[ERR_MSG_BYTES], const struct err_place *at)
+{
+    char line[32] = "";
+    const char *file = at->file != NULL ? at->file : "";
+    const char *key = at->key != NULL ? at->key : "";
+
+    if (at->line > 0)
+        (void)snprintf(line, sizeof(line),
+                       *file != '\0' ? "%d: " : "line %d: ", at->line);
+    else if (*file != '\0')
+        (void)snprintf(line, sizeof(line), " ");
+    set_line_of(ret, "%s%s%s%s%s", file, *file != '\0' ? ":" : "", line, key,
+                *key != '\0' ? ": " : "");
+}
+
+static void note_name(char *field, size_t size, const char *name)
+{
+    char text[ERR_MSG_BYTES];
+
+    if (name == NULL || field[0] != '\0')
+        return;
+    set_line_of(text, "%.*s", (int)size - 1, name);
+    (void)snprintf(field, size, "%.*s", (int)size - 1, text);
+}
+
+int err_note(struct err *err, const struct err_place *at)
+{
+    if (err == NULL)
+        return ERR_IO;
+    note_name(err->file, sizeof(err->file), at->file);
+    note_name(err->key, sizeof(err->key), at->key);
+    note_name(err->agent, sizeof(err->agent), at->agent);
+    note_name(err->tensor, sizeof(err->tensor), at->tensor);
+    if (err->line == 0)
+        err->line = at->line;
+    return err->code;
+}
+
+/* The context is plain, and ends in what separates it from the message. */
+static void put_before(struct err *err, const char *context)
+{
+    char inner[ERR_MSG_BYTES];
+
+    memcpy(inner, err->msg, sizeof(inner));
+    set_line_of(err->msg, "%s%s", context, inner);
+    err->cause += (unsigned)strlen(context);
+    if (err->cause > strlen(err->msg))
+        err->cause = (unsigned)strlen(err->msg);
+}
+
+int err_vset_at(struct err *err, int code, const struct err_place *at, const char *fmt,
+                va_list ap)
+{
+    struct err new = {.code = code};
+    char context[ERR_MSG_BYTES];
+
+    set_line(new.msg, fmt, ap);
+    describe_place(context, at);
+    put_before(&new, context);
+    (void)err_note(&new, at);
+    if (err != NULL)
+        *err = new; /* only now: the arguments may be fields of err */
+    return code;
+}
+
+int err_set_at(struct err *err, int code, const struct err_place *at, const char *fmt,
+               ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)err_vset_at(err, code, at, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
 int err_wrap(struct err *err, const char *fmt, ...)
 {
-    char inner[sizeof(err->msg)];
-    char context[sizeof(err->msg)];
+    char context[ERR_MSG_BYTES];
     va_list ap;
 
     if (err == NULL)
         return ERR_IO;
-    memcpy(inner, err->msg, sizeof(inner));
     va_start(ap, fmt);
-    (void)vsnprintf(context, sizeof(context), fmt, ap);
+    set_line(context, fmt, ap);
     va_end(ap);
-    return err_set(err, err->code, "%s: %s", context, inner);
+    set_line_of(context, "%s: ", context);
+    put_before(err, context);
+    return err->code;
+}
+
+int err_add(struct err *err, const char *fmt, ...)
+{
+    char more[ERR_MSG_BYTES];
+    size_t len;
+    va_list ap;
+
+    if (err == NULL)
+        return ERR_IO;
+    va_start(ap, fmt);
+    set_line(more, fmt, ap);
+    va_end(ap);
+    len = strlen(err->msg);
+    if (len > err->cause && err->msg[len - 1] == '.')
+        len--;
+    set_line_of(err->msg, "%.*s; %s", (int)len, err->msg, more);
+    return err->code;
+}
+
+int err_pass(struct err *err, const struct err *why)
+{
+    if (err != NULL)
+        *err = *why;
+    return why->code;
+}
+
+const char *err_cause(const struct err *err)
+{
+    return err->msg + err->cause;
 }

@@ -5,6 +5,9 @@
  * them. Where a person will read the cause, the last parameter is a `struct err`, which
  * may be NULL. It is filled on failure and left alone on success.
  *
+ * The message is for people only. What a program needs of it (which key, which line, was it
+ * a peer's answer) stands beside it in fields; nobody searches the message.
+ *
  * Errors that are our own mistakes do not come here: see check.h.
  */
 #ifndef COMMON_ERR_ERR_H
@@ -39,15 +42,32 @@ enum err_code {
 #undef ERR_ENUM
 };
 
+/* Where something is wrong, as far as it is known; NULL and 0: not known. */
+struct err_place {
+    const char *file; /* or what stands for one, as "--set KEY=VALUE" */
+    int line;         /* of the file, from 1 */
+    const char *key;  /* of a configuration, or of a message's params */
+    const char *agent;
+    const char *tensor;
+};
+#define ERR_AT(...) (&(const struct err_place){__VA_ARGS__})
+
+enum { ERR_MSG_BYTES = 480, ERR_FILE_BYTES = 161, ERR_NAME_BYTES = 128 };
+
 struct err {
-    int code;      /* 0 or negative */
-    char msg[480]; /* one plain line (plain_text.h); cut at its end if longer */
+    int code;                /* 0 or negative */
+    int from_peer;           /* 1: a peer answered so; code and cause are its own */
+    int line;                /* as the names, of err_place; 0 and "": not known */
+    unsigned cause;          /* private: err_cause */
+    char msg[ERR_MSG_BYTES]; /* one plain line (plain_text.h); cut at its end if longer */
+    char file[ERR_FILE_BYTES], key[ERR_NAME_BYTES], agent[ERR_NAME_BYTES],
+        tensor[ERR_NAME_BYTES]; /* plain, too */
 };
 
 /* The standing text of a code of ours, or of errno when 0 > code > -4096. */
 const char *err_text(int code);
 
-/* Sets code and message, and returns code: `return err_set(err, ERR_SHAPE, ...)`. */
+/* Sets code and message, with no place, and returns code: `return err_set(err, ERR_SHAPE, ...)`. */
 int err_set(struct err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int err_vset(struct err *err, int code, const char *fmt, va_list ap)
@@ -57,7 +77,25 @@ int err_vset(struct err *err, int code, const char *fmt, va_list ap)
 int err_errno(struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Puts "<context>: " before the message that is there; returns the code that is there. */
+/* Sets a message that begins with the place: "file:line: key: <what>", of which what is not
+ * known is left out; all of `at` goes into the fields. Returns code. */
+int err_set_at(struct err *err, int code, const struct err_place *at, const char *fmt,
+               ...) __attribute__((format(printf, 4, 5)));
+int err_vset_at(struct err *err, int code, const struct err_place *at, const char *fmt,
+                va_list ap) __attribute__((format(printf, 4, 0)));
+
+/* What follows add to the error that is there, and return its code. */
+
+/* Puts "<context>: " before the message. */
 int err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Fills in fields that are not known yet; the message stays. */
+int err_note(struct err *err, const struct err_place *at);
+/* Puts "; <more>" behind the message, in place of a full stop at its end. */
+int err_add(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Copies *why, with its fields; err may be NULL. Returns its code. */
+int err_pass(struct err *err, const struct err *why);
+/* The message without the place and the contexts before it. */
+const char *err_cause(const struct err *err);
 
 #endif

@@ -94,37 +94,43 @@ static void copy_text(char *ret, size_t size, const msgpack_object *o)
     ret[n] = '\0';
 }
 
-/* Ours is {"code", "message"}; a foreign peer may send any object as its error. */
-static int take_why(const msgpack_object *o, char *text, size_t size)
+/* Ours is {"code", "message"} and the place where it is known (pack_why); a foreign peer may
+ * send any object as its error. */
+static void take_why(const msgpack_object *o, struct err *ret)
 {
     const msgpack_object *code = msg_get(o, "code");
+    const int is_map = o->type == MSGPACK_OBJECT_MAP;
+    char text[ERR_MSG_BYTES], cause[ERR_MSG_BYTES], file[ERR_FILE_BYTES];
+    char key[ERR_NAME_BYTES], agent[ERR_NAME_BYTES], tensor[ERR_NAME_BYTES];
+    uint64_t line = 0;
 
-    copy_text(text, size, o->type == MSGPACK_OBJECT_MAP ? msg_get(o, "message") : o);
-    if (text[0] == '\0')
-        copy_text(text, size,
-                  &(msgpack_object){.type = MSGPACK_OBJECT_STR,
-                                    .via.str = {13, "unnamed error"}});
-    return code != NULL && code->type == MSGPACK_OBJECT_NEGATIVE_INTEGER &&
-                   code->via.i64 >= INT_MIN
-               ? (int)code->via.i64
-               : ERR_AGENT;
-}
-
-static void take_error(struct msg *m, const msgpack_object *o)
-{
-    m->error_code = take_why(o, m->error_text, sizeof(m->error_text));
+    copy_text(text, sizeof(text), is_map ? msg_get(o, "message") : o);
+    (void)err_set(ret, ERR_AGENT, "%s", text[0] != '\0' ? text : "unnamed error");
+    if (code != NULL && code->type == MSGPACK_OBJECT_NEGATIVE_INTEGER &&
+        code->via.i64 >= INT_MIN)
+        ret->code = (int)code->via.i64;
+    ret->from_peer = 1;
+    copy_text(cause, sizeof(cause), msg_get(o, "cause"));
+    if (cause[0] != '\0' && strlen(cause) < strlen(ret->msg))
+        ret->cause = (unsigned)(strlen(ret->msg) - strlen(cause));
+    copy_text(file, sizeof(file), msg_get(o, "file"));
+    copy_text(key, sizeof(key), msg_get(o, "key"));
+    copy_text(agent, sizeof(agent), msg_get(o, "agent"));
+    copy_text(tensor, sizeof(tensor), msg_get(o, "tensor"));
+    (void)msg_get_u64(o, "line", INT_MAX, &line, NULL);
+    (void)err_note(ret, ERR_AT(.file = file, .line = (int)line, .key = key,
+                               .agent = agent, .tensor = tensor));
 }
 
 int msg_refused(const msgpack_object *result, struct err *err)
 {
-    const msgpack_object *why = msg_get(result, "refused");
-    char text[sizeof(err->msg)];
-    int code;
+    const msgpack_object *refused = msg_get(result, "refused");
+    struct err why;
 
-    if (why == NULL)
+    if (refused == NULL)
         return 0;
-    code = take_why(why, text, sizeof(text));
-    return err_set(err, code, "%s", text);
+    take_why(refused, &why);
+    return err_pass(err, &why);
 }
 
 static int is_envelope(const msgpack_object *o)
@@ -166,7 +172,7 @@ static int take_envelope(struct msg *m, const msgpack_object *root, struct err *
     if (m->type != MSG_RESPONSE)
         rc = copy_method(m, &e[n - 2], err);
     else if (e[2].type != MSGPACK_OBJECT_NIL)
-        take_error(m, &e[2]);
+        take_why(&e[2], &m->error);
     if (rc < 0)
         return rc;
     m->body = m->type == MSG_REQUEST ? take_params(&e[n - 1]) : e[n - 1];
@@ -182,8 +188,8 @@ int msg_reparse(struct msg *m, const void *data, size_t len, struct err *err)
 
     m->id = 0;
     m->method[0] = '\0';
-    m->error_code = 0;
-    m->error_text[0] = '\0';
+    if (m->error.code != 0)
+        m->error = (struct err){0};
     m->body = (msgpack_object){.type = MSGPACK_OBJECT_NIL};
     if ((rc = prepare_zone(m, err)) < 0 ||
         (rc = msg_unpack(data, len, &m->zone, &root, err)) < 0 ||

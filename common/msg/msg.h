@@ -27,10 +27,9 @@ struct msg {
     uint32_t id;         /* request, response */
     char method[64];     /* request, notification */
     msgpack_object body; /* params or result: a map, or nil */
-    int error_code;      /* response: 0, or the peer's error */
-    char error_text[480];
-    msgpack_zone zone; /* private */
-    int has_zone;      /* private */
+    struct err error;    /* response: code 0, or what the peer answered (from_peer) */
+    msgpack_zone zone;   /* private */
+    int has_zone;        /* private */
 };
 
 /* One whole message of len bytes, nothing left over. Release with msg_done.
@@ -82,7 +81,9 @@ void msg_out_done(struct msg_out *o);
 void msg_begin_request(struct msg_out *o, uint32_t id, const char *method);
 void msg_begin_response(struct msg_out *o, uint32_t id);
 void msg_begin_notification(struct msg_out *o, const char *method);
-/* A whole error response: {"code", "message"} in the error place, nil as the result. */
+/* A whole error response: {"code", "message"} in the error place, nil as the result. Where they
+ * are known, "file", "line", "key", "agent" and "tensor" name what the message is about, and
+ * "cause" is the message without its place. */
 void msg_error_response(struct msg_out *o, uint32_t id, const struct err *err);
 /* One pair of a result's map, "refused": why. The request was understood but cannot be
  * done. */

@@ -55,26 +55,47 @@ void msg_begin_notification(struct msg_out *o, const char *method)
     msg_str(o, method);
 }
 
+static void pack_name(struct msg_out *o, const char *key, const char *text)
+{
+    if (*text == '\0')
+        return;
+    msg_key(o, key);
+    msg_str(o, text);
+}
+
+static void pack_why(struct msg_out *o, const struct err *why)
+{
+    const char *cause = why->cause > 0 ? err_cause(why) : "";
+
+    msg_map(o, 2 + (*cause != '\0') + (*why->file != '\0') + (why->line > 0) +
+                   (*why->key != '\0') + (*why->agent != '\0') + (*why->tensor != '\0'));
+    msg_key(o, "code");
+    msg_i64(o, why->code);
+    msg_key(o, "message");
+    msg_str(o, why->msg);
+    pack_name(o, "cause", cause);
+    pack_name(o, "file", why->file);
+    if (why->line > 0) {
+        msg_key(o, "line");
+        msg_u64(o, (uint64_t)why->line);
+    }
+    pack_name(o, "key", why->key);
+    pack_name(o, "agent", why->agent);
+    pack_name(o, "tensor", why->tensor);
+}
+
 void msg_error_response(struct msg_out *o, uint32_t id, const struct err *err)
 {
     begin(o, MSG_RESPONSE, 4);
     msg_u64(o, id);
-    msg_map(o, 2);
-    msg_key(o, "code");
-    msg_i64(o, err->code);
-    msg_key(o, "message");
-    msg_str(o, err->msg);
+    pack_why(o, err);
     msg_nil(o);
 }
 
 void msg_refusal(struct msg_out *o, const struct err *why)
 {
     msg_key(o, "refused");
-    msg_map(o, 2);
-    msg_key(o, "code");
-    msg_i64(o, why->code);
-    msg_key(o, "message");
-    msg_str(o, why->msg);
+    pack_why(o, why);
 }
 
 void msg_end(struct msg_out *o, const uint8_t **ret, size_t *ret_len)

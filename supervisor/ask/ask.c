@@ -114,7 +114,7 @@ int ask_wait(struct ask *a, struct err *err)
         (void)uv_run(&a->loop, UV_RUN_ONCE);
     a->is_done = 0;
     if (a->failure.code < 0)
-        return err_set(err, a->failure.code, "%s", a->failure.msg);
+        return err_pass(err, &a->failure);
     return 0;
 }
 

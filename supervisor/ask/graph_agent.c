@@ -167,6 +167,6 @@ int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
     if (rc == 0)
         rc = ask_wait(g->ask, err);
     if (rc == 0 && g->refusal.code < 0)
-        rc = err_set(err, g->refusal.code, "%s", g->refusal.msg);
+        rc = err_pass(err, &g->refusal);
     return rc;
 }

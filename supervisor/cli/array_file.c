@@ -261,8 +261,10 @@ int array_file_read(struct tensor *ret, const char *path, enum dtype dtype,
         } else {
             rc = read_text(ret, (char *)b.data, len, dtype, err);
         }
-        if (rc < 0)
+        if (rc < 0) {
             (void)err_wrap(err, "%s", path);
+            (void)err_note(err, ERR_AT(.file = path));
+        }
     }
     wbuf_done(&b);
     return rc;

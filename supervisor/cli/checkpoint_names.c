@@ -19,9 +19,9 @@ int checkpoint_find_tensor(struct bundle_reader *r, const char *name,
         names[i] = bundle_reader_entry(r, i)->name;
     nearest = yaml_nearest(name, names, n);
     free(names);
-    if (nearest == NULL)
-        return err_set(err, ERR_NOT_FOUND, "Tensor %s not found in checkpoint", name);
-    return err_set(err, ERR_NOT_FOUND,
-                   "Tensor %s not found in checkpoint; did you mean '%s'?", name,
-                   nearest);
+    (void)err_set(err, ERR_NOT_FOUND, "Tensor %s not found in checkpoint", name);
+    if (nearest != NULL)
+        (void)err_add(err, "did you mean '%s'?", nearest);
+    (void)err_note(err, ERR_AT(.tensor = name));
+    return ERR_NOT_FOUND;
 }

@@ -143,7 +143,7 @@ static int take_messages(struct attach *t, struct err *err)
     while ((rc = control_client_next(t->client, 0, &m, err)) > 0) {
         if (m->type == MSG_NOTIFICATION) {
             take_notification(t, m);
-        } else if (m->error_code == 0) {
+        } else if (m->error.code == 0) {
             take_status(t, &m->body);
             t->unanswered = 0;
             if (live_state_is_due(&t->state, t->view))

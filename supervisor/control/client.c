@@ -177,7 +177,5 @@ int control_client_call(struct control_client *c, const struct msg **ret, struct
     }
     if (rc < 0)
         return rc;
-    if ((*ret)->error_code != 0)
-        return err_set(err, (*ret)->error_code, "%s", (*ret)->error_text);
-    return 0;
+    return (*ret)->error.code != 0 ? err_pass(err, &(*ret)->error) : 0;
 }

@@ -181,15 +181,16 @@ static int call_method(struct rpc_reply *reply, struct err *err)
     struct rpc *rpc = reply->rpc;
     const struct msg *request = &rpc->request;
     const struct rpc_method *m = rpc->methods;
-    int rc = 0;
 
     while (m < rpc->methods + rpc->n_methods && strcmp(m->name, request->method) != 0)
         m++;
     if (m == rpc->methods + rpc->n_methods)
         return err_set(err, ERR_NOT_FOUND, "there is no method '%s'", request->method);
-    for (size_t i = 0; i < RPC_MAX_PARAMS && m->params[i].key != NULL && rc == 0; i++)
-        rc = check_param(&m->params[i], &request->body, err);
-    return rc < 0 ? rc : m->fn(rpc->ctx, &request->body, reply, err);
+    for (size_t i = 0; i < RPC_MAX_PARAMS && m->params[i].key != NULL; i++) {
+        if (check_param(&m->params[i], &request->body, err) < 0)
+            return err_note(err, ERR_AT(.key = m->params[i].key));
+    }
+    return m->fn(rpc->ctx, &request->body, reply, err);
 }
 
 int rpc_take(struct rpc_peer *peer, const uint8_t *message, size_t len, struct err *err)

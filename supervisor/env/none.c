@@ -11,7 +11,8 @@ static int none_describe(const struct env_class *class, const struct env_config 
                          struct err *err)
 {
     if (config->n_agents == 0)
-        return err_set(err, ERR_CONFIG, "env.id: none needs agents with their sizes");
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.id"),
+                          "none needs agents with their sizes");
     ret->n_agents = config->n_agents;
     ret->agents = ARENA_ARRAY(arena, struct env_agent, ret->n_agents);
     for (size_t i = 0; i < ret->n_agents; i++) {

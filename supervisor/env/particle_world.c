@@ -242,8 +242,8 @@ static int particle_describe(const struct env_class *class,
     struct particle_world *w = build_world(class->scenario, config, params, 0, arena);
 
     if (w->n_agents > ENV_MAX_AGENTS)
-        return err_set(err, ERR_CONFIG, "env.params: %zu agents, at most %d can be",
-                       w->n_agents, ENV_MAX_AGENTS);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.params"),
+                          "%zu agents, at most %d can be", w->n_agents, ENV_MAX_AGENTS);
     ret->n_agents = w->n_agents;
     ret->agents = w->agents;
     return 0;

@@ -132,8 +132,10 @@ static int check_rules(const struct env_class *class, const struct env_config *c
     if (class->ops == &particle_ops ||
         (config->rules == ENV_RULES_MPE2 && config->actions == ENV_ACTIONS_DISCRETE))
         return 0;
-    return err_set(err, ERR_UNSUPPORTED, "is for the particle worlds alone, not for %s",
-                   class->info.id);
+    (void)err_set(err, ERR_UNSUPPORTED, "is for the particle worlds alone, not for %s",
+                  class->info.id);
+    return err_note(err, config->rules != ENV_RULES_MPE2 ? ERR_AT(.key = "env.rules")
+                                                         : ERR_AT(.key = "env.actions"));
 }
 
 int env_class_describe(const struct env_class *class, const struct env_config *config,
@@ -183,8 +185,10 @@ int env_agent_names(void *ctx, const struct env_config *env, const char *const *
     const char **names;
     int rc;
 
-    if (class == NULL)
-        return err_set(err, ERR_NOT_FOUND, "there is no environment '%s'", env->id);
+    if (class == NULL) {
+        (void)err_set(err, ERR_NOT_FOUND, "there is no environment '%s'", env->id);
+        return err_note(err, ERR_AT(.key = "env.id"));
+    }
     arena_reset(&arena);
     rc = env_class_describe(class, env, &arena, &params, &spec, err);
     if (rc < 0)

@@ -147,7 +147,8 @@ int vec_env_new(struct vec_env **ret, const struct env_config *config, uint64_t 
     if (copies == 0)
         copies = (size_t)config->copies;
     if (copies < 1 || copies > MAX_COPIES)
-        return err_set(err, ERR_CONFIG, "env.copies: expected 1 to %d", MAX_COPIES);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.copies"),
+                          "expected 1 to %d", MAX_COPIES);
     v = xcalloc(1, sizeof(*v));
     v->class = class;
     v->n_copies = copies;

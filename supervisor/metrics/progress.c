@@ -60,12 +60,13 @@ static int read_row(struct progress *p, const char *path, size_t line_number, ch
     row = p->values + p->n_rows * p->n_columns;
     for (char *next = line, *word; (word = strsep(&next, ",")) != NULL; n++) {
         if (n == p->n_columns || !read_value(word, &row[n]))
-            return err_set(err, ERR_FORMAT, "%s:%zu: '%.40s' is no value of this table",
-                           path, line_number, word);
+            return err_set_at(err, ERR_FORMAT,
+                              ERR_AT(.file = path, .line = (int)line_number),
+                              "'%.40s' is no value of this table", word);
     }
     if (n != p->n_columns || isnan(row[p->steps]))
-        return err_set(err, ERR_FORMAT, "%s:%zu: found %zu values, expected %zu", path,
-                       line_number, n, p->n_columns);
+        return err_set_at(err, ERR_FORMAT, ERR_AT(.file = path, .line = (int)line_number),
+                          "found %zu values, expected %zu", n, p->n_columns);
     p->n_rows++;
     return 0;
 }

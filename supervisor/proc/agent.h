@@ -127,7 +127,6 @@ struct agent {
     struct err trouble;          /* why this process was killed by us, or what it said of
                                     its end */
     struct err failure;          /* why there will be no other */
-    int failure_is_answer;       /* it said so itself */
 };
 
 int agent_init(struct agent *a, struct agent_host *host, size_t index,

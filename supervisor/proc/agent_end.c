@@ -252,11 +252,12 @@ void agent_report(struct agent *a)
 
     if (a->failure.code == 0)
         return;
-    (void)err_set(&report, a->failure.code, "%s %s (pid %d): %s",
-                  agent_is_foreign(a) ? "process" : "agent", a->name, (int)a->proc.pid,
-                  a->failure.msg);
+    report = a->failure;
+    (void)err_wrap(&report, "%s %s (pid %d)", agent_is_foreign(a) ? "process" : "agent",
+                   a->name, (int)a->proc.pid);
+    (void)err_note(&report, ERR_AT(.agent = a->name));
     n = strlen(report.msg) + sizeof(quote);
-    if (n < sizeof(report.msg) && !a->failure_is_answer && a->trouble.code != ERR_NOMEM) {
+    if (n < sizeof(report.msg) && !a->failure.from_peer && a->trouble.code != ERR_NOMEM) {
         capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);
         if (lines[0] != '\0')
             strcat(strcat(report.msg, quote), lines);

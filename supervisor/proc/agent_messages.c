@@ -194,14 +194,15 @@ static void handle_response(struct agent *a)
                       "it answered request %" PRIu32 " when %" PRIu32 " was asked",
                       a->in.id, awaited_id(a));
         agent_bad(a, &err);
-    } else if (is_awaited && a->in.error_code == ERR_NOMEM) {
+    } else if (is_awaited && a->in.error.code == ERR_NOMEM) {
         agent_name_awaited(a, name, sizeof(name));
-        (void)err_set(&err, ERR_NOMEM, "%s: %s", name, a->in.error_text);
+        err = a->in.error;
+        (void)err_wrap(&err, "%s", name);
         agent_bad(a, &err);
-    } else if (is_awaited && a->in.error_code != 0) {
+    } else if (is_awaited && a->in.error.code != 0) {
         agent_name_awaited(a, name, sizeof(name));
-        (void)err_set(&err, a->in.error_code, "%s: %s", name, a->in.error_text);
-        a->failure_is_answer = 1;
+        err = a->in.error;
+        (void)err_wrap(&err, "%s", name);
         agent_fatal(a, &err);
     } else if (is_awaited && a->in.body.type == MSGPACK_OBJECT_NIL) {
         (void)err_set(&err, ERR_PROTOCOL, "it answered with nothing");
@@ -215,8 +216,11 @@ static void handle_response(struct agent *a)
 static void handle_last(struct agent *a, const uint8_t *data, size_t len)
 {
     if (a->state == PROC_STOPPING && msg_reparse(&a->in, data, len, NULL) == 0 &&
-        a->in.type == MSG_RESPONSE && a->in.id == a->control_id && a->in.error_code != 0)
-        (void)err_set(&a->trouble, a->in.error_code, "shutdown: %s", a->in.error_text);
+        a->in.type == MSG_RESPONSE && a->in.id == a->control_id &&
+        a->in.error.code != 0) {
+        a->trouble = a->in.error;
+        (void)err_wrap(&a->trouble, "shutdown");
+    }
 }
 
 void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)

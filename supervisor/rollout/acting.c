@@ -197,6 +197,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     } else if (take_answer(a, agent, &response->body, &err) < 0) {
         a->failed = 1;
         (void)err_wrap(&err, "%s: answer to act", a->args.spec->agents[agent].name);
+        (void)err_note(&err, ERR_AT(.agent = a->args.spec->agents[agent].name));
         a->args.on_failed(a->args.ctx, &err);
         return;
     }

@@ -204,6 +204,7 @@ int description_parse(struct description *ret, const msgpack_object *body,
         rc = parse_columns(&d, body, err);
     if (rc < 0) {
         (void)err_wrap(err, "%s: answer to configure", agent);
+        (void)err_note(err, ERR_AT(.agent = agent));
         return rc;
     }
     d.carry = (uint32_t)carry;

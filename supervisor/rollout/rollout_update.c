@@ -171,9 +171,11 @@ static void on_stage_response(void *ctx, size_t agent, const struct msg *respons
     if (agent_response_is_absent(response)) {
         exchange_put_nothing(r->exchange, x->stage, agent);
     } else if (take_stage_answer(r, agent, &response->body, &err) < 0) {
-        (void)err_wrap(&err, "%s: answer to stage '%s'",
-                       agent < r->n_agents ? r->names[agent] : "central",
+        const char *name = agent < r->n_agents ? r->names[agent] : "central";
+
+        (void)err_wrap(&err, "%s: answer to stage '%s'", name,
                        r->stages->stage[x->stage].name);
+        (void)err_note(&err, ERR_AT(.agent = name));
         rollout_fail(r, &err);
         return;
     }

@@ -138,7 +138,7 @@ int change_plan_read(struct change_plan *p, const char *journal, uint64_t from,
     int rc = journal_each(journal, take_event, &r, err);
 
     if (rc == ERR_FORMAT)
-        return err_set(err, rc, "%s:%" PRIu64 ": cannot be read as a change", journal,
-                       r.line);
+        return err_set_at(err, rc, ERR_AT(.file = journal, .line = (int)r.line),
+                          "cannot be read as a change");
     return rc == ERR_NOT_FOUND ? 0 : rc;
 }

@@ -26,13 +26,11 @@ static int open_trial(struct ask **ret, int agent_exe_fd, const struct agent_spe
     return ask_open(ret, &args, err);
 }
 
-/* "agent agent_0 (pid 4711): configure: why": why. NULL: the process did not answer. */
-static const char *refusal(const struct err *failure)
+/* What the agent answered: the key of its configuration, if it named one, and why. */
+static int refuse(const struct err *failure, struct err *err)
 {
-    static const char mark[] = "): configure: ";
-    const char *why = strstr(failure->msg, mark);
-
-    return why != NULL ? why + sizeof(mark) - 1 : NULL;
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = failure->key), "%s",
+                      err_cause(failure));
 }
 
 int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
@@ -42,14 +40,16 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
     struct err why;
     int rc = open_trial(&ask, agent_exe_fd, spec, ctx, &why);
 
-    if (rc < 0 && !ask_process_failed(ask))
-        rc = err_set(err, rc, "%s", why.msg);
-    else if (rc < 0)
-        rc = err_set(err, ERR_CONFIG, "%s: %s", spec->name,
-                     refusal(&why) != NULL ? refusal(&why) : why.msg);
-    else if (!msgpack_object_equal(*ask_answer(ask, 0), now->body))
+    if (rc < 0 && !ask_process_failed(ask)) {
+        (void)err_pass(err, &why);
+    } else if (rc < 0) {
+        rc = why.from_peer ? refuse(&why, err) : err_set(err, ERR_CONFIG, "%s", why.msg);
+        (void)err_wrap(err, "%s", spec->name);
+        (void)err_note(err, ERR_AT(.agent = spec->name));
+    } else if (!msgpack_object_equal(*ask_answer(ask, 0), now->body)) {
         rc = err_set(err, ERR_CONFIG,
                      "%s would have other variables or stages than it has", spec->name);
+    }
     ask_close(ask);
     return rc;
 }
@@ -106,10 +106,10 @@ static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
     struct err why;
     int rc = open_trial(&ask, agent_exe_fd, &spec, x, &why);
 
-    if (rc < 0 && refusal(&why) != NULL)
-        rc = err_set(err, ERR_CONFIG, "%s", refusal(&why));
+    if (rc < 0 && why.from_peer)
+        rc = refuse(&why, err);
     else if (rc == ERR_NOMEM || (rc < 0 && !ask_process_failed(ask)))
-        rc = err_set(err, rc, "%s", why.msg);
+        (void)err_pass(err, &why);
     else
         rc = 0;
     ask_close(ask);

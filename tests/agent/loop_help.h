@@ -36,7 +36,7 @@ static inline float fetch_variable(struct agent_process *p, const char *name)
     msg_key(o, "fetches");
     msg_array(o, 1);
     msg_str(o, name);
-    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error_text);
+    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error.msg);
     ck_assert_int_eq(msg_get_array(&p->reply.body, "fetched", &list, &err), 0);
     ck_assert_int_eq(msg_to_tensor(&list->via.array.ptr[0], name, &t, &err), 0);
     return *tensor_f32(&t);
@@ -52,7 +52,7 @@ static inline int run_one(struct agent_process *p, const char *key, const char *
     msg_key(o, key);
     msg_array(o, 1);
     msg_str(o, name);
-    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error_text);
+    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error.msg);
     *why = (struct err){0};
     return msg_refused(&p->reply.body, why);
 }

@@ -42,7 +42,7 @@ static void import_counter(struct agent_process *p, int block_fd, int restored)
     msg_bool(o, restored);
     msg_key(o, "metagraph");
     msg_bin(o, b.data, b.len);
-    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error_text);
+    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error.msg);
     wbuf_done(&b);
 }
 
@@ -57,7 +57,7 @@ static void run_target(struct agent_process *p, const char *name, uint64_t count
     msg_str(o, name);
     msg_key(o, "counter");
     msg_u64(o, counter);
-    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error_text);
+    ck_assert_msg(agent_process_call(p) == 0, "%s", p->reply.error.msg);
     ck_assert_msg(msg_refused(&p->reply.body, &why) == 0, "%s", why.msg);
 }
 

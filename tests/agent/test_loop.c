@@ -23,7 +23,7 @@ static void start_configured(struct agent_process *p, int block_fd, int log_fd,
     agent_process_start(p, "agent_0", block_fd, log_fd);
     check_hello(p);
     ck_assert_msg(agent_process_configure(p, SMALL, 1, 0, restored) == 0, "%s",
-                  p->reply.error_text);
+                  p->reply.error.msg);
 }
 
 /* ---- hello and ends ---- */
@@ -117,7 +117,7 @@ START_TEST(test_wrong_state)
     agent_process_start(&p, "agent_0", -1, -1);
     check_hello(&p);
     ck_assert_int_eq(call_empty(&p, "act"), ERR_STATE);
-    ck_assert_str_eq(p.reply.error_text, "act: not configured yet");
+    ck_assert_str_eq(p.reply.error.msg, "act: not configured yet");
     ck_assert_int_eq(call_empty(&p, "learn"), ERR_NOT_FOUND);
     ck_assert_int_eq(agent_process_configure(&p, SMALL, 1, 0, 0), 0);
     ck_assert_int_eq(agent_process_configure(&p, SMALL, 1, 0, 0), ERR_STATE);
@@ -146,7 +146,7 @@ START_TEST(test_wrong_configure)
     ck_assert_int_eq(call_empty(&p, "configure"), ERR_PROTOCOL);
     ck_assert_int_lt(agent_process_configure(&p, SMALL, 2, 5, 0), 0); /* not among them */
     ck_assert_msg(agent_process_configure(&p, SMALL, 2, 1, 0) == 0, "%s",
-                  p.reply.error_text);
+                  p.reply.error.msg);
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
 }
 END_TEST
@@ -169,8 +169,8 @@ START_TEST(test_numerics)
         agent_process_start(&p, "agent_0", -1, -1);
         check_hello(&p);
         ck_assert_int_eq(configure_numerics(&p, "exact"), ERR_PROTOCOL);
-        ck_assert_str_eq(p.reply.error_text, "numerics: 'portable' or 'native' expected");
-        ck_assert_msg(configure_numerics(&p, known[i]) == 0, "%s", p.reply.error_text);
+        ck_assert_str_eq(p.reply.error.msg, "numerics: 'portable' or 'native' expected");
+        ck_assert_msg(configure_numerics(&p, known[i]) == 0, "%s", p.reply.error.msg);
         ck_assert_int_eq(msg_get_bool(&p.reply.body, "portable", &portable, NULL), 0);
         ck_assert(portable); /* the graph, whatever the mode */
         ck_assert_ptr_null(msg_get(&p.reply.body, "because"));
@@ -274,7 +274,7 @@ START_TEST(test_act)
         obs[i] = (float)i / 72;
     start_configured(&p, -1, -1, 0);
     pack_acts(agent_process_request(&p, "act"), obs, 4, ACT_EXPLORE);
-    ck_assert_msg(agent_process_call(&p) == 0, "%s", p.reply.error_text);
+    ck_assert_msg(agent_process_call(&p) == 0, "%s", p.reply.error.msg);
     ck_assert_int_eq(msg_get_tensor(&p.reply.body, "actions", &actions, &err), 0);
     ck_assert(shape_equal(&actions.shape, &SHAPE(4, 5)));
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
@@ -395,17 +395,16 @@ static uint64_t update(struct agent_process *p, uint64_t number, const uint64_t 
     struct err err;
     uint64_t h;
 
-    ck_assert_msg(stage(p, "propose", number, rows, NULL) == 0, "%s",
-                  p->reply.error_text);
+    ck_assert_msg(stage(p, "propose", number, rows, NULL) == 0, "%s", p->reply.error.msg);
     h = hash_reply(1, &p->reply);
     ck_assert_int_eq(msg_get_map(&p->reply.body, "outputs", &outputs, &err), 0);
     ck_assert_int_eq(msg_get_tensor(outputs, "action", &t, &err), 0);
     ck_assert_int_eq(tensor_copy(&proposal, &t, &err), 0);
     ck_assert_msg(stage(p, "critic", number, rows, &proposal) == 0, "%s",
-                  p->reply.error_text);
+                  p->reply.error.msg);
     tensor_free(&proposal);
     h = hash_reply(h, &p->reply);
-    ck_assert_msg(stage(p, "learn", number, rows, NULL) == 0, "%s", p->reply.error_text);
+    ck_assert_msg(stage(p, "learn", number, rows, NULL) == 0, "%s", p->reply.error.msg);
     return hash_reply(h, &p->reply);
 }
 
@@ -528,7 +527,7 @@ START_TEST(test_nonfinite)
         even[i] = 0.2f;
     start_configured(&p, -1, t->log_fd, 0);
     ck_assert_int_eq(stage(&p, "critic", 0, rows, &proposal), ERR_NONFINITE);
-    ck_assert_str_eq(p.reply.error_text,
+    ck_assert_str_eq(p.reply.error.msg,
                      "agent agent_0, stage critic: target_q_mean is not finite");
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
     team_free(t);

@@ -15,7 +15,8 @@ static int three_agents(void *ctx, const struct env_config *env,
     static const char *const names[] = {"agent_0", "agent_1", "agent_2", "agent_3"};
 
     if (strcmp(env->id, "simple_spread") != 0)
-        return err_set(e, ERR_NOT_FOUND, "unknown environment '%s'", env->id);
+        return err_set_at(e, ERR_NOT_FOUND, ERR_AT(.key = "env.id"),
+                          "unknown environment '%s'", env->id);
     *ret_names = names;
     return yaml_find(env->params, "agents") != NULL
                ? atoi(yaml_find(env->params, "agents")->text)

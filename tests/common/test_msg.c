@@ -86,7 +86,7 @@ START_TEST(responses_and_notifications_arrive)
     ck_assert_int_eq(round_trip(), 0);
     ck_assert_int_eq(msg.type, MSG_RESPONSE);
     ck_assert_uint_eq(msg.id, 7);
-    ck_assert_int_eq(msg.error_code, 0);
+    ck_assert_int_eq(msg.error.code, 0);
     ck_assert_int_eq(msg.body.type, MSGPACK_OBJECT_NIL);
     msg_done(&msg);
 
@@ -133,9 +133,73 @@ START_TEST(errors_travel)
     msg_error_response(&out, 9, &sent);
     ck_assert_int_eq(round_trip(), 0);
     ck_assert_uint_eq(msg.id, 9);
-    ck_assert_int_eq(msg.error_code, ERR_SHAPE);
-    ck_assert_str_eq(msg.error_text, "3 is not 4");
+    ck_assert_int_eq(msg.error.code, ERR_SHAPE);
+    ck_assert_str_eq(msg.error.msg, "3 is not 4");
     ck_assert_int_eq(msg.body.type, MSGPACK_OBJECT_NIL);
+}
+END_TEST
+
+/* The place and the cause of an error stay what they are, however it was wrapped before. */
+START_TEST(errors_travel_with_their_place)
+{
+    struct err sent = {0};
+    const uint8_t *p;
+    size_t len;
+
+    (void)err_set_at(&sent, ERR_CONFIG,
+                     ERR_AT(.file = "f.yaml", .line = 3, .key = "env.id",
+                            .agent = "agent_0", .tensor = "w:0"),
+                     "no such world");
+    (void)err_wrap(&sent, "trial");
+    msg_error_response(&out, 9, &sent);
+    ck_assert_int_eq(round_trip(), 0);
+    ck_assert_int_eq(msg.error.code, ERR_CONFIG);
+    ck_assert_int_eq(msg.error.from_peer, 1);
+    ck_assert_str_eq(msg.error.msg, "trial: f.yaml:3: env.id: no such world");
+    ck_assert_str_eq(err_cause(&msg.error), "no such world");
+    ck_assert_str_eq(msg.error.file, "f.yaml");
+    ck_assert_int_eq(msg.error.line, 3);
+    ck_assert_str_eq(msg.error.key, "env.id");
+    ck_assert_str_eq(msg.error.agent, "agent_0");
+    ck_assert_str_eq(msg.error.tensor, "w:0");
+
+    msg_begin_response(&out, 10); /* nothing of it is left in the next message */
+    msg_map(&out, 0);
+    msg_end(&out, &p, &len);
+    ck_assert_int_eq(
+        msg_reparse(&msg, p + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES, &err), 0);
+    ck_assert_int_eq(msg.error.code, 0);
+    ck_assert_str_eq(msg.error.key, "");
+}
+END_TEST
+
+START_TEST(a_false_place_does_no_harm)
+{
+    static const char long_text[] =
+        "............................................................................"
+        "............................................................................";
+    struct err refused = {0};
+
+    msg_begin_response(&out, 1);
+    msg_map(&out, 1);
+    msg_key(&out, "refused");
+    msg_map(&out, 5);
+    msg_key(&out, "code");
+    msg_i64(&out, ERR_STATE);
+    msg_key(&out, "message");
+    msg_str(&out, "no");
+    msg_key(&out, "cause");
+    msg_str(&out, "longer than the message");
+    msg_key(&out, "line");
+    msg_u64(&out, UINT64_MAX);
+    msg_key(&out, "key");
+    msg_str(&out, long_text);
+    ck_assert_int_eq(round_trip(), 0);
+    ck_assert_int_eq(msg_refused(&msg.body, &refused), ERR_STATE);
+    ck_assert_str_eq(err_cause(&refused), "no");
+    ck_assert_int_eq(refused.line, 0);
+    ck_assert_uint_eq(strlen(refused.key), ERR_NAME_BYTES - 1);
+    ck_assert_str_eq(refused.file, "");
 }
 END_TEST
 
@@ -160,8 +224,8 @@ START_TEST(foreign_errors_are_errors)
     };
 
     ck_assert_int_eq(msg_parse(&msg, cases[_i].bytes, cases[_i].len, &err), 0);
-    ck_assert_int_eq(msg.error_code, ERR_AGENT);
-    ck_assert_str_eq(msg.error_text, cases[_i].text);
+    ck_assert_int_eq(msg.error.code, ERR_AGENT);
+    ck_assert_str_eq(msg.error.msg, cases[_i].text);
 }
 END_TEST
 
@@ -172,7 +236,7 @@ START_TEST(a_long_error_text_is_cut)
     memset(sent.msg, 'x', sizeof(sent.msg) - 1);
     msg_error_response(&out, 1, &sent);
     ck_assert_int_eq(round_trip(), 0);
-    ck_assert_uint_eq(strlen(msg.error_text), sizeof(msg.error_text) - 1);
+    ck_assert_uint_eq(strlen(msg.error.msg), sizeof(msg.error.msg) - 1);
 }
 END_TEST
 
@@ -522,6 +586,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, params_may_be_in_an_array);
     tcase_add_test(tc, errors_travel);
     tcase_add_loop_test(tc, foreign_errors_are_errors, 0, 4);
+    tcase_add_test(tc, errors_travel_with_their_place);
+    tcase_add_test(tc, a_false_place_does_no_harm);
     tcase_add_test(tc, a_long_error_text_is_cut);
     tcase_add_test(tc, accessors_refuse_with_the_key);
     tcase_add_loop_test(tc, tensors_arrive_aligned_at_any_offset, 0, 9);

@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     CHECK(strlen(m.method) < sizeof(m.method));
-    CHECK(strlen(m.error_text) < sizeof(m.error_text));
+    CHECK(strlen(m.error.msg) < sizeof(m.error.msg));
     read_object(&m.body, 1);
     msg_done(&m);
     return 0;

@@ -13,7 +13,8 @@ static int two_agents(void *ctx, const struct env_config *env,
     static const char *const names[] = {"agent_0", "agent_1"};
 
     if (strcmp(env->id, "simple_spread") != 0)
-        return err_set(err, ERR_NOT_FOUND, "unknown environment");
+        return err_set_at(err, ERR_NOT_FOUND, ERR_AT(.key = "env.id"),
+                          "unknown environment");
     *ret_names = names;
     return 2;
 }

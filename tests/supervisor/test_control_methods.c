@@ -95,11 +95,11 @@ static void on_reply(struct rpc_client *c)
 
     ck_assert_int_eq(m->type, MSG_RESPONSE);
     ck_assert_uint_eq(m->id, d.at);
-    ck_assert_msg(m->error_code == s->code, "%s: %d, %s", s->method, m->error_code,
-                  m->error_text);
+    ck_assert_msg(m->error.code == s->code, "%s: %d, %s", s->method, m->error.code,
+                  m->error.msg);
     if (s->error != NULL)
-        ck_assert_msg(strncmp(m->error_text, s->error, strlen(s->error)) == 0, "%s",
-                      m->error_text);
+        ck_assert_msg(strncmp(m->error.msg, s->error, strlen(s->error)) == 0, "%s",
+                      m->error.msg);
     if (s->result != NULL && *s->result == '\0')
         ck_assert_uint_eq(m->body.via.map.size, 0);
     else if (s->result != NULL)

@@ -100,7 +100,7 @@ static int result_of(const struct rpc_client *c)
     uint64_t v = 0;
 
     ck_assert_int_eq(c->last.type, MSG_RESPONSE);
-    ck_assert_int_eq(c->last.error_code, 0);
+    ck_assert_int_eq(c->last.error.code, 0);
     ck_assert_int_eq(msg_get_u64(&c->last.body, "v", UINT64_MAX, &v, &err), 0);
     return (int)v;
 }
@@ -167,14 +167,14 @@ static void pack_no_list(void)
 
 static const struct {
     void (*pack)(void);
-    const char *text;
+    const char *text, *key;
 } bad[] = {
-    {pack_nothing, "v is missing"},
-    {pack_text_for_number, "v: expected a whole number"},
-    {pack_small, "v: expected at least 2"},
-    {pack_large, "v: 10 is more than 9"},
-    {pack_long_name, "name: a string of 4 bytes, at most 3 fit"},
-    {pack_no_list, "all: expected an array"},
+    {pack_nothing, "v is missing", "v"},
+    {pack_text_for_number, "v: expected a whole number", "v"},
+    {pack_small, "v: expected at least 2", "v"},
+    {pack_large, "v: 10 is more than 9", "v"},
+    {pack_long_name, "name: a string of 4 bytes, at most 3 fit", "name"},
+    {pack_no_list, "all: expected an array", "all"},
 };
 
 START_TEST(params_are_checked_before_the_method)
@@ -184,8 +184,9 @@ START_TEST(params_are_checked_before_the_method)
     msg_begin_request(&out, 5, "double");
     bad[_i].pack();
     ck_assert_int_eq(rpc_client_send(&one, &out, &err), 0);
-    ck_assert_int_eq(one.last.error_code, ERR_PROTOCOL);
-    ck_assert_str_eq(one.last.error_text, bad[_i].text);
+    ck_assert_int_eq(one.last.error.code, ERR_PROTOCOL);
+    ck_assert_str_eq(one.last.error.msg, bad[_i].text);
+    ck_assert_str_eq(one.last.error.key, bad[_i].key);
     ck_assert_uint_eq(one.last.id, 5);
     ck_assert_int_eq(table.n_calls, 0);
 }
@@ -194,11 +195,11 @@ END_TEST
 START_TEST(errors_are_responses)
 {
     ask(&one, 1, "refuse");
-    ck_assert_int_eq(one.last.error_code, ERR_STATE);
-    ck_assert_str_eq(one.last.error_text, "not now");
+    ck_assert_int_eq(one.last.error.code, ERR_STATE);
+    ck_assert_str_eq(one.last.error.msg, "not now");
     ask(&one, 2, "nonsense");
-    ck_assert_int_eq(one.last.error_code, ERR_NOT_FOUND);
-    ck_assert_str_eq(one.last.error_text, "there is no method 'nonsense'");
+    ck_assert_int_eq(one.last.error.code, ERR_NOT_FOUND);
+    ck_assert_str_eq(one.last.error.msg, "there is no method 'nonsense'");
     ck_assert_uint_eq(one.last.id, 2);
 }
 END_TEST
@@ -234,7 +235,7 @@ START_TEST(a_reply_comes_later_and_outlives_its_client)
     rpc_reply_fail(table.kept[0], &why);
     ck_assert_int_eq(one.n, 2);
     ck_assert_uint_eq(one.last.id, 10);
-    ck_assert_int_eq(one.last.error_code, ERR_TIMEOUT);
+    ck_assert_int_eq(one.last.error.code, ERR_TIMEOUT);
     rpc_client_open(&two, rpc);
 }
 END_TEST

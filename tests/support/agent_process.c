@@ -178,7 +178,7 @@ int agent_process_call(struct agent_process *p)
         CHECK(agent_process_read(p) == 1, "the agent ended");
     while (p->reply.type == MSG_NOTIFICATION); /* progress */
     CHECK(p->reply.type == MSG_RESPONSE && p->reply.id == p->id);
-    return p->reply.error_code;
+    return p->reply.error.code;
 }
 
 void agent_process_stderr(struct agent_process *p, char *buf, size_t size)
