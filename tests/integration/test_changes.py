@@ -149,5 +149,44 @@ def test_a_file_edited_while_nothing_ran_is_refused(w):
     assert "discount: 0.9\n" in (run / "config.yaml").read_text()
 
 
+def test_one_number_is_no_document(w):
+    """From the socket to the agent a value is a value: the only YAML is config.yaml."""
+    p = w.start("run", w.write("change.yaml", CONFIG), "--name", "values", "--set",
+                "checkpoint.every_env_steps=0", env={"BROOD_LOG": "debug"})
+    run = w.run_dir("values")
+    logs = [run / "logs" / f"{name}.log" for name in ("supervisor", "agent_0", "agent_1")]
+
+    def lines(pattern):
+        return [line for log in logs for line in log.read_text().splitlines()
+                if re.search(pattern, line)]
+
+    harness.wait_until("the first checkpoint", lambda: checkpoints(run))
+    w.brood("checkpoint", run)
+    w.brood("pause", run)
+    earlier, answers = lines(" yaml: "), len(lines("from agent_0: the answer"))
+    assert earlier, "debug lines tell of YAML that is read and written"
+    w.brood("set", run, "agents.agent_0.optimizer.learning_rate=0.001")
+    w.brood("continue", run)
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    harness.wait_until("its answer", lambda: lines("to agent_0: set,") and
+                       len(lines("from agent_0: the answer")) > answers)
+    seen = [line for line in lines(" yaml: ") if line not in earlier]
+    assert len(seen) == 1 and "wrote a configuration" in seen[0], seen
+    assert "learning_rate: 0.001\n" in (run / "config.yaml").read_text()
+    end(p, run)
+
+
+def test_an_earlier_step_is_planned_later(w):
+    """config.yaml is what all that is planned comes to, in the order of the steps."""
+    p, run = start(w, "order")
+    w.brood("set", run, "defaults.polyak=0.5", "--at-step", "90000000")
+    w.brood("set", run, "defaults.polyak=0.25")
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    assert "polyak: 0.5\n" in (run / "config.yaml").read_text()
+    end(p, run)
+    last = checkpoints(run)[-1] + 1000
+    w.brood("resume", run, "--from", "1000", "--set", f"run.env_steps={last}")
+
+
 if __name__ == "__main__":
     harness.main()
