@@ -15,6 +15,9 @@
  *     checkpoint  {}                        {env_steps}, it is on the disk
  *     stop        {}                        {env_steps}, all is over
  *     set         {changes: ["KEY=VALUE", ...], at?}   {at, changes, waits}
+ *                 {cancel: ["KEY", ...]}    {cancelled: [{key, value, at_step?, agent?}]}:
+ *                                           changes that were not yet in force; [] cancels
+ *                                           all of them
  *     run         {agent, feeds, fetches, targets}      as an agent's `run` (protocol.h)
  *     logs        {agent?, bytes?}          {text}: the newest lines, as bytes, of the
  *                                           journal, or of what the agent ("supervisor":

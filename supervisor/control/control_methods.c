@@ -135,22 +135,23 @@ static void do_run(struct call *c, const msgpack_object *params)
 
 /* ---- changes ---- */
 
-static int take_set(const msgpack_object *params, char **ret, size_t *ret_n,
-                    struct err *err)
+/* The texts of a list: KEY=VALUE each of "changes", KEY of "cancel". */
+static int take_set(const msgpack_object *params, const char *name, char **ret,
+                    size_t *ret_n, struct err *err)
 {
     const msgpack_object *list = NULL;
-    int rc = msg_require(params, "changes", err);
+    int rc = msg_require(params, name, err);
 
     if (rc == 0)
-        rc = msg_get_array(params, "changes", &list, err);
+        rc = msg_get_array(params, name, &list, err);
     for (uint32_t i = 0; rc == 0 && i < list->via.array.size; i++) {
         const msgpack_object *o = &list->via.array.ptr[i];
 
         if (*ret_n == MAX_SET || o->type != MSGPACK_OBJECT_STR ||
             o->via.str.size > SET_MAX_BYTES ||
             memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
-            return err_set(err, ERR_PROTOCOL, "changes: expected at most %d KEY=VALUE",
-                           MAX_SET);
+            return err_set(err, ERR_PROTOCOL, "%s: expected at most %d %s", name, MAX_SET,
+                           strcmp(name, "cancel") == 0 ? "KEY" : "KEY=VALUE");
         ret[(*ret_n)++] = xstrndup(o->via.str.ptr, o->via.str.size);
     }
     return rc;
@@ -170,6 +171,33 @@ static void answer_set(struct call *c, const struct training_set_result *r)
     call_end_answer(c);
 }
 
+static void cancel(struct call *c, const msgpack_object *params)
+{
+    const struct run_pending *cancelled;
+    char *keys[MAX_SET];
+    size_t n = 0, n_cancelled;
+    struct msg_out *o;
+    struct err err = {0};
+    int rc = take_set(params, "cancel", keys, &n, &err);
+
+    if (rc == 0 && msg_get(params, "changes") != NULL)
+        rc = err_set(&err, ERR_PROTOCOL, "changes and cancel are both given");
+    if (rc == 0)
+        rc = training_cancel(c->control->training, (const char *const *)keys, n,
+                             &cancelled, &n_cancelled, &err);
+    if (rc < 0) {
+        call_fail(c, &err);
+    } else {
+        o = call_begin_answer(c);
+        msg_map(o, 1);
+        msg_key(o, "cancelled");
+        status_pack_pending(o, cancelled, n_cancelled);
+        call_end_answer(c);
+    }
+    for (size_t i = 0; i < n; i++)
+        free(keys[i]);
+}
+
 static void do_set(struct call *c, const msgpack_object *params)
 {
     struct training_set_result result = {0};
@@ -177,8 +205,13 @@ static void do_set(struct call *c, const msgpack_object *params)
     size_t n = 0;
     uint64_t at = TRAINING_SOON;
     struct err err = {0};
-    int rc = take_set(params, set, &n, &err);
+    int rc;
 
+    if (msg_get(params, "cancel") != NULL) {
+        cancel(c, params);
+        return;
+    }
+    rc = take_set(params, "changes", set, &n, &err);
     if (rc == 0)
         rc = msg_get_u64(params, "at", TRAINING_SOON, &at, &err);
     if (rc == 0)
