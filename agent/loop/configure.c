@@ -3,6 +3,7 @@
 #include "agent/graph/op_table.h"
 #include "common/mem/room.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/config_msg.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -145,10 +146,9 @@ static int parse_config(struct service *s, const msgpack_object *body, struct er
 {
     const msgpack_object *config = msg_get(body, "config");
 
-    if (config == NULL || config->type != MSGPACK_OBJECT_STR)
-        return err_set(err, ERR_PROTOCOL, "config: a string expected");
-    return agent_config_parse(&s->config, &s->arena, config->via.str.ptr,
-                              config->via.str.size, err);
+    if (config == NULL)
+        return err_set(err, ERR_PROTOCOL, "config: a map expected");
+    return msg_to_agent_config(config, &s->config, &s->arena, err);
 }
 
 /* *ret_central: the process of the group, which is no agent itself. */

@@ -1,7 +1,9 @@
 #include "common/config/changes.h"
 
 #include "common/config/run_schema.h"
+#include "common/config/schema_internal.h"
 #include "common/err/check.h"
+#include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +26,14 @@ static void on_difference(void *ctx, const struct schema_difference *d)
         .path = d->path,
         .key = d->path,
         .text = d->text,
-        .new_weights = (d->field->flags & (FIELD_MEANING | FIELD_VARIABLES)) != 0};
+        .new_weights = (d->field->flags & (FIELD_MEANING | FIELD_VARIABLES)) != 0,
+        .field = d->field,
+        .was = d->was,
+        .is = d->value};
 
     if (c->prefix[0] != '\0')
         change.key += strlen(c->prefix) + 1;
-    if (change.kind == CHANGE_SETTING)
+    if (change.kind == CHANGE_SETTING && d->value != NULL)
         memcpy(&change.number, d->value, sizeof(change.number));
     c->fn(c->ctx, &change);
 }
@@ -93,25 +98,151 @@ void run_config_compare_following(const struct run_config *was,
     compare(was, is, 1, fn, ctx);
 }
 
-int run_config_assign(struct run_config *ret, const struct run_config *from,
-                      const char *const *set, size_t n_set, config_env_names_fn env_names,
-                      struct err *err)
+static void note_difference(void *ctx, const struct schema_difference *d)
 {
-    const struct config_options options = {
-        .set = set, .n_set = n_set, .set_is_bare = 1, .env_names = env_names};
-    char *text = run_config_to_yaml(from);
-    int rc = run_config_parse(ret, text, strlen(text), "config.yaml", &options, err);
+    (void)d;
+    *(int *)ctx = 0;
+}
 
-    free(text);
+int agent_config_is_same(const struct agent_config *a, const struct agent_config *b)
+{
+    int same = 1;
+
+    schema_compare(&agent_schema, "", a, a, b, b, note_difference, &same);
+    return same;
+}
+
+/* ---- settings ---- */
+
+void config_settings_add(struct config_settings *s, const struct config_setting *one)
+{
+    if (s->n == s->cap) {
+        s->cap = s->cap == 0 ? 8 : s->cap * 2;
+        s->list = xreallocarray(s->list, s->cap, sizeof(*s->list));
+    }
+    s->list[s->n++] = *one;
+}
+
+void config_settings_done(struct config_settings *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        free(s->list[i].path);
+    free(s->list);
+    *s = (struct config_settings){0};
+}
+
+struct config_setting config_setting_copy(const struct config_setting *s)
+{
+    struct config_setting copy = *s;
+
+    copy.path = xstrdup(s->path);
+    return copy;
+}
+
+char *config_setting_text(const struct config_setting *s)
+{
+    if (s->field->flags & FIELD_SKIP_ZERO && s->value.whole == 0)
+        return xstrdup("");
+    return schema_text_of(s->field, &s->value);
+}
+
+char *config_settings_text(const struct config_settings *s)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    CHECK(out != NULL, "no memory");
+    for (size_t i = 0; i < s->n; i++) {
+        char *value = config_setting_text(&s->list[i]);
+
+        (void)fprintf(out, "%s%s=%s", i > 0 ? "," : "", s->list[i].path, value);
+        free(value);
+    }
+    CHECK(fclose(out) == 0, "no memory");
+    return text;
+}
+
+/* Where the value of a path is. ERR_NOT_FOUND: c has no such key. */
+static int locate(struct run_config *c, const char *path, struct schema_place *ret)
+{
+    const char *rest = config_path_within(path, "defaults");
+    int rc = rest != NULL ? schema_locate(&agent_schema, rest, &c->defaults, ret)
+                          : schema_locate(&run_schema, path, c, ret);
+
+    for (size_t i = 0; i < c->n_agents && (rc < 0 || ret->field->type == FIELD_RAW);
+         i++) {
+        char prefix[AGENT_NAME_MAX + 16];
+
+        (void)snprintf(prefix, sizeof(prefix), "agents.%s", c->agents[i].name);
+        rest = config_path_within(path, prefix);
+        if (rest != NULL)
+            rc = schema_locate(&agent_schema, rest, &c->agents[i], ret);
+    }
     return rc;
 }
 
-/* ---- as text ---- */
+int config_setting_parse(struct config_setting *ret, const struct run_config *c,
+                         const char *text, struct err *err)
+{
+    const char *equals = strchr(text, '=');
+    struct schema_place at;
+    int rc;
+
+    *ret = (struct config_setting){0};
+    if (equals == NULL)
+        return err_set(err, ERR_CONFIG, "%.160s: expected KEY=VALUE", text);
+    ret->path = xstrndup(text, (size_t)(equals - text));
+    rc = locate((struct run_config *)(uintptr_t)c, ret->path, &at);
+    if (rc < 0 || *at.rest != '\0' || at.field->change == CHANGE_RESTART ||
+        at.field->schema != NULL)
+        rc = err_set(err, ERR_CONFIG, "%.160s: no key that changes in a live run",
+                     ret->path);
+    else
+        rc = schema_read_text(at.field, equals + 1, text, &ret->value, err);
+    if (rc < 0) {
+        free(ret->path);
+        *ret = (struct config_setting){0};
+    } else {
+        ret->field = at.field;
+    }
+    return rc;
+}
+
+void run_config_set_only(struct run_config *c, const struct config_setting *s)
+{
+    struct schema_place at;
+
+    CHECK(locate(c, s->path, &at) == 0 && at.field == s->field, "%s", s->path);
+    memcpy(at.value, &s->value, schema_value_size(s->field->type));
+}
+
+void run_config_set(struct run_config *c, const struct config_setting *s)
+{
+    const char *defaults = (const char *)&c->defaults;
+    struct schema_place at;
+    char was[sizeof(s->value)];
+    size_t size;
+
+    CHECK(locate(c, s->path, &at) == 0 && at.field == s->field, "%s", s->path);
+    size = schema_value_size(s->field->type);
+    memcpy(was, at.value, size);
+    memcpy(at.value, &s->value, size);
+    if (config_path_within(s->path, "defaults") == NULL)
+        return;
+    for (size_t i = 0; i < c->n_agents; i++) {
+        char *own = (char *)&c->agents[i] + ((const char *)at.value - defaults);
+
+        if (memcmp(own, was, size) == 0)
+            memcpy(own, &s->value, size);
+    }
+}
+
+/* ---- differences ---- */
 
 struct listing {
-    FILE *out;
+    struct config_settings *ret;
     unsigned kinds;
-    int any;
     const struct run_config *agreed, *is; /* agreed NULL: all are listed */
 };
 
@@ -141,40 +272,36 @@ static int is_agreed(const struct listing *l, const struct config_change *c)
 static void list_change(void *ctx, const struct config_change *c)
 {
     struct listing *l = ctx;
+    struct config_setting s;
 
-    if ((l->kinds >> c->kind & 1u) == 0 || is_agreed(l, c))
+    if ((l->kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART || is_agreed(l, c))
         return;
-    (void)fprintf(l->out, "%s%s=%s", l->any ? "," : "", c->path, c->text);
-    l->any = 1;
+    if (c->is == NULL && (c->field->flags & FIELD_SKIP_ZERO) == 0)
+        return; /* means nothing there, which another value decides */
+    s = config_change_setting(c);
+    config_settings_add(l->ret, &s);
 }
 
-char *run_config_assignments_beyond(const struct run_config *was,
-                                    const struct run_config *agreed,
-                                    const struct run_config *is, unsigned kinds)
+struct config_setting config_change_setting(const struct config_change *c)
 {
-    char *text = NULL;
-    size_t len = 0;
-    struct listing l = {open_memstream(&text, &len), kinds, 0, agreed, is};
+    struct config_setting s = {.path = xstrdup(c->path), .field = c->field};
 
-    CHECK(l.out != NULL, "no memory");
-    compare(was, is, 1, list_change, &l);
-    CHECK(fclose(l.out) == 0, "no memory");
-    return text;
+    CHECK(schema_is_number(c->field), "%s", c->path);
+    if (c->is != NULL)
+        memcpy(&s.value, c->is, schema_value_size(c->field->type));
+    return s;
 }
 
-char *run_config_assignments(const struct run_config *was, const struct run_config *is,
-                             unsigned kinds)
+void run_config_differences_beyond(struct config_settings *ret,
+                                   const struct run_config *was,
+                                   const struct run_config *agreed,
+                                   const struct run_config *is, unsigned kinds)
 {
-    return run_config_assignments_beyond(was, NULL, is, kinds);
+    compare(was, is, 1, list_change, &(struct listing){ret, kinds, agreed, is});
 }
 
-size_t config_split_assignments(char *text, const char **ret, size_t max)
+void run_config_differences(struct config_settings *ret, const struct run_config *was,
+                            const struct run_config *is, unsigned kinds)
 {
-    size_t n = 0;
-    char *rest = text;
-
-    for (char *word = strtok_r(text, ",", &rest); word != NULL && n < max;
-         word = strtok_r(NULL, ",", &rest))
-        ret[n++] = word;
-    return n;
+    run_config_differences_beyond(ret, was, NULL, is, kinds);
 }

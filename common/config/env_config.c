@@ -174,6 +174,17 @@ static int check_native(const struct run_config *c, const struct yaml_node *env,
     return 0;
 }
 
+int env_config_check(const struct run_config *c, const struct yaml_node *env,
+                     struct err *err)
+{
+    int rc = check_keys(c, env, err);
+
+    if (rc == 0 && env_config_is_foreign(&c->env) &&
+        yaml_find(yaml_find(env, "restart"), "on_give_up") != NULL)
+        rc = check_restart(c, env, err);
+    return rc;
+}
+
 int env_config_settle(struct run_config *c, const struct yaml_node *root, struct err *err)
 {
     const struct yaml_node *env = yaml_find(root, "env");

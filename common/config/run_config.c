@@ -6,6 +6,8 @@
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 #include "common/io/beneath.h"
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@ struct loader {
     struct run_config *c;
     const struct yaml_node *root;
     const struct config_options *options;
+    int steps_given; /* checkpoint.every_env_steps is no default */
     struct err *err;
 };
 
@@ -206,32 +209,45 @@ static int read_section(const struct yaml_node *section, const char *path,
 /* ---- the run ---- */
 
 /* Of two keys that say the same thing, one may be given. */
-static int check_one_of(struct loader *l, const char *section, const char *a,
-                        const char *b)
+static int fail_both(const struct loader *l, const char *section, const char *a,
+                     const char *b)
 {
-    const struct yaml_node *second = given(l->root, section, b);
+    const struct yaml_node *at = given(l->root, section, b);
 
-    if (second == NULL || given(l->root, section, a) == NULL)
-        return 0;
-    return yaml_fail(second, section, l->err, "%s and %s are both given, expected one", a,
-                     b);
+    if (at == NULL)
+        at = given(l->root, section, a);
+    return yaml_fail(at != NULL ? at : l->root, section, l->err,
+                     "%s and %s are both given, expected one", a, b);
 }
 
-static int settle_lengths(struct loader *l)
+static int settle_lengths(const struct loader *l)
 {
     struct run_config *c = l->c;
-    int rc = check_one_of(l, "run", "env_steps", "episodes");
 
-    if (rc < 0)
-        return rc;
+    if (c->run.env_steps > 0 && c->run.episodes > 0)
+        return fail_both(l, "run", "env_steps", "episodes");
     if (c->run.env_steps == 0 && c->run.episodes == 0 && !without_env(c))
         c->run.env_steps = DEFAULT_ENV_STEPS;
     if (c->checkpoint.every_seconds > 0.0) {
-        if (c->checkpoint.every_env_steps > 0 &&
-            given(l->root, "checkpoint", "every_env_steps") != NULL)
-            return check_one_of(l, "checkpoint", "every_env_steps", "every_seconds");
+        if (c->checkpoint.every_env_steps > 0 && l->steps_given)
+            return fail_both(l, "checkpoint", "every_env_steps", "every_seconds");
         c->checkpoint.every_env_steps = 0;
     }
+    return 0;
+}
+
+int run_config_check_lengths(const struct run_config *c, struct err *err)
+{
+    if (c->run.env_steps > 0 && c->run.episodes > 0)
+        return err_set(err, ERR_CONFIG,
+                       "run: env_steps and episodes are both given, expected one");
+    if (c->run.env_steps == 0 && c->run.episodes == 0 && !without_env(c))
+        return err_set(err, ERR_CONFIG,
+                       "run: neither env_steps nor episodes is given, expected one");
+    if (c->checkpoint.every_seconds > 0.0 && c->checkpoint.every_env_steps > 0)
+        return err_set(err, ERR_CONFIG,
+                       "checkpoint: every_env_steps and every_seconds are both given, "
+                       "expected one");
     return 0;
 }
 
@@ -259,6 +275,7 @@ static int check_run(struct loader *l)
         return rc;
     if (c->run.name == NULL)
         c->run.name = c->env.id;
+    l->steps_given = given(l->root, "checkpoint", "every_env_steps") != NULL;
     rc = settle_lengths(l);
     if (rc == 0)
         rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
@@ -338,7 +355,7 @@ static int check_soft(struct loader *l, const struct yaml_node *section,
         at = given(yaml_find(l->root, "defaults"), "settings", "execute");
         (void)snprintf(path, sizeof(path), "defaults.settings.execute");
     }
-    return yaml_fail(at, path, l->err,
+    return yaml_fail(at != NULL ? at : l->root, path, l->err,
                      "found 'soft', expected hard with env.actions: discrete (soft "
                      "vectors need env.actions: continuous)");
 }
@@ -580,6 +597,252 @@ void run_config_done(struct run_config *c)
     *c = (struct run_config){0};
 }
 
+/* ---- some values over a configuration that is whole ---- */
+
+static void copy_texts(struct agent_config *a, struct arena *arena)
+{
+    a->name = arena_strdup(arena, a->name);
+    schema_copy_texts(&agent_schema, a, arena);
+    if (a->settings.from_at != NULL)
+        a->settings.from_at = yaml_tree_copy(a->settings.from_at, arena);
+}
+
+void run_config_copy(struct run_config *ret, const struct run_config *from)
+{
+    *ret = *from;
+    ret->arena = ARENA_ZERO;
+    schema_copy_texts(&run_schema, ret, &ret->arena);
+    copy_texts(&ret->defaults, &ret->arena);
+    ret->agents = ARENA_ARRAY(&ret->arena, struct agent_config, from->n_agents);
+    for (size_t i = 0; i < from->n_agents; i++) {
+        ret->agents[i] = from->agents[i];
+        copy_texts(&ret->agents[i], &ret->arena);
+    }
+    if (from->env.agents != NULL)
+        ret->env.agents = ret->agents;
+}
+
+const char *config_path_within(const char *path, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+
+    if (strncmp(path, prefix, n) != 0)
+        return NULL;
+    return path[n] == '.' ? path + n + 1 : path[n] == '\0' ? path + n : NULL;
+}
+
+/* The agent's part of a path: "" is the whole section. NULL: it is of no concern. */
+static const char *within_agent(const char *path, const char *name)
+{
+    char prefix[AGENT_NAME_MAX + 16];
+
+    if (strcmp(path, "agents") == 0)
+        return "";
+    (void)snprintf(prefix, sizeof(prefix), "agents.%s", name);
+    return config_path_within(path, prefix);
+}
+
+/* What is given anew is no more as it was; of part of a list or tree the rest stays. */
+static void forget(const struct schema *s, const char *path, void *base, void *from,
+                   struct arena *arena)
+{
+    struct schema_place at, there;
+
+    if (*path == '\0')
+        schema_reset(s, base, from, from, arena);
+    else if (schema_locate(s, path, base, &at) == 0 && *at.rest == '\0' &&
+             at.field->type != FIELD_RAW)
+        schema_reset_place(
+            &at, from,
+            from != NULL && schema_locate(s, path, from, &there) == 0 ? &there : NULL,
+            arena);
+}
+
+static char *key_of(struct arena *arena, const char *assignment)
+{
+    return arena_strndup(arena, assignment, strcspn(assignment, "="));
+}
+
+/* Is a value within path[0..len) among these already? */
+static int is_begun(const char *const *set, size_t n, const char *path, size_t len)
+{
+    while (n > 0 && (strncmp(set[n - 1], path, len) != 0 ||
+                     (set[n - 1][len] != '.' && set[n - 1][len] != '=')))
+        n--;
+    return n > 0;
+}
+
+/* set[i], whose key is `path`: if it leads into a list or tree it changes part of that,
+ * and the root gets it whole first. */
+static int put_whole(const struct run_config *c, struct yaml_node *root,
+                     struct arena *arena, const char *const *set, size_t i,
+                     const char *path, struct err *err)
+{
+    struct run_config *base = (struct run_config *)(uintptr_t)c; /* only looked at */
+    const char *rest = config_path_within(path, "defaults");
+    struct schema_place at = {.rest = ""};
+    int rc = rest != NULL ? schema_locate(&agent_schema, rest, &base->defaults, &at)
+                          : schema_locate(&run_schema, path, base, &at);
+    char *text;
+    size_t len;
+
+    for (size_t k = 0; k < c->n_agents; k++) {
+        rest = within_agent(path, c->agents[k].name);
+        if (rest != NULL)
+            rc = schema_locate(&agent_schema, rest, &base->agents[k], &at);
+    }
+    if (rc < 0 || *at.rest == '\0' || at.field->type == FIELD_RAW ||
+        schema_is_number(at.field) ||
+        !schema_is_given(at.schema, c, at.section, at.field))
+        return 0;
+    len = (size_t)(at.rest - path) - 1;
+    if (is_begun(set, i, path, len))
+        return 0;
+    text = schema_text_of(at.field, at.value);
+    rc = yaml_tree_set(root, arena, "",
+                       arena_printf(arena, "%.*s=%s", (int)len, path, text), err);
+    free(text);
+    return rc;
+}
+
+/* The values that are given, as a tree of their own; every agent has a map there, so that
+ * a name with dots is found. */
+static int collect_given(const struct run_config *from, const char *const *set, size_t n,
+                         struct arena *arena, struct yaml_node *root, struct err *err)
+{
+    struct yaml_node *agents = ARENA_NEW(arena, struct yaml_node);
+    int rc = 0;
+
+    *root = (struct yaml_node){.kind = YAML_MAP, .place = "config.yaml"};
+    *agents = (struct yaml_node){
+        .kind = YAML_MAP, .place = root->place, .key = "agents", .n = from->n_agents};
+    root->child = ARENA_ARRAY(arena, struct yaml_node *, 1);
+    root->child[root->n++] = agents;
+    agents->child = ARENA_ARRAY(arena, struct yaml_node *, from->n_agents);
+    for (size_t i = 0; i < from->n_agents; i++) {
+        agents->child[i] = ARENA_NEW(arena, struct yaml_node);
+        *agents->child[i] = (struct yaml_node){
+            .kind = YAML_MAP, .place = root->place, .key = from->agents[i].name};
+    }
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = put_whole(from, root, arena, set, i, key_of(arena, set[i]), err);
+        if (rc == 0)
+            rc = yaml_tree_set(root, arena, "", set[i], err);
+    }
+    return rc;
+}
+
+/* The run's own values and the defaults. */
+static int read_run_over(struct loader *l, const struct run_config *from)
+{
+    const struct yaml_node *defaults = yaml_find(l->root, "defaults");
+    const struct yaml_node *env = yaml_find(l->root, "env");
+    struct run_config *c = l->c;
+    int rc = schema_read(&run_schema, l->root, "", c, &c->arena, l->err);
+
+    if (rc == 0 && c->env.id == NULL)
+        rc = yaml_fail(l->root, "env.id", l->err,
+                       "not given, expected an environment's name or none");
+    if (rc == 0 && env != NULL && env->kind == YAML_MAP &&
+        env_config_is_foreign(&c->env) == env_config_is_foreign(&from->env))
+        rc = env_config_check(c, env, l->err);
+    if (rc == 0 && c->run.name == NULL)
+        c->run.name = c->env.id;
+    if (rc == 0)
+        rc = settle_lengths(l);
+    if (rc == 0)
+        rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
+    if (rc == 0)
+        rc = check_at_most_capacity(l, "warmup", c->experience.warmup);
+    if (rc == 0 && defaults != NULL)
+        rc = read_section(defaults, "defaults", &c->defaults, &c->arena, l->err);
+    return rc;
+}
+
+static int read_agents_over(struct loader *l)
+{
+    const struct yaml_node *agents = yaml_find(l->root, "agents");
+    struct run_config *c = l->c;
+    const char **names = xcalloc(c->n_agents + 1, sizeof(*names));
+    int rc = 0;
+
+    for (size_t i = 0; i < c->n_agents; i++)
+        names[i] = c->agents[i].name;
+    if (agents != NULL && agents->kind != YAML_MAP)
+        rc = yaml_fail(agents, "agents", l->err, "expected a map of agents by name");
+    else if (agents != NULL)
+        rc = check_agent_keys(l, agents, names, c->n_agents);
+    for (size_t i = 0; i < c->n_agents && rc == 0; i++) {
+        const struct yaml_node *section = yaml_find(agents, names[i]);
+        char path[AGENT_NAME_MAX + 16];
+
+        (void)snprintf(path, sizeof(path), "agents.%s", names[i]);
+        if (section != NULL)
+            rc = read_section(section, path, &c->agents[i], &c->arena, l->err);
+        if (rc == 0) {
+            resolve_agent(&c->agents[i]);
+            rc = check_soft(l, section, &c->agents[i]);
+        }
+    }
+    free(names);
+    return rc;
+}
+
+/* First the run's own values and the defaults, then agents follow the defaults, then
+ * their own values. */
+static int assign(struct loader *l, const struct run_config *from, const char *const *set,
+                  size_t n, struct arena *arena)
+{
+    struct run_config *c = l->c;
+    int rc;
+
+    l->steps_given = from->checkpoint.every_env_steps > 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *path = key_of(arena, set[i]);
+        const char *rest = config_path_within(path, "defaults");
+
+        if (config_path_within("checkpoint.every_env_steps", path) != NULL)
+            l->steps_given = given(l->root, "checkpoint", "every_env_steps") != NULL;
+        if (rest != NULL)
+            forget(&agent_schema, rest, &c->defaults, NULL, &c->arena);
+        else
+            forget(&run_schema, path, c, NULL, &c->arena);
+    }
+    rc = read_run_over(l, from);
+    if (rc < 0)
+        return rc;
+    resolve_agent(&c->defaults);
+    for (size_t k = 0; k < c->n_agents; k++) {
+        struct agent_config *a = &c->agents[k];
+
+        schema_follow(&agent_schema, &from->defaults, &c->defaults, a);
+        for (size_t i = 0; i < n; i++) {
+            const char *rest = within_agent(key_of(arena, set[i]), a->name);
+
+            if (rest != NULL)
+                forget(&agent_schema, rest, a, &c->defaults, &c->arena);
+        }
+    }
+    return read_agents_over(l);
+}
+
+int run_config_assign(struct run_config *ret, const struct run_config *from,
+                      const char *const *set, size_t n_set, struct err *err)
+{
+    struct arena tree = ARENA_ZERO;
+    struct yaml_node root;
+    int rc = collect_given(from, set, n_set, &tree, &root, err);
+
+    run_config_copy(ret, from);
+    if (rc == 0)
+        rc = assign(&(struct loader){.c = ret, .root = &root, .err = err}, from, set,
+                    n_set, &tree);
+    arena_done(&tree);
+    if (rc < 0)
+        run_config_done(ret);
+    return rc;
+}
+
 /* ---- and back ---- */
 
 /* Agents say only where they differ from the defaults. */
@@ -608,6 +871,7 @@ char *run_config_to_yaml(const struct run_config *c)
     if (c->n_agents > 0)
         write_agents(c, f);
     CHECK(fclose(f) == 0, "no memory");
+    log_debug("yaml: wrote a configuration of %zu bytes", len);
     return text;
 }
 
@@ -616,16 +880,13 @@ void run_config_print_keys(FILE *f)
     schema_print(&run_schema, "", f);
 }
 
-char *agent_config_to_yaml(const struct agent_config *a)
+int agent_config_resolve(struct agent_config *a, struct err *err)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
-
-    CHECK(f != NULL, "no memory");
-    (void)schema_write(&agent_schema, a, a, NULL, NULL, 0, f);
-    CHECK(fclose(f) == 0, "no memory");
-    return text;
+    if (a->algorithm == NULL || algorithm_find(a->algorithm) == NULL)
+        return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
+                       a->algorithm != NULL ? a->algorithm : "");
+    resolve_agent(a);
+    return 0;
 }
 
 int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,

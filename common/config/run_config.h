@@ -5,8 +5,8 @@
  * Errors   one line: file:line: key: what was found, what was expected, and the nearest
  *          known key. Checked before there is a run.
  * Owns     a run_config owns all that it points to (one arena).
- * Both     the supervisor reads files; an agent reads its own section from `configure`,
- *          through the same tables.
+ * Both     the supervisor reads files; an agent gets its own section as values
+ *          (config_msg.h), through the same tables.
  */
 #ifndef COMMON_CONFIG_RUN_CONFIG_H
 #define COMMON_CONFIG_RUN_CONFIG_H
@@ -203,16 +203,28 @@ int run_config_parse(struct run_config *ret, const char *text, size_t len,
                      const char *name, const struct config_options *options,
                      struct err *err);
 void run_config_done(struct run_config *c);
+/* *ret: a copy that owes nothing to `from`. */
+void run_config_copy(struct run_config *ret, const struct run_config *from);
+/* A copy of `from`, which is whole, with some values given anew as "KEY=VALUE" and checked
+ * as in a file; an empty value means the default, of an agent the one under `defaults`.
+ * Keys that cannot change in a live run are for comparing only: what depends on them is
+ * not resolved anew. ERR_CONFIG; *ret is then all-zero. */
+int run_config_assign(struct run_config *ret, const struct run_config *from,
+                      const char *const *set, size_t n_set, struct err *err);
+/* Of those that can: whether they go together. ERR_CONFIG. */
+int run_config_check_lengths(const struct run_config *c, struct err *err);
 
 /* The resolved configuration as YAML: every key, every agent; reading it gives an equal
  * run_config. NUL-terminated; free(). */
 char *run_config_to_yaml(const struct run_config *c);
 /* Prints one line per key: its path, its default, what it is for. */
 void run_config_print_keys(FILE *f);
-/* One agent's section as YAML (a map of the keys under `defaults`), and back. The name is
- * no part of it: agent_config_parse leaves it NULL. */
-char *agent_config_to_yaml(const struct agent_config *a);
+/* One agent's section from YAML: a map of the keys under `defaults`. The name is no part
+ * of it and stays NULL. */
 int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,
                        size_t len, struct err *err);
+/* Of a section that was filled with defaults and given some values: what is unset gets
+ * the value that the others imply. ERR_CONFIG: no such algorithm. */
+int agent_config_resolve(struct agent_config *a, struct err *err);
 
 #endif

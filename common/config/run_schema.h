@@ -14,6 +14,9 @@ int optimizer_has(enum optimizer_type type, const char *setting);
 
 extern const char *const optimizer_names[]; /* by enum optimizer_type */
 
+/* What of `path` is behind "prefix."; "": it is the prefix; NULL: it is elsewhere. */
+const char *config_path_within(const char *path, const char *prefix);
+
 /* ---- env_config.c ---- */
 
 /* Whether a key of the section `env` means anything there (schema.applies). */
@@ -22,6 +25,9 @@ int env_config_applies(const void *root, const void *section, const struct field
  * with which. */
 int env_config_settle(struct run_config *c, const struct yaml_node *root,
                       struct err *err);
+/* The same of some values, `env`, over a section that is whole. */
+int env_config_check(const struct run_config *c, const struct yaml_node *env,
+                     struct err *err);
 
 /* The last of the checks: config_options.try_agents, with the place of what it says. */
 int run_config_try(const struct run_config *c, const struct yaml_node *root,

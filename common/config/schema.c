@@ -527,31 +527,161 @@ static void set_default(const struct field *f, void *dst, struct arena *arena)
     struct yaml_node *node = NULL;
     struct reading r = {
         .field = f, .path = f->key, .dst = dst, .arena = arena, .err = &err};
-    int rc = yaml_tree_parse(&node, arena, f->default_text, strlen(f->default_text),
-                             "default", 0, &err);
+    int rc = yaml_value_parse(&node, arena, f->default_text, "default", &err);
 
     r.node = node;
     CHECK(rc == 0 && read_field(&r, NULL) == 0, "%s", err.msg);
 }
 
+static void fill(const struct schema *s, void *base, struct arena *arena, int unset);
+
+static void fill_field(const struct field *f, void *dst, struct arena *arena, int unset)
+{
+    if (f->type == FIELD_MAP)
+        fill(f->schema, dst, arena, unset);
+    else if (f->type == FIELD_OPTIONAL_MAP)
+        fill(f->schema, dst, arena, 1); /* until it is given, nothing of it is */
+    else if (unset || f->default_text == NULL)
+        set_unset(f, dst);
+    else
+        set_default(f, dst, arena);
+}
+
 static void fill(const struct schema *s, void *base, struct arena *arena, int unset)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        const struct field *f = &s->fields[i];
-        void *dst = at_offset(base, f->offset);
-
-        if (f->type == FIELD_MAP)
-            fill(f->schema, dst, arena, unset);
-        else if (f->type == FIELD_OPTIONAL_MAP)
-            fill(f->schema, dst, arena, 1); /* until it is given, nothing of it is */
-        else if (unset || f->default_text == NULL)
-            set_unset(f, dst);
-        else
-            set_default(f, dst, arena);
-    }
+    for (size_t i = 0; i < s->n; i++)
+        fill_field(&s->fields[i], at_offset(base, s->fields[i].offset), arena, unset);
 }
 
 void schema_defaults(const struct schema *s, void *base, struct arena *arena)
 {
     fill(s, base, arena, 0);
+}
+
+/* ---- one value of a section that is read already ---- */
+
+int schema_locate(const struct schema *s, const char *path, void *base,
+                  struct schema_place *ret)
+{
+    for (;;) {
+        const size_t len = strcspn(path, ".");
+        const struct field *f = NULL;
+
+        for (size_t i = 0; i < s->n && f == NULL; i++)
+            if (strlen(s->fields[i].key) == len &&
+                strncmp(s->fields[i].key, path, len) == 0)
+                f = &s->fields[i];
+        if (f == NULL)
+            return ERR_NOT_FOUND;
+        path += len + (path[len] == '.');
+        if (f->schema == NULL || *path == '\0') {
+            *ret = (struct schema_place){s, f, base, at_offset(base, f->offset), path};
+            return 0;
+        }
+        s = f->schema;
+        base = at_offset(base, f->offset);
+    }
+}
+
+/* The value in `from`, or else the default; without one 0, or "unset" for the owner of
+ * the table to fill in. */
+static void reset_field(const struct schema *s, const struct field *f, void *base,
+                        const void *from_root, const void *from, struct arena *arena)
+{
+    void *dst = at_offset(base, f->offset);
+    const int copies = from != NULL && schema_is_given(s, from_root, from, f);
+
+    if (f->type == FIELD_OPTIONAL_MAP)
+        memcpy(at_offset(base, f->has_offset),
+               copies ? (const char *)from + f->has_offset : (const char *)&(int){0},
+               sizeof(int));
+    if (f->schema != NULL && (copies || f->type == FIELD_MAP)) {
+        schema_reset(f->schema, dst, from_root,
+                     from != NULL ? (const char *)from + f->offset : NULL, arena);
+    } else if (copies) {
+        memcpy(dst, (const char *)from + f->offset, schema_value_size(f->type));
+    } else {
+        if (f->schema == NULL)
+            memset(dst, 0, schema_value_size(f->type));
+        fill_field(f, dst, arena, 0);
+    }
+}
+
+void schema_reset(const struct schema *s, void *base, const void *from_root,
+                  const void *from, struct arena *arena)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->fields[i].type != FIELD_RAW)
+            reset_field(s, &s->fields[i], base, from_root, from, arena);
+}
+
+void schema_reset_place(const struct schema_place *at, const void *from_root,
+                        const struct schema_place *from, struct arena *arena)
+{
+    reset_field(at->schema, at->field, at->section, from_root,
+                from != NULL ? from->section : NULL, arena);
+}
+
+int schema_read_text(const struct field *field, const char *text, const char *path,
+                     void *ret, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct yaml_node *node;
+    int rc = yaml_value_parse(&node, &arena, text, path, err);
+
+    CHECK(schema_is_number(field), "%s", field->key);
+    if (rc == 0 && yaml_is_null(node) && field->flags & FIELD_SKIP_ZERO)
+        memset(ret, 0, schema_value_size(field->type));
+    else if (rc == 0)
+        rc = read_field(&(struct reading){.field = field,
+                                          .node = node,
+                                          .path = "",
+                                          .dst = ret,
+                                          .arena = &arena,
+                                          .err = err},
+                        NULL);
+    arena_done(&arena);
+    return rc;
+}
+
+int schema_is_number(const struct field *field)
+{
+    switch (field->type) {
+    case FIELD_I64:
+    case FIELD_U64:
+    case FIELD_F64:
+    case FIELD_F64_OR_NONE:
+    case FIELD_BOOL:
+    case FIELD_ENUM:
+    case FIELD_BYTES:
+    case FIELD_SECONDS:
+    case FIELD_MODE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+void schema_copy_texts(const struct schema *s, void *base, struct arena *arena)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        void *p = at_offset(base, f->offset);
+
+        if (f->schema != NULL && f->type != FIELD_RAW) {
+            schema_copy_texts(f->schema, p, arena);
+        } else if (f->type == FIELD_NAME || f->type == FIELD_TEXT) {
+            const char *text;
+
+            memcpy(&text, p, sizeof(text));
+            text = arena_strdup(arena, text);
+            memcpy(p, &text, sizeof(text));
+        } else if (f->type == FIELD_TREE || f->type == FIELD_WORDS) {
+            const struct yaml_node *n;
+
+            memcpy(&n, p, sizeof(n));
+            n = n != NULL ? yaml_tree_copy(n, arena) : NULL;
+            memcpy(p, &n, sizeof(n));
+        }
+    }
 }

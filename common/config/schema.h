@@ -119,6 +119,11 @@ int schema_write_map(const char *key, const struct schema *s, const void *root,
                      const void *base, const void *but_root, const void *but, int indent,
                      FILE *f);
 
+/* Whether the field has a value in this section: it means something there, and is given.
+ */
+int schema_is_given(const struct schema *s, const void *root, const void *base,
+                    const struct field *field);
+
 /* Calls fn for every value of the section that is another one in `is` than it was; text:
  * how it is written now, "" if it is not any more. A map that came or went is one value.
  */
@@ -126,7 +131,7 @@ struct schema_difference {
     const struct field *field;
     const char *path; /* borrowed for the call, as text is */
     const char *text;
-    const void *value;
+    const void *was, *value; /* NULL: there is none */
 };
 typedef void (*schema_difference_fn)(void *ctx, const struct schema_difference *d);
 void schema_compare(const struct schema *s, const char *path, const void *was_root,
@@ -137,9 +142,37 @@ void schema_compare(const struct schema *s, const char *path, const void *was_ro
 void schema_follow(const struct schema *s, const void *was, const void *is,
                    void *section);
 
+/* Where in a section the value of a path is. ERR_NOT_FOUND: there is no such key. */
+struct schema_place {
+    const struct schema *schema;
+    const struct field *field;
+    void *section; /* the field's own, of `schema` */
+    void *value;
+    const char *rest; /* of the path, within a list or tree; "" */
+};
+int schema_locate(const struct schema *s, const char *path, void *base,
+                  struct schema_place *ret);
+
+/* The values of a section, or the one at a place, become what they are in `from`; what has
+ * no value there, and everything if it is NULL, gets its default or becomes "unset". */
+void schema_reset(const struct schema *s, void *base, const void *from_root,
+                  const void *from, struct arena *arena);
+void schema_reset_place(const struct schema_place *at, const void *from_root,
+                        const struct schema_place *from, struct arena *arena);
+
+/* Numbers, flags and choices: schema_value_size bytes, at most 8, without a pointer. */
+int schema_is_number(const struct field *field);
+/* Reads such a value from its text; an empty one where 0 means not given. */
+int schema_read_text(const struct field *field, const char *text, const char *place,
+                     void *ret, struct err *err);
+
+/* All names, texts and trees of the section are copied into the arena. */
+void schema_copy_texts(const struct schema *s, void *base, struct arena *arena);
+
 /* One value of the section as YAML; what it may be: "1 to 9", "own or all"; "" if that is
  * not told in so few words. free() them. */
 char *schema_value_text(const struct field *field, const void *base);
+char *schema_text_of(const struct field *field, const void *value);
 char *schema_bounds_text(const struct field *field);
 
 /* One line per key: path, default, what it is for. */

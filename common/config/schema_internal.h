@@ -2,10 +2,14 @@
 #ifndef COMMON_CONFIG_SCHEMA_INTERNAL_H
 #define COMMON_CONFIG_SCHEMA_INTERNAL_H
 
+#include "common/config/schema.h"
+
 #include <stddef.h>
 
 enum { PATH_MAX_BYTES = 200, LIST_MAX_BYTES = 240 };
 
+size_t schema_value_size(enum field_type type);
+int schema_same_value(const struct field *f, const void *a, const void *b);
 /* "path.key", or "key" if path is empty. */
 void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key);
 size_t schema_count_names(const char *const *names); /* of a NULL-terminated list */

@@ -156,7 +156,7 @@ static void write_value(const struct field *field, const void *p, FILE *f)
     }
 }
 
-static size_t value_size(enum field_type type)
+size_t schema_value_size(enum field_type type)
 {
     switch (type) {
     case FIELD_BOOL:
@@ -169,17 +169,17 @@ static size_t value_size(enum field_type type)
     }
 }
 
-static int same_value(const struct field *f, const void *a, const void *b)
+int schema_same_value(const struct field *f, const void *a, const void *b)
 {
     if (f->type == FIELD_NAME || f->type == FIELD_TEXT)
         return strcmp(get_name(a), get_name(b)) == 0;
     if (f->type == FIELD_TREE || f->type == FIELD_WORDS)
         return yaml_tree_equal(get_tree(a), get_tree(b));
-    return memcmp(a, b, value_size(f->type)) == 0;
+    return memcmp(a, b, schema_value_size(f->type)) == 0;
 }
 
-static int is_written(const struct schema *s, const void *root, const void *base,
-                      const struct field *f)
+int schema_is_given(const struct schema *s, const void *root, const void *base,
+                    const struct field *f)
 {
     if (s->applies != NULL && !s->applies(root, base, f))
         return 0;
@@ -224,13 +224,13 @@ int schema_write(const struct schema *s, const void *root, const void *base,
         const void *p = at_const(base, f->offset);
         const void *q = NULL; /* what it would be if it were not written */
 
-        if (!is_written(s, root, base, f))
+        if (!schema_is_given(s, root, base, f))
             continue;
-        if (but != NULL && is_written(s, but_root, but, f))
+        if (but != NULL && schema_is_given(s, but_root, but, f))
             q = at_const(but, f->offset);
         if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
             any |= schema_write_map(f->key, f->schema, root, p, but_root, q, indent, out);
-        } else if (q == NULL || !same_value(f, p, q)) {
+        } else if (q == NULL || !schema_same_value(f, p, q)) {
             (void)fprintf(out, "%*s%s: ", indent, "", f->key);
             write_value(f, p, out);
             (void)fputc('\n', out);
@@ -240,18 +240,30 @@ int schema_write(const struct schema *s, const void *root, const void *base,
     return any;
 }
 
-static void report(const struct field *f, const char *path, const void *value,
-                   int is_there, schema_difference_fn fn, void *ctx)
+char *schema_text_of(const struct field *field, const void *value)
 {
     char *text = NULL;
     size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
+    FILE *f = open_memstream(&text, &len);
 
-    CHECK(out != NULL, "no memory");
-    if (is_there)
-        write_value(f, value, out);
-    CHECK(fclose(out) == 0, "no memory");
-    fn(ctx, &(struct schema_difference){f, path, text, value});
+    CHECK(f != NULL, "no memory");
+    write_value(field, value, f);
+    CHECK(fclose(f) == 0, "no memory");
+    return text;
+}
+
+char *schema_value_text(const struct field *field, const void *base)
+{
+    return schema_text_of(field, at_const(base, field->offset));
+}
+
+/* was, value: NULL where there is none. */
+static void report(const struct field *f, const char *path, const void *was,
+                   const void *value, schema_difference_fn fn, void *ctx)
+{
+    char *text = value != NULL ? schema_text_of(f, value) : xstrdup("");
+
+    fn(ctx, &(struct schema_difference){f, path, text, was, value});
     free(text);
 }
 
@@ -262,17 +274,20 @@ void schema_compare(const struct schema *s, const char *path, const void *was_ro
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
         const void *p = at_const(was, f->offset), *q = at_const(is, f->offset);
-        const int was_there = is_written(s, was_root, was, f);
-        const int is_there = is_written(s, is_root, is, f);
+        const int was_there = schema_is_given(s, was_root, was, f);
+        const int is_there = schema_is_given(s, is_root, is, f);
         char child_path[PATH_MAX_BYTES];
 
+        if (was_there == is_there &&
+            (!is_there || (f->schema == NULL && schema_same_value(f, p, q))))
+            continue;
         schema_join_path(child_path, path, f->key);
         if (was_there != is_there)
-            report(f, child_path, q, is_there, fn, ctx);
-        else if (is_there && f->schema != NULL)
+            report(f, child_path, was_there ? p : NULL, is_there ? q : NULL, fn, ctx);
+        else if (f->schema != NULL)
             schema_compare(f->schema, child_path, was_root, p, is_root, q, fn, ctx);
-        else if (is_there && !same_value(f, p, q))
-            report(f, child_path, q, 1, fn, ctx);
+        else
+            report(f, child_path, p, q, fn, ctx);
     }
 }
 
@@ -285,21 +300,9 @@ void schema_follow(const struct schema *s, const void *was, const void *is, void
 
         if (f->schema != NULL)
             schema_follow(f->schema, p, q, dst);
-        else if (same_value(f, p, dst))
-            memcpy(dst, q, value_size(f->type));
+        else if (schema_same_value(f, p, dst))
+            memcpy(dst, q, schema_value_size(f->type));
     }
-}
-
-char *schema_value_text(const struct field *field, const void *base)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
-
-    CHECK(f != NULL, "no memory");
-    write_value(field, at_const(base, field->offset), f);
-    CHECK(fclose(f) == 0, "no memory");
-    return text;
 }
 
 char *schema_bounds_text(const struct field *field)

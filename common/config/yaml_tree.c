@@ -1,5 +1,6 @@
 #include "common/config/yaml_tree.h"
 
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdint.h>
@@ -237,6 +238,7 @@ int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *tex
     if (len > YAML_MAX_BYTES)
         return err_set(err, ERR_LIMIT, "%.160s: %zu bytes of YAML, at most %u are read",
                        place, len, YAML_MAX_BYTES);
+    log_debug("yaml: reading %zu bytes of %.160s", len, place);
     if (!yaml_parser_initialize(&b.parser))
         return err_set(err, ERR_NOMEM, "%.160s: no memory", place);
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
@@ -300,6 +302,17 @@ static int is_plain_text(const char *text)
                                 "0123456789_.+-/";
 
     return *text != '\0' && text[strspn(text, plain)] == '\0' && strcmp(text, "-") != 0;
+}
+
+int yaml_value_parse(struct yaml_node **ret, struct arena *arena, const char *text,
+                     const char *place, struct err *err)
+{
+    if (*text != '\0' && !is_plain_text(text))
+        return yaml_tree_parse(ret, arena, text, strlen(text), place, 0, err);
+    *ret = ARENA_NEW(arena, struct yaml_node);
+    **ret = (struct yaml_node){
+        .kind = YAML_SCALAR, .place = place, .text = arena_strdup(arena, text)};
+    return 0;
 }
 
 static int same_scalar(const struct yaml_node *a, const struct yaml_node *b)
@@ -503,7 +516,7 @@ int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *optio
         return yaml_fail(&(struct yaml_node){.place = a.place}, "", err,
                          "expected KEY=VALUE");
     a.path = arena_strndup(arena, assignment, (size_t)(equals - assignment));
-    rc = yaml_tree_parse(&value, arena, equals + 1, strlen(equals + 1), a.place, 0, err);
+    rc = yaml_value_parse(&value, arena, equals + 1, a.place, err);
     a.value = value;
     return rc < 0 ? rc : assign(&a, root);
 }

@@ -35,6 +35,11 @@ struct yaml_node {
 /* `place` is kept, not copied. Lines count from 1, or are 0 throughout if !numbered. */
 int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *text,
                     size_t len, const char *place, int numbered, struct err *err);
+/* One value as it is given on a command line or in a table: a word or number of
+ * [A-Za-z0-9_.+-/] becomes a scalar as it is, an empty text null; only other texts
+ * (lists, maps, quoted texts) are parsed as YAML documents. */
+int yaml_value_parse(struct yaml_node **ret, struct arena *arena, const char *text,
+                     const char *place, struct err *err);
 
 /* Null: nothing behind the colon, "~" or "null". */
 int yaml_is_null(const struct yaml_node *n);

@@ -15,7 +15,7 @@
  *
  * supervisor -> agent
  *   configure   role str ("learner" | "central" | "ps"), name str, seed u,
- *               config str (YAML: this agent's section, resolved; see run_config.h),
+ *               config map (this agent's section, resolved, as values: config_msg.h),
  *               agents [agent...] in the environment's order:
  *                 {name str, team str, obs u, action space}
  *                 space: {kind "discrete" | "box", particle bool, heads [u...],

@@ -1,4 +1,5 @@
-/* `brood set`: changing the configuration of a live run. */
+/* `brood set`: changing the configuration of a live run, and taking changes back. */
+#include "common/config/run_schema.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
@@ -57,9 +58,72 @@ int cli_change_run(const struct cli *cli, struct control_client *c,
     return rc;
 }
 
+void cli_print_pending(const msgpack_object *list, const char *indent)
+{
+    const uint32_t n =
+        list != NULL && list->type == MSGPACK_OBJECT_ARRAY ? list->via.array.size : 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const msgpack_object *p = &list->via.array.ptr[i];
+        char key[256] = "", value[256] = "", agent[64] = "";
+        uint64_t at = 0;
+
+        if (msg_get_str(p, "key", key, sizeof(key), NULL) < 0 ||
+            msg_get_str(p, "value", value, sizeof(value), NULL) < 0 ||
+            msg_get_str(p, "agent", agent, sizeof(agent), NULL) < 0 ||
+            msg_get_u64(p, "at_step", UINT64_MAX, &at, NULL) < 0)
+            continue;
+        if (*agent != '\0')
+            (void)printf("%s%s=%s with the next `brood respawn` of %s\n", indent, key,
+                         value, agent);
+        else
+            (void)printf("%s%s=%s from step %" PRIu64 " on\n", indent, key, value, at);
+    }
+}
+
+/* n 0: whatever is pending. */
+static int cancel_changes(const struct cli *cli, struct control_client *c, char **keys,
+                          size_t n, struct err *err)
+{
+    struct msg_out *o = control_client_begin(c, "set");
+    const struct msg *answer;
+    const msgpack_object *list = NULL;
+    int rc;
+
+    msg_map(o, 1);
+    msg_key(o, "cancel");
+    msg_array(o, n);
+    for (size_t i = 0; i < n; i++)
+        msg_str(o, keys[i]);
+    rc = control_client_call(c, &answer, err);
+    if (rc == 0)
+        rc = msg_get_array(&answer->body, "cancelled", &list, err);
+    if (rc < 0)
+        return rc;
+    if (cli->json)
+        msg_json_print_object(&answer->body);
+    else if (!cli->quiet && (list == NULL || list->via.array.size == 0))
+        (void)printf("nothing was pending\n");
+    else if (!cli->quiet)
+        cli_print_pending(list, "cancelled: ");
+    return 0;
+}
+
+/* "defaults.polyak": of what the configuration has, and no run's name. */
+static int is_key(const char *word)
+{
+    char section[32] = "";
+
+    if (strchr(word, '.') == NULL)
+        return 0;
+    (void)snprintf(section, sizeof(section), "%.*s", (int)strcspn(word, "."), word);
+    return schema_find(&run_schema, section) != NULL;
+}
+
 static int set_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option options[] = {{"at-step", required_argument, NULL, 'a'},
+                                            {"cancel", no_argument, NULL, 'c'},
                                             {0}};
     struct control_client *client = NULL;
     struct cli_changes changes;
@@ -68,24 +132,36 @@ static int set_run(struct cli *cli, int argc, char **argv)
     struct err err = {0};
     long long step = 0;
     uint64_t at;
-    int c, code = 0, has_step = 0;
+    int c, code = 0, has_step = 0, cancels = 0;
 
     while ((c = cli_option(cli, argc, argv, options, &code)) != -1) {
         if (c == CLI_OPTION_EXIT)
             return code;
+        if (c == 'c') {
+            cancels = 1;
+            continue;
+        }
         has_step = 1;
         code = cli_integer(cli, "--at-step", optarg, 0, INT64_MAX, &step);
         if (code != 0)
             return code;
     }
-    if (optind < argc && strchr(argv[optind], '=') == NULL)
+    if (cancels && has_step)
+        return cli_usage(cli, "--cancel takes changes back at once, without --at-step");
+    if (optind < argc && strchr(argv[optind], '=') == NULL &&
+        !(cancels && is_key(argv[optind])))
         run = argv[optind++];
-    if (optind == argc)
+    if (optind == argc && !cancels)
         return cli_usage(cli, "KEY=VALUE is wanted");
+    for (int i = optind; i < argc && cancels; i++)
+        if (strchr(argv[i], '=') != NULL)
+            return cli_usage(cli, "%s: --cancel takes keys without a value", argv[i]);
     changes = (struct cli_changes){argv + optind, (size_t)(argc - optind)};
     at = (uint64_t)step;
     if (cli_open_run(cli, run, 0, &path, &client, &err) < 0 ||
-        cli_change_run(cli, client, &changes, has_step ? &at : NULL, &err) < 0)
+        (cancels
+             ? cancel_changes(cli, client, changes.words, changes.n, &err)
+             : cli_change_run(cli, client, &changes, has_step ? &at : NULL, &err)) < 0)
         code = cli_fail_run(cli, &err);
     control_client_close(client);
     free(path);
@@ -94,11 +170,14 @@ static int set_run(struct cli *cli, int argc, char **argv)
 
 const struct command cmd_set = {
     .name = "set",
-    .arguments = "[RUN] KEY=VALUE... [options]",
+    .arguments = "[RUN] KEY=VALUE... | --cancel [KEY...] [options]",
     .summary = "Change configuration values of a live run",
     .help =
         "  --at-step N      before the first round at or after this step\n"
         "                   (default: the next round)\n"
+        "  --cancel [KEY...]\n"
+        "                   take back changes that are not yet in force: those of the\n"
+        "                   keys, or all; `brood status` lists them as pending\n"
         "\nLearning rates, polyak, discount, clip_norm, all intervals, the run's\n"
         "length, experience.keep, restart.*, respond_within, memory_limit, and of\n"
         "settings the numbers and own_batches change at once. What only a new\n"
@@ -108,6 +187,7 @@ const struct command cmd_set = {
         "is refused, and nothing changes. So is a length that the run has passed:\n"
         "`brood stop` ends it.\n"
         "\nexample: brood set simple_spread-1 "
-        "agents.agent_0.optimizer.learning_rate=0.001\n",
+        "agents.agent_0.optimizer.learning_rate=0.001\n"
+        "         brood set simple_spread-1 --cancel defaults.discount\n",
     .run = set_run,
 };

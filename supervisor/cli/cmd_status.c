@@ -67,6 +67,7 @@ static void print_text(const msgpack_object *s, int is_live)
                  "restarts", "memory", "last exit");
     print_processes(msg_get(s, "agents"));
     print_processes(msg_get(s, "environments"));
+    cli_print_pending(msg_get(s, "pending"), "  pending: ");
 }
 
 static int run_status(struct cli *cli, int argc, char **argv)
@@ -98,9 +99,10 @@ const struct command cmd_status = {
     .name = "status",
     .arguments = "[RUN]",
     .summary = "A run and each of its agents, live or over",
-    .help = "\nRUN: a name under the runs directory or a path; default: the newest run. "
-            "A\nlive run is asked; of one that is over, or was killed, its journal "
-            "tells.\n"
-            "\nexample: brood status simple_spread-1 --json\n",
+    .help =
+        "\nRUN: a name under the runs directory or a path; default: the newest run. "
+        "A\nlive run is asked; of one that is over, or was killed, its journal "
+        "tells. Changes that are agreed and not yet in force (`brood set`) are pending.\n"
+        "\nexample: brood status simple_spread-1 --json\n",
     .run = run_status,
 };

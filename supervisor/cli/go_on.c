@@ -157,9 +157,8 @@ static int find_config(const struct cli *cli, const struct resume_options *o,
         resume_check_config(args->resume, wanted, journal, env_agent_names, ret, &err);
     int code = judge(cli, args, rc, &err);
 
-    if (code == 0 && rc < 0 &&
-        resume_force_config(args->resume, wanted, env_agent_names, ret, &err) < 0)
-        code = cli_fail(cli, CLI_USAGE, &err);
+    if (code == 0 && rc < 0)
+        resume_force_config(args->resume, wanted, env_agent_names, ret);
     args->config = &ret->config;
     args->wanted = &ret->wanted;
     args->plan = &ret->plan;

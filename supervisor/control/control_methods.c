@@ -137,10 +137,11 @@ static int do_run(void *ctx, const msgpack_object *params, struct rpc_reply *rep
 
 /* ---- changes ---- */
 
-static int take_set(const msgpack_object *params, char **ret, size_t *ret_n,
-                    struct err *err)
+/* The texts of a list: KEY=VALUE each of "changes", KEY of "cancel". */
+static int take_set(const msgpack_object *params, const char *name, char **ret,
+                    size_t *ret_n, struct err *err)
 {
-    const msgpack_object *list = msg_get(params, "changes");
+    const msgpack_object *list = msg_get(params, name);
 
     for (uint32_t i = 0; i < list->via.array.size; i++) {
         const msgpack_object *o = &list->via.array.ptr[i];
@@ -148,8 +149,8 @@ static int take_set(const msgpack_object *params, char **ret, size_t *ret_n,
         if (*ret_n == MAX_SET || o->type != MSGPACK_OBJECT_STR ||
             o->via.str.size > SET_MAX_BYTES ||
             memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
-            return err_set(err, ERR_PROTOCOL, "changes: expected at most %d KEY=VALUE",
-                           MAX_SET);
+            return err_set(err, ERR_PROTOCOL, "%s: expected at most %d %s", name, MAX_SET,
+                           strcmp(name, "cancel") == 0 ? "KEY" : "KEY=VALUE");
         ret[(*ret_n)++] = xstrndup(o->via.str.ptr, o->via.str.size);
     }
     return 0;
@@ -169,6 +170,30 @@ static void answer_set(struct rpc_reply *reply, const struct training_set_result
     rpc_reply_end(reply);
 }
 
+static int do_cancel(const struct control_run *run, const msgpack_object *params,
+                     struct rpc_reply *reply, struct err *err)
+{
+    const struct run_pending *cancelled;
+    char *keys[MAX_SET];
+    size_t n = 0, n_cancelled;
+    int rc = take_set(params, "cancel", keys, &n, err);
+
+    if (rc == 0)
+        rc = training_cancel(run->training, (const char *const *)keys, n, &cancelled,
+                             &n_cancelled, err);
+    if (rc == 0) {
+        struct msg_out *o = rpc_reply_begin(reply);
+
+        msg_map(o, 1);
+        msg_key(o, "cancelled");
+        status_pack_pending(o, cancelled, n_cancelled);
+        rpc_reply_end(reply);
+    }
+    for (size_t i = 0; i < n; i++)
+        free(keys[i]);
+    return rc;
+}
+
 static int do_set(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
                   struct err *err)
 {
@@ -177,8 +202,13 @@ static int do_set(void *ctx, const msgpack_object *params, struct rpc_reply *rep
     char *set[MAX_SET];
     size_t n = 0;
     uint64_t at = TRAINING_SOON;
-    int rc = take_set(params, set, &n, err);
+    int rc;
 
+    if ((msg_get(params, "changes") != NULL) == (msg_get(params, "cancel") != NULL))
+        return err_set(err, ERR_PROTOCOL, "expected either changes or cancel");
+    if (msg_get(params, "cancel") != NULL)
+        return do_cancel(run, params, reply, err);
+    rc = take_set(params, "changes", set, &n, err);
     (void)msg_get_u64(params, "at", TRAINING_SOON, &at, NULL);
     if (rc == 0)
         rc = training_set(run->training, (const char *const *)set, n, at, &result, err);
@@ -315,7 +345,9 @@ static const struct rpc_method methods[] = {
     {"stop", do_stop, {{0}}},
     {"set",
      do_set,
-     {{"changes", RPC_LIST, 1, 0, 0}, {"at", RPC_NUMBER, 0, 0, TRAINING_SOON}}},
+     {{"changes", RPC_LIST, 0, 0, 0},
+      {"at", RPC_NUMBER, 0, 0, TRAINING_SOON},
+      {"cancel", RPC_LIST, 0, 0, 0}}},
     {"run", do_run, {{AGENT}}},
     {"logs",
      do_logs,

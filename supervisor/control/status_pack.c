@@ -48,9 +48,21 @@ static void put_agent(struct msg_out *o, const struct run_agent_status *a)
     put_text(o, "last_exit", a->last_exit);
 }
 
+void status_pack_pending(struct msg_out *o, const struct run_pending *list, size_t n)
+{
+    msg_array(o, n);
+    for (size_t i = 0; i < n; i++) {
+        msg_map(o, 4);
+        put_text(o, "key", list[i].key);
+        put_text(o, "value", list[i].value);
+        put_u64(o, "at_step", list[i].at);
+        put_text(o, "agent", list[i].agent);
+    }
+}
+
 void status_pack(struct msg_out *o, const struct run_status *s)
 {
-    msg_map(o, 19);
+    msg_map(o, 20);
     put_text(o, "run", s->run);
     put_text(o, "state", s->state);
     put_u64(o, "exit_code", s->exit_code < 0 ? RUN_UNKNOWN : (uint64_t)s->exit_code);
@@ -77,4 +89,6 @@ void status_pack(struct msg_out *o, const struct run_status *s)
     msg_array(o, s->n_environments);
     for (size_t i = 0; i < s->n_environments; i++)
         put_agent(o, &s->environments[i]);
+    msg_key(o, "pending");
+    status_pack_pending(o, s->pending, s->n_pending);
 }

@@ -24,7 +24,6 @@ struct env_host *env_host_new(const struct env_host_args *args)
     h->args = *args;
     h->logs = args->logs != NULL ? xstrdup(args->logs) : NULL;
     h->args.logs = h->logs;
-    foreign_hold(1);
     return h;
 }
 
@@ -32,7 +31,6 @@ void env_host_free(struct env_host *h)
 {
     if (h == NULL)
         return;
-    foreign_hold(-1);
     free(h->logs);
     free(h);
 }

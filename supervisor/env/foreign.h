@@ -36,10 +36,8 @@ int foreign_same_spec(const struct env_spec *a, const struct env_spec *b);
 /* ---- foreign_ask.c ---- */
 
 /* Starts a process, asks it what it is, and ends it. The last answer is kept: asking
- * again starts nothing. ERR_STATE while environments live (foreign_hold), for then a
- * process can be no other. */
+ * again starts nothing. */
 int foreign_ask(struct env_spec *ret, const struct env_config *config,
                 struct arena *arena, struct err *err);
-void foreign_hold(int delta);
 
 #endif

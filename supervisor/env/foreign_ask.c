@@ -11,19 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The last answer: a configuration is read several times, and a live run's may be read
- * at any time, when nothing may wait. */
+/* The last answer: a command reads a configuration several times, then makes
+ * environments of it. */
 static struct {
     char *question;
     struct arena arena;
     struct env_spec spec;
-    int holds; /* of environments that live */
 } kept;
-
-void foreign_hold(int delta)
-{
-    kept.holds += delta;
-}
 
 /* All that an answer can depend on. */
 static char *question_of(const struct foreign *f)
@@ -82,16 +76,10 @@ static int ask_anew(struct foreign *f, char *question, struct err *err)
 {
     int r;
 
-    if (kept.holds > 0)
-        r = err_set(err, ERR_STATE,
-                    "the environment of a live run cannot be another; stop the run, and "
-                    "begin a new one");
-    else {
-        arena_reset(&kept.arena);
-        free(kept.question);
-        kept.question = NULL;
-        r = ask_process(&kept.spec, f, &kept.arena, err);
-    }
+    arena_reset(&kept.arena);
+    free(kept.question);
+    kept.question = NULL;
+    r = ask_process(&kept.spec, f, &kept.arena, err);
     if (r < 0)
         free(question);
     else

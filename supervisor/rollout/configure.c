@@ -2,8 +2,7 @@
 #include "supervisor/rollout/rollout.h"
 
 #include "common/err/check.h"
-
-#include <stdlib.h>
+#include "common/msg/config_msg.h"
 
 static void pack_space(const struct action_space *s, int masked, struct msg_out *o)
 {
@@ -66,10 +65,8 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
                             const struct rollout_policy *policy, struct msg_out *o)
 {
     int central = agent == spec->n_agents;
-    char *section;
 
     CHECK(agent <= spec->n_agents && config->n_agents == spec->n_agents);
-    section = agent_config_to_yaml(&config->agents[central ? 0 : agent]);
     msg_map(o, 9u + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0));
     msg_key(o, "role");
@@ -79,7 +76,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_key(o, "seed");
     msg_u64(o, config->run.seed);
     msg_key(o, "config");
-    msg_str(o, section);
+    msg_agent_config(o, &config->agents[central ? 0 : agent]);
     msg_key(o, "agents");
     pack_agents(spec, o);
     msg_key(o, "restored");
@@ -92,5 +89,4 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_str(o, config->env.rules == ENV_RULES_OPENAI ? "openai" : "mpe2");
     if (policy != NULL)
         pack_policy(policy, o);
-    free(section);
 }

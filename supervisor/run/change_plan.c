@@ -1,6 +1,5 @@
 #include "supervisor/run/change_plan.h"
 
-#include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/journal_read.h"
 
@@ -11,29 +10,38 @@
 void change_plan_done(struct change_plan *p)
 {
     for (size_t i = 0; i < p->n; i++)
-        free(p->list[i].text);
+        free(p->list[i].set.path);
     free(p->list);
     *p = (struct change_plan){0};
 }
 
-static void insert(struct change_plan *p, size_t i, uint64_t at, const char *text)
-{
-    if (p->n == p->cap) {
-        p->cap = p->cap == 0 ? 8 : p->cap * 2;
-        p->list = xreallocarray(p->list, p->cap, sizeof(*p->list));
-    }
-    memmove(p->list + i + 1, p->list + i, (p->n - i) * sizeof(*p->list));
-    p->list[i] = (struct planned_change){at, xstrdup(text)};
-    p->n++;
-}
-
-void change_plan_add(struct change_plan *p, uint64_t at, const char *text)
+void change_plan_add(struct change_plan *p, uint64_t at, const struct config_setting *set)
 {
     size_t i = p->n;
 
     while (i > 0 && p->list[i - 1].at > at)
         i--;
-    insert(p, i, at, text);
+    if (p->n == p->cap) {
+        p->cap = p->cap == 0 ? 8 : p->cap * 2;
+        p->list = xreallocarray(p->list, p->cap, sizeof(*p->list));
+    }
+    memmove(p->list + i + 1, p->list + i, (p->n - i) * sizeof(*p->list));
+    p->list[i] = (struct planned_change){at, config_setting_copy(set)};
+    p->n++;
+}
+
+void change_plan_add_all(struct change_plan *p, uint64_t at,
+                         const struct config_settings *settings)
+{
+    for (size_t i = 0; i < settings->n; i++)
+        change_plan_add(p, at, &settings->list[i]);
+}
+
+void change_plan_copy(struct change_plan *ret, const struct change_plan *p)
+{
+    *ret = (struct change_plan){0};
+    for (size_t i = 0; i < p->n; i++)
+        change_plan_add(ret, p->list[i].at, &p->list[i].set);
 }
 
 uint64_t change_plan_next(const struct change_plan *p)
@@ -41,68 +49,44 @@ uint64_t change_plan_next(const struct change_plan *p)
     return p->n > 0 ? p->list[0].at : UINT64_MAX;
 }
 
-void change_plan_drop(struct change_plan *p, uint64_t step)
+void change_plan_remove(struct change_plan *p, size_t i)
 {
-    size_t n = 0;
-
-    while (n < p->n && p->list[n].at <= step)
-        free(p->list[n++].text);
-    p->n -= n;
-    memmove(p->list, p->list + n, p->n * sizeof(*p->list));
+    free(p->list[i].set.path);
+    p->n--;
+    memmove(p->list + i, p->list + i + 1, (p->n - i) * sizeof(*p->list));
 }
 
-static int is_length(const char *assignment)
+void change_plan_drop(struct change_plan *p, uint64_t step)
 {
-    return strncmp(assignment, "run.env_steps=", 14) == 0 ||
-           strncmp(assignment, "run.episodes=", 13) == 0 ||
-           strncmp(assignment, "experience.keep=", 16) == 0;
+    while (p->n > 0 && p->list[0].at <= step)
+        change_plan_remove(p, 0);
+}
+
+static int is_length(const char *path)
+{
+    return strcmp(path, "run.env_steps") == 0 || strcmp(path, "run.episodes") == 0 ||
+           strcmp(path, "experience.keep") == 0;
 }
 
 void change_plan_drop_lengths(struct change_plan *p)
 {
-    for (size_t i = 0; i < p->n; i++) {
-        char *kept = xcalloc(strlen(p->list[i].text) + 1, 1), *rest = NULL;
-
-        for (char *word = strtok_r(p->list[i].text, ",", &rest); word != NULL;
-             word = strtok_r(NULL, ",", &rest)) {
-            if (is_length(word))
-                continue;
-            if (*kept != '\0')
-                strcat(kept, ",");
-            strcat(kept, word);
-        }
-        free(p->list[i].text);
-        p->list[i].text = kept;
-    }
-}
-
-/* *c with one change made in its place. */
-static int make(struct run_config *c, const char *text, config_env_names_fn env_names,
-                struct err *err)
-{
-    char *words_text = xstrdup(text);
-    const char **words = xcalloc(strlen(text) / 2 + 1, sizeof(*words));
-    size_t n = config_split_assignments(words_text, words, strlen(text) / 2 + 1);
-    struct run_config next;
-    int rc = run_config_assign(&next, c, words, n, env_names, err);
-
-    free(words);
-    free(words_text);
-    if (rc < 0)
-        return rc;
-    run_config_done(c);
-    *c = next;
-    return 0;
+    for (size_t i = p->n; i > 0; i--)
+        if (is_length(p->list[i - 1].set.path))
+            change_plan_remove(p, i - 1);
 }
 
 int change_plan_fold(const struct change_plan *p, uint64_t step,
-                     const struct run_config *from, config_env_names_fn env_names,
-                     struct run_config *ret, struct err *err)
+                     const struct run_config *from, struct run_config *ret,
+                     struct err *err)
 {
-    int rc = run_config_assign(ret, from, NULL, 0, env_names, err);
+    int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < p->n && p->list[i].at <= step; i++)
-        rc = make(ret, p->list[i].text, env_names, err);
+    run_config_copy(ret, from);
+    for (size_t i = 0; rc == 0 && i < p->n && p->list[i].at <= step; i++) {
+        run_config_set(ret, &p->list[i].set);
+        if (i + 1 == p->n || p->list[i + 1].at != p->list[i].at)
+            rc = run_config_check_lengths(ret, err);
+    }
     if (rc < 0)
         run_config_done(ret);
     return rc;
@@ -112,31 +96,87 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
 
 struct reading {
     struct change_plan *plan;
+    const struct run_config *of;
     uint64_t from, line;
+    size_t n, max; /* events */
+    struct err *err;
 };
+
+static int take_set(struct reading *r, uint64_t at, char *changes)
+{
+    char *rest = NULL;
+
+    for (char *word = strtok_r(changes, ",", &rest); word != NULL;
+         word = strtok_r(NULL, ",", &rest)) {
+        struct config_setting set;
+        struct err why = {0};
+
+        if (config_setting_parse(&set, r->of, word, &why) < 0)
+            return err_set(r->err, ERR_CONFIG, "the journal's line %" PRIu64 ": %s",
+                           r->line, why.msg);
+        change_plan_add(r->plan, at, &set);
+        free(set.path);
+    }
+    return 0;
+}
+
+/* "KEY@STEP,KEY": the newest of that key at that step. */
+static int take_cancel(struct reading *r, char *changes)
+{
+    char *rest = NULL;
+
+    for (char *word = strtok_r(changes, ",", &rest); word != NULL;
+         word = strtok_r(NULL, ",", &rest)) {
+        char *step = strchr(word, '@'), *end = NULL;
+        uint64_t at;
+
+        if (step == NULL)
+            continue;
+        *step++ = '\0';
+        at = strtoull(step, &end, 10);
+        if (end == step || *end != '\0')
+            return ERR_FORMAT;
+        for (size_t i = r->plan->n; i > 0; i--)
+            if (r->plan->list[i - 1].at == at &&
+                strcmp(r->plan->list[i - 1].set.path, word) == 0) {
+                change_plan_remove(r->plan, i - 1);
+                break;
+            }
+    }
+    return 0;
+}
 
 static int take_event(void *ctx, uint64_t line, const struct journal_event *e)
 {
     struct reading *r = ctx;
+    const int is_set = strcmp(e->name, "set") == 0;
     const char *text = journal_value(e, "changes");
     const uint64_t at = journal_number(e, "at", UINT64_MAX);
+    char *changes;
+    int rc = 0;
 
-    if (strcmp(e->name, "set") != 0)
+    if (!is_set && strcmp(e->name, "cancel") != 0)
         return 0;
     r->line = line;
-    if (at == UINT64_MAX || text == NULL)
+    if ((is_set && at == UINT64_MAX) || text == NULL)
         return ERR_FORMAT;
-    if (at >= r->from)
-        insert(r->plan, r->plan->n, at, text);
-    return 0;
+    if ((is_set && at < r->from) || r->n++ >= r->max)
+        return 0;
+    changes = xstrdup(text);
+    rc = is_set ? take_set(r, at, changes) : take_cancel(r, changes);
+    free(changes);
+    return rc;
 }
 
-int change_plan_read(struct change_plan *p, const char *journal, uint64_t from,
+int change_plan_read(struct change_plan *p, const struct run_config *of,
+                     const char *journal, uint64_t from, size_t n_events, size_t *ret_n,
                      struct err *err)
 {
-    struct reading r = {.plan = p, .from = from};
+    struct reading r = {.plan = p, .of = of, .from = from, .max = n_events, .err = err};
     int rc = journal_each(journal, take_event, &r, err);
 
+    if (ret_n != NULL)
+        *ret_n = r.n;
     if (rc == ERR_FORMAT)
         return err_set_at(err, rc, ERR_AT(.file = journal, .line = (int)r.line),
                           "cannot be read as a change");

@@ -8,7 +8,7 @@
  *                   this kind of machine only), end (state, code, pid, counts);
  *                   supervisor-exit, by its keeper that goes on; checkpoint, pause,
  *                   continue, stop, signal, done, stopped, failed, full, space; set,
- *                   waits, changed, refused: of its configuration; log-dropped: the
+ *                   waits, cancel, changed, refused: of its configuration; log-dropped: the
  *                   experience log was, at the end; deleted: the run directory was.
  * Of an agent       spawn, hello, ready (replayed), exit (signal or code, why, lines), respawn,
  *                   wait, give-up.

@@ -82,9 +82,8 @@ int resume_check_config(const struct resume *r, const struct run_config *wanted,
                         const char *journal, config_env_names_fn env_names,
                         struct resume_config *ret, struct err *err);
 /* Whatever it was: `wanted`, from the first round on. */
-int resume_force_config(const struct resume *r, const struct run_config *wanted,
-                        config_env_names_fn env_names, struct resume_config *ret,
-                        struct err *err);
+void resume_force_config(const struct resume *r, const struct run_config *wanted,
+                         config_env_names_fn env_names, struct resume_config *ret);
 
 /* Every agent's block. ERR_NOT_FOUND: the checkpoint has no such agent. */
 int resume_preload(const struct resume *r, struct agent_table *agents, struct err *err);

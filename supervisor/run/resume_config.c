@@ -4,7 +4,6 @@
 #include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,98 +38,96 @@ static void take_length(struct run_config *c, const struct run_config *from)
 }
 
 /* *c with the differences to `from` that are of these kinds made. */
-static int assign_kinds(struct run_config *c, const struct run_config *from,
-                        unsigned kinds, config_env_names_fn env_names, struct err *err)
+static void assign_kinds(struct run_config *c, const struct run_config *from,
+                         unsigned kinds)
 {
-    struct change_plan one = {0};
-    struct run_config next;
-    char *text = run_config_assignments(c, from, kinds);
-    int rc;
+    struct config_settings differences = {0};
 
-    change_plan_add(&one, 0, text);
-    free(text);
-    rc = change_plan_fold(&one, 0, c, env_names, &next, err);
-    change_plan_done(&one);
-    if (rc < 0)
-        return rc;
-    run_config_done(c);
-    *c = next;
-    return 0;
+    run_config_differences(&differences, c, from, kinds);
+    for (size_t i = 0; i < differences.n; i++)
+        run_config_set(c, &differences.list[i]);
+    config_settings_done(&differences);
 }
 
-/* The first line that is another one. */
-static int name_difference(const char *was, const char *now, struct err *err)
+/* ERR_CONFIG: the first value that is another one. */
+static void name_difference(void *ctx, const struct config_change *c)
 {
-    size_t begin = 0, i = 0;
+    const char *dot = strrchr(c->path, '.'), *key = dot != NULL ? dot + 1 : c->path;
+    struct err *err = ctx;
+    char *was;
 
-    for (; was[i] != '\0' && was[i] == now[i]; i++)
-        if (was[i] == '\n')
-            begin = i + 1;
-    was += begin + strspn(was + begin, " ");
-    now += begin + strspn(now + begin, " ");
-    return err_set(err, ERR_CONFIG,
-                   "the configuration had '%.*s', now it has '%.*s' (--anyway goes on)",
-                   (int)strcspn(was, "\n"), was, (int)strcspn(now, "\n"), now);
+    if (err->code != 0)
+        return;
+    was = c->was != NULL && c->field->schema == NULL ? schema_text_of(c->field, c->was)
+                                                     : xstrdup("");
+    (void)err_set(err, ERR_CONFIG,
+                  "the configuration had '%s: %.200s', now it has '%s: %.200s' (--anyway "
+                  "goes on)",
+                  key, was, key, c->text);
+    free(was);
 }
 
 /* Is `saved`, with the plan's changes made, what is wanted? But for its length, and for
  * what a respawn was to bring. */
 static int expect(const struct change_plan *plan, const struct run_config *saved,
-                  const struct run_config *wanted, config_env_names_fn env_names,
-                  struct err *err)
+                  const struct run_config *wanted, struct err *err)
 {
+    struct err difference = {0};
     struct run_config c;
-    char *was, *now;
-    int rc = change_plan_fold(plan, UINT64_MAX, saved, env_names, &c, err);
+    int rc = change_plan_fold(plan, UINT64_MAX, saved, &c, err);
 
     if (rc < 0)
         return rc;
     take_length(&c, wanted);
-    rc = assign_kinds(&c, wanted, 1u << CHANGE_RESPAWN, env_names, err);
-    if (rc == 0) {
-        was = run_config_to_yaml(&c);
-        now = run_config_to_yaml(wanted);
-        rc = strcmp(was, now) == 0 ? 0 : name_difference(was, now, err);
-        free(was);
-        free(now);
-    }
+    assign_kinds(&c, wanted, 1u << CHANGE_RESPAWN);
+    run_config_compare(&c, wanted, name_difference, &difference);
     run_config_done(&c);
-    return rc;
+    return difference.code != 0 ? err_set(err, difference.code, "%s", difference.msg) : 0;
 }
 
-/* The first n of what the journal says, in the order of their steps. */
-static void plan_first(struct change_plan *ret, const struct change_plan *agreed,
-                       size_t n)
+/* *wanted with the differences made that the newest change makes at the end: the plan's
+ * to that of the `others`. */
+static int make_newest(struct run_config *wanted, const struct run_config *saved,
+                       const struct change_plan *others, const struct change_plan *plan,
+                       struct err *err)
 {
-    for (size_t i = 0; i < n; i++)
-        change_plan_add(ret, agreed->list[i].at, agreed->list[i].text);
+    struct config_settings newest = {0};
+    struct run_config was, is;
+    int rc = change_plan_fold(others, UINT64_MAX, saved, &was, err);
+
+    if (rc < 0)
+        return rc;
+    rc = change_plan_fold(plan, UINT64_MAX, saved, &is, err);
+    if (rc == 0) {
+        run_config_differences(&newest, &was, &is, ~0u);
+        for (size_t i = 0; i < newest.n; i++)
+            run_config_set(wanted, &newest.list[i]);
+        config_settings_done(&newest);
+        run_config_done(&is);
+    }
+    run_config_done(&was);
+    return rc;
 }
 
 /* A supervisor that died between journal and config.yaml wrote the newest change only
  * into the first: then config.yaml is what all changes but that one made. */
-static int find_plan(struct resume_config *ret, const struct change_plan *agreed,
-                     const struct run_config *wanted, config_env_names_fn env_names,
-                     struct err *err)
+static int find_plan(struct resume_config *ret, const struct run_config *wanted,
+                     const char *journal, uint64_t from, struct err *err)
 {
-    struct change_plan newest = {0};
-    size_t n = agreed->n;
-    int rc;
+    struct change_plan others = {0};
+    size_t n = 0;
+    int rc = change_plan_read(&ret->plan, &ret->config, journal, from, SIZE_MAX, &n, err);
 
-    plan_first(&ret->plan, agreed, n);
-    rc = expect(&ret->plan, &ret->config, wanted, env_names, err);
-    if (rc == ERR_CONFIG && n > 0) {
-        struct change_plan others = {0};
-
-        plan_first(&others, agreed, n - 1);
-        if (expect(&others, &ret->config, wanted, env_names, NULL) == 0) {
-            change_plan_add(&newest, 0, agreed->list[n - 1].text);
-            rc = 0;
-        }
-        change_plan_done(&others);
-    }
-    if (rc == 0)
-        rc = change_plan_fold(&newest, 0, wanted, env_names, &ret->wanted, err);
-    change_plan_done(&newest);
+    if (rc < 0)
+        return rc;
+    run_config_copy(&ret->wanted, wanted);
+    rc = expect(&ret->plan, &ret->config, wanted, err);
+    if (rc != ERR_CONFIG || n == 0)
+        return rc;
+    if (change_plan_read(&others, &ret->config, journal, from, n - 1, NULL, NULL) == 0 &&
+        expect(&others, &ret->config, wanted, NULL) == 0)
+        rc = make_newest(&ret->wanted, &ret->config, &others, &ret->plan, err);
+    change_plan_done(&others);
     return rc;
 }
 
@@ -138,16 +135,12 @@ int resume_check_config(const struct resume *r, const struct run_config *wanted,
                         const char *journal, config_env_names_fn env_names,
                         struct resume_config *ret, struct err *err)
 {
-    struct change_plan agreed = {0};
     int rc;
 
     *ret = (struct resume_config){0};
     rc = resume_saved_config(r, env_names, &ret->config, err);
     if (rc == 0)
-        rc = change_plan_read(&agreed, journal, resume_progress(r)->env_steps, err);
-    if (rc == 0)
-        rc = find_plan(ret, &agreed, wanted, env_names, err);
-    change_plan_done(&agreed);
+        rc = find_plan(ret, wanted, journal, resume_progress(r)->env_steps, err);
     if (rc < 0) {
         resume_config_done(ret);
         return rc;
@@ -158,26 +151,21 @@ int resume_check_config(const struct resume *r, const struct run_config *wanted,
 }
 
 /* Agents begin with the settings that their blocks hold, and are sent the others. */
-int resume_force_config(const struct resume *r, const struct run_config *wanted,
-                        config_env_names_fn env_names, struct resume_config *ret,
-                        struct err *err)
+void resume_force_config(const struct resume *r, const struct run_config *wanted,
+                         config_env_names_fn env_names, struct resume_config *ret)
 {
+    struct config_settings later = {0};
     struct run_config saved;
-    char *text;
-    int rc;
 
     *ret = (struct resume_config){0};
-    rc = run_config_assign(&ret->config, wanted, NULL, 0, env_names, err);
-    if (rc == 0)
-        rc = run_config_assign(&ret->wanted, wanted, NULL, 0, env_names, err);
-    if (rc < 0 || resume_saved_config(r, env_names, &saved, NULL) < 0)
-        return rc;
-    if (assign_kinds(&ret->config, &saved, LIVE_KINDS, env_names, NULL) == 0) {
-        take_length(&ret->config, wanted);
-        text = run_config_assignments(&ret->config, wanted, LIVE_KINDS);
-        change_plan_add(&ret->plan, resume_progress(r)->env_steps, text);
-        free(text);
-    }
+    run_config_copy(&ret->config, wanted);
+    run_config_copy(&ret->wanted, wanted);
+    if (resume_saved_config(r, env_names, &saved, NULL) < 0)
+        return;
+    assign_kinds(&ret->config, &saved, LIVE_KINDS);
+    take_length(&ret->config, wanted);
+    run_config_differences(&later, &ret->config, wanted, LIVE_KINDS);
+    change_plan_add_all(&ret->plan, resume_progress(r)->env_steps, &later);
+    config_settings_done(&later);
     run_config_done(&saved);
-    return 0;
 }

@@ -32,6 +32,13 @@ struct run_agent_status {
     const char *last_exit; /* "SIGKILL", "code 3", "memory_limit"; NULL: it never ended */
 };
 
+/* A change of the configuration that is agreed and not yet in force. */
+struct run_pending {
+    const char *key, *value; /* value "": it will not be given any more */
+    uint64_t at;             /* step of the first round that sees it; RUN_UNKNOWN: */
+    const char *agent;       /* with the next respawn of this agent; otherwise NULL */
+};
+
 struct run_status {
     const char *run;
     /* Live: "starting", "running", "paused", "stopping", or "not answering": its
@@ -60,6 +67,8 @@ struct run_status {
     size_t n_agents;
     const struct run_agent_status *environments; /* processes of a foreign one */
     size_t n_environments;
+    const struct run_pending *pending; /* of a live run, in the order of their steps */
+    size_t n_pending;
 };
 
 #endif

@@ -193,7 +193,15 @@ struct training_set_result {
 int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
                  struct training_set_result *ret, struct err *err);
 void training_set_result_done(struct training_set_result *r);
-/* The same for a config.yaml that somebody edited: the difference is made. */
+/* Takes back changes that are agreed and not yet in force: those of the keys given, n 0:
+ * all of them; "defaults.KEY" also means the agents that wait for a respawn with it.
+ * config.yaml and the journal follow. *ret: what it was, good until the next call; n 0 and
+ * nothing pending: none. ERR_CONFIG: nothing is pending for a key, or it is being made;
+ * nothing has changed then. */
+int training_cancel(struct training *t, const char *const *keys, size_t n,
+                    const struct run_pending **ret, size_t *ret_n, struct err *err);
+/* The same as training_set for a config.yaml that somebody edited: the difference is made.
+ */
 int training_reread(struct training *t, struct training_set_result *ret, struct err *err);
 
 /* Runs to the end. Returns 0, or the failure with err set; result is filled either way.

@@ -1,12 +1,13 @@
-/* The configuration of a run changes while it goes on.
+/* The configuration of a run changes while the run goes on.
  *
- * Three of them: the one in force; `wanted`, which is config.yaml: with all that is
- * agreed; and between them the plan. What is in `wanted` but neither in force nor planned
- * waits for a respawn of its agent.
+ * t->config is in force. t->plan lists the changes that are agreed for a step to come.
+ * t->wanted is what config.yaml says: t->config with the whole plan, and with the values
+ * that wait for a respawn of their agent, which are found by comparing.
  */
 #include "supervisor/run/training_internal.h"
 
 #include "common/config/changes.h"
+#include "common/config/run_schema.h"
 #include "common/log/log.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
@@ -20,6 +21,66 @@
 
 enum { LIVE_KINDS = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING };
 
+/* ---- what is pending ---- */
+
+static void pending_done(struct pending_list *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        free((char *)(uintptr_t)p->list[i].key);
+        free((char *)(uintptr_t)p->list[i].value);
+    }
+    free(p->list);
+    *p = (struct pending_list){0};
+}
+
+static void pending_add(struct pending_list *p, const struct config_setting *s,
+                        uint64_t at, const char *agent)
+{
+    p->list = xreallocarray(p->list, p->n + 1, sizeof(*p->list));
+    p->list[p->n++] = (struct run_pending){
+        .key = xstrdup(s->path), .value = config_setting_text(s), at, agent};
+}
+
+/* What is in force, and planned. */
+static int fold_plan(const struct training *t, struct run_config *ret, struct err *err)
+{
+    return change_plan_fold(&t->plan, UINT64_MAX, t->config, ret, err);
+}
+
+struct waiting {
+    const struct run_config *config;
+    struct pending_list *ret;
+};
+
+static void collect_pending(void *ctx, const struct config_change *c)
+{
+    const struct waiting *w = ctx;
+    struct config_setting s;
+
+    if (c->kind != CHANGE_RESPAWN || c->agent >= w->config->n_agents)
+        return;
+    s = config_change_setting(c);
+    pending_add(w->ret, &s, RUN_UNKNOWN, w->config->agents[c->agent].name);
+    free(s.path);
+}
+
+/* t->pending, after each change of what is in force, planned or wanted. */
+static int note_pending(struct training *t, struct err *err)
+{
+    struct run_config agreed;
+    int rc = fold_plan(t, &agreed, err);
+
+    pending_done(&t->pending);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < t->plan.n; i++)
+        pending_add(&t->pending, &t->plan.list[i].set, t->plan.list[i].at, NULL);
+    run_config_compare(&agreed, &t->wanted, collect_pending,
+                       &(struct waiting){t->args->config, &t->pending});
+    run_config_done(&agreed);
+    return 0;
+}
+
 /* ---- begin and end ---- */
 
 int training_begin_config(struct training *t, struct err *err)
@@ -28,10 +89,10 @@ int training_begin_config(struct training *t, struct err *err)
     const struct run_config *wanted = args->wanted != NULL ? args->wanted : args->config;
 
     t->config = args->config;
-    t->config_yaml = run_config_to_yaml(t->config);
-    for (size_t i = 0; args->plan != NULL && i < args->plan->n; i++)
-        change_plan_add(&t->plan, args->plan->list[i].at, args->plan->list[i].text);
-    return run_config_assign(&t->wanted, wanted, NULL, 0, env_agent_names, err);
+    if (args->plan != NULL)
+        change_plan_copy(&t->plan, args->plan);
+    run_config_copy(&t->wanted, wanted);
+    return note_pending(t, err);
 }
 
 static void drop_config(struct training *t, const struct run_config *config)
@@ -49,6 +110,9 @@ void training_end_config(struct training *t)
     drop_config(t, t->config);
     run_config_done(&t->wanted);
     change_plan_done(&t->plan);
+    pending_done(&t->pending);
+    pending_done(&t->cancelled);
+    free(t->agent_names);
     free(t->config_yaml);
     free(t->inexact);
     free(t->not_portable);
@@ -170,24 +234,6 @@ static int choose_step(const struct training *t, uint64_t at,
     return 0;
 }
 
-/* Made in the order of their steps, the changes must all be right. */
-static int check_plan(const struct training *t, const struct training_set_result *r,
-                      struct err *err)
-{
-    struct change_plan plan = {0};
-    struct run_config end;
-    int rc;
-
-    for (size_t i = 0; i < t->plan.n; i++)
-        change_plan_add(&plan, t->plan.list[i].at, t->plan.list[i].text);
-    change_plan_add(&plan, r->at, r->changes);
-    rc = change_plan_fold(&plan, UINT64_MAX, t->config, env_agent_names, &end, err);
-    if (rc == 0)
-        run_config_done(&end);
-    change_plan_done(&plan);
-    return rc;
-}
-
 struct tried {
     struct training *t;
     const struct run_config *wanted;
@@ -256,57 +302,138 @@ static int check_memory(const struct training *t, const struct run_config *wante
     return 0;
 }
 
+const char *training_config_yaml(struct training *t)
+{
+    if (t->config_yaml == NULL)
+        t->config_yaml = run_config_to_yaml(t->config);
+    return t->config_yaml;
+}
+
 int training_write_config(struct training *t, struct err *err)
 {
     return run_dir_write_config(t->args->dir, &t->wanted, err);
 }
 
-/* waits: what is asked for of the next respawn, or taken back; NULL: nothing. */
-static int write_down(struct training *t, const struct training_set_result *r,
-                      const char *waits, struct err *err)
-{
-    char at[24];
-    int rc = 0;
+/* What the changes of a configuration come to, before they are agreed. */
+struct proposal {
+    uint64_t at;
+    struct config_settings changes; /* made at that step */
+    struct config_settings waits;   /* asked for with a respawn, or no more */
+    struct change_plan plan;        /* with the changes */
+    struct run_config wanted;       /* config.yaml with both */
+};
 
-    (void)snprintf(at, sizeof(at), "%" PRIu64, r->at);
-    if (waits != NULL && *waits != '\0')
-        rc = journal_commit(t->journal, err, training_steps(t), "waits", "changes", waits,
-                            NULL);
-    if (rc < 0 || *r->changes == '\0')
-        return rc;
-    return journal_commit(t->journal, err, training_steps(t), "set", "at", at, "changes",
-                          r->changes, NULL);
+static void proposal_done(struct proposal *p)
+{
+    config_settings_done(&p->changes);
+    config_settings_done(&p->waits);
+    change_plan_done(&p->plan);
+    run_config_done(&p->wanted);
 }
 
-static void plan(struct training *t, const struct training_set_result *r)
+/* Made in the order of their steps, the planned changes must all be right; what they end
+ * with, and what `wanted` has for respawns, is what is wanted. */
+static int fold_proposal(const struct training *t, const struct run_config *wanted,
+                         struct proposal *p, struct err *err)
 {
-    if (*r->changes == '\0')
-        return;
-    change_plan_add(&t->plan, r->at, r->changes);
+    struct config_settings waits = {0};
+    int rc = change_plan_fold(&p->plan, UINT64_MAX, t->config, &p->wanted, err);
+
+    if (rc < 0)
+        return rc;
+    run_config_differences(&waits, &p->wanted, wanted, 1u << CHANGE_RESPAWN);
+    for (size_t i = 0; i < waits.n; i++)
+        run_config_set(&p->wanted, &waits.list[i]);
+    config_settings_done(&waits);
+    return 0;
+}
+
+static int write_settings(struct training *t, const char *event, const uint64_t *at,
+                          const struct config_settings *s, struct err *err)
+{
+    char *text = config_settings_text(s), step[24] = "";
+    int rc = 0;
+
+    if (at != NULL)
+        (void)snprintf(step, sizeof(step), "%" PRIu64, *at);
+    if (s->n > 0 && at != NULL)
+        rc = journal_commit(t->journal, err, training_steps(t), event, "at", step,
+                            "changes", text, NULL);
+    else if (s->n > 0)
+        rc = journal_commit(t->journal, err, training_steps(t), event, "changes", text,
+                            NULL);
+    free(text);
+    return rc;
+}
+
+static int write_down(struct training *t, const struct proposal *p, struct err *err)
+{
+    int rc = write_settings(t, "waits", NULL, &p->waits, err);
+
+    return rc < 0 ? rc : write_settings(t, "set", &p->at, &p->changes, err);
+}
+
+/* It is agreed: takes plan and configuration, writes config.yaml. */
+static void commit(struct training *t, struct proposal *p)
+{
+    struct err why = {0};
+
+    change_plan_done(&t->plan);
+    t->plan = p->plan;
+    p->plan = (struct change_plan){0};
+    run_config_done(&t->wanted);
+    t->wanted = p->wanted;
+    p->wanted = (struct run_config){0};
+    if (training_write_config(t, &why) < 0 || note_pending(t, &why) < 0)
+        training_complain(t, "config.yaml could not be written: %s", why.msg);
     training_plan_changes(t);
 }
 
-/* What is in force, and planned. */
-static int fold_plan(const struct training *t, struct run_config *ret, struct err *err)
+/* What waits for a respawn that is not agreed so already. */
+static int waits_text(const struct training *t, const struct run_config *wanted,
+                      char **ret, struct err *err)
 {
-    return change_plan_fold(&t->plan, UINT64_MAX, t->config, env_agent_names, ret, err);
-}
-
-/* What the change comes to: *ret, and in *ret_waits what write_down takes; free(). */
-static int compare(const struct training *t, const struct run_config *wanted,
-                   struct training_set_result *ret, char **ret_waits, struct err *err)
-{
+    struct config_settings waits = {0};
     struct run_config agreed;
     int rc = fold_plan(t, &agreed, err);
 
     if (rc < 0)
         return rc;
-    ret->changes = run_config_assignments(&t->wanted, wanted, LIVE_KINDS);
-    ret->waits =
-        run_config_assignments_beyond(&t->wanted, &agreed, wanted, 1u << CHANGE_RESPAWN);
-    *ret_waits = run_config_assignments(&t->wanted, wanted, 1u << CHANGE_RESPAWN);
+    run_config_differences_beyond(&waits, &t->wanted, &agreed, wanted,
+                                  1u << CHANGE_RESPAWN);
+    *ret = config_settings_text(&waits);
+    config_settings_done(&waits);
     run_config_done(&agreed);
     return 0;
+}
+
+static int check_can_change(const struct training *t, struct err *err)
+{
+    if (!life_state_is_ending(t->state) && t->committed)
+        return 0;
+    return err_set(err, ERR_STATE, "the run is %s",
+                   life_state_is_ending(t->state) ? "ending" : "starting: try again");
+}
+
+static int propose(struct training *t, const struct run_config *wanted, uint64_t at,
+                   struct proposal *p, struct training_set_result *ret, struct err *err)
+{
+    int rc;
+
+    run_config_differences(&p->changes, &t->wanted, wanted, LIVE_KINDS);
+    run_config_differences(&p->waits, &t->wanted, wanted, 1u << CHANGE_RESPAWN);
+    ret->changes = config_settings_text(&p->changes);
+    if ((rc = waits_text(t, wanted, &ret->waits, err)) < 0 ||
+        (rc = choose_step(t, at, ret, err)) < 0 ||
+        (rc = check_length(t, wanted, ret->at, err)) < 0)
+        return rc;
+    p->at = ret->at;
+    change_plan_copy(&p->plan, &t->plan);
+    change_plan_add_all(&p->plan, p->at, &p->changes);
+    if ((rc = fold_proposal(t, wanted, p, err)) < 0 ||
+        (rc = check_memory(t, wanted, err)) < 0)
+        return rc;
+    return try_processes(t, &p->wanted, err);
 }
 
 /* Takes *wanted, whether it can be or not. */
@@ -314,32 +441,24 @@ static int agree(struct training *t, struct run_config *wanted, uint64_t at,
                  struct training_set_result *ret, struct err *err)
 {
     struct verdict v = {run_dir_path(t->args->dir), err, 0};
-    struct err why = {0};
-    char *waits = NULL;
+    struct proposal p = {0};
+    int rc;
 
     run_config_compare(&t->wanted, wanted, judge, &v);
-    if (life_state_is_ending(t->state) || !t->committed)
-        v.rc = err_set(err, ERR_STATE, "the run is %s",
-                       life_state_is_ending(t->state) ? "ending" : "starting: try again");
-    if (v.rc < 0 || (v.rc = compare(t, wanted, ret, &waits, err)) < 0 ||
-        (v.rc = choose_step(t, at, ret, err)) < 0 ||
-        (v.rc = check_length(t, wanted, ret->at, err)) < 0 ||
-        (v.rc = check_plan(t, ret, err)) < 0 ||
-        (v.rc = check_memory(t, wanted, err)) < 0 ||
-        (v.rc = try_processes(t, wanted, err)) < 0 ||
-        (v.rc = write_down(t, ret, waits, err)) < 0) {
-        free(waits);
-        run_config_done(wanted);
+    rc = check_can_change(t, err);
+    if (rc == 0)
+        rc = v.rc;
+    if (rc == 0)
+        rc = propose(t, wanted, at, &p, ret, err);
+    if (rc == 0)
+        rc = write_down(t, &p, err);
+    if (rc < 0)
         training_set_result_done(ret);
-        return v.rc;
-    }
-    run_config_done(&t->wanted);
-    t->wanted = *wanted;
-    if ((*ret->changes != '\0' || *waits != '\0') && training_write_config(t, &why) < 0)
-        training_complain(t, "config.yaml could not be written: %s", why.msg);
-    free(waits);
-    plan(t, ret);
-    return 0;
+    else if (p.changes.n > 0 || p.waits.n > 0)
+        commit(t, &p);
+    proposal_done(&p);
+    run_config_done(wanted);
+    return rc;
 }
 
 int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
@@ -349,13 +468,41 @@ int training_set(struct training *t, const char *const *set, size_t n, uint64_t 
     int rc;
 
     *ret = (struct training_set_result){0};
-    rc = run_config_assign(&wanted, &t->wanted, set, n, env_agent_names, err);
+    rc = run_config_assign(&wanted, &t->wanted, set, n, err);
     return rc < 0 ? rc : agree(t, &wanted, at, ret, err);
+}
+
+static int same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* The processes of an external environment are not asked again while they live. */
+static int env_names(void *ctx, const struct env_config *env, const char *const **ret,
+                     struct err *err)
+{
+    struct training *t = ctx;
+    const struct run_config *c = t->config;
+
+    if (!env_config_is_foreign(env))
+        return env_agent_names(NULL, env, ret, err);
+    if (!same_text(env->id, c->env.id) || !same_text(env->plugin, c->env.plugin) ||
+        !same_text(env->directory, c->env.directory) ||
+        !yaml_tree_equal(env->command, c->env.command) ||
+        !yaml_tree_equal(env->params, c->env.params))
+        return err_set(err, ERR_STATE,
+                       "the environment of a live run cannot be another; stop the run, "
+                       "and begin a new one");
+    t->agent_names = xreallocarray(t->agent_names, c->n_agents, sizeof(*t->agent_names));
+    for (size_t i = 0; i < c->n_agents; i++)
+        t->agent_names[i] = c->agents[i].name;
+    *ret = t->agent_names;
+    return (int)c->n_agents;
 }
 
 int training_reread(struct training *t, struct training_set_result *ret, struct err *err)
 {
-    const struct config_options options = {.env_names = env_agent_names};
+    const struct config_options options = {.env_names = env_names, .env_ctx = t};
     struct run_config wanted;
     int rc;
 
@@ -372,65 +519,217 @@ void training_set_result_done(struct training_set_result *r)
     *r = (struct training_set_result){0};
 }
 
-/* ---- what waits for a respawn ---- */
+/* ---- cancelling ---- */
 
-struct waiting {
-    size_t agent;
-    struct change_plan plan; /* a change for each value */
+struct cancellation {
+    struct training *t;
+    const char *const *keys; /* n 0: all */
+    size_t n;
+    uint8_t *found;              /* [n] a flag each: something was pending for it */
+    struct config_settings kept; /* what goes on waiting for a respawn */
 };
 
-static void collect_waiting(void *ctx, const struct config_change *c)
+/* key: within the section of an agent that waits for a respawn; otherwise NULL. */
+static int is_cancelled(struct cancellation *x, const char *path, const char *key)
 {
-    struct waiting *w = ctx;
-    char *text;
+    int is = x->n == 0;
 
-    if (c->kind != CHANGE_RESPAWN || c->agent != w->agent)
-        return;
-    text = xasprintf("%s=%s", c->path, c->text);
-    change_plan_add(&w->plan, 0, text);
-    free(text);
+    for (size_t i = 0; i < x->n; i++) {
+        const char *rest = config_path_within(x->keys[i], "defaults");
+
+        if (strcmp(x->keys[i], path) == 0 ||
+            (key != NULL && rest != NULL && strcmp(rest, key) == 0))
+            is = x->found[i] = 1;
+    }
+    return is;
 }
 
-static char *join(const struct change_plan *p)
+static void add_copy(struct config_settings *to, const struct config_change *c)
+{
+    const struct config_setting s = config_change_setting(c);
+
+    config_settings_add(to, &s);
+}
+
+static void sort_waiting(void *ctx, const struct config_change *c)
+{
+    struct cancellation *x = ctx;
+    const struct run_config *config = x->t->args->config;
+    struct config_setting s;
+
+    if (c->kind != CHANGE_RESPAWN || c->agent >= config->n_agents)
+        return;
+    s = config_change_setting(c);
+    if (is_cancelled(x, c->path, c->key)) {
+        pending_add(&x->t->cancelled, &s, RUN_UNKNOWN, config->agents[c->agent].name);
+        free(s.path);
+    } else {
+        config_settings_add(&x->kept, &s);
+    }
+}
+
+/* A default stays wanted as long as an agent waits for its value. */
+static void keep_defaults(void *ctx, const struct config_change *c)
+{
+    struct cancellation *x = ctx;
+
+    if (c->kind != CHANGE_RESPAWN || c->agent != x->t->wanted.n_agents)
+        return;
+    for (size_t i = 0; i < x->kept.n; i++) {
+        const char *path = x->kept.list[i].path;
+        const size_t n = strlen(path), k = strlen(c->key);
+
+        if (n > k && strcmp(path + n - k, c->key) == 0 && path[n - k - 1] == '.') {
+            add_copy(&x->kept, c);
+            return;
+        }
+    }
+}
+
+/* What is being made for a respawn, which somebody waits for, stays. */
+static void cancel_planned(struct cancellation *x, struct change_plan *plan)
+{
+    for (size_t i = 0; i < plan->n;) {
+        const struct planned_change *c = &plan->list[i];
+
+        if (c->set.field->change == CHANGE_RESPAWN ||
+            !is_cancelled(x, c->set.path, NULL)) {
+            i++;
+            continue;
+        }
+        pending_add(&x->t->cancelled, &c->set, c->at, NULL);
+        change_plan_remove(plan, i);
+    }
+}
+
+static int check_found(const struct cancellation *x, struct err *err)
+{
+    const struct pending_list *p = &x->t->pending;
+
+    for (size_t i = 0; i < x->n; i++) {
+        if (x->found[i])
+            continue;
+        for (size_t k = 0; k < p->n; k++)
+            if (strcmp(p->list[k].key, x->keys[i]) == 0)
+                return err_set(err, ERR_CONFIG,
+                               "%.160s: is being made for the respawn of its agent",
+                               x->keys[i]);
+        return err_set(err, ERR_CONFIG,
+                       "%.160s: nothing is pending for this key (`brood status` lists "
+                       "what is)",
+                       x->keys[i]);
+    }
+    return 0;
+}
+
+/* "KEY@STEP,KEY" of what is cancelled. */
+static char *cancelled_text(const struct pending_list *p)
 {
     char *text = xstrdup("");
 
     for (size_t i = 0; i < p->n; i++) {
-        char *longer = xasprintf("%s%s%s", text, i > 0 ? "," : "", p->list[i].text);
+        char step[24] = "", *longer;
 
+        if (p->list[i].at != RUN_UNKNOWN)
+            (void)snprintf(step, sizeof(step), "@%" PRIu64, p->list[i].at);
+        longer = xasprintf("%s%s%s%s", text, i > 0 ? "," : "", p->list[i].key, step);
         free(text);
         text = longer;
     }
     return text;
 }
 
-int training_apply_waiting(struct training *t, size_t agent, struct err *err)
+/* *p is what is left without them. */
+static int propose_without(struct cancellation *x, struct proposal *p, struct err *err)
 {
-    struct waiting w = {.agent = agent};
-    struct training_set_result r = {.at = next_step(t)};
+    struct training *t = x->t;
     struct run_config agreed;
     int rc = fold_plan(t, &agreed, err);
 
     if (rc < 0)
         return rc;
-    run_config_compare(&agreed, &t->wanted, collect_waiting, &w);
+    change_plan_copy(&p->plan, &t->plan);
+    cancel_planned(x, &p->plan);
+    run_config_compare(&agreed, &t->wanted, sort_waiting, x);
+    run_config_compare(&agreed, &t->wanted, keep_defaults, x);
     run_config_done(&agreed);
-    r.changes = join(&w.plan);
-    if (w.plan.n > 0 && life_state_is_paused(t->state))
+    rc = check_found(x, err);
+    if (rc == 0)
+        rc = change_plan_fold(&p->plan, UINT64_MAX, t->config, &p->wanted, err);
+    for (size_t i = 0; i < x->kept.n && rc == 0; i++)
+        run_config_set_only(&p->wanted, &x->kept.list[i]);
+    return rc < 0 ? rc : try_processes(t, &p->wanted, err);
+}
+
+int training_cancel(struct training *t, const char *const *keys, size_t n,
+                    const struct run_pending **ret, size_t *ret_n, struct err *err)
+{
+    struct cancellation x = {.t = t, .keys = keys, .n = n, .found = xcalloc(n + 1, 1)};
+    struct proposal p = {0};
+    int rc = check_can_change(t, err);
+
+    pending_done(&t->cancelled);
+    if (rc == 0)
+        rc = propose_without(&x, &p, err);
+    if (rc == 0 && t->cancelled.n > 0) {
+        char *text = cancelled_text(&t->cancelled);
+
+        rc = journal_commit(t->journal, err, training_steps(t), "cancel", "changes", text,
+                            NULL);
+        if (rc == 0) {
+            commit(t, &p);
+            training_say(t, "cancelled: %s", text);
+        }
+        free(text);
+    }
+    *ret = t->cancelled.list;
+    *ret_n = t->cancelled.n;
+    proposal_done(&p);
+    config_settings_done(&x.kept);
+    free(x.found);
+    return rc;
+}
+
+/* ---- what waits for a respawn ---- */
+
+struct applied {
+    size_t agent;
+    struct config_settings changes;
+};
+
+static void collect_waiting(void *ctx, const struct config_change *c)
+{
+    struct applied *a = ctx;
+
+    if (c->kind == CHANGE_RESPAWN && c->agent == a->agent)
+        add_copy(&a->changes, c);
+}
+
+int training_apply_waiting(struct training *t, size_t agent, struct err *err)
+{
+    const uint64_t at = next_step(t);
+    struct applied a = {.agent = agent};
+    struct run_config agreed;
+    int rc = fold_plan(t, &agreed, err);
+
+    if (rc < 0)
+        return rc;
+    run_config_compare(&agreed, &t->wanted, collect_waiting, &a);
+    run_config_done(&agreed);
+    if (a.changes.n > 0 && life_state_is_paused(t->state))
         rc = err_set(err, ERR_STATE,
                      "the run is paused, and what waits for %s begins with "
                      "a round: `brood continue` first",
                      t->specs.spec[agent].name);
-    else
-        rc = w.plan.n > 0 ? check_plan(t, &r, err) : 0;
     if (rc == 0)
-        rc = write_down(t, &r, NULL, err);
-    if (rc == 0) {
-        plan(t, &r);
-        rc = w.plan.n > 0;
+        rc = write_settings(t, "set", &at, &a.changes, err);
+    if (rc == 0 && a.changes.n > 0) {
+        change_plan_add_all(&t->plan, at, &a.changes);
+        rc = note_pending(t, err);
+        training_plan_changes(t);
+        rc = rc < 0 ? rc : 1;
     }
-    change_plan_done(&w.plan);
-    training_set_result_done(&r);
+    config_settings_done(&a.changes);
     return rc;
 }
 
@@ -499,13 +798,18 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
 {
     const struct run_config *was = t->config;
     const uint64_t step = training_steps(t);
-    char *text = run_config_assignments(was, next, ~0u);
+    struct config_settings changes = {0};
+    char *text;
     int rc;
 
+    run_config_differences(&changes, was, next, ~0u);
+    text = config_settings_text(&changes);
+    config_settings_done(&changes);
     t->config = next;
     free(t->config_yaml);
-    t->config_yaml = run_config_to_yaml(next);
+    t->config_yaml = NULL;
     change_plan_drop(&t->plan, step);
+    (void)note_pending(t, NULL);
     training_plan_changes(t);
     set_limits(t);
     if (*text != '\0') {
@@ -523,8 +827,7 @@ static int make_changes(struct training *t, struct err *err)
 {
     struct run_config *next = xcalloc(1, sizeof(*next));
     struct renewal r = {t, err, xcalloc(agent_table_count(t->agents), 1)};
-    int rc = change_plan_fold(&t->plan, training_steps(t), t->config, env_agent_names,
-                              next, err);
+    int rc = change_plan_fold(&t->plan, training_steps(t), t->config, next, err);
 
     if (rc == 0) {
         run_config_compare(t->config, next, collect_renewed, &r);

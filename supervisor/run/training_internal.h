@@ -33,6 +33,11 @@ struct training_state { /* the driver's, for run.state */
     size_t len;
 };
 
+struct pending_list { /* owns keys and values */
+    struct run_pending *list;
+    size_t n;
+};
+
 struct training {
     enum life_state state; /* written by training_feed alone */
     const struct training_args *args;
@@ -42,9 +47,11 @@ struct training {
 
     /* Configurations (training_change.c). */
     const struct run_config *config; /* in force; args->config, or owned */
-    char *config_yaml;               /* the same as text */
+    char *config_yaml;               /* the same as YAML; NULL: to be written */
     struct run_config wanted;        /* with what is agreed for later: config.yaml */
     struct change_plan plan;
+    struct pending_list pending, cancelled; /* as told last */
+    const char **agent_names;               /* for who reads config.yaml again */
 
     uv_loop_t loop;
     uv_timer_t tick;
@@ -220,6 +227,8 @@ int training_on_change(void *ctx, const struct rollout_progress *at, struct err 
 /* What the change waited for may be over: makes it then, and the driver goes on. */
 void training_retry_change(struct training *t);
 
+/* The configuration in force as YAML, for a checkpoint; good until it changes. */
+const char *training_config_yaml(struct training *t);
 /* config.yaml is what is agreed. */
 int training_write_config(struct training *t, struct err *err);
 

@@ -34,6 +34,7 @@ static int begin_checkpoint(struct training *t, uint64_t step,
 {
     const char *build_id = t->args->binaries->build_id;
     const char *fingerprint = agent_table_fingerprint(t->agents);
+    const char *config = training_config_yaml(t);
     char numerics[32];
     uint8_t *log;
     size_t log_bytes;
@@ -47,7 +48,7 @@ static int begin_checkpoint(struct training *t, uint64_t step,
         {RESUME_EXPERIENCE, log, log_bytes},
         {RESUME_BUILD_ID, build_id, strlen(build_id)},
         {RESUME_FINGERPRINT, fingerprint, strlen(fingerprint)},
-        {RESUME_CONFIG, t->config_yaml, strlen(t->config_yaml)},
+        {RESUME_CONFIG, config, strlen(config)},
         {RESUME_NUMERICS, numerics, strlen(numerics)},
         {RESUME_INEXACT, t->inexact, t->inexact != NULL ? strlen(t->inexact) : 0},
     };

@@ -122,6 +122,8 @@ void training_status(struct training *t, struct run_status *ret)
         .n_agents = t->specs.n,
         .environments = t->env_status,
         .n_environments = env_host_count(t->env_host),
+        .pending = t->pending.list,
+        .n_pending = t->pending.n,
     };
 }
 

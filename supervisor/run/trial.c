@@ -1,6 +1,7 @@
 #include "supervisor/run/trial.h"
 
 #include "common/config/algorithms.h"
+#include "common/config/changes.h"
 #include "supervisor/ask/ask.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
@@ -73,19 +74,13 @@ static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
 static int is_like_last(const struct tried *x)
 {
     const struct env_agent *own = &x->spec->agents[x->agent], *last = own - 1;
-    char *sections[2];
-    int same;
 
     if (x->agent == 0 || strcmp(own->team, last->team) != 0 ||
         own->obs_width != last->obs_width ||
         memcmp(&own->space, &last->space, sizeof(own->space)) != 0)
         return 0;
-    sections[0] = agent_config_to_yaml(&x->config->agents[x->agent]);
-    sections[1] = agent_config_to_yaml(&x->config->agents[x->agent - 1]);
-    same = strcmp(sections[0], sections[1]) == 0;
-    free(sections[0]);
-    free(sections[1]);
-    return same;
+    return agent_config_is_same(&x->config->agents[x->agent],
+                                &x->config->agents[x->agent - 1]);
 }
 
 /* A frozen agent acts by a policy that only the run itself finds. */

@@ -36,8 +36,7 @@ static struct run_config assigned(const struct run_config *from, const char *con
 {
     struct run_config c;
 
-    ck_assert_msg(run_config_assign(&c, from, set, n, two_agents, &err) == 0, "%s",
-                  err.msg);
+    ck_assert_msg(run_config_assign(&c, from, set, n, &err) == 0, "%s", err.msg);
     return c;
 }
 
@@ -140,7 +139,7 @@ START_TEST(a_mistake_is_said_as_at_start)
     struct run_config was = base(), is;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        ck_assert_int_eq(run_config_assign(&is, &was, &cases[i].set, 1, two_agents, &err),
+        ck_assert_int_eq(run_config_assign(&is, &was, &cases[i].set, 1, &err),
                          ERR_CONFIG);
         ck_assert_msg(strstr(err.msg, cases[i].says) != NULL, "%s", err.msg);
         ck_assert(is.agents == NULL);
@@ -149,18 +148,23 @@ START_TEST(a_mistake_is_said_as_at_start)
 }
 END_TEST
 
-/* was -> assignments -> the same configuration, and the text is what is expected. */
+/* The differences from was, set one by one, make the same configuration. */
 static void assert_round_trip(const char *const *set, size_t n, const char *expected)
 {
     struct run_config was = base(), is = assigned(&was, set, n), again;
-    char *text = run_config_assignments(&was, &is, ~0u), *wanted, *got;
-    const char *words[16];
+    struct config_settings differences = {0};
+    char *text, *wanted, *got;
 
+    run_config_differences(&differences, &was, &is, ~0u);
+    text = config_settings_text(&differences);
     ck_assert_str_eq(text, expected);
-    again = assigned(&was, words, config_split_assignments(text, words, 16));
+    run_config_copy(&again, &was);
+    for (size_t i = 0; i < differences.n; i++)
+        run_config_set(&again, &differences.list[i]);
     wanted = run_config_to_yaml(&is);
     got = run_config_to_yaml(&again);
     ck_assert_str_eq(got, wanted);
+    config_settings_done(&differences);
     free(text);
     free(wanted);
     free(got);
@@ -168,6 +172,101 @@ static void assert_round_trip(const char *const *set, size_t n, const char *expe
     run_config_done(&is);
     run_config_done(&again);
 }
+
+/* Values over a configuration come out as if its file had been written, changed and read
+ * again. */
+START_TEST(assigning_is_as_reading_the_file_anew)
+{
+    static const char *const sets[][3] = {
+        {"defaults.polyak=0.5"},
+        {"defaults.polyak=0.5", "agents.agent_0.polyak=0.02"},
+        {"agents.agent_0.polyak=0.5", "agents.agent_0.polyak="},
+        {"agents.agent_1.optimizer.learning_rate="},
+        {"agents.agent_1="},
+        {"agents=", "defaults.discount=0.5"},
+        {"agents.agent_0={polyak: 0.3, optimizer: {beta1: 0.5}}"},
+        {"defaults.optimizer={learning_rate: 0.25}"},
+        {"defaults.optimizer.beta1=0.5", "agents.agent_0.optimizer.beta1="},
+        {"defaults.optimizer.beta1=0.5", "defaults.optimizer.beta1="},
+        {"defaults.clip_norm=none", "agents.agent_1.clip_norm=2"},
+        {"defaults.settings.temperature=", "defaults.settings.own_batches=true"},
+        {"run.env_steps=", "run.episodes=40"},
+        {"run.episodes=40", "run.env_steps="},
+        {"run.env_steps="},
+        {"checkpoint.every_env_steps=", "checkpoint.every_seconds=60"},
+        {"checkpoint.every_env_steps=0", "checkpoint.every_seconds=60"},
+        {"log.every_env_steps=1e3", "experience.keep='true'"},
+        {"defaults.memory_limit=512M", "agents.agent_1.respond_within=100ms"},
+        {"defaults.restart={max_restarts: 9}", "defaults.restart.delay=1s"},
+        {"env.params={agents: 2}", "env.params.agents=3"},
+        {"defaults.actor.hidden=[8, 9]", "defaults.actor.hidden.1=7"},
+        {"defaults.critic.activation=tanh", "env.copies=8"},
+        {"experience={capacity: 5000, batch_size: 32, warmup: 100}"},
+    };
+
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        const size_t n = sets[i][1] == NULL ? 1 : 2;
+        const struct config_options options = {
+            .set = sets[i], .n_set = n, .env_names = two_agents};
+        struct run_config was = base(), is = assigned(&was, sets[i], n), anew;
+        char *text = run_config_to_yaml(&was), *wanted, *got;
+
+        ck_assert_msg(run_config_parse(&anew, text, strlen(text), "f", &options, &err) ==
+                          0,
+                      "%s", err.msg);
+        wanted = run_config_to_yaml(&anew);
+        got = run_config_to_yaml(&is);
+        ck_assert_msg(strcmp(got, wanted) == 0, "%s\n%s\n%s", sets[i][0], got, wanted);
+        free(text);
+        free(wanted);
+        free(got);
+        run_config_done(&was);
+        run_config_done(&is);
+        run_config_done(&anew);
+    }
+}
+END_TEST
+
+START_TEST(a_setting_is_read_and_written)
+{
+    static const struct {
+        const char *text, *value;
+    } good[] = {
+        {"agents.agent_1.optimizer.learning_rate=1e-3", "0.001"},
+        {"run.env_steps=", ""},
+        {"run.episodes=1e3", "1000"},
+        {"defaults.clip_norm=none", "none"},
+        {"defaults.memory_limit=2048K", "2M"},
+        {"defaults.respond_within=2m", "120s"},
+        {"experience.keep=auto", "auto"},
+        {"agents.agent_0.settings.own_batches=true", "true"},
+    };
+    static const char *const bad[] = {
+        "defaults.polyak", "defaults.polyak=2", "defaults.polyak=",
+        "polyak=0.1",      "env.copies=8",      "agents.agent_7.polyak=0.1",
+        "defaults=3",      "agents=3",          "defaults.optimizer.type=sgd",
+    };
+    struct run_config c = base();
+    struct config_setting s;
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char *value;
+
+        ck_assert_msg(config_setting_parse(&s, &c, good[i].text, &err) == 0, "%s",
+                      err.msg);
+        value = config_setting_text(&s);
+        ck_assert_str_eq(value, good[i].value);
+        free(value);
+        free(s.path);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(config_setting_parse(&s, &c, bad[i], &err) == ERR_CONFIG, "%s",
+                      bad[i]);
+        ck_assert_ptr_null(s.path);
+    }
+    run_config_done(&c);
+}
+END_TEST
 
 START_TEST(assignments_make_the_difference_again)
 {
@@ -191,10 +290,14 @@ static void assert_beyond(const char *was_set, const char *agreed_set, const cha
     struct run_config was = assigned(&first, &was_set, 1),
                       agreed = assigned(&first, &agreed_set, 1),
                       is = assigned(&was, &is_set, 1);
-    char *text = run_config_assignments_beyond(&was, &agreed, &is, ~0u);
+    struct config_settings beyond = {0};
+    char *text;
 
+    run_config_differences_beyond(&beyond, &was, &agreed, &is, ~0u);
+    text = config_settings_text(&beyond);
     ck_assert_str_eq(text, expected);
     free(text);
+    config_settings_done(&beyond);
     run_config_done(&first);
     run_config_done(&was);
     run_config_done(&agreed);
@@ -219,10 +322,13 @@ START_TEST(kinds_are_told_apart)
     const char *set[] = {"agents.agent_0.polyak=0.5",
                          "agents.agent_0.optimizer.beta1=0.5"};
     struct run_config was = base(), is = assigned(&was, set, 2);
-    char *text = run_config_assignments(&was, &is, 1u << CHANGE_RESPAWN);
+    struct config_settings waits = {0};
 
-    ck_assert_str_eq(text, "agents.agent_0.optimizer.beta1=0.5");
-    free(text);
+    run_config_differences(&waits, &was, &is, 1u << CHANGE_RESPAWN);
+    ck_assert_uint_eq(waits.n, 1);
+    ck_assert_str_eq(waits.list[0].path, "agents.agent_0.optimizer.beta1");
+    ck_assert(waits.list[0].value.real == 0.5);
+    config_settings_done(&waits);
     run_config_done(&was);
     run_config_done(&is);
 }
@@ -255,6 +361,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, steps_give_way_to_episodes);
     tcase_add_test(tc, a_networks_optimizer_is_one_change);
     tcase_add_test(tc, a_mistake_is_said_as_at_start);
+    tcase_add_test(tc, assigning_is_as_reading_the_file_anew);
+    tcase_add_test(tc, a_setting_is_read_and_written);
     tcase_add_test(tc, assignments_make_the_difference_again);
     tcase_add_test(tc, what_is_taken_back_is_no_difference);
     tcase_add_test(tc, kinds_are_told_apart);

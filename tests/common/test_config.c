@@ -1,6 +1,8 @@
 #include "common/config/algorithms.h"
+#include "common/config/changes.h"
 #include "common/config/run_config.h"
 #include "common/config/yaml_tree.h"
+#include "common/msg/config_msg.h"
 #include "tests/support/test_main.h"
 
 #include <stdlib.h>
@@ -257,12 +259,21 @@ START_TEST(an_agents_section_travels)
     for (size_t i = 0; i < c.n_agents; i++) {
         struct arena arena = ARENA_ZERO;
         struct agent_config got;
-        char *text = agent_config_to_yaml(&c.agents[i]);
+        struct msg_out o;
+        msgpack_unpacked m;
 
-        ck_assert_int_eq(agent_config_parse(&got, &arena, text, strlen(text), &err), 0);
+        msg_out_init(&o);
+        msg_agent_config(&o, &c.agents[i]);
+        msgpack_unpacked_init(&m);
+        ck_assert_int_eq(msgpack_unpack_next(&m, o.buf.data, o.buf.size, NULL),
+                         MSGPACK_UNPACK_SUCCESS);
+        ck_assert_msg(msg_to_agent_config(&m.data, &got, &arena, &err) == 0, "%s",
+                      err.msg);
+        msgpack_unpacked_destroy(&m);
+        msg_out_done(&o);
+        ck_assert(agent_config_is_same(&c.agents[i], &got));
         assert_same_agent(&c.agents[i], &got);
         ck_assert_ptr_null(got.name);
-        free(text);
         arena_done(&arena);
     }
     run_config_done(&c);

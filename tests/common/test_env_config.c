@@ -176,7 +176,7 @@ START_TEST(what_concerns_its_processes_is_live)
     struct run_config a = parse("env: {command: [a]}\n"), b;
     int n = 0;
 
-    ck_assert_int_eq(run_config_assign(&b, &a, set, 4, two_agents, &err), 0);
+    ck_assert_int_eq(run_config_assign(&b, &a, set, 4, &err), 0);
     run_config_compare(&a, &b, note_kind, &n);
     ck_assert_int_eq(n, 4);
     run_config_done(&a);

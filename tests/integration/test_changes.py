@@ -1,5 +1,6 @@
 """The configuration of a live run changes: checked, journalled, made at one boundary, and
 made again there by every resume."""
+import json
 import os
 import re
 import shlex
@@ -147,6 +148,133 @@ def test_a_file_edited_while_nothing_ran_is_refused(w):
     _, err = w.brood("resume", run, *length, "--anyway")
     assert "defaults.discount=0.9" in err, err
     assert "discount: 0.9\n" in (run / "config.yaml").read_text()
+
+
+def status(w, run):
+    return json.loads(w.brood("status", run, "--json")[0])
+
+
+def pending(w, run):
+    return [(p["key"], p["value"], p["at_step"], p["agent"])
+            for p in status(w, run)["pending"]]
+
+
+def test_one_number_is_no_document(w):
+    """From the socket to the agent a value is a value: the only YAML is config.yaml."""
+    p = w.start("run", w.write("change.yaml", CONFIG), "--name", "values", "--set",
+                "checkpoint.every_env_steps=0", env={"BROOD_LOG": "debug"})
+    run = w.run_dir("values")
+    logs = [run / "logs" / f"{name}.log" for name in ("supervisor", "agent_0", "agent_1")]
+
+    def lines(pattern):
+        return [line for log in logs for line in log.read_text().splitlines()
+                if re.search(pattern, line)]
+
+    harness.wait_until("the first checkpoint", lambda: checkpoints(run))
+    w.brood("checkpoint", run)
+    w.brood("pause", run)
+    earlier, answers = lines(" yaml: "), len(lines("from agent_0: the answer"))
+    assert earlier, "debug lines tell of YAML that is read and written"
+    w.brood("set", run, "agents.agent_0.optimizer.learning_rate=0.001")
+    w.brood("continue", run)
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    harness.wait_until("its answer", lambda: lines("to agent_0: set,") and
+                       len(lines("from agent_0: the answer")) > answers)
+    seen = [line for line in lines(" yaml: ") if line not in earlier]
+    assert len(seen) == 1 and "wrote a configuration" in seen[0], seen
+    assert "learning_rate: 0.001\n" in (run / "config.yaml").read_text()
+    end(p, run)
+
+
+def test_what_is_pending_is_listed_and_cancelled(w):
+    p, run = start(w, "cancelled")
+    w.brood("pause", run)
+    before = (run / "config.yaml").read_text()
+    soon = status(w, run)["env_steps"] + 2000
+    beta = ("agents.agent_0.optimizer.beta1", "0.5", None, "agent_0")
+    discount = ("defaults.discount", "0.9", 90000000, None)
+    w.brood("set", run, "defaults.polyak=0.5", "--at-step", soon)
+    w.brood("set", run, "defaults.discount=0.9", "--at-step", discount[2])
+    w.brood("set", run, "agents.agent_0.optimizer.beta1=0.5")
+    assert pending(w, run) == [("defaults.polyak", "0.5", soon, None), discount, beta]
+    out, _ = w.brood("status", run)
+    assert f"pending: defaults.polyak=0.5 from step {soon} on" in out, out
+    assert ("pending: agents.agent_0.optimizer.beta1=0.5 with the next `brood respawn` of "
+            "agent_0") in out, out
+
+    # What is not pending cannot be cancelled, and then nothing is.
+    agreed = (run / "config.yaml").read_text()
+    for key in ("defaults.clip_norm", "agents.agent_1.optimizer.beta1", "polyak"):
+        _, err = w.brood("set", run, "--cancel", "defaults.polyak", key, code=2)
+        assert f"{key}: nothing is pending for this key" in err, err
+    w.brood("set", run, "--cancel", "defaults.polyak=0.5", code=2)
+    w.brood("set", run, "--cancel", "--at-step", "9", code=2)
+    assert (run / "config.yaml").read_text() == agreed and len(pending(w, run)) == 3
+
+    out, _ = w.brood("set", run, "--cancel", "defaults.polyak")
+    assert f"cancelled: defaults.polyak=0.5 from step {soon} on" in out, out
+    assert pending(w, run) == [discount, beta]
+    assert f"changes=defaults.polyak@{soon}\n" in journal(run, "cancel")[0]
+    assert "polyak: 0.5\n" not in (run / "config.yaml").read_text()
+    end(p, run)
+
+    # A resume knows what is left, and what was cancelled never was.
+    n = len(journal(run, "ready"))
+    p = w.start("resume", run, start_new_session=True)
+    harness.wait_until("the agents", lambda: len(journal(run, "ready")) >= n + 2)
+    harness.wait_until("the rounds", lambda: len(journal(run, "resume")) == 1)
+    harness.wait_until("the socket", lambda: (run / "control.sock").exists())
+    assert pending(w, run) == [discount, beta]
+    out, _ = w.brood("set", run, "--cancel", "--json")
+    assert [c["key"] for c in json.loads(out)["cancelled"]] == [discount[0], beta[0]]
+    assert pending(w, run) == [] and "nothing was pending" in w.brood("set", run, "--cancel")[0]
+    assert (run / "config.yaml").read_text() == before
+    harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > soon)
+    end(p, run)
+    last = checkpoints(run)[-1] + 1000
+    length = ("--set", f"run.env_steps={last}")
+    w.brood("resume", run, "--from", "1000", *length)
+    w.brood("run", w.path / "change.yaml", "--name", "plain", *length)
+    weights = [harness.tree_bytes(r / "checkpoints" / str(last),
+                                  lambda path: path.name != "run.state")
+               for r in (run, w.run_dir("plain"))]
+    assert weights[0] == weights[1] and weights[0]
+    assert not journal(run, "changed")
+
+
+def test_a_default_waits_as_long_as_an_agent_does(w):
+    p, run = start(w, "waiting")
+    before = (run / "config.yaml").read_text()
+    own = "agents.agent_{}.optimizer.beta1"
+    w.brood("set", run, "defaults.optimizer.beta1=0.5")
+    waits = [(own.format(i), "0.5", None, f"agent_{i}") for i in (0, 1)]
+    assert pending(w, run) == waits
+    w.brood("set", run, "--cancel", own.format(0))
+    assert pending(w, run) == waits[1:]
+    w.brood("respawn", run, "agent_1")
+    assert pending(w, run) == []
+    assert f"changes={own.format(1)}=0.5\n" in journal(run, "changed")[0]
+    w.brood("set", run, own.format(1) + "=", "defaults.optimizer.beta1=")
+    w.brood("respawn", run, "agent_1")
+    assert (run / "config.yaml").read_text() == before
+    # By the default's name, all who wait for it.
+    w.brood("set", run, "defaults.optimizer.beta1=0.5")
+    assert pending(w, run) == waits
+    w.brood("set", run, "--cancel", "defaults.optimizer.beta1")
+    assert pending(w, run) == [] and (run / "config.yaml").read_text() == before
+    end(p, run)
+
+
+def test_an_earlier_step_is_planned_later(w):
+    """config.yaml is what all that is planned comes to, in the order of the steps."""
+    p, run = start(w, "order")
+    w.brood("set", run, "defaults.polyak=0.5", "--at-step", "90000000")
+    w.brood("set", run, "defaults.polyak=0.25")
+    harness.wait_until("the change", lambda: journal(run, "changed"))
+    assert "polyak: 0.5\n" in (run / "config.yaml").read_text()
+    end(p, run)
+    last = checkpoints(run)[-1] + 1000
+    w.brood("resume", run, "--from", "1000", "--set", f"run.env_steps={last}")
 
 
 if __name__ == "__main__":

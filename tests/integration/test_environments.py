@@ -357,21 +357,32 @@ def test_a_memory_limit_set_in_a_live_run_is_kept(w):
 
 
 def test_what_only_a_new_run_can_have_is_refused(w):
-    p = w.start("run", hallway(w, steps=FOREVER, evaluate=0), "--name", "live")
+    p = w.start("run", hallway(w, steps=FOREVER, evaluate=0), "--name", "live",
+                start_new_session=True)
     harness.wait_until("rounds", lambda: (w.run_dir("live") / "control.sock").exists()
                        and status(w, "live")["env_steps"] > 100)
     for setting, says in (
             ("env.copies=6", "begins a new one"),
             ("env.processes=3", "begins a new one"),
             ("env.max_steps=9", "begins a new one"),
-            ("env.command=[true]", "stop the run, and begin a new one"),
-            ("env.params={agents: 2}", "stop the run, and begin a new one"),
-            ("env.directory=/tmp", "stop the run, and begin a new one"),
+            ("env.command=[true]", "begins a new one"),
+            ("env.params={agents: 2}", "begins a new one"),
+            ("env.directory=/tmp", "begins a new one"),
             ("env.restart.on_give_up=noop", "nobody can stand in for an environment")):
         err = w.brood("set", "live", setting, code=2)[1]
         assert says in err and err.count("\n") == 1, (setting, err)
     journal = (w.run_dir("live") / "journal").read_text()
     assert " event=set " not in journal and "event=changed" not in journal, journal
+
+    # The file is read again without asking a process what it is.
+    config = w.run_dir("live") / "config.yaml"
+    text = config.read_text()
+    config.write_text(re.sub("directory: .*", "directory: /tmp", text))
+    os.kill(p.pid, signal.SIGHUP)
+    told(w, p, "the environment of a live run cannot be another")
+    config.write_text(text.replace("respond_within: 30s", "respond_within: 29s", 1))
+    os.kill(p.pid, signal.SIGHUP)
+    told(w, p, "env.respond_within=29s")
     assert set(processes_of(w, "live")) == {"env_0", "env_1"}
     w.brood("stop", "live")
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()

@@ -18,6 +18,37 @@ static struct run_config base(void)
     return c;
 }
 
+static void add(struct change_plan *p, uint64_t at, const char *text)
+{
+    struct run_config c = base();
+    struct config_setting set;
+
+    ck_assert_msg(config_setting_parse(&set, &c, text, &err) == 0, "%s", err.msg);
+    change_plan_add(p, at, &set);
+    free(set.path);
+    run_config_done(&c);
+}
+
+/* "key=value@step ..." */
+static void assert_plan(const struct change_plan *p, const char *expected)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    ck_assert_ptr_nonnull(f);
+    for (size_t i = 0; i < p->n; i++) {
+        char *value = config_setting_text(&p->list[i].set);
+
+        (void)fprintf(f, "%s%s=%s@%d", i > 0 ? " " : "", p->list[i].set.path, value,
+                      (int)p->list[i].at);
+        free(value);
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
 /* In the order of their steps, and as they came where those are equal. */
 START_TEST(changes_have_an_order)
 {
@@ -25,17 +56,18 @@ START_TEST(changes_have_an_order)
     struct run_config was = base(), is;
 
     ck_assert_uint_eq(change_plan_next(&p), UINT64_MAX);
-    change_plan_add(&p, 40, "defaults.polyak=0.4");
-    change_plan_add(&p, 20, "defaults.polyak=0.2,defaults.discount=0.5");
-    change_plan_add(&p, 20, "defaults.polyak=0.3");
+    add(&p, 40, "defaults.polyak=0.4");
+    add(&p, 20, "defaults.polyak=0.2");
+    add(&p, 20, "defaults.discount=0.5");
+    add(&p, 20, "defaults.polyak=0.3");
     ck_assert_uint_eq(change_plan_next(&p), 20);
-    ck_assert_int_eq(change_plan_fold(&p, 19, &was, NULL, &is, &err), 0);
+    ck_assert_int_eq(change_plan_fold(&p, 19, &was, &is, &err), 0);
     ck_assert(is.agents[0].polyak == 0.01);
     run_config_done(&is);
-    ck_assert_int_eq(change_plan_fold(&p, 20, &was, NULL, &is, &err), 0);
+    ck_assert_int_eq(change_plan_fold(&p, 20, &was, &is, &err), 0);
     ck_assert(is.agents[0].polyak == 0.3 && is.agents[0].discount == 0.5);
     run_config_done(&is);
-    ck_assert_int_eq(change_plan_fold(&p, UINT64_MAX, &was, NULL, &is, &err), 0);
+    ck_assert_int_eq(change_plan_fold(&p, UINT64_MAX, &was, &is, &err), 0);
     ck_assert(is.agents[0].polyak == 0.4 && is.agents[0].discount == 0.5);
     change_plan_drop(&p, 20);
     ck_assert_uint_eq(change_plan_next(&p), 40);
@@ -45,18 +77,24 @@ START_TEST(changes_have_an_order)
 }
 END_TEST
 
-START_TEST(a_change_that_is_wrong_is_told)
+/* Each alone may be right. */
+START_TEST(changes_that_do_not_go_together)
 {
     struct change_plan p = {0};
     struct run_config was = base(), is;
 
-    change_plan_add(&p, 1, "defaults.polyak=0.4");
-    change_plan_add(&p, 2, "defaults.polyak=3");
-    ck_assert_int_eq(change_plan_fold(&p, 2, &was, NULL, &is, &err), ERR_CONFIG);
-    ck_assert_ptr_nonnull(strstr(err.msg, "polyak"));
+    add(&p, 1, "run.env_steps=9");
+    add(&p, 2, "run.episodes=3");
+    ck_assert_int_eq(change_plan_fold(&p, 1, &was, &is, &err), 0);
+    run_config_done(&is);
+    ck_assert_int_eq(change_plan_fold(&p, 2, &was, &is, &err), ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.msg, "both given"));
     ck_assert(is.agents == NULL);
+    add(&p, 2, "run.env_steps=");
+    ck_assert_int_eq(change_plan_fold(&p, 2, &was, &is, &err), 0);
     change_plan_done(&p);
     run_config_done(&was);
+    run_config_done(&is);
 }
 END_TEST
 
@@ -64,17 +102,20 @@ START_TEST(lengths_are_left_out)
 {
     struct change_plan p = {0};
 
-    change_plan_add(&p, 1, "run.env_steps=,run.episodes=3,defaults.polyak=0.4");
-    change_plan_add(&p, 2, "run.env_steps=3");
+    add(&p, 1, "run.env_steps=");
+    add(&p, 1, "run.episodes=3");
+    add(&p, 1, "defaults.polyak=0.4");
+    add(&p, 2, "run.env_steps=3");
     change_plan_drop_lengths(&p);
-    ck_assert_str_eq(p.list[0].text, "defaults.polyak=0.4");
-    ck_assert_str_eq(p.list[1].text, "");
+    assert_plan(&p, "defaults.polyak=0.4@1");
     change_plan_done(&p);
 }
 END_TEST
 
-static int read_journal(struct change_plan *p, const char *text, uint64_t from)
+static int read_journal(struct change_plan *p, const char *text, uint64_t from,
+                        size_t max, size_t *ret_n)
 {
+    struct run_config of = base();
     struct temp_dir dir;
     FILE *f;
     int rc;
@@ -84,8 +125,9 @@ static int read_journal(struct change_plan *p, const char *text, uint64_t from)
     ck_assert_ptr_nonnull(f);
     ck_assert_int_ge(fputs(text, f), 0);
     ck_assert_int_eq(fclose(f), 0);
-    rc = change_plan_read(p, temp_dir_file(&dir, "journal"), from, &err);
+    rc = change_plan_read(p, &of, temp_dir_file(&dir, "journal"), from, max, ret_n, &err);
     temp_dir_done(&dir);
+    run_config_done(&of);
     return rc;
 }
 
@@ -94,35 +136,77 @@ static int read_journal(struct change_plan *p, const char *text, uint64_t from)
 START_TEST(the_journal_tells_what_was_agreed)
 {
     struct change_plan p = {0};
+    size_t n;
 
     ck_assert_int_eq(
         read_journal(&p,
-                     "2026-01-31T12:00:00.123Z step=10 event=set at=10 changes=a=1\n"
+                     "2026-01-31T12:00:00.123Z step=10 event=set at=10 "
+                     "changes=a.b=1\n"
                      "2026-01-31T12:00:00.123Z step=11 event=spawn agent=x at=9\n"
-                     "2026-01-31T12:00:00.123Z step=20 event=set at=90 changes=b=1,c=2\n"
-                     "2026-01-31T12:00:00.123Z step=20 event=set at=20 changes=d=3\n"
+                     "2026-01-31T12:00:00.123Z step=20 event=set at=90 "
+                     "changes=defaults.polyak=0.5,run.episodes=2\n"
+                     "2026-01-31T12:00:00.123Z step=20 event=set at=20 "
+                     "changes=agents.a.clip_norm=none\n"
                      "2026-01-31T12:00:00.123Z step=20 event=set at=20 changes=e=3",
-                     20),
+                     20, SIZE_MAX, &n),
         0);
-    ck_assert_uint_eq(p.n, 2);
-    ck_assert(p.list[0].at == 90 && p.list[1].at == 20);
-    ck_assert_str_eq(p.list[0].text, "b=1,c=2");
-    ck_assert_str_eq(p.list[1].text, "d=3");
+    ck_assert_uint_eq(n, 2);
+    assert_plan(&p,
+                "agents.a.clip_norm=none@20 defaults.polyak=0.5@90 run.episodes=2@90");
     change_plan_done(&p);
+}
+END_TEST
+
+/* Only what was agreed before the line, of that key and step. */
+START_TEST(the_journal_tells_what_was_cancelled)
+{
+    static const char text[] =
+        "t step=1 event=set at=20 changes=defaults.polyak=0.1\n"
+        "t step=2 event=set at=30 changes=defaults.polyak=0.2,defaults.discount=0.5\n"
+        "t step=3 event=cancel changes=defaults.polyak@30,agents.a.optimizer.beta1\n"
+        "t step=4 event=set at=30 changes=defaults.polyak=0.3\n";
+    struct change_plan p = {0};
+    size_t n;
+
+    ck_assert_int_eq(read_journal(&p, text, 10, SIZE_MAX, &n), 0);
+    ck_assert_uint_eq(n, 4);
+    assert_plan(&p, "defaults.polyak=0.1@20 defaults.discount=0.5@30 "
+                    "defaults.polyak=0.3@30");
+    change_plan_done(&p);
+    ck_assert_int_eq(read_journal(&p, text, 10, 3, NULL), 0);
+    assert_plan(&p, "defaults.polyak=0.1@20 defaults.discount=0.5@30");
+    change_plan_done(&p);
+    ck_assert_int_eq(read_journal(&p, text, 10, 2, NULL), 0);
+    assert_plan(&p, "defaults.polyak=0.1@20 defaults.polyak=0.2@30 "
+                    "defaults.discount=0.5@30");
+    change_plan_done(&p);
+    ck_assert_int_eq(read_journal(&p,
+                                  "t step=3 event=cancel changes=defaults.polyak@soon\n",
+                                  0, SIZE_MAX, NULL),
+                     ERR_FORMAT);
 }
 END_TEST
 
 START_TEST(a_journal_that_is_none)
 {
+    struct run_config of = base();
     struct change_plan p = {0};
 
-    ck_assert_int_eq(change_plan_read(&p, "/nowhere/journal", 0, &err), 0);
-    ck_assert_int_eq(read_journal(&p, "x event=set at=soon changes=a=1\n", 0),
+    ck_assert_int_eq(
+        change_plan_read(&p, &of, "/nowhere/journal", 0, SIZE_MAX, NULL, &err), 0);
+    ck_assert_int_eq(read_journal(&p, "x event=set at=soon changes=defaults.polyak=1\n",
+                                  0, SIZE_MAX, NULL),
                      ERR_FORMAT);
     ck_assert_ptr_nonnull(strstr(err.msg, "journal:1"));
-    ck_assert_int_eq(read_journal(&p, "x\nx event=set at=1\n", 0), ERR_FORMAT);
+    ck_assert_int_eq(read_journal(&p, "x\nx event=set at=1\n", 0, SIZE_MAX, NULL),
+                     ERR_FORMAT);
+    ck_assert_int_eq(
+        read_journal(&p, "x\nx event=set at=1 changes=no.such=key\n", 0, SIZE_MAX, NULL),
+        ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.msg, "line 2: no.such"));
     ck_assert_uint_eq(p.n, 0);
     change_plan_done(&p);
+    run_config_done(&of);
 }
 END_TEST
 
@@ -132,9 +216,10 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("change_plan");
 
     tcase_add_test(tc, changes_have_an_order);
-    tcase_add_test(tc, a_change_that_is_wrong_is_told);
+    tcase_add_test(tc, changes_that_do_not_go_together);
     tcase_add_test(tc, lengths_are_left_out);
     tcase_add_test(tc, the_journal_tells_what_was_agreed);
+    tcase_add_test(tc, the_journal_tells_what_was_cancelled);
     tcase_add_test(tc, a_journal_that_is_none);
     suite_add_tcase(s, tc);
     return s;

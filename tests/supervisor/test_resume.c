@@ -486,7 +486,8 @@ START_TEST(test_changes_are_made_again)
     ck_assert_int_eq(c.config.run.env_steps, 900);
     ck_assert_uint_eq(c.plan.n, 2);
     ck_assert_uint_eq(c.plan.list[0].at, 40);
-    ck_assert_str_eq(c.plan.list[1].text, "defaults.polyak=0.5");
+    ck_assert_str_eq(c.plan.list[1].set.path, "defaults.polyak");
+    ck_assert(c.plan.list[1].set.value.real == 0.5);
     ck_assert(c.wanted.defaults.polyak == 0.5);
     resume_config_done(&c);
 }
@@ -502,6 +503,31 @@ START_TEST(test_the_newest_change_may_be_in_the_journal_only)
     ck_assert_msg(check_config(set, 1, AGREED, &c, &err) == 0, "%s", err.msg);
     ck_assert_uint_eq(c.plan.n, 2);
     ck_assert(c.wanted.defaults.discount == 0.5);
+    resume_config_done(&c);
+}
+END_TEST
+
+/* The same of one that was cancelled. */
+START_TEST(test_the_newest_cancellation_may_be_in_the_journal_only)
+{
+    static const char *const set[] = {"defaults.polyak=0.5", "defaults.discount=0.5"};
+    struct resume_config c;
+    struct err err = {0};
+
+    ck_assert_msg(
+        check_config(set, 2, AGREED "t step=41 event=cancel changes=defaults.polyak@90\n",
+                     &c, &err) == 0,
+        "%s", err.msg);
+    ck_assert_uint_eq(c.plan.n, 1);
+    ck_assert_str_eq(c.plan.list[0].set.path, "defaults.discount");
+    ck_assert(c.wanted.defaults.polyak == 0.01 && c.wanted.defaults.discount == 0.5);
+    resume_config_done(&c);
+    ck_assert_msg(check_config(set + 1, 1,
+                               AGREED
+                               "t step=41 event=cancel changes=defaults.polyak@90\n",
+                               &c, &err) == 0,
+                  "%s", err.msg);
+    ck_assert(c.wanted.defaults.polyak == 0.01 && c.plan.n == 1);
     resume_config_done(&c);
 }
 END_TEST
@@ -551,6 +577,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_a_failure_is_no_end);
     tcase_add_test(tc, test_changes_are_made_again);
     tcase_add_test(tc, test_the_newest_change_may_be_in_the_journal_only);
+    tcase_add_test(tc, test_the_newest_cancellation_may_be_in_the_journal_only);
     tcase_add_test(tc, test_a_change_that_nobody_agreed_on);
     tcase_add_test(tc, test_what_waits_is_no_difference);
     suite_add_tcase(s, tc);

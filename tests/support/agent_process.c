@@ -1,6 +1,8 @@
 #include "tests/support/agent_process.h"
 
+#include "common/config/yaml_tree.h"
 #include "common/err/check.h"
+#include "common/msg/config_msg.h"
 #include "common/msg/protocol.h"
 
 #include <errno.h>
@@ -216,6 +218,48 @@ static void pack_agent(struct msg_out *o, size_t i)
     msg_u64(o, 5);
 }
 
+/* As it is written, right or wrong. */
+static void pack_tree(struct msg_out *o, const struct yaml_node *n)
+{
+    char *end;
+    double v;
+
+    if (n->kind == YAML_SCALAR) {
+        v = strtod(n->text, &end);
+        if (*n->text != '\0' && *end == '\0')
+            msg_f64(o, v);
+        else
+            msg_str(o, n->text);
+        return;
+    }
+    if (n->kind == YAML_MAP)
+        msg_map(o, n->n);
+    else
+        msg_array(o, n->n);
+    for (size_t i = 0; i < n->n; i++) {
+        if (n->kind == YAML_MAP)
+            msg_key(o, n->child[i]->key);
+        pack_tree(o, n->child[i]);
+    }
+}
+
+/* A section as the supervisor packs it; one that is wrong as it is written. */
+static void pack_config(struct msg_out *o, const char *config)
+{
+    struct arena arena = ARENA_ZERO;
+    struct agent_config section;
+    struct yaml_node *tree;
+    struct err err = {0};
+
+    if (agent_config_parse(&section, &arena, config, strlen(config), &err) == 0)
+        msg_agent_config(o, &section);
+    else if (yaml_tree_parse(&tree, &arena, config, strlen(config), "", 0, &err) == 0)
+        pack_tree(o, tree);
+    else
+        msg_str(o, config);
+    arena_done(&arena);
+}
+
 void agent_process_pack_configure(struct msg_out *o, const char *config, size_t n,
                                   size_t self, int restored, const char *numerics)
 {
@@ -232,7 +276,7 @@ void agent_process_pack_configure(struct msg_out *o, const char *config, size_t 
     msg_key(o, "seed");
     msg_u64(o, 7);
     msg_key(o, "config");
-    msg_str(o, config);
+    pack_config(o, config);
     msg_key(o, "restored");
     msg_bool(o, restored);
     msg_key(o, "agents");

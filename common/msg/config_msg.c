@@ -1,0 +1,271 @@
+#include "common/msg/config_msg.h"
+
+#include "common/config/run_schema.h"
+#include "common/err/check.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PATH_BYTES = 200, TEXT_BYTES = 4096, MAX_UNITS = 1 << 16 };
+
+/* ---- out ---- */
+
+static void put_section(struct msg_out *o, const struct schema *s, const void *root,
+                        const void *base);
+
+static void put_sizes(struct msg_out *o, const struct layer_sizes *s)
+{
+    msg_array(o, (size_t)s->n);
+    for (int i = 0; i < s->n; i++)
+        msg_i64(o, s->size[i]);
+}
+
+static void put_value(struct msg_out *o, const struct field *f, const void *root,
+                      const void *p)
+{
+    union {
+        int64_t whole;
+        double real;
+        int choice;
+        const char *text;
+    } v = {0};
+
+    switch (f->type) {
+    case FIELD_I64:
+    case FIELD_BYTES:
+        memcpy(&v.whole, p, sizeof(v.whole));
+        msg_i64(o, v.whole);
+        break;
+    case FIELD_F64:
+    case FIELD_F64_OR_NONE:
+    case FIELD_SECONDS:
+        memcpy(&v.real, p, sizeof(v.real));
+        msg_f64(o, v.real);
+        break;
+    case FIELD_BOOL:
+        memcpy(&v.choice, p, sizeof(v.choice));
+        msg_bool(o, v.choice);
+        break;
+    case FIELD_ENUM:
+        memcpy(&v.choice, p, sizeof(v.choice));
+        msg_str(o, f->names[v.choice]);
+        break;
+    case FIELD_NAME:
+    case FIELD_TEXT:
+        memcpy(&v.text, p, sizeof(v.text));
+        msg_str(o, v.text);
+        break;
+    case FIELD_SIZES:
+        put_sizes(o, p);
+        break;
+    case FIELD_MAP:
+    case FIELD_OPTIONAL_MAP:
+        put_section(o, f->schema, root, p);
+        break;
+    default:
+        CHECK(0, "%s is no key of an agent", f->key);
+    }
+}
+
+static void put_section(struct msg_out *o, const struct schema *s, const void *root,
+                        const void *base)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        n += schema_is_given(s, root, base, &s->fields[i]) ? 1 : 0;
+    msg_map(o, n);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+
+        if (!schema_is_given(s, root, base, f))
+            continue;
+        msg_key(o, f->key);
+        put_value(o, f, root, (const char *)base + f->offset);
+    }
+}
+
+void msg_agent_config(struct msg_out *o, const struct agent_config *a)
+{
+    put_section(o, &agent_schema, a, a);
+}
+
+/* ---- in ---- */
+
+struct reading {
+    const char *path; /* of the section */
+    struct arena *arena;
+    struct err *err;
+};
+
+static int take_section(const struct reading *r, const struct schema *s,
+                        const msgpack_object *map, char *base);
+
+static int fail(const struct reading *r, const struct field *f, const char *expected)
+{
+    return err_set(r->err, ERR_PROTOCOL, "%s.%s: expected %s", r->path, f->key, expected);
+}
+
+static int take_whole(const struct reading *r, const struct field *f,
+                      const msgpack_object *o, void *dst)
+{
+    const int64_t min = f->type == FIELD_BYTES ? 0 : (int64_t)f->min;
+
+    if ((o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 > INT64_MAX) &&
+        o->type != MSGPACK_OBJECT_NEGATIVE_INTEGER)
+        return fail(r, f, "a whole number");
+    if (o->via.i64 < min || (f->type != FIELD_BYTES && (double)o->via.i64 > f->max))
+        return fail(r, f, "a number within its range");
+    memcpy(dst, &o->via.i64, sizeof(o->via.i64));
+    return 0;
+}
+
+/* What may be "none" is 0 then; a time has no greatest value. */
+static int take_real(const struct reading *r, const struct field *f,
+                     const msgpack_object *o, void *dst)
+{
+    double v;
+
+    if (o->type != MSGPACK_OBJECT_FLOAT64)
+        return fail(r, f, "a number in 64 bits");
+    v = o->via.f64;
+    if (!isfinite(v) ||
+        ((f->type != FIELD_F64_OR_NONE || v != 0.0) &&
+         !(f->flags & FIELD_ABOVE_MIN ? v > f->min : v >= f->min)) ||
+        v > f->max)
+        return fail(r, f, "a number within its range");
+    memcpy(dst, &v, sizeof(v));
+    return 0;
+}
+
+static int take_text(const struct reading *r, const struct field *f,
+                     const msgpack_object *o, void *dst)
+{
+    const char *copy;
+
+    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size == 0 ||
+        o->via.str.size >= TEXT_BYTES ||
+        memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
+        return fail(r, f, "a text");
+    copy = arena_strndup(r->arena, o->via.str.ptr, o->via.str.size);
+    if (f->type == FIELD_NAME && !schema_is_name(copy))
+        return fail(r, f, SCHEMA_NAME_EXPECTED);
+    memcpy(dst, &copy, sizeof(copy));
+    return 0;
+}
+
+static int take_choice(const struct reading *r, const struct field *f,
+                       const msgpack_object *o, void *dst)
+{
+    for (int i = 0; f->names[i] != NULL; i++)
+        if (msg_str_is(o, f->names[i])) {
+            memcpy(dst, &i, sizeof(i));
+            return 0;
+        }
+    return fail(r, f, "one of its choices");
+}
+
+static int take_sizes(const struct reading *r, const struct field *f,
+                      const msgpack_object *o, void *dst)
+{
+    struct layer_sizes s = {0};
+
+    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > CONFIG_MAX_LAYERS)
+        return fail(r, f, "a list of layer sizes");
+    for (; (uint32_t)s.n < o->via.array.size; s.n++) {
+        const msgpack_object *size = &o->via.array.ptr[s.n];
+
+        if (size->type != MSGPACK_OBJECT_POSITIVE_INTEGER || size->via.u64 < 1 ||
+            size->via.u64 > MAX_UNITS)
+            return fail(r, f, "a list of layer sizes");
+        s.size[s.n] = (int64_t)size->via.u64;
+    }
+    memcpy(dst, &s, sizeof(s));
+    return 0;
+}
+
+static int take_map(const struct reading *r, const struct field *f,
+                    const msgpack_object *o, char *base)
+{
+    struct reading inner = *r;
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s.%s", r->path, f->key);
+    inner.path = path;
+    if (f->type == FIELD_OPTIONAL_MAP)
+        memcpy(base + f->has_offset, &(int){1}, sizeof(int));
+    return take_section(&inner, f->schema, o, base + f->offset);
+}
+
+static int take_value(const struct reading *r, const struct field *f,
+                      const msgpack_object *o, char *base)
+{
+    char *dst = base + f->offset;
+    int flag;
+
+    switch (f->type) {
+    case FIELD_I64:
+    case FIELD_BYTES:
+        return take_whole(r, f, o, dst);
+    case FIELD_F64:
+    case FIELD_F64_OR_NONE:
+    case FIELD_SECONDS:
+        return take_real(r, f, o, dst);
+    case FIELD_BOOL:
+        if (o->type != MSGPACK_OBJECT_BOOLEAN)
+            return fail(r, f, "true or false");
+        flag = o->via.boolean;
+        memcpy(dst, &flag, sizeof(flag));
+        return 0;
+    case FIELD_ENUM:
+        return take_choice(r, f, o, dst);
+    case FIELD_NAME:
+    case FIELD_TEXT:
+        return take_text(r, f, o, dst);
+    case FIELD_SIZES:
+        return take_sizes(r, f, o, dst);
+    case FIELD_MAP:
+    case FIELD_OPTIONAL_MAP:
+        return take_map(r, f, o, base);
+    default:
+        return fail(r, f, "no such key in an agent's section");
+    }
+}
+
+static int take_section(const struct reading *r, const struct schema *s,
+                        const msgpack_object *map, char *base)
+{
+    if (map->type != MSGPACK_OBJECT_MAP)
+        return err_set(r->err, ERR_PROTOCOL, "%s: expected a map", r->path);
+    for (uint32_t i = 0; i < map->via.map.size; i++) {
+        const msgpack_object_kv *kv = &map->via.map.ptr[i];
+        const struct field *f = NULL;
+        int rc;
+
+        for (size_t k = 0; k < s->n && f == NULL; k++)
+            if (msg_str_is(&kv->key, s->fields[k].key))
+                f = &s->fields[k];
+        if (f == NULL)
+            return err_set(r->err, ERR_PROTOCOL, "%s: unknown key", r->path);
+        rc = take_value(r, f, &kv->val, base);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int msg_to_agent_config(const msgpack_object *map, struct agent_config *ret,
+                        struct arena *arena, struct err *err)
+{
+    struct agent_config a = {0};
+    int rc;
+
+    schema_defaults(&agent_schema, &a, arena);
+    rc = take_section(&(struct reading){"config", arena, err}, &agent_schema, map,
+                      (char *)&a);
+    if (rc == 0)
+        rc = agent_config_resolve(&a, err);
+    if (rc == 0)
+        *ret = a;
+    return rc;
+}
