@@ -1,11 +1,12 @@
 #include "supervisor/cli/go_on.h"
 
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/finished_log.h"
+#include "supervisor/run/resume_config.h"
 #include "supervisor/run/run_record.h"
-#include "supervisor/run/tree.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -4,13 +4,13 @@
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
 #include "supervisor/run/block_image.h"
 #include "supervisor/run/graph_settings.h"
 #include "supervisor/run/run_state.h"
-#include "supervisor/run/tree.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,12 +4,11 @@
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/resume.h"
-#include "supervisor/run/tree.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -108,8 +107,8 @@ static int find_in_run(char **ret, const char *from, const char *agent,
 {
     char *checkpoints = NULL;
     uint64_t step;
-    int rc = resume_choose_run(&checkpoints, &step, q->runs_dir, from, q->on_skipped,
-                               q->ctx, err);
+    int rc = run_dir_find_checkpoint(q->runs_dir, from, &checkpoints, &step,
+                                     q->on_skipped, q->ctx, err);
 
     if (rc == 0)
         *ret = xasprintf("%s/%" PRIu64 "/%s/model.ckpt-%" PRIu64, checkpoints, step,

@@ -2,7 +2,6 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/run_dir.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -188,29 +187,6 @@ int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
     else
         rc = err_set(err, ERR_NOT_FOUND, "%s holds the rows of no checkpoint", log);
     free(steps);
-    return rc;
-}
-
-int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
-                      const char *text, void (*on_skipped)(void *ctx, const char *line),
-                      void *ctx, struct err *err)
-{
-    const char *at = strrchr(text, '@');
-    char *run = at != NULL ? xstrndup(text, (size_t)(at - text)) : xstrdup(text);
-    char *path = NULL;
-    int rc = run_dir_find(runs_dir, run, &path, err);
-
-    free(run);
-    if (rc < 0)
-        return rc;
-    *ret_dir = xasprintf("%s/checkpoints", path);
-    free(path);
-    rc = resume_choose(ret_step, *ret_dir, at != NULL ? at + 1 : NULL, on_skipped, ctx,
-                       err);
-    if (rc < 0) {
-        free(*ret_dir);
-        *ret_dir = NULL;
-    }
     return rc;
 }
 

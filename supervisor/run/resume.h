@@ -14,10 +14,9 @@
 #ifndef SUPERVISOR_RUN_RESUME_H
 #define SUPERVISOR_RUN_RESUME_H
 
-#include "common/config/run_config.h"
+#include "common/numerics/numerics.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/rollout/rollout.h"
-#include "supervisor/run/change_plan.h"
 #include "supervisor/run/checkpoint.h"
 
 /* Names of the sections of run.state. */
@@ -46,10 +45,6 @@ void resume_free(struct resume *r); /* NULL is fine */
 int resume_choose(uint64_t *ret, const char *dir, const char *step,
                   void (*on_skipped)(void *ctx, const char *line), void *ctx,
                   struct err *err);
-/* The same of "RUN" or "RUN@STEP" under runs_dir; *ret_dir: its checkpoints/, free(). */
-int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
-                      const char *text, void (*on_skipped)(void *ctx, const char *line),
-                      void *ctx, struct err *err);
 
 /* The newest complete checkpoint whose window the experience log `log` still holds as it
  * was: one that a run can go on from. ERR_NOT_FOUND: there is none. */
@@ -63,28 +58,6 @@ const struct checkpoint_section *resume_section(const struct resume *r, const ch
 /* The numerics version, and under NUMERICS_NATIVE the build. */
 int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err);
 int resume_is_same_build(const struct resume *r, const char *build_id);
-/* resume_config.c: how the run was configured at the checkpoint, and what is to change
- * from there on. */
-struct resume_config {
-    struct run_config config; /* to begin with */
-    struct run_config wanted; /* with the plan, and what waits for a respawn */
-    struct change_plan plan;
-};
-void resume_config_done(struct resume_config *c); /* all-zero is fine */
-/* How the run was configured then, for run_config_done. ERR_CONFIG: by another build. */
-int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
-                        struct run_config *ret, struct err *err);
-/* `wanted` is config.yaml as it is now: it must be what the run had at the checkpoint
- * with the changes since made, which the journal knows and which are made again at their
- * steps. How long the run is may differ, whether its log is kept, and what waits for a
- * respawn. ERR_CONFIG names the first difference. */
-int resume_check_config(const struct resume *r, const struct run_config *wanted,
-                        const char *journal, config_env_names_fn env_names,
-                        struct resume_config *ret, struct err *err);
-/* Whatever it was: `wanted`, from the first round on. */
-int resume_force_config(const struct resume *r, const struct run_config *wanted,
-                        config_env_names_fn env_names, struct resume_config *ret,
-                        struct err *err);
 
 /* Every agent's block. ERR_NOT_FOUND: the checkpoint has no such agent. */
 int resume_preload(const struct resume *r, struct agent_table *agents, struct err *err);

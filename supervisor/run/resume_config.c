@@ -1,5 +1,5 @@
 /* Going on with the configuration that a run had, and with its changes since. */
-#include "supervisor/run/resume.h"
+#include "supervisor/run/resume_config.h"
 
 #include "common/config/changes.h"
 #include "common/mem/xmalloc.h"

@@ -4,11 +4,11 @@
  * One that had to wait because the one before was still being written is not counted.
  */
 #include "common/err/check.h"
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/checkpointer.h"
 #include "supervisor/run/training.h"
-#include "supervisor/run/tree.h"
 #include "tests/bench/median.h"
 
 #include <stdio.h>

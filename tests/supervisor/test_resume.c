@@ -1,10 +1,11 @@
 /* Finding the checkpoint to go on from, whatever happened to the files. */
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
 #include "supervisor/run/checkpointer.h"
 #include "supervisor/run/resume.h"
-#include "supervisor/run/tree.h"
+#include "supervisor/run/resume_config.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

@@ -1,4 +1,4 @@
-#include "supervisor/run/tree.h"
+#include "common/io/tree.h"
 
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"

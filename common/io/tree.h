@@ -1,6 +1,6 @@
 /* tree.h - folders as wholes. */
-#ifndef SUPERVISOR_RUN_TREE_H
-#define SUPERVISOR_RUN_TREE_H
+#ifndef COMMON_IO_TREE_H
+#define COMMON_IO_TREE_H
 
 #include "common/err/err.h"
 
