@@ -4,9 +4,9 @@
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/finished_log.h"
 #include "supervisor/run/resume_config.h"
 #include "supervisor/run/run_record.h"
+#include "supervisor/save/retention.h"
 
 #include <stdlib.h>
 #include <unistd.h>

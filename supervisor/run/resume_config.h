@@ -5,7 +5,7 @@
 
 #include "common/config/run_config.h"
 #include "supervisor/run/change_plan.h"
-#include "supervisor/run/resume.h"
+#include "supervisor/save/resume.h"
 
 struct resume_config {
     struct run_config config; /* to begin with */

@@ -6,7 +6,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pid_file.h"
-#include "supervisor/run/resume.h"
+#include "supervisor/save/resume.h"
 
 #include <dirent.h>
 #include <errno.h>

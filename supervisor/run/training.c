@@ -3,8 +3,8 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/finished_log.h"
 #include "supervisor/run/training_internal.h"
+#include "supervisor/save/retention.h"
 
 #include <malloc.h>
 #include <math.h>

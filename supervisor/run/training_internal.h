@@ -5,12 +5,12 @@
 #include "supervisor/env/env_host.h"
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/run/agent_specs.h"
-#include "supervisor/run/checkpointer.h"
-#include "supervisor/run/graphs.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/life_fsm.h"
 #include "supervisor/run/restore.h"
 #include "supervisor/run/training.h"
+#include "supervisor/save/graphs.h"
+#include "supervisor/save/run_saver.h"
 #include "supervisor/store/store.h"
 
 #include <uv.h>

@@ -7,8 +7,8 @@
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/checkpointer.h"
 #include "supervisor/run/training.h"
+#include "supervisor/save/run_saver.h"
 #include "tests/bench/median.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/save/checkpoint_write.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

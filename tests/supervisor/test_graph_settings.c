@@ -2,7 +2,7 @@
 #include "common/ckpt/protowire.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
-#include "supervisor/run/graph_settings.h"
+#include "supervisor/save/graph_settings.h"
 #include "tests/support/test_main.h"
 
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
-#include "supervisor/run/checkpointer.h"
-#include "supervisor/run/resume.h"
 #include "supervisor/run/resume_config.h"
+#include "supervisor/save/resume.h"
+#include "supervisor/save/run_saver.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

@@ -1,4 +1,4 @@
-#include "supervisor/run/checkpointer.h"
+#include "supervisor/save/run_saver.h"
 
 #include "common/err/check.h"
 #include "common/log/log.h"

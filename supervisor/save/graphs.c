@@ -1,4 +1,4 @@
-#include "supervisor/run/graphs.h"
+#include "supervisor/save/graphs.h"
 
 #include "common/ckpt/protowire.h"
 #include "common/err/check.h"

@@ -11,13 +11,13 @@
  *          under NUMERICS_NATIVE; the fingerprint there, too, and for a run that is not
  *          portable for other reasons (run_status.h).
  */
-#ifndef SUPERVISOR_RUN_RESUME_H
-#define SUPERVISOR_RUN_RESUME_H
+#ifndef SUPERVISOR_SAVE_RESUME_H
+#define SUPERVISOR_SAVE_RESUME_H
 
 #include "common/numerics/numerics.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/rollout/rollout.h"
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/save/checkpoint_write.h"
 
 /* Names of the sections of run.state. */
 #define RESUME_ROLLOUT     "rollout"     /* rollout_state_save */

@@ -1,4 +1,4 @@
-#include "supervisor/run/block_image.h"
+#include "supervisor/save/block_image.h"
 
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"

@@ -3,8 +3,8 @@
  * The table comes from another process: places outside the block, unknown types and bad
  * names are ERR_PROTOCOL.
  */
-#ifndef SUPERVISOR_RUN_BLOCK_TABLE_H
-#define SUPERVISOR_RUN_BLOCK_TABLE_H
+#ifndef SUPERVISOR_SAVE_BLOCK_TABLE_H
+#define SUPERVISOR_SAVE_BLOCK_TABLE_H
 
 #include "common/err/err.h"
 #include "common/msg/msg.h"

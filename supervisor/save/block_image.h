@@ -5,11 +5,11 @@
  *          and name, u32 dtype, u32 rank, u64 dims, u64 offset, u32 saved; then all other
  *          bytes of the block, in their order.
  */
-#ifndef SUPERVISOR_RUN_BLOCK_IMAGE_H
-#define SUPERVISOR_RUN_BLOCK_IMAGE_H
+#ifndef SUPERVISOR_SAVE_BLOCK_IMAGE_H
+#define SUPERVISOR_SAVE_BLOCK_IMAGE_H
 
 #include "common/wire/cursor.h"
-#include "supervisor/run/block_table.h"
+#include "supervisor/save/block_table.h"
 
 struct block_image {
     struct block_table table;

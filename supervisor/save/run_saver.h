@@ -13,10 +13,10 @@
  * End      a loop with a checkpoint being written stays alive: uv_run returns after it.
  * Threads  loop thread, but for the writing.
  */
-#ifndef SUPERVISOR_RUN_CHECKPOINTER_H
-#define SUPERVISOR_RUN_CHECKPOINTER_H
+#ifndef SUPERVISOR_SAVE_RUN_SAVER_H
+#define SUPERVISOR_SAVE_RUN_SAVER_H
 
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/save/checkpoint_write.h"
 
 #include <uv.h>
 

@@ -8,10 +8,10 @@
  *
  * Bytes    only those of the constants' values change, four each: lengths stay.
  */
-#ifndef SUPERVISOR_RUN_GRAPH_SETTINGS_H
-#define SUPERVISOR_RUN_GRAPH_SETTINGS_H
+#ifndef SUPERVISOR_SAVE_GRAPH_SETTINGS_H
+#define SUPERVISOR_SAVE_GRAPH_SETTINGS_H
 
-#include "supervisor/run/block_table.h"
+#include "supervisor/save/block_table.h"
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/save/checkpoint_write.h"
 
 #include "common/ckpt/atomic_file.h"
 #include "common/ckpt/bundle.h"
@@ -8,9 +8,9 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/crc32c.h"
-#include "supervisor/run/block_image.h"
-#include "supervisor/run/graph_settings.h"
-#include "supervisor/run/run_state.h"
+#include "supervisor/save/block_image.h"
+#include "supervisor/save/checkpoint_format.h"
+#include "supervisor/save/graph_settings.h"
 
 #include <dirent.h>
 #include <errno.h>

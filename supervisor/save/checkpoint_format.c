@@ -1,5 +1,5 @@
 /* run.state: sections with checksums, see checkpoint.h. */
-#include "supervisor/run/run_state.h"
+#include "supervisor/save/checkpoint_format.h"
 
 #include "common/ckpt/atomic_file.h"
 #include "common/io/beneath.h"

@@ -1,4 +1,4 @@
-#include "supervisor/run/finished_log.h"
+#include "supervisor/save/retention.h"
 
 #include "common/io/beneath.h"
 #include "common/mem/size_text.h"

@@ -18,13 +18,13 @@
  *          "graph/<name>": u64 bytes and u32 masked CRC-32C of its .meta.
  * Threads  any, one at a time for one folder: only files are touched.
  */
-#ifndef SUPERVISOR_RUN_CHECKPOINT_H
-#define SUPERVISOR_RUN_CHECKPOINT_H
+#ifndef SUPERVISOR_SAVE_CHECKPOINT_WRITE_H
+#define SUPERVISOR_SAVE_CHECKPOINT_WRITE_H
 
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/tensor/tensor.h"
-#include "supervisor/run/block_image.h"
+#include "supervisor/save/block_image.h"
 #include "supervisor/store/store.h"
 
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * They go into every checkpoint, with the settings in force (graph_settings.h), and, once,
  * into the event file.
  */
-#ifndef SUPERVISOR_RUN_GRAPHS_H
-#define SUPERVISOR_RUN_GRAPHS_H
+#ifndef SUPERVISOR_SAVE_GRAPHS_H
+#define SUPERVISOR_SAVE_GRAPHS_H
 
 #include "common/err/err.h"
 #include "common/wire/cursor.h"

@@ -1,4 +1,4 @@
-#include "supervisor/run/graph_settings.h"
+#include "supervisor/save/graph_settings.h"
 
 #include "common/ckpt/protowire.h"
 #include "common/mem/xmalloc.h"

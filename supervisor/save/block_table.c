@@ -1,4 +1,4 @@
-#include "supervisor/run/block_table.h"
+#include "supervisor/save/block_table.h"
 
 #include "common/mem/xmalloc.h"
 

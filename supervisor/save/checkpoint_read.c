@@ -1,12 +1,12 @@
 /* Which checkpoints there are, and what is in them. */
 #include "common/io/beneath.h"
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/save/checkpoint_write.h"
 
 #include "common/ckpt/bundle.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/crc32c.h"
-#include "supervisor/run/run_state.h"
+#include "supervisor/save/checkpoint_format.h"
 
 #include <dirent.h>
 #include <errno.h>

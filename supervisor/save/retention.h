@@ -1,7 +1,7 @@
 /* finished_log.h - what becomes of the experience log of a run that is done: a run that
  * keeps it can be made longer. */
-#ifndef SUPERVISOR_RUN_FINISHED_LOG_H
-#define SUPERVISOR_RUN_FINISHED_LOG_H
+#ifndef SUPERVISOR_SAVE_RETENTION_H
+#define SUPERVISOR_SAVE_RETENTION_H
 
 #include "common/config/run_config.h"
 #include "common/err/err.h"

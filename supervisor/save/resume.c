@@ -1,4 +1,4 @@
-#include "supervisor/run/resume.h"
+#include "supervisor/save/resume.h"
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
