@@ -132,6 +132,13 @@ int tree_empty(const char *path, const char *last, struct err *err)
     return rc;
 }
 
+int tree_rename(const char *from, const char *to, unsigned flags, struct err *err)
+{
+    return beneath_rename(from, to, flags) < 0
+               ? err_errno(err, "%s: rename to %s", from, to)
+               : 0;
+}
+
 /* ---- looking ---- */
 
 static int count_one(void *ctx, int at, const char *name, int is_dir)

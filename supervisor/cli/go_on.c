@@ -65,13 +65,13 @@ static int say_done(const struct cli *cli, const struct resume_options *o,
     struct err err = {0};
     char line[256];
     int rc = o->from == NULL
-                 ? finished_log_drop(log, keep, FINISHED_LOG_AUTO_BYTES, &bytes, &err)
+                 ? retention_drop_log(log, keep, RETENTION_AUTO_BYTES, &bytes, &err)
                  : 0;
 
     if (rc < 0)
         log_warn("%s", err.msg);
     if (rc == 1) {
-        finished_log_describe(name, keep, bytes, line, sizeof(line));
+        retention_describe_log(name, keep, bytes, line, sizeof(line));
         (void)fprintf(stderr, "%s\n", line);
     }
     (void)fprintf(stderr, "%s: done, %llu steps; ", name,

@@ -2,7 +2,7 @@
 
 #include "common/config/algorithms.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/save/checkpoint_write.h"
+#include "supervisor/save/checkpoint_read.h"
 
 #include <stdlib.h>
 

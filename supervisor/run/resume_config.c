@@ -20,7 +20,7 @@ void resume_config_done(struct resume_config *c)
 int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                         struct run_config *ret, struct err *err)
 {
-    const struct checkpoint_section *s = resume_section(r, RESUME_CONFIG);
+    const struct checkpoint_section *s = resume_section(r, SECTION_CONFIG);
     const struct config_options options = {.env_names = env_names};
     struct err why = {0};
 

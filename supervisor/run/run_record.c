@@ -7,7 +7,7 @@
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/run_dir.h"
-#include "supervisor/save/checkpoint_write.h"
+#include "supervisor/save/checkpoint_read.h"
 
 #include <math.h>
 #include <signal.h>

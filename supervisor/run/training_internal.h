@@ -74,7 +74,7 @@ struct training {
     int agent_fd; /* the agent executable */
     struct env_host *env_host;
     struct agent_table *agents;
-    struct checkpointer *checkpointer;
+    struct run_saver *saver;
     struct graphs *graphs;
     struct restore *restore;
     struct rollout *rollout;
@@ -243,7 +243,7 @@ void training_end_rescue(struct training *t);
 
 /* ---- training_save.c: checkpoints ---- */
 
-void training_make_checkpointer(struct training *t);
+void training_make_saver(struct training *t);
 /* Callback of the driver. */
 int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err);
 /* What the checkpoint waited for may be over: takes it then, and the driver goes on. */

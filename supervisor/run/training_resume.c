@@ -21,7 +21,7 @@ int training_begin_resume(struct training *t, struct err *err)
     const struct training_args *args = t->args;
     struct keeper_task again;
     const struct checkpoint_section *was =
-        args->resume != NULL ? resume_section(args->resume, RESUME_INEXACT) : NULL;
+        args->resume != NULL ? resume_section(args->resume, SECTION_INEXACT) : NULL;
 
     if (was != NULL)
         set_inexact(t, was->data, was->len);
@@ -82,7 +82,7 @@ static int stand(struct training *t, struct err *err)
     if (rc == 0)
         rc = journal_begin(t->journal, err);
     if (rc == 0)
-        rc = resume_settle(t->args->resume, t->store, err);
+        rc = resume_discard_later(t->args->resume, t->store, err);
     if (rc < 0)
         return rc;
     t->committed = 1;
@@ -94,7 +94,7 @@ static int stand(struct training *t, struct err *err)
 int training_load_state(struct training *t, struct err *err)
 {
     const struct resume *from = t->args->resume;
-    const struct checkpoint_section *state = resume_section(from, RESUME_ROLLOUT);
+    const struct checkpoint_section *state = resume_section(from, SECTION_ROLLOUT);
     int rc = check_machine(t, err);
 
     if (rc == 0)

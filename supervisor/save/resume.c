@@ -2,6 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/save/retention.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,8 +18,9 @@ struct resume {
     size_t n_blocks;
 };
 
-static const char *const needed[] = {RESUME_ROLLOUT, RESUME_EXPERIENCE, RESUME_BUILD_ID,
-                                     RESUME_FINGERPRINT, RESUME_CONFIG};
+static const char *const needed[] = {SECTION_ROLLOUT, SECTION_EXPERIENCE,
+                                     SECTION_BUILD_ID, SECTION_FINGERPRINT,
+                                     SECTION_CONFIG};
 
 void resume_free(struct resume *r)
 {
@@ -51,18 +53,8 @@ static int check_sections(struct resume *r, struct err *err)
         if (resume_section(r, needed[i]) == NULL)
             return err_set(err, ERR_FORMAT, "run.state lacks its section '%s'",
                            needed[i]);
-    s = resume_section(r, RESUME_ROLLOUT);
+    s = resume_section(r, SECTION_ROLLOUT);
     return rollout_state_progress(&r->at, s->data, s->len, err);
-}
-
-/* Agents tell their graphs themselves (graphs.h): the file only has to be whole. */
-static int check_metagraph(const struct resume *r, const char *agent, struct err *err)
-{
-    struct wbuf bytes = {0};
-    int rc = checkpoint_metagraph_load(&bytes, r->dir, r->step, &r->state, agent, err);
-
-    wbuf_done(&bytes);
-    return rc;
 }
 
 static int load_blocks(struct resume *r, struct err *err)
@@ -73,9 +65,11 @@ static int load_blocks(struct resume *r, struct err *err)
     for (size_t i = 0; i < r->state.n && rc == 0; i++) {
         const struct checkpoint_section *s = &r->state.sections[i];
 
-        if (strncmp(s->name, AGENT_SECTION, strlen(AGENT_SECTION)) != 0)
+        if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
             continue;
-        rc = check_metagraph(r, s->name + strlen(AGENT_SECTION), err);
+        /* the graph is asked for anew (graphs.h): its file only has to be whole */
+        rc = checkpoint_check_graph(r->dir, r->step, &r->state,
+                                    s->name + strlen(SECTION_AGENT), err);
         if (rc == 0)
             rc = checkpoint_block_load(&r->blocks[r->n_blocks], r->dir, r->step, s, err);
         if (rc == 0)
@@ -163,7 +157,7 @@ static int is_covered(const char *dir, uint64_t step, const char *log, uint64_t 
     int rc = load(&r, dir, step, NULL);
 
     if (rc == 0) {
-        s = resume_section(r, RESUME_EXPERIENCE);
+        s = resume_section(r, SECTION_EXPERIENCE);
         rc = store_open(&store, log, capacity, s->data, s->len, NULL);
     }
     store_free(store);
@@ -206,7 +200,7 @@ static int differs(const struct checkpoint_section *s, const char *what, const c
 
 int resume_is_same_build(const struct resume *r, const char *build_id)
 {
-    return is_text(resume_section(r, RESUME_BUILD_ID), build_id);
+    return is_text(resume_section(r, SECTION_BUILD_ID), build_id);
 }
 
 /* "native 1": mode and version. What cannot be read is version 0, of no build. */
@@ -224,7 +218,7 @@ static int parse_numerics(const struct checkpoint_section *s, enum numerics *ret
 
 int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err)
 {
-    const struct checkpoint_section *s = resume_section(r, RESUME_NUMERICS);
+    const struct checkpoint_section *s = resume_section(r, SECTION_NUMERICS);
     enum numerics mode = NUMERICS_NATIVE;
     int version;
 
@@ -240,7 +234,7 @@ int resume_check_numerics(const struct resume *r, const char *build_id, struct e
                        version, NUMERICS_VERSION);
     if (mode == NUMERICS_PORTABLE || resume_is_same_build(r, build_id))
         return 0;
-    return differs(resume_section(r, RESUME_BUILD_ID), "build", build_id, err);
+    return differs(resume_section(r, SECTION_BUILD_ID), "build", build_id, err);
 }
 
 /* ---- bringing it back ---- */
@@ -265,7 +259,7 @@ int resume_preload(const struct resume *r, struct agent_table *agents, struct er
         if (b == NULL)
             return err_set(err, ERR_NOT_FOUND, "checkpoint %" PRIu64 " knows no %s",
                            r->step, info.name);
-        rc = agent_table_preload(agents, i, b->bytes, b->image.block_bytes, err);
+        rc = agent_table_preload(agents, i, b->bytes, b->section.block_bytes, err);
         if (rc < 0)
             return rc;
     }
@@ -284,10 +278,10 @@ static int check_places(const struct resume *r, const struct agent_table *agents
     agent_table_info(agents, agent, &info);
     b = find_block(r, info.name);
     CHECK(b != NULL, "preloaded");
-    rc = block_table_parse(&table, body, b->image.block_bytes, err);
+    rc = block_table_parse(&table, body, b->section.block_bytes, err);
     if (rc < 0)
         return rc;
-    if (!block_image_fits(&b->image, &table, b->image.block_bytes))
+    if (!agent_section_fits(&b->section, &table, b->section.block_bytes))
         rc = err_set(err, ERR_CONFIG,
                      "%s: its variables are others now; `run --init-from` takes the "
                      "weights alone",
@@ -299,7 +293,7 @@ static int check_places(const struct resume *r, const struct agent_table *agents
 int resume_check_fingerprint(const struct resume *r, const struct agent_table *agents,
                              struct err *err)
 {
-    const struct checkpoint_section *s = resume_section(r, RESUME_FINGERPRINT);
+    const struct checkpoint_section *s = resume_section(r, SECTION_FINGERPRINT);
     const char *now = agent_table_fingerprint(agents);
 
     return is_text(s, now)
@@ -317,9 +311,9 @@ int resume_check_agents(const struct resume *r, const struct agent_table *agents
     return rc;
 }
 
-int resume_settle(const struct resume *r, struct store *store, struct err *err)
+int resume_discard_later(const struct resume *r, struct store *store, struct err *err)
 {
-    int rc = checkpoint_drop_newer(r->dir, r->step, err);
+    int rc = retention_drop_after(r->dir, r->step, err);
 
     return rc < 0 ? rc : store_cut(store, err);
 }

@@ -5,66 +5,190 @@
 #include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_SECTIONS = 7 };
 
 struct copy {
     void *data;
     size_t cap;
 };
 
-struct checkpointer {
-    struct checkpointer_args args;
+struct run_saver {
+    struct run_saver_args args;
     const char *next_dir, *next_log_copy;
     uv_work_t work;
     int busy;
     const char *dir, *log_copy; /* of the newest that was begun; NULL: none */
-    struct err failure;         /* of the one that is being written; code 0: none */
+    struct err failure;         /* of the work under way; code 0: none */
 
-    /* What is being written. The memory is used again: fresh pages would cost more than
-     * the copying. */
+    /* What is being written. The memory of the copies is used again: fresh pages would cost
+     * more than the copying. */
     uint64_t step;
     struct checkpoint_agent *agents;
     size_t n_agents;
-    struct checkpoint_section *sections;
+    struct copy *blocks; /* [n_agents] */
+    struct checkpoint_section sections[MAX_SECTIONS];
     size_t n_sections;
-    struct copy *copies; /* [n_agents + n_sections] */
+    struct copy section_data[MAX_SECTIONS];
 
     uint64_t checked; /* head of the log when all rows were last found sound */
-    uint64_t head;    /* in what is being written */
-    uint8_t *sums;    /* of the rows to look at */
+    uint64_t head;    /* of the log, in what is being written */
+    uint8_t *sums;    /* of the rows to check */
     size_t sums_bytes;
-    int wants_look;
+    int wants_check; /* run_saver_check_log was called while busy */
 };
 
-struct checkpointer *checkpointer_new(const struct checkpointer_args *args)
+struct run_saver *run_saver_new(const struct run_saver_args *args)
 {
-    struct checkpointer *c = xcalloc(1, sizeof(*c));
+    struct run_saver *s = xcalloc(1, sizeof(*s));
 
-    c->args = *args;
-    c->next_dir = args->dir;
-    c->work.data = c;
-    c->checked = args->store != NULL ? store_head(args->store) : 0;
-    return c;
+    s->args = *args;
+    s->next_dir = args->dir;
+    s->work.data = s;
+    s->checked = args->store != NULL ? store_head(args->store) : 0;
+    return s;
 }
 
-void checkpointer_free(struct checkpointer *c)
+void run_saver_free(struct run_saver *s)
 {
-    if (c == NULL)
+    if (s == NULL)
         return;
-    CHECK(!c->busy);
-    for (size_t i = 0; i < c->n_agents + c->n_sections; i++)
-        pages_unmap(c->copies[i].data, c->copies[i].cap);
-    free(c->copies);
-    free(c->agents);
-    free(c->sections);
-    free(c);
+    CHECK(!s->busy);
+    for (size_t i = 0; i < s->n_agents; i++)
+        pages_unmap(s->blocks[i].data, s->blocks[i].cap);
+    for (size_t i = 0; i < MAX_SECTIONS; i++)
+        pages_unmap(s->section_data[i].data, s->section_data[i].cap);
+    free(s->blocks);
+    free(s->agents);
+    free(s);
 }
 
-int checkpointer_is_busy(const struct checkpointer *c)
+int run_saver_is_busy(const struct run_saver *s)
 {
-    return c->busy;
+    return s->busy;
 }
+
+/* ---- the work, on another thread ---- */
+
+static void write_work(uv_work_t *work)
+{
+    struct run_saver *s = work->data;
+    const struct checkpoint_args args = {.dir = s->dir,
+                                         .step = s->step,
+                                         .agents = s->agents,
+                                         .n_agents = s->n_agents,
+                                         .sections = s->sections,
+                                         .n_sections = s->n_sections,
+                                         .log = s->args.store,
+                                         .log_sums = s->sums,
+                                         .log_sums_bytes = s->sums_bytes};
+    struct err why = {0};
+
+    if (checkpoint_write(&args, &s->failure) < 0)
+        return;
+    if (retention_drop_old(&s->args.keep, s->dir, &why) < 0)
+        log_warn("older checkpoints stay for now: %s", why.msg);
+    if (s->log_copy != NULL)
+        (void)store_copy(s->args.store, s->log_copy, &s->failure);
+    else if (retention_forget_rows(s->dir, s->step, s->args.store, &why) < 0)
+        log_warn("%s", why.msg);
+}
+
+static void check_work(uv_work_t *work)
+{
+    struct run_saver *s = work->data;
+
+    (void)store_check(s->args.store, s->sums, s->sums_bytes, &s->failure);
+}
+
+/* ---- on the loop ---- */
+
+/* Checksums of the rows that updates can have drawn since the last check: those in the
+ * window of any head since then. */
+static void begin_work(struct run_saver *s, uv_work_cb work, uv_after_work_cb after)
+{
+    const struct store *log = s->args.store;
+
+    s->failure = (struct err){0};
+    s->sums_bytes = 0;
+    if (log != NULL) {
+        s->head = store_head(log);
+        store_sums_save(log, store_window_first_at(log, s->checked), &s->sums,
+                        &s->sums_bytes);
+    }
+    CHECK(uv_queue_work(s->args.loop, &s->work, work, after) == 0);
+    s->busy = 1;
+}
+
+static void end_work(struct run_saver *s, int status)
+{
+    CHECK(status == 0);
+    s->busy = 0;
+    free(s->sums);
+    s->sums = NULL;
+    if (s->wants_check) /* before anything else is begun */
+        run_saver_check_log(s);
+}
+
+static void on_write_done(uv_work_t *work, int status)
+{
+    struct run_saver *s = work->data;
+    const struct err failure = s->failure;
+
+    if (failure.code == 0)
+        s->checked = s->head;
+    end_work(s, status);
+    s->args.on_written(s->args.ctx, s->step, failure.code < 0 ? &failure : NULL);
+}
+
+static void on_check_done(uv_work_t *work, int status)
+{
+    struct run_saver *s = work->data;
+    const struct err failure = s->failure;
+
+    end_work(s, status);
+    s->args.on_log_checked(s->args.ctx, failure.code < 0 ? &failure : NULL);
+}
+
+void run_saver_check_log(struct run_saver *s)
+{
+    s->wants_check = s->busy;
+    if (s->busy || s->args.store == NULL || store_layout(s->args.store)->n_columns == 0)
+        return;
+    begin_work(s, check_work, on_check_done);
+}
+
+static void begin_write(struct run_saver *s)
+{
+    s->dir = s->next_dir;
+    s->log_copy = s->next_log_copy;
+    checkpoint_announce(s->dir, s->step);
+    begin_work(s, write_work, on_write_done);
+}
+
+void run_saver_redirect(struct run_saver *s, const char *dir, const char *log)
+{
+    s->next_dir = dir;
+    s->next_log_copy = log;
+}
+
+int run_saver_is_redirected(const struct run_saver *s)
+{
+    return s->log_copy != NULL;
+}
+
+int run_saver_repeat(struct run_saver *s)
+{
+    if (s->busy || s->dir == NULL)
+        return 0;
+    begin_write(s);
+    return 1;
+}
+
+/* ---- what is written ---- */
 
 static int take_copy(struct copy *to, const void *data, size_t len, struct err *err)
 {
@@ -81,170 +205,83 @@ static int take_copy(struct copy *to, const void *data, size_t len, struct err *
     return 0;
 }
 
-/* The same agents and as many sections every time. */
-static void make_room(struct checkpointer *c, size_t n_agents, size_t n_sections)
+static int copy_agents(struct run_saver *s, const struct save_point *p, struct err *err)
 {
-    if (c->copies == NULL) {
-        c->n_agents = n_agents;
-        c->n_sections = n_sections;
-        c->agents = xcalloc(n_agents, sizeof(*c->agents));
-        c->sections = xcalloc(n_sections, sizeof(*c->sections));
-        c->copies = xcalloc(n_agents + n_sections, sizeof(*c->copies));
-    }
-    CHECK(n_agents == c->n_agents && n_sections == c->n_sections);
-}
-
-static int copy_all(struct checkpointer *c, const struct checkpoint_agent *agents,
-                    const struct checkpoint_section *sections, struct err *err)
-{
-    struct copy *to = c->copies;
     int rc = 0;
 
-    for (size_t i = 0; i < c->n_agents && rc == 0; i++, to++) {
-        rc = take_copy(to, agents[i].block, agents[i].block_bytes, err);
-        c->agents[i] = agents[i];
-        c->agents[i].block = to->data;
+    if (s->agents == NULL) {
+        s->n_agents = p->n_agents;
+        s->agents = xcalloc(p->n_agents, sizeof(*s->agents));
+        s->blocks = xcalloc(p->n_agents, sizeof(*s->blocks));
     }
-    for (size_t i = 0; i < c->n_sections && rc == 0; i++, to++) {
-        rc = take_copy(to, sections[i].data, sections[i].len, err);
-        c->sections[i] = sections[i];
-        c->sections[i].data = to->data;
+    CHECK(p->n_agents == s->n_agents);
+    for (size_t i = 0; i < s->n_agents && rc == 0; i++) {
+        rc = take_copy(&s->blocks[i], p->agents[i].block, p->agents[i].block_bytes, err);
+        s->agents[i] = p->agents[i];
+        s->agents[i].block = s->blocks[i].data;
     }
     return rc;
 }
 
-/* On another thread. */
-static void on_work(uv_work_t *work)
+static int copy_section(struct run_saver *s, const char *name, const void *data,
+                        size_t len, struct err *err)
 {
-    struct checkpointer *c = work->data;
-    const struct checkpoint_args args = {.dir = c->dir,
-                                         .step = c->step,
-                                         .agents = c->agents,
-                                         .n_agents = c->n_agents,
-                                         .sections = c->sections,
-                                         .n_sections = c->n_sections,
-                                         .keep = c->args.keep,
-                                         .log = c->args.store,
-                                         .log_sums = c->sums,
-                                         .log_sums_bytes = c->sums_bytes};
-    struct err why = {0};
+    const size_t i = s->n_sections++;
+    int rc = take_copy(&s->section_data[i], data, len, err);
 
-    if (checkpoint_commit(&args, &c->failure) < 0)
-        return;
-    if (c->log_copy != NULL)
-        (void)store_copy(c->args.store, c->log_copy, &c->failure);
-    else if (checkpoint_forget_rows(args.dir, c->step, c->args.store, &why) < 0)
-        log_warn("%s", why.msg);
+    s->sections[i] = (struct checkpoint_section){name, s->section_data[i].data, len};
+    return rc;
 }
 
-static void end_work(struct checkpointer *c)
+static int copy_text(struct run_saver *s, const char *name, const char *text,
+                     struct err *err)
 {
-    c->busy = 0;
-    free(c->sums);
-    c->sums = NULL;
+    return copy_section(s, name, text, strlen(text), err);
 }
 
-static void on_worked(uv_work_t *work, int status)
+/* resume.c reads them. */
+static int copy_sections(struct run_saver *s, const struct save_point *p, struct err *err)
 {
-    struct checkpointer *c = work->data;
-    const struct err failure = c->failure;
+    char numerics[32];
+    uint8_t *log;
+    size_t log_bytes;
+    int rc;
 
-    CHECK(status == 0);
-    end_work(c);
-    if (failure.code == 0)
-        c->checked = c->head;
-    if (c->wants_look) /* before anything else is begun */
-        checkpointer_look(c);
-    c->args.on_written(c->args.ctx, c->step, failure.code < 0 ? &failure : NULL);
+    (void)snprintf(numerics, sizeof(numerics), "%s %d", numerics_names[p->numerics],
+                   NUMERICS_VERSION);
+    store_state_save(s->args.store, &log, &log_bytes);
+    s->n_sections = 0;
+    rc = copy_section(s, SECTION_ROLLOUT, p->rollout, p->rollout_bytes, err);
+    if (rc == 0)
+        rc = copy_section(s, SECTION_EXPERIENCE, log, log_bytes, err);
+    if (rc == 0)
+        rc = copy_text(s, SECTION_BUILD_ID, p->build_id, err);
+    if (rc == 0)
+        rc = copy_text(s, SECTION_FINGERPRINT, p->fingerprint, err);
+    if (rc == 0)
+        rc = copy_text(s, SECTION_CONFIG, p->config_yaml, err);
+    if (rc == 0)
+        rc = copy_text(s, SECTION_NUMERICS, numerics, err);
+    if (rc == 0 && p->inexact != NULL)
+        rc = copy_text(s, SECTION_INEXACT, p->inexact, err);
+    free(log);
+    return rc;
 }
 
-/* Updates have drawn from the windows of all heads since the last check. */
-static void take_sums(struct checkpointer *c)
-{
-    const struct store *log = c->args.store;
-
-    c->sums_bytes = 0;
-    if (log == NULL)
-        return;
-    c->head = store_head(log);
-    store_sums_save(log, store_window_first_at(log, c->checked), &c->sums,
-                    &c->sums_bytes);
-}
-
-/* On another thread. */
-static void on_look(uv_work_t *work)
-{
-    struct checkpointer *c = work->data;
-
-    (void)store_check(c->args.store, c->sums, c->sums_bytes, &c->failure);
-}
-
-static void on_look_over(uv_work_t *work, int status)
-{
-    struct checkpointer *c = work->data;
-    const struct err failure = c->failure;
-
-    CHECK(status == 0);
-    end_work(c);
-    if (c->wants_look)
-        checkpointer_look(c);
-    c->args.on_looked(c->args.ctx, failure.code < 0 ? &failure : NULL);
-}
-
-void checkpointer_look(struct checkpointer *c)
-{
-    c->wants_look = c->busy;
-    if (c->busy || c->args.store == NULL || store_layout(c->args.store)->n_columns == 0)
-        return;
-    c->failure = (struct err){0};
-    take_sums(c);
-    CHECK(uv_queue_work(c->args.loop, &c->work, on_look, on_look_over) == 0);
-    c->busy = 1;
-}
-
-static void write_down(struct checkpointer *c)
-{
-    c->failure = (struct err){0};
-    take_sums(c);
-    c->dir = c->next_dir;
-    c->log_copy = c->next_log_copy;
-    checkpoint_announce(c->dir, c->step);
-    CHECK(uv_queue_work(c->args.loop, &c->work, on_work, on_worked) == 0);
-    c->busy = 1;
-}
-
-void checkpointer_move(struct checkpointer *c, const char *dir, const char *log)
-{
-    c->next_dir = dir;
-    c->next_log_copy = log;
-}
-
-int checkpointer_is_moved(const struct checkpointer *c)
-{
-    return c->log_copy != NULL;
-}
-
-int checkpointer_again(struct checkpointer *c)
-{
-    if (c->busy || c->dir == NULL)
-        return 0;
-    write_down(c);
-    return 1;
-}
-
-int checkpointer_begin(struct checkpointer *c, uint64_t step,
-                       const struct checkpoint_agent *agents, size_t n_agents,
-                       const struct checkpoint_section *sections, size_t n_sections,
-                       struct err *err)
+int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err *err)
 {
     int rc;
 
-    CHECK(!c->busy);
-    make_room(c, n_agents, n_sections);
-    rc = copy_all(c, agents, sections, err);
-    if (rc < 0)
+    CHECK(!s->busy);
+    rc = copy_agents(s, p, err);
+    if (rc == 0)
+        rc = copy_sections(s, p, err);
+    if (rc < 0) {
+        s->dir =
+            NULL; /* the copies are of no step: run_saver_repeat must not write them */
         return rc;
-    c->step = step;
-    write_down(c);
+    }
+    s->step = p->step;
+    begin_write(s);
     return 0;
 }

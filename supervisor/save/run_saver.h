@@ -1,62 +1,74 @@
-/* checkpointer.h - writes a run's checkpoints in the background, one at a time.
+/* run_saver.h - writes a run's checkpoints in the background, one at a time.
  *
- * Begin    copies the blocks at a round boundary: all that training waits for.
- * Write    on a thread of libuv's pool, which only touches files: checkpoint_commit, then
- *          old rows go back to the disk.
- * Log      a checkpoint is committed only if every row that updates can have drawn since
- *          the one before it still is as it was appended. So damage that stays in the file
- *          reaches no committed checkpoint: neither its weights nor its window.
- * Loss     whoever calls begin at each due boundary, waiting there while one is being
- *          written, has never computed more than an interval since the newest committed
- *          one; or, while one is being written (.tmp-<step>), since that one, which is an
+ * Begin    At a round boundary: copies the agents' blocks and what run.state holds of the
+ *          run. Training waits for nothing else.
+ * Write    On a thread of libuv's pool, which only touches files: checkpoint_write, then
+ *          older checkpoints and rows go as retention.h has it.
+ * Log      A checkpoint is committed only if every row that updates can have drawn since
+ *          the checkpoint before is still as it was appended. So damage that stays in the
+ *          file reaches neither the weights nor the window of a committed checkpoint.
+ * Loss     A caller that begins one at each due boundary, and waits there while another is
+ *          being written, has never computed more than an interval since the newest
+ *          committed one; or, while one is being written, since that one, which is an
  *          interval after the newest.
- * End      a loop with a checkpoint being written stays alive: uv_run returns after it.
+ * End      uv_run does not return while a checkpoint is being written.
  * Threads  loop thread, but for the writing.
  */
 #ifndef SUPERVISOR_SAVE_RUN_SAVER_H
 #define SUPERVISOR_SAVE_RUN_SAVER_H
 
+#include "common/numerics/numerics.h"
 #include "supervisor/save/checkpoint_write.h"
+#include "supervisor/save/retention.h"
 
 #include <uv.h>
 
-struct checkpointer; /* opaque */
+struct run_saver; /* opaque */
 
-struct checkpointer_args { /* all borrowed until checkpointer_free */
+struct run_saver_args { /* all borrowed until run_saver_free */
     uv_loop_t *loop;
     const char *dir; /* the run's checkpoints/ */
     struct store *store;
-    struct checkpoint_retention keep;
-    /* From the loop, when one is over; why: NULL if it is committed; ERR_CORRUPT: the
-     * experience log is damaged, and no later one can be committed, either. */
+    struct retention keep;
+    /* From the loop, when a checkpoint is committed (why NULL) or has failed. ERR_CORRUPT:
+     * the experience log is damaged, and no later one can be committed, either. */
     void (*on_written)(void *ctx, uint64_t step, const struct err *why);
-    /* The same of checkpointer_look; why: NULL if the log is sound. */
-    void (*on_looked)(void *ctx, const struct err *why);
+    /* From the loop, after run_saver_check_log; why NULL: the log is as it was appended. */
+    void (*on_log_checked)(void *ctx, const struct err *why);
     void *ctx;
 };
 
-struct checkpointer *checkpointer_new(const struct checkpointer_args *args);
-void checkpointer_free(struct checkpointer *c); /* not busy; NULL is fine */
+struct run_saver *run_saver_new(const struct run_saver_args *args);
+void run_saver_free(struct run_saver *s); /* not busy; NULL is fine */
 
-/* The next ones go to another directory, each with a copy of the experience log at the
- * path log, for a run that is to go on from there. Borrowed, as args are. */
-void checkpointer_move(struct checkpointer *c, const char *dir, const char *log);
+/* A checkpoint is being written, or the log is being checked. */
+int run_saver_is_busy(const struct run_saver *s);
+
+/* A run at a round boundary. Borrowed for the call, but for names and descriptions of the
+ * agents, which are borrowed until the checkpoint is written. */
+struct save_point {
+    uint64_t step;
+    const struct checkpoint_agent *agents; /* the same ones each time */
+    size_t n_agents;
+    const void *rollout; /* rollout_state_save */
+    size_t rollout_bytes;
+    const char *build_id, *fingerprint, *config_yaml;
+    enum numerics numerics;
+    const char *inexact; /* NULL: the run is exact */
+};
+/* Copies it and begins to write; not while busy. ERR_NOMEM: nothing has begun. */
+int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err *err);
+
+/* Reads the log's window again without writing a checkpoint, once not busy. */
+void run_saver_check_log(struct run_saver *s);
+
+/* The run directory was deleted: later checkpoints go to another one, each with a copy of
+ * the experience log at the path log. Borrowed, as args are. */
+void run_saver_redirect(struct run_saver *s, const char *dir, const char *log);
 /* Whether the newest that was begun went there. */
-int checkpointer_is_moved(const struct checkpointer *c);
-/* What was written last, once more: names and descriptions are borrowed as by
- * checkpointer_begin. 0: nothing was ever written, or something is now. */
-int checkpointer_again(struct checkpointer *c);
-/* Looks at the log without writing a checkpoint, as soon as none is being written; busy
- * meanwhile. */
-void checkpointer_look(struct checkpointer *c);
-
-/* One is being written. */
-int checkpointer_is_busy(const struct checkpointer *c);
-/* Begins one, when none is being written. Names and descriptions of the agents are
- * borrowed until it is over, blocks and sections for the call. ERR_NOMEM. */
-int checkpointer_begin(struct checkpointer *c, uint64_t step,
-                       const struct checkpoint_agent *agents, size_t n_agents,
-                       const struct checkpoint_section *sections, size_t n_sections,
-                       struct err *err);
+int run_saver_is_redirected(const struct run_saver *s);
+/* Writes what was written last once more; names and descriptions are borrowed as by
+ * run_saver_begin. 0: nothing was ever written, or the saver is busy. */
+int run_saver_repeat(struct run_saver *s);
 
 #endif
