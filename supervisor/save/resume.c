@@ -18,10 +18,6 @@ struct resume {
     size_t n_blocks;
 };
 
-static const char *const needed[] = {SECTION_ROLLOUT, SECTION_EXPERIENCE,
-                                     SECTION_BUILD_ID, SECTION_FINGERPRINT,
-                                     SECTION_CONFIG};
-
 void resume_free(struct resume *r)
 {
     if (r == NULL)
@@ -47,6 +43,9 @@ const struct checkpoint_section *resume_section(const struct resume *r, const ch
 
 static int check_sections(struct resume *r, struct err *err)
 {
+    static const char *const needed[] = {SECTION_ROLLOUT, SECTION_EXPERIENCE,
+                                         SECTION_BUILD_ID, SECTION_FINGERPRINT,
+                                         SECTION_CONFIG};
     const struct checkpoint_section *s;
 
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
@@ -203,31 +202,22 @@ int resume_is_same_build(const struct resume *r, const char *build_id)
     return is_text(resume_section(r, SECTION_BUILD_ID), build_id);
 }
 
-/* "native 1": mode and version. What cannot be read is version 0, of no build. */
-static int parse_numerics(const struct checkpoint_section *s, enum numerics *ret_mode)
-{
-    char text[64], mode[16];
-    int version = 0;
-
-    (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
-                   (const char *)s->data);
-    if (sscanf(text, "%15s %d", mode, &version) != 2 || numerics_find(ret_mode, mode) < 0)
-        return 0;
-    return version;
-}
-
 int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err)
 {
     const struct checkpoint_section *s = resume_section(r, SECTION_NUMERICS);
     enum numerics mode = NUMERICS_NATIVE;
-    int version;
+    char text[64], name[16];
+    int version = 0;
 
     if (s == NULL)
         return err_set(err, ERR_CONFIG,
                        "the checkpoint is of a build from before numerics versions, this "
                        "one is numerics %d (--anyway goes on)",
                        NUMERICS_VERSION);
-    version = parse_numerics(s, &mode);
+    (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
+                   (const char *)s->data);
+    if (sscanf(text, "%15s %d", name, &version) != 2 || numerics_find(&mode, name) < 0)
+        version = 0; /* of no build */
     if (version != NUMERICS_VERSION)
         return err_set(err, ERR_CONFIG,
                        "the numerics version was %d, now it is %d (--anyway goes on)",
@@ -266,30 +256,6 @@ int resume_preload(const struct resume *r, struct agent_table *agents, struct er
     return 0;
 }
 
-static int check_places(const struct resume *r, const struct agent_table *agents,
-                        size_t agent, struct err *err)
-{
-    const msgpack_object *body = &agent_table_description(agents, agent)->body;
-    const struct checkpoint_block *b;
-    struct block_table table;
-    struct agent_info info;
-    int rc;
-
-    agent_table_info(agents, agent, &info);
-    b = find_block(r, info.name);
-    CHECK(b != NULL, "preloaded");
-    rc = block_table_parse(&table, body, b->section.block_bytes, err);
-    if (rc < 0)
-        return rc;
-    if (!agent_section_fits(&b->section, &table, b->section.block_bytes))
-        rc = err_set(err, ERR_CONFIG,
-                     "%s: its variables are others now; `run --init-from` takes the "
-                     "weights alone",
-                     info.name);
-    block_table_done(&table);
-    return rc;
-}
-
 int resume_check_fingerprint(const struct resume *r, const struct agent_table *agents,
                              struct err *err)
 {
@@ -306,8 +272,25 @@ int resume_check_agents(const struct resume *r, const struct agent_table *agents
 {
     int rc = 0;
 
-    for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
-        rc = check_places(r, agents, i, err);
+    for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++) {
+        const msgpack_object *body = &agent_table_description(agents, i)->body;
+        const struct checkpoint_block *b;
+        struct block_table table;
+        struct agent_info info;
+
+        agent_table_info(agents, i, &info);
+        b = find_block(r, info.name);
+        CHECK(b != NULL, "preloaded");
+        rc = block_table_parse(&table, body, b->section.block_bytes, err);
+        if (rc < 0)
+            return rc;
+        if (!agent_section_fits(&b->section, &table, b->section.block_bytes))
+            rc = err_set(err, ERR_CONFIG,
+                         "%s: its variables are others now; `run --init-from` takes the "
+                         "weights alone",
+                         info.name);
+        block_table_done(&table);
+    }
     return rc;
 }
 

@@ -277,8 +277,7 @@ int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err 
     if (rc == 0)
         rc = copy_sections(s, p, err);
     if (rc < 0) {
-        s->dir =
-            NULL; /* the copies are of no step: run_saver_repeat must not write them */
+        s->dir = NULL; /* nothing to repeat: the copies may be of two steps */
         return rc;
     }
     s->step = p->step;

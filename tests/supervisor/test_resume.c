@@ -434,6 +434,32 @@ START_TEST(test_a_failure_is_no_end)
 }
 END_TEST
 
+/* A copy that failed halfway holds the blocks of two steps: it is not written again. */
+START_TEST(test_a_failed_copy_is_not_repeated)
+{
+    const struct checkpoint_agent too_large = {
+        "agent_0", &description.body, block, SIZE_MAX / 4, graph, sizeof(graph)};
+    const struct save_point point = {.step = 40, .agents = &too_large, .n_agents = 1};
+    struct background b;
+
+    background_init(&b);
+    ck_assert(!run_saver_repeat(b.saver)); /* nothing was written yet */
+    begin(&b, 20);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert(run_saver_repeat(b.saver));
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(b.n_written, 2);
+    ck_assert_int_eq(run_saver_begin(b.saver, &point, NULL), ERR_NOMEM);
+    ck_assert(!run_saver_is_busy(b.saver));
+    ck_assert(!run_saver_repeat(b.saver));
+    begin(&b, 60);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(b.n_written, 3);
+    ck_assert_uint_eq(newest(), 60);
+    background_done(&b);
+}
+END_TEST
+
 /* ---- the configuration to go on with ---- */
 
 static const char saved_config[] = "env: {id: none}\n"
@@ -553,6 +579,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_some_are_kept_for_good);
     tcase_add_test(tc, test_the_copy_is_pinned);
     tcase_add_test(tc, test_a_failure_is_no_end);
+    tcase_add_test(tc, test_a_failed_copy_is_not_repeated);
     tcase_add_test(tc, test_changes_are_made_again);
     tcase_add_test(tc, test_the_newest_change_may_be_in_the_journal_only);
     tcase_add_test(tc, test_a_change_that_nobody_agreed_on);
