@@ -177,15 +177,22 @@ static int read_values(struct checkpoint_values *ret, struct bundle_reader *r,
     return 0;
 }
 
-static int open_bundle(struct bundle_reader **ret, const char *dir, uint64_t step,
-                       const char *agent, struct err *err)
+static char *bundle_prefix(const char *dir, uint64_t step, const char *agent)
 {
     char *folder = checkpoint_path(dir, "", step);
     char *prefix = checkpoint_bundle_prefix(folder, step, agent);
+
+    free(folder);
+    return prefix;
+}
+
+static int open_bundle(struct bundle_reader **ret, const char *dir, uint64_t step,
+                       const char *agent, struct err *err)
+{
+    char *prefix = bundle_prefix(dir, step, agent);
     int rc = bundle_reader_new(ret, prefix, err);
 
     free(prefix);
-    free(folder);
     return rc;
 }
 
@@ -283,8 +290,8 @@ int checkpoint_check_graph(const char *dir, uint64_t step,
 {
     char *name = xasprintf(SECTION_GRAPH "%s", agent);
     const struct checkpoint_section *s = checkpoint_state_find(state, name);
-    char *path = xasprintf("%s/%" PRIu64 "/%s/model.ckpt-%" PRIu64 ".meta", dir, step,
-                           agent, step);
+    char *prefix = bundle_prefix(dir, step, agent);
+    char *path = xasprintf("%s.meta", prefix);
     uint8_t *meta = NULL;
     size_t len = 0;
     int rc = 0;
@@ -295,6 +302,7 @@ int checkpoint_check_graph(const char *dir, uint64_t step,
         rc = graph_section_check(s, meta, len, path, err);
     free(meta);
     free(path);
+    free(prefix);
     free(name);
     return rc;
 }
