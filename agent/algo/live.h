@@ -9,7 +9,7 @@
  * Export   a checkpoint's .meta holds the values of its step: in the constants, and as the
  *          variables' first values. Collection SETTING_CONSTANTS (msg/protocol.h) says
  *          which constants those are; the supervisor, which writes .meta files without
- *          asking the agent, puts the values in (supervisor/run/graph_settings.h).
+ *          asking the agent, puts the values in (supervisor/save/graphs.h).
  */
 #ifndef AGENT_ALGO_LIVE_H
 #define AGENT_ALGO_LIVE_H

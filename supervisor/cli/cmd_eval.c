@@ -4,8 +4,8 @@
 #include "supervisor/cli/eval_picture.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/eval.h"
-#include "supervisor/run/resume.h"
 #include "supervisor/run/run_dir.h"
+#include "supervisor/save/resume.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* `brood logs`: a run's journal and what its processes wrote, also as it is written. */
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/journal_json.h"
 #include "supervisor/cli/live_run.h"
@@ -9,7 +10,6 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_watch.h"
-#include "supervisor/run/tree.h"
 
 #include <stdlib.h>
 #include <string.h>

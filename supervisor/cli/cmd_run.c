@@ -4,7 +4,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/resume.h"
+#include "supervisor/run/run_dir.h"
 #include "supervisor/run/trial.h"
 
 #include <stdio.h>
@@ -252,8 +252,8 @@ static int run_run(struct cli *cli, int argc, char **argv)
     if (train_check_rescue(o.rescue, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     if (o.init_from != NULL && begins_any(&o) &&
-        resume_choose_run(&init_dir, &init.step, cli->runs_dir, o.init_from, cli_skipped,
-                          cli, &err) < 0)
+        run_dir_find_checkpoint(cli->runs_dir, o.init_from, &init_dir, &init.step,
+                                cli_skipped, cli, &err) < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
     init.checkpoints = init_dir;
     code = train_all(cli, &o, init_dir != NULL ? &init : NULL);

@@ -1,12 +1,12 @@
 /* `brood runs`: the runs that there are. */
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/mem/size_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/run/run_dir.h"
-#include "supervisor/run/tree.h"
 
 #include <inttypes.h>
 #include <math.h>

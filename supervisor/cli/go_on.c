@@ -1,11 +1,12 @@
 #include "supervisor/cli/go_on.h"
 
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/finished_log.h"
+#include "supervisor/run/resume_config.h"
 #include "supervisor/run/run_record.h"
-#include "supervisor/run/tree.h"
+#include "supervisor/save/retention.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -64,13 +65,13 @@ static int say_done(const struct cli *cli, const struct resume_options *o,
     struct err err = {0};
     char line[256];
     int rc = o->from == NULL
-                 ? finished_log_drop(log, keep, FINISHED_LOG_AUTO_BYTES, &bytes, &err)
+                 ? retention_drop_log(log, keep, RETENTION_AUTO_BYTES, &bytes, &err)
                  : 0;
 
     if (rc < 0)
         log_warn("%s", err.msg);
     if (rc == 1) {
-        finished_log_describe(name, keep, bytes, line, sizeof(line));
+        retention_describe_log(name, keep, bytes, line, sizeof(line));
         (void)fprintf(stderr, "%s\n", line);
     }
     (void)fprintf(stderr, "%s: done, %llu steps; ", name,

@@ -1,11 +1,11 @@
 #include "supervisor/cli/train.h"
 
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/control/control.h"
 #include "supervisor/proc/detach.h"
-#include "supervisor/run/tree.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -4,14 +4,13 @@
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/resume.h"
-#include "supervisor/run/tree.h"
+#include "supervisor/save/checkpoint_format.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,16 +105,18 @@ struct search {
 static int find_in_run(char **ret, const char *from, const char *agent,
                        const struct search *q, struct err *err)
 {
-    char *checkpoints = NULL;
+    char *checkpoints = NULL, *folder;
     uint64_t step;
-    int rc = resume_choose_run(&checkpoints, &step, q->runs_dir, from, q->on_skipped,
-                               q->ctx, err);
+    int rc = run_dir_find_checkpoint(q->runs_dir, from, &checkpoints, &step,
+                                     q->on_skipped, q->ctx, err);
 
-    if (rc == 0)
-        *ret = xasprintf("%s/%" PRIu64 "/%s/model.ckpt-%" PRIu64, checkpoints, step,
-                         agent, step);
+    if (rc < 0)
+        return rc;
+    folder = checkpoint_path(checkpoints, "", step);
+    *ret = checkpoint_bundle_prefix(folder, step, agent);
+    free(folder);
     free(checkpoints);
-    return rc;
+    return 0;
 }
 
 /* As the agents will see it, wherever they stand. */

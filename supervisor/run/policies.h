@@ -14,7 +14,7 @@
 struct policies; /* opaque; borrows nothing */
 
 /* For a new run, before there is one: `from` is a checkpoint's prefix or folder where
- * there is such, else RUN or RUN@STEP under runs_dir (resume_choose_run). A run's must have
+ * there is such, else RUN or RUN@STEP under runs_dir (run_dir_find_checkpoint). A run's must have
  * been taught in the same environment, as far as FIELD_MEANING goes (others' are not
  * compared). ERR_CONFIG names place and key. */
 int policies_find(struct policies **ret, const struct run_config *c, const char *runs_dir,

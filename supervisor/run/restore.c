@@ -2,7 +2,7 @@
 
 #include "common/config/algorithms.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/save/checkpoint_read.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Going on with the configuration that a run had, and with its changes since. */
-#include "supervisor/run/resume.h"
+#include "supervisor/run/resume_config.h"
 
 #include "common/config/changes.h"
 #include "common/mem/xmalloc.h"
@@ -19,7 +19,7 @@ void resume_config_done(struct resume_config *c)
 int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                         struct run_config *ret, struct err *err)
 {
-    const struct checkpoint_section *s = resume_section(r, RESUME_CONFIG);
+    const struct checkpoint_section *s = resume_section(r, SECTION_CONFIG);
     const struct config_options options = {.env_names = env_names};
     struct err why = {0};
 

@@ -2,10 +2,11 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pid_file.h"
-#include "supervisor/run/tree.h"
+#include "supervisor/save/resume.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -636,4 +637,28 @@ int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *
     }
     *ret = path;
     return 0;
+}
+
+int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_dir,
+                            uint64_t *ret_step,
+                            void (*on_skipped)(void *ctx, const char *line), void *ctx,
+                            struct err *err)
+{
+    const char *at = strrchr(text, '@');
+    char *run = at != NULL ? xstrndup(text, (size_t)(at - text)) : xstrdup(text);
+    char *path = NULL;
+    int rc = run_dir_find(runs_dir, run, &path, err);
+
+    free(run);
+    if (rc < 0)
+        return rc;
+    *ret_dir = xasprintf("%s/checkpoints", path);
+    free(path);
+    rc = resume_choose(ret_step, *ret_dir, at != NULL ? at + 1 : NULL, on_skipped, ctx,
+                       err);
+    if (rc < 0) {
+        free(*ret_dir);
+        *ret_dir = NULL;
+    }
+    return rc;
 }

@@ -61,6 +61,12 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
  * for the newest run that may be looked into. ret: path, free(); its directory is held
  * from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME belongs to USER". */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
+/* RUN or RUN@STEP of the command line: *ret_dir is the run's checkpoints/ (free()), the step
+ * is chosen by resume_choose. */
+int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_dir,
+                            uint64_t *ret_step,
+                            void (*on_skipped)(void *ctx, const char *line), void *ctx,
+                            struct err *err);
 /* The user's name, or "user 1234". Returns ret. */
 const char *run_dir_user_name(uid_t uid, char ret[RUN_DIR_USER_BYTES]);
 /* -EACCES, with the message of run_dir_find: whether the run lives cannot be told, for its

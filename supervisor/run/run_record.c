@@ -5,9 +5,9 @@
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/proc/agent_table.h"
-#include "supervisor/run/checkpoint.h"
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/run_dir.h"
+#include "supervisor/save/checkpoint_read.h"
 
 #include <math.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 #include "supervisor/run/run_remove.h"
 
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/run_dir.h"
-#include "supervisor/run/tree.h"
 
 #include <dirent.h>
 #include <stdio.h>

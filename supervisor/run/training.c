@@ -3,8 +3,8 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/finished_log.h"
 #include "supervisor/run/training_internal.h"
+#include "supervisor/save/retention.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -201,7 +201,7 @@ static int open_store(struct training *t, struct err *err)
 
     if (t->args->resume == NULL)
         return store_create(&t->store, path, capacity, err);
-    s = resume_section(t->args->resume, RESUME_EXPERIENCE);
+    s = resume_section(t->args->resume, SECTION_EXPERIENCE);
     return store_open(&t->store, path, capacity, s->data, s->len, err);
 }
 
@@ -293,7 +293,7 @@ static void start(struct training *t)
 static void release(struct training *t)
 {
     rollout_free(t->rollout);
-    checkpointer_free(t->checkpointer);
+    run_saver_free(t->saver);
     restore_free(t->restore);
     graphs_free(t->graphs);
     if (t->agents != NULL)
@@ -321,14 +321,14 @@ static void drop_log(struct training *t)
     uint64_t bytes;
     struct err err = {0};
     char line[256];
-    int rc = finished_log_drop(run_dir_file(t->args->dir, "experience"), keep,
-                               FINISHED_LOG_AUTO_BYTES, &bytes, &err);
+    int rc = retention_drop_log(run_dir_file(t->args->dir, "experience"), keep,
+                                RETENTION_AUTO_BYTES, &bytes, &err);
 
     if (rc < 0)
         log_warn("%s", err.msg);
     if (rc != 1)
         return;
-    finished_log_describe(run_dir_name(t->args->dir), keep, bytes, line, sizeof(line));
+    retention_describe_log(run_dir_name(t->args->dir), keep, bytes, line, sizeof(line));
     journal_write(t->journal, training_steps(t), "log-dropped", NULL);
     training_say(t, "%s", line);
 }
@@ -387,7 +387,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
     if (rc == 0)
         rc = make_agents(t, err);
     if (rc == 0) {
-        training_make_checkpointer(t);
+        training_make_saver(t);
         t->saved_step =
             args->resume != NULL ? (int64_t)resume_progress(args->resume)->env_steps : -1;
         watch(t);

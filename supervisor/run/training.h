@@ -29,9 +29,9 @@
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/policies.h"
-#include "supervisor/run/resume.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_status.h"
+#include "supervisor/save/resume.h"
 
 #include <stdint.h>
 #include <uv.h>

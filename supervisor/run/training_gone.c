@@ -41,8 +41,8 @@ static void begin_rescue(struct training *t)
         training_complain(t, "--rescue: %s", err.msg);
         return;
     }
-    checkpointer_move(t->checkpointer, run_dir_file(t->rescue, "checkpoints"),
-                      run_dir_file(t->rescue, "experience"));
+    run_saver_redirect(t->saver, run_dir_file(t->rescue, "checkpoints"),
+                       run_dir_file(t->rescue, "experience"));
 }
 
 void training_check_dir(struct training *t)
@@ -65,8 +65,8 @@ void training_check_dir(struct training *t)
 
 int training_rescue(struct training *t)
 {
-    return t->rescue != NULL && !checkpointer_is_moved(t->checkpointer) &&
-           checkpointer_again(t->checkpointer);
+    return t->rescue != NULL && !run_saver_is_redirected(t->saver) &&
+           run_saver_repeat(t->saver);
 }
 
 void training_fail_if_gone(struct training *t)

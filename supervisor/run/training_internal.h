@@ -5,12 +5,12 @@
 #include "supervisor/env/env_host.h"
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/run/agent_specs.h"
-#include "supervisor/run/checkpointer.h"
-#include "supervisor/run/graphs.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/life_fsm.h"
 #include "supervisor/run/restore.h"
 #include "supervisor/run/training.h"
+#include "supervisor/save/graphs.h"
+#include "supervisor/save/run_saver.h"
 #include "supervisor/store/store.h"
 
 #include <uv.h>
@@ -81,7 +81,7 @@ struct training {
     int agent_fd; /* the agent executable */
     struct env_host *env_host;
     struct agent_table *agents;
-    struct checkpointer *checkpointer;
+    struct run_saver *saver;
     struct graphs *graphs;
     struct restore *restore;
     struct rollout *rollout;
@@ -252,7 +252,7 @@ void training_end_rescue(struct training *t);
 
 /* ---- training_save.c: checkpoints ---- */
 
-void training_make_checkpointer(struct training *t);
+void training_make_saver(struct training *t);
 /* Callback of the driver. */
 int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err);
 /* What the checkpoint waited for may be over: takes it then, and the driver goes on. */

@@ -126,7 +126,7 @@ static void do_unwatch(struct training *t, const struct err *why)
 
 static void do_close(struct training *t, const struct err *why)
 {
-    if (checkpointer_is_busy(t->checkpointer))
+    if (run_saver_is_busy(t->saver))
         return; /* WRITER_FREE follows */
     training_check_dir(t);
     if (!training_rescue(t))

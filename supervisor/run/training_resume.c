@@ -1,4 +1,4 @@
-/* A run goes on from a checkpoint: nothing of it changes until all is in its place. */
+/* Resuming: until everything is in place, nothing in the run directory changes. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set_inexact(struct training *t, const char *why, size_t len)
+/* The run will not end with the bytes of an undisturbed one; the first reason is kept. */
+static void mark_inexact(struct training *t, const char *why, size_t len)
 {
     if (t->inexact != NULL)
         return;
@@ -14,19 +15,20 @@ static void set_inexact(struct training *t, const char *why, size_t len)
     journal_write(t->journal, training_steps(t), "inexact", "why", t->inexact, NULL);
 }
 
-/* A supervisor that follows one that died is all that is left of the run: how it ends is
- * told, whatever comes of it. */
+/* A resume that fails before it is committed leaves no line in the journal; but where the
+ * keeper has started this supervisor after another one died, the journal must say how it
+ * ends. */
 int training_begin_resume(struct training *t, struct err *err)
 {
     const struct training_args *args = t->args;
     struct keeper_task again;
     const struct checkpoint_section *was =
-        args->resume != NULL ? resume_section(args->resume, RESUME_INEXACT) : NULL;
+        args->resume != NULL ? resume_section(args->resume, SECTION_INEXACT) : NULL;
 
     if (was != NULL)
-        set_inexact(t, was->data, was->len);
+        mark_inexact(t, was->data, was->len);
     if (args->differs.code != 0)
-        set_inexact(t, args->differs.msg, strlen(args->differs.msg));
+        mark_inexact(t, args->differs.msg, strlen(args->differs.msg));
     t->committed = args->resume == NULL;
     return t->committed || keeper_goes_on(&again) ? journal_begin(t->journal, err) : 0;
 }
@@ -42,12 +44,12 @@ static int check_fingerprint(struct training *t, struct err *err)
         return why.code;
     }
     training_complain(t, "%s", why.msg);
-    set_inexact(t, why.msg, strlen(why.msg));
+    mark_inexact(t, why.msg, strlen(why.msg));
     return 0;
 }
 
-/* What is another one than at the checkpoint, and changes nothing. */
-static void say_exact(struct training *t)
+/* Another build or CPU than at the checkpoint, which changes no result, is reported. */
+static void report_exact(struct training *t)
 {
     const struct resume *from = t->args->resume;
     const int build = !resume_is_same_build(from, t->args->binaries->build_id);
@@ -71,18 +73,20 @@ static int check_machine(struct training *t, struct err *err)
     int rc = is_portable ? 0 : check_fingerprint(t, err);
 
     if (rc == 0)
-        say_exact(t);
+        report_exact(t);
     return rc;
 }
 
-static int stand(struct training *t, struct err *err)
+/* From here on the run directory is this run's: config.yaml, journal, no later checkpoints
+ * or rows. */
+static int commit_resume(struct training *t, struct err *err)
 {
     int rc = training_write_config(t, err);
 
     if (rc == 0)
         rc = journal_begin(t->journal, err);
     if (rc == 0)
-        rc = resume_settle(t->args->resume, t->store, err);
+        rc = resume_discard_later(t->args->resume, t->store, err);
     if (rc < 0)
         return rc;
     t->committed = 1;
@@ -94,7 +98,7 @@ static int stand(struct training *t, struct err *err)
 int training_load_state(struct training *t, struct err *err)
 {
     const struct resume *from = t->args->resume;
-    const struct checkpoint_section *state = resume_section(from, RESUME_ROLLOUT);
+    const struct checkpoint_section *state = resume_section(from, SECTION_ROLLOUT);
     int rc = check_machine(t, err);
 
     if (rc == 0)
@@ -103,5 +107,5 @@ int training_load_state(struct training *t, struct err *err)
         rc = rollout_state_load(t->rollout, state->data, state->len, err);
     if (rc == 0)
         rc = training_plan_mode_changes(t, err);
-    return rc < 0 ? rc : stand(t, err);
+    return rc < 0 ? rc : commit_resume(t, err);
 }

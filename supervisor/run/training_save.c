@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* hold: which values of their blocks (rollout.h). */
+/* The agents' names, descriptions, graphs and blocks; hold: which values of the blocks
+ * (rollout.h). UV_EAGAIN: an agent is being restarted. */
 static int gather_agents(struct training *t, enum rollout_hold hold,
                          struct checkpoint_agent *agents, struct err *err)
 {
@@ -27,38 +28,34 @@ static int gather_agents(struct training *t, enum rollout_hold hold,
     return rc;
 }
 
-/* state: of the driver; taken. */
-static int begin_checkpoint(struct training *t, uint64_t step,
-                            const struct checkpoint_agent *agents,
-                            struct training_state *state, struct err *err)
+/* state: of the driver; NULL: as it is now. Errors as gather_agents. */
+static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold hold,
+                            const struct training_state *state, struct err *err)
 {
-    const char *build_id = t->args->binaries->build_id;
-    const char *fingerprint = agent_table_fingerprint(t->agents);
-    const char *config = training_config_yaml(t);
-    char numerics[32];
-    uint8_t *log;
-    size_t log_bytes;
-    int rc;
+    const size_t n = agent_table_count(t->agents);
+    struct checkpoint_agent *agents = xcalloc(n, sizeof(*agents));
+    struct training_state now = {0};
+    int rc = gather_agents(t, hold, agents, err);
 
-    store_state_save(t->store, &log, &log_bytes);
-    (void)snprintf(numerics, sizeof(numerics), "%s %d",
-                   numerics_names[t->config->run.numerics], NUMERICS_VERSION);
-    const struct checkpoint_section sections[] = {
-        {RESUME_ROLLOUT, state->bytes, state->len},
-        {RESUME_EXPERIENCE, log, log_bytes},
-        {RESUME_BUILD_ID, build_id, strlen(build_id)},
-        {RESUME_FINGERPRINT, fingerprint, strlen(fingerprint)},
-        {RESUME_CONFIG, config, strlen(config)},
-        {RESUME_NUMERICS, numerics, strlen(numerics)},
-        {RESUME_INEXACT, t->inexact, t->inexact != NULL ? strlen(t->inexact) : 0},
-    };
-    const size_t n = sizeof(sections) / sizeof(sections[0]) - (t->inexact == NULL);
+    if (rc == 0 && state == NULL)
+        rollout_state_save(t->rollout, &now.bytes, &now.len);
+    if (rc == 0) {
+        const struct save_point point = {
+            .step = step,
+            .agents = agents,
+            .n_agents = n,
+            .rollout = state != NULL ? state->bytes : now.bytes,
+            .rollout_bytes = state != NULL ? state->len : now.len,
+            .build_id = t->args->binaries->build_id,
+            .fingerprint = agent_table_fingerprint(t->agents),
+            .config_yaml = training_config_yaml(t),
+            .numerics = t->config->run.numerics,
+            .inexact = t->inexact};
 
-    rc = checkpointer_begin(t->checkpointer, step, agents, agent_table_count(t->agents),
-                            sections, n, err);
-    free(state->bytes);
-    *state = (struct training_state){0};
-    free(log);
+        rc = run_saver_begin(t->saver, &point, err);
+    }
+    free(now.bytes);
+    free(agents);
     return rc;
 }
 
@@ -69,7 +66,7 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
 {
     if (why == NULL) {
         t->saved_step = (int64_t)step;
-        if (checkpointer_is_moved(t->checkpointer))
+        if (run_saver_is_redirected(t->saver))
             t->rescued_step = (int64_t)step;
         if (t->args->keeper != NULL)
             keeper_tell_checkpoint(t->args->keeper);
@@ -89,30 +86,22 @@ static void on_graphs(void *ctx)
     training_feed(ctx, LIFE_EV_AGENT_READY, NULL);
 }
 
-/* Copies what the checkpoint of this boundary needs. 0: it has to wait, for the one that
- * is being written, for an agent that is being restarted, or for the graph of one whose
+/* Begins the checkpoint of this boundary. 0: it has to wait, for the one that is being
+ * written, for an agent that is being restarted, or for the graph of one whose
  * configuration has changed. */
 static int take_checkpoint(struct training *t)
 {
-    struct checkpoint_agent *agents;
-    struct training_state state;
-    uint64_t step = training_steps(t);
+    const uint64_t step = training_steps(t);
     struct err err = {0};
     int rc;
 
-    if (checkpointer_is_busy(t->checkpointer))
+    if (run_saver_is_busy(t->saver))
         return 0;
     rc = graphs_refresh(t->graphs, on_graphs, t, &err);
     if (rc > 0)
         return 0;
-    agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
     if (rc == 0)
-        rc = gather_agents(t, ROLLOUT_HOLDS_NEWEST, agents, &err);
-    if (rc == 0) {
-        rollout_state_save(t->rollout, &state.bytes, &state.len);
-        rc = begin_checkpoint(t, step, agents, &state, &err);
-    }
-    free(agents);
+        rc = begin_checkpoint(t, step, ROLLOUT_HOLDS_NEWEST, NULL, &err);
     if (rc < 0 && rc != UV_EAGAIN)
         on_checkpoint_over(t, step, &err);
     return rc != UV_EAGAIN;
@@ -140,7 +129,7 @@ void training_retry_checkpoint(struct training *t)
 
 /* ---- the last one of a run that cannot go on ---- */
 
-/* The checkpoint of this boundary is there, and nothing has happened since. */
+/* The checkpoint of this boundary is committed, and nothing has happened since. */
 static int is_saved(const struct training *t)
 {
     struct rollout_progress at;
@@ -149,23 +138,18 @@ static int is_saved(const struct training *t)
     return !at.is_midway && t->saved_step == (int64_t)at.env_steps;
 }
 
-/* The values do not change any more: agents end, and nothing is asked of them. */
+/* Writes what training_save_last has kept, once the saver is free. The blocks do not change
+ * any more: agents end, and get no more requests. */
 void training_write_last(struct training *t)
 {
-    struct checkpoint_agent *agents;
     const uint64_t step = training_steps(t);
     struct err err = {0};
     int rc = 0;
 
-    if (t->last.bytes == NULL || checkpointer_is_busy(t->checkpointer))
+    if (t->last.bytes == NULL || run_saver_is_busy(t->saver))
         return;
-    agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
-    if (!is_saved(t)) {
-        rc = gather_agents(t, t->last_hold, agents, &err);
-        if (rc == 0)
-            rc = begin_checkpoint(t, step, agents, &t->last, &err);
-    }
-    free(agents);
+    if (!is_saved(t))
+        rc = begin_checkpoint(t, step, t->last_hold, &t->last, &err);
     free(t->last.bytes);
     t->last = (struct training_state){0};
     if (rc < 0)
@@ -208,14 +192,14 @@ static void on_written(void *ctx, uint64_t step, const struct err *why)
     training_feed(t, LIFE_EV_WRITER_FREE, NULL);
 }
 
-static void on_looked(void *ctx, const struct err *why)
+static void on_log_checked(void *ctx, const struct err *why)
 {
     if (why != NULL)
         training_fail(ctx, why);
     training_feed(ctx, LIFE_EV_WRITER_FREE, NULL);
 }
 
-/* A run's beginning: its provenance is written once. */
+/* When the run began, also if it was resumed: its provenance is written only once. */
 static double began_unix(struct training *t)
 {
     struct stat st;
@@ -225,9 +209,9 @@ static double began_unix(struct training *t)
                : training_now_unix();
 }
 
-void training_make_checkpointer(struct training *t)
+void training_make_saver(struct training *t)
 {
-    struct checkpointer_args args = {
+    struct run_saver_args args = {
         .loop = &t->loop,
         .dir = run_dir_file(t->args->dir, "checkpoints"),
         .store = t->store,
@@ -235,8 +219,8 @@ void training_make_checkpointer(struct training *t)
                  .every_s = t->config->checkpoint.keep_checkpoint_every_n_hours * 3600,
                  .began_unix = began_unix(t)},
         .on_written = on_written,
-        .on_looked = on_looked,
+        .on_log_checked = on_log_checked,
         .ctx = t};
 
-    t->checkpointer = checkpointer_new(&args);
+    t->saver = run_saver_new(&args);
 }

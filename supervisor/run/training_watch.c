@@ -139,7 +139,7 @@ static void on_closed_by_others(uv_poll_t *poll, int status, int events)
         return;
     log_warn("somebody had %s open for writing",
              run_dir_file(t->args->dir, "experience"));
-    checkpointer_look(t->checkpointer);
+    run_saver_check_log(t->saver);
 }
 
 /* A descriptor that tells when others close the log after writing, or -1. */

@@ -1,8 +1,8 @@
 #include "agent/graph/ops.h"
-#include "agent/saver/metagraph_check.h"
 #include "agent/saver/metagraph_export.h"
 #include "common/msg/protocol.h"
 #include "tests/agent/loop_help.h"
+#include "tests/support/metagraph_check.h"
 #include "tests/support/test_main.h"
 
 #include <unistd.h>

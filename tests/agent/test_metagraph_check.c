@@ -1,9 +1,9 @@
 /* The check of `.meta` files passes what TensorFlow wrote and what we write, and finds each
  * of many faults. */
 #include "agent/saver/message.h"
-#include "agent/saver/metagraph_check.h"
 #include "agent/saver/saver.h"
 #include "tests/agent/metagraph_help.h"
+#include "tests/support/metagraph_check.h"
 #include "tests/support/team.h"
 #include "tests/support/test_main.h"
 

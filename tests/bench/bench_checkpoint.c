@@ -4,11 +4,11 @@
  * One that had to wait because the one before was still being written is not counted.
  */
 #include "common/err/check.h"
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/checkpointer.h"
 #include "supervisor/run/training.h"
-#include "supervisor/run/tree.h"
+#include "supervisor/save/run_saver.h"
 #include "tests/bench/median.h"
 
 #include <stdio.h>
@@ -49,21 +49,17 @@ int __real_agent_request_send(struct agent_table *t, size_t agent, agent_respons
                               void *ctx, struct err *err);
 int __wrap_agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
                               void *ctx, struct err *err);
-int __real_checkpointer_begin(struct checkpointer *c, uint64_t step,
-                              const struct checkpoint_agent *agents, size_t n_agents,
-                              const struct checkpoint_section *sections,
-                              size_t n_sections, struct err *err);
-int __wrap_checkpointer_begin(struct checkpointer *c, uint64_t step,
-                              const struct checkpoint_agent *agents, size_t n_agents,
-                              const struct checkpoint_section *sections,
-                              size_t n_sections, struct err *err);
+int __real_run_saver_begin(struct run_saver *s, const struct save_point *p,
+                           struct err *err);
+int __wrap_run_saver_begin(struct run_saver *s, const struct save_point *p,
+                           struct err *err);
 
-int __real_checkpointer_is_busy(const struct checkpointer *c);
-int __wrap_checkpointer_is_busy(const struct checkpointer *c);
+int __real_run_saver_is_busy(const struct run_saver *c);
+int __wrap_run_saver_is_busy(const struct run_saver *c);
 
-int __wrap_checkpointer_is_busy(const struct checkpointer *c)
+int __wrap_run_saver_is_busy(const struct run_saver *c)
 {
-    int busy = __real_checkpointer_is_busy(c);
+    int busy = __real_run_saver_is_busy(c);
 
     bench.waited |= busy;
     return busy;
@@ -103,14 +99,11 @@ int __wrap_agent_request_send(struct agent_table *t, size_t agent, agent_respons
     return __real_agent_request_send(t, agent, on_response, ctx, err);
 }
 
-int __wrap_checkpointer_begin(struct checkpointer *c, uint64_t step,
-                              const struct checkpoint_agent *agents, size_t n_agents,
-                              const struct checkpoint_section *sections,
-                              size_t n_sections, struct err *err)
+int __wrap_run_saver_begin(struct run_saver *s, const struct save_point *p,
+                           struct err *err)
 {
     bench.checkpoints++;
-    return __real_checkpointer_begin(c, step, agents, n_agents, sections, n_sections,
-                                     err);
+    return __real_run_saver_begin(s, p, err);
 }
 
 static void train(const char *runs)

@@ -11,10 +11,10 @@
  *     bench_update [batch size]
  */
 #include "common/err/check.h"
+#include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/training.h"
-#include "supervisor/run/tree.h"
 #include "tests/bench/median.h"
 
 #include <sched.h>

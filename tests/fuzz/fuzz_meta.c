@@ -1,10 +1,10 @@
 /* Any bytes as a MetaGraphDef: importing works or fails, in bounded memory, and what is
  * imported can be exported, imported and exported again to the same bytes. */
-#include "agent/saver/metagraph_check.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/err/check.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/metagraph_check.h"
 
 #include <string.h>
 

@@ -290,7 +290,7 @@ def test_a_missing_or_damaged_log_is_refused(w):
 
 
 def set_section(path, name, change):
-    """Rewrite one section of a run.state (supervisor/run/checkpoint.h), checksum and all."""
+    """Rewrite one section of a run.state (supervisor/save/checkpoint_format.h), checksum and all."""
     data = path.read_bytes()
     head = struct.pack("<I", len(name)) + name
     at = data.index(head) + 4

@@ -1,7 +1,9 @@
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
-#include "supervisor/run/checkpoint.h"
-#include "supervisor/run/tree.h"
+#include "supervisor/save/checkpoint_read.h"
+#include "supervisor/save/checkpoint_write.h"
+#include "supervisor/save/retention.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -203,10 +205,14 @@ static int commit_to(const char *folder, uint64_t step, size_t max_to_keep,
                                          .n_agents = 2,
                                          .sections = sections,
                                          .n_sections = 2,
-                                         .keep.max = max_to_keep,
                                          .log = experience};
 
-    return checkpoint_commit(&args, err);
+    const struct retention keep = {.max = max_to_keep};
+    int rc = checkpoint_write(&args, err);
+
+    if (rc == 0) /* as the saver does: what cannot be removed stays */
+        (void)retention_drop_old(&keep, folder, NULL);
+    return rc;
 }
 
 static void commit(uint64_t step, size_t max_to_keep)
@@ -456,13 +462,13 @@ START_TEST(test_rows_of_kept_checkpoints_stay)
     commit(10, 5);
     ck_assert_int_eq(store_sync(s, &err), 0);
     ck_assert_int_eq(stat(path, &before), 0);
-    ck_assert_int_eq(checkpoint_forget_rows(checkpoints, 100, s, &err), 0);
+    ck_assert_int_eq(retention_forget_rows(checkpoints, 100, s, &err), 0);
     ck_assert_int_eq(stat(path, &after), 0);
     ck_assert_int_eq(before.st_blocks, after.st_blocks); /* 10 needs rows 0 to 9 */
     ck_assert_int_eq(tree_empty(checkpoints, NULL, NULL), 0);
     commit(0, 5);
     commit(60, 5);
-    ck_assert_int_eq(checkpoint_forget_rows(checkpoints, 100, s, &err), 0);
+    ck_assert_int_eq(retention_forget_rows(checkpoints, 100, s, &err), 0);
     ck_assert_int_eq(stat(path, &after), 0); /* rows 0 to 49 of 8 KB */
     ck_assert_int_ge((before.st_blocks - after.st_blocks) * 512, 48 * 8000);
     ck_assert_int_le((before.st_blocks - after.st_blocks) * 512, 51 * 8200);

@@ -1,10 +1,11 @@
 /* Finding the checkpoint to go on from, whatever happened to the files. */
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
-#include "supervisor/run/checkpointer.h"
-#include "supervisor/run/resume.h"
-#include "supervisor/run/tree.h"
+#include "supervisor/run/resume_config.h"
+#include "supervisor/save/resume.h"
+#include "supervisor/save/run_saver.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -85,12 +86,12 @@ struct sections {
 
 static void make_sections(struct sections *s, uint64_t step)
 {
-    *s = (struct sections){.section = {{RESUME_ROLLOUT, NULL, 0},
-                                       {RESUME_EXPERIENCE, "rows", 4},
-                                       {RESUME_BUILD_ID, "abc", 3},
-                                       {RESUME_FINGERPRINT, "0123", 4},
-                                       {RESUME_CONFIG, config, strlen(config)},
-                                       {RESUME_NUMERICS, numerics, strlen(numerics)}}};
+    *s = (struct sections){.section = {{SECTION_ROLLOUT, NULL, 0},
+                                       {SECTION_EXPERIENCE, "rows", 4},
+                                       {SECTION_BUILD_ID, "abc", 3},
+                                       {SECTION_FINGERPRINT, "0123", 4},
+                                       {SECTION_CONFIG, config, strlen(config)},
+                                       {SECTION_NUMERICS, numerics, strlen(numerics)}}};
     wbuf_u32(&s->rollout, 3);
     wbuf_u64(&s->rollout, step / 4);
     wbuf_u64(&s->rollout, step);
@@ -102,8 +103,7 @@ static void make_sections(struct sections *s, uint64_t step)
     s->section[0].len = s->rollout.len;
 }
 
-static int commit_keeping(uint64_t step, struct checkpoint_retention keep,
-                          struct err *err)
+static int commit_keeping(uint64_t step, struct retention keep, struct err *err)
 {
     const struct checkpoint_agent agent = {
         "agent_0", &description.body, block, sizeof(block), graph, sizeof(graph)};
@@ -112,24 +112,22 @@ static int commit_keeping(uint64_t step, struct checkpoint_retention keep,
                                    .step = step,
                                    .agents = &agent,
                                    .n_agents = 1,
-                                   .n_sections = *numerics != '\0' ? 6 : 5,
-                                   .keep = keep};
+                                   .n_sections = *numerics != '\0' ? 6 : 5};
     int rc;
 
     make_sections(&s, step);
     args.sections = s.section;
-    rc = checkpoint_commit(&args, err);
+    rc = checkpoint_write(&args, err);
     wbuf_done(&s.rollout);
-    return rc;
+    return rc < 0 ? rc : retention_drop_old(&keep, checkpoints, err);
 }
 
 static void commit(uint64_t step)
 {
     struct err err = {0};
 
-    ck_assert_msg(commit_keeping(step, (struct checkpoint_retention){.max = 3}, &err) ==
-                      0,
-                  "%s", err.msg);
+    ck_assert_msg(commit_keeping(step, (struct retention){.max = 3}, &err) == 0, "%s",
+                  err.msg);
 }
 
 static void on_skipped(void *ctx, const char *line)
@@ -166,9 +164,9 @@ static void check_block(uint64_t step, const void *want)
     ck_assert_int_eq(checkpoint_state_read(&state, checkpoints, step, &err), 0);
     ck_assert_msg(checkpoint_block_load(
                       &b, checkpoints, step,
-                      checkpoint_state_find(&state, AGENT_SECTION "agent_0"), &err) == 0,
+                      checkpoint_state_find(&state, SECTION_AGENT "agent_0"), &err) == 0,
                   "%s", err.msg);
-    ck_assert_uint_eq(b.image.block_bytes, sizeof(block));
+    ck_assert_uint_eq(b.section.block_bytes, sizeof(block));
     ck_assert_mem_eq(b.bytes, want, sizeof(block));
     checkpoint_block_done(&b);
     checkpoint_state_done(&state);
@@ -242,7 +240,7 @@ START_TEST(test_newest_complete_one)
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_uint_eq(newest(), 20);
     ck_assert_int_eq(n_skipped, 1);
-    ck_assert_int_eq(checkpoint_drop_newer(checkpoints, 20, NULL), 0);
+    ck_assert_int_eq(retention_drop_after(checkpoints, 20, NULL), 0);
     ck_assert_uint_eq(newest(), 20);
     ck_assert_int_eq(n_skipped, 1);
 }
@@ -298,8 +296,7 @@ END_TEST
  * for one to stay for good. */
 START_TEST(test_some_are_kept_for_good)
 {
-    const struct checkpoint_retention keep = {
-        .max = 2, .every_s = 3600, .began_unix = 1e6};
+    const struct retention keep = {.max = 2, .every_s = 3600, .began_unix = 1e6};
     /* seconds after the beginning at which each was written */
     static const double at[] = {0, 1000, 3700, 3800, 7100, 7300, 7400, 7500};
     static const uint64_t want[] = {30, 60, 70, 80};
@@ -327,7 +324,7 @@ END_TEST
 struct background {
     uv_loop_t loop;
     struct store *store;
-    struct checkpointer *checkpointer;
+    struct run_saver *saver;
     int n_written, n_failed;
 };
 
@@ -347,12 +344,12 @@ static void background_init(struct background *b)
     static struct env_agent agent = {
         .name = "a", .team = "a", .obs_width = 1, .space = {.width = 1}};
     const struct env_spec spec = {.id = "x", .n_agents = 1, .agents = &agent};
-    const struct checkpointer_args args = {.loop = &b->loop,
-                                           .dir = checkpoints,
-                                           .keep = {.max = 2},
-                                           .on_written = on_written,
-                                           .ctx = b};
-    struct checkpointer_args with_store = args;
+    const struct run_saver_args args = {.loop = &b->loop,
+                                        .dir = checkpoints,
+                                        .keep = {.max = 2},
+                                        .on_written = on_written,
+                                        .ctx = b};
+    struct run_saver_args with_store = args;
     struct store_layout layout;
 
     *b = (struct background){0};
@@ -362,7 +359,7 @@ static void background_init(struct background *b)
     ck_assert_int_eq(store_layout_make(&layout, &spec, NULL, 0, NULL), 0);
     ck_assert_int_eq(store_describe(b->store, &layout, NULL), 0);
     with_store.store = b->store;
-    b->checkpointer = checkpointer_new(&with_store);
+    b->saver = run_saver_new(&with_store);
 }
 
 static void begin(struct background *b, uint64_t step)
@@ -372,14 +369,21 @@ static void begin(struct background *b, uint64_t step)
     struct sections s;
 
     make_sections(&s, step);
-    ck_assert_int_eq(
-        checkpointer_begin(b->checkpointer, step, &agent, 1, s.section, 5, NULL), 0);
+    const struct save_point point = {.step = step,
+                                     .agents = &agent,
+                                     .n_agents = 1,
+                                     .rollout = s.rollout.data,
+                                     .rollout_bytes = s.rollout.len,
+                                     .build_id = "abc",
+                                     .fingerprint = "0123",
+                                     .config_yaml = config};
+    ck_assert_int_eq(run_saver_begin(b->saver, &point, NULL), 0);
     wbuf_done(&s.rollout);
 }
 
 static void background_done(struct background *b)
 {
-    checkpointer_free(b->checkpointer);
+    run_saver_free(b->saver);
     store_free(b->store);
     ck_assert_int_eq(uv_loop_close(&b->loop), 0);
 }
@@ -393,11 +397,11 @@ START_TEST(test_the_copy_is_pinned)
     background_init(&b);
     memcpy(then, block, sizeof(then));
     begin(&b, 20);
-    ck_assert(checkpointer_is_busy(b.checkpointer));
+    ck_assert(run_saver_is_busy(b.saver));
     for (int i = 0; i < BLOCK_FLOATS; i++)
         block[i] = -1;
     (void)uv_run(&b.loop, UV_RUN_DEFAULT);
-    ck_assert(!checkpointer_is_busy(b.checkpointer));
+    ck_assert(!run_saver_is_busy(b.saver));
     ck_assert_int_eq(b.n_written, 1);
     check_block(20, then);
     background_done(&b);
@@ -425,6 +429,32 @@ START_TEST(test_a_failure_is_no_end)
     begin(&b, 60);
     (void)uv_run(&b.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(b.n_written, 2);
+    ck_assert_uint_eq(newest(), 60);
+    background_done(&b);
+}
+END_TEST
+
+/* A copy that failed halfway holds the blocks of two steps: it is not written again. */
+START_TEST(test_a_failed_copy_is_not_repeated)
+{
+    const struct checkpoint_agent too_large = {
+        "agent_0", &description.body, block, SIZE_MAX / 4, graph, sizeof(graph)};
+    const struct save_point point = {.step = 40, .agents = &too_large, .n_agents = 1};
+    struct background b;
+
+    background_init(&b);
+    ck_assert(!run_saver_repeat(b.saver)); /* nothing was written yet */
+    begin(&b, 20);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert(run_saver_repeat(b.saver));
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(b.n_written, 2);
+    ck_assert_int_eq(run_saver_begin(b.saver, &point, NULL), ERR_NOMEM);
+    ck_assert(!run_saver_is_busy(b.saver));
+    ck_assert(!run_saver_repeat(b.saver));
+    begin(&b, 60);
+    (void)uv_run(&b.loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(b.n_written, 3);
     ck_assert_uint_eq(newest(), 60);
     background_done(&b);
 }
@@ -575,6 +605,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_some_are_kept_for_good);
     tcase_add_test(tc, test_the_copy_is_pinned);
     tcase_add_test(tc, test_a_failure_is_no_end);
+    tcase_add_test(tc, test_a_failed_copy_is_not_repeated);
     tcase_add_test(tc, test_changes_are_made_again);
     tcase_add_test(tc, test_the_newest_change_may_be_in_the_journal_only);
     tcase_add_test(tc, test_the_newest_cancellation_may_be_in_the_journal_only);

@@ -1,6 +1,6 @@
+#include "common/io/tree.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/run_dir.h"
-#include "supervisor/run/tree.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

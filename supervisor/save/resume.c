@@ -1,8 +1,8 @@
-#include "supervisor/run/resume.h"
+#include "supervisor/save/resume.h"
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/save/retention.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,9 +17,6 @@ struct resume {
     struct checkpoint_block *blocks;
     size_t n_blocks;
 };
-
-static const char *const needed[] = {RESUME_ROLLOUT, RESUME_EXPERIENCE, RESUME_BUILD_ID,
-                                     RESUME_FINGERPRINT, RESUME_CONFIG};
 
 void resume_free(struct resume *r)
 {
@@ -46,24 +43,17 @@ const struct checkpoint_section *resume_section(const struct resume *r, const ch
 
 static int check_sections(struct resume *r, struct err *err)
 {
+    static const char *const needed[] = {SECTION_ROLLOUT, SECTION_EXPERIENCE,
+                                         SECTION_BUILD_ID, SECTION_FINGERPRINT,
+                                         SECTION_CONFIG};
     const struct checkpoint_section *s;
 
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
         if (resume_section(r, needed[i]) == NULL)
             return err_set(err, ERR_FORMAT, "run.state lacks its section '%s'",
                            needed[i]);
-    s = resume_section(r, RESUME_ROLLOUT);
+    s = resume_section(r, SECTION_ROLLOUT);
     return rollout_state_progress(&r->at, s->data, s->len, err);
-}
-
-/* Agents tell their graphs themselves (graphs.h): the file only has to be whole. */
-static int check_metagraph(const struct resume *r, const char *agent, struct err *err)
-{
-    struct wbuf bytes = {0};
-    int rc = checkpoint_metagraph_load(&bytes, r->dir, r->step, &r->state, agent, err);
-
-    wbuf_done(&bytes);
-    return rc;
 }
 
 static int load_blocks(struct resume *r, struct err *err)
@@ -74,9 +64,11 @@ static int load_blocks(struct resume *r, struct err *err)
     for (size_t i = 0; i < r->state.n && rc == 0; i++) {
         const struct checkpoint_section *s = &r->state.sections[i];
 
-        if (strncmp(s->name, AGENT_SECTION, strlen(AGENT_SECTION)) != 0)
+        if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
             continue;
-        rc = check_metagraph(r, s->name + strlen(AGENT_SECTION), err);
+        /* the graph is asked for anew (graphs.h): its file only has to be whole */
+        rc = checkpoint_check_graph(r->dir, r->step, &r->state,
+                                    s->name + strlen(SECTION_AGENT), err);
         if (rc == 0)
             rc = checkpoint_block_load(&r->blocks[r->n_blocks], r->dir, r->step, s, err);
         if (rc == 0)
@@ -164,7 +156,7 @@ static int is_covered(const char *dir, uint64_t step, const char *log, uint64_t 
     int rc = load(&r, dir, step, NULL);
 
     if (rc == 0) {
-        s = resume_section(r, RESUME_EXPERIENCE);
+        s = resume_section(r, SECTION_EXPERIENCE);
         rc = store_open(&store, log, capacity, s->data, s->len, NULL);
     }
     store_free(store);
@@ -191,29 +183,6 @@ int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
     return rc;
 }
 
-int resume_choose_run(char **ret_dir, uint64_t *ret_step, const char *runs_dir,
-                      const char *text, void (*on_skipped)(void *ctx, const char *line),
-                      void *ctx, struct err *err)
-{
-    const char *at = strrchr(text, '@');
-    char *run = at != NULL ? xstrndup(text, (size_t)(at - text)) : xstrdup(text);
-    char *path = NULL;
-    int rc = run_dir_find(runs_dir, run, &path, err);
-
-    free(run);
-    if (rc < 0)
-        return rc;
-    *ret_dir = xasprintf("%s/checkpoints", path);
-    free(path);
-    rc = resume_choose(ret_step, *ret_dir, at != NULL ? at + 1 : NULL, on_skipped, ctx,
-                       err);
-    if (rc < 0) {
-        free(*ret_dir);
-        *ret_dir = NULL;
-    }
-    return rc;
-}
-
 /* ---- what may have changed ---- */
 
 static int is_text(const struct checkpoint_section *s, const char *text)
@@ -230,41 +199,32 @@ static int differs(const struct checkpoint_section *s, const char *what, const c
 
 int resume_is_same_build(const struct resume *r, const char *build_id)
 {
-    return is_text(resume_section(r, RESUME_BUILD_ID), build_id);
-}
-
-/* "native 1": mode and version. What cannot be read is version 0, of no build. */
-static int parse_numerics(const struct checkpoint_section *s, enum numerics *ret_mode)
-{
-    char text[64], mode[16];
-    int version = 0;
-
-    (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
-                   (const char *)s->data);
-    if (sscanf(text, "%15s %d", mode, &version) != 2 || numerics_find(ret_mode, mode) < 0)
-        return 0;
-    return version;
+    return is_text(resume_section(r, SECTION_BUILD_ID), build_id);
 }
 
 int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err)
 {
-    const struct checkpoint_section *s = resume_section(r, RESUME_NUMERICS);
+    const struct checkpoint_section *s = resume_section(r, SECTION_NUMERICS);
     enum numerics mode = NUMERICS_NATIVE;
-    int version;
+    char text[64], name[16];
+    int version = 0;
 
     if (s == NULL)
         return err_set(err, ERR_CONFIG,
                        "the checkpoint is of a build from before numerics versions, this "
                        "one is numerics %d (--anyway goes on)",
                        NUMERICS_VERSION);
-    version = parse_numerics(s, &mode);
+    (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
+                   (const char *)s->data);
+    if (sscanf(text, "%15s %d", name, &version) != 2 || numerics_find(&mode, name) < 0)
+        version = 0; /* of no build */
     if (version != NUMERICS_VERSION)
         return err_set(err, ERR_CONFIG,
                        "the numerics version was %d, now it is %d (--anyway goes on)",
                        version, NUMERICS_VERSION);
     if (mode == NUMERICS_PORTABLE || resume_is_same_build(r, build_id))
         return 0;
-    return differs(resume_section(r, RESUME_BUILD_ID), "build", build_id, err);
+    return differs(resume_section(r, SECTION_BUILD_ID), "build", build_id, err);
 }
 
 /* ---- bringing it back ---- */
@@ -289,41 +249,17 @@ int resume_preload(const struct resume *r, struct agent_table *agents, struct er
         if (b == NULL)
             return err_set(err, ERR_NOT_FOUND, "checkpoint %" PRIu64 " knows no %s",
                            r->step, info.name);
-        rc = agent_table_preload(agents, i, b->bytes, b->image.block_bytes, err);
+        rc = agent_table_preload(agents, i, b->bytes, b->section.block_bytes, err);
         if (rc < 0)
             return rc;
     }
     return 0;
 }
 
-static int check_places(const struct resume *r, const struct agent_table *agents,
-                        size_t agent, struct err *err)
-{
-    const msgpack_object *body = &agent_table_description(agents, agent)->body;
-    const struct checkpoint_block *b;
-    struct block_table table;
-    struct agent_info info;
-    int rc;
-
-    agent_table_info(agents, agent, &info);
-    b = find_block(r, info.name);
-    CHECK(b != NULL, "preloaded");
-    rc = block_table_parse(&table, body, b->image.block_bytes, err);
-    if (rc < 0)
-        return rc;
-    if (!block_image_fits(&b->image, &table, b->image.block_bytes))
-        rc = err_set(err, ERR_CONFIG,
-                     "%s: its variables are others now; `run --init-from` takes the "
-                     "weights alone",
-                     info.name);
-    block_table_done(&table);
-    return rc;
-}
-
 int resume_check_fingerprint(const struct resume *r, const struct agent_table *agents,
                              struct err *err)
 {
-    const struct checkpoint_section *s = resume_section(r, RESUME_FINGERPRINT);
+    const struct checkpoint_section *s = resume_section(r, SECTION_FINGERPRINT);
     const char *now = agent_table_fingerprint(agents);
 
     return is_text(s, now)
@@ -336,14 +272,31 @@ int resume_check_agents(const struct resume *r, const struct agent_table *agents
 {
     int rc = 0;
 
-    for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
-        rc = check_places(r, agents, i, err);
+    for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++) {
+        const msgpack_object *body = &agent_table_description(agents, i)->body;
+        const struct checkpoint_block *b;
+        struct block_table table;
+        struct agent_info info;
+
+        agent_table_info(agents, i, &info);
+        b = find_block(r, info.name);
+        CHECK(b != NULL, "preloaded");
+        rc = block_table_parse(&table, body, b->section.block_bytes, err);
+        if (rc < 0)
+            return rc;
+        if (!agent_section_fits(&b->section, &table, b->section.block_bytes))
+            rc = err_set(err, ERR_CONFIG,
+                         "%s: its variables are others now; `run --init-from` takes the "
+                         "weights alone",
+                         info.name);
+        block_table_done(&table);
+    }
     return rc;
 }
 
-int resume_settle(const struct resume *r, struct store *store, struct err *err)
+int resume_discard_later(const struct resume *r, struct store *store, struct err *err)
 {
-    int rc = checkpoint_drop_newer(r->dir, r->step, err);
+    int rc = retention_drop_after(r->dir, r->step, err);
 
     return rc < 0 ? rc : store_cut(store, err);
 }

@@ -1,4 +1,4 @@
-#include "agent/saver/metagraph_check.h"
+#include "tests/support/metagraph_check.h"
 
 #include "agent/graph/graph.h"
 #include "agent/graph/name_table.h"

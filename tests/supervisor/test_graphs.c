@@ -2,7 +2,7 @@
 #include "common/ckpt/protowire.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
-#include "supervisor/run/graph_settings.h"
+#include "supervisor/save/graphs.h"
 #include "tests/support/test_main.h"
 
 #include <stdlib.h>
@@ -76,8 +76,8 @@ static void check_written(const char *line, float in_block, float expected)
     const float block[] = {0, in_block};
     struct wbuf got = make_graph(line, 3), want = make_graph(line, expected);
 
-    ck_assert_msg(graph_settings_write(got.data, got.len, &table, block, &err) == 0, "%s",
-                  err.msg);
+    ck_assert_msg(graphs_write_settings(got.data, got.len, &table, block, &err) == 0,
+                  "%s", err.msg);
     ck_assert_uint_eq(got.len, want.len);
     ck_assert_mem_eq(got.data, want.data, want.len);
     wbuf_done(&got);
@@ -102,7 +102,7 @@ START_TEST(a_graph_without_settings_stays)
 {
     static const float block[] = {0, 5};
 
-    ck_assert_int_eq(graph_settings_write(NULL, 0, &table, block, &err), 0);
+    ck_assert_int_eq(graphs_write_settings(NULL, 0, &table, block, &err), 0);
     check_written(NULL, 5, 3);
 }
 END_TEST
@@ -122,7 +122,7 @@ START_TEST(what_does_not_fit_is_told)
     static const float block[] = {0, 5};
     struct wbuf b = make_graph(bad[_i].line, 3);
 
-    ck_assert_int_eq(graph_settings_write(b.data, b.len, &table, block, &err),
+    ck_assert_int_eq(graphs_write_settings(b.data, b.len, &table, block, &err),
                      ERR_PROTOCOL);
     ck_assert_msg(strstr(err.msg, bad[_i].says) != NULL, "%s", err.msg);
     wbuf_done(&b);
@@ -140,7 +140,7 @@ START_TEST(a_part_of_a_graph_is_no_trouble)
         int rc;
 
         memcpy(part, b.data, n);
-        rc = graph_settings_write(part, n, &table, block, &err);
+        rc = graphs_write_settings(part, n, &table, block, &err);
         ck_assert(rc == 0 || rc == ERR_PROTOCOL);
         free(part);
     }
@@ -150,8 +150,8 @@ END_TEST
 
 static Suite *make_suite(void)
 {
-    Suite *s = suite_create("graph_settings");
-    TCase *tc = tcase_create("graph_settings");
+    Suite *s = suite_create("graphs");
+    TCase *tc = tcase_create("graphs");
 
     tcase_add_test(tc, a_constant_holds_what_is_in_force);
     tcase_add_test(tc, none_is_the_number_that_stands_for_it);

@@ -1,19 +1,20 @@
-/* Which checkpoints there are, and what is in them. */
-#include "common/io/beneath.h"
-#include "supervisor/run/checkpoint.h"
+#include "supervisor/save/checkpoint_read.h"
 
 #include "common/ckpt/bundle.h"
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
-#include "common/wire/crc32c.h"
-#include "supervisor/run/run_state.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- which there are ---- */
 
 static int is_step(const char *name, uint64_t *ret)
 {
@@ -87,32 +88,76 @@ int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct e
     return rc;
 }
 
-int checkpoint_forget_rows(const char *dir, uint64_t step, struct store *store,
-                           struct err *err)
-{
-    uint64_t *steps = NULL, oldest = step;
-    size_t n = 0, i = 0;
-    int rc = checkpoint_list(dir, &steps, &n, err);
+/* ---- run.state ---- */
 
-    if (rc < 0)
+static int read_all(int fd, uint8_t *dst, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = read(fd, dst, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? EIO : errno; /* shorter than it was a moment ago */
+            return -1;
+        }
+        dst += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* free() the bytes. ERR_LIMIT: more than max. */
+static int read_file(const char *path, uint64_t max, uint8_t **ret, size_t *ret_len,
+                     struct err *err)
+{
+    int fd = beneath_open(path, O_RDONLY, 0);
+    uint8_t *data = NULL;
+    struct stat st;
+    int rc = 0;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        rc = err_errno(err, "%s", path);
+    else if ((uint64_t)st.st_size > max)
+        rc = err_set(err, ERR_LIMIT, "%s: %lld bytes", path, (long long)st.st_size);
+    else if ((data = malloc((size_t)st.st_size + 1)) == NULL)
+        rc = err_set(err, ERR_NOMEM, "%s: %lld bytes", path, (long long)st.st_size);
+    else if (read_all(fd, data, (size_t)st.st_size) < 0)
+        rc = err_errno(err, "%s: cannot read", path);
+    if (fd >= 0)
+        (void)close(fd);
+    if (rc < 0) {
+        free(data);
         return rc;
-    while (i < n && steps[i] == 0) /* it needs no rows */
-        i++;
-    if (i < n && steps[i] < oldest)
-        oldest = steps[i];
-    free(steps);
-    return store_forget(store, store_window_first_at(store, oldest), err);
+    }
+    *ret = data;
+    *ret_len = (size_t)st.st_size;
+    return 0;
 }
 
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
                           struct err *err)
 {
     char *path = xasprintf("%s/%" PRIu64 "/run.state", dir, step);
-    int rc = run_state_read(ret, path, err);
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    int rc = read_file(path, UINT64_MAX, &bytes, &len, err);
 
+    if (rc == 0)
+        rc = checkpoint_state_parse(ret, bytes, len, path, err);
     free(path);
     return rc;
 }
+
+int checkpoint_is_damaged(const char *dir, uint64_t step)
+{
+    struct checkpoint_state state = {0};
+    int rc = checkpoint_state_read(&state, dir, step, NULL);
+
+    checkpoint_state_done(&state);
+    return rc < 0;
+}
+
+/* ---- an agent's bundle ---- */
 
 static int read_values(struct checkpoint_values *ret, struct bundle_reader *r,
                        struct err *err)
@@ -134,21 +179,33 @@ static int read_values(struct checkpoint_values *ret, struct bundle_reader *r,
 
 static char *bundle_prefix(const char *dir, uint64_t step, const char *agent)
 {
-    return xasprintf("%s/%" PRIu64 "/%s/model.ckpt-%" PRIu64, dir, step, agent, step);
+    char *folder = checkpoint_path(dir, "", step);
+    char *prefix = checkpoint_bundle_prefix(folder, step, agent);
+
+    free(folder);
+    return prefix;
+}
+
+static int open_bundle(struct bundle_reader **ret, const char *dir, uint64_t step,
+                       const char *agent, struct err *err)
+{
+    char *prefix = bundle_prefix(dir, step, agent);
+    int rc = bundle_reader_new(ret, prefix, err);
+
+    free(prefix);
+    return rc;
 }
 
 int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
                     const char *agent, struct err *err)
 {
-    char *prefix = bundle_prefix(dir, step, agent);
     struct checkpoint_values values = {0};
     struct bundle_reader *r = NULL;
-    int rc = bundle_reader_new(&r, prefix, err);
+    int rc = open_bundle(&r, dir, step, agent, err);
 
     if (rc == 0)
         rc = read_values(&values, r, err);
     bundle_reader_free(r);
-    free(prefix);
     if (rc < 0) {
         checkpoint_values_done(&values);
         return rc;
@@ -168,19 +225,19 @@ void checkpoint_values_done(struct checkpoint_values *v)
     *v = (struct checkpoint_values){0};
 }
 
-/* ---- whole blocks ---- */
+/* ---- an agent's block ---- */
 
-static int read_variables(const struct block_image *image, struct bundle_reader *r,
-                          uint8_t *block, struct err *err)
+static int read_bundle(const struct agent_section *section, struct bundle_reader *r,
+                       uint8_t *block, struct err *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < image->table.n && rc == 0; i++) {
-        const struct block_variable *v = &image->table.variables[i];
+    for (size_t i = 0; i < section->table.n && rc == 0; i++) {
+        const struct block_variable *v = &section->table.variables[i];
         const struct bundle_entry *e = bundle_reader_find(r, v->name);
         struct tensor dst;
 
-        if (!v->saved)
+        if (!v->in_bundle)
             continue;
         if (e == NULL)
             return err_set(err, ERR_CORRUPT, "%s is missing", v->name);
@@ -190,34 +247,25 @@ static int read_variables(const struct block_image *image, struct bundle_reader 
     return rc;
 }
 
-static int read_block(struct checkpoint_block *b, const char *prefix, struct err *err)
-{
-    struct bundle_reader *r = NULL;
-    int rc = bundle_reader_new(&r, prefix, err);
-
-    if (rc < 0)
-        return rc;
-    b->bytes = mem_aligned(b->image.block_bytes);
-    if (b->bytes == NULL && b->image.block_bytes > 0)
-        rc = err_set(err, ERR_NOMEM, "a block of %zu bytes", b->image.block_bytes);
-    if (rc == 0)
-        rc = read_variables(&b->image, r, b->bytes, err);
-    if (rc == 0)
-        block_image_fill(&b->image, b->bytes);
-    bundle_reader_free(r);
-    return rc;
-}
-
 int checkpoint_block_load(struct checkpoint_block *ret, const char *dir, uint64_t step,
                           const struct checkpoint_section *section, struct err *err)
 {
-    struct checkpoint_block b = {.agent = section->name + strlen(AGENT_SECTION)};
-    char *prefix = bundle_prefix(dir, step, b.agent);
-    int rc = block_image_parse(&b.image, section->data, section->len, err);
+    struct checkpoint_block b = {.agent = section->name + strlen(SECTION_AGENT)};
+    struct bundle_reader *r = NULL;
+    int rc = agent_section_parse(&b.section, section->data, section->len, err);
 
     if (rc == 0)
-        rc = read_block(&b, prefix, err);
-    free(prefix);
+        rc = open_bundle(&r, dir, step, b.agent, err);
+    if (rc == 0) {
+        b.bytes = mem_aligned(b.section.block_bytes);
+        if (b.bytes == NULL && b.section.block_bytes > 0)
+            rc = err_set(err, ERR_NOMEM, "a block of %zu bytes", b.section.block_bytes);
+    }
+    if (rc == 0)
+        rc = read_bundle(&b.section, r, b.bytes, err);
+    if (rc == 0)
+        agent_section_fill(&b.section, b.bytes);
+    bundle_reader_free(r);
     if (rc < 0) {
         (void)err_wrap(err, "%s", b.agent);
         checkpoint_block_done(&b);
@@ -229,49 +277,30 @@ int checkpoint_block_load(struct checkpoint_block *ret, const char *dir, uint64_
 
 void checkpoint_block_done(struct checkpoint_block *b)
 {
-    block_image_done(&b->image);
+    agent_section_done(&b->section);
     free(b->bytes);
     *b = (struct checkpoint_block){0};
 }
 
-/* ---- graphs ---- */
+/* ---- an agent's graph ---- */
 
-static int read_whole(struct wbuf *ret, const char *path, uint64_t bytes, struct err *err)
+int checkpoint_check_graph(const char *dir, uint64_t step,
+                           const struct checkpoint_state *state, const char *agent,
+                           struct err *err)
 {
-    FILE *f = beneath_fopen(path, "rbe");
-    int rc = 0;
-
-    if (f == NULL)
-        return err_errno(err, "%s", path);
-    wbuf_reserve(ret, (size_t)bytes + 1);
-    ret->len = fread(ret->data, 1, (size_t)bytes + 1, f);
-    if (ferror(f))
-        rc = err_errno(err, "%s: read", path);
-    else if (ret->len != bytes)
-        rc = err_set(err, ERR_CORRUPT, "%s: not %" PRIu64 " bytes", path, bytes);
-    (void)fclose(f);
-    return rc;
-}
-
-int checkpoint_metagraph_load(struct wbuf *ret, const char *dir, uint64_t step,
-                              const struct checkpoint_state *state, const char *agent,
-                              struct err *err)
-{
-    char *name = xasprintf(GRAPH_SECTION "%s", agent);
+    char *name = xasprintf(SECTION_GRAPH "%s", agent);
     const struct checkpoint_section *s = checkpoint_state_find(state, name);
     char *prefix = bundle_prefix(dir, step, agent);
     char *path = xasprintf("%s.meta", prefix);
-    struct cursor c = s != NULL ? cursor_of(s->data, s->len) : (struct cursor){0};
-    const uint64_t bytes = cursor_u64(&c);
-    const uint32_t crc = cursor_u32(&c);
+    uint8_t *meta = NULL;
+    size_t len = 0;
     int rc = 0;
 
-    if (s != NULL && (c.failed || bytes > FRAME_MAX_BYTES))
-        rc = err_set(err, ERR_FORMAT, "run.state: section '%s'", name);
-    else if (s != NULL)
-        rc = read_whole(ret, path, bytes, err);
-    if (s != NULL && rc == 0 && crc32c_mask(crc32c(ret->data, ret->len)) != crc)
-        rc = err_set(err, ERR_CORRUPT, "%s: checksum mismatch", path);
+    if (s != NULL) /* it came in one frame */
+        rc = read_file(path, FRAME_MAX_BYTES, &meta, &len, err);
+    if (s != NULL && rc == 0)
+        rc = graph_section_check(s, meta, len, path, err);
+    free(meta);
     free(path);
     free(prefix);
     free(name);

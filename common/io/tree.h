@@ -1,6 +1,6 @@
 /* tree.h - folders as wholes. */
-#ifndef SUPERVISOR_RUN_TREE_H
-#define SUPERVISOR_RUN_TREE_H
+#ifndef COMMON_IO_TREE_H
+#define COMMON_IO_TREE_H
 
 #include "common/err/err.h"
 
@@ -13,6 +13,8 @@ int tree_remove(const char *path, struct err *err);
 /* Removes what is in a folder, and leaves the folder; the entry named `last` after all
  * others, NULL: in any order. */
 int tree_empty(const char *path, const char *last, struct err *err);
+/* Renames a file or folder; flags: of renameat2. */
+int tree_rename(const char *from, const char *to, unsigned flags, struct err *err);
 /* What it takes of the disk: holes of sparse files do not count. */
 uint64_t tree_disk_bytes(const char *path);
 /* fsync of a folder: what was created, renamed or removed in it lasts. */

@@ -1,4 +1,4 @@
-#include "supervisor/run/tree.h"
+#include "common/io/tree.h"
 
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
@@ -130,6 +130,13 @@ int tree_empty(const char *path, const char *last, struct err *err)
     if (fd >= 0)
         (void)close(fd);
     return rc;
+}
+
+int tree_rename(const char *from, const char *to, unsigned flags, struct err *err)
+{
+    return beneath_rename(from, to, flags) < 0
+               ? err_errno(err, "%s: rename to %s", from, to)
+               : 0;
 }
 
 /* ---- looking ---- */

@@ -7,8 +7,8 @@
  * collections and SaverDef name what exists; trainable variables byte-equal to their
  * element of "variables".
  */
-#ifndef AGENT_SAVER_METAGRAPH_CHECK_H
-#define AGENT_SAVER_METAGRAPH_CHECK_H
+#ifndef TESTS_SUPPORT_METAGRAPH_CHECK_H
+#define TESTS_SUPPORT_METAGRAPH_CHECK_H
 
 #include "common/err/err.h"
 

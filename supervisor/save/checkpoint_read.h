@@ -1,0 +1,50 @@
+/* checkpoint_read.h - which checkpoints there are, and what is in them.
+ *
+ * Arguments  dir is a run's checkpoints/; a step names the checkpoint <dir>/<step>.
+ * Errors     Whatever is read is verified against its checksums: ERR_CORRUPT (they differ, or
+ *            something is missing), ERR_FORMAT (malformed), -errno, ERR_NOMEM.
+ * Threads    any: only files are touched.
+ */
+#ifndef SUPERVISOR_SAVE_CHECKPOINT_READ_H
+#define SUPERVISOR_SAVE_CHECKPOINT_READ_H
+
+#include "supervisor/save/checkpoint_format.h"
+
+/* Steps of the committed checkpoints, ascending; free(). None is no error. */
+int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err);
+/* The checkpoint of a step given as text. ERR_NOT_FOUND says which there are. */
+int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err);
+
+/* run.state, whole; checkpoint_state_done. */
+int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
+                          struct err *err);
+/* Its run.state cannot be read. */
+int checkpoint_is_damaged(const char *dir, uint64_t step);
+
+/* The tensors of one agent's bundle; each owns its data. */
+struct checkpoint_values {
+    size_t n;
+    char **names;
+    struct tensor *tensors;
+};
+int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
+                    const char *agent, struct err *err);
+void checkpoint_values_done(struct checkpoint_values *v);
+
+/* One agent's block, put together from its bundle and its section of run.state. */
+struct checkpoint_block {
+    const char *agent;            /* borrowed from the section, as the rest is */
+    struct agent_section section; /* where its variables lie */
+    uint8_t *bytes;               /* section.block_bytes */
+};
+/* section: SECTION_AGENT "<name>" of that checkpoint. Errors name the agent. */
+int checkpoint_block_load(struct checkpoint_block *ret, const char *dir, uint64_t step,
+                          const struct checkpoint_section *section, struct err *err);
+void checkpoint_block_done(struct checkpoint_block *b);
+
+/* Whether an agent's .meta is as it was written. A checkpoint without one passes. */
+int checkpoint_check_graph(const char *dir, uint64_t step,
+                           const struct checkpoint_state *state, const char *agent,
+                           struct err *err);
+
+#endif

@@ -1,0 +1,360 @@
+#include "supervisor/save/graphs.h"
+
+#include "common/ckpt/protowire.h"
+#include "common/err/check.h"
+#include "common/mem/pages.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- asking the agents ---- */
+
+struct metagraph {
+    void *data; /* pages_map */
+    size_t len;
+    int is_expired;
+};
+
+struct graphs {
+    struct agent_table *agents;
+    size_t n, outstanding;
+    struct metagraph *metagraphs; /* [n] */
+    void (*on_done)(void *ctx);
+    void *ctx;
+};
+
+static void on_response(void *ctx, size_t agent, const struct msg *response)
+{
+    struct graphs *g = ctx;
+    struct metagraph *m = &g->metagraphs[agent];
+    const void *data = NULL;
+    size_t len = 0;
+
+    /* An agent that was given up responds with nothing: its older graph stays. */
+    m->is_expired = 0;
+    if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0 && len > 0) {
+        pages_unmap(m->data, m->len);
+        m->data = pages_map(len);
+        CHECK(m->data != NULL, "no memory for a graph of %zu bytes", len);
+        m->len = len;
+        memcpy(m->data, data, len);
+    }
+    if (--g->outstanding == 0)
+        g->on_done(g->ctx);
+}
+
+static int ask(struct graphs *g, size_t agent, struct err *err)
+{
+    int rc;
+
+    msg_map(agent_request_begin(g->agents, agent, "metagraph", 0), 0);
+    agent_request_aside(g->agents, agent);
+    rc = agent_request_send(g->agents, agent, on_response, g, err);
+    if (rc == 0)
+        g->outstanding++;
+    return rc;
+}
+
+int graphs_start(struct graphs **ret, struct agent_table *agents,
+                 void (*on_done)(void *ctx), void *ctx, struct err *err)
+{
+    struct graphs *g = xcalloc(1, sizeof(*g));
+    int rc;
+
+    g->agents = agents;
+    g->n = agent_table_count(agents);
+    g->metagraphs = xcalloc(g->n, sizeof(*g->metagraphs));
+    *ret = g; /* requests may be out even when a later one fails */
+    for (size_t i = 0; i < g->n; i++)
+        g->metagraphs[i].is_expired = 1;
+    rc = graphs_refresh(g, on_done, ctx, err);
+    return rc < 0 ? rc : 0;
+}
+
+void graphs_free(struct graphs *g)
+{
+    if (g == NULL)
+        return;
+    for (size_t i = 0; i < g->n; i++)
+        pages_unmap(g->metagraphs[i].data, g->metagraphs[i].len);
+    free(g->metagraphs);
+    free(g);
+}
+
+void graphs_expire(struct graphs *g, size_t agent)
+{
+    g->metagraphs[agent].is_expired = 1;
+}
+
+/* Responses come from the loop, none before this returns. */
+int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
+                   struct err *err)
+{
+    const int is_under_way = g->outstanding > 0;
+    int rc = 0;
+
+    g->on_done = on_done;
+    g->ctx = ctx;
+    for (size_t i = 0; !is_under_way && i < g->n && rc == 0; i++)
+        if (g->metagraphs[i].is_expired)
+            rc = ask(g, i, err);
+    return rc < 0 ? rc : g->outstanding > 0;
+}
+
+void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
+                      size_t *ret_len)
+{
+    const struct metagraph *m = &g->metagraphs[agent];
+
+    *ret = m->is_expired ? NULL : m->data;
+    *ret_len = m->is_expired ? 0 : m->len;
+}
+
+/* ---- fields of a MetaGraphDef ---- */
+
+/* Of tensorflow/core/protobuf/meta_graph.proto and framework/{graph, node_def, attr_value,
+ * tensor}.proto. */
+enum {
+    META_GRAPH_DEF = 2,
+    META_COLLECTION_DEF = 4,
+    MAP_KEY = 1,
+    MAP_VALUE = 2,
+    COLLECTION_BYTES_LIST = 2,
+    BYTES_LIST_VALUE = 1,
+    GRAPH_NODE = 1,
+    NODE_NAME = 1,
+    NODE_INPUT = 3,
+    NODE_ATTR = 5,
+    ATTR_TENSOR = 8,
+    TENSOR_FLOAT_VAL = 5,
+};
+
+static int is_text(const struct cursor *bytes, const char *text)
+{
+    const size_t n = strlen(text);
+
+    return cursor_left(bytes) == n && memcmp(bytes->p, text, n) == 0;
+}
+
+/* The first field of that number, a message or text. 0: there is none. */
+static int find_field(struct cursor message, uint32_t number, struct cursor *ret)
+{
+    struct pw_field f;
+
+    while (pw_next(&message, &f))
+        if (f.number == number && f.type == PW_LEN) {
+            *ret = f.bytes;
+            return 1;
+        }
+    return 0;
+}
+
+/* 1 and the value, if this entry of a map has that key. */
+static int is_entry(struct cursor entry, const char *key, struct cursor *ret_value)
+{
+    struct cursor found;
+
+    return find_field(entry, MAP_KEY, &found) && is_text(&found, key) &&
+           find_field(entry, MAP_VALUE, ret_value);
+}
+
+/* ---- the settings in force ---- */
+
+static int unreadable(struct err *err)
+{
+    return err_set(err, ERR_PROTOCOL, "its graph cannot be read");
+}
+
+/* What the constant holds for a setting: the variable's value, or instead_of_zero. */
+static int value_of(const char *variable, float instead_of_zero,
+                    const struct block_table *table, const void *block, float *ret,
+                    struct err *err)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const struct block_variable *v = &table->variables[i];
+
+        if (strcmp(v->name, variable) != 0)
+            continue;
+        if (v->dtype != DT_FLOAT || v->shape.rank != 0)
+            return err_set(err, ERR_PROTOCOL, "setting %s is no float32 scalar", v->name);
+        memcpy(ret, (const char *)block + v->offset, sizeof(*ret));
+        if (*ret <= 0)
+            *ret = instead_of_zero;
+        return 0;
+    }
+    return err_set(err, ERR_PROTOCOL, "its graph's settings: there is no variable %s",
+                   variable);
+}
+
+/* Where a Const node has its one float32; 0: nowhere. */
+static int find_value(struct cursor node, struct cursor *ret)
+{
+    struct pw_field f;
+    struct cursor value, tensor;
+
+    while (pw_next(&node, &f))
+        if (f.number == NODE_ATTR && f.type == PW_LEN &&
+            is_entry(f.bytes, "value", &value))
+            return find_field(value, ATTR_TENSOR, &tensor) &&
+                   find_field(tensor, TENSOR_FLOAT_VAL, ret) &&
+                   cursor_left(ret) == sizeof(float);
+    return 0;
+}
+
+static int write_constant(struct cursor metagraph, const char *node, float value,
+                          struct err *err)
+{
+    struct cursor graph, name, place;
+    struct pw_field f;
+
+    if (!find_field(metagraph, META_GRAPH_DEF, &graph))
+        return unreadable(err);
+    while (pw_next(&graph, &f)) {
+        if (f.number != GRAPH_NODE || f.type != PW_LEN)
+            continue;
+        if (!find_field(f.bytes, NODE_NAME, &name))
+            return unreadable(err);
+        if (!is_text(&name, node))
+            continue;
+        if (!find_value(f.bytes, &place))
+            return err_set(err, ERR_PROTOCOL, "its graph's settings: %s is no constant",
+                           node);
+        /* The bytes are the caller's to change; a cursor only reads. */
+        memcpy((uint8_t *)(uintptr_t)place.p, &value, sizeof(value));
+        return 0;
+    }
+    if (graph.failed)
+        return unreadable(err);
+    return err_set(err, ERR_PROTOCOL, "its graph's settings: there is no node %s", node);
+}
+
+/* line: "<node> <variable> <number>", see SETTING_CONSTANTS. */
+static int write_setting(struct cursor metagraph, const struct cursor *line,
+                         const struct block_table *table, const void *block,
+                         struct err *err)
+{
+    char *words = xstrndup((const char *)line->p, cursor_left(line)), *rest;
+    const char *node = strtok_r(words, " ", &rest);
+    const char *variable = strtok_r(NULL, " ", &rest);
+    const char *number = strtok_r(NULL, " ", &rest);
+    float value = 0;
+    int rc;
+
+    if (number == NULL)
+        rc = err_set(err, ERR_PROTOCOL, "collection %s of its graph: '%.*s'",
+                     SETTING_CONSTANTS, (int)cursor_left(line), (const char *)line->p);
+    else
+        rc = value_of(variable, strtof(number, NULL), table, block, &value, err);
+    if (rc == 0)
+        rc = write_constant(metagraph, node, value, err);
+    free(words);
+    return rc;
+}
+
+int graphs_write_settings(void *metagraph, size_t len, const struct block_table *table,
+                          const void *block, struct err *err)
+{
+    const struct cursor whole = cursor_of(metagraph, len);
+    struct cursor c = whole, value, list;
+    struct pw_field f, line;
+    int rc = 0;
+
+    while (rc == 0 && pw_next(&c, &f)) {
+        if (f.number != META_COLLECTION_DEF || f.type != PW_LEN ||
+            !is_entry(f.bytes, SETTING_CONSTANTS, &value))
+            continue;
+        if (!find_field(value, COLLECTION_BYTES_LIST, &list))
+            return unreadable(err);
+        while (rc == 0 && pw_next(&list, &line))
+            if (line.number == BYTES_LIST_VALUE && line.type == PW_LEN)
+                rc = write_setting(whole, &line.bytes, table, block, err);
+        if (rc == 0 && list.failed)
+            rc = unreadable(err);
+    }
+    return rc == 0 && c.failed ? unreadable(err) : rc;
+}
+
+/* ---- one graph of all ---- */
+
+/* A field of a message as it came. */
+static void copy_field(struct wbuf *b, const struct pw_field *f)
+{
+    switch (f->type) {
+    case PW_VARINT:
+        pw_put_varint(b, f->number, f->value);
+        break;
+    case PW_FIXED64:
+        pw_put_fixed64(b, f->number, f->value);
+        break;
+    case PW_FIXED32:
+        pw_put_fixed32(b, f->number, (uint32_t)f->value);
+        break;
+    case PW_LEN:
+        pw_put_bytes(b, f->number, f->bytes.p, cursor_left(&f->bytes));
+        break;
+    }
+}
+
+/* "x" becomes "agent_0/x", "^x" "^agent_0/x". */
+static void put_name(struct wbuf *b, const struct pw_field *f, const char *agent)
+{
+    const char *name = (const char *)f->bytes.p;
+    const size_t len = cursor_left(&f->bytes);
+    const size_t mark = len > 0 && name[0] == '^' ? 1 : 0;
+    char *full =
+        xasprintf("%.*s%s/%.*s", (int)mark, name, agent, (int)(len - mark), name + mark);
+
+    pw_put_text(b, f->number, full);
+    free(full);
+}
+
+static int join_node(struct wbuf *b, struct cursor node, const char *agent)
+{
+    const size_t m = pw_begin(b, GRAPH_NODE);
+    struct pw_field f;
+
+    while (pw_next(&node, &f)) {
+        if (f.type == PW_LEN && (f.number == NODE_NAME || f.number == NODE_INPUT))
+            put_name(b, &f, agent);
+        else
+            copy_field(b, &f);
+    }
+    pw_end(b, m);
+    return !node.failed;
+}
+
+/* The first agent's versions stand for all: they are of one build. */
+static int join_graph(struct wbuf *b, struct cursor graph, const char *agent, int first)
+{
+    struct pw_field f;
+
+    while (pw_next(&graph, &f)) {
+        if (f.type == PW_LEN && f.number == GRAPH_NODE) {
+            if (!join_node(b, f.bytes, agent))
+                return 0;
+        } else if (first) {
+            copy_field(b, &f);
+        }
+    }
+    return !graph.failed;
+}
+
+int graphs_joined(const struct graphs *g, struct wbuf *ret, struct err *err)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        struct cursor c = cursor_of(g->metagraphs[i].data, g->metagraphs[i].len);
+        struct agent_info info;
+        struct pw_field f;
+        int whole = 1;
+
+        agent_table_info(g->agents, i, &info);
+        while (whole && pw_next(&c, &f))
+            if (f.type == PW_LEN && f.number == META_GRAPH_DEF)
+                whole = join_graph(ret, f.bytes, info.name, i == 0);
+        if (!whole || c.failed)
+            return err_set(err, ERR_PROTOCOL, "%s: its graph cannot be read", info.name);
+    }
+    return 0;
+}

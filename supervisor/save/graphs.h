@@ -1,0 +1,53 @@
+/* graphs.h - the agents' graphs, as TensorFlow's MetaGraphDef.
+ *
+ * An agent is asked for its graph once, and again after its configuration has changed: a
+ * graph is a function of the configuration alone. It goes into every checkpoint as .meta,
+ * and once into the run's event file.
+ *
+ * Settings  What can be changed while the run goes on is a variable in the agent's block,
+ *           which the agent feeds into a constant of its graph (agent/algo/live.h). A .meta
+ *           has no feeds, so the constants in it must hold the values of its step.
+ *           Collection SETTING_CONSTANTS (msg/protocol.h) of the graph names them. Only
+ *           the four bytes of each constant change.
+ * Threads   loop thread; graphs_write_settings: any.
+ */
+#ifndef SUPERVISOR_SAVE_GRAPHS_H
+#define SUPERVISOR_SAVE_GRAPHS_H
+
+#include "common/err/err.h"
+#include "common/wire/cursor.h"
+#include "supervisor/proc/agent_table.h"
+#include "supervisor/save/checkpoint_format.h"
+
+#include <stddef.h>
+
+struct graphs; /* opaque */
+
+/* Asks every agent; on_done when all have responded. The table is ready and owes nothing.
+ */
+int graphs_start(struct graphs **ret, struct agent_table *agents,
+                 void (*on_done)(void *ctx), void *ctx, struct err *err);
+void graphs_free(struct graphs *g); /* NULL is fine; agents owe nothing or are gone */
+
+/* The agent starts again with another configuration: its graph is not valid any more. */
+void graphs_expire(struct graphs *g, size_t agent);
+/* Asks again for those that have expired, while the table owes nothing. Returns 0: all are
+ * valid; 1: on_done will be called once all are, or their agents were given up. */
+int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
+                   struct err *err);
+
+/* Valid until the next graphs_refresh; NULL: it has expired. */
+void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
+                      size_t *ret_len);
+
+/* Appends one GraphDef of all agents' nodes, whose names get "<agent>/" in front:
+ * TensorBoard shows one graph a run. ERR_PROTOCOL: a graph cannot be read. */
+int graphs_joined(const struct graphs *g, struct wbuf *ret, struct err *err);
+
+/* Writes the settings that the block holds into the constants of one metagraph. A graph
+ * without the collection stays as it is. ERR_PROTOCOL: the graph cannot be read, or names
+ * a constant or a variable that does not exist. */
+int graphs_write_settings(void *metagraph, size_t len, const struct block_table *table,
+                          const void *block, struct err *err);
+
+#endif

@@ -1,0 +1,158 @@
+#include "supervisor/save/retention.h"
+
+#include "common/io/beneath.h"
+#include "common/io/tree.h"
+#include "common/mem/size_text.h"
+#include "common/mem/xmalloc.h"
+#include "supervisor/save/checkpoint_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- checkpoints ---- */
+
+int retention_set_aside(const char *dir, uint64_t step, struct err *err)
+{
+    char *from = checkpoint_path(dir, "", step),
+         *to = checkpoint_path(dir, ".bad-", step);
+    int rc = tree_remove(to, err);
+
+    if (rc == 0)
+        rc = tree_rename(from, to, 0, err);
+    free(from);
+    free(to);
+    return rc;
+}
+
+static int drop(const char *dir, uint64_t step, struct err *err)
+{
+    char *from = checkpoint_path(dir, "", step),
+         *to = checkpoint_path(dir, ".del-", step);
+    int rc = tree_remove(to, err);
+
+    if (rc == 0)
+        rc = tree_rename(from, to, 0, err);
+    if (rc == 0)
+        rc = tree_remove(to, err);
+    free(from);
+    free(to);
+    return rc;
+}
+
+static int drop_leftovers(const char *dir, struct err *err)
+{
+    DIR *d = beneath_opendir(dir);
+    struct dirent *e;
+    int rc = 0;
+
+    if (d == NULL)
+        return err_errno(err, "%s", dir);
+    while (rc == 0 && (e = readdir(d)) != NULL) {
+        char *path;
+
+        if (strncmp(e->d_name, ".tmp-", 5) != 0 && strncmp(e->d_name, ".del-", 5) != 0)
+            continue;
+        path = xasprintf("%s/%s", dir, e->d_name);
+        rc = tree_remove(path, err);
+        free(path);
+    }
+    (void)closedir(d);
+    return rc;
+}
+
+/* Seconds since 1970; 0: not known. */
+static double written_at(const char *dir, uint64_t step)
+{
+    char *folder = checkpoint_path(dir, "", step);
+    char *path = xasprintf("%s/run.state", folder);
+    struct stat st;
+    double t = beneath_stat(path, &st) < 0
+                   ? 0
+                   : (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec * 1e-9;
+
+    free(path);
+    free(folder);
+    return t;
+}
+
+int retention_drop_old(const struct retention *r, const char *dir, struct err *err)
+{
+    double next = r->began_unix + r->every_s; /* the next that stays for good is later */
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    int rc = drop_leftovers(dir, err);
+
+    if (rc == 0)
+        rc = checkpoint_list(dir, &steps, &n, err);
+    for (size_t i = 0; rc == 0 && r->max > 0 && i + r->max < n; i++) {
+        if (r->every_s > 0 && written_at(dir, steps[i]) > next)
+            next += r->every_s;
+        else
+            rc = drop(dir, steps[i], err);
+    }
+    free(steps);
+    return rc;
+}
+
+int retention_drop_after(const char *dir, uint64_t step, struct err *err)
+{
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    int rc = checkpoint_list(dir, &steps, &n, err);
+
+    for (; rc == 0 && n > 0 && steps[n - 1] > step; n--)
+        rc = checkpoint_is_damaged(dir, steps[n - 1])
+                 ? retention_set_aside(dir, steps[n - 1], err)
+                 : drop(dir, steps[n - 1], err);
+    free(steps);
+    return rc == 0 ? tree_sync(dir, err) : rc;
+}
+
+/* ---- the experience log ---- */
+
+int retention_forget_rows(const char *dir, uint64_t step, struct store *store,
+                          struct err *err)
+{
+    uint64_t *steps = NULL, oldest = step;
+    size_t n = 0, i = 0;
+    int rc = checkpoint_list(dir, &steps, &n, err);
+
+    if (rc < 0)
+        return rc;
+    while (i < n && steps[i] == 0) /* it needs no rows */
+        i++;
+    if (i < n && steps[i] < oldest)
+        oldest = steps[i];
+    free(steps);
+    return store_forget(store, store_window_first_at(store, oldest), err);
+}
+
+int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes,
+                       uint64_t *ret_bytes, struct err *err)
+{
+    struct stat st;
+
+    if (beneath_stat(path, &st) < 0)
+        return errno == ENOENT ? 0 : err_errno(err, "%s", path);
+    *ret_bytes = (uint64_t)st.st_blocks * 512; /* holes take nothing */
+    if (keep == KEEP_LOG_ALWAYS || (keep == KEEP_LOG_AUTO && *ret_bytes < auto_bytes))
+        return 0;
+    return beneath_unlink(path) < 0 ? err_errno(err, "%s: cannot remove", path) : 1;
+}
+
+void retention_describe_log(const char *run, enum keep_log keep, uint64_t bytes,
+                            char *ret, size_t size)
+{
+    char took[SIZE_TEXT_BYTES], limit[SIZE_TEXT_BYTES], why[64] = "";
+
+    if (keep == KEEP_LOG_AUTO)
+        (void)snprintf(why, sizeof(why), ", not below %s",
+                       size_text(RETENTION_AUTO_BYTES, limit));
+    (void)snprintf(ret, size,
+                   "%s: its experience log (%s%s) is dropped, and it cannot be made "
+                   "longer; experience.keep=true keeps it",
+                   run, size_text(bytes, took), why);
+}

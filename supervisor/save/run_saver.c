@@ -1,0 +1,286 @@
+#include "supervisor/save/run_saver.h"
+
+#include "common/err/check.h"
+#include "common/log/log.h"
+#include "common/mem/pages.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SECTIONS = 7 };
+
+struct copy {
+    void *data;
+    size_t cap;
+};
+
+struct run_saver {
+    struct run_saver_args args;
+    const char *next_dir, *next_log_copy;
+    uv_work_t work;
+    int busy;
+    const char *dir, *log_copy; /* of the newest that was begun; NULL: none */
+    struct err failure;         /* of the work under way; code 0: none */
+
+    /* What is being written. The memory of the copies is used again: fresh pages would cost
+     * more than the copying. */
+    uint64_t step;
+    struct checkpoint_agent *agents;
+    size_t n_agents;
+    struct copy *blocks; /* [n_agents] */
+    struct checkpoint_section sections[MAX_SECTIONS];
+    size_t n_sections;
+    struct copy section_data[MAX_SECTIONS];
+
+    uint64_t checked; /* head of the log when all rows were last found sound */
+    uint64_t head;    /* of the log, in what is being written */
+    uint8_t *sums;    /* of the rows to check */
+    size_t sums_bytes;
+    int wants_check; /* run_saver_check_log was called while busy */
+};
+
+struct run_saver *run_saver_new(const struct run_saver_args *args)
+{
+    struct run_saver *s = xcalloc(1, sizeof(*s));
+
+    s->args = *args;
+    s->next_dir = args->dir;
+    s->work.data = s;
+    s->checked = args->store != NULL ? store_head(args->store) : 0;
+    return s;
+}
+
+void run_saver_free(struct run_saver *s)
+{
+    if (s == NULL)
+        return;
+    CHECK(!s->busy);
+    for (size_t i = 0; i < s->n_agents; i++)
+        pages_unmap(s->blocks[i].data, s->blocks[i].cap);
+    for (size_t i = 0; i < MAX_SECTIONS; i++)
+        pages_unmap(s->section_data[i].data, s->section_data[i].cap);
+    free(s->blocks);
+    free(s->agents);
+    free(s);
+}
+
+int run_saver_is_busy(const struct run_saver *s)
+{
+    return s->busy;
+}
+
+/* ---- the work, on another thread ---- */
+
+static void write_work(uv_work_t *work)
+{
+    struct run_saver *s = work->data;
+    const struct checkpoint_args args = {.dir = s->dir,
+                                         .step = s->step,
+                                         .agents = s->agents,
+                                         .n_agents = s->n_agents,
+                                         .sections = s->sections,
+                                         .n_sections = s->n_sections,
+                                         .log = s->args.store,
+                                         .log_sums = s->sums,
+                                         .log_sums_bytes = s->sums_bytes};
+    struct err why = {0};
+
+    if (checkpoint_write(&args, &s->failure) < 0)
+        return;
+    if (retention_drop_old(&s->args.keep, s->dir, &why) < 0)
+        log_warn("older checkpoints stay for now: %s", why.msg);
+    if (s->log_copy != NULL)
+        (void)store_copy(s->args.store, s->log_copy, &s->failure);
+    else if (retention_forget_rows(s->dir, s->step, s->args.store, &why) < 0)
+        log_warn("%s", why.msg);
+}
+
+static void check_work(uv_work_t *work)
+{
+    struct run_saver *s = work->data;
+
+    (void)store_check(s->args.store, s->sums, s->sums_bytes, &s->failure);
+}
+
+/* ---- on the loop ---- */
+
+/* Checksums of the rows that updates can have drawn since the last check: those in the
+ * window of any head since then. */
+static void begin_work(struct run_saver *s, uv_work_cb work, uv_after_work_cb after)
+{
+    const struct store *log = s->args.store;
+
+    s->failure = (struct err){0};
+    s->sums_bytes = 0;
+    if (log != NULL) {
+        s->head = store_head(log);
+        store_sums_save(log, store_window_first_at(log, s->checked), &s->sums,
+                        &s->sums_bytes);
+    }
+    CHECK(uv_queue_work(s->args.loop, &s->work, work, after) == 0);
+    s->busy = 1;
+}
+
+static void end_work(struct run_saver *s, int status)
+{
+    CHECK(status == 0);
+    s->busy = 0;
+    free(s->sums);
+    s->sums = NULL;
+    if (s->wants_check) /* before anything else is begun */
+        run_saver_check_log(s);
+}
+
+static void on_write_done(uv_work_t *work, int status)
+{
+    struct run_saver *s = work->data;
+    const struct err failure = s->failure;
+
+    if (failure.code == 0)
+        s->checked = s->head;
+    end_work(s, status);
+    s->args.on_written(s->args.ctx, s->step, failure.code < 0 ? &failure : NULL);
+}
+
+static void on_check_done(uv_work_t *work, int status)
+{
+    struct run_saver *s = work->data;
+    const struct err failure = s->failure;
+
+    end_work(s, status);
+    s->args.on_log_checked(s->args.ctx, failure.code < 0 ? &failure : NULL);
+}
+
+void run_saver_check_log(struct run_saver *s)
+{
+    s->wants_check = s->busy;
+    if (s->busy || s->args.store == NULL || store_layout(s->args.store)->n_columns == 0)
+        return;
+    begin_work(s, check_work, on_check_done);
+}
+
+static void begin_write(struct run_saver *s)
+{
+    s->dir = s->next_dir;
+    s->log_copy = s->next_log_copy;
+    checkpoint_announce(s->dir, s->step);
+    begin_work(s, write_work, on_write_done);
+}
+
+void run_saver_redirect(struct run_saver *s, const char *dir, const char *log)
+{
+    s->next_dir = dir;
+    s->next_log_copy = log;
+}
+
+int run_saver_is_redirected(const struct run_saver *s)
+{
+    return s->log_copy != NULL;
+}
+
+int run_saver_repeat(struct run_saver *s)
+{
+    if (s->busy || s->dir == NULL)
+        return 0;
+    begin_write(s);
+    return 1;
+}
+
+/* ---- what is written ---- */
+
+static int take_copy(struct copy *to, const void *data, size_t len, struct err *err)
+{
+    if (len > to->cap) {
+        void *p = pages_map(len);
+
+        if (p == NULL)
+            return err_set(err, ERR_NOMEM, "no memory to copy %zu bytes", len);
+        pages_unmap(to->data, to->cap);
+        *to = (struct copy){p, len};
+    }
+    if (len > 0)
+        memcpy(to->data, data, len);
+    return 0;
+}
+
+static int copy_agents(struct run_saver *s, const struct save_point *p, struct err *err)
+{
+    int rc = 0;
+
+    if (s->agents == NULL) {
+        s->n_agents = p->n_agents;
+        s->agents = xcalloc(p->n_agents, sizeof(*s->agents));
+        s->blocks = xcalloc(p->n_agents, sizeof(*s->blocks));
+    }
+    CHECK(p->n_agents == s->n_agents);
+    for (size_t i = 0; i < s->n_agents && rc == 0; i++) {
+        rc = take_copy(&s->blocks[i], p->agents[i].block, p->agents[i].block_bytes, err);
+        s->agents[i] = p->agents[i];
+        s->agents[i].block = s->blocks[i].data;
+    }
+    return rc;
+}
+
+static int copy_section(struct run_saver *s, const char *name, const void *data,
+                        size_t len, struct err *err)
+{
+    const size_t i = s->n_sections++;
+    int rc = take_copy(&s->section_data[i], data, len, err);
+
+    s->sections[i] = (struct checkpoint_section){name, s->section_data[i].data, len};
+    return rc;
+}
+
+static int copy_text(struct run_saver *s, const char *name, const char *text,
+                     struct err *err)
+{
+    return copy_section(s, name, text, strlen(text), err);
+}
+
+/* resume.c reads them. */
+static int copy_sections(struct run_saver *s, const struct save_point *p, struct err *err)
+{
+    char numerics[32];
+    uint8_t *log;
+    size_t log_bytes;
+    int rc;
+
+    (void)snprintf(numerics, sizeof(numerics), "%s %d", numerics_names[p->numerics],
+                   NUMERICS_VERSION);
+    store_state_save(s->args.store, &log, &log_bytes);
+    s->n_sections = 0;
+    rc = copy_section(s, SECTION_ROLLOUT, p->rollout, p->rollout_bytes, err);
+    if (rc == 0)
+        rc = copy_section(s, SECTION_EXPERIENCE, log, log_bytes, err);
+    if (rc == 0)
+        rc = copy_text(s, SECTION_BUILD_ID, p->build_id, err);
+    if (rc == 0)
+        rc = copy_text(s, SECTION_FINGERPRINT, p->fingerprint, err);
+    if (rc == 0)
+        rc = copy_text(s, SECTION_CONFIG, p->config_yaml, err);
+    if (rc == 0)
+        rc = copy_text(s, SECTION_NUMERICS, numerics, err);
+    if (rc == 0 && p->inexact != NULL)
+        rc = copy_text(s, SECTION_INEXACT, p->inexact, err);
+    free(log);
+    return rc;
+}
+
+int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err *err)
+{
+    int rc;
+
+    CHECK(!s->busy);
+    rc = copy_agents(s, p, err);
+    if (rc == 0)
+        rc = copy_sections(s, p, err);
+    if (rc < 0) {
+        s->dir = NULL; /* nothing to repeat: the copies may be of two steps */
+        return rc;
+    }
+    s->step = p->step;
+    begin_write(s);
+    return 0;
+}

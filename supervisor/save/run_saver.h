@@ -1,0 +1,74 @@
+/* run_saver.h - writes a run's checkpoints in the background, one at a time.
+ *
+ * Begin    At a round boundary: copies the agents' blocks and what run.state holds of the
+ *          run. Training waits for nothing else.
+ * Write    On a thread of libuv's pool, which only touches files: checkpoint_write, then
+ *          older checkpoints and rows go as retention.h has it.
+ * Log      A checkpoint is committed only if every row that updates can have drawn since
+ *          the checkpoint before is still as it was appended. So damage that stays in the
+ *          file reaches neither the weights nor the window of a committed checkpoint.
+ * Loss     A caller that begins one at each due boundary, and waits there while another is
+ *          being written, has never computed more than an interval since the newest
+ *          committed one; or, while one is being written, since that one, which is an
+ *          interval after the newest.
+ * End      uv_run does not return while a checkpoint is being written.
+ * Threads  loop thread, but for the writing.
+ */
+#ifndef SUPERVISOR_SAVE_RUN_SAVER_H
+#define SUPERVISOR_SAVE_RUN_SAVER_H
+
+#include "common/numerics/numerics.h"
+#include "supervisor/save/checkpoint_write.h"
+#include "supervisor/save/retention.h"
+
+#include <uv.h>
+
+struct run_saver; /* opaque */
+
+struct run_saver_args { /* all borrowed until run_saver_free */
+    uv_loop_t *loop;
+    const char *dir; /* the run's checkpoints/ */
+    struct store *store;
+    struct retention keep;
+    /* From the loop, when a checkpoint is committed (why NULL) or has failed. ERR_CORRUPT:
+     * the experience log is damaged, and no later one can be committed, either. */
+    void (*on_written)(void *ctx, uint64_t step, const struct err *why);
+    /* From the loop, after run_saver_check_log; why NULL: the log is as it was appended. */
+    void (*on_log_checked)(void *ctx, const struct err *why);
+    void *ctx;
+};
+
+struct run_saver *run_saver_new(const struct run_saver_args *args);
+void run_saver_free(struct run_saver *s); /* not busy; NULL is fine */
+
+/* A checkpoint is being written, or the log is being checked. */
+int run_saver_is_busy(const struct run_saver *s);
+
+/* A run at a round boundary. Borrowed for the call, but for names and descriptions of the
+ * agents, which are borrowed until the checkpoint is written. */
+struct save_point {
+    uint64_t step;
+    const struct checkpoint_agent *agents; /* the same ones each time */
+    size_t n_agents;
+    const void *rollout; /* rollout_state_save */
+    size_t rollout_bytes;
+    const char *build_id, *fingerprint, *config_yaml;
+    enum numerics numerics;
+    const char *inexact; /* NULL: the run is exact */
+};
+/* Copies it and begins to write; not while busy. ERR_NOMEM: nothing has begun. */
+int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err *err);
+
+/* Reads the log's window again without writing a checkpoint, once not busy. */
+void run_saver_check_log(struct run_saver *s);
+
+/* The run directory was deleted: later checkpoints go to another one, each with a copy of
+ * the experience log at the path log. Borrowed, as args are. */
+void run_saver_redirect(struct run_saver *s, const char *dir, const char *log);
+/* Whether the newest that was begun went there. */
+int run_saver_is_redirected(const struct run_saver *s);
+/* Writes what was written last once more; names and descriptions are borrowed as by
+ * run_saver_begin. 0: nothing was ever written, or the saver is busy. */
+int run_saver_repeat(struct run_saver *s);
+
+#endif
