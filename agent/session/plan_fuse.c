@@ -206,6 +206,64 @@ static void join_biases(struct fusing *f)
     }
 }
 
+/* ---- a variable that follows another ---- */
+
+/* Node k's operand i, if another node makes it that no one else needs, and which may as
+ * well run with node k: the number of that node, or -1. */
+static int private_operand(const struct fusing *f, int k, int i)
+{
+    const struct plan *p = f->plan;
+    const int v = p->nodes[k].in[i], m = f->node_of[v];
+
+    if (m < 0 || p->nodes[m].kind != NODE_LOOP ||
+        p->nodes[m].guard != p->nodes[k].guard || p->values[v].root != v ||
+        p->values[v].uses != 1)
+        return -1;
+    return m;
+}
+
+/* A product of a tensor like `like` and a scalar, read as late as by node k. */
+static int scales(const struct fusing *f, int m, int k, int like, int ret[2])
+{
+    const struct plan *p = f->plan;
+    const struct node *n = &p->nodes[m];
+    const int swapped = n->n_in == 2 && elements(p, n->in[1]) != 1;
+
+    if (strcmp(n->loop->type, "Mul") != 0 || n->loop->dtype != DT_FLOAT)
+        return 0;
+    ret[0] = n->in[swapped];
+    ret[1] = n->in[!swapped];
+    return elements(p, ret[1]) == 1 && elements(p, ret[0]) == elements(p, like) &&
+           p->values[root(p, ret[0])].kind != VALUE_FEED &&
+           !written_between(f, m, k, ret[0]) && !written_between(f, m, k, ret[1]);
+}
+
+/* Assign (x p + y q): all at once, where the value of the sum is wanted by no one else. */
+static void join_follows(struct fusing *f)
+{
+    struct plan *p = f->plan;
+
+    for (int k = 0; k < p->n_nodes; k++) {
+        struct node *n = &p->nodes[k];
+        const int sum = n->call == kern_assign ? private_operand(f, k, 1) : -1;
+        int in[4];
+
+        if (sum < 0 || (strcmp(p->nodes[sum].loop->type, "Add") != 0 &&
+                        strcmp(p->nodes[sum].loop->type, "AddV2") != 0))
+            continue;
+        const int x = private_operand(f, sum, 0), y = private_operand(f, sum, 1);
+        if (x < 0 || y < 0 || !scales(f, x, k, n->in[0], &in[0]) ||
+            !scales(f, y, k, n->in[0], &in[2]))
+            continue;
+        const int var = n->in[0];
+        n->call = kern_follow;
+        n->n_in = 5;
+        n->in = ARENA_ARRAY(f->scratch, int, n->n_in);
+        n->in[0] = var;
+        memcpy(n->in + 1, in, sizeof(in));
+    }
+}
+
 /* ---- grouping ---- */
 
 static struct group *new_group(struct fusing *f, int guard)
@@ -736,7 +794,7 @@ static void set_call(struct plan *p, struct step *s, const struct node *n)
     s->in = arena_memdup(&p->arena, n->in, sizeof(int) * (size_t)n->n_in);
     s->out = arena_memdup(&p->arena, n->out, sizeof(int) * (size_t)n->n_out);
     s->draws = kernel_draws(n->call);
-    if (n->call == kern_assign)
+    if (n->call == kern_assign || n->call == kern_follow)
         s->initializes = p->values[n->in[0]].index;
     if (n->call == kern_is_initialized || n->call == kern_need_value)
         s->reads_flag = p->values[n->in[0]].index;
@@ -759,6 +817,8 @@ void plan_fuse(struct plan *p, struct arena *scratch)
     skip_tiles(&f);
     plan_count_uses(p);
     join_biases(&f);
+    plan_count_uses(p);
+    join_follows(&f);
     plan_count_uses(p);
     for (int k = 0; k < p->n_nodes; k++)
         if (!p->nodes[k].dead)

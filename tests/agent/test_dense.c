@@ -250,7 +250,7 @@ START_TEST(numbers_at_the_edges)
         0x1p-149f,        -0x1p-126f, 0x1.fffffep127f, 0x1p-75f,      3e38f,
         -0x1.000002p-63f, 1.0f,       -0.0f,           0.0f,          0x1.fffffep-127f,
         0x1.8p-74f,       -0x1p127f,  1e-30f,          0x1.fffffep0f, -1e-38f,
-        0x1.555556p10f};
+        0x1.555556p10f,   NAN};
     enum { N = sizeof(odd) / sizeof(odd[0]) };
     struct bench *t = bench_new();
 
@@ -259,7 +259,15 @@ START_TEST(numbers_at_the_edges)
         t->b[i] = odd[(i * 7 + i / N) % N];
     }
     for (int64_t k = 1; k <= 3; k++)
-        ck_defined(t, (struct dense){.m = N, .n = N, .k = k, .lda = N, .ldb = N});
+        for (int64_t n = 1; n <= N;
+             n += 4) /* a ReLU leaves NaN and what underflows to -0 */
+            for (int what = DENSE_AS_IS; what <= DENSE_RELU; what++)
+                ck_defined(t, (struct dense){.m = N,
+                                             .n = n,
+                                             .k = k,
+                                             .lda = N,
+                                             .ldb = N,
+                                             .after = (enum dense_after)what});
     free(t);
 }
 END_TEST

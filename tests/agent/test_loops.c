@@ -2,6 +2,7 @@
 #include "agent/session/kernels/loops.h"
 #include "tests/support/test_main.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { N = 1027, BYTES = 8 * N };
@@ -157,6 +158,85 @@ START_TEST(rows_and_adam_give_the_same_bits)
 }
 END_TEST
 
+/* ---- Adam and polyak averages ---- */
+
+static float one_nan(float x)
+{
+    return isnan(x) ? __builtin_nanf("") : x;
+}
+
+static float normal(float x)
+{
+    return fabsf(x) < 0x1p-126f ? 0.0f : x;
+}
+
+static void define_adam(float *var, float *m, float *v, const float *g, size_t n,
+                        const struct adam_args *a)
+{
+    const float c1 = 1.0f - a->beta1, c2 = 1.0f - a->beta2;
+
+    for (size_t i = 0; i < n; i++) {
+        m[i] = one_nan(normal(m[i] + (g[i] - m[i]) * c1));
+        v[i] = one_nan(normal(v[i] + (g[i] * g[i] - v[i]) * c2));
+        const float step = a->nesterov ? m[i] * a->beta1 + g[i] * c1 : m[i];
+        var[i] = one_nan(var[i] - a->rate * step / (sqrtf(v[i]) + a->epsilon));
+    }
+}
+
+/* Numbers with, here and there, one that is none, or subnormal, or negative. */
+static void fill_odd(float *x, int salt, int odd)
+{
+    static const float strange[] = {NAN, INFINITY, -INFINITY, 0x1p-127f, -0.0f, 3e38f};
+
+    for (int i = 0; i < N; i++)
+        x[i] = odd && (i + salt) % 97 == 0
+                   ? strange[(i + salt) / 97 % 6]
+                   : (float)((i * 7919 + salt * 104729) % 41 - 20) * 0.37f;
+    if (odd)
+        x[0] = -__builtin_nanf("0x1234");
+}
+
+/* Every set's bits are the formula's, also where some of a block are not numbers. */
+START_TEST(adam_is_its_formula)
+{
+    static const size_t lengths[] = {1, 5, 16, 33, 512, 600, N};
+    static float x[4][N], want[3][N], got[3][N];
+    const struct adam_args adam = {0.01f, 0.9f, 0.999f, 1e-8f, _i & 1};
+
+    for (int k = 0; k < 4; k++)
+        fill_odd(x[k], 3 * k, _i >> 1);
+    for (int i = 0; kern_loops_at(i); i++)
+        for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
+            memcpy(want, x, sizeof(want));
+            memcpy(got, x, sizeof(got));
+            define_adam(want[0], want[1], want[2], x[3], lengths[k], &adam);
+            kern_loops_at(i)->adam(got[0], got[1], got[2], x[3], lengths[k], &adam);
+            ck_assert_mem_eq(want, got, sizeof(want));
+        }
+}
+END_TEST
+
+START_TEST(follow_rounds_each_step)
+{
+    static float x[2][N], want[N], got[N];
+
+    fill_odd(x[0], 1, _i);
+    fill_odd(x[1], 2, _i);
+    for (int i = 0; i < N; i++) {
+        const float kept = x[0][i] * 0.99f, moved = 0.01f * x[1][i];
+
+        want[i] = one_nan(kept + moved);
+    }
+    for (int i = 0; kern_loops_at(i); i++) {
+        memcpy(got, x[0], sizeof(got));
+        kern_loops_at(i)->follow(got, got, 0.99f, x[1], 0.01f, N);
+        ck_assert_mem_eq(want, got, sizeof(want));
+        kern_loops_at(i)->follow(got, x[0], 0.99f, x[1], 0.01f, N);
+        ck_assert_mem_eq(want, got, sizeof(want));
+    }
+}
+END_TEST
+
 /* A NaN's sign and payload differ from machine to machine. */
 START_TEST(of_nans_one_is_left)
 {
@@ -205,6 +285,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, every_loop_gives_the_same_bits);
     tcase_add_test(tc, sums_do_not_depend_on_the_cut);
     tcase_add_test(tc, rows_and_adam_give_the_same_bits);
+    tcase_add_loop_test(tc, adam_is_its_formula, 0, 4);
+    tcase_add_loop_test(tc, follow_rounds_each_step, 0, 2);
     tcase_add_test(tc, of_nans_one_is_left);
     tcase_add_test(tc, a_row_s_softmax_is_its_own);
     suite_add_tcase(s, tc);

@@ -7,6 +7,7 @@
 #include "agent/graph/ops.h"
 #include "agent/session/plan.h"
 #include "agent/session/session.h"
+#include "tests/bench/breakdown.h"
 #include "tests/bench/median.h"
 #include "tests/bench/yardstick.h"
 
@@ -68,7 +69,7 @@ static struct operation *adam(struct critic *c, struct variable *v, struct outpu
     struct op_builder *b;
     struct output slots[2];
     for (int i = 0; i < 2; i++)
-        slots[i] = filled(c->g, v->shape, i ? 0.01f : 0.0f, "slot")->ref;
+        slots[i] = filled(c->g, v->shape, 0.0f, "slot")->ref;
     struct output values[6];
     for (int i = 0; i < 6; i++)
         values[i] = constant_f32(c->g, constants[i], NULL);
@@ -156,6 +157,13 @@ static void measure(struct critic *c, int64_t batch, int rounds, float *data)
     (void)printf("batch %4lld: step %7.1f us, its %zu products alone %7.1f us, "
                  "ratio %.2f\n",
                  (long long)batch, s * 1e6, n, a * 1e6, s / a);
+    for (int r = 0; r < rounds; r++) {
+        breakdown_begin();
+        if (session_run(c->s, &args, NULL, &err) < 0)
+            die(err.msg);
+        breakdown_round();
+    }
+    breakdown_end();
     free(step);
     free(alone);
 }

@@ -8,6 +8,7 @@
 #include "agent/session/plan.h"
 #include "common/err/check.h"
 #include "common/rng/rng.h"
+#include "tests/bench/breakdown.h"
 #include "tests/bench/median.h"
 #include "tests/bench/yardstick.h"
 #include "tests/support/team.h"
@@ -70,6 +71,20 @@ static void list_products(struct team *t, const uint64_t *rows, int64_t batch)
     yardstick_prepare(gemms, n_gemms);
 }
 
+/* Rows that were not used yet, as in a run. */
+static void break_down(struct team *t, int64_t batch, size_t rounds)
+{
+    uint64_t rows[MAX_BATCH];
+
+    for (size_t r = 0; r < rounds; r++) {
+        rng_below(rng_key_make(2, "bench", "rows"), r, 0, N_ROWS, rows, (size_t)batch);
+        breakdown_begin();
+        learn(t, 1 + r, rows, batch);
+        breakdown_round();
+    }
+    breakdown_end();
+}
+
 static void measure(struct team *t, int64_t batch, size_t rounds)
 {
     static double stage[MAX_ROUNDS], alone[MAX_ROUNDS];
@@ -97,6 +112,7 @@ static void measure(struct team *t, int64_t batch, size_t rounds)
     (void)printf("batch %4lld: learn %7.1f us, its %zu products alone %7.1f us, ratio "
                  "%.2f; at the core's peak %7.1f us, ratio %.2f\n",
                  (long long)batch, s, n_gemms, a, s / a, peak, s / peak);
+    break_down(t, batch, rounds);
 }
 
 int main(int argc, char **argv)

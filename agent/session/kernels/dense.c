@@ -104,7 +104,7 @@ VEC_INLINE void finish(tile_sums x, const struct dense *d, const struct panel *p
     case DENSE_AS_IS:
         break;
     case DENSE_RELU:
-        EACH x[r][v] = vec_pick_negative(x[r][v], zero, x[r][v]);
+        EACH x[r][v] = vec_relu(x[r][v]);
         break;
     case DENSE_LEAKY_RELU:
         EACH x[r][v] = vec_pick_positive(x[r][v], x[r][v], vec_mul(x[r][v], alpha));
@@ -367,12 +367,10 @@ VEC_INLINE vec load_column(const float *a, int64_t lda)
 
 VEC_INLINE vec finish_column(vec x, const struct dense *d, int64_t j)
 {
-    const vec zero = vec_same(0);
-
     if (d->bias)
         x = vec_add(x, vec_same(d->bias[j]));
     if (d->after == DENSE_RELU)
-        x = vec_pick_negative(x, zero, x);
+        x = vec_relu(x);
     if (d->after == DENSE_LEAKY_RELU)
         x = vec_pick_positive(x, x, vec_mul(x, vec_same(d->alpha)));
     return x;
@@ -401,6 +399,19 @@ struct factors {
 VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f, int four,
                           const int n)
 {
+#if VEC == 16
+    for (; four >= 2; four -= 2, a += 8, f.b += 8 * f.down) {
+        vec y[8];
+
+        vec_load_turned_eight(y, a, lda);
+        UNROLL(GCC unroll 8)
+        for (int q = 0; q < 8; q++) {
+            UNROLL(GCC unroll 8)
+            for (int j = 0; j < n; j++)
+                x[j] = vec_fma(y[q], vec_same(f.b[q * f.down + j * f.across]), x[j]);
+        }
+    }
+#endif
     for (; four > 0; four--, a += 4, f.b += 4 * f.down) {
         vec y[4];
 
@@ -454,20 +465,24 @@ VEC_INLINE void few_columns(const struct dense *d, const int groups, const int n
         few_rows(d, i + VEC <= d->m ? i : d->m - VEC, 1, n);
 }
 
+/* Of short vectors several groups at a time, since each sum waits for the one before it. Of
+ * long ones turning the columns takes longer than that, and fewer rows stay in the cache. */
+#define GROUPS(n) (VEC == 16 ? 1 : (n))
+
 static void columns(const struct dense *d)
 {
     switch (d->n) {
     case 1:
-        few_columns(d, 4, 1);
+        few_columns(d, GROUPS(4), 1);
         break;
     case 2:
-        few_columns(d, 2, 2);
+        few_columns(d, GROUPS(2), 2);
         break;
     case 3:
-        few_columns(d, 2, 3);
+        few_columns(d, GROUPS(2), 3);
         break;
     case 4:
-        few_columns(d, 2, 4);
+        few_columns(d, GROUPS(2), 4);
         break;
     case 5:
         few_columns(d, 1, 5);
@@ -549,6 +564,13 @@ static void choose(const struct dense *d)
         by_panels(d);
 }
 
+/* The one row of a product with a transpose is the one column of that matrix by A^T. */
+static int is_row_of_turned(const struct dense *d)
+{
+    return d->m == 1 && d->turned_b && d->n >= VEC && !d->bias && !d->add &&
+           !d->column_sums && d->after == DENSE_AS_IS;
+}
+
 void DENSE(const struct dense *d)
 {
     struct dense one = *d;
@@ -556,6 +578,15 @@ void DENSE(const struct dense *d)
     if (d->n == 1 && d->turned_b) { /* the one row of B's transpose is its one column */
         one.turned_b = 0;
         one.ldb = 1;
+    } else if (is_row_of_turned(d)) {
+        one.m = d->n;
+        one.n = 1;
+        one.a = d->b;
+        one.lda = d->ldb;
+        one.b = d->a;
+        one.ldb = d->turned_a ? d->lda : 1;
+        one.turned_a = one.turned_b = 0;
+        one.ldc = 1;
     }
     choose(&one);
 }

@@ -25,6 +25,16 @@ int kern_assign(const struct kernel_args *a)
     return 0;
 }
 
+/* in: var, x, p, y, q, of which p and q are scalars.  var = x p + y q; an Assign and what
+ * makes its value, joined by the planner */
+int kern_follow(const struct kernel_args *a)
+{
+    kern_loops()->follow(a->in[0]->data, a->in[1]->data, *tensor_f32(a->in[2]),
+                         a->in[3]->data, *tensor_f32(a->in[4]),
+                         (size_t)tensor_elements(a->in[0]));
+    return 0;
+}
+
 static int combine(const struct kernel_args *a, const char *type)
 {
     struct tensor *var = a->in[0];

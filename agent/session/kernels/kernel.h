@@ -121,6 +121,7 @@ KERNEL(kern_truncated_normal)
 KERNEL(kern_random_uniform_int)
 /* kern_state.c */
 KERNEL(kern_assign)
+KERNEL(kern_follow)
 KERNEL(kern_assign_add)
 KERNEL(kern_assign_sub)
 KERNEL(kern_is_initialized)

@@ -547,7 +547,8 @@ static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
  * (each would cost a hundred cycles from then on), and of NaNs always the same one. */
 static inline float faded(float x)
 {
-    return fabsf(x) < 0x1p-126f ? 0.0f : x;
+    const int32_t bits = vm_bits(x);
+    return vm_float((bits & 0x7f800000) != 0 ? bits : 0);
 }
 static inline float settled(float x)
 {
@@ -559,21 +560,61 @@ static void settle(float *dst, const float *x, size_t n)
     EACH dst[i] = settled(x[i]);
 }
 
-static void adam(float *restrict var, float *restrict m, float *restrict v,
-                 const float *grad, size_t n, const struct adam_args *a)
+/* A variable, its moments and what follows it lie behind one another, often whole pages
+ * apart: then Zen 4 takes twice as long for 64 bytes at a time, as if loads had to wait for
+ * stores to the same place in another page. */
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#define BY_32_BYTES __attribute__((target("prefer-vector-width=256")))
+#else
+#define BY_32_BYTES
+#endif
+
+/* A NaN in a moment is one in the variable, too: where that has none, nothing is to be
+ * settled. */
+static inline __attribute__((always_inline)) void
+adam_block(float *restrict var, float *restrict m, float *restrict v, const float *grad,
+           size_t n, const struct adam_args *a, const int nesterov)
 {
-    float c1 = 1.0f - a->beta1, c2 = 1.0f - a->beta2;
-    float rate = a->rate, beta1 = a->beta1, epsilon = a->epsilon;
-    float keep = a->nesterov ? beta1 : 1.0f, look = a->nesterov ? c1 : 0.0f;
+    const float c1 = 1.0f - a->beta1, c2 = 1.0f - a->beta2;
+    const float rate = a->rate, beta1 = a->beta1, epsilon = a->epsilon;
+    uint32_t nans = 0;
     EACH
     {
-        float g = grad[i], x = m[i], y = v[i];
-        x = settled(faded(x + (g - x) * c1));
-        y = settled(faded(y + (g * g - y) * c2));
+        const float g = grad[i];
+        const float x = faded(m[i] + (g - m[i]) * c1);
+        const float y = faded(v[i] + (g * g - v[i]) * c2);
+        const float step = rate * (nesterov ? x * beta1 + g * c1 : x);
+        const float moved = var[i] - step / (sqrtf(y) + epsilon);
+        nans |= moved != moved;
         m[i] = x;
         v[i] = y;
-        var[i] = settled(var[i] - rate * (x * keep + g * look) / (sqrtf(y) + epsilon));
+        var[i] = moved;
     }
+    if (nans) {
+        settle(var, var, n);
+        settle(m, m, n);
+        settle(v, v, n);
+    }
+}
+
+#define ADAM_BLOCK 512 /* they are still in the first cache when they are settled */
+
+BY_32_BYTES static void adam(float *var, float *m, float *v, const float *grad, size_t n,
+                             const struct adam_args *a)
+{
+    for (size_t i = 0; i < n; i += ADAM_BLOCK) {
+        const size_t some = n - i < ADAM_BLOCK ? n - i : ADAM_BLOCK;
+        if (a->nesterov)
+            adam_block(var + i, m + i, v + i, grad + i, some, a, 1);
+        else
+            adam_block(var + i, m + i, v + i, grad + i, some, a, 0);
+    }
+}
+
+BY_32_BYTES static void follow(float *dst, const float *x, float p, const float *y,
+                               float q, size_t n)
+{
+    EACH dst[i] = settled(x[i] * p + y[i] * q);
 }
 
 const struct kern_loops KERN_LOOPS = {
@@ -589,4 +630,5 @@ const struct kern_loops KERN_LOOPS = {
     .log_softmax = log_softmax,
     .settle = settle,
     .adam = adam,
+    .follow = follow,
 };

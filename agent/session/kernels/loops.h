@@ -54,6 +54,9 @@ struct kern_loops {
     void (*settle)(float *dst, const float *x, size_t n);
     void (*adam)(float *var, float *m, float *v, const float *grad, size_t n,
                  const struct adam_args *args);
+    /* dst[i] = x[i] p + y[i] q, of NaNs always the same one. dst may be x or y. */
+    void (*follow)(float *dst, const float *x, float p, const float *y, float q,
+                   size_t n);
 };
 
 const struct kern_loops *kern_loops(void);

@@ -4,7 +4,9 @@
  * vec_fma        x y + z, rounded once
  * vec_load_some  the first n floats, zeros behind them; touches no other memory
  * vec_load_fours four floats of each fourth row, for vec_load_turned
- * vec_pick_*     per element: c < 0 or c > 0 ? x : y, where NaN is neither
+ * vec_load_eights eight floats of a row and the fourth behind it (16 lanes only)
+ * vec_relu       x < 0 ? 0 : x, so that NaN and -0 stay
+ * vec_pick_positive  per element: c > 0 ? x : y, where NaN is not
  * VEC_PLAIN      asks for plain C
  * TILE_ROWS x TILE_VECS sums stay in registers.
  */
@@ -61,10 +63,10 @@ VEC_INLINE vec vec_mul(vec x, vec y)
 {
     return _mm512_mul_ps(x, y);
 }
-VEC_INLINE vec vec_pick_negative(vec c, vec x, vec y)
+/* The instruction takes its second operand unless the first is greater. */
+VEC_INLINE vec vec_relu(vec x)
 {
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(c, _mm512_setzero_ps(), _CMP_LT_OQ), y,
-                                x);
+    return _mm512_max_ps(_mm512_setzero_ps(), x);
 }
 VEC_INLINE vec vec_pick_positive(vec c, vec x, vec y)
 {
@@ -77,6 +79,11 @@ VEC_INLINE vec vec_load_fours(const float *p, int64_t ld)
     x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(p + 4 * ld));
     x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(p + 8 * ld));
     return _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(p + 12 * ld));
+}
+VEC_INLINE vec vec_load_eights(const float *p, int64_t ld)
+{
+    const vec x = _mm512_castps256_ps512(_mm256_loadu_ps(p));
+    return _mm512_mask_broadcast_f32x8(x, 0xff00, _mm256_loadu_ps(p + 4 * ld));
 }
 #define VEC_LOWS(x, y)   _mm512_unpacklo_ps(x, y)
 #define VEC_HIGHS(x, y)  _mm512_unpackhi_ps(x, y)
@@ -129,9 +136,10 @@ VEC_INLINE vec vec_mul(vec x, vec y)
 {
     return _mm256_mul_ps(x, y);
 }
-VEC_INLINE vec vec_pick_negative(vec c, vec x, vec y)
+/* The instruction takes its second operand unless the first is greater. */
+VEC_INLINE vec vec_relu(vec x)
 {
-    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(c, _mm256_setzero_ps(), _CMP_LT_OQ));
+    return _mm256_max_ps(_mm256_setzero_ps(), x);
 }
 VEC_INLINE vec vec_pick_positive(vec c, vec x, vec y)
 {
@@ -182,9 +190,9 @@ VEC_INLINE vec vec_mul(vec x, vec y)
 {
     return vmulq_f32(x, y);
 }
-VEC_INLINE vec vec_pick_negative(vec c, vec x, vec y)
+VEC_INLINE vec vec_relu(vec x)
 {
-    return vbslq_f32(vcltq_f32(c, vdupq_n_f32(0)), x, y);
+    return vbslq_f32(vcltq_f32(x, vdupq_n_f32(0)), vdupq_n_f32(0), x);
 }
 VEC_INLINE vec vec_pick_positive(vec c, vec x, vec y)
 {
@@ -264,10 +272,10 @@ VEC_INLINE vec vec_mul(vec x, vec y)
     VEC_EACH x.at[i] *= y.at[i];
     return x;
 }
-VEC_INLINE vec vec_pick_negative(vec c, vec x, vec y)
+VEC_INLINE vec vec_relu(vec x)
 {
-    VEC_EACH y.at[i] = c.at[i] < 0 ? x.at[i] : y.at[i];
-    return y;
+    VEC_EACH x.at[i] = x.at[i] < 0 ? 0 : x.at[i];
+    return x;
 }
 VEC_INLINE vec vec_pick_positive(vec c, vec x, vec y)
 {
@@ -320,5 +328,35 @@ VEC_INLINE void vec_load_turned(vec x[4], const float *p, int64_t ld)
     x[2] = VEC_FIRSTS(ab2, cd2);
     x[3] = VEC_LASTS(ab2, cd2);
 }
+
+#if VEC == 16
+/* Each four by four floats of a, b, c and d. */
+VEC_INLINE void vec_turn(vec x[4], vec a, vec b, vec c, vec d)
+{
+    const vec ab = VEC_LOWS(a, b), cd = VEC_LOWS(c, d);
+    const vec ab2 = VEC_HIGHS(a, b), cd2 = VEC_HIGHS(c, d);
+
+    x[0] = VEC_FIRSTS(ab, cd);
+    x[1] = VEC_LASTS(ab, cd);
+    x[2] = VEC_FIRSTS(ab2, cd2);
+    x[3] = VEC_LASTS(ab2, cd2);
+}
+
+/* The same of eight columns: half as many loads, of which one takes as long as a shuffle. */
+VEC_INLINE void vec_load_turned_eight(vec x[8], const float *p, int64_t ld)
+{
+    vec y[4], z[4];
+
+    vec_turn(y, vec_load_eights(p, ld), vec_load_eights(p + ld, ld),
+             vec_load_eights(p + 2 * ld, ld), vec_load_eights(p + 3 * ld, ld));
+    p += 8 * ld;
+    vec_turn(z, vec_load_eights(p, ld), vec_load_eights(p + ld, ld),
+             vec_load_eights(p + 2 * ld, ld), vec_load_eights(p + 3 * ld, ld));
+    for (int q = 0; q < 4; q++) {
+        x[q] = _mm512_shuffle_f32x4(y[q], z[q], 0x88);
+        x[q + 4] = _mm512_shuffle_f32x4(y[q], z[q], 0xdd);
+    }
+}
+#endif
 
 #endif

@@ -1,0 +1,18 @@
+/* breakdown.h - what kind of work a run spends its time on.
+ *
+ * The linker sends calls between the parts of a run here (--wrap, see meson.build); each
+ * part's time is counted without that of the parts it calls. Reading the clock costs some
+ * 30 ns a call, so a broken-down run takes longer than one that is timed as a whole: look
+ * at the shares.
+ */
+#ifndef TESTS_BENCH_BREAKDOWN_H
+#define TESTS_BENCH_BREAKDOWN_H
+
+/* Time is counted from here ... */
+void breakdown_begin(void);
+/* ... to here, the end of a round. */
+void breakdown_round(void);
+/* Prints the rounds' medians in microseconds and calls, and forgets the rounds. */
+void breakdown_end(void);
+
+#endif
