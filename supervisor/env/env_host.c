@@ -2,17 +2,16 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/env/far_world.h"
 #include "supervisor/env/foreign.h"
 
 #include <stdlib.h>
 
-enum { MAX_WORLDS = 4 }; /* of training, of evaluation */
+enum { MAX_TABLES = 4 }; /* of training, of evaluation */
 
 struct env_host {
     struct env_host_args args;
     char *logs;
-    struct far_world *worlds[MAX_WORLDS];
+    struct agent_table *tables[MAX_TABLES];
     size_t n, n_stopped;
     int stopping, stopped, failed, inexact;
 };
@@ -40,12 +39,12 @@ const struct env_host_args *env_host_args(const struct env_host *h)
     return &h->args;
 }
 
-int env_host_add(struct env_host *h, struct far_world *w, struct err *err)
+int env_host_add(struct env_host *h, struct agent_table *processes, struct err *err)
 {
     if (h->stopping)
         return err_set(err, ERR_STATE, "the environments are being ended");
-    CHECK(h->n < MAX_WORLDS);
-    h->worlds[h->n++] = w;
+    CHECK(h->n < MAX_TABLES);
+    h->tables[h->n++] = processes;
     return 0;
 }
 
@@ -87,7 +86,7 @@ void env_host_stop(struct env_host *h, uint64_t deadline_ms)
 {
     h->stopping = 1;
     for (size_t i = 0; i < h->n; i++)
-        agent_table_stop(far_world_table(h->worlds[i]), deadline_ms);
+        agent_table_stop(h->tables[i], deadline_ms);
     stopped(h);
 }
 
@@ -95,11 +94,9 @@ void env_host_stop(struct env_host *h, uint64_t deadline_ms)
 static struct agent_table *find(const struct env_host *h, size_t *process)
 {
     for (size_t i = 0; i < h->n; i++) {
-        struct agent_table *t = far_world_table(h->worlds[i]);
-
-        if (*process < agent_table_count(t))
-            return t;
-        *process -= agent_table_count(t);
+        if (*process < agent_table_count(h->tables[i]))
+            return h->tables[i];
+        *process -= agent_table_count(h->tables[i]);
     }
     CHECK(0, "no such process");
     return NULL;
@@ -110,7 +107,7 @@ size_t env_host_count(const struct env_host *h)
     size_t n = 0;
 
     for (size_t i = 0; i < h->n; i++)
-        n += agent_table_count(far_world_table(h->worlds[i]));
+        n += agent_table_count(h->tables[i]);
     return n;
 }
 
@@ -138,12 +135,8 @@ int env_host_respawn(struct env_host *h, size_t process, struct err *err)
 void env_host_set_limits(struct env_host *h, const struct env_config *config)
 {
     const struct agent_limits limits = foreign_limits(config);
-    const size_t n = env_host_count(h);
 
-    for (size_t i = 0; i < n; i++) {
-        size_t process = i;
-        struct agent_table *t = find(h, &process);
-
-        agent_table_set_limits(t, process, &limits);
-    }
+    for (size_t i = 0; i < h->n; i++)
+        for (size_t k = 0; k < agent_table_count(h->tables[i]); k++)
+            agent_table_set_limits(h->tables[i], k, &limits);
 }

@@ -1,8 +1,7 @@
-/* env_host.h - the processes that environments of others' live in: who starts, watches
- * and ends them.
+/* env_host.h - the processes of external environments: starts, watches and ends them.
  *
  * A run or an evaluation has one; every vec_env of such an environment is started in it
- * (vec_env_start). Environments of ours need none.
+ * (vec_env_start). Built-in environments need none.
  * Exact    a process that dies is started again, brought to where the dead one stood, and
  *          must observe there what was observed before. If it does not, on_inexact comes
  *          with one line, and from then on the host is not exact.
@@ -51,14 +50,13 @@ void env_host_info(const struct env_host *h, size_t process, struct agent_info *
 int env_host_kill(struct env_host *h, size_t process, struct err *err);
 int env_host_respawn(struct env_host *h, size_t process, struct err *err);
 
-/* ---- for far_world.c ---- */
-
-struct far_world;
+/* ---- for those who start processes in it ---- */
 
 const struct env_host_args *env_host_args(const struct env_host *h);
-/* ERR_STATE: it is stopping. */
-int env_host_add(struct env_host *h, struct far_world *w, struct err *err);
-void env_host_on_failed(struct env_host *h, const struct err *why); /* once */
+/* The processes of one vec_env, borrowed; before their start. ERR_STATE: it is stopping. */
+int env_host_add(struct env_host *h, struct agent_table *processes, struct err *err);
+/* To be called when a table that was added has failed, is no longer exact, is stopped. */
+void env_host_on_failed(struct env_host *h, const struct err *why);
 void env_host_on_inexact(struct env_host *h, const char *line);
 void env_host_on_stopped(struct env_host *h);
 

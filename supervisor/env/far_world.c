@@ -72,11 +72,6 @@ void far_world_free(struct far_world *w)
     free(w);
 }
 
-struct agent_table *far_world_table(const struct far_world *w)
-{
-    return w->table;
-}
-
 /* ---- processes ---- */
 
 static void fail(struct far_world *w, const struct err *why)
@@ -173,7 +168,7 @@ int far_world_start(struct far_world *w, struct env_host *host, const char *name
     r = agent_table_new(&w->table, args->loop, args->agent_exe_fd, -1, w->specs,
                         w->n_processes, &cb, err);
     if (r == 0)
-        r = env_host_add(host, w, err);
+        r = env_host_add(host, w->table, err);
     if (r < 0)
         return r;
     if (w->inexact)

@@ -49,7 +49,6 @@ void far_world_free(struct far_world *w);
  * played again by them. */
 int far_world_start(struct far_world *w, struct env_host *host, const char *name,
                     struct err *err);
-struct agent_table *far_world_table(const struct far_world *w);
 
 /* The copy begins an episode once far_world_settle is called. */
 void far_world_reset(struct far_world *w, size_t copy, uint64_t seed);

@@ -22,31 +22,27 @@ static const struct agent_limits default_limits = {
     .respond_within_s = 30,
 };
 
-int agent_init(struct agent *a, struct agent_host *host, size_t index,
-               const struct agent_spec *spec, struct err *err)
-{
-    int r;
+static const struct worker_link_callbacks link_callbacks;
 
+int agent_init(struct agent *a, struct agent_host *host, struct worker_site *site,
+               size_t index, const struct agent_spec *spec, struct err *err)
+{
     *a = (struct agent){.index = index,
+                        .kind = spec->command != NULL ? &worker_is_environment
+                                                      : &worker_is_agent,
                         .spec = *spec,
                         .host = host,
-                        .block = BLOCK_NONE,
-                        .capture.log_fd = -1,
-                        .proc.pidfd = -1,
-                        .proc.exited = 1,
                         .wish = RESTART_EV_STARTED,
                         .limits = spec->limits != NULL ? *spec->limits : default_limits,
                         .next_id = AGENT_CONFIGURE_ID + 1};
     if (spec->is_trial)
         a->limits.restart.policy = RESTART_TEMPORARY;
     (void)snprintf(a->name, sizeof(a->name), "%s", spec->name);
+    a->spec.name = a->name;
     msg_out_init(&a->out[0]);
     msg_out_init(&a->out[1]);
     msg_out_init(&a->control);
-    r = capture_init(&a->capture, spec->log_path, err);
-    if (r == 0 && !agent_is_foreign(a))
-        r = block_init(&a->block, a->name, err);
-    return r;
+    return site->ops->open(site, &a->spec, &link_callbacks, a, &a->link, err);
 }
 
 void agent_done(struct agent *a)
@@ -62,8 +58,8 @@ void agent_done(struct agent *a)
     replay_done(&a->replay);
     restart_memory_done(&a->restarts);
     agent_free_turns(a);
-    capture_done(&a->capture);
-    block_done(&a->block);
+    if (a->link != NULL)
+        a->link->ops->close(a->link);
 }
 
 enum agent_state agent_public_state(const struct agent *a)
@@ -125,7 +121,7 @@ void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
 {
     struct agent_event e = {.kind = kind,
                             .agent = a->index,
-                            .pid = a->proc.pid,
+                            .pid = a->link->pid,
                             .exit_code = -1,
                             .state = (int)agent_public_state(a),
                             .turn = turn,
@@ -136,11 +132,11 @@ void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
     if (kind == AGENT_EVENT_READY)
         e.replayed = a->n_replayed;
     if (kind == AGENT_EVENT_EXIT) {
-        e.exit_code = a->proc.exit_code;
-        e.signal = a->proc.signal;
+        e.exit_code = a->link->exit_code;
+        e.signal = a->link->signal;
         e.state = (int)a->death.in;
         e.failed = a->failure.code != 0;
-        capture_last_lines(&a->capture, lines, sizeof(lines));
+        a->link->ops->last_lines(a->link, lines, sizeof(lines));
         e.lines = lines;
     }
     if (kind == AGENT_EVENT_WAIT)
@@ -148,59 +144,40 @@ void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
     a->host->on_event(a->host, &e);
 }
 
-static void on_message(struct proc *p, const uint8_t *data, size_t len)
+static void on_message(void *worker, const uint8_t *data, size_t len)
 {
-    agent_handle_message(p->owner, data, len);
+    agent_handle_message(worker, data, len);
 }
 
-static void on_broken(struct proc *p, const struct err *err)
+static void on_broken(void *worker, const struct err *why)
 {
-    agent_bad(p->owner, err);
+    agent_bad(worker, why);
 }
 
-static void on_reaped(struct proc *p)
+static void on_exit_of(void *worker)
 {
-    struct agent *a = p->owner;
+    struct agent *a = worker;
 
-    a->host->on_exit(a);
-}
-
-static void on_closed(struct proc *p)
-{
-    struct agent *a = p->owner;
-
-    a->is_closed = 1;
-    a->host->on_closed(a);
-}
-
-static const struct proc_callbacks proc_callbacks = {
-    .on_message = on_message,
-    .on_broken = on_broken,
-    .on_reaped = on_reaped,
-    .on_closed = on_closed,
-};
-
-void agent_closed(struct agent *a)
-{
-    CHECK(a->is_closed);
-    a->is_closed = 0;
     if (a->state != PROC_DYING && a->state != PROC_ENDING)
         agent_note_death(a);
-    if (a->proc.pid != 0)
+    if (a->link->pid != 0)
         agent_emit(a, AGENT_EVENT_EXIT);
-    agent_feed(a, PROC_EV_CLOSED);
+    agent_feed(a, PROC_EV_EXIT);
 }
+
+static const struct worker_link_callbacks link_callbacks = {
+    .on_message = on_message, .on_broken = on_broken, .on_exit = on_exit_of};
 
 /* Actions */
 
 static void do_kill(struct agent *a)
 {
-    proc_kill(&a->proc);
+    a->link->ops->kill(a->link);
 }
 
-static void do_ended(struct agent *a)
+static void do_gone(struct agent *a)
 {
-    a->host->on_ended(a);
+    a->host->on_gone(a);
 }
 
 static void log_frame(const struct agent *a, const uint8_t *frame, size_t len)
@@ -214,7 +191,7 @@ static void log_frame(const struct agent *a, const uint8_t *frame, size_t len)
 }
 
 /* A write that fails because the process is going away is no news: its exit follows. */
-static void agent_write(struct agent *a, const uint8_t *frame, size_t len)
+void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core)
 {
     struct err err;
     int r;
@@ -222,36 +199,21 @@ static void agent_write(struct agent *a, const uint8_t *frame, size_t len)
     agent_heard(a); /* from now on it owes this */
     if (log_get_level() >= LOG_LEVEL_DEBUG)
         log_frame(a, frame, len);
-    r = chan_send(&a->proc.chan, frame, len, &err);
+    r = a->link->ops->send(a->link, frame, len, core, &err);
     if (r < 0 && r != ERR_STATE && r != UV_EPIPE && r != UV_ECONNRESET)
         agent_bad(a, &err);
 }
 
 static void write_control(struct agent *a)
 {
-    msg_end(&a->control, &a->control_frame, &a->control_len);
-    agent_write(a, a->control_frame, a->control_len);
-}
-
-void agent_trace(struct agent *a, int on)
-{
-    struct msg_out o;
     const uint8_t *frame;
     size_t len;
 
-    if (agent_is_foreign(a) || !proc_state_is_live(a->state))
-        return;
-    msg_out_init(&o);
-    msg_begin_notification(&o, "trace");
-    msg_map(&o, 1);
-    msg_key(&o, "on");
-    msg_bool(&o, on);
-    msg_end(&o, &frame, &len);
-    (void)chan_send(&a->proc.chan, frame, len, NULL); /* a failure is seen elsewhere */
-    msg_out_done(&o);
+    msg_end(&a->control, &frame, &len);
+    agent_write(a, frame, len, -1);
 }
 
-static uint32_t take_id(struct agent *a)
+uint32_t agent_take_id(struct agent *a)
 {
     const uint32_t id = a->next_id;
 
@@ -261,41 +223,33 @@ static uint32_t take_id(struct agent *a)
 
 static void do_shutdown(struct agent *a)
 {
-    a->control_id = take_id(a);
-    msg_begin_request(&a->control, a->control_id, "shutdown");
+    a->shutdown_id = agent_take_id(a);
+    msg_begin_request(&a->control, a->shutdown_id, "shutdown");
     msg_map(&a->control, 0);
     write_control(a);
-    (void)proc_signal(&a->proc, SIGCONT);
+    (void)a->link->ops->signal(a->link, SIGCONT);
 }
 
 static void do_terminate(struct agent *a)
 {
-    (void)proc_signal(&a->proc, SIGTERM);
-    (void)proc_signal(&a->proc, SIGCONT);
+    (void)a->link->ops->signal(a->link, SIGTERM);
+    (void)a->link->ops->signal(a->link, SIGCONT);
 }
 
 static void do_spawn(struct agent *a)
 {
-    const struct proc_spec spec = {.name = a->name,
-                                   .exe_fd = a->host->exe_fd,
-                                   .block_fd = a->block.fd,
-                                   .log_fd = a->host->log_fd,
-                                   .command = a->spec.command,
-                                   .mode = a->spec.mode,
-                                   .directory = a->spec.directory};
-
     a->n_replayed = 0;
+    a->asked = (struct agent_replayed){0};
     a->ready_at_ns = 0;
     a->is_blameless = 0;
     a->has_outgrown = 0;
     a->trouble = (struct err){0};
-    if (proc_spawn(&a->proc, a->host->loop, &spec, &a->capture, &proc_callbacks, a,
-                   &a->failure) < 0) {
+    if (a->link->ops->start(a->link, &a->failure) < 0) {
         agent_feed(a, PROC_EV_SPAWN_FAILED);
         return;
     }
     agent_heard(a);
-    agent_limit_memory(a);
+    a->link->ops->limit_memory(a->link, a->limits.memory_limit_bytes);
     (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
                               uv_hrtime(), 0);
     agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
@@ -311,32 +265,11 @@ static void do_configure(struct agent *a)
         agent_trace(a, 1);
 }
 
-/* A block that was preloaded is mapped, and its snapshot taken, already. */
-static int take_block(struct agent *a, uint64_t block_bytes, struct err *err)
-{
-    int r;
-
-    if (!a->replay.has_snapshot) {
-        r = block_map(&a->block, block_bytes, err);
-        return r < 0 ? r : agent_snapshot(a, err);
-    }
-    if (block_bytes != a->block.len_bytes)
-        return err_set(err, ERR_AGENT,
-                       "its variables take %" PRIu64 " bytes, those to go on with %zu",
-                       block_bytes, a->block.len_bytes);
-    return 0;
-}
-
 static int describe_first(struct agent *a, struct replay_digest digest, struct err *err)
 {
-    uint64_t block_bytes = 0;
-    int r;
+    const int r = a->kind->take_description(a, err);
 
-    if (!agent_is_foreign(a) &&
-        ((r = msg_require(&a->in.body, "block_bytes", err)) < 0 ||
-         (r = msg_get_u64(&a->in.body, "block_bytes", BLOCK_CAPACITY_BYTES, &block_bytes,
-                          err)) < 0 ||
-         (r = take_block(a, block_bytes, err)) < 0))
+    if (r < 0)
         return r;
     a->description_data = xmalloc(a->in_len);
     memcpy(a->description_data, a->in_data, a->in_len);
@@ -362,76 +295,24 @@ static void do_describe(struct agent *a)
     }
 }
 
-static void judge_revival(struct agent *a)
+static void do_compare(struct agent *a)
 {
     struct err err;
 
-    if (a->spec.revival->judge(a->host->ctx, a->index, a->n_replayed, &a->in, &err) < 0)
+    if (a->kind->judge_replay(a, &err) < 0)
         agent_fatal(a, &err);
     else
         a->n_replayed++;
 }
 
-static void compare(struct agent *a)
-{
-    const struct replay_request *q = replay_request_at(&a->replay, a->n_replayed);
-    char name[96];
-    struct err err;
-
-    if (replay_digest_equal(replay_digest(a->in_data, a->in_len), q->response)) {
-        a->n_replayed++;
-        return;
-    }
-    agent_name_awaited(a, name, sizeof(name));
-    (void)err_set(&err, ERR_AGENT,
-                  "not reproducible: asked again after a restart, it answered %s "
-                  "differently",
-                  name);
-    agent_fatal(a, &err);
-}
-
-static void do_compare(struct agent *a)
-{
-    if (agent_is_foreign(a))
-        judge_revival(a);
-    else
-        compare(a);
-}
-
-static void replay(struct agent *a)
-{
-    const uint8_t *frame;
-    size_t len;
-
-    if (a->n_replayed == a->replay.n_requests) {
-        agent_feed(a, PROC_EV_REPLAYED);
-        return;
-    }
-    frame = replay_frame_at(&a->replay, a->n_replayed, &len);
-    log_verbose("agent %s: replaying request %zu of %zu", a->name, a->n_replayed + 1,
-                a->replay.n_requests);
-    agent_write(a, frame, len);
-}
-
-static void revive(struct agent *a)
-{
-    const struct agent_revival *r = a->spec.revival;
-    const uint32_t id = a->next_id;
-
-    if (r == NULL || !r->pack(a->host->ctx, a->index, a->n_replayed, id, &a->control)) {
-        agent_feed(a, PROC_EV_REPLAYED);
-        return;
-    }
-    a->control_id = take_id(a);
-    write_control(a);
-}
-
 static void do_replay(struct agent *a)
 {
-    if (agent_is_foreign(a))
-        revive(a);
-    else
-        replay(a);
+    if (!a->kind->next_replay(a, &a->asked)) {
+        agent_feed(a, PROC_EV_REPLAYED);
+        return;
+    }
+    log_verbose("agent %s: replaying request %zu", a->name, a->n_replayed + 1);
+    agent_write(a, a->asked.frame, a->asked.frame_len, -1);
 }
 
 static int has_request(const struct agent *a)
@@ -462,29 +343,7 @@ static void do_send(struct agent *a)
 {
     repack(a);
     a->sent_at_ns = uv_hrtime();
-    agent_write(a, a->pending.frame, a->pending.frame_len);
-}
-
-/* An external program does not time itself: what is seen from here must do. */
-static void trace_answer(struct agent *a)
-{
-    struct trace_span span = {.process = a->name,
-                              .pid = a->proc.pid,
-                              .begin_ns = a->sent_at_ns,
-                              .end_ns = uv_hrtime(),
-                              .id = a->pending.id,
-                              .bytes = a->pending.frame_len + a->in_len};
-    char work[96] = "request";
-
-    a->traced.id = a->pending.id;
-    a->traced.sent_ns = span.begin_ns;
-    a->traced.answered_ns = span.end_ns;
-    a->traced.bytes = span.bytes;
-    if (!agent_is_foreign(a))
-        return;
-    agent_name_awaited(a, work, sizeof(work));
-    span.work = work;
-    trace_add(&span);
+    agent_write(a, a->pending.frame, a->pending.frame_len, a->pending.core);
 }
 
 /* Keeps the exchange that has changed the agent's variables, or a snapshot of them. */
@@ -492,11 +351,12 @@ static int commit(struct agent *a, const struct replay_exchange *x, struct err *
 {
     const struct trace_mark mark = trace_begin();
     const size_t n_requests = a->replay.n_requests;
-    const int r = replay_commit(&a->replay, a->block.map, a->block.len_bytes, x, err);
+    const struct replay_block block = agent_block(a);
+    const int r = replay_commit(&a->replay, &block, x, err);
 
     if (r == 0 && a->replay.n_requests <= n_requests) {
         log_verbose("agent %s: a snapshot of %zu bytes after request %" PRIu32, a->name,
-                    a->block.len_bytes, x->id);
+                    block.len_bytes, x->id);
         trace_end(mark, "snapshot");
     }
     return r;
@@ -513,9 +373,12 @@ static void do_deliver(struct agent *a)
     struct err err;
 
     if (trace_is_on())
-        trace_answer(a);
-    agent_advance(a, 0);
-    if (p.writes || agent_is_foreign(a))
+        agent_trace_answer(a);
+    if (agent_advance(a, 0, &err) < 0) {
+        agent_fatal(a, &err);
+        return;
+    }
+    if (p.writes || !a->kind->has_block)
         (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                   uv_hrtime(), 0);
     if (p.writes && commit(a, &x, &err) < 0) {
@@ -536,7 +399,7 @@ static void do_bug(struct agent *a)
 static void (*const actions[])(struct agent *) = {
     [BIT(PROC_DO_KILL)] = do_kill,
     [BIT(PROC_DO_REPORT)] = agent_report,
-    [BIT(PROC_DO_ENDED)] = do_ended,
+    [BIT(PROC_DO_GONE)] = do_gone,
     [BIT(PROC_DO_SHUTDOWN)] = do_shutdown,
     [BIT(PROC_DO_TERMINATE)] = do_terminate,
     [BIT(PROC_DO_SPAWN)] = do_spawn,
@@ -569,7 +432,22 @@ void agent_feed(struct agent *a, enum proc_event event)
         actions[BIT(left)](a);
 }
 
+static int copy_block(void *ctx, void *dst, size_t len_bytes, struct err *err)
+{
+    struct agent *a = ctx;
+
+    return a->link->ops->snapshot(a->link, dst, len_bytes, err);
+}
+
+struct replay_block agent_block(struct agent *a)
+{
+    return (struct replay_block){
+        .copy = copy_block, .ctx = a, .len_bytes = a->replay.snapshot_bytes};
+}
+
 int agent_snapshot(struct agent *a, struct err *err)
 {
-    return replay_snapshot(&a->replay, a->block.map, a->block.len_bytes, err);
+    const struct replay_block block = agent_block(a);
+
+    return replay_snapshot(&a->replay, &block, err);
 }

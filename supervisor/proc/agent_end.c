@@ -1,4 +1,4 @@
-/* What follows the end of an agent's process: another one, a stand-in, or the report. */
+/* What follows the exit of a worker's process: another one, a give-up, or the report. */
 #include "supervisor/proc/agent.h"
 #include "supervisor/proc/signals.h"
 
@@ -8,12 +8,12 @@
 
 #define NS_PER_MS 1000000u
 
-/* ---- how it ended ---- */
+/* ---- how the process exited ---- */
 
 /* Killed from outside, by a person or for the machine's sake: no doing of its own. */
 static int was_killed(const struct agent *a)
 {
-    return a->trouble.code == 0 && a->proc.signal == SIGKILL;
+    return a->trouble.code == 0 && a->link->signal == SIGKILL;
 }
 
 static int is_replaying(const struct agent *a)
@@ -34,12 +34,12 @@ static uint32_t suspect(const struct agent *a)
 void agent_note_death(struct agent *a)
 {
     a->death = (struct agent_death){.in = agent_public_state(a), .request = suspect(a)};
-    if (is_replaying(a) || a->state == PROC_BUSY || a->state == PROC_CONFIGURING ||
-        (a->state == PROC_REPLAYING && agent_is_foreign(a)))
+    if (a->state == PROC_CONFIGURING || a->state == PROC_REPLAYING ||
+        a->state == PROC_BUSY)
         agent_name_awaited(a, a->death.task, sizeof(a->death.task));
 }
 
-static enum restart_event ended_by(const struct agent *a)
+static enum restart_event exited_by(const struct agent *a)
 {
     if (a->wish != RESTART_EV_STARTED)
         return a->wish;
@@ -47,9 +47,9 @@ static enum restart_event ended_by(const struct agent *a)
         return RESTART_EV_KILLED;
     if (a->has_outgrown)
         return RESTART_EV_OUTGROWN;
-    if (a->trouble.code != 0 || a->proc.signal != 0)
+    if (a->trouble.code != 0 || a->link->signal != 0)
         return RESTART_EV_CRASHED;
-    switch (a->proc.exit_code) {
+    switch (a->link->exit_code) {
     case AGENT_EXIT_DONE:
         return RESTART_EV_DONE;
     case AGENT_EXIT_NO_RESPAWN:
@@ -72,20 +72,21 @@ static int was_healthy(const struct agent *a, uint64_t now_ns)
 
 static int had_no_memory(const struct agent *a)
 {
-    return a->trouble.code == ERR_NOMEM || (a->trouble.code == 0 && a->proc.signal == 0 &&
-                                            a->proc.exit_code == AGENT_EXIT_TRY_LATER);
+    return a->trouble.code == ERR_NOMEM ||
+           (a->trouble.code == 0 && a->link->signal == 0 &&
+            a->link->exit_code == AGENT_EXIT_TRY_LATER);
 }
 
-static void describe_end(const struct agent *a, char *ret, size_t size)
+static void describe_exit(const struct agent *a, char *ret, size_t size)
 {
     char name[SIGNAL_NAME_BYTES];
 
     if (a->trouble.code != 0)
         (void)snprintf(ret, size, "killed because %.200s", a->trouble.msg);
-    else if (a->proc.signal != 0)
-        (void)snprintf(ret, size, "killed by %s", signal_name(a->proc.signal, name));
+    else if (a->link->signal != 0)
+        (void)snprintf(ret, size, "killed by %s", signal_name(a->link->signal, name));
     else
-        (void)snprintf(ret, size, "exited with code %d%s", a->proc.exit_code,
+        (void)snprintf(ret, size, "exited with code %d%s", a->link->exit_code,
                        had_no_memory(a) ? " for want of memory" : "");
 }
 
@@ -102,15 +103,17 @@ static int is_block_whole(const struct agent *a)
 /* The block as the next process shall find it. */
 static int agent_restore(struct agent *a, struct err *err)
 {
-    if (agent_is_foreign(a))
+    int r = UV_EAGAIN;
+
+    if (!a->kind->has_block)
         return 0;
     if (!a->replay.has_snapshot)
-        return block_clear(&a->block, err);
+        return a->link->ops->clear(a->link, err);
     if (a->replay.n_requests > 0 && is_block_whole(a))
-        return agent_snapshot(a, err);
-    if (a->block.len_bytes > 0)
-        memcpy(a->block.map, a->replay.snapshot, a->block.len_bytes);
-    return 0;
+        r = agent_snapshot(a, err);
+    if (r != UV_EAGAIN)
+        return r;
+    return a->link->ops->put(a->link, a->replay.snapshot, a->replay.snapshot_bytes, err);
 }
 
 void agent_start_again(struct agent *a)
@@ -136,7 +139,7 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
     char end[300];
     const int code = had_no_memory(a) ? ERR_NOMEM : ERR_AGENT;
 
-    describe_end(a, end, sizeof(end));
+    describe_exit(a, end, sizeof(end));
     switch (reason) {
     case RESTART_TOO_OFTEN:
         (void)err_set(ret, code, "died %zu times within %g s%s, the last time%s%s %s",
@@ -159,7 +162,7 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
     }
 }
 
-/* Others can do without it, and it once told what it is. */
+/* The run can do without it, and knows its description. */
 static int can_be_missed(const struct agent *a)
 {
     return a->mode != AGENT_LEARNS ||
@@ -215,7 +218,7 @@ static void give_up(struct agent *a, enum restart_reason reason)
 
 void agent_judge(struct agent *a)
 {
-    const enum restart_event event = ended_by(a);
+    const enum restart_event event = exited_by(a);
     const uint64_t now_ns = uv_hrtime();
     struct restart_verdict v;
     struct err err;
@@ -253,12 +256,11 @@ void agent_report(struct agent *a)
     if (a->failure.code == 0)
         return;
     report = a->failure;
-    (void)err_wrap(&report, "%s %s (pid %d)", agent_is_foreign(a) ? "process" : "agent",
-                   a->name, (int)a->proc.pid);
+    (void)err_wrap(&report, "%s %s (pid %d)", a->kind->noun, a->name, (int)a->link->pid);
     (void)err_note(&report, ERR_AT(.agent = a->name));
     n = strlen(report.msg) + sizeof(quote);
     if (n < sizeof(report.msg) && !a->failure.from_peer && a->trouble.code != ERR_NOMEM) {
-        capture_last_lines(&a->capture, lines, sizeof(report.msg) - n + 1);
+        a->link->ops->last_lines(a->link, lines, sizeof(report.msg) - n + 1);
         if (lines[0] != '\0')
             strcat(strcat(report.msg, quote), lines);
     }
@@ -281,11 +283,11 @@ int agent_kill(struct agent *a, enum restart_event wish, struct err *err)
                        "agent %s was given up and has no process; `brood respawn` takes "
                        "it back",
                        a->name);
-    if (!proc_state_is_live(a->state) || a->proc.exited)
+    if (!proc_state_is_live(a->state) || !a->link->is_running)
         return err_set(err, ERR_STATE, "agent %s has no process now: it is %s", a->name,
                        agent_state_name(agent_public_state(a)));
     a->wish = wish;
-    proc_kill(&a->proc);
+    a->link->ops->kill(a->link);
     return 0;
 }
 
@@ -315,7 +317,11 @@ void agent_wake(struct agent *a, uint64_t now_ns)
         agent_start_again(a);
     }
     if (p.active && agent_is_absent_for(a, p.writes)) {
-        agent_advance(a, 1);
-        p.fn(p.ctx, a->index, &absent);
+        struct err err;
+
+        if (agent_advance(a, 1, &err) < 0)
+            agent_fatal(a, &err);
+        else
+            p.fn(p.ctx, a->index, &absent);
     }
 }

@@ -7,54 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static int check_numerics(const msgpack_object *m, struct err *err)
-{
-    uint64_t version = 0;
-    int r = msg_get_u64(m, "numerics", UINT64_MAX, &version, err);
-
-    if (r < 0 || version == NUMERICS_VERSION)
-        return r;
-    return err_set(err, ERR_AGENT,
-                   "it is of numerics version %" PRIu64 ", the supervisor of %d", version,
-                   NUMERICS_VERSION);
-}
-
-static int check_hello_identity(struct agent *a, struct err *err)
-{
-    struct agent_identity *first = &a->host->identity, own = {.known = 1};
-    const msgpack_object *m = &a->in.body;
-    int r;
-
-    if ((r = check_numerics(m, err)) < 0 || (r = msg_require(m, "build_id", err)) < 0 ||
-        (r = msg_require(m, "fingerprint", err)) < 0 ||
-        (r = msg_get_str(m, "build_id", own.build_id, sizeof(own.build_id), err)) < 0 ||
-        (r = msg_get_str(m, "fingerprint", own.fingerprint, sizeof(own.fingerprint),
-                         err)) < 0)
-        return r;
-    if (!first->known)
-        *first = own;
-    if (a->host->numerics == NUMERICS_PORTABLE)
-        return 0;
-    if (strcmp(own.build_id, first->build_id) != 0)
-        return err_set(err, ERR_AGENT,
-                       "it is build %s, but the first process of the run was build %s",
-                       own.build_id, first->build_id);
-    if (strcmp(own.fingerprint, first->fingerprint) != 0)
-        return err_set(err, ERR_AGENT,
-                       "its numeric fingerprint is %s, but that of the first process of "
-                       "the run was %s",
-                       own.fingerprint, first->fingerprint);
-    return 0;
-}
-
 static void handle_hello(struct agent *a)
 {
-    uint64_t version = 0, pid = 0;
+    uint64_t version = 0;
     struct err err;
     int r;
 
-    if (msg_get_u64(&a->in.body, "protocol", UINT64_MAX, &version, &err) < 0 ||
-        msg_get_u64(&a->in.body, "pid", UINT64_MAX, &pid, &err) < 0) {
+    if (msg_get_u64(&a->in.body, "protocol", UINT64_MAX, &version, &err) < 0) {
         agent_bad(a, &err);
         return;
     }
@@ -65,12 +24,7 @@ static void handle_hello(struct agent *a)
         agent_fatal(a, &err);
         return;
     }
-    if (pid != (uint64_t)a->proc.pid && !agent_is_foreign(a)) {
-        (void)err_set(&err, ERR_PROTOCOL, "it says its pid is %" PRIu64, pid);
-        agent_bad(a, &err);
-        return;
-    }
-    r = agent_is_foreign(a) ? 0 : check_hello_identity(a, &err);
+    r = a->kind->check_hello(a, &err);
     if (r == 0 && a->state == PROC_STARTING)
         agent_emit(a, AGENT_EVENT_HELLO);
     if (r == 0)
@@ -87,42 +41,7 @@ static void handle_log(struct agent *a)
 
     if (msg_get_str(&a->in.body, "text", text, sizeof(text) - 1, NULL) == 0) {
         strcat(text, "\n");
-        capture_append(&a->capture, text, strlen(text));
-    }
-}
-
-static void trace_way(const struct agent *a, const char *work, uint64_t begin_ns,
-                      uint64_t end_ns)
-{
-    const struct trace_span span = {.process = a->name,
-                                    .pid = a->proc.pid,
-                                    .work = work,
-                                    .begin_ns = begin_ns,
-                                    .end_ns = end_ns,
-                                    .id = a->traced.id,
-                                    .bytes = a->traced.bytes};
-
-    trace_add(&span);
-}
-
-/* When it worked, by its own clock; and how long request and answer were on their way. */
-static void handle_span(struct agent *a)
-{
-    uint64_t id = 0, began_ns = 0, ended_ns = 0;
-    char method[STAGE_NAME_MAX] = "";
-    const msgpack_object *m = &a->in.body;
-
-    if (!trace_is_on() || msg_get_u64(m, "id", UINT32_MAX, &id, NULL) < 0 ||
-        msg_get_u64(m, "began", INT64_MAX, &began_ns, NULL) < 0 ||
-        msg_get_u64(m, "ended", uv_hrtime(), &ended_ns, NULL) < 0 ||
-        msg_get_str(m, "method", method, sizeof(method), NULL) < 0)
-        return;
-    if (id == a->traced.id && a->traced.sent_ns <= began_ns) {
-        trace_way(a, "request on its way", a->traced.sent_ns, began_ns);
-        trace_way(a, method, began_ns, ended_ns);
-        trace_way(a, "answer on its way", ended_ns, a->traced.answered_ns);
-    } else {
-        trace_way(a, method, began_ns, ended_ns);
+        a->link->ops->log(a->link, text, strlen(text));
     }
 }
 
@@ -133,7 +52,7 @@ static void handle_notification(struct agent *a)
     else if (strcmp(a->in.method, "log") == 0)
         handle_log(a);
     else if (strcmp(a->in.method, "span") == 0)
-        handle_span(a);
+        agent_trace_span(a);
 }
 
 /* The request the process owes an answer to. */
@@ -141,10 +60,7 @@ static uint32_t awaited_id(const struct agent *a)
 {
     if (a->state == PROC_BUSY)
         return a->pending.id;
-    if (a->state == PROC_REPLAYING)
-        return agent_is_foreign(a) ? a->control_id
-                                   : replay_request_at(&a->replay, a->n_replayed)->id;
-    return AGENT_CONFIGURE_ID;
+    return a->state == PROC_REPLAYING ? a->asked.id : AGENT_CONFIGURE_ID;
 }
 
 /* "method" or "method of update 17", for people. */
@@ -171,16 +87,11 @@ static void name_frame(const uint8_t *frame, size_t len, char *ret, size_t size)
 
 void agent_name_awaited(const struct agent *a, char *ret, size_t size)
 {
-    const uint8_t *frame = a->pending.frame;
-    size_t len = a->pending.frame_len;
-
     (void)snprintf(ret, size, "configure");
-    if (a->state == PROC_REPLAYING && agent_is_foreign(a))
-        frame = a->control_frame, len = a->control_len;
-    else if (a->state == PROC_REPLAYING)
-        frame = replay_frame_at(&a->replay, a->n_replayed, &len);
-    if (a->state == PROC_REPLAYING || a->state == PROC_BUSY)
-        name_frame(frame, len, ret, size);
+    if (a->state == PROC_BUSY)
+        name_frame(a->pending.frame, a->pending.frame_len, ret, size);
+    else if (a->state == PROC_REPLAYING && a->asked.frame != NULL)
+        name_frame(a->asked.frame, a->asked.frame_len, ret, size);
 }
 
 static void handle_response(struct agent *a)
@@ -216,7 +127,7 @@ static void handle_response(struct agent *a)
 static void handle_last(struct agent *a, const uint8_t *data, size_t len)
 {
     if (a->state == PROC_STOPPING && msg_reparse(&a->in, data, len, NULL) == 0 &&
-        a->in.type == MSG_RESPONSE && a->in.id == a->control_id &&
+        a->in.type == MSG_RESPONSE && a->in.id == a->shutdown_id &&
         a->in.error.code != 0) {
         a->trouble = a->in.error;
         (void)err_wrap(&a->trouble, "shutdown");

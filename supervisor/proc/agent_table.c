@@ -3,24 +3,15 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/agent.h"
-#include "supervisor/proc/descriptors.h"
-#include "supervisor/proc/resident.h"
-#include "supervisor/proc/sweep.h"
+#include "supervisor/proc/worker_local.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/queue.h>
 
-/* Between looks for orphans, while the last one found some. */
-#define SWEEP_INTERVAL_MS 2
 /* Between looks of the watchdog. */
-#define WATCH_MIN_MS      20
-#define WATCH_MAX_MS      250
-#define END_TRIES         1000 /* one a millisecond */
+#define WATCH_MIN_MS 20
+#define WATCH_MAX_MS 250
 
 enum table_phase { TABLE_NEW, TABLE_RUNNING, TABLE_STOPPING, TABLE_STOPPED };
 
@@ -30,16 +21,19 @@ struct agent_table {
     enum table_phase phase;
     struct agent *agents;
     size_t n;
-    size_t n_ended;
+    size_t n_gone;
     int is_ready; /* on_ready was called */
     int is_failed;
-    cpu_set_t all_cores; /* that this process may run on; none: unknown */
+    struct local_site *local; /* NULL: every worker is elsewhere */
 
-    uv_timer_t sweep_timer, stop_timer, due_timer, watch_timer;
+    uv_timer_t stop_timer, due_timer, watch_timer;
     uint64_t watched_at_ns; /* the last look of the watchdog */
-    int open_timers;
-    uint64_t deadline_ms; /* in the loop's time */
+    int open_parts;         /* of the timers and the local site */
+    uint64_t deadline_ms;   /* in the loop's time */
+    LIST_ENTRY(agent_table) entry;
 };
+
+static LIST_HEAD(, agent_table) running = LIST_HEAD_INITIALIZER(running);
 
 const char *agent_state_name(enum agent_state s)
 {
@@ -63,36 +57,6 @@ static struct agent *agent_at(const struct agent_table *t, size_t i)
 {
     CHECK(i < t->n, "agent %zu of %zu", i, t->n);
     return &t->agents[i];
-}
-
-/* Orphans */
-
-static int is_ours(void *ctx, pid_t pid)
-{
-    return proc_is_known(pid);
-}
-
-static void on_sweep_timer(uv_timer_t *timer)
-{
-    struct agent_table *t = timer->data;
-    size_t i;
-
-    if (sweep_adopted(is_ours, NULL) > 0) {
-        (void)uv_timer_start(timer, on_sweep_timer, SWEEP_INTERVAL_MS, 0);
-        return;
-    }
-    for (i = 0; i < t->n; i++)
-        if (t->agents[i].is_closed)
-            agent_closed(&t->agents[i]);
-}
-
-/* One look serves all that ends in this turn of the loop. */
-static void host_on_process_end(struct agent *a)
-{
-    struct agent_table *t = table_of(a);
-
-    if (!uv_is_active((uv_handle_t *)&t->sweep_timer))
-        (void)uv_timer_start(&t->sweep_timer, on_sweep_timer, 0, 0);
 }
 
 /* Delayed starts, and answers for those who are not there */
@@ -143,7 +107,7 @@ static uint64_t watch_interval_ms(const struct agent_table *t)
     return ms < WATCH_MIN_MS ? WATCH_MIN_MS : ms;
 }
 
-/* A look that comes late tells of a machine or a supervisor that stood still. */
+/* When a look comes late, the machine or the supervisor stood still. */
 static void on_watch_timer(uv_timer_t *timer)
 {
     struct agent_table *t = timer->data;
@@ -196,52 +160,60 @@ static void host_on_failed(struct agent *a, const struct err *report)
     t->cb.on_failed(t->cb.ctx, a->index, report);
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void on_part_closed(void *table)
 {
-    struct agent_table *t = h->data;
+    struct agent_table *t = table;
 
-    if (--t->open_timers > 0)
+    if (--t->open_parts > 0)
         return;
+    LIST_REMOVE(t, entry);
     t->phase = TABLE_STOPPED;
     t->cb.on_stopped(t->cb.ctx);
 }
 
-static void table_stop_if_over(struct agent_table *t)
+static void on_timer_closed(uv_handle_t *h)
 {
-    if (t->phase != TABLE_STOPPING || t->n_ended < t->n ||
+    on_part_closed(h->data);
+}
+
+static void table_close_if_gone(struct agent_table *t)
+{
+    if (t->phase != TABLE_STOPPING || t->n_gone < t->n ||
         uv_is_closing((uv_handle_t *)&t->stop_timer))
         return;
-    uv_close((uv_handle_t *)&t->sweep_timer, on_timer_closed);
+    if (t->local != NULL)
+        local_site_close(t->local, on_part_closed, t);
     uv_close((uv_handle_t *)&t->stop_timer, on_timer_closed);
     uv_close((uv_handle_t *)&t->due_timer, on_timer_closed);
     uv_close((uv_handle_t *)&t->watch_timer, on_timer_closed);
 }
 
-static void host_on_ended(struct agent *a)
+static void host_on_gone(struct agent *a)
 {
     struct agent_table *t = table_of(a);
 
-    t->n_ended++;
-    table_stop_if_over(t);
+    t->n_gone++;
+    table_close_if_gone(t);
 }
 
 /* Life of the table */
 
-static int table_init(struct agent_table *t, int agent_exe_fd,
+static int table_init(struct agent_table *t, int agent_exe_fd, int log_fd,
                       const struct agent_spec *specs, struct err *err)
 {
-    size_t i;
-    int r = descriptors_reserve(t->n, err);
+    size_t n_local = 0;
+    int r = 0;
 
-    if (r < 0)
-        return r;
-    /* Low numbers are taken in the child before it is exec'd. */
-    t->host.exe_fd = fcntl(agent_exe_fd, F_DUPFD_CLOEXEC, AGENT_FD_COUNT);
-    if (t->host.exe_fd < 0)
-        return err_errno(err, "keeping the agent executable open");
-    r = sweep_enable(err);
-    for (i = 0; r == 0 && i < t->n; i++)
-        r = agent_init(&t->agents[i], &t->host, i, &specs[i], err);
+    for (size_t i = 0; i < t->n; i++)
+        n_local += specs[i].site == NULL;
+    if (n_local > 0)
+        r = local_site_new(&t->local, t->host.loop, agent_exe_fd, log_fd, n_local, err);
+    for (size_t i = 0; r == 0 && i < t->n; i++) {
+        struct worker_site *site =
+            specs[i].site != NULL ? specs[i].site : local_site_base(t->local);
+
+        r = agent_init(&t->agents[i], &t->host, site, i, &specs[i], err);
+    }
     return r;
 }
 
@@ -253,26 +225,19 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
     int r;
 
     CHECK(n > 0 && n <= AGENT_MAX_COUNT, "%zu agents", n);
-    (void)signal(SIGPIPE, SIG_IGN);
     t->cb = *cb;
     t->n = n;
-    CPU_ZERO(&t->all_cores);
-    (void)sched_getaffinity(0, sizeof(t->all_cores), &t->all_cores);
     t->agents = xcalloc(n, sizeof(*t->agents));
     t->host = (struct agent_host){
         .loop = loop,
-        .exe_fd = -1,
-        .log_fd = log_fd,
         .ctx = cb->ctx,
         .on_event = host_on_event,
-        .on_exit = host_on_process_end,
-        .on_closed = host_on_process_end,
         .on_ready = host_on_ready,
         .on_failed = host_on_failed,
-        .on_ended = host_on_ended,
+        .on_gone = host_on_gone,
         .on_due = host_on_due,
     };
-    r = table_init(t, agent_exe_fd, specs, err);
+    r = table_init(t, agent_exe_fd, log_fd, specs, err);
     if (r < 0) {
         agent_table_free(t);
         return r;
@@ -290,8 +255,7 @@ void agent_table_free(struct agent_table *t)
     CHECK(t->phase == TABLE_NEW || t->phase == TABLE_STOPPED);
     for (i = 0; i < t->n; i++)
         agent_done(&t->agents[i]);
-    if (t->host.exe_fd >= 0)
-        (void)close(t->host.exe_fd);
+    local_site_free(t->local);
     free(t->agents);
     free(t);
 }
@@ -305,22 +269,19 @@ int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
                         size_t block_bytes, struct err *err)
 {
     struct agent *a = agent_at(t, agent);
+    const struct replay_block values = replay_block_at(block, block_bytes);
     int r;
 
-    CHECK(t->phase == TABLE_NEW && a->block.map == NULL);
-    r = block_map(&a->block, block_bytes, err);
-    if (r < 0)
-        return r;
-    if (block_bytes > 0)
-        memcpy(a->block.map, block, block_bytes);
-    return agent_snapshot(a, err);
+    CHECK(t->phase == TABLE_NEW && !a->replay.has_snapshot);
+    r = a->link->ops->put(a->link, block, block_bytes, err);
+    return r < 0 ? r : replay_snapshot(&a->replay, &values, err);
 }
 
 static void table_open_timer(struct agent_table *t, uv_timer_t *timer)
 {
     (void)uv_timer_init(t->host.loop, timer);
     timer->data = t;
-    t->open_timers++;
+    t->open_parts++;
 }
 
 int agent_table_start(struct agent_table *t, struct err *err)
@@ -330,7 +291,11 @@ int agent_table_start(struct agent_table *t, struct err *err)
     if (t->phase != TABLE_NEW)
         return err_set(err, ERR_STATE, "the agents were started already");
     t->phase = TABLE_RUNNING;
-    table_open_timer(t, &t->sweep_timer);
+    LIST_INSERT_HEAD(&running, t, entry);
+    if (t->local != NULL) {
+        local_site_open(t->local);
+        t->open_parts++;
+    }
     table_open_timer(t, &t->stop_timer);
     table_open_timer(t, &t->due_timer);
     table_open_timer(t, &t->watch_timer);
@@ -383,7 +348,7 @@ void agent_table_stop(struct agent_table *t, uint64_t deadline_ms)
     }
     if (deadline_ms == 0)
         feed_all(t, PROC_EV_DEADLINE);
-    table_stop_if_over(t);
+    table_close_if_gone(t);
     if (!uv_is_closing((uv_handle_t *)&t->stop_timer))
         (void)uv_timer_start(&t->stop_timer, on_stop_timer, (deadline_ms + 1) / 2, 0);
 }
@@ -426,24 +391,6 @@ void agent_request_aside(struct agent_table *t, size_t agent)
     agent_at(t, agent)->aside = 1;
 }
 
-/* A process that sleeps is woken on the core it is bound to; afterwards it may run
- * wherever this one may. */
-static void send_to_core(struct agent_table *t, struct agent *a)
-{
-    const pid_t pid = a->proc.pid;
-    cpu_set_t one;
-
-    if (a->core < 0 || a->state != PROC_IDLE || CPU_COUNT(&t->all_cores) == 0) {
-        agent_feed(a, PROC_EV_REQUEST);
-        return;
-    }
-    CPU_ZERO(&one);
-    CPU_SET((size_t)a->core, &one);
-    (void)sched_setaffinity(pid, sizeof(one), &one);
-    agent_feed(a, PROC_EV_REQUEST);
-    (void)sched_setaffinity(pid, sizeof(t->all_cores), &t->all_cores);
-}
-
 int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
                        void *ctx, struct err *err)
 {
@@ -459,15 +406,16 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     a->pending = (struct agent_pending){.active = 1,
                                         .writes = a->writes,
                                         .aside = a->aside,
+                                        .core = a->core,
                                         .id = a->next_id,
                                         .fn = fn,
                                         .ctx = ctx};
-    a->next_id = a->next_id == UINT32_MAX ? AGENT_CONFIGURE_ID + 1 : a->next_id + 1;
+    (void)agent_take_id(a);
     msg_end(&a->out[0], &a->pending.frame, &a->pending.frame_len);
     if (agent_is_absent_for(a, a->writes))
         host_on_due(&t->host);
     else
-        send_to_core(t, a);
+        agent_feed(a, PROC_EV_REQUEST);
     return 0;
 }
 
@@ -497,9 +445,10 @@ void agent_table_keep(struct agent_table *t)
     for (size_t i = 0; i < t->n; i++) {
         struct agent *a = &t->agents[i];
         const int is_known = a->state == PROC_IDLE || a->state == PROC_BUSY;
+        const struct replay_block block = agent_block(a);
 
         CHECK(!a->pending.active || !a->pending.writes, "%s", a->name);
-        replay_keep(&a->replay, is_known ? a->block.map : NULL, a->block.len_bytes);
+        replay_keep(&a->replay, is_known ? &block : NULL);
         agent_table_standing(t, i, 0, &a->kept);
     }
 }
@@ -519,12 +468,9 @@ int agent_table_kept(struct agent_table *t, size_t agent, const void **ret,
 
 int agent_table_signal(struct agent_table *t, size_t agent, int signum)
 {
-    return proc_signal(&agent_at(t, agent)->proc, signum);
-}
+    const struct agent *a = agent_at(t, agent);
 
-static int is_nobodys(void *ctx, pid_t pid)
-{
-    return 0;
+    return a->link->ops->signal(a->link, signum);
 }
 
 void agent_table_end(struct agent_table *t)
@@ -532,9 +478,18 @@ void agent_table_end(struct agent_table *t)
     size_t i;
 
     for (i = 0; i < t->n; i++)
-        proc_kill(&t->agents[i].proc);
-    for (i = 0; i < END_TRIES && sweep_adopted(is_nobodys, NULL) > 0; i++)
-        (void)poll(NULL, 0, 1);
+        t->agents[i].link->ops->kill(t->agents[i].link);
+    if (t->local != NULL)
+        local_site_end();
+}
+
+void agent_tables_pause(int on)
+{
+    struct agent_table *t;
+
+    LIST_FOREACH(t, &running, entry)
+    for (size_t i = 0; i < t->n; i++)
+        t->agents[i].link->ops->pause(t->agents[i].link, on);
 }
 
 void agent_table_trace(struct agent_table *t, int on)
@@ -556,8 +511,10 @@ int agent_table_respawn(struct agent_table *t, size_t agent, struct err *err)
 void agent_table_set_limits(struct agent_table *t, size_t agent,
                             const struct agent_limits *limits)
 {
-    agent_at(t, agent)->limits = *limits;
-    agent_limit_memory(agent_at(t, agent));
+    struct agent *a = agent_at(t, agent);
+
+    a->limits = *limits;
+    a->link->ops->limit_memory(a->link, limits->memory_limit_bytes);
 }
 
 /* Modes */
@@ -608,15 +565,14 @@ void agent_table_begin_round(struct agent_table *t, size_t agent)
 void agent_table_info(const struct agent_table *t, size_t agent, struct agent_info *ret)
 {
     const struct agent *a = agent_at(t, agent);
-    const int runs = a->proc.pid != 0 && !a->proc.exited;
 
     *ret = (struct agent_info){
         .name = a->name,
         .state = agent_public_state(a),
         .mode = a->mode,
-        .pid = runs ? a->proc.pid : 0,
+        .pid = a->link->is_running ? a->link->pid : 0,
         .restarts = a->n_restarts,
-        .rss_bytes = runs ? resident_bytes(a->proc.pid) : -1,
+        .rss_bytes = a->link->is_running ? a->link->ops->memory(a->link) : -1,
     };
 }
 

@@ -1,5 +1,5 @@
-/* agent_table.h - the agents of a run, or the processes that its environments run in, as
- * everything above sees them.
+/* agent_table.h - the workers of a run as everything above sees them: its agents, or the
+ * processes that its environments run in.
  *
  * A request goes in, its response comes out, once, in order, whatever happens to the
  * process meanwhile: an agent that dies by a signal is started again with its newest
@@ -7,32 +7,38 @@
  * hash with the first ones, and dropped), and the pending request is sent again. The
  * caller never learns of it, except through on_event.
  *
- * Foreign   an entry may be a program of others' (agent_spec.command): it has no block and
- *           says of itself what it likes; what brings a new process of it to where the
- *           last one stood is the caller's to say (agent_revival).
+ * Kinds     a worker is an agent, or an environment process (agent_spec.command): that one
+ *           has no block and describes itself as it likes, and the caller packs the requests
+ *           that bring a new process to where the last one stood (agent_revival).
+ * Where     agent_spec.site: the operations that the table links the worker by
+ *           (worker_link.h): here (worker_local.h), or elsewhere.
  * Requests  at most one outstanding per agent (rounds are lock-step).
  * Snapshot  taken from the shared block after a writing response while the agent owes
  *           nothing, as long as that costs under 1 % of the time; the replay list is cut
  *           only when a newer snapshot is whole.
- * Ends      restart_policy.h says when an agent is given up. By its configuration that is
- *           a failure: on_failed, one clear report (agent, pid, signal or exit code, its
- *           last log lines, unless it gave an answer that says why); or it stays as it is: frozen, a process with its newest
- *           values answers pure requests, or noop, no process does. Requests that nobody
- *           answers any more have an absent response. An error response is a failure. A
- *           frozen agent that is given up once more goes on as noop.
- * Turns     from one mode to another: a give-up, or, at the beginning of a round, being
- *           taken back. Each has a place in the row of the agent's requests and is told
- *           with it; planned there again, after a resume, it changes the same answers.
+ * Give up   restart_policy.h decides when an agent is given up; its configuration, what
+ *           follows. stop: on_failed with one report (agent, pid, signal or exit code, and
+ *           its last log lines unless its own answer gives the reason). frozen: a process
+ *           with its newest values goes on answering pure requests. noop: there is no
+ *           process. A request that nobody answers gets an absent response. An error
+ *           response is a failure. A frozen agent that is given up again becomes a noop.
+ * Turns     a turn is a change of mode: a give-up, or the return to learning at the
+ *           beginning of a round. Its position in the sequence of the agent's requests is
+ *           in the event; a resumed run plans the turn at the same position, so that the
+ *           same answers change.
  * Watchdog  an agent that owes an answer and gives no sign of life for respond_within (ten
  *           times as long where a busy machine gives it no processor), or takes more
  *           memory than its limit, is killed, which counts (restart_policy.h); one
  *           that was stopped from outside is not blamed for its request. Time that this
  *           process was itself stopped does not count.
+ * Exit      a process's end is reported once, by AGENT_EVENT_EXIT, when nothing that it
+ *           started is left either.
  * Stop      all agents under one deadline: shutdown message, SIGTERM (with SIGCONT),
- *           SIGKILL to the process group; adopted orphans are swept; on_stopped when
- *           every process is reaped and every handle closed.
- * Process   ignores SIGPIPE and is a child sub-reaper once a table exists. When an agent
- *           ends, every child of this process that no table knows is taken for an orphan.
+ *           SIGKILL to the process group; on_stopped when every process has exited and every
+ *           handle is closed.
+ * Process   ignores SIGPIPE and is a child sub-reaper once a table of workers of this
+ *           machine exists. When one exits, every child of this process that no table
+ *           started is taken for an orphan.
  * Threads   loop thread = main thread (the parent-death signal is tied to it).
  */
 #ifndef SUPERVISOR_PROC_AGENT_TABLE_H
@@ -48,6 +54,7 @@
 #include <uv.h>
 
 struct agent_table; /* opaque */
+struct worker_site; /* worker_link.h */
 
 enum agent_state {
     AGENT_STARTING,    /* spawned, hello awaited */
@@ -56,7 +63,7 @@ enum agent_state {
     AGENT_IDLE,        /* owes nothing */
     AGENT_BUSY,        /* owes a response */
     AGENT_STOPPING,
-    AGENT_GONE,    /* ended for good */
+    AGENT_GONE,    /* no process, and none will follow */
     AGENT_WAITING, /* no process now; the next one is delayed, or there is none (noop) */
     AGENT_STATE_COUNT,
 };
@@ -100,7 +107,7 @@ struct agent_event {
     int state;         /* enum agent_state in which it died */
     uint64_t replayed; /* READY: requests replayed */
     uint64_t delay_ms; /* WAIT */
-    int failed;        /* EXIT: there will be no other, which on_failed tells */
+    int failed;        /* EXIT: no other process follows; on_failed comes */
     const char *limit; /* EXIT: the key of the limit that we killed it for, or NULL */
     /* EXIT: why we killed it, or what it said of its end (`shutdown` was answered with an
      * error), or NULL; borrowed */
@@ -116,8 +123,8 @@ struct agent_limits {
     double respond_within_s;    /* 0: any time */
 };
 
-/* How a new process of a program of others' comes to stand where the last one did: by
- * requests of the caller's, one after the other. */
+/* How a new environment process gets to where the last one stood: by requests that the
+ * caller packs, one after the other. */
 struct agent_revival {
     /* Packs the i-th request, with this id, into o (msg_begin_request and one map).
      * Returns 0 if there are none left. */
@@ -131,6 +138,8 @@ struct agent_revival {
 };
 
 struct agent_spec {
+    struct worker_site
+        *site; /* where it runs; NULL: here; borrowed as long as the table */
     const char *name;
     const char *role; /* "learner" or "central" */
     const char
@@ -140,7 +149,7 @@ struct agent_spec {
      * `restored` says what to put under that key. ctx is that of the callbacks. */
     void (*pack_configure)(void *ctx, size_t agent, int restored, struct msg_out *o);
     const struct agent_limits *limits; /* NULL: the configuration's defaults; copied */
-    /* A program of others', with its arguments (at most PROC_MAX_COMMAND, and a NULL),
+    /* An external program, with its arguments (at most PROC_MAX_COMMAND, and a NULL),
      * and where it starts (NULL: here); borrowed. NULL: an agent. */
     const char *const *command;
     const char *mode; /* it is the agent executable itself, in this mode (proc_spec) */
@@ -159,9 +168,9 @@ struct agent_callbacks {
     void *ctx; /* of these, of pack_configure and of the revival */
 };
 
-/* agent_exe_fd: the agent executable, opened once; every agent runs from it (borrowed).
- * log_fd: read-only descriptor of the experience log, or -1 (borrowed). ERR_LIMIT: so
- * many take more open files than are allowed. */
+/* agent_exe_fd: the agent executable, opened once; every agent of this machine runs from it
+ * (borrowed). log_fd: read-only descriptor of the experience log, or -1 (borrowed).
+ * ERR_LIMIT: so many take more open files than are allowed. */
 int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
                     int log_fd, const struct agent_spec *specs, size_t n,
                     const struct agent_callbacks *cb, struct err *err);
@@ -169,7 +178,7 @@ int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
  * numeric fingerprint of the first; under NUMERICS_PORTABLE, as they begin, its numerics
  * version is enough. */
 void agent_table_set_numerics(struct agent_table *t, enum numerics numerics);
-/* Before the start: the agent finds these bytes in its block and is told so (`restored`).
+/* Before the start: the agent finds these bytes in its block and in `configure` "restored".
  * A process whose block has another size is a failure. ERR_LIMIT, ERR_NOMEM, -errno. */
 int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
                         size_t block_bytes, struct err *err);
@@ -210,8 +219,9 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
 
 /* The newest values of the agent's block, consistent with everything answered so far;
  * *ret is valid until the agent's next writing response. ERR_STATE while a writing
- * request is outstanding, unless the agent has failed and never answers it; UV_EAGAIN while an agent that crashed by itself, though it owed
- * nothing, has requests to replay: its next answer ends that. */
+ * request is outstanding, unless the agent has failed and never answers it. UV_EAGAIN
+ * while a new process replays requests, or when its link cannot copy the block now: ask
+ * again when it is ready. */
 int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
                       size_t *ret_len, struct err *err);
 
@@ -238,6 +248,8 @@ int agent_table_signal(struct agent_table *t, size_t agent, int signum);
  * tables, and reaps it all: the last thing before this process exits, or its loop is
  * closed, without another turn of that. */
 void agent_table_end(struct agent_table *t);
+/* Stops (1) or continues (0) the processes of all tables, around a stop of this process. */
+void agent_tables_pause(int on);
 /* Ends the agent's process; its restart policy decides what follows, but nothing is
  * counted. ERR_STATE: it has none. */
 int agent_table_kill(struct agent_table *t, size_t agent, struct err *err);
@@ -268,7 +280,7 @@ void agent_table_plan_turn(struct agent_table *t, size_t agent,
 /* A given-up agent learns again from the next round on, with the values that it has then.
  * Nothing, for one that learns, or will. */
 void agent_table_take_back(struct agent_table *t, size_t agent);
-/* Its next request begins a round: those who are to be taken back are. */
+/* Its next request begins a round: a return to learning that was asked for happens now. */
 void agent_table_begin_round(struct agent_table *t, size_t agent);
 
 struct agent_info {

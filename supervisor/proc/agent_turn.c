@@ -30,33 +30,46 @@ static uint64_t next_position(const struct agent *a, int absent)
 
 /* ---- planning ---- */
 
-static void keep_values(const struct agent *a, struct agent_planned *p,
-                        const uint8_t *values)
+static int keep_values(const struct agent *a, struct agent_planned *p,
+                       const struct replay_block *values, struct err *err)
 {
-    if (p->values != NULL || p->turn.lost == 0 || a->block.len_bytes == 0 ||
+    int r;
+
+    if (p->values != NULL || p->turn.lost == 0 || values->len_bytes == 0 ||
         writes_of(a->position) + p->turn.lost < writes_of(p->turn.position))
-        return;
-    p->values = xmalloc(a->block.len_bytes);
-    memcpy(p->values, values, a->block.len_bytes);
+        return 0;
+    p->values = xmalloc(values->len_bytes);
+    r = values->copy(values->ctx, p->values, values->len_bytes, err);
+    if (r < 0) {
+        free(p->values);
+        p->values = NULL;
+    }
+    return r;
 }
 
-void agent_advance(struct agent *a, int absent)
+int agent_advance(struct agent *a, int absent, struct err *err)
 {
+    const struct replay_block now = agent_block(a);
+    int r = 0;
+
     a->position = next_position(a, absent);
     a->pending.active = 0;
-    for (size_t i = 0; i < a->n_turns; i++)
-        keep_values(a, &a->turns[i], a->block.map);
+    for (size_t i = 0; i < a->n_turns && r == 0; i++)
+        r = keep_values(a, &a->turns[i], &now, err);
+    return r;
 }
 
 void agent_plan_turn(struct agent *a, const struct agent_turn *turn)
 {
+    const struct replay_block snapshot =
+        replay_block_at(a->replay.snapshot, a->replay.snapshot_bytes);
     size_t i = a->n_turns++;
 
     a->turns = xreallocarray(a->turns, a->n_turns, sizeof(*a->turns));
     for (; i > 0 && a->turns[i - 1].turn.position > turn->position; i--)
         a->turns[i] = a->turns[i - 1];
     a->turns[i] = (struct agent_planned){.turn = *turn};
-    keep_values(a, &a->turns[i], a->replay.snapshot);
+    (void)keep_values(a, &a->turns[i], &snapshot, NULL); /* memory cannot fail */
 }
 
 static void drop_first(struct agent *a)
@@ -83,9 +96,13 @@ int agent_is_coming_back(const struct agent *a)
 /* Its block as it was `lost` requests ago; or, nobody replaying for a no-op, as it is. */
 static int take_values(struct agent *a, const struct agent_planned *p, struct err *err)
 {
+    const struct replay_block values =
+        replay_block_at(p->values, a->replay.snapshot_bytes);
+    int r;
+
     if (p->values != NULL) {
-        memcpy(a->block.map, p->values, a->block.len_bytes);
-        return agent_snapshot(a, err);
+        r = a->link->ops->put(a->link, p->values, values.len_bytes, err);
+        return r < 0 ? r : replay_snapshot(&a->replay, &values, err);
     }
     return p->turn.mode == AGENT_NOOP && a->replay.n_requests > 0 ? agent_snapshot(a, err)
                                                                   : 0;
@@ -96,7 +113,7 @@ static void set_mode(struct agent *a, enum agent_mode mode)
     a->mode = mode;
     if (mode == AGENT_NOOP) {
         a->start_due_ns = 0;
-        proc_kill(&a->proc);
+        a->link->ops->kill(a->link);
     } else if (a->state == PROC_DOWN && a->start_due_ns == 0) {
         agent_start_again(a);
     }

@@ -1,22 +1,15 @@
 /* The watchdog: agents that do not answer, and agents that take too much memory.
  *
- * What tells silence from work: an agent that computes says so now and then ("progress").
- * What tells its kinds apart: its state and processor time in /proc. Memory is judged by
- * what is resident and its own (resident.h, as `status` tells it); because a burst between
- * two looks would still hurt the machine, the kernel refuses it more than twice the
- * limit (RLIMIT_DATA: address space, of which OpenBLAS reserves some that it never
- * touches, hence the margin).
+ * An agent that computes sends "progress" now and then: without it, it is silent. The kinds
+ * of silence differ in the process's state and processor time (worker_activity). Memory is
+ * what is resident and its own (resident.h), as in `status`.
  */
 #include "common/mem/size_text.h"
 #include "supervisor/proc/agent.h"
-#include "supervisor/proc/pid_file.h"
-#include "supervisor/proc/resident.h"
 
 #include <stdio.h>
-#include <sys/resource.h>
 
 #define NS_PER_S       1e9
-#define MEMORY_MARGIN  ((rlim_t)256 << 20)
 #define STARVED_FACTOR 10 /* times as long, for one that gets no processor */
 #define MAX_RESPOND_S  1e9
 
@@ -30,7 +23,7 @@ void agent_heard(struct agent *a)
 
 static int owes_something(const struct agent *a)
 {
-    return proc_state_is_live(a->state) && a->state != PROC_IDLE && !a->proc.exited;
+    return proc_state_is_live(a->state) && a->state != PROC_IDLE && a->link->is_running;
 }
 
 static const char *what_it_does(char state, unsigned long ticks)
@@ -49,25 +42,23 @@ static const char *what_it_does(char state, unsigned long ticks)
 }
 
 /* A program that gets no memory may try for ever. "": its address space has no limit. */
-static void put_space_limit(const struct agent *a, char *ret, size_t size)
+static void put_space_limit(const struct worker_activity *now, char *ret, size_t size)
 {
-    struct rlimit r;
-
     ret[0] = '\0';
-    if (prlimit(a->proc.pid, RLIMIT_AS, NULL, &r) == 0 && r.rlim_cur != RLIM_INFINITY)
+    if (now->space_limit_bytes != 0)
         (void)snprintf(
             ret, size,
             "; its address space is limited to %s (ulimit -v), it may want for "
             "memory",
-            size_text(r.rlim_cur, (char[SIZE_TEXT_BYTES]){0}));
+            size_text(now->space_limit_bytes, (char[SIZE_TEXT_BYTES]){0}));
 }
 
-static void accuse(struct agent *a, uint64_t silent_ns, const struct pid_stat *now)
+static void accuse(struct agent *a, uint64_t silent_ns, const struct worker_activity *now)
 {
     char task[96], space[128];
     struct err err;
 
-    put_space_limit(a, space, sizeof(space));
+    put_space_limit(now, space, sizeof(space));
     (void)snprintf(task, sizeof(task), "hello");
     if (a->state != PROC_STARTING)
         agent_name_awaited(a, task, sizeof(task));
@@ -79,22 +70,22 @@ static void accuse(struct agent *a, uint64_t silent_ns, const struct pid_stat *n
 }
 
 /* It would go on, but the machine is busy with others: that may last. */
-static int is_starved(const struct agent *a, const struct pid_stat *now)
+static int is_starved(const struct agent *a, const struct worker_activity *now)
 {
     return now->state == 'R' && now->ticks == a->overdue_ticks;
 }
 
-/* Twice: its processor time in between tells what it does. */
+/* Looks twice, for the processor time that it takes in between. */
 static void watch_silence(struct agent *a, uint64_t now_ns)
 {
     const double within_s = a->limits.respond_within_s;
     const uint64_t silent_ns = now_ns - a->heard_at_ns;
-    struct pid_stat now;
+    struct worker_activity now;
 
     if (!owes_something(a) || within_s <= 0 || within_s > MAX_RESPOND_S ||
         now_ns < a->heard_at_ns || silent_ns < (uint64_t)(within_s * NS_PER_S))
         return;
-    if (pid_stat_read(a->proc.pid, &now) < 0)
+    if (a->link->ops->activity(a->link, &now) < 0)
         return; /* its exit is on its way */
     if (!a->is_overdue) {
         a->is_overdue = 1;
@@ -113,32 +104,14 @@ void agent_forgive(struct agent *a, uint64_t ns)
 
 /* ---- memory ---- */
 
-#ifdef __SANITIZE_ADDRESS__
-enum { TELL_KERNEL = 0 }; /* it reserves more than any limit */
-#else
-enum { TELL_KERNEL = 1 };
-#endif
-
-void agent_limit_memory(struct agent *a)
-{
-    const rlim_t limit = (rlim_t)a->limits.memory_limit_bytes;
-    struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY};
-
-    if (!TELL_KERNEL || a->proc.pid == 0 || a->proc.exited)
-        return;
-    if (limit > 0)
-        r.rlim_cur = 2 * limit + MEMORY_MARGIN;
-    (void)prlimit(a->proc.pid, RLIMIT_DATA, &r, NULL);
-}
-
 static void watch_memory(struct agent *a)
 {
     const int64_t limit = a->limits.memory_limit_bytes;
     struct err err;
     int64_t own;
 
-    if (limit == 0 || !proc_state_is_live(a->state) || a->proc.exited ||
-        (own = resident_bytes(a->proc.pid)) <= limit)
+    if (limit == 0 || !proc_state_is_live(a->state) || !a->link->is_running ||
+        (own = a->link->ops->memory(a->link)) <= limit)
         return;
     a->has_outgrown = 1;
     (void)err_set(&err, ERR_LIMIT, "it takes %s of memory, its memory_limit is %s",

@@ -15,8 +15,8 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-/* Of all owners: what tells our children from those that others left behind. */
-static LIST_HEAD(, proc) unreaped = LIST_HEAD_INITIALIZER(unreaped);
+/* Of all owners: any other child of this process is an orphan that a worker left. */
+static LIST_HEAD(, proc) running = LIST_HEAD_INITIALIZER(running);
 
 /* The pipes of a new process, [0] to read from, [1] to write to; -1 when not ours. */
 struct proc_pipes {
@@ -98,9 +98,9 @@ static void proc_close(struct proc *p)
         capture_close(p->capture, on_capture_closed);
 }
 
-static void proc_close_if_over(struct proc *p)
+static void proc_close_if_drained(struct proc *p)
 {
-    if (p->exited && p->chan_ended && p->capture_ended)
+    if (p->exited && p->chan_eof && p->capture_eof)
         proc_close(p);
 }
 
@@ -113,13 +113,13 @@ static void on_process_exit(uv_process_t *process, int64_t status, int signum)
 {
     struct proc *p = process->data;
 
-    LIST_REMOVE(p, unreaped);
+    LIST_REMOVE(p, entry);
     p->exited = 1;
     p->signal = signum;
     p->exit_code = signum != 0 ? -1 : (int)status;
     (void)uv_timer_start(&p->timer, on_drained, PROC_DRAIN_MS, 0);
-    p->cb->on_reaped(p);
-    proc_close_if_over(p);
+    p->cb->on_exited(p);
+    proc_close_if_drained(p);
 }
 
 static void on_lingering(uv_timer_t *timer)
@@ -140,12 +140,12 @@ static void on_chan_end(struct chan *c, const struct err *err)
 {
     struct proc *p = c->owner;
 
-    p->chan_ended = 1;
+    p->chan_eof = 1;
     if (!p->exited && is_peer_gone(err->code))
         (void)uv_timer_start(&p->timer, on_lingering, PROC_LINGER_MS, 0);
     else if (!p->exited)
         p->cb->on_broken(p, err);
-    proc_close_if_over(p);
+    proc_close_if_drained(p);
 }
 
 static void on_chan_message(struct chan *c, const uint8_t *data, size_t len)
@@ -159,8 +159,8 @@ static void on_capture_end(struct capture *c)
 {
     struct proc *p = c->owner;
 
-    p->capture_ended = 1;
-    proc_close_if_over(p);
+    p->capture_eof = 1;
+    proc_close_if_drained(p);
 }
 
 static uv_stdio_container_t inherit(int fd)
@@ -277,7 +277,7 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
         return err_set(err, r, "starting process %s: %s", spec->name, uv_strerror(r));
     p->pid = p->process.pid;
     p->exited = 0;
-    LIST_INSERT_HEAD(&unreaped, p, unreaped);
+    LIST_INSERT_HEAD(&running, p, entry);
     p->pidfd = pidfd_open(p->pid, 0);
     return p->pidfd < 0 ? err_errno(err, "pidfd_open") : 0;
 }
@@ -288,7 +288,7 @@ static int proc_open_streams(struct proc *p, uv_loop_t *loop, struct proc_pipes 
     int r;
 
     p->has_chan = 1;
-    p->chan_ended = 0;
+    p->chan_eof = 0;
     p->open_parts++;
     r = chan_open(&p->chan, loop, take_fd(&pipes->out[0]), take_fd(&pipes->in[1]),
                   on_chan_message, on_chan_end, p, err);
@@ -296,7 +296,7 @@ static int proc_open_streams(struct proc *p, uv_loop_t *loop, struct proc_pipes 
         return r;
 
     p->has_capture = 1;
-    p->capture_ended = 0;
+    p->capture_eof = 0;
     p->open_parts++;
     return capture_open(p->capture, loop, take_fd(&pipes->text[0]), on_capture_end, p,
                         err);
@@ -309,15 +309,15 @@ int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
     struct proc_pipes pipes;
     int r;
 
-    /* What has not begun counts as ended. */
+    /* What was not opened counts as at its end. */
     *p = (struct proc){.owner = owner,
                        .cb = cb,
                        .capture = capture,
                        .pidfd = -1,
                        .exited = 1,
                        .exit_code = -1,
-                       .chan_ended = 1,
-                       .capture_ended = 1,
+                       .chan_eof = 1,
+                       .capture_eof = 1,
                        .open_parts = 1};
     (void)uv_timer_init(loop, &p->timer);
     p->timer.data = p;
@@ -343,28 +343,20 @@ int proc_signal(struct proc *p, int signum)
 
 void proc_kill(struct proc *p)
 {
-    /* Without a pidfd it was started a moment ago, and is not reaped either. */
-    const int is_unreaped =
+    /* Without a pidfd it was started a moment ago, and has not exited either. */
+    const int is_running =
         p->pidfd >= 0 ? proc_signal(p, SIGKILL) == 0 : p->pid > 0 && !p->exited;
 
-    /* Only this thread reaps: as long as the leader is not, the group is its. */
-    if (is_unreaped)
+    /* Only this thread calls waitpid: until it does, no other group has that number. */
+    if (is_running)
         (void)kill(-p->pid, SIGKILL);
-}
-
-void proc_signal_all(int signum)
-{
-    const struct proc *p;
-
-    LIST_FOREACH(p, &unreaped, unreaped)
-    (void)kill(-p->pid, signum);
 }
 
 int proc_is_known(pid_t pid)
 {
     const struct proc *p;
 
-    LIST_FOREACH(p, &unreaped, unreaped)
+    LIST_FOREACH(p, &running, entry)
     if (p->pid == pid)
         return 1;
     return 0;

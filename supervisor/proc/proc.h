@@ -1,13 +1,15 @@
-/* proc.h - one child process, from its spawn until its last handle is closed.
+/* proc.h - one process of this machine, from its spawn until its last handle is closed.
+ * Used by worker_local.c alone.
  *
  * The process runs in a session of its own, with the descriptors of protocol.h's enum
  * agent_fd and nothing else but a clean environment. Messages travel on real pipes;
- * stdout and stderr go to the owner's capture. It is an agent, or a program of others'
+ * stdout and stderr go to the owner's capture. It is an agent, or an external program
  * that the agent executable prepares the ground for and becomes.
  *
- * Ends     a process is closed when it has been reaped and both its streams have ended,
- *          or PROC_DRAIN_MS after the first if a stream stays open.
- * Signals  by pidfd, so that none can hit a process that got a reaped one's pid.
+ * Exit     on_exited when the kernel reports it; on_closed when also both streams are at
+ *          their end of file and every handle is closed, or PROC_DRAIN_MS after the exit if a
+ *          stream stays open.
+ * Signals  by pidfd, so that none can hit a process that got an exited one's pid.
  * Lifetime the struct is embedded in its owner, does not move, and may be used for the
  *          next process from on_closed on.
  * Threads  the main thread only: the agent's parent-death signal is tied to it.
@@ -32,7 +34,7 @@ struct proc_callbacks {
     void (*on_message)(struct proc *p, const uint8_t *data, size_t len);
     /* Nothing sensible will come any more, but the process goes on: kill it. */
     void (*on_broken)(struct proc *p, const struct err *err);
-    void (*on_reaped)(struct proc *p); /* reaped: exit_code and signal are set */
+    void (*on_exited)(struct proc *p); /* exit_code and signal are set */
     void (*on_closed)(struct proc *p);
 };
 
@@ -55,7 +57,7 @@ struct proc_spec {
 struct proc {
     void *owner;
     pid_t pid;     /* 0: none was started */
-    int exited;    /* reaped */
+    int exited;    /* the kernel has reported its exit, or it was never started */
     int exit_code; /* -1: it died by a signal, or runs */
     int signal;    /* 0: none */
     struct chan chan;
@@ -68,9 +70,9 @@ struct proc {
     uint64_t pipe_marks[3]; /* of its pipes */
     int open_parts;         /* of timer, process, chan, capture */
     int has_process, has_chan, has_capture;
-    int chan_ended, capture_ended;
+    int chan_eof, capture_eof;
     int closing;
-    LIST_ENTRY(proc) unreaped;
+    LIST_ENTRY(proc) entry; /* of those that run */
 };
 
 /* Started or not, on_closed comes in the end (on failure: with pid 0, or with a process
@@ -78,14 +80,11 @@ struct proc {
 int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
                struct capture *capture, const struct proc_callbacks *cb, void *owner,
                struct err *err);
-/* UV_ESRCH once it is reaped. */
+/* UV_ESRCH once it has exited. */
 int proc_signal(struct proc *p, int signum);
-/* SIGKILL to the process and all of its group; nothing once it is reaped. */
+/* SIGKILL to the process and all of its group; nothing once it has exited. */
 void proc_kill(struct proc *p);
-/* To every process there is, of whatever owner, and all of its group: SIGSTOP and SIGCONT,
- * around a stop of this process. */
-void proc_signal_all(int signum);
-/* Is it a process that was started here and is not reaped yet? */
+/* Is it a process that was started here, of whatever owner, and has not exited? */
 int proc_is_known(pid_t pid);
 
 #endif

@@ -18,7 +18,7 @@ struct cell {
 #define ABORT         TO(DYING, PROC_DO_KILL)
 #define FAIL          TO(ENDING, PROC_DO_KILL)
 #define DIED          TO(DOWN, PROC_DO_JUDGE)
-#define END           TO(GONE, PROC_DO_REPORT | PROC_DO_ENDED)
+#define END           TO(GONE, PROC_DO_REPORT | PROC_DO_GONE)
 #define ASK           TO(STOPPING, PROC_DO_TERMINATE)
 
 /* clang-format off */
@@ -35,7 +35,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = END,
         [PROC_EV_OVERDUE] = NEVER(DOWN),
         [PROC_EV_DEADLINE] = NEVER(DOWN),
-        [PROC_EV_CLOSED] = NEVER(DOWN),
+        [PROC_EV_EXIT] = NEVER(DOWN),
     },
     [PROC_STARTING] = {
         [PROC_EV_START] = NEVER(STARTING),
@@ -49,7 +49,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = ASK,
         [PROC_EV_OVERDUE] = NEVER(STARTING),
         [PROC_EV_DEADLINE] = NEVER(STARTING),
-        [PROC_EV_CLOSED] = DIED,
+        [PROC_EV_EXIT] = DIED,
     },
     [PROC_CONFIGURING] = {
         [PROC_EV_START] = NEVER(CONFIGURING),
@@ -63,7 +63,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = ASK,
         [PROC_EV_OVERDUE] = NEVER(CONFIGURING),
         [PROC_EV_DEADLINE] = NEVER(CONFIGURING),
-        [PROC_EV_CLOSED] = DIED,
+        [PROC_EV_EXIT] = DIED,
     },
     [PROC_REPLAYING] = {
         [PROC_EV_START] = NEVER(REPLAYING),
@@ -77,7 +77,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = ASK,
         [PROC_EV_OVERDUE] = NEVER(REPLAYING),
         [PROC_EV_DEADLINE] = NEVER(REPLAYING),
-        [PROC_EV_CLOSED] = DIED,
+        [PROC_EV_EXIT] = DIED,
     },
     [PROC_IDLE] = {
         [PROC_EV_START] = NEVER(IDLE),
@@ -91,7 +91,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = TO(STOPPING, PROC_DO_SHUTDOWN),
         [PROC_EV_OVERDUE] = NEVER(IDLE),
         [PROC_EV_DEADLINE] = NEVER(IDLE),
-        [PROC_EV_CLOSED] = DIED,
+        [PROC_EV_EXIT] = DIED,
     },
     [PROC_BUSY] = {
         [PROC_EV_START] = NEVER(BUSY),
@@ -105,7 +105,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = ASK,
         [PROC_EV_OVERDUE] = NEVER(BUSY),
         [PROC_EV_DEADLINE] = NEVER(BUSY),
-        [PROC_EV_CLOSED] = DIED,
+        [PROC_EV_EXIT] = DIED,
     },
     [PROC_DYING] = {
         [PROC_EV_START] = NEVER(DYING),
@@ -119,7 +119,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = IGNORE(ENDING),
         [PROC_EV_OVERDUE] = NEVER(DYING),
         [PROC_EV_DEADLINE] = NEVER(DYING),
-        [PROC_EV_CLOSED] = DIED,
+        [PROC_EV_EXIT] = DIED,
     },
     [PROC_ENDING] = {
         [PROC_EV_START] = NEVER(ENDING),
@@ -133,7 +133,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = IGNORE(ENDING),
         [PROC_EV_OVERDUE] = IGNORE(ENDING),
         [PROC_EV_DEADLINE] = IGNORE(ENDING),
-        [PROC_EV_CLOSED] = END,
+        [PROC_EV_EXIT] = END,
     },
     [PROC_STOPPING] = {
         [PROC_EV_START] = NEVER(STOPPING),
@@ -147,7 +147,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = IGNORE(STOPPING),
         [PROC_EV_OVERDUE] = ASK,
         [PROC_EV_DEADLINE] = TO(ENDING, PROC_DO_KILL),
-        [PROC_EV_CLOSED] = END,
+        [PROC_EV_EXIT] = END,
     },
     [PROC_GONE] = {
         [PROC_EV_START] = IGNORE(GONE),
@@ -161,7 +161,7 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
         [PROC_EV_STOP] = IGNORE(GONE),
         [PROC_EV_OVERDUE] = IGNORE(GONE),
         [PROC_EV_DEADLINE] = IGNORE(GONE),
-        [PROC_EV_CLOSED] = NEVER(GONE),
+        [PROC_EV_EXIT] = NEVER(GONE),
     },
 };
 /* clang-format on */
@@ -208,7 +208,7 @@ const char *proc_event_name(enum proc_event event)
         [PROC_EV_REPLAYED] = "replayed", [PROC_EV_REQUEST] = "request",
         [PROC_EV_BAD] = "bad output",    [PROC_EV_FATAL] = "fatal",
         [PROC_EV_STOP] = "stop",         [PROC_EV_OVERDUE] = "overdue",
-        [PROC_EV_DEADLINE] = "deadline", [PROC_EV_CLOSED] = "closed",
+        [PROC_EV_DEADLINE] = "deadline", [PROC_EV_EXIT] = "exit",
     };
 
     return names[event];

@@ -1,4 +1,4 @@
-/* proc_fsm.h - the life of one agent's process as a pure table: state x event gives the
+/* proc_fsm.h - the life of one worker's process as a pure table: state x event gives the
  * next state and what to do. No I/O, no memory: the driver (agent.c) performs the actions
  * in the order of their bits. An action may raise another event; if that changes the
  * state, the actions left of the first event are dropped.
@@ -27,19 +27,19 @@ enum proc_event {
     PROC_EV_RESPONSE,     /* a response without error */
     PROC_EV_REPLAYED,     /* nothing is left to replay */
     PROC_EV_REQUEST,      /* the user's request waits to be sent */
-    PROC_EV_BAD,          /* output that no agent of ours writes */
+    PROC_EV_BAD,          /* output that breaks the protocol */
     PROC_EV_FATAL,        /* starting again cannot help */
     PROC_EV_STOP,         /* the run ends */
     PROC_EV_OVERDUE,      /* half of the time to stop is over */
     PROC_EV_DEADLINE,     /* all of it */
-    PROC_EV_CLOSED,       /* reaped, drained, closed; nothing it started is left */
+    PROC_EV_EXIT,         /* it exited; nothing that it started is left */
     PROC_EVENT_COUNT,
 };
 
 enum proc_action {
     PROC_DO_KILL = 1 << 0,      /* SIGKILL to the group */
     PROC_DO_REPORT = 1 << 1,    /* if the agent has failed, says so */
-    PROC_DO_ENDED = 1 << 2,     /* there will be no further process */
+    PROC_DO_GONE = 1 << 2,      /* there will be no further process */
     PROC_DO_SHUTDOWN = 1 << 3,  /* shutdown message, SIGCONT */
     PROC_DO_TERMINATE = 1 << 4, /* SIGTERM, SIGCONT */
     PROC_DO_SPAWN = 1 << 5,     /* may raise SPAWN_FAILED */

@@ -12,6 +12,20 @@
 /* A snapshot may cost one part in so many of the time. */
 #define REPLAY_COST_DIVISOR 100u
 
+static int copy_bytes(void *ctx, void *dst, size_t len_bytes, struct err *err)
+{
+    if (len_bytes > 0)
+        memcpy(dst, ctx, len_bytes);
+    return 0;
+}
+
+struct replay_block replay_block_at(const void *bytes, size_t len_bytes)
+{
+    return (struct replay_block){.copy = copy_bytes,
+                                 .ctx = (void *)(uintptr_t)bytes, /* read only */
+                                 .len_bytes = len_bytes};
+}
+
 void replay_done(struct replay *r)
 {
     pages_unmap(r->snapshot, r->snapshot_bytes);
@@ -80,24 +94,29 @@ static uint64_t cost_of(const struct replay *r, uint64_t measured_ns, size_t len
     return measured_ns < most_ns ? measured_ns : most_ns;
 }
 
-int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
-                    struct err *err)
+int replay_snapshot(struct replay *r, const struct replay_block *block, struct err *err)
 {
+    uint8_t *const former = r->snapshot;
     uint64_t begin = uv_hrtime();
     int rc = 0;
 
-    if (r->snapshot_bytes != len_bytes)
-        rc = resize(r, len_bytes, err);
+    if (r->snapshot_bytes != block->len_bytes)
+        rc = resize(r, block->len_bytes, err);
     else if (r->has_kept && r->kept == r->snapshot)
         step_aside(r);
     if (rc < 0)
         return rc;
-    if (len_bytes > 0)
-        memcpy(r->snapshot, block, len_bytes);
+    rc = block->copy(block->ctx, r->snapshot, block->len_bytes, err);
+    if (rc < 0 && r->spare != NULL && r->spare == former) { /* it stepped aside in vain */
+        r->spare = r->snapshot;
+        r->snapshot = former;
+    }
+    if (rc < 0)
+        return rc;
     r->has_snapshot = 1;
     replay_forget(r);
     r->taken_at_ns = uv_hrtime();
-    r->cost_ns = cost_of(r, r->taken_at_ns - begin, len_bytes);
+    r->cost_ns = cost_of(r, r->taken_at_ns - begin, block->len_bytes);
     return 0;
 }
 
@@ -107,11 +126,11 @@ static int replay_is_snapshot_due(const struct replay *r, size_t more_bytes)
            uv_hrtime() - r->taken_at_ns >= r->cost_ns * REPLAY_COST_DIVISOR;
 }
 
-void replay_keep(struct replay *r, const void *block, size_t len_bytes)
+void replay_keep(struct replay *r, const struct replay_block *block)
 {
     r->has_kept = 0;
     if (r->n_requests > 0 && block != NULL && replay_is_snapshot_due(r, 0))
-        (void)replay_snapshot(r, block, len_bytes, NULL);
+        (void)replay_snapshot(r, block, NULL);
     r->has_kept = r->has_snapshot && r->n_requests == 0;
     r->kept = r->snapshot;
 }
@@ -136,12 +155,16 @@ static void replay_add(struct replay *r, const struct replay_exchange *x)
     r->frames_len += x->frame_len;
 }
 
-int replay_commit(struct replay *r, const void *block, size_t len_bytes,
+int replay_commit(struct replay *r, const struct replay_block *block,
                   const struct replay_exchange *x, struct err *err)
 {
+    int rc = UV_EAGAIN;
+
     CHECK(r->has_snapshot);
     if (replay_is_snapshot_due(r, x->frame_len))
-        return replay_snapshot(r, block, len_bytes, err);
+        rc = replay_snapshot(r, block, err);
+    if (rc != UV_EAGAIN)
+        return rc;
     replay_add(r, x);
     return 0;
 }

@@ -17,6 +17,15 @@
 
 #define REPLAY_MAX_BYTES ((size_t)64 << 20)
 
+/* A block of variables, to be copied from: all or nothing. */
+struct replay_block {
+    int (*copy)(void *ctx, void *dst, size_t len_bytes, struct err *err);
+    void *ctx;
+    size_t len_bytes;
+};
+/* One that stands in memory; bytes: borrowed. */
+struct replay_block replay_block_at(const void *bytes, size_t len_bytes);
+
 struct replay_digest {
     uint32_t crc;
     size_t len_bytes;
@@ -52,16 +61,16 @@ void replay_done(struct replay *r);
 struct replay_digest replay_digest(const void *response, size_t len_bytes);
 int replay_digest_equal(struct replay_digest a, struct replay_digest b);
 
-/* Copies the block, then forgets the requests. ERR_NOMEM leaves both as they are. */
-int replay_snapshot(struct replay *r, const void *block, size_t len_bytes,
-                    struct err *err);
+/* Copies the block, then forgets the requests. An error of the copy, or ERR_NOMEM, leaves
+ * both as they are. */
+int replay_snapshot(struct replay *r, const struct replay_block *block, struct err *err);
 /* Forgets the requests: from now on the snapshot is all there is. */
 void replay_forget(struct replay *r);
 
 /* Keeps the values of this moment, beside newer snapshots, until the next call; block: as
  * it is now, or NULL if nobody knows. Costs a copy only where one is due, and keeps nothing
  * where that is not enough. */
-void replay_keep(struct replay *r, const void *block, size_t len_bytes);
+void replay_keep(struct replay *r, const struct replay_block *block);
 
 /* A writing request and its answer, as they went over the pipe; borrowed. */
 struct replay_exchange {
@@ -72,8 +81,9 @@ struct replay_exchange {
     size_t response_len;
 };
 
-/* Keeps the exchange, or instead a snapshot of the block, which holds its effect. */
-int replay_commit(struct replay *r, const void *block, size_t len_bytes,
+/* Keeps the exchange, or instead a snapshot of the block, which holds its effect. A copy
+ * that is not possible now (UV_EAGAIN) is no error: the exchange is kept. */
+int replay_commit(struct replay *r, const struct replay_block *block,
                   const struct replay_exchange *x, struct err *err);
 
 /* i < n_requests; the frame is valid until the next commit or snapshot. */

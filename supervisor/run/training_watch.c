@@ -5,7 +5,6 @@
 #include "common/err/check.h"
 #include "common/io/beneath.h"
 #include "common/log/log.h"
-#include "supervisor/proc/proc.h"
 #include "supervisor/proc/signals.h"
 
 #include <fcntl.h>
@@ -77,9 +76,9 @@ static void on_signal(uv_signal_t *handle, int signum)
 static void on_terminal_stop(uv_signal_t *handle, int signum)
 {
     journal_signal(handle->data, signum);
-    proc_signal_all(SIGSTOP);
+    agent_tables_pause(1);
     (void)raise(SIGSTOP);
-    proc_signal_all(SIGCONT);
+    agent_tables_pause(0);
 }
 
 static void watch_signals(struct training *t)

@@ -121,7 +121,7 @@ def test_states_and_replays_without_frames(w):
     log = w.run_dir("r") / "logs" / "supervisor.log"
     harness.kill(agents["agent_1"])
     harness.wait_until("the second process", lambda: re.search(
-        r"agent agent_1: closed, .*agent agent_1: replayed, ", log.read_text(), re.DOTALL))
+        r"agent agent_1: exit, .*agent agent_1: replayed, ", log.read_text(), re.DOTALL))
     harness.kill(p.pid, 2)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     assert " debug " not in log.read_text()

@@ -32,7 +32,7 @@ START_TEST(nothing_from_outside_is_a_bug)
 {
     static const enum proc_event outside[] = {
         PROC_EV_HELLO, PROC_EV_RESPONSE, PROC_EV_BAD,
-        PROC_EV_FATAL, PROC_EV_STOP,     PROC_EV_CLOSED,
+        PROC_EV_FATAL, PROC_EV_STOP,     PROC_EV_EXIT,
     };
     size_t e;
 
@@ -49,16 +49,16 @@ START_TEST(stop_always_ends)
     ck_assert(s.next == PROC_STOPPING || s.next == PROC_ENDING);
     s = proc_fsm_step(s.next, PROC_EV_DEADLINE);
     ck_assert_uint_eq(s.next, PROC_ENDING);
-    s = proc_fsm_step(s.next, PROC_EV_CLOSED);
+    s = proc_fsm_step(s.next, PROC_EV_EXIT);
     ck_assert_uint_eq(s.next, PROC_GONE);
-    ck_assert(s.actions & PROC_DO_ENDED);
+    ck_assert(s.actions & PROC_DO_GONE);
 }
 END_TEST
 
 START_TEST(death_is_judged_unless_it_was_wanted)
 {
     enum proc_state state = with_process[_i];
-    struct proc_step s = proc_fsm_step(state, PROC_EV_CLOSED);
+    struct proc_step s = proc_fsm_step(state, PROC_EV_EXIT);
 
     if (state == PROC_ENDING || state == PROC_STOPPING) {
         ck_assert_uint_eq(s.next, PROC_GONE);
@@ -86,8 +86,8 @@ START_TEST(a_life)
         {PROC_EV_RESPONSE, PROC_IDLE, PROC_DO_DELIVER},
         {PROC_EV_RESPONSE, PROC_DYING, PROC_DO_KILL},
         {PROC_EV_RESPONSE, PROC_DYING, 0},
-        {PROC_EV_CLOSED, PROC_DOWN, PROC_DO_JUDGE},
-        {PROC_EV_FATAL, PROC_GONE, PROC_DO_REPORT | PROC_DO_ENDED},
+        {PROC_EV_EXIT, PROC_DOWN, PROC_DO_JUDGE},
+        {PROC_EV_FATAL, PROC_GONE, PROC_DO_REPORT | PROC_DO_GONE},
     };
     enum proc_state state = PROC_DOWN;
     struct proc_step s;

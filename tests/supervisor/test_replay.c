@@ -2,6 +2,7 @@
 #include "tests/support/test_main.h"
 
 #include <string.h>
+#include <uv.h>
 
 static struct replay_exchange exchange(uint32_t id, const void *frame, size_t len)
 {
@@ -15,7 +16,9 @@ static struct replay_exchange exchange(uint32_t id, const void *frame, size_t le
 /* As if a snapshot of this block took for ever, so that none is due. */
 static void begin(struct replay *r, const void *block, size_t len)
 {
-    ck_assert_int_eq(replay_snapshot(r, block, len, NULL), 0);
+    const struct replay_block b = replay_block_at(block, len);
+
+    ck_assert_int_eq(replay_snapshot(r, &b, NULL), 0);
     r->cost_ns = UINT64_MAX / 1000;
 }
 
@@ -23,6 +26,7 @@ START_TEST(keeps_requests_in_order)
 {
     struct replay r = REPLAY_ZERO;
     char block[4] = "abc", frame[16];
+    const struct replay_block b = replay_block_at(block, sizeof(block));
     const struct replay_request *q;
     struct replay_exchange x;
     size_t i, len;
@@ -32,7 +36,7 @@ START_TEST(keeps_requests_in_order)
     for (i = 0; i < 200; i++) {
         len = (size_t)snprintf(frame, sizeof(frame), "frame %zu", i);
         x = exchange((uint32_t)i + 1, frame, len);
-        ck_assert_int_eq(replay_commit(&r, block, sizeof(block), &x, NULL), 0);
+        ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
     }
     ck_assert_uint_eq(r.n_requests, 200);
     for (i = 0; i < 200; i++) {
@@ -52,14 +56,15 @@ START_TEST(snapshot_cuts_the_list)
 {
     struct replay r = REPLAY_ZERO;
     char block[4] = "abc";
+    const struct replay_block b = replay_block_at(block, sizeof(block));
     struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
 
     begin(&r, block, sizeof(block));
-    ck_assert_int_eq(replay_commit(&r, block, sizeof(block), &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 1);
     block[0] = 'x';
     r.cost_ns = 0; /* a free one is always due */
-    ck_assert_int_eq(replay_commit(&r, block, sizeof(block), &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 0);
     ck_assert_mem_eq(r.snapshot, "xbc", 4);
     replay_done(&r);
@@ -70,31 +75,66 @@ START_TEST(an_earlier_snapshot_is_kept)
 {
     struct replay r = REPLAY_ZERO;
     char block[4] = "abc";
+    const struct replay_block b = replay_block_at(block, sizeof(block));
     struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
 
-    replay_keep(&r, NULL, 0);
+    replay_keep(&r, NULL);
     ck_assert_int_eq(r.has_kept, 0);
     begin(&r, block, sizeof(block));
-    replay_keep(&r, block, sizeof(block));
+    replay_keep(&r, &b);
     for (block[0] = '0'; block[0] <= '9'; block[0]++) {
-        ck_assert_int_eq(replay_snapshot(&r, block, sizeof(block), NULL), 0);
+        ck_assert_int_eq(replay_snapshot(&r, &b, NULL), 0);
         ck_assert_int_eq(r.has_kept, 1);
         ck_assert_mem_eq(r.kept, "abc", 4);
         ck_assert_mem_eq(r.snapshot, block, 4);
     }
-    replay_keep(&r, block, sizeof(block));
+    replay_keep(&r, &b);
     ck_assert_mem_eq(r.kept, "9bc", 4);
     /* What is in the list is not in the snapshot, and one is not worth its cost. */
     r.cost_ns = UINT64_MAX / 1000;
-    ck_assert_int_eq(replay_commit(&r, block, sizeof(block), &x, NULL), 0);
-    replay_keep(&r, block, sizeof(block));
+    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+    replay_keep(&r, &b);
     ck_assert_int_eq(r.has_kept, 0);
     r.cost_ns = 0;
-    replay_keep(&r, NULL, sizeof(block)); /* a dead one's block */
+    replay_keep(&r, NULL); /* a dead one's block */
     ck_assert_int_eq(r.has_kept, 0);
-    replay_keep(&r, block, sizeof(block));
+    replay_keep(&r, &b);
     ck_assert_int_eq(r.has_kept, 1);
     ck_assert_mem_eq(r.kept, block, 4);
+    replay_done(&r);
+}
+END_TEST
+
+static int copy_later(void *ctx, void *dst, size_t len_bytes, struct err *err)
+{
+    return UV_EAGAIN;
+}
+
+/* A block that cannot be copied now costs nothing but a longer list. */
+START_TEST(what_cannot_be_copied_stays_in_the_list)
+{
+    struct replay r = REPLAY_ZERO;
+    char bytes[4] = "abc";
+    const struct replay_block b = replay_block_at(bytes, sizeof(bytes));
+    const struct replay_block later = {.copy = copy_later, .len_bytes = sizeof(bytes)};
+    struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
+
+    ck_assert_int_eq(replay_snapshot(&r, &b, NULL), 0);
+    replay_keep(&r, &b);
+    r.cost_ns = 0; /* a free one is always due */
+    bytes[0] = 'x';
+    ck_assert_int_eq(replay_commit(&r, &later, &x, NULL), 0);
+    ck_assert_uint_eq(r.n_requests, 1);
+    ck_assert_int_eq(replay_snapshot(&r, &later, NULL), UV_EAGAIN);
+    ck_assert_uint_eq(r.n_requests, 1);
+    ck_assert_mem_eq(r.snapshot, "abc", 4);
+    ck_assert_int_eq(r.has_kept, 1);
+    ck_assert_mem_eq(r.kept, "abc", 4);
+    r.cost_ns = 0;
+    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+    ck_assert_uint_eq(r.n_requests, 0);
+    ck_assert_mem_eq(r.snapshot, "xbc", 4);
+    ck_assert_mem_eq(r.kept, "abc", 4);
     replay_done(&r);
 }
 END_TEST
@@ -104,16 +144,17 @@ START_TEST(list_is_bounded)
     const size_t len = REPLAY_MAX_BYTES / 4;
     struct replay r = REPLAY_ZERO;
     char block[4] = "abc";
+    const struct replay_block b = replay_block_at(block, sizeof(block));
     uint8_t *frame = calloc(1, len);
     struct replay_exchange x = exchange(1, frame, len);
     size_t i;
 
     begin(&r, block, sizeof(block));
     for (i = 0; i < 4; i++) {
-        ck_assert_int_eq(replay_commit(&r, block, sizeof(block), &x, NULL), 0);
+        ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
         ck_assert_uint_eq(r.n_requests, i + 1);
     }
-    ck_assert_int_eq(replay_commit(&r, block, sizeof(block), &x, NULL), 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 0);
     free(frame);
     replay_done(&r);
@@ -136,6 +177,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, keeps_requests_in_order);
     tcase_add_test(tc, snapshot_cuts_the_list);
     tcase_add_test(tc, an_earlier_snapshot_is_kept);
+    tcase_add_test(tc, what_cannot_be_copied_stays_in_the_list);
     tcase_add_test(tc, list_is_bounded);
     tcase_add_test(tc, digests_differ);
     suite_add_tcase(s, tc);

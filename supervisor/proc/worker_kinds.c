@@ -1,0 +1,157 @@
+/* The two kinds of worker: agents, and environment processes (and other external programs
+ * that speak their protocol). */
+#include "supervisor/proc/agent.h"
+
+#include "common/log/log.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- agents ---- */
+
+static int check_numerics(const msgpack_object *m, struct err *err)
+{
+    uint64_t version = 0;
+    int r = msg_get_u64(m, "numerics", UINT64_MAX, &version, err);
+
+    if (r < 0 || version == NUMERICS_VERSION)
+        return r;
+    return err_set(err, ERR_AGENT,
+                   "it is of numerics version %" PRIu64 ", the supervisor of %d", version,
+                   NUMERICS_VERSION);
+}
+
+static int check_identity(struct agent *a, struct err *err)
+{
+    struct agent_identity *first = &a->host->identity, own = {.known = 1};
+    const msgpack_object *m = &a->in.body;
+    int r;
+
+    if ((r = check_numerics(m, err)) < 0 || (r = msg_require(m, "build_id", err)) < 0 ||
+        (r = msg_require(m, "fingerprint", err)) < 0 ||
+        (r = msg_get_str(m, "build_id", own.build_id, sizeof(own.build_id), err)) < 0 ||
+        (r = msg_get_str(m, "fingerprint", own.fingerprint, sizeof(own.fingerprint),
+                         err)) < 0)
+        return r;
+    if (!first->known)
+        *first = own;
+    if (a->host->numerics == NUMERICS_PORTABLE)
+        return 0;
+    if (strcmp(own.build_id, first->build_id) != 0)
+        return err_set(err, ERR_AGENT,
+                       "it is build %s, but the first process of the run was build %s",
+                       own.build_id, first->build_id);
+    if (strcmp(own.fingerprint, first->fingerprint) != 0)
+        return err_set(err, ERR_AGENT,
+                       "its numeric fingerprint is %s, but that of the first process of "
+                       "the run was %s",
+                       own.fingerprint, first->fingerprint);
+    return 0;
+}
+
+static int check_agent_hello(struct agent *a, struct err *err)
+{
+    uint64_t pid = 0;
+    const int r = msg_get_u64(&a->in.body, "pid", UINT64_MAX, &pid, err);
+
+    if (r < 0)
+        return r;
+    if (pid != (uint64_t)a->link->pid)
+        return err_set(err, ERR_PROTOCOL, "it says its pid is %" PRIu64, pid);
+    return check_identity(a, err);
+}
+
+/* The length of its block. One that was preloaded has its length, and its snapshot was
+ * taken, already. */
+static int take_block(struct agent *a, struct err *err)
+{
+    const msgpack_object *m = &a->in.body;
+    struct replay_block block;
+    uint64_t bytes = 0;
+    int r;
+
+    if ((r = msg_require(m, "block_bytes", err)) < 0 ||
+        (r = msg_get_u64(m, "block_bytes", BLOCK_CAPACITY_BYTES, &bytes, err)) < 0)
+        return r;
+    if (!a->replay.has_snapshot) {
+        r = a->link->ops->hold(a->link, bytes, err);
+        block = agent_block(a);
+        block.len_bytes = (size_t)bytes;
+        return r < 0 ? r : replay_snapshot(&a->replay, &block, err);
+    }
+    if (bytes != a->replay.snapshot_bytes)
+        return err_set(err, ERR_AGENT,
+                       "its variables take %" PRIu64 " bytes, those to go on with %zu",
+                       bytes, a->replay.snapshot_bytes);
+    return 0;
+}
+
+/* The writing requests since the snapshot. */
+static int next_write(struct agent *a, struct agent_replayed *ret)
+{
+    if (a->n_replayed == a->replay.n_requests)
+        return 0;
+    ret->id = replay_request_at(&a->replay, a->n_replayed)->id;
+    ret->frame = replay_frame_at(&a->replay, a->n_replayed, &ret->frame_len);
+    return 1;
+}
+
+static int compare_answers(struct agent *a, struct err *err)
+{
+    const struct replay_request *q = replay_request_at(&a->replay, a->n_replayed);
+    char name[96];
+
+    if (replay_digest_equal(replay_digest(a->in_data, a->in_len), q->response))
+        return 0;
+    agent_name_awaited(a, name, sizeof(name));
+    return err_set(err, ERR_AGENT,
+                   "not reproducible: asked again after a restart, it answered %s "
+                   "differently",
+                   name);
+}
+
+const struct worker_kind worker_is_agent = {.noun = "agent",
+                                            .has_block = 1,
+                                            .check_hello = check_agent_hello,
+                                            .take_description = take_block,
+                                            .next_replay = next_write,
+                                            .judge_replay = compare_answers};
+
+/* ---- environment processes ---- */
+
+/* An interpreter that it started may say hello: any pid will do. */
+static int check_environment_hello(struct agent *a, struct err *err)
+{
+    uint64_t pid = 0;
+
+    return msg_get_u64(&a->in.body, "pid", UINT64_MAX, &pid, err);
+}
+
+static int take_nothing(struct agent *a, struct err *err)
+{
+    return 0;
+}
+
+/* What the caller asks for (agent_revival). */
+static int next_revival(struct agent *a, struct agent_replayed *ret)
+{
+    const struct agent_revival *r = a->spec.revival;
+
+    if (r == NULL ||
+        !r->pack(a->host->ctx, a->index, a->n_replayed, a->next_id, &a->control))
+        return 0;
+    ret->id = agent_take_id(a);
+    msg_end(&a->control, &ret->frame, &ret->frame_len);
+    return 1;
+}
+
+static int judge_revival(struct agent *a, struct err *err)
+{
+    return a->spec.revival->judge(a->host->ctx, a->index, a->n_replayed, &a->in, err);
+}
+
+const struct worker_kind worker_is_environment = {.noun = "process",
+                                                  .check_hello = check_environment_hello,
+                                                  .take_description = take_nothing,
+                                                  .next_replay = next_revival,
+                                                  .judge_replay = judge_revival};

@@ -1,0 +1,395 @@
+#include "supervisor/proc/worker_local.h"
+
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
+#include "supervisor/proc/block.h"
+#include "supervisor/proc/capture.h"
+#include "supervisor/proc/descriptors.h"
+#include "supervisor/proc/pid_file.h"
+#include "supervisor/proc/proc.h"
+#include "supervisor/proc/resident.h"
+#include "supervisor/proc/sweep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Between looks for orphans, while the last one found some. */
+#define SWEEP_INTERVAL_MS 2
+#define END_TRIES         1000 /* one a millisecond */
+/* OpenBLAS reserves address space that it never touches. */
+#define MEMORY_MARGIN     ((rlim_t)256 << 20)
+
+#ifdef __SANITIZE_ADDRESS__
+enum { LIMIT_BY_KERNEL = 0 }; /* it reserves more than any limit */
+#else
+enum { LIMIT_BY_KERNEL = 1 };
+#endif
+
+struct local_link {
+    struct worker_link base; /* first: the table knows the link by it */
+    struct local_site *site;
+    const struct agent_spec *spec;
+    struct proc proc;
+    struct capture capture;
+    struct block block;
+    int is_closed; /* its process is; the exit is reported once no orphan is left */
+    TAILQ_ENTRY(local_link) entry;
+};
+
+struct local_site {
+    struct worker_site base; /* first: links know the site by it */
+    uv_loop_t *loop;
+    int exe_fd, log_fd;
+    cpu_set_t all_cores; /* that this process may run on; none: unknown */
+    TAILQ_HEAD(, local_link) links;
+    uv_timer_t sweep_timer;
+    void (*on_closed)(void *ctx);
+    void *closed_ctx;
+};
+
+static struct local_link *local_of(struct worker_link *l)
+{
+    return (struct local_link *)l;
+}
+
+/* ---- the end of a process ---- */
+
+static int is_known(void *ctx, pid_t pid)
+{
+    return proc_is_known(pid);
+}
+
+static void on_sweep_timer(uv_timer_t *timer)
+{
+    struct local_site *s = timer->data;
+    struct local_link *l;
+
+    if (sweep_adopted(is_known, NULL) > 0) {
+        (void)uv_timer_start(timer, on_sweep_timer, SWEEP_INTERVAL_MS, 0);
+        return;
+    }
+    TAILQ_FOREACH(l, &s->links, entry)
+    {
+        if (!l->is_closed)
+            continue;
+        l->is_closed = 0;
+        l->base.cb->on_exit(l->base.worker);
+    }
+}
+
+/* One look serves all processes that end in this turn of the loop. */
+static void sweep_soon(struct local_site *s)
+{
+    if (!uv_is_active((uv_handle_t *)&s->sweep_timer))
+        (void)uv_timer_start(&s->sweep_timer, on_sweep_timer, 0, 0);
+}
+
+static void on_message(struct proc *p, const uint8_t *data, size_t len)
+{
+    struct local_link *l = p->owner;
+
+    l->base.cb->on_message(l->base.worker, data, len);
+}
+
+static void on_broken(struct proc *p, const struct err *why)
+{
+    struct local_link *l = p->owner;
+
+    l->base.cb->on_broken(l->base.worker, why);
+}
+
+static void on_exited(struct proc *p)
+{
+    struct local_link *l = p->owner;
+
+    l->base.is_running = 0;
+    l->base.exit_code = p->exit_code;
+    l->base.signal = p->signal;
+    sweep_soon(l->site);
+}
+
+static void on_proc_closed(struct proc *p)
+{
+    struct local_link *l = p->owner;
+
+    l->is_closed = 1;
+    sweep_soon(l->site);
+}
+
+static const struct proc_callbacks proc_callbacks = {.on_message = on_message,
+                                                     .on_broken = on_broken,
+                                                     .on_exited = on_exited,
+                                                     .on_closed = on_proc_closed};
+
+/* ---- the process ---- */
+
+static void local_close(struct worker_link *base)
+{
+    struct local_link *l = local_of(base);
+
+    TAILQ_REMOVE(&l->site->links, l, entry);
+    capture_done(&l->capture);
+    block_done(&l->block);
+    free(l);
+}
+
+static int local_open(struct worker_site *site, const struct agent_spec *spec,
+                      const struct worker_link_callbacks *cb, void *worker,
+                      struct worker_link **ret, struct err *err)
+{
+    struct local_link *l = xcalloc(1, sizeof(*l));
+    int r;
+
+    l->base = (struct worker_link){
+        .ops = site->ops, .cb = cb, .worker = worker, .exit_code = -1};
+    l->site = (struct local_site *)site;
+    l->spec = spec;
+    l->proc = (struct proc){.pidfd = -1, .exited = 1};
+    l->capture.log_fd = -1;
+    l->block = BLOCK_NONE;
+    TAILQ_INSERT_TAIL(&l->site->links, l, entry);
+    r = capture_init(&l->capture, spec->log_path, err);
+    if (r == 0 && spec->command == NULL)
+        r = block_init(&l->block, spec->name, err);
+    if (r < 0)
+        local_close(&l->base);
+    else
+        *ret = &l->base;
+    return r;
+}
+
+static int local_start(struct worker_link *base, struct err *err)
+{
+    struct local_link *l = local_of(base);
+    const struct proc_spec spec = {.name = l->spec->name,
+                                   .exe_fd = l->site->exe_fd,
+                                   .block_fd = l->block.fd,
+                                   .log_fd = l->site->log_fd,
+                                   .command = l->spec->command,
+                                   .mode = l->spec->mode,
+                                   .directory = l->spec->directory};
+    const int r =
+        proc_spawn(&l->proc, l->site->loop, &spec, &l->capture, &proc_callbacks, l, err);
+
+    base->pid = l->proc.pid;
+    base->is_running = !l->proc.exited;
+    base->exit_code = -1;
+    base->signal = 0;
+    return r;
+}
+
+/* A process that sleeps is woken on the core it is bound to; afterwards it may run
+ * wherever this one may. */
+static int local_send(struct worker_link *base, const uint8_t *frame, size_t len,
+                      int core, struct err *err)
+{
+    struct local_link *l = local_of(base);
+    const cpu_set_t *all = &l->site->all_cores;
+    cpu_set_t one;
+    int r;
+
+    if (core < 0 || CPU_COUNT(all) == 0)
+        return chan_send(&l->proc.chan, frame, len, err);
+    CPU_ZERO(&one);
+    CPU_SET((size_t)core, &one);
+    (void)sched_setaffinity(base->pid, sizeof(one), &one);
+    r = chan_send(&l->proc.chan, frame, len, err);
+    (void)sched_setaffinity(base->pid, sizeof(*all), all);
+    return r;
+}
+
+static int local_signal(struct worker_link *base, int signum)
+{
+    return proc_signal(&local_of(base)->proc, signum);
+}
+
+static void local_kill(struct worker_link *base)
+{
+    proc_kill(&local_of(base)->proc);
+}
+
+static void local_pause(struct worker_link *base, int on)
+{
+    if (base->is_running)
+        (void)kill(-base->pid, on ? SIGSTOP : SIGCONT);
+}
+
+/* ---- the block ---- */
+
+static int local_hold(struct worker_link *base, uint64_t len_bytes, struct err *err)
+{
+    return block_map(&local_of(base)->block, len_bytes, err);
+}
+
+static int local_snapshot(struct worker_link *base, void *dst, size_t len_bytes,
+                          struct err *err)
+{
+    const struct block *b = &local_of(base)->block;
+
+    CHECK(len_bytes == b->len_bytes);
+    if (len_bytes > 0)
+        memcpy(dst, b->map, len_bytes);
+    return 0;
+}
+
+static int local_put(struct worker_link *base, const void *src, size_t len_bytes,
+                     struct err *err)
+{
+    struct block *b = &local_of(base)->block;
+    const int r = b->map == NULL ? block_map(b, len_bytes, err) : 0;
+
+    if (r < 0)
+        return r;
+    CHECK(len_bytes == b->len_bytes);
+    if (len_bytes > 0)
+        memcpy(b->map, src, len_bytes);
+    return 0;
+}
+
+static int local_clear(struct worker_link *base, struct err *err)
+{
+    return block_clear(&local_of(base)->block, err);
+}
+
+/* ---- watching ---- */
+
+static int64_t local_memory(struct worker_link *base)
+{
+    return base->is_running ? resident_bytes(base->pid) : -1;
+}
+
+/* A burst between two looks of the watchdog would hurt the machine: the kernel refuses more
+ * than twice the limit (RLIMIT_DATA counts address space). */
+static void local_limit_memory(struct worker_link *base, int64_t limit_bytes)
+{
+    struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY};
+
+    if (!LIMIT_BY_KERNEL || !base->is_running)
+        return;
+    if (limit_bytes > 0)
+        r.rlim_cur = 2 * (rlim_t)limit_bytes + MEMORY_MARGIN;
+    (void)prlimit(base->pid, RLIMIT_DATA, &r, NULL);
+}
+
+static int local_activity(struct worker_link *base, struct worker_activity *ret)
+{
+    struct rlimit space;
+    struct pid_stat stat;
+
+    if (!base->is_running || pid_stat_read(base->pid, &stat) < 0)
+        return -1;
+    *ret = (struct worker_activity){.state = stat.state, .ticks = stat.ticks};
+    if (prlimit(base->pid, RLIMIT_AS, NULL, &space) == 0 &&
+        space.rlim_cur != RLIM_INFINITY)
+        ret->space_limit_bytes = space.rlim_cur;
+    return 0;
+}
+
+static void local_last_lines(const struct worker_link *base, char *ret, size_t size)
+{
+    capture_last_lines(&((const struct local_link *)base)->capture, ret, size);
+}
+
+static void local_log(struct worker_link *base, const char *text, size_t len)
+{
+    capture_append(&local_of(base)->capture, text, len);
+}
+
+static const struct worker_link_ops local_ops = {.open = local_open,
+                                                 .close = local_close,
+                                                 .start = local_start,
+                                                 .send = local_send,
+                                                 .signal = local_signal,
+                                                 .kill = local_kill,
+                                                 .pause = local_pause,
+                                                 .hold = local_hold,
+                                                 .snapshot = local_snapshot,
+                                                 .put = local_put,
+                                                 .clear = local_clear,
+                                                 .memory = local_memory,
+                                                 .limit_memory = local_limit_memory,
+                                                 .activity = local_activity,
+                                                 .last_lines = local_last_lines,
+                                                 .log = local_log};
+
+/* ---- the site ---- */
+
+int local_site_new(struct local_site **ret, uv_loop_t *loop, int agent_exe_fd, int log_fd,
+                   size_t n, struct err *err)
+{
+    struct local_site *s;
+    int fd, r = descriptors_reserve(n, err);
+
+    if (r < 0)
+        return r;
+    (void)signal(SIGPIPE, SIG_IGN);
+    /* Low numbers are taken in the child before it is exec'd. */
+    fd = fcntl(agent_exe_fd, F_DUPFD_CLOEXEC, AGENT_FD_COUNT);
+    if (fd < 0)
+        return err_errno(err, "keeping the agent executable open");
+    s = xcalloc(1, sizeof(*s));
+    *s = (struct local_site){
+        .base.ops = &local_ops, .loop = loop, .exe_fd = fd, .log_fd = log_fd};
+    TAILQ_INIT(&s->links);
+    CPU_ZERO(&s->all_cores);
+    (void)sched_getaffinity(0, sizeof(s->all_cores), &s->all_cores);
+    r = sweep_enable(err);
+    if (r < 0)
+        local_site_free(s);
+    else
+        *ret = s;
+    return r;
+}
+
+struct worker_site *local_site_base(struct local_site *s)
+{
+    return &s->base;
+}
+
+void local_site_open(struct local_site *s)
+{
+    (void)uv_timer_init(s->loop, &s->sweep_timer);
+    s->sweep_timer.data = s;
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    struct local_site *s = h->data;
+
+    s->on_closed(s->closed_ctx);
+}
+
+void local_site_close(struct local_site *s, void (*on_closed)(void *ctx), void *ctx)
+{
+    s->on_closed = on_closed;
+    s->closed_ctx = ctx;
+    uv_close((uv_handle_t *)&s->sweep_timer, on_timer_closed);
+}
+
+void local_site_free(struct local_site *s)
+{
+    if (s == NULL)
+        return;
+    CHECK(TAILQ_EMPTY(&s->links));
+    (void)close(s->exe_fd);
+    free(s);
+}
+
+static int is_nobodys(void *ctx, pid_t pid)
+{
+    return 0;
+}
+
+void local_site_end(void)
+{
+    for (int i = 0; i < END_TRIES && sweep_adopted(is_nobodys, NULL) > 0; i++)
+        (void)poll(NULL, 0, 1);
+}
