@@ -84,7 +84,8 @@ int err_set_at(struct err *err, int code, const struct err_place *at, const char
 int err_vset_at(struct err *err, int code, const struct err_place *at, const char *fmt,
                 va_list ap) __attribute__((format(printf, 4, 0)));
 
-/* What follows add to the error that is there, and return its code. */
+/* What follows add to the error that is there, and return its code; ERR_IO where err is
+ * NULL. */
 
 /* Puts "<context>: " before the message. */
 int err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -129,13 +129,16 @@ int env_params_read(const struct env_config *env, struct arena *arena,
 static int check_rules(const struct env_class *class, const struct env_config *config,
                        struct err *err)
 {
-    if (class->ops == &particle_ops ||
-        (config->rules == ENV_RULES_MPE2 && config->actions == ENV_ACTIONS_DISCRETE))
+    const char *key = config->rules != ENV_RULES_MPE2           ? "env.rules"
+                      : config->actions != ENV_ACTIONS_DISCRETE ? "env.actions"
+                                                                : NULL;
+
+    if (class->ops == &particle_ops || key == NULL)
         return 0;
     (void)err_set(err, ERR_UNSUPPORTED, "is for the particle worlds alone, not for %s",
                   class->info.id);
-    return err_note(err, config->rules != ENV_RULES_MPE2 ? ERR_AT(.key = "env.rules")
-                                                         : ERR_AT(.key = "env.actions"));
+    (void)err_note(err, ERR_AT(.key = key));
+    return ERR_UNSUPPORTED;
 }
 
 int env_class_describe(const struct env_class *class, const struct env_config *config,
@@ -187,7 +190,8 @@ int env_agent_names(void *ctx, const struct env_config *env, const char *const *
 
     if (class == NULL) {
         (void)err_set(err, ERR_NOT_FOUND, "there is no environment '%s'", env->id);
-        return err_note(err, ERR_AT(.key = "env.id"));
+        (void)err_note(err, ERR_AT(.key = "env.id"));
+        return ERR_NOT_FOUND;
     }
     arena_reset(&arena);
     rc = env_class_describe(class, env, &arena, &params, &spec, err);
