@@ -11,7 +11,7 @@ static void set_inexact(struct training *t, const char *why, size_t len)
     if (t->inexact != NULL)
         return;
     t->inexact = xstrndup(why, len);
-    journal_write(t->journal, training_steps(t), "inexact", "why", t->inexact, NULL);
+    training_event(t, INEXACT, .why = t->inexact);
 }
 
 /* A supervisor that follows one that died is all that is left of the run: how it ends is
@@ -62,7 +62,7 @@ static void say_exact(struct training *t)
                                 : "CPU goes",
                    NUMERICS_VERSION);
     training_say(t, "%s", line);
-    journal_write(t->journal, training_steps(t), "exact", "why", line, NULL);
+    training_event(t, EXACT, .why = line);
 }
 
 static int check_machine(struct training *t, struct err *err)
