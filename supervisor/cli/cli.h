@@ -8,8 +8,8 @@
 #define SUPERVISOR_CLI_CLI_H
 
 #include "common/err/err.h"
+#include "supervisor/events/run_status.h"
 #include "supervisor/proc/keeper.h"
-#include "supervisor/run/run_status.h"
 
 #include <getopt.h>
 #include <stdio.h>

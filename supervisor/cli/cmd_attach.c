@@ -2,16 +2,16 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/journal_json.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/live_state.h"
+#include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/metrics/progress.h"
-#include "supervisor/proc/agent_table.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_watch.h"
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -23,10 +23,10 @@ struct attach {
     const struct cli *cli;
     const char *path;
     struct live_view *view;
-    struct live_state state;
     char run[64];
     struct control_client *client;
-    int unanswered; /* times that it was to be asked since it was */
+    int unanswered;     /* times that it was to be asked since it was */
+    struct arena arena; /* of the newest status */
     struct json json;
 };
 
@@ -34,67 +34,14 @@ enum outcome { ENDED, LEFT }; /* the run's socket is gone; the person has seen e
 
 /* ---- what the run says ---- */
 
-/* The table's own text for it: the view keeps no copies. */
-static const char *state_name(const char *text)
+static void print_status(struct attach *t, const char *event, const struct run_status *s)
 {
-    for (int i = 0; i < AGENT_STATE_COUNT; i++)
-        if (strcmp(agent_state_name((enum agent_state)i), text) == 0)
-            return agent_state_name((enum agent_state)i);
-    for (int i = AGENT_FROZEN; i <= AGENT_NOOP; i++)
-        if (strcmp(agent_mode_name((enum agent_mode)i), text) == 0)
-            return agent_mode_name((enum agent_mode)i);
-    return "?";
-}
-
-static void take_agents(struct live_state *s, const msgpack_object *agents)
-{
-    char text[64];
-
-    for (uint32_t i = 0; i < agents->via.array.size; i++) {
-        const msgpack_object *a = &agents->via.array.ptr[i];
-        const msgpack_object *rss = msg_get(a, "rss_bytes");
-
-        if (i >= s->status.n_agents)
-            live_state_add_agent(s, facts_text(a, "name", text));
-        if (*facts_text(a, "given_up", text) == '\0')
-            (void)facts_text(a, "state", text);
-        s->agents[i].state = state_name(text);
-        s->agents[i].pid = (pid_t)facts_u64(a, "pid");
-        s->agents[i].restarts = facts_u64(a, "restarts");
-        if (rss != NULL && rss->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
-            s->agents[i].rss_bytes = (int64_t)(rss->via.u64 & INT64_MAX);
-    }
-}
-
-static void take_status(struct attach *t, const msgpack_object *map)
-{
-    struct live_status *s = &t->state.status;
-    const msgpack_object *agents = msg_get(map, "agents");
-
-    s->run = t->run;
-    s->env_steps = facts_u64(map, "env_steps");
-    s->total_steps = facts_u64(map, "total_steps");
-    s->episodes = facts_u64(map, "episodes");
-    s->total_episodes = facts_u64(map, "total_episodes");
-    s->steps_per_second = fmax(0, facts_f64(map, "steps_per_second"));
-    s->elapsed_s = fmax(0, facts_f64(map, "elapsed_seconds"));
-    if (agents != NULL && agents->type == MSGPACK_OBJECT_ARRAY)
-        take_agents(&t->state, agents);
-}
-
-static void print_event(struct attach *t, const char *event, const msgpack_object *map)
-{
-    struct json *j = &t->json;
-
     if (!t->cli->json)
         return;
-    json_begin(j);
-    json_object(j);
-    json_key(j, "event");
-    json_str(j, event);
-    msg_json_put_pairs(j, map);
-    json_close(j);
-    msg_json_print(j);
+    msg_json_begin_event(&t->json, event);
+    run_status_json(&t->json, s);
+    json_close(&t->json);
+    msg_json_print(&t->json);
 }
 
 static void take_row(struct attach *t, const msgpack_object *row)
@@ -108,10 +55,15 @@ static void take_row(struct attach *t, const msgpack_object *row)
              pair->val.type != MSGPACK_OBJECT_FLOAT32))
             continue;
         name = xstrndup(pair->key.via.str.ptr, pair->key.via.str.size);
-        live_state_metric(&t->state, name, pair->val.via.f64);
+        live_view_metric(t->view, name, pair->val.via.f64);
         free(name);
     }
-    print_event(t, "row", row);
+    if (t->cli->json) {
+        msg_json_begin_event(&t->json, "row");
+        msg_json_put_pairs(&t->json, row);
+        json_close(&t->json);
+        msg_json_print(&t->json);
+    }
 }
 
 static void take_notification(struct attach *t, const struct msg *m)
@@ -137,6 +89,7 @@ static void take_notification(struct attach *t, const struct msg *m)
 /* Everything that has come. ERR_NOT_FOUND: the run's end of it is closed. */
 static int take_messages(struct attach *t, struct err *err)
 {
+    struct run_status s;
     const struct msg *m;
     int rc;
 
@@ -144,10 +97,12 @@ static int take_messages(struct attach *t, struct err *err)
         if (m->type == MSG_NOTIFICATION) {
             take_notification(t, m);
         } else if (m->error.code == 0) {
-            take_status(t, &m->body);
             t->unanswered = 0;
-            if (live_state_is_due(&t->state, t->view))
-                live_view_show(t->view, &t->state.status);
+            if (live_view_is_due(t->view)) {
+                arena_reset(&t->arena);
+                run_status_unpack(&s, &m->body, &t->arena);
+                live_view_show(t->view, &s);
+            }
         }
     }
     return rc;
@@ -253,8 +208,7 @@ static void take_progress(struct attach *t)
 
         for (size_t row = n > 100 ? n - 100 : 0; row < n; row++)
             for (size_t c = 0; c < progress_n_columns(p); c++)
-                live_state_metric(&t->state, progress_name(p, c),
-                                  progress_value(p, row, c));
+                live_view_metric(t->view, progress_name(p, c), progress_value(p, row, c));
         progress_free(p);
     }
     free(file);
@@ -263,47 +217,43 @@ static void take_progress(struct attach *t)
 static int begin(struct attach *t, struct err *err)
 {
     const struct msg *answer;
+    struct run_status s;
     int rc;
 
     msg_map(control_client_begin(t->client, "status"), 0);
     rc = control_client_call(t->client, &answer, err);
     if (rc < 0)
         return rc;
-    (void)facts_text(&answer->body, "run", t->run);
-    take_status(t, &answer->body);
+    run_status_unpack(&s, &answer->body, &t->arena);
+    (void)snprintf(t->run, sizeof(t->run), "%s", s.run);
     if (!t->cli->quiet)
         live_view_message(t->view, "%s: %s, pid %d; Ctrl-C leaves it alone", t->run,
-                          t->path, (int)facts_u64(&answer->body, "pid"));
-    print_event(t, "attached", &answer->body);
+                          t->path, (int)s.pid);
+    print_status(t, "attached", &s);
     take_progress(t);
     rc = subscribe(t, err);
     if (rc == 0)
-        live_view_show(t->view, &t->state.status);
+        live_view_show(t->view, &s);
     return rc;
 }
 
 static void say_end(struct attach *t)
 {
     struct run_facts f;
-    char state[64], steps[32], seconds[32], team[48] = "";
+    const struct run_status *s = &f.status;
+    char steps[32], seconds[32], team[48] = "";
 
     run_facts_get(&f, t->path, 0);
-    t->state.status.env_steps = facts_u64(f.map, "env_steps");
-    t->state.status.episodes = facts_u64(f.map, "episodes");
-    if (live_view_is_terminal(t->view))
-        live_view_show(t->view, &t->state.status);
-    if (!isnan(facts_f64(f.map, "team_return_mean")))
-        (void)snprintf(team, sizeof(team), ", return %.2f",
-                       facts_f64(f.map, "team_return_mean"));
+    live_view_show_end(t->view, s->env_steps, s->episodes);
+    if (!isnan(s->team_return_mean))
+        (void)snprintf(team, sizeof(team), ", return %.2f", s->team_return_mean);
     if (!t->cli->quiet)
         live_view_message(
-            t->view, "%s: %s after %s steps in %s%s; %s", t->run,
-            facts_text(f.map, "state", state),
-            format_count(facts_u64(f.map, "env_steps"), steps, sizeof(steps)),
-            format_duration(fmax(0, facts_f64(f.map, "elapsed_seconds")), seconds,
-                            sizeof(seconds)),
-            team, t->path);
-    print_event(t, "over", f.map);
+            t->view, "%s: %s after %s steps in %s%s; %s", t->run, s->state,
+            format_count(s->env_steps, steps, sizeof(steps)),
+            format_duration(fmax(0, s->elapsed_s), seconds, sizeof(seconds)), team,
+            t->path);
+    print_status(t, "over", s);
     run_facts_done(&f);
 }
 
@@ -351,7 +301,7 @@ static int run_attach(struct cli *cli, int argc, char **argv)
         live_view_free(t.view);
     }
     control_client_close(t.client);
-    live_state_done(&t.state);
+    arena_done(&t.arena);
     json_done(&t.json);
     free(path);
     return code;

@@ -16,36 +16,22 @@
 
 enum { ANSWERS_WITHIN_MS = 500 };
 
-static void print_text(const msgpack_object *s, uint64_t disk_bytes, const char *began)
+static void print_text(const struct run_status *s, uint64_t disk_bytes, const char *began)
 {
-    char run[64], state[64], steps[32], total[32], of[72], disk[SIZE_TEXT_BYTES],
-        mean[32] = "-";
-    const uint64_t n = facts_u64(s, "total_steps");
-    const double team = facts_f64(s, "team_return_mean");
+    char steps[32], total[32], of[72], disk[SIZE_TEXT_BYTES], mean[32] = "-";
 
-    if (!isnan(team))
-        (void)snprintf(mean, sizeof(mean), "%.2f", team);
-    (void)snprintf(of, sizeof(of), n != 0 ? "%s of %s" : "%s",
-                   format_count(facts_u64(s, "env_steps"), steps, sizeof(steps)),
-                   format_count(n, total, sizeof(total)));
-    (void)printf("%-24s %-13s %24s %10s %8s  %.10s %.5s\n", facts_text(s, "run", run),
-                 facts_text(s, "state", state), of, mean, size_text(disk_bytes, disk),
-                 began, strlen(began) > 11 ? began + 11 : "");
+    if (!isnan(s->team_return_mean))
+        (void)snprintf(mean, sizeof(mean), "%.2f", s->team_return_mean);
+    (void)snprintf(of, sizeof(of), s->total_steps != 0 ? "%s of %s" : "%s",
+                   format_count(s->env_steps, steps, sizeof(steps)),
+                   format_count(s->total_steps, total, sizeof(total)));
+    (void)printf("%-24s %-13s %24s %10s %8s  %.10s %.5s\n", s->run, s->state, of, mean,
+                 size_text(disk_bytes, disk), began,
+                 strlen(began) > 11 ? began + 11 : "");
 }
 
 /* As `status` has them, with what only a list tells. */
-static void put(struct json *j, const msgpack_object *s, const char *key)
-{
-    const msgpack_object *o = msg_get(s, key);
-
-    json_key(j, key);
-    if (o != NULL)
-        msg_json_put(j, o);
-    else
-        json_null(j);
-}
-
-static void print_json(const msgpack_object *s, const char *path, uint64_t disk_bytes,
+static void print_json(const struct run_status *s, const char *path, uint64_t disk_bytes,
                        const char *began)
 {
     static const char *const keys[] = {"run",
@@ -62,8 +48,7 @@ static void print_json(const msgpack_object *s, const char *path, uint64_t disk_
 
     json_begin(&j);
     json_object(&j);
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        put(&j, s, keys[i]);
+    run_status_json_some(&j, s, keys, sizeof(keys) / sizeof(keys[0]));
     json_key(&j, "disk_bytes");
     json_u64(&j, disk_bytes);
     json_key(&j, "began");
@@ -85,9 +70,9 @@ static void print_run(const struct cli *cli, const char *path)
     run_record_began(path, began);
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
     if (cli->json)
-        print_json(facts.map, path, disk_bytes, began);
+        print_json(&facts.status, path, disk_bytes, began);
     else
-        print_text(facts.map, disk_bytes, began);
+        print_text(&facts.status, disk_bytes, began);
     run_facts_done(&facts);
     if (is_held)
         beneath_release(path);

@@ -58,7 +58,7 @@ int cli_change_run(const struct cli *cli, struct control_client *c,
     return rc;
 }
 
-void cli_print_pending(const msgpack_object *list, const char *indent)
+static void print_cancelled(const msgpack_object *list, const char *indent)
 {
     const uint32_t n =
         list != NULL && list->type == MSGPACK_OBJECT_ARRAY ? list->via.array.size : 0;
@@ -105,7 +105,7 @@ static int cancel_changes(const struct cli *cli, struct control_client *c, char 
     else if (!cli->quiet && (list == NULL || list->via.array.size == 0))
         (void)printf("nothing was pending\n");
     else if (!cli->quiet)
-        cli_print_pending(list, "cancelled: ");
+        print_cancelled(list, "cancelled: ");
     return 0;
 }
 

@@ -1,7 +1,6 @@
 /* `brood status`: where a run stands, live or over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/run/run_dir.h"
 
@@ -12,65 +11,58 @@
 
 enum { ANSWERS_WITHIN_MS = 2000 };
 
-static void print_agent(const msgpack_object *a)
+static void print_processes(const struct run_agent_status *a, size_t n)
 {
-    const msgpack_object *rss = msg_get(a, "rss_bytes");
-    char name[64], state[64], mode[64], last[64], memory[32] = "-";
+    for (size_t i = 0; i < n; i++, a++) {
+        char memory[32] = "-";
 
-    if (rss != NULL && rss->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
-        (void)snprintf(memory, sizeof(memory), "%.1f MB", (double)rss->via.u64 / 1e6);
-    (void)printf("  %-16s %8" PRIu64 "  %-11s %8" PRIu64 " %11s  %s\n",
-                 facts_text(a, "name", name), facts_u64(a, "pid"),
-                 *facts_text(a, "given_up", mode) != '\0' ? mode
-                                                          : facts_text(a, "state", state),
-                 facts_u64(a, "restarts"), memory, facts_text(a, "last_exit", last));
+        if (a->rss_bytes >= 0)
+            (void)snprintf(memory, sizeof(memory), "%.1f MB", (double)a->rss_bytes / 1e6);
+        (void)printf("  %-16s %8d  %-11s %8" PRIu64 " %11s  %s\n", a->name, (int)a->pid,
+                     run_agent_shown_state(a), a->restarts, memory,
+                     a->last_exit != NULL ? a->last_exit : "");
+    }
 }
 
-static void print_how(const msgpack_object *s, int is_live)
+static void print_pending(const struct run_pending *p, size_t n)
 {
-    char rate[32];
+    for (size_t i = 0; i < n; i++, p++) {
+        if (p->agent != NULL)
+            (void)printf("  pending: %s=%s with the next `brood respawn` of %s\n", p->key,
+                         p->value, p->agent);
+        else
+            (void)printf("  pending: %s=%s from step %" PRIu64 " on\n", p->key, p->value,
+                         p->at);
+    }
+}
 
+static void print_text(const struct run_status *s, int is_live)
+{
+    char steps[32], total[32], rate[32];
+
+    (void)printf("%s: %s, step %s", s->run, s->state,
+                 format_count(s->env_steps, steps, sizeof(steps)));
+    if (s->total_steps != 0)
+        (void)printf(" of %s", format_count(s->total_steps, total, sizeof(total)));
     if (!is_live)
-        (void)printf("; exit code %" PRIu64, facts_u64(s, "exit_code"));
+        (void)printf("; exit code %d", s->exit_code);
     else
-        (void)printf(", %s/s; supervisor %" PRIu64 ", keeper %" PRIu64,
-                     format_count((uint64_t)fmax(0, facts_f64(s, "steps_per_second")),
-                                  rate, sizeof(rate)),
-                     facts_u64(s, "pid"), facts_u64(s, "keeper_pid"));
-}
-
-static void print_processes(const msgpack_object *list)
-{
-    if (list == NULL || list->type != MSGPACK_OBJECT_ARRAY)
-        return;
-    for (uint32_t i = 0; i < list->via.array.size; i++)
-        print_agent(&list->via.array.ptr[i]);
-}
-
-static void print_text(const msgpack_object *s, int is_live)
-{
-    char run[64], state[64], steps[32], total[32], why[512] = "";
-    int exact = 1;
-
-    (void)msg_get_bool(s, "exact", &exact, NULL);
-    (void)printf("%s: %s, step %s", facts_text(s, "run", run),
-                 facts_text(s, "state", state),
-                 format_count(facts_u64(s, "env_steps"), steps, sizeof(steps)));
-    if (facts_u64(s, "total_steps") != 0)
-        (void)printf(" of %s",
-                     format_count(facts_u64(s, "total_steps"), total, sizeof(total)));
-    print_how(s, is_live);
-    (void)fputs(exact ? "" : "; not exact", stdout);
-    if (msg_get_str(s, "not_portable", why, sizeof(why), NULL) == 0 && *why != '\0')
-        (void)printf("; exact on this kind of machine only: %s", why);
+        (void)printf(
+            ", %s/s; supervisor %d, keeper %d",
+            format_count((uint64_t)fmax(0, s->steps_per_second), rate, sizeof(rate)),
+            (int)s->pid, (int)s->keeper_pid);
+    if (!s->exact)
+        (void)fputs("; not exact", stdout);
+    if (s->not_portable != NULL)
+        (void)printf("; exact on this kind of machine only: %s", s->not_portable);
     (void)printf("\n  %-16s %8s  %-11s %8s %11s  %s\n", "agent", "pid", "state",
                  "restarts", "memory", "last exit");
-    print_processes(msg_get(s, "agents"));
-    print_processes(msg_get(s, "environments"));
-    cli_print_pending(msg_get(s, "pending"), "  pending: ");
+    print_processes(s->agents, s->n_agents);
+    print_processes(s->environments, s->n_environments);
+    print_pending(s->pending, s->n_pending);
 }
 
-static int run_status(struct cli *cli, int argc, char **argv)
+static int run_status_command(struct cli *cli, int argc, char **argv)
 {
     struct run_facts facts;
     struct err err = {0};
@@ -87,9 +79,9 @@ static int run_status(struct cli *cli, int argc, char **argv)
     if (facts.is_denied && run_dir_denied(path, &err) < 0)
         code = cli_fail_run(cli, &err);
     else if (cli->json)
-        msg_json_print_object(facts.map);
+        run_facts_print_json(&facts);
     else
-        print_text(facts.map, facts.is_live);
+        print_text(&facts.status, facts.is_live);
     run_facts_done(&facts);
     free(path);
     return code;
@@ -104,5 +96,5 @@ const struct command cmd_status = {
         "A\nlive run is asked; of one that is over, or was killed, its journal "
         "tells. Changes that are agreed and not yet in force (`brood set`) are pending.\n"
         "\nexample: brood status simple_spread-1 --json\n",
-    .run = run_status,
+    .run = run_status_command,
 };

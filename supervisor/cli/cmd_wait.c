@@ -26,15 +26,13 @@ int cli_wait_run(const char *path)
 static void print_end(const struct cli *cli, const char *path)
 {
     struct run_facts facts;
-    char run[64], state[64];
 
     run_facts_get(&facts, path, 0);
     if (cli->json)
-        msg_json_print_object(facts.map);
+        run_facts_print_json(&facts);
     else
-        (void)printf("%s: %s, exit code %" PRIu64 "\n", facts_text(facts.map, "run", run),
-                     facts_text(facts.map, "state", state),
-                     facts_u64(facts.map, "exit_code"));
+        (void)printf("%s: %s, exit code %d\n", facts.status.run, facts.status.state,
+                     facts.status.exit_code);
     run_facts_done(&facts);
 }
 

@@ -4,20 +4,6 @@
 #include "supervisor/run/journal_read.h"
 
 #include <math.h>
-#include <string.h>
-
-/* By their keys: a name or a build may look like a number. */
-static int is_number(const char *key)
-{
-    static const char *const keys[] = {"pid",      "keeper",   "code",   "at",
-                                       "replayed", "delay_ms", "rounds", "episodes",
-                                       "updates",  "restarts", "return", "seconds"};
-
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (strcmp(keys[i], key) == 0)
-            return 1;
-    return 0;
-}
 
 static void put_value(struct json *j, const struct journal_event *e,
                       const struct journal_pair *pair)
@@ -25,7 +11,7 @@ static void put_value(struct json *j, const struct journal_event *e,
     const uint64_t whole = journal_number(e, pair->key, UINT64_MAX);
     const double real = journal_real(e, pair->key, NAN);
 
-    if (!is_number(pair->key) || isnan(real))
+    if (!run_event_is_number(pair->key) || isnan(real))
         json_str(j, pair->value);
     else if (whole != UINT64_MAX)
         json_u64(j, whole);

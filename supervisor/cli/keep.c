@@ -30,10 +30,7 @@ static void print_json(const char *name, const struct detach_report *r)
 {
     struct json j = {0};
 
-    json_begin(&j);
-    json_object(&j);
-    json_key(&j, "event");
-    json_str(&j, "detached");
+    msg_json_begin_event(&j, "detached");
     json_key(&j, "run");
     json_str(&j, name);
     json_key(&j, "pid");

@@ -18,9 +18,6 @@ struct cli_changes {
 int cli_change_run(const struct cli *cli, struct control_client *c,
                    const struct cli_changes *changes, const uint64_t *at,
                    struct err *err);
-/* A list of changes as `status` and `set` answer it: a line each behind `indent`; nothing
- * if there is none. */
-void cli_print_pending(const msgpack_object *list, const char *indent);
 /* Until the run is over, however it ends; its exit code. path: the run's. */
 int cli_wait_run(const char *path);
 /* Reports it; the exit code for a run that refuses, or is not there. */

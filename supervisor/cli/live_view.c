@@ -11,9 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TEXT_BYTES = 1 << 16, DEFAULT_COLUMNS = 80, DEFAULT_ROWS = 24, BAR_MAX = 40 };
+enum { LINE_EVERY_S = 10 };   /* elsewhere than on a terminal */
+enum { NUMBERS_MAX = 16384 }; /* agents: their names come from the run */
+
+/* An agent's newest numbers. */
+struct numbers {
+    char *agent;
+    double episode_return, critic_loss, actor_loss; /* NaN: not known yet */
+};
 
 struct live_view {
     int fd;
@@ -23,6 +32,12 @@ struct live_view {
     int drawn_lines;  /* of the view that stands on the terminal */
     size_t shown_len; /* of `shown`: the view's text, to be drawn again */
     char shown[TEXT_BYTES];
+    struct run_status status; /* the last one; all-zero: none yet */
+    struct arena arena[2];    /* of the status, and of the next one */
+    struct numbers *numbers;
+    size_t n_numbers, last_numbers; /* how many; the one looked up last */
+    struct numbers one_too_many;
+    double last_shown;
 };
 
 /* A text under construction; what does not fit is cut. */
@@ -86,6 +101,11 @@ struct live_view *live_view_new(int fd, int quiet)
 
 void live_view_free(struct live_view *v)
 {
+    for (size_t i = 0; i < v->n_numbers; i++)
+        free(v->numbers[i].agent);
+    free(v->numbers);
+    arena_done(&v->arena[0]);
+    arena_done(&v->arena[1]);
     free(v);
 }
 
@@ -115,7 +135,7 @@ static void window_size(int fd, int *ret_columns, int *ret_rows)
 }
 
 /* Part of the way gone, from 0 to 1; -1 when the end is not known. */
-static double fraction(const struct live_status *s)
+static double fraction(const struct run_status *s)
 {
     if (s->total_steps != 0)
         return fmin(1, (double)s->env_steps / (double)s->total_steps);
@@ -124,7 +144,7 @@ static double fraction(const struct live_status *s)
     return -1;
 }
 
-static double seconds_left(const struct live_status *s)
+static double seconds_left(const struct run_status *s)
 {
     const double part = fraction(s);
 
@@ -137,7 +157,7 @@ static double seconds_left(const struct live_status *s)
     return NAN;
 }
 
-static void put_facts(struct text *t, const struct live_status *s)
+static void put_facts(struct text *t, const struct run_status *s)
 {
     char a[32], b[32];
     double left = seconds_left(s);
@@ -174,6 +194,33 @@ static void put_bar(struct text *t, const struct live_view *v, double part, int 
     put(t, "%s  ", v->colour ? "\033[0m" : "");
 }
 
+/* An agent's numbers, with room made for them. Agents are asked for in the same order again
+ * and again. */
+static struct numbers *numbers_of(struct live_view *v, const char *agent, size_t len)
+{
+    static const struct numbers unknown = {.episode_return = (double)NAN,
+                                           .critic_loss = (double)NAN,
+                                           .actor_loss = (double)NAN};
+
+    for (size_t i = 0; i < v->n_numbers; i++) {
+        const size_t at = (v->last_numbers + i) % v->n_numbers;
+
+        if (strlen(v->numbers[at].agent) == len &&
+            memcmp(v->numbers[at].agent, agent, len) == 0) {
+            v->last_numbers = at;
+            return &v->numbers[at];
+        }
+    }
+    if (v->n_numbers == NUMBERS_MAX) {
+        v->one_too_many = unknown;
+        return &v->one_too_many;
+    }
+    v->numbers = xreallocarray(v->numbers, v->n_numbers + 1, sizeof(*v->numbers));
+    v->numbers[v->n_numbers] = unknown;
+    v->numbers[v->n_numbers].agent = xstrndup(agent, len);
+    return &v->numbers[v->n_numbers++];
+}
+
 static void put_number(struct text *t, int width, double x)
 {
     if (isnan(x))
@@ -182,13 +229,14 @@ static void put_number(struct text *t, int width, double x)
         put(t, "%*.4g", width, x);
 }
 
-static void put_agent(struct text *t, int name_width, const struct live_agent *a)
+static void put_agent(struct text *t, int name_width, const struct run_agent_status *a,
+                      const struct numbers *n)
 {
-    put(t, "%-*s %7d  %-11s %8llu", name_width, a->name, (int)a->pid, a->state,
-        (unsigned long long)a->restarts);
-    put_number(t, 9, a->episode_return);
-    put_number(t, 12, a->critic_loss);
-    put_number(t, 11, a->actor_loss);
+    put(t, "%-*s %7d  %-11s %8llu", name_width, a->name, (int)a->pid,
+        run_agent_shown_state(a), (unsigned long long)a->restarts);
+    put_number(t, 9, n->episode_return);
+    put_number(t, 12, n->critic_loss);
+    put_number(t, 11, n->actor_loss);
     if (a->rss_bytes >= 0)
         put(t, "%6.1f MB", (double)a->rss_bytes / 1e6);
 }
@@ -233,7 +281,7 @@ static void put_line(struct text *t, const char *line, int columns)
 }
 
 static void put_head(struct text *t, const struct live_view *v,
-                     const struct live_status *s, int columns)
+                     const struct run_status *s, int columns)
 {
     struct text facts = {(char[256]){0}, 0, 256}, line = {(char[1024]){0}, 0, 1024};
     int bar;
@@ -248,7 +296,7 @@ static void put_head(struct text *t, const struct live_view *v,
 }
 
 /* Lays the view out in v->shown; returns its lines. */
-static int lay_out(struct live_view *v, const struct live_status *s)
+static int lay_out(struct live_view *v, const struct run_status *s)
 {
     struct text t = {v->shown, 0, sizeof(v->shown)};
     struct text line = {(char[512]){0}, 0, 512};
@@ -266,7 +314,8 @@ static int lay_out(struct live_view *v, const struct live_status *s)
     put_line(&t, line.p, columns);
     for (size_t i = 0; i < s->n_agents && lines < rows - 2; i++, lines++) {
         line.len = 0;
-        put_agent(&line, name_width, &s->agents[i]);
+        put_agent(&line, name_width, &s->agents[i],
+                  numbers_of(v, s->agents[i].name, strlen(s->agents[i].name)));
         put_line(&t, line.p, columns);
     }
     v->shown_len = t.len;
@@ -280,22 +329,24 @@ static void erase(struct live_view *v, struct text *t)
     v->drawn_lines = 0;
 }
 
-static void show_line(struct live_view *v, const struct live_status *s)
+static void show_line(struct live_view *v)
 {
+    const struct run_status *s = &v->status;
     struct text t = {(char[512]){0}, 0, 512};
     double total = 0;
 
     put(&t, "%s: ", s->run);
     put_facts(&t, s);
     for (size_t i = 0; i < s->n_agents; i++)
-        total += s->agents[i].episode_return;
+        total +=
+            numbers_of(v, s->agents[i].name, strlen(s->agents[i].name))->episode_return;
     if (s->n_agents > 0 && !isnan(total))
         put(&t, "  return %.2f", total / (double)s->n_agents);
     put(&t, "\n");
     write_plain(v->fd, t.p, t.len);
 }
 
-void live_view_show(struct live_view *v, const struct live_status *s)
+static void draw(struct live_view *v)
 {
     char head[32];
     struct text t = {head, 0, sizeof(head)};
@@ -304,14 +355,94 @@ void live_view_show(struct live_view *v, const struct live_status *s)
     if (v->quiet)
         return;
     if (!v->terminal) {
-        show_line(v, s);
+        show_line(v);
         return;
     }
     erase(v, &t);
     (void)write_all(v->fd, head, t.len);
-    lines = lay_out(v, s);
+    lines = lay_out(v, &v->status);
     (void)write_all(v->fd, v->shown, v->shown_len);
     v->drawn_lines = lines;
+}
+
+/* ---- what it shows ---- */
+
+int live_view_is_due(struct live_view *v)
+{
+    struct timespec t;
+    double now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    now = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    if (v->last_shown == 0)
+        v->last_shown = now; /* counts from here */
+    if (!v->terminal && now - v->last_shown < LINE_EVERY_S)
+        return 0;
+    v->last_shown = now;
+    return 1;
+}
+
+/* A process that is just ending has no memory: what it held last is shown until it is
+ * gone, and in the last view. */
+static void keep_memory(struct run_status *to, const struct run_status *last)
+{
+    struct run_agent_status *a = (struct run_agent_status *)(uintptr_t)to->agents;
+
+    const int is_last = strcmp(to->state, "stopping") == 0;
+
+    for (size_t i = 0; i < to->n_agents && i < last->n_agents; i++)
+        if (a[i].rss_bytes < 0 && (a[i].pid != 0 || is_last))
+            a[i].rss_bytes = last->agents[i].rss_bytes;
+}
+
+void live_view_show(struct live_view *v, const struct run_status *s)
+{
+    struct arena last = v->arena[0];
+    struct run_status next;
+
+    run_status_copy(&next, s, &v->arena[1]);
+    keep_memory(&next, &v->status);
+    v->status = next;
+    v->arena[0] = v->arena[1];
+    v->arena[1] = last;
+    arena_reset(&v->arena[1]);
+    draw(v);
+}
+
+void live_view_show_end(struct live_view *v, uint64_t env_steps, uint64_t episodes)
+{
+    if (!v->terminal || v->status.n_agents == 0)
+        return;
+    v->status.env_steps = env_steps;
+    v->status.episodes = episodes != RUN_UNKNOWN ? episodes : 0;
+    draw(v);
+}
+
+/* The agent's in "train/agent_0/critic_loss", with "train/" and "/critic_loss"; NULL: it is
+ * another metric. */
+static struct numbers *named_by(struct live_view *v, const char *metric,
+                                const char *prefix, const char *suffix)
+{
+    const size_t p = strlen(prefix), n = strlen(metric), q = strlen(suffix);
+
+    if (n <= p + q || strncmp(metric, prefix, p) != 0 ||
+        strcmp(metric + n - q, suffix) != 0)
+        return NULL;
+    return numbers_of(v, metric + p, n - p - q);
+}
+
+void live_view_metric(struct live_view *v, const char *metric, double value)
+{
+    struct numbers *n;
+
+    if (isnan(value))
+        return;
+    if ((n = named_by(v, metric, "rollout/return/", "")) != NULL)
+        n->episode_return = value;
+    else if ((n = named_by(v, metric, "train/", "/critic_loss")) != NULL)
+        n->critic_loss = value;
+    else if ((n = named_by(v, metric, "train/", "/actor_loss")) != NULL)
+        n->actor_loss = value;
 }
 
 void live_view_message(struct live_view *v, const char *fmt, ...)

@@ -7,35 +7,16 @@
  *
  * Lines of the view are cut at the terminal's width: one that wraps could not be erased.
  * Colour and redrawing only on a terminal; NO_COLOR is obeyed.
- * Owns     nothing of what it is shown.
+ * Owns     copies of what it is shown.
  * Threads  loop thread only.
  */
 #ifndef SUPERVISOR_CLI_LIVE_VIEW_H
 #define SUPERVISOR_CLI_LIVE_VIEW_H
 
+#include "supervisor/events/run_status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
-
-struct live_agent {
-    const char *name;
-    const char *state;
-    pid_t pid; /* 0: none */
-    uint64_t restarts;
-    double episode_return; /* NaN: not known yet; likewise the losses */
-    double critic_loss, actor_loss;
-    int64_t rss_bytes; /* -1: not known */
-};
-
-struct live_status {
-    const char *run;
-    uint64_t env_steps, total_steps;   /* total 0: episodes decide */
-    uint64_t episodes, total_episodes; /* total 0: steps decide */
-    double steps_per_second;           /* lately */
-    double elapsed_s;
-    const struct live_agent *agents;
-    size_t n_agents;
-};
 
 struct live_view; /* opaque */
 
@@ -44,8 +25,17 @@ struct live_view *live_view_new(int fd, int quiet);
 void live_view_free(struct live_view *v); /* leaves the last view standing */
 
 int live_view_is_terminal(const struct live_view *v);
-/* Terminal: redraws in place. Elsewhere: one line, `run: 42 %, ...`. */
-void live_view_show(struct live_view *v, const struct live_status *s);
+/* Whether to show it now: on a terminal always, elsewhere every ten seconds. */
+int live_view_is_due(struct live_view *v);
+/* Shows where the run stands: on a terminal it redraws in place, elsewhere it adds a line,
+ * `run: 42 %, ...`. The status is copied. */
+void live_view_show(struct live_view *v, const struct run_status *s);
+/* The last one once more, as far as the run came; on a terminal only, and if there was one
+ * with agents. */
+void live_view_show_end(struct live_view *v, uint64_t env_steps, uint64_t episodes);
+/* A value of a row, for the agents' returns and losses; those that the view does not show,
+ * and NaN, change nothing. */
+void live_view_metric(struct live_view *v, const char *metric, double value);
 /* One line above the view, which then is drawn again. */
 void live_view_message(struct live_view *v, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

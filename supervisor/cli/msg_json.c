@@ -1,5 +1,6 @@
 #include "supervisor/cli/msg_json.h"
 
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdio.h>
@@ -59,6 +60,18 @@ void msg_json_put(struct json *j, const msgpack_object *o)
         json_null(j);
         break;
     }
+}
+
+void msg_json_begin_event(struct json *j, const char *name)
+{
+    char now[LOG_TIME_BYTES];
+
+    json_begin(j);
+    json_object(j);
+    json_key(j, "time");
+    json_str(j, log_time(now));
+    json_key(j, "event");
+    json_str(j, name);
 }
 
 void msg_json_print(struct json *j)

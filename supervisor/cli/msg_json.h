@@ -11,6 +11,8 @@ void msg_json_put(struct json *j, const msgpack_object *o);
 
 /* The pairs of a map, into an object that is open; of anything else nothing. */
 void msg_json_put_pairs(struct json *j, const msgpack_object *map);
+/* Begins an object that is an event: {"time": now, "event": name. */
+void msg_json_begin_event(struct json *j, const char *name);
 /* The line under construction, to stdout, at once. */
 void msg_json_print(struct json *j);
 /* The object as a line, to stdout, at once. */

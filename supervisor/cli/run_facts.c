@@ -1,40 +1,26 @@
 #include "supervisor/cli/run_facts.h"
 
-#include "common/err/check.h"
-#include "common/msg/frame.h"
-#include "supervisor/control/status_pack.h"
+#include "supervisor/cli/msg_json.h"
 #include "supervisor/run/run_dir.h"
 
 #include <math.h>
+#include <string.h>
 
 static int ask(struct run_facts *f, const char *path, int timeout_ms)
 {
+    struct control_client *client = NULL;
     const struct msg *answer;
     struct err err = {0};
-    int rc = control_client_open(&f->client, path, timeout_ms, &err);
+    int rc = control_client_open(&client, path, timeout_ms, &err);
 
     if (rc == 0) {
-        msg_map(control_client_begin(f->client, "status"), 0);
-        rc = control_client_call(f->client, &answer, &err);
+        msg_map(control_client_begin(client, "status"), 0);
+        rc = control_client_call(client, &answer, &err);
     }
     if (rc == 0)
-        f->map = &answer->body;
+        run_status_unpack(&f->status, &answer->body, &f->arena);
+    control_client_close(client);
     return rc;
-}
-
-/* The record as if it had been answered. */
-static void take_record(struct run_facts *f, const struct run_record *r)
-{
-    const uint8_t *frame;
-    size_t len;
-
-    msg_out_init(&f->out);
-    msg_begin_response(&f->out, 1);
-    status_pack(&f->out, &r->status);
-    msg_end(&f->out, &frame, &len);
-    CHECK(msg_parse(&f->msg, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES,
-                    NULL) == 0);
-    f->map = &f->msg.body;
 }
 
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
@@ -52,18 +38,26 @@ void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
     ret->is_denied = r.is_denied;
     if (rc == ERR_TIMEOUT && r.is_live)
         r.status.state = "not answering";
-    take_record(ret, &r);
+    run_status_copy(&ret->status, &r.status, &ret->arena);
     run_record_done(&r);
 }
 
 void run_facts_done(struct run_facts *f)
 {
-    if (f->map == &f->msg.body) {
-        msg_done(&f->msg);
-        msg_out_done(&f->out);
-    }
-    control_client_close(f->client);
+    arena_done(&f->arena);
     *f = (struct run_facts){0};
+}
+
+void run_facts_print_json(const struct run_facts *f)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_object(&j);
+    run_status_json(&j, &f->status);
+    json_close(&j);
+    msg_json_print(&j);
+    json_done(&j);
 }
 
 const char *run_agent_names(const char *path, char *ret, size_t size)

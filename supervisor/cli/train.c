@@ -40,11 +40,11 @@ struct starter {
 };
 
 /* What this process itself has to say when it fails goes to its log. */
-static void on_under_way(void *ctx)
+static void on_event(void *ctx, const struct run_event *e)
 {
     const struct starter *s = ctx;
 
-    if (!s->cli->is_detached)
+    if (e->kind != RUN_EVENT_UNDER_WAY || !s->cli->is_detached)
         return;
     watcher_mute(s->watcher);
     detach_stdio();
@@ -80,8 +80,7 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
 
     observers[0] = watcher_observer(w);
     observers[1] = control_observer(control);
-    observers[2] =
-        (struct training_observer){.on_under_way = on_under_way, .ctx = &starter};
+    observers[2] = (struct training_observer){.on_event = on_event, .ctx = &starter};
     watched.observers = observers;
     watched.n_observers = 3;
     watched.keeper = &cli->keeper;

@@ -1,16 +1,13 @@
 #include "supervisor/cli/watcher.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/live_state.h"
+#include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/metrics/sinks.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct watcher {
@@ -20,132 +17,38 @@ struct watcher {
     int errors_only; /* no other messages, either */
     int is_mute, differs;
     int64_t from; /* step of the checkpoint it goes on from; -1: none */
+    const char *run;
     struct live_view *view;
-    struct live_state state; /* the last view outlives the agents' table */
-    const struct training *training;
-    double began;
     struct json json;
 };
 
-static double seconds_now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* ---- watching ---- */
 
-static void on_start(void *ctx, const struct agent_table *agents)
+static void on_tick(void *ctx, struct training *t)
 {
     struct watcher *w = ctx;
+    struct run_status s;
 
-    for (size_t i = 0; i < agent_table_count(agents); i++) {
-        struct agent_info info;
-
-        agent_table_info(agents, i, &info);
-        live_state_add_agent(&w->state, info.name);
-    }
-}
-
-static int on_open(void *ctx, struct training *t, uv_loop_t *loop, struct err *err)
-{
-    struct watcher *w = ctx;
-
-    (void)loop;
-    (void)err;
-    w->training = t;
-    return 0;
-}
-
-static void on_tick(void *ctx, const struct agent_table *agents,
-                    const struct rollout_progress *at)
-{
-    struct watcher *w = ctx;
-    struct live_status *s = &w->state.status;
-
-    s->steps_per_second = training_rate(w->training);
-    s->env_steps = at->env_steps;
-    s->episodes = at->episodes;
-    s->elapsed_s = seconds_now() - w->began;
-    if (!live_state_is_due(&w->state, w->view))
+    if (!live_view_is_due(w->view))
         return;
-    for (size_t i = 0; i < s->n_agents; i++) {
-        struct live_agent *to = &w->state.agents[i];
-        struct agent_info info;
-
-        agent_table_info(agents, i, &info);
-        to->state = info.mode != AGENT_LEARNS ? agent_mode_name(info.mode)
-                                              : agent_state_name(info.state);
-        to->pid = info.pid;
-        to->restarts = info.restarts;
-        if (info.rss_bytes >= 0 || info.pid == 0) /* one just ending: what it held last */
-            to->rss_bytes = info.rss_bytes;
-    }
-    live_view_show(w->view, s);
+    training_status(t, &s);
+    live_view_show(w->view, &s);
 }
 
-static void on_row(void *ctx, const struct metrics_row *row)
+static void on_event(void *ctx, const struct run_event *e)
 {
     struct watcher *w = ctx;
 
-    for (size_t k = 0; k < row->n; k++)
-        live_state_metric(&w->state, row->names[k], row->values[k]);
-    if (w->json_lines) {
+    if (e->kind == RUN_EVENT_MESSAGE && !w->is_mute &&
+        (e->message.error || !w->errors_only))
+        live_view_message(w->view, "%s", e->message.text);
+    for (size_t i = 0; e->kind == RUN_EVENT_ROW && i < e->row->n; i++)
+        live_view_metric(w->view, e->row->names[i], e->row->values[i]);
+    if (w->json_lines && (run_event_readers(e->kind) & RUN_EVENT_PRINTED) != 0) {
         json_begin(&w->json);
-        json_put_row(&w->json, row);
+        run_event_json(&w->json, e);
         msg_json_print(&w->json);
     }
-}
-
-static void on_message(void *ctx, int is_error, const char *line)
-{
-    struct watcher *w = ctx;
-
-    if (!w->is_mute && (is_error || !w->errors_only))
-        live_view_message(w->view, "%s", line);
-}
-
-static void on_agent(void *ctx, const struct agent_event *event, const char *name)
-{
-    static const char *const names[] = {
-        [AGENT_EVENT_HELLO] = "hello",     [AGENT_EVENT_SPAWN] = "spawn",
-        [AGENT_EVENT_READY] = "ready",     [AGENT_EVENT_EXIT] = "exit",
-        [AGENT_EVENT_RESPAWN] = "respawn", [AGENT_EVENT_WAIT] = "wait",
-        [AGENT_EVENT_GIVE_UP] = "give_up", [AGENT_EVENT_TAKE_BACK] = "take_back",
-        [AGENT_EVENT_TURNED] = "turned"};
-    struct watcher *w = ctx;
-    struct json *j = &w->json;
-
-    if (!w->json_lines)
-        return;
-    json_begin(j);
-    json_object(j);
-    json_key(j, "event");
-    json_str(j, names[event->kind]);
-    json_key(j, "agent");
-    json_str(j, name);
-    json_key(j, "pid");
-    json_i64(j, event->pid);
-    if (event->kind == AGENT_EVENT_EXIT) {
-        json_key(j, event->signal != 0 ? "signal" : "code");
-        json_i64(j, event->signal != 0 ? event->signal : event->exit_code);
-    }
-    if (event->kind == AGENT_EVENT_WAIT) {
-        json_key(j, "delay_ms");
-        json_u64(j, event->delay_ms);
-    }
-    if (event->turn != NULL) {
-        json_key(j, "mode");
-        json_str(j, agent_mode_name(event->turn->mode));
-    }
-    if (event->text != NULL) {
-        json_key(j, "why");
-        json_str(j, event->text);
-    }
-    json_close(j);
-    msg_json_print(j);
 }
 
 static void put_total(struct json *j, const char *key, uint64_t total)
@@ -157,39 +60,30 @@ static void put_total(struct json *j, const char *key, uint64_t total)
         json_null(j);
 }
 
-static void print_start(struct watcher *w, const uint64_t *from)
+static void print_start(struct json *j, const struct watcher_args *args)
 {
-    struct json *j = &w->json;
-
-    json_begin(j);
-    json_object(j);
-    json_key(j, "event");
-    json_str(j, "start");
+    msg_json_begin_event(j, "start");
     json_key(j, "run");
-    json_str(j, w->state.status.run);
-    put_total(j, "env_steps", w->state.status.total_steps);
-    put_total(j, "episodes", w->state.status.total_episodes);
+    json_str(j, args->run);
+    put_total(j, "env_steps", args->total_steps);
+    put_total(j, "episodes", args->total_episodes);
     json_key(j, "from_checkpoint");
-    if (from != NULL)
-        json_u64(j, *from);
+    if (args->from != NULL)
+        json_u64(j, *args->from);
     else
         json_null(j);
     json_close(j);
     msg_json_print(j);
 }
 
-static void print_end(struct watcher *w, const struct training_result *r)
+static void print_end(struct json *j, const struct training_result *r)
 {
     static const char *const events[] = {[TRAINING_DONE] = "done",
                                          [TRAINING_STOPPED] = "stopped",
                                          [TRAINING_CUT_OFF] = "cut_off",
                                          [TRAINING_FAILED] = "failed"};
-    struct json *j = &w->json;
 
-    json_begin(j);
-    json_object(j);
-    json_key(j, "event");
-    json_str(j, events[r->end]);
+    msg_json_begin_event(j, events[r->end]);
     json_key(j, "env_steps");
     json_u64(j, r->env_steps);
     json_key(j, "episodes");
@@ -221,13 +115,13 @@ static void say_other_way(struct watcher *w, const struct training_result *r,
         live_view_message(w->view,
                           "%s: `brood resume %s --from %lld` goes on from the newest "
                           "checkpoint whose rows its experience log still holds",
-                          w->state.status.run, path, (long long)r->resume_step);
+                          w->run, path, (long long)r->resume_step);
     else
         live_view_message(w->view,
                           "%s: its experience log holds the rows of no checkpoint; "
                           "`brood run %s/config.yaml --init-from %s` begins a new run "
                           "with its weights",
-                          w->state.status.run, path, path);
+                          w->run, path, path);
 }
 
 static void say_end(struct watcher *w, const struct training_result *r, const char *path)
@@ -237,8 +131,7 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
     if (w->quiet)
         return;
     if (r->as_it_was) {
-        live_view_message(w->view, "%s: does not go on, and is as it was%s; %s",
-                          w->state.status.run,
+        live_view_message(w->view, "%s: does not go on, and is as it was%s; %s", w->run,
                           w->differs ? " (resume it without what is another one now, or "
                                        "begin a new run)"
                                      : "",
@@ -248,7 +141,7 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
     if (!isnan(r->team_return_mean))
         (void)snprintf(team, sizeof(team), ", return %.2f", r->team_return_mean);
     live_view_message(
-        w->view, "%s: %s after %s steps in %s%s, %llu restart%s; %s", w->state.status.run,
+        w->view, "%s: %s after %s steps in %s%s, %llu restart%s; %s", w->run,
         training_end_name(r->end), format_count(r->env_steps, steps, sizeof(steps)),
         format_duration(r->wall_seconds, time_text, sizeof(time_text)), team,
         (unsigned long long)r->restarts, r->restarts == 1 ? "" : "s", path);
@@ -256,12 +149,12 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
         (r->end != TRAINING_FAILED || r->resume_step == r->checkpoint_step))
         live_view_message(
             w->view, "%s: `brood resume %s` goes on from the checkpoint of step %lld",
-            w->state.status.run, path, (long long)r->checkpoint_step);
+            w->run, path, (long long)r->checkpoint_step);
     else if (r->end == TRAINING_STOPPED || r->end == TRAINING_CUT_OFF)
         live_view_message(w->view,
                           "%s: there is no checkpoint yet; `brood run` with --name %s "
                           "--force begins anew",
-                          w->state.status.run, w->state.status.run);
+                          w->run, w->run);
 }
 
 struct watcher *watcher_new(const struct watcher_args *args)
@@ -275,12 +168,9 @@ struct watcher *watcher_new(const struct watcher_args *args)
     w->from = args->from != NULL ? (int64_t)*args->from : -1;
     w->errors_only = args->quiet;
     w->view = live_view_new(STDERR_FILENO, w->quiet);
-    w->state.status.run = args->run;
-    w->state.status.total_steps = args->total_steps;
-    w->state.status.total_episodes = args->total_episodes;
-    w->began = seconds_now();
+    w->run = args->run;
     if (args->json)
-        print_start(w, args->from);
+        print_start(&w->json, args);
     if (args->from != NULL && !w->quiet)
         live_view_message(w->view, "%s: goes on from step %llu", args->run,
                           (unsigned long long)*args->from);
@@ -294,22 +184,19 @@ struct watcher *watcher_new(const struct watcher_args *args)
 void watcher_say_done(const struct watcher_args *args,
                       const struct training_result *result)
 {
-    struct watcher w = {.state.status = {.run = args->run,
-                                         .total_steps = args->total_steps,
-                                         .total_episodes = args->total_episodes}};
+    struct json j = {0};
 
     if (args->json) {
-        print_start(&w, args->from);
-        print_end(&w, result);
+        print_start(&j, args);
+        print_end(&j, result);
     }
-    json_done(&w.json);
+    json_done(&j);
 }
 
 void watcher_free(struct watcher *w)
 {
     live_view_free(w->view);
     json_done(&w->json);
-    live_state_done(&w->state);
     free(w);
 }
 
@@ -320,26 +207,17 @@ void watcher_mute(struct watcher *w)
 
 struct training_observer watcher_observer(struct watcher *w)
 {
-    return (struct training_observer){.on_open = on_open,
-                                      .on_start = on_start,
-                                      .on_tick = on_tick,
-                                      .on_row = on_row,
-                                      .on_message = on_message,
-                                      .on_agent = on_agent,
-                                      .ctx = w};
+    return (struct training_observer){.on_tick = on_tick, .on_event = on_event, .ctx = w};
 }
 
 void watcher_end(struct watcher *w, const struct training_result *result,
                  const struct err *failure, const char *path)
 {
-    w->state.status.env_steps = result->env_steps;
-    w->state.status.episodes = result->episodes;
-    if (live_view_is_terminal(w->view) && w->state.status.n_agents > 0)
-        live_view_show(w->view, &w->state.status);
+    live_view_show_end(w->view, result->env_steps, result->episodes);
     say_end(w, result, path);
     say_other_way(w, result, path);
     if (failure != NULL)
         live_view_message(w->view, "brood %s: %s", w->command, failure->msg);
     if (w->json_lines)
-        print_end(w, result);
+        print_end(&w->json, result);
 }

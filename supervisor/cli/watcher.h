@@ -1,7 +1,8 @@
 /* watcher.h - somebody who watches a run: the live view or lines on stderr, and with
  * --json one object per event on stdout.
  *
- * Events   start, spawn, hello, ready, exit, respawn (agent, pid), row (the metrics), and at the
+ * Events   start, then those that run_event.c marks as printed, each with time, event and
+ *          env_steps (processes, rows of metrics, changes, checkpoints, ...), and at the
  *          end done, stopped, cut_off or failed.
  * Owns     itself; what it is given is borrowed for its life.
  */

@@ -17,50 +17,59 @@ struct control {
 
 /* ---- what subscribers get ---- */
 
-static void on_message(void *ctx, int is_error, const char *line)
+static void notify_line(struct control *k, const struct run_event *e)
 {
-    struct control *k = ctx;
-    struct msg_out *o = rpc_notify_begin(k->rpc, "message");
+    struct msg_out *o = rpc_notify_begin(k->rpc, CONTROL_LINES, "journal");
+    char *line = o != NULL ? run_event_line(e) : NULL;
+
+    if (line == NULL)
+        return; /* nobody, or a kind that the journal does not have */
+    msg_map(o, 1);
+    msg_key(o, "line");
+    msg_str(o, line);
+    rpc_notify_end(k->rpc);
+    free(line);
+}
+
+static void notify_message(struct control *k, const struct run_event *e)
+{
+    struct msg_out *o = rpc_notify_begin(k->rpc, CONTROL_LINES, "message");
 
     if (o == NULL)
         return;
     msg_map(o, 2);
     msg_key(o, "text");
-    msg_str(o, line);
+    msg_str(o, e->message.text);
     msg_key(o, "error");
-    msg_bool(o, is_error);
+    msg_bool(o, e->message.error);
     rpc_notify_end(k->rpc);
 }
 
-static void on_journal(void *ctx, const char *line)
+static void notify_row(struct control *k, const struct run_event *e)
 {
-    struct control *k = ctx;
-    struct msg_out *o = rpc_notify_begin(k->rpc, "journal");
+    struct msg_out *o = rpc_notify_begin(k->rpc, CONTROL_LINES, "row");
 
     if (o == NULL)
         return;
-    msg_map(o, 1);
-    msg_key(o, "line");
-    msg_str(o, line);
+    run_event_pack_row(o, e);
     rpc_notify_end(k->rpc);
 }
 
-static void on_row(void *ctx, const struct metrics_row *row)
+static void on_event(void *ctx, const struct run_event *e)
 {
     struct control *k = ctx;
-    struct msg_out *o = rpc_notify_begin(k->rpc, "row");
+    struct msg_out *o;
 
+    if (e->kind == RUN_EVENT_MESSAGE)
+        notify_message(k, e);
+    else if (e->kind == RUN_EVENT_ROW)
+        notify_row(k, e);
+    else
+        notify_line(k, e);
+    o = rpc_notify_begin(k->rpc, CONTROL_EVENTS, "event");
     if (o == NULL)
         return;
-    msg_map(o, row->n + 2);
-    msg_key(o, "env_steps");
-    msg_u64(o, row->env_steps);
-    msg_key(o, "episodes");
-    msg_u64(o, row->episodes);
-    for (size_t i = 0; i < row->n; i++) {
-        msg_key(o, row->names[i]);
-        msg_f64(o, row->values[i]);
-    }
+    run_event_pack(o, e);
     rpc_notify_end(k->rpc);
 }
 
@@ -106,10 +115,6 @@ void control_free(struct control *k)
 
 struct training_observer control_observer(struct control *k)
 {
-    return (struct training_observer){.on_open = on_open,
-                                      .on_close = on_close,
-                                      .on_message = on_message,
-                                      .on_journal = on_journal,
-                                      .on_row = on_row,
-                                      .ctx = k};
+    return (struct training_observer){
+        .on_open = on_open, .on_close = on_close, .on_event = on_event, .ctx = k};
 }

@@ -1,7 +1,6 @@
 #include "supervisor/control/control_methods.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/control/status_pack.h"
 #include "supervisor/run/log_tail.h"
 #include "supervisor/trace/trace.h"
 
@@ -22,7 +21,7 @@ static int do_status(void *ctx, const msgpack_object *params, struct rpc_reply *
     struct run_status s;
 
     training_status(run->training, &s);
-    status_pack(rpc_reply_begin(reply), &s);
+    run_status_pack(rpc_reply_begin(reply), &s);
     rpc_reply_end(reply);
     return 0;
 }
@@ -186,7 +185,7 @@ static int do_cancel(const struct control_run *run, const msgpack_object *params
 
         msg_map(o, 1);
         msg_key(o, "cancelled");
-        status_pack_pending(o, cancelled, n_cancelled);
+        run_status_pack_pending(o, cancelled, n_cancelled);
         rpc_reply_end(reply);
     }
     for (size_t i = 0; i < n; i++)
@@ -325,7 +324,10 @@ static int do_logs(void *ctx, const msgpack_object *params, struct rpc_reply *re
 static int do_subscribe(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
                         struct err *err)
 {
-    rpc_subscribe(reply);
+    int events = 0;
+
+    (void)msg_get_bool(params, "events", &events, NULL);
+    rpc_subscribe(reply, events ? CONTROL_EVENTS : CONTROL_LINES);
     rpc_reply_empty(reply);
     return 0;
 }
@@ -354,7 +356,7 @@ static const struct rpc_method methods[] = {
      {{"agent", RPC_TEXT, 0, 0, AGENT_NAME_MAX - 1},
       {"bytes", RPC_NUMBER, 0, 0, LOGS_MAX_BYTES}}},
     {"trace", do_trace, {{"rounds", RPC_NUMBER, 1, 1, MAX_TRACED_ROUNDS}}},
-    {"subscribe", do_subscribe, {{0}}},
+    {"subscribe", do_subscribe, {{"events", RPC_BOOL, 0, 0, 0}}},
 };
 
 const struct rpc_method *control_methods(size_t *ret_n)

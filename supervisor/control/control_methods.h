@@ -5,6 +5,9 @@
 #include "supervisor/control/rpc.h"
 #include "supervisor/run/training.h"
 
+/* Channels of notifications (rpc.h): message, journal and row; or event, of every kind. */
+enum { CONTROL_LINES = 1, CONTROL_EVENTS = 2 };
+
 /* What the methods act on: the ctx of rpc_new. Both are borrowed. */
 struct control_run {
     struct training *training; /* set before the first request */

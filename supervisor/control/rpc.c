@@ -24,7 +24,8 @@ struct rpc {
     void *ctx;
     LIST_HEAD(, rpc_peer) peers;
     struct rpc_peer *next; /* of the peers being notified, the one after this one */
-    size_t n_subscribed;
+    size_t n_subscribed[RPC_CHANNELS + 1];
+    int notified; /* the channel of the notification at hand */
     LIST_HEAD(, rpc_reply) replies;
     struct msg request; /* the one at hand */
     struct msg_out out; /* the message under construction */
@@ -101,18 +102,20 @@ void rpc_reply_empty(struct rpc_reply *r)
     rpc_reply_end(r);
 }
 
-void rpc_subscribe(struct rpc_reply *r)
+void rpc_subscribe(struct rpc_reply *r, int channel)
 {
-    if (r->peer == NULL || r->peer->subscribed)
+    if (r->peer == NULL)
         return;
-    r->peer->subscribed = 1;
-    r->rpc->n_subscribed++;
+    r->rpc->n_subscribed[r->peer->channel]--;
+    r->peer->channel = channel;
+    r->rpc->n_subscribed[channel]++;
 }
 
-struct msg_out *rpc_notify_begin(struct rpc *rpc, const char *method)
+struct msg_out *rpc_notify_begin(struct rpc *rpc, int channel, const char *method)
 {
-    if (rpc->n_subscribed == 0)
+    if (rpc->n_subscribed[channel] == 0)
         return NULL;
+    rpc->notified = channel;
     msg_begin_notification(&rpc->out, method);
     return &rpc->out;
 }
@@ -121,7 +124,7 @@ void rpc_notify_end(struct rpc *rpc)
 {
     for (struct rpc_peer *p = LIST_FIRST(&rpc->peers); p != NULL; p = rpc->next) {
         rpc->next = LIST_NEXT(p, entry);
-        if (p->subscribed)
+        if (p->channel == rpc->notified)
             send_out(p);
     }
 }
@@ -131,7 +134,8 @@ void rpc_notify_end(struct rpc *rpc)
 void rpc_attach(struct rpc *rpc, struct rpc_peer *peer)
 {
     peer->rpc = rpc;
-    peer->subscribed = 0;
+    peer->channel = 0;
+    rpc->n_subscribed[0]++;
     LIST_INSERT_HEAD(&rpc->peers, peer, entry);
 }
 
@@ -142,7 +146,7 @@ void rpc_detach(struct rpc_peer *peer)
 
     if (rpc->next == peer)
         rpc->next = LIST_NEXT(peer, entry);
-    rpc->n_subscribed -= peer->subscribed != 0;
+    rpc->n_subscribed[peer->channel]--;
     LIST_REMOVE(peer, entry);
     LIST_FOREACH(r, &rpc->replies, entry)
     {
@@ -157,6 +161,7 @@ static int check_param(const struct rpc_param *p, const msgpack_object *params,
     const msgpack_object *list;
     char text[RPC_MAX_TEXT + 1];
     uint64_t number = p->min;
+    int flag;
     int rc = p->required ? msg_require(params, p->key, err) : 0;
 
     if (rc < 0)
@@ -167,6 +172,8 @@ static int check_param(const struct rpc_param *p, const msgpack_object *params,
         return msg_get_str(params, p->key, text, (size_t)p->max + 1, err);
     case RPC_LIST:
         return msg_get_array(params, p->key, &list, err);
+    case RPC_BOOL:
+        return msg_get_bool(params, p->key, &flag, err);
     default:
         rc = msg_get_u64(params, p->key, p->max, &number, err);
         return rc < 0 || number >= p->min

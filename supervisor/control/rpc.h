@@ -23,7 +23,7 @@ struct rpc_reply; /* opaque: a request that has no response yet */
 
 /* ---- methods ---- */
 
-enum rpc_type { RPC_NUMBER, RPC_TEXT, RPC_LIST };
+enum rpc_type { RPC_NUMBER, RPC_TEXT, RPC_LIST, RPC_BOOL };
 enum { RPC_MAX_PARAMS = 4, RPC_MAX_TEXT = 255 };
 
 /* A param that is checked before the method is called; others reach it unchecked. */
@@ -58,11 +58,13 @@ void rpc_reply_end(struct rpc_reply *r);
 void rpc_reply_fail(struct rpc_reply *r, const struct err *why);
 void rpc_reply_empty(struct rpc_reply *r);
 
-/* Sends notifications to the client that waits for this reply, from now on. */
-void rpc_subscribe(struct rpc_reply *r);
-/* A notification to all subscribers: begin, pack one object, end. NULL: there are none,
- * and nothing is to be packed. */
-struct msg_out *rpc_notify_begin(struct rpc *rpc, const char *method);
+/* Sends notifications of a channel, 1 to RPC_CHANNELS, to the client that waits for this
+ * reply, from now on; those of another one no more. */
+enum { RPC_CHANNELS = 2 };
+void rpc_subscribe(struct rpc_reply *r, int channel);
+/* A notification to all subscribers of a channel: begin, pack one object, end. NULL: there
+ * are none, and nothing is to be packed. */
+struct msg_out *rpc_notify_begin(struct rpc *rpc, int channel, const char *method);
 void rpc_notify_end(struct rpc *rpc);
 
 /* ---- transports ---- */
@@ -74,7 +76,7 @@ struct rpc_peer {
     void (*send)(struct rpc_peer *peer, const uint8_t *message, size_t len);
     /* private */
     struct rpc *rpc;
-    int subscribed;
+    int channel; /* 0: not subscribed */
     LIST_ENTRY(rpc_peer) entry;
 };
 

@@ -4,6 +4,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/metrics/json.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* sinks.h - where rows of metrics go: progress.csv, TensorBoard event files, JSON lines.
+/* sinks.h - where rows of metrics go: progress.csv and TensorBoard event files.
  *
  * Each row is written and flushed whole, so that a reader sees only complete ones.
  */
@@ -6,7 +6,6 @@
 #define SUPERVISOR_METRICS_SINKS_H
 
 #include "common/err/err.h"
-#include "supervisor/metrics/json.h"
 #include "supervisor/metrics/metrics.h"
 
 #include <stddef.h>
@@ -44,9 +43,5 @@ int event_sink_has_graph(const struct event_sink *s);
 int event_sink_write(struct event_sink *s, const struct metrics_row *row,
                      double wall_time, struct err *err);
 void event_sink_close(struct event_sink *s);
-
-/* `{"event": "row", "env_steps": n, "episodes": n, "<name>": x, ...}`: one line into j.
- */
-void json_put_row(struct json *j, const struct metrics_row *row);
 
 #endif

@@ -5,11 +5,9 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
-#include "supervisor/metrics/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +17,6 @@ struct journal {
     int fd;              /* -1: it has not begun */
     struct wbuf waiting; /* lines until then */
     char *path;
-    void (*on_line)(void *ctx, const char *line);
-    void *ctx;
 };
 
 /* Returns 0, or -1 with errno set. */
@@ -106,93 +102,28 @@ void journal_close(struct journal *j)
     free(j);
 }
 
-void journal_watch(struct journal *j, void (*fn)(void *ctx, const char *line), void *ctx)
+int journal_write(struct journal *j, const struct run_event *e, struct err *err)
 {
-    j->on_line = fn;
-    j->ctx = ctx;
-}
-
-static void put_head(FILE *out, uint64_t env_steps, const char *event)
-{
-    char time_text[LOG_TIME_BYTES];
-
-    (void)fprintf(out, "%s step=%llu event=%s", log_time(time_text),
-                  (unsigned long long)env_steps, event);
-}
-
-static int is_plain(const char *value)
-{
-    for (const char *p = value; *p != '\0'; p++)
-        if (*p <= ' ' || *p > '~' || *p == '"' || *p == '\\')
-            return 0;
-    return *value != '\0';
-}
-
-static void put_value(FILE *out, const char *value)
-{
-    struct json j = {0};
-    const char *text;
+    const unsigned readers = run_event_readers(e->kind);
+    char *line = run_event_line(e);
     size_t len;
-
-    if (is_plain(value)) {
-        (void)fputs(value, out);
-        return;
-    }
-    json_str(&j, value);
-    text = json_line(&j, &len);
-    (void)fwrite(text, 1, len - 1, out);
-    json_done(&j);
-}
-
-/* Returns 0, or -1 with errno set. */
-static int put_line(struct journal *j, uint64_t env_steps, const char *event, va_list ap)
-{
-    char *line = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&line, &len);
-    const char *key;
     int r = 0;
 
-    if (out == NULL)
-        return -1;
-    put_head(out, env_steps, event);
-    while ((key = va_arg(ap, const char *)) != NULL) {
-        (void)fprintf(out, " %s=", key);
-        put_value(out, va_arg(ap, const char *));
-    }
-    (void)fputc('\n', out);
-    (void)fclose(out);
+    if (line == NULL)
+        return 0;
+    len = strlen(line);
+    line[len] = '\n'; /* in the place of the terminator */
     if (j->fd >= 0)
-        r = write_whole(j->fd, line, (ssize_t)len);
+        r = write_whole(j->fd, line, (ssize_t)len + 1);
     else
-        wbuf_bytes(&j->waiting, line, len);
-    line[len - 1] = '\0';
-    if (j->on_line != NULL)
-        j->on_line(j->ctx, line);
+        wbuf_bytes(&j->waiting, line, len + 1);
     free(line);
-    return r;
-}
-
-void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)
-{
-    va_list ap;
-
-    va_start(ap, event);
-    if (put_line(j, env_steps, event, ap) < 0)
-        log_warn("%s: cannot write: %m", j->path);
-    va_end(ap);
-}
-
-int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
-                   const char *event, ...)
-{
-    va_list ap;
-    int rc;
-
-    va_start(ap, event);
-    rc = put_line(j, env_steps, event, ap);
-    va_end(ap);
-    return rc < 0 || (j->fd >= 0 && fsync(j->fd) < 0) ? err_errno(err, "%s", j->path) : 0;
+    if ((readers & RUN_EVENT_COMMITTED) == 0) {
+        if (r < 0)
+            log_warn("%s: cannot write: %m", j->path);
+        return 0;
+    }
+    return r < 0 || (j->fd >= 0 && fsync(j->fd) < 0) ? err_errno(err, "%s", j->path) : 0;
 }
 
 /* ---- from outside ---- */

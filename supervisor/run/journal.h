@@ -2,16 +2,7 @@
  *
  *     2026-01-31T12:00:00.123Z step=25600 event=respawn agent=agent_0 pid=4711
  *
- * Events of a run   start, resume (pid, keeper, build, numerics and their version), inexact
- *                   (why: its bytes are not those of an undisturbed run), exact (why: of
- *                   a resume elsewhere, they are), not-portable (why: they are those of
- *                   this kind of machine only), end (state, code, pid, counts);
- *                   supervisor-exit, by its keeper that goes on; checkpoint, pause,
- *                   continue, stop, signal, done, stopped, failed, full, space; set,
- *                   waits, cancel, changed, refused: of its configuration; log-dropped: the
- *                   experience log was, at the end; deleted: the run directory was.
- * Of an agent       spawn, hello, ready (replayed), exit (signal or code, why, lines), respawn,
- *                   wait, give-up.
+ * The events and their fields: supervisor/events/run_event.h.
  *
  * Each line is one write. Values with spaces, quotes or control bytes are quoted and
  * escaped as in JSON, so that a line is always one event.
@@ -20,6 +11,7 @@
 #define SUPERVISOR_RUN_JOURNAL_H
 
 #include "common/err/err.h"
+#include "supervisor/events/run_event.h"
 
 #include <stdint.h>
 
@@ -30,17 +22,11 @@ struct journal *journal_new(const char *path);
 /* Appends to the file, which is made if there is none. Again: nothing. -errno. */
 int journal_begin(struct journal *j, struct err *err);
 void journal_close(struct journal *j);
-/* fn hears of every line from now on, without its newline, borrowed for the call. One
- * listener; NULL: nobody. */
-void journal_watch(struct journal *j, void (*fn)(void *ctx, const char *line), void *ctx);
-/* event, then pairs of key and value strings up to a NULL key. A failed write is logged:
- * a run does not end because its diary is full. */
-void journal_write(struct journal *j, uint64_t env_steps, const char *event, ...)
-    __attribute__((sentinel));
-/* The same for what must not be forgotten: on the disk when it returns 0, if the journal
- * has begun. -errno. */
-int journal_commit(struct journal *j, struct err *err, uint64_t env_steps,
-                   const char *event, ...) __attribute__((sentinel));
+/* Appends an event of a kind that the journal has; others are ignored. Those that are to be
+ * committed are on the disk when it returns 0, if the journal has begun; else -errno. A
+ * failed write of another is logged and returns 0: a run does not end because its journal
+ * is full. */
+int journal_write(struct journal *j, const struct run_event *e, struct err *err);
 
 /* The file's content so far, to another file. -errno. */
 int journal_copy(const struct journal *j, const char *path, struct err *err);

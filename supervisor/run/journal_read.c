@@ -3,6 +3,7 @@
 #include "supervisor/run/line_reader.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +168,20 @@ const char *journal_value(const struct journal_event *e, const char *key)
     return NULL;
 }
 
+static const char *find(const void *ctx, const char *key)
+{
+    return journal_value(ctx, key);
+}
+
+void journal_to_event(struct run_event *ret, const struct journal_event *line)
+{
+    *ret = (struct run_event){.kind = run_event_kind_of(line->name),
+                              .env_steps = line->env_steps};
+    (void)snprintf(ret->time, sizeof(ret->time), "%s", line->time);
+    if (ret->kind != RUN_EVENT_COUNT)
+        run_event_parse(ret, find, line);
+}
+
 uint64_t journal_number(const struct journal_event *e, const char *key,
                         uint64_t otherwise)
 {
@@ -203,4 +218,27 @@ int journal_each(const char *path, journal_event_fn fn, void *ctx, struct err *e
     }
     line_reader_close(&r);
     return rc;
+}
+
+struct typed {
+    journal_run_event_fn fn;
+    void *ctx;
+};
+
+static int take_line(void *ctx, uint64_t number, const struct journal_event *line)
+{
+    const struct typed *to = ctx;
+    struct run_event e;
+
+    (void)number;
+    journal_to_event(&e, line);
+    return to->fn(to->ctx, &e);
+}
+
+int journal_each_event(const char *path, journal_run_event_fn fn, void *ctx,
+                       struct err *err)
+{
+    struct typed to = {fn, ctx};
+
+    return journal_each(path, take_line, &to, err);
 }

@@ -9,6 +9,7 @@
 #define SUPERVISOR_RUN_JOURNAL_READ_H
 
 #include "common/err/err.h"
+#include "supervisor/events/run_event.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,5 +45,13 @@ double journal_real(const struct journal_event *e, const char *key, double other
 typedef int (*journal_event_fn)(void *ctx, uint64_t line, const struct journal_event *e);
 /* ERR_NOT_FOUND: there is no such file; -errno. */
 int journal_each(const char *path, journal_event_fn fn, void *ctx, struct err *err);
+
+/* The same with typed events. RUN_EVENT_COUNT: a kind of another build's, of which only
+ * time and step are known. env_steps: JOURNAL_NO_STEP, too. */
+typedef int (*journal_run_event_fn)(void *ctx, const struct run_event *e);
+int journal_each_event(const char *path, journal_run_event_fn fn, void *ctx,
+                       struct err *err);
+/* One line, of which the event borrows the texts. */
+void journal_to_event(struct run_event *ret, const struct journal_event *line);
 
 #endif

@@ -23,12 +23,6 @@ static void copy(char ret[32], const char *text)
     (void)snprintf(ret, 32, "%s", text != NULL ? text : "");
 }
 
-static void forget_not_portable(struct run_record *r)
-{
-    free(r->not_portable);
-    r->not_portable = NULL;
-}
-
 /* Agents come in the same order again and again. NULL: there are too many. */
 static struct run_agent_status *agent_of(struct run_record *r, const char *name)
 {
@@ -48,7 +42,7 @@ static struct run_agent_status *agent_of(struct run_record *r, const char *name)
     }
     r->last_agent = r->n_agents++;
     r->agents[r->last_agent] = (struct run_agent_status){
-        .name = xstrdup(name),
+        .name = arena_strdup(&r->arena, name),
         .state = agent_state_name(AGENT_GONE),
         .rss_bytes = -1,
         .update = RUN_UNKNOWN,
@@ -56,16 +50,15 @@ static struct run_agent_status *agent_of(struct run_record *r, const char *name)
     return &r->agents[r->last_agent];
 }
 
-static void note_exit(struct run_agent_status *a, const struct journal_event *e)
+static void note_exit(struct run_record *r, struct run_agent_status *a,
+                      const struct run_event_process *p)
 {
-    const char *by = journal_value(e, "limit"), *code = journal_value(e, "code");
+    char text[RUN_EVENT_EXIT_BYTES];
+    const char *by = run_event_exit_text(p, text);
 
-    if (by == NULL)
-        by = journal_value(e, "signal");
-    free((char *)(uintptr_t)a->last_exit);
-    a->last_exit = by != NULL     ? xstrdup(by)
-                   : code != NULL ? xasprintf("code %.16s", code)
-                                  : NULL;
+    /* One that dies the same way again and again takes no more memory. */
+    if (by == NULL || a->last_exit == NULL || strcmp(a->last_exit, by) != 0)
+        a->last_exit = arena_strdup(&r->arena, by);
     a->pid = 0;
     a->state = agent_state_name(AGENT_GONE);
 }
@@ -78,49 +71,56 @@ static const char *given_up_as(const char *mode)
     return NULL;
 }
 
-static void take_agent(struct run_record *r, const struct journal_event *e)
+static void take_process(struct run_record *r, const struct run_event *e)
 {
-    const char *name = journal_value(e, "agent");
-    const pid_t pid = (pid_t)journal_number(e, "pid", 0);
-    struct run_agent_status *a = name != NULL ? agent_of(r, name) : NULL;
+    const struct run_event_process *p = &e->process;
+    struct run_agent_status *a = p->agent != NULL ? agent_of(r, p->agent) : NULL;
 
     if (a == NULL)
         return;
-    if (strcmp(e->name, "exit") == 0) {
-        note_exit(a, e);
-    } else if (strcmp(e->name, "spawn") == 0 || strcmp(e->name, "respawn") == 0) {
-        a->restarts += *e->name == 'r';
-        a->pid = pid;
+    switch (e->kind) {
+    case RUN_EVENT_EXIT:
+        note_exit(r, a, p);
+        break;
+    case RUN_EVENT_SPAWN:
+    case RUN_EVENT_RESPAWN:
+        a->restarts += e->kind == RUN_EVENT_RESPAWN;
+        a->pid = p->pid;
         a->state = agent_state_name(AGENT_STARTING);
-    } else if (strcmp(e->name, "ready") == 0) {
+        break;
+    case RUN_EVENT_READY:
         a->state = agent_state_name(AGENT_IDLE);
-    } else if (strcmp(e->name, "wait") == 0) {
+        break;
+    case RUN_EVENT_WAIT:
         a->state = agent_state_name(AGENT_WAITING);
-    } else if (strcmp(e->name, "give-up") == 0 || strcmp(e->name, "turned") == 0) {
+        break;
+    case RUN_EVENT_GIVE_UP:
+    case RUN_EVENT_TURNED:
         r->gave_up = 1;
         r->status.exact = 0;
-        a->given_up = given_up_as(journal_value(e, "mode"));
+        a->given_up = given_up_as(p->mode);
+        break;
+    default:
+        break;
     }
 }
 
 /* A supervisor begins: what is known of its predecessor's processes is past. */
-static void take_beginning(struct run_record *r, const struct journal_event *e)
+static void take_beginning(struct run_record *r, const struct run_event *e)
 {
     struct run_status *s = &r->status;
 
     copy(r->session_began, e->time);
     copy(r->state, "starting");
     s->exit_code = -1;
-    s->pid = (pid_t)journal_number(e, "pid", 0);
-    s->keeper_pid = (pid_t)journal_number(e, "keeper", 0);
-    /* An older one's way to say "inexact". */
-    s->exact = journal_value(e, "anyway") == NULL && !r->gave_up;
-    copy(r->numerics, journal_value(e, "numerics"));
-    forget_not_portable(r);
+    s->pid = e->begin.pid;
+    s->keeper_pid = e->begin.keeper;
+    s->exact = e->begin.anyway == NULL && !r->gave_up;
+    copy(r->numerics, e->begin.numerics);
+    s->not_portable = NULL;
     s->env_steps = 0;
     s->round = s->episodes = RUN_UNKNOWN;
     for (size_t i = 0; i < r->n_agents; i++) {
-        free((char *)(uintptr_t)r->agents[i].last_exit);
         r->agents[i].last_exit = NULL;
         r->agents[i].given_up = NULL;
         r->agents[i].restarts = 0;
@@ -128,59 +128,72 @@ static void take_beginning(struct run_record *r, const struct journal_event *e)
 }
 
 /* The keeper of one supervisor may write only after the next one began. */
-static void take_end(struct run_record *r, const struct journal_event *e)
+static void take_end(struct run_record *r, const struct run_event *e)
 {
-    const char *state = journal_value(e, "state");
     struct run_status *s = &r->status;
 
-    if ((pid_t)journal_number(e, "pid", 0) != s->pid || state == NULL)
+    if (e->end.pid != s->pid || e->end.state == NULL)
         return;
-    copy(r->state, state);
-    s->exit_code = (int)(journal_number(e, "code", RUN_EXIT_FAILED) & 0xff);
-    s->episodes = journal_number(e, "episodes", RUN_UNKNOWN);
-    s->round = journal_number(e, "rounds", RUN_UNKNOWN);
-    s->team_return_mean = journal_real(e, "return", (double)NAN);
-    s->elapsed_s = journal_real(e, "seconds", -1);
+    copy(r->state, e->end.state);
+    s->exit_code = e->end.code >= 0 ? e->end.code & 0xff : RUN_EXIT_FAILED;
+    s->episodes = e->end.episodes;
+    s->round = e->end.rounds;
+    s->team_return_mean = e->end.team_return;
+    s->elapsed_s = isnan(e->end.seconds) ? -1 : e->end.seconds;
     for (size_t i = 0; i < r->n_agents; i++)
-        r->agents[i].update = journal_number(e, "updates", RUN_UNKNOWN);
+        r->agents[i].update = e->end.updates;
 }
 
-/* What a line tells of the run as a whole; NULL: nothing. */
-static const char *state_after(const struct run_record *r, const char *event)
-{
-    static const char *const states[][2] = {
-        {"pause", "paused"},  {"continue", "running"}, {"stop", "stopping"},
-        {"done", "stopping"}, {"stopped", "stopping"}, {"failed", "stopping"},
-    };
-
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
-        if (strcmp(event, states[i][0]) == 0)
-            return states[i][1];
-    return strcmp(event, "ready") == 0 && strcmp(r->state, "starting") == 0 ? "running"
-                                                                            : NULL;
-}
-
-static int take_event(void *ctx, uint64_t line, const struct journal_event *e)
+static int take_event(void *ctx, const struct run_event *e)
 {
     struct run_record *r = ctx;
-    const char *state = state_after(r, e->name);
 
-    (void)line;
     copy(r->newest_time, e->time);
-    if (state != NULL)
-        copy(r->state, state);
-    if (strcmp(e->name, "inexact") == 0)
-        r->status.exact = 0;
-    if (strcmp(e->name, "not-portable") == 0 && journal_value(e, "why") != NULL) {
-        forget_not_portable(r);
-        r->not_portable = xstrdup(journal_value(e, "why"));
-    }
-    if (strcmp(e->name, "start") == 0 || strcmp(e->name, "resume") == 0)
+    switch (e->kind) {
+    case RUN_EVENT_START:
+    case RUN_EVENT_RESUME:
         take_beginning(r, e);
-    else if (strcmp(e->name, "end") == 0)
+        break;
+    case RUN_EVENT_END:
         take_end(r, e);
-    else
-        take_agent(r, e);
+        break;
+    case RUN_EVENT_INEXACT:
+        r->status.exact = 0;
+        break;
+    case RUN_EVENT_NOT_PORTABLE:
+        if (e->why != NULL)
+            r->status.not_portable = arena_strdup(&r->arena, e->why);
+        break;
+    case RUN_EVENT_PAUSE:
+        copy(r->state, "paused");
+        break;
+    case RUN_EVENT_CONTINUE:
+        copy(r->state, "running");
+        break;
+    case RUN_EVENT_STOP:
+    case RUN_EVENT_DONE:
+    case RUN_EVENT_STOPPED:
+    case RUN_EVENT_FAILED:
+        copy(r->state, "stopping");
+        break;
+    case RUN_EVENT_READY:
+        if (strcmp(r->state, "starting") == 0)
+            copy(r->state, "running");
+        take_process(r, e);
+        break;
+    case RUN_EVENT_SPAWN:
+    case RUN_EVENT_HELLO:
+    case RUN_EVENT_EXIT:
+    case RUN_EVENT_RESPAWN:
+    case RUN_EVENT_WAIT:
+    case RUN_EVENT_GIVE_UP:
+    case RUN_EVENT_TAKE_BACK:
+    case RUN_EVENT_TURNED:
+        take_process(r, e);
+        break;
+    default:
+        break;
+    }
     if (e->env_steps != JOURNAL_NO_STEP && e->env_steps > r->status.env_steps)
         r->status.env_steps = e->env_steps;
     return 0;
@@ -287,7 +300,7 @@ static void read_journal(struct run_record *r, const char *path)
                                         .checkpoint_step = -1,
                                         .exact = 1},
                              .state = "starting"};
-    (void)journal_each(journal, take_event, r, NULL);
+    (void)journal_each_event(journal, take_event, r, NULL);
     free(journal);
     if (holder == 0 && r->status.exit_code < 0)
         holder = run_dir_holder(path); /* another one has begun */
@@ -306,9 +319,8 @@ int run_record_exit_code(const char *path, int *ret_has_end)
     return code;
 }
 
-static int take_first(void *ctx, uint64_t line, const struct journal_event *e)
+static int take_first(void *ctx, const struct run_event *e)
 {
-    (void)line;
     copy(ctx, e->time);
     return 1;
 }
@@ -318,7 +330,7 @@ void run_record_began(const char *path, char ret[32])
     char *journal = file_of(path, "journal");
 
     *ret = '\0';
-    (void)journal_each(journal, take_first, ret, NULL);
+    (void)journal_each_event(journal, take_first, ret, NULL);
     free(journal);
 }
 
@@ -342,19 +354,14 @@ void run_record_read(struct run_record *ret, const char *path)
     s->run = ret->name;
     s->state = ret->state;
     s->numerics = *ret->numerics != '\0' ? ret->numerics : NULL;
-    s->not_portable = ret->not_portable;
     s->agents = ret->agents;
     s->n_agents = ret->n_agents;
 }
 
 void run_record_done(struct run_record *r)
 {
-    for (size_t i = 0; i < r->n_agents; i++) {
-        free((char *)(uintptr_t)r->agents[i].name);
-        free((char *)(uintptr_t)r->agents[i].last_exit);
-    }
     free(r->agents);
-    free(r->not_portable);
+    arena_done(&r->arena);
     free(r->name);
     *r = (struct run_record){0};
 }

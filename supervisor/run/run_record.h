@@ -12,7 +12,7 @@
 #define SUPERVISOR_RUN_RUN_RECORD_H
 
 #include "common/err/err.h"
-#include "supervisor/run/run_status.h"
+#include "supervisor/events/run_status.h"
 
 #define RUN_RECORD_AGENTS_MAX 16384
 
@@ -24,7 +24,8 @@ struct run_record {
 
     char *name; /* private from here on */
     int gave_up;
-    char numerics[32], *not_portable;
+    char numerics[32];
+    struct arena arena; /* texts of the status */
     struct run_agent_status *agents;
     size_t n_agents, cap_agents, last_agent;
     char state[32];

@@ -64,7 +64,7 @@ static int open_sinks(struct training *t, struct err *err)
 static void tell_under_way(struct training *t)
 {
     if (!t->told_under_way)
-        training_tell(t, on_under_way);
+        training_event(t, UNDER_WAY);
     t->told_under_way = 1;
 }
 
@@ -127,7 +127,6 @@ static void start_rollout(void *ctx)
 
     if (life_state_is_ending(t->state))
         return;
-    training_tell(t, on_start, t->agents);
     if (start_driver(t, &args, &err) < 0)
         training_fail(t, &err);
 }
@@ -258,20 +257,12 @@ static void watch(struct training *t)
     training_watch(t);
 }
 
-static void on_journal(void *ctx, const char *line)
-{
-    struct training *t = ctx;
-
-    training_tell(t, on_journal, line);
-}
-
 /* on_close follows, also where an on_open fails. */
 static int open_observers(struct training *t, struct err *err)
 {
     int rc = 0;
 
     training_feed(t, LIFE_EV_OPENED, NULL);
-    journal_watch(t->journal, on_journal, t);
     for (size_t i = 0; i < t->args->n_observers && rc == 0; i++) {
         const struct training_observer *o = &t->args->observers[i];
 
@@ -329,7 +320,7 @@ static void drop_log(struct training *t)
     if (rc != 1)
         return;
     retention_describe_log(run_dir_name(t->args->dir), keep, bytes, line, sizeof(line));
-    journal_write(t->journal, training_steps(t), "log-dropped", NULL);
+    training_event(t, LOG_DROPPED);
     training_say(t, "%s", line);
 }
 

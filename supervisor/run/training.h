@@ -22,7 +22,8 @@
 
 #include "common/config/run_config.h"
 #include "common/err/err.h"
-#include "supervisor/metrics/metrics.h"
+#include "supervisor/events/run_event.h"
+#include "supervisor/events/run_status.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/keeper.h"
@@ -30,7 +31,6 @@
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/policies.h"
 #include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_status.h"
 #include "supervisor/save/resume.h"
 
 #include <stdint.h>
@@ -46,30 +46,18 @@ struct training_init {
     uint64_t step;
 };
 
-/* Callbacks of an observer; arguments are borrowed for the call. All but ctx may be NULL.
- */
+/* An observer of a run. All but ctx may be NULL. */
 struct training_observer {
     /* Nothing has started yet. From here until on_close the run can be steered, and the
      * observer may have handles of its own on the loop. An error ends the run. */
     int (*on_open)(void *ctx, struct training *t, uv_loop_t *loop, struct err *err);
     /* Everything else is over, the last checkpoint is written: closes those handles. */
     void (*on_close)(void *ctx);
-    void (*on_start)(void *ctx, const struct agent_table *agents);
-    /* The first round is over; without an environment: clients can drive the agents. */
-    void (*on_under_way)(void *ctx);
-    /* Every TRAINING_TICK_MS, and once before the agents are stopped. */
-    void (*on_tick)(void *ctx, const struct agent_table *agents,
-                    const struct rollout_progress *at);
-    void (*on_row)(void *ctx, const struct metrics_row *row);
-    void (*on_evaluation)(void *ctx, uint64_t env_steps,
-                          const struct evaluation_result *result);
-    /* Something to know, one line: a death and its respawn, an interrupt; is_error: a
-     * checkpoint that could not be written, an agent that is given up. */
-    void (*on_message)(void *ctx, int is_error, const char *line);
-    /* Another configuration is in force, until the next of these. */
-    void (*on_config)(void *ctx, const struct run_config *config);
-    void (*on_agent)(void *ctx, const struct agent_event *event, const char *name);
-    void (*on_journal)(void *ctx, const char *line); /* journal.h, without the newline */
+    /* Every TRAINING_TICK_MS, and once before the agents are stopped: a moment to show
+     * training_status. */
+    void (*on_tick)(void *ctx, struct training *t);
+    /* Whatever happens, also before on_open and after on_close. Borrowed for the call. */
+    void (*on_event)(void *ctx, const struct run_event *event);
     void *ctx;
 };
 
@@ -120,8 +108,6 @@ struct training_result {
 /* Where it stands; pointers are good until the next call and the next return to the loop.
  */
 void training_status(struct training *t, struct run_status *ret);
-/* Joint steps a second, smoothed over a few seconds so that the time left does not jump. */
-double training_rate(const struct training *t);
 
 /* ---- steering: from on_open until on_close, also before the rounds begin ---- */
 

@@ -348,29 +348,25 @@ static int fold_proposal(const struct training *t, const struct run_config *want
     return 0;
 }
 
-static int write_settings(struct training *t, const char *event, const uint64_t *at,
+/* at: MEMBER_NO_U64 where they have no step. */
+static int write_settings(struct training *t, enum run_event_kind kind, uint64_t at,
                           const struct config_settings *s, struct err *err)
 {
-    char *text = config_settings_text(s), step[24] = "";
-    int rc = 0;
+    char *text = config_settings_text(s);
+    const struct run_event e = {.kind = kind,
+                                .env_steps = training_steps(t),
+                                .change = {.at = at, .changes = text}};
+    int rc = s->n > 0 ? training_event_at(t, &e, err) : 0;
 
-    if (at != NULL)
-        (void)snprintf(step, sizeof(step), "%" PRIu64, *at);
-    if (s->n > 0 && at != NULL)
-        rc = journal_commit(t->journal, err, training_steps(t), event, "at", step,
-                            "changes", text, NULL);
-    else if (s->n > 0)
-        rc = journal_commit(t->journal, err, training_steps(t), event, "changes", text,
-                            NULL);
     free(text);
     return rc;
 }
 
 static int write_down(struct training *t, const struct proposal *p, struct err *err)
 {
-    int rc = write_settings(t, "waits", NULL, &p->waits, err);
+    int rc = write_settings(t, RUN_EVENT_WAITS, MEMBER_NO_U64, &p->waits, err);
 
-    return rc < 0 ? rc : write_settings(t, "set", &p->at, &p->changes, err);
+    return rc < 0 ? rc : write_settings(t, RUN_EVENT_SET, p->at, &p->changes, err);
 }
 
 /* It is agreed: takes plan and configuration, writes config.yaml. */
@@ -674,8 +670,11 @@ int training_cancel(struct training *t, const char *const *keys, size_t n,
     if (rc == 0 && t->cancelled.n > 0) {
         char *text = cancelled_text(&t->cancelled);
 
-        rc = journal_commit(t->journal, err, training_steps(t), "cancel", "changes", text,
-                            NULL);
+        const struct run_event e = {.kind = RUN_EVENT_CANCEL,
+                                    .env_steps = training_steps(t),
+                                    .change = {.at = MEMBER_NO_U64, .changes = text}};
+
+        rc = training_event_at(t, &e, err);
         if (rc == 0) {
             commit(t, &p);
             training_say(t, "cancelled: %s", text);
@@ -722,7 +721,7 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
                      "a round: `brood continue` first",
                      t->specs.spec[agent].name);
     if (rc == 0)
-        rc = write_settings(t, "set", &at, &a.changes, err);
+        rc = write_settings(t, RUN_EVENT_SET, at, &a.changes, err);
     if (rc == 0 && a.changes.n > 0) {
         change_plan_add_all(&t->plan, at, &a.changes);
         rc = note_pending(t, err);
@@ -813,11 +812,10 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     training_plan_changes(t);
     set_limits(t);
     if (*text != '\0') {
-        journal_write(t->journal, step, "changed", "changes", text, NULL);
+        training_event(t, CHANGED, .change = {.at = MEMBER_NO_U64, .changes = text});
         training_say(t, "from step %" PRIu64 " on: %s", step, text);
     }
     free(text);
-    training_tell(t, on_config, next);
     rc = rollout_change(t->rollout, was, next, err);
     drop_config(t, was);
     return rc;

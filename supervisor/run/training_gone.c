@@ -53,7 +53,7 @@ void training_check_dir(struct training *t)
         return;
     t->is_gone = 1;
     begin_rescue(t);
-    journal_write(t->journal, training_steps(t), "deleted", NULL);
+    training_event(t, DELETED);
     if (t->rescue != NULL)
         training_complain(t,
                           "%s was deleted: the run ends, its last checkpoint goes to %s",

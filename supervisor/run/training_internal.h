@@ -17,16 +17,18 @@
 
 enum { TRAINING_N_SIGNALS = 3 };
 
-/* Calls a callback of every observer that has it. */
-#define training_tell(t, callback, ...)                                                  \
-    do {                                                                                 \
-        for (size_t o_ = 0; o_ < (t)->args->n_observers; o_++) {                         \
-            const struct training_observer *to_ = &(t)->args->observers[o_];             \
-                                                                                         \
-            if (to_->callback != NULL)                                                   \
-                to_->callback(to_->ctx __VA_OPT__(, ) __VA_ARGS__);                      \
-        }                                                                                \
-    } while (0)
+/* Something happens now (run_event.h): the journal has it, then the observers.
+ *
+ *     training_event(t, FAILED, .error = err->msg);
+ */
+#define training_event(t, kind_, ...)                                                    \
+    training_event_at(                                                                   \
+        (t),                                                                             \
+        &(struct run_event){.kind = RUN_EVENT_##kind_,                                   \
+                            .env_steps = training_steps(t) __VA_OPT__(, ) __VA_ARGS__},  \
+        NULL)
+
+enum training_process { TRAINING_AGENT, TRAINING_ENVIRONMENT };
 
 struct training_state { /* the driver's, for run.state */
     uint8_t *bytes;     /* NULL: none */
@@ -113,7 +115,7 @@ struct training {
     struct training_trace *trace; /* NULL: nobody records */
 
     /* What others see of it (training_status.c, training_report.c). */
-    int told_under_way; /* the observers */
+    int told_under_way; /* RUN_EVENT_UNDER_WAY was sent */
     struct {
         uint64_t at_ms, steps;
         double per_second;
@@ -145,8 +147,6 @@ void training_unwatch(struct training *t);
 /* ---- training_status.c: where it stands ---- */
 
 void training_take_rate(struct training *t);
-/* "SIGKILL", "code 3" or "memory_limit" instead of what *text was. */
-void training_note_exit(char **text, const struct agent_event *e);
 void training_free_status(struct training *t);
 
 /* ---- training_steer.c: requests, and their answers ---- */
@@ -177,18 +177,21 @@ void training_trace_end(struct training *t);
 
 void training_make_env_host(struct training *t);
 void training_free_env_host(struct training *t);
-/* The last exit of a process of an external environment, or NULL. */
-const char *training_env_last_exit(const struct training *t, const char *process);
+/* The last exit of a process of an external environment (run_event_exit_text): NULL there, or
+ * malloc'd. */
+char **training_env_last_exit(struct training *t, const char *process);
 /* Events GIVE_UP, TAKE_BACK and TURNED: journal and messages. */
 void training_note_mode_change(struct training *t, const char *name,
                                const struct agent_event *e);
 /* Resuming: plans the mode changes that the journal has from after the checkpoint. */
 int training_plan_mode_changes(struct training *t, struct err *err);
 
-/* ---- training_report.c: what is told ---- */
+/* ---- training_report.c: what happens, for journal and observers ---- */
 
-/* The first and the last line of a supervisor in the journal (run_file_status reads
- * them); rc: what training_run returns. No journal: nothing. */
+/* The time is set here. Returns an error where the event's kind is committed, and the
+ * journal could not be written. */
+int training_event_at(struct training *t, const struct run_event *e, struct err *err);
+/* A supervisor's first event and its last one; rc: what training_run returns. */
 void training_journal_begin(struct training *t);
 void training_journal_end(struct training *t, int rc);
 /* The agents are ready: finds out, and writes down, whether the run's bytes are those of
@@ -206,9 +209,9 @@ void training_complain(struct training *t, const char *fmt, ...)
 /* Lets the observer see where the run stands. */
 void training_show(struct training *t);
 /* Callbacks of the driver (ctx: struct training) and of the agents. */
-/* Journal and lines of a process: kind is "agent" or "environment". */
-void training_note_process(struct training *t, const char *kind, const char *name,
-                           const struct agent_event *e);
+/* Events and lines of a process. */
+void training_note_process(struct training *t, enum training_process whose,
+                           const char *name, const struct agent_event *e);
 int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
 void training_on_evaluation(void *ctx, const struct evaluation_result *result);
 void training_on_agent_event(void *ctx, const struct agent_event *e);

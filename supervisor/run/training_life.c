@@ -15,13 +15,13 @@ enum { SPACE_MS = 1000 };
 static void do_note_stop(struct training *t, const struct err *why)
 {
     t->result->end = TRAINING_STOPPED;
-    journal_write(t->journal, training_steps(t), "stop", NULL);
+    training_event(t, STOP);
     training_hurry(t);
 }
 
 static void do_say_paused(struct training *t, const struct err *why)
 {
-    journal_write(t->journal, training_steps(t), "pause", NULL);
+    training_event(t, PAUSE);
     training_say(t, "paused at step %llu", (unsigned long long)training_steps(t));
 }
 
@@ -32,14 +32,14 @@ static void do_answer_pause(struct training *t, const struct err *why)
 
 static void do_say_continue(struct training *t, const struct err *why)
 {
-    journal_write(t->journal, training_steps(t), "continue", NULL);
+    training_event(t, CONTINUE);
     training_say(t, "goes on");
 }
 
 static void do_say_full(struct training *t, const struct err *why)
 {
     training_complain(t, "%s: the run waits for space", why->msg);
-    journal_write(t->journal, training_steps(t), "full", "error", why->msg, NULL);
+    training_event(t, FULL, .error = why->msg);
 }
 
 /* The driver raises FULL again, from within, where there is still no space. */
@@ -62,7 +62,7 @@ static void do_try_later(struct training *t, const struct err *why)
 static void do_say_space(struct training *t, const struct err *why)
 {
     training_say(t, "there is space again: the run goes on");
-    journal_write(t->journal, training_steps(t), "space", NULL);
+    training_event(t, SPACE);
 }
 
 static void do_ask_stop(struct training *t, const struct err *why)
@@ -76,7 +76,7 @@ static void do_lose_round(struct training *t, const struct err *why)
     if (why != NULL)
         training_complain(t, "%s", why->msg);
     training_complain(t, "the disk is full: the round that has begun is lost");
-    journal_write(t->journal, training_steps(t), "stopped", NULL);
+    training_event(t, STOPPED);
 }
 
 static void do_show(struct training *t, const struct err *why)
@@ -136,7 +136,9 @@ static void do_close(struct training *t, const struct err *why)
 static void do_answer_all(struct training *t, const struct err *why)
 {
     training_settle_end(t);
-    training_tell(t, on_close);
+    for (size_t i = 0; i < t->args->n_observers; i++)
+        if (t->args->observers[i].on_close != NULL)
+            t->args->observers[i].on_close(t->args->observers[i].ctx);
 }
 
 #define BIT(action) __builtin_ctz(action)
@@ -182,7 +184,7 @@ void training_fail(struct training *t, const struct err *err)
 {
     if (t->failure.code == 0) {
         t->failure = *err;
-        journal_write(t->journal, training_steps(t), "failed", "error", err->msg, NULL);
+        training_event(t, FAILED, .error = err->msg);
     }
     t->result->end = TRAINING_FAILED;
     training_feed(t, LIFE_EV_FAIL, NULL);
@@ -202,9 +204,12 @@ void training_on_done(void *ctx, int stopped)
 {
     struct training *t = ctx;
 
-    if (!stopped)
+    if (stopped) {
+        training_event(t, STOPPED);
+    } else {
         t->result->end = TRAINING_DONE;
-    journal_write(t->journal, training_steps(t), stopped ? "stopped" : "done", NULL);
+        training_event(t, DONE);
+    }
     training_feed(t, LIFE_EV_DONE, NULL);
 }
 

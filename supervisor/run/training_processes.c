@@ -11,8 +11,6 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/run/journal_read.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +22,7 @@ struct training_env_exit {
     struct training_env_exit *next;
 };
 
-static void note_exit(struct training *t, const char *process,
-                      const struct agent_event *e)
+char **training_env_last_exit(struct training *t, const char *process)
 {
     struct training_env_exit *x = t->env_exits;
 
@@ -37,26 +34,15 @@ static void note_exit(struct training *t, const char *process,
         x->next = t->env_exits;
         t->env_exits = x;
     }
-    training_note_exit(&x->text, e);
-}
-
-const char *training_env_last_exit(const struct training *t, const char *process)
-{
-    const struct training_env_exit *x = t->env_exits;
-
-    while (x != NULL && strcmp(x->process, process) != 0)
-        x = x->next;
-    return x != NULL ? x->text : NULL;
+    return &x->text;
 }
 
 static void on_event(void *ctx, const struct agent_event *e, const char *process)
 {
     struct training *t = ctx;
 
-    training_note_process(t, "environment", process, e);
-    if (e->kind == AGENT_EVENT_EXIT)
-        note_exit(t, process, e);
-    else if (e->kind == AGENT_EVENT_READY)
+    training_note_process(t, TRAINING_ENVIRONMENT, process, e);
+    if (e->kind == AGENT_EVENT_READY)
         training_settle_env_respawn(t, process);
 }
 
@@ -65,7 +51,7 @@ static void on_inexact(void *ctx, const char *line)
     struct training *t = ctx;
 
     training_complain(t, "%s", line);
-    journal_write(t->journal, training_steps(t), "inexact", "why", line, NULL);
+    training_event(t, INEXACT, .why = line);
 }
 
 static void on_failed(void *ctx, const struct err *why)
@@ -111,19 +97,22 @@ static const char *const effects[] = {[AGENT_LEARNS] = "learns again",
                                       [AGENT_FROZEN] = "acts on, but learns no more",
                                       [AGENT_NOOP] = "does nothing any more"};
 
-static void journal_mode_change(struct training *t, const char *event, const char *name,
-                                const struct agent_event *e)
+static void mode_event(struct training *t, enum run_event_kind kind, const char *name,
+                       const struct agent_event *e)
 {
-    char position[24], lost[24];
+    struct run_event event = {.kind = kind, .env_steps = training_steps(t)};
     struct err err = {0};
 
-    (void)snprintf(position, sizeof(position), "%" PRIu64, e->turn->position);
-    (void)snprintf(lost, sizeof(lost), "%" PRIu64, e->turn->lost);
-    if (journal_commit(t->journal, &err, training_steps(t), event, "agent", name, "mode",
-                       agent_mode_name(e->turn->mode), "position", position, "lost", lost,
-                       e->text != NULL ? "why" : NULL, e->text, NULL) < 0)
+    run_event_process_init(&event.process, name, NULL);
+    event.process.mode = agent_mode_name(e->turn->mode);
+    event.process.why = e->text;
+    if (kind != RUN_EVENT_TURNED) {
+        event.process.position = e->turn->position;
+        event.process.lost = e->turn->lost;
+    }
+    if (training_event_at(t, &event, &err) < 0)
         training_complain(t, "%s; a resume will not know of %s's %s", err.msg, name,
-                          event);
+                          kind == RUN_EVENT_GIVE_UP ? "give-up" : "take-back");
 }
 
 void training_note_mode_change(struct training *t, const char *name,
@@ -134,39 +123,38 @@ void training_note_mode_change(struct training *t, const char *name,
     t->gave_up = 1;
     switch (e->kind) {
     case AGENT_EVENT_GIVE_UP:
-        journal_mode_change(t, "give-up", name, e);
+        mode_event(t, RUN_EVENT_GIVE_UP, name, e);
         training_complain(t, "%s is given up and %s: %s", name, effect, e->text);
         break;
     case AGENT_EVENT_TAKE_BACK:
-        journal_mode_change(t, "take-back", name, e);
+        mode_event(t, RUN_EVENT_TAKE_BACK, name, e);
         training_say(t, "%s learns again from the next round on", name);
         break;
     default:
-        journal_write(t->journal, training_steps(t), "turned", "agent", name, "mode",
-                      agent_mode_name(e->turn->mode), NULL);
+        mode_event(t, RUN_EVENT_TURNED, name, e);
         if (e->turn->mode != AGENT_LEARNS)
             training_say(t, "%s was given up and %s", name, effect);
         break;
     }
 }
 
-static int plan_mode_change(void *ctx, uint64_t line, const struct journal_event *e)
+static int plan_mode_change(void *ctx, const struct run_event *e)
 {
     struct training *t = ctx;
-    const char *name = journal_value(e, "agent"), *mode = journal_value(e, "mode");
-    struct agent_turn turn = {.position = journal_number(e, "position", 0),
-                              .lost = journal_number(e, "lost", 0)};
+    const struct run_event_process *p = &e->process;
+    struct agent_turn turn = {0};
     struct agent_standing at;
     size_t agent;
 
-    (void)line;
-    if ((strcmp(e->name, "give-up") != 0 && strcmp(e->name, "take-back") != 0) ||
-        name == NULL || mode == NULL)
+    if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_TAKE_BACK) ||
+        p->agent == NULL || p->mode == NULL)
         return 0;
-    agent = agent_table_find(t->agents, name);
+    agent = agent_table_find(t->agents, p->agent);
     if (agent == agent_table_count(t->agents))
         return 0;
-    while (turn.mode < AGENT_NOOP && strcmp(mode, agent_mode_name(turn.mode)) != 0)
+    turn.position = p->position != MEMBER_NO_U64 ? p->position : 0;
+    turn.lost = p->lost != MEMBER_NO_U64 ? p->lost : 0;
+    while (turn.mode < AGENT_NOOP && strcmp(p->mode, agent_mode_name(turn.mode)) != 0)
         turn.mode++;
     t->gave_up = 1;
     agent_table_standing(t->agents, agent, 0, &at);
@@ -177,8 +165,8 @@ static int plan_mode_change(void *ctx, uint64_t line, const struct journal_event
 
 int training_plan_mode_changes(struct training *t, struct err *err)
 {
-    int rc =
-        journal_each(run_dir_file(t->args->dir, "journal"), plan_mode_change, t, err);
+    int rc = journal_each_event(run_dir_file(t->args->dir, "journal"), plan_mode_change,
+                                t, err);
 
     return rc == ERR_NOT_FOUND ? 0 : rc;
 }

@@ -3,13 +3,12 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
-#include "supervisor/metrics/json.h"
 #include "supervisor/proc/signals.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,19 +31,33 @@ const char *training_end_name(enum training_end end)
     return names[end];
 }
 
+int training_event_at(struct training *t, const struct run_event *e, struct err *err)
+{
+    struct run_event now = *e;
+    int rc = 0;
+
+    (void)log_time(now.time);
+    if (t->journal != NULL)
+        rc = journal_write(t->journal, &now, err);
+    for (size_t i = 0; i < t->args->n_observers; i++)
+        if (t->args->observers[i].on_event != NULL)
+            t->args->observers[i].on_event(t->args->observers[i].ctx, &now);
+    return rc;
+}
+
 void training_journal_begin(struct training *t)
 {
-    const char *event = t->args->resume != NULL ? "resume" : "start";
-    char pid[24], keeper[24], version[24];
+    struct run_event e = {
+        .kind = t->args->resume != NULL ? RUN_EVENT_RESUME : RUN_EVENT_START,
+        .env_steps = training_steps(t),
+        .begin = {.pid = getpid(),
+                  .keeper = keeper_pid(),
+                  .build = t->args->binaries->build_id,
+                  .numerics = numerics_names[t->config->run.numerics],
+                  .version = NUMERICS_VERSION},
+    };
 
-    if (t->journal == NULL)
-        return;
-    (void)snprintf(version, sizeof(version), "%d", NUMERICS_VERSION);
-    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
-    (void)snprintf(keeper, sizeof(keeper), "%d", (int)keeper_pid());
-    journal_write(t->journal, training_steps(t), event, "pid", pid, "keeper", keeper,
-                  "build", t->args->binaries->build_id, "numerics",
-                  numerics_names[t->config->run.numerics], "version", version, NULL);
+    training_event_at(t, &e, NULL);
 }
 
 /* "op Pow (layer/Pow) of agent_0", for the first agent whose graph has such a one; free().
@@ -74,8 +87,7 @@ void training_judge_portable(struct training *t)
     else
         t->not_portable = first_op_of_libm(t);
     if (t->not_portable != NULL)
-        journal_write(t->journal, training_steps(t), "not-portable", "why",
-                      t->not_portable, NULL);
+        training_event(t, NOT_PORTABLE, .why = t->not_portable);
 }
 
 static int exit_code(const struct training_result *r, int rc)
@@ -97,29 +109,22 @@ void training_journal_end(struct training *t, int rc)
 {
     struct training_result *r = t->result;
     struct rollout_progress at = {0};
-    char code[24], pid[24], episodes[24], rounds[24], updates[24], restarts[24], s[32];
-    char mean[JSON_NUMBER_MAX] = "";
+    struct run_event e = {.kind = RUN_EVENT_END, .env_steps = training_steps(t)};
     struct err err = {0};
 
     r->exit_code = exit_code(r, rc);
-    if (t->journal == NULL)
-        return;
     if (t->rollout != NULL)
         rollout_progress(t->rollout, &at);
-    (void)snprintf(code, sizeof(code), "%d", r->exit_code);
-    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
-    (void)snprintf(episodes, sizeof(episodes), "%" PRIu64, at.episodes);
-    (void)snprintf(rounds, sizeof(rounds), "%" PRIu64, at.round);
-    (void)snprintf(updates, sizeof(updates), "%" PRIu64, at.updates);
-    (void)snprintf(restarts, sizeof(restarts), "%" PRIu64, r->restarts);
-    (void)snprintf(s, sizeof(s), "%.3f", r->wall_seconds);
-    if (!isnan(r->team_return_mean))
-        (void)json_format_f64(r->team_return_mean, mean);
-    if (journal_commit(t->journal, &err, training_steps(t), "end", "state",
-                       training_end_name(r->end), "code", code, "pid", pid, "episodes",
-                       episodes, "rounds", rounds, "updates", updates, "restarts",
-                       restarts, "seconds", s, *mean != '\0' ? "return" : NULL, mean,
-                       NULL) < 0)
+    e.end.state = training_end_name(r->end);
+    e.end.code = r->exit_code;
+    e.end.pid = getpid();
+    e.end.episodes = at.episodes;
+    e.end.rounds = at.round;
+    e.end.updates = at.updates;
+    e.end.restarts = r->restarts;
+    e.end.seconds = r->wall_seconds;
+    e.end.team_return = r->team_return_mean;
+    if (training_event_at(t, &e, &err) < 0)
         log_warn("%s", err.msg);
 }
 
@@ -132,7 +137,7 @@ void training_say(struct training *t, const char *fmt, ...)
     (void)vsnprintf(line, sizeof(line), fmt, ap);
     va_end(ap);
     log_info("%s", line);
-    training_tell(t, on_message, 0, line);
+    training_event(t, MESSAGE, .message = {.text = line});
 }
 
 void training_complain(struct training *t, const char *fmt, ...)
@@ -144,7 +149,7 @@ void training_complain(struct training *t, const char *fmt, ...)
     (void)vsnprintf(line, sizeof(line), fmt, ap);
     va_end(ap);
     log_error("%s", line);
-    training_tell(t, on_message, 1, line);
+    training_event(t, MESSAGE, .message = {.text = line, .error = 1});
 }
 
 uint64_t training_steps(const struct training *t)
@@ -160,17 +165,17 @@ uint64_t training_steps(const struct training *t)
 
 void training_show(struct training *t)
 {
-    struct rollout_progress at = {.state = "starting"};
-
-    if (t->rollout != NULL)
-        rollout_progress(t->rollout, &at);
     training_take_rate(t);
-    training_tell(t, on_tick, t->agents, &at);
+    for (size_t i = 0; i < t->args->n_observers; i++)
+        if (t->args->observers[i].on_tick != NULL)
+            t->args->observers[i].on_tick(t->args->observers[i].ctx, t);
 }
 
 int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
 {
     struct training *t = ctx;
+    const struct run_event e = {
+        .kind = RUN_EVENT_ROW, .env_steps = row->env_steps, .row = row};
     double sum = 0;
     int teams = 0, rc;
 
@@ -187,66 +192,19 @@ int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
     if (rc == 0)
         rc = event_sink_write(t->events, row, training_now_unix(), err);
     if (rc == 0)
-        training_tell(t, on_row, row);
+        rc = training_event_at(t, &e, err);
     return rc;
 }
 
 void training_on_evaluation(void *ctx, const struct evaluation_result *result)
 {
     struct training *t = ctx;
+    const char **names = xcalloc(result->n_agents, sizeof(*names));
 
-    training_tell(t, on_evaluation, training_steps(t), result);
-}
-
-/* How a process, of an agent or of an environment (kind), ended is told by its signal or
- * its code; what it had to say about that, where nobody wanted it to end. */
-static void journal_exit(struct training *t, const char *kind, const char *process,
-                         const struct agent_event *e)
-{
-    char pid[24], code[24], name[SIGNAL_NAME_BYTES];
-    const char *more[6] = {NULL};
-    size_t n = 0;
-
-    (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
-    (void)snprintf(code, sizeof(code), "%d", e->exit_code);
-    if (e->limit != NULL) {
-        more[n++] = "limit";
-        more[n++] = e->limit;
-    }
-    if (e->text != NULL) {
-        more[n++] = "why";
-        more[n++] = e->text;
-    }
-    if (*e->lines != '\0' && (e->signal != 0 || e->exit_code != 0)) {
-        more[n++] = "lines";
-        more[n++] = e->lines;
-    }
-    journal_write(t->journal, training_steps(t), "exit", kind, process, "pid", pid,
-                  e->signal != 0 ? "signal" : "code",
-                  e->signal != 0 ? signal_name(e->signal, name) : code, "in",
-                  agent_state_name((enum agent_state)e->state), more[0], more[1], more[2],
-                  more[3], more[4], more[5], NULL);
-}
-
-static void journal_process(struct training *t, const char *kind, const char *process,
-                            const struct agent_event *e, const char *event)
-{
-    char pid[24], replayed[24];
-
-    (void)snprintf(pid, sizeof(pid), "%d", (int)e->pid);
-    (void)snprintf(replayed, sizeof(replayed), "%" PRIu64, e->replayed);
-    journal_write(t->journal, training_steps(t), event, kind, process, "pid", pid,
-                  e->replayed > 0 ? "replayed" : NULL, replayed, NULL);
-}
-
-static void journal_wait(struct training *t, const char *kind, const char *name,
-                         const struct agent_event *e)
-{
-    char delay[24];
-
-    (void)snprintf(delay, sizeof(delay), "%llu", (unsigned long long)e->delay_ms);
-    journal_write(t->journal, training_steps(t), "wait", kind, name, "delay_ms", delay,
-                  NULL);
+    for (size_t i = 0; i < result->n_agents; i++)
+        names[i] = t->specs.spec[i].name;
+    training_event(t, EVALUATION, .evaluation = {.result = result, .agents = names});
+    free(names);
 }
 
 static void say_exit(struct training *t, const char *name, const struct agent_event *e)
@@ -268,30 +226,64 @@ static void say_exit(struct training *t, const char *name, const struct agent_ev
                      e->exit_code);
 }
 
-void training_note_process(struct training *t, const char *kind, const char *name,
-                           const struct agent_event *e)
+/* What a process wrote last is of interest where nobody wanted it to end. */
+static void process_event(struct training *t, enum training_process whose,
+                          const char *name, const struct agent_event *from)
+{
+    static const enum run_event_kind kinds[] = {
+        [AGENT_EVENT_SPAWN] = RUN_EVENT_SPAWN,     [AGENT_EVENT_HELLO] = RUN_EVENT_HELLO,
+        [AGENT_EVENT_READY] = RUN_EVENT_READY,     [AGENT_EVENT_EXIT] = RUN_EVENT_EXIT,
+        [AGENT_EVENT_RESPAWN] = RUN_EVENT_RESPAWN, [AGENT_EVENT_WAIT] = RUN_EVENT_WAIT};
+    struct run_event e = {.kind = kinds[from->kind], .env_steps = training_steps(t)};
+    struct run_event_process *p = &e.process;
+
+    run_event_process_init(p, whose == TRAINING_AGENT ? name : NULL,
+                           whose == TRAINING_ENVIRONMENT ? name : NULL);
+    p->pid = from->pid;
+    if (from->replayed > 0)
+        p->replayed = from->replayed;
+    p->delay_ms = from->delay_ms;
+    if (from->kind == AGENT_EVENT_EXIT) {
+        p->signal = from->signal;
+        p->code = from->signal != 0 ? -1 : from->exit_code;
+        p->in = agent_state_name((enum agent_state)from->state);
+        p->limit = from->limit;
+        p->why = from->text;
+        if (*from->lines != '\0' && (from->signal != 0 || from->exit_code != 0))
+            p->lines = from->lines;
+    }
+    training_event_at(t, &e, NULL);
+    if (from->kind == AGENT_EVENT_EXIT) {
+        char buf[RUN_EVENT_EXIT_BYTES];
+        const char *text = run_event_exit_text(p, buf);
+        char **last = whose == TRAINING_AGENT ? &t->last_exit[from->agent]
+                                              : training_env_last_exit(t, name);
+
+        free(*last);
+        *last = text != NULL ? xstrdup(text) : NULL;
+    }
+}
+
+void training_note_process(struct training *t, enum training_process whose,
+                           const char *name, const struct agent_event *e)
 {
     switch (e->kind) {
     case AGENT_EVENT_SPAWN:
-        journal_process(t, kind, name, e, "spawn");
-        break;
     case AGENT_EVENT_HELLO:
-        journal_process(t, kind, name, e, "hello");
-        break;
     case AGENT_EVENT_READY:
-        journal_process(t, kind, name, e, "ready");
+        process_event(t, whose, name, e);
         break;
     case AGENT_EVENT_EXIT:
-        journal_exit(t, kind, name, e);
+        process_event(t, whose, name, e);
         say_exit(t, name, e);
         break;
     case AGENT_EVENT_RESPAWN:
         t->result->restarts++;
-        journal_process(t, kind, name, e, "respawn");
+        process_event(t, whose, name, e);
         training_say(t, "%s lives on as pid %d", name, (int)e->pid);
         break;
     case AGENT_EVENT_WAIT:
-        journal_wait(t, kind, name, e);
+        process_event(t, whose, name, e);
         training_say(t, "%s is started again in %.1f s", name,
                      (double)e->delay_ms / 1000);
         break;
@@ -308,12 +300,9 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
     struct training *t = ctx;
     const char *name = t->specs.spec[e->agent].name;
 
-    training_note_process(t, "agent", name, e);
+    training_note_process(t, TRAINING_AGENT, name, e);
     if (e->kind == AGENT_EVENT_READY) {
         training_feed(t, LIFE_EV_AGENT_READY, NULL);
         training_settle_respawn(t, e->agent);
-    } else if (e->kind == AGENT_EVENT_EXIT) {
-        training_note_exit(&t->last_exit[e->agent], e);
     }
-    training_tell(t, on_agent, e, name);
 }

@@ -12,7 +12,7 @@ static void mark_inexact(struct training *t, const char *why, size_t len)
     if (t->inexact != NULL)
         return;
     t->inexact = xstrndup(why, len);
-    journal_write(t->journal, training_steps(t), "inexact", "why", t->inexact, NULL);
+    training_event(t, INEXACT, .why = t->inexact);
 }
 
 /* A resume that fails before it is committed leaves no line in the journal; but where the
@@ -64,7 +64,7 @@ static void report_exact(struct training *t)
                                 : "CPU goes",
                    NUMERICS_VERSION);
     training_say(t, "%s", line);
-    journal_write(t->journal, training_steps(t), "exact", "why", line, NULL);
+    training_event(t, EXACT, .why = line);
 }
 
 static int check_machine(struct training *t, struct err *err)

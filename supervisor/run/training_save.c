@@ -64,6 +64,11 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
  * may have learned from what nobody appended: the run ends with the older ones. */
 static void on_checkpoint_over(struct training *t, uint64_t step, const struct err *why)
 {
+    struct run_event e = {
+        .kind = why != NULL ? RUN_EVENT_CHECKPOINT_FAILED : RUN_EVENT_CHECKPOINT,
+        .env_steps = step,
+    };
+
     if (why == NULL) {
         t->saved_step = (int64_t)step;
         if (run_saver_is_redirected(t->saver))
@@ -74,8 +79,8 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
         training_complain(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
                           why->msg);
     }
-    journal_write(t->journal, step, why != NULL ? "checkpoint-failed" : "checkpoint",
-                  why != NULL ? "error" : NULL, why != NULL ? why->msg : NULL, NULL);
+    e.error = why != NULL ? why->msg : NULL;
+    training_event_at(t, &e, NULL);
     training_settle_checkpoint(t, step, why);
     if (why != NULL && why->code == ERR_CORRUPT)
         training_fail(t, why);

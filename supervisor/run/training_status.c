@@ -2,7 +2,6 @@
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/proc/signals.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Smoothed over a few seconds, so that the time left does not jump. */
 void training_take_rate(struct training *t)
 {
     const uint64_t now = uv_now(&t->loop), steps = training_steps(t);
@@ -26,21 +26,6 @@ void training_take_rate(struct training *t)
         t->rate.at_ms = now;
         t->rate.steps = steps;
     }
-}
-
-void training_note_exit(char **text, const struct agent_event *e)
-{
-    char name[SIGNAL_NAME_BYTES];
-
-    free(*text);
-    *text = e->limit != NULL ? xstrdup(e->limit)
-            : e->signal != 0 ? xstrdup(signal_name(e->signal, name))
-                             : xasprintf("code %d", e->exit_code);
-}
-
-double training_rate(const struct training *t)
-{
-    return life_state_is_paused(t->state) ? 0 : t->rate.per_second;
 }
 
 static const char *state_of(const struct training *t)
@@ -87,7 +72,7 @@ static void take_environments(struct training *t)
             .pid = info.pid,
             .restarts = info.restarts,
             .rss_bytes = info.rss_bytes,
-            .last_exit = training_env_last_exit(t, info.name),
+            .last_exit = *training_env_last_exit(t, info.name),
         };
     }
 }
@@ -111,7 +96,7 @@ void training_status(struct training *t, struct run_status *ret)
         .episodes = at.episodes,
         .total_steps = (uint64_t)t->config->run.env_steps,
         .total_episodes = (uint64_t)t->config->run.episodes,
-        .steps_per_second = training_rate(t),
+        .steps_per_second = life_state_is_paused(t->state) ? 0 : t->rate.per_second,
         .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
         .checkpoint_step = t->saved_step,
         .team_return_mean = t->result->team_return_mean,

@@ -34,7 +34,7 @@ static void reread(struct training *t)
     struct err err = {0};
 
     if (training_reread(t, &result, &err) < 0) {
-        journal_write(t->journal, training_steps(t), "refused", "error", err.msg, NULL);
+        training_event(t, REFUSED, .error = err.msg);
         training_complain(t, "config.yaml is not applied: %s", err.msg);
     } else if (*result.waits != '\0') {
         training_say(t, "waits for a respawn of its agent: %s", result.waits);
@@ -42,12 +42,6 @@ static void reread(struct training *t)
         training_say(t, "config.yaml has not changed");
     }
     training_set_result_done(&result);
-}
-
-static void journal_signal(struct training *t, int signum)
-{
-    journal_write(t->journal, training_steps(t), "signal", "name", strsignal(signum),
-                  NULL);
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
@@ -59,7 +53,7 @@ static void on_signal(uv_signal_t *handle, int signum)
         return;
     }
     t->signals.n_interrupts++;
-    journal_signal(t, signum);
+    training_event(t, SIGNAL, .name = strsignal(signum));
     if (t->signals.n_interrupts > 1) {
         t->result->end = TRAINING_CUT_OFF;
         t->result->signum = signum;
@@ -75,7 +69,9 @@ static void on_signal(uv_signal_t *handle, int signum)
 /* Agents and environments first: they would compute on, or wait at full pipes. */
 static void on_terminal_stop(uv_signal_t *handle, int signum)
 {
-    journal_signal(handle->data, signum);
+    struct training *t = handle->data;
+
+    training_event(t, SIGNAL, .name = strsignal(signum));
     agent_tables_pause(1);
     (void)raise(SIGSTOP);
     agent_tables_pause(0);

@@ -26,12 +26,12 @@ STATUS = {"run", "state", "pid", "keeper_pid", "round", "env_steps", "episodes",
 AGENT = {"name", "pid", "state", "given_up", "restarts", "rss_bytes", "update", "last_exit"}
 
 
-def start(w, name="a", steps=100000000, **more):
+def start(w, name="a", *options, steps=100000000, **more):
     """A run that ends only when it is told to, and a client of it."""
     if not msgpack:
         raise harness.Skip("python3-msgpack is not installed")
     p = w.start("run", w.small(steps=steps, evaluate=0, checkpoint=1000000000), "--name",
-                name, **more)
+                name, *options, **more)
     harness.wait_until("the socket", lambda: (w.run_dir(name) / "control.sock").exists()
                        or p.poll() is not None)
     client = drive_critics.Run(w.run_dir(name))
@@ -218,6 +218,37 @@ def test_subscribers_hear_of_it(w):
     assert any("event=exit" in m[2].get("line", "") for m in heard), heard
     assert any("agent_0" in m[2].get("text", "") for m in heard), heard
     stop(p, other)
+
+
+def test_subscribers_get_every_event(w):
+    """Those who ask for events: with the keys of `run --json`, and nothing else."""
+    p, client = start(w, "a", "--json", "--set", "evaluation.every_env_steps=5000",
+                      "--set", "evaluation.episodes=2")
+    other = drive_critics.Run(w.run_dir("a"))
+    client.call("subscribe", events=True)
+    other.call("kill", agent="agent_0")
+    for method in ("pause", "continue", "checkpoint"):
+        other.call(method)
+    other.call("set", changes=["defaults.discount=0.9"])
+    heard = {}
+    client.socket.settimeout(harness.DEADLINE_S)
+    while not {"exit", "respawn", "ready", "pause", "continue", "checkpoint", "set",
+               "changed", "message", "row", "evaluation"} <= heard.keys():
+        client.unpacker.feed(client.socket.recv(1 << 16))
+        for m in client.unpacker:
+            assert m[0] == 2 and m[1] == "event", m
+            heard[m[2]["event"]] = m[2]
+    assert all("time" in e and "env_steps" in e for e in heard.values()), heard
+    assert heard["exit"]["signal"] == 9 and heard["exit"]["agent"] == "agent_0", heard
+    assert heard["set"]["changes"] == "defaults.discount=0.9", heard
+    assert heard["evaluation"]["episodes"] == 2, heard
+    assert heard["evaluation"]["eval/return/agent_0"] < 0, heard
+    assert "train/agent_0/critic_loss" in heard["row"], heard
+    stop(p, other)
+    printed = {(e["event"], e["time"]): e for e in harness.json_lines(harness.output(p))}
+    for name in heard.keys() - {"message"}:
+        same = printed[name, heard[name]["time"]]
+        assert same.keys() == heard[name].keys(), (same, heard[name])
 
 
 def test_who_leaves_before_the_answer_gets_none(w):

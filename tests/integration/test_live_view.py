@@ -180,7 +180,9 @@ def test_every_line_of_json_is_an_object(w):
     assert kinds.count("spawn") + kinds.count("respawn") >= 4 and "ready" in kinds, kinds
     died = [e for e in events if e.get("event") == "exit" and e.get("signal") == 9]
     assert [e["agent"] for e in died] == ["agent_0"], died
-    rows = [e for e in events if "env_steps" in e and "train/agent_1/critic_loss" in e]
+    assert all(e["time"].endswith("Z") for e in events), events
+    assert "checkpoint" in kinds and "pid" in died[0] and died[0]["env_steps"] >= 0, kinds
+    rows = [e for e in events if e["event"] == "row" and "train/agent_1/critic_loss" in e]
     assert len(rows) > 10, events[5:8]
 
 

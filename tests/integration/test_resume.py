@@ -187,6 +187,7 @@ def test_two_kills_and_an_extension(w):
     out, err = w.brood("resume", run, "--json")
     assert err.count("\n") == 1 and "done" in err and "extends" not in err, err
     begun, done = harness.json_lines(out)
+    assert begun.pop("time") <= done["time"], (begun, done)
     assert begun == {"event": "start", "run": "run", "env_steps": end, "episodes": None,
                      "from_checkpoint": end}, begun
     assert done["event"] == "done" and done["env_steps"] == end and done["restarts"] == 0 \

@@ -129,8 +129,10 @@ static int on_open(void *ctx, struct training *t, uv_loop_t *loop, struct err *e
     return 0;
 }
 
-static void on_under_way(void *ctx)
+static void on_event(void *ctx, const struct run_event *e)
 {
+    if (e->kind != RUN_EVENT_UNDER_WAY)
+        return;
     ask_and_leave();
     ck_assert_int_eq(uv_timer_start(&d.next, send_step, 0, 0), 0);
 }
@@ -144,7 +146,7 @@ START_TEST(a_run_is_driven_without_a_socket)
 {
     const struct config_options options = {.env_names = env_agent_names};
     const struct training_observer observer = {
-        .on_open = on_open, .on_under_way = on_under_way, .on_close = on_close};
+        .on_open = on_open, .on_event = on_event, .on_close = on_close};
     struct binaries binaries = {.build_id = "test"};
     struct run_config config;
     struct training_args args = {.config = &config,

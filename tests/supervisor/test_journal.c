@@ -57,6 +57,14 @@ static int see(void *ctx, uint64_t line, const struct journal_event *e)
     return strcmp(e->name, "enough") == 0 ? 7 : 0;
 }
 
+static void put_event(struct journal *j, enum run_event_kind kind, uint64_t step)
+{
+    struct run_event e = {.kind = kind, .env_steps = step, .time = "T"};
+
+    run_event_process_init(&e.process, "a", NULL);
+    ck_assert_int_eq(journal_write(j, &e, &err), 0);
+}
+
 /* Every value comes back as it was given; bytes that are no UTF-8 as U+FFFD. */
 START_TEST(values_come_back)
 {
@@ -72,6 +80,7 @@ START_TEST(values_come_back)
         {"a\xff z", "a\xef\xbf\xbd z"},
     };
     struct journal *j;
+    struct run_event e;
 
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         struct seen s = {0};
@@ -79,7 +88,10 @@ START_TEST(values_come_back)
         (void)unlink(path);
         j = journal_new(path);
         ck_assert_int_eq(journal_begin(j, &err), 0);
-        journal_write(j, 25 + i, "exit", "agent", "a", "why", values[i][0], NULL);
+        e = (struct run_event){.kind = RUN_EVENT_EXIT, .env_steps = 25 + i, .time = "T"};
+        run_event_process_init(&e.process, "a", NULL);
+        e.process.why = values[i][0];
+        ck_assert_int_eq(journal_write(j, &e, &err), 0);
         journal_close(j);
         ck_assert_int_eq(journal_each(path, see, &s, &err), 0);
         ck_assert_uint_eq(s.n, 1);
@@ -199,7 +211,7 @@ START_TEST(others_append_to_it)
     j = journal_new(path);
     ck_assert_int_eq(journal_begin(j, &err), 0);
     for (uint64_t i = 0; i < 300; i++)
-        journal_write(j, i, "checkpoint", NULL);
+        put_event(j, RUN_EVENT_SPACE, i);
     journal_close(j);
     put(path, "2026-01-31T12:00:00.123Z step=3", 31, 0);
     journal_append(dir.path, "event=enough code=137");
@@ -222,17 +234,18 @@ START_TEST(lines_wait_until_it_begins)
     char *text;
 
     put(path, cut, sizeof(cut) - 1, 0);
-    journal_write(j, 4, "resume", NULL);
-    ck_assert_int_eq(journal_commit(j, &err, 4, "end", NULL), 0);
+    put_event(j, RUN_EVENT_SPACE, 4);
+    put_event(j, RUN_EVENT_TAKE_BACK, 4); /* of those that are committed */
     journal_close(j);
     text = temp_dir_read(path, NULL);
     ck_assert_str_eq(text, cut);
     free(text);
     j = journal_new(path);
-    journal_write(j, 5, "resume", NULL);
-    journal_write(j, 5, "spawn", NULL);
+    put_event(j, RUN_EVENT_SPACE, 5);
+    put_event(j, RUN_EVENT_SPAWN, 5);
     ck_assert_int_eq(journal_begin(j, &err), 0);
-    journal_write(j, 6, "ready", NULL);
+    put_event(j, RUN_EVENT_ROW, 6); /* not of the journal's */
+    put_event(j, RUN_EVENT_READY, 6);
     ck_assert_int_eq(journal_begin(j, &err), 0);
     journal_close(j);
     ck_assert_int_eq(journal_each(path, see, &s, &err), 0);

@@ -47,7 +47,7 @@ static int do_later(void *ctx, const msgpack_object *params, struct rpc_reply *r
 static int do_subscribe(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
                         struct err *err)
 {
-    rpc_subscribe(reply);
+    rpc_subscribe(reply, 1);
     rpc_reply_empty(reply);
     return 0;
 }
@@ -242,7 +242,7 @@ END_TEST
 
 static void notify(void)
 {
-    struct msg_out *o = rpc_notify_begin(rpc, "news");
+    struct msg_out *o = rpc_notify_begin(rpc, 1, "news");
 
     ck_assert_ptr_nonnull(o);
     msg_map(o, 0);
@@ -259,7 +259,7 @@ static void leave_both(struct rpc_client *self)
 
 START_TEST(subscribers_get_notifications)
 {
-    ck_assert_ptr_null(rpc_notify_begin(rpc, "news"));
+    ck_assert_ptr_null(rpc_notify_begin(rpc, 1, "news"));
     ask(&two, 1, "subscribe");
     ask(&two, 2, "subscribe");
     notify();
@@ -267,9 +267,9 @@ START_TEST(subscribers_get_notifications)
     ck_assert_int_eq(two.n, 3);
     ck_assert_int_eq(two.last.type, MSG_NOTIFICATION);
     rpc_client_close(&two);
-    ck_assert_ptr_null(rpc_notify_begin(rpc, "news"));
+    ck_assert_ptr_null(rpc_notify_begin(rpc, 1, "news"));
     rpc_client_open(&two, rpc);
-    ck_assert_ptr_null(rpc_notify_begin(rpc, "news"));
+    ck_assert_ptr_null(rpc_notify_begin(rpc, 1, "news"));
 }
 END_TEST
 

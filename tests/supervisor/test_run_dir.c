@@ -196,14 +196,22 @@ END_TEST
 START_TEST(test_journal)
 {
     struct journal *j;
+    struct run_event e;
     struct err err = {0};
     char *text, *line;
 
     for (int again = 0; again < 2; again++) {
         j = journal_new(temp_dir_file(&dir, "journal"));
         ck_assert_int_eq(journal_begin(j, &err), 0);
-        journal_write(j, 25600, "respawn", "agent", "agent_0", "pid", "4711", NULL);
-        journal_write(j, 1, "failed", "error", "no \"end\"\nat all", NULL);
+        e = (struct run_event){.kind = RUN_EVENT_RESPAWN, .env_steps = 25600};
+        (void)log_time(e.time);
+        run_event_process_init(&e.process, "agent_0", NULL);
+        e.process.pid = 4711;
+        ck_assert_int_eq(journal_write(j, &e, &err), 0);
+        e.kind = RUN_EVENT_FAILED;
+        e.env_steps = 1;
+        e.error = "no \"end\"\nat all";
+        ck_assert_int_eq(journal_write(j, &e, &err), 0);
         journal_close(j);
     }
     text = temp_dir_read(temp_dir_file(&dir, "journal"), NULL);

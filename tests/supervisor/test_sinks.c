@@ -1,3 +1,4 @@
+#include "supervisor/metrics/json.h"
 #include "supervisor/metrics/sinks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
@@ -183,22 +184,6 @@ START_TEST(test_json)
 }
 END_TEST
 
-START_TEST(test_json_row)
-{
-    const char *const names[] = {"time/round_us", "x"};
-    const double values[] = {NAN, 1.5};
-    const struct metrics_row row = {
-        .env_steps = 10, .episodes = 2, .n = 2, .names = names, .values = values};
-    struct json j = {0};
-
-    json_put_row(&j, &row);
-    ck_assert_str_eq(json_line(&j, NULL),
-                     "{\"event\": \"row\", \"env_steps\": 10, \"episodes\": 2, "
-                     "\"time/round_us\": null, \"x\": 1.5}\n");
-    json_done(&j);
-}
-END_TEST
-
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("sinks");
@@ -211,7 +196,6 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_full_disk_is_an_error);
     tcase_add_test(tc, test_shortest_numbers);
     tcase_add_test(tc, test_json);
-    tcase_add_test(tc, test_json_row);
     suite_add_tcase(s, tc);
     return s;
 }

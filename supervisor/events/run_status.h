@@ -1,10 +1,18 @@
-/* run_status.h - where a run stands: what `brood status` shows and the control socket
- * answers.
+/* run_status.h - where a run stands, live or over, and its one encoding: what `status` of
+ * the control socket answers, and what every command shows or prints as JSON.
  *
- * Plain data; who hands one out says how long its pointers live.
+ * Map      run, state, exit_code?, pid, keeper_pid, round?, env_steps, episodes?,
+ *          total_steps, total_episodes, steps_per_second, elapsed_seconds,
+ *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
+ *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
+ *          last_exit?}], pending: [{key, value, at_step?, agent?}]. Those with a question mark are nil where they are not known.
+ * New field a member of the struct and a row of the table in run_status.c.
+ * Lifetime  plain data; who hands one out says how long its pointers live.
  */
-#ifndef SUPERVISOR_RUN_RUN_STATUS_H
-#define SUPERVISOR_RUN_RUN_STATUS_H
+#ifndef SUPERVISOR_EVENTS_RUN_STATUS_H
+#define SUPERVISOR_EVENTS_RUN_STATUS_H
+
+#include "supervisor/events/members.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +27,7 @@ enum run_exit {
     RUN_EXIT_SIGNALLED = 128, /* + signal that cut it off, or killed it */
 };
 
-#define RUN_UNKNOWN UINT64_MAX
+#define RUN_UNKNOWN MEMBER_NO_U64
 
 struct run_agent_status {
     const char *name;
@@ -70,5 +78,26 @@ struct run_status {
     const struct run_pending *pending; /* of a live run, in the order of their steps */
     size_t n_pending;
 };
+
+/* What people see as its state: "frozen" rather than "busy" of an agent that was given up. */
+static inline const char *run_agent_shown_state(const struct run_agent_status *a)
+{
+    return a->given_up != NULL ? a->given_up : a->state;
+}
+
+/* The list that `pending` is. */
+void run_status_pack_pending(struct msg_out *o, const struct run_pending *list, size_t n);
+/* One map. */
+void run_status_pack(struct msg_out *o, const struct run_status *s);
+/* What a map says; whatever is missing there or damaged is unknown. The arena has all that
+ * ret points to. */
+void run_status_unpack(struct run_status *ret, const msgpack_object *map,
+                       struct arena *arena);
+void run_status_copy(struct run_status *ret, const struct run_status *from,
+                     struct arena *arena);
+/* The map's pairs, or those of n keys in their order, into an object that is open. */
+void run_status_json(struct json *j, const struct run_status *s);
+void run_status_json_some(struct json *j, const struct run_status *s,
+                          const char *const *keys, size_t n);
 
 #endif

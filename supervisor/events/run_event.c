@@ -1,0 +1,360 @@
+#include "supervisor/events/run_event.h"
+
+#include "common/err/check.h"
+#include "supervisor/proc/signals.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what each kind has, in the order of the journal ---- */
+
+#define OF(kind, member)         MEMBER(struct run_event, kind, member)
+#define OF_AS(kind, key, member) MEMBER_AS(struct run_event, kind, key, member)
+#define OF_PROCESS(kind, member)                                                         \
+    MEMBER_AS(struct run_event, kind, #member, process.member)
+
+static const struct member begin_fields[] = {
+    OF_AS(INT, "pid", begin.pid),         OF_AS(INT, "keeper", begin.keeper),
+    OF_AS(TEXT, "build", begin.build),    OF_AS(TEXT, "numerics", begin.numerics),
+    OF_AS(INT, "version", begin.version), OF_AS(TEXT, "anyway", begin.anyway),
+};
+static const struct member end_fields[] = {
+    OF_AS(TEXT, "state", end.state),
+    OF_AS(CODE, "code", end.code),
+    OF_AS(INT, "pid", end.pid),
+    OF_AS(U64, "episodes", end.episodes),
+    OF_AS(U64, "rounds", end.rounds),
+    OF_AS(U64, "updates", end.updates),
+    OF_AS(U64, "restarts", end.restarts),
+    OF_AS(SECONDS, "seconds", end.seconds),
+    OF_AS(F64, "return", end.team_return),
+    OF_AS(SIGNAL, "signal", end.signal),
+};
+static const struct member life_fields[] = {
+    OF_PROCESS(TEXT, agent),
+    OF_PROCESS(TEXT, environment),
+    OF_PROCESS(INT, pid),
+    OF_PROCESS(U64, replayed),
+};
+static const struct member exit_fields[] = {
+    OF_PROCESS(TEXT, agent),    OF_PROCESS(TEXT, environment), OF_PROCESS(INT, pid),
+    OF_PROCESS(SIGNAL, signal), OF_PROCESS(CODE, code),        OF_PROCESS(TEXT, in),
+    OF_PROCESS(TEXT, limit),    OF_PROCESS(TEXT, why),         OF_PROCESS(TEXT, lines),
+};
+static const struct member wait_fields[] = {
+    OF_PROCESS(TEXT, agent),
+    OF_PROCESS(TEXT, environment),
+    OF_PROCESS(U64, delay_ms),
+};
+static const struct member turn_fields[] = {
+    OF_PROCESS(TEXT, agent), OF_PROCESS(TEXT, mode), OF_PROCESS(U64, position),
+    OF_PROCESS(U64, lost),   OF_PROCESS(TEXT, why),
+};
+static const struct member change_fields[] = {
+    OF_AS(U64, "at", change.at),
+    OF_AS(TEXT, "changes", change.changes),
+};
+static const struct member message_fields[] = {
+    OF_AS(TEXT, "text", message.text),
+    OF_AS(BOOL, "error", message.error),
+};
+static const struct member why_fields[] = {OF(TEXT, why)};
+static const struct member error_fields[] = {OF(TEXT, error)};
+static const struct member name_fields[] = {OF(TEXT, name)};
+
+#define FIELDS(table) table, sizeof(table) / sizeof((table)[0])
+
+enum {
+    J = RUN_EVENT_IN_JOURNAL,
+    C = RUN_EVENT_IN_JOURNAL | RUN_EVENT_COMMITTED,
+    P = RUN_EVENT_PRINTED,
+};
+
+static const struct kind {
+    const char *name;
+    unsigned readers;
+    const struct member *fields;
+    size_t n_fields;
+} kinds[RUN_EVENT_COUNT] = {
+    /* `run --json` begins and ends with an object of its own. */
+    [RUN_EVENT_START] = {"start", J, FIELDS(begin_fields)},
+    [RUN_EVENT_RESUME] = {"resume", J, FIELDS(begin_fields)},
+    [RUN_EVENT_UNDER_WAY] = {"under-way", 0, NULL, 0},
+    [RUN_EVENT_DONE] = {"done", J, NULL, 0},
+    [RUN_EVENT_STOPPED] = {"stopped", J, NULL, 0},
+    [RUN_EVENT_FAILED] = {"failed", J, FIELDS(error_fields)},
+    [RUN_EVENT_END] = {"end", C, FIELDS(end_fields)},
+    [RUN_EVENT_SUPERVISOR_EXIT] = {"supervisor-exit", J, FIELDS(end_fields)},
+    [RUN_EVENT_INEXACT] = {"inexact", J | P, FIELDS(why_fields)},
+    [RUN_EVENT_EXACT] = {"exact", J | P, FIELDS(why_fields)},
+    [RUN_EVENT_NOT_PORTABLE] = {"not-portable", J | P, FIELDS(why_fields)},
+    [RUN_EVENT_SPAWN] = {"spawn", J | P, FIELDS(life_fields)},
+    [RUN_EVENT_HELLO] = {"hello", J | P, FIELDS(life_fields)},
+    [RUN_EVENT_READY] = {"ready", J | P, FIELDS(life_fields)},
+    [RUN_EVENT_EXIT] = {"exit", J | P, FIELDS(exit_fields)},
+    [RUN_EVENT_RESPAWN] = {"respawn", J | P, FIELDS(life_fields)},
+    [RUN_EVENT_WAIT] = {"wait", J | P, FIELDS(wait_fields)},
+    [RUN_EVENT_GIVE_UP] = {"give-up", C | P, FIELDS(turn_fields)},
+    [RUN_EVENT_TAKE_BACK] = {"take-back", C | P, FIELDS(turn_fields)},
+    [RUN_EVENT_TURNED] = {"turned", J | P, FIELDS(turn_fields)},
+    [RUN_EVENT_SET] = {"set", C | P, FIELDS(change_fields)},
+    [RUN_EVENT_WAITS] = {"waits", C | P, FIELDS(change_fields)},
+    [RUN_EVENT_CANCEL] = {"cancel", C | P, FIELDS(change_fields)},
+    [RUN_EVENT_CHANGED] = {"changed", J | P, FIELDS(change_fields)},
+    [RUN_EVENT_REFUSED] = {"refused", J | P, FIELDS(error_fields)},
+    [RUN_EVENT_PAUSE] = {"pause", J | P, NULL, 0},
+    [RUN_EVENT_CONTINUE] = {"continue", J | P, NULL, 0},
+    [RUN_EVENT_STOP] = {"stop", J | P, NULL, 0},
+    [RUN_EVENT_SIGNAL] = {"signal", J | P, FIELDS(name_fields)},
+    [RUN_EVENT_CHECKPOINT] = {"checkpoint", J | P, NULL, 0},
+    [RUN_EVENT_CHECKPOINT_FAILED] = {"checkpoint-failed", J | P, FIELDS(error_fields)},
+    [RUN_EVENT_FULL] = {"full", J | P, FIELDS(error_fields)},
+    [RUN_EVENT_SPACE] = {"space", J | P, NULL, 0},
+    [RUN_EVENT_LOG_DROPPED] = {"log-dropped", J | P, NULL, 0},
+    [RUN_EVENT_DELETED] = {"deleted", J | P, NULL, 0},
+    [RUN_EVENT_ROW] = {"row", P, NULL, 0},
+    [RUN_EVENT_EVALUATION] = {"evaluation", P, NULL, 0},
+    [RUN_EVENT_MESSAGE] = {"message", 0, FIELDS(message_fields)},
+};
+
+unsigned run_event_readers(enum run_event_kind kind)
+{
+    return kinds[kind].readers;
+}
+
+void run_event_process_init(struct run_event_process *p, const char *agent,
+                            const char *environment)
+{
+    *p = (struct run_event_process){.agent = agent,
+                                    .environment = environment,
+                                    .code = -1,
+                                    .replayed = MEMBER_NO_U64,
+                                    .delay_ms = MEMBER_NO_U64,
+                                    .position = MEMBER_NO_U64,
+                                    .lost = MEMBER_NO_U64};
+}
+
+const char *run_event_exit_text(const struct run_event_process *p,
+                                char ret[RUN_EVENT_EXIT_BYTES])
+{
+    char name[SIGNAL_NAME_BYTES];
+
+    if (p->limit != NULL)
+        (void)snprintf(ret, RUN_EVENT_EXIT_BYTES, "%s", p->limit);
+    else if (p->signal != 0)
+        (void)snprintf(ret, RUN_EVENT_EXIT_BYTES, "%s", signal_name(p->signal, name));
+    else if (p->code >= 0)
+        (void)snprintf(ret, RUN_EVENT_EXIT_BYTES, "code %d", p->code);
+    else
+        return NULL;
+    return ret;
+}
+
+/* ---- pairs of key and value, of which all encodings are made ---- */
+
+struct pair {
+    const char *key;
+    struct value value;
+};
+
+struct pairs {
+    struct pair *pair;
+    size_t n;
+    struct arena arena;
+};
+
+static void add_number(struct pairs *p, const char *key, double v)
+{
+    p->pair[p->n++] = (struct pair){key, {.type = MEMBER_F64, .real = v}};
+}
+
+static void add_whole(struct pairs *p, const char *key, uint64_t v)
+{
+    p->pair[p->n++] = (struct pair){key, {.type = MEMBER_I64, .whole = (int64_t)v}};
+}
+
+/* The columns of a row; an evaluation has its numbers under the names that rows have. */
+static void add_metrics(struct pairs *p, const struct run_event *e)
+{
+    const struct evaluation_result *result = e->evaluation.result;
+
+    if (e->kind == RUN_EVENT_ROW) {
+        add_whole(p, "episodes", e->row->episodes);
+        for (size_t i = 0; i < e->row->n; i++)
+            add_number(p, e->row->names[i], e->row->values[i]);
+    } else if (e->kind == RUN_EVENT_EVALUATION) {
+        add_whole(p, "episodes", result->episodes);
+        for (size_t i = 0; i < result->n_agents; i++)
+            add_number(p, arena_join(&p->arena, "eval/return/", e->evaluation.agents[i]),
+                       result->return_mean[i]);
+        add_number(p, "eval/episode_length", result->length_mean);
+    }
+}
+
+/* All that are there. */
+static struct pairs pairs_of(const struct run_event *e)
+{
+    const struct kind *kind = &kinds[e->kind];
+    const size_t n_metrics = e->kind == RUN_EVENT_ROW ? e->row->n
+                             : e->kind == RUN_EVENT_EVALUATION
+                                 ? e->evaluation.result->n_agents
+                                 : 0;
+    struct pairs p = {0};
+
+    p.pair = ARENA_ARRAY(&p.arena, struct pair, kind->n_fields + n_metrics + 2);
+    for (size_t i = 0; i < kind->n_fields; i++) {
+        p.pair[p.n] = (struct pair){kind->fields[i].key, member_get(&kind->fields[i], e)};
+        p.n += !p.pair[p.n].value.is_absent;
+    }
+    add_metrics(&p, e);
+    return p;
+}
+
+/* ---- the journal ---- */
+
+static int is_plain(const char *value)
+{
+    for (const char *p = value; *p != '\0'; p++)
+        if (*p <= ' ' || *p > '~' || *p == '"' || *p == '\\')
+            return 0;
+    return *value != '\0';
+}
+
+static void put_text(FILE *out, const char *value)
+{
+    struct json j = {0};
+    const char *text;
+    size_t len;
+
+    if (is_plain(value)) {
+        (void)fputs(value, out);
+        return;
+    }
+    json_str(&j, value);
+    text = json_line(&j, &len);
+    (void)fwrite(text, 1, len - 1, out);
+    json_done(&j);
+}
+
+char *run_event_line(const struct run_event *e)
+{
+    char *line = NULL, buf[VALUE_TEXT_BYTES];
+    struct pairs p;
+    size_t len = 0;
+    FILE *out;
+
+    if ((kinds[e->kind].readers & RUN_EVENT_IN_JOURNAL) == 0)
+        return NULL;
+    out = open_memstream(&line, &len);
+    CHECK(out != NULL, "no memory");
+    (void)fprintf(out, "%s step=%" PRIu64 " event=%s", e->time, e->env_steps,
+                  kinds[e->kind].name);
+    p = pairs_of(e);
+    for (size_t i = 0; i < p.n; i++) {
+        (void)fprintf(out, " %s=", p.pair[i].key);
+        put_text(out, value_text(&p.pair[i].value, buf));
+    }
+    arena_done(&p.arena);
+    (void)fclose(out);
+    return line;
+}
+
+enum run_event_kind run_event_kind_of(const char *name)
+{
+    int kind = 0;
+
+    while (kind < RUN_EVENT_COUNT && strcmp(kinds[kind].name, name) != 0)
+        kind++;
+    return (enum run_event_kind)kind;
+}
+
+void run_event_parse(struct run_event *ret,
+                     const char *(*find)(const void *ctx, const char *key),
+                     const void *ctx)
+{
+    const struct kind *kind = &kinds[ret->kind];
+
+    for (size_t i = 0; i < kind->n_fields; i++)
+        member_parse(&kind->fields[i], ret, find(ctx, kind->fields[i].key));
+}
+
+int run_event_is_number(const char *key)
+{
+    for (size_t k = 0; k < RUN_EVENT_COUNT; k++) {
+        for (size_t i = 0; i < kinds[k].n_fields; i++) {
+            const struct member *m = &kinds[k].fields[i];
+
+            if ((kinds[k].readers & RUN_EVENT_IN_JOURNAL) != 0 &&
+                strcmp(m->key, key) == 0)
+                return m->type != MEMBER_TEXT && m->type != MEMBER_SIGNAL;
+        }
+    }
+    return 0;
+}
+
+/* ---- maps and objects ---- */
+
+enum { NAME_BYTES = 32 };
+
+/* "give_up". */
+static const char *name_of(const struct run_event *e, char ret[NAME_BYTES])
+{
+    (void)snprintf(ret, NAME_BYTES, "%s", kinds[e->kind].name);
+    for (char *p = ret; (p = strchr(p, '-')) != NULL;)
+        *p = '_';
+    return ret;
+}
+
+/* Without time and event: of a row, as its own notification has it. */
+static void pack(struct msg_out *o, const struct run_event *e, int is_row)
+{
+    struct pairs p = pairs_of(e);
+    char name[NAME_BYTES];
+
+    msg_map(o, p.n + (is_row ? 1 : 3));
+    if (!is_row) {
+        msg_key(o, "time");
+        msg_str(o, e->time);
+        msg_key(o, "event");
+        msg_str(o, name_of(e, name));
+    }
+    msg_key(o, "env_steps");
+    msg_u64(o, e->env_steps);
+    for (size_t i = 0; i < p.n; i++) {
+        msg_key(o, p.pair[i].key);
+        value_pack(o, &p.pair[i].value);
+    }
+    arena_done(&p.arena);
+}
+
+void run_event_pack(struct msg_out *o, const struct run_event *e)
+{
+    pack(o, e, 0);
+}
+
+void run_event_pack_row(struct msg_out *o, const struct run_event *row)
+{
+    pack(o, row, 1);
+}
+
+void run_event_json(struct json *j, const struct run_event *e)
+{
+    struct pairs p = pairs_of(e);
+    char name[NAME_BYTES];
+
+    json_object(j);
+    json_key(j, "time");
+    json_str(j, e->time);
+    json_key(j, "event");
+    json_str(j, name_of(e, name));
+    json_key(j, "env_steps");
+    json_u64(j, e->env_steps);
+    for (size_t i = 0; i < p.n; i++) {
+        json_key(j, p.pair[i].key);
+        value_json(j, &p.pair[i].value);
+    }
+    json_close(j);
+    arena_done(&p.arena);
+}

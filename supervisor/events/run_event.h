@@ -1,0 +1,158 @@
+/* run_event.h - what happens in a run: one typed stream, produced by the run
+ * (training_event) and handed to every reader: journal, live view, `run --json`, control
+ * socket.
+ *
+ * New kind  a value of the enum; its fields in the union, if no member has them; a row of
+ *           the table in run_event.c, which says who reads it. The encodings follow.
+ * Names     "give-up" in the journal; "give_up" in JSON and msgpack.
+ * Lifetime  an event is borrowed for the call, and so is all it points to.
+ */
+#ifndef SUPERVISOR_EVENTS_RUN_EVENT_H
+#define SUPERVISOR_EVENTS_RUN_EVENT_H
+
+#include "common/log/log.h"
+#include "supervisor/events/members.h"
+#include "supervisor/metrics/metrics.h"
+#include "supervisor/rollout/evaluation.h"
+
+#include <sys/types.h>
+
+enum run_event_kind {
+    /* A supervisor begins, and ends. */
+    RUN_EVENT_START,           /* begin */
+    RUN_EVENT_RESUME,          /* begin */
+    RUN_EVENT_UNDER_WAY,       /* the first round is over, or clients can drive agents */
+    RUN_EVENT_DONE,            /* the last round is over */
+    RUN_EVENT_STOPPED,         /* the last round is over: somebody asked for it */
+    RUN_EVENT_FAILED,          /* error */
+    RUN_EVENT_END,             /* end; the last of a supervisor */
+    RUN_EVENT_SUPERVISOR_EXIT, /* end; the keeper goes on with another one */
+    /* What its bytes are. */
+    RUN_EVENT_INEXACT,      /* why: not those of an undisturbed run */
+    RUN_EVENT_EXACT,        /* why: of a resume elsewhere, that they are */
+    RUN_EVENT_NOT_PORTABLE, /* why: those of this kind of machine only */
+    /* Its processes: agents, and those of a foreign environment. */
+    RUN_EVENT_SPAWN,     /* process: pid */
+    RUN_EVENT_HELLO,     /* process: pid; it answered */
+    RUN_EVENT_READY,     /* process: pid, replayed */
+    RUN_EVENT_EXIT,      /* process: pid, signal or code, in, limit, why, lines */
+    RUN_EVENT_RESPAWN,   /* process: pid of the new one */
+    RUN_EVENT_WAIT,      /* process: delay_ms until the next one */
+    RUN_EVENT_GIVE_UP,   /* process: mode, position, lost, why */
+    RUN_EVENT_TAKE_BACK, /* process: the same; it will learn again */
+    RUN_EVENT_TURNED,    /* process: mode; such a turn was made, perhaps once more */
+    /* Its configuration. */
+    RUN_EVENT_SET,     /* change: agreed, from step `at` on */
+    RUN_EVENT_WAITS,   /* change: agreed, with the next respawn of its agent */
+    RUN_EVENT_CANCEL,  /* change: some that were pending are no more */
+    RUN_EVENT_CHANGED, /* change: in force now */
+    RUN_EVENT_REFUSED, /* error: an edited config.yaml */
+    /* What it is asked for, and what comes of it. */
+    RUN_EVENT_PAUSE,
+    RUN_EVENT_CONTINUE,
+    RUN_EVENT_STOP,
+    RUN_EVENT_SIGNAL, /* name */
+    /* Its files. */
+    RUN_EVENT_CHECKPOINT,        /* on the disk; env_steps is the checkpoint's */
+    RUN_EVENT_CHECKPOINT_FAILED, /* error; likewise */
+    RUN_EVENT_FULL,              /* error: the disk is full, the run waits for space */
+    RUN_EVENT_SPACE,             /* there is space again */
+    RUN_EVENT_LOG_DROPPED,       /* the experience log of a run that is done */
+    RUN_EVENT_DELETED,           /* the run directory was */
+    /* What it learns, and says. */
+    RUN_EVENT_ROW,        /* row */
+    RUN_EVENT_EVALUATION, /* evaluation */
+    RUN_EVENT_MESSAGE,    /* message: a line for people */
+    RUN_EVENT_COUNT,
+};
+
+/* One of the two names is NULL. Unused fields are absent (run_event_process_init). */
+struct run_event_process {
+    const char *agent, *environment;
+    pid_t pid;
+    uint64_t replayed; /* requests; absent: none */
+    int signal, code;  /* how it ended: one of the two */
+    const char *in;    /* the state in which it ended */
+    const char *limit; /* the key of the limit that it was killed for */
+    const char *why;   /* why it was killed, or what it said of its end */
+    const char *lines; /* what it wrote last */
+    uint64_t delay_ms;
+    const char *mode; /* agent_mode_name */
+    uint64_t position, lost;
+};
+
+struct run_event {
+    enum run_event_kind kind;
+    char time[LOG_TIME_BYTES]; /* "2026-01-31T12:00:00.123Z" */
+    uint64_t env_steps;
+    union {
+        const char *why, *error, *name;
+        struct {
+            pid_t pid, keeper;
+            const char *build, *numerics;
+            int version;        /* of the numerics */
+            const char *anyway; /* read only: an earlier build's way to say "inexact" */
+        } begin;
+        struct {
+            const char *state; /* run_status.h */
+            int code;          /* of the run's process */
+            pid_t pid;
+            uint64_t episodes, rounds, updates, restarts;
+            double seconds, team_return;
+            int signal; /* what killed the supervisor; the keeper writes it */
+        } end;
+        struct run_event_process process;
+        struct {
+            uint64_t at;
+            const char *changes; /* assignments, comma between */
+        } change;
+        const struct metrics_row *row;
+        struct {
+            const struct evaluation_result *result;
+            const char *const *agents; /* [result->n_agents] */
+        } evaluation;
+        struct {
+            const char *text;
+            int error; /* something went wrong: shown also when quiet */
+        } message;
+    };
+};
+
+/* All fields absent but the name. */
+void run_event_process_init(struct run_event_process *p, const char *agent,
+                            const char *environment);
+
+/* How it ended: "SIGKILL", "code 3", or the key of the limit that it was killed for. NULL: it
+ * is not known. */
+#define RUN_EVENT_EXIT_BYTES 64
+const char *run_event_exit_text(const struct run_event_process *p,
+                                char ret[RUN_EVENT_EXIT_BYTES]);
+
+/* Who reads events of that kind. */
+enum run_event_reader {
+    RUN_EVENT_IN_JOURNAL = 1,
+    RUN_EVENT_COMMITTED = 2, /* in the journal, and on the disk before the run goes on */
+    RUN_EVENT_PRINTED = 4,   /* `run --json` */
+};
+unsigned run_event_readers(enum run_event_kind kind); /* those three, together */
+
+/* The journal's line without its newline; free(). NULL: not a kind of the journal's. */
+char *run_event_line(const struct run_event *e);
+/* {"time", "event", "env_steps", and its fields}: one map. */
+void run_event_pack(struct msg_out *o, const struct run_event *e);
+/* {"env_steps", "episodes", column: number...} of a row. */
+void run_event_pack_row(struct msg_out *o, const struct run_event *row);
+/* One object with the same keys. */
+void run_event_json(struct json *j, const struct run_event *e);
+
+/* The kind of a name as it is in the journal; RUN_EVENT_COUNT: none of these. */
+enum run_event_kind run_event_kind_of(const char *name);
+/* The fields of an event of the kind ret->kind, from the texts that `find` gives for their
+ * keys (NULL: absent), which ret borrows. */
+void run_event_parse(struct run_event *ret,
+                     const char *(*find)(const void *ctx, const char *key),
+                     const void *ctx);
+/* Whether some kind in the journal has a number of that key. */
+int run_event_is_number(const char *key);
+
+#endif

@@ -1,0 +1,131 @@
+#include "supervisor/events/run_status.h"
+
+#include "common/err/check.h"
+
+#include <string.h>
+
+#define OF(kind, member)         MEMBER(struct run_status, kind, member)
+#define OF_PROCESS(kind, member) MEMBER(struct run_agent_status, kind, member)
+
+static const struct member process_fields[] = {
+    OF_PROCESS(TEXT, name),     OF_PROCESS(INT, pid),        OF_PROCESS(TEXT, state),
+    OF_PROCESS(TEXT, given_up), OF_PROCESS(U64, restarts),   OF_PROCESS(I64, rss_bytes),
+    OF_PROCESS(U64, update),    OF_PROCESS(TEXT, last_exit),
+};
+
+static const struct member pending_fields[] = {
+    MEMBER(struct run_pending, TEXT, key),
+    MEMBER(struct run_pending, TEXT, value),
+    MEMBER_AS(struct run_pending, U64, "at_step", at),
+    MEMBER(struct run_pending, TEXT, agent),
+};
+
+static const struct member fields[] = {
+    OF(TEXT, run),
+    OF(TEXT, state),
+    OF(CODE, exit_code),
+    OF(INT, pid),
+    OF(INT, keeper_pid),
+    OF(U64, round),
+    OF(U64, env_steps),
+    OF(U64, episodes),
+    OF(U64, total_steps),
+    OF(U64, total_episodes),
+    OF(F64, steps_per_second),
+    MEMBER_AS(struct run_status, F64, "elapsed_seconds", elapsed_s),
+    OF(I64, checkpoint_step),
+    OF(F64, team_return_mean),
+    OF(BOOL, exact),
+    OF(TEXT, numerics),
+    OF(TEXT, not_portable),
+    MEMBER_LIST_OF(struct run_status, agents, n_agents, struct run_agent_status,
+                   process_fields),
+    MEMBER_LIST_OF(struct run_status, environments, n_environments,
+                   struct run_agent_status, process_fields),
+    MEMBER_LIST_OF(struct run_status, pending, n_pending, struct run_pending,
+                   pending_fields),
+};
+enum { N_FIELDS = sizeof(fields) / sizeof(fields[0]) };
+
+static void put_json(struct json *j, const struct member *m, const struct run_status *s)
+{
+    const struct value v = member_get(m, s);
+
+    json_key(j, m->key);
+    value_json(j, &v);
+}
+
+void run_status_pack(struct msg_out *o, const struct run_status *s)
+{
+    msg_map(o, N_FIELDS);
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        const struct value v = member_get(&fields[i], s);
+
+        msg_key(o, fields[i].key);
+        value_pack(o, &v);
+    }
+}
+
+void run_status_pack_pending(struct msg_out *o, const struct run_pending *list, size_t n)
+{
+    const struct run_status s = {.pending = list, .n_pending = n};
+    const struct value v = member_get(&fields[N_FIELDS - 1], &s);
+
+    value_pack(o, &v);
+}
+
+/* Names are not absent, whatever was sent. */
+static void name_all(const struct run_agent_status *list, size_t n)
+{
+    struct run_agent_status *a = (struct run_agent_status *)(uintptr_t)list;
+
+    for (size_t i = 0; i < n; i++) {
+        a[i].name = a[i].name != NULL ? a[i].name : "";
+        a[i].state = a[i].state != NULL ? a[i].state : "";
+    }
+}
+
+void run_status_unpack(struct run_status *ret, const msgpack_object *map,
+                       struct arena *arena)
+{
+    *ret = (struct run_status){0};
+    for (size_t i = 0; i < N_FIELDS; i++)
+        member_unpack(&fields[i], ret, map, arena);
+    ret->run = ret->run != NULL ? ret->run : "";
+    ret->state = ret->state != NULL ? ret->state : "";
+    name_all(ret->agents, ret->n_agents);
+    name_all(ret->environments, ret->n_environments);
+    for (size_t i = 0; i < ret->n_pending; i++) {
+        struct run_pending *p = (struct run_pending *)(uintptr_t)&ret->pending[i];
+
+        p->key = p->key != NULL ? p->key : "";
+        p->value = p->value != NULL ? p->value : "";
+    }
+}
+
+void run_status_copy(struct run_status *ret, const struct run_status *from,
+                     struct arena *arena)
+{
+    *ret = *from;
+    for (size_t i = 0; i < N_FIELDS; i++)
+        member_own(&fields[i], ret, arena);
+}
+
+void run_status_json(struct json *j, const struct run_status *s)
+{
+    for (size_t i = 0; i < N_FIELDS; i++)
+        put_json(j, &fields[i], s);
+}
+
+void run_status_json_some(struct json *j, const struct run_status *s,
+                          const char *const *keys, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        size_t i = 0;
+
+        while (i < N_FIELDS && strcmp(fields[i].key, keys[k]) != 0)
+            i++;
+        CHECK(i < N_FIELDS, "%s is no field of a status", keys[k]);
+        put_json(j, &fields[i], s);
+    }
+}
