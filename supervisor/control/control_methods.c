@@ -203,10 +203,14 @@ static int do_set(void *ctx, const msgpack_object *params, struct rpc_reply *rep
     uint64_t at = TRAINING_SOON;
     int rc;
 
-    if ((msg_get(params, "changes") != NULL) == (msg_get(params, "cancel") != NULL))
-        return err_set(err, ERR_PROTOCOL, "expected either changes or cancel");
-    if (msg_get(params, "cancel") != NULL)
+    if (msg_get(params, "cancel") == NULL)
+        rc = msg_require(params, "changes", err);
+    else if (msg_get(params, "changes") != NULL)
+        rc = err_set(err, ERR_PROTOCOL, "changes and cancel are both given");
+    else
         return do_cancel(run, params, reply, err);
+    if (rc < 0)
+        return rc;
     rc = take_set(params, "changes", set, &n, err);
     (void)msg_get_u64(params, "at", TRAINING_SOON, &at, NULL);
     if (rc == 0)
