@@ -29,7 +29,7 @@ static struct rollout_fsm in(enum rollout_state state)
 /* The state after each event, when nothing is due and nothing was asked for before. */
 static const enum rollout_state after[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
     /*                     START, FINISHED, STOP, PAUSE, CONTINUE, CHECKPOINT, CHANGE,
-     *                     BROKEN_OFF, FAIL */
+     *                     CANCELLED, FAIL */
     [ROLLOUT_IDLE] = {ROLLOUT_CHECKPOINT, __, ROLLOUT_IDLE, ROLLOUT_IDLE, ROLLOUT_IDLE,
                       ROLLOUT_IDLE, ROLLOUT_IDLE, __, ROLLOUT_FAILED},
     [ROLLOUT_ACT] = {__, ROLLOUT_STEP, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT,
@@ -229,8 +229,8 @@ START_TEST(test_stop_ends_in_order)
 }
 END_TEST
 
-/* The evaluation is left to who goes on, with the row that is to hold it: also the last of
- * a run. */
+/* The evaluation is left to who goes on, with the row that is to hold it: also the last
+ * of a run. */
 START_TEST(test_stop_leaves_the_evaluation)
 {
     const struct schedule_due due = {
@@ -247,7 +247,7 @@ START_TEST(test_stop_leaves_the_evaluation)
     if ((_i & 2) == 0) {
         ck_assert_int_eq(f.state, ROLLOUT_EVALUATE);
         rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
-        rollout_fsm_step(&f, ROLLOUT_BROKEN_OFF);
+        rollout_fsm_step(&f, ROLLOUT_CANCELLED);
     }
     ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
     ck_assert_int_eq(rollout_fsm_left(&f, &left), 1);
