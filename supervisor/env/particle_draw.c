@@ -100,14 +100,14 @@ static void draw_speech(const struct particle_world *w, size_t copy, struct scen
 
         if (w->entities[a].silent || w->dim_c == 0)
             continue;
-        ret->deeds = "says";
+        ret->verb = "says";
         for (size_t i = 1; i < w->dim_c; i++) {
             if (particle_comm(w, a, i)[copy] > particle_comm(w, a, word)[copy])
                 word = i;
         }
         loudness = particle_comm(w, a, word)[copy];
         if (loudness > 0.0)
-            scene_did(ret, a, fmin(loudness, 1.0), "%zu", word);
+            scene_set_action(ret, a, fmin(loudness, 1.0), "%zu", word);
     }
 }
 
