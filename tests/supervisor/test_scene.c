@@ -1,4 +1,4 @@
-/* Scenes say what the worlds are: places, kinds, contacts, words, tables. */
+/* Scenes describe the worlds: places, kinds, contacts, speech, tables. */
 #include "common/config/yaml_tree.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/particle_world.h"
@@ -178,7 +178,7 @@ START_TEST(test_places_kinds_and_contacts)
     ck_assert_uint_eq(count(&s, SCENE_OBSTACLE), 2);
     t = find(&s, SCENE_AGENT, 0);
     ck_assert(t->x == 0.5 && t->y == -0.26 && t->size == 0.05 && t->agent == 3);
-    ck_assert_str_eq(t->text, "A"); /* it is alone */
+    ck_assert_str_eq(t->text, "A"); /* the only agent of its team */
     ck_assert_uint_eq(count(&s, SCENE_CONTACT), 2);
     t = find(&s, SCENE_CONTACT, 0); /* between hunter and prey, nearer to the prey */
     ck_assert_double_eq_tol(t->y, -0.14 - 0.12 * 0.075 / 0.125, 1e-12);
@@ -207,7 +207,7 @@ START_TEST(test_goals_and_words)
     particle_comm(w, 1, 7)[1] = 1.0;
     scene_clear(&s, 2);
     particle_world_draw(w, 1, &s);
-    t = find(&s, SCENE_GOAL, 0); /* agent 0 knows where agent 1 shall go */
+    t = find(&s, SCENE_GOAL, 0); /* agent 0 observes where agent 1 has to go */
     ck_assert(t->x == 0.1 * 4 && t->agent == 1);
     ck_assert_str_eq(t->text, "goal of 1");
     t = find(&s, SCENE_GOAL, 1);
@@ -228,7 +228,7 @@ START_TEST(test_goals_and_words)
 }
 END_TEST
 
-/* The legend tells them apart where they are not one agent's each. */
+/* The legend distinguishes goals that do not belong to one agent each. */
 START_TEST(test_a_key_is_no_goal)
 {
     struct arena arena = ARENA_ZERO;
@@ -325,7 +325,7 @@ START_TEST(test_a_table_and_the_joint_action)
 }
 END_TEST
 
-/* Of three agents, the table of what the third did. */
+/* With three agents, the table for the third one's action. */
 START_TEST(test_a_table_of_three)
 {
     struct arena arena = ARENA_ZERO;
