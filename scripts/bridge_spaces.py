@@ -1,18 +1,18 @@
-"""The spaces of Gymnasium, as brood has them: pettingzoo_bridge.py plays by these.
+"""Converts Gymnasium's spaces to brood's, for pettingzoo_bridge.py.
 
-Spaces are told apart by what they have, under the names that gymnasium.spaces gives it, not
-by what they are derived from: any library's will do.
+A space is recognised by its attributes, named as in gymnasium.spaces, not by its class, so
+that spaces of other libraries work, too.
 """
 import math
 import struct
 import sys
 
-MAX_HEADS = 8  # of a discrete action
+MAX_HEADS = 8  # heads (parts) of a discrete action
 ONE = struct.pack("<f", 1.0)
 
 
 class Refused(Exception):
-    """What brood cannot play, in one line."""
+    """The environment cannot be used; the message is one line."""
 
 
 def flatten(value):
@@ -25,7 +25,7 @@ def flatten(value):
 
 
 def shape_of(value):
-    """As NumPy has it, of an array, a number, or nested sequences."""
+    """The shape, as in NumPy, of an array, a number, or nested sequences."""
     if hasattr(value, "shape"):
         return tuple(value.shape)
     if not isinstance(value, (list, tuple)):
@@ -34,7 +34,7 @@ def shape_of(value):
 
 
 def kind_of(space):
-    """Its name among Gymnasium's spaces."""
+    """The name of the kind of a space, as in gymnasium.spaces."""
     if hasattr(space, "nvec"):
         return "MultiDiscrete"
     if hasattr(space, "n"):
@@ -53,12 +53,12 @@ def starts_of(space, n):
 
 
 def one_hot(i, n):
-    """n float32, of which the i-th is 1."""
+    """The bytes of n float32, of which the i-th is 1 and the others 0."""
     return bytes(4 * i) + ONE + bytes(4 * (n - i - 1))
 
 
 class Observation:
-    """A space of observations as `width` float32; encode(value) gives their bytes."""
+    """An observation space as `width` float32 values; encode(value) returns their bytes."""
 
     def __init__(self, space, what):
         self.what = what
@@ -87,7 +87,7 @@ class Observation:
         self.encode = encode
 
     def check_shape(self, value, shape):
-        """As many numbers in another order would be another observation."""
+        """Refuses another shape, even of the same size: the order would be different."""
         found = shape_of(value)
         if found != shape:
             raise Refused(f"{self.what}: an observation of shape {found}, the space says "
@@ -132,14 +132,14 @@ class Observation:
 
 
 class Without:
-    """A Dict but for one of its spaces."""
+    """A Dict without one of its spaces."""
 
     def __init__(self, space, name):
         self.spaces = {n: s for n, s in space.spaces.items() if n != name}
 
 
 def observation_of(space, what):
-    """Of an agent: the mask that may be beside its observation is none of it."""
+    """An agent's observation; an action mask beside it is not part of it."""
     masked = kind_of(space) == "Dict" and "action_mask" in space.spaces
     return Observation(Without(space, "action_mask") if masked else space, what)
 
@@ -154,8 +154,8 @@ def is_whole(dtype):
 
 
 def shaper(space, width):
-    """What makes of `width` numbers what the space has: an array where NumPy is there,
-    otherwise nested lists."""
+    """A function from `width` numbers to an element of the space: an array if NumPy is
+    loaded, otherwise nested lists."""
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     shape = (width,) if shape is None else tuple(shape)
     numpy = sys.modules.get("numpy")
@@ -168,7 +168,7 @@ def shaper(space, width):
 
 
 class Action:
-    """A space of actions as `width` numbers; decode(numbers) gives what the space has."""
+    """An action space as `width` numbers; decode(numbers) returns an element of it."""
 
     def __init__(self, space, what):
         self.what = what
@@ -179,7 +179,7 @@ class Action:
                           "MultiDiscrete and MultiBinary can be played: let a wrapper make "
                           "it one of these)")
         make(space)
-        self.any = bytes([1]) * self.width  # the mask where there is none
+        self.any = bytes([1]) * self.width  # the mask if the environment gives none
 
     def set_heads(self, heads):
         if len(heads) > MAX_HEADS:
@@ -241,9 +241,9 @@ class Action:
         self.decode = decode
 
     def mask(self, value):
-        """The bytes of a mask of the environment's: of each head's choices, as a vector or
-        a sequence of them; a MultiBinary's also as Gymnasium's sample() takes it, 0 and 1
-        for what a bit has to be and 2 for either."""
+        """The bytes of an environment's mask, which has an entry for each choice of each
+        head, as a vector or nested sequences. For a MultiBinary also in the form that
+        Gymnasium's sample() takes: per bit, 0 or 1 for the only allowed value, 2 for both."""
         if value is None:
             return self.any
         mask = flatten(value)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Check that nothing lets the compiler change the results of arithmetic.
+"""Check that no compiler flag, pragma or attribute allows changed arithmetic results.
 
     check_flags.py SOURCE_DIR BUILD_DIR
 
-Every C file is compiled with -ffp-contract=off and without the flags of -ffast-math that
-change values; no source asks for them by pragma or attribute.
+Every C file must be compiled with -ffp-contract=off and without the flags of -ffast-math
+that change values, and no source file may enable those by a pragma or an attribute.
 """
 import json
 import pathlib

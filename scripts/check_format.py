@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Check that every C file is as clang-format leaves it.
+"""Check that clang-format would not change any C file.
 
     check_format.py SOURCE_DIR
 
-Skipped (exit code 77) where clang-format is not installed. To mend a file:
+Skipped (exit code 77) if clang-format is not installed. To format a file:
 clang-format -i FILE.
 """
 import pathlib

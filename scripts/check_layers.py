@@ -21,17 +21,17 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
 def split(path):
-    """("common", "err") of common/err/err.h, ("agent", None) of agent/main.c."""
+    """("common", "err") for common/err/err.h; ("agent", None) for agent/main.c."""
     return path.parts[0], path.parts[1] if len(path.parts) > 2 else None
 
 
 def written(target):
-    """The file that is written by hand: protoc-c makes x.pb-c.h of x.proto."""
+    """The source of a generated header: protoc-c makes x.pb-c.h from x.proto."""
     return pathlib.PurePath(str(target).replace(".pb-c.h", ".proto"))
 
 
 def fault(root, source, target):
-    """What is wrong with `source` including `target`, or None."""
+    """Why `source` must not include `target`; None if it may."""
     top, folder = split(source)
     to_top, to_folder = split(target)
     if not (root / written(target)).is_file():

@@ -19,7 +19,7 @@ NOT_CALLS = {"if", "for", "while", "switch", "return", "sizeof"}
 
 
 def arguments(text, start):
-    """The texts of a call's arguments; start: its opening parenthesis."""
+    """The texts of a call's arguments. start: the index of its opening parenthesis."""
     found, depth, begin = [], 0, start + 1
     for i in range(start, len(text)):
         if text[i] in "([{":

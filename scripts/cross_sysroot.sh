@@ -1,11 +1,11 @@
 #!/bin/bash
-# cross_sysroot.sh - the libraries that brood-agent links, for arm64, in a folder.
+# cross_sysroot.sh - unpacks the arm64 libraries that brood-agent links into a folder.
 #
 #     scripts/cross_sysroot.sh DIR
 #
-# apt fetches the packages as for a machine of that kind, which takes some seconds; they are
-# unpacked, not installed: nothing of this machine changes, and root is not needed. A folder
-# that is whole is left as it is.
+# apt downloads the packages as an arm64 machine would, which takes some seconds. They are
+# unpacked, not installed: the script needs no root and changes nothing outside the folder.
+# A complete folder is left unchanged.
 set -euo pipefail
 dir=$(realpath -m "$1")
 packages=(libc6-dev libmsgpack-dev libyaml-dev libisal-dev libprotobuf-c-dev
@@ -22,7 +22,7 @@ apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64
 "${apt[@]}" install -y --no-install-recommends --download-only "${packages[@]}" >/dev/null
 for deb in "$dir"/.apt/cache/archives/*.deb; do
     case ${deb##*/} in
-    libboost*) ;; # for C++ that msgpack's package has beside
+    libboost*) ;; # only msgpack's C++ headers need it
     *) dpkg-deb -x "$deb" "$dir" ;;
     esac
 done

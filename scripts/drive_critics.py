@@ -4,14 +4,14 @@
     scripts/brood run configs/node_critics.yaml --name critics -q &
     scripts/drive_critics.py runs/critics --updates 200
 
-The parent decides, its children compute: it asks each critic what the next states are
-worth, makes the targets itself, and has each learn from them with importance weights.
-Kill a critic at any moment (kill -9): brood brings it back where it stood, the answer
-comes a little later, and the run ends with the same bytes.
+This client decides, the critics compute: it asks each critic for the values of the next
+states, computes the targets itself, and lets each critic learn from them with importance
+weights. Kill a critic at any moment (kill -9): brood starts it again in the same state, the
+answer arrives a little later, and the run ends with the same bytes.
 
 Requests are msgpack-rpc over the run's control.sock; a tensor is [dtype, [dims], bytes],
 dtype 1 float32, little-endian, row-major. `fetches` are tensors by name; `targets` are
-operations, and make it a request that changes variables. Needs python3-msgpack.
+operations; a request with targets changes variables. Needs python3-msgpack.
 """
 import argparse
 import array
@@ -29,10 +29,10 @@ DISCOUNT = 0.95
 
 
 class Run:
-    """A client of a run's control socket. Several requests may be on their way."""
+    """A client of a run's control socket. Several requests may be outstanding."""
 
     def __init__(self, folder, patience_s=30):
-        # A socket's path is at most 107 bytes long; by the folder's descriptor it is short.
+        # A socket's path is limited to 107 bytes; one through the folder's descriptor is short.
         self.folder = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         self.socket = socket.socket(socket.AF_UNIX)
         self.unpacker = msgpack.Unpacker(raw=False, max_buffer_size=1 << 27)
@@ -85,7 +85,7 @@ def floats(value):
 
 
 class Critic:
-    """What the parent knows of one child: its name, and its samples."""
+    """One critic: its name, and the samples it learns from."""
 
     def __init__(self, run, name, seed):
         self.run, self.name = run, name
@@ -104,7 +104,7 @@ class Critic:
                              targets=[f"{self.name}/{x}" for x in targets])
 
     def draw(self):
-        """A batch: states, joint actions, rewards, what came next, and weights."""
+        """Draws a batch: states, joint actions, rewards, next states and actions, weights."""
         self.state = self.uniform(BATCH * STATE)
         self.action = self.uniform(BATCH * ACTION)
         self.reward = [sum(self.state[i * STATE:i * STATE + 3]) for i in range(BATCH)]
@@ -142,7 +142,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", help="the run's folder")
     parser.add_argument("--updates", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1, help="of the samples")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the samples")
     parser.add_argument("--stop", action="store_true", help="end the run afterwards")
     args = parser.parse_args()
     run = Run(args.run)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the manual pages from what the commands print themselves.
+"""Make the manual pages from the output of the commands' --help.
 
     man_pages.py BROOD OUTPUT_DIR [--stamp FILE]
 
@@ -16,7 +16,7 @@ OPTION = re.compile(r"^  ((?:-\w, )?--?\w.*?)(?:  +(\S.*))?$")
 CONTINUED = re.compile(r"^ {6,}(\S.*)$")
 COMMAND = re.compile(r"^  ([a-z]+)  +(\S.*)$")
 KEY = re.compile(r"^  ([a-z][\w.]*)( +)(.*)$")
-VALUE_WIDTH = 11  # of the column of defaults in `brood check --help`
+VALUE_WIDTH = 11  # width of the column of defaults in `brood check --help`
 
 
 def printed(brood, *words):
@@ -25,7 +25,7 @@ def printed(brood, *words):
 
 
 def escape(text):
-    """Text as roff takes it: no line begins a request, no hyphen breaks an option."""
+    """Escapes text for roff: no line becomes a request, no option is broken at a hyphen."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\\&" + text if text[:1] in (".", "'") else text
 
@@ -36,7 +36,7 @@ def head(name, section, summary):
 
 
 def body(lines):
-    """Options as tagged paragraphs, the example as it stands, all else as paragraphs."""
+    """Options as tagged paragraphs, the example unchanged, the rest as plain paragraphs."""
     out, in_option = [], False
     for line in lines:
         option, more = OPTION.match(line), CONTINUED.match(line)

@@ -9,20 +9,22 @@ ENVIRONMENT is one of
     anything else    gymnasium.make(ENVIRONMENT, **params): CartPole-v1, ALE/Pong-v5, and
                      MODULE:ID, where MODULE is imported first
 
-Needs python3 and msgpack (Debian: python3-msgpack; found there from any other Python, too),
-and whatever the environment needs. It speaks common/msg/env_protocol.h over descriptors 3
-and 4; brood starts it, gives every reset its seed, and starts it again if it dies.
+Needs python3 and msgpack (Debian: python3-msgpack; other Python installations find the
+Debian package, too), and whatever the environment needs. It speaks
+common/msg/env_protocol.h over descriptors 3 and 4; brood starts it, passes the seed of
+every reset, and starts it again if it dies.
 
 Spaces   Box, Discrete, MultiDiscrete, MultiBinary; observations also Dict and Tuple of
-         those, flattened; discrete values are observed as one-hot vectors. A Box of actions
-         whose entries have different bounds is played in [-1, 1] and scaled; one of whole
-         numbers is rounded.
+         those, flattened. Discrete values become one-hot vectors in an observation. For a
+         Box of actions whose entries have different bounds, agents act in [-1, 1] and the
+         bridge scales; for a Box of whole numbers it rounds.
 Masks    an observation {"observation": ..., "action_mask": ...}, or infos[agent]
-         ["action_mask"]; there from the first reset on, or never: one that comes later is
-         refused. Of a part of an action of which nothing is allowed everything is.
-Exact    an environment must be a function of its seed and actions. `random` and
-         `numpy.random` are seeded at each reset, which makes an environment that uses them
-         exact as long as it is alone in its process (env.processes: as many as copies).
+         ["action_mask"]. An environment must give masks from the first reset on, or never:
+         later ones are refused. A part of an action for which nothing is allowed counts as
+         entirely allowed.
+Exact    an environment must be a function of its seed and actions. The bridge seeds
+         `random` and `numpy.random` at each reset, which makes an environment that uses
+         them exact if it is alone in its process (env.processes equal to env.copies).
 """
 import importlib
 import importlib.util
@@ -39,8 +41,8 @@ from bridge_spaces import Action, Refused, observation_of
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 FD_IN, FD_OUT = 3, 4
 PROTOCOL_VERSION = 1
-PROGRESS_S = 1.0  # a sign of life this often, if there is that much to do
-ERR_ARG = -5001  # what brood calls a fault of the caller
+PROGRESS_S = 1.0  # during a long request, send `progress` this often
+ERR_ARG = -5001  # brood's error code for a bad argument
 
 
 def import_msgpack():
@@ -63,7 +65,7 @@ msgpack = import_msgpack()
 
 
 def five_of(answer):
-    """What a step gives."""
+    """Checks that a step's result has five values, and returns it."""
     if len(answer) == 5:
         return answer
     raise Refused(f"its step gives {len(answer)} values, expected 5, with termination and "
@@ -71,7 +73,7 @@ def five_of(answer):
 
 
 class Team:
-    """A Gymnasium environment as a parallel one of one agent."""
+    """Makes a Gymnasium environment look like a parallel one with one agent."""
 
     possible_agents = ["agent_0"]
 
@@ -108,14 +110,14 @@ def space_of(env, what, agent):
 
 
 class Copy:
-    """One world, and what its agents saw last."""
+    """One copy of the environment, and each agent's last observation and mask."""
 
     def __init__(self, env, game):
         self.env = env
         self.game = game
 
     def reset(self, seed):
-        """([observation bytes], present bytes, [mask bytes]) of all agents."""
+        """Returns ([observation bytes], present bytes, [mask bytes]), each by agent."""
         random.seed(seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed)
@@ -128,12 +130,12 @@ class Copy:
         return self.seen, bytes(self.live), self.masks(obs, infos)
 
     def step(self, rows):
-        """rows: numbers by agent. The same, then rewards and terminated bytes."""
+        """rows: each agent's action. Returns what reset does, rewards, terminated bytes."""
         game = self.game
         actions = {a: game.actions[i].decode(rows[i])
                    for i, a in enumerate(game.agents) if self.live[i]}
         obs, rewards, ends, cuts, infos = five_of(self.env.step(actions))
-        # Who is gone without a word is no more cut off than at an end: the task is over.
+        # An agent that disappears without termination or truncation counts as terminated.
         over = [bool(self.live[i] and ends.get(a, a not in self.env.agents and
                                                not cuts.get(a)))
                 for i, a in enumerate(game.agents)]
@@ -150,7 +152,7 @@ class Copy:
                 self.seen[i] = self.game.observations[i].encode(obs[a])
 
     def masks(self, obs, infos):
-        """Of what was seen: who is told nothing has the mask that it had."""
+        """The masks by agent; an agent without a new observation keeps its last mask."""
         for i, a in enumerate(self.game.agents):
             mask = mask_of(obs.get(a), infos.get(a))
             if not self.game.masks:
@@ -161,7 +163,7 @@ class Copy:
 
 
 def refuse_mask(agent, mask):
-    """Of an environment that was told to have none."""
+    """For an environment that had no masks at its first reset."""
     if mask is not None:
         raise Refused(f"{agent}: an action mask, but there was none at the first reset: let "
                       "the environment give masks from the reset on (all ones where "
@@ -182,14 +184,14 @@ def mask_of(obs, info):
 
 
 def name_of(agent):
-    """As brood can have it: letters, digits, "_", "." and "-" behind the first of these."""
+    """A name that brood accepts: a letter or digit, then letters, digits, "_", "." or "-"."""
     name = "".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_"
                    for c in str(agent))
     return name if name[:1].isalnum() else "agent" + name
 
 
 class Game:
-    """What all copies share: the agents, their spaces, whether there are masks."""
+    """What all copies have in common: agents, spaces, and whether there are masks."""
 
     def __init__(self, make, params):
         self.make_env = lambda: make(**params)
@@ -233,7 +235,7 @@ class Game:
                            for n, o, a in zip(names, self.observations, self.actions)]}
 
 
-# ---- finding it ----
+# ---- finding the environment ----
 
 
 def load_file(path):
@@ -249,17 +251,17 @@ def load_file(path):
 
 
 def load_module(name):
-    """The module, or None if there is none of that name."""
+    """Imports the module; returns None if there is none of that name."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as e:
         if e.name is None or not (name + ".").startswith(e.name + "."):
-            raise  # it is there, but something that it needs is not
+            raise  # the module exists, but one that it imports does not
         return None
 
 
 def gymnasium_maker(name, why):
-    """why: it is not found otherwise."""
+    """A maker that uses gymnasium.make. why: the reason that no other way was found."""
     gymnasium = load_module("gymnasium")
     if gymnasium is None:
         raise Refused(f"{why}, and no gymnasium to make it")
@@ -273,7 +275,7 @@ def gymnasium_maker(name, why):
 
 
 def find_maker(name):
-    """What makes the environment, given its parameters."""
+    """The function that makes the environment from its parameters."""
     place, _, attribute = name.partition(":")
     attribute = attribute or "parallel_env"
     module = load_file(place) if place.endswith(".py") else \
@@ -287,7 +289,7 @@ def find_maker(name):
     return gymnasium_maker(name, f"{place} has no {attribute}")
 
 
-# ---- what goes wrong ----
+# ---- error messages ----
 
 
 def is_library(file):
@@ -296,7 +298,7 @@ def is_library(file):
 
 
 def place_of(e):
-    """"FILE:LINE: ", the innermost that is the environment's own, or else a library's."""
+    """"FILE:LINE: " of the innermost frame in the environment's code, or in a library."""
     here = pathlib.Path(__file__).parent
     frames = [f for f in traceback.extract_tb(e.__traceback__)
               if not f.filename.startswith("<") and pathlib.Path(f.filename).parent != here]
@@ -308,7 +310,7 @@ def place_of(e):
 
 
 def line_of(e):
-    """All of it in one line; a traceback is in the log."""
+    """The error in one line; the log has the traceback."""
     if isinstance(e, Refused):
         what = str(e)
     else:
@@ -341,7 +343,7 @@ class Server:
         self.sent_at = time.monotonic()
 
     def receive(self):
-        """(id, method, params), or None at the end."""
+        """Reads a request: (id, method, params), or None at end of file."""
         head = self.input.read(4)
         if len(head) < 4:
             return None
@@ -365,7 +367,7 @@ class Server:
         return self.game.described(self.name)
 
     def gather(self, parts):
-        """The arrays of an answer, agent by agent; parts: what each copy gave."""
+        """The arrays of an answer, ordered by agent. parts: the result of each copy."""
         n_agents = range(len(self.game.agents))
         answer = {"obs": b"".join([p[0][a] for a in n_agents for p in parts]),
                   "present": bytes([p[1][a] for a in n_agents for p in parts])}
@@ -374,7 +376,7 @@ class Server:
         return answer
 
     def each(self, copies, play):
-        """play(i, copy) for each."""
+        """Calls play(i, copy) for each copy and returns the results."""
         parts = []
         for i, c in enumerate(copies):
             part = self.at_copy(c, lambda: play(i, self.copy(c)))
@@ -383,7 +385,7 @@ class Server:
         return parts
 
     def at_copy(self, c, do):
-        """do(), with the copy named if it fails."""
+        """Calls do(); adds the number of the copy to an exception."""
         try:
             return do()
         except Exception as e:

@@ -47,7 +47,7 @@ def skip_reasons(test):
 
 
 def run(build, names):
-    # Many tests wait for processes longer than they compute: one more than there are cores.
+    # Many tests wait for processes more than they compute: run one more than there are cores.
     jobs = len(os.sched_getaffinity(0)) + 1
     subprocess.run(["meson", "test", "-C", build, "--no-rebuild",
                     "--num-processes", str(jobs), *names],

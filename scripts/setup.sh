@@ -1,11 +1,12 @@
-# setup.sh - what scripts/brood and scripts/test share: packages, configuring, building.
+# setup.sh - functions for scripts/brood and scripts/test: install packages, configure, build.
 
 packages=(gcc meson ninja-build pkg-config libuv1-dev libopenblas-serial-dev
           libmsgpack-dev libyaml-dev librandom123-dev libisal-dev check
           libprotobuf-c-dev protobuf-c-compiler libcgif-dev libcairo2-dev
           fonts-dejavu-core)
 
-# Installs the named packages that are missing, or says in one line which they are.
+# need_packages NAME...: installs the packages that are missing; if it cannot, prints one
+# line that names them, and exits.
 need_packages() {
     local missing=() p
     for p in "$@"; do
@@ -35,8 +36,8 @@ need_packages() {
     rm -f "$log"
 }
 
-# build DIR PRESET [TARGET...]: configures when there is no build folder, then ninja
-# alone, which does nothing when nothing changed. One builder at a time.
+# build DIR PRESET [TARGET...]: configures if there is no build folder, then runs ninja. A
+# lock admits one builder at a time.
 build() {
     local dir=$1 preset=$2 log
     shift 2
@@ -63,8 +64,8 @@ build() {
     exec 9>&-
 }
 
-# build_cross DIR TARGET...: brood-agent and its tests for arm64. Where the libraries for
-# it cannot be fetched, says so in one line and builds nothing.
+# build_cross DIR TARGET...: builds brood-agent and its tests for arm64. If apt cannot fetch
+# the libraries, prints one line and builds nothing.
 build_cross() {
     local dir=$1 log=$1/build.log
     shift
@@ -86,7 +87,7 @@ build_cross() {
     echo "brood: building $(basename "$dir")" >&2
     if ! ninja -C "$dir" "$@" >"$log" 2>&1; then
         grep -E 'error|FAILED|undefined' "$log" | head -n 20 >&2
-        echo "brood: the build for arm64 failed; all of it is in $log" >&2
+        echo "brood: the build for arm64 failed; the whole output is in $log" >&2
         exit 1
     fi
 }

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What uv_try_write did not take: the bytes follow the request. */
+/* A queued write of the bytes that uv_try_write did not accept; they follow the
+ * struct. */
 struct chan_write {
     uv_write_t req;
     size_t len, cap;
@@ -99,7 +100,8 @@ int chan_open(struct chan *c, uv_loop_t *loop, int fd_in, int fd_out,
     return 0;
 }
 
-/* One that was written is kept for the next; the next may be a little longer. */
+/* Reuses the spare write if it is large enough; otherwise allocates with some slack, so
+ * that slightly longer messages can reuse the new one. */
 static struct chan_write *take_write(struct chan *c, size_t cap)
 {
     struct chan_write *w = c->spare;
@@ -131,7 +133,8 @@ static void on_written(uv_write_t *req, int status)
         chan_end_status(c, status);
 }
 
-/* What is left of a frame. Which part that is differs; room is made for all of it. */
+/* Queues the unwritten rest of a frame. The buffer is sized for the whole frame, because
+ * the length of the rest varies and the buffer is reused. */
 static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, size_t frame_len,
                         struct err *err)
 {
@@ -140,7 +143,7 @@ static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, size_t 
     int r;
 
     if (len > CHAN_MAX_QUEUED_BYTES - c->queued_bytes)
-        return err_set(err, ERR_LIMIT, "%zu bytes wait to be read by the peer already",
+        return err_set(err, ERR_LIMIT, "the peer has %zu unread bytes already",
                        c->queued_bytes);
     w = take_write(c, frame_len);
     w->len = len;
@@ -158,7 +161,7 @@ static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, size_t 
 
 int chan_send(struct chan *c, const uint8_t *frame, size_t len, struct err *err)
 {
-    /* libuv takes the buffer as not const, and does not write to it. */
+    /* libuv's type is not const, but libuv does not write to the buffer. */
     uv_buf_t buf = {.base = (char *)(uintptr_t)frame, .len = len};
     size_t done = 0;
     int r;

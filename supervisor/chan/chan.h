@@ -1,11 +1,12 @@
 /* chan.h - framed messages over a pair of pipes, on the loop.
  *
- * Knows no message's meaning: frames in, frames out, and one callback. The end of the
- * peer is just another event (on_end), after which nothing more is delivered.
+ * A chan does not interpret messages: it delivers each received frame to on_message. When
+ * the peer closes its end, on_end is called and nothing more is delivered.
  *
- * Writing  at once with uv_try_write; what does not fit is queued and copied. The queue
- *          is bounded: past CHAN_MAX_QUEUED_BYTES the peer counts as gone (ERR_LIMIT).
- *          Messages no longer than others before them, one by one, allocate nothing.
+ * Writing  tries uv_try_write first; the rest is copied and queued. The queue is bounded:
+ *          when it would exceed CHAN_MAX_QUEUED_BYTES, chan_send fails with ERR_LIMIT and
+ *          the caller should treat the peer as gone. The buffer of a finished write is
+ *          reused, so that a message no longer than an earlier one allocates nothing.
  * Lifetime the struct is embedded in its owner and does not move; the owner may free it
  *          only after the close callback.
  * Threads  loop thread only. No callback may run the loop.
@@ -25,13 +26,13 @@ struct chan_write; /* private */
 
 /* One whole message; data is borrowed for the call. */
 typedef void (*chan_message_fn)(struct chan *c, const uint8_t *data, size_t len);
-/* End of file, an error, or a malformed frame: called once. err->code 0: end of file;
- * UV_EOF: end of file in the middle of a message. */
+/* Called once, on end of file, a read error or a malformed frame. err->code is 0 at end
+ * of file, UV_EOF at end of file in the middle of a message. */
 typedef void (*chan_end_fn)(struct chan *c, const struct err *err);
 typedef void (*chan_closed_fn)(struct chan *c);
 
 struct chan {
-    void *owner; /* the user's */
+    void *owner; /* for the callbacks */
     chan_message_fn on_message;
     chan_end_fn on_end;
 
@@ -39,20 +40,21 @@ struct chan {
     struct frame_reader reader;
     struct err read_err; /* why there was no room to read into */
     size_t queued_bytes;
-    struct chan_write *spare; /* memory of a queued write that is over */
+    struct chan_write *spare; /* a finished write, kept for reuse */
     int open_handles;
     int ended, closing;
     chan_closed_fn on_closed;
 };
 
-/* Takes both descriptors (also on failure). Reading starts at once. A chan whose opening
- * failed must be closed like any other. */
+/* Takes both descriptors, also on failure. Reading starts at once. If chan_open fails,
+ * the caller must still call chan_close. */
 int chan_open(struct chan *c, uv_loop_t *loop, int fd_in, int fd_out,
               chan_message_fn on_message, chan_end_fn on_end, void *owner,
               struct err *err);
-/* A whole frame (length included); data is borrowed for the call. */
+/* Sends one whole frame, including its length prefix; data is borrowed for the call. */
 int chan_send(struct chan *c, const uint8_t *frame, size_t len, struct err *err);
-/* Closes both ends; on_closed when the struct may be freed. No on_end after this. */
+/* Closes both ends and calls on_closed when the struct may be freed. on_end is not called
+ * after chan_close. */
 void chan_close(struct chan *c, chan_closed_fn on_closed);
 
 #endif

@@ -23,7 +23,7 @@ static const struct field fields[] = {
      SCHEMA_WITHIN(1, MAX_PLAYERS), .default_text = "2", .doc = "agents"},
     {"food", FIELD_I64, SCHEMA_AT(struct params, food), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(1, MAX_FOOD), .default_text = "2",
-     .doc = "at most: as many as find a place by chance"},
+     .doc = "at most; fewer if no place is found for all"},
     {"max_level", FIELD_I64, SCHEMA_AT(struct params, max_level),
      SCHEMA_WITHIN(1, MAX_LEVEL), .default_text = "2", .doc = "of a player"},
     {"sight", FIELD_I64, SCHEMA_AT(struct params, sight), .flags = FIELD_MEANING,
@@ -53,10 +53,10 @@ struct world {
     size_t n_players, n_copies;
     int32_t *state; /* (E, state_width) */
     size_t state_width;
-    int32_t *intent; /* (players): actions of one copy, in turn */
-    /* For pictures, and no part of the state: */
+    int32_t *intent; /* (players): actions of the copy that is being stepped */
+    /* For pictures only, not part of the state: */
     int8_t *last;   /* (E, players): the last action; -1: none yet */
-    uint8_t *stuck; /* (E, players): 1 where it could not be done */
+    uint8_t *stuck; /* (E, players): 1 if it had no effect */
 };
 
 static struct grid grid_of(const struct world *w, size_t copy)
@@ -77,7 +77,7 @@ static int32_t food_at(const struct world *w, const struct grid *g, int32_t row,
     return g->cell[row * w->size + col];
 }
 
-/* ---- an episode begins ---- */
+/* ---- reset ---- */
 
 struct draws {
     const struct env_episode *e;
@@ -116,7 +116,8 @@ static void place_players(struct world *w, struct grid *g, struct draws *d)
     }
 }
 
-/* Not beside other food, nor two cells off in a straight line. */
+/* Whether the cell is free and has no food beside it or two cells away in a straight
+ * line. */
 static int is_free_for_food(const struct world *w, const struct grid *g, int32_t row,
                             int32_t col)
 {
@@ -140,7 +141,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What the three weakest players can load together. */
+/* The highest level of food: what the three weakest players can load together. */
 static int32_t most_level(const struct world *w, const struct grid *g)
 {
     int32_t levels[MAX_PLAYERS], sum = 0;
@@ -189,7 +190,7 @@ static void step_from(const struct player *p, int32_t action, int32_t *row, int3
     *col = p->col + (action == EAST) - (action == WEST);
 }
 
-/* The food beside a place that is loaded from it: north, south, west, east. */
+/* Finds the food that a player loads from its place: north, south, west, then east. */
 static int find_food(const struct world *w, const struct grid *g, const struct player *p,
                      int32_t *row, int32_t *col)
 {
@@ -201,9 +202,9 @@ static int find_food(const struct world *w, const struct grid *g, const struct p
     return 0;
 }
 
-/* What cannot be done is none. */
-static int32_t possible(const struct world *w, const struct grid *g,
-                        const struct player *p, int32_t action)
+/* The action that is executed: `none` in place of an impossible one. */
+static int32_t executed_action(const struct world *w, const struct grid *g,
+                               const struct player *p, int32_t action)
 {
     int32_t row, col;
 
@@ -216,7 +217,8 @@ static int32_t possible(const struct world *w, const struct grid *g,
     return action;
 }
 
-/* Where two want to be, nobody moves; who does not move wants to be where they are. */
+/* Moves all players at once. If several want the same cell, none of them moves; a player
+ * that stays wants its own cell. */
 static void move_players(struct world *w, struct grid *g, uint8_t *stuck)
 {
     int32_t row[MAX_PLAYERS], col[MAX_PLAYERS];
@@ -242,7 +244,7 @@ static int is_beside(const struct player *p, int32_t row, int32_t col)
     return abs(p->row - row) + abs(p->col - col) == 1;
 }
 
-/* Player i and all who load the same food with it; they are done then. */
+/* Loads food for player i and all who load the same one, and marks them as done. */
 static void load(struct world *w, struct grid *g, size_t i, size_t copy,
                  double *const *reward)
 {
@@ -278,13 +280,13 @@ static int is_empty(const struct world *w, const struct grid *g)
     return 1;
 }
 
-/* Chooses for player i of a copy, and keeps what was wanted. */
+/* Sets the action of player i of a copy, and records the chosen one for pictures. */
 static void choose(struct world *w, const struct grid *g, size_t i, size_t copy,
                    const float *action)
 {
     const int32_t wanted = (int32_t)env_choice(action, N_ACTIONS);
 
-    w->intent[i] = possible(w, g, &g->player[i], wanted);
+    w->intent[i] = executed_action(w, g, &g->player[i], wanted);
     w->last[copy * w->n_players + i] = (int8_t)wanted;
     w->stuck[copy * w->n_players + i] = w->intent[i] != wanted;
 }
@@ -385,8 +387,8 @@ static void foraging_observe(void *world, size_t first, size_t n, float *const *
 
 /* ---- the rest of a world ---- */
 
-/* How much food has a place in a grid of this size at best: cells off the edge, no two
- * nearer than three steps (is_free_for_food). Counted by trying all. */
+/* The most food that fits into a grid of this size: cells off the border, no two nearer
+ * than three steps (is_free_for_food). Found by exhaustive search. */
 static int64_t most_food(int64_t size)
 {
     static const uint8_t most[] = {0,  0,  0,  1,  1,  2,  4,  6,  8,  10,
@@ -405,7 +407,7 @@ static int check_room(const struct params *p, const struct yaml_node *params,
 
     if (p->food <= food && p->food + p->players <= cells)
         return 0;
-    if (at == NULL) /* then it is another that was given */
+    if (at == NULL) /* report the line of whichever parameter was given */
         at = params->child[0];
     (void)snprintf(path, sizeof(path), "env.params.%s", key);
     return yaml_fail(at, path, err,
@@ -489,7 +491,8 @@ static int foraging_load(void *world, const void *src, struct err *err)
 
         memcpy(&x, (const char *)src + i * sizeof(x), sizeof(x));
         if (!is_possible(w, i, x))
-            return err_set(err, ERR_CORRUPT, "entry %zu of the grids cannot be %d", i,
+            return err_set(err, ERR_CORRUPT,
+                           "entry %zu of the grids has the impossible value %d", i,
                            (int)x);
     }
     memcpy(w->state, src, foraging_state_bytes(w));
@@ -531,7 +534,7 @@ static void draw_player(const struct world *w, const struct player *p, size_t i,
     scene_label(t, "%d", (int)p->level);
     if (last < 0)
         return;
-    scene_did(ret, i, stuck ? 0.3 : 1.0, "%c", "-NSWEL"[last]);
+    scene_set_action(ret, i, stuck ? 0.3 : 1.0, "%c", "-NSWEL"[last]);
     if (last == LOAD && !stuck)
         add(w, ret, SCENE_LOADING, p->row, p->col, 0.42)->agent = (int32_t)i;
     if (last == LOAD || !stuck)
@@ -550,8 +553,8 @@ static void foraging_draw(const void *world, size_t copy, struct scene *ret)
     ret->x1 = ret->y1 = w->size;
     ret->is_grid = 1;
     ret->frame_ms = 300;
-    ret->deeds = "does";
-    ret->deeds_key = "N S W E moves, L loads, - stays; pale: in vain";
+    ret->verb = "does";
+    ret->action_key = "N S W E moves, L loads, - stays; pale: in vain";
     ret->name[SCENE_AGENT] = "player and its level";
     ret->name[SCENE_FOOD] = "food and its level";
     ret->name[SCENE_CONTACT] = "blocked";

@@ -11,11 +11,11 @@
  * Load     the players beside a food who load it together get it if their levels sum to
  *          its own: each receives level x food level, normalised by the sum of the
  *          loaders' levels and of all food of the episode (so that an episode's rewards
- *          sum to 1). Those who load too weakly pay `penalty` each.
+ *          sum to 1). If their levels do not suffice, each pays `penalty`.
  * Ends     terminated when all food is collected; truncated by env.max_steps.
  * Observe  (row, column, level) of each food in sight, in row order, then of each player,
- *          oneself first; (-1, -1, 0) for what is not seen. Positions count from the edge
- *          of what is in sight.
+ *          the observer first; (-1, -1, 0) for food and players out of sight. Positions
+ *          are relative to the corner of the area in sight.
  */
 #ifndef SUPERVISOR_ENV_FORAGING_H
 #define SUPERVISOR_ENV_FORAGING_H

@@ -70,7 +70,7 @@ struct world {
     int32_t *last; /* (players, E): the last actions; -1 before the first step */
 };
 
-/* Sizes of the levels of a table; a deeper level must be as wide everywhere. */
+/* Measures the levels of a table: each level must have the same length everywhere. */
 static int measure(struct game *g, const struct yaml_node *table, struct err *err)
 {
     g->n_players = 0;
@@ -92,7 +92,7 @@ static int measure(struct game *g, const struct yaml_node *table, struct err *er
     return 0;
 }
 
-/* k: what that letter stands for; NULL: for nothing. */
+/* Reads one payoff. k: the value of the letter k; NULL: k is not allowed. */
 static int read_cell(const struct yaml_node *n, const double *k, double *ret,
                      struct err *err)
 {
@@ -109,7 +109,7 @@ static int read_cell(const struct yaml_node *n, const double *k, double *ret,
     return 0;
 }
 
-/* Fills the cells below one list of the table. */
+/* Reads the payoffs below one list of the table. */
 static int read_level(const struct game *g, const struct yaml_node *n, size_t player,
                       const double *k, double **cell, struct err *err)
 {
@@ -252,7 +252,7 @@ static void matrix_step(void *world, const float *const *actions, double *const 
     }
 }
 
-/* One copy's observation, the same for all. */
+/* One copy's observation, which is the same for all agents. */
 static void put_last(const struct world *w, size_t copy, float *ret)
 {
     for (size_t p = 0; p < w->game.n_players; p++) {
@@ -301,8 +301,8 @@ static int matrix_load(void *world, const void *src, struct err *err)
 
         memcpy(&last, (const char *)src + i * sizeof(last), sizeof(last));
         if (last < -1 || last >= (int32_t)w->game.actions[i / w->n_copies])
-            return err_set(err, ERR_CORRUPT, "action %d of entry %zu is none", (int)last,
-                           i);
+            return err_set(err, ERR_CORRUPT, "entry %zu: there is no action %d", i,
+                           (int)last);
     }
     memcpy(w->last, src, matrix_state_bytes(w));
     return 0;
@@ -310,7 +310,7 @@ static int matrix_load(void *world, const void *src, struct err *err)
 
 /* ---- drawing: the first agent's actions are rows, the second's columns ---- */
 
-/* A cell of the table, others playing as they did. */
+/* The cell in this row and column; agents from the third on as in their last action. */
 static size_t cell_at(const struct world *w, size_t copy, size_t row, size_t col)
 {
     const struct game *g = &w->game;
@@ -343,7 +343,8 @@ static int is_common(const struct game *g)
     return common;
 }
 
-/* What all get; where that differs, what each does, or of many agents their mean. */
+/* Writes the common payoff; if payoffs differ, each agent's, or with many agents their
+ * mean. */
 static void put_payoff(const struct game *g, size_t cell, int common,
                        struct scene_thing *t)
 {
@@ -406,7 +407,7 @@ static void matrix_draw(const void *world, size_t copy, struct scene *ret)
     ret->y1 = (double)rows + (g->n_players > 1 ? 0.7 : 0.0);
     ret->x1 = (double)cols;
     ret->frame_ms = 500;
-    ret->deeds = "plays";
+    ret->verb = "plays";
     ret->name[SCENE_CELL] = "payoff, darker is more";
     draw_cells(w, copy, ret);
     for (size_t p = 0; p < g->n_players; p++) {
@@ -415,7 +416,7 @@ static void matrix_draw(const void *world, size_t copy, struct scene *ret)
         if (p < 2)
             draw_headers(w, copy, p, ret);
         if (last >= 0)
-            scene_did(ret, p, 1.0, "%d", (int)last);
+            scene_set_action(ret, p, 1.0, "%d", (int)last);
     }
     if (w->last[copy] >= 0) {
         double row = w->last[copy],

@@ -2,18 +2,17 @@
 
 #include <string.h>
 
-/* What an agent's numbers mean: the force it moves with and what it says. */
+/* Turns an agent's action into the force it moves with and the word it says. */
 
 enum { MOVES = PARTICLE_MOVES };
 
 static const double SENSITIVITY = 5.0;
 
-/* Direction of each discrete move; row 0: mpe2, row 1: openai, whose axes point the other
- * way. */
+/* Direction of each discrete move; row 0: mpe2, row 1: openai, with opposite signs. */
 static const double move_x[2][MOVES] = {{0, -1, 1, 0, 0}, {0, 1, -1, 0, 0}};
 static const double move_y[2][MOVES] = {{0, 0, 0, -1, 1}, {0, 0, 0, 1, -1}};
 
-/* Forces that the moves make; no force is +0. */
+/* The force of a discrete move; a zero force is +0. */
 static void move(struct particle_world *w, const double *rows, double factor,
                  double *force)
 {
@@ -27,8 +26,8 @@ static void move(struct particle_world *w, const double *rows, double factor,
     w->loops->move(w->n_copies, rows, x, y, force);
 }
 
-/* A box move is {nothing, left, right, down, up}, under openai's rules {nothing, right,
- * left, up, down}. */
+/* The force of a continuous action: {nothing, left, right, down, up}, or under openai's
+ * rules {nothing, right, left, up, down}. */
 static void lean(struct particle_world *w, const double *rows, double factor,
                  double *force)
 {

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A particle world as a scene. Ids are the entities' numbers. */
+/* Describes a particle world as a scene. Ids are the entities' numbers. */
 
-static const double ARENA_HALF = 1.1; /* reset places everything within 1 */
+static const double ARENA_HALF = 1.1; /* a reset places everything within 1 */
 static const double CONTACT_SIZE = 0.04;
 static const int FRAME_MS = 120;
 
@@ -25,7 +25,8 @@ static struct scene_thing *add_entity(const struct particle_world *w, size_t cop
                      particle_pos(w, entity, 1)[copy], w->entities[entity].size);
 }
 
-/* The number in a team, as in its name; the initial of who is a team alone. */
+/* Labels an agent with its number in the team; the only agent of a team with its
+ * initial. */
 static void label_agent(const struct particle_world *w, size_t agent,
                         struct scene_thing *t)
 {
@@ -50,7 +51,7 @@ static void draw_agents(const struct particle_world *w, size_t copy, struct scen
     }
 }
 
-/* Landmarks have numbers where something is said or sought about one of them. */
+/* Landmarks are numbered if the scenario has goals, which refer to them. */
 static void draw_landmarks(const struct particle_world *w, size_t copy, struct scene *ret)
 {
     for (size_t e = w->n_agents; e < particle_n_entities(w); e++) {
@@ -91,7 +92,7 @@ static void draw_contact(const struct particle_world *w, size_t copy,
         (void)scene_add(ret, SCENE_CONTACT, x + part * dx, y + part * dy, CONTACT_SIZE);
 }
 
-/* The word said loudest, the first of several. */
+/* Each agent's action: the word with the largest value, the first of equals. */
 static void draw_speech(const struct particle_world *w, size_t copy, struct scene *ret)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
@@ -100,14 +101,14 @@ static void draw_speech(const struct particle_world *w, size_t copy, struct scen
 
         if (w->entities[a].silent || w->dim_c == 0)
             continue;
-        ret->deeds = "says";
+        ret->verb = "says";
         for (size_t i = 1; i < w->dim_c; i++) {
             if (particle_comm(w, a, i)[copy] > particle_comm(w, a, word)[copy])
                 word = i;
         }
         loudness = particle_comm(w, a, word)[copy];
         if (loudness > 0.0)
-            scene_did(ret, a, fmin(loudness, 1.0), "%zu", word);
+            scene_set_action(ret, a, fmin(loudness, 1.0), "%zu", word);
     }
 }
 

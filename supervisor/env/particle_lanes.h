@@ -1,9 +1,9 @@
-/* particle_lanes.h - vectors of doubles for particle_loops.c, of which some lanes are kept:
- * compilers do not find these instructions by themselves.
+/* particle_lanes.h - vectors of doubles for particle_loops.c, and how to select lanes
+ * from them; compilers do not generate these instructions by themselves.
  *
- * HAVE_LANES    the instruction set that is compiled for has them: AVX2 or AVX-512
+ * HAVE_LANES    defined if the target has the instructions: AVX2 or AVX-512
  * LANES         doubles in a vector
- * LANES_INLINE  of functions that take or return one
+ * LANES_INLINE  prefix of functions that take or return a vector
  * A mask has bit i set for lane i.
  */
 #ifndef SUPERVISOR_ENV_PARTICLE_LANES_H
@@ -55,13 +55,13 @@ LANES_INLINE size_t lanes_count(unsigned mask)
 
 #if defined(__AVX512F__)
 
-/* Lanes of x that are not above limit's; NaN is not. */
+/* The mask of lanes where x is not above limit; this includes NaN. */
 LANES_INLINE unsigned lanes_not_above(lanes x, lanes limit)
 {
     return _mm512_cmp_pd_mask(x, limit, _CMP_NGT_UQ);
 }
 
-/* Moves the mask's lanes to the front, in their order; anything behind them. */
+/* Moves the mask's lanes to the front, in order; the other lanes are undefined. */
 LANES_INLINE lanes lanes_pack(lanes x, unsigned mask)
 {
     return _mm512_maskz_compress_pd((__mmask8)mask, x);
@@ -76,7 +76,7 @@ LANES_INLINE unsigned lanes_not_above(lanes x, lanes limit)
 
 LANES_INLINE lanes lanes_pack(lanes x, unsigned mask)
 {
-    /* Halves of the lanes that each mask keeps. */
+    /* For each mask, the indices of the 32-bit halves of its lanes. */
     static const int32_t kept[1 << LANES][2 * LANES] = {
         [1] = {0, 1},
         [2] = {2, 3},

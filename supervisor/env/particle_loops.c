@@ -1,4 +1,5 @@
-/* Built for each instruction set, with PARTICLE_LOOPS naming the table: see the header. */
+/* Built once for each instruction set, with the table's name in PARTICLE_LOOPS: see the
+ * header. */
 #include "supervisor/env/particle_loops.h"
 
 #include "common/numerics/elementary.h"
@@ -14,7 +15,8 @@ static const double KEEP = 0.75; /* 1 - damping */
 static const double CONTACT_FORCE = 100.0;
 static const double CONTACT_MARGIN = 0.001;
 
-/* Copies whose intermediate results lie on the stack; those that share a branch. */
+/* CHUNK: copies whose intermediate results are on the stack at a time. BLOCK: copies that
+ * share one branch. */
 enum { CHUNK = 64, BLOCK = 8 };
 
 enum { FOUR = 4 };
@@ -37,8 +39,8 @@ static void transpose(four_floats x[FOUR])
     x[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
-/* The last block of a count that is no multiple of `size` begins earlier, and does some of
- * the one before again. */
+/* The beginning of a block. If n is not a multiple of `size`, the last block begins
+ * earlier and repeats part of the one before. */
 static inline size_t block_begin(size_t at, size_t n, size_t size)
 {
     return at + size <= n ? at : n - size;
@@ -77,7 +79,7 @@ static void widen(size_t n, size_t width, const float *restrict actions,
     }
 }
 
-/* The largest so far, and what it stands for. */
+/* The largest value so far, and the point that belongs to it. */
 struct largest {
     double value, x, y;
 };
@@ -115,7 +117,7 @@ static inline double clip01(double x)
     return x > 1.0 ? 1.0 : x;
 }
 
-/* mpe2 subtracts in the float32 that actions arrive in; no force is +0. */
+/* mpe2 subtracts in the actions' own type, float32. Adding 0 makes a zero force +0. */
 static void lean(size_t n, const double *restrict to, const double *restrict from,
                  int clip, double factor, double *restrict ret)
 {
@@ -134,7 +136,7 @@ static void clip(size_t n, const double *restrict x, double *restrict ret)
         ret[c] = clip01(x[c]);
 }
 
-/* A word is said until a larger one is met. */
+/* Keeps the largest value so far; a larger one clears the word before it. */
 static void word_chunk(size_t n, size_t stride, size_t words, const double *restrict rows,
                        double *restrict said)
 {
@@ -163,34 +165,35 @@ static void word(size_t n, size_t words, const double *rows, double *said)
 
 /* Physics */
 
-/* log(1 + exp(-gap)) is exp(-gap) to the last bit from FAR contact margins on, and 0 from
- * GONE on. */
+/* For a gap of FAR contact margins or more, log(1 + exp(-gap)) equals exp(-gap) bit for
+ * bit; for GONE or more it is 0. */
 static const double FAR = 38.0, GONE = 745.5;
 
 enum { CONTACTS = 256 };
 
-/* Contacts from..end-1 are one pair's. a, b: where their x in the chunk's first copy lies
- * among all positions. */
+/* One pair's contacts, from .. end-1. a, b: the indices, in pos and force, of the
+ * entities' x in the chunk's first copy. */
 struct near_pair {
     size_t a, b, from, end;
     int b_moves;
 };
 
-/* Pairs near enough to feel each other, in whatever copies, side by side: the others,
- * mostly more, take no part in what is long. Room for what a last block takes along. */
+/* The pairs and copies that are near enough for a force, packed together, so that the
+ * costly steps skip all others, which are usually the majority. The arrays have BLOCK
+ * more entries, because the last block may run past the end. */
 struct contacts {
     size_t n, n_pairs;
     struct near_pair pairs[CONTACTS];
-    uint64_t copy[CONTACTS + BLOCK]; /* counted from the chunk's first */
+    uint64_t copy[CONTACTS + BLOCK]; /* relative to the chunk's first */
     double reach[CONTACTS + BLOCK];
-    double x[CONTACTS + BLOCK], y[CONTACTS + BLOCK]; /* a - b; then the force upon a */
+    double x[CONTACTS + BLOCK], y[CONTACTS + BLOCK]; /* a - b; later the force on a */
     double dist[CONTACTS + BLOCK];
-    double gap[CONTACTS + BLOCK]; /* of the two surfaces, in contact margins */
-    double pen[CONTACTS + BLOCK]; /* log(1 + exp(-gap)): how deep they press */
+    double gap[CONTACTS + BLOCK]; /* between the surfaces, in contact margins */
+    double pen[CONTACTS + BLOCK]; /* penetration: log(1 + exp(-gap)) */
 };
 
 #ifdef HAVE_LANES
-/* Looks at copies in whole vectors; returns how many of the n it looked at. */
+/* The vector part of find_contacts; returns the number of copies it has examined. */
 static size_t find_by_lanes(size_t n, size_t stride, const double *a, const double *b,
                             double reach, double limit, struct contacts *ret)
 {
@@ -223,7 +226,7 @@ static size_t find_by_lanes(size_t n, size_t stride, const double *a, const doub
 }
 #endif
 
-/* Adds the copies, of n, at most a chunk, in which a and b are near. */
+/* Adds a contact for each of the n copies (at most CHUNK) in which a and b are near. */
 static void find_contacts(size_t n, size_t stride, const double *a, const double *b,
                           double reach, struct contacts *ret)
 {
@@ -254,7 +257,8 @@ static void measure_block(double *restrict x, double *restrict y, double *restri
     }
 }
 
-/* pen: exp(-|gap|), which is it but for what touches or nearly so. */
+/* Sets dist, gap, and pen = exp(-|gap|), which is final for gaps above FAR; press
+ * corrects the others. */
 static void measure(struct contacts *m)
 {
     for (size_t i = m->n; i < m->n + BLOCK; i++)
@@ -264,7 +268,7 @@ static void measure(struct contacts *m)
                       m->pen + i);
 }
 
-/* Writes the indices of the x not above the limit; returns how many. */
+/* Writes the indices i where x[i] is not above the limit; returns their number. */
 static size_t choose_not_above(size_t n, const double *x, double limit, uint64_t *where)
 {
     size_t i = 0, k = 0;
@@ -284,7 +288,7 @@ static size_t choose_not_above(size_t n, const double *x, double limit, uint64_t
     return k;
 }
 
-/* In the steps of numpy's logaddexp(0, -gap). */
+/* Finishes pen for small gaps, with the same operations as numpy's logaddexp(0, -gap). */
 static void press(struct contacts *m)
 {
     double log[CONTACTS + BLOCK];
@@ -306,7 +310,7 @@ static void press(struct contacts *m)
     }
 }
 
-/* 100 (a - b) / distance times how deep, upon a; the opposite upon b. */
+/* The force on a: 100 (a - b) / distance * penetration; that on b is the opposite. */
 static void find_forces(struct contacts *m)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -343,7 +347,7 @@ static void push_contacts(size_t stride, struct contacts *m, double *force)
     m->n_pairs = 0;
 }
 
-/* Pairs in their order, in which the forces of each copy add up. */
+/* Processes the pairs in order, because each copy's forces must add up in this order. */
 static void push_chunk(size_t n, size_t stride, size_t first,
                        const struct particle_pair *pairs, size_t n_pairs,
                        const double *pos, double *force)
@@ -384,7 +388,8 @@ static void accelerate(size_t n, double *restrict vel, const double *restrict fo
         vel[i] = vel[i] * KEEP + force[i] * DT;
 }
 
-/* Whether any of a block may be faster than max: 1e-9 is far more than all roundings. */
+/* Whether any copy of a block may be faster than max. The margin of 1e-9 is far more than
+ * the rounding errors. */
 static int some_hurry(const double *vx, const double *vy, double max)
 {
     const double slow = max * max * (1.0 - 1e-9);
@@ -528,7 +533,7 @@ static inline void cast_eight(const struct particle_row *rows, size_t c, size_t 
         x[k] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
     }
     transpose_eight(x);
-#pragma GCC unroll 8 /* else the rows go through the stack */
+#pragma GCC unroll 8 /* otherwise the rows are spilled to the stack */
     for (size_t k = 0; k < EIGHT; k++)
         memcpy(ret + (c + k) * width, &x[k], sizeof(x[k]));
 }
@@ -622,7 +627,8 @@ static void dist2(size_t n, const double *restrict a, const double *restrict b,
         ret[c] = square_dist(a, b, n, c);
 }
 
-/* The root of the least is the least of the roots. */
+/* Takes one square root at the end: the root of the minimum is the minimum of the
+ * roots. */
 static void near(size_t n, const double *restrict a, const double *restrict b,
                  size_t count, double *restrict ret)
 {
@@ -646,10 +652,10 @@ static void touch(size_t n, size_t stride, const double *restrict a,
         ret[c] = square_dist(a, b, stride, c) < square ? 1.0 : apart;
 }
 
-/* Beyond this, exp(2 x - 2) is above the most that is charged. */
+/* Beyond FAR_OUT, exp(2 x - 2) exceeds the maximum penalty MOST. */
 static const double FAR_OUT = 2.2, MOST = 10.0;
 
-/* charge: of where exp does not come in; NaN is charged the most, as by fmin. */
+/* charge: the penalty where no exp is needed. NaN is charged MOST, as fmin would. */
 static void charge_plainly(size_t n, const double *restrict x, double *restrict charge)
 {
     for (size_t c = 0; c < n; c++) {

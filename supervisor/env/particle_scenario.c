@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What scenarios are written in: draws, observation rows, distances, rewards. */
+/* The helpers that scenarios use: draws, observation rows, distances, rewards. */
 
 enum { MAX_DRAW = 64 };
 
@@ -106,7 +106,7 @@ void particle_obs_hide(struct particle_obs *o, const uint64_t *mask)
     o->rows[o->width - 1].seen = mask;
 }
 
-/* One coordinate of the landmark that goal i names, for copies first .. first+n-1. */
+/* One coordinate of goal i's landmark, for copies first .. first+n-1. */
 static void goal_row(const struct particle_world *w, size_t i, size_t axis, size_t first,
                      size_t n, double *ret)
 {
@@ -176,7 +176,7 @@ void particle_dist(const struct particle_world *w, size_t a, size_t b, double *r
     w->loops->dist(w->n_copies, particle_pos(w, a, 0), particle_pos(w, b, 0), ret);
 }
 
-/* The landmark that goal i names: a point, in the last two scratch rows. */
+/* Writes the position of goal i's landmark, as a point, to the last two scratch rows. */
 static const double *goal_point(const struct particle_world *w, size_t i)
 {
     double *point = particle_scratch(w, PARTICLE_SCRATCH - 2);

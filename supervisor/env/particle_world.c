@@ -94,7 +94,7 @@ static struct particle_world *build_world(const struct particle_scenario *scenar
     return w;
 }
 
-/* Pairs in entity order, first against later: the order in which forces add up. */
+/* Lists each pair once, in the order of entities; forces add up in this order. */
 static void list_pairs(struct particle_world *w)
 {
     size_t n = particle_n_entities(w);
@@ -111,8 +111,8 @@ static void list_pairs(struct particle_world *w)
     }
 }
 
-/* The least number whose root, rounded, is not below `reach`. Roots never fall where
- * their squares rise, so that it takes few steps from reach^2. */
+/* The smallest x whose rounded square root is not below `reach`. The root is monotonic,
+ * so that a few steps from reach^2 suffice. */
 static double least_square(double reach)
 {
     double x = reach * reach;
@@ -135,7 +135,7 @@ static void list_touch_squares(struct particle_world *w)
     }
 }
 
-/* Doubles that begin where a vector of the widest set does. */
+/* Allocates n doubles, aligned for vectors of the widest instruction set. */
 static double *vectors(struct particle_world *w, size_t n)
 {
     enum { ALIGN = 64 };
@@ -215,7 +215,7 @@ static struct particle_obs survey(struct particle_world *w, size_t first, size_t
     return o;
 }
 
-/* The rows of one agent, after a survey. */
+/* Builds the observation rows of one agent; returns their number. Call survey before. */
 static size_t put_together(struct particle_world *w, size_t agent, struct particle_obs o)
 {
     w->scenario->observe(w, agent, &o);
@@ -243,7 +243,7 @@ static int particle_describe(const struct env_class *class,
 
     if (w->n_agents > ENV_MAX_AGENTS)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.params"),
-                          "%zu agents, at most %d can be", w->n_agents, ENV_MAX_AGENTS);
+                          "%zu agents, expected at most %d", w->n_agents, ENV_MAX_AGENTS);
     ret->n_agents = w->n_agents;
     ret->agents = w->agents;
     return 0;
@@ -326,7 +326,8 @@ static int particle_load(void *world, const void *src, struct err *err)
 
         memcpy(&g, goals + i * sizeof(g), sizeof(g));
         if (!(g >= 0.0 && g < (double)w->n_landmarks && g == floor(g)))
-            return err_set(err, ERR_CORRUPT, "goal %zu is no landmark's number", i);
+            return err_set(err, ERR_CORRUPT,
+                           "goal %zu: there is no landmark of that number", i);
     }
     memcpy(w->state, src, particle_state_bytes(w));
     return 0;

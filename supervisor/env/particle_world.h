@@ -1,15 +1,16 @@
-/* particle_world.h - the physics and the vocabulary that all particle scenarios share.
+/* particle_world.h - the physics of all particle scenarios, and the helpers to write
+ * them.
  *
  * Source   Lowe et al. 2017; OpenAI's multiagent-particle-envs and its successor MPE2,
- *          whose numbers are met bit for bit. They differ in the order of integration
- *          (mpe2: position first, with the old velocity; openai: velocity first), in the
- *          signs of moves and in some rewards: `rules` says which hold.
+ *          whose results are reproduced bit for bit. The two differ in the order of
+ *          integration (mpe2: position first, with the old velocity; openai: velocity
+ *          first), in the signs of moves and in some rewards: `rules` chooses one.
  * Shapes   E copies. State is a structure of arrays with the copies innermost, so that
  *          loops over copies vectorise (particle_loops.h): row (entity, axis) of pos is E
  *          doubles. Entities are the agents, then the landmarks, each in the order added.
  * Units    dt = 0.1; all state, forces, observations and rewards float64.
  * Moves    only agents move. Velocity and communication are 0 after a reset.
- * A scenario is four functions (struct particle_scenario) built from the helpers below.
+ * A scenario is a few functions (struct particle_scenario) that use the helpers below.
  * Internal to supervisor/env; tests set states through the rows.
  */
 #ifndef SUPERVISOR_ENV_PARTICLE_WORLD_H
@@ -23,7 +24,7 @@
 struct particle_entity {
     double size;          /* radius */
     int collide;          /* takes part in contacts */
-    enum scene_kind look; /* SCENE_UNSAID: an agent's, or a landmark's */
+    enum scene_kind look; /* SCENE_UNSAID: that of an agent or a landmark */
     /* agents only */
     int movable, silent;
     double accel;      /* force of a full move; 0: 5.0 */
@@ -39,9 +40,9 @@ struct particle_world {
     size_t n_copies; /* E */
     size_t n_agents, n_landmarks;
     size_t n_goals;                   /* integers drawn at reset: `build` sets it */
-    size_t dim_c;                     /* length of an utterance: `build` sets it */
-    size_t n_aside;                   /* rows of the scenario's own: `build` sets it */
-    const void *params;               /* the scenario's own */
+    size_t dim_c;                     /* words an agent can say: `build` sets it */
+    size_t n_aside;                   /* scratch rows for the scenario: `build` sets it */
+    const void *params;               /* the scenario's parameters */
     struct particle_entity *entities; /* (n_agents + n_landmarks) */
     struct env_agent *agents;         /* (n_agents) */
     struct particle_pair *pairs;      /* those that can push each other, in order */
@@ -55,20 +56,21 @@ struct particle_world {
     double *comm; /* (agents, dim_c, E) */
     double *goal; /* (n_goals, E): whole numbers below n_landmarks */
 
-    double *force;              /* (entities, 2, E); pushes; unread of what cannot move */
+    double *force;              /* (entities, 2, E); ignored for immovable entities */
     double *action_rows;        /* (PARTICLE_MOVES + dim_c, E) */
-    double *scratch;            /* (PARTICLE_SCRATCH, E): contents do not last */
-    double *aside;              /* (n_aside, E): contents do not last */
+    double *scratch;            /* (PARTICLE_SCRATCH, E): any helper may overwrite it */
+    double *aside;              /* (n_aside, E): valid within one survey or reward */
     double *zeros;              /* (E) */
     uint64_t *seen;             /* (n_agents, E): masks for particle_obs_hide */
-    struct particle_row *shown; /* (largest obs_width): the observation put together */
-    double *rows;               /* (largest obs_width, E): what it made itself */
+    struct particle_row *shown; /* (largest obs_width): the observation being built */
+    double *rows;               /* (largest obs_width, E): rows that it computes */
     struct arena *arena;
 };
 
 enum { PARTICLE_SCRATCH = 6 };
 
-/* The position within one episode's draw; or the reference's generator. */
+/* The next draw of an episode, keyed; or, with a reference_seed, the reference's
+ * generator. */
 struct particle_draws {
     struct rng_key key;
     uint64_t episode, index;
@@ -76,7 +78,7 @@ struct particle_draws {
     struct pcg64 reference;
 };
 
-/* What every scenario's parameters begin with. */
+/* The first member of every scenario's parameters. */
 struct particle_params {
     int64_t reference_seed; /* -1: none */
 };
@@ -91,31 +93,31 @@ struct particle_params {
 /* An observation under construction, for copies first .. first+n-1. */
 struct particle_obs {
     size_t first, n, width;
-    struct particle_row *rows; /* (width), each of copy `first` on */
-    double *made;              /* (width, n): memory for those that are made */
+    struct particle_row *rows; /* (width), each beginning at copy `first` */
+    double *made;              /* (width, n): memory for computed rows */
 };
 
-/* What one of the goals drawn at reset is in a picture. */
+/* How a goal that is drawn at reset appears in a picture. */
 struct particle_goal {
     const char *name;
-    int32_t agent; /* who shall reach it; -1: some */
+    int32_t agent; /* the agent that has to reach it; -1: no particular one */
 };
 
 struct particle_scenario {
     const struct particle_goal *goals; /* [n_goals] */
-    const char *goals_are;             /* in a picture's legend; NULL: "goal" */
+    const char *goals_are;             /* for a picture's legend; NULL: "goal" */
     /* Sets dim_c and n_goals, adds agents and landmarks. params: see env_class.h. */
     void (*build)(struct particle_world *w, const void *params);
-    /* Draws goals and positions of one copy; all else is 0 already. */
+    /* Draws goals and positions of one copy; the rest of its state is 0 already. */
     void (*reset)(struct particle_world *w, size_t copy, struct particle_draws *d);
-    /* What the observations of copies o->first .. have in common; appends nothing. NULL:
-     * nothing. */
+    /* Computes what all agents' observations of copies o->first .. first+n-1 share, into
+     * aside; appends no rows. May be NULL. */
     void (*survey)(const struct particle_world *w, const struct particle_obs *o);
-    /* Appends the observation of agent `self`, left to right. */
+    /* Appends the rows of agent `self`'s observation, in order. */
     void (*observe)(const struct particle_world *w, size_t self, struct particle_obs *o);
     /* Rewards of all agents: ret[a] (E), of the state after the step. */
     void (*reward)(const struct particle_world *w, double *const *ret);
-    /* Whether the task is over for all: ret (E), 0 or 1. NULL: it never is. */
+    /* ret (E) = 1 where the task is complete for all agents, else 0. NULL: never. */
     void (*succeed)(const struct particle_world *w, uint8_t *ret);
 };
 
@@ -170,22 +172,23 @@ static inline double *particle_aside(const struct particle_world *w, size_t i)
     return w->aside + i * w->n_copies;
 }
 
-/* `build`: n agents "<team>_0" ... like `like`; n landmarks (size and collide count). */
+/* For `build`: adds n agents "<team>_0", ... or n landmarks with the properties of `like`
+ * (for landmarks, size, collide and look). */
 void particle_add_agents(struct particle_world *w, const char *team, size_t n,
                          const struct particle_entity *like);
 void particle_add_landmarks(struct particle_world *w, size_t n,
                             const struct particle_entity *like);
 
-/* `reset`: the next draws. A goal: uniform over the landmarks. Positions of n entities
- * from `entity` on: x, y each uniform in [-half, half). */
+/* For `reset`: makes the next draws. A goal is uniform over the landmarks. Positions of n
+ * entities from `entity` on: x and y are each uniform in [-half, half). */
 void particle_draw_goal(struct particle_world *w, struct particle_draws *d, size_t copy,
                         size_t i);
 void particle_draw_positions(struct particle_world *w, struct particle_draws *d,
                              size_t copy, size_t entity, size_t n, double half);
 
-/* `observe`: each appends rows. row: o->n doubles, which stay as they are until the
- * observation is made. next: the same, to fill. rel: position of `entity` less that of
- * `self`. */
+/* For `observe`: each function appends rows. row: the caller's o->n doubles, which must
+ * not change until the observation is complete. next: returns a row to fill. rel: the
+ * position of `entity` minus that of `self`. */
 void particle_obs_row(const struct particle_world *w, struct particle_obs *o,
                       const double *row);
 double *particle_obs_next(const struct particle_world *w, struct particle_obs *o);
@@ -197,25 +200,25 @@ void particle_obs_comm(const struct particle_world *w, struct particle_obs *o,
                        size_t agent);
 void particle_obs_rel(const struct particle_world *w, struct particle_obs *o, size_t self,
                       size_t entity);
-/* The same of the landmark that goal i names; of all landmarks; of all other agents. */
+/* The same for goal i's landmark; for all landmarks; for all other agents. */
 void particle_obs_rel_goal(const struct particle_world *w, struct particle_obs *o,
                            size_t self, size_t i);
 void particle_obs_rel_landmarks(const struct particle_world *w, struct particle_obs *o,
                                 size_t self);
 void particle_obs_rel_others(const struct particle_world *w, struct particle_obs *o,
                              size_t self);
-/* n rows: colour (n) itself, or that of the landmark goal i names, of colours
- * (n_landmarks, n). */
+/* n rows: colour (n); or the colour of goal i's landmark, from colours (n_landmarks,
+ * n). */
 void particle_obs_colour(const struct particle_world *w, struct particle_obs *o,
                          const double *colour, size_t n);
 void particle_obs_goal_colour(const struct particle_world *w, struct particle_obs *o,
                               size_t i, const double *colours, size_t n);
-/* The last two rows are 0 where mask (o->n) is 0; else it is all ones. */
+/* Makes the last two rows 0 where mask (o->n) is 0; elsewhere mask must be all ones. */
 void particle_obs_hide(struct particle_obs *o, const uint64_t *mask);
 
-/* `reward`: distances of two entities (E), or of an entity and the landmark that goal i
- * names (which uses the last two scratch rows); 2: squared. Collision is distance < the
- * sizes' sum. touch: 1 where agent a collides with b, else 0. */
+/* For `reward`: distances (E) of two entities, or of an entity and goal i's landmark
+ * (which uses the last two scratch rows); dist2: squared. touch: 1 where agent a collides
+ * with b, that is, where their distance is below the sum of their sizes; else 0. */
 void particle_dist(const struct particle_world *w, size_t a, size_t b, double *ret);
 void particle_dist2(const struct particle_world *w, size_t a, size_t b, double *ret);
 void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
@@ -223,8 +226,8 @@ void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
 void particle_goal_dist2(const struct particle_world *w, size_t entity, size_t i,
                          double *ret);
 void particle_touch(const struct particle_world *w, size_t a, size_t b, double *ret);
-/* From an entity, or from goal i (last two scratch rows), to the nearest of `count` from
- * `first` on. */
+/* The distance from an entity, or from goal i's landmark (uses the last two scratch
+ * rows), to the nearest of `count` entities from `first` on. */
 void particle_nearest(const struct particle_world *w, size_t entity, size_t first,
                       size_t count, double *ret);
 void particle_goal_nearest(const struct particle_world *w, size_t i, size_t first,
@@ -234,16 +237,16 @@ static inline double particle_reach(const struct particle_world *w, size_t a, si
     return w->entities[a].size + w->entities[b].size;
 }
 
-/* The distance of agent a and entity b, rounded, is below their reach if and only if its
- * square is below this. */
+/* The limit for comparing squares: the rounded distance of agent a and entity b is below
+ * their reach if and only if the squared distance is below this. */
 static inline double particle_touch_square(const struct particle_world *w, size_t a,
                                            size_t b)
 {
     return w->touch_squares[a * particle_n_entities(w) + b];
 }
 
-/* How a team's rewards are shared; `sum` uses the last scratch row. mix: ret = team (1 -
- * ratio) + ret ratio. sum: every agent gets the sum over the agents, in their order. */
+/* Shares a team's rewards. mix: ret = team (1 - ratio) + ret ratio. sum: every agent gets
+ * the sum over all agents, in their order; uses the last scratch row. */
 void particle_reward_mix(const struct particle_world *w, double *const *ret,
                          const double *team, double ratio);
 void particle_reward_sum(const struct particle_world *w, double *const *ret);
@@ -275,22 +278,22 @@ static inline void particle_row_sub(const struct particle_world *w, double *ret,
     w->loops->sub(w->n_copies, ret, a, b);
 }
 
-/* A world with E copies, all zero until reset. Everything lives in the arena, params too.
- */
+/* A world with `copies` copies, all zero until reset. Everything is in the arena, also
+ * params. */
 struct particle_world *particle_world_new(const struct particle_scenario *scenario,
                                           const struct env_config *config,
                                           const void *params, size_t copies,
                                           struct arena *arena);
-/* What an agent does in the next step: rows (U, E), numbers as its space has them. A
- * silent agent says nothing, ever. */
+/* Sets an agent's action for the next step. rows (U, E), as its action space defines
+ * them. The speech of a silent agent is ignored. */
 void particle_world_act(struct particle_world *w, size_t agent, const double *rows);
-/* One step of the physics with the actions set; an agent that did not act since the last
- * step only drifts. */
+/* Makes one step of the physics with these actions. An agent without a new action since
+ * the last step only drifts. */
 void particle_world_advance(struct particle_world *w);
-/* The scene of one copy, in particle_draw.c. */
+/* Adds one copy to an empty scene (particle_draw.c). */
 void particle_world_draw(const struct particle_world *w, size_t copy, struct scene *ret);
-/* Agent's observations of copies first .. first+n-1, before the cast to float32: ret
- * (obs_width, n). */
+/* An agent's observations of copies first .. first+n-1, before the cast to float32:
+ * ret (obs_width, n). */
 void particle_world_show(struct particle_world *w, size_t agent, size_t first, size_t n,
                          double *ret);
 

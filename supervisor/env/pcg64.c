@@ -1,7 +1,7 @@
 #include "supervisor/env/pcg64.h"
 
-/* NumPy's SeedSequence: hashes the seed's words into a pool, and the pool into the
- * state's words. */
+/* NumPy's SeedSequence: hashes the words of the seed into a pool, and the pool into the
+ * words of the state. */
 
 enum { POOL = 4, OUT = 8 };
 

@@ -1,10 +1,10 @@
-/* pcg64.h - the generator that the particle worlds' reference draws its episodes from, so
- * that one of its episodes can be begun here, too, from its seed alone.
+/* pcg64.h - NumPy's random generator, with which the reference implementation of the
+ * particle worlds draws its episodes: the same seed begins the same episode here.
  *
  * Source   O'Neill 2014, PCG: a family of simple fast space-efficient statistically good
  *          algorithms (XSL-RR 128/64), seeded and read as NumPy's Generator(PCG64(seed))
- *          does. Everything else draws from keys (common/rng): this one has a state, and
- *          lives no longer than a reset.
+ *          does. All other code draws from keys (common/rng); this generator has a state,
+ *          which exists only during a reset.
  */
 #ifndef SUPERVISOR_ENV_PCG64_H
 #define SUPERVISOR_ENV_PCG64_H
@@ -13,7 +13,7 @@
 
 struct pcg64 { /* private */
     unsigned __int128 state, increment;
-    uint32_t half; /* the unread half of a number that integers are drawn from */
+    uint32_t half; /* the unused half of the last 64-bit number, for pcg64_integer */
     int has_half;
 };
 

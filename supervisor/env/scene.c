@@ -11,16 +11,17 @@ void scene_clear(struct scene *s, size_t n_agents)
 {
     struct scene_thing *thing = s->thing;
     size_t room = s->room;
-    struct scene_deed *deed = xreallocarray(s->deed, n_agents, sizeof(*deed));
+    struct scene_action *action = xreallocarray(s->action, n_agents, sizeof(*action));
 
-    memset(deed, 0, n_agents * sizeof(*deed));
-    *s = (struct scene){.thing = thing, .room = room, .deed = deed, .n_deeds = n_agents};
+    memset(action, 0, n_agents * sizeof(*action));
+    *s = (struct scene){
+        .thing = thing, .room = room, .action = action, .n_actions = n_agents};
 }
 
 void scene_done(struct scene *s)
 {
     free(s->thing);
-    free(s->deed);
+    free(s->action);
     *s = (struct scene){0};
 }
 
@@ -48,9 +49,10 @@ void scene_label(struct scene_thing *t, const char *fmt, ...)
     va_end(ap);
 }
 
-void scene_did(struct scene *s, size_t agent, double strength, const char *fmt, ...)
+void scene_set_action(struct scene *s, size_t agent, double strength, const char *fmt,
+                      ...)
 {
-    struct scene_deed *d = &s->deed[agent];
+    struct scene_action *d = &s->action[agent];
     va_list ap;
 
     d->strength = strength;

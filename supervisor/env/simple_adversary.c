@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-/* simple_adversary: N agents shall cover the goal, one of N landmarks, which an adversary
- * shall find, too, but is not told.
+/* simple_adversary: N agents have to cover the goal, one of N landmarks. An adversary has
+ * to find it, too, but does not observe which one it is.
  *
  * Observation, agent: goal, landmarks, others; adversary: landmarks, others.
  * Reward, adversary: minus its distance to the goal (openai: squared); agents: the
- * adversary's distance less that of the nearest of them.
+ * adversary's distance minus that of the nearest agent.
  */
 
 enum { ADVERSARY, GOAL = 0 };

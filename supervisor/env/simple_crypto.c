@@ -1,11 +1,11 @@
 #include "supervisor/env/particle_world.h"
 
-/* simple_crypto: alice is shown a goal and a key, and speaks; bob, who has the key, and
- * eve, who has not, shall say which goal it is. Nothing moves.
+/* simple_crypto: alice observes a goal and a key, and speaks. Bob, who has the key, and
+ * eve, who does not, have to say which goal it is. Nobody moves.
  *
  * Observation, eve: what alice says; bob: key, what alice says; alice: goal, key.
- * Reward, eve: minus the squared error of what she says; bob and alice: eve's error less
- * bob's. Who says nothing makes no error.
+ * Reward, eve: minus the squared error of what she says; bob and alice: eve's error minus
+ * bob's. The error of an agent that says nothing is 0.
  */
 
 enum { EVE, BOB, ALICE, GOAL = 0, KEY = 1, SYMBOLS = 4 };
@@ -45,7 +45,7 @@ static void observe(const struct particle_world *w, size_t self, struct particle
         particle_obs_comm(w, o, ALICE);
 }
 
-/* The squared error of what the agent says in one copy; 0 if it says nothing. */
+/* The squared error of what the agent says in one copy; 0 if the agent says nothing. */
 static double error_of(const struct particle_world *w, size_t agent, size_t copy)
 {
     const double *goal = colours[(size_t)particle_goal(w, GOAL)[copy]];
@@ -61,7 +61,7 @@ static double error_of(const struct particle_world *w, size_t agent, size_t copy
     return silent ? 0.0 : sum;
 }
 
-/* Errors are subtracted, not negated: none is +0. */
+/* Errors are subtracted from 0, not negated: without an error the reward is +0. */
 static void reward(const struct particle_world *w, double *const *ret)
 {
     for (size_t c = 0; c < w->n_copies; c++) {

@@ -1,11 +1,11 @@
 #include "supervisor/env/particle_world.h"
 
-/* simple_push: an agent shall go to the goal, one of two landmarks; an adversary, who is
- * not told which it is, shall keep it away. They push each other.
+/* simple_push: an agent has to go to the goal, one of two landmarks; an adversary, which
+ * does not observe which one it is, has to keep it away. They push each other.
  *
  * Observation, adversary: velocity, landmarks, the agent; agent: velocity, goal, its own
- * colour (which tells the goal), landmarks, their colours, the adversary.
- * Reward, agent: minus its distance to the goal; adversary: that distance less its own.
+ * colour (which is the goal's), landmarks, their colours, the adversary.
+ * Reward, agent: minus its distance to the goal; adversary: that distance minus its own.
  */
 
 enum { ADVERSARY, AGENT, GOAL = 0, COLOUR = 3 };

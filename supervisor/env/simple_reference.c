@@ -1,7 +1,7 @@
 #include "supervisor/env/particle_world.h"
 
-/* simple_reference: each of two agents knows the landmark that the other shall go to, and
- * may say so.
+/* simple_reference: each of two agents observes which landmark the other has to go to,
+ * and can say so.
  *
  * Observation: velocity, landmarks, the colour of the partner's goal, what it says.
  * Reward, own: minus the partner's distance to its goal (openai: squared). mpe2: mixed
@@ -30,7 +30,7 @@ static void build(struct particle_world *w, const void *params)
 {
     (void)params;
     w->dim_c = SYMBOLS;
-    w->n_goals = AGENTS; /* goal i is what agent i knows */
+    w->n_goals = AGENTS; /* goal i is the one that agent i observes */
     particle_add_agents(w, "agent", AGENTS,
                         &(struct particle_entity){.size = 0.05,
                                                   .movable = 1,

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* simple_speaker_listener: a speaker, who cannot move, knows which of three landmarks the
- * listener, who can, shall go to.
+/* simple_speaker_listener: a speaker, which cannot move, observes which of three
+ * landmarks the listener, which can, has to go to.
  *
  * Observation, speaker: the goal's colour; listener: velocity, landmarks, what is said.
  * Reward of both: minus the listener's squared distance to the goal; openai: the sum of

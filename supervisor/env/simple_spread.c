@@ -2,12 +2,13 @@
 
 #include <string.h>
 
-/* simple_spread: N agents shall cover N landmarks and keep off each other.
+/* simple_spread: N agents have to cover N landmarks without touching each other.
  *
- * Observation: velocity, position, landmarks, other agents, what they say (silence).
+ * Observation: velocity, position, landmarks, other agents, what they say (always 0).
  * Reward, mpe2: half the team's (minus each landmark's distance to its nearest agent),
  * half the agent's own (minus 1 for each other agent it touches). openai: every agent
- * gets the sum, in agent order, of all agents' (team's - touched), each touching itself.
+ * gets the sum, in agent order, of all agents' (team's - touched), where each agent also
+ * counts as touching itself.
  * terminate_on_success: over when each landmark has an agent nearer than 0.1.
  */
 

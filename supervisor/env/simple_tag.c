@@ -5,9 +5,9 @@
 /* simple_tag: slower adversaries hunt faster agents among obstacles.
  *
  * Observation: velocity, position, obstacles, others, velocities of the other good
- * agents. Reward, agent: minus 10 for each adversary that touches it, and less the
- * farther it leaves the arena; adversary: 10 for each touch of any adversary and any
- * agent. terminate_on_success: over when an adversary touches each good agent.
+ * agents. Reward, agent: minus 10 for each adversary that touches it, minus a penalty
+ * that grows as it leaves the arena; adversary: 10 for each touch of any adversary and
+ * any agent. terminate_on_success: over when every good agent is touched by an adversary.
  */
 
 struct params {

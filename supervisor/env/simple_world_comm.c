@@ -1,15 +1,16 @@
 #include "supervisor/env/particle_world.h"
 
-/* simple_world_comm: as simple_tag, with food that the hunted eat, forests that hide who
- * is inside from who is not, and a leader of the pack, who sees everything and speaks.
+/* simple_world_comm: like simple_tag, with food for the good agents, forests that hide
+ * agents inside from agents outside, and a leader of the adversaries (the pack), which
+ * sees everything and can speak.
  *
- * Observation, pack: velocity, position, landmarks, others, velocities of the good ones,
- * in which forests it is, what the leader says; good: the same without speech, and the
- * forests before the velocities. An agent that is hidden shows as 0.
- * Reward, good: minus 5 for each hunter that touches it, twice the penalty for leaving
- * the arena, 2 for each food it touches, minus (openai: plus) 0.05 of the distance to the
- * nearest; pack: minus 0.1 of the distance to the nearest prey, 5 for each touch of any
- * hunter and any prey.
+ * Observation, pack: velocity, position, landmarks, others, velocities of the good
+ * agents, in which forests it is, what the leader says; good: the same without speech,
+ * and the forests before the velocities. A hidden agent is observed as 0. Reward, good:
+ * minus 5 for each hunter that touches it, twice the penalty for leaving the arena, 2 for
+ * each food it touches, minus (openai: plus) 0.05 of the distance to the nearest; pack:
+ * minus 0.1 of the distance to the nearest prey, 5 for each touch of any hunter and any
+ * prey.
  */
 
 enum { LEADER, SYMBOLS = 4 };
@@ -96,7 +97,7 @@ static void build(struct particle_world *w, const void *params)
                            &(struct particle_entity){.size = 0.3, .look = SCENE_FOREST});
 }
 
-/* The reference places food and forests a second time, and so does this. */
+/* Places food and forests twice, as the reference implementation does. */
 static void reset(struct particle_world *w, size_t copy, struct particle_draws *d)
 {
     const size_t food = first_food(w), forest = first_forest(w);
@@ -107,14 +108,14 @@ static void reset(struct particle_world *w, size_t copy, struct particle_draws *
     particle_draw_positions(w, d, copy, forest, particle_n_entities(w) - forest, 0.9);
 }
 
-/* ---- who sees whom ---- */
+/* ---- visibility ---- */
 
 static size_t n_forests(const struct particle_world *w)
 {
     return particle_n_entities(w) - first_forest(w);
 }
 
-/* Rows set aside: of each forest, 1 where the agent is inside, else -1. */
+/* The aside rows of an agent, one for each forest: 1 where it is inside, else -1. */
 static double *in_forests(const struct particle_world *w, size_t agent)
 {
     return particle_aside(w, agent * n_forests(w));
@@ -136,9 +137,9 @@ static void survey(const struct particle_world *w, const struct particle_obs *o)
     }
 }
 
-/* Where `self` sees the others: the leader everywhere. */
-static void look(const struct particle_world *w, size_t self,
-                 const struct particle_obs *o)
+/* Computes in which copies `self` sees each other agent; the leader sees all. */
+static void find_visible(const struct particle_world *w, size_t self,
+                         const struct particle_obs *o)
 {
     for (size_t a = 0; self != LEADER && a < w->n_agents; a++) {
         if (a != self)
@@ -188,7 +189,7 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 {
     const int good = self >= first_good(w);
 
-    look(w, self, o);
+    find_visible(w, self, o);
     particle_obs_vel(w, o, self);
     particle_obs_pos(w, o, self);
     particle_obs_rel_landmarks(w, o, self);
@@ -204,7 +205,7 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 
 /* ---- rewards ---- */
 
-/* Rows set aside: whether this prey touches each hunter. */
+/* The aside rows of a good agent, one for each hunter: whether they touch. */
 static double *touches(const struct particle_world *w, size_t good)
 {
     const size_t pack = first_good(w);
@@ -230,7 +231,7 @@ static void reward_good(const struct particle_world *w, size_t self, double *ret
     particle_row_add(w, ret, near_food, row, 1);
 }
 
-/* After the prey's. */
+/* Call it after the prey's rewards, which fill the rows of touches. */
 static void reward_hunter(const struct particle_world *w, size_t self, double *ret)
 {
     const size_t pack = first_good(w), n_good = w->n_agents - pack;

@@ -22,7 +22,7 @@ const struct schema toy_params = {SCHEMA_TABLE(toy_fields), sizeof(struct toy_nu
 struct toy_world {
     const struct toy *toy;
     size_t n_agents, n_copies;
-    uint64_t *time; /* (E): steps since the reset */
+    uint64_t *time; /* (E): steps since the last reset */
 };
 
 static int toy_describe(const struct env_class *class, const struct env_config *config,

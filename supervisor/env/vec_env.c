@@ -223,7 +223,8 @@ void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
         v->class->ops->reset(v->world, copy, &e);
 }
 
-/* Of copies first .. first+n-1, which began an episode. A far world's come by message. */
+/* Observes copies first .. first+n-1, which have begun an episode. The observations of a
+ * far world arrive in messages. */
 static void observe(struct vec_env *v, size_t first, size_t n)
 {
     if (v->far == NULL)
@@ -245,7 +246,7 @@ static void keep_obs(struct vec_env *v, size_t first, size_t n)
     }
 }
 
-void vec_env_part_obs(struct vec_env *v)
+void vec_env_split_obs(struct vec_env *v)
 {
     if (v->obs != v->next_obs)
         return;
@@ -256,14 +257,14 @@ void vec_env_part_obs(struct vec_env *v)
 void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode)
 {
     CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
-    vec_env_part_obs(v);
+    vec_env_split_obs(v);
     vec_env_begin_episode(v, copy, episode);
     observe(v, copy, 1);
 }
 
 void vec_env_reset(struct vec_env *v)
 {
-    vec_env_part_obs(v);
+    vec_env_split_obs(v);
     for (size_t c = 0; c < v->n_copies; c++)
         vec_env_begin_episode(v, c, v->draws == ENV_DRAWS_EVALUATION ? c : 0);
     observe(v, 0, v->n_copies);
@@ -294,11 +295,11 @@ static int check_actions(const struct vec_env *v, const float *const *actions,
     return 0;
 }
 
-/* Settles who took part: nothing happens to an agent that left, or in a waiting copy.
- * Returns 1 if all took part. */
-static uint8_t settle_flags(size_t n, const uint8_t *restrict waiting,
-                            uint8_t *restrict left, uint8_t *restrict alive,
-                            uint8_t *restrict over, uint8_t *restrict all_over)
+/* Updates an agent's flags after a step. It takes no part where it has left or the copy
+ * is waiting. Returns 1 if it took part in all copies. */
+static uint8_t end_flags(size_t n, const uint8_t *restrict waiting,
+                         uint8_t *restrict left, uint8_t *restrict alive,
+                         uint8_t *restrict over, uint8_t *restrict all_over)
 {
     uint8_t all = 1;
 
@@ -320,15 +321,15 @@ static void add_row(double *restrict to, const double *restrict from, size_t n)
         to[c] += from[c];
 }
 
-static void settle_agents(struct vec_env *v, uint8_t *all_over)
+static void end_agents(struct vec_env *v, uint8_t *all_over)
 {
     const size_t n = v->n_copies;
 
     for (size_t a = 0; a < v->spec.n_agents; a++) {
         double *own = v->own[a], *total = v->total_return[a];
         const uint8_t *alive = v->alive[a];
-        const uint8_t all = settle_flags(n, v->waiting, v->left[a], v->alive[a],
-                                         v->terminated[a], all_over);
+        const uint8_t all =
+            end_flags(n, v->waiting, v->left[a], v->alive[a], v->terminated[a], all_over);
 
         for (size_t c = 0; !all && c < n; c++)
             own[c] = alive[c] ? own[c] : 0.0;
@@ -342,7 +343,8 @@ static uint64_t step_limit(const struct vec_env *v)
     return v->spec.max_steps > 0 ? (uint64_t)v->spec.max_steps : UINT64_MAX;
 }
 
-/* Nobody's task is over in the step that the limit cuts (env_class.h: limit_first). */
+/* In a step that reaches the limit, no agent counts as terminated (env_class.h:
+ * limit_first). */
 static void put_limit_first(struct vec_env *v)
 {
     const uint64_t limit = step_limit(v);
@@ -352,10 +354,10 @@ static void put_limit_first(struct vec_env *v)
             v->terminated[a][c] = 0;
 }
 
-static void settle_copies(size_t n, uint64_t limit, const uint8_t *restrict waiting,
-                          const uint8_t *restrict discarded, uint64_t *restrict time,
-                          uint8_t *restrict first, uint8_t *restrict ended,
-                          uint8_t *restrict truncated)
+static void end_copies(size_t n, uint64_t limit, const uint8_t *restrict waiting,
+                       const uint8_t *restrict discarded, uint64_t *restrict time,
+                       uint8_t *restrict first, uint8_t *restrict ended,
+                       uint8_t *restrict truncated)
 {
     for (size_t c = 0; c < n; c++) {
         uint8_t on = !waiting[c] & !discarded[c];
@@ -369,14 +371,14 @@ static void settle_copies(size_t n, uint64_t limit, const uint8_t *restrict wait
     }
 }
 
-void vec_env_settle_copies(struct vec_env *v)
+void vec_env_end_copies(struct vec_env *v)
 {
-    settle_copies(v->n_copies, step_limit(v), v->waiting, v->discarded, v->time, v->first,
-                  v->ended, v->truncated);
+    end_copies(v->n_copies, step_limit(v), v->waiting, v->discarded, v->time, v->first,
+               v->ended, v->truncated);
     memcpy(v->episode_length, v->time, v->n_copies * sizeof(v->time[0]));
 }
 
-/* A team's rewards add up in its first member's row, in agent order. */
+/* Adds up a team's rewards in the row of its first agent, in the order of agents. */
 static void share_rewards(struct vec_env *v)
 {
     size_t n_agents = v->spec.n_agents, n = v->n_copies, row = n * sizeof(double);
@@ -417,8 +419,8 @@ static int has_begun(const struct vec_env *v, size_t copy)
            !v->waiting[copy];
 }
 
-/* Observations to act on next: those of the step, or the new episode's where one began.
- * Copies mostly end together: those side by side are observed at once. */
+/* Fills obs: with the step's observations, or with a new episode's where one began.
+ * Copies often end together, so that adjacent ones are observed in one call. */
 static void keep_or_observe(struct vec_env *v)
 {
     size_t c = 0, n;
@@ -512,8 +514,8 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
     v->class->ops->observe(v->world, 0, v->n_copies, v->next_obs);
     memset(v->ended, 1, v->n_copies);
     memset(v->truncated, 0, v->n_copies);
-    settle_agents(v, v->ended);
-    vec_env_settle_copies(v);
+    end_agents(v, v->ended);
+    vec_env_end_copies(v);
     vec_env_conclude(v, ret);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* A vec_env whose world lives in processes: what its calls ask for comes later. */
+/* A vec_env whose world is in other processes: its calls send requests, and the results
+ * arrive later. */
 #include "common/err/check.h"
 #include "common/msg/frame.h"
 #include "common/rng/rng.h"
@@ -8,7 +9,7 @@
 
 /* ---- the step ---- */
 
-/* Who is not there stays as it was last seen. */
+/* An absent agent keeps its last observation and mask. */
 static void keep_view(struct vec_env *v, size_t agent, size_t c)
 {
     const size_t o = (size_t)v->spec.agents[agent].obs_width;
@@ -19,9 +20,10 @@ static void keep_view(struct vec_env *v, size_t agent, size_t c)
         memcpy(v->next_allowed[agent] + c * u, v->allowed[agent] + c * u, u);
 }
 
-/* Who is not there now has left, at its task's end or not; who was not there, or in a copy
- * that did not move, made no step. */
-static void settle_agent(struct vec_env *v, size_t agent, size_t c)
+/* Updates an agent's results. An agent that is absent after the step has left (terminated
+ * or cut off). An agent that was absent before it, or whose copy made no step, gets no
+ * reward. */
+static void end_agent(struct vec_env *v, size_t agent, size_t c)
 {
     uint8_t *left = &v->left[agent][c], *over = &v->terminated[agent][c];
     const uint8_t alive = !*left & !v->waiting[c] & !v->discarded[c];
@@ -34,19 +36,19 @@ static void settle_agent(struct vec_env *v, size_t agent, size_t c)
     }
     v->own[agent][c] = 0.0;
     *over = *left == LEFT_AT_END;
-    if (v->present[agent][c]) /* it came, or came back */
+    if (v->present[agent][c]) /* it arrived in this step */
         *left = LEFT_NOT;
     else
         keep_view(v, agent, c);
 }
 
-static void settle_agents(struct vec_env *v)
+static void end_agents(struct vec_env *v)
 {
     memset(v->ended, 1, v->n_copies);
     memset(v->truncated, 0, v->n_copies);
     for (size_t a = 0; a < v->spec.n_agents; a++) {
         for (size_t c = 0; c < v->n_copies; c++) {
-            settle_agent(v, a, c);
+            end_agent(v, a, c);
             v->ended[c] &= v->left[a][c] != LEFT_NOT;
             v->truncated[c] |= v->left[a][c] == LEFT_CUT;
         }
@@ -58,8 +60,8 @@ static void finish_step(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++)
         v->discarded[c] = !v->waiting[c] & !far_world_runs(v->far, c);
-    settle_agents(v);
-    vec_env_settle_copies(v);
+    end_agents(v);
+    vec_env_end_copies(v);
     vec_env_conclude(v, v->result);
 }
 
@@ -111,8 +113,8 @@ static void take_presence(struct vec_env *v, size_t c)
         v->left[a][c] = v->present[a][c] ? LEFT_NOT : LEFT_CUT;
 }
 
-/* An episode that was lost before its first step since: an evaluation's shows in the next
- * step. */
+/* In training, a copy whose episode is lost begins the next one. In an evaluation the loss
+ * shows in the next step (`discarded`), and the evaluation plays the episode again. */
 static void begin_lost(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++) {
@@ -138,7 +140,7 @@ int vec_env_settle(struct vec_env *v, struct err *err)
 
 /* ---- life ---- */
 
-/* An answer of the process that has the most copies. */
+/* Checks the size of an answer from the process with the most copies. */
 static int check_message(const struct vec_env *v, struct err *err)
 {
     const size_t processes = v->foreign.processes;
@@ -185,7 +187,7 @@ int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
 {
     if (v->far == NULL)
         return 0;
-    CHECK(v->host == NULL, "it was started already");
+    CHECK(v->host == NULL, "vec_env_start was called twice");
     v->host = host;
     return far_world_start(v->far, host, name, err);
 }

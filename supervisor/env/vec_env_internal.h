@@ -6,31 +6,31 @@
 #include "supervisor/env/far_world.h"
 #include "supervisor/env/foreign.h"
 
-/* How an agent left its copy, before the step: its task was over, or it was cut off. */
+/* Whether an agent had left its copy before the step, and how: terminated or cut off. */
 enum leaving { LEFT_NOT, LEFT_AT_END, LEFT_CUT };
 
 struct vec_env {
     struct arena arena; /* everything below, and this struct's arrays */
     const struct env_class *class;
-    void *world; /* NULL: it is far */
+    void *world; /* NULL: the world is in other processes (far) */
     struct foreign foreign;
-    struct far_world *far; /* NULL: it is here */
+    struct far_world *far; /* NULL: the world is in this process */
     struct env_spec spec;
     size_t n_copies;
     enum env_draws draws;
     enum env_reward sharing;
-    struct rng_key *keys; /* (E); evaluation: all equal */
+    struct rng_key *keys; /* (E); for evaluation draws all are equal */
     size_t *team;         /* [A]: first agent of the same team */
 
-    /* State, apart from the world's. */
+    /* State, in addition to the world's own. */
     uint64_t *episode;     /* (E) */
     uint64_t *time;        /* (E) */
-    uint8_t *waiting;      /* (E): for its first or, evaluating, its next episode */
+    uint8_t *waiting;      /* (E): no episode yet, or (evaluation) none after the last */
     uint8_t **left;        /* [A] (E): enum leaving */
     double **total_return; /* [A] (E) */
 
-    /* A world that is here writes its observations into two buffers in turn. obs and
-     * next_obs are the same buffer after a step in which no episode ended. */
+    /* A world in this process writes its observations alternately into two buffers. After
+     * a step in which no episode ended, obs and next_obs are the same buffer. */
     float **obs_buffers[2]; /* [A] (E, O_a) each */
     float **obs;            /* [A] (E, O_a) */
     uint8_t **allowed;      /* [A] (E, U_a); NULL: no masks */
@@ -38,35 +38,36 @@ struct vec_env {
     /* Results of the last step; see env_step. */
     float **next_obs;
     uint8_t **next_allowed;
-    double **own, **reward; /* the environment's, and as shared */
+    double **own, **reward; /* the environment's rewards; after sharing in the team */
     uint8_t **terminated, **alive;
     uint8_t *truncated, *first, *ended, *discarded;
     double **episode_return;
     uint64_t *episode_length;
 
-    /* A far world's. */
+    /* Used only with a far world. */
     struct env_host *host;
-    uint8_t **present;       /* [A] (E): takes part in the next step */
-    struct env_step *result; /* of the step under way */
+    uint8_t **present;       /* [A] (E): the agent takes part in the next step */
+    struct env_step *result; /* where to put the results of the current step */
     void (*on_settled)(void *ctx);
     void *settled_ctx;
 };
 
 /* ---- vec_env.c ---- */
 
-/* Begins an episode: everything of it but its observations. */
+/* Begins an episode, but does not write its observations. */
 void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode);
-/* Gives obs and next_obs a buffer each, before obs alone changes. */
-void vec_env_part_obs(struct vec_env *v);
-/* Counts the step. `ended` comes in as: every agent has left; `truncated` as: one of them
- * was cut off. */
-void vec_env_settle_copies(struct vec_env *v);
-/* The last of a step: team rewards, the next episodes, *ret. */
+/* Makes obs and next_obs different buffers with the same contents. Call it before
+ * changing obs alone. */
+void vec_env_split_obs(struct vec_env *v);
+/* Counts the step and decides which copies ended. Before the call, `ended` must be 1
+ * where every agent has left, `truncated` where one of them was cut off. */
+void vec_env_end_copies(struct vec_env *v);
+/* The last part of a step: shares team rewards, begins next episodes, fills *ret. */
 void vec_env_conclude(struct vec_env *v, struct env_step *ret);
 
 /* ---- vec_env_far.c ---- */
 
-/* ERR_LIMIT: too much for a message. */
+/* ERR_LIMIT: a step's observations do not fit into one message. */
 int vec_env_far_open(struct vec_env *v, const struct env_config *config, struct err *err);
 int vec_env_far_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
                      struct err *err);

@@ -1,4 +1,4 @@
-/* The state of a vec_env as a flat block. */
+/* Saves the state of a vec_env as a flat block, and loads it. */
 #include "supervisor/env/vec_env_internal.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@ enum { STATE_MAGIC = 0x42524556, STATE_VERSION = 1 };
 
 struct state_header {
     uint32_t magic, version;
-    uint64_t len_bytes; /* of all, this header included */
+    uint64_t len_bytes; /* of the whole block, including this header */
     uint64_t copies, agents;
     char id[64];
 };
 
-/* All but the world's own. */
+/* The size of the block without the world's own part. */
 static size_t shared_bytes(const struct vec_env *v)
 {
     size_t n = v->n_copies, n_agents = v->spec.n_agents;
@@ -115,7 +115,7 @@ static int load_world(struct vec_env *v, const char *own, size_t len, struct err
                           : v->class->ops->load(v->world, own, err);
 }
 
-/* What it was in cannot be played again. */
+/* Begins a new episode in each copy whose episode is lost (far_world.h). */
 static void begin_lost(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++)
@@ -144,7 +144,7 @@ int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct er
     if (v->far != NULL)
         begin_lost(v);
     else {
-        vec_env_part_obs(v);
+        vec_env_split_obs(v);
         v->class->ops->observe(v->world, 0, n, v->obs);
     }
     return 0;

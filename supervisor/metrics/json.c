@@ -38,7 +38,7 @@ static void put_text(struct json *j, const char *s)
     put(j, s, strlen(s));
 }
 
-/* What must stand between the last value and the next. */
+/* Writes the comma between two values, if one is needed here. */
 static void separate(struct json *j)
 {
     if (j->after_key) {
@@ -106,7 +106,7 @@ void json_strn(struct json *j, const char *s, size_t len)
                    (p[i] < 0x20 || p[i] == 0x7f || p[i] == '"' || p[i] == '\\')) {
             put_escaped(j, p[i]);
         } else if (n == 2 && p[i] == 0xc2 && p[i + 1] < 0xa0) {
-            put_escaped(j, p[i + 1]); /* C1: some terminals obey these, too */
+            put_escaped(j, p[i + 1]); /* C1 controls: some terminals interpret them */
         } else {
             put(j, s + i, n);
         }
@@ -151,11 +151,11 @@ void json_i64(struct json *j, int64_t v)
 
 const char *json_format_f64(double v, char buf[JSON_NUMBER_MAX])
 {
-    if (v == floor(v) && fabs(v) < 1e15) { /* 100, not 1e+02 */
+    if (v == floor(v) && fabs(v) < 1e15) { /* write 100, not 1e+02 */
         (void)snprintf(buf, JSON_NUMBER_MAX, "%.0f", v);
         return buf;
     }
-    /* 17 digits always read back; most numbers need fewer. */
+    /* 17 digits always read back equal; most numbers need fewer. */
     for (int digits = 1; digits <= 17; digits++) {
         (void)snprintf(buf, JSON_NUMBER_MAX, "%.*g", digits, v);
         if (strtod(buf, NULL) == v)

@@ -1,12 +1,12 @@
-/* json.h - writing JSON: one value into a growing buffer.
+/* json.h - writes one JSON value into a growing buffer.
  *
  *     json_begin(&j);  json_object(&j);  json_key(&j, "run");  json_str(&j, name);
  *     json_close(&j);  json_line(&j, &text, &len);
  *
- * Commas and closing brackets are kept track of; RFC 8259. Strings are escaped, bytes
- * that are not UTF-8 become U+FFFD. Doubles are the shortest that read back equal; NaN
- * and infinities are null. Nesting is at most JSON_MAX_DEPTH (CHECKed: the program's
- * own).
+ * Commas and closing brackets are inserted automatically; RFC 8259. Strings are escaped;
+ * bytes that are not UTF-8 become U+FFFD. Doubles are written as the shortest decimal
+ * that reads back equal, NaN and infinities as null. Nesting deeper than JSON_MAX_DEPTH
+ * is a programming error (CHECK).
  */
 #ifndef SUPERVISOR_METRICS_JSON_H
 #define SUPERVISOR_METRICS_JSON_H
@@ -28,12 +28,12 @@ struct json { /* all-zero is empty; private */
 };
 
 void json_done(struct json *j);
-void json_begin(struct json *j); /* forgets what is there, keeps the memory */
+void json_begin(struct json *j); /* clears the text, keeps the memory */
 void json_object(struct json *j);
 void json_array(struct json *j);
-void json_close(struct json *j); /* the innermost object or array */
+void json_close(struct json *j); /* closes the innermost object or array */
 void json_key(struct json *j, const char *key);
-void json_str(struct json *j, const char *s); /* NULL gives null */
+void json_str(struct json *j, const char *s); /* NULL: writes null */
 void json_strn(struct json *j, const char *s, size_t len);
 void json_u64(struct json *j, uint64_t v);
 void json_i64(struct json *j, int64_t v);
@@ -44,7 +44,7 @@ void json_null(struct json *j);
 const char *json_line(struct json *j, size_t *ret_len);
 
 #define JSON_NUMBER_MAX 32
-/* The shortest decimal that reads back as v (finite); returns buf. */
+/* Writes the shortest decimal that reads back as v (finite); returns buf. */
 const char *json_format_f64(double v, char buf[JSON_NUMBER_MAX]);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { SCALAR_NAME_MAX = 48, STATE_VERSION = 1 };
 
-/* What every algorithm with a critic and an actor tells; norms are before clipping. */
+/* The scalars that every actor-critic algorithm returns; norms are before clipping. */
 static const char *const standard[] = {
     "critic_loss",  "actor_loss",       "q_mean",          "target_q_mean",
     "target_q_std", "critic_grad_norm", "actor_grad_norm",
@@ -38,13 +38,13 @@ struct metrics {
     size_t *team_size; /* [teams] */
     double *team_mean; /* [teams] scratch */
 
-    /* Series, in the order of the header; the arrays have room for all there can be. */
+    /* Series, in the order of the header; the arrays have room for the maximum. */
     size_t n, n_fixed;
-    size_t rollout, eval, train, time; /* first of each kind */
+    size_t rollout, eval, train, time; /* index of the first series of each kind */
     char **names;
     struct mean *acc, *marked;
     double *values;
-    size_t *n_extra; /* [n_named] scalars of other names */
+    size_t *n_extra; /* [n_named] number of non-standard scalars */
 
     uint64_t row_steps, row_ns; /* where the last row ended */
 };
@@ -55,7 +55,8 @@ static size_t add_series(struct metrics *m, char *name)
     return m->n++;
 }
 
-/* returns, team returns and length under one prefix; the index of the first */
+/* Adds series for returns, team returns and length under one prefix; returns the index of
+ * the first. */
 static size_t add_episode_series(struct metrics *m, const char *prefix)
 {
     size_t first = m->n;
@@ -229,8 +230,8 @@ static int is_named(const char *full, const char *agent, const char *name, size_
            memcmp(full + 7 + n, name, len) == 0;
 }
 
-/* A series after the fixed ones, in the order of the agents: agents answer in any order,
- * and equal runs must have equal rows. */
+/* Inserts a series after the fixed ones, sorted by agent: agents answer in any order, and
+ * equal runs must have equal rows. */
 static size_t insert_series(struct metrics *m, size_t agent, char *name)
 {
     size_t at = m->n_fixed, behind;
@@ -248,7 +249,7 @@ static size_t insert_series(struct metrics *m, size_t agent, char *name)
     return at;
 }
 
-/* The series of a scalar, made if it is a new one; n if it is refused. */
+/* The index of the series of a scalar, added if it is new; m->n if it is refused. */
 static size_t scalar_series(struct metrics *m, size_t agent, const char *name, size_t len)
 {
     if (agent < m->n_agents)
@@ -344,7 +345,8 @@ void metrics_state_save(const struct metrics *m, int marked, uint8_t **ret,
     *ret_len = b.len;
 }
 
-/* A series by its full name, which may be that of a scalar not seen yet; n if neither. */
+/* The index of the series of that full name, added if it is that of a scalar not seen
+ * yet; m->n if it is neither. */
 static size_t find_series(struct metrics *m, const char *name, size_t len)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -383,7 +385,7 @@ int metrics_state_load(struct metrics *m, const uint8_t *data, size_t len,
     uint32_t version = cursor_u32(&c), n;
 
     if (version != STATE_VERSION)
-        return err_set(err, ERR_FORMAT, "metrics state of version %u", version);
+        return err_set(err, ERR_FORMAT, "metrics state has unknown version %u", version);
     m->row_steps = cursor_u64(&c);
     n = cursor_u32(&c);
     for (uint32_t i = 0; i < n; i++)

@@ -33,7 +33,7 @@ static double deviation(const double *x, size_t n, double mean)
     return n > 1 ? sqrt(sum / (double)(n - 1)) : (double)NAN;
 }
 
-/* Means of n values drawn with replacement, sorted. */
+/* The sorted bootstrap means: each over n values drawn with replacement. */
 static double *resample(const double *x, size_t n)
 {
     const struct rng_key key = rng_key_make(0, "report", "bootstrap");

@@ -1,9 +1,9 @@
-/* seed_stats.h - what several seeds' results say together.
+/* seed_stats.h - summary statistics of one result over several seeds.
  *
  * Source   Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the
  *          Statistical Precipice: interquartile mean, and bootstrap intervals instead of
  *          a bare mean.
- * Draws    the bootstrap's have one key for all: the same values give the same interval.
+ * Draws    the bootstrap uses one fixed key: the same values give the same interval.
  */
 #ifndef SUPERVISOR_METRICS_SEED_STATS_H
 #define SUPERVISOR_METRICS_SEED_STATS_H
@@ -15,10 +15,10 @@ struct seed_stats {
     double mean;
     double std;       /* of the sample (n - 1); NaN for one value */
     double low, high; /* of the mean, 95 %, percentile bootstrap; NaN for one value */
-    double iqm;       /* mean of the values without the lowest and highest quarter */
+    double iqm;       /* mean without the lowest and the highest quarter of the values */
 };
 
-/* Of n values, which are sorted by the call. n = 0: all NaN. */
+/* Sorts the n values in place and returns their statistics. n = 0: all NaN. */
 struct seed_stats seed_stats_of(double *values, size_t n);
 
 #endif

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 struct csv_sink {
-    FILE *file; /* its rows go past the stream: append_whole */
+    FILE *file; /* for reading; append_whole writes rows to its descriptor */
     char *path;
-    uint64_t newest; /* the newest row's step; 0: none by this sink */
+    uint64_t newest; /* step of the newest row that this sink wrote; 0: none */
 };
 
 static int check_written(struct csv_sink *s, struct err *err)
@@ -87,7 +87,7 @@ static int has_header(FILE *f, const struct metrics *m)
     return same;
 }
 
-/* The end of the last whole row at or before env_steps; rows are in that order. */
+/* The offset behind the last complete row at or before env_steps; rows are sorted. */
 static off_t end_of_rows(FILE *f, uint64_t env_steps)
 {
     char *line = NULL;

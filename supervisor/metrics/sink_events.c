@@ -1,5 +1,5 @@
-/* TFRecord framing and the Event, Summary and Value messages, written by hand: four
- * fields of three messages do not pay for a protobuf library here. */
+/* TFRecord framing and the Event, Summary and Value messages are encoded by hand: four
+ * fields of three messages do not justify a protobuf library here. */
 #include "common/io/beneath.h"
 #include "common/io/write_all.h"
 #include "supervisor/metrics/sinks.h"
@@ -114,7 +114,7 @@ int event_sink_write_graph(struct event_sink *s, const void *graph_def, size_t l
     put_bytes(&s->event, EVENT_GRAPH_DEF, graph_def, len);
     s->has_graph = 1;
     rc = write_record(s, err);
-    wbuf_done(&s->event); /* nothing as long comes again */
+    wbuf_done(&s->event); /* later events are much shorter: free the buffer */
     wbuf_done(&s->record);
     return rc;
 }
@@ -144,9 +144,10 @@ int event_sink_write(struct event_sink *s, const struct metrics_row *row,
     return write_record(s, err);
 }
 
-/* ---- going on with a file ---- */
+/* ---- continuing a file ---- */
 
-/* The step of one event; 0: it has none. Fields that we do not write are refused. */
+/* Parses one event; *ret_step is 0 if it has none. Returns 0 if it has a field of a wire
+ * type that this sink does not write, or is malformed. */
 static int read_event(const uint8_t *data, size_t len, uint64_t *ret_step, int *ret_graph)
 {
     struct cursor c = cursor_of(data, len);
@@ -177,7 +178,7 @@ static int read_event(const uint8_t *data, size_t len, uint64_t *ret_step, int *
     return !c.failed;
 }
 
-/* One whole record at or before env_steps; it is read past. */
+/* Reads one record; returns 1 if it is complete, intact and at or before env_steps. */
 static int keep_record(struct cursor *c, uint64_t env_steps, int *has_graph)
 {
     const uint8_t *head = c->p, *data;
@@ -223,7 +224,7 @@ static int is_event_file(const struct dirent *e)
     return strncmp(e->d_name, FILE_PREFIX, strlen(FILE_PREFIX)) == 0;
 }
 
-/* Cuts one file; the sink goes on with the last that was cut. */
+/* Opens one file and cuts it; the sink keeps the last one open. */
 static int take_file(struct event_sink *s, const char *dir, const char *name,
                      uint64_t env_steps, struct err *err)
 {

@@ -1,6 +1,6 @@
-/* sinks.h - where rows of metrics go: progress.csv and TensorBoard event files.
+/* sinks.h - writers of metrics rows: progress.csv and TensorBoard event files.
  *
- * Each row is written and flushed whole, so that a reader sees only complete ones.
+ * Each row is written and flushed as a whole, so that a reader sees complete rows only.
  */
 #ifndef SUPERVISOR_METRICS_SINKS_H
 #define SUPERVISOR_METRICS_SINKS_H
@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* progress.csv: env_steps, episodes, then the fixed columns under their names, those of
- * time last. Numbers are the shortest that read back equal; NaN is an empty cell. */
+/* progress.csv: env_steps, episodes, then the fixed columns of metrics.h. Numbers are the
+ * shortest decimals that read back equal; NaN is an empty cell. */
 struct csv_sink; /* opaque */
 int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
                   struct err *err);
-/* Goes on with the file of an interrupted run: rows past env_steps are cut off. A file
- * that is not there is begun; ERR_FORMAT: its columns are others. */
+/* Continues the file of an interrupted run: rows past env_steps are cut off. Creates the
+ * file if it is missing. ERR_FORMAT: the file has other columns. */
 int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metrics *m,
                     uint64_t env_steps, struct err *err);
 int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err *err);
@@ -26,20 +26,19 @@ void csv_sink_close(struct csv_sink *s); /* NULL is fine */
 /* TensorBoard event file: TFRecord framing, Event protos (tensorflow/core/util
  * event.proto, summary.proto). wall_time: seconds since 1970. */
 struct event_sink; /* opaque */
-/* Creates dir/events.out.tfevents.<%010d seconds>.<host> and writes the version record.
- */
+/* Creates dir/events.out.tfevents.<%010d seconds>.<host>; writes the version record. */
 int event_sink_open(struct event_sink **ret, const char *dir, double wall_time,
                     const char *host, struct err *err);
-/* Goes on with the newest file in dir; every file there loses its events past env_steps,
- * and what is damaged at its end. Begins one if there is none. */
+/* Cuts events past env_steps and a damaged end off every event file in dir, then
+ * continues the newest of them. Creates one if there is none. */
 int event_sink_resume(struct event_sink **ret, const char *dir, uint64_t env_steps,
                       double wall_time, const char *host, struct err *err);
-/* The run's graph: a serialized GraphDef, at step 0. Its place is the beginning. */
+/* Writes the run's graph (a serialized GraphDef) at step 0. Call it before any row. */
 int event_sink_write_graph(struct event_sink *s, const void *graph_def, size_t len,
                            double wall_time, struct err *err);
-/* Is there one, in what was opened or is left after resuming? */
+/* Whether the file contains a graph (after resuming: still contains one). */
 int event_sink_has_graph(const struct event_sink *s);
-/* One event, a simple_value for every value that is not NaN. */
+/* Writes one event, with a simple_value for every value that is not NaN. */
 int event_sink_write(struct event_sink *s, const struct metrics_row *row,
                      double wall_time, struct err *err);
 void event_sink_close(struct event_sink *s);

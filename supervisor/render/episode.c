@@ -7,7 +7,7 @@
 static size_t frame_bytes(const struct scene *s)
 {
     return s->n_things * sizeof(*s->thing) +
-           s->n_deeds * (sizeof(*s->deed) + sizeof(double));
+           s->n_actions * (sizeof(*s->action) + sizeof(double));
 }
 
 void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
@@ -31,8 +31,8 @@ void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
     f->scene = e->scratch;
     f->scene.thing = arena_memdup(&e->arena, e->scratch.thing,
                                   e->scratch.n_things * sizeof(*e->scratch.thing));
-    f->scene.deed = arena_memdup(&e->arena, e->scratch.deed,
-                                 e->scratch.n_deeds * sizeof(*e->scratch.deed));
+    f->scene.action = arena_memdup(&e->arena, e->scratch.action,
+                                   e->scratch.n_actions * sizeof(*e->scratch.action));
     f->returns = ARENA_ARRAY(&e->arena, double, e->spec->n_agents);
     for (size_t a = 0; returns != NULL && a < e->spec->n_agents; a++)
         f->returns[a] = returns[a][copy];

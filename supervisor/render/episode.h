@@ -1,4 +1,4 @@
-/* episode.h - one episode as it was played: a scene and the returns so far, step by step.
+/* episode.h - a recorded episode: for each step, a scene and the returns so far.
  *
  * Frame 0 is the world as the episode began, frame t after t steps.
  * Owns    everything but the spec, which is borrowed.
@@ -13,18 +13,18 @@
 #define EPISODE_LINES 3
 
 struct episode_frame {
-    struct scene scene; /* its lists are the episode's */
-    double *returns;    /* [A] undiscounted, of the environment's own rewards */
+    struct scene scene; /* the episode owns its lists */
+    double *returns;    /* [A] undiscounted sums of the environment's own rewards */
 };
 
 struct episode {
     const struct env_spec *spec;
-    const char *title;               /* static, or of whoever asks for the picture */
-    const char *line[EPISODE_LINES]; /* below it; NULL: none */
-    uint64_t number, seed;           /* of the evaluation that it is part of */
+    const char *title;               /* borrowed */
+    const char *line[EPISODE_LINES]; /* shown below the title; borrowed; NULL: none */
+    uint64_t number, seed;           /* of the episode in its evaluation; of that */
     struct episode_frame *frame;
     size_t n_frames;
-    int is_cut; /* it went on, but that is more than is kept */
+    int is_cut; /* the episode was longer than the limits below */
 
     /* private */
     struct arena arena;
@@ -32,12 +32,12 @@ struct episode {
     size_t room, kept_bytes;
 };
 
-/* At most so many steps are kept, and so many bytes. */
+/* Limits of a recording; later frames are dropped. */
 #define EPISODE_MAX_FRAMES 2001
 #define EPISODE_MAX_BYTES  ((size_t)256 << 20)
 
-/* All-zero but for what is said about it: no frame yet. Adds the world of a copy as it
- * is. returns[a] (E) as in env_step; NULL: all 0. */
+/* Appends a frame with the current world of one copy. An all-zero episode, apart from
+ * spec and texts, is empty. returns[a] (E) as in env_step; NULL: all 0. */
 void episode_add(struct episode *e, const struct vec_env *env, size_t copy,
                  const double *const *returns);
 void episode_done(struct episode *e);

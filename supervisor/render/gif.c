@@ -1,5 +1,5 @@
-/* A GIF has 255 colours here, the same for all its frames: those that areas have, exactly,
- * and between each of them and what lies around it as many as make edges smooth. */
+/* All frames share one palette of 255 colours: the exact colours of areas, and between
+ * each of them and its surroundings enough shades for smooth edges. */
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/render/draw.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 enum {
-    MOST_COLOURS = 255, /* one is left for what does not change */
-    LIGHT = 8,          /* between a colour and the ground */
-    DARK = 4,           /* and between it and the ink */
+    MOST_COLOURS = 255, /* the 256th marks pixels that do not change */
+    LIGHT = 8,          /* shades between a colour and the ground */
+    DARK = 4,           /* shades between a colour and the ink */
     GREYS = 12,
-    TABLE = 1 << 16, /* colours by 5, 6 and 5 bits */
-    LAST_CS = 200,   /* hundredths of a second that the last frame stays */
+    TABLE = 1 << 16, /* colours with 5, 6 and 5 bits */
+    LAST_CS = 200,   /* duration of the last frame, in hundredths of a second */
     FIRST_CS = 50,
 };
 
@@ -87,7 +87,7 @@ static void make_palette(struct palette *p)
         add_colour(p, theme_cell((double)k / (THEME_CELLS - 1)));
     for (size_t i = 0; i < TABLE; i++)
         p->nearest[i] = find_nearest(p, colour_of(i));
-    /* Its own colours stay as they are, the first of them before the later ones. */
+    /* Palette colours map to themselves; of two with the same entry, the first wins. */
     for (size_t i = p->n; i-- > 0;)
         p->nearest[slot_of(p->colour[i])] = (uint8_t)i;
 }
@@ -185,7 +185,7 @@ int draw_gif(const struct view *v, const struct theme_fonts *fonts, struct wbuf 
     for (size_t i = 0; rc == 0 && i < v->episode->n_frames; i++)
         rc = add_frame(&f, i, err);
     if (f.gif != NULL && cgif_close(f.gif) != CGIF_OK && rc == 0)
-        rc = err_set(err, ERR_IO, "the GIF cannot be ended");
+        rc = err_set(err, ERR_IO, "the GIF cannot be completed");
     free(f.pixels);
     free(f.palette.nearest);
     cairo_surface_destroy(f.surface);

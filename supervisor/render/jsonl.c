@@ -104,12 +104,12 @@ static void put_frame(struct json *j, const struct episode *e, size_t i, struct 
     for (size_t a = 0; a < e->spec->n_agents; a++)
         put_number(j, e->spec->agents[a].name, e->frame[i].returns[a]);
     json_close(j);
-    if (s->deeds != NULL) {
-        json_key(j, s->deeds);
+    if (s->verb != NULL) {
+        json_key(j, s->verb);
         json_object(j);
-        for (size_t a = 0; a < s->n_deeds; a++) {
-            if (s->deed[a].text[0] != '\0')
-                put_text(j, e->spec->agents[a].name, s->deed[a].text);
+        for (size_t a = 0; a < s->n_actions; a++) {
+            if (s->action[a].text[0] != '\0')
+                put_text(j, e->spec->agents[a].name, s->action[a].text);
         }
         json_close(j);
     }

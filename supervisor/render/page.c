@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- beside the world ---- */
+/* ---- the panel beside the world ---- */
 
-struct line { /* of the panel, going down */
+struct line { /* the next line of the panel */
     const struct pen *p;
     const struct view *v;
     double y; /* base line */
@@ -140,7 +140,8 @@ static void write_teams(struct line *l, const double *returns)
 
 /* ---- the legend ---- */
 
-/* The colour of the first agent of a kind; of others that of nobody. */
+/* The colour of a kind in the legend: that of the first agent of this kind, or of the
+ * first agent for marks that belong to agents; otherwise a neutral one. */
 static uint32_t sample_colour(const struct view *v, int kind)
 {
     for (size_t a = 0; a < v->episode->spec->n_agents; a++) {
@@ -179,7 +180,7 @@ static void write_kind(struct line *l, int kind)
     write_legend_line(l, name != NULL ? name : shape_name((enum scene_kind)kind));
 }
 
-/* What is only on the page of a whole episode. */
+/* Legend lines for marks that only the page of a whole episode has. */
 static void write_whole(struct line *l)
 {
     const struct view *v = l->v;
@@ -202,7 +203,7 @@ static void write_whole(struct line *l)
         cairo_new_sub_path(l->p->cr);
         cairo_arc(l->p->cr, v->panel_x + 10, l->y - 4, 4.5, 0, 2 * M_PI);
         pen_fill(l->p, THEME_PAPER, v->agent[0].rgb, 2);
-        write_legend_line(l, "where its way began");
+        write_legend_line(l, "where its track began");
     }
 }
 
@@ -233,10 +234,10 @@ void page_draw_panel(const struct pen *p, const struct view *v, size_t i, int is
     write_legend(&l, is_whole);
 }
 
-/* ---- below the world: what each did, step by step ---- */
+/* ---- the strip below the world: each agent's actions, step by step ---- */
 
-static void draw_deed(const struct pen *p, const struct view *v, size_t agent,
-                      const struct scene_deed *d, double x, double y, int is_now)
+static void draw_action(const struct pen *p, const struct view *v, size_t agent,
+                        const struct scene_action *d, double x, double y, int is_now)
 {
     const uint32_t rgb =
         theme_mix(v->agent[agent].rgb, THEME_GROUND, 0.125 + 0.375 * d->strength);
@@ -254,7 +255,7 @@ static void draw_deed(const struct pen *p, const struct view *v, size_t agent,
              x + v->strip_cell / 2, y + 13, d->text);
 }
 
-/* The newest steps that there is room for. */
+/* Draws the newest steps, as many as fit. */
 static void draw_strip(const struct pen *p, const struct view *v, size_t frame,
                        int is_whole)
 {
@@ -267,22 +268,22 @@ static void draw_strip(const struct pen *p, const struct view *v, size_t frame,
     int len;
 
     if (first > 0)
-        len = snprintf(text, sizeof(text), "%s, the last %zu steps", s->deeds,
+        len = snprintf(text, sizeof(text), "%s, the last %zu steps", s->verb,
                        frame - first);
     else
-        len = snprintf(text, sizeof(text), "%s, step by step", s->deeds);
-    if (s->deeds_key != NULL)
-        (void)snprintf(text + len, sizeof(text) - (size_t)len, ": %s", s->deeds_key);
+        len = snprintf(text, sizeof(text), "%s, step by step", s->verb);
+    if (s->action_key != NULL)
+        (void)snprintf(text + len, sizeof(text) - (size_t)len, ": %s", s->action_key);
     pen_text(p, &(struct pen_text){.size = 11, .rgb = THEME_MUTED}, v->x, v->strip_y + 7,
              text);
     for (size_t a = 0, row = 0; a < n_agents && row < v->strip_rows; a++) {
-        if (!v->agent[a].has_deeds)
+        if (!v->agent[a].has_actions)
             continue;
         draw_icon(p, v, a, v->x + ICON + 2, y + VIEW_STRIP_ROW / 2.0);
         for (size_t i = first + 1; i <= frame; i++)
-            draw_deed(p, v, a, &v->episode->frame[i].scene.deed[a],
-                      v->x + VIEW_STRIP_LEFT + (double)(i - 1 - first) * v->strip_cell, y,
-                      i == frame && !is_whole);
+            draw_action(p, v, a, &v->episode->frame[i].scene.action[a],
+                        v->x + VIEW_STRIP_LEFT + (double)(i - 1 - first) * v->strip_cell,
+                        y, i == frame && !is_whole);
         y += VIEW_STRIP_ROW;
         row++;
     }

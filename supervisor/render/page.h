@@ -1,18 +1,18 @@
-/* page.h - an episode on a page: the world, its agents' deeds below, and what is to be
- * said about it beside. */
+/* page.h - draws an episode on a page: the world, the agents' actions below it, and a
+ * panel with texts and the legend beside it. */
 #ifndef SUPERVISOR_RENDER_PAGE_H
 #define SUPERVISOR_RENDER_PAGE_H
 
 #include "supervisor/render/theme.h"
 #include "supervisor/render/view.h"
 
-/* The page at frame i: agents with the last steps of their way. */
+/* Draws frame i: agents with the last steps of their tracks. */
 void page_draw_frame(const struct pen *p, const struct view *v, size_t i);
-/* The whole episode on one page: as it ended, with every way from its beginning, what is
- * there no more, and everything that happened. */
+/* Draws the whole episode on one page: the last frame, every agent's track from the
+ * beginning, the things that have disappeared, and all actions. */
 void page_draw_whole(const struct pen *p, const struct view *v);
 
-/* Parts of it, for page.c. */
+/* Parts of a page, for page.c. */
 void page_draw_world(const struct pen *p, const struct view *v, size_t i, int is_whole);
 void page_draw_panel(const struct pen *p, const struct view *v, size_t i, int is_whole);
 

@@ -17,7 +17,7 @@ static const char *const suffixes[] = {
 };
 enum { N_SUFFIXES = sizeof(suffixes) / sizeof(suffixes[0]) };
 
-/* The format that the name of a file asks for, or an error. */
+/* The format for the extension of a file's name, or an error. */
 static int format_of(const char *path, struct err *err)
 {
     const size_t len = strlen(path);

@@ -1,12 +1,12 @@
-/* render.h - an episode as a file: pictures that move, one that does not, or data.
+/* render.h - writes an episode to a file: an animation, a single picture, or data.
  *
- *   .gif    animated, a frame for each step; the last one stays for a while
+ *   .gif    animated, one frame per step; the last one is shown longer
  *   .svg    the whole episode on one page
- *   .jsonl  an object for the episode and its page, then one for each frame
+ *   .jsonl  one object for the episode and its page, then one for each frame
  *
- * The same episode gives the same bytes (an SVG names its place among all that the
- * process drew). Files appear whole or not at all. The module that draws (draw.h) is
- * loaded by the first call that gets so far, and stays.
+ * The same episode gives the same bytes, except that an SVG contains a counter of the
+ * SVGs that the process has drawn. A file is written completely or not at all. The first
+ * call that draws loads the drawing module (draw.h), which stays loaded.
  */
 #ifndef SUPERVISOR_RENDER_RENDER_H
 #define SUPERVISOR_RENDER_RENDER_H
@@ -14,9 +14,9 @@
 #include "common/err/err.h"
 #include "supervisor/render/episode.h"
 
-/* Whether the file can be made and written here; tells before an episode is played.
- * ERR_ARG: its name asks for nothing that can be made; ERR_NOT_FOUND: the module, a
- * library of it, or a font is missing. */
+/* Checks, before an episode is played, that the file can be drawn and written. ERR_ARG:
+ * no format has the extension of this name; ERR_NOT_FOUND: the drawing module, one of its
+ * libraries, or a font is missing. */
 int render_check(const char *path, struct err *err);
 /* e: at least one step. */
 int render_write(const struct episode *e, const char *path, struct err *err);

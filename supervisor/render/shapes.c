@@ -10,7 +10,8 @@ static void circle(const struct pen *p, double x, double y, double r)
     cairo_close_path(p->cr);
 }
 
-/* n corners, every other one on the inner circle, the first at the top. */
+/* Traces a star of n corners, every second one on the inner circle, the first at the
+ * top. */
 static void star(const struct pen *p, const struct shape *s, int n, double inner)
 {
     for (int i = 0; i < n; i++) {
@@ -33,7 +34,7 @@ static void rounded(const struct pen *p, double x, double y, double half, double
     cairo_close_path(p->cr);
 }
 
-/* In the middle of it, as large as fits. */
+/* Writes the text in the middle of the shape, as large as fits. */
 static void write_text(const struct pen *p, const struct shape *s, struct pen_text t,
                        double room)
 {
@@ -82,7 +83,7 @@ static void write_in_body(const struct pen *p, const struct shape *s)
     write_in_disc(p, s, theme_letters(body_of(s)));
 }
 
-/* ---- agents: discs; spiked ones are adverse; squares do not move ---- */
+/* ---- agents: discs; spikes for adversaries; squares for those that cannot move ---- */
 
 static void draw_agent(const struct pen *p, const struct shape *s)
 {
@@ -169,7 +170,7 @@ double shape_goal_radius(const struct shape *s)
     return 1.3 * s->r + 6 + 8 * s->value;
 }
 
-/* A ring with four ticks; a second goal at the same place is a wider one. */
+/* A ring with four ticks; the ring of a second goal at the same place is wider. */
 static void draw_goal(const struct pen *p, const struct shape *s)
 {
     const double r = shape_goal_radius(s);
@@ -217,7 +218,7 @@ static void draw_chosen(const struct pen *p, const struct shape *s)
     pen_stroke(p, THEME_INK, width);
 }
 
-/* ---- what happens ---- */
+/* ---- events: loading, contacts ---- */
 
 static void draw_loading(const struct pen *p, const struct shape *s)
 {
@@ -235,7 +236,7 @@ static void draw_contact(const struct pen *p, const struct shape *s)
     pen_fill(p, THEME_CONTACT, THEME_INK, 1.2);
 }
 
-/* ---- the table of them ---- */
+/* ---- the table of kinds ---- */
 
 static const struct {
     const char *name;

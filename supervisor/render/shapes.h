@@ -1,4 +1,4 @@
-/* shapes.h - the shape and colours of each kind of thing. */
+/* shapes.h - draws each kind of thing in its shape and colours. */
 #ifndef SUPERVISOR_RENDER_SHAPES_H
 #define SUPERVISOR_RENDER_SHAPES_H
 
@@ -7,25 +7,25 @@
 
 struct shape {
     enum scene_kind kind;
-    double x, y, r;   /* pixels: its centre, and radius or half the side */
-    uint32_t rgb;     /* the agent's; of kinds that have a colour of their own unread */
-    int has_agent;    /* rgb is one's */
-    double value;     /* as the thing's */
+    double x, y, r;   /* pixels: the centre, and the radius or half the side */
+    uint32_t rgb;     /* the agent's colour; ignored by kinds with an own one */
+    int has_agent;    /* the thing is an agent or belongs to one; rgb is that agent's */
+    double value;     /* scene_thing.value */
     const char *text; /* NULL or "": none */
-    int is_pale;      /* an agent's: lines over it stay to be seen */
+    int is_pale;      /* an agent drawn pale, so that tracks over it stay visible */
 };
 
-/* The radius that a thing of that size is drawn with: at least what can be seen. */
+/* The radius in pixels to draw with: r, but at least the smallest visible one. */
 double shape_radius(enum scene_kind kind, double r);
 void shape_draw(const struct pen *p, const struct shape *s);
-/* What is written on an agent, legible over all that is there. */
+/* Writes an agent's text so that it is legible over all other drawing. */
 void shape_write(const struct pen *p, const struct shape *s);
-/* The edge alone of what agents can stand on, so that it is seen over them; of other
- * kinds nothing. */
+/* Draws only the edge of a thing that agents can stand on, so that it is visible over
+ * them; does nothing for other kinds. */
 void shape_draw_edge(const struct pen *p, const struct shape *s);
-/* Of the ring around what is to be reached; what is written on a goal is left to others. */
+/* The radius of the ring that marks a goal. Callers write the goal's text themselves. */
 double shape_goal_radius(const struct shape *s);
-/* What the kind is called, where the world has no name for it. */
+/* The default name of a kind in the legend. */
 const char *shape_name(enum scene_kind kind);
 
 #endif

@@ -140,7 +140,7 @@ void theme_fonts_close(struct theme_fonts *f)
         if (f->font[i] != NULL)
             cairo_font_face_destroy(f->font[i]);
     }
-    cairo_debug_reset_static_data(); /* its cache holds on to the faces */
+    cairo_debug_reset_static_data(); /* Cairo's cache keeps references to the faces */
     for (int i = 0; i < N_FONTS; i++) {
         if (f->face[i] != NULL)
             (void)FT_Done_Face(f->face[i]);
@@ -197,7 +197,7 @@ double pen_text_width(const struct pen *p, const struct pen_text *t, const char 
     return width_of(p, text);
 }
 
-/* As much as there is room for; what is no letter becomes a question mark. */
+/* Copies as much as fits; unprintable characters become question marks. */
 static void copy_letters(char *to, size_t room, const char *text)
 {
     size_t left = strlen(text), len = 0;
@@ -215,7 +215,7 @@ static void copy_letters(char *to, size_t room, const char *text)
     to[len] = '\0';
 }
 
-/* Cuts it, at whole letters, so that it and dots are at most so wide. */
+/* Cuts the text at a whole character, so that it and the dots are at most `most` wide. */
 static void shorten(const struct pen *p, char *text, size_t room, double most)
 {
     size_t len = strlen(text);

@@ -1,9 +1,9 @@
-/* theme.h - what pictures are drawn with: colours, letters, and a pen that has both.
+/* theme.h - colours, fonts, and the pen that draws with them.
  *
- * Colours  0xrrggbb. Those that tell things apart are told apart by most people
- *          (Okabe & Ito 2008), and everything differs in shape besides.
- * Letters  DejaVu Sans, from its own file: no other font of the machine, and no setting
- *          of it, has a say in a picture.
+ * Colours  0xrrggbb. Colours that distinguish things are distinguishable with colour
+ *          blindness, too (Okabe & Ito 2008), and kinds also differ in shape.
+ * Fonts    DejaVu Sans, loaded from its file: a picture does not depend on the machine's
+ *          other fonts or its font settings.
  */
 #ifndef SUPERVISOR_RENDER_THEME_H
 #define SUPERVISOR_RENDER_THEME_H
@@ -16,7 +16,7 @@
 
 enum {
     THEME_PAPER = 0xffffff,
-    THEME_GROUND = 0xf8f8f5, /* the world's */
+    THEME_GROUND = 0xf8f8f5, /* background of the world */
     THEME_INK = 0x23282d,
     THEME_MUTED = 0x6a727a,
     THEME_LINE = 0xd9dad5,
@@ -26,55 +26,56 @@ enum {
     THEME_FOREST = 0xd3e6cd,
     THEME_GOAL = 0xf0c000,
     THEME_CONTACT = 0xf7ee55,
-    THEME_CELL = 0x8fbfe0, /* of the highest payoff */
+    THEME_CELL = 0x8fbfe0, /* the cell of the highest payoff */
 };
 
-/* Of the k-th agent of one team, or of two that are against each other: a few colours,
- * then the same darker, then paler, then again. */
+/* The colour of the k-th agent of its team: a few base colours, then the same darker,
+ * then paler, then from the start. */
 enum theme_team { THEME_ONE_TEAM, THEME_GOOD, THEME_ADVERSE };
 uint32_t theme_agent(enum theme_team team, size_t k);
-/* All colours that areas are filled with; *ret_n of them. */
+/* All colours that areas are filled with, [*ret_n]. */
 const uint32_t *theme_colours(size_t *ret_n);
-/* part of a, the rest of b. */
+/* part * a + (1 - part) * b. */
 uint32_t theme_mix(uint32_t a, uint32_t b, double part);
-/* Of a payoff, 0 to 1: one of THEME_CELLS shades. */
+/* The shade of a payoff, scaled to 0 .. 1: one of THEME_CELLS. */
 #define THEME_CELLS 9
 uint32_t theme_cell(double value);
-/* The outline of an area, and letters on it. */
+/* The colours of the outline of an area, and of text on it. */
 uint32_t theme_outline(uint32_t rgb);
 uint32_t theme_letters(uint32_t rgb);
 
 struct theme_fonts; /* opaque */
 
-/* ERR_NOT_FOUND, naming the package. */
+/* ERR_NOT_FOUND names the missing package. */
 int theme_fonts_open(struct theme_fonts **ret, struct err *err);
-void theme_fonts_close(struct theme_fonts *f); /* after all that was drawn with them */
+void theme_fonts_close(struct theme_fonts *f); /* after all surfaces that used them */
 
 struct pen {
     cairo_t *cr;
     const struct theme_fonts *fonts;
-    double alpha; /* of all that is drawn with it */
+    double alpha; /* opacity of everything drawn with the pen */
 };
 
-#define PEN_PALE 0.35 /* of what is gone */
+#define PEN_PALE 0.35 /* alpha for things that have disappeared */
 
 void pen_colour(const struct pen *p, uint32_t rgb);
-/* Fills the path, then draws its outline; 0: no outline. Both forget the path. */
+/* Fills the path, then draws its outline; width 0: no outline. Both functions clear the
+ * path. */
 void pen_fill(const struct pen *p, uint32_t rgb, uint32_t outline, double width);
 void pen_stroke(const struct pen *p, uint32_t rgb, double width);
 
 enum pen_align { PEN_LEFT, PEN_CENTRE, PEN_RIGHT };
 struct pen_text {
-    double size; /* of letters, in pixels */
+    double size; /* font size in pixels */
     int is_bold;
     enum pen_align align;
     uint32_t rgb;
-    double most;        /* pixels wide; what is longer ends in dots; 0: any */
-    double fit;         /* pixels wide; what is longer gets smaller; 0: any */
-    int is_over_things; /* a light edge keeps it legible */
+    double most;        /* width in pixels; longer text is cut and ends in dots; 0: any */
+    double fit;         /* width in pixels; longer text is drawn smaller; 0: any */
+    int is_over_things; /* draw a light edge to keep the text legible */
 };
 double pen_text_width(const struct pen *p, const struct pen_text *t, const char *text);
-/* At the base line. */
+/* y: the base line. */
 void pen_text(const struct pen *p, const struct pen_text *t, double x, double y,
               const char *text);
 

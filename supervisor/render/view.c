@@ -8,9 +8,9 @@
 
 static const double MARGIN = 24, SIDE = 560, PANEL = 250, GAP = 28;
 static const double MOST_PER_CELL = 130;
-static const double HEAD = 167; /* of the panel, above its rows */
+static const double HEAD = 167; /* height of the panel above its rows */
 
-/* ---- what there is ---- */
+/* ---- contents ---- */
 
 const struct scene_thing *view_find(const struct scene *s, int32_t id, size_t near)
 {
@@ -48,8 +48,8 @@ static void look_at(struct view *v, const struct scene *s)
         if (has_moved(&v->episode->frame[0].scene, t, i))
             v->is_moving = v->agent[t->agent].is_moving = 1;
     }
-    for (size_t a = 0; a < s->n_deeds; a++)
-        v->agent[a].has_deeds |= s->deed[a].text[0] != '\0';
+    for (size_t a = 0; a < s->n_actions; a++)
+        v->agent[a].has_actions |= s->action[a].text[0] != '\0';
 }
 
 static void find_teams(struct view *v)
@@ -96,13 +96,13 @@ static void choose_colours(struct view *v)
     }
 }
 
-/* ---- where it is ---- */
+/* ---- layout ---- */
 
 struct bounds {
     double x0, y0, x1, y1;
 };
 
-/* What is seen in any case, and all that ever is anywhere. */
+/* The bounds of the first scene's own area and of every thing in every frame. */
 static struct bounds bounds_of(const struct episode *e)
 {
     const struct scene *first = &e->frame[0].scene;
@@ -145,7 +145,7 @@ static void place_strip(struct view *v)
     const size_t steps = v->episode->n_frames - 1;
 
     for (size_t a = 0; a < v->episode->spec->n_agents; a++)
-        v->strip_rows += v->agent[a].has_deeds;
+        v->strip_rows += v->agent[a].has_actions;
     if (v->strip_rows > VIEW_MAX_STRIP_ROWS)
         v->strip_rows = VIEW_MAX_STRIP_ROWS;
     if (v->strip_rows == 0)
@@ -207,7 +207,7 @@ int view_has_team_rows(const struct view *v)
 
 size_t view_legend_rows(const struct view *v, int is_whole)
 {
-    /* where tracks begin, what was there no more, how often */
+    /* "gone by the end", "where its track began", "how often it was" */
     size_t n = is_whole ? 2 + (v->is_present[SCENE_CHOSEN] != 0) : 0;
 
     for (int k = 0; k < SCENE_KIND_COUNT; k++)

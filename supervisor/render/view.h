@@ -1,7 +1,7 @@
-/* view.h - where things of an episode are on a page, and in which colours.
+/* view.h - the layout of an episode's page, and its agents' colours.
  *
- * One view serves all frames of an episode: nothing jumps from frame to frame.
- * Units    pixels, y down; scale is pixels for a unit of the world.
+ * One view is used for all frames of an episode, so that nothing jumps between frames.
+ * Units    pixels, y down; scale: pixels per unit of the world.
  */
 #ifndef SUPERVISOR_RENDER_VIEW_H
 #define SUPERVISOR_RENDER_VIEW_H
@@ -10,10 +10,10 @@
 
 struct view_agent {
     uint32_t rgb;
-    enum scene_kind kind; /* SCENE_UNSAID: it has no place in the world */
-    int has_deeds;        /* somewhere in the episode */
-    const char *text;     /* written on it; "" */
-    int is_moving;        /* it is not always where it was at the beginning */
+    enum scene_kind kind; /* SCENE_UNSAID: the agent has no place in the world */
+    int has_actions;      /* it has an action to show in some frame */
+    const char *text;     /* written on the agent; "": none */
+    int is_moving;        /* its place changes during the episode */
 };
 
 struct view {
@@ -21,27 +21,27 @@ struct view {
     struct view_agent *agent;      /* [A] */
     size_t *team_first;            /* [teams] the first agent of each */
     size_t n_teams;
-    int is_present[SCENE_KIND_COUNT]; /* somewhere in the episode */
-    int is_tiled;                     /* made of cells */
-    int is_moving;                    /* an agent is */
-    enum scene_kind gone; /* a kind of things that are there at the beginning alone */
+    int is_present[SCENE_KIND_COUNT]; /* in some frame */
+    int is_tiled;                     /* the world consists of cells */
+    int is_moving;                    /* some agent moves */
+    enum scene_kind gone; /* a kind of which things disappear during the episode */
 
     double width, height;        /* of the page */
-    double x, y, side;           /* the square that the world is shown in */
-    double scale;                /* world to page: */
-    double world_x, world_y;     /* where the world's 0, 0 is */
-    double strip_y;              /* top of the deeds; 0: there are none */
-    size_t strip_rows;           /* agents whose deeds are shown */
-    double strip_cell;           /* width of one */
-    double panel_x, panel_width; /* what is written beside the world */
+    double x, y, side;           /* the square in which the world is drawn */
+    double scale;                /* pixels per unit of the world */
+    double world_x, world_y;     /* where the world's origin is on the page */
+    double strip_y;              /* top of the strip of actions; 0: none */
+    size_t strip_rows;           /* agents in the strip */
+    double strip_cell;           /* width of one action */
+    double panel_x, panel_width; /* the panel beside the world */
 };
 
 enum {
-    VIEW_MAX_ROWS = 12,      /* agents with a line of their own */
-    VIEW_MAX_STRIP_ROWS = 8, /* agents whose deeds are shown */
+    VIEW_MAX_ROWS = 12,      /* agents with a line of their own in the panel */
+    VIEW_MAX_STRIP_ROWS = 8, /* agents in the strip of actions */
     VIEW_ROW = 20,
     VIEW_STRIP_ROW = 19,
-    VIEW_STRIP_LEFT = 26, /* before the first deed */
+    VIEW_STRIP_LEFT = 26, /* space before the first action */
 };
 
 void view_init(struct view *v, const struct episode *e);
@@ -56,18 +56,18 @@ static inline double view_y(const struct view *v, double y)
     return v->world_y - y * v->scale;
 }
 
-/* The thing of that id in a scene, NULL if it is not there. near: where in the list it
- * may be. */
+/* The thing with that id in a scene, or NULL. near: the index to try first. */
 const struct scene_thing *view_find(const struct scene *s, int32_t id, size_t near);
-/* The thing of the first frame is not there in the last one. */
+/* Whether this thing of the first frame is missing in the last one. */
 int view_is_gone(const struct view *v, const struct scene_thing *t, size_t near);
 
-/* The lines of agents that are written out; the others share one. */
+/* The number of agents with a line of their own in the panel; the others share one. */
 size_t view_agent_rows(const struct view *v);
 /* Whether a return of each team is written below those of the agents. */
 int view_has_team_rows(const struct view *v);
 size_t view_legend_rows(const struct view *v, int is_whole);
-/* Tracks of agents that share cells stand side by side: how far off, in pixels. */
+/* The offset in pixels of an agent's track, so that tracks through the same cells are
+ * drawn side by side. */
 double view_track_offset(const struct view *v, int32_t agent);
 
 #endif

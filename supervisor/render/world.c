@@ -1,4 +1,4 @@
-/* The world of a page: ground, things, ways, words. */
+/* Draws the world of a page: ground, things, tracks, texts. */
 #include "common/mem/xmalloc.h"
 #include "supervisor/render/page.h"
 #include "supervisor/render/shapes.h"
@@ -26,7 +26,7 @@ static void draw_lines(const struct pen *p, const struct view *v)
     pen_stroke(p, THEME_LINE, 1);
 }
 
-/* The square of side 2 that episodes begin in, and its middle. */
+/* Draws the square of side 2 in which episodes begin, and its centre. */
 static void draw_arena(const struct pen *p, const struct view *v)
 {
     const double dashes[] = {2, 5};
@@ -106,7 +106,7 @@ static int is_covered(const struct view *v, const struct scene *s,
     return 0;
 }
 
-/* The edges of what agents stand on. */
+/* Draws the edges of the things that agents stand on. */
 static void draw_covered(const struct pen *p, const struct view *v, const struct scene *s)
 {
     for (size_t i = 0; i < s->n_things; i++) {
@@ -117,16 +117,16 @@ static void draw_covered(const struct pen *p, const struct view *v, const struct
     }
 }
 
-/* ---- ways ---- */
+/* ---- tracks: where agents have been ---- */
 
-struct way {
+struct track {
     int32_t id, agent;
     size_t first, last; /* frames */
-    size_t near;        /* where in a scene's list the agent is, mostly */
+    size_t near;        /* the agent's likely index in a scene's list */
 };
 
-static int way_point(const struct view *v, const struct way *w, size_t frame, double *x,
-                     double *y)
+static int track_point(const struct view *v, const struct track *w, size_t frame,
+                       double *x, double *y)
 {
     const double off = view_track_offset(v, w->agent);
     const struct scene_thing *t =
@@ -139,15 +139,15 @@ static int way_point(const struct view *v, const struct way *w, size_t frame, do
     return 1;
 }
 
-/* The part of a way that is in one of the bands, from its first frame to that of the
- * next. */
-static void trace(const struct pen *p, const struct view *v, const struct way *w,
-                  size_t from, size_t to)
+/* Traces the part of a track in one band: from the band's first frame to that of the next
+ * band. */
+static void trace_band(const struct pen *p, const struct view *v, const struct track *w,
+                       size_t from, size_t to)
 {
     double x, y;
 
     for (size_t i = from; i <= to; i++) {
-        if (!way_point(v, w, i, &x, &y))
+        if (!track_point(v, w, i, &x, &y))
             continue;
         if (cairo_has_current_point(p->cr))
             cairo_line_to(p->cr, x, y);
@@ -156,9 +156,9 @@ static void trace(const struct pen *p, const struct view *v, const struct way *w
     }
 }
 
-/* What is longer ago is paler. */
-static void draw_way(const struct pen *p, const struct view *v, const struct way *w,
-                     double palest, double width)
+/* Draws a track; older parts are paler. */
+static void draw_track(const struct pen *p, const struct view *v, const struct track *w,
+                       double palest, double width)
 {
     const size_t steps = w->last - w->first;
     const size_t bands = steps < TRAIL_BANDS ? steps : TRAIL_BANDS;
@@ -168,20 +168,21 @@ static void draw_way(const struct pen *p, const struct view *v, const struct way
         const double part = ((double)b + 1) / (double)bands;
         const struct pen pale = {p->cr, p->fonts, palest + (0.9 - palest) * part};
 
-        trace(&pale, v, w, w->first + steps * b / bands,
-              w->first + steps * (b + 1) / bands);
+        trace_band(&pale, v, w, w->first + steps * b / bands,
+                   w->first + steps * (b + 1) / bands);
         pen_stroke(&pale, v->agent[w->agent].rgb, width);
     }
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_MITER);
 }
 
-/* Dots where it was after each step but the last, and a ring where it began. */
-static void draw_steps(const struct pen *p, const struct view *v, const struct way *w)
+/* Draws a dot where the agent was after each step but the last, and a ring where it
+ * began. */
+static void draw_steps(const struct pen *p, const struct view *v, const struct track *w)
 {
     double x, y;
 
     for (size_t i = w->first; i < w->last; i++) {
-        if (!way_point(v, w, i, &x, &y))
+        if (!track_point(v, w, i, &x, &y))
             continue;
         cairo_new_sub_path(p->cr);
         cairo_arc(p->cr, x, y, i == w->first ? 4.5 : 1.8, 0, 2 * M_PI);
@@ -192,27 +193,27 @@ static void draw_steps(const struct pen *p, const struct view *v, const struct w
     }
 }
 
-static void draw_ways(const struct pen *p, const struct view *v, size_t frame,
-                      int is_whole)
+static void draw_tracks(const struct pen *p, const struct view *v, size_t frame,
+                        int is_whole)
 {
     const struct scene *s = &v->episode->frame[frame].scene;
 
     for (size_t i = 0; i < s->n_things; i++) {
         const struct scene_thing *t = &s->thing[i];
-        struct way w = {t->id, t->agent, 0, frame, i};
+        struct track w = {t->id, t->agent, 0, frame, i};
 
         if (t->kind < SCENE_SPEAKER || t->kind > SCENE_LEADER ||
             !v->agent[t->agent].is_moving)
             continue;
         if (!is_whole && frame > TRAIL_STEPS)
             w.first = frame - TRAIL_STEPS;
-        draw_way(p, v, &w, is_whole ? 0.3 : 0.0, is_whole ? 2 : 2.5);
+        draw_track(p, v, &w, is_whole ? 0.3 : 0.0, is_whole ? 2 : 2.5);
         if (is_whole)
             draw_steps(p, v, &w);
     }
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 static void draw_goal_names(const struct pen *p, const struct view *v,
                             const struct scene *s)
@@ -260,22 +261,22 @@ static void draw_bubble(const struct pen *p, double x, double y, uint32_t rgb,
 
 static void draw_words(const struct pen *p, const struct view *v, const struct scene *s)
 {
-    if (s->deeds == NULL || v->is_tiled)
+    if (s->verb == NULL || v->is_tiled)
         return;
     for (size_t i = 0; i < s->n_things; i++) {
         const struct scene_thing *t = &s->thing[i];
         const double r = t->size * v->scale;
 
         if (t->kind >= SCENE_SPEAKER && t->kind <= SCENE_LEADER &&
-            s->deed[t->agent].text[0] != '\0' && isfinite(t->x) && isfinite(t->y))
+            s->action[t->agent].text[0] != '\0' && isfinite(t->x) && isfinite(t->y))
             draw_bubble(p, view_x(v, t->x) + 0.7 * r + 6, view_y(v, t->y) - 0.7 * r - 18,
-                        v->agent[t->agent].rgb, s->deed[t->agent].text);
+                        v->agent[t->agent].rgb, s->action[t->agent].text);
     }
 }
 
 /* ---- a whole episode ---- */
 
-/* What the first frame has and the last has not. */
+/* Draws, pale, the things of the first frame that are missing in the last one. */
 static void draw_gone(const struct pen *p, const struct view *v)
 {
     const struct scene *first = &v->episode->frame[0].scene;
@@ -306,7 +307,7 @@ static int is_chosen_at(const struct scene *s, double x, double y)
     return 0;
 }
 
-/* How often each cell was the joint action. */
+/* Writes how often each cell was the joint action. */
 static void draw_counts(const struct pen *p, const struct view *v)
 {
     const struct episode *e = v->episode;
@@ -341,7 +342,7 @@ static void draw_whole(const struct pen *p, const struct view *v, size_t i)
     draw_counts(p, v);
     draw_kinds(p, v, s, SCENE_FOOD, SCENE_GOAL, AS_IT_IS);
     draw_kinds(p, v, s, SCENE_SPEAKER, SCENE_LEADER, PALE);
-    draw_ways(p, v, i, 1);
+    draw_tracks(p, v, i, 1);
     draw_kinds(p, v, s, SCENE_SPEAKER, SCENE_LEADER, LETTERS);
     draw_all(p, v, SCENE_LOADING);
     draw_all(p, v, SCENE_CONTACT);
@@ -352,7 +353,7 @@ static void draw_frame(const struct pen *p, const struct view *v, size_t i)
     const struct scene *s = &v->episode->frame[i].scene;
 
     draw_kinds(p, v, s, SCENE_CHOSEN, SCENE_GOAL, AS_IT_IS);
-    draw_ways(p, v, i, 0);
+    draw_tracks(p, v, i, 0);
     draw_kinds(p, v, s, SCENE_SPEAKER, SCENE_LEADER, AS_IT_IS);
     draw_covered(p, v, s);
     draw_kinds(p, v, s, SCENE_LOADING, SCENE_CONTACT, AS_IT_IS);

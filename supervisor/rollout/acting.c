@@ -10,7 +10,7 @@
 
 struct actor {
     float *actions;            /* (E, U) */
-    float *carry, *next_carry; /* (E, H); the next, while not all have answered */
+    float *carry, *next_carry; /* (E, H); swapped when all agents have answered */
     float *columns[DESCRIPTION_COLUMNS]; /* (E, X) */
 };
 
@@ -20,8 +20,8 @@ struct acting {
     const float **actions; /* [A] for the environment */
     uint8_t *first;        /* (E) */
     size_t outstanding;
-    int failed;                /* the answers still to come are not looked at */
-    const struct vec_env *env; /* of the call under way */
+    int failed;                /* ignore further answers */
+    const struct vec_env *env; /* of the current call */
 };
 
 struct acting *acting_new(const struct acting_args *args)
@@ -67,7 +67,7 @@ void acting_free(struct acting *a)
 
 /* ---- answers ---- */
 
-/* A (E, width) tensor of the answer into dst. */
+/* Copies a (E, width) tensor of the answer into dst. */
 static int take_values(struct acting *a, const msgpack_object *map, const char *key,
                        size_t width, float *dst, struct err *err)
 {
@@ -120,7 +120,7 @@ static int take_answer(struct acting *a, size_t agent, const msgpack_object *bod
     return rc;
 }
 
-/* An agent that was given up as noop: it does nothing. */
+/* For an agent that was given up as noop: all values are 0. */
 static void take_nothing(struct acting *a, size_t agent)
 {
     const struct description *d = &a->args.descriptions[agent];
@@ -143,7 +143,7 @@ static size_t first_of(const uint8_t *allowed, size_t n)
     return i;
 }
 
-static void obey_head(float *x, const uint8_t *allowed, size_t n)
+static void mask_head(float *x, const uint8_t *allowed, size_t n)
 {
     const size_t first = first_of(allowed, n);
 
@@ -153,7 +153,8 @@ static void obey_head(float *x, const uint8_t *allowed, size_t n)
     x[first] = 1.0f;
 }
 
-static void obey(struct acting *a, size_t agent)
+/* Replaces each forbidden choice with the first allowed one. */
+static void apply_mask(struct acting *a, size_t agent)
 {
     const struct action_space *s = &a->args.spec->agents[agent].space;
     const uint8_t *allowed = vec_env_allowed(a->env, agent);
@@ -165,7 +166,7 @@ static void obey(struct acting *a, size_t agent)
         for (int h = 0; h < s->n_heads; h++) {
             const size_t n = (size_t)s->heads[h];
 
-            obey_head(x, allowed, n);
+            mask_head(x, allowed, n);
             x += n;
             allowed += n;
         }
@@ -201,7 +202,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
         a->args.on_failed(a->args.ctx, &err);
         return;
     }
-    obey(a, agent);
+    apply_mask(a, agent);
     if (a->outstanding == 0)
         finish(a);
 }

@@ -1,11 +1,14 @@
-/* acting.h - one action from every agent: sends all `act` requests, gathers the answers.
+/* acting.h - gets one action from every agent: sends the `act` requests, checks and
+ * stores the answers.
  *
- * Shapes   E copies; agent a: O_a observation, U_a action, H_a carry width; X a column's.
+ * Shapes   E copies; agent a: O_a observation, U_a action, H_a carry width; X the width
+ *          of a column.
  * Owns     actions, carry and columns: valid until the next acting_begin.
- * Masks    where the environment has some, each agent is told what it may choose; a choice
- *          that it may not (of an agent that does nothing) becomes the first it may.
- * Checks   answers come from other processes: dtype, shape and finiteness, ERR_PROTOCOL
- *          or ERR_NONFINITE naming agent, value and copy.
+ * Masks    if the environment has action masks, each request carries the agent's mask. A
+ *          forbidden choice (such as the all-zero action of a given-up agent) is replaced
+ *          with the first allowed one.
+ * Checks   answers come from other processes: dtype, shape and finiteness are checked.
+ *          ERR_PROTOCOL or ERR_NONFINITE names agent, value and element.
  */
 #ifndef SUPERVISOR_ROLLOUT_ACTING_H
 #define SUPERVISOR_ROLLOUT_ACTING_H
@@ -26,7 +29,7 @@ struct acting_args {            /* all borrowed */
     const struct env_spec *spec;
     const struct description *descriptions; /* [A] */
     size_t copies;
-    int with_columns; /* the columns that agents add to a row are wanted */
+    int with_columns; /* whether to read the columns that agents add to a row */
     void (*on_done)(void *ctx);
     void (*on_failed)(void *ctx, const struct err *err);
     void *ctx;
@@ -36,7 +39,7 @@ struct acting_call {
     enum act_mode mode;
     uint64_t step; /* environment step of copy 0; copy e is at step + e */
     const struct vec_env *env;
-    /* An evaluation's: draws are keyed by (seed, episode, time). NULL: by step. */
+    /* In an evaluation, draws are keyed by (seed, episode, time). NULL: by step. */
     const uint64_t *episode, *time; /* (E) */
     uint64_t seed;
 };
@@ -44,8 +47,8 @@ struct acting_call {
 struct acting *acting_new(const struct acting_args *args);
 void acting_free(struct acting *a); /* no request may be outstanding */
 
-/* One of on_done and on_failed comes later, from the loop, unless an error is returned.
- */
+/* Sends the requests. Unless it returns an error, the loop later calls on_done or
+ * on_failed. */
 int acting_begin(struct acting *a, const struct acting_call *call, struct err *err);
 
 const float *const *acting_actions(const struct acting *a);              /* [A] (E, U) */

@@ -1,4 +1,4 @@
-/* What an agent is told when it starts: the params of `configure`. */
+/* The params of `configure`, the first request to each agent process. */
 #include "supervisor/rollout/rollout.h"
 
 #include "common/err/check.h"
@@ -59,7 +59,8 @@ static void pack_policy(const struct rollout_policy *p, struct msg_out *o)
     }
 }
 
-/* The central process is of the learners' algorithm: it gets the first one's section. */
+/* The central process runs the learners' algorithm, so it gets the settings of the first
+ * agent. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
                             size_t agent, int restored,
                             const struct rollout_policy *policy, struct msg_out *o)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Methods that are no stages. */
+/* Methods of the protocol, which a stage must not be named after. */
 static const char *const reserved[] = {"act",      "configure", "run",      "set",
                                        "snapshot", "ping",      "restore",  "shutdown",
                                        "hello",    "import",    "metagraph"};
@@ -23,7 +23,7 @@ static int find_stage(const struct stage_list *l, const char *name, size_t len)
     return -1;
 }
 
-/* "propose/action", "own:values/q" */
+/* Parses one entry of reads, e.g. "propose/action" or "own:values/q". */
 static int parse_read(struct stage_list *l, struct stage_decl *s, const msgpack_object *o,
                       struct err *err)
 {
@@ -52,13 +52,13 @@ static int parse_read(struct stage_list *l, struct stage_decl *s, const msgpack_
     if (r->own && (s->central || l->stage[r->stage].central))
         return err_set(err, ERR_PROTOCOL,
                        "stage '%s' reads '%s': the central process "
-                       "has nothing of its own",
+                       "has no outputs of its own",
                        s->name, text);
     memcpy(r->name, slash + 1, strlen(slash + 1) + 1);
     for (int i = 0; i < s->n_reads; i++)
         if (strcmp(s->reads[i].name, r->name) == 0 &&
             l->stage[s->reads[i].stage].central == l->stage[r->stage].central)
-            return err_set(err, ERR_PROTOCOL, "stage '%s' reads two outputs '%s'",
+            return err_set(err, ERR_PROTOCOL, "stage '%s' reads two outputs named '%s'",
                            s->name, r->name);
     l->stage[r->stage].is_read = 1;
     s->n_reads++;
@@ -82,7 +82,7 @@ static int parse_reads(struct stage_list *l, struct stage_decl *s,
     return 0;
 }
 
-/* Runs of stages may follow each other but not overlap, so that one number says which
+/* Repeated ranges of stages must not overlap, so that one counter is enough to say which
  * repetition a stage is in. */
 static int parse_repeat(const struct stage_list *l, struct stage_decl *s,
                         const msgpack_object *map, struct err *err)
@@ -112,10 +112,12 @@ static int parse_name(const struct stage_list *l, struct stage_decl *s,
     if (rc < 0)
         return rc;
     if (!identifier_ok(s->name) || find_stage(l, s->name, strlen(s->name)) >= 0)
-        return err_set(err, ERR_PROTOCOL, "bad or double stage name '%s'", s->name);
+        return err_set(err, ERR_PROTOCOL, "malformed or duplicate stage name '%s'",
+                       s->name);
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (strcmp(s->name, reserved[i]) == 0)
-            return err_set(err, ERR_PROTOCOL, "stage name '%s' is a method's", s->name);
+            return err_set(err, ERR_PROTOCOL,
+                           "stage name '%s' is a method of the protocol", s->name);
     return 0;
 }
 

@@ -1,7 +1,8 @@
-/* description.h - what an agent said of itself when it was configured, checked.
+/* description.h - parses and checks an agent's answer to `configure`: its stages, columns
+ * and carry width.
  *
- * Everything here comes from another process: counts, names and indices are bounded and
- * an answer that does not hold together is ERR_PROTOCOL, naming agent and key.
+ * The answer comes from another process: counts, names and indices are bounded, and an
+ * inconsistent answer is ERR_PROTOCOL, naming agent and key.
  */
 #ifndef SUPERVISOR_ROLLOUT_DESCRIPTION_H
 #define SUPERVISOR_ROLLOUT_DESCRIPTION_H
@@ -22,17 +23,18 @@
 /* One output of an earlier stage that a stage reads. */
 struct stage_read {
     int stage; /* index of the earlier stage */
-    int own;   /* only the reader's own, otherwise everyone's */
+    int own;   /* 1: the reader's own output; 0: every learner's */
     char name[STAGE_OUTPUT_MAX];
 };
 
 struct stage_decl {
     char name[STAGE_NAME_MAX];
-    int central; /* run by the central process, otherwise by every learner */
-    int writes;
-    int is_read;     /* a later stage reads its outputs */
-    int repeat_from; /* the run of stages repeat_from .. this one is played ... */
-    uint64_t repeat; /* ... so many times; at least 1 */
+    int central; /* 1: run by the central process; 0: by every learner */
+    int writes;  /* changes variables */
+    int is_read; /* a later stage reads its outputs */
+    /* Stages repeat_from .. this one are run `repeat` times in all; at least 1. */
+    int repeat_from;
+    uint64_t repeat;
     int n_reads;
     struct stage_read reads[STAGE_READS_MAX];
 };
@@ -60,9 +62,9 @@ int description_parse(struct description *ret, const msgpack_object *body,
 int stage_list_equal(const struct stage_list *a, const struct stage_list *b);
 /* The stage of that name, or NULL. */
 const struct stage_decl *stage_list_find(const struct stage_list *l, const char *name);
-/* 1 if a stage writes: such an agent learns. */
+/* 1 if a stage writes, that is, if the agent learns. */
 int stage_list_writes(const struct stage_list *l);
-/* 1 if a stage after `stage` reads its output of every learner. */
+/* 1 if a stage after `stage` reads every learner's output of it. */
 int stage_list_read_by_all(const struct stage_list *l, int stage);
 /* 1 if a stage needs the central process. */
 int stage_list_has_central(const struct stage_list *l);

@@ -15,12 +15,12 @@ struct evaluation {
     struct description *descriptions; /* [A] */
     struct acting *acting;
     int started_env;
-    int steps; /* a step is under way, not resets */
-    int breaks_off;
+    int steps; /* 1: a step is in progress; 0: resets are */
+    int is_cancelled;
     struct env_step step;
-    uint8_t *ended; /* (E) in that step, max_steps counted */
+    uint8_t *ended; /* (E) ended in the current step, also by max_steps */
 
-    uint64_t *episode; /* (E) of each copy; beyond the last one: it idles */
+    uint64_t *episode; /* (E) each copy's episode; past the last one: the copy is idle */
     uint64_t *time;    /* (E) */
     uint64_t started, finished;
 
@@ -78,12 +78,13 @@ static void report(struct evaluation *e)
 
 /* ---- playing ---- */
 
-static int idles(const struct evaluation *e, size_t copy)
+static int is_idle(const struct evaluation *e, size_t copy)
 {
     return e->episode[copy] >= e->args.episodes;
 }
 
-/* The copy's next episode, or rest, under a number that no other copy has. */
+/* Starts the copy's next episode. If none is left, the copy becomes idle, with an episode
+ * number that no other copy has. */
 static void next_episode(struct evaluation *e, size_t copy)
 {
     if (e->started == e->args.episodes) {
@@ -125,9 +126,9 @@ static void take_step(struct evaluation *e)
     if (e->args.on_step != NULL)
         e->args.on_step(e->args.ctx, e->env, step);
     for (size_t copy = 0; copy < e->copies; copy++) {
-        if (idles(e, copy))
+        if (is_idle(e, copy))
             continue;
-        if (step->discarded[copy]) /* from its beginning, once more */
+        if (step->discarded[copy]) /* play this episode again from its beginning */
             vec_env_reset_copy(e->env, copy, e->episode[copy]);
         if (!step->ended[copy])
             continue;
@@ -136,12 +137,12 @@ static void take_step(struct evaluation *e)
     }
 }
 
-/* Goes on where the environments are where they were to go; rc as they said. Returns an
- * error, or 0. */
+/* Continues once the environments have finished a step or resets; rc: what the call to
+ * them returned. Returns an error, or 0. */
 static int go_on(struct evaluation *e, int rc, struct err *err)
 {
-    if (rc == 0 && e->breaks_off) {
-        e->args.on_broken_off(e->args.ctx);
+    if (rc == 0 && e->is_cancelled) {
+        e->args.on_cancelled(e->args.ctx);
         return 0;
     }
     if (rc == 0 && e->steps) {
@@ -173,7 +174,7 @@ static void on_acted(void *ctx)
     struct err err = {0};
     int rc = 0;
 
-    if (!e->breaks_off) {
+    if (!e->is_cancelled) {
         rc = vec_env_step(e->env, acting_actions(e->acting), &e->step, &err);
         e->steps = 1;
     }
@@ -189,9 +190,10 @@ static int play_step(struct evaluation *e, struct err *err)
                                .time = e->time,
                                .seed = e->args.seed};
 
-    /* Copies that idle are drawn for, too: time goes on, so that no key is used twice. */
+    /* Agents act for idle copies, too. Their time advances, so that no random key is used
+     * twice. */
     for (size_t copy = 0; copy < e->copies; copy++)
-        e->time[copy] = idles(e, copy) ? e->time[copy] + 1 : vec_env_time(e->env, copy);
+        e->time[copy] = is_idle(e, copy) ? e->time[copy] + 1 : vec_env_time(e->env, copy);
     return acting_begin(e->acting, &call, err);
 }
 
@@ -210,16 +212,16 @@ int evaluation_start(struct evaluation *e, struct err *err)
     int rc;
 
     e->started = e->finished = 0;
-    e->steps = e->breaks_off = 0;
+    e->steps = e->is_cancelled = 0;
     for (size_t copy = 0; copy < e->copies; copy++)
         next_episode(e, copy);
     rc = start_env(e, err);
     return rc < 0 ? rc : go_on(e, vec_env_settle(e->env, err), err);
 }
 
-void evaluation_break_off(struct evaluation *e)
+void evaluation_cancel(struct evaluation *e)
 {
-    e->breaks_off = 1;
+    e->is_cancelled = 1;
 }
 
 /* ---- life ---- */
@@ -267,7 +269,7 @@ int evaluation_new(struct evaluation **ret, const struct evaluation_args *args,
     int rc;
 
     if (args->episodes == 0 || args->episodes > EVALUATION_MAX_EPISODES)
-        return err_set(err, ERR_LIMIT, "1 to %u episodes can be played",
+        return err_set(err, ERR_LIMIT, "the number of episodes must be 1 to %u",
                        EVALUATION_MAX_EPISODES);
     e = xcalloc(1, sizeof(*e));
     e->args = *args;

@@ -1,10 +1,11 @@
-/* exchange.h - outputs of stages, kept for the stages after them.
+/* exchange.h - stores the outputs of stages and passes them to the stages that read them.
  *
- * A stage names what it reads; the request of its runner then carries these outputs as
+ * A stage declares which outputs it reads; the request for the stage carries them as
  * inputs {"agent/name": tensor} ("central/name" from the central process). Outputs that
- * nobody reads are not kept. Buffers are reused from update to update.
+ * no stage reads are dropped. Buffers are reused from update to update.
  *
- * Runners are numbered 0 .. n_learners-1, and n_learners is the central process.
+ * Runners are the processes that run stages: the learners 0 .. n_learners-1, then the
+ * central process, n_learners.
  */
 #ifndef SUPERVISOR_ROLLOUT_EXCHANGE_H
 #define SUPERVISOR_ROLLOUT_EXCHANGE_H
@@ -20,24 +21,25 @@
 
 struct exchange; /* opaque */
 
-/* stages and names ([n_learners]) are borrowed. */
+/* Borrows stages and names ([n_learners]). */
 struct exchange *exchange_new(const struct stage_list *stages, const char *const *names,
                               size_t n_learners);
 void exchange_free(struct exchange *x);
 
-/* Copies the outputs of a runner's answer (a map, or NULL: none), in place of those it
- * gave before. finite: float outputs must be. ERR_PROTOCOL, ERR_NONFINITE. */
+/* Copies the outputs of a runner's answer (a map, or NULL: none) over its previous ones.
+ * finite: refuse non-finite float outputs. ERR_PROTOCOL, ERR_NONFINITE. */
 int exchange_put(struct exchange *x, int stage, size_t runner,
                  const msgpack_object *outputs, int finite, struct err *err);
-/* The runner has given up and answers no more: what it gave before, or else a peer, says
- * of which shape its outputs are; they are zero from now on. */
+/* For a runner that was given up: from now on its outputs are zero, in the shapes of its
+ * previous outputs or, if it has none, of another runner's. */
 void exchange_put_nothing(struct exchange *x, int stage, size_t runner);
-/* The names and shapes of what everybody gave last, which say what those who have given up
- * since would give; load: all zero, into a new exchange. ERR_FORMAT. */
+/* Saves the names and shapes of the newest outputs of all runners, from which the shapes
+ * of given-up runners' outputs are known after a resume. load: into a new exchange, as
+ * zeros. ERR_FORMAT. */
 void exchange_state_save(const struct exchange *x, struct wbuf *b);
 int exchange_state_load(struct exchange *x, struct cursor *c, struct err *err);
-/* Packs the map of inputs of a stage's runner. ERR_PROTOCOL names an output that was not
- * given. */
+/* Packs the map of inputs for one runner of a stage. ERR_PROTOCOL names an output that is
+ * missing. */
 int exchange_pack(struct exchange *x, int stage, size_t runner, struct msg_out *o,
                   struct err *err);
 

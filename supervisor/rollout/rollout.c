@@ -47,7 +47,7 @@ static void report_round(struct rollout *r)
     r->args.callbacks.on_round(r->args.callbacks.ctx, &at);
 }
 
-/* ---- states: each is performed when it is entered ---- */
+/* ---- states: one function performs each when it is entered ---- */
 
 static int enter_act(struct rollout *r, struct err *err)
 {
@@ -78,7 +78,7 @@ static void count_episodes(struct rollout *r, const struct env_step *step)
     }
 }
 
-/* A full disk is waited for, if somebody wants to know. */
+/* If rc means a full disk and there is an on_full, calls it and waits. */
 static int wait_for_space(struct rollout *r, int rc, const struct err *err)
 {
     const struct rollout_callbacks *cb = &r->args.callbacks;
@@ -112,7 +112,7 @@ static void note_due(struct rollout *r)
     rollout_note_change(r);
 }
 
-/* The environments have stepped. */
+/* All environments have stepped: appends the rows and finds what is due. */
 static int end_step(struct rollout *r, struct err *err)
 {
     int rc;
@@ -217,7 +217,7 @@ static int (*const enter[ROLLOUT_STATE_COUNT])(struct rollout *r, struct err *er
     [ROLLOUT_DONE] = enter_done,
 };
 
-/* What the state stands for is done. */
+/* The work of the current state is done: moves to the next state. */
 static void leave_state(struct rollout *r)
 {
     const int was_update = r->fsm.state == ROLLOUT_UPDATE;
@@ -239,7 +239,7 @@ static int enter_state(struct rollout *r, struct err *err)
     return rc;
 }
 
-/* Performs the state that was entered, and those after it, until one has to wait. */
+/* Performs the entered state and those after it, until one has to wait. */
 static int play(struct rollout *r, struct err *err)
 {
     int rc;
@@ -284,7 +284,7 @@ static int begin(struct rollout *r, struct err *err)
     return play(r, err);
 }
 
-/* The environments are where they were to go: after a step, or before the first round. */
+/* The environment processes have answered: after a step, or before the first round. */
 static void on_settled(void *ctx)
 {
     struct rollout *r = ctx;
@@ -313,15 +313,15 @@ static void on_evaluated(void *ctx, const struct evaluation_result *result)
     rollout_resume(r);
 }
 
-/* What it played is played again by who resumes the run. */
-static void on_broken_off(void *ctx)
+/* The evaluation was cancelled for a stop; a resume plays it again from its beginning. */
+static void on_evaluation_cancelled(void *ctx)
 {
     struct rollout *r = ctx;
     struct err err = {0};
 
     if (r->over)
         return;
-    CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_BROKEN_OFF) == ROLLOUT_ENTERED);
+    CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_CANCELLED) == ROLLOUT_ENTERED);
     if (play(r, &err) < 0)
         rollout_fail(r, &err);
 }
@@ -363,7 +363,7 @@ void rollout_request_stop(struct rollout *r)
 {
     request(r, ROLLOUT_STOP_REQUEST);
     if (!r->over && r->fsm.state == ROLLOUT_EVALUATE)
-        evaluation_break_off(r->evaluation);
+        evaluation_cancel(r->evaluation);
 }
 
 void rollout_request_pause(struct rollout *r)
@@ -401,7 +401,7 @@ static int parse_descriptions(struct rollout *r, struct err *err)
     return rc;
 }
 
-/* An update is what the agents that learn declare, all alike. */
+/* The stages of an update: all agents that learn must declare the same ones. */
 static int find_stages(struct rollout *r, size_t *ret_first, struct err *err)
 {
     static const struct stage_list nothing;
@@ -425,8 +425,8 @@ static int find_stages(struct rollout *r, size_t *ret_first, struct err *err)
     return 0;
 }
 
-/* An agent that does not learn plays those stages that it has, and must have those whose
- * outputs the others read. */
+/* An agent that does not learn runs only the stages it declares, and must declare those
+ * whose outputs the learners read. */
 static int find_players(struct rollout *r, size_t first, struct err *err)
 {
     r->plays = xcalloc((size_t)r->stages->n + 1, r->n_agents);
@@ -437,10 +437,11 @@ static int find_players(struct rollout *r, size_t first, struct err *err)
             int has = stage_list_find(&r->descriptions[a].stages, s->name) != NULL;
 
             if (!has && stage_list_read_by_all(r->stages, i))
-                return err_set(err, ERR_CONFIG,
-                               "%s reads everybody's stage '%s', which %s does not have: "
-                               "their algorithms cannot play together",
-                               r->names[first], s->name, r->names[a]);
+                return err_set(
+                    err, ERR_CONFIG,
+                    "%s reads every agent's stage '%s', which %s does not have: "
+                    "their algorithms cannot play together",
+                    r->names[first], s->name, r->names[a]);
             r->plays[(size_t)i * r->n_agents + a] = (uint8_t)has;
         }
     }
@@ -464,8 +465,8 @@ static int describe(struct rollout *r, struct err *err)
     return 0;
 }
 
-/* Agents that want batches of their own have their own draws; the others of such a group
- * share one. */
+/* With own_batches, each agent that asks for it has a key of its own for drawing rows;
+ * the others share one. */
 void rollout_make_row_keys(struct rollout *r)
 {
     const struct run_config *c = r->config;
@@ -497,7 +498,7 @@ int rollout_make_evaluation(struct rollout *r, struct err *err)
         .agents = r->args.agents,
         .env_host = r->args.env_host,
         .on_done = on_evaluated,
-        .on_broken_off = on_broken_off,
+        .on_cancelled = on_evaluation_cancelled,
         .on_failed = on_part_failed,
         .ctx = r,
     };

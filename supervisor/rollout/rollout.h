@@ -1,19 +1,21 @@
-/* rollout.h - the driver: plays rounds and stages; knows no algorithm.
+/* rollout.h - the driver of training: steps environments and agents through rounds and
+ * updates. It does not know any algorithm.
  *
- * Round    every agent acts for all E copies, every copy makes one step, E rows go into
- *          the log; then the updates that are due, at most one evaluation, one row of
- *          metrics, one checkpoint (schedule.h). All requests of a step go out at once;
- *          the next begins when every response is in hand.
- * Update   the list of stages that the learners declared: the same for all. An agent goes
- *          on to its next stage once what that reads is there, without waiting for others.
+ * Round    every agent acts for all E copies, every copy makes one step, and E rows are
+ *          appended to the log; then come the updates that are due, and at most one
+ *          evaluation, one row of metrics and one checkpoint (schedule.h). All requests
+ *          of a step are sent at once; the next step begins when all are answered.
+ * Update   runs the list of stages that the learners declared, which is the same for all.
+ *          An agent starts its next stage as soon as that stage's inputs exist; it does
+ *          not wait for the other agents.
  * Agents   the table's first A are the environment's agents, in its order, as learners; a
  *          further one named "central", if there is one, runs the central stages.
- * Starts   when the table is ready (descriptions known); rollout_new describes the log,
- *          or checks the one that was opened. To resume: rollout_state_load before
- *          rollout_start.
- * Groups   G = 1: one batch for all. If an agent's settings say own_batches, G = A: every
- *          agent is sent all groups and group a is for agent a; so a proposal covers the
- *          rows of everybody.
+ * Starts   when the table is ready (descriptions known); rollout_new writes the header of
+ *          a new log, or checks that of an existing one. To resume a run, call
+ *          rollout_state_load before rollout_start.
+ * Groups   G = 1: one batch for all agents. If an agent's settings say own_batches, G =
+ *          A: every agent is sent all groups, so that its proposals cover the rows of
+ *          all, and learns from its own, group a.
  * Threads  loop thread only. Callbacks come from the loop; those of rollout_start and of
  *          requests made while paused may come from within the call.
  */
@@ -40,35 +42,36 @@ struct rollout_progress {
     uint64_t episodes;  /* finished */
     uint64_t updates;
     const char *state; /* "act", "update", ..., "paused", "done", "failed" */
-    int is_midway;     /* something is left to do at the boundary (rollout_hold) */
+    int is_midway;     /* work is left at the current boundary (rollout_hold) */
 };
 
 enum { ROLLOUT_CHECKPOINT_WAITS = 1, ROLLOUT_CHANGE_WAITS = 1 };
 
 struct rollout_callbacks {
-    /* A row of metrics is closed; borrowed for the call. An error ends the run; on a full
-     * disk (on_full) the same row comes again. */
+    /* A row of metrics is closed; it is borrowed for the call. An error ends the run, but
+     * after a full disk (on_full) the same row is passed again. */
     int (*on_row)(void *ctx, const struct metrics_row *row, struct err *err);
-    /* A round boundary where a checkpoint is due (also at step 0 and at the end): all
-     * blocks are consistent and nothing is outstanding. ROLLOUT_CHECKPOINT_WAITS: the
-     * driver stays at this boundary until rollout_checkpoint_taken. An error ends the
-     * run. */
+    /* A checkpoint is due at this round boundary (also at step 0 and at the end): all
+     * blocks are consistent and no request is outstanding. If it returns
+     * ROLLOUT_CHECKPOINT_WAITS, the driver waits for rollout_checkpoint_taken. An error
+     * ends the run. */
     int (*on_checkpoint)(void *ctx, const struct rollout_progress *at, struct err *err);
-    /* The round that begins now was planned to see a change (rollout_plan_change):
-     * answered with rollout_change, or with 0. ROLLOUT_CHANGE_WAITS: the driver stays
-     * until rollout_change_made. An error ends the run. May be NULL: nothing is planned.
-     */
+    /* A planned change (rollout_plan_change) is due before the round that begins now.
+     * Return the result of rollout_change, or 0 to make no change. On
+     * ROLLOUT_CHANGE_WAITS the driver waits for rollout_change_made. An error ends the
+     * run. May be NULL if no change is ever planned. */
     int (*on_change)(void *ctx, const struct rollout_progress *at, struct err *err);
-    /* The disk is full: why says whose file it was. The driver waits where it is until
-     * rollout_try_again. NULL: that is an error like any other. */
+    /* The disk is full; `why` names the file. The driver waits for rollout_try_again.
+     * NULL: a full disk is an error like any other. */
     void (*on_full)(void *ctx, const struct err *why);
-    /* The driver stands still at a boundary, as was asked; may be NULL. */
+    /* The driver has paused at a boundary, on request; may be NULL. */
     void (*on_paused)(void *ctx, const struct rollout_progress *at);
-    /* A boundary was reached, everything due is done; may be NULL. */
+    /* All work that was due at a boundary is done; may be NULL. */
     void (*on_round)(void *ctx, const struct rollout_progress *at);
     void (*on_evaluation)(void *ctx,
                           const struct evaluation_result *result); /* or NULL */
-    /* stopped: on request, before its end. The last of all callbacks, as on_failed is. */
+    /* stopped: 1 if the run was stopped on request before its end. Either on_done or
+     * on_failed is the last callback. */
     void (*on_done)(void *ctx, int stopped);
     void (*on_failed)(void *ctx, const struct err *err);
     void *ctx;
@@ -78,21 +81,21 @@ struct rollout_args { /* all borrowed until rollout_free */
     const struct run_config *config;
     struct agent_table *agents;
     struct vec_env *env;       /* training copies, just reset or loaded; not started */
-    struct env_host *env_host; /* for foreign ones; may be NULL where there are none */
-    struct store *store;       /* created, not yet described; or opened */
+    struct env_host *env_host; /* for external environments; otherwise NULL */
+    struct store *store;       /* from store_create, not yet described; or store_open */
     struct metrics *metrics;
     uint64_t (*now_ns)(void); /* monotonic; NULL: uv_hrtime */
-    size_t cores; /* so many agents compute at a time in an update; 0: all there are */
+    size_t cores; /* most agents that compute at a time in an update; 0: one per core */
     struct rollout_callbacks callbacks;
 };
 
 /* Reads the agents' descriptions (stages, columns, carry) and describes the log.
- * ERR_PROTOCOL: they do not fit together, with the agent named. */
+ * ERR_PROTOCOL names an agent whose description does not fit the others. */
 int rollout_new(struct rollout **ret, const struct rollout_args *args, struct err *err);
-/* Begins: the environments' processes if there are any, the checkpoint of step 0, then
- * the first round. */
+/* Starts the environment processes, if any, then the checkpoint of step 0, then the first
+ * round. */
 int rollout_start(struct rollout *r, struct err *err);
-void rollout_free(struct rollout *r); /* agents must owe nothing, or be gone */
+void rollout_free(struct rollout *r); /* no request may be outstanding */
 
 /* Honoured at the next round boundary; calling them again changes nothing. A stop ends
  * with a last row and a checkpoint, also out of a pause. */
@@ -102,78 +105,79 @@ void rollout_request_continue(struct rollout *r);
 void rollout_request_checkpoint(struct rollout *r);
 /* The checkpoint for which on_checkpoint made the driver wait is taken: on it goes. */
 void rollout_checkpoint_taken(struct rollout *r);
-/* After on_full: there may be space again; if not, on_full comes again. */
+/* After on_full: tries to write again; calls on_full again if the disk is still full. */
 void rollout_try_again(struct rollout *r);
 
 /* ---- runs without an environment (env.id none): rollout_serve.c ----
  *
- * Clients drive the agents; the driver keeps their requests in order, one at a time per
- * agent, and makes a boundary, once nobody is at work, when something is due or asked
- * for. A step is a writing request that was answered; a round, what lies between
- * boundaries.
+ * Clients drive the agents. The driver queues their requests per agent and sends one at a
+ * time. When something is due or requested, it waits until no agent is busy and makes a
+ * boundary. Each answered writing request counts as one step; a round is the time between
+ * two boundaries.
  */
 
-/* result: the body of the answer to `run` (protocol.h), borrowed for the call; or NULL
- * and why. */
+/* result: the body of the answer to `run` (protocol.h), borrowed for the call; or NULL,
+ * and `why` has the reason. */
 typedef void (*rollout_run_fn)(void *ctx, const msgpack_object *result,
                                const struct err *why);
-/* params: a map of feeds, fetches, targets as in `run` (protocol.h), copied; writing if
- * it has targets. fn comes later, once, from the loop. ERR_STATE, ERR_PROTOCOL,
- * ERR_LIMIT: then it does not come. */
+/* Queues a request. params: a map of feeds, fetches, targets as in `run` (protocol.h),
+ * copied; the request writes if it has targets. The loop calls fn once, later. If an
+ * error is returned (ERR_STATE, ERR_PROTOCOL, ERR_LIMIT), fn is not called. */
 int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
                 rollout_run_fn fn, void *ctx, struct err *err);
-/* To be called now and then: a checkpoint by time may be due. */
+/* Call it regularly: a checkpoint by time may be due. */
 void rollout_tick(struct rollout *r);
 
 /* ---- changes of the configuration: rollout_change.c ---- */
 
-/* The first step before which a change can still be made: that of the next round which
- * has not begun. */
+/* The earliest step at which a change can still take effect: the first step of the next
+ * round. */
 uint64_t rollout_next_change_step(const struct rollout *r);
-/* on_change is due before the first round that begins at `step` or after it; replaces
- * what was planned before. UINT64_MAX: nothing is. */
+/* Plans a call of on_change before the first round that begins at `step` or later;
+ * replaces an earlier plan. UINT64_MAX: no change is planned. */
 void rollout_plan_change(struct rollout *r, uint64_t step);
-/* In on_change: the schedule is as `to` says from here on, and every agent is sent its
- * settings that are not as in `from`, a writing request. Returns what on_change is to
- * return; `to` is borrowed until the next change. Settings that an agent's algorithm has
- * no variable for mean nothing to it and are not sent. */
+/* Call it in on_change, and return its result from there. The schedule follows `to` from
+ * here on, and each agent is sent the settings in which `to` differs from `from`, as a
+ * writing request. Settings for which an agent's algorithm has no variable have no effect
+ * on it and are not sent. `to` is borrowed until the next change. */
 int rollout_change(struct rollout *r, const struct run_config *from,
                    const struct run_config *to, struct err *err);
-/* The change for which on_change made the driver wait is made: on it goes. */
+/* After ROLLOUT_CHANGE_WAITS: the change is made, the driver continues. */
 void rollout_change_made(struct rollout *r);
 
-/* The table gave up on an agent, or the supervisor must end: no callback comes after
- * this, late responses are ignored. */
+/* Ends the driver at once, because the table gave up on an agent or the supervisor must
+ * end. No callback is called after this; late responses are ignored. */
 void rollout_abort(struct rollout *r);
 
 void rollout_progress(const struct rollout *r, struct rollout_progress *ret);
 
-/* What can be saved, also after a failure: the state that the driver is in, or failed in,
- * as it was when it began, together with these values of the agents' blocks. */
+/* What can be saved, also after a failure: the driver's state as of when it entered its
+ * current state (after a failure: the state in which it failed), together with these
+ * values of the agents' blocks. */
 enum rollout_hold {
-    ROLLOUT_HOLDS_NOTHING, /* that it could go on from */
+    ROLLOUT_HOLDS_NOTHING, /* no state from which the run could continue */
     ROLLOUT_HOLDS_KEPT,    /* agent_table_kept */
     ROLLOUT_HOLDS_NEWEST,  /* agent_table_block: without an environment */
 };
 enum rollout_hold rollout_hold(const struct rollout *r);
-/* Counters, what is left to do at the boundary, environment state, carry, metric
- * accumulators and the agents' standing (agent_table.h), for run.state; no clock inside.
- * malloc'd by save. load: before rollout_start. */
+/* Saves, for run.state: counters, the work left at the boundary, environment state,
+ * carry, metric accumulators and the agents' standing (agent_table.h); nothing that
+ * depends on a clock. *ret is malloc'd. load: before rollout_start. */
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err);
-/* How far the run of such a state was. ERR_FORMAT. */
+/* Reads the run's progress from a saved state. ERR_FORMAT. */
 int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, size_t len,
                            struct err *err);
 
 struct rollout_policy { /* of a frozen agent */
     const void *metagraph;
     size_t metagraph_bytes;
-    const char *prefix; /* of the checkpoint with its values; NULL: they come otherwise */
+    const char *prefix; /* of the checkpoint with its values; NULL: restored otherwise */
 };
-/* The params of `configure` for the table's agent number `agent` (n_agents of the
- * environment: the central process), as one map: what agent_spec.pack_configure must do.
- * policy: NULL for an agent that makes its own. */
+/* Packs the params of `configure` for agent number `agent` of the table, as one map, for
+ * agent_spec.pack_configure. agent == the environment's n_agents: the central process.
+ * policy: NULL for an agent that builds its own graph. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
                             size_t agent, int restored,
                             const struct rollout_policy *policy, struct msg_out *o);

@@ -104,8 +104,8 @@ static enum rollout_effect begin_round(struct rollout_fsm *f)
     return take(&f->change) ? enter(f, ROLLOUT_CHANGE) : act(f);
 }
 
-/* What was asked for meanwhile becomes due at this boundary. */
-static void honour_requests(struct rollout_fsm *f)
+/* Makes the requests that came meanwhile due at this boundary. */
+static void add_requests(struct rollout_fsm *f)
 {
     if (take(&f->stop) && !f->due.end) {
         f->stopped = 1;
@@ -127,7 +127,7 @@ static enum rollout_effect leave_evaluation(struct rollout_fsm *f)
     return next_due(f);
 }
 
-/* The next thing that is due at this boundary, or the next round. */
+/* Enters the next state that is due at this boundary, or the next round. */
 static enum rollout_effect next_due(struct rollout_fsm *f)
 {
     if (f->due.updates > 0 && f->stages->n > 0) {
@@ -140,7 +140,7 @@ static enum rollout_effect next_due(struct rollout_fsm *f)
         return leave_evaluation(f);
     if (take(&f->due.evaluate))
         return enter(f, ROLLOUT_EVALUATE);
-    honour_requests(f);
+    add_requests(f);
     if (take(&f->due.log) && !f->logged) {
         f->logged = 1;
         return enter(f, ROLLOUT_LOG);
@@ -168,7 +168,8 @@ static enum rollout_effect acted(struct rollout_fsm *f)
     return enter(f, ROLLOUT_STEP);
 }
 
-/* The next stage of the update: the same run of stages once more, or the one after. */
+/* Enters the next stage of the update: either the repeated stages again, or the stage
+ * after them. */
 static enum rollout_effect stage_finished(struct rollout_fsm *f)
 {
     const struct stage_decl *s = &f->stages->stage[f->stage];
@@ -227,7 +228,7 @@ static enum rollout_effect continue_paused(struct rollout_fsm *f)
     return next_due(f);
 }
 
-/* A second one at the same boundary would be equal to the first. */
+/* Ignored if this boundary has a checkpoint: a second one would be equal to it. */
 static enum rollout_effect checkpoint_paused(struct rollout_fsm *f)
 {
     if (f->saved)
@@ -248,7 +249,7 @@ static enum rollout_effect fail(struct rollout_fsm *f)
     return enter(f, ROLLOUT_FAILED);
 }
 
-/* Cells left out are impossible. */
+/* Missing cells are impossible. */
 #define NOTED                                                                            \
     [ROLLOUT_STOP_REQUEST] = note_stop, [ROLLOUT_PAUSE_REQUEST] = note_pause,            \
     [ROLLOUT_CONTINUE_REQUEST] = note_continue,                                          \
@@ -265,7 +266,7 @@ static const cell_fn cells[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
     [ROLLOUT_STEP] = {[ROLLOUT_FINISHED] = next_due, NOTED},
     [ROLLOUT_UPDATE] = {[ROLLOUT_FINISHED] = stage_finished, NOTED},
     [ROLLOUT_EVALUATE] =
-        {[ROLLOUT_FINISHED] = next_due, [ROLLOUT_BROKEN_OFF] = leave_evaluation, NOTED},
+        {[ROLLOUT_FINISHED] = next_due, [ROLLOUT_CANCELLED] = leave_evaluation, NOTED},
     [ROLLOUT_LOG] = {[ROLLOUT_FINISHED] = next_due, NOTED},
     [ROLLOUT_CHECKPOINT] = {[ROLLOUT_FINISHED] = next_due, NOTED},
     [ROLLOUT_CHANGE] = {[ROLLOUT_FINISHED] = act, NOTED},

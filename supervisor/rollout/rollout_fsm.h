@@ -1,14 +1,14 @@
-/* rollout_fsm.h - the driver's states: pure transitions, no I/O.
+/* rollout_fsm.h - the driver's state machine: pure transitions, no I/O.
  *
  *     IDLE -> CHECKPOINT (step 0) -> ACT -> STEP -> UPDATE (stage k, repeat r) ...
  *          -> EVALUATE -> LOG -> CHECKPOINT -> CHANGE -> ACT ... -> DONE
  *
  * States between STEP and the next ACT are entered only if they are due. Requests (stop,
- * pause, checkpoint) are noted at any time and honoured at the boundary, after the
+ * pause, checkpoint) are recorded at any time and carried out at the boundary, after the
  * updates and the evaluation that are due; a boundary has at most one row and one
- * checkpoint. A stop does not wait for the evaluation: that is left, with what comes after
- * it, to who resumes the run. A change is the last thing before the next round, so that a checkpoint of
- * the boundary is from before it.
+ * checkpoint. A stop cancels the evaluation: a resume plays it again and does what comes
+ * after it. A change comes last before the next round, so that a checkpoint at the same
+ * boundary has the values from before it.
  */
 #ifndef SUPERVISOR_ROLLOUT_ROLLOUT_FSM_H
 #define SUPERVISOR_ROLLOUT_ROLLOUT_FSM_H
@@ -18,13 +18,13 @@
 
 enum rollout_state {
     ROLLOUT_IDLE,
-    ROLLOUT_ACT,        /* actions are awaited */
-    ROLLOUT_STEP,       /* the environments step, rows are appended */
-    ROLLOUT_UPDATE,     /* responses of stage `stage` are awaited */
-    ROLLOUT_EVALUATE,   /* evaluation episodes are played */
-    ROLLOUT_LOG,        /* a row of metrics is closed */
-    ROLLOUT_CHECKPOINT, /* one is written */
-    ROLLOUT_CHANGE,     /* settings change before the next round */
+    ROLLOUT_ACT,        /* waits for actions */
+    ROLLOUT_STEP,       /* steps the environments, appends rows */
+    ROLLOUT_UPDATE,     /* waits for responses of stage `stage` */
+    ROLLOUT_EVALUATE,   /* plays evaluation episodes */
+    ROLLOUT_LOG,        /* closes a row of metrics */
+    ROLLOUT_CHECKPOINT, /* writes a checkpoint */
+    ROLLOUT_CHANGE,     /* changes settings before the next round */
     ROLLOUT_PAUSED,
     ROLLOUT_DONE,
     ROLLOUT_FAILED,
@@ -33,13 +33,13 @@ enum rollout_state {
 
 enum rollout_event {
     ROLLOUT_START,
-    ROLLOUT_FINISHED, /* what the state stands for is done */
+    ROLLOUT_FINISHED, /* the work of the current state is done */
     ROLLOUT_STOP_REQUEST,
     ROLLOUT_PAUSE_REQUEST,
     ROLLOUT_CONTINUE_REQUEST,
     ROLLOUT_CHECKPOINT_REQUEST,
     ROLLOUT_CHANGE_REQUEST, /* due before the next round */
-    ROLLOUT_BROKEN_OFF,     /* the evaluation, for a stop */
+    ROLLOUT_CANCELLED,      /* the evaluation was cancelled for a stop */
     ROLLOUT_FAIL,
     ROLLOUT_EVENT_COUNT,
 };
@@ -47,33 +47,33 @@ enum rollout_event {
 struct rollout_fsm {
     enum rollout_state state;
     const struct stage_list *stages; /* borrowed */
-    struct schedule_due due;         /* what is left at this boundary */
-    struct schedule_due owed;        /* of it, to who goes on after a stop in its midst */
-    int stage;                       /* in UPDATE: which, and the how manieth time */
-    uint64_t repeat;
-    int stop, pause, checkpoint, change; /* requests not yet honoured */
-    int logged, saved;                   /* at this boundary */
+    struct schedule_due due;         /* work left at this boundary */
+    struct schedule_due owed;        /* after a cancelled evaluation: work for a resume */
+    int stage;                       /* in UPDATE: the current stage ... */
+    uint64_t repeat;                 /* ... and its repetition, from 0 */
+    int stop, pause, checkpoint, change; /* requests not yet carried out */
+    int logged, saved;                   /* a row, a checkpoint at this boundary */
     int stopped;                         /* DONE on request, before the end */
-    int midway;                          /* IDLE: `due` is where a run goes on */
-    enum rollout_state failed_in;        /* FAILED */
+    int midway;                          /* IDLE: resumed with `due` left to do */
+    enum rollout_state failed_in;        /* FAILED: the state before */
 };
 
 enum rollout_effect {
-    ROLLOUT_IMPOSSIBLE = -1, /* this event cannot come in this state; nothing changed */
-    ROLLOUT_NOTED = 0,       /* the state is the same */
-    ROLLOUT_ENTERED = 1,     /* a state (or stage) was entered: act on it */
+    ROLLOUT_IMPOSSIBLE = -1, /* the event cannot occur in this state; nothing changed */
+    ROLLOUT_NOTED = 0,       /* the event was recorded; the state is the same */
+    ROLLOUT_ENTERED = 1,     /* a state (or stage) was entered: perform it */
 };
 
 void rollout_fsm_init(struct rollout_fsm *f, const struct stage_list *stages);
 enum rollout_effect rollout_fsm_step(struct rollout_fsm *f, enum rollout_event event);
-/* In STEP, before FINISHED: what this boundary has to do. */
+/* Sets what is due at this boundary. Call it in STEP, before FINISHED. */
 void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due);
-/* Before START: goes on in the midst of a boundary, where this was left to do. */
+/* Resumes in the middle of a boundary with this work left. Call it before START. */
 void rollout_fsm_go_on(struct rollout_fsm *f, const struct schedule_due *left);
-/* What is left to do at this boundary (without its end), counted from the beginning of
- * the state, or of the update. 0: the state is none that could be entered again. */
+/* The work left at this boundary (without `end`), as of the beginning of the current
+ * state or update. Returns 0 if a run cannot resume from this state. */
 int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret);
-/* After FINISHED in UPDATE: that was the update's last stage. */
+/* After FINISHED in UPDATE: whether that was the last stage of the update. */
 int rollout_fsm_update_over(const struct rollout_fsm *f);
 const char *rollout_state_name(enum rollout_state s);
 

@@ -1,4 +1,4 @@
-/* rollout_internal.h - the driver's own: what its files share. */
+/* rollout_internal.h - the driver's struct and the functions that its files share. */
 #ifndef SUPERVISOR_ROLLOUT_ROLLOUT_INTERNAL_H
 #define SUPERVISOR_ROLLOUT_ROLLOUT_INTERNAL_H
 
@@ -12,48 +12,48 @@
 #include "supervisor/rollout/row_writer.h"
 #include "supervisor/rollout/schedule.h"
 
-/* What performing a state can come to, besides an error. */
+/* What a state's function returns, besides an error. */
 enum { DONE_AT_ONCE = 0, WAITS = 1 };
 
-struct runner { /* of stages: an agent, or the central process */
-    int stage;  /* that it plays, or that comes after those it has finished */
+struct runner { /* a process that runs stages: an agent, or the central process */
+    int stage;  /* the stage that it runs; if idle, the one after those it has finished */
     int is_at_work;
-    size_t core; /* that it plays it on, or has played the one before on */
+    size_t core; /* index into cores: of this stage, or if idle, of the one before */
 };
 
 struct rollout {
-    struct rollout_args args;        /* its config: as at the beginning */
-    const struct run_config *config; /* as it is now */
+    struct rollout_args args;        /* args.config: the configuration at the start */
+    const struct run_config *config; /* the current configuration */
     const struct env_spec *spec;
     size_t n_agents, copies;          /* A, E */
     const char **names;               /* [A] */
     struct description *descriptions; /* [A] */
-    const struct stage_list *stages;  /* of an update: those of the agents that learn */
-    uint8_t *plays;                   /* (stages, A): the agent runs the stage */
+    const struct stage_list *stages;  /* of an update, as the learners declared them */
+    uint8_t *plays;                   /* (stages, A): 1 if the agent runs the stage */
 
     struct schedule schedule;
     struct rollout_fsm fsm;
-    int over; /* nothing is reported any more */
+    int over; /* the last callback has been called */
 
     struct acting *acting;
     struct row_writer *writer;
     struct exchange *exchange;
-    struct evaluation *evaluation; /* NULL: there are none */
-    struct serving *serving;       /* NULL: there is an environment */
+    struct evaluation *evaluation; /* NULL: none is configured */
+    struct serving *serving;       /* NULL: the run has an environment */
     double *returns;               /* [A] scratch */
 
     size_t groups, batch;     /* G, B */
     struct rng_key *rows_key; /* [G] */
     uint64_t *rows;           /* (G, B, 1) of the current update */
-    size_t outstanding;       /* responses, of stages or to changes */
-    struct runner *runners;   /* [A + 1] in UPDATE, the last the central process */
-    int stage_before;         /* the machine's, when UPDATE was entered before */
-    size_t n_cores;           /* that the runners have */
-    int *cores;               /* [n_cores] their numbers; -1: unknown */
+    size_t outstanding;       /* unanswered requests of stages or changes */
+    struct runner *runners;   /* [A + 1] in UPDATE; the last is the central process */
+    int stage_before;         /* fsm.stage when UPDATE was last entered */
+    size_t n_cores;           /* runners that may compute at the same time */
+    int *cores;               /* [n_cores] CPU numbers; -1: unknown */
 
-    int full;               /* the state waits for space on the disk ... */
-    struct env_step step;   /* ... in STEP to append what came of it */
-    struct metrics_row row; /* ... in LOG to write this one */
+    int full;               /* the current state waits for disk space: */
+    struct env_step step;   /* in STEP, to append the rows of this step */
+    struct metrics_row row; /* in LOG, to write this row */
 
     uint64_t change_at; /* step of the next planned change; UINT64_MAX: none */
     uint64_t round, env_steps, episodes, updates;
@@ -61,21 +61,22 @@ struct rollout {
 };
 
 uint64_t rollout_now_ns(const struct rollout *r);
-/* Reports the first failure; nothing is reported after it. */
+/* Calls on_failed with the first failure; later ones are ignored. */
 void rollout_fail(struct rollout *r, const struct err *err);
-/* The state that waited is finished: plays on. Called last in a callback. */
+/* Finishes the state that waited and continues. Call it last in a callback. */
 void rollout_resume(struct rollout *r);
-/* The cores that agents may compute on. */
+/* Fills cores with the CPUs that agents may compute on. */
 void rollout_find_cores(struct rollout *r);
-/* Sends the requests of the stage the machine is in. WAITS, DONE_AT_ONCE or an error. */
+/* Sends the requests of the current stage. WAITS, DONE_AT_ONCE or an error. */
 int rollout_enter_update(struct rollout *r, struct err *err);
-/* The state that is entered can be gone on from: what it begins with is kept. */
+/* Keeps the agents' blocks and the metrics as they are on entering a state, so that a
+ * checkpoint made after a failure can resume from there. */
 void rollout_keep(struct rollout *r);
-/* Once evaluations are wanted, there is what plays them. */
+/* Creates r->evaluation if the configuration asks for evaluations. */
 int rollout_make_evaluation(struct rollout *r, struct err *err);
-/* Whose rows are drawn, and how: as the configuration says. */
+/* Sets groups and rows_key from the current configuration. */
 void rollout_make_row_keys(struct rollout *r);
-/* After a step: the change planned for this boundary, if any, is due. */
+/* After a step: makes the change planned for this boundary, if any, due. */
 void rollout_note_change(struct rollout *r);
 int rollout_enter_change(struct rollout *r, struct err *err);
 
@@ -85,11 +86,11 @@ void rollout_serve_init(struct rollout *r);
 void rollout_serve_free(struct rollout *r);
 void rollout_serve_save(const struct rollout *r, struct wbuf *b);
 void rollout_serve_load(struct rollout *r, struct cursor *c);
-/* Enters ACT: until something is due at a boundary. WAITS or DONE_AT_ONCE. */
+/* Performs ACT: serves requests until a boundary is due. WAITS or DONE_AT_ONCE. */
 int rollout_serve(struct rollout *r);
-/* Enters STEP: a boundary. */
+/* Performs STEP: sets what is due at the boundary. */
 void rollout_serve_boundary(struct rollout *r);
-/* Those who wait are told why nobody will answer; NULL: the run is over. */
+/* Answers all queued requests with the error `why`; NULL: the run is over. */
 void rollout_serve_end(struct rollout *r, const struct err *why);
 
 #endif

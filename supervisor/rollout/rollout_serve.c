@@ -1,4 +1,4 @@
-/* Runs without an environment: the ACT state serves clients. */
+/* Runs without an environment: in the ACT state the driver serves clients' requests. */
 #include "supervisor/rollout/rollout_internal.h"
 
 #include "common/err/check.h"
@@ -9,11 +9,11 @@
 #include <string.h>
 
 enum {
-    NAME_MAX_BYTES = 1023,   /* as agents take them */
-    ENVELOPE_MAX_BYTES = 256 /* what stands around the params in a frame */
+    NAME_MAX_BYTES = 1023,   /* the agents' limit */
+    ENVELOPE_MAX_BYTES = 256 /* of a frame, around the params */
 };
 
-/* Of all requests that wait: their number and their size. */
+/* Limits on the number and the total size of queued requests. */
 enum { WAITING_MAX = 4096, WAITING_MAX_BYTES = 512 << 20 };
 
 struct served { /* a client's request */
@@ -21,11 +21,11 @@ struct served { /* a client's request */
     msgpack_sbuffer params; /* feeds, fetches, targets: pairs of a map */
     size_t n_pairs;
     int writes;
-    rollout_run_fn fn; /* NULL: it was told already */
+    rollout_run_fn fn; /* NULL: it has been called */
     void *ctx;
 };
 
-struct queue { /* of one agent; the first may be at work */
+struct queue { /* of one agent; busy: the first request has been sent */
     struct served *first, **end;
     int busy;
     uint64_t counter; /* requests sent so far */
@@ -33,12 +33,12 @@ struct queue { /* of one agent; the first may be at work */
 
 struct serving {
     struct queue *queues; /* [A] */
-    size_t outstanding;   /* agents at work */
+    size_t outstanding;   /* busy agents */
     size_t n_waiting, waiting_bytes;
     uint64_t boundary_steps;      /* of the last boundary */
     uint64_t saved_steps;         /* of the last checkpoint; there is one at 0 */
-    struct schedule_due boundary; /* what is due at the one that is wanted */
-    int wanted;                   /* no request begins until it is over */
+    struct schedule_due boundary; /* due at the wanted boundary */
+    int wanted;                   /* a boundary is due: send no request before it */
 };
 
 /* ---- life ---- */
@@ -51,7 +51,7 @@ void rollout_serve_init(struct rollout *r)
     for (size_t a = 0; a < r->n_agents; a++)
         s->queues[a].end = &s->queues[a].first;
     r->serving = s;
-    r->copies = 0; /* no round makes steps of its own */
+    r->copies = 0; /* rounds make no environment steps */
 }
 
 static struct served *take_first(struct serving *s, struct queue *q)
@@ -85,7 +85,7 @@ void rollout_serve_free(struct rollout *r)
 
 void rollout_serve_save(const struct rollout *r, struct wbuf *b)
 {
-    /* One that is at work is never answered by those who come later. */
+    /* A request in progress is not saved, so that it does not count. */
     for (size_t a = 0; r->serving != NULL && a < r->n_agents; a++)
         wbuf_u64(b, r->serving->queues[a].counter - (r->serving->queues[a].busy != 0));
 }
@@ -101,7 +101,7 @@ void rollout_serve_load(struct rollout *r, struct cursor *c)
 
 /* ---- boundaries ---- */
 
-/* Whether something waits for the agents to be still. */
+/* Whether something is due or requested for which the agents have to be idle. */
 static int wants_boundary(struct rollout *r)
 {
     struct serving *s = r->serving;
@@ -125,7 +125,7 @@ static int wants_boundary(struct rollout *r)
 
 static void pump(struct rollout *r);
 
-/* Goes on with the boundary that is wanted, once nobody is at work; or with requests. */
+/* Makes the wanted boundary once no agent is busy; if none is wanted, sends requests. */
 static void go_on(struct rollout *r)
 {
     if (r->over || r->fsm.state != ROLLOUT_ACT)
@@ -224,7 +224,8 @@ static void pump(struct rollout *r)
     }
 }
 
-/* ---- what a client may ask: all that would be an error of the agent is one here ---- */
+/* ---- checks of a client's request, so that a bad one cannot become an agent's error
+ * ---- */
 
 static int check_name(const msgpack_object *o, const char *what, struct err *err)
 {
@@ -278,7 +279,8 @@ static int make_served(struct served **ret, const msgpack_object *params, struct
     int rc;
 
     if (params->type != MSGPACK_OBJECT_MAP)
-        return err_set(err, ERR_PROTOCOL, "run: a map of feeds, fetches, targets");
+        return err_set(err, ERR_PROTOCOL,
+                       "run: params must be a map of feeds, fetches, targets");
     if ((rc = check_feeds(params, &feeds, err)) < 0 ||
         (rc = check_names(params, "fetches", &fetches, err)) < 0 ||
         (rc = check_names(params, "targets", &targets, err)) < 0)
@@ -310,7 +312,7 @@ static int refuse(const struct rollout *r, struct err *err)
                        "clients drive those of env.id: none");
     if (r->serving->n_waiting >= WAITING_MAX ||
         r->serving->waiting_bytes >= WAITING_MAX_BYTES)
-        return err_set(err, ERR_LIMIT, "%zu requests are waiting already",
+        return err_set(err, ERR_LIMIT, "%zu requests are queued already",
                        r->serving->n_waiting);
     return 0;
 }

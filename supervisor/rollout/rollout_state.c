@@ -127,12 +127,12 @@ static void load_left(struct schedule_due *ret, struct cursor *c)
     ret->checkpoint = cursor_u8(c) != 0;
 }
 
-/* The counters, which come first. */
+/* Reads the first part of the section: version, counters, work left. */
 static int load_progress(struct rollout_progress *ret, struct schedule_due *left,
                          struct cursor *c, struct err *err)
 {
     if (cursor_u32(c) != STATE_VERSION)
-        return err_set(err, ERR_FORMAT, "driver state of another version");
+        return err_set(err, ERR_FORMAT, "driver state has another version");
     ret->round = cursor_u64(c);
     ret->env_steps = cursor_u64(c);
     ret->episodes = cursor_u64(c);
@@ -152,7 +152,8 @@ int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, si
     return load_progress(ret, &left, &c, err);
 }
 
-/* The last boundary of the run is one, whatever else is left to do there. */
+/* Resumes in the middle of a boundary. `end` is not saved: it follows from the
+ * schedule. */
 static void go_on(struct rollout *r, struct schedule_due *left)
 {
     const struct schedule *s = &r->schedule;
@@ -187,13 +188,13 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
     if (c.failed || !load_carry(r, &c))
         return err_set(err, ERR_FORMAT, "driver state: wrong length");
     if (head != store_head(r->args.store))
-        return err_set(err, ERR_STATE, "driver state of row %llu, the log is at %llu",
+        return err_set(err, ERR_STATE, "driver state is at row %llu, the log is at %llu",
                        (unsigned long long)head,
                        (unsigned long long)store_head(r->args.store));
     if (at.is_midway)
         go_on(r, &left);
     else
-        r->fsm.saved = 1; /* it was read from there */
+        r->fsm.saved = 1; /* the state comes from this boundary's checkpoint */
     rc = vec_env_state_load(r->args.env, env, env_len, err);
     return rc < 0 ? rc : metrics_state_load(r->args.metrics, metrics, metrics_len, err);
 }

@@ -1,19 +1,19 @@
-/* The driver's UPDATE state: requests of stages, and what comes back.
+/* The driver's UPDATE state: sends the requests of stages and handles the answers.
  *
- * The machine (rollout_fsm.h) stands at the first stage that somebody has yet to finish. A
- * runner does not wait for that: it is sent its next stage as soon as the outputs that this
- * one reads are there. So the two cores of a small machine have six halves of three
- * learners' work to do, which they do in three turns, instead of three wholes in two.
- * Nobody goes past the end of a run of stages that is repeated: outputs of one repetition
- * are kept until everybody has read them.
+ * The state machine (rollout_fsm.h) is at the first stage that some runner has not
+ * finished. Other runners do not wait for that one: each is sent its next stage as soon
+ * as the outputs that the stage reads exist. With three learners, two stages and two
+ * cores, the six pieces of work then take three time slots instead of four. No runner
+ * goes past the end of a range of repeated stages, because the outputs of one repetition
+ * are kept until every reader has them.
  *
- * No more runners compute at a time than there are cores; the furthest behind goes first,
- * then the first in the table. And where there are more runners than cores, each is told
- * on which it begins. For Linux, left alone, lets one wait behind another for as long as a
- * whole stage takes, while the next core has nothing to do: whoever is woken when no core
- * is idle (the supervisor that wakes it is on one) goes back to where it ran before, and
- * a core that gets idle for a fraction of a millisecond does not look at the others.
- * None of this changes a byte: a stage is a function of its request.
+ * At most n_cores runners compute at a time; those furthest behind go first, then those
+ * first in the table. If there are more runners than cores, each request names the core
+ * on which the agent begins. Without that, Linux lets one agent wait behind another for a
+ * whole stage while another core is idle: a process woken while no core is idle (the
+ * supervisor that wakes it occupies one) returns to its previous core, and a core that is
+ * idle for a fraction of a millisecond does not steal work from the others. The order
+ * does not affect results: the outcome of a stage depends only on its request.
  */
 #include "supervisor/rollout/rollout_internal.h"
 
@@ -22,7 +22,8 @@
 #include <math.h>
 #include <sched.h>
 
-/* Config and algorithm say which agent's non-finite numbers are an end. */
+/* Whether a non-finite number from this runner ends the run (the configuration and the
+ * algorithm decide). */
 static int nonfinite_ends(const struct rollout *r, size_t runner)
 {
     return runner == r->n_agents || r->config->agents[runner].stop_on_nonfinite;
@@ -53,10 +54,10 @@ static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv
     double value;
 
     if (kv->key.type != MSGPACK_OBJECT_STR || name->size >= STAGE_OUTPUT_MAX)
-        return err_set(err, ERR_PROTOCOL, "scalars: a name is no short string");
+        return err_set(err, ERR_PROTOCOL, "scalars: a name is not a short string");
     if (!number_of(&kv->val, &value))
-        return err_set(err, ERR_PROTOCOL, "scalars: '%.*s' is no number", (int)name->size,
-                       name->ptr);
+        return err_set(err, ERR_PROTOCOL, "scalars: '%.*s' is not a number",
+                       (int)name->size, name->ptr);
     if (!isfinite(value) && nonfinite_ends(r, runner))
         return err_set(err, ERR_NONFINITE, "%.*s is %g", (int)name->size, name->ptr,
                        value);
@@ -93,7 +94,7 @@ static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_obj
                         nonfinite_ends(r, runner), err);
 }
 
-/* ---- who may play what ---- */
+/* ---- which runner can run which stage ---- */
 
 static size_t n_runners(const struct rollout *r)
 {
@@ -120,7 +121,8 @@ static int all_finished(const struct rollout *r, int stage)
     return 1;
 }
 
-/* The runner's own outputs are there: it plays one stage after the other. */
+/* Whether the outputs that the stage reads exist. The runner's own always do, because it
+ * runs one stage after the other. */
 static int inputs_are_there(const struct rollout *r, int stage)
 {
     const struct stage_decl *s = &r->stages->stage[stage];
@@ -134,7 +136,7 @@ static int inputs_are_there(const struct rollout *r, int stage)
     return 1;
 }
 
-/* The last stage before a repetition may begin. */
+/* The first stage from here on that ends a repetition, or the last stage. */
 static int end_of_pass(const struct rollout *r)
 {
     int i = r->fsm.stage;
@@ -144,7 +146,7 @@ static int end_of_pass(const struct rollout *r)
     return i;
 }
 
-/* The first stage that the runner has not finished and plays; past the end: none. */
+/* The runner's next stage; past `end`: none. */
 static int next_stage(const struct rollout *r, size_t runner, int end)
 {
     int i = r->runners[runner].stage;
@@ -194,7 +196,7 @@ static int is_taken(const struct rollout *r, size_t core)
     return 0;
 }
 
-/* One that nobody is at work on: the one it knows, if it can. */
+/* A free core; the runner's previous one if that is free. */
 static size_t choose_core(const struct rollout *r, size_t runner)
 {
     size_t core = r->runners[runner].core;
@@ -236,7 +238,7 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     return rc;
 }
 
-/* Whom the next free core is for; n_runners: nobody. */
+/* The runner that gets the next free core; n_runners: none is ready. */
 static size_t find_ready(const struct rollout *r, int *ret_stage)
 {
     const int end = end_of_pass(r);
@@ -263,7 +265,7 @@ static int send_ready(struct rollout *r, struct err *err)
     return rc;
 }
 
-/* All begin at the machine's stage. */
+/* All runners begin at the state machine's stage. */
 static void begin_pass(struct rollout *r)
 {
     for (size_t i = 0; i < n_runners(r); i++)

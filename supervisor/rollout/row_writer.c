@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct agent_places { /* bytes from the start of a row */
+struct agent_places { /* byte offsets in a row */
     size_t obs, action, reward, next_obs, terminated, alive;
     size_t allowed, next_allowed; /* where it is masked */
     size_t columns[DESCRIPTION_COLUMNS];
@@ -87,7 +87,7 @@ void row_writer_free(struct row_writer *w)
     free(w);
 }
 
-/* src (E, width) into the rows, at one place of each */
+/* Copies src (E, width) into the rows, at byte `at` of each. */
 static void put_vectors(const struct row_writer *w, uint8_t *rows, size_t at,
                         const float *src, size_t width)
 {
@@ -120,7 +120,8 @@ static void put_flags(const struct row_writer *w, uint8_t *rows, size_t at,
     }
 }
 
-/* Who has left executed nothing, whatever it answered. */
+/* Zeroes the actions of agents that have left: they executed nothing, whatever they
+ * answered. */
 static void clear_actions(const struct row_writer *w, uint8_t *rows, size_t at,
                           const uint8_t *alive, size_t width)
 {

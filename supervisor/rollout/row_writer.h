@@ -1,7 +1,8 @@
 /* row_writer.h - turns one step of all copies into E rows of the experience log.
  *
- * Two calls per step, because an environment's observations and masks are gone after it:
- * row_writer_before with the ones the agents acted on, row_writer_after with the rest.
+ * Two calls per step, because the step overwrites the environment's observations and
+ * masks: row_writer_before stores those that the agents acted on, row_writer_after the
+ * rest.
  */
 #ifndef SUPERVISOR_ROLLOUT_ROW_WRITER_H
 #define SUPERVISOR_ROLLOUT_ROW_WRITER_H
@@ -19,7 +20,7 @@ struct row_writer; /* opaque */
 /* The columns of the log for these agents; release with store_layout_done. */
 int row_writer_layout(struct store_layout *ret, const struct env_spec *spec,
                       const struct description *descriptions, struct err *err);
-/* layout: made by the above. All borrowed. */
+/* layout: from row_writer_layout. All arguments are borrowed. */
 struct row_writer *row_writer_new(const struct store_layout *layout,
                                   const struct env_spec *spec,
                                   const struct description *descriptions, size_t copies);

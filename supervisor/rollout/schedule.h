@@ -2,9 +2,9 @@
  *
  * Intervals count environment steps, and a round makes several: after a round from step
  * `before` to step `steps`, floor(steps/interval) - floor(before/interval) updates are
- * due, then at most one evaluation, one row of metrics and one checkpoint. Nothing that
- * fell due before warm-up is made up for. The run ends at the first boundary at or after
- * its last step; the last row and the last checkpoint belong to it.
+ * due, then at most one evaluation, one row of metrics and one checkpoint. Updates that
+ * would have been due during warm-up are skipped. The run ends at the first boundary at
+ * or after its last step, with a last row and a last checkpoint.
  */
 #ifndef SUPERVISOR_ROLLOUT_SCHEDULE_H
 #define SUPERVISOR_ROLLOUT_SCHEDULE_H
@@ -15,18 +15,18 @@
 
 struct schedule {
     uint64_t warmup;         /* rows before the first update */
-    uint64_t update_every;   /* environment steps; 0: never, as below */
-    uint64_t evaluate_every; /* and at the end */
+    uint64_t update_every;   /* environment steps; here and below, 0: never */
+    uint64_t evaluate_every; /* also once at the end */
     uint64_t log_every;
     uint64_t checkpoint_every;
     uint64_t checkpoint_every_ns;
-    uint64_t env_steps, episodes; /* the end: one of them, the other 0 */
+    uint64_t env_steps, episodes; /* the length of the run: one of them, the other 0 */
 };
 
 struct schedule_due {
     uint64_t updates;
     int evaluate, log, checkpoint;
-    int end; /* nothing comes after */
+    int end; /* this is the last boundary */
 };
 
 struct schedule_now {
@@ -35,7 +35,7 @@ struct schedule_now {
     uint64_t since_checkpoint_ns;
 };
 
-/* Besides the end. */
+/* Whether anything but `end` is due. */
 static inline int schedule_is_anything_due(const struct schedule_due *due)
 {
     return due->updates > 0 || due->evaluate || due->log || due->checkpoint;

@@ -1,4 +1,4 @@
-/* tensor_check.h - what another process sent is what was asked for. */
+/* tensor_check.h - checks tensors that another process sent. */
 #ifndef SUPERVISOR_ROLLOUT_TENSOR_CHECK_H
 #define SUPERVISOR_ROLLOUT_TENSOR_CHECK_H
 

@@ -22,13 +22,13 @@ struct store {
     int agent_fd; /* the same file, read-only */
     uint64_t capacity;
     uint64_t head;
-    uint64_t forgotten; /* bytes of the file from the header on that are holes */
+    uint64_t forgotten; /* bytes after the header that are holes */
     struct store_layout layout;
     uint8_t *rows; /* (rows_cap, row_bytes) */
     size_t rows_cap;
     uint32_t header_sum; /* CRC-32C of the header */
-    uint64_t block_rows; /* under one checksum */
-    uint32_t *sums; /* [n_sums] of the blocks from row 0 on; the last may be growing */
+    uint64_t block_rows; /* rows per checksum */
+    uint32_t *sums; /* [n_sums] of the blocks from row 0 on; the last may be incomplete */
     size_t n_sums, sums_cap;
 };
 
@@ -55,7 +55,7 @@ int store_create(struct store **ret, const char *path, uint64_t capacity, struct
     if (s->fd >= 0)
         s->agent_fd = beneath_open(path, O_RDONLY, 0);
     if (s->agent_fd < 0) {
-        rc = errno == EEXIST ? err_set(err, ERR_EXISTS, "%s: is there already", path)
+        rc = errno == EEXIST ? err_set(err, ERR_EXISTS, "%s: exists already", path)
                              : err_errno(err, "%s", path);
         store_free(s);
         return rc;
@@ -106,7 +106,7 @@ static const struct agent_column {
     {"allowed", ACTION_WIDE, 1}, {"next_allowed", ACTION_WIDE, 1},
 };
 
-/* One column of every agent that has it. */
+/* Adds one column for every agent that has it. */
 static int add_everyones(struct store_layout *l, const struct env_spec *spec,
                          const struct agent_column *c, struct err *err)
 {
@@ -167,7 +167,7 @@ static int write_at(const struct store *s, const void *data, size_t len, uint64_
                : 0;
 }
 
-/* Takes the layout's columns; header: as it is in the file. */
+/* Takes the layout's columns. header: the bytes in the file. */
 static void set_layout(struct store *s, struct store_layout *layout, const void *header)
 {
     s->header_sum = crc32c(header, STORE_HEADER_BYTES);
@@ -186,7 +186,8 @@ int store_describe(struct store *s, struct store_layout *layout, struct err *err
     if (s->layout.n_columns > 0)
         return store_layout_hash(layout) == store_layout_hash(&s->layout)
                    ? 0
-                   : err_set(err, ERR_FORMAT, "%s: rows of other columns", s->path);
+                   : err_set(err, ERR_FORMAT,
+                             "%s: the log has other columns than this run", s->path);
     header = xcalloc(1, STORE_HEADER_BYTES);
     store_layout_encode(layout, header);
     rc = write_at(s, header, STORE_HEADER_BYTES, 0, err);
@@ -209,7 +210,7 @@ uint8_t *store_rows(struct store *s, size_t n)
     if (n > s->rows_cap) {
         CHECK(mem_mul(n, s->layout.row_bytes, &bytes));
         s->rows = xrealloc(s->rows, bytes);
-        memset(s->rows, 0, bytes); /* what lies between columns */
+        memset(s->rows, 0, bytes); /* the padding between columns */
         s->rows_cap = n;
     }
     return s->rows;
@@ -220,7 +221,8 @@ static uint64_t row_offset(const struct store *s, uint64_t row)
     return STORE_HEADER_BYTES + row * s->layout.row_bytes;
 }
 
-/* Rows that follow each other, from `row` on, into the checksums of their blocks. */
+/* Adds n consecutive rows, beginning with number `row`, to the checksums of their
+ * blocks. */
 static void add_to_sums(struct store *s, uint64_t row, const uint8_t *data, size_t n)
 {
     while (n > 0) {
@@ -290,14 +292,14 @@ int store_forget(struct store *s, uint64_t row, struct err *err)
 {
     uint64_t end = row_offset(s, row - row % s->block_rows);
 
-    end &= ~(uint64_t)4095; /* only whole blocks of the file are given back */
+    end &= ~(uint64_t)4095; /* only whole file blocks can become holes */
     if (end <= s->forgotten)
         return 0;
     if (fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)s->forgotten,
                   (off_t)(end - s->forgotten)) < 0) {
         if (errno == EOPNOTSUPP || errno == ENOSYS)
             return 0;
-        return err_errno(err, "%s: cannot give back old rows", s->path);
+        return err_errno(err, "%s: cannot free the space of old rows", s->path);
     }
     s->forgotten = end;
     return 0;
@@ -308,7 +310,7 @@ int store_sync(struct store *s, struct err *err)
     return fdatasync(s->fd) < 0 ? err_errno(err, "%s: cannot sync", s->path) : 0;
 }
 
-/* ---- another file ---- */
+/* ---- copying ---- */
 
 static int copy_range(int from, int to, off_t at, off_t end)
 {
@@ -329,7 +331,7 @@ static int copy_range(int from, int to, off_t at, off_t end)
     return r;
 }
 
-/* Piece by piece of what is no hole. */
+/* Copies the data between the holes, piece by piece. */
 static int copy_data(int from, int to)
 {
     struct stat st;
@@ -365,7 +367,7 @@ int store_copy(const struct store *s, const char *path, struct err *err)
     return rc;
 }
 
-/* ---- what a checkpoint holds of it ---- */
+/* ---- the state in a checkpoint ---- */
 
 void store_sums_save(const struct store *s, uint64_t row, uint8_t **ret, size_t *ret_len)
 {
@@ -407,7 +409,8 @@ static int parse_state(struct saved *ret, const void *state, size_t len, struct 
     if (c.failed || version != STATE_VERSION || ret->block_rows == 0 ||
         cursor_left(&c) % sizeof(uint32_t) != 0 || ret->first > ret->head ||
         ret->first + ret->n != (ret->head + ret->block_rows - 1) / ret->block_rows)
-        return err_set(err, ERR_FORMAT, "the checkpoint's state of the experience log");
+        return err_set(err, ERR_FORMAT,
+                       "the checkpoint's state of the experience log is malformed");
     return 0;
 }
 
@@ -449,8 +452,8 @@ static int read_layout(struct store *s, const struct saved *saved, struct err *e
     return 0;
 }
 
-/* Reads the rows again, block by block; names the first that are not what was appended,
- * and those that follow them without a sound block between. */
+/* Reads the rows again, block by block. The error names the first damaged range: adjacent
+ * damaged blocks are reported together. */
 static int verify(const struct store *s, const struct saved *saved, struct err *err)
 {
     uint8_t *data = xmalloc((size_t)(s->block_rows * s->layout.row_bytes));
@@ -501,12 +504,12 @@ int store_check(const struct store *s, const void *sums, size_t len, struct err 
         rc = verify_header(s, err);
     if (rc == 0)
         rc = verify(s, &saved, err);
-    if (rc < 0 && err != NULL) /* a disk that cannot be read is no better */
+    if (rc < 0 && err != NULL) /* an unreadable disk counts as corruption, too */
         err->code = ERR_CORRUPT;
     return rc < 0 ? ERR_CORRUPT : 0;
 }
 
-/* What was saved, as if the rows had just been appended. */
+/* Restores head and checksums, as if the rows had just been appended. */
 static void take_saved(struct store *s, const struct saved *saved)
 {
     struct cursor sums = saved->sums;
@@ -528,7 +531,8 @@ static int open_file(struct store *s, struct err *err)
         return 0;
     return errno == ENOENT
                ? err_set(err, ERR_NOT_FOUND,
-                         "%s is missing: without the experience it cannot go on", s->path)
+                         "%s is missing: the run cannot go on without its experience log",
+                         s->path)
                : err_errno(err, "%s", s->path);
 }
 

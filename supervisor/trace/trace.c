@@ -15,13 +15,13 @@ int trace_recording;
 struct kept_span {
     uint64_t begin_ns, ns, own_ns, bytes;
     uint32_t id;
-    uint16_t process, work; /* numbers of names */
+    uint16_t process, work; /* indices into struct names */
 };
 
-/* Each name once, under the number of its first use. */
+/* Distinct names, in the order of their first use. */
 struct names {
     char text[TRACE_MAX_NAMES][TRACE_NAME_BYTES];
-    pid_t pid[TRACE_MAX_NAMES]; /* of a process: its newest */
+    pid_t pid[TRACE_MAX_NAMES]; /* the newest pid of the process of that name */
     size_t n;
 };
 
@@ -30,7 +30,7 @@ static struct {
     size_t n, cap;
     struct names processes, works;
     uint64_t left_out, start_ns, stop_ns;
-    uint64_t inner_ns; /* of all spans of this process that are over */
+    uint64_t inner_ns; /* total of this process's finished spans */
 } recording;
 
 void trace_clear(void)
@@ -51,7 +51,8 @@ static void copy_name(char *ret, const char *name)
     ret[i] = '\0';
 }
 
-/* The last number stands for all names that find no room. */
+/* The index of the name, added if it is new. The last index is shared by all names beyond
+ * the limit. */
 static uint16_t number_of(struct names *names, const char *name)
 {
     char copy[TRACE_NAME_BYTES];

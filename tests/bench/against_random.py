@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What do the shipped configurations of the particle worlds learn? Trains each with several
-seeds, lets each trained team play greedily against others that act at random, and compares
-with a team that acts at random, too. Prints the table of README.md.
+"""Measure what the shipped configurations of the particle worlds learn: train each with
+several seeds, let each trained team play greedily against random opponents, and compare with
+a random team. Prints the table of README.md.
 
     tests/bench/against_random.py [WORLD...] [--seeds 3] [--episodes 500] [--set KEY=VALUE]
 
-A team's return is the mean over its agents. Its gain is the trained team's minus the random
-one's, and stands with its standard error: that over the seeds or that over the episodes,
-whichever is larger. Where rules written by hand exist for a whole team that cooperates
-(`algorithm: heuristic`), the last column says how much of the way to them was made. With
-all nine worlds and three seeds it takes about fifteen minutes on two cores.
+A team's return is the mean over its agents. Its gain is the trained team's return minus the
+random one's, printed with its standard error: that over the seeds or that over the episodes,
+whichever is larger. If there are hand-written rules for a cooperating team (`algorithm:
+heuristic`), the last column is the gain as a part of the rules' gain. All nine worlds with
+three seeds take about fifteen minutes on two cores.
 """
 import argparse
 import math
@@ -20,7 +20,7 @@ import tempfile
 
 from learning import ROOT, brood
 
-# Who belongs together; agents are named <member>_<number>.
+# The members of each team; agents are named <member>_<number>.
 TEAMS = {
     "simple": [["agent"]],
     "simple_adversary": [["adversary"], ["agent"]],
@@ -87,7 +87,7 @@ def play_seed(world, seed):
 
 
 def row(world, members, seeds):
-    """One line of the table, and whether everything asked for was reached."""
+    """One line of the table, and whether all goals were reached."""
     gains = [trained[0] - chance[0] for chance, trained, _ in seeds]
     gain = statistics.mean(gains)
     played = math.sqrt(sum(c[1] ** 2 + t[1] ** 2 for c, t, _ in seeds)) / len(seeds)

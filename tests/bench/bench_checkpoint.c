@@ -1,7 +1,7 @@
-/* bench_checkpoint.c - by how much a due checkpoint delays training: from the last answer
- * to `learn` to the next request, at boundaries with a checkpoint and without one, in one
- * run of three real agents with the networks of configs/simple_spread.yaml. Medians.
- * One that had to wait because the one before was still being written is not counted.
+/* bench_checkpoint.c - how much a due checkpoint delays training: the time from the last
+ * answer to `learn` to the next request, at boundaries with and without a checkpoint, in
+ * one run of three real agents with the networks of configs/simple_spread.yaml. Medians.
+ * A checkpoint that had to wait for the previous one to be written is not counted.
  */
 #include "common/err/check.h"
 #include "common/io/tree.h"

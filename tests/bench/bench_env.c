@@ -1,5 +1,5 @@
 /* Joint steps per second of the particle worlds, 64 copies on one core, with observations
- * and rewards, against what each should reach. */
+ * and rewards, compared with the goal for each world. */
 #include "supervisor/env/env.h"
 
 #include <stdio.h>
@@ -8,10 +8,11 @@
 
 enum { COPIES = 64, MAX_AGENTS = 8, MAX_WIDTH = 16, REPEATS = 5, SHEETS = 64 };
 
-static const double SECONDS = 0.15; /* of a repeat */
+static const double SECONDS = 0.15; /* length of one repeat */
 
 /* Zeros but for random moves (any will do), the same every time; of `width` floats each,
- * side by side, so that they stay in the second cache: in a run they have just come in. */
+ * side by side, so that they stay in the second cache: in a run they have just come
+ * in. */
 static float moves[SHEETS * MAX_AGENTS * COPIES * MAX_WIDTH];
 static const float *sheets[SHEETS][MAX_AGENTS];
 

@@ -1,7 +1,7 @@
-/* One agent's whole learning, stages `critic` and `learn`, as simple_spread is shipped (three agents, observations
- * of 18, five moves, 64-64 networks): rows gathered, targets, critic, policy, both target
- * networks; against OpenBLAS's time for its matrix products alone (yardstick.h). Both in
- * turn, medians.
+/* One agent's whole learning, stages `critic` and `learn`, with the shipped simple_spread
+ * (three agents, observations of 18, five moves, 64-64 networks): gathering rows,
+ * targets, critic, policy, both target networks. Compared with OpenBLAS's time for the
+ * same matrix products alone (yardstick.h), measured alternately; medians.
  *
  *     bench_learn [rounds [batch]]
  */

@@ -1,12 +1,12 @@
-/* bench_update.c - how well learners share the cores: an update (propose and learn) of the
- * three agents of configs/simple_spread.yaml together, against one agent's alone, on two
- * cores. One real run: driver, processes and log are those of `brood run`. In every other
- * block of updates the requests of the stages go out as the driver sends them; in the
- * blocks between they are held back here, so that one agent computes at a time, and a third
- * of such an update is what one alone takes. Medians.
+/* bench_update.c - how well learners share the cores: an update (propose and learn) of
+ * the three agents of configs/simple_spread.yaml together, against one agent's alone, on
+ * two cores. One real run: driver, processes and log are those of `brood run`. In every
+ * other block of updates the requests of the stages go out as the driver sends them; in
+ * the blocks between they are held back here, so that one agent computes at a time, and a
+ * third of such an update is what one alone takes. Medians.
  *
- * Three stages that are never interrupted take 2 on two cores; 1.5 is all that two cores
- * can do. Fewer than two cores: says so and measures nothing.
+ * Three uninterrupted stages take the time of 2 on two cores; the ideal is 1.5. With
+ * fewer than two cores it prints a message and measures nothing.
  *
  *     bench_update [batch size]
  */
@@ -162,7 +162,7 @@ static void train(const char *runs, int batch)
     run_config_done(&config);
 }
 
-/* Two of the cores that there are. */
+/* Restricts this process to two of the available cores. */
 static int keep_to_two_cores(void)
 {
     cpu_set_t all, two;

@@ -1,4 +1,4 @@
-/* breakdown.h - what kind of work a run spends its time on.
+/* breakdown.h - measures on what kinds of work a session_run spends its time.
  *
  * The linker sends calls between the parts of a run here (--wrap, see meson.build); each
  * part's time is counted without that of the parts it calls. Reading the clock costs some

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Joint steps a second through the bridge, of an environment that works 200 us a step and
-agents that act at random, against the same environment driven directly in Python: one copy
+"""Measure joint steps per second through the bridge, with an environment that takes 200 us
+per step and random agents, against the same environment driven directly in Python: one copy
 in one process, and 16 copies in two (against two processes that drive it directly). Each is
-measured several times in turn; medians, and their ratio.
+measured several times alternately; prints medians and their ratio.
 
     BROOD_BUILD_DIR=build tests/bench/bridge.py
 """
@@ -28,7 +28,7 @@ import busy_env
 
 
 def drive(answer=None):
-    """Steps a second of one process that does nothing else."""
+    """Steps per second of one process that does nothing else."""
     env, draw, steps = busy_env.Busy(), random.Random(1), 0
     begin = time.perf_counter()
     while time.perf_counter() < begin + DIRECT_S:
@@ -54,7 +54,7 @@ def drive_in(processes):
 
 
 def bridged(copies, processes):
-    """Steps a second of a run, as its own rows say: the median of them."""
+    """Steps per second of a run: the median of its rows of metrics."""
     steps = STEPS * processes
     with tempfile.TemporaryDirectory(prefix="brood-bench-") as runs:
         sets = [f"env.copies={copies}", f"env.processes={processes}",

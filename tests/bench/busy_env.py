@@ -1,4 +1,4 @@
-"""A world in the shape of a PettingZoo parallel environment that works 200 us a step."""
+"""A PettingZoo parallel environment that computes for 200 us per step."""
 import random
 import time
 

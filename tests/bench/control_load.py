@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a run loses to clients that look at it all the time: steps a second with two
-clients, 500 requests a second each, right ones and wrong ones, against none. Both in one
-run, a slice of each in turn.
+"""Measure what constant requests cost a run: steps per second with two clients that send 500
+requests per second each, valid and invalid ones, against no clients. Both are measured in
+one run, in alternating slices.
 
     BROOD_BUILD_DIR=build tests/bench/control_load.py
 """
@@ -25,7 +25,7 @@ import drive_critics
 
 
 def slice_of(run, folder, is_loaded):
-    """Steps of one slice and its seconds; what the clients say."""
+    """Steps of one slice and its seconds; the clients' output."""
     clients = [subprocess.Popen(["/usr/bin/python3", LOAD, folder, "--rate", str(RATE),
                                  "--seed", str(i), "--seconds", str(SLICE_S + 1)],
                                 stdout=subprocess.PIPE, text=True)

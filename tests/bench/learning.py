@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well does a configuration learn? Trains it with several seeds and evaluates each.
+"""Measure how well a configuration learns: train it with several seeds and evaluate each.
 
     tests/bench/learning.py [CONFIG] [--seeds 10] [--episodes 500] [--steps N] [--jobs 1]
 

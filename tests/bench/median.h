@@ -1,4 +1,4 @@
-/* median.h - of what was measured; sorts it. */
+/* median.h - the median of measurements, which the call sorts. */
 #ifndef TESTS_BENCH_MEDIAN_H
 #define TESTS_BENCH_MEDIAN_H
 

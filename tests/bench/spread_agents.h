@@ -1,7 +1,7 @@
 /* spread_agents.h - three agents as shipped (simple_spread, networks 64-64) behind an
  * agent_table, on a loop of its own: the real processes, without a driver.
  *
- * Everything that goes wrong ends the program.
+ * Every error ends the program.
  */
 #ifndef TESTS_BENCH_SPREAD_AGENTS_H
 #define TESTS_BENCH_SPREAD_AGENTS_H

@@ -1,7 +1,7 @@
-"""A cart on a line, to be brought to rest at its middle.
+"""A cart on a line, which has to come to rest in the middle.
 
-In the shape of a Gymnasium environment, without needing Gymnasium: `terminated` when it
-stands there, or has left the line, `truncated` after max_steps.
+It has the interface of a Gymnasium environment, without needing Gymnasium: `terminated` when
+the cart rests in the middle or has left the line, `truncated` after max_steps.
 """
 import random
 

@@ -1,10 +1,10 @@
-/* An environment of one's own in C: on a ring, two hunters are to catch a runner.
+/* An external environment in C: on a ring, two hunters have to catch a runner.
  *
  *     cc -shared -fPIC -O2 -I agent/plugin -o pursuit.so tests/examples/pursuit.c
  *     brood run pursuit.yaml        with env: {plugin: ./pursuit.so}
  *
- * Everyone steps left, stays or steps right, hunters one place and the runner likewise;
- * who is caught leaves (terminated), and after `limit` steps it is over for all (a cut).
+ * Every agent steps one place to the left or right, or stays. A runner that is caught
+ * leaves (terminated); after `limit` steps the episode is cut off for all.
  */
 #include "brood_env.h"
 
@@ -66,7 +66,7 @@ static void close_world(void *world)
     free(world);
 }
 
-/* Where the others are, seen from each, in [-1, 1), and how late it is. */
+/* Each agent observes the others' relative positions, in [-1, 1), and the time. */
 static void look(const struct world *w, const struct brood_env_view *out)
 {
     for (int a = 0; a < AGENTS; a++) {

@@ -1,5 +1,6 @@
-/* Any bytes, in pieces of any size: every frame handed out lies inside what was put in,
- * in order, and the reader holds no more memory than has come plus one step. */
+/* Arbitrary bytes in pieces of any size: every frame that the reader returns is a part of
+ * the input, in order, and the reader's memory is bounded by the bytes received plus one
+ * growth step. */
 #include "common/err/check.h"
 #include "common/msg/frame.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,5 @@
-/* Any bytes as a journal: read within bounds; what is read can be written as the journal
- * writes it, and reads the same. */
+/* Arbitrary bytes as a journal: read within bounds. Values that were read can be written
+ * and read again unchanged. */
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"

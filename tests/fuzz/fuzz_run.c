@@ -1,5 +1,6 @@
-/* Any bytes as a MetaGraphDef that is run: whatever can be fed is fed, and every tensor
- * fetched; each is a value or an error. What writes files is left out. */
+/* Arbitrary bytes as a MetaGraphDef that is run: feeds everything that can be fed and
+ * fetches every tensor, which gives a value or an error. Operations that write files are
+ * skipped. */
 #include "agent/saver/metagraph_import.h"
 #include "agent/session/session.h"
 #include "common/err/check.h"
@@ -9,7 +10,7 @@
 
 enum { MAX_OPERATIONS = 40, MAX_ELEMENTS = 64 };
 
-/* Sizes that a file asks for are not to be had. */
+/* Limits memory, so that huge sizes in the input cannot be allocated. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

@@ -1,5 +1,6 @@
-/* Any bytes as a configuration, with their first line also as a --set: refused in one
- * line, or what is written reads back and is written again to the same byte. */
+/* Arbitrary bytes as a configuration, with their first line also as a --set: either
+ * refused with a one-line error, or the configuration can be written, read, and written
+ * again with the same bytes. */
 #include "common/config/changes.h"
 #include "common/err/check.h"
 #include "common/msg/config_msg.h"

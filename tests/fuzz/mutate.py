@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Damage the files that commands read, and see what the commands make of it.
+"""Damage the files that commands read, and check how the commands react.
 
     tests/fuzz/mutate.py [--count N | --minutes M] [--seed S] [--jobs J]
 
@@ -44,7 +44,7 @@ checkpoint: {every_env_steps: 400}
 log: {every_env_steps: 100}
 defaults: {actor: {hidden: [8]}, critic: {hidden: [8]}}
 """
-# What reads which files: a command, and a pattern of paths below the run's folder.
+# A command, and a pattern of the paths below the run's folder that it reads.
 COMMANDS = [
     (["resume", "{run}", "-q"], r".*"),
     (["resume", "{run}", "-q", "--from", "400"], r".*"),
@@ -65,7 +65,7 @@ REPORT = re.compile(r"AddressSanitizer|LeakSanitizer|runtime error:|UndefinedBeh
 
 
 def damage(data, rng):
-    """Some of: flipped bits, bytes, words of note; a piece cut, zeroed, doubled, moved."""
+    """Apply some of: flipped bits, bytes, special words; a piece cut, zeroed, doubled, moved."""
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         n = len(data)

@@ -15,7 +15,7 @@
 
 #define BATCH  128
 #define N_ROWS 400
-#define WARM   3 /* updates before the one that is written: moments, targets differ */
+#define WARM   3 /* updates before, so that moments and targets are not initial values */
 
 /* Draws and fields each agent has in the file. */
 static const char *const columns[] = {"obs", "action", "reward", "next_obs",
@@ -68,7 +68,7 @@ static void pack_mask(struct team *t, size_t i, const char *name, const uint64_t
     tensor_free(&x);
 }
 
-/* Half of everything is possible; some heads have nothing that is. */
+/* Masks that allow half of all choices; some heads have no allowed choice. */
 static void draw_masks(struct team *t)
 {
     static const char *const names[] = {"allowed", "next_allowed"};
@@ -140,7 +140,7 @@ static void pack_agent_before(struct team *t, size_t i, const uint64_t *rows,
     msg_map(o, N_COLUMNS + (gumbel ? 2 : 0) + (masked ? 2 : 0));
     for (int c = 0; c < N_COLUMNS; c++)
         pack_column(t, i, columns[c], rows, o);
-    if (gumbel) { /* ddpg makes its proposals itself, while it learns */
+    if (gumbel) { /* ddpg has no propose stage: it draws in `learn` */
         const int one_stage = strcmp(t->config.algorithm, "ddpg") == 0;
 
         pack_noise(t, i, "noise", "learn", "random_uniform", o);

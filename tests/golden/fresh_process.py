@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What one process saved is enough for another to train on: it has the files alone, the
-graph comes out of the .meta, and its variables end with the same bytes."""
+"""A new process can train on from the saved files alone: it reads the graph from the .meta
+file, and its variables end with the same bytes."""
 import os
 import shutil
 import subprocess

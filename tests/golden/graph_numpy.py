@@ -1,11 +1,11 @@
-"""TensorFlow's graphs in NumPy: what a `.meta` file and its checkpoint compute.
+"""Execute TensorFlow's graphs in NumPy, from a `.meta` file and its checkpoint.
 
     graph = Graph(prefix)                       PREFIX.meta, .index and .data
     graph.run(feeds, fetches, targets, draw)    [arrays]; variables change
 
-It knows the operations that the agents' graphs are made of, each as TensorFlow's manual has
-it, in float32. Reads of a variable come before its writes unless a control input says
-otherwise. draw(operation's name, n): numbers in [0, 1) for random operations.
+It implements the operations in the agents' graphs, as TensorFlow's manual defines them, in
+float32. Reads of a variable come before its writes unless a control input orders them
+differently. draw(operation's name, n) returns numbers in [0, 1) for random operations.
 """
 import struct
 
@@ -42,7 +42,7 @@ def shape_of(message):
 
 
 def tensor_of(message):
-    """A TensorProto as an array; None: of a type that no computation here needs."""
+    """A TensorProto as an array; None if no computation here needs its type."""
     f = dict(tf_files.fields(message))
     dtype = tf_files.DTYPES.get(f[1])
     shape = shape_of(f.get(2, b""))
@@ -103,7 +103,7 @@ def softmax(_, x):
 
 
 def broadcast_gradient_args(_, a, b):
-    """Over which axes a gradient is summed to have the shape of either operand again."""
+    """For each operand, the axes over which to sum its gradient after broadcasting."""
     rank = max(len(a), len(b))
     a, b = ([1] * (rank - len(s)) + list(s) for s in (a, b))
     return tuple(np.array([i for i in range(rank) if s[i] == 1 and (o[i] != 1 or s == o)],
@@ -121,7 +121,7 @@ def concat_offset(_, axis, *shapes):
 
 
 def dynamic_stitch(_, *xs):
-    """Indices, then as many lists of rows, which go where the indices say."""
+    """Arguments: arrays of indices, then as many arrays of rows, to place at these indices."""
     half = len(xs) // 2
     rows = {int(i): row for at, values in zip(xs[:half], xs[half:])
             for i, row in zip(np.ravel(at), np.reshape(values, (np.size(at), -1)))}
@@ -253,7 +253,7 @@ class Graph:
 
 
 class Run:
-    """One run: every operation at most once."""
+    """One run, which executes every operation at most once."""
 
     def __init__(self, graph, feeds, draw):
         self.graph, self.draw = graph, draw
@@ -261,7 +261,7 @@ class Run:
         self.fed = {name.split(":")[0]: np.asarray(value) for name, value in feeds.items()}
 
     def read_variables(self, names):
-        """What depends on no write, as it is before the first."""
+        """Evaluates what depends on no write, before the first write."""
         seen, reads = set(), []
         while names:
             name = names.pop()
@@ -291,7 +291,7 @@ class Run:
         for name in node.control:
             self.value(name)
         if node.op in VARIABLES:
-            return None  # a reference: whoever reads it looks at the variables
+            return None  # a reference: readers use the variable's current value
         inputs = [self.input(name, index) for name, index in node.inputs]
         if node.op in WRITES:
             return self.write(node, inputs)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""The same bytes on every machine: three short runs end with the checkpoints whose SHA-256
-stand in hashes.txt, whatever kernels the CPU runs (common/numerics/numerics.h).
+"""The same bytes on every machine: the SHA-256 of the final checkpoints of three short runs
+are in hashes.txt, and hold for all kernels of all CPUs (common/numerics/numerics.h).
 
     hashes.py            compare, with every kind of kernels that this CPU has
-    hashes.py --print    print the hashes of each kind, and whether they are those
-    hashes.py --write    write hashes.txt anew: after NUMERICS_VERSION was raised
+    hashes.py --print    print the hashes of each kind, and whether they match
+    hashes.py --write    write hashes.txt again, after NUMERICS_VERSION was raised
 
-The binaries are those in $BROOD_BUILD_DIR, or else in build/."""
+Uses the binaries in $BROOD_BUILD_DIR; by default in build/."""
 import argparse
 import hashlib
 import json
@@ -23,8 +23,8 @@ HASHES = HERE / "hashes.txt"
 KERNELS = ("portable", "neon", "avx2", "avx512")
 FILES = (".index", ".data-00000-of-00001")
 
-# Sizes that fill no register tile and no block of 128 rows; between them the runs use every
-# optimiser with state, three activations, masks, draws of both kinds of actions, clipping.
+# Sizes that are no multiples of a register tile or of a block of 128 rows. Together the runs
+# use every optimiser with state, three activations, masks, both kinds of actions, clipping.
 RUNS = {
     "maddpg": """
 run: {seed: 1, env_steps: 600}
@@ -75,7 +75,7 @@ def kinds_here():
 
 
 def hashes_with(kernels):
-    """run/agent/file -> SHA-256 of what it is when the run is over."""
+    """run/agent/file -> SHA-256 of the file at the end of the run."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, text in RUNS.items():
@@ -106,7 +106,7 @@ def write_hashes():
 
 
 def compare(found, wanted, kernels):
-    """Says what differs; whether nothing does."""
+    """Prints the differences; returns whether there are none."""
     wrong = sorted(path for path in found.keys() | wanted.keys()
                    if found.get(path) != wanted.get(path))
     for path in wrong:

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """One update of real agents against an independent computation of the recipe.
 
-dump_maddpg plays a few updates of a team and writes the next one: variables before, rows,
-weights and noise, variables after, scalars. Here the same update is computed with NumPy in
-float64, layer by layer with gradients by hand, from the recipe alone:
+dump_maddpg makes a few updates of a team and writes the data of the next one: variables
+before, rows, weights and noise, variables after, scalars. This script computes the same
+update with NumPy in float64, layer by layer with hand-written gradients, from the recipe:
 
 (1) the rows are given; (2) every agent's target policy proposes at its own next
 observation, softmax((logits + Gumbel) / temperature) per head over what is possible there,
@@ -53,7 +53,7 @@ CASES = [
 
 
 def decode(x):
-    """Tensors [dtype, [dims], bytes] become float64 arrays, maps and lists as they are."""
+    """Converts tensors [dtype, [dims], bytes] to float64 arrays, in maps and lists, too."""
     if isinstance(x, list) and len(x) == 3 and isinstance(x[2], bytes):
         a = np.frombuffer(x[2], DTYPES[x[0]]).reshape(x[1])
         return a.astype(np.float64)
@@ -112,7 +112,7 @@ def heads_of(x, heads):
 
 
 def opened(mask, heads):
-    """A head of which nothing is possible: all of it is."""
+    """The mask, with heads for which nothing is allowed counted as entirely allowed."""
     return np.concatenate([np.where(h.any(1, keepdims=True), h, 1)
                            for h in heads_of(mask, heads)], 1)
 
@@ -196,7 +196,7 @@ def rate_of(variables, agent, net):
 
 
 def expected_update(data, case):
-    """What each agent's variables and scalars are after the update."""
+    """Each agent's variables and scalars after the update."""
     agents = data["agents"][: len(data["agents"]) // 2]
     own_critic = data["own_critic"] or data["algorithm"] == "ddpg"
     live = {a["name"]: {k.split("hyperparameters/")[1]: v

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The first observations of the reference's particle worlds after reset(seed): its draws
-with NumPy's own generator, and its observations as their documentation tells them.
+"""The first observations of the reference's particle worlds after reset(seed): drawn with
+NumPy's own generator, and composed as the reference's documentation describes.
 
     tests/golden/reference_seeds_numpy.py | clang-format > tests/supervisor/reference_seeds.h
 """
@@ -90,7 +90,7 @@ def simple_world_comm(rng):
             visible = i == 0 or together or not (any(inside[i]) or any(inside[o]))
             seen += list(agents[o] - a) if visible else [0, 0]
         forest = [1 if x else -1 for x in inside[i]]
-        still = [0, 0] * (2 if i < 4 else 1)  # velocities of the other good ones
+        still = [0, 0] * (2 if i < 4 else 1)  # velocities of the other good agents
         rest = [*still, *forest, *[0] * 4] if i < 4 else [*forest, *still]
         found.append([0, 0, *a, *rel(a, landmarks), *seen, *rest])
     return found

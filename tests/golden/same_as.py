@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Two builds give the same bytes: ten short runs with each, and every file of their last
-checkpoints compared. For a change that must not touch the numbers.
+"""Check that two builds give the same bytes: make ten short runs with each and compare every
+file of their last checkpoints. For changes that must not affect results.
 
     same_as.py BUILD_DIR      an older build's folder; this one's is $BROOD_BUILD_DIR or build/
 """
@@ -79,7 +79,7 @@ class Build:
 
 
 def kill_now_and_then(build, p, name):
-    """SIGKILL to one agent after the other, until the run is over."""
+    """Kills one agent after the other with SIGKILL until the run is over."""
     kills = 0
     while p.poll() is None:
         agent = f"agent_{kills % 3}"

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""What checkpoints' `.meta` files compute against what the run computed.
+"""Compare what checkpoints' `.meta` files compute with what the run computed.
 
-A run of every algorithm with every optimiser is given other live settings while it goes on,
-and keeps a checkpoint of every update. From the files of one checkpoint alone, and
-the batch, graph_numpy makes the next update in NumPy: the variables are those of the next
-checkpoint. Whoever trains on an exported graph in TensorFlow makes the run's own steps.
+Runs of every algorithm with every optimiser get other live settings while they go on, and
+keep a checkpoint of every update. From the files of one checkpoint and the batch,
+graph_numpy makes the next update in NumPy, which must give the variables of the next
+checkpoint. So training an exported graph in TensorFlow makes the same steps as the run.
 
-What a graph has no node for is done here as the algorithms' headers say: the rows drawn,
-the targets y = r + discount (1 - terminated) Q', and the trials of accept_reject. The
-settings that takes are the first values of the graph's hyperparameters. Critics that a
-client trains have a node for everything.
+Parts without a node in the graph are computed here as the algorithms' headers define them:
+the rows drawn, the targets y = r + discount (1 - terminated) Q', and the trials of
+accept_reject. Their settings are the initial values of the graph's hyperparameters. Critics
+that a client trains have nodes for everything.
 """
 import contextlib
 import json
@@ -133,7 +133,7 @@ def steps_of(run):
 
 @contextlib.contextmanager
 def running(folder, name, config, *words):
-    """A run that goes on until it is stopped: its folder."""
+    """Makes a run that goes on until it is stopped; its folder."""
     with open(folder / f"{name}.log", "wb") as log:
         p = subprocess.Popen([BROOD, "run", config, "--name", name, "-q", *words],
                              cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -151,7 +151,8 @@ def running(folder, name, config, *words):
 
 
 def begin_anew(folder, run):
-    """Replaces the agents' processes; the step from which all have what waited for that."""
+    """Replaces the agents' processes; returns the step from which changes that needed new
+    processes are in effect."""
     names = agents_of(run, steps_of(run)[0])
     for name in names:
         brood(folder, "respawn", run, name)
@@ -165,7 +166,7 @@ def begin_anew(folder, run):
 
 
 def play(folder, name, env, defaults, changes):
-    """A run and a step of it after the changes; the checkpoint before it is there, too."""
+    """A run, and a step of it after the changes for which the checkpoint before exists."""
     config = folder / f"{name}.yaml"
     config.write_text(CONFIG.format(env=env, defaults=defaults))
     with running(folder, name, config) as run:
@@ -208,7 +209,7 @@ def read_log(run, rows):
 
 
 def number_of_update(run, step, agent):
-    """Of the update that this checkpoint is behind: the first that changes values is 0."""
+    """The number of the update before this checkpoint; the first one is 0."""
     def data(at):
         return pathlib.Path(prefix(run, at, agent) + ".data-00000-of-00001").read_bytes()
 
@@ -224,7 +225,7 @@ class Agent:
         self.graph = Graph(prefix(run, step, name))
 
     def setting(self, key):
-        """NumPy float32; the graph's: as the first value of its variable."""
+        """A hyperparameter as NumPy float32: the initial value of the graph's variable."""
         name = f"{self.name}/hyperparameters/{key}/Initializer/Const"
         return self.graph.constant(name)
 

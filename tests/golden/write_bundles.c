@@ -1,9 +1,9 @@
-/* Writes checkpoints of all shapes, for readers that are not ours:
+/* Writes checkpoints of all shapes, to be read by external programs:
  *
  *     write_bundles DIR
  *
  * DIR/many (an index of several blocks), DIR/kinds (every element type, strings, scalars,
- * nothing at all), DIR/parts (tensors in slices), DIR/shards (several data files),
+ * empty tensors), DIR/parts (tensors in slices), DIR/shards (several data files),
  * DIR/device (a Saver's, by device).
  */
 #include "agent/graph/ops.h"

@@ -1,4 +1,4 @@
-"""What every integration test needs: the real binaries in a folder of their own, waiting
+"""What every integration test needs: the real binaries in a temporary folder, waiting
 with deadlines, and TAP.
 
 A test file defines functions whose names begin with `test_`, each taking a Workplace, and
@@ -26,11 +26,11 @@ SANITIZED = bool(os.environ.get("BROOD_SANITIZED"))
 PATIENCE = 6 if SANITIZED else 1
 DEADLINE_S = 240 * PATIENCE
 
-# What is started here shall not inherit that they are ignored, from nohup or a script's `&`.
+# nohup or a script's `&` may ignore these signals; processes started here must not inherit it.
 for _signum in (signal.SIGINT, signal.SIGHUP):
     signal.signal(_signum, signal.SIG_DFL)
 
-# A run of seconds: three agents that act, learn and are evaluated.
+# A run that takes seconds: three agents that act, learn and are evaluated.
 SMALL = """
 run: {{name: small, seed: 1, env_steps: {steps}}}
 env: {{id: simple_spread, copies: 4, params: {{agents: 3}}}}
@@ -73,13 +73,13 @@ def wait_until(what, condition, deadline_s=DEADLINE_S):
             return value
         if is_late:
             raise AssertionError(f"not within {deadline_s} s: {what}")
-        # Once more after the deadline: this process may have been kept from looking.
+        # Check once more after the deadline: this process may not have been scheduled.
         is_late = time.monotonic() > begin + deadline_s
         time.sleep(0.002)
 
 
 def wait_within(what, condition, limit_s):
-    """As wait_until, with a limit as allowed_s takes it; how long it took."""
+    """Like wait_until, with a limit as for allowed_s; returns how long it took."""
     begin, end = time.monotonic(), limit_s * PATIENCE
     while not condition():
         took = time.monotonic() - begin
@@ -92,7 +92,7 @@ def wait_within(what, condition, limit_s):
 
 
 def processes():
-    """pid -> (state, ppid, command line) of everything that runs here."""
+    """pid -> (state, ppid, command line) of all processes."""
     found = {}
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
@@ -117,7 +117,7 @@ def supervisor_of(keeper):
 
 
 def agents_of(keeper):
-    """name -> pid of the agents of the run that was started as that process."""
+    """name -> pid of the agents of the run whose keeper has that pid."""
     found = {}
     supervisor = supervisor_of(keeper)
     for child, (state, ppid, cmdline) in processes().items():
@@ -128,7 +128,7 @@ def agents_of(keeper):
 
 
 def members(p):
-    """Everything that belongs to a run: keeper, supervisor, sweeper, agents."""
+    """All processes of a run: keeper, supervisor, sweeper, agents."""
     found = {p.pid}
     while True:
         more = {pid for pid, (_, ppid, _) in processes().items() if ppid in found} - found
@@ -150,7 +150,7 @@ def counts(pid):
 
 
 def settled(supervisor, n_agents):
-    """The counts while so many agents live and nothing is being replaced."""
+    """The counts once this many agents run and no process is being replaced."""
     def look():
         now = counts(supervisor)
         return now[0]["zombies"] == 0 and now[0]["children"] == n_agents and now
@@ -158,7 +158,7 @@ def settled(supervisor, n_agents):
 
 
 def assert_nothing_grew(supervisor, n_agents, before, rss_slack_kib):
-    """`before`: what settled gave. Files that are only open for a moment are waited out."""
+    """`before`: a result of settled. Waits for files that are open only for a moment."""
     (was, rss_was), now = before, None
 
     def is_as_before():
@@ -169,7 +169,7 @@ def assert_nothing_grew(supervisor, n_agents, before, rss_slack_kib):
         wait_until("no more than before", is_as_before, 10 * PATIENCE)
     finally:
         print(f"# supervisor before {was}, {rss_was} KiB; after {now[0]}, {now[1]} KiB")
-    # A sanitizer's allocator keeps what is freed.
+    # A sanitizer's allocator keeps freed memory.
     assert SANITIZED or now[1] <= rss_was + rss_slack_kib, (rss_was, now[1])
 
 
@@ -180,18 +180,18 @@ def rows(run):
 
 
 def holder_of(run):
-    """The pid of the supervisor that has a run directory, or had it last."""
+    """The pid of the supervisor that holds a run directory, or held it last."""
     return int((run / "lock").read_text().split()[0])
 
 
 def kill_holder(p, run):
-    """SIGKILL the supervisor of a run that p was started for; wait until p is over."""
+    """SIGKILL the supervisor of the run that p keeps; wait until p has ended."""
     kill(holder_of(run))
     p.wait(timeout=DEADLINE_S)
 
 
 def alive(pid):
-    """Is there such a process, and is it no zombie?"""
+    """Whether the process exists and is not a zombie."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -207,7 +207,7 @@ def tree_bytes(folder, keep=lambda path: True):
 
 
 def progress_without_times(run):
-    """The rows of progress.csv, but for the columns that clocks fill."""
+    """The rows of progress.csv without the columns that depend on clocks."""
     lines = (run / "metrics" / "progress.csv").read_text().splitlines()
     keep = [i for i, name in enumerate(lines[0].split(","))
             if not name.startswith("time/")]
@@ -215,14 +215,14 @@ def progress_without_times(run):
 
 
 def assert_same_files(a, b):
-    """Of two maps from names to contents; the first difference is named."""
+    """Compare two maps from names to contents; the error names the first difference."""
     assert a.keys() == b.keys(), (a.keys(), b.keys())
     for name in a:
         assert a[name] == b[name], f"{name} differs"
 
 
 def masked_crc32c(data):
-    """The four bytes by which TensorFlow's files and ours are checked."""
+    """The four bytes of the masked CRC-32C in TensorFlow's files and ours."""
     crc = 0xffffffff
     for byte in data:
         crc ^= byte
@@ -233,7 +233,7 @@ def masked_crc32c(data):
 
 
 class Workplace:
-    """A temporary folder with its own runs/, removed afterwards; its processes, too."""
+    """A temporary folder with its own runs/. Its processes are killed and it is removed."""
 
     def __init__(self):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="brood-test-"))
@@ -293,12 +293,12 @@ class Workplace:
 
 
 def output(p):
-    """What a program started by a Workplace has written to stdout so far."""
+    """The stdout so far of a program started by a Workplace."""
     return pathlib.Path(str(p.log) + ".out").read_text(errors="replace")
 
 
 def copy_run(run, to):
-    """A copy of a run's folder: holes in the log stay holes."""
+    """Copy a run's folder, keeping the holes in the log."""
     subprocess.run(["cp", "-a", "--sparse=always", run, to], check=True)
     return to
 

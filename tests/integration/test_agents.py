@@ -1,4 +1,4 @@
-"""Agents as a real run sees them: ordinary ones, and ones that wish it ill."""
+"""Agents in a real run: ordinary and hostile ones."""
 import os
 import pathlib
 import shutil
@@ -27,7 +27,7 @@ def test_an_agent_at_work_is_one_thread_and_speaks_on_stderr(w):
 
 
 def run_with_hostile_agents(w, does):
-    """brood beside an agent executable that does so; what the run said on stderr."""
+    """Run brood with the hostile agent executable; the run's stderr."""
     place = w.path / does
     place.mkdir()
     shutil.copy(harness.BROOD, place / "brood")

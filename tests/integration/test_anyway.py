@@ -1,5 +1,5 @@
-"""A resume that is refused changes nothing; one that went on although something was
-another one is remembered as that."""
+"""A refused resume changes nothing; a run resumed with --anyway in spite of a difference is
+marked as inexact from then on."""
 import json
 
 import harness
@@ -37,7 +37,7 @@ def test_a_refused_resume_leaves_the_run_as_it_was(w):
 
 
 def exactness(w, run):
-    """What both forms of status say."""
+    """Whether the run is exact, in both forms of status."""
     exact = json.loads(w.brood("status", run, "--json")[0])["exact"]
     assert exact is ("not exact" not in w.brood("status", run)[0])
     return exact
@@ -47,7 +47,7 @@ def test_an_inexact_run_stays_one(w):
     run, _ = killed_run(w, "run", least_checkpoints=3)
     exact_step = checkpoints(run)[-1]
     assert exactness(w, run)
-    # Another name is a difference, too, but nothing that has to be made at a step.
+    # Another name is a difference, too, but not a change that takes effect at a step.
     _, err = resume(w, run, "--set", "run.name=x", "--anyway", *until(exact_step + 500))
     assert "'name: small'" in err and "on:" not in err, err
     assert not exactness(w, run)
@@ -65,7 +65,7 @@ def test_an_inexact_run_stays_one(w):
         assert not exactness(w, live)
     assert (live / "journal").read_text().count(" event=inexact ") == 3
 
-    # From before that it is what it would have been.
+    # A resume from before the difference is exact again.
     text = (live / "config.yaml").read_text()
     (live / "config.yaml").write_text(text.replace("polyak: 0.02", "polyak: 0.01"))
     resume(w, live, "--from", 500, "--anyway", *until(1500))
@@ -78,7 +78,7 @@ def test_an_inexact_run_stays_one(w):
 
 
 def test_a_keeper_goes_on_with_what_was_asked_for(w):
-    """Also where its supervisor dies before the run has changed."""
+    """Also if its supervisor dies before the run has changed."""
     program = w.program_with_agent(FAULT_AGENT)
     run = w.run_dir("run")
     w.brood("run", w.small(steps=400), "--name", "run", "--set", "experience.keep=true",

@@ -1,6 +1,6 @@
 """Everything at once: signals to every process of a run while three clients, one of them
-another user where this is root, ask and change things. No crash, no other byte, nothing
-left, no foreign file touched.
+another user if this is root, send queries and changes. No crash, no changed byte, no
+leftovers, no file outside the run touched.
 
 BROOD_ATTACK_ROUNDS makes it longer.
 """
@@ -21,7 +21,7 @@ INTERVAL = 600
 SETTINGS = ("--set", "defaults.restart={max_restarts: 1000000, delay: 0s}", "--set",
             "run.on_supervisor_death=resume")
 S = signal.Signals
-# Whatever ends an agent, and what does not.
+# Signals that end an agent, and signals that do not.
 TO_AGENTS = (S.SIGKILL, S.SIGTERM, S.SIGINT, S.SIGHUP, S.SIGSEGV, S.SIGABRT, S.SIGUSR1,
              S.SIGQUIT, S.SIGALRM, S.SIGPIPE, S.SIGXFSZ, S.SIGWINCH, S.SIGSTOP)
 TO_SUPERVISOR = (S.SIGHUP, S.SIGPIPE, S.SIGXFSZ, S.SIGWINCH, S.SIGURG, S.SIGCHLD, S.SIGSTOP)
@@ -33,7 +33,7 @@ GARBAGE = (b"\xc1\xdd\xff\x00\x00\x00", b"\x94\x00\x01\xa6status\xdf\xff\xff\xff
 
 
 class Clients:
-    """Threads that do what they do until the end; failures are kept."""
+    """Threads that repeat their function until the end and record failures."""
 
     def __init__(self, *loops):
         self.over = threading.Event()
@@ -61,7 +61,7 @@ class Clients:
 
 
 def asking(w, *commands, codes=(0, 1, 2, 3), **more):
-    """One command after another; none may crash, or end with another code."""
+    """Run one command after another; none may crash or exit with an unexpected code."""
     def loop():
         for command in commands:
             p = w.start(*command, **more)
@@ -71,7 +71,7 @@ def asking(w, *commands, codes=(0, 1, 2, 3), **more):
 
 
 def throwing(run):
-    """What no client should send, on the run's socket."""
+    """Send malformed messages to the run's socket."""
     draw = random.Random(11)
 
     def loop():
@@ -93,7 +93,7 @@ def newest(run):
 
 
 def attack_round(p, run, draw, kill_supervisor):
-    """A signal for every process; then the run gets as far as another checkpoint."""
+    """Send a signal to every process; then wait for another checkpoint."""
     supervisor = harness.wait_until("a supervisor", lambda: p.poll() is not None or
                                     harness.supervisor_of(p.pid))
     assert p.poll() is None, p.log.read_text()

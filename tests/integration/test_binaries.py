@@ -1,4 +1,4 @@
-"""What the executables are made of: the supervisor has no BLAS and loads Cairo only to draw,
+"""What the executables link: the supervisor has no BLAS and loads Cairo only to draw,
 the agent has OpenBLAS inside, serial."""
 import subprocess
 

@@ -1,5 +1,5 @@
-"""The bridge to PettingZoo's and Gymnasium's environments, without a run around it: its
-spaces, its worlds, and how it finds what it is to play."""
+"""The bridge to PettingZoo's and Gymnasium's environments, without a run: its spaces, its
+worlds, and how it finds the environment."""
 import contextlib
 import io
 import os
@@ -19,7 +19,7 @@ from bridge_spaces import Action, Observation, Refused, observation_of
 
 
 def seen(space, value):
-    """What brood observes."""
+    """The observation that the bridge sends to brood."""
     o = Observation(space, "a")
     data = o.encode(value)
     assert len(data) == 4 * o.width, (o.width, data)
@@ -117,7 +117,7 @@ def test_what_cannot_be_seen_is_told(w):
 
 
 def decoded(space, numbers):
-    """What the environment is given, which is always of its space."""
+    """The action that the bridge passes to the environment; always within its space."""
     a = Action(space, "a")
     assert a.width == len(numbers), a.width
     value = a.decode(list(numbers))
@@ -301,7 +301,7 @@ def test_masks_are_found_where_pettingzoo_has_them(w):
         assert game.described("w")["masks"] and game.observations[0].width == 2
         copy = game.new_copy()
         assert copy.reset(0)[2] == [bytes([1, 0])] * 3
-        # Who is told nothing has the mask of what was seen last.
+        # An agent without a new observation keeps its last mask.
         assert copy.step([[1, 0]] * 3)[2] == [bytes([1, 1])] * 2 + [bytes([1, 0])]
         assert copy.step([[1, 0]] * 3)[2][1] == bytes([1, 0])
 
@@ -376,7 +376,7 @@ def test_a_gymnasium_environment_is_a_team_of_one(w):
 
 
 class Old(Walk):
-    """Before termination and truncation were apart."""
+    """A step in the old form, without separate termination and truncation."""
 
     def reset(self, seed=None):
         return super().reset(seed)[0]
@@ -410,7 +410,7 @@ def test_worlds_of_another_shape_are_refused(w):
             game_of, dict)
 
 
-# ---- finding it ----
+# ---- finding the environment ----
 
 
 def module(name, **attributes):

@@ -1,5 +1,5 @@
-"""The configuration of a live run changes: checked, journalled, made at one boundary, and
-made again there by every resume."""
+"""Changes to the configuration of a live run are checked, written to the journal, made at one
+boundary, and made again at the same boundary by every resume."""
 import json
 import os
 import re
@@ -51,7 +51,7 @@ def edit(run, before, after):
 
 
 def end(p, run):
-    """At once, and wholly: the supervisor outlives its keeper by a moment."""
+    """End the run at once, and wait for the supervisor, which ends just after its keeper."""
     harness.kill(p.pid)
     p.wait()
     harness.wait_until("its end", lambda: not harness.alive(harness.holder_of(run)))
@@ -71,7 +71,7 @@ def test_an_edited_file_counts_from_one_boundary_on(w):
     harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
     end(p, run)
 
-    # From far before the change with agents that die, and from behind it: the same bytes.
+    # Resumes from before the change (with dying agents) and from after it give the same bytes.
     last = checkpoints(run)[-1] + 4000
     before = w.path / "before"
     harness.copy_run(run, before)
@@ -89,7 +89,7 @@ def test_an_edited_file_counts_from_one_boundary_on(w):
     assert p.returncode == 0 and len(journal(before, "respawn")) >= 2, p.log.read_text()
     assert final(run, last) == final(before, last)
 
-    # And the change is seen in them.
+    # And the change makes a difference.
     w.brood("run", w.path / "change.yaml", "--name", "plain", "--set",
             f"run.env_steps={last}")
     assert final(run, last) != final(w.run_dir("plain"), last)
@@ -114,7 +114,7 @@ def test_what_cannot_be_applied_changes_nothing(w):
 
 
 def test_what_needs_a_new_run_says_how_to_begin_it(w):
-    """The command that is advised is given, as a shell would read it."""
+    """The message has a command that a shell can run."""
     p, run = start(w, "live")
     weights = ("env.copies=8", "env.reward=team_sum", "env.max_steps=20", "run.seed=7",
                  "run.numerics=native", "experience.capacity=5000",

@@ -49,7 +49,7 @@ def test_values_are_set_on_the_command_line(w):
 
 
 def test_what_a_frozen_agent_acts_by_is_looked_for(w):
-    """Where it was said is told, as of any other value."""
+    """The message names file and line of the value, as for any other key."""
     env = "env: {id: simple_spread}\n"
     w.write("one.yaml", env + "agents:\n  agent_0:\n    algorithm: frozen\n"
             "    settings: {from: nowhere}\n")

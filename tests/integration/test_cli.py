@@ -1,4 +1,4 @@
-"""The command line as a person meets it: help, wrong usage, facts as JSON."""
+"""The command line: help, wrong usage, information as JSON."""
 import json
 import os
 import re

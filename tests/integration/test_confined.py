@@ -1,4 +1,4 @@
-"""What agents cannot do, tried from inside; and what environments still can."""
+"""What confined agents cannot do, tried from inside, and what environments still can do."""
 import errno
 import json
 import os
@@ -12,7 +12,7 @@ from test_endings import start_run
 
 PROBING = harness.BUILD / "tests" / "support" / "probing_agent"
 FAKE_ENV = harness.BUILD / "tests" / "supervisor" / "fake_env"
-# Landlock alone forbids these; opening another's memory, also the kernel by itself.
+# Landlock forbids these; opening another process's memory, the kernel alone may forbid, too.
 NEED_LANDLOCK = {"reads_a_file", "lists_a_folder", "opens_memory"}
 
 

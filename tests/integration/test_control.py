@@ -1,4 +1,4 @@
-"""The control socket: what clients ask of a live run, and clients that mean it ill."""
+"""The control socket: requests of ordinary clients to a live run, and of hostile ones."""
 import contextlib
 import json
 import os
@@ -27,7 +27,7 @@ AGENT = {"name", "pid", "state", "given_up", "restarts", "rss_bytes", "update", 
 
 
 def start(w, name="a", *options, steps=100000000, **more):
-    """A run that ends only when it is told to, and a client of it."""
+    """A run that ends only on request, and a client of it."""
     if not msgpack:
         raise harness.Skip("python3-msgpack is not installed")
     p = w.start("run", w.small(steps=steps, evaluate=0, checkpoint=1000000000), "--name",
@@ -159,7 +159,7 @@ def test_the_command_line_steers_it(w):
 
 
 def test_a_supervisor_that_was_stopped_is_named(w):
-    """Rather than to wait for as long as it is."""
+    """The command does not wait for a stopped supervisor."""
     p, client = start(w)
     pid = client.call("status")["pid"]
     harness.kill(pid, signal.SIGSTOP)
@@ -174,7 +174,7 @@ def test_a_supervisor_that_was_stopped_is_named(w):
 
 
 def test_clients_that_know_only_positional_arguments(w):
-    """As msgpack-rpc's libraries send them: params are an array."""
+    """msgpack-rpc libraries send params as an array."""
     p, client = start(w)
     for method, params in (("status", []), ("kill", [{"agent": "agent_1"}])):
         s = connect(w, client)
@@ -252,7 +252,7 @@ def test_subscribers_get_every_event(w):
 
 
 def test_who_leaves_before_the_answer_gets_none(w):
-    """What was asked is done all the same."""
+    """The request is carried out nevertheless."""
     p, client = start(w)
     for method in ("respawn", "checkpoint", "pause"):
         s = connect(w, client)
@@ -330,7 +330,7 @@ def test_who_never_reads_costs_little(w):
 
 
 def test_unfinished_messages_of_many_are_bounded(w):
-    """Those who hold most are let go; who asks for little is answered all the time."""
+    """The clients with the most unfinished bytes are dropped; the others are answered."""
     p, client = start(w)
     supervisor = client.call("status")["pid"]
     before, many = resident_kib(supervisor), [connect(w, client) for _ in range(20)]
@@ -358,7 +358,8 @@ def test_unfinished_messages_of_many_are_bounded(w):
 
 
 def load(w, seconds, windows):
-    """Clients that ask as fast as they can, so many requests at once each; what they say."""
+    """Clients that send as fast as they can, each with this many requests at once; their
+    output."""
     clients = [subprocess.Popen([sys.executable, LOAD, w.run_dir("a"), "--seconds", seconds,
                                  "--window", str(window), "--seed", str(window)],
                                 stdout=subprocess.PIPE, text=True) for window in windows]
@@ -366,7 +367,7 @@ def load(w, seconds, windows):
 
 
 def test_clients_at_full_speed_get_right_answers(w):
-    """And the run goes on, with no more memory than before."""
+    """The run goes on, and needs no more memory than before."""
     p, client = start(w)
     supervisor = client.call("status")["pid"]
     load(w, "0.5", (1, 16))  # what is made once
@@ -388,8 +389,8 @@ def steps_per_second(client, seconds):
 
 
 def test_who_asks_for_costly_things_all_the_time_gets_a_part_of_it(w):
-    """Changes, each on the disk before it is answered, and checkpoints: the run goes on, and
-    others are answered."""
+    """Requests for changes, which are synced to disk before the answer, and for checkpoints:
+    the run goes on, and other clients are answered."""
     p, client = start(w)
     alone, greedy = steps_per_second(client, 0.5), drive_critics.Run(w.run_dir("a"))
     asked = []

@@ -1,4 +1,4 @@
-"""Runs that nobody stays in front of: run --detach, and attach to see one again."""
+"""Runs in the background: `run --detach`, and `attach`."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ from test_live_view import Terminal
 
 
 def detach(w, name, *more, steps=10_000_000, **popen):
-    """A run that nobody stays in front of: its keeper and supervisor."""
+    """Start a detached run: its keeper and supervisor."""
     config = w.small(steps=steps, evaluate=0, checkpoint=5_000_000)
     out, err = w.brood("run", config, "--name", name, "--detach", "--json", *more, **popen)
     start, report = harness.json_lines(out)
@@ -27,7 +27,7 @@ def detach(w, name, *more, steps=10_000_000, **popen):
 
 
 def members(keeper):
-    """Everything that belongs to a run, by its keeper."""
+    """All processes of a run. keeper: its pid."""
     found = {keeper}
     while True:
         more = {pid for pid, (_, ppid, _) in harness.processes().items()
@@ -178,7 +178,7 @@ def test_a_detached_run_outlives_its_supervisor(w):
 
 
 def status_if_there(w):
-    """Between two supervisors a run without a checkpoint is begun anew."""
+    """The status; None while a run without a checkpoint is restarted by its keeper."""
     p = w.start("status", "--json")
     p.wait(timeout=harness.DEADLINE_S)
     return harness.json_lines(output(p))[0] if p.returncode == 0 else None

@@ -1,4 +1,4 @@
-"""Disks that are full, and disks that are memory."""
+"""Runs on full disks and on tmpfs."""
 import contextlib
 import os
 import pathlib
@@ -33,7 +33,7 @@ def checkpoints(folder):
 
 
 def outcome(run, steps):
-    """The last checkpoint, and progress.csv but for its times."""
+    """The last checkpoint, and progress.csv without its times."""
     files = harness.tree_bytes(run / "checkpoints" / str(steps))
     files["progress.csv"] = harness.progress_without_times(run)
     return files
@@ -62,7 +62,7 @@ def small_disk(w, *args, prepare="true"):
 
 
 def fill(disk):
-    """Leave no byte free, whatever was just freed."""
+    """Fill the disk completely, even while files are being deleted."""
     with open(disk / "filler", "ab", buffering=0) as f:
         for size in (1 << 16, 1 << 12, 1):
             try:
@@ -73,7 +73,7 @@ def fill(disk):
 
 
 def give_length(run, steps):
-    """The run ends at that step: config.yaml is read again at SIGHUP."""
+    """Set the last step of the run, in config.yaml, which it reads again on SIGHUP."""
     text = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(text.replace(str(FOREVER), str(steps)))
     os.kill(harness.holder_of(run), signal.SIGHUP)
@@ -81,7 +81,7 @@ def give_length(run, steps):
 
 @contextlib.contextmanager
 def full_disk(w):
-    """A run without end that waits for space, its disk, and the checkpoints it has."""
+    """An endless run that waits for disk space, its disk, and its checkpoints so far."""
     with small_disk(w, "run", config(w, FOREVER), "--name", "full", "--runs-dir",
                     w.path / "disk") as (p, disk):
         folder = disk / "full" / "checkpoints"
@@ -106,7 +106,7 @@ def test_a_full_disk_is_waited_for(w):
         harness.wait_until("a later one", lambda: checkpoints(folder)[-1] > kept[-1] + 500)
         assert "there is space again" in p.log.read_text(), p.log.read_text()
 
-        # Nothing of all this is in what the run computes.
+        # None of this affects what the run computes.
         steps = (checkpoints(folder)[-1] // 1000 + 20) * 1000
         give_length(disk / "full", steps)
         p.wait(timeout=harness.DEADLINE_S)
@@ -134,7 +134,7 @@ def test_an_interrupt_ends_the_wait_for_space(w):
 
 
 def test_a_stop_that_meets_a_full_disk_waits_for_nothing(w):
-    """A round's rows fill more than what is left of a page."""
+    """The rows of a round are longer than the rest of a page."""
     with small_disk(w, "run", config(w, FOREVER), "--name", "full", "--runs-dir",
                     w.path / "disk", "--set", "env.copies=64") as (p, disk):
         folder = disk / "full" / "checkpoints"

@@ -1,4 +1,4 @@
-"""However a run ends, nothing of it is left: interrupts, deaths, refusals."""
+"""However a run ends (interrupt, death, refusal), no process or file of it is left behind."""
 import os
 import signal
 
@@ -9,7 +9,7 @@ HOSTILE = harness.BUILD / "tests" / "support" / "hostile_agent"
 
 
 def start_run(w, name, *more, steps=10_000_000, **popen):
-    """A run that would go on for ever, once all its agents learn."""
+    """Start an endless run and wait until all its agents learn."""
     config = w.small(steps=steps, evaluate=0, checkpoint=5_000_000)
     p = w.start("run", config, "--name", name, *more, **popen)
     harness.wait_until("three agents", lambda: len(harness.agents_of(p.pid)) == 3)
@@ -23,7 +23,7 @@ def wait_gone(pids):
 
 
 def assert_gone(pids):
-    """Now, without waiting."""
+    """None of the processes exists; does not wait."""
     left = [pid for pid in pids if harness.alive(pid)]
     assert not left, [harness.processes().get(pid) for pid in left]
 
@@ -97,8 +97,8 @@ def test_two_interrupts_cut_it_off(w):
 
 
 def test_an_agent_that_cannot_live_ends_the_run_with_one_report(w):
-    # Deaths with progress in between do not count: one without any must do, or this would
-    # be a race against how fast a loaded machine restarts them.
+    # max_restarts=0: deaths with progress in between do not count, so that any higher number
+    # would depend on how fast a loaded machine restarts the agents.
     p = start_run(w, "doomed", "--set", "defaults.restart.max_restarts=0")
 
     def killed_and_over():

@@ -1,6 +1,6 @@
-"""Environments of others, in processes of their own: through the bridge, and rude ones.
+"""External environments, in processes of their own: through the bridge, and misbehaving ones.
 
-BROOD_KILLS=50 in the environment makes the kills as many.
+BROOD_KILLS=50 in the environment sets the number of kills.
 """
 import json
 import os
@@ -61,17 +61,17 @@ def status(w, name):
 
 
 def processes_of(w, name):
-    """name -> pid of the live run's environments."""
+    """name -> pid of the live run's environment processes."""
     return {e["name"]: e["pid"] for e in status(w, name)["environments"] if e["pid"]}
 
 
 def without_state(files):
-    """The lengths of runs, and their processes, are in the state."""
+    """Without run.state, which contains the run's length and its processes."""
     return {k: v for k, v in files.items() if k != "run.state"}
 
 
 def final(run):
-    """The last checkpoint, however many agents it is of."""
+    """The last checkpoint, for any number of agents."""
     steps = max(int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit())
     return harness.tree_bytes(run / "checkpoints" / str(steps))
 
@@ -115,7 +115,7 @@ def descriptors(pid):
 
 
 def kill_environments(w, name, kills, draw):
-    """One process after the other, at random moments; how often each was hit."""
+    """Kill one process after the other at random moments; the number of kills of each."""
     hits = dict.fromkeys(ENVIRONMENTS, 0)
     while sum(hits.values()) < kills:
         found = processes_of(w, name)
@@ -173,8 +173,8 @@ def test_resume_plays_the_episodes_again(w):
 
 
 def test_who_has_left_stays_as_it_was(w):
-    """What a process says of an agent that is not there changes nothing, whether it says
-    so for the first time or playing again."""
+    """Data that a process sends about an absent agent is ignored, in the first play and in
+    a replay."""
     sized = {"steps": 3000, "checkpoint": 500}
     w.brood("run", config(w, FAKE_ENV, "good", **sized), "--name", "calm")
     w.brood("run", config(w, FAKE_ENV, "kills-29", **sized), "--name", "deaths")
@@ -308,7 +308,7 @@ parallel_env = Greedy
 
 
 def told(w, p, *words):
-    """A line of the run's, with all of these in it."""
+    """A line of the run's output that contains all of these."""
     def look():
         lines = p.log.read_text().splitlines()
         return next((l for l in lines if all(word in l for word in words)), None)
@@ -388,7 +388,7 @@ def test_what_only_a_new_run_can_have_is_refused(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
 
 
-# What a process does, and what is said of it; none of it may end otherwise.
+# What a process does, and the message with which brood must report it.
 RUDE = {
     "nan-5": r"env_0: answer to step: observation of scout_0 in copy 1: entry 2 is nan|"
              r"env_1: answer to step: observation of scout_0 in copy 3: entry 2 is nan",
@@ -472,7 +472,7 @@ def test_an_environment_that_cannot_be_closed_is_told_and_done(w):
 
 
 def test_a_plugin_is_built_trains_and_comes_back(w):
-    """As its author would: one compiler call with the one header."""
+    """The plugin is built as a user would: one compiler call with the one header."""
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-I",
                     SOURCE_OF_PLUGINS, "-o", w.path / "pursuit.so",
                     EXAMPLES / "pursuit.c"], check=True)

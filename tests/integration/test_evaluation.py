@@ -1,4 +1,5 @@
-"""Evaluating: the same returns however it is done, and training knows nothing of it."""
+"""Evaluations give the same returns in every way they can be made, and do not affect
+training."""
 import json
 
 import harness
@@ -15,7 +16,7 @@ defaults:
   critic: {{hidden: [32]}}
   settings: {settings}
 """
-# One of every kind: moves; rewards that differ; speech; a grid that ends; a table.
+# One of each kind: moves; different rewards; speech; a grid with an end; a payoff table.
 WORLDS = {
     "spread": ("{id: simple_spread, copies: 4}", "{}"),
     "soft": ("{id: simple_spread, copies: 4, actions: continuous}", "{execute: soft}"),
@@ -51,7 +52,7 @@ def test_any_number_of_copies_gives_the_same_returns(w):
 
 
 def training_part(run):
-    """Everything that a run leaves, but for what is about its evaluations or its time."""
+    """All files of a run, without what depends on its evaluations or on clocks."""
     steps = max(int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit())
     files = harness.tree_bytes(run / "checkpoints" / str(steps),
                                lambda path: path.name != "run.state")
@@ -76,7 +77,7 @@ def test_an_interval_of_evaluations_changes_no_byte_of_training(w):
 
 
 def test_a_run_is_evaluated_while_it_trains(w):
-    """Any of its checkpoints, as often as one likes."""
+    """Any checkpoint of a live run can be evaluated repeatedly."""
     train(w, "spread", "calm")
     p = w.start("run", w.path / "spread.yaml", "--name", "busy", "-q", "--set",
                 "run.env_steps=100000000")
@@ -91,7 +92,8 @@ def test_a_run_is_evaluated_while_it_trains(w):
 
 
 def test_episodes_without_an_end_are_cut(w):
-    """Of a world that never ends itself; the team is evaluated at the end of its training."""
+    """In a world without an end, max_steps cuts the episodes, also those of the evaluation
+    at the end of training."""
     config = w.write("endless.yaml", SHORT.format(
         env="{id: simple_spread, copies: 4, max_steps: 0}", settings="{}"))
     w.brood("run", config, "--name", "endless", "-q", "--set",
@@ -111,7 +113,7 @@ def stands_at(w, name, step):
 
 
 def test_a_stop_does_not_wait_for_an_evaluation(w):
-    """Who resumes the run plays it, again and again if need be: nothing is lost."""
+    """A resume plays the cancelled evaluation, also after several stops."""
     config = w.write("long.yaml", SHORT.format(env=WORLDS["spread"][0], settings="{}"))
     sets = ("--set", "evaluation={every_env_steps: 600, episodes: 10000}")
     w.brood("run", config, "--name", "calm", "-q", *sets, deadline_s=5 * harness.DEADLINE_S)

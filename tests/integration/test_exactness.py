@@ -1,4 +1,4 @@
-"""Same configuration and seed, same bytes: beside a busy machine, and through deaths."""
+"""The same configuration and seed give the same bytes, on a busy machine and with deaths."""
 import json
 import pathlib
 import random
@@ -12,7 +12,7 @@ import harness
 
 
 def outcome(run):
-    """What must be equal: final checkpoints, and progress.csv but for its times."""
+    """What must be equal: final checkpoints, and progress.csv without its times."""
     steps = max(int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit())
     files = harness.tree_bytes(run / "checkpoints" / str(steps))
     assert len(files) >= 9, files.keys()
@@ -47,7 +47,7 @@ LOG_HEADER_BYTES = 1 << 20  # common/store/layout.h
 
 
 def ready_pids(p):
-    """agent -> pid of the processes that live and have said they are ready, from --json events."""
+    """agent -> pid of the live processes that are ready, from the --json events."""
     found = {}
     for event in harness.json_lines(pathlib.Path(str(p.log) + ".out").read_text()):
         if event["event"] == "ready":
@@ -58,8 +58,8 @@ def ready_pids(p):
 
 
 def kill_at_random(p, left, draw):
-    """Kill one of the agents that still owe deaths: some at once, wherever they are in
-    starting or replaying, most a random moment after they were ready."""
+    """Kill one of the agents that have to die more often: some at once, while they start or
+    replay, most at a random moment after they are ready."""
     name = draw.choice([n for n in AGENTS if left[n]])
     if draw.random() < 0.2:
         pid = harness.wait_until(f"a process of {name}", lambda: p.poll() is not None or
@@ -77,7 +77,8 @@ def kill_at_random(p, left, draw):
 
 
 def let_it_end(run, interval):
-    """Give a run without end a length, some checkpoints on from where it stands still."""
+    """Give an endless run a length, some checkpoints after its current step. Its supervisor
+    is stopped meanwhile."""
     supervisor = harness.holder_of(run)
     harness.kill(supervisor, signal.SIGSTOP)
     harness.wait_until("a standstill", lambda: harness.processes()[supervisor][0] == "T")
@@ -95,7 +96,7 @@ def let_it_end(run, interval):
 
 def test_twenty_kills_of_each_agent_change_nothing(w):
     config = w.small(steps=FOREVER, evaluate=3000, checkpoint=3000)
-    # Whoever kills faster than an agent can learn is not to be stopped by that.
+    # Kills that come faster than an agent can learn must not end the run.
     patient = ("--set", "defaults.restart={max_restarts: 1000, delay: 0s}")
     p = w.start("run", config, "--name", "killed", "--json", *patient)
     left = dict.fromkeys(AGENTS, KILLS_EACH)

@@ -1,4 +1,4 @@
-"""Deaths at every point of every request, of one agent and of several: no byte changes."""
+"""Deaths of one or several agents at every point of every request change no byte."""
 import itertools
 import json
 import re
@@ -33,7 +33,7 @@ def spec(deaths, point, n_agents, end="kill"):
 
 
 def run(w, name, fault, *more):
-    """A short run; its last event and its directory."""
+    """Make a short run; returns its last event and its directory."""
     program = w.program_with_agent(FAULT_AGENT)
     for count in program.parent.glob("*.runs"):
         count.unlink()
@@ -67,7 +67,8 @@ def test_deaths_after_the_last_round_change_nothing(w):
 
 
 def run_with_a_change(w, name, fault):
-    """Paused before its first round, and let go on once a learning rate is to change."""
+    """A run that is paused before its first round until a change of a learning rate is
+    planned."""
     program = w.program_with_agent(FAULT_AGENT)
     for count in program.parent.glob("*.runs"):
         count.unlink()
@@ -92,7 +93,7 @@ def test_deaths_in_a_change_of_the_configuration(w):
 
 
 def test_deaths_in_a_driven_run(w):
-    """Of all four critics at once, while clients wait for their answers."""
+    """All four critics die at once while clients wait for their answers."""
     need_msgpack()
     program, results = w.program_with_agent(FAULT_AGENT), {}
     for point in ("calm", *POINTS):
@@ -110,13 +111,13 @@ def test_deaths_in_a_driven_run(w):
         assert results[point] == results["calm"], point
 
 
-# What an agent may do to its supervisor instead of answering, and what is said of it.
+# What an agent does to its supervisor instead of answering, and the expected message.
 HOSTILE = {"garbage": "frame", "giant": "frame", "array": "", "wrong-id": "",
            "shrink": "SIGKILL", "flood": None}
 
 
 def test_agents_that_turn_upon_the_supervisor(w):
-    """They are named and replaced, in bounded memory, and no byte changes."""
+    """Messages name them, they are replaced, memory stays bounded, and no byte changes."""
     program = w.program_with_agent(FAULT_AGENT)
     limits = ("prlimit", "--core=0") if harness.SANITIZED else \
         ("prlimit", "--core=0", f"--as={1 << 36}", f"--data={1 << 28}")
@@ -142,7 +143,7 @@ def test_stopped_agents_are_ended_by_the_watchdog(w):
     _, calm = run(w, "calm", "", *patience)
     for method in ("act", "learn"):
         done, place = run(w, method, spec(METHODS[method], "before-reply", 3, "stop"), *patience)
-        assert done["restarts"] >= 3, done  # a busy machine may stop others that long
+        assert done["restarts"] >= 3, done  # others, too, if the machine delays them
         assert (place / "journal").read_text().count("is stopped") == 3
         harness.assert_same_files(outcome(calm), outcome(place))
 
@@ -159,7 +160,7 @@ def test_a_request_that_kills_its_agent_is_named(w):
 
 
 def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
-    """In the midst of a round, too: who goes on from there comes to the same end."""
+    """Also in the middle of a round: a resume from there ends with the same bytes."""
     program = w.program_with_agent(FAULT_AGENT)
     # The first death ends it.
     more = ("--set", "agents.agent_1.restart.policy=temporary", "--set",
@@ -180,8 +181,8 @@ def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
         at = [int(line.split()[1][5:]) for line in
               (w.run_dir(f"r{i}") / "journal").read_text().splitlines()
               if " event=failed " in line]
-        # In the midst of an update others may have learned already, and a copy of what
-        # they were before is kept only as long as that costs next to nothing.
+        # In the middle of an update other agents may have learned already, and copies of
+        # their previous values are kept only while that is cheap.
         too_dear = method != "act" and any(
             f"no checkpoint of step {at[0]}: the former values" in line for line in said)
         assert stands and (too_dear or [int(stands.group(1))] == at), (said, at)
@@ -190,7 +191,7 @@ def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
 
 
 def test_a_crash_loop_slows_down_and_others_go_on(w):
-    """Noop: the others learn to the end. (test_give_up has frozen ones.)"""
+    """With on_give_up: noop, the others learn to the end. (test_give_up tests frozen.)"""
     fault = ";".join(f"agent_1/{i}:act:before-reply:1,kill" for i in range(1, 9))
     fault += ";agent_1:act:before-reply:30,kill"
     program = w.program_with_agent(FAULT_AGENT)

@@ -21,7 +21,7 @@ def config(w, steps=FOREVER, more=""):
 
 
 def begin(w, name, *options, n_checkpoints=2, **more):
-    """A run without end, when it has so many checkpoints."""
+    """Start an endless run and wait until it has this many checkpoints."""
     p = w.start("run", config(w), "--name", name, *options, **more)
     folder = w.run_dir(name) / "checkpoints"
     harness.wait_until("checkpoints", lambda: p.poll() is not None or folder.is_dir() and
@@ -31,7 +31,7 @@ def begin(w, name, *options, n_checkpoints=2, **more):
 
 
 def stopped_run(w, name="base"):
-    """A run that can be resumed, and the step it has come to."""
+    """A run that can be resumed, and its step."""
     p = begin(w, name)
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == STOPPED, p.log.read_text()
@@ -41,7 +41,7 @@ def stopped_run(w, name="base"):
 # ---- links ----
 
 def state_of(folder):
-    """Names, kinds, contents and times of change of everything below a folder."""
+    """Names, types, contents and modification times of everything below a folder."""
     found = {}
     for path in [folder, *sorted(folder.rglob("*"))]:
         st = path.lstat()
@@ -52,7 +52,7 @@ def state_of(folder):
 
 
 def planted_names(run, step):
-    """Everything in a run directory that is there or that a run makes."""
+    """All names that exist in a run directory or that a run creates there."""
     there = [str(p.relative_to(run)) for p in sorted(run.rglob("*"))
              if not p.is_symlink() and not str(p.relative_to(run)).startswith("checkpoints/")]
     newest = f"checkpoints/{step}"
@@ -67,8 +67,8 @@ def planted_names(run, step):
 
 
 def plant(run, name, victims):
-    """Where the run has a file or folder, a link to it outside; where it has none, to a
-    folder or file outside."""
+    """Replace a file or folder of the run with a link to a copy outside; if the run has no
+    such file, create a link to a folder or file outside."""
     victims.mkdir()
     (victims / "bystander").write_text("not brood's")
     target, path = victims / "target", run / name
@@ -83,8 +83,7 @@ def plant(run, name, victims):
 
 
 def test_links_are_never_followed(w):
-    """Whatever a command makes of a run whose files are links, it changes nothing
-    behind them."""
+    """No command on a run whose files are links changes the files behind the links."""
     base, step = stopped_run(w)
     more = ["--set", f"run.env_steps={step + 1000}"]
     refused = set()
@@ -99,7 +98,7 @@ def test_links_are_never_followed(w):
                     ("rm", run)]
         for command in commands:
             if command[0] in ("run", "rm") and not (run / name).is_symlink():
-                # What came before has taken the link away, or its place.
+                # An earlier command has removed or replaced the link.
                 shutil.rmtree(run, ignore_errors=True)
                 shutil.rmtree(victims)
                 harness.copy_run(base, run)
@@ -122,7 +121,7 @@ def test_links_are_never_followed(w):
 
 
 def test_the_keeper_follows_no_link_either(w):
-    """It writes down how a supervisor that was killed ended."""
+    """It writes to the run's files how a killed supervisor ended."""
     p = begin(w, "live")
     journal, victim = w.run_dir("live") / "journal", w.write("victim", "not brood's\n")
     journal.unlink()
@@ -205,7 +204,7 @@ def test_another_users_live_run(w):
     assert {r["run"]: r["state"] for r in harness.json_lines(out)} == \
         {"closed": "no permission", "open": "no permission"}, out
 
-    # They live, and what ended is everybody's to know who may read it.
+    # The runs are alive. How a run ended is visible only to users who can read its folder.
     for name in ("closed", "open"):
         assert json.loads(w.brood("status", name, "--json")[0])["state"] == "running"
         w.brood("stop", name)
@@ -247,7 +246,7 @@ def test_what_others_wrote_is_not_executed(w):
     planted(lambda run: os.chown(run / "config.yaml", NOBODY, NOBODY))
     planted(lambda run: (run / "config.yaml").chmod(0o666))
 
-    # It is no obstacle to who says so.
+    # `resume --trust` accepts another user's run; `run --force` does not replace it.
     run = harness.copy_run(base, w.run_dir("theirs"))
     for path in (run, *run.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
@@ -260,7 +259,7 @@ def test_what_others_wrote_is_not_executed(w):
 # ---- a deleted directory ----
 
 def delete(run):
-    """As rm -rf does it, while somebody writes there."""
+    """Like rm -rf, while another process writes there."""
     def gone():
         shutil.rmtree(run, ignore_errors=True)
         return not run.exists()
@@ -281,7 +280,7 @@ def test_a_deleted_directory_is_noticed(w):
 
 
 def test_a_directory_that_is_deleted_at_the_end(w):
-    """Between two looks at it, and the run is done before the next."""
+    """The directory disappears between two checks, and the run ends before the next one."""
     p = begin(w, "small")
     supervisor, run = harness.supervisor_of(p.pid), w.run_dir("small")
     w.brood("pause", "small")
@@ -389,7 +388,7 @@ def test_environment_programs_have_the_usual_signals(w):
 # ---- modes ----
 
 def modes(run):
-    """The modes of folders and of files in a run directory; the lock is apart."""
+    """The modes of folders and files in a run directory, except the lock."""
     folders, files = set(), set()
     for path in [run, *run.rglob("*")]:
         mode = stat.S_IMODE(path.lstat().st_mode)

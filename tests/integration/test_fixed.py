@@ -45,7 +45,7 @@ def evaluate(w, run, *args):
 
 
 def returns(w, env, algorithm, **others):
-    """The mean return of each agent where all act so but for some."""
+    """The mean return of each agent if all act by one rule, except some."""
     agents = ", ".join(f"{name}: {{algorithm: {a}}}" for name, a in others.items())
     config = w.write("fixed.yaml", f"run: {{env_steps: 32}}\nenv: {{id: {env}}}\n"
                      f"evaluation: {{every_env_steps: 0}}\n"
@@ -55,13 +55,13 @@ def returns(w, env, algorithm, **others):
 
 
 def play(w, env, algorithm):
-    """The mean return of a team that acts so, by agent."""
+    """The mean return, by agent, of a team that acts by this rule."""
     found = returns(w, env, algorithm)
     return sum(found.values()) / len(found)
 
 
 def teacher(w, agents=4):
-    """A short run whose policies others take."""
+    """A short run whose policies other runs use."""
     w.brood("run", w.small(steps=2000, evaluate=0), "--name", "teacher", "--set",
             f"env.params.agents={agents}")
 
@@ -73,7 +73,7 @@ def test_random_teams_return_what_the_reference_does_and_rules_are_good(w):
 
 
 def test_either_side_of_simple_tag_has_good_rules(w):
-    """Against others at random; both at random: 4.9 and -18.5 by the reference."""
+    """The opponents are random; the reference has 4.9 and -18.5 if both sides are."""
     both = returns(w, "simple_tag", "random")
     assert abs(both["adversary_0"] - 4.9) < 2 and abs(both["agent_0"] + 18.5) < 5, both
     hunters = returns(w, "simple_tag", "heuristic", agent_0="random")
@@ -160,7 +160,7 @@ def test_new_training_from_old_weights_leaves_them_alone(w):
 
 
 def test_other_environments_choices_are_refused(w):
-    """They fit, and mean something else."""
+    """They have the right shape but another meaning."""
     def taught(name, env):
         w.brood("run", w.write("taught.yaml", f"run: {{env_steps: 32}}\nenv: {{{env}}}\n"
                 "evaluation: {every_env_steps: 0}\ndefaults: {algorithm: iql}\n"),

@@ -1,4 +1,4 @@
-"""Those who wait for a run's end, or read its logs as they are written: whoever is killed."""
+"""Commands that wait for a run's end or follow its logs, whichever process is killed."""
 import contextlib
 import json
 import os
@@ -120,7 +120,7 @@ def test_logs_of_a_run_that_is_over(w):
 
 
 def test_the_journal_tells_what_happened(w):
-    """In this order; numbers of it are numbers in JSON, and names are texts."""
+    """Events are in order; in JSON, numbers are numbers and names are strings."""
     p = start_run(w, "a")
     old = harness.agents_of(p.pid)["agent_1"]
     harness.kill(old)

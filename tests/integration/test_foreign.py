@@ -19,7 +19,7 @@ def varint(n):
 
 
 def snappy(data):
-    """As literals only, which any decoder reads."""
+    """Snappy data of literals only, which any decoder reads."""
     pieces = [data[i:i + 60] for i in range(0, len(data), 60)]
     return varint(len(data)) + b"".join(bytes([len(p) - 1 << 2]) + p for p in pieces)
 

@@ -14,7 +14,7 @@ TEMPORARY = "agents.agent_1.restart={policy: temporary, on_give_up: %s}"
 
 
 def program_for(w):
-    """brood beside the agent that ends where BROOD_FAULT says; nobody has ended yet."""
+    """brood with the agent that ends where BROOD_FAULT says, before any of them has ended."""
     program = w.program_with_agent(FAULT_AGENT)
     for count in program.parent.glob("*.runs"):
         count.unlink()
@@ -43,7 +43,7 @@ def wait_for_checkpoints(run, more):
 
 
 def kill_supervisor(run):
-    """Before the first checkpoint there is nothing to go on from."""
+    """Waits for a checkpoint first, because without one nothing can be resumed."""
     harness.wait_until("a checkpoint", lambda: checkpoints(run))
     n = len(journal(run, "resume"))
     harness.kill(harness.holder_of(run))
@@ -72,7 +72,7 @@ def test_a_give_up_survives_the_supervisor(w):
         done(p)
         assert len(journal(run, "give-up")) == 1, journal(run, "give-up")
         ours, theirs = outcome(run), outcome(calm)
-        if mode == "noop":  # its values are of its newest snapshot, which was any
+        if mode == "noop":  # its values are those of its newest snapshot, at no fixed step
             for files in ours, theirs:
                 for path in [path for path in files if path.startswith("agent_1/")]:
                     files.pop(path)
@@ -81,7 +81,7 @@ def test_a_give_up_survives_the_supervisor(w):
 
 
 def test_a_resume_from_before_makes_the_turns_again(w):
-    """Also what a noop's weights are, and the turn back."""
+    """A resume repeats the change of mode, a noop's weights, and the change back."""
     p, run = start(w, "once", "noop", "agent_1:learn:before-reply:40,abort"), \
         w.run_dir("once")
     wait_for(run, "give-up")
@@ -98,7 +98,7 @@ def test_a_resume_from_before_makes_the_turns_again(w):
 
 
 def test_a_noop_among_others_than_itself(w):
-    """Whose outputs have another shape than its own: a resume knows it."""
+    """The others' outputs have another shape; a resume still knows the noop's own shape."""
     config = w.write("pair.yaml", """
 run: {name: pair, seed: 1, env_steps: 6000}
 env: {id: simple_speaker_listener, copies: 4}
@@ -119,7 +119,7 @@ defaults: {actor: {hidden: [16]}, critic: {hidden: [16]}, restart: {policy: temp
 
 
 def test_a_frozen_agent_dies_again(w):
-    """A second give-up is a noop; the run goes on to its end."""
+    """After a second give-up the agent is a noop; the run goes on to its end."""
     p, run = start(w, "twice", "frozen", "agent_1:learn:before-reply:40,abort",
                    steps=1_000_000), w.run_dir("twice")
     wait_for(run, "give-up")
@@ -168,7 +168,7 @@ def test_a_crash_loop_ends_with_its_reason(w):
 
 
 def test_a_pause_does_not_wait_for_a_delay(w):
-    """Nor does a stop: the process that is waited for is started at once."""
+    """Neither does a stop: the delayed process is started at once."""
     fault = "agent_1:act:before-reply:30,kill;agent_1/1:act:before-reply:1,kill"
     for command in "pause", "stop":
         p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", command, "--set",
@@ -183,7 +183,7 @@ def test_a_pause_does_not_wait_for_a_delay(w):
 
 
 def test_a_limit_that_is_too_low_ends_the_run(w):
-    """Whatever gets done in between; and each time it is said which limit that was."""
+    """Progress in between does not help; each message names the limit."""
     p = w.start("run", w.small(steps=10_000_000, evaluate=0), "--name", "low", "--set",
                 "agents.agent_1.memory_limit=1K", "--set",
                 "defaults.restart={max_restarts: 2, delay: 10ms}")
@@ -235,7 +235,7 @@ def test_limits_reach_the_live_process(w):
 
 
 def test_one_that_is_only_slow_is_left_alone(w):
-    """A real agent, whose one request takes many times as long as it may be silent."""
+    """A real agent with a request that takes many times the watchdog's limit."""
     within_s, tries = (1, 160_000) if not harness.SANITIZED else (5, 130_000)
 
     def seconds(name, tries):

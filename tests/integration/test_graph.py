@@ -1,4 +1,4 @@
-"""`brood graph` on what TensorFlow itself wrote: looked at, run, and wrong names."""
+"""`brood graph` on graphs that TensorFlow wrote: listed, run, and with wrong names."""
 import pathlib
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""`brood inspect` on checkpoints that TensorFlow itself wrote, and on what is none."""
+"""`brood inspect` on checkpoints that TensorFlow wrote, and on files that are none."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""The keeper in front of a run: whoever is killed, nothing is left; the terminal's jobs."""
+"""The keeper of a run: whichever process is killed, none is left behind; terminal jobs."""
 import contextlib
 import itertools
 import json
@@ -36,7 +36,7 @@ def marked(p):
 
 
 def enter(w, p, name, phase):
-    """Brings a run that learns into a phase."""
+    """Bring a learning run into a phase."""
     agents, supervisor = harness.agents_of(p.pid), harness.supervisor_of(p.pid)
     if phase == "agents stopped":
         for pid in agents.values():
@@ -56,7 +56,7 @@ def enter(w, p, name, phase):
 
 
 def called(name, pids):
-    """Those of them that leaving_agent gave that name."""
+    """The processes that leaving_agent gave that name."""
     return {pid for pid, (_, _, cmdline) in harness.processes().items()
             if pid in pids and cmdline.startswith(name + " ")}
 
@@ -99,10 +99,10 @@ def begin(w, name, phase, env=None):
 
 
 def kill_in_phase(w, who, phase, env=None):
-    """A run of which `who` is killed in a phase, while each of its agents has left five
-    processes in sessions of their own: all of it must go within a second. But if nobody is
-    left that knows them, and there are no control groups, those that have neither
-    environment nor descriptors."""
+    """Kill `who` in a phase of a run whose agents have each left five processes in sessions
+    of their own: all of them must end within a second. Exception: processes that have
+    neither the run's environment nor its descriptors, if there are no control groups and no
+    process is left that knows them."""
     name = f"{phase} {who}".replace(" ", "-").replace("+", "-")
     p = begin(w, name, phase, env)
     enter(w, p, name, phase)
@@ -140,7 +140,7 @@ def test_whoever_is_killed_nothing_is_left(w):
 
 
 def test_without_control_groups_marks_tell(w):
-    """An environment of any length, and pipes that only the run's processes have."""
+    """The marks are in the environment, of any length, and in pipes that only the run has."""
     kill_in_phase(w, "keeper+supervisor", "learning", env={"BROOD_CGROUP": "no"})
 
 
@@ -205,7 +205,7 @@ def states(pids):
 
 
 def test_the_terminals_stop_holds_all_and_accuses_nobody(w):
-    """However long it lasts: the time that agents stood still is not held against them."""
+    """The time that agents were stopped does not count for the watchdog."""
     respond_s = 2.0 * harness.PATIENCE
     p = start_run(w, "paused", "--set", f"defaults.respond_within={respond_s}s")
     everyone = [p.pid, harness.supervisor_of(p.pid), *harness.agents_of(p.pid).values()]
@@ -240,7 +240,7 @@ class OnTerminal:
         harness.wait_until("rows", lambda: self.read() or harness.rows(self.run) > 2)
 
     def read(self):
-        """What it writes is taken, and not looked at."""
+        """Read and discard the run's output."""
         with contextlib.suppress(OSError):
             os.read(self.fd, 65536)
 
@@ -314,7 +314,7 @@ def test_a_supervisor_that_dies_again_and_again_is_given_up(w):
                 "--name", "loop", "--set", "run.on_supervisor_death=resume")
     while p.poll() is None:
         pid = harness.supervisor_of(p.pid)
-        # Not the trial: who dies before there is a run has none to go on with.
+        # Not in the trial phase: before there is a run, there is nothing to resume.
         if pid is not None and "agent_0" in harness.agents_of(p.pid):
             harness.kill(pid)
             harness.wait_until("its end", lambda: not harness.alive(pid))
@@ -333,7 +333,7 @@ def kill_supervisor(p):
 
 
 def test_a_series_goes_on_where_it_was(w):
-    """With the seed that was under way, from its checkpoint or its beginning, and the rest."""
+    """It resumes the current seed, from its checkpoint or beginning, then runs the rest."""
     config = w.small(steps=4000 if not harness.SANITIZED else 1500, evaluate=1000,
                      checkpoint=500)
     more = ("--seeds", "3,1,2", "--set", "run.on_supervisor_death=resume")
@@ -355,7 +355,7 @@ def test_a_series_goes_on_where_it_was(w):
 
 
 def test_a_long_command_line_begins_anew(w):
-    """All of it counts again, also what the environment says."""
+    """All arguments apply again, also those from the environment."""
     program = w.program_with_agent(HOSTILE)
     (program.parent / "brood-agent.does").write_text("begin-never")
     words = [x for i in range(100) for x in ("--set", f"run.seed={i}")]

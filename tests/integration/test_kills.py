@@ -1,6 +1,6 @@
 """Kills and stops of random agents at random moments: the same bytes, and nothing leaks.
 
-`scripts/test --kills 1000` makes it the long one.
+`scripts/test --kills 1000` runs the long version.
 """
 import collections
 import os
@@ -21,7 +21,7 @@ SETTINGS = ("--set", "defaults.restart={max_restarts: 1000000, delay: 0s}", "--s
 
 
 def kill_at_random(p, draw, with_stop):
-    """One agent, after a moment; waits until it is dead, or the watchdog has ended it."""
+    """Kill one agent after a moment; wait until it or the watchdog has ended it."""
     until = time.monotonic() + draw.uniform(0, 0.02) * harness.PATIENCE
     while time.monotonic() < until:
         pass
@@ -32,7 +32,7 @@ def kill_at_random(p, draw, with_stop):
 
 
 def print_table(journal):
-    """What they were at when they died, and how."""
+    """Print what the agents were doing when they died, and how they died."""
     deaths = re.findall(r" event=exit agent=\S+ pid=\d+ signal=(\S+) in=(\S+)( why=)?", journal)
     table = collections.Counter((state, "stopped" if why else signum)
                                 for signum, state, why in deaths)
@@ -51,7 +51,7 @@ def test_kills_at_random_moments_leave_nothing(w):
     p = w.start("run", config, "--name", "killed", *SETTINGS)
     harness.wait_until("the agents", lambda: len(harness.agents_of(p.pid)) == 3)
     supervisor = harness.supervisor_of(p.pid)
-    # What is made once and then used again: also by each thread that writes checkpoints.
+    # Memory that is allocated once and reused, also by each thread that writes checkpoints.
     for _ in range(FIRST_KILLS):
         kill_at_random(p, draw, False)
     harness.wait_until("checkpoints", lambda: (run / "journal").read_text().count(

@@ -1,5 +1,5 @@
-"""How long a run is: a length that it has passed is refused; one that is done can be made
-longer while its log is there."""
+"""The length of a run: a length that it has passed is refused; a finished run can be made
+longer while its log exists."""
 import ctypes
 import json
 import os
@@ -44,7 +44,7 @@ def test_a_length_that_is_past_is_refused_everywhere(w):
     assert "run is to end at 3 episodes and is at 40" in err, err
     assert json.loads(w.brood("status", run, "--json")[0])["state"] == "stopped"
 
-    # A run that is done is refused one, too, and says so that it is done otherwise.
+    # The same is refused for a finished run, with a different message.
     w.brood("run", w.small(steps=400), "--name", "done", "--set", "experience.keep=true")
     with as_it_was(w.run_dir("done")):
         _, err = w.brood("resume", "done", "--set", "run.env_steps=10", code=2)
@@ -78,7 +78,7 @@ def test_a_run_that_is_done_can_be_made_longer(w):
     w.brood("run", config, "--name", "calm", "--set", "run.env_steps=1200")
     assert final(run, 1200) == final(w.run_dir("calm"), 1200)
 
-    # Whoever wants the space back gets it.
+    # The disk space of the log can be freed.
     _, err = w.brood("resume", run, "--set", "experience.keep=false")
     assert "its experience log (" in err and "is dropped" in err, err
     assert "--init-from run` begins anew" in err and not log.exists(), err
@@ -95,7 +95,7 @@ def test_a_log_that_is_not_wanted_goes_with_a_line(w):
     assert not (w.run_dir("never") / "experience").exists()
     assert "event=log-dropped" in (w.run_dir("never") / "journal").read_text(), err
 
-    # A live run can be told, and it is no difference to resume with.
+    # A live run accepts a new length, which is no difference for a resume.
     w.brood("run", w.small(steps=10_000_000), "--name", "live", "--detach")
     out, _ = w.brood("set", "live", "experience.keep=false")
     assert "experience.keep=false" in out, out

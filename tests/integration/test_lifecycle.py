@@ -1,4 +1,4 @@
-"""What a person sees of runs that live or are over, and how they go."""
+"""What a user sees of live and finished runs, and how runs are removed."""
 import json
 import os
 import signal
@@ -18,7 +18,7 @@ def status(w, *args, **more):
 
 
 def start_saved(w, name, *more):
-    """A run whose first checkpoint is on the disk."""
+    """Start a run and wait until its first checkpoint is on the disk."""
     p = start_run(w, name, *more)
     harness.wait_until("a checkpoint", (w.run_dir(name) / "checkpoints" / "0").exists)
     return p
@@ -34,7 +34,7 @@ def disk_bytes(folder):
                               capture_output=True).stdout.split()[0])
 
 
-# ---- status of what is over ----
+# ---- status of finished runs ----
 
 def test_status_of_a_run_that_is_done(w):
     w.brood("run", w.small(), "--name", "a")
@@ -145,7 +145,7 @@ def test_a_damaged_record_tells_what_it_can(w):
 
 
 def test_status_of_a_live_run_feels_immediate(w):
-    """While it trains: the best of a few, on a machine that has other things to do."""
+    """The best of several tries while the run trains, because the machine may be busy."""
     p = start_run(w, "a")
     took = []
     for _ in range(10):

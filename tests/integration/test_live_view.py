@@ -1,4 +1,4 @@
-"""What a person sees of a run: on a terminal, elsewhere, and as JSON."""
+"""The live view of a run: on a terminal, without one, and as JSON."""
 import fcntl
 import json
 import os
@@ -17,7 +17,7 @@ ESCAPE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
 
 
 class Screen:
-    """As much of a terminal as the view may use; lines that wrap are noted."""
+    """Emulates the part of a terminal that the view uses; records lines that wrap."""
 
     def __init__(self, columns):
         self.columns, self.lines, self.row, self.wrapped = columns, [""], 0, []
@@ -90,7 +90,7 @@ class Terminal:
 
 
 def watch_a_run_with_a_death(w, name, **more):
-    """A run, one of whose agents is killed once the view stands."""
+    """A run of which one agent is killed once the view is drawn."""
     t = Terminal(w, "run", w.small(steps=20000 if not harness.SANITIZED else 6000,
                                    evaluate=0), "--name", name, **more)
     harness.wait_until("the view", lambda: "agent_2" in t.text())

@@ -1,4 +1,4 @@
-"""The experience log is damaged: a live run ends, and whoever is told how to go on can."""
+"""A damaged experience log: a live run ends, and the command that it advises works."""
 import re
 import struct
 
@@ -14,7 +14,7 @@ def row_bytes(run):
 
 
 def zero(run, first, end):
-    """Somebody writes zeros over rows first to end - 1; the file, still open."""
+    """Overwrite rows first to end - 1 with zeros; returns the file, still open."""
     size = row_bytes(run)
     f = open(run / "experience", "r+b")
     f.seek(HEADER_BYTES + first * size)
@@ -24,14 +24,14 @@ def zero(run, first, end):
 
 
 def advice(err):
-    """The command, as words, that a failure advises: its only one."""
+    """The only command, as words, in the message of a failure."""
     found = re.findall(r"`brood ([^`]*)`", err)
     assert len(found) == 1, err
     return found[0].split()
 
 
 def damage_named(err, first, end):
-    """The rows that the message says are damaged include first to end - 1; the line."""
+    """Check that the damaged rows in the message include first to end - 1; the line."""
     lines = [line for line in err.splitlines() if "damaged" in line]
     assert len(lines) == 1, err
     low, high = map(int, re.search(r"/experience: rows (\d+) to (\d+) are damaged",
@@ -58,7 +58,7 @@ def test_live_damage_ends_the_run(w):
     assert checkpoints(run) == kept, (checkpoints(run), kept)
     assert len(journal(run, "failed")) == 1 and "damaged" in journal(run, "failed")[0]
 
-    # What it says goes on exactly, from where the log is whole; the newest does not serve.
+    # The advised command continues exactly from where the log is intact, not from the newest.
     assert advice(err) == ["resume", str(run.relative_to(w.path)), "--from", str(kept[-2])], err
     with as_it_was(run):
         _, refusal = w.brood("resume", run, code=1)
@@ -74,7 +74,7 @@ def test_live_damage_ends_the_run(w):
 
 
 def test_who_else_writes_is_noticed_at_once(w):
-    """Without a checkpoint that is due; damage younger than the newest one spares it."""
+    """Also between checkpoints; damage newer than the last checkpoint does not affect it."""
     p = w.start("run", config(w, steps=FOREVER), "--name", "run",
                 "--set", "checkpoint.every_env_steps=0")
     run = w.run_dir("run")

@@ -19,7 +19,7 @@ CASES = {"kernels": "kernels"}
 
 
 class Machine:
-    """How programs of a build run on a machine of that kind."""
+    """A kind of machine, and how programs of a build run on it."""
 
     def __init__(self, name, build, *emulator, also=()):
         self.name, self.build, self.emulator = name, build, emulator
@@ -32,7 +32,7 @@ class Machine:
             raise harness.Skip(f"no build for {self.name}")
 
     def run(self, w, name):
-        """Runs a test program; what it said if it failed."""
+        """Run a test program; returns its output if it failed."""
         program = self.build / "tests" / "agent" / f"test_agent_{name}"
         # to fork is slow there
         env = {**os.environ, "BROOD_BUILD_DIR": str(self.build), "CK_FORK": "no"}
@@ -94,7 +94,7 @@ def test_arm64(w):
 
 
 def blocks(build, *emulator, kernels=""):
-    """What learners end with there: print_blocks's lines."""
+    """The final values of learners on that machine: the lines of print_blocks."""
     program = build / "tests" / "golden" / "print_blocks"
     env = {**os.environ, "BROOD_KERNELS": kernels}
     return subprocess.run([*emulator, str(program)], env=env, check=True, text=True,
@@ -145,7 +145,7 @@ def read_frame(pipe):
 
 
 def record(w):
-    """Per agent of a short run, what it was asked and what it answered; the log."""
+    """For each agent of a short run, its requests and answers; and the log."""
     records = w.path / "records"
     records.mkdir()
     brood = w.program_with_agent(harness.BUILD / "tests" / "support" / "recording_agent")
@@ -158,7 +158,7 @@ def record(w):
 
 
 def replay(name, requests, expected, log, build, *emulator, kernels=""):
-    """Asks a new agent the same; its variables after the last answer, all as expected."""
+    """Send a new agent the same requests, check its answers; its final variables."""
     block = os.memfd_create("brood-block", os.MFD_ALLOW_SEALING)
     os.ftruncate(block, BLOCK_CAPACITY)
     fcntl.fcntl(block, F_ADD_SEALS, SHRINK_GROW_SEAL)
@@ -190,7 +190,7 @@ def replay(name, requests, expected, log, build, *emulator, kernels=""):
 
 
 def test_a_recorded_run_is_answered_alike_everywhere(w):
-    """Each agent of a run, asked the same again: by every kind of kernels, and on arm64."""
+    """Replay the requests of each agent of a run, with every kind of kernels and on arm64."""
     recorded, log = record(w)
     assert len(recorded) == 3
     machines = [(harness.BUILD, (), kernels) for kernels in ("portable", "avx2", "avx512", "")]

@@ -1,4 +1,4 @@
-"""The manual pages say all that `--help` says, in roff that groff takes."""
+"""The manual pages contain everything in `--help`, in roff that groff accepts."""
 import re
 import shutil
 import subprocess

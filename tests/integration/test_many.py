@@ -1,4 +1,4 @@
-"""Two hundred agents: up in two seconds, fifty killed at once and back, and no leak."""
+"""Two hundred agents start in two seconds; fifty are killed at once and replaced; no leaks."""
 import random
 import time
 
@@ -9,7 +9,7 @@ KILLED = AGENTS // 4
 ROUNDS = 4
 UP_WITHIN_S = 2.0
 RSS_SLACK_KIB = 2048
-# Each learns, too: who is killed has something to replay.
+# All learn, so that a killed agent has requests to replay.
 CONFIG = f"""
 run: {{name: many, seed: 1, env_steps: 10000000}}
 env: {{id: constant_reward, copies: 1, max_steps: 5, params: {{agents: {AGENTS}}}}}

@@ -1,7 +1,7 @@
-"""Environments that do not always allow everything: what is learned, what the log has of
-it, and that neither deaths nor a resume change it.
+"""Environments with action masks: what is learned, what the log contains, and that neither
+deaths nor a resume change it.
 
-BROOD_KILLS=50 in the environment makes the kills as many.
+BROOD_KILLS=50 in the environment sets the number of kills.
 """
 import json
 import os
@@ -51,7 +51,7 @@ def config(w, environment, algorithm, steps=4000, evaluate=0, checkpoint=2000):
 
 
 def fetch(w, run, agent, name, *feeds):
-    """Numbers computed by the graph of an agent's last checkpoint."""
+    """Fetch values from the graph of an agent's last checkpoint."""
     steps = max(int(p.name) for p in (w.run_dir(run) / "checkpoints").iterdir())
     feeds = [word for feed in feeds for word in ("--feed", feed)]
     out, _ = w.brood("graph", w.run_dir(run) / "checkpoints" / str(steps) / agent, "--json",
@@ -73,7 +73,7 @@ def test_iql_learns_what_can_come(w):
 
 
 def test_critics_learn_what_can_come(w):
-    """With a critic of everyone, and with one's own."""
+    """With a critic of the joint action, and with one of the agent's own."""
     moves = {WALK: "[[1, 0, 0]]", TAKE: "[[0, 1, 0]]"}
     for algorithm in ("maddpg", "ddpg"):
         w.brood("run", config(w, ROOMS, algorithm), "--name", algorithm)
@@ -169,7 +169,7 @@ parallel_env = Ferry
 
 
 def test_who_comes_back_acts_on_what_is_there(w):
-    """A guest who is aboard every other step only."""
+    """An agent that is present only in every second step."""
     ferry = w.write("ferry.py", FERRY.format(support=str(ROOMS.parent)))
     w.brood("run", config(w, ferry, "maddpg", steps=600), "--name", "ferry")
     log = read_log(w.run_dir("ferry"))
@@ -192,7 +192,7 @@ def victims(w, name):
 
 
 def kill_at_random(w, name, kills, draw):
-    """Agents and environments, at random moments; then the supervisor."""
+    """Kill agents and environments at random moments, then the supervisor."""
     hits = {}
     while sum(hits.values()) < kills:
         found = victims(w, name)
@@ -213,7 +213,7 @@ def steps_of(run):
 
 
 def test_deaths_and_a_resume_change_nothing(w):
-    """In a hallway with walls, where forbidden moves are an error."""
+    """The hallway has walls, and a forbidden move is an error."""
     draw = random.Random(11)
     for algorithm in ("iql", "maddpg"):
         run = w.run_dir(algorithm)

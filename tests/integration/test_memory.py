@@ -1,4 +1,4 @@
-"""Where there is no memory, it is named: at once, and not tried for ever."""
+"""A lack of memory is reported at once, and not retried for ever."""
 import os
 import signal
 import subprocess
@@ -37,7 +37,7 @@ def test_an_agent_without_memory_ends(w):
 
 
 def test_deaths_for_want_of_memory_count(w):
-    """`resume` tries nothing before: its agents die one after another."""
+    """`resume` makes no trial first: its agents die one after another."""
     skip_if_sanitized()
     p = w.start("run", w.small(steps=10_000_000, evaluate=0, checkpoint=400), "--name", "a",
                 "--set", "defaults.restart.max_restarts=2")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/fuzz/mutate.py for a moment: damaged files of runs crash nothing and change no bytes."""
+"""A short run of tests/fuzz/mutate.py: damaged run files crash nothing and change no bytes."""
 import subprocess
 import sys
 

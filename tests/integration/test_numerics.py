@@ -1,5 +1,5 @@
-"""What the last bits of a run depend on: which machine and which build may go on with it,
-and what says so."""
+"""What the last bits of a run depend on: which machine and which build may continue it, and
+which messages say so."""
 import json
 import shutil
 
@@ -32,7 +32,7 @@ def change_every(run, section, change):
 
 
 def from_another_cpu(run, name):
-    """A copy of the run whose checkpoints have another fingerprint."""
+    """A copy of the run whose checkpoints have another machine's fingerprint."""
     moved = copy(run, name)
     change_every(moved, b"fingerprint", lambda text: bytes([text[0] ^ 1]) + text[1:])
     return moved
@@ -122,7 +122,7 @@ def rename_section(path, was, name):
                      harness.masked_crc32c(name + value) + data[begin + length + 4:])
 
 
-# ---- what is said of it ----
+# ---- messages ----
 
 def test_it_is_told_of_live_runs_and_of_those_that_are_over(w):
     p = w.start("run", w.small(steps=FOREVER), "--name", "live")

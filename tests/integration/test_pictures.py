@@ -1,4 +1,4 @@
-"""brood eval --render: what is seen is where things are, and a browser can show it."""
+"""brood eval --render: things are drawn at their places, and a browser shows the pictures."""
 import contextlib
 import json
 import os
@@ -41,14 +41,14 @@ def train(w, name, env):
 
 
 def render(w, name, file, *more, episodes=1):
-    """The path of the file, and what eval said."""
+    """The path of the file, and eval's output."""
     path = w.path / file
     out, _ = w.brood("eval", name, "--episodes", episodes, "--render", path, "--json", *more)
     return path, json.loads(out)
 
 
 def data_of(w, name, *more, episodes=1):
-    """The episode's head, and its frames, from .jsonl."""
+    """The object of the episode and those of its frames, from a .jsonl file."""
     path, _ = render(w, name, name + ".jsonl", *more, episodes=episodes)
     head, *frames = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(frames) == head["steps"] + 1
@@ -100,7 +100,7 @@ def on_page(head, x, y):
 
 
 def stands_alone(head, thing, things, edge=12):
-    """Nothing else that is drawn comes near it, but for what marks it."""
+    """Whether nothing is drawn near the thing, except its own marks."""
     for other in things:
         room = (thing["size"] + 1.3 * other["size"]) + edge / head["page"]["scale"]
         if 0 < np.hypot(other["x"] - thing["x"], other["y"] - thing["y"]) < room:
@@ -265,7 +265,7 @@ def test_without_the_module_that_draws_all_else_works(w):
 # ---- in a browser ----
 
 def screenshot(w, page):
-    """What a headless browser shows of a file, as pixels."""
+    """The pixels that a headless browser shows for a file."""
     browser = shutil.which("chromium")
     if browser is None:
         raise harness.Skip("no chromium")
@@ -310,8 +310,8 @@ def test_a_browser_shows_the_gif(w):
 
 
 def check_shown(head, shown, thing, colour, radius):
-    """A thing's pixels end on either side as far from where it is as they should; on one
-    of the two something may stand before it."""
+    """A thing's pixels end at the right distance from its place on both sides, or on one
+    side if another thing covers the other."""
     at = on_page(head, thing["x"], thing["y"])
     x, y = where(shown, colour, slack=1)
     near = np.hypot(x - at[0], y - at[1]) < 1.5 * radius
@@ -322,7 +322,7 @@ def check_shown(head, shown, thing, colour, radius):
 
 
 def test_a_browser_shows_the_svg(w):
-    """Agents as they are in the end, pale, and what has always been there."""
+    """Checks the agents at their final places, drawn pale, and the things that never move."""
     need_pil()
     train(w, "spread", "{id: simple_spread}")
     agents = landmarks = 0

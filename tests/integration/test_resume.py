@@ -1,5 +1,5 @@
-"""A run whose supervisor is killed goes on from its newest complete checkpoint, and ends
-with the bytes of a run that nobody disturbed."""
+"""A run whose supervisor is killed resumes from its newest complete checkpoint, and ends
+with the same bytes as an undisturbed run."""
 import contextlib
 import json
 import os
@@ -52,7 +52,7 @@ def checkpoints(run):
 
 
 def rows(run):
-    """How many rows are in the experience log: the environment steps that were made."""
+    """The number of rows in the experience log, that is, of environment steps."""
     log = run / "experience"
     with open(log, "rb") as f:
         row_bytes = struct.unpack_from("<16xQ", f.read(24))[0]
@@ -60,7 +60,7 @@ def rows(run):
 
 
 def outcome(run, steps=STEPS):
-    """What must be equal: the checkpoints, and progress.csv but for its times."""
+    """What must be equal: the checkpoints, and progress.csv without its times."""
     files = {name: data for name, data in harness.tree_bytes(run / "checkpoints").items()
              if not name.startswith(".bad-")}
     assert f"{steps}/run.state" in files, files.keys()
@@ -70,8 +70,8 @@ def outcome(run, steps=STEPS):
 
 @contextlib.contextmanager
 def as_it_was(run):
-    """Nothing of the run may change but what a supervisor itself leaves: its pid in the
-    lock, and what it and its agents had to say in their logs."""
+    """No file of the run may change except the lock, which has the supervisor's pid, and the
+    logs of the supervisor and its agents."""
     def look():
         return harness.tree_bytes(run, lambda p: p != run / "lock" and
                                   p.parent != run / "logs")
@@ -82,7 +82,7 @@ def as_it_was(run):
 
 def start_and_kill(w, name, path, moment_s):
     """Start a run and SIGKILL its supervisor moment_s after its first checkpoint; None if
-    it was over by then."""
+    the run had ended by then."""
     run = w.run_dir(name)
     p = w.start("run", path, "--name", name)
     harness.wait_until("the first checkpoint", lambda: (run / "checkpoints/0").is_dir())
@@ -94,9 +94,9 @@ def start_and_kill(w, name, path, moment_s):
 
 
 def killed_run(w, name, least_checkpoints=2, path=None):
-    """A run without end whose supervisor was killed once it had so many checkpoints, and
-    the step to which it is to go on: so far that none of them is kept, and at the end of
-    a row."""
+    """An endless run whose supervisor was killed once it had this many checkpoints, and the
+    step at which its resume is to end: so late that none of those checkpoints is kept, and
+    at the end of a row."""
     run = w.run_dir(name)
     p = w.start("run", path or config(w, steps=FOREVER), "--name", name)
     harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
@@ -110,7 +110,7 @@ def until(steps):
 
 
 def calm_run(w, name, steps, path=None):
-    """The outcome of a run of that length that nobody disturbs."""
+    """The outcome of an undisturbed run of that length."""
     w.brood("run", path or config(w), "--name", name, *until(steps))
     return outcome(w.run_dir(name), steps)
 
@@ -336,7 +336,7 @@ def test_anyway_takes_the_configuration_that_was_given(w):
     assert "learning_rate" in err and "goes on from step" not in err, err
     resume(w, as_it_was, *until(end))
 
-    # In the blocks, where the agents read it, and in what they learned with it.
+    # The new value is in the blocks, where agents read it, and affects what they learn.
     new, old = (struct.pack("<f", x) for x in (0.0123, 0.003))
     state = (run / "checkpoints" / str(end) / "run.state").read_bytes()
     assert state.count(new) == 3 and old not in state
@@ -388,7 +388,7 @@ def test_old_weights_are_those_of_the_newest_complete_one(w):
     assert data_of(w.run_dir("new"), 0) == data_of(w.run_dir("old"), 500)
     out, err = w.brood(*evaluate)
     assert json.loads(out)["checkpoint_step"] == 500 and says.search(err), (out, err)
-    # Whoever names a damaged one hears why it cannot be had.
+    # A resume from a damaged one is refused with the reason.
     for args in ((*evaluate, "--checkpoint", "1000"),
                  ("run", config(w), "--name", "no", "--init-from", "old@1000", "--quiet")):
         _, err = w.brood(*args, code=1)

@@ -87,7 +87,7 @@ def test_a_respawn_brings_what_waits_for_it(w):
 
 
 def test_the_kind_of_learning_changes_in_a_live_run(w):
-    """Whose rows are drawn, at once; the kind of policy, with a new process."""
+    """own_batches takes effect at once; another kind of policy, with a new process."""
     p, run = start(w, "kind", "--set", "env.actions=continuous")
     out, _ = w.brood("set", run, "agents.agent_0.settings.own_batches=true")
     assert "from step" in out, out
@@ -102,7 +102,7 @@ def test_the_kind_of_learning_changes_in_a_live_run(w):
 
 
 def assert_resumes_are_equal(w, p, run):
-    """From before the changes, which makes them again, and from behind them."""
+    """Resumes from before the changes, which make them again, and from after them."""
     at = max(int(re.search(r" at=(\d+) ", line).group(1)) for line in journal(run, "set"))
     harness.wait_until("a checkpoint behind it", lambda: checkpoints(run)[-1] > at)
     end(p, run)
@@ -240,7 +240,7 @@ def test_four_critics_are_driven_through_kills(w):
 
 
 def test_a_driven_run_is_resumed(w):
-    """Its critics learn on to the bytes of those that nobody disturbed."""
+    """Its critics end with the same bytes as those of an undisturbed run."""
     need_msgpack()
     results = []
     for name in ("calm", "killed"):

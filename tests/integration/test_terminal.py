@@ -1,4 +1,4 @@
-"""Nothing that others wrote commands the terminal of who reads it."""
+"""Text from other processes and users cannot send control sequences to the terminal."""
 import json
 import os
 import pathlib
@@ -14,13 +14,13 @@ SHOWN = r"\x1b[2J \x9b31m \x9b5n \x07\x7f\x0d caf" + "\u00e9\ttab " + r"\xff"
 
 
 def controls(data):
-    """Whatever of the bytes a terminal would obey."""
+    """The control characters in the bytes that a terminal would interpret."""
     text = data.decode("utf-8", errors="surrogateescape")
     return re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]", text)
 
 
 def said(w, *args, code=0, **more):
-    """What a command prints, which must have no controls: (stdout, stderr)."""
+    """A command's (stdout, stderr), which must contain no control characters."""
     p = w.start(*args, **more)
     assert p.wait(timeout=harness.DEADLINE_S) == code, (args, p.log.read_bytes())
     both = pathlib.Path(f"{p.log}.out").read_bytes(), p.log.read_bytes()

@@ -39,7 +39,7 @@ def test_a_trace_shows_every_process(w):
 
 
 def test_the_table_names_the_file(w):
-    """Also one of a long path."""
+    """Also a file with a long path."""
     name = "n" * 63
     p, client = start(w, name)
     out, _ = w.brood("trace", name, "--steps", 2)
@@ -50,7 +50,8 @@ def test_the_table_names_the_file(w):
 
 
 def test_a_trace_changes_no_byte(w):
-    """The last checkpoint of a run that is traced over and over, an agent killed meanwhile."""
+    """Compares the last checkpoint of a run that is traced repeatedly while an agent is
+    killed."""
     w.brood("run", w.small(steps=6000), "--name", "calm", "-q")
     p = w.start("run", w.small(steps=6000), "--name", "traced")
     harness.wait_until("a trace", lambda: p.poll() is not None or
@@ -148,7 +149,7 @@ def test_the_states_of_a_run_are_logged(w):
 
 
 def test_pure_requests_are_checked_in_real_agents(w):
-    """The variable reaches the agents: their environment has it."""
+    """The variable is in the agents' environment."""
     p = w.start("run", w.small(steps=100000000, evaluate=0), "--name", "c",
                 env={"BROOD_CHECK_PURE": "1"})
     agents = harness.wait_until("the agents", lambda: harness.rows(w.run_dir("c")) > 0 and

@@ -1,4 +1,4 @@
-"""A whole run, from the configuration to the last checkpoint, and what it leaves."""
+"""A whole run, from the configuration to the last checkpoint, and the files it leaves."""
 import csv
 import json
 import struct
@@ -131,7 +131,7 @@ def test_ddpg_and_continuous_actions_train(w):
 
 
 def test_every_shipped_configuration_trains(w):
-    """In small: a few hundred steps, some of them updates."""
+    """Each for a few hundred steps with some updates."""
     small = ["run.env_steps=500", "env.copies=4", "experience.warmup=100",
              "experience.batch_size=64", "experience.update_every=50",
              "log.every_env_steps=100"]
@@ -154,7 +154,7 @@ def test_every_shipped_configuration_trains(w):
 
 
 def test_games_of_bad_luck_are_solved(w):
-    """Climbing pays 11 a step at best, penalty 10, however dear missing each other is."""
+    """The optimum of climbing is 11 per step; that of penalty is 10 for any k."""
     for name, k, best in (("climbing", None, 11), ("penalty", 0, 10), ("penalty", -25, 10),
                           ("penalty", -100, 10)):
         for seed in (1, 2):

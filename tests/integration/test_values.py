@@ -1,5 +1,5 @@
-"""Ends and limits through whole runs: what a trained critic comes to on toys whose values
-are known, and what the log holds of an episode's end."""
+"""Terminations and step limits in whole runs: the values that a trained critic converges to
+in toy worlds with known values, and what the log contains at an episode's end."""
 import csv
 import struct
 
@@ -21,7 +21,7 @@ defaults:
   critic: {hidden: [32]}
   optimizer: {learning_rate: 0.01}
 """
-# Relative. The critic moves for ever, by its learning rate; 4.98 and 1.00 were seen.
+# Relative. The critic never comes to rest; typical values are 4.98 and 1.00.
 TOLERANCE = 0.01
 
 

@@ -13,9 +13,9 @@ struct fake {
     uint8_t *description_bytes;
     struct msg_out request, response;
     int writes;
-    agent_response_fn fn; /* not NULL: owes an answer */
+    agent_response_fn fn; /* not NULL: a request is outstanding */
     void *ctx;
-    uint64_t asked; /* when */
+    uint64_t asked; /* order of the request among all */
 };
 
 struct agent_table {
@@ -185,7 +185,7 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     return 0;
 }
 
-/* What processes of environments would need: there are none in these tests. */
+/* Functions that environment processes would need; these tests have none. */
 
 int agent_table_new(struct agent_table **ret, uv_loop_t *loop, int agent_exe_fd,
                     int log_fd, const struct agent_spec *specs, size_t n,

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
-/* A chan whose peer is the test itself, at the far ends of its pipes. */
+/* Tests of chan: the test itself is the peer, at the other ends of the pipes. */
 static uv_loop_t loop;
 static uv_timer_t deadline;
 static struct chan chan;
@@ -139,7 +139,8 @@ START_TEST(too_long_a_message)
 }
 END_TEST
 
-/* More than a pipe holds: the rest is queued, and arrives unbroken. */
+/* A frame larger than a pipe's buffer: the rest is queued, and the frame arrives
+ * intact. */
 START_TEST(large_writes_are_queued)
 {
     const size_t len = 3 << 20;
@@ -188,7 +189,7 @@ START_TEST(peer_gone)
 }
 END_TEST
 
-/* A queued write that fails is the end, once. */
+/* A queued write that fails calls on_end once. */
 START_TEST(peer_gone_with_queue)
 {
     const size_t len = 1 << 20;

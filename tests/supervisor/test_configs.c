@@ -1,5 +1,5 @@
-/* Every shipped configuration is right, and is of an environment that this build has;
- * what an environment does not have is refused. */
+/* Every shipped configuration is valid, and this build has its environment; settings that
+ * an environment does not have are refused. */
 #include "supervisor/env/env.h"
 #include "tests/support/test_main.h"
 
@@ -9,14 +9,14 @@
 
 enum { SHIPPED_AT_LEAST = 17 };
 
-/* An environment of others' is asked by the shipped program, from where the files say
- * that it is. */
+/* External environments are started by the shipped program, from the folder that the
+ * files assume. */
 static void check_by_program(const char *name, const char *plugin)
 {
     const char *build = getenv("BROOD_BUILD_DIR");
     char command[8192], set[4096] = "";
 
-    if (plugin != NULL) /* here it was built elsewhere */
+    if (plugin != NULL) /* this build has it in another folder */
         (void)snprintf(set, sizeof(set), "--set 'env.plugin=%s/tests/examples/%s'", build,
                        plugin);
     (void)snprintf(command, sizeof(command),
@@ -78,7 +78,7 @@ START_TEST(test_every_shipped_file_is_right)
 END_TEST
 
 static const struct {
-    const char *text, *message; /* NULL: it is right */
+    const char *text, *message; /* NULL: the text is valid */
 } ruled[] = {
     {"env: {id: foraging}\n", NULL},
     {"env: {id: simple_tag, rules: openai, actions: continuous}\n", NULL},

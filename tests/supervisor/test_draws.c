@@ -1,6 +1,6 @@
-/* No key is used twice: a whole run in this process, driver, environments and real agents
- * alike, with every draw noted. Agents are services of brood-agent behind the messages,
- * without processes.
+/* No random key is used twice. A whole run (driver, environments, real agents) takes
+ * place in this process, and every draw is recorded. Agents are brood-agent's services,
+ * called with messages but without processes.
  */
 #include "agent/loop/service.h"
 #include "common/err/check.h"
@@ -22,7 +22,7 @@ enum { AGENTS = 3, SEED = 5, EVALUATION_SEED = 6 };
 
 static const char *const names[AGENTS] = {"agent_0", "agent_1", "agent_2"};
 
-/* One evaluation only, at the end: they repeat their own worlds on purpose. */
+/* Only one evaluation, at the end, because evaluations repeat their worlds on purpose. */
 static const char config_text[] =
     "run: {name: draws, seed: 5, env_steps: 160}\n"
     "env: {id: simple_spread, copies: 4, max_steps: 10, params: {agents: 3}}\n"
@@ -73,7 +73,7 @@ static int by_name_and_place(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* Draws, sorted, that share an element with the one before. */
+/* The number of draws, once sorted, that share an element with the one before. */
 static size_t count_reuse(struct audit *a)
 {
     size_t n = 0;
@@ -101,7 +101,7 @@ static size_t count_key(const struct audit *a, uint64_t seed, const char *name,
 
 /* ---- the run ---- */
 
-/* The double asks for a description with an empty request: it is completed here. */
+/* fake_agents sends an empty request for the description; it is completed here. */
 static void configure(struct play *p, size_t agent, struct msg_out *o)
 {
     struct msg_out request;
@@ -158,7 +158,8 @@ static void on_failed(void *ctx, const struct err *err)
     ck_abort_msg("%s", err->msg);
 }
 
-/* Descriptors an agent finds at fixed places: the log, and no block of a supervisor's. */
+/* The descriptors that an agent expects at fixed numbers: the log, but no shared
+ * block. */
 static void place_log(struct play *p)
 {
     ck_assert_int_ne(dup2(store_agent_fd(p->store), AGENT_FD_LOG), -1);
@@ -269,7 +270,7 @@ START_TEST(test_no_key_is_used_twice)
 }
 END_TEST
 
-/* The walk would see it: the same run again draws everything again. */
+/* The check works: the same run again makes every draw again. */
 START_TEST(test_reuse_would_be_seen)
 {
     struct audit a = {0};
@@ -284,7 +285,7 @@ START_TEST(test_reuse_would_be_seen)
 }
 END_TEST
 
-/* Another agent's name, another run's seed: nothing in common. */
+/* Agents of other names, or runs of other seeds, have no draw in common. */
 START_TEST(test_other_seeds_share_nothing)
 {
     static const char *const other[] = {"run.seed=7", "evaluation.seed=8"};

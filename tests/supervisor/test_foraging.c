@@ -1,4 +1,4 @@
-/* Level-based foraging, cell by cell: grids set up by hand through the world's state. */
+/* Level-based foraging on grids that the tests set up through the world's state. */
 #include "common/config/yaml_tree.h"
 #include "supervisor/env/env_class.h"
 #include "tests/support/test_main.h"
@@ -130,7 +130,7 @@ START_TEST(where_two_want_to_be_nobody_goes)
     expect_at(&f, 0, 2, 0);
     expect_at(&f, 1, 2, 2);
     play(&f, EAST, NONE);
-    play(&f, EAST, NONE); /* onto one who stays */
+    play(&f, EAST, NONE); /* onto a player that stays */
     expect_at(&f, 0, 2, 1);
     play(&f, EAST, WEST); /* they change places */
     expect_at(&f, 0, 2, 2);
@@ -203,7 +203,7 @@ START_TEST(what_is_seen)
 }
 END_TEST
 
-/* Food stands alone, off the border and off the players; its level can be loaded. */
+/* Food is never beside other food, on the border or on a player, and can be loaded. */
 static void expect_right_beginning(const struct fixture *f, int cooperate)
 {
     int32_t most = f->s.player[0][2] + f->s.player[1][2], sum = 0;
@@ -306,7 +306,7 @@ START_TEST(what_has_no_place_is_told_in_one_line)
 }
 END_TEST
 
-/* The most cells, no two nearer than three steps, from cell `at` of a square on. */
+/* The largest number of cells from `at` on, no two nearer than three steps. */
 static int most_from(int side, int at, uint64_t taken)
 {
     int best = 0, row = at / side, col = at % side, is_free = 1;

@@ -146,7 +146,7 @@ START_TEST(state_is_exact_and_checked)
         memcpy(&was, state + i, sizeof(was));
         memcpy(state + i, &wild, sizeof(wild));
         n_refused += vec_env_state_load(b, state, n, &err) == ERR_CORRUPT &&
-                     strstr(err.msg, "is none") != NULL;
+                     strstr(err.msg, "there is no action") != NULL;
         memcpy(state + i, &was, sizeof(was));
     }
     ck_assert_uint_eq(n_refused, 4); /* two agents' last actions in two copies */

@@ -1,5 +1,5 @@
-/* The shared physics of the particle worlds: recorded episodes, and numbers worked out by
- * hand. */
+/* The physics of the particle worlds, compared with recorded episodes of the reference
+ * and with values computed by hand. */
 #include "supervisor/env/particle_world.h"
 #include "tests/support/env_params.h"
 #include "tests/support/test_main.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RECORDS = 4 }; /* of each world with each kind of actions, in either file */
+enum { RECORDS = 4 }; /* episodes per world and kind of actions, in each file */
 enum {
     MAX_AGENTS = 8,
     MAX_ENTITIES = 16,
@@ -79,8 +79,8 @@ static void expect_observations(FILE *f, struct particle_world *w)
     }
 }
 
-/* A discrete action is one number, move + 5 * word (of who cannot move: the word), or, as
- * the openai rules have it, a vector; the world wants one-hot heads. */
+/* Converts a recorded action to one-hot heads. A discrete one is a number, move + 5 *
+ * word (for an agent that cannot move, the word), or under the openai rules a vector. */
 static void read_action(FILE *f, struct particle_world *w, size_t agent)
 {
     const struct particle_entity *e = &w->entities[agent];
@@ -188,7 +188,7 @@ START_TEST(test_records_openai)
 }
 END_TEST
 
-/* Numbers worked out by hand: agents far apart unless said otherwise. */
+/* Values computed by hand; agents are far apart unless a test moves them. */
 
 struct fixture {
     struct arena arena;
@@ -230,7 +230,7 @@ START_TEST(test_integration_order)
     set_xy(f.w->vel, 0, 1.0, 0.0);
     act(&f, 0, right_mpe2);
     particle_world_advance(f.w);
-    ck_assert_double_eq(f.w->pos[0], 0.1);  /* the old velocity moved it */
+    ck_assert_double_eq(f.w->pos[0], 0.1);  /* moved by the old velocity */
     ck_assert_double_eq(f.w->vel[0], 1.25); /* 0.75 + 5 * 0.1 */
     arena_done(&f.arena);
 
@@ -239,7 +239,7 @@ START_TEST(test_integration_order)
     act(&f, 0, right_openai);
     particle_world_advance(f.w);
     ck_assert_double_eq(f.w->vel[0], 1.25);
-    ck_assert_double_eq(f.w->pos[0], 0.125); /* the new one did */
+    ck_assert_double_eq(f.w->pos[0], 0.125); /* moved by the new velocity */
     arena_done(&f.arena);
 }
 END_TEST
@@ -317,7 +317,7 @@ START_TEST(test_contact_force)
     ck_assert_double_eq_tol(f.w->vel[0], -100.0 * depth * 0.1, 1e-12);
     ck_assert_double_eq(f.w->vel[2], -f.w->vel[0]);
     ck_assert_double_eq(f.w->vel[1], 0.0);
-    ck_assert_double_eq(f.w->vel[4], 0.0); /* the far one feels nothing at all */
+    ck_assert_double_eq(f.w->vel[4], 0.0); /* no force at all on the distant agent */
     arena_done(&f.arena);
 
     /* Just touching: margin * log 2. */
@@ -328,7 +328,7 @@ START_TEST(test_contact_force)
     ck_assert_double_eq_tol(f.w->vel[1], -100.0 * 0.001 * log(2.0) * 0.1, 1e-12);
     arena_done(&f.arena);
 
-    /* No guard where the rules have none: in one place the direction is no number. */
+    /* The reference has no guard: for agents in the same place the direction is NaN. */
     place(&f, ENV_RULES_MPE2, ENV_ACTIONS_DISCRETE);
     set_xy(f.w->pos, 1, 0.0, 0.0);
     particle_world_advance(f.w);
@@ -381,8 +381,8 @@ START_TEST(test_touch_is_strict)
 }
 END_TEST
 
-/* A scenario with everything simple_spread leaves out: goals, speech, own acceleration,
- * a speed limit, an agent that cannot move. */
+/* A scenario with the features that simple_spread lacks: goals, speech, acceleration, a
+ * speed limit, an agent that cannot move. */
 
 enum { SPEAKER, RUNNER };
 
@@ -473,7 +473,7 @@ START_TEST(test_seam_speech_and_speed)
 {
     struct arena arena = ARENA_ZERO;
     struct particle_world *w = open_tiny(&arena, ENV_ACTIONS_DISCRETE);
-    /* Columns are copies: copy 0 says and does the first, copy 1 speaks and moves. */
+    /* Columns are copies: copy 0 chooses the first of each; copy 1 speaks and moves. */
     const double say[][2] = {{1, 0}, {0, 0}, {0, 1}};
     const double move_say[][2] = {{1, 0}, {0, 0}, {0, 0}, {0, 0},
                                   {0, 1}, {0, 0}, {1, 0}, {0, 1}};
@@ -554,8 +554,8 @@ START_TEST(test_seam_state_refuses_bad_goal)
 }
 END_TEST
 
-/* simple_reference draws two goals, then the positions of two agents and three landmarks:
- * as NumPy's Generator(PCG64(seed)) gives integers(3) twice, then uniform(-1, 1). */
+/* simple_reference draws two goals, then the positions of two agents and three landmarks,
+ * in NumPy: Generator(PCG64(seed)).integers(3) twice, then uniform(-1, 1). */
 START_TEST(test_reference_seeds)
 {
     static const struct {
@@ -608,7 +608,8 @@ START_TEST(test_reference_seed_goes_on)
 }
 END_TEST
 
-/* Integers come from the two halves of a number, which uniform draws leave alone. */
+/* Integers use the two halves of a 64-bit number; uniform draws between do not affect
+ * them. */
 START_TEST(test_pcg64_halves)
 {
     struct pcg64 g;
@@ -623,7 +624,7 @@ START_TEST(test_pcg64_halves)
 }
 END_TEST
 
-/* Whether a world with terminate_on_success is over, its entities being here. */
+/* Whether a world with terminate_on_success is over with its entities at these places. */
 static int is_over(const char *id, const char *on, const double (*xy)[2])
 {
     struct env_config config = config_of(id);
@@ -641,8 +642,8 @@ static int is_over(const char *id, const char *on, const double (*xy)[2])
     return over;
 }
 
-/* simple_spread: nearer than 0.1 to each landmark, whoever it is. simple_tag: touching,
- * 0.125 between the middles. */
+/* simple_spread: any agent nearer than 0.1 to each landmark. simple_tag: touching, that
+ * is, 0.125 between the centres. */
 START_TEST(test_success)
 {
     double spread[6][2] = {{2, 0}, {0, 0.0625}, {1, 0}, {0, 0}, {1, 0}, {2, 0.0625}};
@@ -659,7 +660,7 @@ START_TEST(test_success)
 }
 END_TEST
 
-/* Every instruction set's loops against the plainest, in worlds of their own. */
+/* The loops of every instruction set give the same bits as the simplest ones. */
 
 enum { LOOP_COPIES = 75, LOOP_STEPS = 30, LOOP_CASES = N_SCENARIOS * 4 };
 
@@ -693,7 +694,8 @@ static void open_loops(struct loop_case *l, int i, int isa, size_t copies)
     }
 }
 
-/* Crowded, so that many touch; some copies lie in one place, some stand apart. */
+/* Crowded, so that many agents touch; in some copies all are in one place, in some
+ * apart. */
 static void reset_loops(struct loop_case *l)
 {
     struct particle_world *w = l->w;
@@ -756,7 +758,7 @@ START_TEST(test_instruction_sets_agree)
 }
 END_TEST
 
-/* One copy by itself is seen as among all, whatever the blocks they are cast in. */
+/* The observation of one copy alone equals that among all copies, for any block size. */
 static void look_at_parts(int i, int isa)
 {
     struct loop_case whole, part;
@@ -792,7 +794,7 @@ START_TEST(test_part_of_the_copies)
 }
 END_TEST
 
-/* Touching by squares is touching by roots. */
+/* Comparing squared distances gives the same result as comparing distances. */
 START_TEST(test_touch_squares)
 {
     struct loop_case l;
@@ -811,7 +813,7 @@ START_TEST(test_touch_squares)
 }
 END_TEST
 
-/* Among slow copies, one whose speed is next to the limit. */
+/* One copy with a speed close to the limit, among slow ones. */
 START_TEST(test_speed_limit)
 {
     enum { N = 19, ULPS = 40 };

@@ -1,4 +1,4 @@
-/* env.params.reference_seed: the reference's own episodes begin, as NumPy draws them. */
+/* env.params.reference_seed: episodes begin like the reference's, as drawn by NumPy. */
 #include "supervisor/env/env.h"
 #include "tests/supervisor/reference_seeds.h"
 #include "tests/support/env_params.h"

@@ -1,4 +1,4 @@
-/* Pictures of episodes: always made, the same each time, whatever is in them. */
+/* Pictures of episodes: any episode can be drawn, with the same bytes each time. */
 #include "common/wire/cursor.h"
 #include "supervisor/env/env.h"
 #include "supervisor/render/draw.h"
@@ -90,7 +90,7 @@ START_TEST(test_every_world_gives_the_same_bytes_twice)
 
             draw(&f, k, &one);
             draw(&f, k, &two);
-            /* which of the process's drawings it is stands in an SVG */
+            /* an SVG contains a counter of the drawings of this process */
             ck_assert_uint_le(one.len, two.len);
             ck_assert(memcmp(one.data, two.data, one.len) == 0 || k == DRAW_SVG);
             wbuf_done(&one);
@@ -122,7 +122,7 @@ START_TEST(test_returns_and_places_are_those_of_the_steps)
 }
 END_TEST
 
-/* Positions that are no numbers or beyond all measure, and words that are no text. */
+/* NaN, infinite and huge positions, and texts that are not UTF-8. */
 START_TEST(test_anything_can_be_drawn)
 {
     const double odd[] = {NAN, INFINITY, 1e300, -1e9};
@@ -170,7 +170,7 @@ START_TEST(test_an_endless_episode_is_cut)
 }
 END_TEST
 
-/* Pixels of one colour in a square of the page of the whole episode. */
+/* The number of pixels of one colour in a square of the page of a whole episode. */
 static size_t count_colour(const struct view *v, double x, double y, int half,
                            uint32_t rgb)
 {
@@ -200,7 +200,7 @@ static size_t count_colour(const struct view *v, double x, double y, int half,
     return n;
 }
 
-/* A player's level is not crossed out by its own way, nor by the ring where that began. */
+/* A player's level is not covered by its own track, nor by the ring where that began. */
 START_TEST(test_levels_stand_over_ways)
 {
     struct fixture f;
@@ -216,7 +216,7 @@ START_TEST(test_levels_stand_over_ways)
         t = view_find(&f.e.frame[24].scene, a, 0);
         ck_assert(v.agent[a].is_moving);
         crossed = count_colour(&v, view_x(&v, t->x), view_y(&v, t->y), 8, THEME_INK);
-        v.agent[a].is_moving = 0; /* then it has no way */
+        v.agent[a].is_moving = 0; /* then it has no track */
         plain = count_colour(&v, view_x(&v, t->x), view_y(&v, t->y), 8, THEME_INK);
         ck_assert_uint_gt(plain, 0);
         ck_assert_uint_gt(10 * crossed, 9 * plain);
@@ -226,7 +226,7 @@ START_TEST(test_levels_stand_over_ways)
 }
 END_TEST
 
-/* Of a table that is played: how often each joint action was. */
+/* For a matrix game: how often each joint action was chosen. */
 START_TEST(test_counts_are_in_the_legend)
 {
     struct fixture f;

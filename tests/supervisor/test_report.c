@@ -1,4 +1,4 @@
-/* What runs' progress files say together: reading them, the statistics, the groups. */
+/* Reports over several runs: reading progress files, statistics, groups. */
 #include "supervisor/cli/report.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/metrics/seed_stats.h"
@@ -23,7 +23,7 @@ static void teardown(void)
     temp_dir_done(&dir);
 }
 
-/* A run's directory with that progress.csv; its path, free(). */
+/* Makes a run directory with that progress.csv; returns its path, free(). */
 static char *make_run(const char *name, const char *csv)
 {
     char *run = strdup(temp_dir_file(&dir, name)), *path;
@@ -98,7 +98,7 @@ START_TEST(statistics)
     ck_assert_double_eq(s.mean, 4.5);
     ck_assert_double_eq(s.iqm, 4.5); /* of 3, 4, 5, 6 */
     ck_assert_double_eq_tol(s.std, sqrt(6), 1e-12);
-    /* The normal approximation says 4.5 +- 1.96 * 2.45 / sqrt(8), a little too wide. */
+    /* The normal approximation gives 4.5 +- 1.96 * 2.45 / sqrt(8), a little too wide. */
     ck_assert(s.low > 2.7 && s.low < 3.4 && s.high < 6.3 && s.high > 5.6);
     s = seed_stats_of(same, 3);
     ck_assert(s.std == 0 && s.low == 2 && s.high == 2);

@@ -35,14 +35,14 @@ struct bench {
     struct metrics *metrics;
     struct rollout *rollout;
 
-    /* What the agents were asked, as text: the training's part and the evaluations'. */
+    /* The agents' requests as text: those of training and those of evaluations. */
     char *asked;
     size_t asked_len;
     uint64_t last_rows[64];
     struct tensor rows_seen;
     uint64_t greedy_acts;
 
-    /* What was reported, in order. */
+    /* The driver's callbacks, in order. */
     char events[4096];
     uint64_t stop_at; /* round; 0: never */
     int abort_in_row;
@@ -237,7 +237,7 @@ static void answer(void *ctx, size_t agent, const struct msg *m, struct msg_out 
         answer_stage(b, agent, m, o);
 }
 
-/* ---- what the driver reports ---- */
+/* ---- the driver's callbacks ---- */
 
 static int on_row(void *ctx, const struct metrics_row *row, struct err *err)
 {
@@ -298,7 +298,7 @@ static struct bench *bench_new(const char *env)
     struct bench *b = xcalloc(1, sizeof(*b));
 
     temp_dir_init(&b->dir);
-    b->cores = N_AGENTS + 1; /* whatever the machine has */
+    b->cores = N_AGENTS + 1; /* independent of the machine */
     b->width = strcmp(env, "simple_spread") == 0 ? 5 : 2;
     b->config.run.seed = 7;
     b->config.run.env_steps = 20;
@@ -415,8 +415,8 @@ START_TEST(test_rows_of_a_task_that_ends)
 }
 END_TEST
 
-/* A limit is no end: truncated, not terminated, and the last observation is the
- * episode's own. */
+/* A step limit truncates and does not terminate; the last observation is that of the
+ * episode's own end. */
 START_TEST(test_rows_of_an_episode_cut_off)
 {
     struct bench *b = bench_new("constant_reward");
@@ -461,8 +461,8 @@ START_TEST(test_rounds_and_updates)
 }
 END_TEST
 
-/* values(all) > (mix(central) > learn(all)) twice: who is asked what, and what is passed
- * on. */
+/* values(all) > (mix(central) > learn(all)) twice: which requests are sent to which
+ * runner, and with which inputs. */
 START_TEST(test_three_stages)
 {
     struct bench *b = bench_new("two_step");
@@ -493,9 +493,9 @@ START_TEST(test_three_stages)
 }
 END_TEST
 
-/* The newest request is answered first: whoever has what its next stage reads goes on
- * before the others have finished theirs; but no more are at work than there are cores, and
- * then the furthest behind comes first. */
+/* The newest request is answered first. A runner whose next inputs exist continues before
+ * the others have finished; but no more runners work than there are cores, and those
+ * furthest behind go first. */
 static const struct {
     size_t cores;
     const char *order;
@@ -533,7 +533,7 @@ START_TEST(test_nobody_waits_for_the_slowest)
 }
 END_TEST
 
-/* Every agent is told all groups; group a are the draws of agent a's name. */
+/* Every agent is sent all groups; group a has the draws of agent a's name. */
 START_TEST(test_own_batches)
 {
     struct bench *b = bench_new("two_step");
@@ -624,8 +624,8 @@ static void play(struct bench *b, size_t copies, struct played *ret)
     evaluation_free(e);
 }
 
-/* Episode k is the same, whatever the copies (the agents' answers depend on the copy
- * here only where they do not matter: these worlds ignore actions). */
+/* Episode k does not depend on the number of copies. (The fake agents' answers depend on
+ * the copy, but these worlds ignore actions.) */
 START_TEST(test_episodes_do_not_depend_on_copies)
 {
     struct bench *b = bench_new("two_step");
@@ -717,7 +717,7 @@ static void count_inside(int inside)
     allocations.on = inside;
 }
 
-/* Once every buffer has its size, rounds and updates take no memory. */
+/* Once every buffer has its size, rounds and updates allocate no memory. */
 START_TEST(test_steady_rounds_allocate_nothing)
 {
     struct bench *b = bench_new("two_step");
@@ -750,7 +750,7 @@ START_TEST(test_stop)
 
     b->stop_at = 3;
     bench_run(b);
-    /* Asked for as round 4 begins: honoured at its end. */
+    /* Requested at the beginning of round 4, carried out at its end. */
     ck_assert_str_eq(b->events, "checkpoint 0; row 8; checkpoint 8; done");
     ck_assert_int_eq(b->stopped, 1);
     bench_free(b);
@@ -858,8 +858,8 @@ static int by_name_and_place(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* Over a whole run no element of a draw is drawn twice. Evaluations repeat their own
- * worlds on purpose, so there is one. */
+/* In a whole run no element of a draw is drawn twice. There is only one evaluation,
+ * because evaluations repeat their worlds on purpose. */
 START_TEST(test_no_draw_is_used_twice)
 {
     struct bench *b = bench_new("simple_spread");

@@ -26,10 +26,10 @@ static struct rollout_fsm in(enum rollout_state state)
 
 #define __ ROLLOUT_STATE_COUNT /* impossible */
 
-/* The state after each event, when nothing is due and nothing was asked for before. */
+/* The state after each event, if nothing is due and nothing was requested before. */
 static const enum rollout_state after[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
     /*                     START, FINISHED, STOP, PAUSE, CONTINUE, CHECKPOINT, CHANGE,
-     *                     BROKEN_OFF, FAIL */
+     *                     CANCELLED, FAIL */
     [ROLLOUT_IDLE] = {ROLLOUT_CHECKPOINT, __, ROLLOUT_IDLE, ROLLOUT_IDLE, ROLLOUT_IDLE,
                       ROLLOUT_IDLE, ROLLOUT_IDLE, __, ROLLOUT_FAILED},
     [ROLLOUT_ACT] = {__, ROLLOUT_STEP, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT, ROLLOUT_ACT,
@@ -86,7 +86,7 @@ static void note_state(char *text, size_t size, const struct rollout_fsm *f)
         (void)snprintf(text + n, size - n, "%s ", rollout_state_name(f->state));
 }
 
-/* Plays to the next ACT, PAUSED or DONE; the states on the way as text. */
+/* Plays to the next ACT, PAUSED or DONE; returns the states on the way as text. */
 static const char *boundary(struct rollout_fsm *f, struct schedule_due due)
 {
     static char text[1024];
@@ -120,8 +120,8 @@ START_TEST(test_order_of_what_is_due)
 }
 END_TEST
 
-/* The checkpoint of a boundary is from before its change; what is asked for during the
- * change belongs to the next boundary. */
+/* The checkpoint of a boundary comes before its change; requests during the change belong
+ * to the next boundary. */
 START_TEST(test_a_change_comes_before_the_round)
 {
     struct rollout_fsm f = in(ROLLOUT_UPDATE);
@@ -173,12 +173,12 @@ START_TEST(test_start)
 }
 END_TEST
 
-/* From wherever a boundary was left, the rest of it comes. */
+/* A resume from any point of a boundary does the rest of it. */
 START_TEST(test_midway)
 {
     static const struct {
         enum rollout_state in;
-        const char *rest; /* NULL: cannot be gone on from */
+        const char *rest; /* NULL: a run cannot resume from there */
     } cases[] = {
         {ROLLOUT_ACT, ""},
         {ROLLOUT_STEP, NULL},
@@ -229,8 +229,8 @@ START_TEST(test_stop_ends_in_order)
 }
 END_TEST
 
-/* The evaluation is left to who goes on, with the row that is to hold it: also the last of
- * a run. */
+/* A stop leaves the evaluation, and the row for its result, to the resume; also at the
+ * end of a run. */
 START_TEST(test_stop_leaves_the_evaluation)
 {
     const struct schedule_due due = {
@@ -247,7 +247,7 @@ START_TEST(test_stop_leaves_the_evaluation)
     if ((_i & 2) == 0) {
         ck_assert_int_eq(f.state, ROLLOUT_EVALUATE);
         rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
-        rollout_fsm_step(&f, ROLLOUT_BROKEN_OFF);
+        rollout_fsm_step(&f, ROLLOUT_CANCELLED);
     }
     ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
     ck_assert_int_eq(rollout_fsm_left(&f, &left), 1);
@@ -277,7 +277,7 @@ START_TEST(test_stop_at_the_end_is_no_stop)
 }
 END_TEST
 
-/* Asked for while the boundary's own are written: no second one. */
+/* A checkpoint requested while the boundary's own is written: no second one. */
 START_TEST(test_stop_during_checkpoint)
 {
     struct rollout_fsm f = in(ROLLOUT_STEP);

@@ -25,9 +25,9 @@ struct bench {
     struct store *store;
     struct metrics *metrics;
     struct rollout *rollout;
-    char seen[4096]; /* what was asked, answered and reported, in order */
+    char seen[4096]; /* requests, answers and callbacks, in order */
     int refuses;
-    int clients_are_gone; /* who asked does not want to hear any more */
+    int clients_are_gone; /* clients have disconnected: no answer may be sent */
 };
 
 static uint64_t clock_ns; /* of the driver */
@@ -233,7 +233,7 @@ START_TEST(test_one_at_a_time_in_order)
 }
 END_TEST
 
-/* By steps: after the third writing request, once the other agent is still, too. */
+/* A boundary by steps: after the third writing request, once the other agent is idle. */
 START_TEST(test_a_checkpoint_waits_for_all)
 {
     struct bench *b = bench_new(NULL);
@@ -276,7 +276,7 @@ START_TEST(test_what_is_asked_for_happens_at_once)
 }
 END_TEST
 
-/* Only if there is something new to keep. */
+/* A checkpoint by time is made only if something has changed. */
 START_TEST(test_checkpoints_by_the_clock)
 {
     struct bench *b = bench_new("checkpoint={every_seconds: 2}");
@@ -332,7 +332,7 @@ START_TEST(test_refusals_are_told_and_the_gone_are_not)
 }
 END_TEST
 
-/* What an agent would take for a broken supervisor never reaches it. */
+/* Requests that an agent would treat as a supervisor's error are refused before. */
 START_TEST(test_malformed_params)
 {
     struct bench *b = bench_new(NULL);
@@ -362,7 +362,7 @@ START_TEST(test_malformed_params)
 }
 END_TEST
 
-/* Draws go on where they were. */
+/* The counters of draws continue after a resume. */
 START_TEST(test_counters_are_saved)
 {
     struct bench *b = bench_new(NULL), *next = bench_new(NULL);

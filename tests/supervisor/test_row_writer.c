@@ -1,4 +1,4 @@
-/* Rows as the driver writes them, of steps made up here: the environment and the agents are
+/* Rows of the log for invented steps: the functions of environment and agents are
  * wrapped. */
 #include "supervisor/rollout/row_writer.h"
 #include "tests/support/test_main.h"
@@ -7,7 +7,7 @@
 
 enum { COPIES = 2, OBS = 2, MOVES = 3, POINT = 1, ROW_MAX = 256 };
 
-/* A rover that chooses and may not always, and a scout that does not choose. */
+/* A rover with masked discrete actions, and a scout with continuous ones. */
 static struct env_agent agents[] = {
     {.name = "rover_0",
      .obs_width = OBS,
@@ -65,7 +65,7 @@ static void write_rows(const struct store_layout *l, const struct env_spec *spec
     struct row_writer *w = row_writer_new(l, spec, descriptions, COPIES);
 
     row_writer_before(w, NULL, rows);
-    memset(allowed, 0, sizeof(allowed)); /* gone: the next episode's are there */
+    memset(allowed, 0, sizeof(allowed)); /* overwritten by the next episode's masks */
     row_writer_after(w, &step, NULL, rows);
     row_writer_free(w);
 }
@@ -79,8 +79,8 @@ static const void *at(const struct store_layout *l, const uint8_t *rows, size_t 
     return rows + row * l->row_bytes + l->columns[c].offset;
 }
 
-/* In copy 0 the episode goes on without the rover, in copy 1 it was cut off: the mask after
- * the step is that of the end, whatever the next episode begins with. */
+/* In copy 0 the episode goes on without the rover; in copy 1 it was cut off. The mask
+ * after the step is that of the episode's end, not of the next episode's beginning. */
 START_TEST(masks_of_a_step)
 {
     const struct env_spec spec = {.n_agents = 2, .agents = agents, .masks = 1};
@@ -111,7 +111,7 @@ START_TEST(masks_of_a_step)
 }
 END_TEST
 
-/* Where there are none, a row is made of the other columns alone. */
+/* Without masks, a row consists of the other columns. */
 START_TEST(rows_without_masks)
 {
     const struct env_spec masked = {.n_agents = 2, .agents = agents, .masks = 1};

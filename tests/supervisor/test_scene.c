@@ -1,4 +1,4 @@
-/* Scenes say what the worlds are: places, kinds, contacts, words, tables. */
+/* Scenes describe the worlds: places, kinds, contacts, speech, tables. */
 #include "common/config/yaml_tree.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/particle_world.h"
@@ -75,7 +75,7 @@ static void check_scene(const struct scene *s, size_t n_agents)
 {
     size_t agents = 0;
 
-    ck_assert_uint_eq(s->n_deeds, n_agents);
+    ck_assert_uint_eq(s->n_actions, n_agents);
     ck_assert(s->x0 < s->x1 && s->y0 < s->y1 && s->frame_ms > 0);
     for (size_t i = 0; i < s->n_things; i++) {
         const struct scene_thing *t = &s->thing[i];
@@ -89,7 +89,7 @@ static void check_scene(const struct scene *s, size_t n_agents)
             ck_assert(t->id == -1 || t->id != s->thing[k].id);
     }
     for (size_t a = 0; a < n_agents; a++)
-        ck_assert(s->deed[a].strength >= 0 && s->deed[a].strength <= 1);
+        ck_assert(s->action[a].strength >= 0 && s->action[a].strength <= 1);
     ck_assert(agents == n_agents || count(s, SCENE_CELL) > 0);
 }
 
@@ -178,7 +178,7 @@ START_TEST(test_places_kinds_and_contacts)
     ck_assert_uint_eq(count(&s, SCENE_OBSTACLE), 2);
     t = find(&s, SCENE_AGENT, 0);
     ck_assert(t->x == 0.5 && t->y == -0.26 && t->size == 0.05 && t->agent == 3);
-    ck_assert_str_eq(t->text, "A"); /* it is alone */
+    ck_assert_str_eq(t->text, "A"); /* the only agent of its team */
     ck_assert_uint_eq(count(&s, SCENE_CONTACT), 2);
     t = find(&s, SCENE_CONTACT, 0); /* between hunter and prey, nearer to the prey */
     ck_assert_double_eq_tol(t->y, -0.14 - 0.12 * 0.075 / 0.125, 1e-12);
@@ -207,28 +207,28 @@ START_TEST(test_goals_and_words)
     particle_comm(w, 1, 7)[1] = 1.0;
     scene_clear(&s, 2);
     particle_world_draw(w, 1, &s);
-    t = find(&s, SCENE_GOAL, 0); /* agent 0 knows where agent 1 shall go */
+    t = find(&s, SCENE_GOAL, 0); /* agent 0 observes where agent 1 has to go */
     ck_assert(t->x == 0.1 * 4 && t->agent == 1);
     ck_assert_str_eq(t->text, "goal of 1");
     t = find(&s, SCENE_GOAL, 1);
     ck_assert(t->x == 0.1 * 2 && t->agent == 0);
     ck_assert_str_eq(find(&s, SCENE_LANDMARK, 2)->text, "2");
-    ck_assert_str_eq(s.deeds, "says");
-    ck_assert_str_eq(s.deed[0].text, ""); /* it says nothing */
-    ck_assert_str_eq(s.deed[1].text, "7");
-    ck_assert(s.deed[0].strength == 0 && s.deed[1].strength == 1);
+    ck_assert_str_eq(s.verb, "says");
+    ck_assert_str_eq(s.action[0].text, ""); /* it says nothing */
+    ck_assert_str_eq(s.action[1].text, "7");
+    ck_assert(s.action[0].strength == 0 && s.action[1].strength == 1);
     particle_comm(w, 1, 7)[1] = 0.25;
     particle_comm(w, 1, 3)[1] = 0.5;
     scene_clear(&s, 2);
     particle_world_draw(w, 1, &s);
-    ck_assert_str_eq(s.deed[1].text, "3");
-    ck_assert(s.deed[1].strength == 0.5);
+    ck_assert_str_eq(s.action[1].text, "3");
+    ck_assert(s.action[1].strength == 0.5);
     scene_done(&s);
     arena_done(&arena);
 }
 END_TEST
 
-/* The legend tells them apart where they are not one agent's each. */
+/* The legend distinguishes goals that do not belong to one agent each. */
 START_TEST(test_a_key_is_no_goal)
 {
     struct arena arena = ARENA_ZERO;
@@ -263,7 +263,7 @@ START_TEST(test_a_grid_with_players_and_food)
     ck_assert(t->text[0] >= '1' && t->text[0] <= '2' && t->text[1] == '\0');
     ck_assert(t->id != find(&s, SCENE_AGENT, 0)->id);
     t = find(&s, SCENE_AGENT, 0);
-    ck_assert_str_eq(s.deed[0].text, "");
+    ck_assert_str_eq(s.action[0].text, "");
     /* observed: food row, column, level, then the player's, rows from the top */
     x = (double)vec_env_obs(v, 0)[4] + 0.5;
     y = 5 - (double)vec_env_obs(v, 0)[3] - 0.5;
@@ -272,17 +272,17 @@ START_TEST(test_a_grid_with_players_and_food)
         step(v, &west, &r);
         vec_env_draw(v, 0, &s);
     }
-    ck_assert_str_eq(s.deed[0].text, "W");
-    ck_assert_str_eq(s.deeds_key, "N S W E moves, L loads, - stays; pale: in vain");
+    ck_assert_str_eq(s.action[0].text, "W");
+    ck_assert_str_eq(s.action_key, "N S W E moves, L loads, - stays; pale: in vain");
     t = find(&s, SCENE_CONTACT, 0); /* at the border, or at the food */
     ck_assert_ptr_nonnull(t);
     ck_assert(t->x < find(&s, SCENE_AGENT, 0)->x && t->y == find(&s, SCENE_AGENT, 0)->y);
-    ck_assert(s.deed[0].strength < 1);
+    ck_assert(s.action[0].strength < 1);
     step(v, &load, &r);
     vec_env_draw(v, 0, &s);
-    ck_assert_str_eq(s.deed[0].text, "L");
+    ck_assert_str_eq(s.action[0].text, "L");
     ck_assert_ptr_null(find(&s, SCENE_CONTACT, 0));
-    ck_assert_int_eq(find(&s, SCENE_LOADING, 0) != NULL, s.deed[0].strength == 1);
+    ck_assert_int_eq(find(&s, SCENE_LOADING, 0) != NULL, s.action[0].strength == 1);
     vec_env_free(v);
     scene_done(&s);
     arena_done(&arena);
@@ -306,7 +306,7 @@ START_TEST(test_a_table_and_the_joint_action)
     ck_assert_uint_eq(count(&s, SCENE_CELL), 6);
     ck_assert_uint_eq(count(&s, SCENE_HEADER), 5);
     ck_assert_uint_eq(count(&s, SCENE_CHOSEN), 0);
-    ck_assert_str_eq(s.deed[0].text, "");
+    ck_assert_str_eq(s.action[0].text, "");
     step(v, (const size_t[]){0, 2}, &r);
     vec_env_draw(v, 0, &s);
     t = find(&s, SCENE_CHOSEN, 0); /* the upper row, the last column */
@@ -315,8 +315,8 @@ START_TEST(test_a_table_and_the_joint_action)
     ck_assert(t->x == 2.5 && t->y == 1.5 && t->value == 0); /* the mean is the least */
     ck_assert_str_eq(t->text, "3, -3.5");
     ck_assert(find(&s, SCENE_CELL, 5)->value == 1);
-    ck_assert_str_eq(s.deed[0].text, "0");
-    ck_assert_str_eq(s.deed[1].text, "2");
+    ck_assert_str_eq(s.action[0].text, "0");
+    ck_assert_str_eq(s.action[1].text, "2");
     for (size_t i = 0; i < 5; i++)
         ck_assert(find(&s, SCENE_HEADER, i)->value == (i == 0 || i == 4));
     vec_env_free(v);
@@ -325,7 +325,7 @@ START_TEST(test_a_table_and_the_joint_action)
 }
 END_TEST
 
-/* Of three agents, the table of what the third did. */
+/* With three agents, the table for the third one's action. */
 START_TEST(test_a_table_of_three)
 {
     struct arena arena = ARENA_ZERO;
@@ -340,7 +340,7 @@ START_TEST(test_a_table_of_three)
     ck_assert_str_eq(find(&s, SCENE_CELL, 0)->text, "2");
     ck_assert_str_eq(find(&s, SCENE_CELL, 2)->text, "6");
     ck_assert(find(&s, SCENE_CHOSEN, 0)->x == 0.5 && find(&s, SCENE_CHOSEN, 0)->y == 0.5);
-    ck_assert_str_eq(s.deed[2].text, "1");
+    ck_assert_str_eq(s.action[2].text, "1");
     vec_env_free(v);
     scene_done(&s);
     arena_done(&arena);

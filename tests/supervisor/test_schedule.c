@@ -19,7 +19,7 @@ START_TEST(test_floor_arithmetic)
 }
 END_TEST
 
-/* Whatever the copies, the run as a whole makes the same number of updates. */
+/* The number of updates in a run does not depend on the number of copies. */
 START_TEST(test_no_update_is_lost)
 {
     const struct schedule s = {.update_every = 100, .warmup = 2560};
@@ -35,7 +35,7 @@ START_TEST(test_no_update_is_lost)
 }
 END_TEST
 
-/* Updates due at 25600, 25700, ...; none that fell due before. */
+/* Updates are due at 25600, 25700, ...; those due before warm-up are skipped. */
 START_TEST(test_warmup)
 {
     const struct schedule s = {.update_every = 100, .warmup = 25600};

@@ -19,8 +19,8 @@ static void teardown(void)
     temp_dir_done(&dir);
 }
 
-/* The worked example of a file with a version record and the scalar `reward` = 1.5 at
- * step 10: the bytes TensorFlow's own writer makes. */
+/* A file with a version record and the scalar `reward` = 1.5 at step 10, as TensorFlow's
+ * own writer makes it. */
 static const uint8_t example[] = {
     0x18, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xa3, 0x7f, 0x4b, 0x22, 0x09, 0x00,
     0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9, 0x41, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e,
@@ -61,14 +61,14 @@ static struct event_sink *resumed(uint64_t env_steps)
     return s;
 }
 
-/* Whatever is cut off, the graph at the beginning stays. */
+/* Wherever the file is cut, the graph at its beginning stays. */
 START_TEST(test_graph_is_written_once)
 {
     const char *const names[] = {"reward"};
     const double values[] = {1.5};
     const struct metrics_row row = {
         .env_steps = 10, .n = 1, .n_fixed = 1, .names = names, .values = values};
-    struct event_sink *s = resumed(0); /* nothing to go on with: begun */
+    struct event_sink *s = resumed(0); /* no file to continue: creates one */
     struct err err = {0};
 
     ck_assert(!event_sink_has_graph(s));

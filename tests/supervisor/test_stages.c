@@ -1,10 +1,10 @@
-/* The driver plays stages and knows no algorithm: real processes, one of them central,
- * learn by an algorithm of three stages that only this test and its agents know
- * (tests/support/threestage.h). What they come to is compared with the same arithmetic
- * done here, bit for bit, calmly and with processes killed at work.
+/* The driver runs stages without knowing the algorithm: real processes, one of them
+ * central, learn by an algorithm of three stages that only this test and its agents have
+ * (tests/support/threestage.h). The result is compared, bit for bit, with the same
+ * arithmetic done here, both undisturbed and with processes killed while they work.
  *
- * The linker sends the driver's requests through the wrappers below, which keep their
- * order and kill.
+ * The linker routes the driver's requests through the wrappers below, which record their
+ * order and kill processes.
  */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -43,8 +43,7 @@ static const char config_text[] =
     "experience: {capacity: 1000, batch_size: 16, warmup: 40, update_every: 20}\n"
     "evaluation: {every_env_steps: 0}\n";
 
-/* Kill `agent` when it has just been sent `method` for the nth time, 1 the first; 0:
- * never. */
+/* Kill `agent` just after `method` was sent to it for the nth time (from 1); 0: never. */
 struct plan {
     size_t agent;
     const char *method;
@@ -411,8 +410,8 @@ START_TEST(test_stages_are_played_as_declared)
 }
 END_TEST
 
-/* Who dies, and sent what: the request is in the pipe, at work or just answered. None is
- * its last, after which a death may not be noticed any more. */
+/* Which process dies after which request: the request is in the pipe, in progress or just
+ * answered. None is the last one, after which a death may pass unnoticed. */
 static const struct plan kills[][3] = {
     {{CENTRAL, "mix", 1}, {CENTRAL, "mix", 6}, {CENTRAL, "mix", 2 * UPDATES - 1}},
     {{0, "learn", 1}, {1, "learn", 8}, {2, "learn", 2 * UPDATES - 1}},

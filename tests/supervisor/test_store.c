@@ -76,7 +76,7 @@ START_TEST(test_columns)
 }
 END_TEST
 
-/* Masks are of one-hot actions: those of an environment that has some, and nowhere else. */
+/* There are mask columns only for agents with one-hot actions in a masked environment. */
 START_TEST(test_mask_columns)
 {
     struct env_agent masked[] = {agents[0], agents[1]};
@@ -103,7 +103,7 @@ START_TEST(test_mask_columns)
 }
 END_TEST
 
-/* A log without the columns that the rows will have is another one's. */
+/* A log with other columns than the run's rows is refused. */
 START_TEST(test_a_log_without_masks_is_refused)
 {
     struct env_agent masked[] = {agents[0], agents[1]};
@@ -189,7 +189,7 @@ START_TEST(test_draws)
 }
 END_TEST
 
-/* Rows long past keep no disk; the header and later rows stay as they are. */
+/* Old rows occupy no disk space; the header and later rows are unchanged. */
 START_TEST(test_forget)
 {
     struct store *s = new_store(10);
@@ -221,7 +221,7 @@ START_TEST(test_forget)
 }
 END_TEST
 
-/* ---- going on with a log ---- */
+/* ---- continuing a log ---- */
 
 static struct store *reopen(uint64_t capacity, const uint8_t *state, size_t len, int want,
                             const char *why)
@@ -248,7 +248,7 @@ static void flip_byte(off_t at)
     close(fd);
 }
 
-/* What was appended in other portions, and past the head, makes no difference. */
+/* Neither the sizes of earlier appends nor rows past the head make a difference. */
 START_TEST(test_reopen)
 {
     struct store *s = new_store(1500);
@@ -318,8 +318,8 @@ START_TEST(test_reopen_damaged)
 }
 END_TEST
 
-/* While the log is being written: what is not as it was appended is named, and only what
- * the checksums are of is looked at. */
+/* Checks of a log that is still being written: damaged rows are named, and only rows
+ * under the given checksums are read. */
 START_TEST(test_check)
 {
     struct store *s = new_store(1500);
@@ -341,8 +341,8 @@ START_TEST(test_check)
     ck_assert_int_eq(store_forget(s, 2 * block, &err), 0);
     ck_assert_int_eq(store_check(s, sums, len, &err), 0);
 
-    /* The last byte of block 3, the first of block 5, all of 4, and one of 7: the first
-     * three are one stretch. */
+    /* The last byte of block 3, the first of block 5, all of 4, and one of 7: blocks 3 to
+     * 5 are one range. */
     flip_byte((off_t)(STORE_HEADER_BYTES + 4 * block * row_bytes - 1));
     flip_byte((off_t)(STORE_HEADER_BYTES + 5 * block * row_bytes - 1));
     flip_byte((off_t)(STORE_HEADER_BYTES + 5 * block * row_bytes));
@@ -360,7 +360,7 @@ START_TEST(test_check)
     ck_assert_int_eq(truncate(path, STORE_HEADER_BYTES), 0);
     ck_assert_int_eq(store_check(s, later, later_len, &err), ERR_CORRUPT);
     ck_assert_msg(strstr(err.msg, "cut short") != NULL, "%s", err.msg);
-    append(s, 8 * block + 8, 1); /* the file has its length again, and a hole */
+    append(s, 8 * block + 8, 1); /* the file has its old length, with a hole */
     ck_assert_int_eq(store_check(s, later, later_len, &err), ERR_CORRUPT);
     ck_assert_msg(strstr(err.msg, "damaged") != NULL, "%s", err.msg);
     free(sums);
@@ -381,7 +381,7 @@ START_TEST(test_not_twice)
 }
 END_TEST
 
-/* A file that may not grow any more stands in for a full disk. */
+/* A limit on the size of the file stands in for a full disk. */
 START_TEST(test_full_disk)
 {
     struct rlimit limit = {STORE_HEADER_BYTES + 1000, STORE_HEADER_BYTES + 1000};

@@ -1,4 +1,4 @@
-/* Episodes, draws, state and refusals of the copies around a world. */
+/* Episodes, draws, state and errors of vec_env. */
 #include "common/rng/rng.h"
 #include "common/wire/crc32c.h"
 #include "supervisor/env/env.h"
@@ -50,7 +50,7 @@ START_TEST(test_nothing_is_drawn_before_reset)
 }
 END_TEST
 
-/* Some action, the same for copy `c` of agent `a` at step t whatever the copies. */
+/* An action for agent a in copy c at step t, independent of the number of copies. */
 struct actions {
     float values[MAX_AGENTS][64 * WIDTH];
     const float *rows[MAX_AGENTS];
@@ -125,7 +125,7 @@ static void expect_obs(const struct vec_env *v, const struct env_step *s, unsign
     }
 }
 
-/* What begins after a step leaves the step's own observations as they are. */
+/* Episodes that begin after a step do not change the step's own observations. */
 START_TEST(test_begun_copies_keep_next_obs)
 {
     struct env_config config = config_of("simple_spread");
@@ -211,7 +211,7 @@ START_TEST(test_terminated_is_not_truncated)
     struct vec_env *v;
     struct env_step s;
 
-    config.max_steps = 1; /* both at once: the task is over */
+    config.max_steps = 1; /* limit and termination in one step: terminated */
     v = open_env(&config, ENV_DRAWS_TRAINING, 1);
     s = step_env(v, 0, 0);
     ck_assert_int_eq(s.terminated[0][0], 1);
@@ -226,8 +226,8 @@ START_TEST(test_terminated_is_not_truncated)
 }
 END_TEST
 
-/* The value of a state under TD(0) on what the environment says: bootstrapping with
- * 1 - terminated gives r / (1 - discount) when a limit cuts, r when the task ends. */
+/* The value of a state under TD(0): bootstrapping with 1 - terminated gives
+ * r / (1 - discount) if a limit cuts the episode, r if it is terminated. */
 static double td_value(const char *id)
 {
     struct env_config config = config_of(id);
@@ -431,7 +431,7 @@ START_TEST(test_any_number_of_agents)
 }
 END_TEST
 
-/* The id of a row of the registry. */
+/* The id of entry i of the registry. */
 static const char *world_at(int i)
 {
     const struct env_info *info = env_info_at((size_t)i);
@@ -447,7 +447,7 @@ static void expect_finite(const struct vec_env *v, const struct env_step *s)
 
     for (size_t a = 0; a < spec->n_agents; a++) {
         size_t n = vec_env_copies(v), width = (size_t)spec->agents[a].obs_width;
-        double sum = 0; /* no number stays none */
+        double sum = 0; /* a NaN makes the sum NaN */
 
         for (size_t i = 0; i < n * width; i++)
             sum += 0 * ((double)s->next_obs[a][i] + (double)vec_env_obs(v, a)[i]);
@@ -475,7 +475,7 @@ static void step_at_random(struct vec_env *v, uint64_t t, struct env_step *ret)
     ck_assert_int_eq(vec_env_step(v, rows, ret, NULL), 0);
 }
 
-/* What a step showed, in one number that goes on from step to step. */
+/* A running hash of everything that the steps return. */
 static uint32_t add_step(uint32_t sum, const struct vec_env *v, const struct env_step *s)
 {
     const struct env_spec *spec = vec_env_spec(v);
@@ -492,7 +492,7 @@ static uint32_t add_step(uint32_t sum, const struct vec_env *v, const struct env
     return crc32c_extend(sum, s->truncated, n);
 }
 
-/* Observations that cannot be just any number. */
+/* Observations with known bounds. */
 static const struct {
     const char *id;
     float low, high;
@@ -522,9 +522,9 @@ static void expect_in_range(const struct vec_env *v, const struct env_step *s)
     }
 }
 
-/* Ten thousand joint steps of every environment, by both sets of rules and with both kinds
- * of actions: nothing but numbers, within bounds where there are some, and the same twice
- * all the way. */
+/* Ten thousand joint steps of every environment, with both sets of rules and both kinds
+ * of actions: all values are finite and within their bounds, and a second time the
+ * same. */
 START_TEST(test_long_random_play)
 {
     struct env_config config = config_of(world_at(_i / 4));
@@ -565,7 +565,8 @@ START_TEST(test_long_random_play)
 }
 END_TEST
 
-/* A lone agent goes to its landmark and gets there; the step of the first episode's end. */
+/* A single agent goes to its landmark; returns the step in which the first episode
+ * ends. */
 static struct env_step go_there(struct vec_env *v)
 {
     struct env_step s;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A client that asks a live run for right things and wrong ones, and checks every answer.
+"""A client that sends valid and invalid requests to a live run, and checks every answer.
 
     control_load.py RUN_DIR --seconds S [--rate N] [--window W] [--seed N]
 
-Asks N times a second, or, without --rate, as fast as answers come, W requests on their way
-at once. Nice 19, as somebody's dashboard would be. Prints one line of JSON: how many were
-asked and answered, the first few answers that were wrong, how often it was cut off (which
-it provokes, and then connects again), and how long an answer took. Needs python3-msgpack.
+Sends N requests per second or, without --rate, as many as are answered, with W requests
+outstanding at once. It runs with nice 19, like a dashboard. Prints one line of JSON: the
+numbers of requests and answers, the first few wrong answers, how often it was disconnected
+(which it provokes, and then connects again), and the answer times. Needs python3-msgpack.
 """
 import argparse
 import json
@@ -45,7 +45,7 @@ class Client:
         self.socket.connect(f"/proc/self/fd/{self.folder}/control.sock")
         self.unpacker = msgpack.Unpacker(raw=False)
 
-    # ---- what right answers are ----
+    # ---- expected answers ----
 
     def is_status(self, result):
         check(f"status: {result}", result["state"] == "running" and
@@ -63,7 +63,7 @@ class Client:
         check(f"log: {result}", list(result) == ["text"] and len(result["text"]) <= 100)
 
     def is_change(self, result):
-        """The first of them; then it is so already."""
+        """Expect a change for the first request; later ones find the value set already."""
         check(f"set: {result}", result["changes"] in ("", CHANGE) and not result["waits"])
 
     def is_nothing(self, result):
@@ -89,10 +89,10 @@ class Client:
         (2, "run", {"agent": "agent_0"}, "has an environment"),
     )
 
-    # ---- asking ----
+    # ---- requests ----
 
     def ask(self, draw, n):
-        """So many at once; all answers must come, each the one that is due."""
+        """Sends this many requests at once; every answer must come and be the expected one."""
         waiting, out = {}, []
         for row in draw.choices(self.ASK, self.weights, k=n):
             self.next_id = self.next_id % 0xffffffff + 1
@@ -120,7 +120,7 @@ class Client:
         self.unpacker.feed(data)
 
     def be_cut_off(self):
-        """Sends what is no message: is told so, and may come again."""
+        """Sends a malformed message: gets an error, is disconnected, and can connect again."""
         self.socket.sendall(GARBAGE)
         said = b""
         while part := self.socket.recv(1 << 16):

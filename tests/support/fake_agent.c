@@ -1,10 +1,11 @@
-/* fake_agent.c - a scripted agent: speaks the protocol, and misbehaves as its name says.
+/* fake_agent.c - a scripted agent: it speaks the protocol, and its name chooses how it
+ * misbehaves.
  *
  * argv: brood-agent agent <parent's pid> <name>; the name is mode[-n[-anything]]. Its
  * block is WORDS numbers that `learn` mixes with the request's value, deterministically;
- * `act` answers with their sum and changes nothing; `echo` only gives back the payload,
- * as all do. A file <name>.runs in the working
- * folder counts its processes, so that a mode may concern the first one only.
+ * `act` answers with their sum and changes nothing; `echo` only returns the payload, as
+ * all methods do. A file <name>.runs in the working folder counts its processes, so that
+ * a mode can apply to the first one only.
  */
 #include "common/err/check.h"
 #include "common/msg/frame.h"
@@ -117,7 +118,7 @@ static void leave_grandchild(int own_session, int orphan)
     wait_for_ever();
 }
 
-/* At work, and saying so, for a second. */
+/* Works for a second and sends progress meanwhile. */
 static void work_slowly(struct fake *f)
 {
     for (int i = 0; i < 20; i++) {
@@ -151,7 +152,7 @@ static void flood_stderr(size_t bytes)
     }
 }
 
-/* What a mode does when the n-th request of a process arrives, before it is handled. */
+/* Performs the mode when the n-th request of a process arrives, before it is handled. */
 static void misbehave(struct fake *f)
 {
     static const uint8_t garbage[] = {4, 0, 0, 0, 0xc1, 0xff, 0x00, 0x13};
@@ -222,7 +223,7 @@ static void configure(struct fake *f)
     send_out(f);
 }
 
-/* Whatever a sanitizer would make of it. */
+/* Dies by SIGSEGV, also under a sanitizer, which would handle the signal. */
 static void crash(void)
 {
     (void)signal(SIGSEGV, SIG_DFL);
@@ -236,7 +237,7 @@ static void learn(struct fake *f)
 
     CHECK(msg_get_u64(&f->in.body, "value", UINT64_MAX, &value, NULL) == 0);
     for (i = 0; i < WORDS; i++) {
-        /* In the midst of it: the block is spoiled. */
+        /* Dies in the middle of the work: the block is half changed. */
         if (is_mode(f, "poison") && (long)value == f->n && i == WORDS / 2)
             crash();
         f->block[i] = f->block[i] * 6364136223846793005u + value + i;
@@ -269,7 +270,7 @@ static void respond(struct fake *f)
     msg_key(&f->out, "payload");
     msg_bin(&f->out, payload, payload_len);
     msg_end(&f->out, &frame, &len);
-    /* The work is done, the answer not out, or not all of it. */
+    /* The work is done, but the answer is not sent, or only a part of it. */
     if (is_mode(f, "late") && f->run == 0 && f->n_request == f->n)
         (void)raise(SIGKILL);
     if (is_mode(f, "half") && f->run == 0 && f->n_request == f->n) {

@@ -1,14 +1,15 @@
-/* fake_env.c - a scripted environment process (env_protocol.h), which misbehaves as it is
- * told: `fake_env [mode[-n]]`.
+/* fake_env.c - a scripted environment process (env_protocol.h), which misbehaves in the
+ * way that its argument names: `fake_env [mode[-n]]`.
  *
  * Two agents: rover, with observations of width 2 and two heads of 3 and 2; scout, with
- * observations of width 3 and a box of width 1. A copy's state is one number, which its
- * seed begins and every action stirs; all that is observed follows from it. The scout
- * leaves in step 3; the episode is over in step 5 to 9, by an end where the seed is odd,
- * by a cut where it is even.
+ * observations of width 3 and a box of width 1. A copy's state is one number, initialised
+ * from the seed and changed by every action; all observations are derived from it. The
+ * scout leaves in step 3; the episode is over in step 5 to 9: terminated if the seed is
+ * odd, cut off if it is even.
  *
- * A mode concerns the n-th request of a process (1: configure). A file <mode>.runs in the
- * working folder counts the processes, so that some concern the first only.
+ * A mode applies to the n-th request of a process (1: configure). A file <mode>.runs in
+ * the working folder counts the processes, so that some modes apply to the first one
+ * only.
  */
 #include "common/err/check.h"
 #include "common/msg/env_protocol.h"
@@ -337,7 +338,7 @@ static void step(void)
     answer(n, 1);
 }
 
-/* What a mode does when the n-th request arrives, before it is handled. */
+/* Performs the mode when the n-th request arrives, before it is handled. */
 static void misbehave(void)
 {
     static const uint8_t garbage[] = {4, 0, 0, 0, 0xc1, 0xff, 0x00, 0x13};

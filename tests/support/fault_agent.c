@@ -5,10 +5,10 @@
  * The named agent's first process (agent_1/2: its third) ends at that point of its 17th
  * request of that method. Points: before-read, half-read, before-reply, half-reply,
  * after-reply; ends: kill, stop (until somebody ends it), abort. Or, before-reply, it
- * turns upon the supervisor: garbage, giant (a frame), array (a message of 4 G objects),
- * wrong-id, shrink (its block), flood (100 MiB on stderr). The processes of a name
- * are counted in <name>.runs beside the executable. The agent's own sources know nothing
- * of it: read and write are wrapped by the linker.
+ * attacks the supervisor: garbage, giant (a frame), array (a message of 4 G objects),
+ * wrong-id, shrink (its block), flood (100 MiB on stderr). <name>.runs beside the
+ * executable counts the processes of a name. The agent's own sources are unchanged: the
+ * linker wraps read and write.
  */
 #include "agent/agent.h"
 #include "common/err/check.h"
@@ -31,11 +31,11 @@ struct fault {
     long n; /* requests of the method until it is due */
 };
 
-/* Whoever is wrapped can only be told by what is global. */
+/* Global, because the wrapped functions have no argument for it. */
 static struct {
     struct fault faults[MAX_FAULTS];
     size_t n_faults;
-    int peek[2];       /* where a frame's beginning is looked at */
+    int peek[2];       /* a pipe to peek at the beginning of a frame */
     size_t frame_left; /* of the request that is being read */
     char method[32];   /* of the newest request */
 } seam;
@@ -123,7 +123,7 @@ static void misbehave(const char *how, const uint8_t *frame, size_t len)
         free(copy);
     }
     for (;;)
-        (void)pause(); /* whoever reads on is not its reader any more */
+        (void)pause(); /* sends nothing more; the supervisor kills it */
 }
 
 static void end_if_due(const char *point)
@@ -163,7 +163,7 @@ static void take_method(const uint8_t *head, size_t len)
     seam.method[n] = '\0';
 }
 
-/* Looks at the next request without taking it. */
+/* Peeks at the next request without consuming it. */
 static void begin_request(void)
 {
     uint8_t head[HEAD_BYTES], half[4096];

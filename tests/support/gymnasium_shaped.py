@@ -1,5 +1,5 @@
-"""Spaces that have what those of gymnasium.spaces have, under the same names and of the same
-types (gymnasium/spaces/*.py, 1.x), and no more: the real ones need the real library."""
+"""Stand-ins for gymnasium.spaces with attributes of the same names and types
+(gymnasium/spaces/*.py, 1.x), so that tests do not need the library."""
 import numpy as np
 
 
@@ -68,7 +68,7 @@ class Tuple(Space):
 
 
 class OneOf(Tuple):
-    """Which has the same as a Tuple, but values of another form."""
+    """Has the attributes of a Tuple, but values of another form."""
 
 
 class Text(Space):

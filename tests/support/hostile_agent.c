@@ -1,7 +1,7 @@
-/* hostile_agent.c - what an agent must not be: put beside `brood` as `brood-agent`, it
- * does what the file named by its own path and ".does" says, to a real run.
+/* hostile_agent.c - an agent that violates the protocol in a real run. A test installs it
+ * beside `brood` as `brood-agent`; the file with its path plus ".does" chooses the fault.
  *
- * The first word is what goes wrong, and where: before hello, as hello, or as the answer
+ * The first word names the fault and its place: before hello, in hello, or in the answer
  * to configure.
  */
 #include "common/err/check.h"

@@ -1,5 +1,5 @@
-"""A PettingZoo-shaped environment whose agents have every kind of action space, one each;
-it checks, as the real ones do, that what it is given is of the space."""
+"""An environment with PettingZoo's interface, in which each agent has another kind of action
+space. Like real environments, it checks that each action is within its space."""
 import numpy as np
 
 from gymnasium_shaped import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple

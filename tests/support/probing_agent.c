@@ -1,9 +1,10 @@
-/* probing_agent.c - brood-agent that tries, with its first `act`, whatever an agent must not
- * be able to do, and goes on as if nothing had been.
+/* probing_agent.c - brood-agent that tries, in its first `act`, everything that an agent
+ * must not be able to do, and then works normally.
  *
  * Each attempt is a line of its log: "probe NAME 0" if it was possible, or the errno. The
- * file that it attacks is named by BROOD_FAULT. The agent's own sources know nothing of
- * it: service_handle is wrapped by the linker, so it is where a graph's code would be.
+ * file that it attacks is named by BROOD_FAULT. The agent's own sources are unchanged:
+ * the linker wraps service_handle, so that the attempts run where a graph's code would
+ * run.
  */
 #include "agent/agent.h"
 #include "agent/loop/service.h"

@@ -1,6 +1,7 @@
-/* recording_agent.c - the shipped brood-agent, which keeps what goes over its pipes: what it
- * reads in FOLDER/NAME.requests and what it writes in FOLDER/NAME.responses, as the bytes
- * went. FOLDER is the value of BROOD_FAULT, the variable that reaches agents of tests. */
+/* recording_agent.c - the shipped brood-agent, which records all bytes on its pipes:
+ * those it reads in FOLDER/NAME.requests, those it writes in FOLDER/NAME.responses.
+ * FOLDER is the value of BROOD_FAULT, the variable that the launcher passes on to agents
+ * in tests. */
 #include "agent/agent.h"
 #include "common/confine/confine.h"
 #include "common/msg/protocol.h"

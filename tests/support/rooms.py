@@ -1,12 +1,12 @@
-"""Rooms: nobody sees where they are, only what they may do there.
+"""Rooms: agents do not observe where they are, only which moves are allowed there.
 
-An episode begins, by its seed, in the hall or in the vault. In the hall one can only walk,
-into the yard, and walks there until the time is up, for 1 point a step; the guest leaves at
-the door. In the vault one can only take, 10 points, and it is over. There is no room where
-one can jump.
+An episode begins, depending on its seed, in the hall or in the vault. In the hall agents can
+only walk, into the yard, and walk there until the time limit, for 1 point per step; the
+guest leaves at the door. In the vault they can only take, which pays 10 points and ends the
+episode. In no room they can jump.
 
-So of the two moves that are ever made, walking has the value 1 / (1 - discount) for the
-host, 1 for the guest, and taking 10: unless what cannot be done is counted as a future.
+So walking has the value 1 / (1 - discount) for the host and 1 for the guest, and taking has
+the value 10, unless a learner wrongly counts forbidden moves in the next step's value.
 """
 
 HOST, GUEST = "host_0", "guest_0"

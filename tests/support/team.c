@@ -88,7 +88,7 @@ void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *col
     write_column(t, row, agent, column, DT_UINT8, values);
 }
 
-/* Everything is possible. */
+/* Masks that allow everything. */
 static void open_masks(struct team *t, uint64_t row, size_t agent)
 {
     uint8_t all[512];

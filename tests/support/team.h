@@ -1,5 +1,5 @@
-/* team.h - a team of learners in one process, with rows to learn from: what a supervisor
- * and its agents do, without processes and messages.
+/* team.h - a team of learners in one process, with rows to learn from: does the work of a
+ * supervisor and its agents without processes and messages.
  */
 #ifndef TESTS_SUPPORT_TEAM_H
 #define TESTS_SUPPORT_TEAM_H
@@ -53,10 +53,11 @@ void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
 void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
                      const uint8_t *values);
 
-/* Every stage of the algorithm, all members; rows [groups * batch]; weights or NULL. */
+/* Runs every stage of the algorithm for all members. rows [groups * batch]; weights or
+ * NULL. */
 void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
                  int64_t batch, const float *weights);
-/* One stage of one member. */
+/* Runs one stage of one member. */
 int team_stage(struct team *t, size_t member, const char *stage, uint64_t update,
                const uint64_t *rows, int64_t groups, int64_t batch, const float *weights,
                struct stage_result *ret, struct err *err);

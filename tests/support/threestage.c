@@ -72,7 +72,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return session_run(s, &run, NULL, err);
 }
 
-/* The first move of each head, always. */
+/* Always chooses the first move of each head. */
 static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {

@@ -1,12 +1,12 @@
-/* threestage.h - a toy algorithm of three stages with a central process, to show that the
- * driver plays what is declared and knows no algorithm:
+/* threestage.h - a toy algorithm of three stages with a central process, to test that the
+ * driver runs whatever stages are declared and knows no algorithm:
  *
  *     values(all) > (mix(central, writes: gives back dL/dq per agent)
  *                    > learn(all, writes)) twice
  *
  * Agent i has one weight w_i and the value q_i = w_i * (its reward); the central process
  * has a scale s and the loss mean of (s * sum (i + 1) q_i - 1)^2 over the rows. Both
- * descend it by hand-written gradients. Parameters start at 1 and are named
+ * minimise it with hand-written gradients. Parameters start at 1 and are named
  * <agent>/parameter. Linked into test_agent only.
  */
 #ifndef TESTS_SUPPORT_THREESTAGE_H
