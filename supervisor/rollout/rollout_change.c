@@ -10,11 +10,14 @@
 
 /* ---- when ---- */
 
+/* STEP lasts where environments are processes, or the disk is full. */
 static int round_has_begun(const struct rollout *r)
 {
+    const enum rollout_state s = r->fsm.state;
+
     if (r->serving != NULL)
         return 0; /* every moment is a boundary, or will be made one */
-    return r->fsm.state == ROLLOUT_CHANGE || r->fsm.state == ROLLOUT_ACT;
+    return s == ROLLOUT_CHANGE || s == ROLLOUT_ACT || s == ROLLOUT_STEP;
 }
 
 uint64_t rollout_next_change_step(const struct rollout *r)

@@ -80,6 +80,35 @@ def weights(run):
     return {k: v for k, v in final(run).items() if "model.ckpt" in k}
 
 
+def test_a_change_during_a_round_counts_from_the_next_one_on(w):
+    """The environments are stopped: the round that has begun cannot end meanwhile."""
+    p = w.start("run", hallway(w, steps=FOREVER, evaluate=0), "--name", "changed")
+    run = w.run_dir("changed")
+    harness.wait_until("the rounds", lambda: (run / "control.sock").exists() and
+                       status(w, "changed")["env_steps"] > 0)
+    pids = list(processes_of(w, "changed").values())
+    for i in range(3):
+        for pid in pids:
+            harness.kill(pid, signal.SIGSTOP)
+        steps = []
+
+        def stands():
+            steps.append(status(w, "changed")["env_steps"])
+            return len(steps) > 2 and len(set(steps[-3:])) == 1
+        harness.wait_until("the stop", stands)
+        w.brood("set", "changed", f"defaults.discount=0.{i + 5}")
+        for pid in pids:
+            harness.kill(pid, signal.SIGCONT)
+
+        def lines(event):
+            return re.findall(event, (run / "journal").read_text())
+        harness.wait_until("the change", lambda: len(lines(r"event=changed .*\n")) == i + 1)
+        promised = lines(r"event=set at=(\d+) ")
+        assert lines(r" step=(\d+) event=changed") == promised, promised
+    w.brood("stop", "changed")
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+
+
 def test_it_trains_and_says_where_it_stands(w):
     p = w.start("run", hallway(w, steps=FOREVER), "--name", "live")
     harness.wait_until("evaluations", lambda: (w.run_dir("live") / "control.sock").exists()
