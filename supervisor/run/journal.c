@@ -19,14 +19,27 @@ struct journal {
     char *path;
 };
 
-/* Returns 0, or -1 with errno set. */
+/* The piece of a line that still fitted onto a full disk: the next would continue it. */
+static void drop_end(int fd, ssize_t n)
+{
+    const off_t end = lseek(fd, 0, SEEK_END);
+
+    if (end >= n && ftruncate(fd, end - (off_t)n) < 0)
+        log_debug("the journal: %m");
+}
+
+/* Returns 0, or -1 with errno set: nothing was written. */
 static int write_whole(int fd, const void *data, ssize_t len)
 {
     const ssize_t n = len > 0 ? write(fd, data, (size_t)len) : 0;
 
-    if (n >= 0 && n < len)
+    if (n == len)
+        return 0;
+    if (n > 0)
+        drop_end(fd, n);
+    if (n >= 0)
         errno = ENOSPC;
-    return n == len ? 0 : -1;
+    return -1;
 }
 
 /* A line cut off by the end of an earlier supervisor stays one of its own. */

@@ -7,7 +7,9 @@
 #include "tests/support/test_main.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static struct temp_dir dir;
 static struct err err;
@@ -226,6 +228,33 @@ START_TEST(others_append_to_it)
 END_TEST
 
 /* Before it begins it touches nothing, a line that is half written least of all. */
+/* A limit on file size stands for a full disk. */
+START_TEST(a_line_for_which_there_is_no_space_leaves_no_piece)
+{
+    struct run_event change = {
+        .kind = RUN_EVENT_SET, .env_steps = 5, .time = "T", .change = {.at = 5}};
+    struct rlimit was, limit;
+    struct journal *j = journal_new(path);
+    struct seen s = {0};
+
+    change.change.changes = "defaults.discount=0.9";
+    ck_assert_int_eq(journal_begin(j, &err), 0);
+    put_event(j, RUN_EVENT_READY, 1);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &was), 0);
+    limit = (struct rlimit){60, was.rlim_max}; /* one line, and a piece of the next */
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_lt(journal_write(j, &change, &err), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &was), 0);
+    put_event(j, RUN_EVENT_READY, 9);
+    journal_close(j);
+    ck_assert_int_eq(journal_each(path, see, &s, &err), 0);
+    ck_assert_uint_eq(s.n, 2);
+    ck_assert_str_eq(s.names[1], "ready");
+    ck_assert_uint_eq(s.steps[1], 9);
+}
+END_TEST
+
 START_TEST(lines_wait_until_it_begins)
 {
     static const char cut[] = "2026-01-31T12:00:00.123Z step=3";
@@ -365,6 +394,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, damage_is_passed_over);
     tcase_add_test(tc, reading_ends_when_told);
     tcase_add_test(tc, others_append_to_it);
+    tcase_add_test(tc, a_line_for_which_there_is_no_space_leaves_no_piece);
     tcase_add_test(tc, lines_wait_until_it_begins);
     tcase_add_test(tc, lines_come_as_they_are_written);
     tcase_add_test(tc, another_file_in_its_place_is_read_from_its_beginning);
