@@ -91,15 +91,23 @@ int atomic_file_sync_parent(const char *path, struct err *err)
     return rc;
 }
 
+int atomic_file_flush(struct atomic_file *f, struct err *err)
+{
+    CHECK(f->stream != NULL);
+    if (fflush(f->stream) != 0)
+        return fail(f, "write", err);
+    if (f->durable && fsync(fileno(f->stream)) != 0)
+        return fail(f, "fsync", err);
+    return 0;
+}
+
 int atomic_file_commit(struct atomic_file *f, struct err *err)
 {
     FILE *stream = f->stream;
+    int rc = atomic_file_flush(f, err);
 
-    CHECK(stream != NULL);
-    if (fflush(stream) != 0)
-        return fail(f, "write", err);
-    if (f->durable && fsync(fileno(stream)) != 0)
-        return fail(f, "fsync", err);
+    if (rc < 0)
+        return rc;
     f->stream = NULL; /* fclose frees it, whatever it returns */
     if (fclose(stream) != 0)
         return fail(f, "close", err);

@@ -23,6 +23,8 @@ int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
 /* Buffered; after a failure only atomic_file_free makes sense. */
 int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes,
                        struct err *err);
+/* Everything but the rename: afterwards a full disk does not stop a commit. */
+int atomic_file_flush(struct atomic_file *f, struct err *err);
 /* Nothing may be appended after it. */
 int atomic_file_commit(struct atomic_file *f, struct err *err);
 /* Drops what was not committed. NULL is fine. */

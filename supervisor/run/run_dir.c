@@ -509,13 +509,34 @@ int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t l
     return atomic_file_write(run_dir_file(d, sub), data, len, 1, err);
 }
 
+int run_dir_prepare_config(struct run_dir *d, const struct run_config *config,
+                           struct atomic_file **ret, struct err *err)
+{
+    char *yaml = run_config_to_yaml(config);
+    struct atomic_file *f = NULL;
+    int rc = atomic_file_new(&f, run_dir_file(d, "config.yaml"), 1, err);
+
+    if (rc == 0)
+        rc = atomic_file_append(f, yaml, strlen(yaml), err);
+    if (rc == 0)
+        rc = atomic_file_flush(f, err);
+    free(yaml);
+    if (rc < 0)
+        atomic_file_free(f);
+    else
+        *ret = f;
+    return rc;
+}
+
 int run_dir_write_config(struct run_dir *d, const struct run_config *config,
                          struct err *err)
 {
-    char *yaml = run_config_to_yaml(config);
-    int rc = run_dir_write(d, "config.yaml", yaml, strlen(yaml), err);
+    struct atomic_file *f = NULL;
+    int rc = run_dir_prepare_config(d, config, &f, err);
 
-    free(yaml);
+    if (rc == 0)
+        rc = atomic_file_commit(f, err);
+    atomic_file_free(f);
     return rc;
 }
 

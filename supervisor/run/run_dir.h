@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct atomic_file;
 struct run_dir; /* opaque */
 
 enum { RUN_DIR_USER_BYTES = 64 };
@@ -51,6 +52,9 @@ int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t l
 /* `config.yaml`, the configuration as it is really run. */
 int run_dir_write_config(struct run_dir *d, const struct run_config *config,
                          struct err *err);
+/* The same, but for the rename: atomic_file_commit and atomic_file_free *ret. */
+int run_dir_prepare_config(struct run_dir *d, const struct run_config *config,
+                           struct atomic_file **ret, struct err *err);
 /* `provenance`: command line, build id, numerics, versions, CPU, as "key: value" lines.
  */
 int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,

@@ -6,6 +6,7 @@
  */
 #include "supervisor/run/training_internal.h"
 
+#include "common/ckpt/atomic_file.h"
 #include "common/config/changes.h"
 #include "common/config/run_schema.h"
 #include "common/log/log.h"
@@ -321,6 +322,7 @@ struct proposal {
     struct config_settings waits;   /* asked for with a respawn, or no more */
     struct change_plan plan;        /* with the changes */
     struct run_config wanted;       /* config.yaml with both */
+    struct atomic_file *file;       /* that config.yaml, before its rename */
 };
 
 static void proposal_done(struct proposal *p)
@@ -329,6 +331,7 @@ static void proposal_done(struct proposal *p)
     config_settings_done(&p->waits);
     change_plan_done(&p->plan);
     run_config_done(&p->wanted);
+    atomic_file_free(p->file);
 }
 
 /* Made in the order of their steps, the planned changes must all be right; what they end
@@ -362,14 +365,27 @@ static int write_settings(struct training *t, enum run_event_kind kind, uint64_t
     return rc;
 }
 
-static int write_down(struct training *t, const struct proposal *p, struct err *err)
+/* A config.yaml for which there is no space must refuse the change before the journal has
+ * it: a resume compares the two. */
+static int prepare_file(struct training *t, struct proposal *p, struct err *err)
 {
-    int rc = write_settings(t, RUN_EVENT_WAITS, MEMBER_NO_U64, &p->waits, err);
+    return run_dir_prepare_config(t->args->dir, &p->wanted, &p->file, err);
+}
+
+static int write_down(struct training *t, struct proposal *p, struct err *err)
+{
+    int rc;
+
+    if (p->changes.n == 0 && p->waits.n == 0)
+        return 0;
+    rc = prepare_file(t, p, err);
+    if (rc == 0)
+        rc = write_settings(t, RUN_EVENT_WAITS, MEMBER_NO_U64, &p->waits, err);
 
     return rc < 0 ? rc : write_settings(t, RUN_EVENT_SET, p->at, &p->changes, err);
 }
 
-/* It is agreed: takes plan and configuration, writes config.yaml. */
+/* It is agreed: takes plan and configuration, renames config.yaml. */
 static void commit(struct training *t, struct proposal *p)
 {
     struct err why = {0};
@@ -380,7 +396,7 @@ static void commit(struct training *t, struct proposal *p)
     run_config_done(&t->wanted);
     t->wanted = p->wanted;
     p->wanted = (struct run_config){0};
-    if (training_write_config(t, &why) < 0 || note_pending(t, &why) < 0)
+    if (atomic_file_commit(p->file, &why) < 0 || note_pending(t, &why) < 0)
         training_complain(t, "config.yaml could not be written: %s", why.msg);
     training_plan_changes(t);
 }
@@ -674,7 +690,9 @@ int training_cancel(struct training *t, const char *const *keys, size_t n,
                                     .env_steps = training_steps(t),
                                     .change = {.at = MEMBER_NO_U64, .changes = text}};
 
-        rc = training_event_at(t, &e, err);
+        rc = prepare_file(t, &p, err);
+        if (rc == 0)
+            rc = training_event_at(t, &e, err);
         if (rc == 0) {
             commit(t, &p);
             training_say(t, "cancelled: %s", text);

@@ -133,6 +133,25 @@ def test_an_interrupt_ends_the_wait_for_space(w):
     assert outcome(w.run_dir("calm"), steps) == outcome(run, steps)
 
 
+def test_a_change_for_which_there_is_no_space_is_refused(w):
+    """Wholly: neither the journal nor config.yaml has it, and a resume finds them alike."""
+    with full_disk(w) as (p, disk, _):
+        before = (disk / "full" / "config.yaml").read_text()
+        _, err = w.brood("set", disk / "full", "defaults.discount=0.9", code=1)
+        assert "No space left on device" in err and len(err.splitlines()) == 1, err
+        assert "event=set" not in (disk / "full" / "journal").read_text()
+        assert (disk / "full" / "config.yaml").read_text() == before
+        (disk / "filler").unlink()
+        harness.wait_until("space", lambda: "there is space again" in p.log.read_text())
+        w.brood("set", disk / "full", "defaults.discount=0.8")
+        harness.kill(p.pid, signal.SIGINT)
+        assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+        w.runs.mkdir()
+        run = harness.copy_run(disk / "full", w.run_dir("full"))
+    newest = checkpoints(run / "checkpoints")[-1]
+    w.brood("resume", run, "--set", f"run.env_steps={newest + 1000}")
+
+
 def test_a_stop_that_meets_a_full_disk_waits_for_nothing(w):
     """The rows of a round are longer than the rest of a page."""
     with small_disk(w, "run", config(w, FOREVER), "--name", "full", "--runs-dir",
