@@ -1,19 +1,19 @@
-/* foreign.h - environments of others': how their processes are started, and what they say
- * of themselves (env_protocol.h).
+/* external.h - external environments: how to start their processes, and how to read the
+ * description that a process sends (env_protocol.h).
  *
- * Errors   of what a process says: ERR_PROTOCOL or ERR_LIMIT, naming agent and key.
+ * Errors   in a description: ERR_PROTOCOL or ERR_LIMIT, naming agent and key.
  * Internal to supervisor/env.
  */
-#ifndef SUPERVISOR_ENV_FOREIGN_H
-#define SUPERVISOR_ENV_FOREIGN_H
+#ifndef SUPERVISOR_ENV_EXTERNAL_H
+#define SUPERVISOR_ENV_EXTERNAL_H
 
 #include "common/mem/arena.h"
 #include "common/msg/msg.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/agent_table.h"
 
-/* All of it lives in the arena. */
-struct foreign {
+/* All of it is in the arena. */
+struct external {
     const char *const *command; /* NULL-terminated */
     const char *mode;           /* agent_spec */
     const char *directory;
@@ -22,22 +22,23 @@ struct foreign {
     size_t processes;
 };
 
-void foreign_init(struct foreign *ret, const struct env_config *config,
-                  struct arena *arena);
-struct agent_limits foreign_limits(const struct env_config *config);
-/* The params of `configure` for a process of so many copies, beginning with that one. */
-void foreign_pack_configure(const struct foreign *f, size_t copies, size_t first,
-                            struct msg_out *o);
-/* Its answer. */
-int foreign_parse(struct env_spec *ret, const msgpack_object *answer, struct arena *arena,
-                  struct err *err);
-int foreign_same_spec(const struct env_spec *a, const struct env_spec *b);
+void external_init(struct external *ret, const struct env_config *config,
+                   struct arena *arena);
+struct agent_limits external_limits(const struct env_config *config);
+/* Packs the params of `configure` for a process with `copies` copies, the first of which has
+ * number `first`. */
+void external_pack_configure(const struct external *f, size_t copies, size_t first,
+                             struct msg_out *o);
+/* Reads its answer. */
+int external_parse(struct env_spec *ret, const msgpack_object *answer,
+                   struct arena *arena, struct err *err);
+int external_same_spec(const struct env_spec *a, const struct env_spec *b);
 
-/* ---- foreign_ask.c ---- */
+/* ---- external_ask.c ---- */
 
-/* Starts a process, asks it what it is, and ends it. The last answer is kept: asking
- * again starts nothing. */
-int foreign_ask(struct env_spec *ret, const struct env_config *config,
-                struct arena *arena, struct err *err);
+/* Starts a process, asks for its description, and ends it. The last answer is kept: asking
+ * again for the same configuration starts nothing. */
+int external_ask(struct env_spec *ret, const struct env_config *config,
+                 struct arena *arena, struct err *err);
 
 #endif

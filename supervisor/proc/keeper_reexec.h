@@ -1,24 +1,24 @@
-/* keeper_again.h - how a keeper whose supervisor died executes itself anew: with the same
- * command line, and what it is to go on with in its environment, as
+/* keeper_reexec.h - lets a keeper whose supervisor died execute itself again: with the same
+ * command line, and with the keeper_task in its environment, as
  *
- *     BROOD_KEEPER_AGAIN=<deaths>@<from>@<stands>@<place>@<path>
+ *     BROOD_KEEPER_AGAIN=<deaths>@<from>@<committed>@<place>@<path>
  *
- * It is made ready before there is a supervisor; from then on nothing is allocated.
+ * All memory is allocated by keeper_reexec_init, before the supervisor is forked.
  */
-#ifndef SUPERVISOR_PROC_KEEPER_AGAIN_H
-#define SUPERVISOR_PROC_KEEPER_AGAIN_H
+#ifndef SUPERVISOR_PROC_KEEPER_REEXEC_H
+#define SUPERVISOR_PROC_KEEPER_REEXEC_H
 
 #include "supervisor/proc/keeper.h"
 
-struct keeper_again {
+struct keeper_reexec {
     char variable[PATH_MAX + 128];
-    char **environment; /* the variable, and this process's own */
+    char **environment; /* that variable and those of this process */
 };
 
-void keeper_again_init(struct keeper_again *a);
-void keeper_again_done(struct keeper_again *a);
-/* Returns if that failed. argv: the whole command line. */
-void keeper_again_execute(struct keeper_again *a, char *const *argv,
-                          const struct keeper_task *task);
+void keeper_reexec_init(struct keeper_reexec *a);
+void keeper_reexec_done(struct keeper_reexec *a);
+/* Returns only if execve failed. argv: the whole command line. */
+void keeper_reexec(struct keeper_reexec *a, char *const *argv,
+                   const struct keeper_task *task);
 
 #endif
