@@ -207,7 +207,7 @@ int service_open_session(struct service *s, int restored, struct err *err)
     r = session_new(&s->session, s->graph, &options, err);
     if (r == 0)
         session_set_progress(s->session, service_step_done, s);
-    return r < 0 ? r : session_settle(s->session, err);
+    return r < 0 ? r : session_fix_layout(s->session, err);
 }
 
 static int build(struct service *s, int central, const struct world *world,

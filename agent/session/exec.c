@@ -58,8 +58,8 @@ static void set_keys(struct plan *p, struct rng_key key)
 
 static void set_feeds(struct plan *p, const struct run_args *args)
 {
-    for (int i = 0; i < p->n_moving; i++) {
-        struct value *v = &p->values[p->moving[i]];
+    for (int i = 0; i < p->n_fed; i++) {
+        struct value *v = &p->values[p->fed[i]];
         v->tensor.data = (char *)args->feeds[v->index].value.data + v->offset;
     }
 }

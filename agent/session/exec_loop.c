@@ -158,18 +158,18 @@ static void loop_blocks(struct loop_program *l, size_t first, size_t end, char *
 
 /* ---- the product ---- */
 
-/* Where the turned operand of the product lies, after the blocks and parts. */
-static float *turned_operand(const struct loop_program *l)
+/* The transposed operand of the product, in scratch memory after blocks and partial sums. */
+static float *transposed_operand(const struct loop_program *l)
 {
     char *parts = l->state.scratch + (size_t)l->n_temps * l->temp_bytes;
 
     return (float *)(void *)parts + l->part_floats;
 }
 
-/* A chunk of its rows, where no value keeps them. */
+/* Scratch memory for a chunk of its rows, if no value stores them. */
 static float *raw_chunk(const struct loop_program *l)
 {
-    return turned_operand(l) + (l->turn_b ? l->gemm.n * l->gemm.k : 0);
+    return transposed_operand(l) + (l->transpose_b ? l->gemm.n * l->gemm.k : 0);
 }
 
 static float *value_data(const struct loop_program *l, int v)
@@ -189,10 +189,10 @@ static void open_product(struct loop_program *l)
     d->feature = value_data(l, l->gemm_feature);
     if (l->gemm_sums >= 0)
         d->column_sums = value_data(l, l->tails[l->gemm_sums].value);
-    if (l->turn_b) {
-        kern_loops()->turn(turned_operand(l), d->b, d->n, d->k, d->ldb);
-        d->b = turned_operand(l);
-        d->turned_b = 0;
+    if (l->transpose_b) {
+        kern_loops()->transpose(transposed_operand(l), d->b, d->n, d->k, d->ldb);
+        d->b = transposed_operand(l);
+        d->transposed_b = 0;
         d->ldb = d->n;
     }
 }
@@ -284,7 +284,7 @@ void loop_open(struct loop_program *l, struct value *values, void *scratch)
 
 void loop_rows(struct loop_program *l, int64_t first, int64_t rows)
 {
-    if (l->has_gemm && l->gemm.turned_a)
+    if (l->has_gemm && l->gemm.transposed_a)
         product_block(l, first, rows);
     else if (l->has_gemm)
         product_rows(l, first, rows);
@@ -294,7 +294,7 @@ void loop_rows(struct loop_program *l, int64_t first, int64_t rows)
 
 void loop_close(struct loop_program *l)
 {
-    if (l->has_gemm && l->gemm.turned_a)
+    if (l->has_gemm && l->gemm.transposed_a)
         loop_blocks(l, 0, l->total,
                     l->state.gemm.c ? (char *)(void *)l->state.gemm.c
                                     : (char *)(void *)raw_chunk(l));
@@ -315,9 +315,9 @@ void loop_run(struct loop_program *l, struct value *values, void *scratch)
     loop_open(l, values, scratch);
     if (!l->has_gemm) {
         loop_blocks(l, 0, l->total, NULL);
-    } else if (l->gemm.turned_a || l->by_blas) {
+    } else if (l->gemm.transposed_a || l->by_blas) {
         product_at_once(l);
-        if (!l->gemm.turned_a)
+        if (!l->gemm.transposed_a)
             loop_blocks(l, 0, l->total, (char *)(void *)l->state.gemm.c);
     } else {
         for (int64_t row = 0; row < l->gemm.m; row += DENSE_BLOCK)

@@ -1,17 +1,15 @@
-/* lower.h - between the files that turn operations into nodes: plan_lower.c, the pass, and
- * lower_*.c. Private to them.
- */
+/* lower.h - shared by plan_lower.c, the pass that turns operations into nodes, and lower_*.c. */
 #ifndef AGENT_SESSION_LOWER_H
 #define AGENT_SESSION_LOWER_H
 
 #include "agent/session/plan.h"
 
-/* An operation that was lowered already, for finding its doubles. */
-struct seen {
+/* An operation that was already lowered, to find duplicates of it. */
+struct lowered_op {
     const struct operation *op;
     const int *in, *out; /* values */
     int guard;
-    struct seen *next;
+    struct lowered_op *next;
 };
 
 struct lowering {
@@ -19,13 +17,13 @@ struct lowering {
     struct arena *scratch;
     const struct order *order;
     const struct var_store *vars;
-    int **values;           /* by operation id: of its outputs */
-    int *fetched;           /* by operation id: copy of a variable for a fetch, or -1 */
-    int *dense;             /* by feed: copy of one whose rows lie apart, or -1 */
-    unsigned char *written; /* by variable number: this run changes it */
-    int guard;              /* of the nodes being made */
-    struct seen **buckets;  /* as many as operations are in order, or more */
-    unsigned n_buckets;     /* a power of two */
+    int **values; /* by operation id: the values of its outputs */
+    int *fetched; /* by operation id: copy of a variable for a fetch, or -1 */
+    int *dense;   /* by feed: dense copy of a fed matrix with rows apart, or -1 */
+    unsigned char *written;      /* by variable number: whether this run changes it */
+    int guard;                   /* of the nodes being added */
+    struct lowered_op **buckets; /* at least as many as operations in the order */
+    unsigned n_buckets;          /* a power of two */
     struct err *err;
 };
 
@@ -51,60 +49,62 @@ static inline int64_t elements(const struct lowering *l, int v)
 
 /* ---- lower_values.c ---- */
 
-/* Another name, dtype and shape for bytes of x, `offset` bytes on. */
+/* A value for bytes of x from `offset` on, with the given shape. */
 int lower_alias(struct lowering *l, int x, const struct shape *shape, size_t offset);
-/* A view of what the graph or the plan owns. */
+/* A constant; t is a view of memory that the graph or the plan owns. */
 int lower_const(struct lowering *l, struct tensor t);
-/* Takes the guard of the nodes being made. */
+/* Adds a copy of the node, with the current guard. */
 void lower_add_node(struct lowering *l, const struct node *n);
-/* In the scratch arena, at least one. */
+/* An array in the scratch arena, of at least one element. */
 int *lower_ints(struct lowering *l, int n);
 /* A call of one operand and one result, not yet added. */
 struct node lower_call(struct lowering *l, const struct operation *op, kernel_fn call,
                        int x, const struct shape *shape);
-/* The bytes of x in a place of their own. */
+/* Copies x to memory of its own. */
 int lower_copy(struct lowering *l, const struct operation *op, int x);
-/* A value whose rows follow each other: a fed one where they do not is copied, once. */
+/* A dense value: v itself, or one copy per feed if its rows lie apart. */
 int lower_dense(struct lowering *l, int v);
-/* Does a run change the bytes this value shows? */
+/* Whether this run changes the bytes of the value. */
 int lower_changes(const struct lowering *l, int v);
-/* Does a node of this guard run whenever the one being made does? */
+/* Whether a node with this guard runs whenever the node being added does. */
 int lower_runs_whenever(const struct lowering *l, int guard);
 
-/* ---- lower_doubles.c ---- */
+/* ---- lower_duplicates.c ---- */
 
-/* A draw or a write is never merged, nor what looks at bytes that change. */
+/* Whether duplicates of the operation may be merged: not if it draws or writes, nor if it
+ * reads bytes that this run changes. */
 int lower_mergeable(const struct lowering *l, const struct operation *op, const int *in);
-/* Its outputs, if it was lowered already; NULL if not. */
-const int *lower_find_double(struct lowering *l, const struct operation *op,
-                             const int *in);
-/* Both arrays are kept. */
+/* The outputs of an earlier duplicate, or NULL. */
+const int *lower_find_duplicate(struct lowering *l, const struct operation *op,
+                                const int *in);
+/* Remembers the operation. Both arrays must live as long as the scratch arena. */
 void lower_remember(struct lowering *l, const struct operation *op, const int *in,
                     const int *out);
 
 /* ---- lower_fold.c ---- */
 
-/* Are the results of a kind and size that the plan may keep? */
+/* Whether the plan may own results of this kind and size. */
 int lower_may_be_owned(const struct lowering *l, const struct node *n);
-/* Can it be computed now? */
+/* Whether the node can be computed while planning. */
 int lower_foldable(const struct lowering *l, const struct node *n);
-/* The tensor lives as long as the plan. */
+/* The plan takes ownership of the tensor. */
 void lower_own(struct lowering *l, struct tensor t);
-/* Computes the node: its results are constants. */
+/* Computes the node while planning; its results become constants. */
 int lower_fold(struct lowering *l, const struct node *n);
-/* Which input's bytes output 0 has as they are; -1: none. */
+/* The input whose bytes output 0 has unchanged; -1: none. */
 int lower_same_input(const struct lowering *l, const struct node *n);
-/* Leading rows of a matrix and the like: a slice whose bytes lie together. Gives the
- * offset in bytes, or -1. */
+/* For a slice whose bytes are contiguous, such as the leading rows of a matrix: its offset
+ * in bytes; otherwise -1. */
 int64_t lower_slice_offset(const struct lowering *l, const struct node *n);
 
 /* ---- lower_compute.c ---- */
 
-/* Square, or a product of a value by itself: TensorFlow's norms have both. */
+/* Whether the node is Square or multiplies a value by itself: TensorFlow's norms use
+ * both. */
 int lower_squares(const struct node *n);
-/* *ret: the square of x, made earlier or now. */
+/* Sets *ret to the square of x, computed by an earlier node or a new one. */
 int lower_square(struct lowering *l, const struct operation *op, int x, int *ret);
-/* Adds what computes the operation, or its results as constants. */
+/* Adds the nodes that compute the operation, or its results as constants. */
 int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *row);
 
 #endif

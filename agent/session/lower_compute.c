@@ -155,7 +155,7 @@ int lower_squares(const struct node *n)
 /* ---- slices of slices, joins of joins, products ---- */
 
 /* The node that made a value; NULL: none, or its bytes go by another name. */
-static const struct node *maker(const struct lowering *l, int v)
+static const struct node *producer(const struct lowering *l, int v)
 {
     for (int k = l->plan->n_nodes - 1; k >= 0; k--)
         for (int i = 0; i < l->plan->nodes[k].n_out; i++)
@@ -167,7 +167,7 @@ static const struct node *maker(const struct lowering *l, int v)
 /* A slice of a slice is one slice. */
 static void join_slices(struct lowering *l, struct node *n)
 {
-    const struct node *outer = maker(l, n->in[0]);
+    const struct node *outer = producer(l, n->in[0]);
     if (!outer || outer->call != kern_slice || lower_changes(l, outer->in[0]) ||
         !is_const(l, outer->in[1]) || !is_const(l, n->in[1]))
         return;
@@ -183,7 +183,7 @@ static void join_slices(struct lowering *l, struct node *n)
     n->in[1] = lower_const(l, sum);
 }
 
-/* Does the run change a part? Then it may do so before they are joined again. */
+/* Whether the run changes a part: it could do so before the outer concatenation. */
 static int parts_change(const struct lowering *l, const struct node *join)
 {
     for (int i = 0; i < join->n_in - 1; i++)
@@ -197,7 +197,7 @@ static void join_concats(struct lowering *l, struct node *n)
 {
     int axis = n->in[n->n_in - 1];
     for (int i = 0; i < n->n_in - 1; i++) {
-        const struct node *part = maker(l, n->in[i]);
+        const struct node *part = producer(l, n->in[i]);
         if (!part || part->call != kern_concat || parts_change(l, part) ||
             tensor_int(&value_at(l, part->in[part->n_in - 1])->tensor, 0) !=
                 tensor_int(&value_at(l, axis)->tensor, 0))
@@ -263,7 +263,7 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *r
     /* A buffer has no place for strings: they are constants, fed ones too. */
     for (int i = 0; i < n->n_out; i++)
         if (value_at(l, n->out[i])->tensor.dtype == DT_STRING) {
-            l->plan->wants_values = 1;
+            l->plan->needs_values = 1;
             return err_set(l->err, ERR_UNSUPPORTED, "%s: strings that only the run knows",
                            operation_name(n->op));
         }

@@ -115,7 +115,7 @@ static int type_in(const char *type, const char *const *list)
     return 0;
 }
 
-/* Do the dimensions that have more than one element keep their order? */
+/* Whether the dimensions with more than one element keep their order. */
 static int keeps_order(const struct tensor *x, const struct tensor *perm)
 {
     int64_t before = -1;

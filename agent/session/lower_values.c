@@ -19,8 +19,8 @@ int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
         .kind = kind,
         .root = p->n_values,
         .index = -1,
-        .maker = -1,
-        .shares = p->n_values,
+        .producer = -1,
+        .shares_with = p->n_values,
     };
     return p->n_values++;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies come back in pieces that the nearest cache holds twice. */
+/* Values are restored in pieces of half the first-level cache. */
 enum { PIECE_BYTES = 24 << 10, PAGE_BYTES = 4096 };
 
 /* Variables that lie one behind the other: first .. last. */
@@ -88,7 +88,7 @@ static int find_all(struct session *s, struct variable *const *vars, size_t n, i
 int memory_new(struct memory **ret, struct session *s, struct variable *const *vars,
                size_t n, struct err *err)
 {
-    int r = session_settle(s, err);
+    int r = session_fix_layout(s, err);
     if (r < 0)
         return r;
     if (!vars)
@@ -126,7 +126,7 @@ size_t memory_bytes(const struct memory *m)
     return m->bytes;
 }
 
-/* From the end: what was stored last is still near. */
+/* From the end, because what was stored last is still in the cache. */
 static void copy_back(char *dst, const char *src, size_t bytes)
 {
     while (bytes > 0) {

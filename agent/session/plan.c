@@ -116,7 +116,7 @@ static const int64_t *row_strides(struct plan *p, const struct step *s)
     return any ? ret : NULL;
 }
 
-/* Values no longer move: calls can point at them. */
+/* The array of values no longer grows, so calls can point to its elements. */
 static void point_calls(struct plan *p)
 {
     for (int k = 0; k < p->n_steps; k++) {
@@ -140,10 +140,10 @@ static void point_calls(struct plan *p)
 
 static void find_moving(struct plan *p)
 {
-    p->moving = ARENA_ARRAY(&p->arena, int, p->n_values);
+    p->fed = ARENA_ARRAY(&p->arena, int, p->n_values);
     for (int v = 0; v < p->n_values; v++)
         if (p->values[p->values[v].root].kind == VALUE_FEED)
-            p->moving[p->n_moving++] = v;
+            p->fed[p->n_fed++] = v;
 }
 
 static int build(struct plan *p, struct var_store *vars, const struct run_args *args,
@@ -189,9 +189,9 @@ static struct plan *new_plan(struct graph *g, enum numerics numerics,
     return p;
 }
 
-/* In place of a plan: what must be known first. */
+/* Returns, in place of a plan, the output that must be known first. */
 static int stand_in(struct plan **ret, struct graph *g, const struct run_args *args,
-                    struct output late, struct err *err)
+                    struct output probe, struct err *err)
 {
     struct plan *p = new_plan(g, NUMERICS_PORTABLE, args);
     int r = copy_key(p, args, 0, err);
@@ -199,7 +199,7 @@ static int stand_in(struct plan **ret, struct graph *g, const struct run_args *a
         plan_free(p);
         return r;
     }
-    p->late = late;
+    p->probe = probe;
     *ret = p;
     return 0;
 }
@@ -212,15 +212,15 @@ int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
         wanted |= may_be_wanted(&args->feeds[i].value);
     struct plan *p = new_plan(g, numerics, args);
     int r = build(p, vars, args, 0, err);
-    if (r < 0 && p->wants_values && wanted && !is_where(p->late)) {
+    if (r < 0 && p->needs_values && wanted && !is_where(p->probe)) {
         plan_free(p);
         p = new_plan(g, numerics, args);
         r = build(p, vars, args, 1, err);
     }
     if (r < 0) {
-        struct output late = p->late;
+        struct output probe = p->probe;
         plan_free(p);
-        return late.op ? stand_in(ret, g, args, late, err) : r;
+        return probe.op ? stand_in(ret, g, args, probe, err) : r;
     }
     *ret = p;
     return 0;

@@ -1,18 +1,18 @@
-/* plan.h - a run worked out once: which steps, on what memory. Private to agent/session,
- * its tests and benchmarks.
+/* plan.h - the prepared form of a run: its steps and their memory. Private to
+ * agent/session, its tests and benchmarks.
  *
- * Building goes through these passes, each a file:
+ * These passes build a plan, one per file:
  *     plan_order.c   prune; order by data, control and read-before-write edges
- *     plan_guard.c   which operations run only when (Switch, Merge)
- *     plan_lower.c   operations to nodes: shapes, feeds, aliases; with lower_*.c: folded
- *                    constants, doubles, loops
- *     plan_fuse.c    nodes to steps: products with what is done to their rows, chains of
- *                    element-wise loops, sums that ride along
- *     plan_chunk.c   steps that go row by row to stretches
- *     plan_memory.c  one buffer by liveness, results in the place of dead operands
- *     plan_late.c    values that shapes depend on, when only a run can tell
- *     plan.c         the passes in order, the key
- * exec.c runs the steps, exec_loop.c what a loop does.
+ *     plan_guard.c   find the conditions under which operations run (Switch, Merge)
+ *     plan_lower.c   operations to nodes: shapes, feeds, aliases; with lower_*.c: constant
+ *                    folding, removal of duplicates, loops
+ *     plan_fuse.c    nodes to steps: fuse products with the operations on their rows, chains
+ *                    of element-wise loops, and sums of what a loop computes (tails)
+ *     plan_chunk.c   group steps that work row by row into stretches
+ *     plan_memory.c  allocate one buffer by liveness; reuse the memory of dead operands
+ *     plan_probe.c   find values that shapes depend on and that only a run can compute
+ *     plan.c         the passes in order; the key of the cache
+ * exec.c runs the steps, exec_loop.c runs loops.
  */
 #ifndef AGENT_SESSION_PLAN_H
 #define AGENT_SESSION_PLAN_H
@@ -29,35 +29,37 @@
 
 enum value_kind {
     VALUE_BUFFER, /* in the plan's buffer */
-    VALUE_CONST,  /* known at planning: the graph's or owned by the plan */
+    VALUE_CONST,  /* known when planning; owned by the graph or the plan */
     VALUE_FEED,
     VALUE_VARIABLE, /* in the session's block */
 };
 
 struct value {
-    struct tensor tensor; /* data: where it is in the current run */
+    struct tensor tensor; /* data: its address in the current run */
     enum value_kind kind; /* of the root */
-    int root;             /* the value whose bytes these are; itself, mostly */
+    int root;             /* the value that owns these bytes; for most values, itself */
     size_t offset;        /* bytes from the root's start */
     int index;            /* feed or variable number */
-    int64_t row_stride;   /* of a fed matrix whose rows lie apart; 0: dense */
-    int uses;             /* by nodes and fetches; of the root: of all its aliases */
-    int maker;            /* step that makes it; -1: none */
-    int by_tail;          /* made by a sum riding along: ready when the step is over */
-    int64_t local_rows; /* of the batch, in a stretch that keeps a chunk of it; 0: all */
+    int64_t row_stride;   /* of a fed matrix with rows apart (struct feed); 0: dense */
+    int uses;      /* by nodes and fetches; a root counts those of its aliases, too */
+    int producer;  /* step that computes it; -1: none */
+    int from_tail; /* computed by a tail: complete only after the whole step */
+    int64_t
+        local_rows; /* rows kept in memory, in a stretch that keeps only a chunk of the
+                             batch; 0: all */
     /* storage of a root in the buffer */
     int first, last; /* steps */
-    int shares;      /* root in whose place it lies; itself, mostly */
-    size_t place;    /* bytes from the buffer's start */
+    int shares_with; /* root whose memory it reuses; for most values, itself */
+    size_t place;    /* offset in the buffer, in bytes */
 };
 
-/* ---- nodes: what is left of the operations ---- */
+/* ---- nodes: the operations that remain after lowering ---- */
 
 enum node_kind { NODE_CALL, NODE_LOOP, NODE_GEMM };
 
 struct node {
     enum node_kind kind;
-    const struct operation *op; /* it stems from */
+    const struct operation *op; /* from which it was made */
     kernel_fn call;
     const struct loop_row *loop;
     float alpha;
@@ -65,39 +67,41 @@ struct node {
     int n_in, n_out;
     int *in, *out; /* values */
     int dead;
-    int guard; /* runs only while it holds */
-    int keep;  /* though nobody uses what it makes */
-    /* NODE_GEMM: in[0], in[1]; columns begin .. of the full product */
+    int guard; /* number of the guard that must hold for the node to run */
+    int keep;  /* do not remove it even if its results are unused */
+    /* NODE_GEMM: operands in[0] and in[1]; the node computes the columns of the product from
+     * column_begin on. */
     int transpose_a, transpose_b;
     int64_t column_begin;
 };
 
-/* By value, while a loop is built (plan_fuse.c); between two loops every element is what it
- * was before, so that building one costs what the loop is long, not the plan. */
+/* Working memory of plan_fuse.c, indexed by value. After each loop the changed elements are
+ * reset, so that building a loop takes time proportional to the loop, not to the plan. The
+ * comments give the reset value. */
 struct loop_notes {
     int n;
-    int *inside;   /* uses within the loop; 0 */
-    int *arg_of;   /* made within: its arg; -1 */
-    int *last_use; /* the member that uses it last; 0 */
+    int *inside;   /* number of uses within the loop; 0 */
+    int *arg_of;   /* argument number of a value computed in the loop; -1 */
+    int *last_use; /* the last member that uses it; 0 */
 };
 
-/* ---- steps: what runs ---- */
+/* ---- steps: what a run executes ---- */
 
 enum arg_kind {
     ARG_FULL,   /* as many elements as the loop */
     ARG_SCALAR, /* one element */
-    ARG_PERIOD, /* element i is i % period: a row under every row */
-    ARG_REPEAT, /* element i is i / period: one element per row */
-    ARG_TEMP,   /* a block in scratch */
-    ARG_RAW,    /* the product's rows in scratch */
+    ARG_PERIOD, /* element i of the loop uses i % period: the same row for every row */
+    ARG_REPEAT, /* element i of the loop uses i / period: one element per row */
+    ARG_TEMP,   /* an intermediate block in scratch memory */
+    ARG_RAW,    /* rows of the product in scratch memory */
 };
 
 struct loop_arg {
     enum arg_kind kind;
     int value; /* FULL, SCALAR, PERIOD, REPEAT */
-    int temp;  /* scratch block */
+    int temp;  /* TEMP: number of the block */
     size_t period;
-    size_t elem;
+    size_t elem; /* bytes of an element */
 };
 
 struct loop_instr {
@@ -108,38 +112,40 @@ struct loop_instr {
 
 enum tail_kind { TAIL_ALL, TAIL_COLUMNS };
 
-struct loop_tail { /* a sum (mean: divided) of one of the args */
+struct loop_tail { /* computes the sum or mean of one of the args along with the loop */
     enum tail_kind kind;
     int arg;
-    int value; /* float32 */
-    int same;  /* earlier tail with this sum, but for the divisor; -1: none */
+    int value; /* the result, float32 */
+    int same;  /* earlier tail with the same sum, perhaps another divisor; -1: none */
     size_t period;
-    size_t part;   /* its place among the parts */
-    float divisor; /* 0: none */
+    size_t part;   /* offset of its partial sums in scratch memory, in floats */
+    float divisor; /* of a mean; 0: none */
 };
 
-/* Where a loop stands while it runs; made with the plan. */
+/* State of a running loop; allocated with the plan. */
 struct loop_state {
     struct value *values;
     char *scratch;
-    char **at;                 /* each arg in the current block */
-    float (*lanes)[SUM_LANES]; /* each tail that sums all */
-    struct dense gemm;         /* with pointers, those of row 0 */
+    char **at;                 /* address of each arg in the current block */
+    float (*lanes)[SUM_LANES]; /* partial sums of each tail of kind TAIL_ALL */
+    struct dense gemm;         /* the product with pointers, to row 0 */
 };
 
-/* For each chunk of rows: the product; for each block of those: instructions, tails. */
+/* A loop. For each chunk of rows, computes the product; for each block of the chunk, runs the
+ * instructions and the tails. */
 struct loop_program {
     size_t total; /* elements */
-    size_t row;   /* elements of a row of the batch; total where there is none */
-    size_t block; /* elements at a time */
+    size_t row;   /* elements per row of the batch; `total` if there are no rows */
+    size_t block; /* elements processed at a time */
     int has_gemm;
     struct dense gemm; /* without pointers */
-    /* Values; gemm_c -1: rows go to scratch; bias and feature -1: none. */
+    /* Value numbers; gemm_c -1: the rows are written to scratch memory; bias and feature -1:
+     * none. */
     int gemm_a, gemm_b, gemm_c, gemm_bias, gemm_feature;
-    int gemm_sums;        /* tail whose sums the product makes, or -1 */
+    int gemm_sums;        /* tail whose column sums the product computes, or -1 */
     size_t gemm_b_offset; /* elements */
-    int turn_b;           /* the transpose of b is made in scratch first */
-    int by_blas;          /* OpenBLAS computes it, at once */
+    int transpose_b;      /* b is transposed into scratch memory first */
+    int by_blas;          /* OpenBLAS computes the whole product at once */
     int n_args, n_instrs, n_tails;
     struct loop_arg *args;
     struct loop_instr *instrs;
@@ -147,7 +153,9 @@ struct loop_program {
     int n_temps;
     size_t temp_bytes;  /* of one block */
     size_t part_floats; /* of the sums of one block, for the tails */
-    int scratch; /* value: blocks, parts, turned b, a chunk of the product; -1: none */
+    /* Value with the scratch memory: blocks, partial sums, transposed b, a chunk of the
+     * product; -1: none. */
+    int scratch;
     struct loop_state state;
 };
 
@@ -156,17 +164,17 @@ struct step {
     kernel_fn call;          /* NULL: a loop */
     struct kernel_args args; /* of the call */
     struct loop_program *loop;
-    int guard;       /* runs only while it holds */
-    int draws;       /* needs a key */
-    int initializes; /* variable number set initialised, or -1 */
-    int reads_flag;  /* variable number whose flag it reads, or -1 */
+    int guard;       /* number of the guard that must hold for the step to run */
+    int draws;       /* uses random numbers: needs a key */
+    int initializes; /* number of the variable that it marks initialised, or -1 */
+    int reads_flag;  /* number of the variable whose flag it reads, or -1 */
     int n_in, n_out;
     int *in, *out;       /* values of the call */
-    struct tensor *view; /* of the call in a stretch: rows of its inputs and outputs */
+    struct tensor *view; /* in a stretch: the current rows of inputs and outputs */
 };
 
-/* Steps that go row by row, played a chunk of rows after the other, so that what they pass
- * on stays in the cache. */
+/* Consecutive steps that work row by row. They run together for one chunk of rows after the
+ * other, so that intermediate values stay in the cache. */
 struct stretch {
     int first, n; /* steps */
     int64_t rows;
@@ -174,14 +182,16 @@ struct stretch {
 
 /* ---- the plan ---- */
 
-/* What a Switch decides: its predicate has the value `branch`. */
+/* One branch of a Switch: holds if the predicate has the value `branch`. */
 struct condition {
     struct output predicate;
     int branch;
     int value; /* of the predicate */
 };
 
-struct guard { /* all of them; outer ones first, so that inner ones are computed */
+/* Holds if all its conditions hold. Outer ones come first: only if they hold are the
+ * predicates of inner ones computed. */
+struct guard {
     int n;
     struct condition *conditions;
 };
@@ -191,14 +201,14 @@ struct plan_feed {
     enum dtype dtype;
     struct shape shape;
     int64_t row_stride;
-    int value;            /* -1: nothing reads it */
-    struct tensor wanted; /* a copy, when shapes depend on the fed value */
+    int value;            /* -1: no operation reads it */
+    struct tensor wanted; /* a copy of the fed value if shapes depend on it */
 };
 
 struct plan {
-    /* Valid: no plan, but what has to be computed, and fed, before there can be one. */
-    struct output late;
-    int wants_values; /* it failed for want of a value */
+    /* If valid, this is no plan yet: the output has to be computed and fed first. */
+    struct output probe;
+    int needs_values; /* planning failed because a value was unknown */
     struct arena arena;
     struct graph *graph;
     enum numerics numerics;
@@ -220,54 +230,57 @@ struct plan {
     int n_stretches; /* in order */
     struct stretch *stretches;
     int n_checked;
-    int *checked; /* variables that must be initialised when the run starts */
+    int *checked; /* numbers of variables that must be initialised when the run starts */
     int n_guards; /* number 0 always holds */
     struct guard *guards;
     int n_owned, cap_owned;
     struct tensor *owned; /* folded constants */
     struct loop_notes notes;
-    int n_moving;
-    int *moving; /* values whose data is set anew in each run: fed ones */
+    int n_fed;
+    int *fed; /* values that point to fed data, set in each run */
 
     size_t buffer_bytes;
-    const char *buffer; /* the values' data stand for this buffer ... */
-    unsigned var_moves; /* ... and this state of the store */
-    struct rng_key key; /* the steps' keys are derived from this one */
+    const char *buffer; /* the values' addresses are valid for this buffer ... */
+    unsigned var_moves; /* ... and this layout of the variables */
+    struct rng_key key; /* from which the steps' keys were derived */
     int has_key;
 };
 
-/* Fed values are borrowed for the call. A plan that cannot be made before the value of
- * some output is known says so in `late`. */
+/* Fed values are borrowed for the call. If the value of some output must be known first,
+ * *ret only has `probe` set. */
 int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
                enum numerics numerics, const struct run_args *args, struct err *err);
 void plan_free(struct plan *p); /* NULL is fine */
 uint64_t plan_key_hash(const struct run_args *args);
 int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash);
-/* Points every value at its bytes. */
+/* Sets the address of every value. */
 void plan_resolve(struct plan *p, struct var_store *vars, char *buffer);
 
-/* The shape of op depends on a value that is not known: finds an output that would tell,
- * if it can be computed before the run without being noticed. */
-void plan_find_late(struct plan *p, const struct operation *op,
-                    const struct tensor *const *known);
-/* What to fetch for it, and its value then (the caller frees both tensors). */
-struct output plan_late_source(struct output late);
-int plan_late_value(struct output late, struct tensor *source, struct tensor *ret,
-                    struct err *err);
+/* The shape of op depends on an unknown value: sets p->probe to the output to compute, if it
+ * can be computed before the run without side effects. known: the known inputs, or NULL. */
+void plan_find_probe(struct plan *p, const struct operation *op,
+                     const struct tensor *const *known);
+/* The output to fetch for a probe, and the value of the probe from that result (the caller
+ * frees both tensors). */
+struct output plan_probe_source(struct output probe);
+int plan_probe_value(struct output probe, struct tensor *source, struct tensor *ret,
+                     struct err *err);
 
-/* How an operand lies under a loop of `shape`; 0 if in no simple way. */
+/* How a loop of `shape` reads an operand (kind and period of *ret). Returns 0 if none of the
+ * kinds applies. */
 int loop_classify(const struct shape *operand, const struct shape *shape,
                   struct loop_arg *ret);
-/* Runs a loop; data of all its values is set. scratch: as large as l->scratch says. */
+/* Runs a loop; the addresses of its values must be set. scratch: of the size of the value
+ * l->scratch. */
 void loop_run(struct loop_program *l, struct value *values, void *scratch);
-/* The same in parts: rows of the batch in order, chunk by chunk. */
+/* The same in parts: loop_rows for chunks of rows in order. */
 void loop_open(struct loop_program *l, struct value *values, void *scratch);
 void loop_rows(struct loop_program *l, int64_t first, int64_t rows);
 void loop_close(struct loop_program *l);
-/* A loop of one node, for running it at planning time; it lives in scratch. */
+/* A loop of one node, to run it while planning; allocated in scratch. */
 struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
                                       const struct node *n);
-/* Runs one node at planning time, its inputs being constants. */
+/* Runs one node while planning; its inputs must be constants. */
 int node_evaluate(struct plan *p, const struct node *n, struct err *err);
 
 /* Runs all steps. */
@@ -280,10 +293,11 @@ struct order {
     int n;
     struct operation **ops;
     /* by operation id: */
-    unsigned char *copy;    /* a read whose variable is written before its last use */
+    unsigned char *copy; /* a read that must copy, as the variable is written before the
+                               last use of the value */
     unsigned char *written; /* a variable that this run writes */
-    int *guard;             /* its number in the plan */
-    struct check **checks;  /* variables that must have a value when it runs */
+    int *guard;             /* number of the guard */
+    struct check **checks;  /* variables that must be initialised when it runs */
 };
 
 struct check {
@@ -298,7 +312,7 @@ int is_switch(const struct operation *op);
 
 /* ERR_UNSUPPORTED, naming the operation and its type. */
 int plan_not_runnable(const struct operation *op, struct err *err);
-/* Fills p->checked too. The order lives in the scratch arena. */
+/* Also fills p->checked. The order is allocated in the scratch arena. */
 int plan_order(struct plan *p, struct arena *scratch, const struct run_args *args,
                const struct var_store *vars, struct order *ret, struct err *err);
 int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
@@ -307,23 +321,23 @@ void plan_fuse(struct plan *p, struct arena *scratch);
 void plan_chunk(struct plan *p, struct arena *scratch);
 void plan_memory(struct plan *p, struct arena *scratch);
 
-/* How often each root is used, and which nodes nobody needs. */
+/* Counts the uses of each root and marks unneeded nodes dead. */
 void plan_count_uses(struct plan *p);
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
                    const struct shape *shape);
-/* Is argument i of the operation a variable's reference ("&" in its signature) or handle?
- */
+/* Whether argument i of the operation is a variable's reference ("&" in its signature) or
+ * handle. */
 int takes_reference(const struct operation *op, int i);
 
-/* The values behind a session, for what else stands in this folder. */
+/* The variables of a session, for the other files of this folder. */
 struct var_store *session_variables(struct session *s);
 
 /* ---- for benchmarks: the matrix products of a plan ---- */
 
 size_t plan_gemms(const struct plan *p, struct dense *ret, size_t max);
 
-/* The gemms of the plan that these arguments run by, in order; returns how many there
- * are (ret may be NULL). Pointers are those of the last run. */
+/* The products in the plan for these arguments, in order. Returns their number (ret may be
+ * NULL). Pointers are those of the last run. */
 size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,
                      size_t max);
 

@@ -10,7 +10,7 @@
 #define FEWEST 2   /* products that make a stretch worth while */
 #define MOST   256 /* stretches: each is looked for among all steps that follow */
 
-/* What a step of the stretch makes of a value. */
+/* How a step of the stretch uses a value. */
 enum made {
     MADE_NOT,
     MADE_ROWS,   /* row by row */
@@ -38,7 +38,7 @@ static int64_t elements(const struct plan *p, int v)
     return tensor_elements(&p->values[v].tensor);
 }
 
-/* ---- what a step reads and makes ---- */
+/* ---- inputs and outputs of a step ---- */
 
 typedef void (*visit_fn)(void *ctx, int v);
 
@@ -78,7 +78,7 @@ static void each_input(const struct step *s, visit_fn visit, void *ctx)
 static void each_output(const struct step *s, int rows, visit_fn visit, void *ctx)
 {
     const struct loop_program *l = s->loop;
-    const int sums = l && l->has_gemm && l->gemm.turned_a;
+    const int sums = l && l->has_gemm && l->gemm.transposed_a;
 
     for (int i = 0; rows && i < s->n_out; i++)
         visit(ctx, s->out[i]);
@@ -91,9 +91,9 @@ static void each_output(const struct step *s, int rows, visit_fn visit, void *ct
         visit(ctx, l->tails[i].value);
 }
 
-/* ---- may it go row by row? ---- */
+/* ---- whether a step can work row by row ---- */
 
-/* A variable that a step behind the stretch writes: who reads it now must stay there. */
+/* A variable that a step after the stretch writes: its readers must not move past that. */
 static int is_overwritten(const struct chunking *c, int v)
 {
     const struct value *x = &c->plan->values[root(c->plan, v)];
@@ -131,9 +131,9 @@ static int product_may(const struct chunking *c, const struct loop_program *l)
 {
     if (l->by_blas)
         return 0;
-    if (l->gemm.turned_a)
-        return l->gemm.k == c->rows && !l->gemm.turned_b && reads_rows(c, l->gemm_a) &&
-               reads_rows(c, l->gemm_b);
+    if (l->gemm.transposed_a)
+        return l->gemm.k == c->rows && !l->gemm.transposed_b &&
+               reads_rows(c, l->gemm_a) && reads_rows(c, l->gemm_b);
     return l->gemm.m == c->rows && reads_rows(c, l->gemm_a) && reads_all(c, l->gemm_b) &&
            (l->gemm_bias < 0 || reads_all(c, l->gemm_bias)) &&
            (l->gemm_feature < 0 || reads_rows(c, l->gemm_feature));
@@ -141,7 +141,7 @@ static int product_may(const struct chunking *c, const struct loop_program *l)
 
 static int loop_may(const struct chunking *c, const struct loop_program *l)
 {
-    const int turned = l->has_gemm && l->gemm.turned_a;
+    const int turned = l->has_gemm && l->gemm.transposed_a;
     const size_t row = turned ? 0 : l->total / (size_t)c->rows;
 
     if (l->has_gemm && !product_may(c, l))
@@ -168,7 +168,7 @@ static int loop_may(const struct chunking *c, const struct loop_program *l)
     return 1;
 }
 
-/* Joins, cuts and sums within the rows of a matrix. */
+/* Concatenations, slices and sums within the rows of a matrix. */
 static int call_may(const struct chunking *c, const struct step *s)
 {
     const struct plan *p = c->plan;
@@ -283,7 +283,7 @@ static int64_t find_rows(const struct step *steps, int n)
     for (int i = 0; i < n; i++) {
         const struct loop_program *l = steps[i].loop;
 
-        if (l && l->has_gemm && !l->gemm.turned_a && l->gemm.m > DENSE_BLOCK)
+        if (l && l->has_gemm && !l->gemm.transposed_a && l->gemm.m > DENSE_BLOCK)
             return l->gemm.m;
     }
     return 0;
@@ -298,7 +298,7 @@ static int count_products(const struct step *steps, int n)
     return found;
 }
 
-/* ---- what is kept for a chunk alone ---- */
+/* ---- values of which only a chunk is kept ---- */
 
 static void mark_use(void *ctx, int v)
 {
@@ -391,7 +391,7 @@ static void settle_steps(struct plan *p, const struct stretch *t)
     for (int k = t->first; k < t->first + t->n; k++) {
         struct step *s = &p->steps[k];
 
-        if (s->loop && !(s->loop->has_gemm && s->loop->gemm.turned_a))
+        if (s->loop && !(s->loop->has_gemm && s->loop->gemm.transposed_a))
             s->loop->row = s->loop->total / (size_t)t->rows;
         else if (!s->loop)
             s->view = ARENA_ARRAY(&p->arena, struct tensor, s->n_in + s->n_out);

@@ -42,7 +42,7 @@ static int64_t elements(const struct plan *p, int v)
     return tensor_elements(&p->values[v].tensor);
 }
 
-/* ---- how operands lie ---- */
+/* ---- access patterns of operands ---- */
 
 int loop_classify(const struct shape *operand, const struct shape *shape,
                   struct loop_arg *ret)
@@ -74,7 +74,7 @@ int loop_classify(const struct shape *operand, const struct shape *shape,
     return runs <= 2;
 }
 
-/* ---- products of which only columns are wanted ---- */
+/* ---- products of which only some columns are used ---- */
 
 /* The columns [begin, begin+n) of a product, if this is what the node takes: the
  * product's node, or -1. */
@@ -149,7 +149,7 @@ static void narrow_products(struct fusing *f)
 
 /* ---- repeated operands ---- */
 
-/* Does Tile only repeat axes of one element, as broadcasting would? */
+/* Whether Tile only repeats axes of one element, as broadcasting would. */
 static int repeats_as_broadcast(const struct plan *p, const struct node *n)
 {
     if (n->dead || n->kind != NODE_CALL || n->call != kern_tile)
@@ -162,7 +162,7 @@ static int repeats_as_broadcast(const struct plan *p, const struct node *n)
     return 1;
 }
 
-/* Loops read what a Tile repeats from where it is. */
+/* Loops read the operand of such a Tile directly. */
 static void skip_tiles(struct fusing *f)
 {
     struct plan *p = f->plan;
@@ -181,7 +181,7 @@ static void skip_tiles(struct fusing *f)
     }
 }
 
-/* ---- a bias and what is done to the sum ---- */
+/* ---- bias and activation ---- */
 
 static void join_biases(struct fusing *f)
 {
@@ -238,7 +238,7 @@ static int scales(const struct fusing *f, int m, int k, int like, int ret[2])
            !written_between(f, m, k, ret[0]) && !written_between(f, m, k, ret[1]);
 }
 
-/* Assign (x p + y q): all at once, where the value of the sum is wanted by no one else. */
+/* Assign (x p + y q) becomes one step if nothing else uses the sum. */
 static void join_follows(struct fusing *f)
 {
     struct plan *p = f->plan;
@@ -273,25 +273,25 @@ static struct group *new_group(struct fusing *f, int guard)
     return g;
 }
 
-static void made_by(struct fusing *f, const struct node *n, int group, int by_tail)
+static void set_producer(struct fusing *f, const struct node *n, int group, int from_tail)
 {
     for (int i = 0; i < n->n_out; i++) {
-        f->plan->values[n->out[i]].maker = group;
-        f->plan->values[n->out[i]].by_tail = by_tail;
+        f->plan->values[n->out[i]].producer = group;
+        f->plan->values[n->out[i]].from_tail = from_tail;
     }
 }
 
-static int latest_maker(const struct fusing *f, const struct node *n)
+static int latest_producer(const struct fusing *f, const struct node *n)
 {
     int latest = -1;
     for (int i = 0; i < n->n_in; i++) {
-        int maker = f->plan->values[root(f->plan, n->in[i])].maker;
-        latest = maker > latest ? maker : latest;
+        int producer = f->plan->values[root(f->plan, n->in[i])].producer;
+        latest = producer > latest ? producer : latest;
     }
     return latest;
 }
 
-/* May the node run within group g, which makes the latest of its operands? */
+/* Whether the node may join group g, which computes the latest of its operands. */
 static int may_join(const struct fusing *f, const struct node *n, int g, int64_t total)
 {
     const struct plan *p = f->plan;
@@ -301,7 +301,7 @@ static int may_join(const struct fusing *f, const struct node *n, int g, int64_t
         return 0;
     for (int i = 0; i < n->n_in; i++) {
         const struct value *r = &p->values[root(p, n->in[i])];
-        if (r->maker == g && (r->by_tail || elements(p, n->in[i]) != total))
+        if (r->producer == g && (r->from_tail || elements(p, n->in[i]) != total))
             return 0;
         /* Not to before a write that this node comes after. */
         if (r->kind == VALUE_VARIABLE && f->last_write[r->index] > g)
@@ -310,7 +310,7 @@ static int may_join(const struct fusing *f, const struct node *n, int g, int64_t
     return 1;
 }
 
-/* A float32 sum that can ride along with whatever makes its operand. */
+/* A float32 sum that can become a tail of the step that computes its operand. */
 static int tail_of(const struct plan *p, const struct node *n, struct loop_tail *ret)
 {
     const struct tensor *x = &p->values[n->in[0]].tensor;
@@ -341,7 +341,7 @@ static void group_node(struct fusing *f, int k)
     struct plan *p = f->plan;
     struct node *n = &p->nodes[k];
     struct loop_tail tail;
-    int latest = latest_maker(f, n), by_tail = 0;
+    int latest = latest_producer(f, n), from_tail = 0;
     if (n->kind == NODE_LOOP) {
         int64_t total = elements(p, n->out[0]);
         if (!may_join(f, n, latest, total)) {
@@ -350,9 +350,9 @@ static void group_node(struct fusing *f, int k)
         }
         f->groups[latest].members[f->groups[latest].n_members++] = n;
     } else if (tail_of(p, n, &tail) && may_join(f, n, latest, elements(p, n->in[0])) &&
-               p->values[root(p, n->in[0])].maker == latest) {
+               p->values[root(p, n->in[0])].producer == latest) {
         f->groups[latest].tails[f->groups[latest].n_tails++] = n;
-        by_tail = 1;
+        from_tail = 1;
     } else {
         latest = f->n;
         struct group *g = new_group(f, n->guard);
@@ -362,7 +362,7 @@ static void group_node(struct fusing *f, int k)
             if (takes_reference(n->op, i))
                 f->last_write[p->values[root(p, n->in[i])].index] = latest;
     }
-    made_by(f, n, latest, by_tail);
+    set_producer(f, n, latest, from_tail);
 }
 
 /* ---- a group's program ---- */
@@ -409,7 +409,7 @@ static int is_stored(const struct building *b, int v)
     return b->plan->values[v].uses > b->inside[v];
 }
 
-/* The arg for a result made within: its own storage, or a block in scratch. */
+/* The arg for a result of the loop: its own storage, or a block in scratch memory. */
 static int result(struct building *b, int v)
 {
     struct loop_arg arg = {
@@ -565,9 +565,9 @@ static void set_operands(struct building *b, const struct node *n)
         .n = y->dim[1],
         .k = x->dim[n->transpose_a ? 0 : 1],
         .lda = row_stride(p, n->in[0]),
-        .turned_a = n->transpose_a,
+        .transposed_a = n->transpose_a,
         .ldb = row_stride(p, n->in[1]),
-        .turned_b = n->transpose_b,
+        .transposed_b = n->transpose_b,
         .ldc = y->dim[1],
         .ld_feature = y->dim[1],
     };
@@ -578,7 +578,7 @@ static void set_operands(struct building *b, const struct node *n)
     l->by_blas =
         p->numerics == NUMERICS_NATIVE && blas_wants(l->gemm.m, l->gemm.n, l->gemm.k);
     /* Over many chunks of rows it pays to turn the operand once. */
-    l->turn_b =
+    l->transpose_b =
         n->transpose_b && !n->transpose_a && !l->by_blas && l->gemm.m > DENSE_BLOCK;
 }
 
@@ -609,10 +609,10 @@ static int set_gemm(struct building *b, const struct group *g)
     return takes;
 }
 
-/* Sums of the columns of what the product gives are made with it. */
+/* The product also computes the sums of its columns. */
 static void take_sums(struct loop_program *l)
 {
-    for (int i = 0; i < l->n_tails && !l->gemm.turned_a && !l->by_blas; i++)
+    for (int i = 0; i < l->n_tails && !l->gemm.transposed_a && !l->by_blas; i++)
         if (l->tails[i].kind == TAIL_COLUMNS && l->tails[i].arg == 0 &&
             l->tails[i].period == (size_t)l->gemm.n) {
             l->gemm_sums = i;
@@ -659,7 +659,7 @@ static void place_product(struct building *b)
     }
 }
 
-/* A place for the sums of one block, for each tail that is not summed at once. */
+/* Memory for the partial sums of one block, for each tail that needs them. */
 static void place_parts(struct loop_program *l)
 {
     const size_t line = 64 / sizeof(float);
@@ -677,11 +677,11 @@ static void place_parts(struct loop_program *l)
 static size_t scratch_bytes(const struct loop_program *l)
 {
     size_t bytes = (size_t)l->n_temps * l->temp_bytes + l->part_floats * sizeof(float);
-    if (l->turn_b)
+    if (l->transpose_b)
         bytes += (size_t)(l->gemm.n * l->gemm.k) * sizeof(float);
     if (l->has_gemm && l->gemm_c < 0) {
         int64_t rows = l->gemm.m;
-        if (!l->gemm.turned_a && !l->by_blas && rows > DENSE_BLOCK)
+        if (!l->gemm.transposed_a && !l->by_blas && rows > DENSE_BLOCK)
             rows = DENSE_BLOCK;
         bytes += (size_t)(rows * l->gemm.n) * sizeof(float);
     }
@@ -723,7 +723,7 @@ static void forget(struct plan *p, const struct node *n)
     }
 }
 
-/* What was noted of the group's values. */
+/* Resets the notes about the group's values. */
 static void clear_notes(struct plan *p, const struct group *g)
 {
     if (g->gemm)

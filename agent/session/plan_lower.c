@@ -38,7 +38,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
         if (operation_is(op, "PlaceholderWithDefault"))
             shapes[n_in + i] = shapes[0];
         if (!shape_known(&shapes[n_in + i]) || shape_elements(&shapes[n_in + i]) < 0) {
-            plan_find_late(l->plan, op, known);
+            plan_find_probe(l->plan, op, known);
             return err_set(
                 l->err, ERR_SHAPE,
                 "%s:%d: its shape %s depends on values that only the run knows",
@@ -66,7 +66,7 @@ static int alias(struct lowering *l, const struct operation *op, int x,
     return lower_alias(l, x, shape, offset);
 }
 
-/* The outputs of a write show the variable as it is then. */
+/* The outputs of a write are views of the variable after the write. */
 static void lower_write(struct lowering *l, struct node *n, int *out)
 {
     int n_out = n->n_out;
@@ -80,7 +80,7 @@ static void lower_write(struct lowering *l, struct node *n, int *out)
     }
 }
 
-/* Its result is the bytes of an input: `ret` gets that value. */
+/* The result has the bytes of an input: sets `ret` to that value. */
 static int lower_rename(struct lowering *l, const struct node *n, int *ret)
 {
     struct shape shape = value_at(l, n->out[0])->tensor.shape;
@@ -93,7 +93,7 @@ static int lower_rename(struct lowering *l, const struct node *n, int *ret)
     return 1;
 }
 
-/* Both outputs are the input; which is alive is a matter of guards. */
+/* Both outputs are aliases of the input; the guards decide which one is alive. */
 static void lower_switch(struct lowering *l, const struct node *n, int *out)
 {
     out[0] = out[1] = alias(l, n->op, n->in[0], &value_at(l, n->in[0])->tensor.shape, 0);
@@ -158,7 +158,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
         return 0;
     }
     int merge = lower_mergeable(l, n->op, n->in);
-    const int *twin = merge ? lower_find_double(l, n->op, n->in) : NULL;
+    const int *twin = merge ? lower_find_duplicate(l, n->op, n->in) : NULL;
     if (twin) {
         memcpy(out, twin, sizeof(int) * (size_t)n->n_out);
         return 0;
@@ -277,7 +277,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
     return r;
 }
 
-/* ---- what nobody uses ---- */
+/* ---- unused nodes ---- */
 
 void plan_count_uses(struct plan *p)
 {
@@ -367,7 +367,7 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     memset(l->dense, -1, sizeof(int) * p->n_feeds);
     for (l->n_buckets = 64; l->n_buckets < (unsigned)order->n;)
         l->n_buckets *= 2;
-    l->buckets = ARENA_ARRAY(scratch, struct seen *, l->n_buckets);
+    l->buckets = ARENA_ARRAY(scratch, struct lowered_op *, l->n_buckets);
     mark_written(l, n_ops);
     prepare_feeds(l);
     for (int k = 0; r == 0 && k < order->n; k++)

@@ -86,12 +86,12 @@ static void find_lives(struct plan *p)
             touch(p, p->guards[k].conditions[i].value, p->n_steps);
 }
 
-/* ---- results in the place of dying operands ---- */
+/* ---- results that reuse the memory of dying operands ---- */
 
 static int representative(const struct plan *p, int v)
 {
-    while (p->values[v].shares != v)
-        v = p->values[v].shares;
+    while (p->values[v].shares_with != v)
+        v = p->values[v].shares_with;
     return v;
 }
 
@@ -100,7 +100,7 @@ static int is_root(const struct plan *p, int v, int root)
     return v >= 0 && p->values[v].root == root;
 }
 
-/* May the result of instruction `at` overwrite arg x? Nothing may read x afterwards. */
+/* Whether the result of instruction `at` may overwrite arg x, which nothing reads later. */
 static int dies_in_loop(const struct plan *p, const struct loop_program *l, int step,
                         int x, int at)
 {
@@ -144,7 +144,7 @@ static void share_places(struct plan *p)
                         tensor_bytes(&result->tensor))
                     continue;
                 int rep = representative(p, p->values[l->args[x].value].root);
-                result->shares = rep;
+                result->shares_with = rep;
                 p->values[rep].last = result->last;
                 break;
             }
@@ -274,7 +274,8 @@ void plan_memory(struct plan *p, struct arena *scratch)
     for (int v = 0; v < p->n_values; v++) {
         const struct value *x = &p->values[v];
         size_t bytes = (stored_bytes(x) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-        if (x->kind == VALUE_BUFFER && x->root == v && x->shares == v && x->first >= 0)
+        if (x->kind == VALUE_BUFFER && x->root == v && x->shares_with == v &&
+            x->first >= 0)
             plots[n++] = (struct plot){v, x->first, x->last, bytes ? bytes : ALIGN, 0};
     }
     if (n <= MANY)

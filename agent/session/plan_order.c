@@ -160,7 +160,7 @@ static void find_doers(struct sorter *s)
         spread(s);
 }
 
-/* A NoOp is there for what it waits for, so that running it runs that. */
+/* A NoOp only exists to run its control inputs. */
 static int awaits(const struct sorter *s, const struct operation *op, int control_input)
 {
     return operation_n_outputs(op) == 0 ||
@@ -228,7 +228,7 @@ static int is_reached(const struct sorter *s, int id)
     return s->mark[id] == s->n_reached;
 }
 
-/* Marks all that can only run after `from`. */
+/* Marks all operations that can only run after `from`. */
 static void reach(struct sorter *s, int from)
 {
     int depth = 0;
@@ -449,7 +449,7 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
     return ret->n == n_needed ? 0 : circle(s, err);
 }
 
-/* ---- what must be initialised before the run ---- */
+/* ---- variables that must be initialised before the run ---- */
 
 static int is_assign(const struct operation *op)
 {

@@ -61,7 +61,7 @@ struct var_store *session_variables(struct session *s)
     return s->vars;
 }
 
-/* ---- what was asked for ---- */
+/* ---- arguments of a run ---- */
 
 static int check_output(const struct session *s, struct output x, const char *what,
                         struct err *err)
@@ -251,13 +251,13 @@ static int run_plan(struct session *s, struct plan *p, const struct run_args *ar
 
 /* ---- values that planning needs ---- */
 
-/* Computes an output by a run of its own and adds it to the feeds, which the caller
- * frees with their values from n_given on. */
-static int feed_late(struct session *s, struct run_args *args, struct output late,
-                     struct err *err)
+/* Computes the probe in a separate run and adds it to the feeds. The caller frees the feeds
+ * and their values from n_given on. */
+static int feed_probe(struct session *s, struct run_args *args, struct output probe,
+                      struct err *err)
 {
     struct feed *feeds = xcalloc(args->n_feeds + 1, sizeof(*feeds));
-    const struct output source = plan_late_source(late);
+    const struct output source = plan_probe_source(probe);
     struct tensor value = {0};
     struct run_args first = *args;
     int r;
@@ -267,25 +267,25 @@ static int feed_late(struct session *s, struct run_args *args, struct output lat
     r = session_run(s, &first, &value, err);
     if (args->n_feeds > 0)
         memcpy(feeds, args->feeds, args->n_feeds * sizeof(*feeds));
-    feeds[args->n_feeds].output = late;
+    feeds[args->n_feeds].output = probe;
     if (r == 0)
-        r = plan_late_value(late, &value, &feeds[args->n_feeds].value, err);
+        r = plan_probe_value(probe, &value, &feeds[args->n_feeds].value, err);
     tensor_free(&value);
     args->feeds = feeds;
     args->n_feeds++;
     return r;
 }
 
-static int run_late(struct session *s, const struct run_args *args, struct output late,
-                    struct tensor *ret, struct err *err)
+static int run_probe(struct session *s, const struct run_args *args, struct output probe,
+                     struct tensor *ret, struct err *err)
 {
     struct run_args more = *args;
     struct plan *p = NULL;
-    int r = feed_late(s, &more, late, err);
+    int r = feed_probe(s, &more, probe, err);
     if (r == 0)
         r = ready_plan(s, &more, &p, err);
-    if (r == 0 && p->late.op)
-        r = run_late(s, &more, p->late, ret, err);
+    if (r == 0 && p->probe.op)
+        r = run_probe(s, &more, p->probe, ret, err);
     else if (r == 0)
         r = run_plan(s, p, &more, ret, err);
     struct feed *feeds = (struct feed *)(uintptr_t)more.feeds;
@@ -301,8 +301,8 @@ int session_run(struct session *s, const struct run_args *args, struct tensor *r
     int r = ready_plan(s, args, &p, err);
     if (r < 0)
         return r;
-    return p->late.op ? run_late(s, args, p->late, ret, err)
-                      : run_plan(s, p, args, ret, err);
+    return p->probe.op ? run_probe(s, args, p->probe, ret, err)
+                       : run_plan(s, p, args, ret, err);
 }
 
 size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,
@@ -330,7 +330,7 @@ size_t session_block_bytes(const struct session *s)
     return var_store_bytes(s->vars);
 }
 
-int session_settle(struct session *s, struct err *err)
+int session_fix_layout(struct session *s, struct err *err)
 {
     return var_store_settle(s->vars, err);
 }

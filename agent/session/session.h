@@ -1,25 +1,26 @@
-/* session.h - running a graph: prune, order, fuse, plan memory once, then only compute.
+/* session.h - runs a graph: the first run prunes, orders, fuses and plans memory; later runs
+ * only compute.
  *
- * Values   a session has one block of memory for the values of all of its graph's
- *          variables and their initialised flags; sessions share nothing. A snapshot
- *          is one copy of that block (vars/var_store.h lays it out).
- * Running  any tensor may be fed and any fetched, also one that fusion would swallow.
- *          In one run, reads of a variable come before its writes unless a control
- *          dependency says otherwise. What counts is the operation that reads the
- *          reference, v/read: its users get the old value even when they run later,
- *          so a read after a write is an Identity of v's reference that depends on
- *          it, or the output of the Assign. Fetched values are copies.
+ * Values   a session has one block of memory for the values and the initialised flags of
+ *          all variables of its graph; sessions share nothing. A snapshot is a copy of that
+ *          block (its layout: vars/var_store.h).
+ * Running  any tensor may be fed and any fetched, also one that fusion would remove. In one
+ *          run, a variable is read before it is written unless a control dependency
+ *          requires otherwise. This order applies to the operation that reads the
+ *          reference, v/read: its users get the old value even if they run later. To read
+ *          after a write, use an Identity of v's reference that depends on the write, or the
+ *          output of the Assign. Fetched values are copies.
  * Plans    are cached by feeds, fetches, targets and fed shapes; running a cached plan
- *          allocates nothing. Operations added to the graph later are seen by later
- *          plans.
- * Shapes   that follow from values which only the run knows (Where, a size computed in the
- *          graph): such a value is found by a run of its own first, and fed. It may depend
- *          on what looks, not on what writes: ERR_SHAPE. These runs allocate.
+ *          allocates nothing. Later plans include operations added to the graph later.
+ * Shapes   may depend on values that only a run can compute (Where, a size computed in the
+ *          graph). The session first computes such a value in a separate run, the probe, and
+ *          feeds it. It must not depend on an operation that writes: ERR_SHAPE. These runs
+ *          allocate.
  * Draws    random ops draw from rng_key_derive(key, operation name) at the counter given
  *          for the run.
  * Errors   ERR_UNINITIALIZED "Attempting to use uninitialized value v"; ERR_SHAPE,
- *          ERR_DTYPE, ERR_ARG naming the tensor; a failed run changes no variable unless
- *          an op that writes had already run.
+ *          ERR_DTYPE, ERR_ARG naming the tensor. A failed run changes no variable unless a
+ *          writing operation had already run.
  * Threads  one at a time per session. The graph must outlive its sessions.
  */
 #ifndef AGENT_SESSION_SESSION_H
@@ -32,12 +33,12 @@
 struct session;
 
 struct session_options {
-    /* NULL: the session allocates its block. Otherwise a 64-byte aligned place of
-     * block_capacity bytes that stays mapped (a shared memfd). */
+    /* NULL: the session allocates its block. Otherwise the block: block_capacity bytes,
+     * 64-byte aligned, mapped as long as the session exists (a shared memfd). */
     void *block;
     size_t block_capacity;
-    int block_holds_state;  /* restored: keep what is in it */
-    enum numerics numerics; /* NATIVE: large products are the matrix library's */
+    int block_holds_state;  /* keep the values in the block (they were restored) */
+    enum numerics numerics; /* NATIVE: OpenBLAS computes large products */
 };
 
 int session_new(struct session **ret, struct graph *g, const struct session_options *o,
@@ -47,8 +48,8 @@ void session_free(struct session *s);
 struct feed {
     struct output output;
     struct tensor value; /* borrowed for the run; 64-byte alignment is faster */
-    /* Elements from one row to the next of a matrix whose rows lie apart, being columns
-     * of a wider one: products and concatenations read it in its place. 0: dense. */
+    /* Elements from one row to the next, for a matrix that consists of some columns of a
+     * wider one; products and concatenations read it without a copy. 0: dense. */
     int64_t row_stride;
 };
 
@@ -63,24 +64,24 @@ struct run_args {
     uint64_t counter;
 };
 
-/* ret[n_fetches]: where ret[i].data is NULL the value is a new owned tensor
- * (tensor_free); otherwise ret[i] is a tensor of the caller's whose dtype and element
- * count must fit and which receives a copy (and the shape): no allocation. May be NULL
- * without fetches. */
+/* ret[n_fetches]: if ret[i].data is NULL, ret[i] becomes a new tensor that the caller owns
+ * (tensor_free). Otherwise ret[i] is the caller's tensor, whose dtype and element count must
+ * fit; it receives a copy and the shape, and nothing is allocated. May be NULL without
+ * fetches. */
 int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
                 struct err *err);
 
 struct graph *session_graph(const struct session *s);
 
-/* The variables' block: values and flags. Bytes change only inside session_run and the
- * calls below. */
+/* The block of variables: values and flags. Only session_run and the calls below change
+ * it. */
 void *session_block(struct session *s);
 size_t session_block_bytes(const struct session *s);
-/* Variables added to the graph since session_new get their place when first used; call
- * this to settle the layout now. ERR_LIMIT: the given block is too small. */
-int session_settle(struct session *s, struct err *err);
+/* Variables added to the graph since session_new get their place in the block when first
+ * used; this call assigns all places now. ERR_LIMIT: the given block is too small. */
+int session_fix_layout(struct session *s, struct err *err);
 
-/* One copy each way: no node is added, nothing else is touched. */
+/* Copy the whole block out and in. The graph does not change. */
 void session_snapshot(const struct session *s, void *dst /* block_bytes */);
 void session_restore(struct session *s, const void *src /* block_bytes */);
 
@@ -93,7 +94,7 @@ int session_variable_initialized(struct session *s, const struct variable *v);
 /* Offset of the value from the start of the block. */
 size_t session_variable_offset(struct session *s, const struct variable *v);
 
-/* Called between steps of a long run (the agent's sign of life); NULL: none. */
+/* fn is called between the steps of a long run (the agent's sign of life); NULL: none. */
 void session_set_progress(struct session *s, void (*fn)(void *ctx), void *ctx);
 
 #endif

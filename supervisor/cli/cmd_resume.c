@@ -43,7 +43,7 @@ static void take_again(struct resume_options *o, const struct keeper_task *again
 {
     o->run = again->path;
     o->trust = 1; /* it was judged when it began */
-    if (again->stands) {
+    if (again->committed) {
         o->sets.n = 0;
         o->from = NULL;
     }
@@ -57,7 +57,7 @@ static int run_resume(struct cli *cli, int argc, char **argv)
 
     if (!parse(cli, argc, argv, &o, &detach, &code) || !cli_keep(cli, detach, &code))
         return code;
-    if (keeper_goes_on(&again))
+    if (keeper_resume_task(&again))
         take_again(&o, &again);
     return go_on_with_run(cli, &o);
 }

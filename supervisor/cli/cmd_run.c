@@ -192,7 +192,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     char seed_set[64];
     int code;
 
-    if (o->again != NULL && o->again->stands)
+    if (o->again != NULL && o->again->committed)
         return go_on_with_run(cli, &(struct resume_options){.run = o->again->path,
                                                             .trust = 1, /* ours */
                                                             .rescue = o->rescue});
@@ -233,7 +233,7 @@ static int begins_any(const struct run_options *o)
 {
     const size_t n_runs = o->is_series ? o->n_seeds : 1;
 
-    return o->again == NULL || !o->again->stands || o->again->place + 1 < n_runs;
+    return o->again == NULL || !o->again->committed || o->again->place + 1 < n_runs;
 }
 
 static int run_run(struct cli *cli, int argc, char **argv)
@@ -247,7 +247,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
 
     if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, o.detach, &code))
         return code;
-    if (keeper_goes_on(&again))
+    if (keeper_resume_task(&again))
         o.again = &again;
     if (train_check_rescue(o.rescue, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);

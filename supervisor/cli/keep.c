@@ -16,7 +16,7 @@ static void journal_death(const struct keeper_death *d)
     char text[128], name[SIGNAL_NAME_BYTES];
 
     (void)signal_name(d->signum, name);
-    if (d->goes_on)
+    if (d->resumes)
         (void)snprintf(text, sizeof(text), "event=supervisor-exit pid=%d signal=%s",
                        (int)d->pid, name);
     else
@@ -65,7 +65,7 @@ static int detach(struct cli *cli, int *ret_fd, int *ret_code)
     int r;
 
     cli->is_detached = 1;
-    if (keeper_goes_on(&again))
+    if (keeper_resume_task(&again))
         return 1; /* as its predecessor was */
     r = detach_split(ret_fd, &report, ret_code, &err);
     if (r < 0)

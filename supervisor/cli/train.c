@@ -27,7 +27,7 @@ static int open_log(struct run_dir *dir, struct err *err)
 /* What the keeper needs to go on with the run by itself. */
 static void tell_keeper(const struct cli *cli, const struct training_args *args)
 {
-    keeper_tell_run(&cli->keeper, run_dir_path(args->dir), cli->place,
+    keeper_send_run(&cli->keeper, run_dir_path(args->dir), cli->place,
                     args->resume != NULL ? resume_progress(args->resume)->env_steps : 0,
                     args->config->run.resume_on_supervisor_death);
 }
@@ -49,7 +49,7 @@ static void on_event(void *ctx, const struct run_event *e)
     watcher_mute(s->watcher);
     detach_stdio();
     (void)dup2(s->log_fd, STDERR_FILENO);
-    keeper_tell_under_way(&s->cli->keeper);
+    keeper_send_under_way(&s->cli->keeper);
 }
 
 static int train(const struct cli *cli, const struct training_args *args, int log_fd)

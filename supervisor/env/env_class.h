@@ -1,4 +1,4 @@
-/* env_class.h - what one environment provides: a row of the registry's table.
+/* env_class.h - what an environment implements: a row of the registry's table.
  *
  * A world is E copies stepped side by side; vec_env adds what all worlds share: episodes,
  * truncation, team rewards, returns, automatic resets. Shapes as in env.h.
@@ -18,21 +18,22 @@
 
 struct env_class;
 
-/* Which episode begins: all its draws are elements of the draw (key, episode). */
+/* The episode that begins: its random numbers are all drawn at (key, episode). */
 struct env_episode {
     struct rng_key key;
-    uint64_t episode; /* of this copy; of an evaluation: its own */
-    uint64_t number;  /* among those of all copies */
+    uint64_t
+        episode; /* number within this copy; in an evaluation: within the evaluation */
+    uint64_t number; /* number among the episodes of all copies */
 };
 
 struct env_ops {
     /* Fills ret->n_agents and ret->agents (in the arena): names, widths, spaces. params:
-     * what env.params amounts to, a struct that the class's table is of. */
+     * env.params, read into the struct that the class's schema describes. */
     int (*describe)(const struct env_class *class, const struct env_config *config,
                     const void *params, struct arena *arena, struct env_spec *ret,
                     struct err *err);
-    /* The world of a description that succeeded; it lives and dies with the arena, as
-     * params does. */
+    /* Creates the world after describe succeeded. World and params live as long as the
+     * arena. */
     void *(*open)(const struct env_class *class, const struct env_config *config,
                   const void *params, size_t copies, struct arena *arena);
     void (*reset)(void *world, size_t copy, const struct env_episode *episode);
@@ -40,23 +41,23 @@ struct env_ops {
      * environment's own; terminated[a] (E), zero on entry. */
     void (*step)(void *world, const float *const *actions, double *const *reward,
                  uint8_t *const *terminated);
-    /* The last step that is allowed truncates, whatever terminated says. */
+    /* The last allowed step always truncates; `terminated` of that step is ignored. */
     int limit_first;
     /* Writes rows first .. first+n-1 of every agent's observations obs[a] (E, O_a). */
     void (*observe)(void *world, size_t first, size_t n, float *const *obs);
-    /* The world's state as a flat block. load refuses (ERR_CORRUPT) what cannot be one,
-     * changing nothing. */
+    /* The world's state as a flat block. load rejects an impossible state with ERR_CORRUPT
+     * and then changes nothing. */
     size_t (*state_bytes)(const void *world);
     void (*save)(const void *world, void *dst);
     int (*load)(void *world, const void *src, struct err *err);
-    /* Adds the picture of one copy to an empty scene; NULL: there is none to draw. */
+    /* Draws one copy into an empty scene; NULL: the world cannot be drawn. */
     void (*draw)(const void *world, size_t copy, struct scene *ret);
 };
 
 struct env_class {
     struct env_info info;
-    const struct env_ops *ops; /* NULL: a foreign one (foreign.h) */
-    const void *scenario;      /* for ops: what tells this row from others of its kind */
+    const struct env_ops *ops; /* NULL: an external environment (external.h) */
+    const void *scenario;      /* for ops: what distinguishes rows with the same ops */
 };
 
 const struct env_class *env_class_find(const char *id); /* NULL if unknown */

@@ -2,7 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/env/foreign.h"
+#include "supervisor/env/external.h"
 
 #include <stdlib.h>
 
@@ -134,7 +134,7 @@ int env_host_respawn(struct env_host *h, size_t process, struct err *err)
 
 void env_host_set_limits(struct env_host *h, const struct env_config *config)
 {
-    const struct agent_limits limits = foreign_limits(config);
+    const struct agent_limits limits = external_limits(config);
 
     for (size_t i = 0; i < h->n; i++)
         for (size_t k = 0; k < agent_table_count(h->tables[i]); k++)

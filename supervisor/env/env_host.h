@@ -2,12 +2,12 @@
  *
  * A run or an evaluation has one; every vec_env of such an environment is started in it
  * (vec_env_start). Built-in environments need none.
- * Exact    a process that dies is started again, brought to where the dead one stood, and
- *          must observe there what was observed before. If it does not, on_inexact comes
+ * Exact    a process that dies is restarted and replays the steps of the dead one; its
+ *          observations must be the same as before. If they differ, on_inexact is called
  *          with one line, and from then on the host is not exact.
  * Stop     all processes under one deadline, as agent_table.h says.
- * Owns     nothing but itself: the vec_envs own their processes. They may be freed when
- *          on_stopped has come.
+ * Owns     nothing but itself: the vec_envs own their processes. They may be freed after
+ *          on_stopped.
  * Threads  loop thread = main thread.
  */
 #ifndef SUPERVISOR_ENV_ENV_HOST_H
@@ -24,14 +24,16 @@
 struct env_host; /* opaque */
 
 struct env_host_args {
-    uv_loop_t *loop;  /* borrowed */
-    int agent_exe_fd; /* the agent executable, which launches all others; borrowed */
+    uv_loop_t *loop; /* borrowed */
+    int agent_exe_fd; /* the agent executable, which launches external programs; borrowed */
     const char *logs; /* folder for <process>.log; copied; NULL: kept in memory only */
     void (*on_event)(void *ctx, const struct agent_event *e, const char *process);
     void (*on_inexact)(void *ctx, const char *line);
-    /* A process is given up, or said what cannot be: the last word of this host. */
+    /* A process was given up or sent an invalid answer. No other callback but on_stopped
+     * follows. */
     void (*on_failed)(void *ctx, const struct err *why);
-    void (*on_stopped)(void *ctx); /* all of them are gone; maybe from within the stop */
+    void (*on_stopped)(
+        void *ctx); /* all processes have ended; may be called from env_host_stop */
     void *ctx;
 };
 
@@ -50,12 +52,13 @@ void env_host_info(const struct env_host *h, size_t process, struct agent_info *
 int env_host_kill(struct env_host *h, size_t process, struct err *err);
 int env_host_respawn(struct env_host *h, size_t process, struct err *err);
 
-/* ---- for those who start processes in it ---- */
+/* ---- for the code that starts processes in the host ---- */
 
 const struct env_host_args *env_host_args(const struct env_host *h);
-/* The processes of one vec_env, borrowed; before their start. ERR_STATE: it is stopping. */
+/* Adds the processes of one vec_env, before their start; borrowed. ERR_STATE: the host is
+ * stopping. */
 int env_host_add(struct env_host *h, struct agent_table *processes, struct err *err);
-/* To be called when a table that was added has failed, is no longer exact, is stopped. */
+/* To be called when an added table has failed, is no longer exact, or has stopped. */
 void env_host_on_failed(struct env_host *h, const struct err *why);
 void env_host_on_inexact(struct env_host *h, const char *line);
 void env_host_on_stopped(struct env_host *h);

@@ -1,4 +1,4 @@
-/* What was played, and playing it again. */
+/* Recording the history of episodes, and replaying it. */
 #include "supervisor/env/far_internal.h"
 
 #include "common/mem/xmalloc.h"
@@ -61,11 +61,11 @@ void far_episode_done(struct far_episode *e)
     free(e->sums);
 }
 
-/* ---- playing again ----
+/* ---- replaying ----
  *
  * Request 0 resets every copy whose episode runs, with its seed; request k makes step k
- * of those that had one. A copy that is lost is left where it is: it is in no request
- * until its next reset, not even in one that waited to be asked again.
+ * of the copies that have one. A lost copy is left out of all requests until its next
+ * reset, also of a pending request that is packed again.
  */
 
 static struct far_process *process_at(struct far_world *w, size_t i)
@@ -91,11 +91,11 @@ static int made_step(const struct far_episode *e, size_t step)
 
 static size_t choose(struct far_world *w, struct far_process *p, size_t step)
 {
-    p->again.n = 0;
+    p->replayed.n = 0;
     for (size_t c = p->first; c < p->first + p->n; c++)
         if (made_step(&w->episodes[c], step))
-            p->again.copies[p->again.n++] = c;
-    return p->again.n;
+            p->replayed.copies[p->replayed.n++] = c;
+    return p->replayed.n;
 }
 
 static int begin_revival(struct far_world *w, struct far_process *p, uint32_t id,
@@ -108,7 +108,7 @@ static int begin_revival(struct far_world *w, struct far_process *p, uint32_t id
     if (choose(w, p, 0) == 0)
         return 0;
     msg_begin_request(o, id, "reset");
-    far_pack_reset(w, p, &p->again, o);
+    far_pack_reset(w, p, &p->replayed, o);
     return 1;
 }
 
@@ -144,7 +144,7 @@ static int pack(void *ctx, size_t process, size_t i, uint32_t id, struct msg_out
         return 1;
     if (i > 0 && choose(w, p, p->revived + 1) > 0) {
         msg_begin_request(o, id, "step");
-        far_pack_step(w, p, &p->again, NULL, p->revived, o);
+        far_pack_step(w, p, &p->replayed, NULL, p->revived, o);
         p->revived++;
         return 1;
     }
@@ -153,12 +153,13 @@ static int pack(void *ctx, size_t process, size_t i, uint32_t id, struct msg_out
     return 0;
 }
 
-/* Step 0 is the reset. The views show where a copy stands, unless the run was resumed: then
- * every step goes there, for who has left stays as it was last seen. */
+/* Step 0 is the reset. After a restart the views already hold the present observations. In a
+ * resumed run every step is written to them, because an agent that has left keeps its last
+ * observation. */
 static void compare(struct far_world *w, struct far_process *p, enum far_kind kind,
                     const struct far_answer *x, size_t i)
 {
-    const size_t copy = p->again.copies[i], step = p->revived;
+    const size_t copy = p->replayed.copies[i], step = p->revived;
     const struct far_episode *e = &w->episodes[copy];
     uint32_t sum;
 
@@ -168,17 +169,17 @@ static void compare(struct far_world *w, struct far_process *p, enum far_kind ki
     if (sum != e->sums[step])
         lose(w, p, copy, step);
     else if (!p->is_known)
-        far_show_now(w, kind, x, i, copy);
+        far_write_now(w, kind, x, i, copy);
 }
 
-static int judge(void *ctx, size_t process, size_t i, const struct msg *response,
+static int check(void *ctx, size_t process, size_t i, const struct msg *response,
                  struct err *err)
 {
     struct far_world *w = ctx;
     struct far_process *p = process_at(w, process);
     const enum far_kind kind = i == 0 ? FAR_RESET : FAR_STEP;
     struct far_answer x;
-    int r = far_parse(w, p, &p->again, kind, &response->body, &x, err);
+    int r = far_parse(w, p, &p->replayed, kind, &response->body, &x, err);
 
     if (r < 0)
         return r;
@@ -187,7 +188,8 @@ static int judge(void *ctx, size_t process, size_t i, const struct msg *response
     return 0;
 }
 
-/* Only a step can ask for copies that were lost since: a reset's are yet to begin. */
+/* Only a step request can contain copies that were lost meanwhile; the episodes of a reset
+ * request have not begun yet. */
 static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
 {
     struct far_world *w = ctx;
@@ -198,7 +200,7 @@ static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
         const size_t copy = p->asked.copies[i];
 
         if (w->episodes[copy].lost)
-            far_show_still(w, copy);
+            far_write_idle(w, copy);
         else
             p->asked.copies[n++] = copy;
     }
@@ -210,4 +212,4 @@ static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
     return 1;
 }
 
-const struct agent_revival far_revival = {.pack = pack, .judge = judge, .repack = repack};
+const struct agent_revival far_revival = {.pack = pack, .check = check, .repack = repack};

@@ -32,7 +32,7 @@ void far_pack_reset(const struct far_world *w, const struct far_process *p,
         msg_bin_body(o, &w->episodes[b->copies[i]].seed, sizeof(uint64_t));
 }
 
-/* Whole runs of copies side by side, as far as they go, are one piece. */
+/* Consecutive copies are appended as one piece. */
 static void pack_row(const struct far_batch *b, const float *row, size_t width,
                      struct msg_out *o)
 {
@@ -146,7 +146,7 @@ static int refuse_obs(const struct far_world *w, const struct far_batch *b,
     return 0;
 }
 
-/* The bytes may stand anywhere: they are looked at as whole numbers of 32 bits. */
+/* The bytes may be unaligned: they are read as 32-bit integers. */
 static int is_finite(const char *data, size_t n)
 {
     uint32_t found = 0;
@@ -237,8 +237,7 @@ static void show_mask(uint8_t *to, const char *from, size_t n)
         to[k] = from[k] != 0;
 }
 
-/* What is said of an agent that was not there before a step, nor is after it, is not seen.
- */
+/* Ignores data about agents that are absent both before and after the step. */
 static void show(const struct far_world *w, enum far_kind kind,
                  const struct far_answer *x, size_t i, size_t copy, float *const *obs,
                  uint8_t *const *allowed)
@@ -258,14 +257,14 @@ static void show(const struct far_world *w, enum far_kind kind,
     }
 }
 
-void far_show_now(const struct far_world *w, enum far_kind kind,
-                  const struct far_answer *x, size_t i, size_t copy)
+void far_write_now(const struct far_world *w, enum far_kind kind,
+                   const struct far_answer *x, size_t i, size_t copy)
 {
     show(w, kind, x, i, copy, w->views.obs, w->views.allowed);
 }
 
-void far_show_step(const struct far_world *w, const struct far_answer *x, size_t i,
-                   size_t copy)
+void far_write_step(const struct far_world *w, const struct far_answer *x, size_t i,
+                    size_t copy)
 {
     show(w, FAR_STEP, x, i, copy, w->views.next_obs, w->views.next_allowed);
     for (size_t a = 0; a < w->spec->n_agents; a++) {
@@ -274,7 +273,7 @@ void far_show_step(const struct far_world *w, const struct far_answer *x, size_t
     }
 }
 
-void far_show_still(const struct far_world *w, size_t copy)
+void far_write_idle(const struct far_world *w, size_t copy)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const size_t o = (size_t)w->spec->agents[a].obs_width;

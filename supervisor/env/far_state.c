@@ -14,7 +14,7 @@ static size_t row_bytes(const struct far_world *w)
     return w->action_before[w->spec->n_agents] * sizeof(float);
 }
 
-/* What cannot be played again need not be kept. */
+/* An episode that cannot be replayed is not stored. */
 static int is_kept(const struct far_world *w, size_t copy)
 {
     const struct far_episode *e = &w->episodes[copy];
@@ -65,7 +65,7 @@ void far_world_save(const struct far_world *w, void *dst)
     }
 }
 
-/* 0: not what a copy's history can be. */
+/* Returns 0 if the bytes cannot be a copy's history. */
 static int load_copy(const struct far_world *w, struct far_episode *e, struct cursor *c)
 {
     const size_t each = row_bytes(w) + sizeof(*e->sums);

@@ -27,23 +27,23 @@ static void share_copies(struct far_world *w)
         p->first = i * w->n_copies / w->n_processes;
         p->n = (i + 1) * w->n_copies / w->n_processes - p->first;
         p->asked.copies = xcalloc(p->n, sizeof(*p->asked.copies));
-        p->again.copies = xcalloc(p->n, sizeof(*p->again.copies));
+        p->replayed.copies = xcalloc(p->n, sizeof(*p->replayed.copies));
     }
 }
 
-struct far_world *far_world_new(const struct foreign *foreign,
+struct far_world *far_world_new(const struct external *external,
                                 const struct env_spec *spec, size_t copies,
                                 const struct far_views *views,
                                 const struct far_listener *listener)
 {
     struct far_world *w = xcalloc(1, sizeof(*w));
 
-    w->foreign = foreign;
+    w->external = external;
     w->spec = spec;
     w->views = *views;
     w->listener = *listener;
     w->n_copies = copies;
-    w->n_processes = foreign->processes < copies ? foreign->processes : copies;
+    w->n_processes = external->processes < copies ? external->processes : copies;
     w->obs_before = sum_widths(spec, 0);
     w->action_before = sum_widths(spec, 1);
     w->episodes = xcalloc(copies, sizeof(*w->episodes));
@@ -61,7 +61,7 @@ void far_world_free(struct far_world *w)
         far_episode_done(&w->episodes[c]);
     for (size_t i = 0; i < w->n_processes; i++) {
         free(w->processes[i].asked.copies);
-        free(w->processes[i].again.copies);
+        free(w->processes[i].replayed.copies);
         free(w->processes[i].log_path);
     }
     free(w->processes);
@@ -88,7 +88,7 @@ static void on_event(void *ctx, const struct agent_event *e)
     host->on_event(host->ctx, e, w->processes[e->agent].name);
 }
 
-/* Every process is asked for itself: they must be of one world. */
+/* Every process describes itself; all descriptions must be equal. */
 static void on_ready(void *ctx)
 {
     struct far_world *w = ctx;
@@ -98,9 +98,9 @@ static void on_ready(void *ctx)
     int r = 0;
 
     for (size_t i = 0; i < w->n_processes && r == 0; i++) {
-        r = foreign_parse(&spec, &agent_table_description(w->table, i)->body, &arena,
-                          &err);
-        if (r == 0 && !foreign_same_spec(&spec, w->spec))
+        r = external_parse(&spec, &agent_table_description(w->table, i)->body, &arena,
+                           &err);
+        if (r == 0 && !external_same_spec(&spec, w->spec))
             r = err_set(&err, ERR_PROTOCOL, "it has other agents than it had before");
         if (r < 0)
             (void)err_wrap(&err, "%s: answer to configure", w->processes[i].name);
@@ -126,8 +126,8 @@ static void pack_configure(void *ctx, size_t process, int restored, struct msg_o
 {
     const struct far_world *w = ctx;
 
-    foreign_pack_configure(w->foreign, w->processes[process].n,
-                           w->processes[process].first, o);
+    external_pack_configure(w->external, w->processes[process].n,
+                            w->processes[process].first, o);
 }
 
 static void make_specs(struct far_world *w, const char *logs, const char *name)
@@ -143,10 +143,10 @@ static void make_specs(struct far_world *w, const char *logs, const char *name)
                                           .role = "environment",
                                           .log_path = p->log_path,
                                           .pack_configure = pack_configure,
-                                          .limits = &w->foreign->limits,
-                                          .command = w->foreign->command,
-                                          .mode = w->foreign->mode,
-                                          .directory = w->foreign->directory,
+                                          .limits = &w->external->limits,
+                                          .command = w->external->command,
+                                          .mode = w->external->mode,
+                                          .directory = w->external->directory,
                                           .revival = &far_revival};
     }
 }
@@ -195,7 +195,7 @@ static int dispatch(struct far_world *w, const struct far_process *p,
     return r;
 }
 
-/* Checks an answer. 1: it can be taken. */
+/* Checks an answer. Returns 1 if it is valid. */
 static int receive(struct far_world *w, size_t process, enum far_kind kind,
                    const struct msg *response, struct far_answer *ret)
 {
@@ -223,12 +223,12 @@ static void on_reset(void *ctx, size_t process, const struct msg *response)
     for (size_t i = 0; i < x.n; i++) {
         struct far_episode *e = &w->episodes[asked->copies[i]];
 
-        far_show_now(w, FAR_RESET, &x, i, asked->copies[i]);
+        far_write_now(w, FAR_RESET, &x, i, asked->copies[i]);
         far_record_reset(e, far_sum(w, FAR_RESET, &x, i, 0));
         e->wanted = 0;
     }
     if (w->outstanding == 0)
-        w->listener.on_settled(w->listener.ctx);
+        w->listener.on_ready(w->listener.ctx);
 }
 
 static void on_step(void *ctx, size_t process, const struct msg *response)
@@ -243,7 +243,7 @@ static void on_step(void *ctx, size_t process, const struct msg *response)
         const size_t copy = asked->copies[i];
         const struct far_episode *e = &w->episodes[copy];
 
-        far_show_step(w, &x, i, copy);
+        far_write_step(w, &x, i, copy);
         far_record_step(w, copy, far_sum(w, FAR_STEP, &x, i, e->sums[e->n_steps]));
     }
     if (w->outstanding == 0)
@@ -259,7 +259,7 @@ void far_world_reset(struct far_world *w, size_t copy, uint64_t seed)
     e->seed = seed;
 }
 
-void far_world_rest(struct far_world *w, size_t copy)
+void far_world_end_episode(struct far_world *w, size_t copy)
 {
     w->episodes[copy].runs = w->episodes[copy].lost = 0;
 }
@@ -276,7 +276,7 @@ static int settle_process(struct far_world *w, struct far_process *p, struct err
     return dispatch(w, p, on_reset, err);
 }
 
-int far_world_settle(struct far_world *w, struct err *err)
+int far_world_make_ready(struct far_world *w, struct err *err)
 {
     CHECK(w->table != NULL && w->outstanding == 0);
     for (size_t i = 0; i < w->n_processes; i++) {
@@ -296,7 +296,7 @@ static int step_process(struct far_world *w, struct far_process *p, const uint8_
         if (!idle[c] && far_world_runs(w, c))
             p->asked.copies[p->asked.n++] = c;
         else
-            far_show_still(w, c);
+            far_write_idle(w, c);
     }
     if (p->asked.n == 0)
         return 0;

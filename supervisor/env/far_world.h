@@ -1,15 +1,15 @@
-/* far_world.h - copies of a world that live in processes of their own.
+/* far_world.h - copies of an external environment, which run in processes of their own.
  *
- * What vec_env asks of a world of ours by function calls is here asked by messages
- * (env_protocol.h), one to each process, and the answers go straight to vec_env's arrays.
- * Each process has a run of consecutive copies.
+ * vec_env calls functions of a built-in world; here it sends one message to each process
+ * instead (env_protocol.h), and the answers are written directly to vec_env's arrays. Each
+ * process has a range of consecutive copies.
  * History  the seed and the actions of every copy's running episode are kept, with a
- *          checksum of what came of each step. A new process plays them again, whether
- *          the last one died or the run was resumed; what it observes must have the same
- *          sums. A copy for which it has not is lost: its episode cannot go on.
- * Checks   answers come from programs of others': sizes and finiteness, ERR_PROTOCOL or
- *          ERR_NONFINITE, naming process, copy and agent; they fail the host.
- * Memory   steps that are as long as others before them allocate nothing.
+ *          checksum of the result of each step. A new process replays them, whether the
+ *          former one died or the run was resumed; its results must have the same checksums.
+ *          A copy whose checksums differ is lost: its episode cannot continue.
+ * Checks   answers come from external programs: sizes and finiteness are checked.
+ *          ERR_PROTOCOL or ERR_NONFINITE, naming process, copy and agent, make the host fail.
+ * Memory   a step allocates nothing unless its messages are longer than any before.
  * Internal to supervisor/env.
  */
 #ifndef SUPERVISOR_ENV_FAR_WORLD_H
@@ -17,15 +17,15 @@
 
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_host.h"
-#include "supervisor/env/foreign.h"
+#include "supervisor/env/external.h"
 
 struct far_world; /* opaque */
 
-/* vec_env's arrays, [A] (E, width); those of masks are NULL where there are none. */
+/* vec_env's arrays, [A] (E, width); the masks are NULL if the environment has none. */
 struct far_views {
-    float *const *obs; /* of the last reset */
+    float *const *obs; /* after the last reset */
     uint8_t *const *allowed;
-    float *const *next_obs; /* of the last step, as what follows */
+    float *const *next_obs; /* this and what follows: after the last step */
     uint8_t *const *next_allowed;
     double *const *reward;
     uint8_t *const *terminated, *const *present;
@@ -33,39 +33,38 @@ struct far_views {
 
 struct far_listener { /* never called from within the calls below */
     void (*on_stepped)(void *ctx);
-    void (*on_settled)(void *ctx);
+    void (*on_ready)(void *ctx);
     void *ctx;
 };
 
-/* foreign, spec, views' arrays: borrowed. */
-struct far_world *far_world_new(const struct foreign *foreign,
+/* external, spec and the arrays of views are borrowed as long as the world. */
+struct far_world *far_world_new(const struct external *external,
                                 const struct env_spec *spec, size_t copies,
                                 const struct far_views *views,
                                 const struct far_listener *listener);
-/* Its processes are gone, or were never started. */
+/* Its processes must have ended, or were never started. */
 void far_world_free(struct far_world *w);
 
-/* Starts the processes, "<name>_0" and so on; `copies` of history that was loaded are
- * played again by them. */
+/* Starts the processes, "<name>_0" and so on. They replay a history that was loaded. */
 int far_world_start(struct far_world *w, struct env_host *host, const char *name,
                     struct err *err);
 
-/* The copy begins an episode once far_world_settle is called. */
+/* The copy begins an episode with the next far_world_make_ready. */
 void far_world_reset(struct far_world *w, size_t copy, uint64_t seed);
-/* The copy's episode is over, and no other is wanted yet. */
-void far_world_rest(struct far_world *w, size_t copy);
-/* Asks for what is wanted: resets, and once after the start whether every process stands
- * where it should. ENV_LATER: on_settled comes; 0: there is nothing to wait for. */
-int far_world_settle(struct far_world *w, struct err *err);
-/* Steps every copy whose episode runs; where it does not (idle (E)), or is lost, nothing
- * moves: reward, terminated and present are 0. actions: borrowed until on_stepped.
- * ENV_LATER, or 0: no copy moves. */
+/* The copy's episode is over, and no other one begins yet. */
+void far_world_end_episode(struct far_world *w, size_t copy);
+/* Requests the pending resets; after the start also makes sure that every process has
+ * replayed its history. ENV_LATER: on_ready follows; 0: there is nothing to wait for. */
+int far_world_make_ready(struct far_world *w, struct err *err);
+/* Steps every copy whose episode runs. A copy that is idle (E) or lost does not move: its
+ * reward, terminated and present are 0. actions: borrowed until on_stepped. Returns
+ * ENV_LATER, or 0 if no copy moves. */
 int far_world_step(struct far_world *w, const float *const *actions, const uint8_t *idle,
                    struct err *err);
 
-/* Its running episode could not be played again; until the copy's next reset. */
+/* Whether the copy's running episode could not be replayed; until its next reset. */
 int far_world_is_lost(const struct far_world *w, size_t copy);
-/* It has an episode that is not lost. */
+/* Whether the copy has an episode that is not lost. */
 int far_world_runs(const struct far_world *w, size_t copy);
 
 /* ---- far_state.c: the history as a flat block ---- */

@@ -1,5 +1,5 @@
-/* No environment: agents whose sizes the configuration gives, and a world in which
- * nothing happens. A client drives them (rollout.h). */
+/* No environment: the configuration gives the agents' sizes, nothing happens in the world,
+ * and a client drives the agents (rollout.h). */
 #include "supervisor/env/env_class.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "supervisor/env/env_class.h"
+#include "supervisor/env/external.h"
 #include "supervisor/env/foraging.h"
-#include "supervisor/env/foreign.h"
 #include "supervisor/env/matrix_game.h"
 #include "supervisor/env/particle_world.h"
 #include "supervisor/env/toy.h"
@@ -76,22 +76,22 @@ static const struct env_class classes[] = {
 
 enum { N_CLASSES = sizeof(classes) / sizeof(classes[0]) };
 
-/* Not listed: it is the lack of one. */
+/* Not listed, because it is no environment. */
 static const struct env_class none = {
     {"none", "no environment: clients drive the agents", &none_params}, &none_ops, NULL};
-/* Nor are these: what they have is not ours to list. */
-static const struct env_class foreign[] = {
-    {{"command", "a program of others'", NULL}, NULL, NULL},
-    {{"plugin", "a shared object of others'", NULL}, NULL, NULL},
+/* Not listed either: their parameters are unknown here. */
+static const struct env_class external[] = {
+    {{"command", "an external program", NULL}, NULL, NULL},
+    {{"plugin", "an external shared object", NULL}, NULL, NULL},
 };
 
 const struct env_class *env_class_find(const char *id)
 {
     if (strcmp(id, none.info.id) == 0)
         return &none;
-    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        if (strcmp(foreign[i].info.id, id) == 0)
-            return &foreign[i];
+    for (size_t i = 0; i < sizeof(external) / sizeof(external[0]); i++) {
+        if (strcmp(external[i].info.id, id) == 0)
+            return &external[i];
     }
     for (size_t i = 0; i < N_CLASSES; i++) {
         if (strcmp(classes[i].info.id, id) == 0)
@@ -149,7 +149,7 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
 
     *ret_params = NULL;
     if (class->ops == NULL)
-        return foreign_ask(ret, config, arena, err);
+        return external_ask(ret, config, arena, err);
     rc = check_rules(class, config, err);
     if (rc == 0)
         rc = env_params_read(config, arena, ret_params, err);
@@ -157,7 +157,7 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
                   : class->ops->describe(class, config, *ret_params, arena, ret, err);
 }
 
-/* An environment of others' by what makes it: no process is asked for its name here. */
+/* Identifies an external environment by its program; does not ask a process for its name. */
 static const char *shown_name(const struct env_config *c)
 {
     if (c->plugin != NULL)

@@ -410,7 +410,7 @@ static void begin_next(struct vec_env *v, size_t copy)
     }
     v->waiting[copy] = 1;
     if (v->far != NULL)
-        far_world_rest(v->far, copy);
+        far_world_end_episode(v->far, copy);
 }
 
 static int has_begun(const struct vec_env *v, size_t copy)

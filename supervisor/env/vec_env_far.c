@@ -65,12 +65,12 @@ static void finish_step(struct vec_env *v)
     vec_env_conclude(v, v->result);
 }
 
-static void settled(struct vec_env *v, int rc, const struct err *err)
+static void report_ready(struct vec_env *v, int rc, const struct err *err)
 {
     if (rc < 0)
         env_host_on_failed(v->host, err);
     else if (rc == 0)
-        v->on_settled(v->settled_ctx);
+        v->on_ready(v->ready_ctx);
 }
 
 static void on_stepped(void *ctx)
@@ -79,7 +79,7 @@ static void on_stepped(void *ctx)
     struct err err = {0};
 
     finish_step(v);
-    settled(v, far_world_settle(v->far, &err), &err);
+    report_ready(v, far_world_make_ready(v->far, &err), &err);
 }
 
 int vec_env_far_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
@@ -92,7 +92,7 @@ int vec_env_far_step(struct vec_env *v, const float *const *actions, struct env_
     if (rc != 0)
         return rc;
     finish_step(v);
-    return far_world_settle(v->far, err);
+    return far_world_make_ready(v->far, err);
 }
 
 /* ---- resets ---- */
@@ -124,18 +124,18 @@ static void begin_lost(struct vec_env *v)
     }
 }
 
-static void on_settled(void *ctx)
+static void on_ready(void *ctx)
 {
     struct vec_env *v = ctx;
     struct err err = {0};
 
     begin_lost(v);
-    settled(v, far_world_settle(v->far, &err), &err);
+    report_ready(v, far_world_make_ready(v->far, &err), &err);
 }
 
-int vec_env_settle(struct vec_env *v, struct err *err)
+int vec_env_make_ready(struct vec_env *v, struct err *err)
 {
-    return v->far != NULL ? far_world_settle(v->far, err) : 0;
+    return v->far != NULL ? far_world_make_ready(v->far, err) : 0;
 }
 
 /* ---- life ---- */
@@ -143,7 +143,7 @@ int vec_env_settle(struct vec_env *v, struct err *err)
 /* Checks the size of an answer from the process with the most copies. */
 static int check_message(const struct vec_env *v, struct err *err)
 {
-    const size_t processes = v->foreign.processes;
+    const size_t processes = v->external.processes;
     const size_t copies = (v->n_copies + processes - 1) / processes;
     size_t bytes = 4096;
 
@@ -160,11 +160,11 @@ static int check_message(const struct vec_env *v, struct err *err)
 
 int vec_env_far_open(struct vec_env *v, const struct env_config *config, struct err *err)
 {
-    const struct far_listener listener = {on_stepped, on_settled, v};
+    const struct far_listener listener = {on_stepped, on_ready, v};
     struct far_views views;
     int rc;
 
-    foreign_init(&v->foreign, config, &v->arena);
+    external_init(&v->external, config, &v->arena);
     rc = check_message(v, err);
     if (rc < 0)
         return rc;
@@ -178,7 +178,7 @@ int vec_env_far_open(struct vec_env *v, const struct env_config *config, struct 
                                .reward = v->own,
                                .terminated = v->terminated,
                                .present = v->present};
-    v->far = far_world_new(&v->foreign, &v->spec, v->n_copies, &views, &listener);
+    v->far = far_world_new(&v->external, &v->spec, v->n_copies, &views, &listener);
     return 0;
 }
 
@@ -192,8 +192,8 @@ int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
     return far_world_start(v->far, host, name, err);
 }
 
-void vec_env_on_settled(struct vec_env *v, void (*fn)(void *ctx), void *ctx)
+void vec_env_on_ready(struct vec_env *v, void (*fn)(void *ctx), void *ctx)
 {
-    v->on_settled = fn;
-    v->settled_ctx = ctx;
+    v->on_ready = fn;
+    v->ready_ctx = ctx;
 }

@@ -3,8 +3,8 @@
 #define SUPERVISOR_ENV_VEC_ENV_INTERNAL_H
 
 #include "supervisor/env/env_class.h"
+#include "supervisor/env/external.h"
 #include "supervisor/env/far_world.h"
-#include "supervisor/env/foreign.h"
 
 /* Whether an agent had left its copy before the step, and how: terminated or cut off. */
 enum leaving { LEFT_NOT, LEFT_AT_END, LEFT_CUT };
@@ -13,7 +13,7 @@ struct vec_env {
     struct arena arena; /* everything below, and this struct's arrays */
     const struct env_class *class;
     void *world; /* NULL: the world is in other processes (far) */
-    struct foreign foreign;
+    struct external external;
     struct far_world *far; /* NULL: the world is in this process */
     struct env_spec spec;
     size_t n_copies;
@@ -48,8 +48,8 @@ struct vec_env {
     struct env_host *host;
     uint8_t **present;       /* [A] (E): the agent takes part in the next step */
     struct env_step *result; /* where to put the results of the current step */
-    void (*on_settled)(void *ctx);
-    void *settled_ctx;
+    void (*on_ready)(void *ctx);
+    void *ready_ctx;
 };
 
 /* ---- vec_env.c ---- */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those of a configuration that says nothing about them. */
+/* The limits of a configuration that does not set any. */
 static const struct agent_limits default_limits = {
     .restart = {.policy = RESTART_PERMANENT,
                 .max_restarts = 5,
@@ -32,7 +32,7 @@ int agent_init(struct agent *a, struct agent_host *host, struct worker_site *sit
                                                       : &worker_is_agent,
                         .spec = *spec,
                         .host = host,
-                        .wish = RESTART_EV_STARTED,
+                        .requested_end = RESTART_EV_STARTED,
                         .limits = spec->limits != NULL ? *spec->limits : default_limits,
                         .next_id = AGENT_CONFIGURE_ID + 1};
     if (spec->is_trial)
@@ -56,8 +56,8 @@ void agent_done(struct agent *a)
     msg_done(&a->description);
     free(a->description_data);
     replay_done(&a->replay);
-    restart_memory_done(&a->restarts);
-    agent_free_turns(a);
+    restart_history_done(&a->restarts);
+    agent_free_mode_changes(a);
     if (a->link != NULL)
         a->link->ops->close(a->link);
 }
@@ -82,13 +82,13 @@ enum agent_state agent_public_state(const struct agent *a)
 
 /* Events */
 
-void agent_bad(struct agent *a, const struct err *why)
+void agent_feed_bad(struct agent *a, const struct err *why)
 {
-    a->trouble = *why;
+    a->cause = *why;
     agent_feed(a, PROC_EV_BAD);
 }
 
-void agent_fatal(struct agent *a, const struct err *why)
+void agent_feed_fatal(struct agent *a, const struct err *why)
 {
     a->failure = *why;
     agent_feed(a, PROC_EV_FATAL);
@@ -96,35 +96,35 @@ void agent_fatal(struct agent *a, const struct err *why)
 
 static const char *event_text(const struct agent *a, enum agent_event_kind kind)
 {
-    if (kind == AGENT_EVENT_EXIT && a->trouble.code != 0)
-        return a->trouble.msg;
+    if (kind == AGENT_EVENT_EXIT && a->cause.code != 0)
+        return a->cause.msg;
     if (kind == AGENT_EVENT_EXIT && a->failure.code != 0)
         return a->failure.msg;
     return kind == AGENT_EVENT_GIVE_UP ? a->failure.msg : NULL;
 }
 
-/* The key of its configuration for whose sake it was killed. */
+/* The key of the limit for which the process was killed. */
 static const char *broken_limit(const struct agent *a)
 {
-    if (a->has_outgrown)
+    if (a->is_over_memory)
         return "memory_limit";
-    return a->trouble.code == ERR_TIMEOUT ? "respond_within" : NULL;
+    return a->cause.code == ERR_TIMEOUT ? "respond_within" : NULL;
 }
 
 void agent_emit(struct agent *a, enum agent_event_kind kind)
 {
-    agent_emit_turn(a, kind, NULL);
+    agent_emit_mode_change(a, kind, NULL);
 }
 
-void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
-                     const struct agent_turn *turn)
+void agent_emit_mode_change(struct agent *a, enum agent_event_kind kind,
+                            const struct agent_mode_change *change)
 {
     struct agent_event e = {.kind = kind,
                             .agent = a->index,
                             .pid = a->link->pid,
                             .exit_code = -1,
                             .state = (int)agent_public_state(a),
-                            .turn = turn,
+                            .change = change,
                             .limit = broken_limit(a),
                             .text = event_text(a, kind)};
     char lines[AGENT_LAST_LINES_BYTES] = "";
@@ -151,7 +151,7 @@ static void on_message(void *worker, const uint8_t *data, size_t len)
 
 static void on_broken(void *worker, const struct err *why)
 {
-    agent_bad(worker, why);
+    agent_feed_bad(worker, why);
 }
 
 static void on_exit_of(void *worker)
@@ -190,18 +190,18 @@ static void log_frame(const struct agent *a, const uint8_t *frame, size_t len)
     msg_done(&m);
 }
 
-/* A write that fails because the process is going away is no news: its exit follows. */
+/* A write that fails because the process is exiting is ignored: its exit follows. */
 void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core)
 {
     struct err err;
     int r;
 
-    agent_heard(a); /* from now on it owes this */
+    agent_note_sign_of_life(a); /* from now on it owes this */
     if (log_get_level() >= LOG_LEVEL_DEBUG)
         log_frame(a, frame, len);
     r = a->link->ops->send(a->link, frame, len, core, &err);
     if (r < 0 && r != ERR_STATE && r != UV_EPIPE && r != UV_ECONNRESET)
-        agent_bad(a, &err);
+        agent_feed_bad(a, &err);
 }
 
 static void write_control(struct agent *a)
@@ -242,16 +242,16 @@ static void do_spawn(struct agent *a)
     a->asked = (struct agent_replayed){0};
     a->ready_at_ns = 0;
     a->is_blameless = 0;
-    a->has_outgrown = 0;
-    a->trouble = (struct err){0};
+    a->is_over_memory = 0;
+    a->cause = (struct err){0};
     if (a->link->ops->start(a->link, &a->failure) < 0) {
         agent_feed(a, PROC_EV_SPAWN_FAILED);
         return;
     }
-    agent_heard(a);
+    agent_note_sign_of_life(a);
     a->link->ops->limit_memory(a->link, a->limits.memory_limit_bytes);
-    (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
-                              uv_hrtime(), 0);
+    (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_STARTED,
+                               uv_hrtime(), 0);
     agent_emit(a, a->n_restarts == 0 ? AGENT_EVENT_SPAWN : AGENT_EVENT_RESPAWN);
 }
 
@@ -285,13 +285,13 @@ static void do_describe(struct agent *a)
     if (a->description_data == NULL) {
         if (describe_first(a, digest, &err) < 0) {
             (void)err_wrap(&err, "its response to configure");
-            agent_fatal(a, &err);
+            agent_feed_fatal(a, &err);
         }
     } else if (!replay_digest_equal(digest, a->description_digest)) {
         (void)err_set(&err, ERR_AGENT,
                       "not reproducible: its response to configure differs from the one "
                       "of its first process");
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
     }
 }
 
@@ -299,8 +299,8 @@ static void do_compare(struct agent *a)
 {
     struct err err;
 
-    if (a->kind->judge_replay(a, &err) < 0)
-        agent_fatal(a, &err);
+    if (a->kind->check_replay(a, &err) < 0)
+        agent_feed_fatal(a, &err);
     else
         a->n_replayed++;
 }
@@ -323,7 +323,7 @@ static int has_request(const struct agent *a)
 static void do_ready(struct agent *a)
 {
     a->ready_at_ns = uv_hrtime();
-    agent_take_turns(a);
+    agent_apply_mode_changes(a);
     agent_emit(a, AGENT_EVENT_READY);
     a->host->on_ready(a);
     if (has_request(a) && a->state == PROC_IDLE)
@@ -346,7 +346,7 @@ static void do_send(struct agent *a)
     agent_write(a, a->pending.frame, a->pending.frame_len, a->pending.core);
 }
 
-/* Keeps the exchange that has changed the agent's variables, or a snapshot of them. */
+/* Keeps the exchange that changed the agent's variables, or a snapshot of the result. */
 static int commit(struct agent *a, const struct replay_exchange *x, struct err *err)
 {
     const struct trace_mark mark = trace_begin();
@@ -375,14 +375,14 @@ static void do_deliver(struct agent *a)
     if (trace_is_on())
         agent_trace_answer(a);
     if (agent_advance(a, 0, &err) < 0) {
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
         return;
     }
     if (p.writes || !a->kind->has_block)
-        (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
-                                  uv_hrtime(), 0);
+        (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
+                                   uv_hrtime(), 0);
     if (p.writes && commit(a, &x, &err) < 0) {
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
         return;
     }
     p.fn(p.ctx, a->index, &a->in);
@@ -410,7 +410,7 @@ static void (*const actions[])(struct agent *) = {
     [BIT(PROC_DO_READY)] = do_ready,
     [BIT(PROC_DO_SEND)] = do_send,
     [BIT(PROC_DO_DELIVER)] = do_deliver,
-    [BIT(PROC_DO_JUDGE)] = agent_judge,
+    [BIT(PROC_DO_JUDGE)] = agent_decide_restart,
     [BIT(PROC_DO_BUG)] = do_bug,
 };
 
@@ -423,7 +423,7 @@ void agent_feed(struct agent *a, enum proc_event event)
     if ((step.actions & PROC_DO_KILL) != 0) {
         agent_note_death(a);
         if (event != PROC_EV_BAD && step.next == PROC_DYING)
-            (void)err_set(&a->trouble, ERR_PROTOCOL, "it sent a %s nobody asked for",
+            (void)err_set(&a->cause, ERR_PROTOCOL, "it sent a %s nobody asked for",
                           proc_event_name(event));
     }
     a->state = step.next;

@@ -1,10 +1,11 @@
 /* agent.h - one worker, an agent or an environment process: the link to its process, what
- * brings it back, and the request it owes. Internal to proc/: users see agent_table.h.
+ * is needed to restart it, and its pending request. Internal to proc/: other folders use
+ * agent_table.h.
  *
- * Drives proc_fsm.h: what happens to the process becomes an event, and the actions the
- * state table answers with are done here, through the link (worker_link.h). What differs
- * between the two kinds stands in worker_kinds.c. What concerns all workers is asked of the
- * host.
+ * Drives proc_fsm.h: everything that happens to the process is turned into an event, and
+ * this module performs the actions that the state table returns, through the link
+ * (worker_link.h). worker_kinds.c has what differs between agents and environment
+ * processes. What concerns all workers goes through struct agent_host.
  */
 #ifndef SUPERVISOR_PROC_AGENT_H
 #define SUPERVISOR_PROC_AGENT_H
@@ -21,8 +22,8 @@
 
 struct agent;
 
-/* Who computes: under NUMERICS_NATIVE equal for all processes of a run, or its numbers
- * would not be. */
+/* The build that computes. Under NUMERICS_NATIVE all processes of a run must have the same
+ * identity, or their results would differ. */
 struct agent_identity {
     int known;
     char build_id[128];
@@ -33,7 +34,7 @@ struct agent_identity {
 struct agent_host {
     uv_loop_t *loop;
     void *ctx;                      /* for agent_spec.pack_configure */
-    struct agent_identity identity; /* of the first process that said hello */
+    struct agent_identity identity; /* of the first process that sent hello */
     enum numerics numerics;
     void (*on_event)(struct agent_host *h, const struct agent_event *e);
     void (*on_ready)(struct agent *a);
@@ -44,25 +45,26 @@ struct agent_host {
 
 struct agent_death {
     enum agent_state in; /* what it was doing when it died or was killed */
-    char task[96];       /* the request it owed, for people; "" */
-    uint32_t request;    /* that may be guilty; 0: none */
+    char task[96];       /* the pending request, for messages; "" if none */
+    uint32_t request;    /* id of the request that may have caused the death; 0: none */
 };
 
-struct agent_replayed { /* a request; its frame is borrowed until it is answered */
+struct agent_replayed { /* a replayed request; the frame is borrowed until its response */
     uint32_t id;
     const uint8_t *frame;
     size_t frame_len;
 };
 
-struct agent_planned {
-    struct agent_turn turn;
-    uint8_t *values; /* that it goes back to; NULL: none, or not come by yet */
+struct agent_planned_change {
+    struct agent_mode_change change;
+    uint8_t *values; /* the block's values to restore when the change is made; NULL: none,
+                        or that position was not reached yet */
 };
 
 struct agent_pending {
     int active, writes;
-    int aside; /* it does not count */
-    int core;  /* on which it is to wake the process; -1: any */
+    int uncounted; /* does not advance the agent's position */
+    int core;      /* processor core on which the process should wake up; -1: any */
     uint32_t id;
     const uint8_t *frame;
     size_t frame_len;
@@ -72,18 +74,18 @@ struct agent_pending {
 
 /* What differs between the kinds of worker. */
 struct worker_kind {
-    const char *noun; /* for people */
-    /* It has a block, and times its answers for the recording. */
+    const char *noun; /* for messages */
+    /* Has a variable block, and can time its responses for `brood trace`. */
     int has_block;
-    /* Checks its hello. ERR_AGENT: no process of this program can serve. */
+    /* Checks the hello. ERR_AGENT: restarting cannot help. */
     int (*check_hello)(struct agent *a, struct err *err);
-    /* Takes what only the first response to configure says. */
+    /* Reads what only the first response to configure contains. */
     int (*take_description)(struct agent *a, struct err *err);
-    /* The next request that brings a new process to where the former one stood; 0: it is
-     * there. */
+    /* Fills in the next request that restores the state of the former process in a new one
+     * and returns 1; 0: the state is restored. */
     int (*next_replay)(struct agent *a, struct agent_replayed *ret);
-    /* Checks the answer to that. */
-    int (*judge_replay)(struct agent *a, struct err *err);
+    /* Checks the response to that request. */
+    int (*check_replay)(struct agent *a, struct err *err);
 };
 extern const struct worker_kind worker_is_agent, worker_is_environment;
 
@@ -96,28 +98,30 @@ struct agent {
 
     enum proc_state state;
     enum agent_mode mode;
-    uint64_t position;           /* agent_turn.c */
-    uint64_t round_position;     /* where the newest round began */
-    struct agent_standing kept;  /* of agent_table_keep */
-    struct agent_planned *turns; /* in the order of their positions */
-    size_t n_turns;
-    struct agent_death death; /* of the former process, or of this one, being killed */
+    uint64_t position;                    /* see agent_mode.c */
+    uint64_t round_position;              /* position at the start of the newest round */
+    struct agent_resume_point kept;       /* of agent_table_keep */
+    struct agent_planned_change *changes; /* planned mode changes, ordered by position */
+    size_t n_changes;
+    struct agent_death
+        death; /* of the former process, or of this one while it is killed */
     struct worker_link *link;
     struct replay replay;
-    size_t n_replayed;           /* by this process */
-    struct agent_replayed asked; /* what it replays now */
+    size_t n_replayed;           /* requests that this process has replayed */
+    struct agent_replayed asked; /* the request that it replays now */
     uint32_t shutdown_id;
 
-    /* A request is built in the first, or, to be refused, in the second. */
+    /* Requests are built in out[0]; in out[1] while out[0] is in use, so that
+     * agent_request_send can refuse the second request. */
     struct msg_out out[2];
     struct msg_out control; /* configure, revival, shutdown */
     uint32_t next_id;
     int writes; /* the request under construction */
-    int aside;
-    int core; /* on which that is to wake the process; -1: any */
+    int uncounted;
+    int core; /* for that request; as in struct agent_pending */
     struct agent_pending pending;
 
-    struct { /* agent_trace.c: the newest request that was answered */
+    struct { /* agent_trace.c: the newest answered request */
         uint32_t id;
         uint64_t sent_ns, answered_ns;
         size_t bytes;
@@ -132,20 +136,22 @@ struct agent {
     struct replay_digest description_digest;
 
     struct agent_limits limits;
-    struct restart_memory restarts;
-    enum restart_event wish; /* KILLED, REPLACED: this process ends on request */
-    int has_outgrown;        /* it is being killed for the memory that it takes */
-    int is_blameless;        /* it is being killed for no doing of its request */
+    struct restart_history restarts;
+    enum restart_event requested_end; /* KILLED, REPLACED: the user asked to end this
+                                         process; RESTART_EV_STARTED: nobody did */
+    int is_over_memory; /* the process is being killed for exceeding its memory limit */
+    int is_blameless;   /* the process is being killed, but not because of its request */
     uint64_t n_restarts;
-    uint64_t start_due_ns;            /* of the next process; 0: none waits */
-    uint64_t ready_at_ns, sent_at_ns; /* 0: not yet; the newest request */
+    uint64_t start_due_ns; /* when to start the next process; 0: no start is scheduled */
+    uint64_t ready_at_ns;  /* 0: not ready yet */
+    uint64_t sent_at_ns;   /* the newest request; 0: none yet */
 
-    uint64_t heard_at_ns;        /* sign of life, or beginning of what it owes */
-    int is_overdue;              /* it was too late at the last look; then: */
-    unsigned long overdue_ticks; /* its processor time */
-    struct err trouble;          /* why this process was killed by us, or what it said of
-                                    its end */
-    struct err failure;          /* why there will be no other */
+    uint64_t last_sign_ns;       /* last sign of life, or when its current work began */
+    int is_overdue;              /* the last check found it overdue, with: */
+    unsigned long overdue_ticks; /* the processor time it had used */
+    struct err cause;            /* why we killed this process, or the error with which it
+                                    answered `shutdown` */
+    struct err failure;          /* why no other process follows */
 };
 
 int agent_init(struct agent *a, struct agent_host *host, struct worker_site *site,
@@ -153,75 +159,79 @@ int agent_init(struct agent *a, struct agent_host *host, struct worker_site *sit
 void agent_done(struct agent *a); /* an all-zero struct is fine */
 
 void agent_feed(struct agent *a, enum proc_event event);
-void agent_bad(struct agent *a, const struct err *why);   /* feeds BAD */
-void agent_fatal(struct agent *a, const struct err *why); /* feeds FATAL */
-/* Sends a frame; what does not reach a process that goes away is no error. */
+void agent_feed_bad(struct agent *a, const struct err *why);   /* feeds BAD */
+void agent_feed_fatal(struct agent *a, const struct err *why); /* feeds FATAL */
+/* Sends a frame. That a process which is exiting does not receive it is no error. */
 void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core);
-uint32_t agent_take_id(struct agent *a); /* of a new request */
+uint32_t agent_take_id(struct agent *a); /* the id for a new request */
 
 void agent_emit(struct agent *a, enum agent_event_kind kind);
-void agent_emit_turn(struct agent *a, enum agent_event_kind kind,
-                     const struct agent_turn *turn);
+void agent_emit_mode_change(struct agent *a, enum agent_event_kind kind,
+                            const struct agent_mode_change *change);
 
-/* ---- agent_end.c: what follows the end of a process ---- */
+/* ---- agent_end.c: what follows the exit of a process ---- */
 
-/* The process exited, or is about to be killed: remembers what it was at. */
+/* Records what the process was doing when it exited, or when it is about to be killed. */
 void agent_note_death(struct agent *a);
 /* Counts the death, then starts another process, or waits, or gives up. */
-void agent_judge(struct agent *a);
-/* Tells the host, if the agent has failed. */
+void agent_decide_restart(struct agent *a);
+/* Calls the host's on_failed if the agent has failed. */
 void agent_report(struct agent *a);
-/* KILLED or REPLACED: ends its process on request. ERR_STATE if there is none. */
-int agent_kill(struct agent *a, enum restart_event wish, struct err *err);
-/* It has given up, and no process of it answers such a request any more. */
+/* Ends the process on request; `reason` is KILLED or REPLACED. ERR_STATE if there is none. */
+int agent_kill(struct agent *a, enum restart_event reason, struct err *err);
+/* The agent was given up and has no process that answers this kind of request. */
 int agent_is_absent_for(const struct agent *a, int writes);
-/* When agent_wake has something to do; UINT64_MAX: never. */
+/* When agent_run_timers is next needed; UINT64_MAX: never. */
 uint64_t agent_due_ns(const struct agent *a);
-/* Starts another process, at once. */
-void agent_start_again(struct agent *a);
-/* Starts the process whose delay is over; answers for the one that is not there. */
-void agent_wake(struct agent *a, uint64_t now_ns);
+/* Starts another process immediately. */
+void agent_restart(struct agent *a);
+/* Starts the process if its restart delay is over; if the agent is absent, delivers an
+ * absent response to the pending request. */
+void agent_run_timers(struct agent *a, uint64_t now_ns);
 
-/* ---- agent_turn.c ---- */
+/* ---- agent_mode.c ---- */
 
-/* The pending request is answered, or nobody answers it (absent). */
+/* Ends the pending request and advances the position. absent: no process answered it. */
 int agent_advance(struct agent *a, int absent, struct err *err);
-/* Makes the turns that are due before the next request. */
-void agent_take_turns(struct agent *a);
-/* The last turn that is planned takes it back. */
-int agent_is_coming_back(const struct agent *a);
-void agent_stand(struct agent *a, const struct agent_standing *s);
-void agent_take_back(struct agent *a);
-void agent_plan_turn(struct agent *a, const struct agent_turn *turn);
-void agent_free_turns(struct agent *a);
+/* Makes the mode changes that are due before the next request. */
+void agent_apply_mode_changes(struct agent *a);
+/* The last planned mode change returns the agent to learning. */
+int agent_will_learn_again(const struct agent *a);
+void agent_resume_at(struct agent *a, const struct agent_resume_point *s);
+void agent_reinstate(struct agent *a);
+void agent_plan_mode_change(struct agent *a, const struct agent_mode_change *change);
+void agent_free_mode_changes(struct agent *a);
 
 /* ---- agent_watch.c ---- */
 
-/* It gave a sign of life, or was given something new to do. */
-void agent_heard(struct agent *a);
-/* So long nobody could be heard, for the supervisor was stopped itself. */
-void agent_forgive(struct agent *a, uint64_t ns);
-/* Kills it if it has been silent, or takes more memory, than its limits allow. */
+/* The process gave a sign of life, or got new work: its time to answer starts again. */
+void agent_note_sign_of_life(struct agent *a);
+/* The supervisor itself was stopped for `ns` nanoseconds: adds them to the deadline. */
+void agent_extend_deadline(struct agent *a, uint64_t ns);
+/* Kills the process if it was silent for longer, or takes more memory, than its limits
+ * allow. */
 void agent_watch(struct agent *a, uint64_t now_ns);
+
 /* ---- agent_messages.c ---- */
 
-/* Judges what the process sent, and feeds the event that it makes. */
+/* Checks a message from the process and feeds the resulting event. */
 void agent_handle_message(struct agent *a, const uint8_t *data, size_t len);
-/* The request whose answer is awaited, for people: "learn of update 17". */
+/* Names the pending request for messages: "learn of update 17". */
 void agent_name_awaited(const struct agent *a, char *ret, size_t size);
 
-/* ---- agent_trace.c: what is recorded of a worker for `brood trace` ---- */
+/* ---- agent_trace.c: what `brood trace` records about a worker ---- */
 
-/* Asks the process to time its answers, or no longer; one that is not there is ignored. */
+/* Asks the process to start (1) or stop (0) timing its responses; ignored if there is no
+ * process. */
 void agent_trace(struct agent *a, int on);
-/* The pending request was answered by the message being handled. */
+/* Records that the message being handled answers the pending request. */
 void agent_trace_answer(struct agent *a);
-/* The message being handled, a notification "span", says when the process worked. */
+/* Records the interval of work in the message being handled, a "span" notification. */
 void agent_trace_span(struct agent *a);
 
 /* ---- agent.c ---- */
 
-/* The block as it is now. */
+/* The agent's block, to be copied in its present state. */
 struct replay_block agent_block(struct agent *a);
 int agent_snapshot(struct agent *a, struct err *err);
 enum agent_state agent_public_state(const struct agent *a);

@@ -10,10 +10,10 @@
 
 /* ---- how the process exited ---- */
 
-/* Killed from outside, by a person or for the machine's sake: no doing of its own. */
+/* Whether it was killed from outside, by a person or by the kernel for lack of memory. */
 static int was_killed(const struct agent *a)
 {
-    return a->trouble.code == 0 && a->link->signal == SIGKILL;
+    return a->cause.code == 0 && a->link->signal == SIGKILL;
 }
 
 static int is_replaying(const struct agent *a)
@@ -21,7 +21,7 @@ static int is_replaying(const struct agent *a)
     return a->state == PROC_REPLAYING && a->n_replayed < a->replay.n_requests;
 }
 
-/* The request that may be guilty of this death; 0: none. */
+/* The request that may have caused this death; 0: none. */
 static uint32_t suspect(const struct agent *a)
 {
     if (was_killed(a) || a->is_blameless)
@@ -41,13 +41,13 @@ void agent_note_death(struct agent *a)
 
 static enum restart_event exited_by(const struct agent *a)
 {
-    if (a->wish != RESTART_EV_STARTED)
-        return a->wish;
+    if (a->requested_end != RESTART_EV_STARTED)
+        return a->requested_end;
     if (was_killed(a) && a->death.in == AGENT_IDLE)
         return RESTART_EV_KILLED;
-    if (a->has_outgrown)
-        return RESTART_EV_OUTGROWN;
-    if (a->trouble.code != 0 || a->link->signal != 0)
+    if (a->is_over_memory)
+        return RESTART_EV_OVER_MEMORY;
+    if (a->cause.code != 0 || a->link->signal != 0)
         return RESTART_EV_CRASHED;
     switch (a->link->exit_code) {
     case AGENT_EXIT_DONE:
@@ -61,7 +61,7 @@ static enum restart_event exited_by(const struct agent *a)
     }
 }
 
-/* Time spent over the request that it died in is no sign of health. */
+/* The time spent on the request during which it died does not count as healthy. */
 static int was_healthy(const struct agent *a, uint64_t now_ns)
 {
     const uint64_t until_ns = a->death.in == AGENT_BUSY ? a->sent_at_ns : now_ns;
@@ -72,17 +72,16 @@ static int was_healthy(const struct agent *a, uint64_t now_ns)
 
 static int had_no_memory(const struct agent *a)
 {
-    return a->trouble.code == ERR_NOMEM ||
-           (a->trouble.code == 0 && a->link->signal == 0 &&
-            a->link->exit_code == AGENT_EXIT_TRY_LATER);
+    return a->cause.code == ERR_NOMEM || (a->cause.code == 0 && a->link->signal == 0 &&
+                                          a->link->exit_code == AGENT_EXIT_TRY_LATER);
 }
 
 static void describe_exit(const struct agent *a, char *ret, size_t size)
 {
     char name[SIGNAL_NAME_BYTES];
 
-    if (a->trouble.code != 0)
-        (void)snprintf(ret, size, "killed because %.200s", a->trouble.msg);
+    if (a->cause.code != 0)
+        (void)snprintf(ret, size, "killed because %.200s", a->cause.msg);
     else if (a->link->signal != 0)
         (void)snprintf(ret, size, "killed by %s", signal_name(a->link->signal, name));
     else
@@ -92,15 +91,15 @@ static void describe_exit(const struct agent *a, char *ret, size_t size)
 
 /* ---- another process ---- */
 
-/* Killed from outside while it changed nothing: its block is the newest snapshot. (One
- * that crashed may have spoiled it.) */
+/* Whether it was killed from outside while no writing request was pending: its block then
+ * is the newest snapshot. (A process that crashed may have damaged the block.) */
 static int is_block_whole(const struct agent *a)
 {
     return was_killed(a) && (a->death.in == AGENT_IDLE ||
                              (a->death.in == AGENT_BUSY && !a->pending.writes));
 }
 
-/* The block as the next process shall find it. */
+/* Prepares the block for the next process. */
 static int agent_restore(struct agent *a, struct err *err)
 {
     int r = UV_EAGAIN;
@@ -116,7 +115,7 @@ static int agent_restore(struct agent *a, struct err *err)
     return a->link->ops->put(a->link, a->replay.snapshot, a->replay.snapshot_bytes, err);
 }
 
-void agent_start_again(struct agent *a)
+void agent_restart(struct agent *a)
 {
     a->start_due_ns = 0;
     a->n_restarts++;
@@ -144,14 +143,14 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
     case RESTART_TOO_OFTEN:
         (void)err_set(ret, code, "died %zu times within %g s%s, the last time%s%s %s",
                       a->restarts.n_deaths, c->within_s,
-                      a->restarts.outgrown ? "" : " without getting anything done", in,
+                      a->restarts.over_memory ? "" : " without getting anything done", in,
                       a->death.task, end);
         break;
     case RESTART_ONE_REQUEST:
         (void)err_set(ret, code, "%s ended it %u times, the last time %s", a->death.task,
                       RESTART_REQUEST_DEATHS, end);
         break;
-    case RESTART_ITS_WISH:
+    case RESTART_BY_EXIT_CODE:
         (void)err_set(ret, code, "%s, which says not to start it again", end);
         break;
     default:
@@ -162,7 +161,7 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
     }
 }
 
-/* The run can do without it, and knows its description. */
+/* Whether the run can continue without the agent and knows its description. */
 static int can_be_missed(const struct agent *a)
 {
     return a->mode != AGENT_LEARNS ||
@@ -174,22 +173,22 @@ static void stay_down(struct agent *a)
 {
     struct err err;
 
-    restart_memory_done(&a->restarts);
+    restart_history_done(&a->restarts);
     if (agent_restore(a, &err) < 0)
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
 }
 
-/* What it died of is not tried once more; nobody is left to replay for a no-op. */
-static void turn(struct agent *a, enum agent_mode mode, const struct err *why)
+/* The request that caused the death is not repeated; a noop replays nothing. */
+static void change_mode(struct agent *a, enum agent_mode mode, const struct err *why)
 {
     const int forgets = mode == AGENT_NOOP || a->death.in == AGENT_REPLAYING;
-    const struct agent_turn t = {.mode = mode,
-                                 .position = a->position,
-                                 .lost = forgets ? a->replay.n_requests : 0};
+    const struct agent_mode_change t = {.mode = mode,
+                                        .position = a->position,
+                                        .lost = forgets ? a->replay.n_requests : 0};
 
     a->mode = mode;
     a->failure = *why;
-    agent_emit_turn(a, AGENT_EVENT_GIVE_UP, &t);
+    agent_emit_mode_change(a, AGENT_EVENT_GIVE_UP, &t);
     a->failure = (struct err){0};
     if (forgets)
         replay_forget(&a->replay);
@@ -203,49 +202,49 @@ static void give_up(struct agent *a, enum restart_reason reason)
 
     say_why(a, reason, &err);
     if (!can_be_missed(a)) {
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
         return;
     }
     if (a->mode != AGENT_NOOP)
-        turn(a, freezes ? AGENT_FROZEN : AGENT_NOOP, &err);
+        change_mode(a, freezes ? AGENT_FROZEN : AGENT_NOOP, &err);
     stay_down(a);
     if (a->state == PROC_GONE)
         return;
     a->host->on_due(a->host); /* for the request it owes */
     if (freezes)
-        agent_start_again(a);
+        agent_restart(a);
 }
 
-void agent_judge(struct agent *a)
+void agent_decide_restart(struct agent *a)
 {
     const enum restart_event event = exited_by(a);
     const uint64_t now_ns = uv_hrtime();
     struct restart_verdict v;
     struct err err;
 
-    if (a->mode == AGENT_NOOP && !agent_is_coming_back(a)) {
-        a->wish = RESTART_EV_STARTED;
+    if (a->mode == AGENT_NOOP && !agent_will_learn_again(a)) {
+        a->requested_end = RESTART_EV_STARTED;
         stay_down(a);
         return;
     }
     if (was_healthy(a, now_ns))
-        (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
-                                  now_ns, 0);
-    v = restart_memory_feed(&a->restarts, &a->limits.restart, event, now_ns,
-                            a->death.request);
-    a->wish = RESTART_EV_STARTED;
+        (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
+                                   now_ns, 0);
+    v = restart_history_feed(&a->restarts, &a->limits.restart, event, now_ns,
+                             a->death.request);
+    a->requested_end = RESTART_EV_STARTED;
     if (v.action == RESTART_DO_GIVE_UP)
         give_up(a, v.reason);
     else if (agent_restore(a, &err) < 0)
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
     else if (v.action == RESTART_DO_WAIT)
         start_after(a, v.delay_ns);
     else
-        agent_start_again(a);
+        agent_restart(a);
 }
 
-/* A process that answered said it all, as one that had no memory to answer; what else it
- * wrote is in its log. */
+/* If the process answered, its answer gives the reason, and lack of memory is a reason by
+ * itself; its last lines are in its log. */
 void agent_report(struct agent *a)
 {
     static const char quote[] = "; its last lines: ";
@@ -259,7 +258,7 @@ void agent_report(struct agent *a)
     (void)err_wrap(&report, "%s %s (pid %d)", a->kind->noun, a->name, (int)a->link->pid);
     (void)err_note(&report, ERR_AT(.agent = a->name));
     n = strlen(report.msg) + sizeof(quote);
-    if (n < sizeof(report.msg) && !a->failure.from_peer && a->trouble.code != ERR_NOMEM) {
+    if (n < sizeof(report.msg) && !a->failure.from_peer && a->cause.code != ERR_NOMEM) {
         a->link->ops->last_lines(a->link, lines, sizeof(report.msg) - n + 1);
         if (lines[0] != '\0')
             strcat(strcat(report.msg, quote), lines);
@@ -271,11 +270,12 @@ void agent_report(struct agent *a)
 
 int agent_kill(struct agent *a, enum restart_event wish, struct err *err)
 {
-    const int is_awaited = a->start_due_ns != 0 || agent_is_coming_back(a);
+    const int is_awaited = a->start_due_ns != 0 || agent_will_learn_again(a);
 
     if (a->state == PROC_DOWN && is_awaited && wish == RESTART_EV_REPLACED) {
-        (void)restart_memory_feed(&a->restarts, &a->limits.restart, wish, uv_hrtime(), 0);
-        agent_start_again(a);
+        (void)restart_history_feed(&a->restarts, &a->limits.restart, wish, uv_hrtime(),
+                                   0);
+        agent_restart(a);
         return 0;
     }
     if (a->mode == AGENT_NOOP && a->state == PROC_DOWN)
@@ -283,15 +283,15 @@ int agent_kill(struct agent *a, enum restart_event wish, struct err *err)
                        "agent %s was given up and has no process; `brood respawn` takes "
                        "it back",
                        a->name);
-    if (!proc_state_is_live(a->state) || !a->link->is_running)
+    if (!proc_state_is_serving(a->state) || !a->link->is_running)
         return err_set(err, ERR_STATE, "agent %s has no process now: it is %s", a->name,
                        agent_state_name(agent_public_state(a)));
-    a->wish = wish;
+    a->requested_end = wish;
     a->link->ops->kill(a->link);
     return 0;
 }
 
-/* ---- nobody there ---- */
+/* ---- absent agents ---- */
 
 int agent_is_absent_for(const struct agent *a, int writes)
 {
@@ -305,22 +305,22 @@ uint64_t agent_due_ns(const struct agent *a)
     return a->start_due_ns != 0 ? a->start_due_ns : UINT64_MAX;
 }
 
-void agent_wake(struct agent *a, uint64_t now_ns)
+void agent_run_timers(struct agent *a, uint64_t now_ns)
 {
     static const struct msg absent = {.type = MSG_RESPONSE,
                                       .body = {.type = MSGPACK_OBJECT_NIL}};
     const struct agent_pending p = a->pending;
 
     if (a->start_due_ns != 0 && a->start_due_ns <= now_ns) {
-        (void)restart_memory_feed(&a->restarts, &a->limits.restart, RESTART_EV_DELAY_OVER,
-                                  now_ns, 0);
-        agent_start_again(a);
+        (void)restart_history_feed(&a->restarts, &a->limits.restart,
+                                   RESTART_EV_DELAY_OVER, now_ns, 0);
+        agent_restart(a);
     }
     if (p.active && agent_is_absent_for(a, p.writes)) {
         struct err err;
 
         if (agent_advance(a, 1, &err) < 0)
-            agent_fatal(a, &err);
+            agent_feed_fatal(a, &err);
         else
             p.fn(p.ctx, a->index, &absent);
     }

@@ -14,14 +14,14 @@ static void handle_hello(struct agent *a)
     int r;
 
     if (msg_get_u64(&a->in.body, "protocol", UINT64_MAX, &version, &err) < 0) {
-        agent_bad(a, &err);
+        agent_feed_bad(a, &err);
         return;
     }
     if (version != PROTOCOL_VERSION) {
         (void)err_set(&err, ERR_PROTOCOL,
                       "it speaks protocol version %" PRIu64 ", the supervisor %u",
                       version, PROTOCOL_VERSION);
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
         return;
     }
     r = a->kind->check_hello(a, &err);
@@ -30,9 +30,9 @@ static void handle_hello(struct agent *a)
     if (r == 0)
         agent_feed(a, PROC_EV_HELLO);
     else if (r == ERR_AGENT)
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
     else
-        agent_bad(a, &err);
+        agent_feed_bad(a, &err);
 }
 
 static void handle_log(struct agent *a)
@@ -55,7 +55,7 @@ static void handle_notification(struct agent *a)
         agent_trace_span(a);
 }
 
-/* The request the process owes an answer to. */
+/* The request whose response is awaited. */
 static uint32_t awaited_id(const struct agent *a)
 {
     if (a->state == PROC_BUSY)
@@ -63,7 +63,7 @@ static uint32_t awaited_id(const struct agent *a)
     return a->state == PROC_REPLAYING ? a->asked.id : AGENT_CONFIGURE_ID;
 }
 
-/* "method" or "method of update 17", for people. */
+/* "method" or "method of update 17", for messages. */
 static void name_request(const struct msg *request, char *ret, size_t size)
 {
     uint64_t update = 0;
@@ -104,33 +104,33 @@ static void handle_response(struct agent *a)
         (void)err_set(&err, ERR_PROTOCOL,
                       "it answered request %" PRIu32 " when %" PRIu32 " was asked",
                       a->in.id, awaited_id(a));
-        agent_bad(a, &err);
+        agent_feed_bad(a, &err);
     } else if (is_awaited && a->in.error.code == ERR_NOMEM) {
         agent_name_awaited(a, name, sizeof(name));
         err = a->in.error;
         (void)err_wrap(&err, "%s", name);
-        agent_bad(a, &err);
+        agent_feed_bad(a, &err);
     } else if (is_awaited && a->in.error.code != 0) {
         agent_name_awaited(a, name, sizeof(name));
         err = a->in.error;
         (void)err_wrap(&err, "%s", name);
-        agent_fatal(a, &err);
+        agent_feed_fatal(a, &err);
     } else if (is_awaited && a->in.body.type == MSGPACK_OBJECT_NIL) {
         (void)err_set(&err, ERR_PROTOCOL, "it answered with nothing");
-        agent_bad(a, &err);
+        agent_feed_bad(a, &err);
     } else {
         agent_feed(a, PROC_EV_RESPONSE);
     }
 }
 
-/* Of a process that is to end nothing else is of interest. */
+/* All other messages of a process that was told to exit are ignored. */
 static void handle_last(struct agent *a, const uint8_t *data, size_t len)
 {
     if (a->state == PROC_STOPPING && msg_reparse(&a->in, data, len, NULL) == 0 &&
         a->in.type == MSG_RESPONSE && a->in.id == a->shutdown_id &&
         a->in.error.code != 0) {
-        a->trouble = a->in.error;
-        (void)err_wrap(&a->trouble, "shutdown");
+        a->cause = a->in.error;
+        (void)err_wrap(&a->cause, "shutdown");
     }
 }
 
@@ -138,15 +138,15 @@ void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)
 {
     struct err err;
 
-    if (!proc_state_is_live(a->state)) {
+    if (!proc_state_is_serving(a->state)) {
         handle_last(a, data, len);
         return;
     }
-    agent_heard(a);
+    agent_note_sign_of_life(a);
     a->in_data = data;
     a->in_len = len;
     if (msg_reparse(&a->in, data, len, &err) < 0) {
-        agent_bad(a, &err);
+        agent_feed_bad(a, &err);
         return;
     }
     log_debug("from %s: %s%s, request %" PRIu32 ", %zu bytes", a->name,
@@ -161,6 +161,6 @@ void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)
         handle_notification(a);
     } else {
         (void)err_set(&err, ERR_PROTOCOL, "it sent a request");
-        agent_bad(a, &err);
+        agent_feed_bad(a, &err);
     }
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-/* Between looks of the watchdog. */
+/* Between checks of the watchdog. */
 #define WATCH_MIN_MS 20
 #define WATCH_MAX_MS 250
 
@@ -59,7 +59,7 @@ static struct agent *agent_at(const struct agent_table *t, size_t i)
     return &t->agents[i];
 }
 
-/* Delayed starts, and answers for those who are not there */
+/* Delayed starts, and responses for absent agents */
 
 static void on_due_timer(uv_timer_t *timer);
 
@@ -86,13 +86,13 @@ static void on_due_timer(uv_timer_t *timer)
     size_t i;
 
     for (i = 0; i < t->n && t->phase == TABLE_RUNNING; i++)
-        agent_wake(&t->agents[i], uv_hrtime());
+        agent_run_timers(&t->agents[i], uv_hrtime());
     host_on_due(&t->host);
 }
 
 /* The watchdog */
 
-/* Often enough that an agent is at most a quarter of its time late. */
+/* Often enough to detect an overdue agent within a quarter of its time limit. */
 static uint64_t watch_interval_ms(const struct agent_table *t)
 {
     uint64_t ms = WATCH_MAX_MS;
@@ -107,7 +107,7 @@ static uint64_t watch_interval_ms(const struct agent_table *t)
     return ms < WATCH_MIN_MS ? WATCH_MIN_MS : ms;
 }
 
-/* When a look comes late, the machine or the supervisor stood still. */
+/* If the check itself is late, the machine or the supervisor was stopped. */
 static void on_watch_timer(uv_timer_t *timer)
 {
     struct agent_table *t = timer->data;
@@ -119,14 +119,14 @@ static void on_watch_timer(uv_timer_t *timer)
     t->watched_at_ns = now_ns;
     for (i = 0; i < t->n && t->phase == TABLE_RUNNING; i++) {
         if (stood_still)
-            agent_forgive(&t->agents[i], late_ns);
+            agent_extend_deadline(&t->agents[i], late_ns);
         else
             agent_watch(&t->agents[i], now_ns);
     }
     (void)uv_timer_start(timer, on_watch_timer, interval_ms, 0);
 }
 
-/* What agents tell */
+/* Events from the agents */
 
 static void host_on_event(struct agent_host *h, const struct agent_event *e)
 {
@@ -374,21 +374,21 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
     struct msg_out *o = &a->out[a->pending.active];
 
     a->writes = writes;
-    a->aside = 0;
+    a->uncounted = 0;
     a->core = -1;
     msg_begin_request(o, a->next_id, method);
     return o;
 }
 
-void agent_request_on(struct agent_table *t, size_t agent, int core)
+void agent_request_wake_on(struct agent_table *t, size_t agent, int core)
 {
     agent_at(t, agent)->core = core;
 }
 
-void agent_request_aside(struct agent_table *t, size_t agent)
+void agent_request_uncounted(struct agent_table *t, size_t agent)
 {
     CHECK(!agent_at(t, agent)->writes);
-    agent_at(t, agent)->aside = 1;
+    agent_at(t, agent)->uncounted = 1;
 }
 
 int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
@@ -402,10 +402,10 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     if (a->state == PROC_ENDING || a->state == PROC_STOPPING || a->state == PROC_GONE)
         return err_set(err, ERR_STATE, "agent %s is %s", a->name,
                        proc_state_name(a->state));
-    agent_take_turns(a);
+    agent_apply_mode_changes(a);
     a->pending = (struct agent_pending){.active = 1,
                                         .writes = a->writes,
-                                        .aside = a->aside,
+                                        .uncounted = a->uncounted,
                                         .core = a->core,
                                         .id = a->next_id,
                                         .fn = fn,
@@ -449,7 +449,7 @@ void agent_table_keep(struct agent_table *t)
 
         CHECK(!a->pending.active || !a->pending.writes, "%s", a->name);
         replay_keep(&a->replay, is_known ? &block : NULL);
-        agent_table_standing(t, i, 0, &a->kept);
+        agent_table_get_resume_point(t, i, 0, &a->kept);
     }
 }
 
@@ -527,29 +527,29 @@ const char *agent_mode_name(enum agent_mode m)
     return names[m];
 }
 
-void agent_table_standing(const struct agent_table *t, size_t agent, int kept,
-                          struct agent_standing *ret)
+void agent_table_get_resume_point(const struct agent_table *t, size_t agent, int kept,
+                                  struct agent_resume_point *ret)
 {
     const struct agent *a = agent_at(t, agent);
 
-    *ret = kept ? a->kept : (struct agent_standing){a->mode, a->position};
+    *ret = kept ? a->kept : (struct agent_resume_point){a->mode, a->position};
 }
 
-void agent_table_stand(struct agent_table *t, size_t agent,
-                       const struct agent_standing *s)
+void agent_table_resume_at(struct agent_table *t, size_t agent,
+                           const struct agent_resume_point *s)
 {
-    agent_stand(agent_at(t, agent), s);
+    agent_resume_at(agent_at(t, agent), s);
 }
 
-void agent_table_plan_turn(struct agent_table *t, size_t agent,
-                           const struct agent_turn *turn)
+void agent_table_plan_mode_change(struct agent_table *t, size_t agent,
+                                  const struct agent_mode_change *change)
 {
-    agent_plan_turn(agent_at(t, agent), turn);
+    agent_plan_mode_change(agent_at(t, agent), change);
 }
 
-void agent_table_take_back(struct agent_table *t, size_t agent)
+void agent_table_reinstate(struct agent_table *t, size_t agent)
 {
-    agent_take_back(agent_at(t, agent));
+    agent_reinstate(agent_at(t, agent));
 }
 
 void agent_table_begin_round(struct agent_table *t, size_t agent)
@@ -557,10 +557,10 @@ void agent_table_begin_round(struct agent_table *t, size_t agent)
     struct agent *a = agent_at(t, agent);
 
     a->round_position = a->position;
-    agent_take_turns(a);
+    agent_apply_mode_changes(a);
 }
 
-/* Looking at them */
+/* Information */
 
 void agent_table_info(const struct agent_table *t, size_t agent, struct agent_info *ret)
 {

@@ -1,6 +1,6 @@
-/* What is recorded of a worker while `brood trace` runs: when it worked, and how long request
- * and answer took on their way. An agent says when it worked (notification "span"); of an
- * environment process only what is seen from here is known. */
+/* What is recorded about a worker while `brood trace` runs: when it worked, and how long
+ * request and response were in transit. An agent reports its work (notification "span"); for
+ * an environment process, only the times seen by the supervisor are known. */
 #include "supervisor/proc/agent.h"
 
 #include "supervisor/trace/trace.h"
@@ -13,7 +13,7 @@ void agent_trace(struct agent *a, int on)
     const uint8_t *frame;
     size_t len;
 
-    if (!a->kind->has_block || !proc_state_is_live(a->state))
+    if (!a->kind->has_block || !proc_state_is_serving(a->state))
         return;
     msg_out_init(&o);
     msg_begin_notification(&o, "trace");
@@ -21,7 +21,7 @@ void agent_trace(struct agent *a, int on)
     msg_key(&o, "on");
     msg_bool(&o, on);
     msg_end(&o, &frame, &len);
-    /* A failure is seen elsewhere. */
+    /* A failed write is handled where the exit is reported. */
     (void)a->link->ops->send(a->link, frame, len, -1, NULL);
     msg_out_done(&o);
 }

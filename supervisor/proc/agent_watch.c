@@ -1,8 +1,8 @@
 /* The watchdog: agents that do not answer, and agents that take too much memory.
  *
- * An agent that computes sends "progress" now and then: without it, it is silent. The kinds
- * of silence differ in the process's state and processor time (worker_activity). Memory is
- * what is resident and its own (resident.h), as in `status`.
+ * An agent that computes sends "progress" from time to time; otherwise it is silent. The
+ * process's state and processor time tell why (worker_activity). Memory is private resident
+ * memory (resident.h), as in `status`.
  */
 #include "common/mem/size_text.h"
 #include "supervisor/proc/agent.h"
@@ -15,15 +15,16 @@
 
 /* ---- silence ---- */
 
-void agent_heard(struct agent *a)
+void agent_note_sign_of_life(struct agent *a)
 {
-    a->heard_at_ns = uv_hrtime();
+    a->last_sign_ns = uv_hrtime();
     a->is_overdue = 0;
 }
 
 static int owes_something(const struct agent *a)
 {
-    return proc_state_is_live(a->state) && a->state != PROC_IDLE && a->link->is_running;
+    return proc_state_is_serving(a->state) && a->state != PROC_IDLE &&
+           a->link->is_running;
 }
 
 static const char *what_it_does(char state, unsigned long ticks)
@@ -41,7 +42,8 @@ static const char *what_it_does(char state, unsigned long ticks)
     }
 }
 
-/* A program that gets no memory may try for ever. "": its address space has no limit. */
+/* A program that gets no memory may retry for ever, so the message names the limit of its
+ * address space; "" if there is none. */
 static void put_space_limit(const struct worker_activity *now, char *ret, size_t size)
 {
     ret[0] = '\0';
@@ -66,24 +68,24 @@ static void accuse(struct agent *a, uint64_t silent_ns, const struct worker_acti
     (void)err_set(&err, ERR_TIMEOUT, "it did not answer %s for %.1f s: it %s%s", task,
                   (double)silent_ns / NS_PER_S,
                   what_it_does(now->state, now->ticks - a->overdue_ticks), space);
-    agent_bad(a, &err);
+    agent_feed_bad(a, &err);
 }
 
-/* It would go on, but the machine is busy with others: that may last. */
+/* Whether it is ready to run but the machine is busy: this may take long. */
 static int is_starved(const struct agent *a, const struct worker_activity *now)
 {
     return now->state == 'R' && now->ticks == a->overdue_ticks;
 }
 
-/* Looks twice, for the processor time that it takes in between. */
+/* Checks twice, to see the processor time used in between. */
 static void watch_silence(struct agent *a, uint64_t now_ns)
 {
     const double within_s = a->limits.respond_within_s;
-    const uint64_t silent_ns = now_ns - a->heard_at_ns;
+    const uint64_t silent_ns = now_ns - a->last_sign_ns;
     struct worker_activity now;
 
     if (!owes_something(a) || within_s <= 0 || within_s > MAX_RESPOND_S ||
-        now_ns < a->heard_at_ns || silent_ns < (uint64_t)(within_s * NS_PER_S))
+        now_ns < a->last_sign_ns || silent_ns < (uint64_t)(within_s * NS_PER_S))
         return;
     if (a->link->ops->activity(a->link, &now) < 0)
         return; /* its exit is on its way */
@@ -96,9 +98,9 @@ static void watch_silence(struct agent *a, uint64_t now_ns)
     }
 }
 
-void agent_forgive(struct agent *a, uint64_t ns)
+void agent_extend_deadline(struct agent *a, uint64_t ns)
 {
-    a->heard_at_ns += ns;
+    a->last_sign_ns += ns;
     a->is_overdue = 0;
 }
 
@@ -110,14 +112,14 @@ static void watch_memory(struct agent *a)
     struct err err;
     int64_t own;
 
-    if (limit == 0 || !proc_state_is_live(a->state) || !a->link->is_running ||
+    if (limit == 0 || !proc_state_is_serving(a->state) || !a->link->is_running ||
         (own = a->link->ops->memory(a->link)) <= limit)
         return;
-    a->has_outgrown = 1;
+    a->is_over_memory = 1;
     (void)err_set(&err, ERR_LIMIT, "it takes %s of memory, its memory_limit is %s",
                   size_text((uint64_t)own, (char[SIZE_TEXT_BYTES]){0}),
                   size_text((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}));
-    agent_bad(a, &err);
+    agent_feed_bad(a, &err);
 }
 
 void agent_watch(struct agent *a, uint64_t now_ns)

@@ -1,4 +1,4 @@
-/* binaries.h - where the two executables are, and which build they are of. */
+/* binaries.h - where the two executables are, and the build id of the agent. */
 #ifndef SUPERVISOR_PROC_BINARIES_H
 #define SUPERVISOR_PROC_BINARIES_H
 
@@ -14,16 +14,16 @@ struct binaries {
     char build_id[BUILD_ID_TEXT]; /* the agent's GNU build id */
 };
 
-/* The path (PATH_MAX bytes) that a file of that name has, or would have, in the folder of
- * this executable. */
+/* The path (PATH_MAX bytes) of a file of this name beside this executable; the file need
+ * not exist. */
 int binaries_beside(const char *name, char *ret, struct err *err);
 
-/* The agent stands beside brood (installed) or in ../agent (a build folder).
+/* The agent is beside brood (installed) or in ../agent (a build folder).
  * ERR_NOT_FOUND names both places. */
 int binaries_find(struct binaries *ret, struct err *err);
 
-/* Opens the agent executable (close-on-exec): agents are started from this descriptor, so
- * that rebuilding never changes a live run. */
+/* Opens the agent executable (close-on-exec) and returns the descriptor. Agents are started
+ * from it, so that a rebuild does not affect a run that is in progress. */
 int binaries_open_agent(const struct binaries *b, struct err *err);
 
 #endif

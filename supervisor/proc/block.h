@@ -1,9 +1,10 @@
-/* block.h - an agent's variable block: memory both processes see.
+/* block.h - an agent's variable block: memory shared by the agent and the supervisor.
  *
- * A memfd, sealed at BLOCK_CAPACITY_BYTES so that neither side can cut it off under the
- * other's feet, and sparse: only pages that are written take memory. The supervisor maps
- * no more of it than the agent says it uses. Under a limit on the size of files (ulimit -f)
- * it is sealed at that: agents find its size by fstat.
+ * A memfd whose size is sealed at BLOCK_CAPACITY_BYTES, so that neither process can
+ * truncate it while the other uses it. It is sparse: only pages that were written take
+ * memory. The supervisor maps no more than the length that the agent reports. If a limit on
+ * file sizes (ulimit -f) is smaller, the block is sealed at that limit; agents find the
+ * size by fstat.
  */
 #ifndef SUPERVISOR_PROC_BLOCK_H
 #define SUPERVISOR_PROC_BLOCK_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 
 struct block {
-    int fd;           /* -1: none; the agent inherits it */
+    int fd;           /* inherited by the agent; -1: none */
     void *map;        /* NULL until block_map */
     size_t len_bytes; /* mapped */
     uint64_t capacity_bytes;
@@ -25,10 +26,10 @@ struct block {
 int block_init(struct block *b, const char *name, struct err *err);
 void block_done(struct block *b); /* BLOCK_NONE is fine */
 
-/* Maps the first len_bytes. ERR_LIMIT when the agent claims more than the capacity or
- * than half of this machine's memory, for a copy of it will be kept. */
+/* Maps the first len_bytes. ERR_LIMIT if that exceeds the capacity, or half of this
+ * machine's memory (because a copy will be kept). */
 int block_map(struct block *b, uint64_t len_bytes, struct err *err);
-/* Unmaps, and makes every byte zero again. */
+/* Unmaps the block and sets every byte to zero. */
 int block_clear(struct block *b, struct err *err);
 
 #endif

@@ -35,8 +35,8 @@ void capture_done(struct capture *c)
     c->log_fd = -1;
 }
 
-/* A log that cannot be written (a full disk) is no reason to stop a run: what is lost is
- * lost, and the count keeps the file bounded all the same. */
+/* If the log cannot be written (a full disk), the run continues without these lines; the
+ * count includes them, so that the file stays bounded. */
 static void capture_write(struct capture *c, const char *text, size_t len)
 {
     ssize_t n = write(c->log_fd, text, len);

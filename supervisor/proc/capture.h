@@ -1,8 +1,8 @@
-/* capture.h - what an agent writes to stdout and stderr, bounded.
+/* capture.h - reads what an agent writes to stdout and stderr.
  *
- * Appended to the agent's log file until that has CAPTURE_FILE_MAX_BYTES; the newest
- * CAPTURE_TAIL_BYTES are kept in memory, to be quoted when the agent dies. The struct
- * lives as long as its agent and reads one pipe after another.
+ * Output is appended to the agent's log file until the file has CAPTURE_FILE_MAX_BYTES. The
+ * newest CAPTURE_TAIL_BYTES are kept in memory, to be quoted when the agent dies. The
+ * struct lives as long as its agent and reads the pipes of its processes one after another.
  */
 #ifndef SUPERVISOR_PROC_CAPTURE_H
 #define SUPERVISOR_PROC_CAPTURE_H
@@ -20,12 +20,12 @@ struct capture;
 typedef void (*capture_fn)(struct capture *c);
 
 struct capture {
-    void *owner; /* the user's */
+    void *owner; /* for the caller's use */
 
     int log_fd; /* private from here on; -1: no file */
     uint64_t logged_bytes;
     char tail[CAPTURE_TAIL_BYTES]; /* a ring */
-    uint64_t seen_bytes;           /* by this process of the agent's */
+    uint64_t seen_bytes;           /* read from the present process */
     uv_pipe_t pipe;
     char buf[8192];
     capture_fn on_end, on_closed;
@@ -33,17 +33,17 @@ struct capture {
 
 /* log_path may be NULL: kept in memory only. */
 int capture_init(struct capture *c, const char *log_path, struct err *err);
-void capture_done(struct capture *c); /* no pipe is open */
+void capture_done(struct capture *c); /* only while no pipe is open */
 
-/* Takes fd and forgets the former process's lines; on_end once, at end of file. To be
- * closed also after a failure. */
+/* Takes ownership of fd and discards the lines of the former process. Calls on_end once, at
+ * end of file. capture_close is necessary even after a failure. */
 int capture_open(struct capture *c, uv_loop_t *loop, int fd, capture_fn on_end,
                  void *owner, struct err *err);
 void capture_close(struct capture *c, capture_fn on_closed);
 
 /* Adds text as if the agent had written it. */
 void capture_append(struct capture *c, const char *text, size_t len);
-/* The last lines as one, oldest first, separated by " | ", at most size - 1 bytes of
+/* Joins the last lines into one, oldest first, separated by " | ": at most size - 1 bytes of
  * plain text (plain_text.h); "" if there are none. */
 void capture_last_lines(const struct capture *c, char *ret, size_t size);
 

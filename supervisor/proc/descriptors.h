@@ -1,8 +1,8 @@
-/* descriptors.h - as many open files as many agents take.
+/* descriptors.h - raises the limit on open files to what many agents need.
  *
- * A shell's usual soft limit, 1024, is for the sake of select() and too few for two
- * hundred agents; this program has no select(), and takes what the hard limit allows.
- * Children begin with the usual limit again (agent/launch.h).
+ * The usual soft limit of a shell, 1024, exists for select() and is too low for two hundred
+ * agents. This program does not use select() and raises the soft limit to what the hard
+ * limit allows. Children get the usual limit back (agent/launch.h).
  */
 #ifndef SUPERVISOR_PROC_DESCRIPTORS_H
 #define SUPERVISOR_PROC_DESCRIPTORS_H
@@ -11,14 +11,14 @@
 
 #include <stddef.h>
 
-/* Of an agent, while it lives: block, log, two message pipes, its stderr, its pidfd; and
- * the other ends of the pipes while it starts. */
+/* Per running agent: block, log, two message pipes, stderr, pidfd; while it starts also the
+ * other ends of the pipes. */
 #define DESCRIPTORS_PER_AGENT 9
-/* Of all the rest: clients, files, the loop. */
+/* For everything else: clients, files, the loop. */
 #define DESCRIPTORS_OTHERS    256
 
-/* Raises the soft limit as far as is allowed, or to 65536. ERR_LIMIT: the hard one is too
- * low. */
+/* Raises the soft limit to the hard limit, at most to 65536. ERR_LIMIT: the hard limit is
+ * too low for n_agents. */
 int descriptors_reserve(size_t n_agents, struct err *err);
 
 #endif

@@ -53,7 +53,7 @@ static void pass_on(int signals, pid_t keeper)
         (void)kill(keeper, (int)info.ssi_signo);
 }
 
-/* Whether one comes before the keeper's end is closed. */
+/* Whether a report arrives before the keeper closes its end. */
 static int receive(int fd, int signals, pid_t keeper, struct detach_report *ret)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},

@@ -1,13 +1,13 @@
-/* detach.h - a run that nobody stays in front of.
+/* detach.h - starts a run in the background.
  *
- *     launcher, which the caller waits for          keeper, leads a session of its own
+ *     launcher, which the caller waits for          keeper, leader of its own session
  *         |<--- report: the first round is over --------|
  *
- * Until the report the run is still in front of its caller: what it has to say about its
- * beginning goes to the caller's stderr, interrupts of the launcher are passed on, and if
- * it ends before, its exit code is the launcher's. With the report it has let go of the
- * caller's terminal and files.
- * Threads  before any other process or thread is there (keeper.h).
+ * Until the report the run behaves as if it were in the foreground: its messages go to the
+ * caller's stderr, interrupts of the launcher are forwarded to it, and if it ends, the
+ * launcher exits with its exit code. When it reports, it has closed the caller's terminal
+ * and files.
+ * Threads  call before any other process or thread exists (keeper.h).
  */
 #ifndef SUPERVISOR_PROC_DETACH_H
 #define SUPERVISOR_PROC_DETACH_H
@@ -22,15 +22,15 @@ struct detach_report {
     char path[PATH_MAX]; /* of the run */
 };
 
-/* Returns 1 in the process that is to become the keeper, with the descriptor to report to
- * (which programs it executes do not have); 0 in the launcher: *ret holds the report, or,
- * with supervisor 0, the run is over and *ret_code its exit code. A negative code: no
- * process could be had. */
+/* Forks. Returns 1 in the process that will become the keeper; *ret_fd is the descriptor to
+ * report to (close-on-exec). Returns 0 in the launcher once *ret holds the report; if
+ * ret->supervisor is 0 instead, the run is over and *ret_code is its exit code. Returns a
+ * negative code if the process could not be created. */
 int detach_split(int *ret_fd, struct detach_report *ret, int *ret_code, struct err *err);
 
-/* Stdin, stdout and stderr are no longer the caller's, but nothing; allocates nothing. */
+/* Redirects stdin, stdout and stderr to /dev/null. Allocates nothing. */
 void detach_stdio(void);
-/* Reports, and closes fd; allocates nothing. */
+/* Sends the report and closes fd. Allocates nothing. */
 void detach_report(int fd, const struct detach_report *r);
 
 #endif

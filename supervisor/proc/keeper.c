@@ -1,7 +1,7 @@
 #include "supervisor/proc/keeper.h"
 
 #include "supervisor/proc/detach.h"
-#include "supervisor/proc/keeper_again.h"
+#include "supervisor/proc/keeper_reexec.h"
 #include "supervisor/proc/pipe_marks.h"
 #include "supervisor/proc/run_cgroup.h"
 #include "supervisor/proc/signals.h"
@@ -28,7 +28,7 @@ enum {
     EXIT_SIGNALLED = 128,
 };
 
-/* What the supervisor tells, one message each. */
+/* Messages from the supervisor. */
 enum message_kind { MESSAGE_RUN, MESSAGE_STANDS, MESSAGE_UNDER_WAY, MESSAGE_CHECKPOINT };
 
 struct message {
@@ -50,10 +50,10 @@ struct keeper {
     int last_interrupt;        /* the signal */
     int64_t cut_off_ms;        /* when patience ends; 0: it does not */
     struct message run;        /* the newest of its kind; path "": none */
-    int stands;                /* keeper_tell_stands, since then */
+    int committed;             /* keeper_send_committed was received since then */
     int has_checkpoint;        /* one was committed since then */
     struct keeper_task before; /* what this keeper itself goes on with */
-    struct keeper_again again;
+    struct keeper_reexec again;
     struct run_cgroup cgroup; /* supervisor and all that it starts; not the other two */
 };
 
@@ -158,7 +158,7 @@ static int take_signals_by_descriptor(struct keeper *k, struct err *err)
     return k->signals < 0 ? err_errno(err, "signalfd") : 0;
 }
 
-/* ---- what the supervisor tells ---- */
+/* ---- messages from the supervisor ---- */
 
 static void send_message(const struct keeper_link *l, const struct message *m)
 {
@@ -166,7 +166,7 @@ static void send_message(const struct keeper_link *l, const struct message *m)
         (void)send(l->fd, m, sizeof(*m), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void keeper_tell_run(const struct keeper_link *l, const char *path, unsigned place,
+void keeper_send_run(const struct keeper_link *l, const char *path, unsigned place,
                      uint64_t from, int resume)
 {
     struct message m = {
@@ -176,28 +176,28 @@ void keeper_tell_run(const struct keeper_link *l, const char *path, unsigned pla
         send_message(l, &m);
 }
 
-void keeper_tell_stands(const struct keeper_link *l)
+void keeper_send_committed(const struct keeper_link *l)
 {
     static const struct message m = {.kind = MESSAGE_STANDS};
 
     send_message(l, &m);
 }
 
-void keeper_tell_under_way(const struct keeper_link *l)
+void keeper_send_under_way(const struct keeper_link *l)
 {
     static const struct message m = {.kind = MESSAGE_UNDER_WAY};
 
     send_message(l, &m);
 }
 
-void keeper_tell_checkpoint(const struct keeper_link *l)
+void keeper_send_checkpoint(const struct keeper_link *l)
 {
     static const struct message m = {.kind = MESSAGE_CHECKPOINT};
 
     send_message(l, &m);
 }
 
-/* To whom waits for it; from now on nobody stays in front of this process. */
+/* Sends the report to the launcher; from now on the run is in the background. */
 static void report(struct keeper *k)
 {
     static struct detach_report r;
@@ -212,7 +212,7 @@ static void report(struct keeper *k)
     k->report_fd = -1;
 }
 
-/* 0: the link has ended, or holds nothing now. */
+/* Returns 0 if the link is at end of file or has no message now. */
 static int take_message(struct keeper *k)
 {
     static struct message m;
@@ -227,10 +227,10 @@ static int take_message(struct keeper *k)
     switch (m.kind) {
     case MESSAGE_RUN:
         k->run = m;
-        k->stands = k->has_checkpoint = 0;
+        k->committed = k->has_checkpoint = 0;
         break;
     case MESSAGE_STANDS:
-        k->stands = 1;
+        k->committed = 1;
         break;
     case MESSAGE_UNDER_WAY:
         report(k);
@@ -242,7 +242,7 @@ static int take_message(struct keeper *k)
     return 1;
 }
 
-/* ---- what is left ---- */
+/* ---- remaining processes ---- */
 
 static int is_sweeper(void *ctx, pid_t pid)
 {
@@ -257,7 +257,7 @@ static void remove_cgroup(struct run_cgroup *g)
     }
 }
 
-/* The dead leave children of their own to us: again until there are none. */
+/* Children of a dead process become ours, so repeat until there are none. */
 static void sweep(struct keeper *k)
 {
     run_cgroup_kill(&k->cgroup);
@@ -275,7 +275,7 @@ static void end_sweeper(struct keeper *k)
     k->sweeper = 0;
 }
 
-/* The sweeper: sleeps until keeper and supervisor have both let go of the pipe. */
+/* The sweeper: sleeps until keeper and supervisor have both closed the pipe. */
 static _Noreturn void be_sweeper(struct run_cgroup *cgroup, int alive_fd)
 {
     const char *mark = getenv(KEEPER_MARK);
@@ -306,8 +306,8 @@ pid_t keeper_pid(void)
     return mark != NULL && (pid_t)atoi(mark) == getppid() ? getppid() : 0;
 }
 
-/* A configuration may hold secrets, and who controls the supervisor controls the run: no
- * ptrace, no /proc/PID/mem, no core dump. Our children are as usual from their execve on. */
+/* A configuration may contain secrets, and controlling the supervisor means controlling the
+ * run: so no ptrace, no /proc/PID/mem, no core dump. execve resets this for our children. */
 static void keep_to_ourselves(void)
 {
     const char *debug = getenv("BROOD_DEBUG");
@@ -333,12 +333,12 @@ static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
         (void)close(k->report_fd);
     (void)setpgid(0, 0);
     (void)signal(SIGTTOU, SIG_IGN); /* it still writes to the terminal */
-    /* A supervisor that is stopped would not see that its keeper is gone. */
+    /* A stopped supervisor would not notice that its keeper has ended. */
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
     (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
 }
 
-/* Forks the two. Returns 1 in the supervisor. */
+/* Forks sweeper and supervisor. Returns 1 in the supervisor. */
 static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
 {
     int alive[2], link[2];
@@ -372,8 +372,8 @@ static int is_as_before(const struct keeper *k)
     return strcmp(k->run.path, k->before.path) == 0;
 }
 
-/* A supervisor may die between the commit of a checkpoint and its message: then the next
- * one goes on from a later step, which tells as much. */
+/* A supervisor may die between the commit of a checkpoint and its message; the next one
+ * then begins at a later step, which shows that there was a checkpoint. */
 static int deaths_so_far(const struct keeper *k)
 {
     return k->has_checkpoint || !is_as_before(k) || k->before.from < k->run.from
@@ -381,22 +381,22 @@ static int deaths_so_far(const struct keeper *k)
                : k->before.deaths;
 }
 
-/* Executes this program anew, to go on with the run; returns if that failed. */
+/* Executes this program again to resume the run; returns only if that failed. */
 static void resume(struct keeper *k)
 {
     struct keeper_task task = {.deaths = deaths_so_far(k) + 1,
                                .from = k->run.from,
-                               .stands = k->has_checkpoint || k->stands ||
-                                         (is_as_before(k) && k->before.stands),
+                               .committed = k->has_checkpoint || k->committed ||
+                                            (is_as_before(k) && k->before.committed),
                                .place = k->run.place};
 
     memcpy(task.path, k->run.path, sizeof(task.path));
     (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
-    keeper_again_execute(&k->again, k->args->argv, &task);
+    keeper_reexec(&k->again, k->args->argv, &task);
     (void)sigprocmask(SIG_BLOCK, &k->old_mask, NULL);
 }
 
-/* What comes of a supervisor that was ended by a signal. */
+/* What follows the death of a supervisor by a signal. */
 static struct keeper_death judge(const struct keeper *k)
 {
     struct keeper_death d = {.path = k->run.path,
@@ -405,7 +405,7 @@ static struct keeper_death judge(const struct keeper *k)
                              .is_cut_off = k->interrupts > 1};
 
     d.exit_code = EXIT_SIGNALLED + (d.is_cut_off ? k->last_interrupt : d.signum);
-    d.goes_on = k->run.resume && k->interrupts == 0 && k->report_fd < 0 &&
+    d.resumes = k->run.resume && k->interrupts == 0 && k->report_fd < 0 &&
                 deaths_so_far(k) < KEEPER_MAX_DEATHS;
     return d;
 }
@@ -436,7 +436,7 @@ static int end(struct keeper *k)
     death = judge(k);
     if (k->run.path[0] != '\0' && k->args->on_death != NULL)
         k->args->on_death(&death);
-    if (death.goes_on) {
+    if (death.resumes) {
         say(k, "the supervisor died: going on from the newest checkpoint");
         resume(k);
     }
@@ -463,10 +463,10 @@ static int keep(struct keeper *k)
     return end(k);
 }
 
-/* Until its supervisor says more, it keeps the run that it goes on with. */
+/* Until the supervisor sends its run, the keeper assumes the run that it resumes. */
 static void take_before(struct keeper *k)
 {
-    if (!keeper_goes_on(&k->before))
+    if (!keeper_resume_task(&k->before))
         return;
     k->run.resume = 1;
     k->run.place = k->before.place;
@@ -483,7 +483,7 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     set_mark();
     keep_to_ourselves();
     take_before(&k);
-    keeper_again_init(&k.again);
+    keeper_reexec_init(&k.again);
     run_cgroup_make(&k.cgroup, getenv(KEEPER_MARK));
     r = sweep_enable(err);
     if (r == 0)
@@ -498,6 +498,6 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
         end_sweeper(&k);
     if (r < 0)
         remove_cgroup(&k.cgroup);
-    keeper_again_done(&k.again);
+    keeper_reexec_done(&k.again);
     return r;
 }

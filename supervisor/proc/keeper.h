@@ -1,30 +1,31 @@
 /* keeper.h - the small process in front of a run: `brood run` is the keeper, and the
  * supervisor is its child.
  *
- * Keeper      forwards signals, pauses and goes on with the terminal's jobs, reaps, and
- *             when the supervisor is gone, however, kills and reaps all that is left of
- *             the run, also what left its session: it is a child sub-reaper. It passes
- *             the exit code on; a supervisor that died by signal n makes it 128+n. It
- *             knows no libuv and allocates nothing.
- * Supervisor  lives in a process group of its own, so that what the terminal sends
- *             reaches it once, through the keeper. When the keeper is gone its link ends:
- *             it then ends the run at once.
- * Sweeper     a third one, asleep for the run: only when keeper and supervisor are both
- *             gone it kills whatever is in the run's control group (run_cgroup.h), has the
- *             run's mark in its environment, or holds one of its pipes (pipe_marks.h),
- *             and ends.
- * Mark        BROOD_MARK in the environment of everything that the run starts.
- * Death       of the supervisor, where the run is to be resumed: the keeper executes
- *             itself anew with the same command line, at most KEEPER_MAX_DEATHS times
- *             without a checkpoint in between; the command then asks keeper_goes_on.
- * Ignored     SIGHUP and SIGINT stay so where whoever started the keeper ignored them, as
- *             nohup and a shell's background jobs have it.
- * Detached    a keeper that is to report (detach.h) does so, and lets go of its caller's
- *             files, when the supervisor says that it is under way; if that dies before,
- *             the keeper does not go on with the run.
- * Secrecy     none of the three can be traced, looked into or dumped, but by root;
- *             BROOD_DEBUG=1 in the environment leaves that as it was, for gdb and cores.
- * Threads     split before anything else exists: no thread, no loop, no child.
+ * Keeper      forwards signals, takes part in the terminal's job control, and reaps. When
+ *             the supervisor has ended for whatever reason, it kills and reaps all
+ *             remaining processes of the run, also those that left their session: it is a
+ *             child sub-reaper. It exits with the supervisor's exit code, or with 128+n if
+ *             signal n ended the supervisor. It uses no libuv and allocates nothing.
+ * Supervisor  is in a process group of its own, so that a signal from the terminal reaches
+ *             it once, through the keeper. When the keeper ends, the supervisor reads end of
+ *             file from its link and ends the run at once.
+ * Sweeper     a third process that sleeps while the run lasts. When keeper and supervisor
+ *             have both ended, it kills every process that is in the run's control group
+ *             (run_cgroup.h), has the run's mark in its environment, or holds one of the
+ *             run's pipes (pipe_marks.h), and exits.
+ * Mark        BROOD_MARK in the environment of every process that the run starts.
+ * Death       if a signal ended the supervisor and the run is to be resumed, the keeper
+ *             executes itself again with the same command line, at most KEEPER_MAX_DEATHS
+ *             times without a checkpoint in between. The command then calls
+ *             keeper_resume_task.
+ * Ignored     if the keeper was started with SIGHUP or SIGINT ignored (nohup, background
+ *             jobs of a shell), they stay ignored.
+ * Detached    a keeper with a report_fd (detach.h) sends its report and closes the caller's
+ *             files when the supervisor sends keeper_send_under_way. If the supervisor dies
+ *             before, the keeper does not resume the run.
+ * Secrecy     none of the three processes can be traced, inspected or dumped except by root.
+ *             BROOD_DEBUG=1 in the environment switches this off, for gdb and core dumps.
+ * Threads     call keeper_split before any thread, loop or child exists.
  */
 #ifndef SUPERVISOR_PROC_KEEPER_H
 #define SUPERVISOR_PROC_KEEPER_H
@@ -40,58 +41,58 @@
 
 /* The supervisor's end. */
 struct keeper_link {
-    int fd; /* ends when the keeper is gone; -1: there is no keeper */
+    int fd; /* at end of file when the keeper has ended; -1: there is no keeper */
 };
 
 #define KEEPER_LINK_NONE ((struct keeper_link){.fd = -1})
 
-/* A supervisor that was ended by a signal. */
+/* The death of a supervisor by a signal. */
 struct keeper_death {
-    const char *path; /* of the run that it held */
+    const char *path; /* of its run */
     pid_t pid;
     int signum;
-    int goes_on; /* the keeper goes on with the run; otherwise it ends, with exit_code */
-    int is_cut_off; /* by a second interrupt */
+    int resumes;    /* the keeper resumes the run; 0: it exits with exit_code */
+    int is_cut_off; /* a second interrupt ended it */
     int exit_code;
 };
 
 struct keeper_args {
     char **argv;     /* the whole command line */
-    const char *who; /* what messages begin with */
-    int report_fd;   /* detach.h; taken. -1: nobody waits for a report */
-    /* In the keeper, when nothing of the supervisor is left; must not allocate. */
+    const char *who; /* prefix of messages */
+    int report_fd;   /* of detach_split; the keeper closes it. -1: no report is wanted */
+    /* Called in the keeper when the run's processes are dead; must not allocate. */
     void (*on_death)(const struct keeper_death *death);
 };
 
-/* Returns 1 in the supervisor, with *ret. In the keeper it returns when all is over: 0,
- * with *ret_code to exit with; or it is executed anew. A negative code: no process could
- * be had. args: borrowed, until the keeper ends. */
+/* Forks. Returns 1 in the supervisor, with *ret. Returns 0 in the keeper when the run is
+ * over, with *ret_code to exit with; or the keeper executes itself again. Returns a negative
+ * code if a process could not be created. args: borrowed until the keeper ends. */
 int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
                  struct err *err);
 
-/* What a command is to go on with, whose supervisor died. */
+/* What a command has to resume after the death of its supervisor. */
 struct keeper_task {
-    int deaths;     /* so far, without a checkpoint in between */
-    uint64_t from;  /* the step at which the last supervisor began */
-    int stands;     /* the run has a checkpoint to go on from; 0: it begins anew */
-    unsigned place; /* of the run among those of the command, from 0 */
+    int deaths;    /* in a row, without a checkpoint in between */
+    uint64_t from; /* step at which the last supervisor began */
+    int committed; /* the run can be resumed from its path; 0: start the command afresh */
+    unsigned place; /* index of the run among those of the command, from 0 */
     char path[PATH_MAX];
 };
-/* Returns whether there is one; otherwise all of *ret is 0. */
-int keeper_goes_on(struct keeper_task *ret);
-/* The keeper of this process; 0: it has none. */
+/* Returns 1 and fills *ret if there is a run to resume; otherwise 0, and *ret is all zero. */
+int keeper_resume_task(struct keeper_task *ret);
+/* The pid of this process's keeper; 0: none. */
 pid_t keeper_pid(void);
 
-/* The supervisor holds the run at `path`, the one at `place` of its command, and begins at
- * step `from`; resume: go on with it after a death of the supervisor. */
-void keeper_tell_run(const struct keeper_link *l, const char *path, unsigned place,
+/* The supervisor now works on the run at `path`, number `place` of its command, from step
+ * `from`. resume: the keeper is to resume the run if the supervisor dies. */
+void keeper_send_run(const struct keeper_link *l, const char *path, unsigned place,
                      uint64_t from, int resume);
-/* The run that it resumes is now as this command wants it: from here on its path alone
- * goes on with it, before that only the whole command again. */
-void keeper_tell_stands(const struct keeper_link *l);
-/* Its first round is over. */
-void keeper_tell_under_way(const struct keeper_link *l);
+/* The changes that this command made to the resumed run are stored: from now on the run can
+ * be resumed from its path alone; before, the whole command has to be repeated. */
+void keeper_send_committed(const struct keeper_link *l);
+/* The first round is over. */
+void keeper_send_under_way(const struct keeper_link *l);
 /* A checkpoint was committed. */
-void keeper_tell_checkpoint(const struct keeper_link *l);
+void keeper_send_checkpoint(const struct keeper_link *l);
 
 #endif

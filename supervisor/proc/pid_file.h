@@ -1,4 +1,4 @@
-/* pid_file.h - what the kernel tells of a process, in /proc. Nothing here allocates.
+/* pid_file.h - reads files of a process in /proc. Allocates nothing.
  *
  * Source   proc(5)
  */
@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The beginning of /proc/<pid>/<file>, terminated; its length, or -1: it cannot be read.
- */
+/* Reads the beginning of /proc/<pid>/<file> and terminates it. Returns its length, or -1 if
+ * the file cannot be read. */
 ssize_t pid_file_read(pid_t pid, const char *file, char *ret, size_t size);
 
 struct pid_stat {
     char state; /* R, S, D, T, t, Z, ... */
     pid_t parent;
-    unsigned long ticks; /* of processor time, of its own and the kernel's */
+    unsigned long ticks; /* of processor time, user and system */
 };
 
 /* -1: there is no such process. */

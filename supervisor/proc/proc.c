@@ -169,9 +169,9 @@ static uv_stdio_container_t inherit(int fd)
                                   .data.fd = fd};
 }
 
-/* Variables of our environment that a process inherits: the mark that tells whose it is,
- * which kernels it is to use, what it logs and checks, and what an agent of the tests is to
- * die of; an external program finds what it needs by the last two. */
+/* Environment variables that a process inherits: the mark of its run, the choice of kernels,
+ * what it logs and checks, and how an agent of the tests is to die. External programs need
+ * the last two. */
 static const char *const passed[] = {KEEPER_MARK "=",
                                      CPU_KERNELS_VARIABLE "=",
                                      LOG_LEVEL_VARIABLE "=",
@@ -192,8 +192,8 @@ static void pass_variables(char *ret[N_PASSED + 1], size_t n_passed)
     ret[n] = NULL;
 }
 
-/* Hashes of strings must not differ between two processes: what walks a set would go
- * another way. */
+/* Python's hashes of strings must be the same in every process, or loops over a set would
+ * run in another order. */
 static void make_environment(char *ret[N_PASSED + 3], int is_agent)
 {
     static char lc_all[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin",

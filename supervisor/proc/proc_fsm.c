@@ -177,7 +177,7 @@ struct proc_step proc_fsm_step(enum proc_state state, enum proc_event event)
     return (struct proc_step){.next = (enum proc_state)c->next, .actions = c->actions};
 }
 
-int proc_state_is_live(enum proc_state state)
+int proc_state_is_serving(enum proc_state state)
 {
     return state >= PROC_STARTING && state <= PROC_BUSY;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <uv.h>
 
-/* A snapshot may cost one part in so many of the time. */
+/* A snapshot may take 1/REPLAY_COST_DIVISOR of the time. */
 #define REPLAY_COST_DIVISOR 100u
 
 static int copy_bytes(void *ctx, void *dst, size_t len_bytes, struct err *err)
@@ -68,7 +68,7 @@ static int resize(struct replay *r, size_t len_bytes, struct err *err)
     return 0;
 }
 
-/* What is kept is not written over, unless there is no memory for a second one. */
+/* The kept snapshot is overwritten only if there is no memory for a second buffer. */
 static void step_aside(struct replay *r)
 {
     uint8_t *kept = r->snapshot;

@@ -1,9 +1,9 @@
-/* replay.h - what it takes to bring a dead agent back: its newest snapshot, and every
- * writing request since, in order.
+/* replay.h - what is needed to restore a dead agent: its newest snapshot, and every writing
+ * request since, in order.
  *
- * A request is kept as the frame that was sent, with a digest of its response. The list
- * is cut only when a newer snapshot is wholly in hand. A snapshot is taken when copying
- * costs under 1 % of the time since the last one, and always before the list would pass
+ * A request is kept as the frame that was sent, with a digest of its response. The list is
+ * cut only when a newer snapshot is complete. A snapshot is taken when copying costs under
+ * 1 % of the time since the last one, and always before the list would exceed
  * REPLAY_MAX_BYTES. One earlier snapshot can be kept beside it: there are two buffers.
  * Units  times in nanoseconds of uv_hrtime.
  */
@@ -17,13 +17,13 @@
 
 #define REPLAY_MAX_BYTES ((size_t)64 << 20)
 
-/* A block of variables, to be copied from: all or nothing. */
+/* The source of a snapshot. copy writes all of dst or, if it fails, none of it. */
 struct replay_block {
     int (*copy)(void *ctx, void *dst, size_t len_bytes, struct err *err);
     void *ctx;
     size_t len_bytes;
 };
-/* One that stands in memory; bytes: borrowed. */
+/* A source in memory; bytes: borrowed. */
 struct replay_block replay_block_at(const void *bytes, size_t len_bytes);
 
 struct replay_digest {
@@ -39,14 +39,14 @@ struct replay_request {
 };
 
 struct replay {
-    uint8_t *snapshot; /* read only for users */
+    uint8_t *snapshot; /* callers only read it */
     size_t snapshot_bytes;
     int has_snapshot;
     size_t n_requests;   /* since the snapshot */
-    const uint8_t *kept; /* of replay_keep: snapshot_bytes of an earlier snapshot */
+    const uint8_t *kept; /* by replay_keep: an earlier snapshot, snapshot_bytes long */
     int has_kept;
 
-    uint8_t *spare;                  /* the other one of two buffers */
+    uint8_t *spare;                  /* the second buffer */
     struct replay_request *requests; /* private from here on */
     size_t requests_cap;
     uint8_t *frames;
@@ -61,15 +61,15 @@ void replay_done(struct replay *r);
 struct replay_digest replay_digest(const void *response, size_t len_bytes);
 int replay_digest_equal(struct replay_digest a, struct replay_digest b);
 
-/* Copies the block, then forgets the requests. An error of the copy, or ERR_NOMEM, leaves
- * both as they are. */
+/* Copies the block, then empties the list. If the copy fails, or with ERR_NOMEM, snapshot
+ * and list stay as they are. */
 int replay_snapshot(struct replay *r, const struct replay_block *block, struct err *err);
-/* Forgets the requests: from now on the snapshot is all there is. */
+/* Empties the list without taking a snapshot. */
 void replay_forget(struct replay *r);
 
-/* Keeps the values of this moment, beside newer snapshots, until the next call; block: as
- * it is now, or NULL if nobody knows. Costs a copy only where one is due, and keeps nothing
- * where that is not enough. */
+/* Keeps the present values, beside newer snapshots, until the next call. block: the present
+ * one, or NULL if it is unknown. Copies the block only if a snapshot is due; if none is due
+ * and the newest snapshot is not up to date, keeps nothing. */
 void replay_keep(struct replay *r, const struct replay_block *block);
 
 /* A writing request and its answer, as they went over the pipe; borrowed. */
@@ -81,8 +81,9 @@ struct replay_exchange {
     size_t response_len;
 };
 
-/* Keeps the exchange, or instead a snapshot of the block, which holds its effect. A copy
- * that is not possible now (UV_EAGAIN) is no error: the exchange is kept. */
+/* Adds the exchange to the list, or takes a snapshot of the block, which contains the
+ * effect of the exchange. If the block cannot be copied now (UV_EAGAIN), the exchange is
+ * added and there is no error. */
 int replay_commit(struct replay *r, const struct replay_block *block,
                   const struct replay_exchange *x, struct err *err);
 

@@ -1,9 +1,9 @@
 /* resident.h - how much memory a process holds.
  *
- * What it would take with it: its anonymous pages and those of shared memory (an agent's
- * variable block) that are resident. Pages of files, the executable and above all the
- * experience log, which every agent maps whole, count for nobody: the kernel takes them
- * back when it wants to.
+ * Counts what ending the process would free: resident anonymous pages and pages of shared
+ * memory (an agent's variable block). Does not count pages of files, such as the executable
+ * and the experience log, which every agent maps as a whole: the kernel can reclaim them at
+ * any time.
  * Source   proc(5): RssAnon and RssShmem of /proc/<pid>/status.
  */
 #ifndef SUPERVISOR_PROC_RESIDENT_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Bytes; -1: there is no such process, or it has ended. A few microseconds. */
+/* In bytes; -1: there is no such process, or it has exited. Takes a few microseconds. */
 int64_t resident_bytes(pid_t pid);
 
 #endif

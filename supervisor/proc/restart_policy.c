@@ -29,7 +29,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_PROGRESS] = STAY(DOWN),
         [RESTART_EV_CRASHED] = STAY(DOWN),
         [RESTART_EV_POISONED] = STAY(DOWN),
-        [RESTART_EV_OUTGROWN] = STAY(DOWN),
+        [RESTART_EV_OVER_MEMORY] = STAY(DOWN),
         [RESTART_EV_DONE] = STAY(DOWN),
         [RESTART_EV_REFUSED] = STAY(DOWN),
         [RESTART_EV_LATER] = STAY(DOWN),
@@ -39,36 +39,36 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
     },
     [RESTART_TRYING] = {
         [RESTART_EV_STARTED] = STAY(TRYING),
-        [RESTART_EV_PROGRESS] = STAY(GETTING),
+        [RESTART_EV_PROGRESS] = STAY(PROGRESSED),
         [RESTART_EV_CRASHED] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_POISONED] = END(ONE_REQUEST),
-        [RESTART_EV_OUTGROWN] = TO(WAITING, COUNT, NO_REASON),
+        [RESTART_EV_OVER_MEMORY] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_DONE] = TO(WAITING, COUNT, NO_REASON),
-        [RESTART_EV_REFUSED] = END(ITS_WISH),
+        [RESTART_EV_REFUSED] = END(BY_EXIT_CODE),
         [RESTART_EV_LATER] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_KILLED] = AGAIN(WAITING),
         [RESTART_EV_REPLACED] = AGAIN(WAITING),
         [RESTART_EV_DELAY_OVER] = STAY(TRYING),
     },
-    [RESTART_GETTING] = {
-        [RESTART_EV_STARTED] = STAY(GETTING),
-        [RESTART_EV_PROGRESS] = STAY(GETTING),
+    [RESTART_PROGRESSED] = {
+        [RESTART_EV_STARTED] = STAY(PROGRESSED),
+        [RESTART_EV_PROGRESS] = STAY(PROGRESSED),
         [RESTART_EV_CRASHED] = AGAIN(WAITING),
         [RESTART_EV_POISONED] = END(ONE_REQUEST),
-        [RESTART_EV_OUTGROWN] = TO(WAITING, COUNT, NO_REASON),
+        [RESTART_EV_OVER_MEMORY] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_DONE] = AGAIN(WAITING),
-        [RESTART_EV_REFUSED] = END(ITS_WISH),
+        [RESTART_EV_REFUSED] = END(BY_EXIT_CODE),
         [RESTART_EV_LATER] = TO(WAITING, COUNT, NO_REASON),
         [RESTART_EV_KILLED] = AGAIN(WAITING),
         [RESTART_EV_REPLACED] = AGAIN(WAITING),
-        [RESTART_EV_DELAY_OVER] = STAY(GETTING),
+        [RESTART_EV_DELAY_OVER] = STAY(PROGRESSED),
     },
     [RESTART_WAITING] = {
         [RESTART_EV_STARTED] = STAY(TRYING),
         [RESTART_EV_PROGRESS] = STAY(WAITING),
         [RESTART_EV_CRASHED] = STAY(WAITING),
         [RESTART_EV_POISONED] = STAY(WAITING),
-        [RESTART_EV_OUTGROWN] = STAY(WAITING),
+        [RESTART_EV_OVER_MEMORY] = STAY(WAITING),
         [RESTART_EV_DONE] = STAY(WAITING),
         [RESTART_EV_REFUSED] = STAY(WAITING),
         [RESTART_EV_LATER] = STAY(WAITING),
@@ -81,7 +81,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
         [RESTART_EV_PROGRESS] = STAY(OVER),
         [RESTART_EV_CRASHED] = STAY(OVER),
         [RESTART_EV_POISONED] = STAY(OVER),
-        [RESTART_EV_OUTGROWN] = STAY(OVER),
+        [RESTART_EV_OVER_MEMORY] = STAY(OVER),
         [RESTART_EV_DONE] = STAY(OVER),
         [RESTART_EV_REFUSED] = STAY(OVER),
         [RESTART_EV_LATER] = STAY(OVER),
@@ -98,12 +98,12 @@ static const unsigned ends[] = {
     [RESTART_PERMANENT] = 0,
     [RESTART_TRANSIENT] = BIT(DONE),
     [RESTART_TEMPORARY] =
-        BIT(CRASHED) | BIT(OUTGROWN) | BIT(DONE) | BIT(LATER) | BIT(KILLED),
+        BIT(CRASHED) | BIT(OVER_MEMORY) | BIT(DONE) | BIT(LATER) | BIT(KILLED),
 };
 
 static int is_running(enum restart_state state)
 {
-    return state == RESTART_TRYING || state == RESTART_GETTING;
+    return state == RESTART_TRYING || state == RESTART_PROGRESSED;
 }
 
 struct restart_step restart_policy_step(enum restart_policy policy,
@@ -123,18 +123,18 @@ struct restart_step restart_policy_step(enum restart_policy policy,
                                  (enum restart_reason)c->reason};
 }
 
-void restart_memory_done(struct restart_memory *m)
+void restart_history_done(struct restart_history *m)
 {
     free(m->deaths_ns);
-    *m = RESTART_MEMORY_ZERO;
+    *m = RESTART_HISTORY_ZERO;
 }
 
-/* A death in the midst of a request: the third in the same one is its doing. */
-static enum restart_event blame(struct restart_memory *m, enum restart_event event,
+/* Counts deaths during one request; the third is blamed on the request. */
+static enum restart_event blame(struct restart_history *m, enum restart_event event,
                                 uint32_t request)
 {
-    if ((event != RESTART_EV_CRASHED && event != RESTART_EV_OUTGROWN) || request == 0 ||
-        !is_running(m->state))
+    if ((event != RESTART_EV_CRASHED && event != RESTART_EV_OVER_MEMORY) ||
+        request == 0 || !is_running(m->state))
         return event;
     if (request != m->request)
         m->n_request_deaths = 0;
@@ -142,7 +142,7 @@ static enum restart_event blame(struct restart_memory *m, enum restart_event eve
     return ++m->n_request_deaths >= RESTART_REQUEST_DEATHS ? RESTART_EV_POISONED : event;
 }
 
-static void tally(struct restart_memory *m, uint64_t within_ns, uint64_t now_ns)
+static void tally(struct restart_history *m, uint64_t within_ns, uint64_t now_ns)
 {
     size_t old = 0;
 
@@ -183,7 +183,7 @@ static struct restart_verdict wait_or_start(const struct restart_config *config,
                                     .delay_ns = ns};
 }
 
-static struct restart_verdict count(struct restart_memory *m,
+static struct restart_verdict count(struct restart_history *m,
                                     const struct restart_config *config, uint64_t now_ns)
 {
     tally(m, ns_of(config->within_s), now_ns);
@@ -194,28 +194,28 @@ static struct restart_verdict count(struct restart_memory *m,
                                     .reason = RESTART_TOO_OFTEN};
 }
 
-static int is_overcome(const struct restart_memory *m,
+static int is_overcome(const struct restart_history *m,
                        const struct restart_config *config, uint64_t now_ns)
 {
-    return !m->outgrown || m->n_deaths == 0 ||
+    return !m->over_memory || m->n_deaths == 0 ||
            now_ns - m->deaths_ns[m->n_deaths - 1] >= ns_of(config->within_s);
 }
 
-struct restart_verdict restart_memory_feed(struct restart_memory *m,
-                                           const struct restart_config *config,
-                                           enum restart_event event, uint64_t now_ns,
-                                           uint32_t request)
+struct restart_verdict restart_history_feed(struct restart_history *m,
+                                            const struct restart_config *config,
+                                            enum restart_event event, uint64_t now_ns,
+                                            uint32_t request)
 {
     const enum restart_event judged = blame(m, event, request);
     const struct restart_step s = restart_policy_step(config->policy, m->state, judged);
 
     m->state = s.next;
-    if (judged == RESTART_EV_OUTGROWN || judged == RESTART_EV_LATER)
-        m->outgrown = 1;
+    if (judged == RESTART_EV_OVER_MEMORY || judged == RESTART_EV_LATER)
+        m->over_memory = 1;
     if (judged == RESTART_EV_PROGRESS && is_overcome(m, config, now_ns)) {
         m->n_in_row = 0;
         m->n_deaths = 0;
-        m->outgrown = 0;
+        m->over_memory = 0;
     }
     switch (s.action) {
     case RESTART_DO_COUNT:

@@ -125,8 +125,8 @@ static pid_t clone_into(const struct run_cgroup *g)
     return -1;
 }
 #else
-/* To enter a group later takes the kernel 12 ms (it waits for all processors), to be born
- * in it nothing. glibc's fork() cannot do it. What that does besides is not needed here:
+/* Moving a process into a group takes the kernel 12 ms (it waits for all processors), creating
+ * it there takes no time. glibc's fork() cannot do that. Its other work is not needed here:
  * this process has one thread, which holds no lock. */
 static pid_t clone_into(const struct run_cgroup *g)
 {

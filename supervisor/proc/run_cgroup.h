@@ -1,13 +1,13 @@
-/* run_cgroup.h - a control group of the kernel's for all processes of a run.
+/* run_cgroup.h - a Linux control group for all processes of a run.
  *
- * Whatever a process of the run starts is in the run's group, and cannot leave it unless
- * it may write to the groups itself; so all of it can be ended at once, also what cleared
- * its environment, left its session and closed its descriptors.
+ * Every process that a process of the run starts is in the run's group and cannot leave it
+ * unless it has write access to the groups. So all of them can be killed at once, even
+ * those that cleared their environment, left their session and closed their descriptors.
  *
- * Where    cgroup v2 is mounted and the group that this process is in is writable: for
+ * Where    available if cgroup v2 is mounted and this process's group is writable: for
  *          root, and where systemd delegates (a user's own services and scopes). Linux
- *          5.14 or newer. BROOD_CGROUP=no in the environment: nowhere.
- * Place    "brood-MARK" below the group that the keeper is in; no controller is enabled.
+ *          5.14 or newer. BROOD_CGROUP=no in the environment switches it off.
+ * Path     "brood-MARK" below the keeper's group; no controller is enabled.
  * Source   Documentation/admin-guide/cgroup-v2.rst; clone(2), CLONE_INTO_CGROUP
  */
 #ifndef SUPERVISOR_PROC_RUN_CGROUP_H
@@ -17,19 +17,20 @@
 #include <sys/types.h>
 
 struct run_cgroup {
-    char path[PATH_MAX]; /* "": there is none */
+    char path[PATH_MAX]; /* "": no group */
 };
 
-/* Makes the group, still empty. Where none can be had, *ret has none. */
+/* Creates the group, still empty. Where that is impossible, ret->path is "". */
 void run_cgroup_make(struct run_cgroup *ret, const char *mark);
-/* As fork(), but the child begins in the group. If there is none, or the kernel does not
- * do it, as fork(). */
+/* Like fork(), but the child starts in the group. Plain fork() if there is no group or the
+ * kernel does not support this. */
 pid_t run_cgroup_fork(const struct run_cgroup *g);
-/* SIGKILL to all that is in it and in groups below it. */
+/* Sends SIGKILL to every process in the group and in groups below it. */
 void run_cgroup_kill(const struct run_cgroup *g);
-/* 0: it is removed, with those below it, or there was none; -1: something is still in it. */
+/* Removes the group and those below it. Returns 0 when done or if there is no group; -1 if
+ * it still contains processes. */
 int run_cgroup_remove(struct run_cgroup *g);
-/* Could a run have one? */
+/* Whether a run could have a control group here. */
 int run_cgroup_is_possible(void);
 
 #endif

@@ -1,10 +1,10 @@
-/* sweep.h - processes that agents left behind.
+/* sweep.h - kills and reaps orphans: processes that agents started and left behind.
  *
- * Supervisor and keeper are child sub-reapers: whatever loses its parent below one
- * becomes its child, also what left its agent's session. libuv never reaps such children,
- * and a waitpid(-1) would steal libuv's own; so they are found in /proc (as the children
- * of our threads, or, where the kernel lists none, by their parent) and reaped one pid at
- * a time. Nothing here allocates.
+ * Supervisor and keeper are child sub-reapers: a descendant that loses its parent becomes
+ * their child, even if it left its agent's session. libuv does not reap such children, and
+ * waitpid(-1) would take libuv's own children from it. So this module finds them in /proc
+ * (as the children of our threads or, if the kernel does not list these, by their parent)
+ * and reaps one pid at a time. Allocates nothing.
  */
 #ifndef SUPERVISOR_PROC_SWEEP_H
 #define SUPERVISOR_PROC_SWEEP_H
@@ -14,18 +14,18 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* True for children that are known, and reaped by others. */
+/* True for children that another module knows and reaps. */
 typedef int (*sweep_owned_fn)(void *ctx, pid_t pid);
 
 /* Makes this process a child sub-reaper. */
 int sweep_enable(struct err *err);
-/* Sends SIGKILL to every child that is not owned and reaps those already dead. Returns
- * how many it met: call again until that is 0, for the dead leave children of their own.
- */
+/* Sends SIGKILL to every child that is not owned, and reaps those already dead. Returns the
+ * number of children found. Call again until that is 0: children of a dead process become
+ * ours. */
 size_t sweep_adopted(sweep_owned_fn owned, void *ctx);
-/* Sends SIGKILL to every process of this machine, but this one, in whose environment the
- * variable was set to value when its program began, or that holds a pipe of pipe_marks.h.
- * Returns how many it met. */
+/* Sends SIGKILL to every other process of this machine that was started with the variable
+ * set to value in its environment, or that holds a pipe of pipe_marks.h. Returns the number
+ * of processes found. */
 size_t sweep_marked(const char *variable, const char *value);
 
 #endif

@@ -61,8 +61,7 @@ static int check_agent_hello(struct agent *a, struct err *err)
     return check_identity(a, err);
 }
 
-/* The length of its block. One that was preloaded has its length, and its snapshot was
- * taken, already. */
+/* Reads the length of the block. A preloaded block already has its length and snapshot. */
 static int take_block(struct agent *a, struct err *err)
 {
     const msgpack_object *m = &a->in.body;
@@ -115,11 +114,11 @@ const struct worker_kind worker_is_agent = {.noun = "agent",
                                             .check_hello = check_agent_hello,
                                             .take_description = take_block,
                                             .next_replay = next_write,
-                                            .judge_replay = compare_answers};
+                                            .check_replay = compare_answers};
 
 /* ---- environment processes ---- */
 
-/* An interpreter that it started may say hello: any pid will do. */
+/* Its interpreter may be a child of the process, so any pid is accepted. */
 static int check_environment_hello(struct agent *a, struct err *err)
 {
     uint64_t pid = 0;
@@ -132,7 +131,7 @@ static int take_nothing(struct agent *a, struct err *err)
     return 0;
 }
 
-/* What the caller asks for (agent_revival). */
+/* The requests of agent_revival. */
 static int next_revival(struct agent *a, struct agent_replayed *ret)
 {
     const struct agent_revival *r = a->spec.revival;
@@ -145,13 +144,13 @@ static int next_revival(struct agent *a, struct agent_replayed *ret)
     return 1;
 }
 
-static int judge_revival(struct agent *a, struct err *err)
+static int check_revival(struct agent *a, struct err *err)
 {
-    return a->spec.revival->judge(a->host->ctx, a->index, a->n_replayed, &a->in, err);
+    return a->spec.revival->check(a->host->ctx, a->index, a->n_replayed, &a->in, err);
 }
 
 const struct worker_kind worker_is_environment = {.noun = "process",
                                                   .check_hello = check_environment_hello,
                                                   .take_description = take_nothing,
                                                   .next_replay = next_revival,
-                                                  .judge_replay = judge_revival};
+                                                  .check_replay = check_revival};

@@ -21,7 +21,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Between looks for orphans, while the last one found some. */
+/* Between searches for orphans, while the last one found some. */
 #define SWEEP_INTERVAL_MS 2
 #define END_TRIES         1000 /* one a millisecond */
 /* OpenBLAS reserves address space that it never touches. */
@@ -60,7 +60,7 @@ static struct local_link *local_of(struct worker_link *l)
     return (struct local_link *)l;
 }
 
-/* ---- the end of a process ---- */
+/* ---- the exit of a process ---- */
 
 static int is_known(void *ctx, pid_t pid)
 {
@@ -85,7 +85,7 @@ static void on_sweep_timer(uv_timer_t *timer)
     }
 }
 
-/* One look serves all processes that end in this turn of the loop. */
+/* One search serves all processes that exit in this iteration of the loop. */
 static void sweep_soon(struct local_site *s)
 {
     if (!uv_is_active((uv_handle_t *)&s->sweep_timer))
@@ -186,8 +186,8 @@ static int local_start(struct worker_link *base, struct err *err)
     return r;
 }
 
-/* A process that sleeps is woken on the core it is bound to; afterwards it may run
- * wherever this one may. */
+/* A sleeping process wakes up on the core it is bound to; afterwards it gets back the cores
+ * of this process. */
 static int local_send(struct worker_link *base, const uint8_t *frame, size_t len,
                       int core, struct err *err)
 {

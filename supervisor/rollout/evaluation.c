@@ -152,7 +152,7 @@ static int go_on(struct evaluation *e, int rc, struct err *err)
             report(e);
             return 0;
         }
-        rc = vec_env_settle(e->env, err);
+        rc = vec_env_make_ready(e->env, err);
     }
     if (rc == 0)
         rc = play_step(e, err);
@@ -216,7 +216,7 @@ int evaluation_start(struct evaluation *e, struct err *err)
     for (size_t copy = 0; copy < e->copies; copy++)
         next_episode(e, copy);
     rc = start_env(e, err);
-    return rc < 0 ? rc : go_on(e, vec_env_settle(e->env, err), err);
+    return rc < 0 ? rc : go_on(e, vec_env_make_ready(e->env, err), err);
 }
 
 void evaluation_cancel(struct evaluation *e)
@@ -287,7 +287,7 @@ int evaluation_new(struct evaluation **ret, const struct evaluation_args *args,
         return rc;
     }
     allocate(e);
-    vec_env_on_settled(e->env, on_settled, e);
+    vec_env_on_ready(e->env, on_settled, e);
     *ret = e;
     return 0;
 }

@@ -335,9 +335,9 @@ int rollout_start(struct rollout *r, struct err *err)
 {
     int rc = vec_env_start(r->args.env, r->args.env_host, "env", err);
 
-    vec_env_on_settled(r->args.env, on_settled, r);
+    vec_env_on_ready(r->args.env, on_settled, r);
     if (rc == 0)
-        rc = vec_env_settle(r->args.env, err);
+        rc = vec_env_make_ready(r->args.env, err);
     if (rc == 0)
         rc = begin(r, err);
     if (rc < 0) {

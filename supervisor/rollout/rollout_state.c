@@ -42,10 +42,10 @@ static void save_left(struct wbuf *b, const struct schedule_due *left)
 static void save_standing(const struct rollout *r, struct wbuf *b)
 {
     const int kept = rollout_hold(r) == ROLLOUT_HOLDS_KEPT;
-    struct agent_standing s;
+    struct agent_resume_point s;
 
     for (size_t a = 0; a < agent_table_count(r->args.agents); a++) {
-        agent_table_standing(r->args.agents, a, kept, &s);
+        agent_table_get_resume_point(r->args.agents, a, kept, &s);
         wbuf_u8(b, (uint8_t)s.mode);
         wbuf_u64(b, s.position);
     }
@@ -94,11 +94,11 @@ static int load_standing(struct rollout *r, struct cursor *c)
 {
     for (size_t a = 0; a < agent_table_count(r->args.agents); a++) {
         const uint8_t mode = cursor_u8(c);
-        const struct agent_standing s = {(enum agent_mode)mode, cursor_u64(c)};
+        const struct agent_resume_point s = {(enum agent_mode)mode, cursor_u64(c)};
 
         if (c->failed || mode > AGENT_NOOP)
             return 0;
-        agent_table_stand(r->args.agents, a, &s);
+        agent_table_resume_at(r->args.agents, a, &s);
     }
     return 1;
 }

@@ -226,7 +226,7 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     msg_tensor(o, &rows);
     msg_key(o, "inputs");
     if (agent_table_count(r->args.agents) > r->n_cores)
-        agent_request_on(r->args.agents, runner, r->cores[core]);
+        agent_request_wake_on(r->args.agents, runner, r->cores[core]);
     rc = exchange_pack(r->exchange, stage, runner, o, err);
     if (rc == 0)
         rc = agent_request_send(r->args.agents, runner, on_stage_response, r, err);

@@ -104,11 +104,11 @@ static void mode_event(struct training *t, enum run_event_kind kind, const char 
     struct err err = {0};
 
     run_event_process_init(&event.process, name, NULL);
-    event.process.mode = agent_mode_name(e->turn->mode);
+    event.process.mode = agent_mode_name(e->change->mode);
     event.process.why = e->text;
     if (kind != RUN_EVENT_TURNED) {
-        event.process.position = e->turn->position;
-        event.process.lost = e->turn->lost;
+        event.process.position = e->change->position;
+        event.process.lost = e->change->lost;
     }
     if (training_event_at(t, &event, &err) < 0)
         training_complain(t, "%s; a resume will not know of %s's %s", err.msg, name,
@@ -118,7 +118,7 @@ static void mode_event(struct training *t, enum run_event_kind kind, const char 
 void training_note_mode_change(struct training *t, const char *name,
                                const struct agent_event *e)
 {
-    const char *effect = effects[e->turn->mode];
+    const char *effect = effects[e->change->mode];
 
     t->gave_up = 1;
     switch (e->kind) {
@@ -126,13 +126,13 @@ void training_note_mode_change(struct training *t, const char *name,
         mode_event(t, RUN_EVENT_GIVE_UP, name, e);
         training_complain(t, "%s is given up and %s: %s", name, effect, e->text);
         break;
-    case AGENT_EVENT_TAKE_BACK:
+    case AGENT_EVENT_REINSTATE:
         mode_event(t, RUN_EVENT_TAKE_BACK, name, e);
         training_say(t, "%s learns again from the next round on", name);
         break;
     default:
         mode_event(t, RUN_EVENT_TURNED, name, e);
-        if (e->turn->mode != AGENT_LEARNS)
+        if (e->change->mode != AGENT_LEARNS)
             training_say(t, "%s was given up and %s", name, effect);
         break;
     }
@@ -142,8 +142,8 @@ static int plan_mode_change(void *ctx, const struct run_event *e)
 {
     struct training *t = ctx;
     const struct run_event_process *p = &e->process;
-    struct agent_turn turn = {0};
-    struct agent_standing at;
+    struct agent_mode_change turn = {0};
+    struct agent_resume_point at;
     size_t agent;
 
     if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_TAKE_BACK) ||
@@ -157,9 +157,9 @@ static int plan_mode_change(void *ctx, const struct run_event *e)
     while (turn.mode < AGENT_NOOP && strcmp(p->mode, agent_mode_name(turn.mode)) != 0)
         turn.mode++;
     t->gave_up = 1;
-    agent_table_standing(t->agents, agent, 0, &at);
+    agent_table_get_resume_point(t->agents, agent, 0, &at);
     if (turn.position >= at.position)
-        agent_table_plan_turn(t->agents, agent, &turn);
+        agent_table_plan_mode_change(t->agents, agent, &turn);
     return 0;
 }
 

@@ -288,8 +288,8 @@ void training_note_process(struct training *t, enum training_process whose,
                      (double)e->delay_ms / 1000);
         break;
     case AGENT_EVENT_GIVE_UP:
-    case AGENT_EVENT_TAKE_BACK:
-    case AGENT_EVENT_TURNED:
+    case AGENT_EVENT_REINSTATE:
+    case AGENT_EVENT_MODE_CHANGED:
         training_note_mode_change(t, name, e);
         break;
     }

@@ -30,7 +30,8 @@ int training_begin_resume(struct training *t, struct err *err)
     if (args->differs.code != 0)
         mark_inexact(t, args->differs.msg, strlen(args->differs.msg));
     t->committed = args->resume == NULL;
-    return t->committed || keeper_goes_on(&again) ? journal_begin(t->journal, err) : 0;
+    return t->committed || keeper_resume_task(&again) ? journal_begin(t->journal, err)
+                                                      : 0;
 }
 
 static int check_fingerprint(struct training *t, struct err *err)
@@ -91,7 +92,7 @@ static int commit_resume(struct training *t, struct err *err)
         return rc;
     t->committed = 1;
     if (t->args->keeper != NULL)
-        keeper_tell_stands(t->args->keeper);
+        keeper_send_committed(t->args->keeper);
     return 0;
 }
 

@@ -74,7 +74,7 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
         if (run_saver_is_redirected(t->saver))
             t->rescued_step = (int64_t)step;
         if (t->args->keeper != NULL)
-            keeper_tell_checkpoint(t->args->keeper);
+            keeper_send_checkpoint(t->args->keeper);
     } else if (why->code != ERR_CORRUPT || t->failure.code < 0) {
         training_complain(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
                           why->msg);

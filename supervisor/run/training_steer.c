@@ -253,7 +253,7 @@ int training_respawn(struct training *t, size_t agent, training_done_fn fn, void
     if (rc == 0 && t->rollout != NULL && agent < t->config->n_agents)
         rc = training_apply_waiting(t, agent, err);
     if (rc >= 0 && agent < n)
-        agent_table_take_back(t->agents, agent);
+        agent_table_reinstate(t->agents, agent);
     if (rc == 0)
         rc = agent < n ? agent_table_respawn(t->agents, agent, err)
                        : env_host_respawn(t->env_host, agent - n, err);

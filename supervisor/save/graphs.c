@@ -50,7 +50,7 @@ static int ask(struct graphs *g, size_t agent, struct err *err)
     int rc;
 
     msg_map(agent_request_begin(g->agents, agent, "metagraph", 0), 0);
-    agent_request_aside(g->agents, agent);
+    agent_request_uncounted(g->agents, agent);
     rc = agent_request_send(g->agents, agent, on_response, g, err);
     if (rc == 0)
         g->outstanding++;

@@ -37,8 +37,8 @@ static float product_at(const struct dense *d, int64_t i, int64_t j)
     float x = 0;
 
     for (int64_t l = 0; l < d->k; l++)
-        x = fmaf(d->turned_a ? d->a[l * d->lda + i] : d->a[i * d->lda + l],
-                 d->turned_b ? d->b[j * d->ldb + l] : d->b[l * d->ldb + j], x);
+        x = fmaf(d->transposed_a ? d->a[l * d->lda + i] : d->a[i * d->lda + l],
+                 d->transposed_b ? d->b[j * d->ldb + l] : d->b[l * d->ldb + j], x);
     return x;
 }
 
@@ -96,16 +96,16 @@ static void ck_set(struct bench *t, struct dense d, const struct kern_loops *set
     if (memcmp(t->got, t->want, sizeof(t->got)) != 0 ||
         memcmp(t->got_sums, t->want_sums, sums) != 0)
         ck_abort_msg("%s: %lld x %lld, k %lld, turned %d %d, after %d, add %d, sums %d",
-                     set->isa, (long long)d.m, (long long)d.n, (long long)d.k, d.turned_a,
-                     d.turned_b, (int)d.after, d.add, sums > 0);
+                     set->isa, (long long)d.m, (long long)d.n, (long long)d.k,
+                     d.transposed_a, d.transposed_b, (int)d.after, d.add, sums > 0);
 }
 
 static void ck_defined(struct bench *t, struct dense d)
 {
     d.a = t->a;
     d.b = t->b;
-    d.lda = d.lda != 0 ? d.lda : d.turned_a ? d.m : d.k;
-    d.ldb = d.ldb != 0 ? d.ldb : d.turned_b ? d.k : d.n;
+    d.lda = d.lda != 0 ? d.lda : d.transposed_a ? d.m : d.k;
+    d.ldb = d.ldb != 0 ? d.ldb : d.transposed_b ? d.k : d.n;
     d.ldc = d.ldc != 0 ? d.ldc : d.n;
     begin(t->want, t->want_sums);
     d.c = t->want + MARGIN;
@@ -131,8 +131,8 @@ START_TEST(every_size)
                 ck_defined(t, (struct dense){.m = sides[i],
                                              .n = sides[j],
                                              .k = sides[l],
-                                             .turned_a = turned & 1,
-                                             .turned_b = turned >> 1});
+                                             .transposed_a = turned & 1,
+                                             .transposed_b = turned >> 1});
     free(t);
 }
 END_TEST
@@ -178,8 +178,8 @@ START_TEST(few_rows_of_many_columns)
                            (struct dense){.m = m,
                                           .n = columns[j],
                                           .k = what % 3 == 0 ? 1 : 19,
-                                          .turned_a = what & 1,
-                                          .turned_b = (what >> 1) & 1,
+                                          .transposed_a = what & 1,
+                                          .transposed_b = (what >> 1) & 1,
                                           .add = (what >> 2) & 1,
                                           .bias = what & 8 ? t->bias : NULL,
                                           .after = what & 8 ? DENSE_RELU : DENSE_AS_IS,
@@ -197,16 +197,16 @@ START_TEST(large_ones)
         ck_defined(t, (struct dense){.m = 70,
                                      .n = 130,
                                      .k = 300,
-                                     .turned_a = turned & 1,
-                                     .turned_b = turned >> 1,
+                                     .transposed_a = turned & 1,
+                                     .transposed_b = turned >> 1,
                                      .bias = t->bias,
                                      .after = DENSE_RELU,
                                      .column_sums = t->got_sums});
         ck_defined(t, (struct dense){.m = 300,
                                      .n = 3,
                                      .k = 257,
-                                     .turned_a = turned & 1,
-                                     .turned_b = turned >> 1});
+                                     .transposed_a = turned & 1,
+                                     .transposed_b = turned >> 1});
     }
     free(t);
 }
@@ -220,7 +220,7 @@ START_TEST(blocks_of_the_batch)
     struct bench *t = bench_new();
 
     for (size_t q = 0; q < 3 * sizeof(batch) / sizeof(batch[0]); q++) {
-        struct dense d = {.m = 21, .n = n[q % 3], .k = batch[q / 3], .turned_a = 1};
+        struct dense d = {.m = 21, .n = n[q % 3], .k = batch[q / 3], .transposed_a = 1};
         const int64_t all = d.k;
 
         d.a = t->a;
@@ -280,7 +280,7 @@ START_TEST(turns)
         for (int64_t n = 1; n < 40; n++) {
             const int64_t rows = 41 - n, ld = rows + 2;
 
-            kern_loops_at(k)->turn(t->got, t->a, n, rows, ld);
+            kern_loops_at(k)->transpose(t->got, t->a, n, rows, ld);
             for (int64_t j = 0; j < n; j++)
                 for (int64_t l = 0; l < rows; l++)
                     ck_assert_mem_eq(&t->got[l * n + j], &t->a[j * ld + l],

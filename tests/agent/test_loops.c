@@ -249,10 +249,10 @@ START_TEST(of_nans_one_is_left)
         want[i] = left[i % 5];
     }
     for (int i = 0; kern_loops_at(i); i++) {
-        kern_loops_at(i)->settle((void *)y, (void *)x, 67);
+        kern_loops_at(i)->canonical_nan((void *)y, (void *)x, 67);
         ck_assert_mem_eq(y, want, sizeof(y));
         memcpy(y, x, sizeof(y));
-        kern_loops_at(i)->settle((void *)y, (void *)y, 67);
+        kern_loops_at(i)->canonical_nan((void *)y, (void *)y, 67);
         ck_assert_mem_eq(y, want, sizeof(y));
     }
 }

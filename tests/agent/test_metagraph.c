@@ -662,7 +662,7 @@ START_TEST(a_name_alone_makes_no_op_of_ours)
     ck_assert_msg(metagraph_import(b.g, bytes.data, bytes.len, NULL, &info, &b.err) == 0,
                   "%s", b.err.msg);
     ck_assert_int_eq(metagraph_saver(&saver, b.g, &info, &b.err), ERR_NOT_FOUND);
-    ck_assert_int_eq(session_settle(b.s, &b.err), 0);
+    ck_assert_int_eq(session_fix_layout(b.s, &b.err), 0);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         struct operation *op = graph_operation(b.g, ops[i]);
 

@@ -59,10 +59,10 @@ static struct dense product(enum form form, int64_t m, int64_t n, int64_t k)
                           .k = k,
                           .a = a,
                           .lda = form == WEIGHTS ? m : k,
-                          .turned_a = form == WEIGHTS,
+                          .transposed_a = form == WEIGHTS,
                           .b = b,
                           .ldb = form == BACKWARD ? k : n,
-                          .turned_b = form == BACKWARD,
+                          .transposed_b = form == BACKWARD,
                           .c = c,
                           .ldc = n};
 }

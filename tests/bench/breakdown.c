@@ -171,7 +171,7 @@ const struct kern_loops *__wrap_kern_loops(void);
     }
 
 TIMED(dense, (const struct dense *d), (d), PRODUCTS)
-TIMED(turn, (float *dst, const float *src, int64_t n, int64_t k, int64_t ld),
+TIMED(transpose, (float *dst, const float *src, int64_t n, int64_t k, int64_t ld),
       (dst, src, n, k, ld), TURN)
 TIMED(sum_lanes, (float *lanes, const float *x, size_t start, size_t n),
       (lanes, x, start, n), SUMS)
@@ -183,7 +183,7 @@ TIMED(softmax, (float *dst, const float *x, size_t rows, size_t n), (dst, x, row
       SOFTMAX)
 TIMED(log_softmax, (float *dst, const float *x, size_t rows, size_t n), (dst, x, rows, n),
       SOFTMAX)
-TIMED(settle, (float *dst, const float *x, size_t n), (dst, x, n), SETTLE)
+TIMED(canonical_nan, (float *dst, const float *x, size_t n), (dst, x, n), SETTLE)
 
 const struct kern_loops *__wrap_kern_loops(void)
 {
@@ -194,13 +194,13 @@ const struct kern_loops *__wrap_kern_loops(void)
     if (timed.isa == NULL) {
         timed = *__real_kern_loops();
         timed.dense = dense;
-        timed.turn = turn;
+        timed.transpose = transpose;
         timed.sum_lanes = sum_lanes;
         timed.sum_columns = sum_columns;
         timed.sum_rows = sum_rows;
         timed.softmax = softmax;
         timed.log_softmax = log_softmax;
-        timed.settle = settle;
+        timed.canonical_nan = canonical_nan;
     }
     return &timed;
 }

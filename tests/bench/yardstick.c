@@ -12,12 +12,12 @@
 
 static int64_t floats_of_a(const struct dense *d)
 {
-    return d->lda * (d->turned_a ? d->k : d->m);
+    return d->lda * (d->transposed_a ? d->k : d->m);
 }
 
 static int64_t floats_of_b(const struct dense *d)
 {
-    return d->ldb * (d->turned_b ? d->n : d->k);
+    return d->ldb * (d->transposed_b ? d->n : d->k);
 }
 
 /* The one of `floats` floats, made when it is first asked for: operands of one size share
@@ -63,15 +63,15 @@ void yardstick_prepare(struct dense *products, size_t n)
 
 static void by_chunks(struct dense d)
 {
-    int64_t *side = d.turned_a ? &d.k : &d.m;
+    int64_t *side = d.transposed_a ? &d.k : &d.m;
     const int64_t all = *side;
 
     for (int64_t row = 0; row < all; row += DENSE_BLOCK) {
         *side = all - row < DENSE_BLOCK ? all - row : DENSE_BLOCK;
-        d.add = d.turned_a && row > 0;
+        d.add = d.transposed_a && row > 0;
         blas_product(&d);
         d.a += DENSE_BLOCK * d.lda;
-        if (d.turned_a)
+        if (d.transposed_a)
             d.b += DENSE_BLOCK * d.ldb;
         else
             d.c += DENSE_BLOCK * d.ldc;

@@ -28,7 +28,7 @@ struct arrays {
     const float *action_rows[ENV_MAX_AGENTS];
 };
 
-static const struct foreign foreign = {.processes = 1};
+static const struct external external = {.processes = 1};
 
 static void on_event(void *ctx, const struct agent_event *e, const char *process)
 {
@@ -102,7 +102,7 @@ static struct far_world *make_world(const struct env_spec *spec, const struct ar
                                     .terminated = x->terminated,
                                     .present = x->present};
 
-    return far_world_new(&foreign, spec, COPIES, &views, &nobody);
+    return far_world_new(&external, spec, COPIES, &views, &nobody);
 }
 
 static void check_finite(const float *x, size_t n)
@@ -179,11 +179,11 @@ static int take(struct far_world *w, enum far_kind kind, const struct msg *m)
         struct far_episode *e = &w->episodes[p->asked.copies[i]];
 
         if (kind == FAR_RESET) {
-            far_show_now(w, FAR_RESET, &x, i, p->asked.copies[i]);
+            far_write_now(w, FAR_RESET, &x, i, p->asked.copies[i]);
             far_record_reset(e, far_sum(w, kind, &x, i, 0));
             continue;
         }
-        far_show_step(w, &x, i, p->asked.copies[i]);
+        far_write_step(w, &x, i, p->asked.copies[i]);
         far_record_step(w, p->asked.copies[i],
                         far_sum(w, kind, &x, i, e->sums[e->n_steps]));
     }
@@ -202,7 +202,7 @@ static void revive(struct far_world *w, struct input *in, struct msg *m)
     for (size_t i = 0; r == 0 && far_revival.pack(w, 0, i, 1, &out); i++) {
         if (!next_message(in, m))
             break;
-        r = far_revival.judge(w, 0, i, m, &err);
+        r = far_revival.check(w, 0, i, m, &err);
         if (r < 0)
             check_refusal(r, &err);
     }
@@ -244,13 +244,13 @@ static void run_dialogue(struct input *in, struct arena *arena)
     struct arrays x;
     struct err err = {0};
     struct far_world *w;
-    int r = next_message(in, &m) ? foreign_parse(&spec, &m.body, arena, &err) : 1;
+    int r = next_message(in, &m) ? external_parse(&spec, &m.body, arena, &err) : 1;
 
     if (r < 0)
         check_refusal(r, &err);
     if (r == 0 && is_small(&spec)) {
-        CHECK(foreign_parse(&same, &m.body, arena, NULL) == 0);
-        CHECK(foreign_same_spec(&spec, &same));
+        CHECK(external_parse(&same, &m.body, arena, NULL) == 0);
+        CHECK(external_same_spec(&spec, &same));
         make_arrays(&x, &spec);
         w = make_world(&spec, &x);
         w->host = host;

@@ -141,14 +141,14 @@ void agent_table_begin_round(struct agent_table *t, size_t agent)
     CHECK(agent < t->n);
 }
 
-void agent_table_standing(const struct agent_table *t, size_t agent, int kept,
-                          struct agent_standing *ret)
+void agent_table_get_resume_point(const struct agent_table *t, size_t agent, int kept,
+                                  struct agent_resume_point *ret)
 {
-    *ret = (struct agent_standing){AGENT_LEARNS, agent};
+    *ret = (struct agent_resume_point){AGENT_LEARNS, agent};
 }
 
-void agent_table_stand(struct agent_table *t, size_t agent,
-                       const struct agent_standing *s)
+void agent_table_resume_at(struct agent_table *t, size_t agent,
+                           const struct agent_resume_point *s)
 {
     CHECK(s->mode == AGENT_LEARNS && s->position == agent);
 }
@@ -168,7 +168,7 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
     return &f->request;
 }
 
-void agent_request_on(struct agent_table *t, size_t agent, int core)
+void agent_request_wake_on(struct agent_table *t, size_t agent, int core)
 {
 }
 

@@ -32,7 +32,7 @@ struct rig {
     uint64_t delays_ms[MAX_WAITS];
     char why[480];
     struct agent_event last_exit;
-    struct agent_turn turn; /* the newest one */
+    struct agent_mode_change turn; /* the newest one */
     int answered[MAX_AGENTS], absent[MAX_AGENTS];
     uint64_t sum[MAX_AGENTS];
     size_t payload_len[MAX_AGENTS];
@@ -56,8 +56,8 @@ static void on_deadline(uv_timer_t *t)
 
 static void on_event(void *ctx, const struct agent_event *e)
 {
-    if (e->turn != NULL)
-        rig.turn = *e->turn;
+    if (e->change != NULL)
+        rig.turn = *e->change;
     if (e->kind == AGENT_EVENT_EXIT) {
         rig.n_exits++;
         if (e->text != NULL)
@@ -707,7 +707,7 @@ END_TEST
 START_TEST(a_turn_is_made_again)
 {
     static const enum give_up modes[] = {GIVE_UP_FROZEN, GIVE_UP_NOOP};
-    struct agent_turn turn;
+    struct agent_mode_change turn;
     uint64_t values;
 
     rig.limits.restart.on_give_up = modes[_i];
@@ -722,7 +722,7 @@ START_TEST(a_turn_is_made_again)
 
     rig.limits.restart.on_give_up = GIVE_UP_STOP;
     start_ready("echo");
-    agent_table_plan_turn(rig.table, 0, &turn);
+    agent_table_plan_mode_change(rig.table, 0, &turn);
     for (uint64_t i = 0; i < 5; i++) {
         (void)ask(0, "learn", i);
         ck_assert_int_eq(rig.absent[0], 0);
@@ -733,7 +733,7 @@ START_TEST(a_turn_is_made_again)
     ck_assert_uint_eq(rig.turn.mode, turn.mode);
 
     /* And back, with what it has, from a round on. */
-    agent_table_take_back(rig.table, 0);
+    agent_table_reinstate(rig.table, 0);
     (void)ask(0, "learn", 6);
     ck_assert_int_eq(rig.absent[0], 1);
     agent_table_begin_round(rig.table, 0);

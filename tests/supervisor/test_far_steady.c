@@ -170,7 +170,7 @@ static void settle(struct far_world *w)
     int r;
 
     rig.settled = 0;
-    r = far_world_settle(w, &err);
+    r = far_world_make_ready(w, &err);
     CHECK(r >= 0, "%s", err.msg);
     RUN_UNTIL(r == 0 || rig.settled);
 }
@@ -205,7 +205,7 @@ START_TEST(steady_rounds_allocate_nothing)
     static char program[512];
     static const char *const command[] = {program, "good", NULL};
     const struct far_listener listener = {on_stepped, on_settled, NULL};
-    struct foreign foreign = {.command = command, .processes = sizes[_i].processes};
+    struct external external = {.command = command, .processes = sizes[_i].processes};
     struct temp_dir dir;
     struct env_host *host;
     struct far_world *w;
@@ -215,12 +215,12 @@ START_TEST(steady_rounds_allocate_nothing)
     rig.n_copies = sizes[_i].copies;
     start_counting();
     temp_dir_init(&dir);
-    foreign.directory = dir.path;
+    external.directory = dir.path;
     (void)snprintf(program, sizeof(program), "%s/tests/supervisor/fake_env",
                    getenv("BROOD_BUILD_DIR"));
     ck_assert_int_eq(uv_loop_init(&rig.loop), 0);
     host = make_host();
-    w = far_world_new(&foreign, &spec, rig.n_copies, &views, &listener);
+    w = far_world_new(&external, &spec, rig.n_copies, &views, &listener);
     ck_assert_msg(far_world_start(w, host, "env", &err) == 0, "%s", err.msg);
     begin_episodes(w);
     for (size_t i = 0; i < WARM_UP; i++)

@@ -14,7 +14,7 @@ static const struct restart_config config = {.policy = RESTART_PERMANENT,
 
 static int is_running(enum restart_state s)
 {
-    return s == RESTART_TRYING || s == RESTART_GETTING;
+    return s == RESTART_TRYING || s == RESTART_PROGRESSED;
 }
 
 static int is_death(enum restart_event e)
@@ -46,7 +46,7 @@ START_TEST(every_cell)
         ck_assert(s.next == state && s.action == RESTART_DO_NOTHING);
     /* Only deaths without progress are counted, and those for memory. */
     if (s.action == RESTART_DO_COUNT)
-        ck_assert(event == RESTART_EV_OUTGROWN || event == RESTART_EV_LATER ||
+        ck_assert(event == RESTART_EV_OVER_MEMORY || event == RESTART_EV_LATER ||
                   (state == RESTART_TRYING &&
                    (event == RESTART_EV_CRASHED || event == RESTART_EV_DONE)));
 }
@@ -61,7 +61,7 @@ static const struct {
     {RESTART_EV_CRASHED,
      {RESTART_DO_COUNT, RESTART_DO_COUNT, GIVE_UP},
      {RESTART_DO_START, RESTART_DO_START, GIVE_UP}},
-    {RESTART_EV_OUTGROWN,
+    {RESTART_EV_OVER_MEMORY,
      {RESTART_DO_COUNT, RESTART_DO_COUNT, GIVE_UP},
      {RESTART_DO_COUNT, RESTART_DO_COUNT, GIVE_UP}},
     {RESTART_EV_POISONED, {GIVE_UP, GIVE_UP, GIVE_UP}, {GIVE_UP, GIVE_UP, GIVE_UP}},
@@ -90,7 +90,7 @@ START_TEST(what_follows_an_end)
             restart_policy_step(policy, RESTART_TRYING, ends[_i].event).action,
             ends[_i].trying[p]);
         ck_assert_uint_eq(
-            restart_policy_step(policy, RESTART_GETTING, ends[_i].event).action,
+            restart_policy_step(policy, RESTART_PROGRESSED, ends[_i].event).action,
             ends[_i].getting[p]);
     }
 }
@@ -98,23 +98,23 @@ END_TEST
 
 /* ---- with a memory ---- */
 
-static struct restart_memory m;
+static struct restart_history m;
 static uint64_t now;
 
 static void setup(void)
 {
-    m = RESTART_MEMORY_ZERO;
+    m = RESTART_HISTORY_ZERO;
     now = 1000 * S;
 }
 
 static void teardown(void)
 {
-    restart_memory_done(&m);
+    restart_history_done(&m);
 }
 
 static struct restart_verdict feed(enum restart_event event, uint32_t request)
 {
-    return restart_memory_feed(&m, &config, event, now, request);
+    return restart_history_feed(&m, &config, event, now, request);
 }
 
 /* A process that lives for ms, without or with progress, and crashes. */
@@ -207,7 +207,7 @@ START_TEST(outgrowing_counts_whatever_got_done)
         (void)feed(RESTART_EV_STARTED, 0);
         now += 250 * MS;
         (void)feed(RESTART_EV_PROGRESS, 0);
-        v = feed(RESTART_EV_OUTGROWN, 0);
+        v = feed(RESTART_EV_OVER_MEMORY, 0);
         if (i == 5)
             ck_assert_uint_eq(v.reason, RESTART_TOO_OFTEN);
         else
@@ -224,7 +224,7 @@ START_TEST(outgrowing_now_and_then_is_no_end)
         (void)feed(RESTART_EV_STARTED, 0);
         now += 61 * S;
         (void)feed(RESTART_EV_PROGRESS, 0);
-        ck_assert_uint_eq(feed(RESTART_EV_OUTGROWN, 0).action, RESTART_DO_START);
+        ck_assert_uint_eq(feed(RESTART_EV_OVER_MEMORY, 0).action, RESTART_DO_START);
     }
 }
 END_TEST

@@ -413,11 +413,11 @@ static void on_deadline(uv_timer_t *t)
 static void on_event(void *ctx, const struct agent_event *e)
 {
     static const char letters[] = {
-        [AGENT_EVENT_SPAWN] = 's',   [AGENT_EVENT_HELLO] = 'h',
-        [AGENT_EVENT_READY] = 'r',   [AGENT_EVENT_EXIT] = 'x',
-        [AGENT_EVENT_RESPAWN] = 'S', [AGENT_EVENT_WAIT] = 'w',
-        [AGENT_EVENT_GIVE_UP] = 'g', [AGENT_EVENT_TAKE_BACK] = 'b',
-        [AGENT_EVENT_TURNED] = 't'};
+        [AGENT_EVENT_SPAWN] = 's',       [AGENT_EVENT_HELLO] = 'h',
+        [AGENT_EVENT_READY] = 'r',       [AGENT_EVENT_EXIT] = 'x',
+        [AGENT_EVENT_RESPAWN] = 'S',     [AGENT_EVENT_WAIT] = 'w',
+        [AGENT_EVENT_GIVE_UP] = 'g',     [AGENT_EVENT_REINSTATE] = 'b',
+        [AGENT_EVENT_MODE_CHANGED] = 't'};
     const size_t n = strlen(rig.events);
 
     ck_assert_uint_lt(n + 1, sizeof(rig.events));

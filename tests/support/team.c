@@ -167,7 +167,7 @@ static void make_member(struct team *t, size_t i)
     m->ops = ops;
     OK(ops->build(&m->algo, &args, &err), err);
     OK(session_new(&m->session, m->graph, &options, &err), err);
-    OK(session_settle(m->session, &err), err);
+    OK(session_fix_layout(m->session, &err), err);
     OK(ops->init(m->algo, m->session,
                  rng_key_make(t->args.seed, t->spaces[i].name, PURPOSE_INIT), &err),
        err);

@@ -32,8 +32,8 @@ int blas_wants(int64_t m, int64_t n, int64_t k)
 
 void blas_product(const struct dense *d)
 {
-    cblas_sgemm(CblasRowMajor, d->turned_a ? CblasTrans : CblasNoTrans,
-                d->turned_b ? CblasTrans : CblasNoTrans, (blasint)d->m, (blasint)d->n,
+    cblas_sgemm(CblasRowMajor, d->transposed_a ? CblasTrans : CblasNoTrans,
+                d->transposed_b ? CblasTrans : CblasNoTrans, (blasint)d->m, (blasint)d->n,
                 (blasint)d->k, 1.0f, d->a, (blasint)d->lda, d->b, (blasint)d->ldb,
                 d->add ? 1.0f : 0.0f, d->c, (blasint)d->ldc);
 }

@@ -10,11 +10,11 @@
 #include "agent/session/kernels/vec.h"
 
 void DENSE(const struct dense *d);
-void DENSE_TURN(float *dst, const float *src, int64_t n, int64_t k, int64_t ld);
+void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k, int64_t ld);
 
 #define PANEL     (VEC * TILE_VECS)
 #define MOST_ROWS (2 * TILE_ROWS) /* of tiles one vector wide */
-/* Of a few rows, tiles are wider instead, so that enough sums are under way. */
+/* With few rows, tiles are wider instead, so that enough sums run in parallel. */
 #define MOST_VECS (TILE_VECS == 2 ? 8 : TILE_VECS)
 #define FLAT_ROWS (VEC == 16 ? 3 : 2) /* of tiles four vectors wide; of eight, one */
 #define PART      256                 /* of k, where it is cut */
@@ -85,7 +85,7 @@ VEC_INLINE void multiply(tile_sums x, const struct dense *d, const struct panel 
     }
 }
 
-/* What is done to the sums, all but the storing. */
+/* Applies bias and activation to the sums, without storing them. */
 VEC_INLINE void finish(tile_sums x, const struct dense *d, const struct panel *p,
                        int64_t i, const struct form f)
 {
@@ -210,7 +210,7 @@ PANEL_FORM(turned_wide, TILE_VECS, 1, 1, TILE_ROWS)
 PANEL_FORM(turned_narrow, 1, 1, 1, MOST_ROWS)
 
 #if TILE_VECS == 2
-/* The same of few rows: FLAT_ROWS with four vectors, one with eight. */
+/* The same for few rows: FLAT_ROWS with four vectors, one row with eight. */
 VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f)
 {
     vec sums[MOST_VECS];
@@ -247,17 +247,17 @@ static void one_panel(const struct dense *d, const struct panel *p)
                                          {turned_narrow, turned_wide, turned_full}};
 #if TILE_VECS == 2
     if (p->width == 4 * VEC) {
-        (d->turned_a ? turned_four : flat_four)(d, p);
+        (d->transposed_a ? turned_four : flat_four)(d, p);
         return;
     }
     if (p->width == 8 * VEC) {
-        (d->turned_a ? turned_eight : flat_eight)(d, p);
+        (d->transposed_a ? turned_eight : flat_eight)(d, p);
         return;
     }
 #endif
     const int width = p->width == PANEL ? 2 : p->width > VEC * (TILE_VECS - 1) ? 1 : 0;
 
-    forms[d->turned_a != 0][width](d, p);
+    forms[d->transposed_a != 0][width](d, p);
 }
 
 /* ---- C by panels ---- */
@@ -300,7 +300,7 @@ static void turn(float *dst, int64_t to, const float *src, int64_t ld, int64_t n
         for (; j + VEC <= n && l + 4 <= k; l += 4) {
             vec x[4];
 
-            vec_load_turned(x, src + l, ld);
+            vec_load_transposed(x, src + l, ld);
             for (int q = 0; q < 4; q++)
                 vec_store(dst + (l + q) * to, x[q]);
         }
@@ -310,7 +310,7 @@ static void turn(float *dst, int64_t to, const float *src, int64_t ld, int64_t n
     }
 }
 
-void DENSE_TURN(float *dst, const float *src, int64_t n, int64_t k, int64_t ld)
+void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k, int64_t ld)
 {
     turn(dst, n, src, ld, n, k);
 }
@@ -319,7 +319,7 @@ static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
 {
     const int64_t k = p->to - p->from;
 
-    if (d->turned_b)
+    if (d->transposed_b)
         turn(dst, PANEL, d->b + p->j * d->ldb + p->from, d->ldb, p->width, k);
     else
         pack(dst, d->b + p->from * d->ldb + p->j, d->ldb, k, p->width);
@@ -328,7 +328,7 @@ static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
 /* A product that is added to something has one part: its blocks are short. */
 static void by_panels(const struct dense *d)
 {
-    const int packs = d->turned_b || (d->m >= MANY_ROWS && d->ldb >= FAR_APART);
+    const int packs = d->transposed_b || (d->m >= MANY_ROWS && d->ldb >= FAR_APART);
     _Alignas(64) float packed[PART * PANEL];
     struct panel p = {0};
 
@@ -403,7 +403,7 @@ VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f,
     for (; four >= 2; four -= 2, a += 8, f.b += 8 * f.down) {
         vec y[8];
 
-        vec_load_turned_eight(y, a, lda);
+        vec_load_transposed_eight(y, a, lda);
         UNROLL(GCC unroll 8)
         for (int q = 0; q < 8; q++) {
             UNROLL(GCC unroll 8)
@@ -415,7 +415,7 @@ VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f,
     for (; four > 0; four--, a += 4, f.b += 4 * f.down) {
         vec y[4];
 
-        vec_load_turned(y, a, lda);
+        vec_load_transposed(y, a, lda);
         UNROLL(GCC unroll 4)
         for (int q = 0; q < 4; q++) {
             UNROLL(GCC unroll 8)
@@ -432,7 +432,7 @@ TILE_INLINE void few_rows(const struct dense *d, int64_t i, const int groups, co
 {
     const float *a = d->a + i * d->lda;
     const int64_t apart = VEC * d->lda;
-    struct factors f = {d->b, d->turned_b ? 1 : d->ldb, d->turned_b ? d->ldb : 1};
+    struct factors f = {d->b, d->transposed_b ? 1 : d->ldb, d->transposed_b ? d->ldb : 1};
     vec x[4][FEW];
     int64_t l = 0;
 
@@ -501,7 +501,7 @@ static void columns(const struct dense *d)
 
 static int may_go_by_columns(const struct dense *d)
 {
-    return !d->turned_a && d->n <= FEW && d->n < VEC && d->m >= VEC && !d->add &&
+    return !d->transposed_a && d->n <= FEW && d->n < VEC && d->m >= VEC && !d->add &&
            !d->column_sums && d->after != DENSE_RELU_GRAD &&
            d->after != DENSE_LEAKY_RELU_GRAD;
 }
@@ -529,7 +529,7 @@ static void exchanged(const struct dense *d)
 
     t.a = d->b;
     t.lda = d->ldb;
-    t.turned_a = !d->turned_b;
+    t.transposed_a = !d->transposed_b;
     t.ldb = d->lda;
     if (d->n == 1 && d->ldc == 1) { /* a row or a column: it lies the same way */
         t.n = d->m;
@@ -549,7 +549,7 @@ static void exchanged(const struct dense *d)
 
 static int may_be_exchanged(const struct dense *d)
 {
-    return d->turned_a && d->n <= FEW && d->n < VEC && d->m > d->n &&
+    return d->transposed_a && d->n <= FEW && d->n < VEC && d->m > d->n &&
            (d->k >= DEEP || d->n == 1) && !d->bias && !d->column_sums &&
            d->after == DENSE_AS_IS;
 }
@@ -567,7 +567,7 @@ static void choose(const struct dense *d)
 /* The one row of a product with a transpose is the one column of that matrix by A^T. */
 static int is_row_of_turned(const struct dense *d)
 {
-    return d->m == 1 && d->turned_b && d->n >= VEC && !d->bias && !d->add &&
+    return d->m == 1 && d->transposed_b && d->n >= VEC && !d->bias && !d->add &&
            !d->column_sums && d->after == DENSE_AS_IS;
 }
 
@@ -575,8 +575,9 @@ void DENSE(const struct dense *d)
 {
     struct dense one = *d;
 
-    if (d->n == 1 && d->turned_b) { /* the one row of B's transpose is its one column */
-        one.turned_b = 0;
+    if (d->n == 1 &&
+        d->transposed_b) { /* the one row of B's transpose is its one column */
+        one.transposed_b = 0;
         one.ldb = 1;
     } else if (is_row_of_turned(d)) {
         one.m = d->n;
@@ -584,8 +585,8 @@ void DENSE(const struct dense *d)
         one.a = d->b;
         one.lda = d->ldb;
         one.b = d->a;
-        one.ldb = d->turned_a ? d->lda : 1;
-        one.turned_a = one.turned_b = 0;
+        one.ldb = d->transposed_a ? d->lda : 1;
+        one.transposed_a = one.transposed_b = 0;
         one.ldc = 1;
     }
     choose(&one);

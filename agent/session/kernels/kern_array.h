@@ -1,5 +1,4 @@
-/* kern_array.h - small things that kernels of arrays share.
- */
+/* kern_array.h - small functions shared by the array kernels. */
 #ifndef AGENT_SESSION_KERNELS_KERN_ARRAY_H
 #define AGENT_SESSION_KERNELS_KERN_ARRAY_H
 
@@ -7,7 +6,7 @@
 
 #include <string.h>
 
-/* Strings are moved by reference (plan_lower.c gives them bytes of their own). */
+/* Strings are copied by reference (plan_lower.c keeps their bytes in constants). */
 static inline size_t elem_size(const struct tensor *t)
 {
     return t->dtype == DT_STRING ? sizeof(struct tensor_string) : dtype_size(t->dtype);
@@ -33,7 +32,7 @@ static inline int positive_axis(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* From row to row of input i; 0: it is dense. */
+/* Bytes from one row of input i to the next; 0: it is dense. */
 static inline size_t row_stride_bytes(const struct kernel_args *a, int i)
 {
     return a->row_stride ? (size_t)a->row_stride[i] * elem_size(a->in[i]) : 0;

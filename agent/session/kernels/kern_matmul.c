@@ -11,14 +11,14 @@ static void add_block(const struct dense *whole, int64_t first, int64_t rows)
 
     d.k = rows;
     d.a += first * d.lda;
-    d.b += d.turned_b ? first : first * d.ldb;
+    d.b += d.transposed_b ? first : first * d.ldb;
     d.add = first > 0;
     kern_loops()->dense(&d);
 }
 
 void dense_whole(const struct dense *d)
 {
-    if (!d->turned_a || d->k <= DENSE_BLOCK) {
+    if (!d->transposed_a || d->k <= DENSE_BLOCK) {
         kern_loops()->dense(d);
         return;
     }
@@ -65,9 +65,9 @@ static int product(const struct kernel_args *a, const struct product *p, struct 
                       .n = p->n,
                       .k = p->k,
                       .lda = p->ta ? p->m : p->k,
-                      .turned_a = p->ta,
+                      .transposed_a = p->ta,
                       .ldb = p->tb ? p->k : p->n,
-                      .turned_b = p->tb,
+                      .transposed_b = p->tb,
                       .ldc = p->n};
     switch (a->out[0]->dtype) {
     case DT_FLOAT:

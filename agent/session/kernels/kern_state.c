@@ -17,7 +17,7 @@ int kern_assign(const struct kernel_args *a)
     const size_t bytes = tensor_bytes(var);
 
     if (var->dtype == DT_FLOAT && (x == y || x + bytes <= y || y + bytes <= x)) {
-        kern_loops()->settle(var->data, a->in[1]->data, bytes / sizeof(float));
+        kern_loops()->canonical_nan(var->data, a->in[1]->data, bytes / sizeof(float));
         return 0;
     }
     memmove(a->in[0]->data, a->in[1]->data, bytes);
@@ -86,7 +86,7 @@ static inline double faded(double x, double smallest)
 #define FADED(T, x) ((T)faded((double)(x), sizeof(T) == 4 ? 0x1p-126 : 0x1p-1022))
 
 /* What a step has left in its variables, of which the first `n` inputs are. */
-static void settle(const struct kernel_args *a, int n)
+static void canonical_nan(const struct kernel_args *a, int n)
 {
     for (int i = 0; i < n; i++)
         tensor_settle_nans(a->in[i]);
@@ -97,12 +97,12 @@ static void settle(const struct kernel_args *a, int n)
     switch ((a)->in[0]->dtype) {                                                         \
     case DT_FLOAT: {                                                                     \
         BODY(float, sqrtf)                                                               \
-        settle(a, n_variables);                                                          \
+        canonical_nan(a, n_variables);                                                   \
         return 0;                                                                        \
     }                                                                                    \
     case DT_DOUBLE: {                                                                    \
         BODY(double, sqrt)                                                               \
-        settle(a, n_variables);                                                          \
+        canonical_nan(a, n_variables);                                                   \
         return 0;                                                                        \
     }                                                                                    \
     default:                                                                             \
@@ -179,7 +179,7 @@ static int adam_f64(const struct kernel_args *a, double rate, int64_t n)
         double step = nesterov ? m[i] * beta1 + g * (1 - beta1) : m[i];
         var[i] -= rate * step / (sqrt(v[i]) + eps);
     }
-    settle(a, 3);
+    canonical_nan(a, 3);
     return 0;
 }
 

@@ -1,11 +1,11 @@
-/* kernel.h - what computes an operation: one row of a table per operation type.
+/* kernel.h - the functions that compute operations: one table row per operation type.
  *
- * Most operations are loops over elements (KERNEL_LOOP, loops.h) or give another name to
- * bytes that exist (KERNEL_ALIAS); the planner fuses the first and drops the second. A
- * kernel proper (KERNEL_CALL) gets tensors with shapes known and storage in place, and
- * writes every element of its outputs. Values that a kernel finds wrong (an index out of
- * range) are errors of the run; shapes and dtypes were checked by the operation's shape
- * rule.
+ * Most operations are loops over elements (KERNEL_LOOP, loops.h) or return the bytes of an
+ * input unchanged (KERNEL_ALIAS); the planner fuses the former and removes the latter. The
+ * function of a KERNEL_CALL gets tensors with known shapes and allocated storage, and writes
+ * every element of its outputs. It returns an error for invalid values (an index out of
+ * range), which makes the run fail; the operation's shape rule has checked shapes and
+ * dtypes.
  */
 #ifndef AGENT_SESSION_KERNELS_KERNEL_H
 #define AGENT_SESSION_KERNELS_KERNEL_H
@@ -20,16 +20,16 @@ struct kernel_args {
     /* A variable's reference is a view of its value in the session's block. */
     struct tensor *const *in;
     struct tensor *const *out;
-    /* Elements from row to row of inputs whose rows lie apart, 0 where they do not; NULL:
-     * all are dense. Given to kern_copy and kern_concat only. */
+    /* Per input: elements from one row to the next, 0: dense. NULL: all inputs are dense.
+     * Only for kern_copy and kern_concat. */
     const int64_t *row_stride;
     struct rng_key key; /* of this operation, for this run */
     uint64_t counter;
-    int initialized; /* of the variable behind input 0 */
+    int initialized; /* flag of the variable that input 0 refers to */
     struct err *err;
 };
 
-typedef int (*kernel_fn)(const struct kernel_args *args); /* 0 or an error's code */
+typedef int (*kernel_fn)(const struct kernel_args *args); /* 0 or an error code */
 
 enum kernel_kind {
     KERNEL_CALL,
@@ -50,13 +50,13 @@ const struct kernel_row *kernel_at(size_t i);           /* NULL past the end */
 
 /* ---- products (dense.h) ---- */
 
-/* All of C, in blocks where the batch is summed over. */
+/* Computes all of C; in blocks of DENSE_BLOCK rows if it sums over the batch. */
 void dense_whole(const struct dense *d);
 
-/* Does OpenBLAS compute a product of these sizes where numerics are native? From 256 on
- * each side, and 512 x 512 x 512 in all. */
+/* Whether OpenBLAS computes a product of these sizes under native numerics: each side at
+ * least 256, and m n k at least 512 x 512 x 512. */
 int blas_wants(int64_t m, int64_t n, int64_t k);
-/* C = A B, or C += A B with `add`; what else is asked for is not done. */
+/* C = A B, or C += A B with `add`; ignores bias, after and column_sums. */
 void blas_product(const struct dense *d);
 
 /* ---- the kernels, by file ---- */
@@ -140,27 +140,26 @@ KERNEL(kern_string_join)
 
 /* ---- shared by the kernels ---- */
 
-/* Shapes that depend on values, where the values are known: BroadcastGradientArgs, Where,
- * RestoreV2 (which looks into the file). Leaves others as they are. value[i]: NULL if
- * unknown. */
+/* Output shapes that depend on input values: BroadcastGradientArgs, Where, RestoreV2 (which
+ * reads the file). Leaves all others unchanged. value[i]: NULL if unknown. */
 int kernel_sizes(const struct operation *op, const struct tensor *const *value,
                  struct shape *out, struct err *err);
 /* The shapes of a RestoreV2 (kern_io.c). */
 int restored_shapes(const struct operation *op, const struct tensor *const *value,
                     struct shape *out, struct err *err);
 
-/* Does the kernel draw, and so need a key? */
+/* Whether the kernel draws random numbers and so needs a key. */
 int kernel_draws(kernel_fn fn);
 
-/* How a float32 sum over `axes` runs: over rows to the end of each (period: elements of a
- * row), down the columns (period: columns), or otherwise. */
+/* The pattern of a float32 sum over `axes`: along each row (period: elements per row), down
+ * the columns (period: number of columns), or another one. */
 enum { SUM_OTHER, SUM_ROWS, SUM_COLUMNS };
 int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_period);
-/* The same over all axes but one. */
+/* The same for a sum over all axes but `kept`. */
 int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period);
-/* Adds elements start .. start+n-1 of x (of total, `period` in a row) to the sums of the
- * columns y (period): blocks of DENSE_BLOCK rows, each summed in `part` (period) first.
- * Calls follow each other from start = 0 on; x is where `start` lies. */
+/* Adds elements start .. start+n-1 of a matrix (total elements, `period` per row) to the sums
+ * of its columns, y (period): sums blocks of DENSE_BLOCK rows in `part` (period) first. To
+ * be called in order, beginning with start = 0; x points to element `start`. */
 void sum_column_blocks(float *y, float *part, const float *x, size_t start, size_t n,
                        size_t period, size_t total);
 
@@ -192,7 +191,7 @@ static inline void tensor_set_int(const struct tensor *t, int64_t i, int64_t v)
 }
 
 int64_t int_attr(const struct operation *op, const char *name, int64_t otherwise);
-/* The dimension of the channels: the last, or with data_format NCHW the second. */
+/* The channel dimension: the last one, or the second with data_format NCHW. */
 int channel_axis(const struct operation *op, int rank);
 float float_attr(const struct operation *op, const char *name, float otherwise);
 

@@ -10,7 +10,8 @@
 
 extern const struct kern_loops KERN_LOOPS;
 extern void DENSE(const struct dense *d);
-extern void DENSE_TURN(float *dst, const float *src, int64_t n, int64_t k, int64_t ld);
+extern void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k,
+                            int64_t ld);
 
 #ifdef __clang__
 #define EACH _Pragma("clang loop vectorize(enable)") for (size_t i = 0; i < n; i++)
@@ -555,7 +556,7 @@ static inline float settled(float x)
     return x != x ? __builtin_nanf("") : x;
 }
 
-static void settle(float *dst, const float *x, size_t n)
+static void canonical_nan(float *dst, const float *x, size_t n)
 {
     EACH dst[i] = settled(x[i]);
 }
@@ -591,9 +592,9 @@ adam_block(float *restrict var, float *restrict m, float *restrict v, const floa
         var[i] = moved;
     }
     if (nans) {
-        settle(var, var, n);
-        settle(m, m, n);
-        settle(v, v, n);
+        canonical_nan(var, var, n);
+        canonical_nan(m, m, n);
+        canonical_nan(v, v, n);
     }
 }
 
@@ -620,7 +621,7 @@ BY_32_BYTES static void follow(float *dst, const float *x, float p, const float 
 const struct kern_loops KERN_LOOPS = {
     .isa = KERN_ISA,
     .dense = DENSE,
-    .turn = DENSE_TURN,
+    .transpose = DENSE_TRANSPOSE,
     .rows = rows,
     .cast = find_cast,
     .sum_lanes = sum_lanes,
@@ -628,7 +629,7 @@ const struct kern_loops KERN_LOOPS = {
     .sum_rows = sum_rows,
     .softmax = softmax,
     .log_softmax = log_softmax,
-    .settle = settle,
+    .canonical_nan = canonical_nan,
     .adam = adam,
     .follow = follow,
 };

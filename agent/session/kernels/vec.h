@@ -1,13 +1,13 @@
-/* vec.h - the vectors that dense.c computes with, for the instruction set it is built for.
+/* vec.h - the vectors that dense.c uses, for the instruction set it is compiled for.
  *
  * vec            VEC floats
  * vec_fma        x y + z, rounded once
- * vec_load_some  the first n floats, zeros behind them; touches no other memory
- * vec_load_fours four floats of each fourth row, for vec_load_turned
- * vec_load_eights eight floats of a row and the fourth behind it (16 lanes only)
- * vec_relu       x < 0 ? 0 : x, so that NaN and -0 stay
- * vec_pick_positive  per element: c > 0 ? x : y, where NaN is not
- * VEC_PLAIN      asks for plain C
+ * vec_load_some  the first n floats followed by zeros; reads no other memory
+ * vec_load_fours four floats of every fourth row, for vec_load_transposed
+ * vec_load_eights eight floats of a row and eight of the fourth row after it (16 lanes only)
+ * vec_relu       x < 0 ? 0 : x, which preserves NaN and -0
+ * vec_pick_positive  per element: c > 0 ? x : y (y if c is NaN)
+ * VEC_PLAIN      if defined, plain C is used
  * TILE_ROWS x TILE_VECS sums stay in registers.
  */
 #ifndef AGENT_SESSION_KERNELS_VEC_H
@@ -316,7 +316,7 @@ VEC_INLINE void vec_store_some(float *p, vec x, int64_t n)
 #endif
 
 /* x[q] = column q of four, of as many rows of p as a vector has lanes. */
-VEC_INLINE void vec_load_turned(vec x[4], const float *p, int64_t ld)
+VEC_INLINE void vec_load_transposed(vec x[4], const float *p, int64_t ld)
 {
     const vec a = vec_load_fours(p, ld), b = vec_load_fours(p + ld, ld);
     const vec c = vec_load_fours(p + 2 * ld, ld), d = vec_load_fours(p + 3 * ld, ld);
@@ -331,7 +331,7 @@ VEC_INLINE void vec_load_turned(vec x[4], const float *p, int64_t ld)
 
 #if VEC == 16
 /* Each four by four floats of a, b, c and d. */
-VEC_INLINE void vec_turn(vec x[4], vec a, vec b, vec c, vec d)
+VEC_INLINE void vec_transpose(vec x[4], vec a, vec b, vec c, vec d)
 {
     const vec ab = VEC_LOWS(a, b), cd = VEC_LOWS(c, d);
     const vec ab2 = VEC_HIGHS(a, b), cd2 = VEC_HIGHS(c, d);
@@ -343,15 +343,15 @@ VEC_INLINE void vec_turn(vec x[4], vec a, vec b, vec c, vec d)
 }
 
 /* The same of eight columns: half as many loads, of which one takes as long as a shuffle. */
-VEC_INLINE void vec_load_turned_eight(vec x[8], const float *p, int64_t ld)
+VEC_INLINE void vec_load_transposed_eight(vec x[8], const float *p, int64_t ld)
 {
     vec y[4], z[4];
 
-    vec_turn(y, vec_load_eights(p, ld), vec_load_eights(p + ld, ld),
-             vec_load_eights(p + 2 * ld, ld), vec_load_eights(p + 3 * ld, ld));
+    vec_transpose(y, vec_load_eights(p, ld), vec_load_eights(p + ld, ld),
+                  vec_load_eights(p + 2 * ld, ld), vec_load_eights(p + 3 * ld, ld));
     p += 8 * ld;
-    vec_turn(z, vec_load_eights(p, ld), vec_load_eights(p + ld, ld),
-             vec_load_eights(p + 2 * ld, ld), vec_load_eights(p + 3 * ld, ld));
+    vec_transpose(z, vec_load_eights(p, ld), vec_load_eights(p + ld, ld),
+                  vec_load_eights(p + 2 * ld, ld), vec_load_eights(p + 3 * ld, ld));
     for (int q = 0; q < 4; q++) {
         x[q] = _mm512_shuffle_f32x4(y[q], z[q], 0x88);
         x[q + 4] = _mm512_shuffle_f32x4(y[q], z[q], 0xdd);

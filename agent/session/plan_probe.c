@@ -29,7 +29,7 @@ static void visit(const struct operation *op, unsigned char *seen,
     stack[(*depth)++] = op;
 }
 
-/* Can x be computed before the run without being noticed? */
+/* Whether x can be computed before the run without side effects. */
 static int looks_all_the_way(const struct graph *g, struct output x)
 {
     const size_t n = (size_t)graph_n_operations(g);
@@ -68,48 +68,48 @@ static int may_decide_a_shape(struct output x)
     return (dtype == DT_INT32 || dtype == DT_INT64) && output_shape(x).rank <= 1;
 }
 
-void plan_find_late(struct plan *p, const struct operation *op,
-                    const struct tensor *const *known)
+void plan_find_probe(struct plan *p, const struct operation *op,
+                     const struct tensor *const *known)
 {
     struct output x = {graph_operation_at(p->graph, operation_id(op)), 0};
 
-    p->wants_values = 1;
+    p->needs_values = 1;
     if (operation_is(op, "Where")) {
         if (looks_all_the_way(p->graph, operation_input(op, 0)))
-            p->late = x;
+            p->probe = x;
         return;
     }
     for (int i = 0; i < operation_n_inputs(op); i++) {
         x = operation_input(op, i);
         if (known[i] == NULL && may_decide_a_shape(x) && !is_fed(p, x) &&
             looks_all_the_way(p->graph, x)) {
-            p->late = x;
+            p->probe = x;
             return;
         }
     }
 }
 
-struct output plan_late_source(struct output late)
+struct output plan_probe_source(struct output probe)
 {
-    return operation_is(late.op, "Where") ? operation_input(late.op, 0) : late;
+    return operation_is(probe.op, "Where") ? operation_input(probe.op, 0) : probe;
 }
 
-/* Where is computed here: as a step it would need its shape. */
-int plan_late_value(struct output late, struct tensor *source, struct tensor *ret,
-                    struct err *err)
+/* Where is computed here, because a step would need its shape. */
+int plan_probe_value(struct output probe, struct tensor *source, struct tensor *ret,
+                     struct err *err)
 {
     const struct tensor *known = source;
     struct kernel_args args = {
-        .op = late.op, .n_in = 1, .n_out = 1, .in = &source, .out = &ret, .err = err};
+        .op = probe.op, .n_in = 1, .n_out = 1, .in = &source, .out = &ret, .err = err};
     struct shape shape = SHAPE_UNKNOWN;
     int rc;
 
-    if (!operation_is(late.op, "Where")) {
+    if (!operation_is(probe.op, "Where")) {
         *ret = *source;
         *source = (struct tensor){0};
         return 0;
     }
-    rc = kernel_sizes(late.op, &known, &shape, err);
+    rc = kernel_sizes(probe.op, &known, &shape, err);
     if (rc == 0)
         rc = tensor_alloc(ret, DT_INT64, shape, err);
     return rc == 0 ? kern_where(&args) : rc;

@@ -50,7 +50,8 @@ int lower_mergeable(const struct lowering *l, const struct operation *op, const 
     return 1;
 }
 
-static struct seen **bucket(struct lowering *l, const struct operation *op, const int *in)
+static struct lowered_op **bucket(struct lowering *l, const struct operation *op,
+                                  const int *in)
 {
     unsigned h = 0;
     for (const char *c = operation_type(op); *c; c++)
@@ -60,11 +61,11 @@ static struct seen **bucket(struct lowering *l, const struct operation *op, cons
     return &l->buckets[(h ^ h >> 15) & (l->n_buckets - 1)];
 }
 
-const int *lower_find_double(struct lowering *l, const struct operation *op,
-                             const int *in)
+const int *lower_find_duplicate(struct lowering *l, const struct operation *op,
+                                const int *in)
 {
     size_t bytes = sizeof(int) * (size_t)operation_n_inputs(op);
-    for (const struct seen *e = *bucket(l, op, in); e; e = e->next)
+    for (const struct lowered_op *e = *bucket(l, op, in); e; e = e->next)
         if (strcmp(operation_type(e->op), operation_type(op)) == 0 &&
             operation_n_inputs(e->op) == operation_n_inputs(op) &&
             memcmp(e->in, in, bytes) == 0 && attrs_same(e->op, op) &&
@@ -76,8 +77,8 @@ const int *lower_find_double(struct lowering *l, const struct operation *op,
 void lower_remember(struct lowering *l, const struct operation *op, const int *in,
                     const int *out)
 {
-    struct seen **at = bucket(l, op, in);
-    struct seen *e = ARENA_NEW(l->scratch, struct seen);
-    *e = (struct seen){op, in, out, l->guard, *at};
+    struct lowered_op **at = bucket(l, op, in);
+    struct lowered_op *e = ARENA_NEW(l->scratch, struct lowered_op);
+    *e = (struct lowered_op){op, in, out, l->guard, *at};
     *at = e;
 }

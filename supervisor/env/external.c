@@ -1,4 +1,4 @@
-#include "supervisor/env/foreign.h"
+#include "supervisor/env/external.h"
 
 #include "common/config/yaml_tree.h"
 #include "common/msg/env_protocol.h"
@@ -26,23 +26,23 @@ static const char *const *words_of(const struct env_config *c, struct arena *are
     return words;
 }
 
-struct agent_limits foreign_limits(const struct env_config *config)
+struct agent_limits external_limits(const struct env_config *config)
 {
     return (struct agent_limits){.restart = config->restart,
                                  .memory_limit_bytes = config->memory_limit_bytes,
                                  .respond_within_s = config->respond_within_s};
 }
 
-void foreign_init(struct foreign *ret, const struct env_config *config,
-                  struct arena *arena)
+void external_init(struct external *ret, const struct env_config *config,
+                   struct arena *arena)
 {
-    *ret = (struct foreign){
+    *ret = (struct external){
         .command = words_of(config, arena),
         .mode = config->command == NULL ? "plugin" : NULL,
         .directory =
             config->directory != NULL ? arena_strdup(arena, config->directory) : NULL,
         .params = config->params != NULL ? yaml_tree_copy(config->params, arena) : NULL,
-        .limits = foreign_limits(config),
+        .limits = external_limits(config),
         .processes = (size_t)config->processes};
 }
 
@@ -99,8 +99,8 @@ static void pack_value(const struct yaml_node *n, int as_text, struct msg_out *o
     }
 }
 
-void foreign_pack_configure(const struct foreign *f, size_t copies, size_t first,
-                            struct msg_out *o)
+void external_pack_configure(const struct external *f, size_t copies, size_t first,
+                             struct msg_out *o)
 {
     msg_map(o, 3);
     msg_key(o, "copies");
@@ -216,7 +216,7 @@ static int parse_agents(struct env_spec *ret, const msgpack_object *agents,
     return 0;
 }
 
-/* Whatever its author calls it, it is shown to people. */
+/* The name comes from the program and is displayed: only printable text is kept. */
 static void clean_name(char *name)
 {
     for (char *p = name; *p != '\0'; p++)
@@ -224,8 +224,8 @@ static void clean_name(char *name)
             *p = '?';
 }
 
-int foreign_parse(struct env_spec *ret, const msgpack_object *answer, struct arena *arena,
-                  struct err *err)
+int external_parse(struct env_spec *ret, const msgpack_object *answer,
+                   struct arena *arena, struct err *err)
 {
     const msgpack_object *agents = NULL;
     int r;
@@ -255,7 +255,7 @@ static int same_space(const struct action_space *a, const struct action_space *b
            memcmp(a->heads, b->heads, sizeof(a->heads)) == 0;
 }
 
-int foreign_same_spec(const struct env_spec *a, const struct env_spec *b)
+int external_same_spec(const struct env_spec *a, const struct env_spec *b)
 {
     int same = a->n_agents == b->n_agents && a->masks == b->masks;
 

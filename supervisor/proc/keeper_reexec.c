@@ -1,4 +1,4 @@
-#include "supervisor/proc/keeper_again.h"
+#include "supervisor/proc/keeper_reexec.h"
 
 #include "common/mem/xmalloc.h"
 
@@ -10,14 +10,14 @@
 
 #define VARIABLE "BROOD_KEEPER_AGAIN"
 
-int keeper_goes_on(struct keeper_task *ret)
+int keeper_resume_task(struct keeper_task *ret)
 {
     const char *text = getenv(VARIABLE);
     int at = 0;
 
     *ret = (struct keeper_task){0};
     if (text == NULL ||
-        sscanf(text, "%d@%" SCNu64 "@%d@%u@%n", &ret->deaths, &ret->from, &ret->stands,
+        sscanf(text, "%d@%" SCNu64 "@%d@%u@%n", &ret->deaths, &ret->from, &ret->committed,
                &ret->place, &at) != 4 ||
         text[at] != '/')
         return 0;
@@ -25,7 +25,7 @@ int keeper_goes_on(struct keeper_task *ret)
     return 1;
 }
 
-void keeper_again_init(struct keeper_again *a)
+void keeper_reexec_init(struct keeper_reexec *a)
 {
     size_t n = 0, to = 0;
 
@@ -38,16 +38,16 @@ void keeper_again_init(struct keeper_again *a)
             a->environment[to++] = environ[i];
 }
 
-void keeper_again_done(struct keeper_again *a)
+void keeper_reexec_done(struct keeper_reexec *a)
 {
     free(a->environment);
     a->environment = NULL;
 }
 
-void keeper_again_execute(struct keeper_again *a, char *const *argv,
-                          const struct keeper_task *task)
+void keeper_reexec(struct keeper_reexec *a, char *const *argv,
+                   const struct keeper_task *task)
 {
     (void)snprintf(a->variable, sizeof(a->variable), VARIABLE "=%d@%" PRIu64 "@%d@%u@%s",
-                   task->deaths, task->from, task->stands, task->place, task->path);
+                   task->deaths, task->from, task->committed, task->place, task->path);
     (void)execve("/proc/self/exe", argv, a->environment);
 }

@@ -1,4 +1,4 @@
-#include "supervisor/env/foreign.h"
+#include "supervisor/env/external.h"
 
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
@@ -19,8 +19,8 @@ static struct {
     struct env_spec spec;
 } kept;
 
-/* All that an answer can depend on. */
-static char *question_of(const struct foreign *f)
+/* Everything on which an answer can depend. */
+static char *question_of(const struct external *f)
 {
     char *text = NULL;
     size_t len = 0;
@@ -39,10 +39,10 @@ static char *question_of(const struct foreign *f)
 
 static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
-    foreign_pack_configure(ctx, 1, 0, o);
+    external_pack_configure(ctx, 1, 0, o);
 }
 
-static int ask_process(struct env_spec *ret, struct foreign *f, struct arena *arena,
+static int ask_process(struct env_spec *ret, struct external *f, struct arena *arena,
                        struct err *err)
 {
     const struct agent_spec spec = {.name = "environment",
@@ -64,7 +64,7 @@ static int ask_process(struct env_spec *ret, struct foreign *f, struct arena *ar
     r = ask_open(&ask, &args, err);
     (void)close(args.agent_exe_fd);
     if (r == 0) {
-        r = foreign_parse(ret, ask_answer(ask, 0), arena, err);
+        r = external_parse(ret, ask_answer(ask, 0), arena, err);
         if (r < 0)
             (void)err_wrap(err, "its answer to configure");
     }
@@ -72,7 +72,7 @@ static int ask_process(struct env_spec *ret, struct foreign *f, struct arena *ar
     return r;
 }
 
-static int ask_anew(struct foreign *f, char *question, struct err *err)
+static int ask_anew(struct external *f, char *question, struct err *err)
 {
     int r;
 
@@ -87,14 +87,14 @@ static int ask_anew(struct foreign *f, char *question, struct err *err)
     return r;
 }
 
-int foreign_ask(struct env_spec *ret, const struct env_config *config,
-                struct arena *arena, struct err *err)
+int external_ask(struct env_spec *ret, const struct env_config *config,
+                 struct arena *arena, struct err *err)
 {
-    struct foreign f;
+    struct external f;
     char *question;
     int r = 0;
 
-    foreign_init(&f, config, arena);
+    external_init(&f, config, arena);
     question = question_of(&f);
     if (kept.question != NULL && strcmp(question, kept.question) == 0)
         free(question);
