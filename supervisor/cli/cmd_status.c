@@ -1,4 +1,4 @@
-/* `brood status`: where a run stands, live or over. */
+/* `brood status`: prints the status of a run, live or over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/run_facts.h"
@@ -90,11 +90,11 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
 const struct command cmd_status = {
     .name = "status",
     .arguments = "[RUN]",
-    .summary = "A run and each of its agents, live or over",
+    .summary = "Show the status of a run and its agents, live or over",
     .help =
-        "\nRUN: a name under the runs directory or a path; default: the newest run. "
-        "A\nlive run is asked; of one that is over, or was killed, its journal "
-        "tells. Changes that are agreed and not yet in force (`brood set`) are pending.\n"
+        "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
+        "The status of a run that is over, or was killed, is read from its journal.\n"
+        "Changes made with `brood set` that are not yet in force are listed as pending.\n"
         "\nexample: brood status simple_spread-1 --json\n",
     .run = run_status_command,
 };
