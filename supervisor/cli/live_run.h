@@ -20,6 +20,8 @@ struct cli_changes {
 int cli_change_run(const struct cli *cli, struct control_client *c,
                    const struct cli_changes *changes, const uint64_t *at,
                    struct err *err);
+/* Prints a line per change, each after `prefix`. */
+void cli_print_pending(const char *prefix, const struct run_pending *p, size_t n);
 /* Waits until the run in directory `path` is over, and returns the run's exit code. */
 int cli_wait_run(const char *path);
 /* Reports the error and returns the exit code: CLI_NOT_THERE if the run is missing, not
