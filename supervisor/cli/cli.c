@@ -55,7 +55,8 @@ static void print_commands(FILE *f)
                 f);
     for (int i = 0; i < N_COMMANDS; i++)
         (void)fprintf(f, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
-    (void)fputs("\n`brood COMMAND --help` lists a command's options, with an example.\n", f);
+    (void)fputs("\n`brood COMMAND --help` lists a command's options, with an example.\n",
+                f);
 }
 
 /* Begins an error line on stderr: "brood <command>: ". */

@@ -40,7 +40,7 @@ struct command {
     const char *summary;        /* one line for `brood --help` */
     const char *help;           /* the command's own options, then an example */
     void (*more_help)(FILE *f); /* prints what follows `help`; may be NULL */
-    const char *letters; /* own one-letter options, in getopt's syntax; or NULL */
+    const char *letters;        /* own one-letter options, in getopt's syntax; or NULL */
     int (*run)(struct cli *cli, int argc,
                char **argv); /* argv[0] is the command's name */
 };

@@ -133,7 +133,7 @@ static int wants_again(const struct edit *e, const struct err *err)
     return strchr("yY\n", *answer) != NULL;
 }
 
-/* Keeps the refused text in a file and reports where. */
+/* Reports the error and keeps the refused text in its file. */
 static int give_up(const struct edit *e, const struct err *err)
 {
     const int code = cli_fail_run(e->cli, err);
@@ -222,10 +222,11 @@ static int edit_run(struct cli *cli, int argc, char **argv)
 const struct command cmd_edit = {
     .name = "edit",
     .arguments = "[RUN] [options]",
-    .summary = "Change a live run through $VISUAL or $EDITOR on its configuration",
-    .help = "  --from FILE      begin with this text, such as one that was kept\n"
-            "\nThe difference is applied as `brood set` would. A text that cannot be is\n"
-            "edited again, or kept where nobody is there to do that.\n"
-            "\nexample: EDITOR=nano brood edit simple_spread-1\n",
+    .summary = "Edit a live run's configuration with $VISUAL or $EDITOR",
+    .help =
+        "  --from FILE      start from this file, such as a text kept earlier\n"
+        "\nThe differences are applied as by `brood set`. A text that is refused can\n"
+        "be edited again; without a terminal, it is kept in a file.\n"
+        "\nexample: EDITOR=nano brood edit simple_spread-1\n",
     .run = edit_run,
 };

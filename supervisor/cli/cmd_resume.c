@@ -66,17 +66,18 @@ const struct command cmd_resume = {
     .name = "resume",
     .arguments = "[RUN] [options]",
     .summary = "Resume a run from its newest complete checkpoint, exactly",
-    .help = "  --from STEP      resume from this checkpoint and discard later ones\n"
-            "  --set KEY=VALUE  run.env_steps or run.episodes: extend the run;\n"
-            "                   experience.keep: whether to keep the log at the end\n"
-            "  --detach         return after the first round; the run continues in the\n"
-            "                   background\n"
-            "  --anyway         resume even if numerics or configuration have changed\n"
-            "  --trust          resume another user's run; programs that its\n"
-            "                   configuration names are executed\n"
-            "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
-            "                   checkpoint into a run in DIR\n"
-            "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
-            "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
+    .help =
+        "  --from STEP      resume from this checkpoint and discard later ones\n"
+        "  --set KEY=VALUE  run.env_steps or run.episodes: extend the run;\n"
+        "                   experience.keep: whether to keep the log at the end\n"
+        "  --detach         return after the first round; the run continues in the\n"
+        "                   background\n"
+        "  --anyway         resume even if numerics or configuration have changed\n"
+        "  --trust          resume another user's run; programs that its\n"
+        "                   configuration names are executed\n"
+        "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
+        "                   checkpoint into a run in DIR\n"
+        "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
+        "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
     .run = run_resume,
 };

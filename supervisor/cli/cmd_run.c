@@ -266,7 +266,8 @@ const struct command cmd_run = {
     .arguments = "CONFIG [options]",
     .summary = "Start a run and show its live view",
     .help =
-        "  --name NAME      the run's name (default: the configuration's, with a number)\n"
+        "  --name NAME      the run's name (default: the configuration's, with a "
+        "number)\n"
         "  --seed N         set run.seed\n"
         "  --seeds 1,2,3    one run per seed, one after another: NAME-s1 and so on\n"
         "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"

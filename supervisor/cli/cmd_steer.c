@@ -206,8 +206,9 @@ const struct command cmd_stop = {
     .name = "stop",
     .arguments = "[RUN]",
     .summary = "Stop a run after writing a checkpoint",
-    .help = "\nReturns when all its processes have ended; `brood resume` continues the run.\n"
-            "\nexample: brood stop simple_spread-1\n",
+    .help =
+        "\nReturns when all its processes have ended; `brood resume` continues the run.\n"
+        "\nexample: brood stop simple_spread-1\n",
     .run = run_stop,
 };
 

@@ -127,7 +127,8 @@ const struct command cmd_trace = {
     .summary = "Record some rounds of a live run and show where the time goes",
     .help =
         "  --steps N        number of rounds; in each, every copy makes one step (100)\n"
-        "\nPrints how long each process spent on each kind of work, and writes trace.json\n"
+        "\nPrints how long each process spent on each kind of work, and writes "
+        "trace.json\n"
         "into the run's directory, in Chrome's trace event format: open it at\n"
         "https://ui.perfetto.dev or chrome://tracing. The run continues meanwhile.\n"
         "\nexample: brood trace simple_spread-1 --steps 50\n",

@@ -47,12 +47,14 @@ const struct command cmd_version = {
     .name = "version",
     .arguments = "[options]",
     .summary = "Print the build, its numerics version, and what the kernel offers",
-    .help = "\nNumerics: builds and CPUs with the same numerics version give the same bytes.\n"
-            "Kernels: those that this CPU runs; BROOD_KERNELS=portable, avx2, avx512 or\n"
-            "neon selects others.\n"
-            "Containment: how a run's processes are found when keeper and supervisor are\n"
-            "both killed: by a control group, or by marks that each process carries.\n"
-            "Confinement: what keeps agents from other files, processes and machines.\n"
-            "\nexample: brood version --json\n",
+    .help =
+        "\nNumerics: builds and CPUs with the same numerics version give the same "
+        "bytes.\n"
+        "Kernels: those that this CPU runs; BROOD_KERNELS=portable, avx2, avx512 or\n"
+        "neon selects others.\n"
+        "Containment: how a run's processes are found when keeper and supervisor are\n"
+        "both killed: by a control group, or by marks that each process carries.\n"
+        "Confinement: what keeps agents from other files, processes and machines.\n"
+        "\nexample: brood version --json\n",
     .run = run_version,
 };

@@ -63,10 +63,10 @@ const struct command cmd_wait = {
     .name = "wait",
     .arguments = "[RUN]",
     .summary = "Wait until a run is over and return its exit code",
-    .help =
-        "\nReturns at once if the run is over already. The exit code is 137 if supervisor\n"
-        "and keeper were killed, and 3 if there is no such run, or if it belongs to\n"
-        "another user and there is no permission to see it.\n"
-        "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
+    .help = "\nReturns at once if the run is over already. The exit code is 137 if "
+            "supervisor\n"
+            "and keeper were killed, and 3 if there is no such run, or if it belongs to\n"
+            "another user and there is no permission to see it.\n"
+            "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
     .run = run_wait,
 };

@@ -10,7 +10,7 @@ struct resume_options {
     const char *from; /* NULL: the newest complete checkpoint */
     struct train_sets sets;
     int anyway;
-    int trust; /* accept a directory of another user's (run_dir_check_trust) */
+    int trust;          /* accept a directory of another user's (run_dir_check_trust) */
     const char *rescue; /* as in training_args */
 };
 
