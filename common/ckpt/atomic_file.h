@@ -1,12 +1,13 @@
-/* atomic_file.h - files that appear whole or not at all.
+/* atomic_file.h - files that appear completely or not at all.
  *
- * Written under a temporary name in the same directory, `<path>.tempstate<digits>` as
- * TensorFlow names its own, then renamed over `path`. With `durable` the bytes are on
- * disk before the name, and the name before commit returns (fsync of file and directory).
+ * A file is written under a temporary name in the same directory, `<path>.tempstate<digits>`
+ * as TensorFlow names its own, then renamed to `path`. With `durable`, file and directory
+ * are fsynced: the bytes are on disk before the rename, and the rename before commit
+ * returns.
  *
  * Errors   the message names the path and the step that failed (create, write, fsync,
- *          close, rename, fsync of the directory); the code is -errno. After an error the
- *          old file, if there was one, is still there and the temporary one is gone.
+ *          close, rename, fsync of the directory); the code is -errno. After an error, an
+ *          existing file is unchanged and the temporary file is removed.
  */
 #ifndef COMMON_CKPT_ATOMIC_FILE_H
 #define COMMON_CKPT_ATOMIC_FILE_H
@@ -17,24 +18,24 @@
 
 struct atomic_file;
 
-/* Mode 0666 less the umask; in a held directory as beneath.h has it. */
+/* Mode 0666, masked by the umask; in a held directory by the rule of beneath.h. */
 int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
                     struct err *err);
-/* Buffered; after a failure only atomic_file_free makes sense. */
+/* Buffered; after a failure only atomic_file_free may be called. */
 int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes,
                        struct err *err);
 /* Everything but the rename: afterwards a full disk does not stop a commit. */
 int atomic_file_flush(struct atomic_file *f, struct err *err);
 /* Nothing may be appended after it. */
 int atomic_file_commit(struct atomic_file *f, struct err *err);
-/* Drops what was not committed. NULL is fine. */
+/* Removes the temporary file unless it was committed. NULL is fine. */
 void atomic_file_free(struct atomic_file *f);
 
 /* All of the above in one call. */
 int atomic_file_write(const char *path, const void *data, size_t len_bytes, int durable,
                       struct err *err);
 
-/* fsync of the directory that holds `path`: makes a rename or an unlink last. */
+/* fsync of the directory that holds `path`, which makes a rename or unlink durable. */
 int atomic_file_sync_parent(const char *path, struct err *err);
 
 #endif

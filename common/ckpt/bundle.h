@@ -2,13 +2,14 @@
  *
  * Files    <prefix>.index                  a table (table.h): "" -> header, name -> entry
  *          <prefix>.data-SSSSS-of-NNNNN    raw tensors, row-major, little-endian, no gaps
- *          The prefix is text: nothing is cut off or added, it may end in "/".
+ *          The prefix is used as it is; it may end in "/".
  * Written  files equal TensorFlow's byte for byte. Data first, the index
  *          last, each under a temporary name and renamed (atomic_file.h).
  * Read     any number of shards, strings, partitioned tensors. Every tensor's checksum is
- *          verified; sizes are checked against the files before memory is asked for.
- * Refused  by name: V1 checkpoints, compressed or big-endian ones, TensorFlow 2's
- *          object-based ones, variants, more dimensions than SHAPE_MAX_RANK.
+ *          verified; sizes are checked against the files before memory is allocated.
+ * Refused  with a message that names the reason: V1 checkpoints, compressed or big-endian
+ *          ones, TensorFlow 2's object-based ones, variants, more dimensions than
+ *          SHAPE_MAX_RANK.
  * Errors   ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT, ERR_UNSUPPORTED, ERR_LIMIT, -errno.
  * Source   tensorflow/core/util/tensor_bundle, protobuf/tensor_bundle.proto
  */
@@ -31,10 +32,10 @@ struct bundle_entry {
     const char *name;
     enum dtype dtype;
     struct shape shape; /* of the whole tensor */
-    /* Where its bytes lie; all zero when it is partitioned. */
+    /* Where its bytes are; all zero if it is partitioned. */
     uint32_t shard, masked_crc;
     uint64_t offset, size_bytes;
-    const struct bundle_slice *slices; /* NULL when it lies in one piece */
+    const struct bundle_slice *slices; /* NULL: not partitioned */
     size_t n_slices;
 };
 
@@ -42,28 +43,28 @@ struct bundle_entry {
 
 struct bundle_writer;
 
-/* `durable`: fsync before each rename and after it. The directory exists. */
+/* `durable`: fsync before and after each rename. The directory must exist. */
 int bundle_writer_new(struct bundle_writer **ret, const char *prefix, int durable,
                       struct err *err);
 /* The same with several data files, as TensorFlow writes for variables on several
  * devices: tensors go to the first until bundle_writer_next_shard. 1 to 99999. */
 int bundle_writer_new_sharded(struct bundle_writer **ret, const char *prefix,
                               uint32_t n_shards, int durable, struct err *err);
-/* CHECKs that there is another one. */
+/* Switches to the next data file; CHECKs that there is one. */
 void bundle_writer_next_shard(struct bundle_writer *w);
-/* Appends the tensor's bytes to the data file; it is only looked at during the call. The
- * data lies in the order of the calls (TensorFlow's Saver adds in the order of names). */
+/* Appends the tensor's bytes to the data file; the tensor is borrowed during the call. The
+ * file has tensors in the order of the calls (TensorFlow's Saver adds them by name). */
 int bundle_writer_add(struct bundle_writer *w, const char *name, const struct tensor *t,
                       struct err *err);
-/* The same for one part of a tensor of shape `whole`; parts of one tensor follow each
- * other. Their shape is the slice's. */
+/* The same for one part of a tensor of shape `whole`; `part` has the slice's shape. The
+ * parts of one tensor must be added one after another. */
 int bundle_writer_add_slice(struct bundle_writer *w, const char *name,
                             const struct shape *whole, const struct bundle_slice *slice,
                             const struct tensor *part, struct err *err);
-/* Gives the files their names; nothing may be added after it. ERR_EXISTS: a name twice.
- */
+/* Renames the files to their final names; nothing may be added afterwards. ERR_EXISTS: two
+ * tensors have the same name. */
 int bundle_writer_finish(struct bundle_writer *w, struct err *err);
-/* Removes what was not finished. NULL is fine. */
+/* Removes the temporary files unless finished. NULL is fine. */
 void bundle_writer_free(struct bundle_writer *w);
 
 /* ---- reading ---- */
@@ -77,11 +78,11 @@ void bundle_reader_free(struct bundle_reader *r); /* NULL is fine */
 size_t bundle_reader_count(const struct bundle_reader *r);
 /* In the order of names; the entry belongs to the reader. */
 const struct bundle_entry *bundle_reader_entry(const struct bundle_reader *r, size_t i);
-/* NULL when there is none of that name. */
+/* NULL if there is no tensor of that name. */
 const struct bundle_entry *bundle_reader_find(const struct bundle_reader *r,
                                               const char *name);
 
-/* The tensor in memory of its own. */
+/* Reads a tensor into newly allocated memory, which ret owns. */
 int bundle_reader_read(struct bundle_reader *r, const struct bundle_entry *entry,
                        struct tensor *ret, struct err *err);
 /* The same into the caller's memory: dst has the entry's dtype (ERR_DTYPE) and shape

@@ -8,7 +8,7 @@
 #include "common/wire/cursor.h"
 
 enum {
-    BUNDLE_MAX_SHARDS = 99999, /* as many as their names have digits for */
+    BUNDLE_MAX_SHARDS = 99999, /* file names have five digits */
     BUNDLE_MAX_SLICES = 4096,
 };
 
@@ -16,23 +16,23 @@ enum {
 void bundle_put_header(struct wbuf *b, uint32_t n_shards);
 int bundle_parse_header(struct cursor c, struct err *err);
 
-/* BundleEntryProto, without the name. Reading puts slices into the arena, and leaves
- * only tensors that could be stored: known dtype, at most SHAPE_MAX_RANK dimensions,
- * sizes that fit (in one piece: size_bytes is the tensor's), slices inside the shape. */
+/* BundleEntryProto, without the name. Reading puts slices into the arena and refuses entries
+ * that no writer makes: an unknown dtype, more than SHAPE_MAX_RANK dimensions, a size that
+ * does not match the shape, slices outside the shape. */
 void bundle_put_entry(struct wbuf *b, const struct bundle_entry *e);
 int bundle_parse_entry(struct cursor c, struct arena *a, struct bundle_entry *ret,
                        struct err *err);
 
-/* The key of a slice's own entry: ordered bytes that begin with 0, like no name. */
+/* The key of a slice's entry: order-preserving bytes; the first is 0, which no name has. */
 void bundle_put_slice_key(struct wbuf *b, const char *name, int rank,
                           const struct bundle_slice *slice);
 
-/* The shape of a slice, which lies inside `whole` (ERR_SHAPE). */
+/* The shape of a slice. ERR_SHAPE: it is not inside `whole`. */
 int bundle_slice_shape(const struct shape *whole, const struct bundle_slice *slice,
                        struct shape *ret);
 
-/* The checksum of the lengths of strings goes over them in fixed width, whatever the
- * width they are stored in. */
+/* The checksum covers the lengths of strings in fixed width, although they are stored as
+ * varints. */
 uint32_t bundle_crc_of_length(uint32_t crc, uint64_t len);
 
 #endif

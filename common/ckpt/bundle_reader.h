@@ -1,5 +1,5 @@
-/* bundle_reader.h - a bundle whose index was read; for bundle_reader.c (the index) and
- * bundle_data.c (the tensors) alone. What others use is in bundle.h.
+/* bundle_reader.h - private to bundle_reader.c (the index) and bundle_data.c (the tensors);
+ * the public interface is bundle.h.
  */
 #ifndef COMMON_CKPT_BUNDLE_READER_H
 #define COMMON_CKPT_BUNDLE_READER_H
@@ -8,7 +8,7 @@
 #include "common/mem/arena.h"
 
 struct record {
-    const uint8_t *key; /* a name, terminated; or a slice's */
+    const uint8_t *key; /* a NUL-terminated name, or the key of a slice */
     size_t key_len;
     struct bundle_entry entry;
 };
@@ -24,19 +24,19 @@ struct bundle_reader {
     struct arena arena; /* keys and slices */
     uint32_t n_shards;
     struct records tensors, slices;
-    int fd; /* of the shard read last, -1 if none */
+    int fd; /* of the shard that was read last; -1: none */
     uint32_t fd_shard;
     uint64_t fd_size;
 };
 
-/* NULL when there is none of that key. */
+/* NULL if there is no such key. */
 const struct bundle_entry *bundle_find_record(const struct records *records,
                                               const void *key, size_t key_len);
 
-/* The descriptor of a regular file and its size. -errno, or ERR_FORMAT. */
+/* Opens a regular file and returns its size. -errno, or ERR_FORMAT. */
 int bundle_open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
                         struct err *err);
-/* n bytes at an offset; fewer there are an error. */
+/* Reads n bytes at an offset; a shorter file is an error. */
 int bundle_read_at(int fd, void *dst, size_t n, uint64_t offset, struct err *err);
 
 #endif

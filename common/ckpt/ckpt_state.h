@@ -1,4 +1,4 @@
-/* ckpt_state.h - the `checkpoint` file of a directory: which checkpoint is the newest.
+/* ckpt_state.h - the `checkpoint` file of a directory, which names its checkpoints.
  *
  * Text     a CheckpointState in protobuf's text form, one field a line:
  *              model_checkpoint_path: "model.ckpt-20"
@@ -6,7 +6,7 @@
  *              all_model_checkpoint_paths: "model.ckpt-20"
  * Reading  is tolerant: unknown fields, comments, either quote, octal, hex and letter
  *          escapes, adjacent strings, any order, CRLF.
- * Paths    as they were written; ckpt_find.h says where those files are now.
+ * Paths    are kept as written; ckpt_find.h finds the files.
  * Source   tensorflow/python/training/checkpoint_state.proto, checkpoint_management.py
  */
 #ifndef COMMON_CKPT_CKPT_STATE_H
@@ -23,17 +23,17 @@ struct ckpt_state {
     size_t n_all;
 };
 
-/* ERR_FORMAT; ret is untouched then. */
+/* ERR_FORMAT; ret is then unchanged. */
 int ckpt_state_parse(struct ckpt_state *ret, const char *text, size_t len_bytes,
                      struct err *err);
-/* Reads `<dir>/checkpoint`. ERR_NOT_FOUND, ERR_LIMIT (a megabyte is the most),
- * ERR_FORMAT, -errno. */
+/* Reads `<dir>/checkpoint`. ERR_NOT_FOUND, ERR_LIMIT (larger than a megabyte), ERR_FORMAT,
+ * -errno. */
 int ckpt_state_load(struct ckpt_state *ret, const char *dir, struct err *err);
 /* The same for a state file of another name. */
 int ckpt_state_load_file(struct ckpt_state *ret, const char *path, struct err *err);
 void ckpt_state_done(struct ckpt_state *s);
 
-/* The text, as TensorFlow's Saver writes it. */
+/* Appends the text as TensorFlow's Saver writes it. */
 void ckpt_state_put(struct wbuf *b, const struct ckpt_state *s);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * For the few small messages of checkpoints and event files.
  *
- * Writing  appends to a wbuf. Everything asked for is written; proto3 leaves zero scalars
- *          out, which is what the _nonzero form is for.
+ * Writing  appends to a wbuf. Zeros are written, too; proto3 leaves zero scalars out, for
+ *          which there is the _nonzero form.
  * Reading  one field at a time; length-delimited fields are views of the input:
  *
  *     while (pw_next(&c, &f)) {
@@ -34,7 +34,7 @@ void pw_put_double(struct wbuf *b, uint32_t field, double v);
 void pw_put_bytes(struct wbuf *b, uint32_t field, const void *data, size_t n);
 void pw_put_text(struct wbuf *b, uint32_t field, const char *s);
 
-/* A message inside: everything put between begin and end. They nest.
+/* An embedded message consists of everything put between begin and end. They nest.
  *     size_t m = pw_begin(b, 2); pw_put_text(b, 1, "x"); pw_end(b, m); */
 size_t pw_begin(struct wbuf *b, uint32_t field);
 void pw_end(struct wbuf *b, size_t begun);
@@ -46,8 +46,8 @@ struct pw_field {
     struct cursor bytes; /* of PW_LEN */
 };
 
-/* 1 and the next field, or 0 at the end; c->failed tells a malformed end from a clean
- * one. Groups (obsolete) are malformed. */
+/* Returns 1 and the next field, or 0 at the end; c->failed is set if the input is malformed.
+ * Groups (obsolete) count as malformed. */
 int pw_next(struct cursor *c, struct pw_field *ret);
 
 #endif

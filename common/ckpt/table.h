@@ -1,8 +1,8 @@
 /* table.h - sorted string tables, the format of a checkpoint's `.index`.
  *
  * File     data blocks, metaindex block (always empty), index block, footer (48 bytes).
- * Block    entries, then u32 restart offsets, then u32 their number; behind it a trailer:
- *          u8 type (0 raw), u32 masked CRC-32C over block and type.
+ * Block    entries, then u32 restart offsets, then u32 their number. A trailer follows each
+ *          block: u8 type (0 raw), u32 masked CRC-32C over block and type.
  * Entry    varint32 shared, varint32 non_shared, varint32 value length, the key's last
  *          non_shared bytes, the value. The first `shared` bytes are the previous key's;
  *          every 16th entry of a block shares nothing (a restart).
@@ -25,7 +25,7 @@ enum {
     TABLE_BLOCK_BYTES = 262144,
     TABLE_RESTART_INTERVAL = 16,
     TABLE_MAX_KEY_BYTES =
-        1 << 16, /* ours: bounds what a small damaged file can ask for */
+        1 << 16, /* our own limit: bounds the memory that a damaged file can request */
 };
 
 /* ---- writing: the whole file is built in memory ---- */
@@ -35,8 +35,8 @@ struct table_writer;
 struct table_writer *table_writer_new(void);
 void table_writer_free(struct table_writer *w); /* NULL is fine */
 
-/* Keys come in strictly increasing order of bytes, else ERR_ARG; longer ones than
- * TABLE_MAX_KEY_BYTES and values past 2 GiB give ERR_LIMIT. */
+/* Keys must be in strictly increasing order of bytes (ERR_ARG). ERR_LIMIT: a key longer than
+ * TABLE_MAX_KEY_BYTES, or a value over 2 GiB. */
 int table_writer_add(struct table_writer *w, const void *key, size_t key_len,
                      const void *value, size_t value_len, struct err *err);
 
@@ -55,13 +55,13 @@ struct table_entry {
 };
 
 /* Checks footer, metaindex and index. `data` is borrowed until table_reader_free.
- * ERR_FORMAT (no table), ERR_CORRUPT (checksum), ERR_UNSUPPORTED (compressed). */
+ * ERR_FORMAT (not a table), ERR_CORRUPT (checksum), ERR_UNSUPPORTED (compressed). */
 int table_reader_new(struct table_reader **ret, const void *data, size_t len_bytes,
                      struct err *err);
 void table_reader_free(struct table_reader *r); /* NULL is fine */
 
-/* 1 and the next entry, 0 after the last, or an error as above; every block's checksum is
- * verified before its first entry is given. */
+/* Returns 1 and the next entry, 0 after the last, or an error as above. A block's checksum
+ * is verified before its first entry is returned. */
 int table_reader_next(struct table_reader *r, struct table_entry *ret, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* table_format.h - what the table's writer and reader share (see table.h). Private. */
+/* table_format.h - shared by the table's writer and reader (see table.h). Private. */
 #ifndef COMMON_CKPT_TABLE_FORMAT_H
 #define COMMON_CKPT_TABLE_FORMAT_H
 
@@ -16,7 +16,7 @@ enum {
     TABLE_FOOTER_BYTES = 48,
 };
 
-/* Where a block lies; the trailer follows it. */
+/* Position of a block in the file, without the trailer that follows it. */
 struct table_handle {
     uint64_t offset, size;
 };

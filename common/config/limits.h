@@ -1,5 +1,5 @@
-/* limits.h - how many agents a run may have and how long their names may be; how many
- * parameters a plugin takes. */
+/* limits.h - the largest number of agents, length of their names, and number of parameters
+ * of a plugin. */
 #ifndef COMMON_CONFIG_LIMITS_H
 #define COMMON_CONFIG_LIMITS_H
 

@@ -1,12 +1,12 @@
-/* run_config.h - the configuration of a run: what the YAML file says, checked whole.
+/* run_config.h - the configuration of a run, read from YAML and fully checked.
  *
- * Source   the file format is documented in README.md and printed
- *          by `brood check --help`; names are stable.
- * Errors   one line: file:line: key: what was found, what was expected, and the nearest
- *          known key. Checked before there is a run.
- * Owns     a run_config owns all that it points to (one arena).
- * Both     the supervisor reads files; an agent gets its own section as values
- *          (config_msg.h), through the same tables.
+ * Source   README.md describes the file format and `brood check --help` lists the keys;
+ *          names are stable.
+ * Errors   one line: file:line: key: what was found, what was expected, and the most
+ *          similar known key. Everything is checked before the run starts.
+ * Owns     a run_config owns everything it points to (one arena).
+ * Users    the supervisor reads files; an agent receives its own section as values
+ *          (config_msg.h). Both use the same tables (run_schema.h).
  */
 #ifndef COMMON_CONFIG_RUN_CONFIG_H
 #define COMMON_CONFIG_RUN_CONFIG_H
@@ -61,13 +61,13 @@ struct network_config {
     enum activation activation;
     enum critic_input input;         /* critics only */
     struct layer_sizes after_action; /* critics only: layers after the action joins */
-    double output_init;              /* last weights uniform in +-this; 0: the default */
-    int has_optimizer;               /* its own; otherwise the agent's */
+    double output_init; /* last layer's weights: uniform in +-this; 0: default */
+    int has_optimizer;  /* 0: the agent's optimizer is used */
     struct optimizer_config optimizer;
 };
 
-/* The algorithm's own settings: the union of what the algorithms of this build know; each
- * algorithm's table (algorithms.h) says which of them it accepts. */
+/* Settings of the algorithms: the union of those of all algorithms in this build. The table
+ * of each algorithm (algorithms.h) lists those that it accepts. */
 struct algorithm_settings {
     double logit_penalty;
     double temperature;
@@ -79,11 +79,11 @@ struct algorithm_settings {
     double epsilon;
     double hysteresis;
     const char *from; /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
-    const struct yaml_node *from_at; /* the place where that is said; NULL: nowhere */
-    const char *agent; /* frozen: whose policy of that run; NULL: of the same name */
+    const struct yaml_node *from_at; /* where `from` is in the file; NULL: not given */
+    const char *agent; /* frozen: the agent of that run; NULL: the one of the same name */
     const char *observation; /* frozen: tensors of its MetaGraph, "x:0"; NULL: those of */
     const char *action;      /* its collections policy/... (agent/algo/frozen.c) */
-    enum choose_by choose;   /* frozen: what is made of a discrete action's scores */
+    enum choose_by choose;   /* frozen: how to choose from a discrete action's scores */
 };
 
 struct restart_config {
@@ -110,23 +110,24 @@ struct agent_config {
 };
 
 struct env_config {
-    const char *id; /* "none": no environment; "command", "plugin": one of others' */
+    const char *id; /* "none": no environment; "command", "plugin": an external one */
     enum env_rules rules;
     enum env_actions actions;
     enum env_reward reward;
     int64_t copies;
-    int64_t max_steps;              /* 0: none but the environment's own */
+    int64_t max_steps; /* of an episode; 0: only the environment's own limit */
     const struct yaml_node *params; /* a map that the environment reads; NULL: none */
-    /* An environment of others', in processes of its own: either a list of words, the
-     * program and its arguments, or the path of a shared object. NULL: neither. */
+    /* An external environment, which runs in processes of its own, has either `command`,
+     * the program and its arguments, or `plugin`, the path of a shared object. */
     const struct yaml_node *command;
     const char *plugin;
-    const char *directory; /* absolute: where paths begin and the processes start */
+    const char *directory; /* absolute: base of relative paths, and the processes' cwd */
     int64_t processes;
     double respond_within_s;
     int64_t memory_limit_bytes; /* 0: none */
     struct restart_config restart;
-    /* id none: the run's own, whose sizes stand in for an environment's. */
+    /* Only for id none: the run's agents, which give the sizes that otherwise come from the
+     * environment. */
     const struct agent_config *agents;
     size_t n_agents;
 };
@@ -135,8 +136,8 @@ struct run_config {
     struct {
         const char *name;
         uint64_t seed;
-        int64_t env_steps; /* 0 if `episodes` says how long */
-        int64_t episodes;  /* 0 if `env_steps` does */
+        int64_t env_steps; /* length of the run; 0: given by `episodes` */
+        int64_t episodes;  /* length of the run; 0: given by `env_steps` */
         int resume_on_supervisor_death;
         enum numerics numerics;
         int64_t mode; /* of the run directory */
@@ -144,7 +145,7 @@ struct run_config {
     struct env_config env;
     struct {
         int64_t capacity, batch_size, warmup, update_every;
-        enum keep_log keep; /* when the run is done */
+        enum keep_log keep; /* whether to keep the log when the run is done */
     } experience;
     struct {
         int64_t every_env_steps; /* 0: by time or only at start and end */
@@ -169,62 +170,64 @@ struct run_config {
     struct arena arena; /* private: owns all strings and arrays */
 };
 
-/* Is it an environment of others'? */
+/* Whether it is an external environment. */
 int env_config_is_foreign(const struct env_config *c);
 
-/* What the configuration needs to know of the environments of this build, so that
- * `agents:` can be checked by name. The supervisor passes its registry; NULL skips the
- * check of env.id and of agents' names. names: array of n strings, valid until the next
- * call; returns n, or a negative code with err set: err->file where the message names its
- * place (yaml_fail), otherwise err->key where one is known, as "env.id". */
+/* Returns the names of an environment's agents, so that the keys under `agents` can be
+ * checked. The supervisor passes a function that uses its registry; NULL skips the check of
+ * env.id and of agents' names. *ret_names: array of n strings, valid until the next call.
+ * Returns n, or a negative code with err set: with err->file if the message already begins
+ * with its place (yaml_fail), otherwise with err->key if one is known, such as "env.id". */
 typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
                                    const char *const **ret_names, struct err *err);
 
-/* Whether the agents of a configuration that is well-formed can be made as it says. If
- * not, ERR_CONFIG: *ret_agent cannot; err->key is the key in its section that is wrong,
- * "settings.policy", if there is one, and err_cause says why. */
+/* Checks that the agents of a well-formed configuration can be built. If one cannot:
+ * ERR_CONFIG, with its index in *ret_agent, the wrong key of its section in err->key if one
+ * is known ("settings.policy"), and the reason in err_cause. */
 typedef int (*config_try_fn)(const struct run_config *c, size_t *ret_agent,
                              struct err *err);
 
 struct config_options {
     const char *const *set; /* "key.path=value" */
     size_t n_set;
-    int set_is_bare; /* messages name it without "--set": it was no option */
+    int set_is_bare; /* messages name the values without "--set ": not from an option */
     config_env_names_fn env_names;
     void *env_ctx;
-    config_try_fn try_agents; /* NULL: they are not tried */
+    config_try_fn try_agents; /* NULL: the agents are not checked this way */
 };
 
-/* Reads and checks a file (or text, with `name` for messages). On failure *ret is
- * all-zero: nothing to release. ERR_CONFIG, ERR_LIMIT, -errno. */
+/* Reads and checks a file (or text, called `name` in messages). On failure *ret is all-zero
+ * and nothing has to be released. ERR_CONFIG, ERR_LIMIT, -errno. */
 int run_config_read(struct run_config *ret, const char *path,
                     const struct config_options *options, struct err *err);
 int run_config_parse(struct run_config *ret, const char *text, size_t len,
                      const char *name, const struct config_options *options,
                      struct err *err);
 void run_config_done(struct run_config *c);
-/* *ret: a copy that owes nothing to `from`. */
+/* Makes a deep copy. */
 void run_config_copy(struct run_config *ret, const struct run_config *from);
-/* A copy of `from`, which is whole, with some values given anew as "KEY=VALUE" and checked
- * as in a file; an empty value means the default, of an agent the one under `defaults`.
- * Keys that cannot change in a live run are for comparing only: what depends on them is
- * not resolved anew. ERR_CONFIG; *ret is then all-zero. */
+/* Copies the complete configuration `from` and assigns n_set values, "KEY=VALUE" each,
+ * checked as in a file. An empty value resets the key to its default (for an agent: to the
+ * value under `defaults`). Values derived from keys that cannot change in a live run are
+ * not derived again, so such keys may be set only for comparing. ERR_CONFIG; *ret is then
+ * all-zero. */
 int run_config_assign(struct run_config *ret, const struct run_config *from,
                       const char *const *set, size_t n_set, struct err *err);
-/* Of those that can: whether they go together. ERR_CONFIG. */
+/* Checks that the keys which can change in a live run are consistent with each other, such
+ * as the lengths. ERR_CONFIG. */
 int run_config_check_lengths(const struct run_config *c, struct err *err);
 
-/* The resolved configuration as YAML: every key, every agent; reading it gives an equal
- * run_config. NUL-terminated; free(). */
+/* The complete configuration as YAML: every key, every agent; reading it gives an equal
+ * run_config. NUL-terminated; free() it. */
 char *run_config_to_yaml(const struct run_config *c);
-/* Prints one line per key: its path, its default, what it is for. */
+/* Prints one line per key: its path, its default, its meaning. */
 void run_config_print_keys(FILE *f);
 /* One agent's section from YAML: a map of the keys under `defaults`. The name is no part
  * of it and stays NULL. */
 int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,
                        size_t len, struct err *err);
-/* Of a section that was filled with defaults and given some values: what is unset gets
- * the value that the others imply. ERR_CONFIG: no such algorithm. */
+/* Fills in the values that are still unset after defaults and given values were stored; they
+ * depend on other values, such as the algorithm. ERR_CONFIG: no such algorithm. */
 int agent_config_resolve(struct agent_config *a, struct err *err);
 
 #endif

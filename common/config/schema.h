@@ -1,8 +1,8 @@
-/* schema.h - what a map in the configuration may hold: one table row per key.
+/* schema.h - tables that describe the maps of the configuration: one row per key.
  *
- * A table says where in a struct each value lives, what it may be, its default and what
- * it is for. Reading, defaults, writing, comparing and the printed list of keys all
- * follow the same tables.
+ * A row has a value's place in a struct, its allowed values, its default and a line of
+ * documentation. Reading, defaults, writing, comparing and the printed list of keys all use
+ * the same tables.
  *
  * Errors   ERR_CONFIG: "place:line: key.path: what was found, what was expected".
  */
@@ -32,29 +32,29 @@ enum field_type {
     FIELD_SIZES,        /* struct layer_sizes */
     FIELD_MAP,          /* `schema`, at this offset */
     FIELD_OPTIONAL_MAP, /* the same; the int at has_offset says whether it was given */
-    FIELD_TREE,         /* const struct yaml_node *: a map for others to read; NULL, but
-                           never empty where there is a default */
-    FIELD_WORDS,        /* const struct yaml_node *: a list of texts, not empty; NULL */
-    FIELD_RAW,          /* read by the owner of the table */
+    FIELD_TREE,         /* const struct yaml_node *: a map that is passed on unread; NULL
+                           if not given, but never an empty map if there is a default */
+    FIELD_WORDS,        /* const struct yaml_node *: a non-empty list of texts; or NULL */
+    FIELD_RAW,          /* read by the table's owner, not by schema_read */
 };
 
 enum field_flags {
     FIELD_ABOVE_MIN = 1, /* the minimum itself is too small */
-    FIELD_SKIP_ZERO = 2, /* 0 means not given: not written */
-    FIELD_MEANING = 4,   /* with another value, observations or actions that look the same
-                            mean something else (of environments) */
-    FIELD_VARIABLES = 8, /* with another value, a network may have other variables */
+    FIELD_SKIP_ZERO = 2, /* 0 means not given and is not written */
+    FIELD_MEANING = 4,   /* of environments: changing the value changes the meaning of
+                            observations or actions, though not their form */
+    FIELD_VARIABLES = 8, /* changing the value may change a network's variables */
 };
 
-/* What it takes to change a value of a run that lives. */
+/* What is needed to change a value of a live run. */
 enum field_change {
     CHANGE_RESTART, /* a new run */
-    CHANGE_LIVE,    /* the supervisor minds it from the next round */
-    CHANGE_SETTING, /* live, too: the agent's own, a number (agent/algo/live.h) */
-    CHANGE_RESPAWN, /* the agent's next process can begin with it: same variables */
+    CHANGE_LIVE,    /* nothing: the supervisor applies it from the next round on */
+    CHANGE_SETTING, /* nothing: a number that the agent applies (agent/algo/live.h) */
+    CHANGE_RESPAWN, /* a new process of the agent, which keeps its variables */
 };
 
-/* A real or enum without a default begins as "unset", for its owner to fill in. */
+/* Real numbers and enums without a default start as "unset"; their owner fills them in. */
 #define FIELD_UNSET_ENUM (-1)
 int field_is_unset(double v);
 
@@ -83,24 +83,25 @@ struct field {
 struct schema {
     const struct field *fields;
     size_t n;
-    size_t bytes; /* of the struct, where somebody who does not know it makes one */
-    /* Whether the field means anything in this section of root; NULL: all always do.
-     * Those that do not are not written. */
+    size_t bytes; /* size of the struct, for code that allocates it by its table */
+    /* Whether the field is used, given the section's other values; unused fields are not
+     * written. NULL: all fields are used. */
     int (*applies)(const void *root, const void *section, const struct field *field);
 };
 
 /* Fills the struct with the defaults. */
 void schema_defaults(const struct schema *s, void *base, struct arena *arena);
 
-/* Reads a map (or null: nothing) over what the struct holds; path is the map's own. */
+/* Stores the map's values in the struct and leaves all others unchanged (null: all). path:
+ * of the map, for messages. */
 int schema_read(const struct schema *s, const struct yaml_node *map, const char *path,
                 void *base, struct arena *arena, struct err *err);
 
 /* The field of that key, or NULL. */
 const struct field *schema_find(const struct schema *s, const char *key);
 
-/* Whether it may name an agent or a run: 1 to 63 bytes of [A-Za-z0-9_.-], neither . nor -
- * first (names become folders and arguments). */
+/* Whether the text is a valid name of an agent or a run: 1 to 63 bytes of [A-Za-z0-9_.-],
+ * not starting with . or - (names become folders and arguments). */
 int schema_is_name(const char *text);
 #define SCHEMA_NAME_EXPECTED                                                             \
     "a name of at most 63 of A-Z a-z 0-9 _ . -, with a letter, digit or _ first"
@@ -109,73 +110,73 @@ int schema_is_name(const char *text);
 int schema_fail_choice(const struct yaml_node *at, const char *path, const char *found,
                        const char *const *choices, size_t n, struct err *err);
 
-/* Writes the section as YAML, indented by n spaces. Where `but` is not NULL, only what
- * differs from it; returns whether anything was written. */
+/* Writes the section as YAML, indented by `indent` spaces; if `but` is not NULL, only values
+ * that differ from it. Returns whether anything was written. */
 int schema_write(const struct schema *s, const void *root, const void *base,
                  const void *but_root, const void *but, int indent, FILE *f);
 
-/* The same under a key; an empty map is "{}", or nothing where `but` is given. */
+/* The same under a key; an empty map is written as "{}" or, if `but` is given, left out. */
 int schema_write_map(const char *key, const struct schema *s, const void *root,
                      const void *base, const void *but_root, const void *but, int indent,
                      FILE *f);
 
-/* Whether the field has a value in this section: it means something there, and is given.
- */
+/* Whether the field is used in this section and has a value. */
 int schema_is_given(const struct schema *s, const void *root, const void *base,
                     const struct field *field);
 
-/* Calls fn for every value of the section that is another one in `is` than it was; text:
- * how it is written now, "" if it is not any more. A map that came or went is one value.
- */
+/* Calls fn for every value that differs between the sections `was` and `is`. text: the new
+ * value as it is written, "" if it was removed. A map that was added or removed counts as
+ * one value. */
 struct schema_difference {
     const struct field *field;
-    const char *path; /* borrowed for the call, as text is */
+    const char *path; /* path and text are valid during the call */
     const char *text;
-    const void *was, *value; /* NULL: there is none */
+    const void *was, *value; /* the old and the new value; NULL: absent */
 };
 typedef void (*schema_difference_fn)(void *ctx, const struct schema_difference *d);
 void schema_compare(const struct schema *s, const char *path, const void *was_root,
                     const void *was, const void *is_root, const void *is,
                     schema_difference_fn fn, void *ctx);
 
-/* Every value of the section that is as in `was` becomes as in `is`. */
+/* Assigns the value of `is` to every value of `section` that equals the one of `was`. */
 void schema_follow(const struct schema *s, const void *was, const void *is,
                    void *section);
 
-/* Where in a section the value of a path is. ERR_NOT_FOUND: there is no such key. */
+/* Finds the value of a path in a section. ERR_NOT_FOUND: there is no such key. */
 struct schema_place {
     const struct schema *schema;
     const struct field *field;
-    void *section; /* the field's own, of `schema` */
+    void *section; /* the struct that holds the field, described by `schema` */
     void *value;
-    const char *rest; /* of the path, within a list or tree; "" */
+    const char *rest; /* the rest of the path, within a list or tree; or "" */
 };
 int schema_locate(const struct schema *s, const char *path, void *base,
                   struct schema_place *ret);
 
-/* The values of a section, or the one at a place, become what they are in `from`; what has
- * no value there, and everything if it is NULL, gets its default or becomes "unset". */
+/* Copy the values of a section, or the one at a place, from `from`. Values that are not
+ * given there, and all if `from` is NULL, get their default or become "unset". */
 void schema_reset(const struct schema *s, void *base, const void *from_root,
                   const void *from, struct arena *arena);
 void schema_reset_place(const struct schema_place *at, const void *from_root,
                         const struct schema_place *from, struct arena *arena);
 
-/* Numbers, flags and choices: schema_value_size bytes, at most 8, without a pointer. */
+/* Whether the field is a number, flag or choice: schema_value_size bytes, at most 8, without
+ * a pointer. */
 int schema_is_number(const struct field *field);
-/* Reads such a value from its text; an empty one where 0 means not given. */
+/* Parses such a value; the text may be empty if 0 means not given. */
 int schema_read_text(const struct field *field, const char *text, const char *place,
                      void *ret, struct err *err);
 
-/* All names, texts and trees of the section are copied into the arena. */
+/* Copies all names, texts and trees of the section into the arena. */
 void schema_copy_texts(const struct schema *s, void *base, struct arena *arena);
 
-/* One value of the section as YAML; what it may be: "1 to 9", "own or all"; "" if that is
- * not told in so few words. free() them. */
+/* schema_value_text, schema_text_of: a value as YAML. schema_bounds_text: the allowed values,
+ * such as "1 to 9" or "own or all"; "" if there is no such short form. free() the results. */
 char *schema_value_text(const struct field *field, const void *base);
 char *schema_text_of(const struct field *field, const void *value);
 char *schema_bounds_text(const struct field *field);
 
-/* One line per key: path, default, what it is for. */
+/* Prints one line per key: path, default, meaning. */
 void schema_print(const struct schema *s, const char *path, FILE *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* schema_internal.h - what the files of schema.h share. */
+/* schema_internal.h - functions shared by the files that implement schema.h. */
 #ifndef COMMON_CONFIG_SCHEMA_INTERNAL_H
 #define COMMON_CONFIG_SCHEMA_INTERNAL_H
 

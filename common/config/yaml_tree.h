@@ -1,9 +1,10 @@
-/* yaml_tree.h - a YAML document as a tree that remembers where each value stood.
+/* yaml_tree.h - a YAML document as a tree in which each value has its file and line.
  *
- * Bounds   1 MiB of text, 32 levels, 100,000 values; no aliases and no tags (a document
- *          that grows when read is refused), no key twice in one map.
- * Errors   ERR_CONFIG or ERR_LIMIT, one line "place:line: path: what", with these fields.
- * Owns     nodes and strings live in the arena given.
+ * Bounds   1 MiB of text, 32 levels, 100,000 values. Aliases (which could expand a small
+ *          document), tags, and duplicate keys in a map are refused.
+ * Errors   ERR_CONFIG or ERR_LIMIT, one line "place:line: path: what"; the parts are also
+ *          stored in the fields of struct err.
+ * Owns     nodes and strings live in the caller's arena.
  */
 #ifndef COMMON_CONFIG_YAML_TREE_H
 #define COMMON_CONFIG_YAML_TREE_H
@@ -22,47 +23,49 @@ enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_MAP };
 
 struct yaml_node {
     enum yaml_kind kind;
-    const char *place; /* file name, or of yaml_tree_set: "--set KEY=VALUE" */
-    int line;          /* 1 is the first; 0: the place is no file */
+    const char *place; /* file name; for values of yaml_tree_set: "--set KEY=VALUE" */
+    int line;          /* from 1; 0: the place is not a file */
     const char *key;   /* in a map; otherwise NULL */
     const char *text;  /* scalars */
-    int quoted;        /* scalars: never a number, never empty */
+    int quoted;        /* scalars in quotes are texts, never numbers or null */
     size_t n;          /* lists, maps */
     struct yaml_node **child;
-    struct yaml_node *next; /* private: while the parent is being read */
+    struct yaml_node *next; /* private: used while the parent is being read */
 };
 
-/* `place` is kept, not copied. Lines count from 1, or are 0 throughout if !numbered. */
+/* Parses a document. `place` is borrowed, not copied. Lines count from 1; if !numbered, all
+ * are 0. */
 int yaml_tree_parse(struct yaml_node **ret, struct arena *arena, const char *text,
                     size_t len, const char *place, int numbered, struct err *err);
-/* One value as it is given on a command line or in a table: a word or number of
- * [A-Za-z0-9_.+-/] becomes a scalar as it is, an empty text null; only other texts
- * (lists, maps, quoted texts) are parsed as YAML documents. */
+/* Parses one value from a command line or a table. A word or number of [A-Za-z0-9_.+-/]
+ * becomes a scalar, an empty text becomes null; other texts (lists, maps, quoted texts) are
+ * parsed as YAML documents. */
 int yaml_value_parse(struct yaml_node **ret, struct arena *arena, const char *text,
                      const char *place, struct err *err);
 
-/* Null: nothing behind the colon, "~" or "null". */
+/* Whether the value is null: nothing after the colon, "~" or "null". */
 int yaml_is_null(const struct yaml_node *n);
-/* The child of that key, or NULL (also if map is NULL or no map). */
+/* The child with that key; NULL if there is none, or map is NULL or not a map. */
 struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
-/* By keys with dots between, "settings.policy"; "" is the map itself. */
+/* Finds a value by its dotted path, "settings.policy"; "" is the map itself. */
 const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *path);
 
-/* Puts "KEY.PATH=VALUE" into the tree: the value is parsed as YAML, maps on the way are
- * made, an empty value or "~" takes the key out, an element of a list is named by its
- * index. A key that holds dots is found if it is there. option: what messages say before
- * it, "--set " or "". */
+/* Applies "KEY.PATH=VALUE" to the tree. The value is parsed as YAML; missing maps on the
+ * path are created; an empty value or "~" removes the key; an element of a list is named by
+ * its index. An existing key that contains dots is found, too. option: printed before the
+ * assignment in messages, "--set " or "". */
 int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *option,
                   const char *assignment, struct err *err);
 
-/* A copy that owes nothing to the arena n lives in. */
+/* Makes a deep copy in another arena. */
 struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena);
-/* Same kinds, keys and texts in the same order; places do not count. NULL is only NULL.
- */
+/* Whether kinds, keys and texts are equal and in the same order; places are not compared.
+ * NULL equals only NULL. */
 int yaml_tree_equal(const struct yaml_node *a, const struct yaml_node *b);
-/* On one line, in flow style: {agents: 3, table: [1, 2]}; reads back as an equal tree. */
+/* Writes the tree on one line in flow style, {agents: 3, table: [1, 2]}, such that parsing
+ * it gives an equal tree. */
 void yaml_tree_write(const struct yaml_node *n, FILE *f);
-/* One text, in quotes where it would not read back as itself without. */
+/* Writes a text, in quotes if it would otherwise be parsed as something else. */
 void yaml_text_write(const char *text, FILE *f);
 
 /* Sets "place:line: path: ..." and returns the code. An empty path is left out. */

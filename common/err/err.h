@@ -5,17 +5,17 @@
  * them. Where a person will read the cause, the last parameter is a `struct err`, which
  * may be NULL. It is filled on failure and left alone on success.
  *
- * The message is for people only. What a program needs of it (which key, which line, was it
- * a peer's answer) stands beside it in fields; nobody searches the message.
+ * The message is for people only. What a program needs (the key, the line, whether a peer
+ * returned the error) is in separate fields; no code searches the message.
  *
- * Errors that are our own mistakes do not come here: see check.h.
+ * Programming errors are not reported this way: see check.h.
  */
 #ifndef COMMON_ERR_ERR_H
 #define COMMON_ERR_ERR_H
 
 #include <stdarg.h>
 
-/* name, code, what it says when nobody said more */
+/* name, code, default message */
 #define ERR_MAP(X)                                                                       \
     X(ERR_ARG, -5001, "invalid argument")                                                \
     X(ERR_STATE, -5002, "not possible in this state")                                    \
@@ -42,9 +42,9 @@ enum err_code {
 #undef ERR_ENUM
 };
 
-/* Where something is wrong, as far as it is known; NULL and 0: not known. */
+/* The place of an error; NULL and 0: not known. */
 struct err_place {
-    const char *file; /* or what stands for one, as "--set KEY=VALUE" */
+    const char *file; /* or an option that gave the value, such as "--set KEY=VALUE" */
     int line;         /* of the file, from 1 */
     const char *key;  /* of a configuration, or of a message's params */
     const char *agent;
@@ -56,18 +56,19 @@ enum { ERR_MSG_BYTES = 480, ERR_FILE_BYTES = 161, ERR_NAME_BYTES = 128 };
 
 struct err {
     int code;                /* 0 or negative */
-    int from_peer;           /* 1: a peer answered so; code and cause are its own */
-    int line;                /* as the names, of err_place; 0 and "": not known */
+    int from_peer;           /* 1: a peer returned this error, with this code and cause */
+    int line;                /* of err_place, as are the names; 0 and "": not known */
     unsigned cause;          /* private: err_cause */
     char msg[ERR_MSG_BYTES]; /* one plain line (plain_text.h); cut at its end if longer */
     char file[ERR_FILE_BYTES], key[ERR_NAME_BYTES], agent[ERR_NAME_BYTES],
-        tensor[ERR_NAME_BYTES]; /* plain, too */
+        tensor[ERR_NAME_BYTES]; /* plain text like msg */
 };
 
-/* The standing text of a code of ours, or of errno when 0 > code > -4096. */
+/* The default message of one of our codes, or of errno if 0 > code > -4096. */
 const char *err_text(int code);
 
-/* Sets code and message, with no place, and returns code: `return err_set(err, ERR_SHAPE, ...)`. */
+/* Sets code and message, clears the place, and returns code, as in
+ * `return err_set(err, ERR_SHAPE, ...)`. */
 int err_set(struct err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int err_vset(struct err *err, int code, const char *fmt, va_list ap)
@@ -77,26 +78,26 @@ int err_vset(struct err *err, int code, const char *fmt, va_list ap)
 int err_errno(struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Sets a message that begins with the place: "file:line: key: <what>", of which what is not
- * known is left out; all of `at` goes into the fields. Returns code. */
+/* Sets a message that begins with the place, "file:line: key: <what>", without the parts that
+ * are not known, and copies `at` into the fields. Returns code. */
 int err_set_at(struct err *err, int code, const struct err_place *at, const char *fmt,
                ...) __attribute__((format(printf, 4, 5)));
 int err_vset_at(struct err *err, int code, const struct err_place *at, const char *fmt,
                 va_list ap) __attribute__((format(printf, 4, 0)));
 
-/* What follows add to the error that is there, and return its code; ERR_IO where err is
- * NULL. */
+/* The next three functions modify an error that is set, and return its code, or ERR_IO if
+ * err is NULL. */
 
 /* Puts "<context>: " before the message. */
 int err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Fills in fields that are not known yet; the message stays. */
+/* Fills in fields of the place that are not known yet; does not change the message. */
 int err_note(struct err *err, const struct err_place *at);
-/* Puts "; <more>" behind the message, in place of a full stop at its end. */
+/* Appends "; <more>" to the message, replacing a full stop at its end. */
 int err_add(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Copies *why, with its fields; err may be NULL. Returns its code. */
 int err_pass(struct err *err, const struct err *why);
-/* The message without the place and the contexts before it. */
+/* The message without the place and the contexts that were put before it. */
 const char *err_cause(const struct err *err);
 
 #endif

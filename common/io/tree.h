@@ -1,4 +1,4 @@
-/* tree.h - folders as wholes. */
+/* tree.h - operations on whole folders. */
 #ifndef COMMON_IO_TREE_H
 #define COMMON_IO_TREE_H
 
@@ -6,22 +6,22 @@
 
 #include <stdint.h>
 
-/* mkdir -p (mode 0777 less the umask). */
+/* mkdir -p (mode 0777, masked by the umask). */
 int tree_make(const char *path, struct err *err);
-/* rm -r; follows no link. A path that is not there is no error. */
+/* rm -r; does not follow links. A missing path is not an error. */
 int tree_remove(const char *path, struct err *err);
-/* Removes what is in a folder, and leaves the folder; the entry named `last` after all
- * others, NULL: in any order. */
+/* Removes all entries of a folder but not the folder. The entry named `last` is removed
+ * after all others; NULL: any order. */
 int tree_empty(const char *path, const char *last, struct err *err);
-/* Renames a file or folder; flags: of renameat2. */
+/* Renames a file or folder; flags: as for renameat2. */
 int tree_rename(const char *from, const char *to, unsigned flags, struct err *err);
-/* What it takes of the disk: holes of sparse files do not count. */
+/* Disk use in bytes; holes of sparse files do not count. */
 uint64_t tree_disk_bytes(const char *path);
-/* fsync of a folder: what was created, renamed or removed in it lasts. */
+/* fsync of a folder, which makes creations, renames and removals in it durable. */
 int tree_sync(const char *path, struct err *err);
 /* fsync of a folder and of every file and folder in it. */
 int tree_sync_all(const char *path, struct err *err);
-/* 1 if there is anything of that name. */
+/* 1 if the path exists. */
 int tree_exists(const char *path);
 
 #endif

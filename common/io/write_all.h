@@ -1,5 +1,5 @@
-/* write_all.h - writes that go on after a short write and after a signal, until everything
- * is written.
+/* write_all.h - writes that continue after short writes and signals until everything is
+ * written.
  *
  * Threads  any.
  */
@@ -16,9 +16,8 @@
 int write_all(int fd, const void *data, size_t len);
 int pwrite_all(int fd, const void *data, size_t len, uint64_t offset);
 
-/* At the end of the file: everything, or nothing. After an error (a full disk) the file is
- * as long as before, so that the caller can try the same bytes again. path: for the
- * message. -errno. */
+/* Appends everything or nothing. After an error (such as a full disk) the file has its old
+ * length, so that the caller can retry. path: for the message. -errno. */
 int append_whole(int fd, const char *path, const void *data, size_t len, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
-/* arena.h - bump allocation: many small objects that die together.
+/* arena.h - bump allocation of many small objects that are freed together.
  *
- * Pointers stay valid until arena_reset or arena_done. Exhaustion ends the process; a
- * size that comes from outside is checked by the caller first.
+ * Pointers stay valid until arena_reset or arena_done. Running out of memory ends the
+ * process, so callers must check sizes that come from files or messages.
  */
 #ifndef COMMON_MEM_ARENA_H
 #define COMMON_MEM_ARENA_H
@@ -27,7 +27,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void *arena_memdup(struct arena *a, const void *p, size_t n);
 
-/* Forgets all objects but keeps the newest (largest) block for reuse. */
+/* Frees all objects but keeps the newest (largest) block for reuse. */
 void arena_reset(struct arena *a);
 void arena_done(struct arena *a);
 

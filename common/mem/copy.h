@@ -1,6 +1,6 @@
-/* copy.h - copying short rows: a call of memcpy for each costs more than its bytes.
+/* copy.h - copies short rows, for which a call of memcpy would cost more than the copying.
  *
- * The places may not overlap.
+ * Source and destination must not overlap.
  */
 #ifndef COMMON_MEM_COPY_H
 #define COMMON_MEM_COPY_H
@@ -10,7 +10,7 @@
 
 #define COPY_SHORT_BYTES 320 /* beyond, memcpy is the faster */
 
-/* dst[0 .. n) = src[0 .. n); the last piece overlaps the one before. */
+/* dst[0 .. n) = src[0 .. n); the last 4 or 16 bytes may be copied twice. */
 static inline void copy_short(void *dst, const void *src, size_t n)
 {
     char *d = dst;

@@ -1,7 +1,7 @@
-/* room.h - is there memory, and if not, which limit is in the way.
+/* room.h - checks whether memory is available and, if not, names the limit.
  *
- * `ulimit -v` (RLIMIT_AS) limits the address space, of which much is only reserved;
- * `ulimit -d` (RLIMIT_DATA) private memory.
+ * `ulimit -v` (RLIMIT_AS) limits the address space, including memory that is only reserved;
+ * `ulimit -d` (RLIMIT_DATA) limits private memory.
  */
 #ifndef COMMON_MEM_ROOM_H
 #define COMMON_MEM_ROOM_H
@@ -10,10 +10,10 @@
 
 #include <stdint.h>
 
-/* ERR_NOMEM: this process cannot have so many bytes now; the message begins with `what`,
- * "an agent's products", and names the limit. Nothing is taken. */
+/* ERR_NOMEM: this process cannot get that many bytes now. The message begins with `what`,
+ * such as "an agent's products", and names the limit. Allocates nothing. */
 int room_check(uint64_t bytes, const char *what, struct err *err);
-/* That message, after a mapping has failed. Returns ERR_NOMEM. */
+/* Sets the same error after a mapping has failed. Returns ERR_NOMEM. */
 int room_fail(uint64_t bytes, const char *what, struct err *err);
 
 #endif

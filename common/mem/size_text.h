@@ -1,4 +1,4 @@
-/* size_text.h - numbers of bytes, for people. */
+/* size_text.h - formats numbers of bytes for people. */
 #ifndef COMMON_MEM_SIZE_TEXT_H
 #define COMMON_MEM_SIZE_TEXT_H
 

@@ -1,4 +1,5 @@
-/* xmalloc.h - small allocations that cannot fail: exhaustion ends the process.
+/* xmalloc.h - small allocations that never return NULL: running out of memory ends the
+ * process.
  *
  * For sizes the program chooses. A size that comes from a file, a message or a
  * configuration is checked by the caller and allocated with malloc or mem_aligned.
@@ -20,10 +21,10 @@ char *xasprintf(const char *fmt, ...)
 char *xvasprintf(const char *fmt, va_list ap)
     __attribute__((malloc, returns_nonnull, format(printf, 1, 0)));
 
-/* 64-byte aligned, not cleared; NULL when there is no memory. Free with free(). */
+/* 64-byte aligned, not zeroed; NULL if there is not enough memory. Free with free(). */
 void *mem_aligned(size_t size) __attribute__((malloc));
 
-/* ret = a*b or a+b; false when it does not fit. */
+/* *ret = a*b or a+b; returns 0 if the result overflows. */
 static inline int mem_mul(size_t a, size_t b, size_t *ret)
 {
     return !__builtin_mul_overflow(a, b, ret);

@@ -1,9 +1,9 @@
-/* layout.h - the experience log: one sparse file of rows, and what a row is made of.
+/* layout.h - the experience log: one sparse file of rows, and the layout of a row.
  *
  * File     header of STORE_HEADER_BYTES (struct store_header, then the columns as
  *          struct store_column, then zeros), then row n at STORE_HEADER_BYTES +
- *          n * row_bytes for ever. One row is one joint step of one copy; rows are in
- *          the order (time, copy).
+ *          n * row_bytes, where it stays. One row is one joint step of one copy; rows are
+ *          in the order (time, copy).
  * Writer   the supervisor alone, with pwrite; agents map it read-only.
  * Columns  per agent  "<agent>/obs" (O) f32, "<agent>/action" (U) f32 as executed,
  *                     "<agent>/reward" f32, "<agent>/next_obs" (O) f32,
@@ -12,13 +12,13 @@
  *                     "<agent>/next_allowed" (U) u8 (0 or 1: it may be chosen);
  *          joint      "truncated" f32, "first" f32 (0 or 1);
  *          algorithms "<agent>/<column>" (X) f32.
- * Order    by what a column is, then by agent: everyone's obs, then everyone's action,
- *          next_obs, reward, terminated, alive, allowed, next_allowed; so what a joint
- *          critic sees lies together. Readers find columns by name.
- * Values   next_obs is the final observation of an episode, never the first of the next.
- *          allowed is the mask at obs, by which action was chosen, and next_allowed the
- *          one at next_obs. terminated and truncated are never merged. Bytes between
- *          columns are 0.
+ * Order    by column, then by agent: obs of all agents, then action of all agents,
+ *          next_obs, reward, terminated, alive, allowed, next_allowed, so that the inputs
+ *          of a joint critic are contiguous. Readers find columns by name.
+ * Values   at the end of an episode, next_obs is its final observation, not the first of
+ *          the next episode. allowed is the mask at obs, with which action was chosen;
+ *          next_allowed is the mask at next_obs. terminated and truncated are never
+ *          merged. Padding between columns is 0.
  * Offsets  all are multiples of the element size; row_bytes is a multiple of 8.
  */
 #ifndef COMMON_STORE_LAYOUT_H
@@ -48,7 +48,7 @@ struct store_header {
     uint32_t version;
     uint32_t n_columns;
     uint64_t row_bytes;
-    uint64_t layout_hash; /* of all columns: names, types, places */
+    uint64_t layout_hash; /* of all columns: names, types, offsets */
 };
 
 _Static_assert(sizeof(struct store_column) == 128, "file format");
@@ -68,7 +68,8 @@ int store_layout_add(struct store_layout *l, const char *name, enum dtype dtype,
 /* Index, or ERR_NOT_FOUND. `agent` may be NULL for joint columns. */
 int store_layout_find(const struct store_layout *l, const char *agent, const char *name);
 uint64_t store_layout_hash(const struct store_layout *l);
-/* Header (STORE_HEADER_BYTES) <-> layout; everything read is checked: ERR_FORMAT. */
+/* Convert between layout and header (STORE_HEADER_BYTES). Decoding checks everything:
+ * ERR_FORMAT. */
 void store_layout_encode(const struct store_layout *l, void *ret_header);
 int store_layout_decode(const void *header, struct store_layout *ret, struct err *err);
 void store_layout_done(struct store_layout *l);

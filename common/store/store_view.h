@@ -1,8 +1,9 @@
-/* store_view.h - reading rows in place from the mapped experience log.
+/* store_view.h - reads rows in place from the mapped experience log.
  *
- * The mapping is made once, for more rows than there are, and never moves; only rows that
- * the supervisor has named may be touched (the file may end before the mapping does).
- * Threads: any. Owns: the mapping.
+ * The mapping is made once, larger than the file, and never moves. Only rows that the
+ * supervisor has named may be accessed, because the file may end before the mapping does.
+ * Threads  any.
+ * Owns     the mapping.
  */
 #ifndef COMMON_STORE_STORE_VIEW_H
 #define COMMON_STORE_STORE_VIEW_H
@@ -20,21 +21,20 @@ int store_view_open(struct store_view **ret, int fd, struct err *err);
 void store_view_close(struct store_view *v);
 const struct store_layout *store_view_layout(const struct store_view *v);
 
-/* Checks that every row lies inside the file as it is now; ERR_LIMIT names the first
- * that does not. */
+/* Checks that every row is inside the file's current size. ERR_LIMIT: the message names the
+ * first row that is not. */
 int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
                      struct err *err);
-/* dst (n, elements of the column) f32; stride in floats between rows of dst. Rows are
- * gathered in the order given, and must have passed store_view_check. The column is f32.
- */
+/* Copies n rows of an f32 column, in the given order, to dst (n, elements of the column);
+ * dst_stride: floats between rows of dst. The rows must have passed store_view_check. */
 void store_view_gather(const struct store_view *v, int column, const uint64_t *rows,
                        size_t n, float *dst, size_t dst_stride);
-/* Several columns side by side: dst (n, their elements together). Those that lie one
- * behind the other in a row of the log are copied as one. */
+/* Copies several columns side by side: dst (n, sum of their elements). Columns that are
+ * adjacent in the log are copied together. */
 void store_view_gather_joined(const struct store_view *v, const int *columns,
                               size_t n_columns, const uint64_t *rows, size_t n,
                               float *dst, size_t dst_stride);
-/* A column of u8: dst (n, elements of the column). */
+/* The same for a u8 column: dst (n, elements of the column), without a stride. */
 void store_view_gather_bytes(const struct store_view *v, int column, const uint64_t *rows,
                              size_t n, uint8_t *dst);
 

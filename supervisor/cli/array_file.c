@@ -42,7 +42,7 @@ static enum dtype dtype_of_descr(const char *descr)
 
 /* ---- .npy ---- */
 
-/* What follows "'key':" in the header, blanks skipped; NULL: there is no such key. */
+/* The header's text after "'key':" and blanks; NULL if there is no such key. */
 static const char *header_value(const char *header, const char *key)
 {
     const char *at = strstr(header, key);
@@ -92,7 +92,7 @@ static int read_header(const char *header, enum dtype *ret_dtype, struct shape *
     return read_shape(shape, ret_shape, err);
 }
 
-/* By way of text, in hexadecimal where nothing may be lost. */
+/* Converts through text; floats as hexadecimal, which is exact. */
 static int convert_element(struct wbuf *b, enum dtype dtype, const struct tensor *from,
                            int64_t i, struct err *err)
 {
@@ -160,7 +160,7 @@ static int read_npy(struct tensor *ret, const struct wbuf *file, enum dtype dtyp
         tensor_bytes(&stored) != cursor_left(&c))
         return err_set(err, ERR_FORMAT, "%zu bytes of data for %s %s", cursor_left(&c),
                        dtype_name(stored.dtype), shape_text(&stored.shape));
-    /* a copy, for alignment */
+    /* copied, because the file's bytes may not be aligned */
     rc = tensor_alloc(&stored, stored.dtype, stored.shape, err);
     if (rc < 0)
         return rc;
@@ -173,7 +173,7 @@ static int read_npy(struct tensor *ret, const struct wbuf *file, enum dtype dtyp
 
 /* ---- text ---- */
 
-/* The numbers of one line; *ret_n: how many. */
+/* Parses the numbers of one line; *ret_n is their number. */
 static int read_line(struct wbuf *b, char *line, enum dtype dtype, int64_t *ret_n,
                      struct err *err)
 {

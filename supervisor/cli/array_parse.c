@@ -49,7 +49,7 @@ static int put_float(struct wbuf *b, enum dtype dtype, const char *word, struct 
     return *end == '\0' && end != word ? 0 : fail_word(dtype, word, err);
 }
 
-/* Little-endian: the low bytes of a number are the number of a narrower type. */
+/* Relies on little-endian: a narrower integer is the low bytes of a wider one. */
 static int put_integer(struct wbuf *b, enum dtype dtype, const char *word,
                        struct err *err)
 {
@@ -109,11 +109,11 @@ struct parser {
     const char *p, *end;
     enum dtype dtype;
     struct wbuf bytes;
-    struct shape shape; /* dim[d]: -1 until the first row of that depth is whole */
+    struct shape shape; /* dim[d]: -1 until the first row of that depth is complete */
     struct err *err;
 };
 
-/* Where an element or a closing bracket begins. At most one comma. */
+/* Skips blanks and at most one comma. */
 static int skip_separator(struct parser *q)
 {
     int commas = 0;

@@ -1,8 +1,8 @@
 /* array_parse.h - tensors from text: numbers in nested brackets, as Python's lists or as
  * NumPy prints arrays ("[[1, 2], [3, 4]]", "[[1. 2.]\n [3. 4.]]", "0.5", "True").
  *
- * Dtypes   float32, float64, integers and bool: array_parse_has.
- * Errors   ERR_ARG, in one line that quotes what was found; ERR_LIMIT: nested too deeply.
+ * Dtypes   float32, float64, integers and bool; see array_parse_has.
+ * Errors   ERR_ARG: malformed text, quoted in the message. ERR_LIMIT: nested too deeply.
  */
 #ifndef SUPERVISOR_CLI_ARRAY_PARSE_H
 #define SUPERVISOR_CLI_ARRAY_PARSE_H
@@ -13,17 +13,18 @@
 
 #include <stddef.h>
 
+/* Whether text of that dtype can be parsed. */
 int array_parse_has(enum dtype dtype);
 
-/* Elements are separated by blanks, commas or both; all rows of a dimension are equally
- * long. ret owns its data. */
+/* Elements are separated by blanks, commas or both; all rows of a dimension must have the
+ * same length. ret owns its data. */
 int array_parse(struct tensor *ret, const char *text, size_t len, enum dtype dtype,
                 struct err *err);
 
 /* Appends the bytes of one number, e.g. "-1.5e3", "nan", "0x1.8p1", "7", "true". It must
  * fit the dtype: integers take no fractions. */
 int array_parse_word(struct wbuf *b, enum dtype dtype, const char *word, struct err *err);
-/* A tensor of that shape out of the bytes collected, which must fit. */
+/* Makes a tensor of that shape from the bytes collected in b, whose number must match. */
 int array_parse_finish(struct tensor *ret, const struct wbuf *b, enum dtype dtype,
                        const struct shape *shape, struct err *err);
 

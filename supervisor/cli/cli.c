@@ -34,11 +34,11 @@ static const struct option shared_options[] = {
 };
 
 static const char shared_help[] =
-    "  --json           facts as JSON, one object per line\n"
+    "  --json           print JSON, one object per line\n"
     "  --runs-dir DIR   where runs are kept (default: $BROOD_RUNS_DIR or runs/)\n"
-    "  -q, --quiet      errors only\n"
+    "  -q, --quiet      print errors only\n"
     "  -v, --verbose    log states, snapshots and replays; -vv: every message\n"
-    "  --help           this text\n";
+    "  --help           print this text\n";
 
 static void print_help(const struct command *c)
 {
@@ -55,10 +55,11 @@ static void print_commands(FILE *f)
                 f);
     for (int i = 0; i < N_COMMANDS; i++)
         (void)fprintf(f, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
-    (void)fputs("\n`brood COMMAND --help` says more, with an example.\n", f);
+    (void)fputs("\n`brood COMMAND --help` lists a command's options, with an example.\n",
+                f);
 }
 
-/* Begins a line on stderr: "brood <command>: ". */
+/* Begins an error line on stderr: "brood <command>: ". */
 static void put_name(const struct cli *cli)
 {
     if (cli->command != NULL)
@@ -91,7 +92,7 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
 void cli_skipped(void *ctx, const char *line)
 {
     put_name(ctx);
-    (void)fprintf(stderr, "%s; an older one has to do\n", line);
+    (void)fprintf(stderr, "%s; trying the next older one\n", line);
 }
 
 int cli_integer(const struct cli *cli, const char *option, const char *text,
@@ -119,7 +120,7 @@ static void merge_options(const struct option *own, struct option *ret)
     memcpy(ret + n, shared_options, sizeof(shared_options));
 }
 
-/* Takes an option that every command shares; returns whether it was one. */
+/* Handles an option that all commands share; returns whether it was one. */
 static int take_shared(struct cli *cli, int c)
 {
     switch (c) {
@@ -186,7 +187,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* name: of a command; NULL: of all. */
+/* Prints the help of one command; name NULL: the list of commands. */
 static int help(struct cli *cli, const char *name)
 {
     const struct command *c = name != NULL ? find_command(name) : NULL;
@@ -208,8 +209,8 @@ int cli_main(int argc, char **argv)
                       .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
 
-    /* A limit on the size of files is a full disk: EFBIG. What is started has the usual
-     * disposition again, by libuv and by the launcher. */
+    /* With SIGXFSZ ignored, a write past the file size limit fails with EFBIG, which is
+     * handled like a full disk. libuv and the launcher restore the default in children. */
     (void)signal(SIGXFSZ, SIG_IGN);
     plain_output_begin();
     log_init("brood", log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
@@ -222,6 +223,6 @@ int cli_main(int argc, char **argv)
     cli.command = find_command(argv[1]);
     if (cli.command == NULL)
         return cli_usage(&cli, "there is no command '%s'", argv[1]);
-    optind = 0; /* glibc's way to start afresh: argv[0] is now the command */
+    optind = 0; /* makes glibc's getopt restart; argv[0] is now the command's name */
     return cli.command->run(&cli, argc - 1, argv + 1);
 }

@@ -18,7 +18,7 @@ enum cli_exit {
     CLI_DONE = RUN_EXIT_DONE,
     CLI_FAILED = RUN_EXIT_FAILED, /* the run, or the command's work, failed */
     CLI_USAGE = RUN_EXIT_CONFIG,  /* wrong usage or configuration */
-    CLI_NOT_THERE = 3, /* the run is not there, not running, or not to be seen */
+    CLI_NOT_THERE = 3, /* no such run, not running, or no permission to see it */
 };
 
 struct cli {
@@ -29,9 +29,9 @@ struct cli {
     int verbose;
     int argc; /* the whole command line, for provenance */
     char **argv;
-    struct keeper_link keeper; /* of a command that is kept */
-    int is_detached;           /* nobody stays in front of it, once it is under way */
-    unsigned place;            /* of the run under way among those of the command */
+    struct keeper_link keeper; /* set if the command runs below a keeper (keep.h) */
+    int is_detached;           /* the terminal is released after the first round */
+    unsigned place;            /* index of the current run among those of `--seeds` */
 };
 
 struct command {
@@ -40,7 +40,7 @@ struct command {
     const char *summary;        /* one line for `brood --help` */
     const char *help;           /* the command's own options, then an example */
     void (*more_help)(FILE *f); /* prints what follows `help`; may be NULL */
-    const char *letters; /* own options of one letter, as getopt has them; or NULL */
+    const char *letters;        /* own one-letter options, in getopt's syntax; or NULL */
     int (*run)(struct cli *cli, int argc,
                char **argv); /* argv[0] is the command's name */
 };
@@ -72,9 +72,9 @@ extern const struct command cmd_trace;
 extern const struct command cmd_version;
 extern const struct command cmd_wait;
 
-/* The next of the command's own options (its `val`; optarg as getopt_long), -1 when only
- * arguments are left (from optind on), or CLI_OPTION_EXIT when the command is to return
- * *ret_exit at once: after --help, or after wrong usage has been reported. */
+/* Returns the `val` of the command's next own option (with optarg set as by getopt_long),
+ * -1 if only arguments are left (from optind on), or CLI_OPTION_EXIT if the command must
+ * return *ret_exit at once: after --help, or after wrong usage was reported. */
 enum { CLI_OPTION_EXIT = -2 };
 int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
                int *ret_exit);
@@ -83,10 +83,11 @@ int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
 int cli_fail(const struct cli *cli, int exit_code, const struct err *err);
 int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same for a checkpoint that is passed over; ctx: the command's struct cli. */
+/* Reports on stderr that a damaged checkpoint was skipped; ctx: the command's struct cli. */
 void cli_skipped(void *ctx, const char *line);
 
-/* An integer option's value in [min, max]; reports and returns CLI_USAGE if it is not. */
+/* Parses an integer option, which must be in [min, max]. Returns 0, or CLI_USAGE after
+ * reporting the error. */
 int cli_integer(const struct cli *cli, const char *option, const char *text,
                 long long min, long long max, long long *ret);
 

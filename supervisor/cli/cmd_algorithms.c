@@ -63,7 +63,7 @@ static int run_algorithms(struct cli *cli, int argc, char **argv)
 const struct command cmd_algorithms = {
     .name = "algorithms",
     .arguments = "[options]",
-    .summary = "The learning algorithms of this build",
+    .summary = "List the learning algorithms of this build",
     .help = "\nexample: brood algorithms --json\n",
     .run = run_algorithms,
 };

@@ -1,4 +1,4 @@
-/* `brood attach`: the live view of a run that somebody else started. */
+/* `brood attach`: the live view of a run that was started elsewhere. */
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/journal_json.h"
 #include "supervisor/cli/live_run.h"
@@ -17,7 +17,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { ASK_EVERY_MS = 100, SILENT_AFTER = 20 /* of those */, ANSWERS_WITHIN_MS = 2000 };
+enum { ASK_EVERY_MS = 100, SILENT_AFTER = 20 /* intervals */, ANSWERS_WITHIN_MS = 2000 };
 
 struct attach {
     const struct cli *cli;
@@ -25,14 +25,14 @@ struct attach {
     struct live_view *view;
     char run[64];
     struct control_client *client;
-    int unanswered;     /* times that it was to be asked since it was */
-    struct arena arena; /* of the newest status */
+    int unanswered;     /* intervals that the current request has waited for its answer */
+    struct arena arena; /* holds the newest status */
     struct json json;
 };
 
-enum outcome { ENDED, LEFT }; /* the run's socket is gone; the person has seen enough */
+enum outcome { ENDED, LEFT }; /* the run closed its socket; the user pressed Ctrl-C */
 
-/* ---- what the run says ---- */
+/* ---- messages of the run ---- */
 
 static void print_status(struct attach *t, const char *event, const struct run_status *s)
 {
@@ -86,7 +86,7 @@ static void take_notification(struct attach *t, const struct msg *m)
     free(text);
 }
 
-/* Everything that has come. ERR_NOT_FOUND: the run's end of it is closed. */
+/* Handles all messages received so far. ERR_NOT_FOUND: the run closed the connection. */
 static int take_messages(struct attach *t, struct err *err)
 {
     struct run_status s;
@@ -108,7 +108,7 @@ static int take_messages(struct attach *t, struct err *err)
     return rc;
 }
 
-/* One question is on its way at a time. */
+/* Requests the status, unless an earlier request has not been answered yet. */
 static int ask(struct attach *t, struct err *err)
 {
     if (t->unanswered == SILENT_AFTER)
@@ -122,7 +122,7 @@ static int ask(struct attach *t, struct err *err)
     return control_client_send(t->client, err);
 }
 
-/* ---- sessions: of one supervisor, then perhaps another ---- */
+/* ---- connections: to one supervisor, then perhaps to its successor ---- */
 
 static enum outcome watch(struct attach *t, int signals)
 {
@@ -150,7 +150,7 @@ static int subscribe(struct attach *t, struct err *err)
     return control_client_call(t->client, &answer, err);
 }
 
-/* Until another supervisor goes on with the run, ENDED 0; or it is over: ENDED 1. */
+/* Waits until another supervisor resumes the run (*ret_is_over 0) or the run is over (1). */
 static enum outcome wait_for_more(struct attach *t, struct run_watch *w, int signals,
                                   int *ret_is_over, int *ret_code)
 {
@@ -183,7 +183,7 @@ static enum outcome watch_all(struct attach *t, int signals, int *ret_code)
     int is_over = 0;
 
     run_watch_begin(&w, t->path);
-    (void)run_watch_is_over(&w, ret_code); /* while its processes are known to be its */
+    (void)run_watch_is_over(&w, ret_code); /* record the processes while the run lives */
     while (!is_over && o == ENDED) {
         o = watch(t, signals);
         control_client_close(t->client);
@@ -197,7 +197,7 @@ static enum outcome watch_all(struct attach *t, int signals, int *ret_code)
 
 /* ---- beginning and end ---- */
 
-/* What the newest rows held, before the next one comes. */
+/* Shows the newest values of progress.csv until the run sends its next row. */
 static void take_progress(struct attach *t)
 {
     char *file = xasprintf("%s/metrics/progress.csv", t->path);
@@ -310,10 +310,10 @@ static int run_attach(struct cli *cli, int argc, char **argv)
 const struct command cmd_attach = {
     .name = "attach",
     .arguments = "[RUN]",
-    .summary = "The live view of a run that goes on elsewhere",
-    .help = "\nCtrl-C ends the view and leaves the run alone, with exit code 0. When the "
-            "run is\nover its exit code is attach's. --json prints what happens, an "
-            "object a line: the\nstatus, rows of metrics, events of the journal, and the "
+    .summary = "Show the live view of a run that was started elsewhere",
+    .help = "\nCtrl-C ends the view with exit code 0; the run continues. When the run "
+            "ends,\nattach ends with the run's exit code. --json prints one object per "
+            "line: the\nstatus, rows of metrics, events of the journal, and the "
             "last status.\n"
             "\nexample: brood attach simple_spread-1\n",
     .run = run_attach,

@@ -11,7 +11,7 @@
 
 enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256, OPT_SET = 1 };
 
-/* The agents' algorithms, each once, in the agents' order: "maddpg, ddpg". */
+/* Lists the agents' algorithms, each once, in the agents' order: "maddpg, ddpg". */
 static void list_algorithms(const struct run_config *c, char *ret, size_t size)
 {
     size_t len = 0;
@@ -62,7 +62,7 @@ static void report_good(const struct cli *cli, const char *path,
     }
 }
 
-/* The line begins with file:line, where editors look for it. */
+/* Prints the message alone, so that the line begins with file:line, as editors expect. */
 static void report_bad(const struct cli *cli, const char *path, const struct err *err)
 {
     (void)fprintf(stderr, "%s\n", err->msg);
@@ -80,7 +80,7 @@ static void report_bad(const struct cli *cli, const char *path, const struct err
     }
 }
 
-/* The files that it names, too. */
+/* Checks a configuration and the files that it names. */
 static int check(const struct cli *cli, const char *path,
                  const struct config_options *options)
 {
@@ -128,7 +128,7 @@ static int run_check(struct cli *cli, int argc, char **argv)
 const struct command cmd_check = {
     .name = "check",
     .arguments = "CONFIG... [options]",
-    .summary = "Read and check configurations, start no run",
+    .summary = "Check configurations without starting a run",
     .help = "  --set KEY=VALUE  check with this value (repeatable)\n"
             "\nexample: brood check configs/*.yaml --set run.seed=7\n"
             "\nEvery key of a configuration, its default and what it is for:\n\n",

@@ -22,11 +22,11 @@ struct edit {
     const struct cli *cli;
     struct control_client *client;
     const char *editor;
-    const char *run;       /* its path */
-    const char *from;      /* a text to begin with; NULL: the configuration's */
-    char *file;            /* the text, beside the configuration */
-    struct run_config was; /* before */
-    struct wbuf given;     /* what the editor was given */
+    const char *run;       /* the run's directory */
+    const char *from;      /* file to start from; NULL: the run's config.yaml */
+    char *file;            /* the file that the editor opens, in the run's directory */
+    struct run_config was; /* the configuration before the edit */
+    struct wbuf given;     /* the text as it was given to the editor */
 };
 
 /* ---- the text ---- */
@@ -72,7 +72,7 @@ static int is_edited(const struct edit *e)
     return !is_same;
 }
 
-/* ---- once ---- */
+/* ---- one edit ---- */
 
 static int run_editor(const struct edit *e, struct err *err)
 {
@@ -80,7 +80,7 @@ static int run_editor(const struct edit *e, struct err *err)
     int status;
 
     (void)setenv("BROOD_EDIT_FILE", e->file, 1);
-    (void)signal(SIGXFSZ, SIG_DFL); /* the editor's own business */
+    (void)signal(SIGXFSZ, SIG_DFL); /* the editor gets the default disposition */
     status = system(command);
     (void)signal(SIGXFSZ, SIG_IGN);
     free(command);
@@ -89,7 +89,7 @@ static int run_editor(const struct edit *e, struct err *err)
     return 0;
 }
 
-/* What the editor left, compared with what it was given: KEY=VALUE each. */
+/* Appends one difference between the text before and after the edit, as KEY=VALUE. */
 static void collect(void *ctx, const struct config_change *c)
 {
     struct cli_changes *changes = ctx;
@@ -117,9 +117,9 @@ static int apply(const struct edit *e, struct err *err)
     return rc;
 }
 
-/* ---- until it is right ---- */
+/* ---- repeated edits ---- */
 
-/* Somebody is there, and wants to correct it. */
+/* Reports the error and asks whether to edit again; 0 without a terminal. */
 static int wants_again(const struct edit *e, const struct err *err)
 {
     char answer[16] = "n";
@@ -133,7 +133,7 @@ static int wants_again(const struct edit *e, const struct err *err)
     return strchr("yY\n", *answer) != NULL;
 }
 
-/* What somebody wrote is never lost. */
+/* Reports the error and keeps the refused text in its file. */
 static int give_up(const struct edit *e, const struct err *err)
 {
     const int code = cli_fail_run(e->cli, err);
@@ -222,10 +222,11 @@ static int edit_run(struct cli *cli, int argc, char **argv)
 const struct command cmd_edit = {
     .name = "edit",
     .arguments = "[RUN] [options]",
-    .summary = "Change a live run through $VISUAL or $EDITOR on its configuration",
-    .help = "  --from FILE      begin with this text, such as one that was kept\n"
-            "\nThe difference is applied as `brood set` would. A text that cannot be is\n"
-            "edited again, or kept where nobody is there to do that.\n"
-            "\nexample: EDITOR=nano brood edit simple_spread-1\n",
+    .summary = "Edit a live run's configuration with $VISUAL or $EDITOR",
+    .help =
+        "  --from FILE      start from this file, such as a text kept earlier\n"
+        "\nThe differences are applied as by `brood set`. A text that is refused can\n"
+        "be edited again; without a terminal, it is kept in a file.\n"
+        "\nexample: EDITOR=nano brood edit simple_spread-1\n",
     .run = edit_run,
 };

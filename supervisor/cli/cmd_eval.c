@@ -12,12 +12,12 @@
 #include <string.h>
 
 struct eval_options {
-    const char *run; /* NULL: the newest */
+    const char *run; /* NULL: the newest run */
     const char *checkpoint;
     const char *render;
     long long episodes, seed, copies, episode;
     int stochastic;
-    int trust; /* of a directory that is not the caller's */
+    int trust; /* accept a directory of another user's */
 };
 
 struct report {
@@ -25,7 +25,7 @@ struct report {
     const struct eval_args *args;
     const char *run;
     struct eval_picture picture;
-    struct err failure; /* of drawing it */
+    struct err failure; /* why the picture could not be drawn */
 };
 
 static int one_team(const struct env_spec *spec)
@@ -61,7 +61,7 @@ static void put_count(struct json *j, const char *key, uint64_t n)
     json_u64(j, n);
 }
 
-/* NULL: only the particle worlds are played by rules. */
+/* The name of the rules in force; NULL except for the particle worlds. */
 static const char *rules_name(const struct run_config *c, const struct env_spec *spec)
 {
     if (!spec->agents[0].space.particle)
@@ -291,7 +291,7 @@ static int run_eval(struct cli *cli, int argc, char **argv)
 const struct command cmd_eval = {
     .name = "eval",
     .arguments = "[RUN] [options]",
-    .summary = "Play episodes with the greedy policies of a run",
+    .summary = "Play episodes with a run's greedy policies",
     .help = "  --episodes N     how many (100)\n"
             "  --seed N         of worlds and draws (0)\n"
             "  --checkpoint STEP  instead of the newest\n"

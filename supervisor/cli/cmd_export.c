@@ -1,4 +1,5 @@
-/* `brood export`: a checkpoint's tensors for programs that do not read TensorFlow's. */
+/* `brood export`: writes a checkpoint's tensors for programs that cannot read
+ * TensorFlow's format. */
 #include "common/ckpt/ckpt_find.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/checkpoint_names.h"
@@ -21,7 +22,7 @@ static const struct format {
 
 struct request {
     const char *path;
-    const char *out;                 /* NULL: made of the prefix */
+    const char *out;                 /* NULL: a name derived from the prefix */
     const char *tensor[MAX_TENSORS]; /* none: all */
     size_t n_tensors;
     const struct format *format;
@@ -40,7 +41,8 @@ static const struct format *format_of(const char *path)
     return NULL;
 }
 
-/* In the current directory: the prefix's base name, or of "dir/" the folder's. */
+/* The default output file, in the current directory: the prefix's base name or, for a
+ * prefix "dir/", the directory's name. */
 static char *default_out(const char *prefix)
 {
     size_t end = strlen(prefix), begin;
@@ -139,11 +141,11 @@ static int run_export(struct cli *cli, int argc, char **argv)
 const struct command cmd_export = {
     .name = "export",
     .arguments = "PREFIX [options]",
-    .summary = "A checkpoint's tensors as safetensors or npz",
+    .summary = "Write a checkpoint's tensors as safetensors or npz",
     .help =
         "  --out FILE       .safetensors or .npz (default: the prefix's base name with\n"
-        "                   .safetensors, here)\n"
-        "  --tensor NAME    only this one (repeatable)\n"
+        "                   .safetensors, in the current directory)\n"
+        "  --tensor NAME    write only this tensor (repeatable)\n"
         "\nexample: brood export model.ckpt --out weights.npz\n",
     .run = run_export,
 };

@@ -1,4 +1,4 @@
-/* `brood graph`: a MetaGraph listed and run, by an agent process. */
+/* `brood graph`: lists a MetaGraph and runs it, in an agent process. */
 #include "common/ckpt/ckpt_find.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
@@ -43,7 +43,7 @@ static int read_feed(const struct graph_view *v, const char *text,
 {
     const char *value = strchr(text, '=') + 1;
     char *name = tensor_name(text, (size_t)(value - 1 - text));
-    enum dtype dtype = DT_FLOAT; /* of an unknown tensor: the agent will say so */
+    enum dtype dtype = DT_FLOAT; /* if unknown: the agent refuses the tensor by name */
     int rc;
 
     (void)graph_view_tensor(v, name, &dtype);
@@ -68,7 +68,8 @@ static void print_fetched(const char *name, const struct tensor *t, int json)
         tensor_print_value(name, t);
 }
 
-/* Targets first, in a run of their own: what they write is there to be fetched. */
+/* Runs the targets first, in a session run of their own, so that what they write can be
+ * fetched. */
 static int run(struct graph_agent *g, const struct request *q,
                const struct graph_agent_feed *feeds, struct err *err)
 {
@@ -104,7 +105,7 @@ static int feed_and_run(struct graph_agent *g, const struct graph_view *v,
     struct graph_agent_feed feeds[MAX_NAMES] = {0};
     int rc = 0;
 
-    if (v->no_values == v->why) /* it has values, and they are damaged */
+    if (v->no_values == v->why) /* there are values, but they are damaged */
         return err_set(err, ERR_CORRUPT, "%s", v->why);
     for (size_t i = 0; i < q->n_feeds && rc == 0; i++)
         rc = read_feed(v, q->feed[i], &feeds[i], err);
@@ -143,7 +144,7 @@ static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
     int rc = 0;
 
     if (f == NULL && access(path, F_OK) != 0)
-        rc = err_set(err, ERR_NOT_FOUND, "there is no %s: no graph to look at", path);
+        rc = err_set(err, ERR_NOT_FOUND, "there is no %s: no graph to show", path);
     else if (f == NULL)
         rc = err_errno(err, "%s", path);
     do {
@@ -159,7 +160,7 @@ static int read_metagraph(struct wbuf *b, const char *prefix, struct err *err)
     return rc;
 }
 
-/* Why there are no values to restore; NULL: there are. */
+/* Returns why there are no values to restore (free it), or NULL if there are. */
 static char *why_no_values(const char *prefix)
 {
     switch (ckpt_kind_of(prefix)) {
@@ -172,7 +173,7 @@ static char *why_no_values(const char *prefix)
     }
 }
 
-/* The prefix for the agent, which may stand elsewhere. */
+/* An absolute prefix, because the agent may have another working directory. */
 static char *absolute_prefix(const char *prefix)
 {
     char *cwd = prefix[0] != '/' ? getcwd(NULL, 0) : NULL;
@@ -294,17 +295,18 @@ static int run_graph(struct cli *cli, int argc, char **argv)
 const struct command cmd_graph = {
     .name = "graph",
     .arguments = "PREFIX [options]",
-    .summary = "A TensorFlow MetaGraph: its nodes and collections, or a run of it",
+    .summary = "List a TensorFlow MetaGraph's nodes and collections, or run it",
     .help =
-        "  --nodes          each node: name, op, device, inputs\n"
-        "  --collections    each collection with its items\n"
+        "  --nodes          list the nodes: name, op, device, inputs\n"
+        "  --collections    list the collections with their items\n"
         "  --feed NAME=VALUE|@FILE  a tensor's value: 0.5, \"[[1, 2], [3, 4]]\", or\n"
         "                   a file: .npy, or text\n"
-        "  --fetch NAME     prints a tensor (repeatable, as all of these)\n"
-        "  --target NAME    runs an operation before anything is fetched\n"
-        "  --seed N         of random operations (0)\n"
-        "\nPREFIX names PREFIX.meta, and PREFIX.index with the values if it is there;\n"
-        "a directory: its newest. An agent process computes.\n"
+        "  --fetch NAME     compute and print a tensor\n"
+        "  --target NAME    run an operation before tensors are fetched\n"
+        "  --seed N         the seed of random operations (0)\n"
+        "\nPREFIX names PREFIX.meta and, if it exists, PREFIX.index with the values; a\n"
+        "directory stands for its newest checkpoint. --feed, --fetch and --target are\n"
+        "repeatable. An agent process runs the graph.\n"
         "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
     .run = run_graph,
 };

@@ -1,5 +1,5 @@
-/* `brood inspect`: what tensorflow.python.tools.inspect_checkpoint prints, in its words.
- */
+/* `brood inspect`: prints what tensorflow.python.tools.inspect_checkpoint prints, in the
+ * same format. */
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_find.h"
 #include "supervisor/cli/checkpoint_names.h"
@@ -108,7 +108,7 @@ static int run_inspect(struct cli *cli, int argc, char **argv)
             return code;
         if (c == 't')
             q.tensor = optarg;
-        q.values |= c == 'V' || c == 't'; /* asking for one tensor is asking for it all */
+        q.values |= c == 'V' || c == 't'; /* --tensor implies --values */
         q.names |= c == 'N';
         q.state |= c == 's';
     }
@@ -124,13 +124,13 @@ static int run_inspect(struct cli *cli, int argc, char **argv)
 const struct command cmd_inspect = {
     .name = "inspect",
     .arguments = "PREFIX [options]",
-    .summary = "The tensors of a TensorFlow checkpoint (of a directory: its newest)",
+    .summary = "List a TensorFlow checkpoint's tensors (of a directory: its newest)",
     .help =
-        "  --tensor NAME    one tensor, with its values\n"
-        "  --values         with the values\n"
-        "  --names          names only\n"
-        "  --state          what a directory's `checkpoint` file names, and where that "
-        "is now\n"
+        "  --tensor NAME    print one tensor, with its values\n"
+        "  --values         print the values, too\n"
+        "  --names          print only the names\n"
+        "  --state          list the checkpoints that a directory's `checkpoint` file\n"
+        "                   names, and where they are now\n"
         "\nexample: brood inspect runs/simple_spread-1/checkpoints/625000/agent_0\n",
     .run = run_inspect,
 };

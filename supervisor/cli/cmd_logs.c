@@ -1,4 +1,4 @@
-/* `brood logs`: a run's journal and what its processes wrote, also as it is written. */
+/* `brood logs`: prints a run's journal and logs, with -f also while they are written. */
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/journal_json.h"
@@ -68,7 +68,7 @@ static void print_new(const struct cli *cli, struct log_merge *m, int all, int l
 
 /* ---- following ---- */
 
-/* The journal by itself: the folder it is in changes with every row of experience. */
+/* Watches the journal as a file, because its folder changes with every row of experience. */
 static void watch_files(int fd, const char *path)
 {
     char *journal = xasprintf("%s/journal", path), *logs = xasprintf("%s/logs", path);
@@ -80,7 +80,8 @@ static void watch_files(int fd, const char *path)
     free(logs);
 }
 
-/* Until something was written, or may have ended; 0: nobody reads what is printed. */
+/* Waits until something was written or the run may have ended. Returns 0 when the reader of
+ * stdout is gone. */
 static int wait_for_news(const struct run_watch *w, int notify)
 {
     struct pollfd fds[RUN_WATCH_FDS + 2];
@@ -118,7 +119,7 @@ static void follow(const struct cli *cli, const char *path, struct log_merge *m,
 
 /* ---- the command ---- */
 
-/* One word may be a run, or an agent of the newest. */
+/* A single word names either a run or an agent of the newest run. */
 static int find_run(const struct cli *cli, struct logs_options *o, char **ret,
                     struct err *err)
 {
@@ -202,16 +203,16 @@ static int run_logs(struct cli *cli, int argc, char **argv)
 const struct command cmd_logs = {
     .name = "logs",
     .arguments = "[RUN] [AGENT] [options]",
-    .summary = "A run's journal and what its processes wrote",
+    .summary = "Print a run's journal and the logs of its processes",
     .help =
-        "  -f, --follow     go on with what is written, until the run is over\n"
-        "  --raw            control characters as they were written; without it they "
-        "are\n"
-        "                   shown (\\x1b), for a terminal would obey them\n"
-        "\nAll in the order of time, with the writer's name before what is not of the\n"
-        "journal; or one of them: an agent, supervisor, journal. With --json an event "
-        "of\nthe journal is an object of its values, another line one of log and "
-        "text.\n"
+        "  -f, --follow     print new lines as they are written, until the run is over\n"
+        "  --raw            print control characters as they are; by default they are\n"
+        "                   escaped (\\x1b), because a terminal would interpret them\n"
+        "\nPrints all lines in the order of time; a line of a log begins with the name "
+        "of\n"
+        "the process. The second argument selects one source: an agent, supervisor or\n"
+        "journal. With --json an event of the journal is an object of its values; any\n"
+        "other line is an object with the keys log and text.\n"
         "\nexample: brood logs simple_spread-1 agent_0 -f\n",
     .letters = "f",
     .run = run_logs,

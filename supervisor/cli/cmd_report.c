@@ -104,13 +104,13 @@ static int run_report(struct cli *cli, int argc, char **argv)
 const struct command cmd_report = {
     .name = "report",
     .arguments = "[RUN...] [options]",
-    .summary = "Learning curves and a table over seeds",
+    .summary = "Print a table and draw learning curves over seeds",
     .help = "  --metric NAME    a column of progress.csv (default: the team's return)\n"
-            "  --csv            every point of every curve, as CSV\n"
+            "  --csv            print every point of every curve as CSV\n"
             "  --svg FILE       draw the curves\n"
-            "\nRuns that differ in their number or seed alone are one row; its values "
-            "are the\nmeans of the last tenth of each run, its interval is bootstrapped, "
-            "its iqm the\nmean without the lowest and highest quarter.\n"
+            "\nRuns whose names differ only in their number or seed form one row. Each "
+            "run\ncontributes the mean of its last tenth; the interval is bootstrapped, "
+            "and iqm is\nthe mean without the lowest and highest quarter.\n"
             "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
     .run = run_report,
 };

@@ -65,19 +65,19 @@ static int run_resume(struct cli *cli, int argc, char **argv)
 const struct command cmd_resume = {
     .name = "resume",
     .arguments = "[RUN] [options]",
-    .summary = "Go on with a run from its newest complete checkpoint, exactly",
-    .help = "  --from STEP      from this checkpoint; what came after it is forgotten\n"
-            "  --set KEY=VALUE  run.env_steps or run.episodes: extends the run;\n"
-            "                   experience.keep: of its log when it is done\n"
-            "  --detach         return after the first round; the run goes on by itself\n"
-            "  --anyway         although numerics or configuration are others\n"
-            "  --trust          although the run is another user's: what its "
-            "configuration\n"
-            "                   names is executed\n"
-            "  --rescue DIR     if the run directory is deleted meanwhile, the last "
-            "checkpoint\n"
-            "                   is written into a run there\n"
-            "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
-            "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
+    .summary = "Resume a run from its newest complete checkpoint, exactly",
+    .help =
+        "  --from STEP      resume from this checkpoint and discard later ones\n"
+        "  --set KEY=VALUE  run.env_steps or run.episodes: extend the run;\n"
+        "                   experience.keep: whether to keep the log at the end\n"
+        "  --detach         return after the first round; the run continues in the\n"
+        "                   background\n"
+        "  --anyway         resume even if numerics or configuration have changed\n"
+        "  --trust          resume another user's run; programs that its\n"
+        "                   configuration names are executed\n"
+        "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
+        "                   checkpoint into a run in DIR\n"
+        "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
+        "\nexample: brood resume simple_spread-1 --set run.env_steps=1000000\n",
     .run = run_resume,
 };

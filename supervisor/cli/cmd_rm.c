@@ -42,7 +42,7 @@ static int run_rm(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (optind == argc)
-        return cli_usage(cli, "name what is to be removed");
+        return cli_usage(cli, "expected at least one run");
     if (run_remove_leftovers(cli->runs_dir, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
     for (int i = optind; i < argc; i++) {
@@ -59,10 +59,10 @@ static int run_rm(struct cli *cli, int argc, char **argv)
 const struct command cmd_rm = {
     .name = "rm",
     .arguments = "RUN...",
-    .summary = "Remove runs that are over, with all that is in them",
+    .summary = "Remove the directories of runs that are over",
     .help =
-        "\nA live run is refused: stop it first. The others are removed all the same; "
-        "the\nexit code is that of the first that could not be.\n"
+        "\nA live run is refused: stop it first. The other runs are still removed; the\n"
+        "exit code is that of the first failure.\n"
         "\nexample: brood rm trial-s1 trial-s2 trial-s3\n",
     .run = run_rm,
 };

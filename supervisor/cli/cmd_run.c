@@ -61,7 +61,7 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     return code;
 }
 
-/* All that the configuration names is found before anything is made or replaced. */
+/* Finds everything that the configuration names before anything is created or replaced. */
 static int train_with_policies(const struct cli *cli, const struct run_config *config,
                                const char *name, const struct run_options *o,
                                const struct training_init *init)
@@ -125,7 +125,7 @@ static const struct option options[] = {{"name", required_argument, NULL, 'n'},
                                         {"rescue", required_argument, NULL, 'R'},
                                         {0}};
 
-/* 1: go on; otherwise *ret_code is the exit code. */
+/* Returns 1 to continue; otherwise *ret_code is the exit code. */
 static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
                  int *ret_code)
 {
@@ -161,7 +161,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
     return rc == 0;
 }
 
-/* name: NULL: the configuration's, with a number. */
+/* Trains one run; without --name it gets the configuration's name and a number. */
 static int train_named(const struct cli *cli, const struct run_options *o,
                        const struct run_config *config, const char *suffix,
                        const struct training_init *init)
@@ -208,7 +208,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     return code;
 }
 
-/* One run after another, NAME-s<seed>; the first that does not end well is the last. */
+/* Trains one run per seed, named NAME-s<seed>; stops after the first that fails. */
 static int train_all(struct cli *cli, struct run_options *o,
                      const struct training_init *init)
 {
@@ -228,7 +228,7 @@ static int train_all(struct cli *cli, struct run_options *o,
     return code;
 }
 
-/* Does any run take its first weights? */
+/* Whether any run starts anew and so needs the weights of --init-from. */
 static int begins_any(const struct run_options *o)
 {
     const size_t n_runs = o->is_series ? o->n_seeds : 1;
@@ -264,18 +264,19 @@ static int run_run(struct cli *cli, int argc, char **argv)
 const struct command cmd_run = {
     .name = "run",
     .arguments = "CONFIG [options]",
-    .summary = "Launch an experiment and stay in front of it",
+    .summary = "Start a run and show its live view",
     .help =
-        "  --name NAME      of the run (default: the configuration's, with a number)\n"
-        "  --seed N         run.seed\n"
-        "  --seeds 1,2,3    one run after another, NAME-s1 and so on\n"
-        "  --set KEY=VALUE  a configuration value, by its dotted path; repeatable\n"
-        "  --detach         return after the first round; the run goes on by itself\n"
+        "  --name NAME      the run's name (default: the configuration's, with a "
+        "number)\n"
+        "  --seed N         set run.seed\n"
+        "  --seeds 1,2,3    one run per seed, one after another: NAME-s1 and so on\n"
+        "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"
+        "  --detach         return after the first round; the run continues in the\n"
+        "                   background\n"
         "  --force          replace a finished run of that name\n"
-        "  --init-from RUN[@STEP]  begin with the weights of a checkpoint\n"
-        "  --rescue DIR     if the run directory is deleted meanwhile, the last "
-        "checkpoint\n"
-        "                   is written into a run there\n"
+        "  --init-from RUN[@STEP]  start with the weights of a checkpoint\n"
+        "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
+        "                   checkpoint into a run in DIR\n"
         "\nexample: brood run configs/simple_spread.yaml --set run.env_steps=100000\n",
     .run = run_run,
 };

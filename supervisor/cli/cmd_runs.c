@@ -1,4 +1,4 @@
-/* `brood runs`: the runs that there are. */
+/* `brood runs`: lists the runs. */
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/size_text.h"
@@ -30,7 +30,7 @@ static void print_text(const struct run_status *s, uint64_t disk_bytes, const ch
                  strlen(began) > 11 ? began + 11 : "");
 }
 
-/* As `status` has them, with what only a list tells. */
+/* Prints the keys of `status --json`, and those that only this list has. */
 static void print_json(const struct run_status *s, const char *path, uint64_t disk_bytes,
                        const char *began)
 {
@@ -87,7 +87,7 @@ static int run_runs(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (optind < argc)
-        return cli_usage(cli, "no argument is wanted");
+        return cli_usage(cli, "no arguments are taken");
     paths = run_dir_list(cli->runs_dir, &n);
     if (!cli->json && n > 0)
         (void)printf("%-24s %-13s %24s %10s %8s  %s\n", "run", "state", "steps", "return",
@@ -103,9 +103,8 @@ static int run_runs(struct cli *cli, int argc, char **argv)
 const struct command cmd_runs = {
     .name = "runs",
     .arguments = "",
-    .summary = "The runs there are: state, steps, last return, disk use",
-    .help = "\nThe newest comes first: the one that commands mean where RUN is left "
-            "out.\n"
+    .summary = "List the runs: state, steps, last return, disk use",
+    .help = "\nThe newest run comes first. Commands use it where RUN is left out.\n"
             "\nexample: brood runs --json\n",
     .run = run_runs,
 };

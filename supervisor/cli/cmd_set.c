@@ -1,4 +1,4 @@
-/* `brood set`: changing the configuration of a live run, and taking changes back. */
+/* `brood set`: changes the configuration of a live run, and cancels pending changes. */
 #include "common/config/run_schema.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/live_run.h"
@@ -58,36 +58,28 @@ int cli_change_run(const struct cli *cli, struct control_client *c,
     return rc;
 }
 
-static void print_cancelled(const msgpack_object *list, const char *indent)
+static void print_cancelled(const struct cli *cli, const msgpack_object *answer)
 {
-    const uint32_t n =
-        list != NULL && list->type == MSGPACK_OBJECT_ARRAY ? list->via.array.size : 0;
+    struct arena arena = ARENA_ZERO;
+    struct run_status s;
 
-    for (uint32_t i = 0; i < n; i++) {
-        const msgpack_object *p = &list->via.array.ptr[i];
-        char key[256] = "", value[256] = "", agent[64] = "";
-        uint64_t at = 0;
-
-        if (msg_get_str(p, "key", key, sizeof(key), NULL) < 0 ||
-            msg_get_str(p, "value", value, sizeof(value), NULL) < 0 ||
-            msg_get_str(p, "agent", agent, sizeof(agent), NULL) < 0 ||
-            msg_get_u64(p, "at_step", UINT64_MAX, &at, NULL) < 0)
-            continue;
-        if (*agent != '\0')
-            (void)printf("%s%s=%s with the next `brood respawn` of %s\n", indent, key,
-                         value, agent);
-        else
-            (void)printf("%s%s=%s from step %" PRIu64 " on\n", indent, key, value, at);
-    }
+    if (cli->json)
+        msg_json_print_object(answer);
+    if (cli->json || cli->quiet)
+        return;
+    run_status_unpack_pending(&s, "cancelled", answer, &arena);
+    if (s.n_pending == 0)
+        (void)printf("nothing was pending\n");
+    cli_print_pending("cancelled: ", s.pending, s.n_pending);
+    arena_done(&arena);
 }
 
-/* n 0: whatever is pending. */
+/* Cancels the pending changes of n keys; n 0: all of them. */
 static int cancel_changes(const struct cli *cli, struct control_client *c, char **keys,
                           size_t n, struct err *err)
 {
     struct msg_out *o = control_client_begin(c, "set");
     const struct msg *answer;
-    const msgpack_object *list = NULL;
     int rc;
 
     msg_map(o, 1);
@@ -97,19 +89,11 @@ static int cancel_changes(const struct cli *cli, struct control_client *c, char 
         msg_str(o, keys[i]);
     rc = control_client_call(c, &answer, err);
     if (rc == 0)
-        rc = msg_get_array(&answer->body, "cancelled", &list, err);
-    if (rc < 0)
-        return rc;
-    if (cli->json)
-        msg_json_print_object(&answer->body);
-    else if (!cli->quiet && (list == NULL || list->via.array.size == 0))
-        (void)printf("nothing was pending\n");
-    else if (!cli->quiet)
-        print_cancelled(list, "cancelled: ");
-    return 0;
+        print_cancelled(cli, &answer->body);
+    return rc;
 }
 
-/* "defaults.polyak": of what the configuration has, and no run's name. */
+/* Whether the word is a key, such as "defaults.polyak", and not the name of a run. */
 static int is_key(const char *word)
 {
     char section[32] = "";
@@ -147,7 +131,7 @@ static int set_run(struct cli *cli, int argc, char **argv)
             return code;
     }
     if (cancels && has_step)
-        return cli_usage(cli, "--cancel takes changes back at once, without --at-step");
+        return cli_usage(cli, "--cancel acts at once and takes no --at-step");
     if (optind < argc && strchr(argv[optind], '=') == NULL &&
         !(cancels && is_key(argv[optind])))
         run = argv[optind++];
@@ -176,16 +160,16 @@ const struct command cmd_set = {
         "  --at-step N      before the first round at or after this step\n"
         "                   (default: the next round)\n"
         "  --cancel [KEY...]\n"
-        "                   take back changes that are not yet in force: those of the\n"
+        "                   cancel changes that are not yet in force: those of the\n"
         "                   keys, or all; `brood status` lists them as pending\n"
-        "\nLearning rates, polyak, discount, clip_norm, all intervals, the run's\n"
-        "length, experience.keep, restart.*, respond_within, memory_limit, and of\n"
-        "settings the numbers and own_batches change at once. What only a new\n"
-        "process of its agent can change waits for `brood respawn`: of an optimizer\n"
-        "beta1 and the like,\n"
-        "on_nonfinite, and of settings policy, execute, clip_by and choose. The rest\n"
-        "is refused, and nothing changes. So is a length that the run has passed:\n"
-        "`brood stop` ends it.\n"
+        "\nThese take effect at once: learning rates, polyak, discount, clip_norm, all\n"
+        "intervals, the run's length, experience.keep, restart.*, respond_within,\n"
+        "memory_limit, and of `settings` the numbers and own_batches. These wait for\n"
+        "`brood respawn` of their agent, because only a new process can apply them:\n"
+        "the optimizer's other numbers (beta1 and the like), on_nonfinite, and of\n"
+        "`settings` policy, execute, clip_by and choose. Other keys are refused, and\n"
+        "nothing changes. A length that the run has already passed is refused, too:\n"
+        "use `brood stop` to end the run.\n"
         "\nexample: brood set simple_spread-1 "
         "agents.agent_0.optimizer.learning_rate=0.001\n"
         "         brood set simple_spread-1 --cancel defaults.discount\n",

@@ -1,4 +1,4 @@
-/* `brood status`: where a run stands, live or over. */
+/* `brood status`: prints the status of a run, live or over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/run_facts.h"
@@ -24,15 +24,14 @@ static void print_processes(const struct run_agent_status *a, size_t n)
     }
 }
 
-static void print_pending(const struct run_pending *p, size_t n)
+void cli_print_pending(const char *prefix, const struct run_pending *p, size_t n)
 {
     for (size_t i = 0; i < n; i++, p++) {
+        (void)printf("%s%s=%s ", prefix, p->key, p->value);
         if (p->agent != NULL)
-            (void)printf("  pending: %s=%s with the next `brood respawn` of %s\n", p->key,
-                         p->value, p->agent);
+            (void)printf("with the next `brood respawn` of %s\n", p->agent);
         else
-            (void)printf("  pending: %s=%s from step %" PRIu64 " on\n", p->key, p->value,
-                         p->at);
+            (void)printf("from step %" PRIu64 " on\n", p->at);
     }
 }
 
@@ -59,7 +58,7 @@ static void print_text(const struct run_status *s, int is_live)
                  "restarts", "memory", "last exit");
     print_processes(s->agents, s->n_agents);
     print_processes(s->environments, s->n_environments);
-    print_pending(s->pending, s->n_pending);
+    cli_print_pending("  pending: ", s->pending, s->n_pending);
 }
 
 static int run_status_command(struct cli *cli, int argc, char **argv)
@@ -90,11 +89,11 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
 const struct command cmd_status = {
     .name = "status",
     .arguments = "[RUN]",
-    .summary = "A run and each of its agents, live or over",
+    .summary = "Show the status of a run and its agents, live or over",
     .help =
-        "\nRUN: a name under the runs directory or a path; default: the newest run. "
-        "A\nlive run is asked; of one that is over, or was killed, its journal "
-        "tells. Changes that are agreed and not yet in force (`brood set`) are pending.\n"
+        "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
+        "The status of a run that is over, or was killed, is read from its journal.\n"
+        "Changes made with `brood set` that are not yet in force are listed as pending.\n"
         "\nexample: brood status simple_spread-1 --json\n",
     .run = run_status_command,
 };

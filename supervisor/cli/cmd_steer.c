@@ -1,4 +1,5 @@
-/* Steering a live run: one request each, answered when it has happened. */
+/* Commands that control a live run. Each sends one request, which the run answers when it
+ * has done what was asked. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/proc/pid_file.h"
@@ -20,7 +21,8 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
     return cli_fail(cli, code, err);
 }
 
-/* It would take what it is asked, and do it when somebody lets it go on: hours later. */
+/* A supervisor stopped by a signal would accept the request and carry it out whenever it is
+ * continued, perhaps hours later. */
 static int refuse_if_stopped(const char *path, struct err *err)
 {
     const pid_t pid = run_dir_holder(path);
@@ -44,20 +46,20 @@ int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **
         rc = refuse_if_stopped(*ret_path, err);
     if (rc == 0)
         rc = control_client_open(ret, *ret_path, timeout_ms, err);
-    /* One that has just begun listens soon. */
+    /* A run that has just started opens its socket soon. */
     for (int ms = 0; rc == ERR_NOT_FOUND && *ret_path != NULL && ms < LISTENS_WITHIN_MS &&
                      run_dir_holder(*ret_path) != 0;
          ms += LISTENS_EVERY_MS) {
         (void)poll(NULL, 0, LISTENS_EVERY_MS);
         rc = control_client_open(ret, *ret_path, timeout_ms, err);
     }
-    /* Whether it runs is not ours to know. */
+    /* Another user's run: report that, because it may well be running. */
     if (rc < 0 && *ret_path != NULL && run_dir_denied(*ret_path, NULL) < 0)
         rc = run_dir_denied(*ret_path, err);
     return rc;
 }
 
-/* done: what is said with the step at which it happened; NULL: nothing. */
+/* done: text to print before the step at which it happened; NULL: print nothing. */
 static void print_answer(const struct cli *cli, const struct msg *answer,
                          const char *done)
 {
@@ -72,7 +74,7 @@ static void print_answer(const struct cli *cli, const struct msg *answer,
         (void)printf("%s at step %" PRIu64 "\n", done, step);
 }
 
-/* Asks; on failure err says why. */
+/* Sends the command's request and prints the answer. */
 static int ask(const struct cli *cli, const char *run, const char *agent,
                const char *done, struct err *err)
 {
@@ -112,7 +114,7 @@ static int steer_run(struct cli *cli, int argc, char **argv, const char *done)
                : CLI_DONE;
 }
 
-/* The one word that was given is no agent of the newest run, but may be a run. */
+/* Reports that the only argument is not an agent of the newest run; it may be a run. */
 static int fail_agent(const struct cli *cli, const char *word, const struct err *err)
 {
     char *path = NULL, names[256];
@@ -178,7 +180,7 @@ static int run_respawn(struct cli *cli, int argc, char **argv)
 const struct command cmd_pause = {
     .name = "pause",
     .arguments = "[RUN]",
-    .summary = "Have a run stand still at the next round boundary",
+    .summary = "Pause a run at the next round boundary",
     .help = "\nexample: brood pause simple_spread-1\n",
     .run = run_pause,
 };
@@ -186,7 +188,7 @@ const struct command cmd_pause = {
 const struct command cmd_continue = {
     .name = "continue",
     .arguments = "[RUN]",
-    .summary = "Let a paused run go on",
+    .summary = "Continue a paused run",
     .help = "\nexample: brood continue simple_spread-1\n",
     .run = run_continue,
 };
@@ -194,8 +196,8 @@ const struct command cmd_continue = {
 const struct command cmd_checkpoint = {
     .name = "checkpoint",
     .arguments = "[RUN]",
-    .summary = "Have a run write a checkpoint at the next round boundary",
-    .help = "\nReturns when it is on the disk.\n"
+    .summary = "Make a run write a checkpoint at the next round boundary",
+    .help = "\nReturns when the checkpoint is on the disk.\n"
             "\nexample: brood checkpoint simple_spread-1\n",
     .run = run_checkpoint,
 };
@@ -203,16 +205,17 @@ const struct command cmd_checkpoint = {
 const struct command cmd_stop = {
     .name = "stop",
     .arguments = "[RUN]",
-    .summary = "Stop a run in order, with a checkpoint",
-    .help = "\nReturns when all its processes are gone; `brood resume` goes on with it.\n"
-            "\nexample: brood stop simple_spread-1\n",
+    .summary = "Stop a run after writing a checkpoint",
+    .help =
+        "\nReturns when all its processes have ended; `brood resume` continues the run.\n"
+        "\nexample: brood stop simple_spread-1\n",
     .run = run_stop,
 };
 
 const struct command cmd_kill = {
     .name = "kill",
     .arguments = "[RUN] AGENT",
-    .summary = "End an agent's process; its restart policy decides what follows",
+    .summary = "Kill an agent's process; its restart policy decides what follows",
     .help = "\nexample: brood kill simple_spread-1 agent_0\n",
     .run = run_kill,
 };
@@ -220,7 +223,7 @@ const struct command cmd_kill = {
 const struct command cmd_respawn = {
     .name = "respawn",
     .arguments = "[RUN] AGENT",
-    .summary = "Replace an agent's process, with what waits for that",
+    .summary = "Replace an agent's process and apply the changes that wait for that",
     .help = "\nexample: brood respawn simple_spread-1 agent_0\n",
     .run = run_respawn,
 };

@@ -1,4 +1,4 @@
-/* `brood trace`: where the time of some rounds of a live run goes. */
+/* `brood trace`: records how the processes of a live run spend the time of some rounds. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
@@ -22,7 +22,7 @@ static void print_line(const char *process, const char *work, uint64_t count,
                  seconds * 1e3, of > 0 ? 100 * seconds / of : 0);
 }
 
-/* What is left of a process's time: it waits for something to do, or for a core. */
+/* The rest of a process's time: it waits for work, or for a core. */
 static void print_rest(const char *process, double rest, double of)
 {
     print_line("", strcmp(process, "supervisor") == 0 ? "other" : "waiting", 0,
@@ -75,7 +75,7 @@ static void print_trace(const struct cli *cli, const msgpack_object *m)
                  "share");
     print_shares(m);
     if (facts_u64(m, "left_out") > 0)
-        (void)printf("%" PRIu64 " spans found no room: trace fewer steps\n",
+        (void)printf("%" PRIu64 " spans did not fit: trace fewer steps\n",
                      facts_u64(m, "left_out"));
 }
 
@@ -124,12 +124,13 @@ static int run_trace(struct cli *cli, int argc, char **argv)
 const struct command cmd_trace = {
     .name = "trace",
     .arguments = "[RUN]",
-    .summary = "Record some rounds of a live run: where the time goes",
+    .summary = "Record some rounds of a live run and show where the time goes",
     .help =
-        "  --steps N        rounds, in each of which every copy makes one step (100)\n"
-        "\nPrints how long each process spent on what, and writes trace.json into the\n"
-        "run's directory, in Chrome's trace event format: open it at\n"
-        "https://ui.perfetto.dev or chrome://tracing. The run goes on meanwhile.\n"
+        "  --steps N        number of rounds; in each, every copy makes one step (100)\n"
+        "\nPrints how long each process spent on each kind of work, and writes "
+        "trace.json\n"
+        "into the run's directory, in Chrome's trace event format: open it at\n"
+        "https://ui.perfetto.dev or chrome://tracing. The run continues meanwhile.\n"
         "\nexample: brood trace simple_spread-1 --steps 50\n",
     .run = run_trace,
 };

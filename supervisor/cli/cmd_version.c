@@ -46,14 +46,15 @@ static int run_version(struct cli *cli, int argc, char **argv)
 const struct command cmd_version = {
     .name = "version",
     .arguments = "[options]",
-    .summary = "What this build is",
-    .help = "\nWith the same numerics another build and another CPU give the same bytes; "
-            "kernels:\nthe ones this CPU runs (BROOD_KERNELS=portable, avx2, avx512 or "
-            "neon forces others).\nContainment: what tells a run's processes when keeper "
-            "and supervisor are both killed,\na control group of the kernel's or marks "
-            "that each of them carries.\nConfinement: what agents are kept by from other "
-            "files, "
-            "processes and machines.\n"
-            "\nexample: brood version --json\n",
+    .summary = "Print the build, its numerics version, and what the kernel offers",
+    .help =
+        "\nNumerics: builds and CPUs with the same numerics version give the same "
+        "bytes.\n"
+        "Kernels: those that this CPU runs; BROOD_KERNELS=portable, avx2, avx512 or\n"
+        "neon selects others.\n"
+        "Containment: how a run's processes are found when keeper and supervisor are\n"
+        "both killed: by a control group, or by marks that each process carries.\n"
+        "Confinement: what keeps agents from other files, processes and machines.\n"
+        "\nexample: brood version --json\n",
     .run = run_version,
 };

@@ -1,4 +1,4 @@
-/* `brood wait`: until a run is over. */
+/* `brood wait`: waits until a run is over. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
@@ -62,11 +62,11 @@ static int run_wait(struct cli *cli, int argc, char **argv)
 const struct command cmd_wait = {
     .name = "wait",
     .arguments = "[RUN]",
-    .summary = "Wait until a run is over, and end with its exit code",
-    .help =
-        "\nOne that is over already is not waited for; one that was killed, supervisor "
-        "and\nkeeper, has the exit code 137. 3: there is no such run, or it is\n"
-        "another user's and may not be seen.\n"
-        "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
+    .summary = "Wait until a run is over and return its exit code",
+    .help = "\nReturns at once if the run is over already. The exit code is 137 if "
+            "supervisor\n"
+            "and keeper were killed, and 3 if there is no such run, or if it belongs to\n"
+            "another user and there is no permission to see it.\n"
+            "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
     .run = run_wait,
 };

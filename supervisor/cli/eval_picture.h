@@ -1,6 +1,5 @@
-/* eval_picture.h - `brood eval --render`: keeps one episode of an evaluation, and draws it.
- *
- * The evaluation is the same with it and without.
+/* eval_picture.h - `brood eval --render`: records one episode of an evaluation and draws
+ * it. Recording does not change the evaluation's results.
  */
 #ifndef SUPERVISOR_CLI_EVAL_PICTURE_H
 #define SUPERVISOR_CLI_EVAL_PICTURE_H
@@ -9,25 +8,26 @@
 #include "supervisor/run/eval.h"
 
 struct eval_picture {
-    const char *path; /* NULL: no picture is wanted */
-    uint64_t number;  /* of the episode */
+    const char *path; /* the file to write; NULL: draw nothing */
+    uint64_t number;  /* of the episode to draw */
     const char *run;
 
     /* private */
     struct episode episode;
-    size_t copy;   /* that plays it */
-    int is_played; /* right now */
+    size_t copy;   /* the copy that plays the episode */
+    int is_played; /* the episode is being played now */
     char line[EPISODE_LINES][160];
 };
 
-/* Whether there can be one; before anything is played. */
+/* Checks that this environment can be drawn in that format. Call it before the evaluation
+ * starts. */
 int eval_picture_check(const struct eval_picture *p, const struct env_config *env,
                        struct err *err);
-/* For the evaluation's callbacks of those names. */
+/* Called from the evaluation's callbacks `begin` and `step`. */
 void eval_picture_begin(struct eval_picture *p, const struct vec_env *env, size_t copy);
 void eval_picture_step(struct eval_picture *p, const struct vec_env *env,
                        const struct env_step *step);
-/* Draws what was played. */
+/* Draws the recorded episode. */
 int eval_picture_write(struct eval_picture *p, const struct eval_args *args,
                        const char *rules, const struct env_spec *spec, struct err *err);
 void eval_picture_done(struct eval_picture *p);

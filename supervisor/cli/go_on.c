@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A difference that was not asked for: refused, or with --anyway named. 0: go on. */
+/* Refuses a changed configuration or other numerics; with --anyway only reports it. Returns
+ * 0 to continue. */
 static int judge(const struct cli *cli, struct training_args *args, int rc,
                  const struct err *err)
 {
@@ -54,7 +55,7 @@ static void tell_events(const struct cli *cli, const struct training_args *args,
     watcher_say_done(&wa, &result);
 }
 
-/* There is nothing left to do, unless the run was ended just before its log went. */
+/* Reports a finished run; drops its log first if the supervisor ended before doing so. */
 static int say_done(const struct cli *cli, const struct resume_options *o,
                     const struct training_args *args, const struct run_config *wanted)
 {
@@ -106,10 +107,10 @@ static int refuse_length(const struct cli *cli, const struct training_args *args
 
 enum { GOES_ON = -1 };
 
-/* The exit code where the checkpoint is past the length that is wanted, otherwise GOES_ON.
- * With the length that it had, the run is done once nothing is left to do at its last
- * boundary, such as an evaluation that was interrupted. Another length that is past is
- * refused: the run would end for good. */
+/* Returns the exit code if the checkpoint has reached the wanted length, otherwise GOES_ON.
+ * With an unchanged length, the run is done unless something is left to do at its last
+ * boundary, such as an interrupted evaluation. A new length that the run has already passed
+ * is refused, because it would end the run for good. */
 static int check_length(const struct cli *cli, const struct resume_options *o,
                         const struct training_args *args, const struct run_config *wanted)
 {
@@ -131,7 +132,7 @@ static int check_length(const struct cli *cli, const struct resume_options *o,
     return at->is_midway ? GOES_ON : say_done(cli, o, args, wanted);
 }
 
-/* Before anything starts. */
+/* Checks the experience log before any process starts. */
 static int check_log(const struct training_args *args, struct err *err)
 {
     const char *log = run_dir_file(args->dir, "experience");
@@ -147,7 +148,8 @@ static int check_log(const struct training_args *args, struct err *err)
         log, run_dir_name(args->dir));
 }
 
-/* The configuration to begin with and its changes: as it was, or as it is wanted now. */
+/* Finds the configuration to resume with, and its planned changes: those of the checkpoint
+ * or, with --anyway, those wanted now. */
 static int find_config(const struct cli *cli, const struct resume_options *o,
                        struct training_args *args, const struct run_config *wanted,
                        struct resume_config *ret)

@@ -1,21 +1,21 @@
-/* go_on.h - going on with a run from a checkpoint of its own: `resume`, and what the keeper
- * goes on with when a supervisor has died. */
+/* go_on.h - resuming a run from one of its checkpoints: for `brood resume`, and for the
+ * keeper after a supervisor has died. */
 #ifndef SUPERVISOR_CLI_GO_ON_H
 #define SUPERVISOR_CLI_GO_ON_H
 
 #include "supervisor/cli/train.h"
 
 struct resume_options {
-    const char *run;  /* NULL: the newest */
+    const char *run;  /* NULL: the newest run */
     const char *from; /* NULL: the newest complete checkpoint */
     struct train_sets sets;
     int anyway;
-    int trust; /* of a directory that is not the caller's (run_dir_check_trust) */
-    const char *rescue; /* as training_args has it */
+    int trust;          /* accept a directory of another user's (run_dir_check_trust) */
+    const char *rescue; /* as in training_args */
 };
 
-/* Trains it to its end in front of a person, and returns the exit code; a run that is over
- * is done. Below a keeper (keep.h). */
+/* Trains the run to its end with the live view, and returns the exit code. A run that has
+ * nothing left to do is reported as done. Must be called below a keeper (keep.h). */
 int go_on_with_run(const struct cli *cli, const struct resume_options *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* graph_print.h - what an agent told of an imported graph, checked, and on stdout.
+/* graph_print.h - checks an agent's description of an imported graph and prints it.
  */
 #ifndef SUPERVISOR_CLI_GRAPH_PRINT_H
 #define SUPERVISOR_CLI_GRAPH_PRINT_H
@@ -10,28 +10,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The answer to `import` (protocol.h), every element of the type it should have; borrowed
- * from the message. */
+/* The checked answer to `import` (protocol.h); pointers are borrowed from the message. */
 struct graph_view {
-    const char *prefix;    /* as asked for */
-    const char *no_values; /* why none were restored; NULL: they were */
-    char why[512];         /* the agent's reason; "": none */
+    const char *prefix;    /* as given on the command line */
+    const char *no_values; /* why no values were restored; NULL: they were restored */
+    char why[512];         /* the agent's reason; "": it gave none */
     uint64_t producer;
     char tensorflow[64];
     const msgpack_object_array *nodes, *collections, *uninitialized, *variables;
 };
 
-/* ERR_PROTOCOL. */
+/* ERR_PROTOCOL: an element is missing or has the wrong type. */
 int graph_view_init(struct graph_view *ret, const msgpack_object *answer,
                     struct err *err);
 
-/* What "x:0" is, as far as is known; 0: there is no such tensor. */
+/* Finds tensor "x:0" and stores its dtype if that is known. Returns 0 if there is no such
+ * tensor. */
 int graph_view_tensor(const struct graph_view *v, const char *name,
                       enum dtype *ret_dtype);
 
-/* A few lines, or one object. */
+/* Prints a few lines, or one JSON object. */
 void graph_print_summary(const struct graph_view *v, int json);
-/* A line or an object for each. */
+/* Print one line, or one JSON object, per node or collection. */
 void graph_print_nodes(const struct graph_view *v, int json);
 void graph_print_collections(const struct graph_view *v, int json);
 

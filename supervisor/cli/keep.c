@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the supervisor can no longer write down itself. In the keeper. */
+/* Writes a supervisor's death into the journal; runs in the keeper. */
 static void journal_death(const struct keeper_death *d)
 {
     char text[128], name[SIGNAL_NAME_BYTES];
@@ -56,7 +56,7 @@ static void print_report(const struct cli *cli, const struct detach_report *r)
     free(name);
 }
 
-/* 1: go on; 0: this is the launcher, which has done its part. */
+/* Returns 1 in the new process, 0 in the launcher when it may exit. */
 static int detach(struct cli *cli, int *ret_fd, int *ret_code)
 {
     static struct detach_report report;
@@ -66,7 +66,7 @@ static int detach(struct cli *cli, int *ret_fd, int *ret_code)
 
     cli->is_detached = 1;
     if (keeper_resume_task(&again))
-        return 1; /* as its predecessor was */
+        return 1; /* the supervisor before this one had detached already */
     r = detach_split(ret_fd, &report, ret_code, &err);
     if (r < 0)
         *ret_code = cli_fail(cli, CLI_FAILED, &err);
@@ -87,7 +87,8 @@ int cli_keep(struct cli *cli, int want_detach, int *ret_code)
 
     if (want_detach && !detach(cli, &args.report_fd, ret_code))
         return 0;
-    (void)log_time(now); /* allocates, the first time */
+    (void)log_time(
+        now); /* its first call allocates, which must not happen in the keeper */
     r = keeper_split(&cli->keeper, &args, ret_code, &err);
     if (r < 0)
         *ret_code = cli_fail(cli, CLI_FAILED, &err);

@@ -1,26 +1,31 @@
-/* live_run.h - what the commands that talk to a live run share. */
+/* live_run.h - shared code of the commands that connect to a live run. */
 #ifndef SUPERVISOR_CLI_LIVE_RUN_H
 #define SUPERVISOR_CLI_LIVE_RUN_H
 
 #include "supervisor/cli/cli.h"
 #include "supervisor/control/client.h"
 
-/* run: as run_dir_find takes it; *ret_path: free(); timeout_ms: as control_client_open
- * takes it. ERR_NOT_FOUND: not there, or not running; -EACCES: another user's; ERR_STATE: a
- * signal has stopped its supervisor. */
+/* Connects to a run. run: as in run_dir_find; *ret_path: free() it; timeout_ms: as in
+ * control_client_open. ERR_NOT_FOUND: no such run, or not running; -EACCES: it belongs to
+ * another user; ERR_STATE: its supervisor is stopped by a signal (SIGSTOP). */
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err);
-/* KEY=VALUE each, in force from step *at (NULL: soon) on; prints what comes of it. */
+/* Words of the form KEY=VALUE, or keys. */
 struct cli_changes {
     char **words;
     size_t n;
 };
+/* Sends the changes, to take effect at step *at (NULL: the next round), and prints the
+ * answer. */
 int cli_change_run(const struct cli *cli, struct control_client *c,
                    const struct cli_changes *changes, const uint64_t *at,
                    struct err *err);
-/* Until the run is over, however it ends; its exit code. path: the run's. */
+/* Prints a line per change, each after `prefix`. */
+void cli_print_pending(const char *prefix, const struct run_pending *p, size_t n);
+/* Waits until the run in directory `path` is over, and returns the run's exit code. */
 int cli_wait_run(const char *path);
-/* Reports it; the exit code for a run that refuses, or is not there. */
+/* Reports the error and returns the exit code: CLI_NOT_THERE if the run is missing, not
+ * running or another user's, CLI_USAGE for ERR_CONFIG, CLI_FAILED otherwise. */
 int cli_fail_run(const struct cli *cli, const struct err *err);
 
 #endif

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 enum { TEXT_BYTES = 1 << 16, DEFAULT_COLUMNS = 80, DEFAULT_ROWS = 24, BAR_MAX = 40 };
-enum { LINE_EVERY_S = 10 };   /* elsewhere than on a terminal */
-enum { NUMBERS_MAX = 16384 }; /* agents: their names come from the run */
+enum { LINE_EVERY_S = 10 };   /* if the output is not a terminal */
+enum { NUMBERS_MAX = 16384 }; /* bounds the agents, whose names come from the run */
 
 /* An agent's newest numbers. */
 struct numbers {
@@ -29,13 +29,13 @@ struct live_view {
     int quiet;
     int terminal;
     int colour;
-    int drawn_lines;  /* of the view that stands on the terminal */
-    size_t shown_len; /* of `shown`: the view's text, to be drawn again */
+    int drawn_lines;  /* lines of the view now on the terminal */
+    size_t shown_len; /* of `shown`, the view's text, kept for redrawing */
     char shown[TEXT_BYTES];
     struct run_status status; /* the last one; all-zero: none yet */
-    struct arena arena[2];    /* of the status, and of the next one */
+    struct arena arena[2];    /* one holds the status, the other its successor */
     struct numbers *numbers;
-    size_t n_numbers, last_numbers; /* how many; the one looked up last */
+    size_t n_numbers, last_numbers; /* the number of entries; the last one looked up */
     struct numbers one_too_many;
     double last_shown;
 };
@@ -114,7 +114,7 @@ int live_view_is_terminal(const struct live_view *v)
     return v->terminal;
 }
 
-/* What cannot be written is lost: nobody is reading it. */
+/* Write errors are ignored: the reader is gone. */
 static void write_plain(int fd, const char *p, size_t len)
 {
     char shown[2048 * PLAIN_TEXT_GROWTH];
@@ -134,7 +134,7 @@ static void window_size(int fd, int *ret_columns, int *ret_rows)
     }
 }
 
-/* Part of the way gone, from 0 to 1; -1 when the end is not known. */
+/* The completed fraction of the run, 0 to 1; -1 if its length is unknown. */
 static double fraction(const struct run_status *s)
 {
     if (s->total_steps != 0)
@@ -194,8 +194,8 @@ static void put_bar(struct text *t, const struct live_view *v, double part, int 
     put(t, "%s  ", v->colour ? "\033[0m" : "");
 }
 
-/* An agent's numbers, with room made for them. Agents are asked for in the same order again
- * and again. */
+/* Returns an agent's entry, and creates it if necessary. The search starts at the entry
+ * found last, because agents are looked up in the same order each time. */
 static struct numbers *numbers_of(struct live_view *v, const char *agent, size_t len)
 {
     static const struct numbers unknown = {.episode_return = (double)NAN,
@@ -241,7 +241,7 @@ static void put_agent(struct text *t, int name_width, const struct run_agent_sta
         put(t, "%6.1f MB", (double)a->rss_bytes / 1e6);
 }
 
-/* "\033[32m" at p: its length. 0: there is no colour. */
+/* Length of a colour sequence such as "\033[32m" at p; 0 if there is none. */
 static size_t colour_len(const char *p)
 {
     size_t n = 2;
@@ -253,8 +253,8 @@ static size_t colour_len(const char *p)
     return p[n] == 'm' ? n + 1 : 0;
 }
 
-/* The line, cut after `columns` characters: colours take no place, and no other escape
- * sequence reaches the terminal. */
+/* Appends the line, cut after `columns` characters. Colours do not count; all other escape
+ * sequences are removed. */
 static void put_line(struct text *t, const char *line, int columns)
 {
     const size_t len = strlen(line);
@@ -375,15 +375,15 @@ int live_view_is_due(struct live_view *v)
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     now = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
     if (v->last_shown == 0)
-        v->last_shown = now; /* counts from here */
+        v->last_shown = now; /* the first interval starts now */
     if (!v->terminal && now - v->last_shown < LINE_EVERY_S)
         return 0;
     v->last_shown = now;
     return 1;
 }
 
-/* A process that is just ending has no memory: what it held last is shown until it is
- * gone, and in the last view. */
+/* A process that is ending reports no memory: keep showing its last value until the process
+ * is gone, and in the final view. */
 static void keep_memory(struct run_status *to, const struct run_status *last)
 {
     struct run_agent_status *a = (struct run_agent_status *)(uintptr_t)to->agents;
@@ -418,8 +418,8 @@ void live_view_show_end(struct live_view *v, uint64_t env_steps, uint64_t episod
     draw(v);
 }
 
-/* The agent's in "train/agent_0/critic_loss", with "train/" and "/critic_loss"; NULL: it is
- * another metric. */
+/* Returns the entry of agent_0 for metric "train/agent_0/critic_loss", prefix "train/" and
+ * suffix "/critic_loss"; NULL if the metric has another form. */
 static struct numbers *named_by(struct live_view *v, const char *metric,
                                 const char *prefix, const char *suffix)
 {

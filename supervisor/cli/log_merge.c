@@ -10,7 +10,7 @@
 
 #define SUFFIX ".log"
 
-/* After every time there is. */
+/* Sorts after every time. */
 #define LAST_TIME "~"
 
 /* ---- sources ---- */
@@ -97,7 +97,7 @@ void log_merge_refresh(struct log_merge *m)
 
 /* ---- lines ---- */
 
-/* "2026-01-31T12:00:00.123Z " begins it. */
+/* Whether the line begins with a time such as "2026-01-31T12:00:00.123Z ". */
 static int begins_with_time(const char *line)
 {
     static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ ";

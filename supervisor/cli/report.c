@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One run's values of the metric: those that are not missing. */
+/* One run's values of the metric, without missing ones. */
 struct series {
     const char *run; /* the last part of its path */
     double *steps, *value;
@@ -31,7 +31,7 @@ static const char *base_name(const char *path)
     return path + end;
 }
 
-/* The first column of that prefix that has a value anywhere; NULL: none. */
+/* The first column with that prefix that has a value in any row; NULL if there is none. */
 static const char *find_prefixed(const struct progress *p, const char *prefix)
 {
     for (size_t c = 0; c < progress_n_columns(p); c++) {

@@ -1,10 +1,12 @@
-/* report.h - learning curves over seeds: runs grouped by what they are seeds of.
+/* report.h - learning curves over seeds; runs with different seeds form one group.
  *
- * Group    runs of one name but for what --seeds or the numbering appended: trial-s1 and
- *          trial-s2 are "trial", simple_spread-1 and simple_spread-2 "simple_spread".
- * Curve    at each step at which any run of the group has a value: mean and 95 % interval
- *          over the runs of their newest values so far; it begins where all have one.
- * Final    of each run, the mean of its values in the last tenth of its steps.
+ * Group    runs whose names differ only in the suffix that --seeds or the numbering
+ *          appended: trial-s1 and trial-s2 form "trial", simple_spread-1 and
+ *          simple_spread-2 form "simple_spread".
+ * Curve    one point per step at which any run of the group has a value: the mean and 95 %
+ *          interval of every run's newest value at that step. The curve begins at the
+ *          first step at which all runs have a value.
+ * Final    for each run, the mean of its values in the last tenth of its steps.
  */
 #ifndef SUPERVISOR_CLI_REPORT_H
 #define SUPERVISOR_CLI_REPORT_H
@@ -34,8 +36,8 @@ struct report {
     size_t n_groups;
 };
 
-/* paths: n runs' directories, in the order they are to be shown. metric NULL: the team's
- * return in evaluations, else in training. ERR_NOT_FOUND (no such metric, no values),
+/* paths: the directories of n runs, in the order to show them. metric NULL: the team's
+ * return in evaluations or, without any, in training. ERR_NOT_FOUND (no such metric, no values),
  * ERR_FORMAT, -errno. */
 int report_make(struct report **ret, char *const *paths, size_t n, const char *metric,
                 struct err *err);
@@ -44,7 +46,7 @@ void report_free(struct report *r);
 void report_print_text(const struct report *r, FILE *f);
 void report_print_csv(const struct report *r, FILE *f); /* every point of every curve */
 void report_print_json(const struct report *r, FILE *f);
-/* 720 x 420: a line of means and a band of intervals for each group, with a legend. */
+/* 720 x 420 pixels: for each group a line of means and a band of intervals; a legend. */
 void report_print_svg(const struct report *r, FILE *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* A report as text, CSV, JSON and SVG. */
+/* Prints a report as text, CSV, JSON and SVG. */
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/report.h"
 #include "supervisor/metrics/json.h"
@@ -9,7 +9,7 @@
 
 enum { SPARKS = 24 };
 
-/* Least and greatest of the curves' bands and means, of one group or (NULL) of all. */
+/* The least and greatest value of bands and means, of one group or (NULL) of all. */
 static void find_range(const struct report *r, const struct report_group *only,
                        double *low, double *high)
 {
@@ -21,7 +21,7 @@ static void find_range(const struct report *r, const struct report_group *only,
         for (size_t k = 0; (only == NULL || only == g) && k < g->n_points; k++) {
             const struct seed_stats *s = &g->point[k].over;
 
-            *low = fmin(*low, fmin(s->mean, s->low)); /* fmin passes a NaN by */
+            *low = fmin(*low, fmin(s->mean, s->low)); /* fmin ignores a NaN */
             *high = fmax(*high, fmax(s->mean, s->high));
         }
     }
@@ -192,7 +192,7 @@ static void put_escaped(FILE *f, const char *text)
     }
 }
 
-/* 1, 2 or 5 times a power of ten, so that about TICKS of them make the span. */
+/* 1, 2 or 5 times a power of ten, so that about TICKS steps cover the span. */
 static double tick_step(double span)
 {
     double unit = pow(10, floor(log10(span / TICKS)));

@@ -1,4 +1,5 @@
-/* run_facts.h - where a run stands, live or not: asked, or read from what it left. */
+/* run_facts.h - the status of a run: a live run is asked over its socket, otherwise its
+ * directory is read. */
 #ifndef SUPERVISOR_CLI_RUN_FACTS_H
 #define SUPERVISOR_CLI_RUN_FACTS_H
 
@@ -6,24 +7,25 @@
 #include "supervisor/run/run_record.h"
 
 struct run_facts {
-    struct run_status status; /* points into the facts */
-    int is_live;              /* a supervisor holds the run */
-    int is_denied;            /* we may not see whether one does (run_record.h) */
+    struct run_status status; /* points into this struct */
+    int is_live;              /* a supervisor holds the run's lock */
+    int is_denied;            /* no permission to find out (run_record.h) */
     struct arena arena;       /* private */
 };
 
-/* path: a run's directory. Of a run that does not answer within timeout_ms its record
- * tells, with the state "not answering". */
+/* path: a run's directory. A live run that does not answer within timeout_ms gets the status
+ * of its record, with the state "not answering". */
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms);
 void run_facts_done(struct run_facts *f);
-/* The status as one JSON object: a line to stdout. */
+/* Prints the status as one line of JSON on stdout. */
 void run_facts_print_json(const struct run_facts *f);
 
-/* The names of its agents, comma between, as many as there is room for; "" where none are
+/* Lists the names of the run's agents, separated by commas, as many as fit; "" if none are
  * known. Returns ret. */
 const char *run_agent_names(const char *path, char *ret, size_t size);
 
-/* Lookups in an answer's map. 0, NaN or "" (cut at 63 bytes) where there is none. */
+/* Look up a value in an answer's map. 0, NaN or "" if it is missing; texts are cut at 63
+ * bytes. */
 uint64_t facts_u64(const msgpack_object *map, const char *key);
 double facts_f64(const msgpack_object *map, const char *key);
 const char *facts_text(const msgpack_object *map, const char *key, char ret[64]);

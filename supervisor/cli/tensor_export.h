@@ -1,13 +1,13 @@
-/* tensor_export.h - tensors of a checkpoint in the formats of other programs.
+/* tensor_export.h - writes a checkpoint's tensors in the formats of other programs.
  *
  * safetensors  u64 length of the header; the header, JSON: name -> {dtype, shape,
- *              data_offsets from the end of the header}, filled up with blanks to a
+ *              data_offsets from the end of the header}, padded with blanks to a
  *              multiple of 8; the tensors one after another in that order.
- * npz          a zip archive of `<name>.npy`, stored as they are, dated 1980-01-01, so
+ * npz          a zip archive of `<name>.npy`, uncompressed, dated 1980-01-01, so
  *              that equal tensors give equal files; up to 4 GiB.
- * Both         little-endian, row-major; the file appears whole or not at all; one tensor
- *              is in memory at a time. A dtype that the format lacks is refused by name
- *              before anything is written.
+ * Both         little-endian, row-major; the file is written completely or not at all; one
+ *              tensor is in memory at a time. A dtype that the format lacks is refused
+ *              before anything is written, and the message names it.
  * Errors       ERR_UNSUPPORTED, ERR_LIMIT, those of reading the checkpoint, -errno.
  * Source       github.com/huggingface/safetensors, README "Format"; numpy/lib/format.py;
  *              PKWARE APPNOTE.TXT
@@ -21,7 +21,7 @@ struct tensor_export { /* all borrowed */
     struct bundle_reader *from;
     const struct bundle_entry *const *entries;
     size_t n;
-    const char *path; /* of the file to write; one that is there is replaced */
+    const char *path; /* the file to write; an existing one is replaced */
 };
 
 int tensor_export_safetensors(const struct tensor_export *x, struct err *err);

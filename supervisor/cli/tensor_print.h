@@ -1,6 +1,7 @@
-/* tensor_print.h - tensors on stdout, as `brood inspect` and `brood graph` show them.
+/* tensor_print.h - prints tensors on stdout, for `brood inspect` and `brood graph`.
  *
- * Text is that of tensorflow.python.tools.inspect_checkpoint; JSON is one object a line.
+ * Text    as tensorflow.python.tools.inspect_checkpoint prints it.
+ * JSON    one object per line.
  */
 #ifndef SUPERVISOR_CLI_TENSOR_PRINT_H
 #define SUPERVISOR_CLI_TENSOR_PRINT_H

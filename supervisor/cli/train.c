@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The log of the supervisor itself goes to the run's logs, never over the live view. */
+/* The supervisor logs to a file of the run, because stderr shows the live view. */
 static int open_log(struct run_dir *dir, struct err *err)
 {
     const char *path = run_dir_file(dir, "logs/supervisor.log");
@@ -24,7 +24,7 @@ static int open_log(struct run_dir *dir, struct err *err)
     return fd;
 }
 
-/* What the keeper needs to go on with the run by itself. */
+/* Sends the keeper what it needs to resume the run if this supervisor dies. */
 static void tell_keeper(const struct cli *cli, const struct training_args *args)
 {
     keeper_send_run(&cli->keeper, run_dir_path(args->dir), cli->place,
@@ -32,14 +32,14 @@ static void tell_keeper(const struct cli *cli, const struct training_args *args)
                     args->config->run.resume_on_supervisor_death);
 }
 
-/* Somebody may wait for the run to be under way, and leave it alone then. */
+/* With --detach: releases the terminal as soon as the first round is done. */
 struct starter {
     const struct cli *cli;
     struct watcher *watcher;
     int log_fd;
 };
 
-/* What this process itself has to say when it fails goes to its log. */
+/* After that, stderr is the supervisor's log, for messages of a failing library. */
 static void on_event(void *ctx, const struct run_event *e)
 {
     const struct starter *s = ctx;

@@ -1,25 +1,25 @@
-/* train.h - what `run` and `resume` share: training in front of a person. */
+/* train.h - shared code of `run` and `resume`: training with the live view. */
 #ifndef SUPERVISOR_CLI_TRAIN_H
 #define SUPERVISOR_CLI_TRAIN_H
 
 #include "supervisor/cli/cli.h"
 #include "supervisor/run/training.h"
 
-/* Trains with the log of the supervisor in the run's folder, tells on stderr (and, with
- * --json, on stdout) what happens, and returns the exit code. args: all but the observer.
+/* Trains and returns the exit code. The supervisor logs to the run's directory; progress is
+ * shown on stderr and, with --json, as events on stdout. args: all but the observer is set.
  */
 int train_watched(const struct cli *cli, const struct training_args *args);
 
-/* The directory of --rescue is made, and can be written to. NULL: none is wanted. */
+/* Creates the directory of --rescue and checks that it is writable. NULL: does nothing. */
 int train_check_rescue(const char *dir, struct err *err);
 
-/* "KEY=VALUE" of --set, kept in order. */
+/* The values "KEY=VALUE" of all --set options, in order. */
 enum { TRAIN_MAX_SET = 256 };
 struct train_sets {
     const char *set[TRAIN_MAX_SET + 2]; /* room for --seed and one of --seeds */
     size_t n;
 };
-/* 0, or CLI_USAGE, reported. */
+/* Appends one. Returns 0, or CLI_USAGE after reporting the error. */
 int train_take_set(const struct cli *cli, struct train_sets *s, const char *text);
 
 #endif

@@ -13,10 +13,10 @@
 struct watcher {
     const char *command;
     int json_lines;
-    int quiet;       /* no view, no first and last words */
-    int errors_only; /* no other messages, either */
+    int quiet;       /* no view, no lines at the start and the end */
+    int errors_only; /* print only messages that are errors */
     int is_mute, differs;
-    int64_t from; /* step of the checkpoint it goes on from; -1: none */
+    int64_t from; /* step of the checkpoint it resumes from; -1: a new run */
     const char *run;
     struct live_view *view;
     struct json json;
@@ -103,7 +103,8 @@ static void print_end(struct json *j, const struct training_result *r)
     msg_json_print(j);
 }
 
-/* How a run that failed can go on where its newest checkpoint does not serve any more. */
+/* Names the command that continues a failed run which cannot be resumed from its newest
+ * checkpoint. */
 static void say_other_way(struct watcher *w, const struct training_result *r,
                           const char *path)
 {

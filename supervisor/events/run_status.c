@@ -85,6 +85,27 @@ static void name_all(const struct run_agent_status *list, size_t n)
     }
 }
 
+static void name_pending(struct run_status *s)
+{
+    struct run_pending *p = (struct run_pending *)(uintptr_t)s->pending;
+
+    for (size_t i = 0; i < s->n_pending; i++) {
+        p[i].key = p[i].key != NULL ? p[i].key : "";
+        p[i].value = p[i].value != NULL ? p[i].value : "";
+    }
+}
+
+void run_status_unpack_pending(struct run_status *ret, const char *key,
+                               const msgpack_object *map, struct arena *arena)
+{
+    struct member m = fields[N_FIELDS - 1];
+
+    *ret = (struct run_status){0};
+    m.key = key;
+    member_unpack(&m, ret, map, arena);
+    name_pending(ret);
+}
+
 void run_status_unpack(struct run_status *ret, const msgpack_object *map,
                        struct arena *arena)
 {
@@ -95,12 +116,7 @@ void run_status_unpack(struct run_status *ret, const msgpack_object *map,
     ret->state = ret->state != NULL ? ret->state : "";
     name_all(ret->agents, ret->n_agents);
     name_all(ret->environments, ret->n_environments);
-    for (size_t i = 0; i < ret->n_pending; i++) {
-        struct run_pending *p = (struct run_pending *)(uintptr_t)&ret->pending[i];
-
-        p->key = p->key != NULL ? p->key : "";
-        p->value = p->value != NULL ? p->value : "";
-    }
+    name_pending(ret);
 }
 
 void run_status_copy(struct run_status *ret, const struct run_status *from,

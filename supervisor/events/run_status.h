@@ -93,6 +93,9 @@ void run_status_pack(struct msg_out *o, const struct run_status *s);
  * ret points to. */
 void run_status_unpack(struct run_status *ret, const msgpack_object *map,
                        struct arena *arena);
+/* Only the list that `pending` is, found in the map under another key. */
+void run_status_unpack_pending(struct run_status *ret, const char *key,
+                               const msgpack_object *map, struct arena *arena);
 void run_status_copy(struct run_status *ret, const struct run_status *from,
                      struct arena *arena);
 /* The map's pairs, or those of n keys in their order, into an object that is open. */

@@ -438,7 +438,7 @@ static void follow_once(struct follower *f, int fetched, float ret[23])
     struct run_args args = bed_args(&f->bed);
     struct tensor t = TENSOR_NONE;
 
-    args.fetches = &f->inside[fetched];
+    args.fetches = fetched >= 0 ? &f->inside[fetched] : NULL;
     args.n_fetches = fetched >= 0;
     args.targets = &f->assign;
     args.n_targets = 1;

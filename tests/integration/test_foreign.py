@@ -99,7 +99,7 @@ def test_v1_checkpoints_are_named(w):
         (shards / f"m-0000{i}-of-00002").write_bytes(v1)
     for path in (whole, shards):
         refused(w, path, "V1 checkpoint", ("inspect", "export"))
-        refused(w, path, "no graph to look at", ("graph",))
+        refused(w, path, "no graph to show", ("graph",))
         state, = harness.json_lines(w.brood("inspect", path, "--state", "--json")[0])
         assert state["newest"]["exists"], state
         assert state["newest"]["path"].startswith(ELSEWHERE), state
@@ -135,7 +135,7 @@ def test_compressed_and_object_based_ones_are_named(w):
             table([(b"", HEADER), (key, entry(data))], compressed))
         (path / "my model-3.data-00000-of-00001").write_bytes(data)
         refused(w, path, says, ("inspect", "export"))
-        refused(w, path, "no graph to look at", ("graph",))
+        refused(w, path, "no graph to show", ("graph",))
         shutil.copy(linear(".meta"), path / "my model-3.meta")
         shown_without_values(w, path, says)
 
