@@ -82,7 +82,7 @@ static void on_shutdown(uv_shutdown_t *req, int status)
 }
 
 /* Closes once everything was written, if that is at once or nearly. */
-static void say_goodbye(struct client *c)
+static void close_when_written(struct client *c)
 {
     if (unread_by(c) > 0 ||
         uv_shutdown(&c->shutdown, (uv_stream_t *)&c->pipe, on_shutdown) < 0) {
@@ -240,7 +240,7 @@ static int take_messages(struct client *c, struct err *err)
     int rc = 1;
 
     for (int n = 0;
-         rc > 0 && n < RPC_TURN && !c->closing && unread_by(c) == 0 && rpc_may_take(rpc);
+         rc > 0 && n < RPC_BATCH && !c->closing && unread_by(c) == 0 && rpc_may_take(rpc);
          n++) {
         const uint64_t began_ns = uv_hrtime();
 
@@ -408,7 +408,7 @@ void rpc_server_close(struct rpc_server *s)
     uv_close((uv_handle_t *)&s->turn, NULL);
     uv_close((uv_handle_t *)&s->listener, NULL); /* removes the socket's name */
     while (!TAILQ_EMPTY(&s->clients))
-        say_goodbye(TAILQ_FIRST(&s->clients));
+        close_when_written(TAILQ_FIRST(&s->clients));
 }
 
 void rpc_server_free(struct rpc_server *s)

@@ -8,7 +8,7 @@
  *          a client does not read its responses, nothing more is read from it. Where the
  *          unfinished messages and unread responses of all clients exceed RPC_MAX_HELD, the
  *          client that holds most is disconnected.
- * Turns    RPC_TURN requests of one client are answered before the loop goes on; clients
+ * Turns    RPC_BATCH requests of one client are answered before the loop goes on; clients
  *          that asked for more, or for more time than rpc.h grants, wait in turn.
  * Threads  loop thread only.
  */
@@ -20,7 +20,7 @@
 #include <uv.h>
 
 #define RPC_MAX_CLIENTS 64
-#define RPC_TURN        64
+#define RPC_BATCH       64
 #define RPC_MAX_BYTES   ((size_t)32 << 20) /* of a message */
 #define RPC_MAX_UNREAD  ((size_t)64 << 20) /* of responses to one client */
 #define RPC_MAX_HELD    ((size_t)128 << 20)

@@ -113,8 +113,8 @@ int retention_drop_after(const char *dir, uint64_t step, struct err *err)
 
 /* ---- the experience log ---- */
 
-int retention_forget_rows(const char *dir, uint64_t step, struct store *store,
-                          struct err *err)
+int retention_release_rows(const char *dir, uint64_t step, struct store *store,
+                           struct err *err)
 {
     uint64_t *steps = NULL, oldest = step;
     size_t n = 0, i = 0;

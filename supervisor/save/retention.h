@@ -34,8 +34,8 @@ int retention_drop_after(const char *dir, uint64_t step, struct err *err);
 int retention_set_aside(const char *dir, uint64_t step, struct err *err);
 /* Gives the rows that no checkpoint in dir needs back to the disk, once the one of `step`
  * is committed. (A step is a row.) */
-int retention_forget_rows(const char *dir, uint64_t step, struct store *store,
-                          struct err *err);
+int retention_release_rows(const char *dir, uint64_t step, struct store *store,
+                           struct err *err);
 
 /* experience.keep: auto keeps the log of a run that is done if it takes less of the disk
  * than this. Such a run can be made longer. */
