@@ -35,8 +35,8 @@ static void limit_waiting(int fd, int timeout_ms)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
-/* Connects through the socket's descriptor, so that it is no link and the path is short. -1,
- * with errno. */
+/* Connects through the socket's descriptor, so that it is no link and the path is short.
+ * -1, with errno. */
 static int connect_to(const char *folder, int timeout_ms)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};

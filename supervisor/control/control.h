@@ -1,5 +1,5 @@
-/* control.h - the run's control socket, through which other processes watch and steer a live
- * run.
+/* control.h - the run's control socket, through which other processes watch and steer a
+ * live run.
  *
  * Socket   control.sock in the run's directory (rpc_server.h), from the first agent's
  *          start to the last one's end. README.md lists the methods; control_methods.h has

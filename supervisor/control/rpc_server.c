@@ -81,7 +81,8 @@ static void on_shutdown(uv_shutdown_t *req, int status)
         uv_close((uv_handle_t *)req->handle, on_client_closed);
 }
 
-/* Shuts the connection down after its last bytes, or closes it at once if bytes are queued. */
+/* Shuts the connection down after its last bytes, or closes it at once if bytes are
+ * queued. */
 static void close_when_written(struct client *c)
 {
     if (unread_by(c) > 0 ||
@@ -231,8 +232,8 @@ static void on_turn(uv_timer_t *timer)
     }
 }
 
-/* Serves whole messages from the front of the buffer, as many as one turn allows. Returns 1;
- * 0 if the rest is no whole message. */
+/* Serves whole messages from the front of the buffer, as many as one turn allows. Returns
+ * 1; 0 if the rest is no whole message. */
 static int take_messages(struct client *c, struct err *err)
 {
     struct rpc *rpc = c->server->rpc;
@@ -265,8 +266,8 @@ static int take_messages(struct client *c, struct err *err)
 static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
 
-/* Serves a client's requests. The rest waits until the client has read its responses, or for
- * the loop's next turn; until then no more is read from it. */
+/* Serves a client's requests. The rest waits until the client has read its responses, or
+ * for the loop's next turn; until then no more is read from it. */
 static void work(struct client *c)
 {
     struct err why = {0};
@@ -360,7 +361,8 @@ static void on_connection(uv_stream_t *listener, int status)
 
 /* ---- the socket ---- */
 
-/* Binds through the folder's descriptor: libuv silently cuts paths longer than 107 bytes. */
+/* Binds through the folder's descriptor: libuv silently cuts paths longer than 107
+ * bytes. */
 static int bind_socket(struct rpc_server *s, const char *folder, const char *name,
                        struct err *err)
 {

@@ -1,11 +1,11 @@
-/* members.h - describes the members of a struct in a table, and encodes them by it: as text
- * for the journal, msgpack for the control socket, JSON for programs.
+/* members.h - describes the members of a struct in a table, and encodes them by it: as
+ * text for the journal, msgpack for the control socket, JSON for programs.
  *
  *     static const struct member point[] = {MEMBER(struct point, U64, x), ...};
  *
  * A value may be absent; each type has a value that means so. Absent is nil in msgpack and
- * null in JSON. Reading is lenient: a value that is missing, of another type or out of range
- * becomes absent.
+ * null in JSON. Reading is lenient: a value that is missing, of another type or out of
+ * range becomes absent.
  */
 #ifndef SUPERVISOR_EVENTS_MEMBERS_H
 #define SUPERVISOR_EVENTS_MEMBERS_H

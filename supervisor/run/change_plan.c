@@ -120,8 +120,8 @@ static int take_set(struct reading *r, uint64_t at, char *changes)
     return 0;
 }
 
-/* changes: "KEY@STEP,KEY". Removes, for each KEY@STEP, the newest change of that key at that
- * step. A KEY alone waited for a respawn and is not in the plan. */
+/* changes: "KEY@STEP,KEY". Removes, for each KEY@STEP, the newest change of that key at
+ * that step. A KEY alone waited for a respawn and is not in the plan. */
 static int take_cancel(struct reading *r, char *changes)
 {
     char *rest = NULL;

@@ -1,4 +1,5 @@
-/* change_plan.h - changes of a live run's configuration that were accepted for a later step.
+/* change_plan.h - changes of a live run's configuration that were accepted for a later
+ * step.
  *
  * A planned change is a setting (common/config/changes.h) and the joint step at which the
  * first round with the new value begins. Changes are applied in the order of their steps;

@@ -35,7 +35,8 @@ void line_reader_close(struct line_reader *r)
     *r = (struct line_reader){0};
 }
 
-/* Reads one more piece of the file into the buffer: number of bytes, 0 at the end, -errno. */
+/* Reads one more piece of the file into the buffer: number of bytes, 0 at the end,
+ * -errno. */
 static ssize_t read_more(struct line_reader *r, struct err *err)
 {
     ssize_t n;

@@ -67,8 +67,8 @@ static void name_difference(void *ctx, const struct config_change *c)
     free(was);
 }
 
-/* Checks that `saved` with the plan applied equals `wanted`, except for the run's length and
- * values that wait for a respawn. */
+/* Checks that `saved` with the plan applied equals `wanted`, except for the run's length
+ * and values that wait for a respawn. */
 static int expect(const struct change_plan *plan, const struct run_config *saved,
                   const struct run_config *wanted, struct err *err)
 {

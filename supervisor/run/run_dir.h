@@ -69,8 +69,8 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
  * holds the directory open from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME
  * belongs to USER". */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
-/* Resolves RUN or RUN@STEP of the command line: *ret_dir is the run's checkpoints/ (free()),
- * *ret_step is chosen by resume_choose. */
+/* Resolves RUN or RUN@STEP of the command line: *ret_dir is the run's checkpoints/
+ * (free()), *ret_step is chosen by resume_choose. */
 int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_dir,
                             uint64_t *ret_step,
                             void (*on_skipped)(void *ctx, const char *line), void *ctx,

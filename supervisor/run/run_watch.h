@@ -1,4 +1,5 @@
-/* run_watch.h - detects the end of a run without asking the run, so also when it was killed.
+/* run_watch.h - detects the end of a run without asking the run, so also when it was
+ * killed.
  *
  * A run is live while a supervisor holds its lock and, if the supervisor was killed, while
  * its keeper lives, which may start another supervisor. Supervisor and keeper exit a little

@@ -134,9 +134,10 @@ int training_find_agent(const struct training *t, const char *name, size_t *ret,
                         struct err *err);
 /* Kills the agent's process. Its restart policy decides what follows. */
 int training_kill(struct training *t, size_t agent, struct err *err);
-/* Replaces the agent's process and applies the changes that wait for its respawn. Answered
- * when the new process has replayed the old one's requests. ERR_STATE: the run is stopping,
- * or it is paused and such changes exist, which take effect only at the start of a round. */
+/* Replaces the agent's process and applies the changes that wait for its respawn.
+ * Answered when the new process has replayed the old one's requests. ERR_STATE: the run
+ * is stopping, or it is paused and such changes exist, which take effect only at the
+ * start of a round. */
 int training_respawn(struct training *t, size_t agent, training_done_fn fn, void *ctx,
                      struct err *err);
 
@@ -196,7 +197,8 @@ int training_cancel(struct training *t, const char *const *keys, size_t n,
  * the configuration with all pending changes. */
 int training_reread(struct training *t, struct training_set_result *ret, struct err *err);
 
-/* Runs to the end. Returns 0, or the error that ended the run; *ret is filled either way. */
+/* Runs to the end. Returns 0, or the error that ended the run; *ret is filled either
+ * way. */
 int training_run(const struct training_args *args, struct training_result *ret,
                  struct err *err);
 

@@ -1,5 +1,5 @@
-/* training_internal.h - struct training, a live run, and the functions that the training_*.c
- * files share. */
+/* training_internal.h - struct training, a live run, and the functions that the
+ * training_*.c files share. */
 #ifndef SUPERVISOR_RUN_TRAINING_INTERNAL_H
 #define SUPERVISOR_RUN_TRAINING_INTERNAL_H
 
@@ -253,8 +253,8 @@ void training_end_rescue(struct training *t);
 void training_make_saver(struct training *t);
 /* Callback of the driver. */
 int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err);
-/* Takes the checkpoint that could not be taken before, if it now can be, and lets the driver
- * continue. */
+/* Takes the checkpoint that could not be taken before, if it now can be, and lets the
+ * driver continue. */
 void training_retry_checkpoint(struct training *t);
 /* After a failure: saves the present state as a last checkpoint, or logs why it cannot.
  * Must be called before the driver and the agents are stopped. */

@@ -1,5 +1,5 @@
-/* Events of a run's processes, for journal, observers and log: spawns, exits and respawns of
- * agents and of environment processes, and changes of an agent's mode.
+/* Events of a run's processes, for journal, observers and log: spawns, exits and respawns
+ * of agents and of environment processes, and changes of an agent's mode.
  *
  * Journal  event=give-up agent= mode= position= lost= why=, or event=take-back agent=
  *          position=, is fsynced before the mode changes, so that a run that is resumed

@@ -91,9 +91,9 @@ static void on_graphs(void *ctx)
     training_feed(ctx, LIFE_EV_AGENT_READY, NULL);
 }
 
-/* Begins the checkpoint of this boundary. Returns 0 if it has to wait: for a checkpoint that
- * is being written, for an agent that is being restarted, or for the new graph of an agent
- * whose configuration has changed. */
+/* Begins the checkpoint of this boundary. Returns 0 if it has to wait: for a checkpoint
+ * that is being written, for an agent that is being restarted, or for the new graph of an
+ * agent whose configuration has changed. */
 static int take_checkpoint(struct training *t)
 {
     const uint64_t step = training_steps(t);
@@ -143,8 +143,8 @@ static int is_saved(const struct training *t)
     return !at.is_midway && t->saved_step == (int64_t)at.env_steps;
 }
 
-/* Writes the state that training_save_last has kept, once the saver is free. The blocks have
- * not changed since: the agents are ending and get no more requests. */
+/* Writes the state that training_save_last has kept, once the saver is free. The blocks
+ * have not changed since: the agents are ending and get no more requests. */
 void training_write_last(struct training *t)
 {
     const uint64_t step = training_steps(t);

@@ -193,7 +193,8 @@ void training_begin_requests(struct training *t)
             rollout_request_pause(t->rollout);
 }
 
-/* ---- agents, numbered from 0, and after them the processes of an external environment ---- */
+/* ---- agents, numbered from 0, and after them the processes of an external environment
+ * ---- */
 
 static size_t find_environment(const struct training *t, const char *name)
 {

@@ -121,9 +121,9 @@ static void watch_keeper(struct training *t)
 
 /* ---- the experience log ----
  *
- * When another process closes the log after having it open for writing, its rows are checked
- * at once, not only before the next checkpoint. The supervisor keeps it open for writing all
- * the time, and the agents never do, so only other processes cause the event. */
+ * When another process closes the log after having it open for writing, its rows are
+ * checked at once, not only before the next checkpoint. The supervisor keeps it open for
+ * writing all the time, and the agents never do, so only other processes cause the event. */
 
 static void on_closed_by_others(uv_poll_t *poll, int status, int events)
 {

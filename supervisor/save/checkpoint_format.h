@@ -15,7 +15,7 @@
  *           bytes of its data, u32 masked CRC-32C of name and data. The run's sections
  *           come first (SECTION_ROLLOUT ...), then one SECTION_AGENT for each agent, then
  *           one SECTION_GRAPH for each agent that has a .meta.
- * Agent     The section "agent/<name>" holds what the bundle lacks of the agent's block: u64
+ * Agent     The section "agent/<name>": what the bundle lacks of the agent's block: u64
  *           bytes of the block, u32 number of variables; of each variable, in the order of
  *           names, u32 length and bytes of its name, u32 dtype, u32 rank, u64 dims, u64
  *           offset, u32 1 if it is in the bundle; then all bytes of the block that belong

@@ -1,8 +1,8 @@
 /* checkpoint_read.h - lists a run's checkpoints, and reads them.
  *
  * Arguments  dir is a run's checkpoints/; a step names the checkpoint <dir>/<step>.
- * Errors     All data is verified against its checksums: ERR_CORRUPT (a checksum differs, or
- *            a part is missing), ERR_FORMAT (malformed), -errno, ERR_NOMEM.
+ * Errors     All data is verified against its checksums: ERR_CORRUPT (a checksum differs,
+ *            or a part is missing), ERR_FORMAT (malformed), -errno, ERR_NOMEM.
  * Threads    any: only files are touched.
  */
 #ifndef SUPERVISOR_SAVE_CHECKPOINT_READ_H

@@ -37,8 +37,8 @@ struct checkpoint_args { /* all borrowed */
     size_t log_sums_bytes; /* 0: no rows are compared */
 };
 
-/* Creates the folder .tmp-<step>, so that other processes see that the checkpoint has begun.
- * If that fails, checkpoint_write returns the error. */
+/* Creates the folder .tmp-<step>, so that other processes see that the checkpoint has
+ * begun. If that fails, checkpoint_write returns the error. */
 void checkpoint_announce(const char *dir, uint64_t step);
 /* Writes and commits. A checkpoint of this step that exists already is replaced.
  * ERR_CORRUPT: the experience log is damaged (store_check); nothing is committed. */

@@ -56,7 +56,8 @@ int resume_preload(const struct resume *r, struct agent_table *agents, struct er
 /* Once the agents are ready. */
 int resume_check_fingerprint(const struct resume *r, const struct agent_table *agents,
                              struct err *err);
-/* ERR_CONFIG: the variables of an agent lie elsewhere in its block than at the checkpoint. */
+/* ERR_CONFIG: the variables of an agent lie elsewhere in its block than at the
+ * checkpoint. */
 int resume_check_agents(const struct resume *r, const struct agent_table *agents,
                         struct err *err);
 /* Removes later checkpoints, then later rows of the log. */
