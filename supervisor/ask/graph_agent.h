@@ -1,7 +1,7 @@
-/* graph_agent.h - a MetaGraph in an agent process of its own: imported, looked at, run.
+/* graph_agent.h - imports, inspects and runs a MetaGraph in an agent process of its own.
  *
  * The supervisor links neither BLAS nor the graph runtime, so an agent process holds the
- * graph and computes; if it dies it comes back with its variables, as in a run.
+ * graph and computes. If it dies, it is restarted with its variables, as in a run.
  *
  * Threads  main thread: the agent's parent-death signal is tied to it. Every call waits.
  */
@@ -27,7 +27,8 @@ struct graph_agent_args { /* borrowed as long as the graph_agent */
     uint64_t seed; /* of random operations */
 };
 
-/* ERR_LIMIT: the graph fits no message; or what is wrong with graph or checkpoint. */
+/* ERR_LIMIT: the graph is too large for a message; or the agent's error about graph or
+ * checkpoint. */
 int graph_agent_open(struct graph_agent **ret, const struct graph_agent_args *args,
                      struct err *err);
 /* Ends the process. NULL is fine. */

@@ -108,7 +108,7 @@ static void print_end(struct json *j, const struct training_result *r)
 static void say_other_way(struct watcher *w, const struct training_result *r,
                           const char *path)
 {
-    const int64_t expected = r->as_it_was ? w->from : r->checkpoint_step;
+    const int64_t expected = r->is_unchanged ? w->from : r->checkpoint_step;
 
     if (r->end != TRAINING_FAILED || expected < 0 || r->resume_step == expected)
         return;
@@ -131,7 +131,7 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
 
     if (w->quiet)
         return;
-    if (r->as_it_was) {
+    if (r->is_unchanged) {
         live_view_message(w->view, "%s: does not go on, and is as it was%s; %s", w->run,
                           w->differs ? " (resume it without what is another one now, or "
                                        "begin a new run)"

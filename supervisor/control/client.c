@@ -35,7 +35,8 @@ static void limit_waiting(int fd, int timeout_ms)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
-/* By the socket's descriptor: it is no link, and the path is short. -1, with errno. */
+/* Connects through the socket's descriptor, so that it is no link and the path is short.
+ * -1, with errno. */
 static int connect_to(const char *folder, int timeout_ms)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -157,7 +158,7 @@ int control_client_next(struct control_client *c, int wait, const struct msg **r
             return rc;
     }
     if (rc < 0) {
-        c->taken = c->len; /* there is no telling where the next one begins */
+        c->taken = c->len; /* where the next one begins is unknown */
         return rc;
     }
     stream_scan_begin(&c->scan, RPC_MAX_UNREAD);

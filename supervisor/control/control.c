@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Of the supervisor's time, clients get one part in so many. */
+/* Clients get 1/TIME_PARTS of the supervisor's time. */
 enum { TIME_PARTS = 4 };
 
 struct control {

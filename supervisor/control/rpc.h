@@ -1,11 +1,11 @@
-/* rpc.h - msgpack-rpc requests to methods, whatever carries them.
+/* rpc.h - dispatches msgpack-rpc requests to methods, independent of the transport.
  *
- * Method     one row of a table: its name, its params, its function. It answers through a
+ * Method     one row of a table: its name, its params, its function. It responds through a
  *            struct rpc_reply, at once or later, and knows neither transport nor client.
  * Transport  accepts clients and reads whole messages from them (rpc_server.h does so on a
  *            Unix socket). Each of its clients holds a struct rpc_peer, through which
  *            responses and notifications come back, also as whole messages.
- * Time       transports ask rpc_may_take before each request and charge what it took, so
+ * Time       transports call rpc_may_take before each request and rpc_charge after it, so
  *            that the clients of all transports together cannot starve the run.
  * Threads    loop thread only.
  */
@@ -51,19 +51,19 @@ struct rpc *rpc_new(const struct rpc_method *methods, size_t n_methods, void *ct
 /* No peer may be attached. Drops the replies that were never given. */
 void rpc_free(struct rpc *rpc); /* NULL is fine */
 
-/* A reply is given once, by one of: begin, pack one object, end; or an error; or an empty
- * map. Then it is gone. It outlives its client: what is given then goes nowhere. */
+/* A reply is sent once: by begin, packing one object, and end; or as an error; or as an
+ * empty map. That frees it. It outlives its client; it is then dropped instead of sent. */
 struct msg_out *rpc_reply_begin(struct rpc_reply *r);
 void rpc_reply_end(struct rpc_reply *r);
 void rpc_reply_fail(struct rpc_reply *r, const struct err *why);
 void rpc_reply_empty(struct rpc_reply *r);
 
-/* Sends notifications of a channel, 1 to RPC_CHANNELS, to the client that waits for this
- * reply, from now on; those of another one no more. */
+/* Subscribes the client that waits for this reply to a channel, 1 to RPC_CHANNELS, in place
+ * of the channel to which it was subscribed before. */
 enum { RPC_CHANNELS = 2 };
 void rpc_subscribe(struct rpc_reply *r, int channel);
-/* A notification to all subscribers of a channel: begin, pack one object, end. NULL: there
- * are none, and nothing is to be packed. */
+/* Sends a notification to all subscribers of a channel: begin, pack one object, end. NULL:
+ * there are no subscribers; do not pack anything. */
 struct msg_out *rpc_notify_begin(struct rpc *rpc, int channel, const char *method);
 void rpc_notify_end(struct rpc *rpc);
 
@@ -82,18 +82,19 @@ struct rpc_peer {
 
 /* send is set. */
 void rpc_attach(struct rpc *rpc, struct rpc_peer *peer);
-/* The client is gone; its requests are carried out all the same. */
+/* The client has disconnected; its requests are still carried out. */
 void rpc_detach(struct rpc_peer *peer);
-/* Calls the method of one whole request. An error, ERR_PROTOCOL and the like: this is no
- * msgpack-rpc request, and the client should be cut off. */
+/* Calls the method of one whole request. An error (ERR_PROTOCOL and the like) means that
+ * this is no msgpack-rpc request: the transport should disconnect the client. */
 int rpc_take(struct rpc_peer *peer, const uint8_t *message, size_t len, struct err *err);
 
-/* Limits requests to one part in `parts` of the time. 0, as at first: no limit. */
+/* Limits requests to 1/parts of the time. 0, the initial value: no limit. */
 void rpc_limit_time(struct rpc *rpc, unsigned parts);
-/* Whether there is time for another request now; if not, after how many ms. */
+/* 1 if there is time for another request now; otherwise the second returns the number of
+ * milliseconds to wait. */
 int rpc_may_take(struct rpc *rpc);
 uint64_t rpc_may_take_in_ms(const struct rpc *rpc);
-/* A request was read and its method called, since then (uv_hrtime). */
+/* Charges the time since since_ns (uv_hrtime), in which a request was served. */
 void rpc_charge(struct rpc *rpc, uint64_t since_ns);
 
 #endif

@@ -48,7 +48,7 @@ static size_t unread_by(const struct client *c)
     return uv_stream_get_write_queue_size((const uv_stream_t *)&c->pipe);
 }
 
-/* ---- clients come and go ---- */
+/* ---- disconnecting clients ---- */
 
 static void on_client_closed(uv_handle_t *handle)
 {
@@ -81,8 +81,9 @@ static void on_shutdown(uv_shutdown_t *req, int status)
         uv_close((uv_handle_t *)req->handle, on_client_closed);
 }
 
-/* Closes once everything was written, if that is at once or nearly. */
-static void say_goodbye(struct client *c)
+/* Shuts the connection down after its last bytes, or closes it at once if bytes are
+ * queued. */
+static void close_when_written(struct client *c)
 {
     if (unread_by(c) > 0 ||
         uv_shutdown(&c->shutdown, (uv_stream_t *)&c->pipe, on_shutdown) < 0) {
@@ -102,7 +103,7 @@ struct written {
 static void work(struct client *c);
 static void keep_within_bounds(struct rpc_server *s);
 
-/* Reading waited for it, and notices if the client is gone. */
+/* Reading was suspended until now; it also detects that the client has disconnected. */
 static void on_written(uv_write_t *req, int status)
 {
     struct client *c = req->handle->data;
@@ -113,7 +114,7 @@ static void on_written(uv_write_t *req, int status)
         work(c);
 }
 
-/* At once where the client reads; what does not fit is copied and queued. */
+/* Writes as much as the socket takes at once; copies and queues the rest. */
 static void send_bytes(struct client *c, const uint8_t *data, size_t len)
 {
     uv_stream_t *stream = (uv_stream_t *)&c->pipe;
@@ -231,8 +232,8 @@ static void on_turn(uv_timer_t *timer)
     }
 }
 
-/* Takes whole messages off the front of what came, as many as are answered in a turn: 1;
- * 0 if the rest is none. */
+/* Serves whole messages from the front of the buffer, as many as one turn allows. Returns
+ * 1; 0 if the rest is no whole message. */
 static int take_messages(struct client *c, struct err *err)
 {
     struct rpc *rpc = c->server->rpc;
@@ -240,7 +241,7 @@ static int take_messages(struct client *c, struct err *err)
     int rc = 1;
 
     for (int n = 0;
-         rc > 0 && n < RPC_TURN && !c->closing && unread_by(c) == 0 && rpc_may_take(rpc);
+         rc > 0 && n < RPC_BATCH && !c->closing && unread_by(c) == 0 && rpc_may_take(rpc);
          n++) {
         const uint64_t began_ns = uv_hrtime();
 
@@ -265,8 +266,8 @@ static int take_messages(struct client *c, struct err *err)
 static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
 
-/* Answers what a client asked. What is left over waits for the client to take its
- * answers, or for the loop's next turn; until then no more is read. */
+/* Serves a client's requests. The rest waits until the client has read its responses, or
+ * for the loop's next turn; until then no more is read from it. */
 static void work(struct client *c)
 {
     struct err why = {0};
@@ -288,7 +289,7 @@ static void work(struct client *c)
         plan_turn(c->server);
 }
 
-/* Room grows with what has come, not with what a message promises. */
+/* The buffer grows with the bytes received, not with the length that a message claims. */
 static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct client *c = handle->data;
@@ -360,7 +361,8 @@ static void on_connection(uv_stream_t *listener, int status)
 
 /* ---- the socket ---- */
 
-/* By the folder's descriptor: libuv silently cuts paths longer than 107 bytes. */
+/* Binds through the folder's descriptor: libuv silently cuts paths longer than 107
+ * bytes. */
 static int bind_socket(struct rpc_server *s, const char *folder, const char *name,
                        struct err *err)
 {
@@ -408,7 +410,7 @@ void rpc_server_close(struct rpc_server *s)
     uv_close((uv_handle_t *)&s->turn, NULL);
     uv_close((uv_handle_t *)&s->listener, NULL); /* removes the socket's name */
     while (!TAILQ_EMPTY(&s->clients))
-        say_goodbye(TAILQ_FIRST(&s->clients));
+        close_when_written(TAILQ_FIRST(&s->clients));
 }
 
 void rpc_server_free(struct rpc_server *s)

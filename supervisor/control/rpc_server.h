@@ -1,15 +1,15 @@
-/* rpc_server.h - msgpack-rpc (rpc.h) on a Unix socket: its clients, their bytes in and out,
- * and what they may hold.
+/* rpc_server.h - msgpack-rpc (rpc.h) on a Unix socket: accepts clients, reads and writes
+ * their bytes, and limits the memory that they use.
  *
  * Socket   mode 0600, and only for processes of the same user or root (SO_PEERCRED).
  *          Several clients at once, several requests of each under way.
  * Bounds   a client that exceeds RPC_MAX_CLIENTS or RPC_MAX_BYTES, or sends something other
  *          than a request, gets a notification `error` {message} and is disconnected. While
- *          a client does not read its responses, nothing more is read from it. Where the
+ *          a client does not read its responses, nothing more is read from it. If the
  *          unfinished messages and unread responses of all clients exceed RPC_MAX_HELD, the
  *          client that holds most is disconnected.
- * Turns    RPC_TURN requests of one client are answered before the loop goes on; clients
- *          that asked for more, or for more time than rpc.h grants, wait in turn.
+ * Fairness at most RPC_BATCH requests of one client are served before the loop continues.
+ *          Clients that sent more, or need more time than rpc.h grants, are served in turn.
  * Threads  loop thread only.
  */
 #ifndef SUPERVISOR_CONTROL_RPC_SERVER_H
@@ -20,18 +20,18 @@
 #include <uv.h>
 
 #define RPC_MAX_CLIENTS 64
-#define RPC_TURN        64
+#define RPC_BATCH       64
 #define RPC_MAX_BYTES   ((size_t)32 << 20) /* of a message */
 #define RPC_MAX_UNREAD  ((size_t)64 << 20) /* of responses to one client */
 #define RPC_MAX_HELD    ((size_t)128 << 20)
 
 struct rpc_server; /* opaque */
 
-/* Listens as `name` in a folder with a path of any length; what has that name there is
- * replaced. *ret is set also on failure, and then to be closed and freed as well. */
+/* Listens as `name` in a folder, whose path may have any length; replaces a file of that
+ * name. *ret is set also on failure, and must then be closed and freed, too. */
 int rpc_server_open(struct rpc_server **ret, struct rpc *rpc, uv_loop_t *loop,
                     const char *folder, const char *name, struct err *err);
-/* Removes the socket. Responses that clients read at once still reach them. */
+/* Removes the socket. Clients still receive responses that they read at once. */
 void rpc_server_close(struct rpc_server *s);
 /* After the loop closed its handles. NULL is fine. */
 void rpc_server_free(struct rpc_server *s);

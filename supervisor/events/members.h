@@ -1,10 +1,11 @@
-/* members.h - the members of a struct as a table, and every encoding of them made from it:
+/* members.h - describes the members of a struct in a table, and encodes them by it: as
  * text for the journal, msgpack for the control socket, JSON for programs.
  *
  *     static const struct member point[] = {MEMBER(struct point, U64, x), ...};
  *
- * A value may be absent; how, depends on the type. Absent is nil in msgpack and null in
- * JSON. Reading is lenient: what is missing, of another type or out of range is absent.
+ * A value may be absent; each type has a value that means so. Absent is nil in msgpack and
+ * null in JSON. Reading is lenient: a value that is missing, of another type or out of
+ * range becomes absent.
  */
 #ifndef SUPERVISOR_EVENTS_MEMBERS_H
 #define SUPERVISOR_EVENTS_MEMBERS_H
@@ -19,8 +20,8 @@
 enum member_type {
     MEMBER_TEXT,    /* const char *; absent: NULL */
     MEMBER_U64,     /* uint64_t up to INT64_MAX; absent: MEMBER_NO_U64 */
-    MEMBER_I64,     /* int64_t; never absent, -1 where it is not read */
-    MEMBER_INT,     /* int, pid_t; never absent, 0 where it is not read */
+    MEMBER_I64,     /* int64_t; never absent, -1 if it cannot be read */
+    MEMBER_INT,     /* int, pid_t; never absent, 0 if it cannot be read */
     MEMBER_CODE,    /* int, an exit code; absent: below 0 */
     MEMBER_SIGNAL,  /* int; absent: 0. A number, but "SIGKILL" in text */
     MEMBER_F64,     /* double; absent: NaN */
@@ -81,7 +82,7 @@ void member_unpack(const struct member *m, void *base, const msgpack_object *map
                    struct arena *arena);
 /* Sets the member from its text (NULL: absent), which MEMBER_TEXT borrows. No lists. */
 void member_parse(const struct member *m, void *base, const char *text);
-/* What a text or a list points to is copied into the arena. */
+/* Copies what a text or a list points to into the arena. */
 void member_own(const struct member *m, void *base, struct arena *arena);
 
 #endif

@@ -1,9 +1,8 @@
-/* run_event.h - what happens in a run: one typed stream, produced by the run
- * (training_event) and handed to every reader: journal, live view, `run --json`, control
- * socket.
+/* run_event.h - the events of a run: one typed stream, which the run sends (training_event)
+ * to all readers: journal, live view, `run --json`, control socket.
  *
- * New kind  a value of the enum; its fields in the union, if no member has them; a row of
- *           the table in run_event.c, which says who reads it. The encodings follow.
+ * New kind  add a value to the enum, its fields to the union if no member has them, and a
+ *           row to the table in run_event.c, which lists its readers and encodes it.
  * Names     "give-up" in the journal; "give_up" in JSON and msgpack.
  * Lifetime  an event is borrowed for the call, and so is all it points to.
  */
@@ -18,36 +17,36 @@
 #include <sys/types.h>
 
 enum run_event_kind {
-    /* A supervisor begins, and ends. */
+    /* Beginning and end of a supervisor. */
     RUN_EVENT_START,           /* begin */
     RUN_EVENT_RESUME,          /* begin */
     RUN_EVENT_UNDER_WAY,       /* the first round is over, or clients can drive agents */
     RUN_EVENT_DONE,            /* the last round is over */
-    RUN_EVENT_STOPPED,         /* the last round is over: somebody asked for it */
+    RUN_EVENT_STOPPED,         /* the last round is over, on request */
     RUN_EVENT_FAILED,          /* error */
     RUN_EVENT_END,             /* end; the last of a supervisor */
-    RUN_EVENT_SUPERVISOR_EXIT, /* end; the keeper goes on with another one */
-    /* What its bytes are. */
-    RUN_EVENT_INEXACT,      /* why: not those of an undisturbed run */
-    RUN_EVENT_EXACT,        /* why: of a resume elsewhere, that they are */
-    RUN_EVENT_NOT_PORTABLE, /* why: those of this kind of machine only */
-    /* Its processes: agents, and those of a foreign environment. */
+    RUN_EVENT_SUPERVISOR_EXIT, /* end; the keeper starts another one */
+    /* Whether its bytes are reproducible. */
+    RUN_EVENT_INEXACT,      /* why: they differ from those of an undisturbed run */
+    RUN_EVENT_EXACT,        /* why: another build or CPU, but the bytes are the same */
+    RUN_EVENT_NOT_PORTABLE, /* why: only this kind of machine gives them */
+    /* Its processes: agents, and those of an external environment. */
     RUN_EVENT_SPAWN,     /* process: pid */
-    RUN_EVENT_HELLO,     /* process: pid; it answered */
+    RUN_EVENT_HELLO,     /* process: pid; it sent its first message */
     RUN_EVENT_READY,     /* process: pid, replayed */
     RUN_EVENT_EXIT,      /* process: pid, signal or code, in, limit, why, lines */
     RUN_EVENT_RESPAWN,   /* process: pid of the new one */
     RUN_EVENT_WAIT,      /* process: delay_ms until the next one */
     RUN_EVENT_GIVE_UP,   /* process: mode, position, lost, why */
     RUN_EVENT_TAKE_BACK, /* process: the same; it will learn again */
-    RUN_EVENT_TURNED,    /* process: mode; such a turn was made, perhaps once more */
+    RUN_EVENT_TURNED,    /* process: mode; its mode has changed, or did so in a replay */
     /* Its configuration. */
-    RUN_EVENT_SET,     /* change: agreed, from step `at` on */
-    RUN_EVENT_WAITS,   /* change: agreed, with the next respawn of its agent */
-    RUN_EVENT_CANCEL,  /* change: some that were pending are no more */
+    RUN_EVENT_SET,     /* change: accepted, takes effect at step `at` */
+    RUN_EVENT_WAITS,   /* change: accepted, takes effect with a respawn of its agent */
+    RUN_EVENT_CANCEL,  /* change: these pending changes were cancelled */
     RUN_EVENT_CHANGED, /* change: in force now */
-    RUN_EVENT_REFUSED, /* error: an edited config.yaml */
-    /* What it is asked for, and what comes of it. */
+    RUN_EVENT_REFUSED, /* error: an edited config.yaml was refused */
+    /* Requests of users. */
     RUN_EVENT_PAUSE,
     RUN_EVENT_CONTINUE,
     RUN_EVENT_STOP,
@@ -57,9 +56,9 @@ enum run_event_kind {
     RUN_EVENT_CHECKPOINT_FAILED, /* error; likewise */
     RUN_EVENT_FULL,              /* error: the disk is full, the run waits for space */
     RUN_EVENT_SPACE,             /* there is space again */
-    RUN_EVENT_LOG_DROPPED,       /* the experience log of a run that is done */
-    RUN_EVENT_DELETED,           /* the run directory was */
-    /* What it learns, and says. */
+    RUN_EVENT_LOG_DROPPED,       /* the run is done, and its experience log was removed */
+    RUN_EVENT_DELETED,           /* the run directory was deleted */
+    /* Results and messages. */
     RUN_EVENT_ROW,        /* row */
     RUN_EVENT_EVALUATION, /* evaluation */
     RUN_EVENT_MESSAGE,    /* message: a line for people */
@@ -74,8 +73,8 @@ struct run_event_process {
     int signal, code;  /* how it ended: one of the two */
     const char *in;    /* the state in which it ended */
     const char *limit; /* the key of the limit that it was killed for */
-    const char *why;   /* why it was killed, or what it said of its end */
-    const char *lines; /* what it wrote last */
+    const char *why;   /* why it was killed, or its own error message */
+    const char *lines; /* the last lines of its output */
     uint64_t delay_ms;
     const char *mode; /* agent_mode_name */
     uint64_t position, lost;
@@ -122,21 +121,21 @@ struct run_event {
 void run_event_process_init(struct run_event_process *p, const char *agent,
                             const char *environment);
 
-/* How it ended: "SIGKILL", "code 3", or the key of the limit that it was killed for. NULL: it
- * is not known. */
+/* How it ended: "SIGKILL", "code 3", or the key of the limit that it was killed for. NULL:
+ * unknown. */
 #define RUN_EVENT_EXIT_BYTES 64
 const char *run_event_exit_text(const struct run_event_process *p,
                                 char ret[RUN_EVENT_EXIT_BYTES]);
 
-/* Who reads events of that kind. */
+/* The readers of a kind. */
 enum run_event_reader {
     RUN_EVENT_IN_JOURNAL = 1,
     RUN_EVENT_COMMITTED = 2, /* in the journal, and on the disk before the run goes on */
     RUN_EVENT_PRINTED = 4,   /* `run --json` */
 };
-unsigned run_event_readers(enum run_event_kind kind); /* those three, together */
+unsigned run_event_readers(enum run_event_kind kind); /* bits of run_event_reader */
 
-/* The journal's line without its newline; free(). NULL: not a kind of the journal's. */
+/* The journal's line without its newline; free(). NULL: the journal has no such kind. */
 char *run_event_line(const struct run_event *e);
 /* {"time", "event", "env_steps", and its fields}: one map. */
 void run_event_pack(struct msg_out *o, const struct run_event *e);

@@ -1,13 +1,14 @@
-/* run_status.h - where a run stands, live or over, and its one encoding: what `status` of
- * the control socket answers, and what every command shows or prints as JSON.
+/* run_status.h - the status of a run, live or over, and its only encoding: the result of
+ * `status` on the control socket, and what every command shows or prints as JSON.
  *
  * Map      run, state, exit_code?, pid, keeper_pid, round?, env_steps, episodes?,
  *          total_steps, total_episodes, steps_per_second, elapsed_seconds,
  *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
  *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
- *          last_exit?}], pending: [{key, value, at_step?, agent?}]. Those with a question mark are nil where they are not known.
+ *          last_exit?}], pending: [{key, value, at_step?, agent?}]. Keys with a question
+ *          mark are nil if they are unknown.
  * New field a member of the struct and a row of the table in run_status.c.
- * Lifetime  plain data; who hands one out says how long its pointers live.
+ * Lifetime  plain data; the function that returns one defines how long its pointers live.
  */
 #ifndef SUPERVISOR_EVENTS_RUN_STATUS_H
 #define SUPERVISOR_EVENTS_RUN_STATUS_H
@@ -18,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What a run's process ends with. */
+/* The exit code of a run's process. */
 enum run_exit {
     RUN_EXIT_DONE = 0,
     RUN_EXIT_FAILED = 1,
@@ -36,50 +37,49 @@ struct run_agent_status {
     pid_t pid;            /* 0: none */
     uint64_t restarts;
     int64_t rss_bytes;     /* -1: not known */
-    uint64_t update;       /* updates it has taken part in; RUN_UNKNOWN */
-    const char *last_exit; /* "SIGKILL", "code 3", "memory_limit"; NULL: it never ended */
+    uint64_t update;       /* updates it has taken part in, or RUN_UNKNOWN */
+    const char *last_exit; /* "SIGKILL", "code 3", "memory_limit"; NULL: never exited */
 };
 
-/* A change of the configuration that is agreed and not yet in force. */
+/* A change of the configuration that was accepted and is not yet in force. */
 struct run_pending {
-    const char *key, *value; /* value "": it will not be given any more */
-    uint64_t at;             /* step of the first round that sees it; RUN_UNKNOWN: */
-    const char *agent;       /* with the next respawn of this agent; otherwise NULL */
+    const char *key, *value; /* value "": the key is removed */
+    uint64_t at;             /* step of the first round with it; RUN_UNKNOWN: it waits */
+    const char *agent;       /* for the next respawn of this agent; otherwise NULL */
 };
 
 struct run_status {
     const char *run;
     /* Live: "starting", "running", "paused", "stopping", or "not answering": its
      * supervisor was stopped, or hangs. Over: "done", "stopped" (on request), "cut off"
-     * (by a second interrupt), "failed", or "killed": its supervisor went without a word.
-     */
+     * (by a second interrupt), "failed", or "killed": its supervisor recorded no end. */
     const char *state;
     int exit_code;         /* enum run_exit; -1: it lives */
     pid_t pid, keeper_pid; /* 0: none */
     uint64_t round;        /* RUN_UNKNOWN: of a run that was killed */
     uint64_t env_steps, episodes;
     uint64_t total_steps,
-        total_episodes;      /* the run's length; the one that is no end: 0 */
-    double steps_per_second; /* lately; 0 when it is over */
+        total_episodes;      /* the run's length: one of them, the other is 0 */
+    double steps_per_second; /* smoothed; 0 when the run is over */
     double elapsed_s;        /* since this supervisor started */
     int64_t checkpoint_step; /* the newest complete one; -1: none */
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
-    int exact; /* the end will be that of an undisturbed run, byte for byte: not once an
-                  agent was given up, for that depends on what died, and when */
+    int exact; /* the run will end with the bytes of an undisturbed run. 0 once an agent
+                  was given up: that depends on which process died, and when */
     const char *numerics; /* run.numerics; NULL: an older build's run */
-    /* Why its bytes are promised on this kind of machine only: run.numerics is native, an
-     * environment is a program of others', a graph calls libm. NULL: they are those of
-     * every machine of this numerics version (once it runs, which tells). */
+    /* Why only this kind of machine gives these bytes: run.numerics is native, the
+     * environment is external, or a graph calls libm. NULL: every machine with this
+     * numerics version does (unknown before the agents are ready). */
     const char *not_portable;
     const struct run_agent_status *agents;
     size_t n_agents;
-    const struct run_agent_status *environments; /* processes of a foreign one */
+    const struct run_agent_status *environments; /* processes of an external one */
     size_t n_environments;
     const struct run_pending *pending; /* of a live run, in the order of their steps */
     size_t n_pending;
 };
 
-/* What people see as its state: "frozen" rather than "busy" of an agent that was given up. */
+/* The state to show: "frozen" rather than "busy" for an agent that was given up. */
 static inline const char *run_agent_shown_state(const struct run_agent_status *a)
 {
     return a->given_up != NULL ? a->given_up : a->state;
@@ -89,8 +89,8 @@ static inline const char *run_agent_shown_state(const struct run_agent_status *a
 void run_status_pack_pending(struct msg_out *o, const struct run_pending *list, size_t n);
 /* One map. */
 void run_status_pack(struct msg_out *o, const struct run_status *s);
-/* What a map says; whatever is missing there or damaged is unknown. The arena has all that
- * ret points to. */
+/* Reads a map; keys that are missing or malformed are unknown. The arena owns all that ret
+ * points to. */
 void run_status_unpack(struct run_status *ret, const msgpack_object *map,
                        struct arena *arena);
 /* Only the list that `pending` is, found in the map under another key. */

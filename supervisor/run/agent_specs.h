@@ -1,8 +1,9 @@
-/* agent_specs.h - the processes a run consists of: a learner for each agent of the
- * environment, in its order, and, where an algorithm has central stages, one more.
+/* agent_specs.h - which agent processes a run starts: one learner for each agent of the
+ * environment, in the environment's order, and one more process, "central", if an
+ * algorithm has central stages.
  *
- * Owns     the array; the names belong to the environment's spec, log paths to the run
- *          directory.
+ * Owns     the arrays. The names belong to the environment's spec, the log paths to the
+ *          run directory.
  */
 #ifndef SUPERVISOR_RUN_AGENT_SPECS_H
 #define SUPERVISOR_RUN_AGENT_SPECS_H
@@ -20,16 +21,15 @@ struct agent_specs {
     size_t n;
 };
 
-/* Does the algorithm of any agent have stages of a central process? */
+/* 1 if the algorithm of some agent has stages that run in a central process. */
 int agent_specs_need_central(const struct run_config *config);
 
-/* What `agent` of the configuration says about its process. */
+/* Restart policy, memory limit and response deadline that `agent` configures. */
 struct agent_limits agent_specs_limits(const struct agent_config *agent);
 
-/* central: adds the process "central", of the role "central",
- * with the limits of `defaults`. dir: where each has its
- * logs/<name>.log; NULL: output is kept in memory only. pack: agent_spec.pack_configure.
- */
+/* central: adds the process "central", with role "central" and the limits of `defaults`.
+ * dir: the run directory, in which each process writes logs/<name>.log; NULL: output is
+ * kept in memory only. pack: agent_spec.pack_configure. */
 void agent_specs_init(struct agent_specs *ret, const struct run_config *config,
                       const struct env_spec *env, int central, struct run_dir *dir,
                       void (*pack)(void *ctx, size_t agent, int restored,

@@ -62,7 +62,7 @@ void change_plan_drop(struct change_plan *p, uint64_t step)
         change_plan_remove(p, 0);
 }
 
-static int is_length(const char *path)
+static int is_length_key(const char *path)
 {
     return strcmp(path, "run.env_steps") == 0 || strcmp(path, "run.episodes") == 0 ||
            strcmp(path, "experience.keep") == 0;
@@ -71,7 +71,7 @@ static int is_length(const char *path)
 void change_plan_drop_lengths(struct change_plan *p)
 {
     for (size_t i = p->n; i > 0; i--)
-        if (is_length(p->list[i - 1].set.path))
+        if (is_length_key(p->list[i - 1].set.path))
             change_plan_remove(p, i - 1);
 }
 
@@ -120,7 +120,8 @@ static int take_set(struct reading *r, uint64_t at, char *changes)
     return 0;
 }
 
-/* "KEY@STEP,KEY": the newest of that key at that step. */
+/* changes: "KEY@STEP,KEY". Removes, for each KEY@STEP, the newest change of that key at
+ * that step. A KEY alone waited for a respawn and is not in the plan. */
 static int take_cancel(struct reading *r, char *changes)
 {
     char *rest = NULL;

@@ -1,14 +1,15 @@
-/* change_plan.h - changes of a live run's configuration that are agreed and not yet made.
+/* change_plan.h - changes of a live run's configuration that were accepted for a later
+ * step.
  *
- * A planned change is a setting (common/config/changes.h) and the joint step of the round
- * that is the first to see it. Changes are made in the order of their steps, and as they
- * were agreed where steps are equal.
+ * A planned change is a setting (common/config/changes.h) and the joint step at which the
+ * first round with the new value begins. Changes are applied in the order of their steps;
+ * changes of the same step are applied in the order in which they were accepted.
  *
- * Journal  a change is written down as it is agreed: event=set at=<step>
- *          changes=<KEY=VALUE,...>; one that is cancelled before its step:
- *          event=cancel changes=<KEY@STEP,...>, or KEY alone where it waited for a
- *          respawn. A run that is resumed from an earlier step makes the others again, at
- *          their steps.
+ * Journal  an accepted change is recorded as event=set at=<step>
+ *          changes=<KEY=VALUE,...>. One that is cancelled before its step is recorded as
+ *          event=cancel changes=<KEY@STEP,...>, or KEY alone if it was waiting for a
+ *          respawn. A run that is resumed from an earlier step applies all changes that
+ *          were not cancelled again, at the same steps.
  */
 #ifndef SUPERVISOR_RUN_CHANGE_PLAN_H
 #define SUPERVISOR_RUN_CHANGE_PLAN_H
@@ -29,31 +30,33 @@ struct change_plan { /* all-zero: empty */
 };
 
 void change_plan_done(struct change_plan *p);
-/* A copy of it, in its place. */
+/* Inserts a copy of `set` at its place in the order. */
 void change_plan_add(struct change_plan *p, uint64_t at,
                      const struct config_setting *set);
 void change_plan_add_all(struct change_plan *p, uint64_t at,
                          const struct config_settings *settings);
 void change_plan_copy(struct change_plan *ret, const struct change_plan *p);
-/* The step of the first one; UINT64_MAX: there is none. */
+/* The step of the first planned change; UINT64_MAX if there is none. */
 uint64_t change_plan_next(const struct change_plan *p);
-/* Those up to and at `step` are made. */
+/* Removes the changes of `step` and earlier, which were applied. */
 void change_plan_drop(struct change_plan *p, uint64_t step);
-/* It is cancelled. */
+/* Removes change i of the list. */
 void change_plan_remove(struct change_plan *p, size_t i);
-/* How long the run is, and whether its log is kept, is no longer changed by any. */
+/* Removes all changes of run.env_steps, run.episodes and experience.keep. */
 void change_plan_drop_lengths(struct change_plan *p);
 
-/* `from` with all changes up to and at `step` made; those of one step must go together
- * with what was before. ERR_CONFIG; *ret is then all-zero. */
+/* *ret: a copy of `from` to which the changes of `step` and earlier are applied. Returns
+ * ERR_CONFIG if the configuration after all changes of one step is not valid; *ret is then
+ * all-zero. */
 int change_plan_fold(const struct change_plan *p, uint64_t step,
                      const struct run_config *from, struct run_config *ret,
                      struct err *err);
 
-/* What the first n_events of the journal that set or cancel (SIZE_MAX: all) have left for
- * `from` or later; of: whose keys they are. *ret_n: how many such events there are; NULL
- * is fine. No journal: nothing. ERR_CONFIG: a key or value that this build does not have;
- * ERR_FORMAT, -errno. */
+/* Adds to *p the changes that the journal plans for step `from` or later and that were not
+ * cancelled. Only the first n_events `set` and `cancel` events count (SIZE_MAX: all).
+ * of: a configuration of the same run, against which keys are parsed. *ret_n: the number
+ * of such events; ret_n may be NULL. A missing journal is empty. ERR_CONFIG: this build
+ * does not know a key or value; ERR_FORMAT, -errno. */
 int change_plan_read(struct change_plan *p, const struct run_config *of,
                      const char *journal, uint64_t from, size_t n_events, size_t *ret_n,
                      struct err *err);

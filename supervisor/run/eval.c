@@ -12,7 +12,7 @@
 struct eval {
     const struct eval_args *args;
     int agent_fd;
-    struct vec_env *world; /* for its description: the evaluation steps its own */
+    struct vec_env *world; /* for its description only: evaluation.c makes its own */
     struct agent_specs specs;
     struct ask *ask;
     struct restore *restore;
@@ -35,7 +35,7 @@ static void on_restored(void *ctx)
     ask_done(((struct eval *)ctx)->ask);
 }
 
-/* Episodes are played by the learners alone: no central process is started. */
+/* Only the learners act, so no central process is started. */
 static int start_agents(struct eval *e, struct err *err)
 {
     struct ask_args args = {.agent_exe_fd = e->agent_fd, .ctx = e};
@@ -52,9 +52,9 @@ static int start_agents(struct eval *e, struct err *err)
     return rc < 0 ? rc : ask_wait(e->ask, err);
 }
 
-/* ---- the processes of a foreign environment ---- */
+/* ---- the processes of an external environment ---- */
 
-/* Who asked for a step reports that it failed; a bad end is logged here. */
+/* Logs an exit with an error. A failed step is reported by the caller that requested it. */
 static void on_env_event(void *ctx, const struct agent_event *e, const char *process)
 {
     (void)ctx;
@@ -75,7 +75,7 @@ static void on_failed(void *ctx, const struct err *why)
 
 static void on_env_stopped(void *ctx)
 {
-    (void)ctx; /* ask_close runs the loop until nothing is left in it */
+    (void)ctx; /* ask_close runs the loop until it has no handles */
 }
 
 static void new_env_host(struct eval *e)

@@ -1,4 +1,5 @@
-/* eval.h - plays episodes with the policies of a checkpoint: agent processes compute.
+/* eval.h - plays episodes with the policies of a checkpoint (`brood eval`). It starts agent
+ * processes, which compute the actions.
  *
  * Threads  main thread: the agents' parent-death signal is tied to it.
  */
@@ -22,17 +23,18 @@ struct eval_args {                   /* all borrowed for the call */
     const char *checkpoints; /* the run's checkpoints/ */
     uint64_t step;
     uint64_t episodes, seed;
-    size_t copies; /* 0: the configuration's */
+    size_t copies; /* of the environment; 0: as many as the configuration has */
     enum act_mode mode;
     /* Called once with the result; borrowed for the call. */
     void (*on_result)(void *ctx, const struct env_spec *spec,
                       const struct evaluation_result *result);
-    /* As in evaluation.h; may be NULL. */
+    /* The callbacks of evaluation.h; may be NULL. */
     void (*on_begin)(void *ctx, const struct vec_env *env, size_t copy);
     void (*on_step)(void *ctx, const struct vec_env *env, const struct env_step *step);
     void *ctx;
 };
 
+/* Returns when all episodes were played and all processes have ended. */
 int eval_run(const struct eval_args *args, struct err *err);
 
 #endif

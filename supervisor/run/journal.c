@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 struct journal {
-    int fd;              /* -1: it has not begun */
-    struct wbuf waiting; /* lines until then */
+    int fd;              /* -1: journal_begin was not called */
+    struct wbuf waiting; /* lines from before journal_begin */
     char *path;
 };
 
@@ -42,7 +42,7 @@ static int write_whole(int fd, const void *data, ssize_t len)
     return -1;
 }
 
-/* A line cut off by the end of an earlier supervisor stays one of its own. */
+/* Ends a line that an earlier supervisor left incomplete with a newline. */
 static int end_last_line(int fd)
 {
     const off_t end = lseek(fd, 0, SEEK_END);
@@ -125,7 +125,7 @@ int journal_write(struct journal *j, const struct run_event *e, struct err *err)
     if (line == NULL)
         return 0;
     len = strlen(line);
-    line[len] = '\n'; /* in the place of the terminator */
+    line[len] = '\n'; /* replaces the NUL */
     if (j->fd >= 0)
         r = write_whole(j->fd, line, (ssize_t)len + 1);
     else
@@ -139,9 +139,9 @@ int journal_write(struct journal *j, const struct run_event *e, struct err *err)
     return r < 0 || (j->fd >= 0 && fsync(j->fd) < 0) ? err_errno(err, "%s", j->path) : 0;
 }
 
-/* ---- from outside ---- */
+/* ---- from another process ---- */
 
-/* The step of the newest line that has one, by the file's end; 0: none does. */
+/* The step of the newest line with one, searched in the file's last bytes; 0: none. */
 static unsigned long long last_step(int fd)
 {
     char tail[4096];

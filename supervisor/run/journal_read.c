@@ -26,8 +26,8 @@ static int hex4(const char *p, uint32_t *ret)
     return 1;
 }
 
-/* Appends a character of the basic plane as UTF-8: at most three bytes, where the escape
- * had six. */
+/* Appends a character of the basic plane as UTF-8: at most three bytes, in place of the
+ * escape's six. */
 static char *put_utf8(char *to, uint32_t c)
 {
     if (c < 0x80) {
@@ -43,8 +43,8 @@ static char *put_utf8(char *to, uint32_t c)
     return to;
 }
 
-/* What follows a backslash at *from; NULL: that is no escape of a text without NULs. The
- * writer escapes no characters beyond the basic plane. */
+/* Decodes the escape after a backslash at *from; NULL: malformed, or a NUL. The writer
+ * escapes no characters beyond the basic plane. */
 static char *put_escape(char *to, char **from)
 {
     static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
@@ -64,8 +64,8 @@ static char *put_escape(char *to, char **from)
     return to;
 }
 
-/* A text in quotes, unescaped in place; *p: its first byte after the quote, then behind
- * the closing one. NULL: it has no end, or a wrong escape. */
+/* Unescapes a quoted text in place. *p: first the byte after the opening quote, then the
+ * byte after the closing one. NULL: no closing quote, or a malformed escape. */
 static const char *take_quoted(char **p)
 {
     char *text = *p, *to = *p, *from = *p;
@@ -86,7 +86,7 @@ static const char *take_quoted(char **p)
     return text;
 }
 
-/* A value up to a space or the end of the line; *p: behind it and the space. */
+/* Takes a value up to a space or the end of the line; *p moves past it and the space. */
 static const char *take_value(char **p)
 {
     const char *text = *p;

@@ -13,29 +13,27 @@ struct cell {
         1, LIFE_##state, (actions_)                                                      \
     }
 
-/* Entries that several states share. Cells without one are impossible. */
-#define BREAKS_OFF                                                                       \
-    [LIFE_EV_FAIL] = TO(STOPPING, LIFE_DO_SHOW | LIFE_DO_END), [LIFE_EV_CUT_OFF] =       \
-                                                                   TO(STOPPING,          \
-                                                                      LIFE_DO_SHOW |     \
-                                                                          LIFE_DO_KILL)
-/* Asked to stop for the first time. */
+/* Entries that several states share. An event without an entry is a bug. */
+#define CAN_FAIL                                                                         \
+    [LIFE_EV_FAIL] = TO(STOPPING, LIFE_DO_REFRESH | LIFE_DO_END),                        \
+    [LIFE_EV_CUT_OFF] = TO(STOPPING, LIFE_DO_REFRESH | LIFE_DO_KILL)
+/* The first stop request. */
 #define STOPS_AS(state)                                                                  \
-    [LIFE_EV_STOP] = TO(state, LIFE_DO_NOTE_STOP | LIFE_DO_ASK_STOP),                    \
-    [LIFE_EV_DELETED] = TO(state, LIFE_DO_NOTE_STOP | LIFE_DO_ASK_STOP)
-/* Asked again. */
+    [LIFE_EV_STOP] = TO(state, LIFE_DO_RECORD_STOP | LIFE_DO_ASK_STOP),                  \
+    [LIFE_EV_DELETED] = TO(state, LIFE_DO_RECORD_STOP | LIFE_DO_ASK_STOP)
+/* A further stop request. */
 #define STOPS_ALREADY(state)                                                             \
-    [LIFE_EV_STOP] = TO(state, LIFE_DO_NOTE_STOP | LIFE_DO_ASK_STOP),                    \
+    [LIFE_EV_STOP] = TO(state, LIFE_DO_RECORD_STOP | LIFE_DO_ASK_STOP),                  \
     [LIFE_EV_DELETED] = TO(state, 0)
 #define STOPS_AT_ONCE(first)                                                             \
     [LIFE_EV_STOP] =                                                                     \
-        TO(STOPPING, LIFE_DO_NOTE_STOP | (first) | LIFE_DO_SHOW | LIFE_DO_END),          \
+        TO(STOPPING, LIFE_DO_RECORD_STOP | (first) | LIFE_DO_REFRESH | LIFE_DO_END),     \
     [LIFE_EV_DELETED] =                                                                  \
-        TO(STOPPING, LIFE_DO_NOTE_STOP | (first) | LIFE_DO_SHOW | LIFE_DO_END)
-/* Nothing waits for these. */
+        TO(STOPPING, LIFE_DO_RECORD_STOP | (first) | LIFE_DO_REFRESH | LIFE_DO_END)
+/* The run waits for neither of these. */
 #define AGENT_OR_WRITER(state)                                                           \
     [LIFE_EV_AGENT_READY] = TO(state, 0), [LIFE_EV_WRITER_FREE] = TO(state, 0)
-/* next: when the checkpoint was taken. */
+/* next: the state once the checkpoint was taken. */
 #define NEEDS_CHECKPOINT(state, next)                                                    \
     [LIFE_EV_AGENT_READY] = TO(state, LIFE_DO_TAKE_CHECKPOINT),                          \
     [LIFE_EV_WRITER_FREE] = TO(state, LIFE_DO_TAKE_CHECKPOINT),                          \
@@ -43,7 +41,7 @@ struct cell {
 #define NEEDS_AGENT(state, next)                                                         \
     [LIFE_EV_AGENT_READY] = TO(state, LIFE_DO_MAKE_CHANGE),                              \
     [LIFE_EV_WRITER_FREE] = TO(state, 0), [LIFE_EV_CHANGE_MADE] = TO(next, 0)
-/* What the driver had begun, and what is asked too late. */
+/* The end of what the driver had begun, and requests that come too late. */
 #define TOO_LATE(state)                                                                  \
     [LIFE_EV_DRIVEN] = TO(state, 0), [LIFE_EV_SPACE] = TO(state, 0),                     \
     [LIFE_EV_CHECKPOINT_WAITS] = TO(state, 0),                                           \
@@ -63,69 +61,71 @@ static const struct cell table[LIFE_STATE_COUNT][LIFE_EVENT_COUNT] = {
     [LIFE_STARTING] = {
         [LIFE_EV_DRIVEN] = TO(PLAYING, 0),
         [LIFE_EV_CONTINUE] = TO(STARTING, 0),
-        STOPS_AT_ONCE(0), BREAKS_OFF, AGENT_OR_WRITER(STARTING),
+        STOPS_AT_ONCE(0), CAN_FAIL, AGENT_OR_WRITER(STARTING),
     },
     [LIFE_PLAYING] = {
-        [LIFE_EV_PAUSED] = TO(PAUSED, LIFE_DO_SAY_PAUSED | LIFE_DO_ANSWER_PAUSE),
-        [LIFE_EV_FULL] = TO(FULL, LIFE_DO_SAY_FULL | LIFE_DO_TRY_LATER),
+        [LIFE_EV_PAUSED] = TO(PAUSED, LIFE_DO_REPORT_PAUSE | LIFE_DO_ANSWER_PAUSE),
+        [LIFE_EV_FULL] = TO(FULL, LIFE_DO_REPORT_FULL | LIFE_DO_TRY_LATER),
         [LIFE_EV_CHECKPOINT_WAITS] = TO(AT_CHECKPOINT, 0),
         [LIFE_EV_CHANGE_WAITS] = TO(AT_CHANGE, 0),
-        [LIFE_EV_DONE] = TO(STOPPING, LIFE_DO_SHOW | LIFE_DO_END),
+        [LIFE_EV_DONE] = TO(STOPPING, LIFE_DO_REFRESH | LIFE_DO_END),
         [LIFE_EV_CONTINUE] = TO(PLAYING, 0),
-        STOPS_AS(FINISHING), BREAKS_OFF, AGENT_OR_WRITER(PLAYING),
+        STOPS_AS(FINISHING), CAN_FAIL, AGENT_OR_WRITER(PLAYING),
     },
     [LIFE_AT_CHECKPOINT] = {
-        [LIFE_EV_SPACE] = TO(AT_CHECKPOINT, LIFE_DO_SAY_SPACE),
+        [LIFE_EV_SPACE] = TO(AT_CHECKPOINT, LIFE_DO_REPORT_SPACE),
         [LIFE_EV_CONTINUE] = TO(AT_CHECKPOINT, 0),
         NEEDS_CHECKPOINT(AT_CHECKPOINT, PLAYING),
-        STOPS_AS(FINISHING_AT_CHECKPOINT), BREAKS_OFF,
+        STOPS_AS(FINISHING_AT_CHECKPOINT), CAN_FAIL,
     },
     [LIFE_AT_CHANGE] = {
-        [LIFE_EV_SPACE] = TO(AT_CHANGE, LIFE_DO_SAY_SPACE),
+        [LIFE_EV_SPACE] = TO(AT_CHANGE, LIFE_DO_REPORT_SPACE),
         [LIFE_EV_CONTINUE] = TO(AT_CHANGE, 0),
         NEEDS_AGENT(AT_CHANGE, PLAYING),
-        STOPS_AS(FINISHING_AT_CHANGE), BREAKS_OFF,
+        STOPS_AS(FINISHING_AT_CHANGE), CAN_FAIL,
     },
-    /* The driver tries again in this state. SPACE follows wherever it gets to. */
+    /* The driver retries in this state, which may raise any event of PLAYING before SPACE:
+     * so the states that those events lead to have an entry for SPACE. */
     [LIFE_FULL] = {
-        [LIFE_EV_PAUSED] = TO(PAUSED, LIFE_DO_SAY_PAUSED | LIFE_DO_ANSWER_PAUSE),
+        [LIFE_EV_PAUSED] = TO(PAUSED, LIFE_DO_REPORT_PAUSE | LIFE_DO_ANSWER_PAUSE),
         [LIFE_EV_FULL] = TO(FULL, LIFE_DO_TRY_LATER),
-        [LIFE_EV_SPACE] = TO(PLAYING, LIFE_DO_SAY_SPACE),
+        [LIFE_EV_SPACE] = TO(PLAYING, LIFE_DO_REPORT_SPACE),
         [LIFE_EV_CHECKPOINT_WAITS] = TO(AT_CHECKPOINT, 0),
         [LIFE_EV_CHANGE_WAITS] = TO(AT_CHANGE, 0),
-        [LIFE_EV_DONE] = TO(STOPPING, LIFE_DO_SHOW | LIFE_DO_END),
+        [LIFE_EV_DONE] = TO(STOPPING, LIFE_DO_REFRESH | LIFE_DO_END),
         [LIFE_EV_CONTINUE] = TO(FULL, 0),
-        STOPS_AT_ONCE(LIFE_DO_LOSE_ROUND), BREAKS_OFF, AGENT_OR_WRITER(FULL),
+        STOPS_AT_ONCE(LIFE_DO_DISCARD_ROUND), CAN_FAIL, AGENT_OR_WRITER(FULL),
     },
     [LIFE_PAUSED] = {
         [LIFE_EV_PAUSED] = TO(PAUSED, LIFE_DO_ANSWER_PAUSE), /* after a checkpoint */
-        [LIFE_EV_SPACE] = TO(PAUSED, LIFE_DO_SAY_SPACE),
+        [LIFE_EV_SPACE] = TO(PAUSED, LIFE_DO_REPORT_SPACE),
         [LIFE_EV_CHECKPOINT_WAITS] = TO(PAUSED_AT_CHECKPOINT, 0),
-        [LIFE_EV_CONTINUE] = TO(PLAYING, LIFE_DO_SAY_CONTINUE),
-        STOPS_AS(FINISHING), BREAKS_OFF, AGENT_OR_WRITER(PAUSED),
+        [LIFE_EV_CONTINUE] = TO(PLAYING, LIFE_DO_REPORT_CONTINUE),
+        STOPS_AS(FINISHING), CAN_FAIL, AGENT_OR_WRITER(PAUSED),
     },
     [LIFE_PAUSED_AT_CHECKPOINT] = {
-        [LIFE_EV_CONTINUE] = TO(AT_CHECKPOINT, LIFE_DO_SAY_CONTINUE),
+        [LIFE_EV_CONTINUE] = TO(AT_CHECKPOINT, LIFE_DO_REPORT_CONTINUE),
         NEEDS_CHECKPOINT(PAUSED_AT_CHECKPOINT, PAUSED),
-        STOPS_AS(FINISHING_AT_CHECKPOINT), BREAKS_OFF,
+        STOPS_AS(FINISHING_AT_CHECKPOINT), CAN_FAIL,
     },
     [LIFE_FINISHING] = {
-        [LIFE_EV_FULL] = TO(STOPPING, LIFE_DO_LOSE_ROUND | LIFE_DO_SHOW | LIFE_DO_END),
+        [LIFE_EV_FULL] =
+            TO(STOPPING, LIFE_DO_DISCARD_ROUND | LIFE_DO_REFRESH | LIFE_DO_END),
         [LIFE_EV_CHECKPOINT_WAITS] = TO(FINISHING_AT_CHECKPOINT, 0),
         [LIFE_EV_CHANGE_WAITS] = TO(FINISHING_AT_CHANGE, 0),
-        [LIFE_EV_DONE] = TO(STOPPING, LIFE_DO_SHOW | LIFE_DO_END),
+        [LIFE_EV_DONE] = TO(STOPPING, LIFE_DO_REFRESH | LIFE_DO_END),
         [LIFE_EV_CONTINUE] = TO(FINISHING, 0),
-        STOPS_ALREADY(FINISHING), BREAKS_OFF, AGENT_OR_WRITER(FINISHING),
+        STOPS_ALREADY(FINISHING), CAN_FAIL, AGENT_OR_WRITER(FINISHING),
     },
     [LIFE_FINISHING_AT_CHECKPOINT] = {
         [LIFE_EV_CONTINUE] = TO(FINISHING_AT_CHECKPOINT, 0),
         NEEDS_CHECKPOINT(FINISHING_AT_CHECKPOINT, FINISHING),
-        STOPS_ALREADY(FINISHING_AT_CHECKPOINT), BREAKS_OFF,
+        STOPS_ALREADY(FINISHING_AT_CHECKPOINT), CAN_FAIL,
     },
     [LIFE_FINISHING_AT_CHANGE] = {
         [LIFE_EV_CONTINUE] = TO(FINISHING_AT_CHANGE, 0),
         NEEDS_AGENT(FINISHING_AT_CHANGE, FINISHING),
-        STOPS_ALREADY(FINISHING_AT_CHANGE), BREAKS_OFF,
+        STOPS_ALREADY(FINISHING_AT_CHANGE), CAN_FAIL,
     },
     [LIFE_STOPPING] = {
         [LIFE_EV_AGENTS_ENDED] = TO(STOPPING_ENVIRONMENTS, 0),

@@ -35,7 +35,8 @@ void line_reader_close(struct line_reader *r)
     *r = (struct line_reader){0};
 }
 
-/* One more piece of the file after what is there: its bytes, 0 at the end, -errno. */
+/* Reads one more piece of the file into the buffer: number of bytes, 0 at the end,
+ * -errno. */
 static ssize_t read_more(struct line_reader *r, struct err *err)
 {
     ssize_t n;
@@ -67,7 +68,7 @@ static void take(struct line_reader *r, size_t len, char **ret, size_t *ret_len)
     r->number++;
 }
 
-/* The line that ends at `end`; 0: it is the rest of one that was cut. */
+/* Returns the line that ends at `end`; 0: it is the rest of a line that was cut. */
 static int end_line(struct line_reader *r, const char *end, char **ret, size_t *ret_len)
 {
     const size_t len = (size_t)(end - (r->buf + r->begin));
@@ -81,7 +82,7 @@ static int end_line(struct line_reader *r, const char *end, char **ret, size_t *
     return !is_rest;
 }
 
-/* No newline is in sight, and the line is too long already. */
+/* The buffer holds no newline, and the line is too long already. */
 static int cut_line(struct line_reader *r, char **ret, size_t *ret_len)
 {
     const int is_rest = r->passing_over;
@@ -95,7 +96,7 @@ static int cut_line(struct line_reader *r, char **ret, size_t *ret_len)
 
 int line_reader_next(struct line_reader *r, char **ret, size_t *ret_len, struct err *err)
 {
-    size_t seen = 0; /* from begin on: they hold no newline */
+    size_t seen = 0; /* bytes from begin on without a newline */
     ssize_t n;
 
     for (;;) {

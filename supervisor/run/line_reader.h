@@ -1,8 +1,8 @@
-/* line_reader.h - the lines of a file that may still grow, or be put in the place of
- * another.
+/* line_reader.h - reads a file line by line, also one that grows or is replaced by another
+ * file meanwhile.
  *
- * Bounds   a line of more than max_bytes is cut there: the rest of it is passed over, and
- *          `cut` is set. Room grows with what is read.
+ * Bounds   a line is cut after max_bytes: `cut` is set, and the rest of the line is
+ *          skipped. The buffer grows with the longest line.
  */
 #ifndef SUPERVISOR_RUN_LINE_READER_H
 #define SUPERVISOR_RUN_LINE_READER_H
@@ -15,7 +15,7 @@
 
 struct line_reader {
     uint64_t number; /* of the newest line, from 1 */
-    int cut;         /* it was longer */
+    int cut;         /* that line was longer than max_bytes */
 
     int fd; /* private from here on */
     size_t max_bytes, begin, len, cap;
@@ -24,20 +24,20 @@ struct line_reader {
     char *buf;
 };
 
-/* ERR_NOT_FOUND: there is no such file; *r can then be tried again with
- * line_reader_renew, and closed. -errno. */
+/* ERR_NOT_FOUND: no such file; line_reader_renew may then try again, and
+ * line_reader_close is allowed. -errno. */
 int line_reader_open(struct line_reader *r, const char *path, size_t max_bytes,
                      struct err *err);
 void line_reader_close(struct line_reader *r); /* an all-zero struct is fine */
 
-/* 1: the next whole line, in *ret, terminated (and whatever NULs it holds in between:
- * *ret_len bytes), without its newline; the caller's to write into until the next call.
- * 0: there is no further one now. -errno. */
+/* Returns 1 and the next whole line: *ret_len bytes without the newline, NUL-terminated
+ * (the line may hold NULs, too). The caller may modify it; it is valid until the next
+ * call. Returns 0 if there is no further line at present; -errno. */
 int line_reader_next(struct line_reader *r, char **ret, size_t *ret_len, struct err *err);
-/* What stands after the last newline, the same way; 0: nothing does. */
+/* The same for the bytes after the last newline; 0 if there are none. */
 int line_reader_rest(struct line_reader *r, char **ret, size_t *ret_len);
-/* After line_reader_next said 0: whether path is another file by now, or a shorter one;
- * then it is read from its beginning. */
+/* After line_reader_next has returned 0: returns 1 if path is another file by now, or the
+ * file became shorter. Reading then starts again at the beginning. */
 int line_reader_renew(struct line_reader *r, const char *path);
 
 #endif

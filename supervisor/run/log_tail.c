@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Up to max bytes from `from` on; fewer if the file was cut meanwhile. */
+/* Reads up to max bytes from `from` on; fewer if the file became shorter meanwhile. */
 static ssize_t read_from(struct wbuf *ret, int fd, off_t from, size_t max)
 {
     size_t n = 0;
@@ -21,7 +21,7 @@ static ssize_t read_from(struct wbuf *ret, int fd, off_t from, size_t max)
     return more < 0 ? -1 : (ssize_t)n;
 }
 
-/* A line that began earlier is left out. */
+/* Removes the rest of a line that began earlier. */
 static void drop_first_line(struct wbuf *b, size_t begin)
 {
     const uint8_t *first = b->data + begin;
@@ -36,7 +36,7 @@ int log_tail(struct wbuf *ret, const char *path, size_t max, struct err *err)
 {
     const int fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0);
     const off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
-    /* One byte more: it tells whether the first line is whole. */
+    /* One byte more: if it is a newline, the first line is whole. */
     const off_t from = end > (off_t)max ? end - (off_t)max - 1 : 0;
     const size_t begin = ret->len;
     ssize_t n;

@@ -5,8 +5,8 @@
 #include "common/err/err.h"
 #include "common/wire/cursor.h"
 
-/* Appends the file's last whole lines that fit into max bytes, and what stands behind
- * them. No such file: nothing. -errno. */
+/* Appends the last `max` bytes of the file or fewer, from the beginning of a line on. A
+ * missing file is empty. -errno. */
 int log_tail(struct wbuf *ret, const char *path, size_t max, struct err *err);
 
 #endif

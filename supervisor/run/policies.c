@@ -27,7 +27,7 @@ struct kept {
 struct policies {
     size_t n;
     char (*names)[AGENT_NAME_MAX];
-    struct kept *kept; /* [n]; those without a metagraph make their own */
+    struct kept *kept; /* [n]; agents without a metagraph build their own */
 };
 
 static int is_frozen(const struct agent_config *a)
@@ -93,7 +93,7 @@ static int there_is(const char *path, const char *suffix)
     return ret;
 }
 
-/* Who looks for them, and where. */
+/* The arguments of policies_find. */
 struct search {
     const struct run_config *config;
     const char *runs_dir;
@@ -101,7 +101,7 @@ struct search {
     void *ctx;
 };
 
-/* The prefix of one agent's files. */
+/* *ret: the prefix of one agent's files. */
 static int find_in_run(char **ret, const char *from, const char *agent,
                        const struct search *q, struct err *err)
 {
@@ -119,7 +119,7 @@ static int find_in_run(char **ret, const char *from, const char *agent,
     return 0;
 }
 
-/* As the agents will see it, wherever they stand. */
+/* Makes it independent of the working directory, which agents need not share. */
 static int make_absolute(char **path, struct err *err)
 {
     char here[PATH_MAX], *whole;
@@ -151,7 +151,7 @@ static int find_prefix(struct kept *k, const struct agent_config *a,
 
 /* ---- comparing environments ---- */
 
-/* The first value, of those with FIELD_MEANING, that is another one. */
+/* The first difference in a key with FIELD_MEANING. */
 struct difference {
     char path[64], text[64]; /* path "": there is none */
 };
@@ -166,7 +166,7 @@ static void keep_first(void *ctx, const struct schema_difference *d)
     (void)snprintf(first->text, sizeof(first->text), "%s", d->text);
 }
 
-/* *ret: what `is` has where it differs from `was`. */
+/* *ret: the value of `is` at the first difference from `was`. */
 static int compare(struct difference *ret, const struct run_config *was,
                    const struct run_config *is, struct err *err)
 {
@@ -189,7 +189,7 @@ static int compare(struct difference *ret, const struct run_config *was,
     return rc;
 }
 
-/* Environments of others', and clients, are what they are: not compared. */
+/* External environments, and runs without one, are not compared. */
 static int check_meaning(const struct run_config *source, const struct run_config *c,
                          const char *file, struct err *err)
 {
@@ -207,8 +207,8 @@ static int check_meaning(const struct run_config *source, const struct run_confi
                    is.path, was.text, file, is.text);
 }
 
-/* RUN/config.yaml of RUN/checkpoints/STEP/AGENT/model.ckpt-STEP, free(); NULL: it is no
- * run's. */
+/* RUN/config.yaml for RUN/checkpoints/STEP/AGENT/model.ckpt-STEP, free(); NULL: the prefix
+ * is not in a run's directory. */
 static char *config_beside(const char *prefix)
 {
     char *dir = xstrndup(prefix, (size_t)(strrchr(prefix, '/') - prefix));
@@ -229,7 +229,7 @@ static char *config_beside(const char *prefix)
     return file;
 }
 
-/* What was learnt elsewhere fits, and plays wrong. */
+/* A policy from another environment may have the right shapes and still act wrongly. */
 static int check_environment(const char *prefix, const struct run_config *c,
                              struct err *err)
 {

@@ -1,8 +1,8 @@
-/* policies.h - the policies that frozen agents act by.
+/* policies.h - the policies of frozen agents.
  *
- * A new run finds each of them (settings.from) and keeps its MetaGraph in its own
+ * A new run finds the policy that settings.from names and copies its MetaGraph into its own
  * directory, as policies/<agent>.meta; the values are in the run's checkpoints from step 0
- * on. So respawns, resumes and evaluations need nothing from elsewhere.
+ * on. So respawns, resumes and evaluations need no other run's files.
  */
 #ifndef SUPERVISOR_RUN_POLICIES_H
 #define SUPERVISOR_RUN_POLICIES_H
@@ -11,23 +11,24 @@
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/run/run_dir.h"
 
-struct policies; /* opaque; borrows nothing */
+struct policies; /* opaque; owns all its data */
 
-/* For a new run, before there is one: `from` is a checkpoint's prefix or folder where
- * there is such, else RUN or RUN@STEP under runs_dir (run_dir_find_checkpoint). A run's must have
- * been taught in the same environment, as far as FIELD_MEANING goes (others' are not
- * compared). ERR_CONFIG names place and key. */
+/* For a new run, before its directory is created. `from` is the prefix or folder of a
+ * checkpoint if such files exist, otherwise RUN or RUN@STEP under runs_dir
+ * (run_dir_find_checkpoint). If the checkpoint belongs to a run, that run must have had the
+ * same environment: all keys with FIELD_MEANING are compared, but not those of external
+ * environments. ERR_CONFIG names file, line and key. */
 int policies_find(struct policies **ret, const struct run_config *c, const char *runs_dir,
                   void (*on_skipped)(void *ctx, const char *line), void *ctx,
                   struct err *err);
-/* Writes what was found into the new run's directory. */
+/* Writes the MetaGraphs into the new run's directory. */
 int policies_keep(const struct policies *p, struct run_dir *dir, struct err *err);
-/* Those that a run at `path` has kept; without prefixes. */
+/* Loads them from the directory `path` of an existing run; prefixes are NULL. */
 int policies_load(struct policies **ret, const struct run_config *c, const char *path,
                   struct err *err);
 void policies_free(struct policies *p); /* NULL is fine */
 
-/* NULL: the agent makes its own. p may be NULL: there are none. */
+/* NULL: the agent builds its own policy. p may be NULL: no agent is frozen. */
 const struct rollout_policy *policies_of(const struct policies *p, size_t agent);
 
 #endif

@@ -1,4 +1,4 @@
-/* What produced a run: enough to make it again. */
+/* Writes what produced a run, so that it can be reproduced. */
 #include "supervisor/run/run_dir.h"
 
 #include "common/mem/xmalloc.h"
@@ -33,7 +33,7 @@ static void put_cpu(FILE *out)
         (void)fclose(in);
 }
 
-/* As one would type it again. */
+/* Writes a word of the command line, quoted for a shell if necessary. */
 static void put_word(FILE *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -56,14 +56,14 @@ static int restore_agent(struct restore *r, struct agent_table *agents, size_t a
     return rc;
 }
 
-/* The central process learns, too. */
+/* The central process, which has no agent_config, learns. */
 static int learns(const struct run_config *c, size_t agent)
 {
     return c == NULL || agent >= c->n_agents ||
            !algorithm_find(c->agents[agent].algorithm)->fixed;
 }
 
-/* Answers come from the loop, none before this returns. */
+/* Responses arrive through the loop, so none before this returns. */
 int restore_start(struct restore **ret, struct agent_table *agents,
                   const char *checkpoints_dir, uint64_t step,
                   const struct run_config *learners_of, void (*on_done)(void *ctx),
@@ -74,7 +74,7 @@ int restore_start(struct restore **ret, struct agent_table *agents,
 
     r->on_done = on_done;
     r->ctx = ctx;
-    *ret = r; /* requests may be out even when a later one fails */
+    *ret = r; /* requests may be outstanding even if a later one fails */
     for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
         if (learns(learners_of, i))
             rc = restore_agent(r, agents, i, checkpoints_dir, step, err);

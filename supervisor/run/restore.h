@@ -1,7 +1,7 @@
-/* restore.h - sends agents the values of a checkpoint, as `restore` requests.
+/* restore.h - sends agents the values of a checkpoint in `restore` requests.
  *
- * For `brood eval` and for a new run that begins with the weights of another: variables
- * are matched by name, and one that the checkpoint lacks keeps its initial value.
+ * Used by `brood eval` and by a new run that begins with another run's weights. Variables
+ * are matched by name; one that the checkpoint lacks keeps its initial value.
  */
 #ifndef SUPERVISOR_RUN_RESTORE_H
 #define SUPERVISOR_RUN_RESTORE_H
@@ -14,13 +14,15 @@
 
 struct restore; /* opaque */
 
-/* Sends every agent its values of checkpoints_dir/<step>; calls on_done when all have
- * answered. learners_of: skips the agents that do not learn in this configuration; NULL:
- * skips none. Every agent must be ready and owe no answer. */
+/* Sends every agent its values from checkpoints_dir/<step>; calls on_done when all have
+ * responded. learners_of: skips the agents that do not learn in this configuration; NULL:
+ * skips none. Every agent must be ready, with no request outstanding. *ret is set also on
+ * failure. */
 int restore_start(struct restore **ret, struct agent_table *agents,
                   const char *checkpoints_dir, uint64_t step,
                   const struct run_config *learners_of, void (*on_done)(void *ctx),
                   void *ctx, struct err *err);
-void restore_free(struct restore *r); /* NULL is fine; not while answers are owed */
+void restore_free(
+    struct restore *r); /* NULL is fine; not while requests are outstanding */
 
 #endif

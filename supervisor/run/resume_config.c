@@ -1,4 +1,4 @@
-/* Going on with the configuration that a run had, and with its changes since. */
+/* Restores the configuration of a resumed run, and the changes since its checkpoint. */
 #include "supervisor/run/resume_config.h"
 
 #include "common/config/changes.h"
@@ -25,11 +25,11 @@ int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
 
     if (run_config_parse(ret, s->data, s->len, "run.state", &options, &why) == 0)
         return 0;
-    return err_set(err, ERR_CONFIG, "the configuration was of another build: %s",
+    return err_set(err, ERR_CONFIG, "the configuration was written by another build: %s",
                    why.msg);
 }
 
-/* Its length, and what is kept at its end: no round is another one for them. */
+/* Copies the run's length and experience.keep, which have no effect on any round. */
 static void take_length(struct run_config *c, const struct run_config *from)
 {
     c->run.env_steps = from->run.env_steps;
@@ -37,7 +37,7 @@ static void take_length(struct run_config *c, const struct run_config *from)
     c->experience.keep = from->experience.keep;
 }
 
-/* *c with the differences to `from` that are of these kinds made. */
+/* Copies the values of these kinds from `from` to *c. */
 static void assign_kinds(struct run_config *c, const struct run_config *from,
                          unsigned kinds)
 {
@@ -49,7 +49,7 @@ static void assign_kinds(struct run_config *c, const struct run_config *from,
     config_settings_done(&differences);
 }
 
-/* ERR_CONFIG: the first value that is another one. */
+/* Sets ERR_CONFIG at the first difference. */
 static void name_difference(void *ctx, const struct config_change *c)
 {
     const char *dot = strrchr(c->path, '.'), *key = dot != NULL ? dot + 1 : c->path;
@@ -67,8 +67,8 @@ static void name_difference(void *ctx, const struct config_change *c)
     free(was);
 }
 
-/* Is `saved`, with the plan's changes made, what is wanted? But for its length, and for
- * what a respawn was to bring. */
+/* Checks that `saved` with the plan applied equals `wanted`, except for the run's length
+ * and values that wait for a respawn. */
 static int expect(const struct change_plan *plan, const struct run_config *saved,
                   const struct run_config *wanted, struct err *err)
 {
@@ -85,8 +85,8 @@ static int expect(const struct change_plan *plan, const struct run_config *saved
     return difference.code != 0 ? err_set(err, difference.code, "%s", difference.msg) : 0;
 }
 
-/* *wanted with the differences made that the newest change makes at the end: the plan's
- * to that of the `others`. */
+/* Applies the newest change to *wanted: the difference between the results of `others`, the
+ * plan without that change, and of the whole `plan`. */
 static int make_newest(struct run_config *wanted, const struct run_config *saved,
                        const struct change_plan *others, const struct change_plan *plan,
                        struct err *err)
@@ -109,8 +109,8 @@ static int make_newest(struct run_config *wanted, const struct run_config *saved
     return rc;
 }
 
-/* A supervisor that died between journal and config.yaml wrote the newest change only
- * into the first: then config.yaml is what all changes but that one made. */
+/* A supervisor that died between writing the journal and writing config.yaml recorded the
+ * newest change only in the journal: then config.yaml contains all changes but that one. */
 static int find_plan(struct resume_config *ret, const struct run_config *wanted,
                      const char *journal, uint64_t from, struct err *err)
 {
@@ -150,7 +150,8 @@ int resume_check_config(const struct resume *r, const struct run_config *wanted,
     return 0;
 }
 
-/* Agents begin with the settings that their blocks hold, and are sent the others. */
+/* Agents begin with the settings in their blocks; the differences become changes of the
+ * first round. */
 void resume_force_config(const struct resume *r, const struct run_config *wanted,
                          config_env_names_fn env_names, struct resume_config *ret)
 {

@@ -20,13 +20,13 @@
 #include <unistd.h>
 
 enum { MAX_NUMBER = 1000000, NAME_MAX_BYTES = 100, ENDING_WITHIN_MS = 3000 };
-enum { WRITTEN_WITHIN_MS = 100 }; /* the pids, once the lock is taken */
+enum { WRITTEN_WITHIN_MS = 100 }; /* until the new holder has written its pid */
 
 struct run_dir {
     char *path;
     char *name;
-    int lock;         /* -1: not held */
-    int is_held;      /* beneath.h, by path */
+    int lock;         /* -1: not locked */
+    int is_held;      /* beneath_hold was called for path */
     int counts_names; /* the file system does: st_nlink is 0 once a file is deleted */
     char **files;
     size_t n_files;
@@ -117,14 +117,14 @@ int run_dir_check_trust(const char *path, struct err *err)
 
 /* ---- the lock ---- */
 
-/* Of the open file, not of the process: a child cannot lose it, and a reader can ask for
- * it without taking it. */
+/* The lock belongs to the open file, not to the process: a child that closes its copy does
+ * not release it, and readers can test for it without taking it. */
 static struct flock whole_file(short type)
 {
     return (struct flock){.l_type = type, .l_whence = SEEK_SET};
 }
 
-/* The file's line: the holder's pid, then that of its keeper, if it has one. */
+/* Parses the file's line: the holder's pid, then its keeper's pid, if it has a keeper. */
 static pid_t read_pids(int fd, pid_t *ret_keeper)
 {
     char text[64], *end;
@@ -183,7 +183,7 @@ pid_t run_dir_holder(const char *path)
     return pid != 0 ? pid : -1;
 }
 
-/* A supervisor whose keeper is gone is about to let go. */
+/* A supervisor whose keeper has exited will release the lock soon. */
 static int is_ending(int fd)
 {
     pid_t keeper, pid = read_pids(fd, &keeper);
@@ -226,12 +226,12 @@ static int take_lock(struct run_dir *d, struct err *err)
     return rc;
 }
 
-int run_dir_is_gone(const struct run_dir *d)
+int run_dir_is_deleted(const struct run_dir *d)
 {
     struct stat lock, dir;
 
     if (fstat(d->lock, &lock) < 0 || beneath_held(d->path, &dir) < 0)
-        return errno == ESTALE; /* of a server of files */
+        return errno == ESTALE; /* a network file system's way to report deletion */
     return d->counts_names && (lock.st_nlink == 0 || dir.st_nlink == 0);
 }
 
@@ -294,7 +294,7 @@ static int is_run(const char *path)
     return look(path) == 0;
 }
 
-/* ERR_NOT_FOUND, which the caller words, -EACCES, or 0. */
+/* 0, -EACCES, or ERR_NOT_FOUND, for which the caller sets the message. */
 static int find_run(const char *path, struct err *err)
 {
     const int rc = look(path);
@@ -309,7 +309,7 @@ static int is_link(const char *path)
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* Of a directory that was just made, or is replaced: whatever the umask. */
+/* Sets the mode of a new or replaced directory, whatever the umask. */
 static int set_mode(const struct run_dir *d, mode_t mode, struct err *err)
 {
     const int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -323,7 +323,7 @@ static int set_mode(const struct run_dir *d, mode_t mode, struct err *err)
     return rc;
 }
 
-/* To replace it is to live in it: somebody else could change what is there. */
+/* The directory of another user is not replaced: that user could change the new run. */
 static int check_own(const struct run_dir *d, struct err *err)
 {
     char user[RUN_DIR_USER_BYTES];
@@ -337,8 +337,8 @@ static int check_own(const struct run_dir *d, struct err *err)
     return 0;
 }
 
-/* Removes a run that is over: everything but its folder, and the lock last, which we
- * hold meanwhile. */
+/* Empties the directory of a run that is over. The lock file, which this process holds, is
+ * removed last. */
 static int replace(struct run_dir *d, struct err *err)
 {
     int rc = check_own(d, err);
@@ -479,7 +479,7 @@ int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *e
     return 0;
 }
 
-/* ---- what is in it ---- */
+/* ---- files ---- */
 
 const char *run_dir_name(const struct run_dir *d)
 {
@@ -540,9 +540,9 @@ int run_dir_write_config(struct run_dir *d, const struct run_config *config,
     return rc;
 }
 
-/* ---- finding one ---- */
+/* ---- finding a run ---- */
 
-/* When its last supervisor started: it wrote its pid then. */
+/* When its last supervisor started: that is when the lock file was last written. */
 static struct timespec started(const char *path)
 {
     char *lock = xasprintf("%s/lock", path);
@@ -612,7 +612,7 @@ char **run_dir_list(const char *runs_dir, size_t *ret_n)
     return paths;
 }
 
-/* Those that we may not look into come last. */
+/* Runs that the caller may not read come last. */
 static int find_newest(const char *runs_dir, char **ret, struct err *err)
 {
     size_t n;
@@ -625,7 +625,7 @@ static int find_newest(const char *runs_dir, char **ret, struct err *err)
     return n > 0 ? 0 : err_set(err, ERR_NOT_FOUND, "there is no run in %s", runs_dir);
 }
 
-/* A name goes before a path. */
+/* A name takes precedence over a path. */
 static int find_named(const char *runs_dir, const char *run, char **ret, struct err *err)
 {
     char *path = xasprintf("%s/%s", runs_dir, run);
@@ -651,7 +651,7 @@ int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *
     if (rc == 0 && run == NULL)
         rc = find_run(path, err);
     if (rc == 0)
-        rc = beneath_hold(path, err); /* as long as the command lives */
+        rc = beneath_hold(path, err); /* until the process exits */
     if (rc < 0) {
         free(path);
         return rc;

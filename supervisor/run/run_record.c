@@ -23,7 +23,8 @@ static void copy(char ret[32], const char *text)
     (void)snprintf(ret, 32, "%s", text != NULL ? text : "");
 }
 
-/* Agents come in the same order again and again. NULL: there are too many. */
+/* Searches from behind the agent found last, because lines come in the agents' order. NULL:
+ * there are RUN_RECORD_AGENTS_MAX others already. */
 static struct run_agent_status *agent_of(struct run_record *r, const char *name)
 {
     for (size_t i = 0; i < r->n_agents; i++) {
@@ -56,7 +57,7 @@ static void note_exit(struct run_record *r, struct run_agent_status *a,
     char text[RUN_EVENT_EXIT_BYTES];
     const char *by = run_event_exit_text(p, text);
 
-    /* One that dies the same way again and again takes no more memory. */
+    /* an equal text is not copied again, so repeated deaths take no memory */
     if (by == NULL || a->last_exit == NULL || strcmp(a->last_exit, by) != 0)
         a->last_exit = arena_strdup(&r->arena, by);
     a->pid = 0;
@@ -105,7 +106,7 @@ static void take_process(struct run_record *r, const struct run_event *e)
     }
 }
 
-/* A supervisor begins: what is known of its predecessor's processes is past. */
+/* A supervisor begins: forgets the processes of the one before. */
 static void take_beginning(struct run_record *r, const struct run_event *e)
 {
     struct run_status *s = &r->status;
@@ -127,7 +128,7 @@ static void take_beginning(struct run_record *r, const struct run_event *e)
     }
 }
 
-/* The keeper of one supervisor may write only after the next one began. */
+/* A keeper may record its supervisor's end after the next supervisor began: ignore that. */
 static void take_end(struct run_record *r, const struct run_event *e)
 {
     struct run_status *s = &r->status;
@@ -220,7 +221,7 @@ static void read_config(struct run_record *r, const char *path)
     free(file);
 }
 
-/* Rows come oftener than lines of the journal. */
+/* progress.csv is newer than the journal: rows are written more often. */
 static void read_progress(struct run_record *r, const char *path)
 {
     char *file = file_of(path, "metrics/progress.csv");
@@ -264,10 +265,10 @@ static double seconds_between(const char *from, const char *to)
     return fmax(0, difftime(timegm(&b), timegm(&a)));
 }
 
-/* ---- all of it ---- */
+/* ---- the whole record ---- */
 
-/* The lock knows better than the journal. */
-static void judge(struct run_record *r, const char *path, pid_t holder)
+/* Sets the state. The lock takes precedence over the journal. */
+static void set_state(struct run_record *r, const char *path, pid_t holder)
 {
     struct run_status *s = &r->status;
 
@@ -290,7 +291,8 @@ static void judge(struct run_record *r, const char *path, pid_t holder)
 static void read_journal(struct run_record *r, const char *path)
 {
     char *journal = file_of(path, "journal");
-    pid_t holder = run_dir_holder(path); /* before it ends it writes its end */
+    pid_t holder =
+        run_dir_holder(path); /* it writes its end before it releases the lock */
 
     *r = (struct run_record){.status = {.exit_code = -1,
                                         .round = RUN_UNKNOWN,
@@ -303,8 +305,8 @@ static void read_journal(struct run_record *r, const char *path)
     (void)journal_each_event(journal, take_event, r, NULL);
     free(journal);
     if (holder == 0 && r->status.exit_code < 0)
-        holder = run_dir_holder(path); /* another one has begun */
-    judge(r, path, holder);
+        holder = run_dir_holder(path); /* another supervisor has begun */
+    set_state(r, path, holder);
 }
 
 int run_record_exit_code(const char *path, int *ret_has_end)

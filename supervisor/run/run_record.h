@@ -1,12 +1,12 @@
-/* run_record.h - where a run stands, by what it left in its directory: for a run that is
- * over, or that does not answer.
+/* run_record.h - the status of a run, read from the files in its directory: for a run that
+ * is over, or whose supervisor does not answer.
  *
  * Sources  lock (is it live), journal (how it ended, its agents), config.yaml (its
- *          length), metrics/progress.csv (how far it came), checkpoints/. Whatever of
- *          them is missing or damaged leaves its facts unknown.
- * State    by the newest supervisor's lines in the journal: its end; "killed" where that
- *          wrote none and is gone; "no permission" where the lock does not let us see
- *          whether it is gone.
+ *          length), metrics/progress.csv (how far it came), checkpoints/. What a missing
+ *          or damaged file would have contained is unknown.
+ * State    from the newest supervisor's lines in the journal: its end; "killed" if it wrote
+ *          no end and does not live any more; "no permission" if the caller may not read
+ *          the lock and so cannot know whether it lives.
  */
 #ifndef SUPERVISOR_RUN_RUN_RECORD_H
 #define SUPERVISOR_RUN_RUN_RECORD_H
@@ -18,9 +18,9 @@
 
 struct run_record {
     struct run_status status; /* points into the record */
-    int is_live;              /* a supervisor holds it */
-    int has_end;              /* the journal tells how it ended */
-    int is_denied; /* it has no end, and its lock is not ours to read: it may live */
+    int is_live;              /* a supervisor holds the lock */
+    int has_end;              /* the journal records how the run ended */
+    int is_denied; /* no end is recorded and the lock is not readable: it may be live */
 
     char *name; /* private from here on */
     int gave_up;
@@ -36,11 +36,11 @@ struct run_record {
 void run_record_read(struct run_record *ret, const char *path);
 void run_record_done(struct run_record *r);
 
-/* Only when the run began, as the journal has it: "2026-01-31T12:00:00.123Z"; "": it is
- * not known. */
+/* Reads only when the run began, from the journal: "2026-01-31T12:00:00.123Z"; "" if that
+ * is unknown. */
 void run_record_began(const char *path, char ret[32]);
-/* Only how it ended: enum run_exit, 128 + SIGKILL where nobody wrote it down (has_end 0);
- * -1: a supervisor holds it, or we may not see whether one does. */
+/* Reads only how the run ended: enum run_exit, or 128 + SIGKILL if no end is recorded
+ * (*ret_has_end 0). -1: a supervisor holds the lock, or the lock is not readable. */
 int run_record_exit_code(const char *path, int *ret_has_end);
 
 #endif

@@ -20,7 +20,7 @@ static int remove_doomed(const char *path, struct err *err)
     return rc == 0 ? tree_remove(path, err) : rc;
 }
 
-/* real: the path without links, so with a slash. */
+/* Renames the run. real: the path without links, so it contains a slash. */
 static int doom(const char *real, struct err *err)
 {
     const char *name = strrchr(real, '/') + 1;
@@ -70,7 +70,7 @@ int run_remove(const char *path, struct err *err)
     return rc;
 }
 
-/* Somebody may be about it: then its lock is held. */
+/* Skips the folder if its lock is held: another process is removing it. */
 static int finish(const char *path, struct err *err)
 {
     struct run_dir *d = NULL;

@@ -1,17 +1,17 @@
-/* run_remove.h - runs go, whole.
+/* run_remove.h - removes runs, as a whole.
  *
- * A run is renamed first, to .rm-<name>-<pid> beside it: from then on there is no such
- * run, and whoever removes it holds its lock, the last of its files. What a removal that
- * was cut off left is found by that name.
+ * A run is first renamed to .rm-<name>-<pid> in the same folder: from then on no command
+ * finds it. The process that removes it holds its lock, which is the last file to be
+ * removed. The leftovers of an interrupted removal are found by that name.
  */
 #ifndef SUPERVISOR_RUN_RUN_REMOVE_H
 #define SUPERVISOR_RUN_RUN_REMOVE_H
 
 #include "common/err/err.h"
 
-/* path: a run's directory; no link to one (ERR_ARG). ERR_STATE: it is live. */
+/* path: a run's directory, not a link to one (ERR_ARG). ERR_STATE: the run is live. */
 int run_remove(const char *path, struct err *err);
-/* Finishes what was cut off in this folder of runs; no such folder: nothing. */
+/* Finishes interrupted removals in this folder of runs, if the folder exists. */
 int run_remove_leftovers(const char *runs_dir, struct err *err);
 
 #endif

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 enum {
-    LINGER_MS = 500, /* of processes whose run has ended */
-    GAP_MS = 3000,   /* between two supervisors, if the keeper was not seen before */
+    LINGER_MS = 500, /* for supervisor and keeper to exit after the run's end */
+    GAP_MS = 3000,   /* between two supervisors, if no keeper is known */
 };
 
 static int64_t now_ms(void)
@@ -31,7 +31,7 @@ static void forget(struct run_watch *w)
 
 static void look_at(struct run_watch *w, pid_t pid, pid_t keeper)
 {
-    /* A run that is begun anew has no pids for a moment: the keeper's counts on. */
+    /* While a new supervisor starts, the lock file has no pid: keep the old ones. */
     if (pid <= 0 || (pid == w->pid && keeper == w->keeper))
         return;
     forget(w);
@@ -57,7 +57,7 @@ void run_watch_poll(const struct run_watch *w, struct pollfd ret[RUN_WATCH_FDS])
         ret[i] = (struct pollfd){.fd = w->fds[i], .events = POLLIN};
 }
 
-/* Its descriptor is readable from its end on; then it is closed. */
+/* A pidfd becomes readable when the process exits; it is then closed. */
 static int is_there(struct run_watch *w, int i)
 {
     struct pollfd p = {.fd = w->fds[i], .events = POLLIN};
@@ -86,7 +86,7 @@ int run_watch_is_over(struct run_watch *w, int *ret_code)
     code = run_record_exit_code(w->path, &has_end);
     is_left = is_there(w, 0) | is_there(w, 1);
     patience_ms = has_end ? (w->was_live ? LINGER_MS : 0) : GAP_MS;
-    /* A keeper whose supervisor was seen alive is what it says: it is waited for. */
+    /* Wait for a keeper whose supervisor this watch has seen alive. */
     if (code < 0 || (is_left && ((w->was_live && !has_end) ||
                                  now_ms() - w->free_since_ms < patience_ms)))
         return 0;

@@ -1,8 +1,10 @@
-/* run_watch.h - whether a run is over: without asking it, so also when it was killed.
+/* run_watch.h - detects the end of a run without asking the run, so also when it was
+ * killed.
  *
- * A run lives while a supervisor holds its lock, and, after a supervisor that was killed,
- * while the keeper is there that may go on with it. Its processes end a little later than
- * the run does; they are waited for, unless they go on with another run (--seeds).
+ * A run is live while a supervisor holds its lock and, if the supervisor was killed, while
+ * its keeper lives, which may start another supervisor. Supervisor and keeper exit a little
+ * later than the run ends; the watch waits for that, unless they continue with another run
+ * (--seeds).
  */
 #ifndef SUPERVISOR_RUN_RUN_WATCH_H
 #define SUPERVISOR_RUN_RUN_WATCH_H
@@ -17,18 +19,19 @@
 struct run_watch { /* private */
     const char *path;
     pid_t pid, keeper;
-    int fds[RUN_WATCH_FDS]; /* pidfds of the two; -1: gone, or not to be had */
+    int fds[RUN_WATCH_FDS]; /* their pidfds; -1: exited, or pidfd_open failed */
     int was_live;
-    int64_t free_since_ms; /* the lock; 0: it is held */
+    int64_t free_since_ms; /* since when nobody holds the lock; 0: somebody does */
 };
 
 /* path: borrowed until run_watch_end. */
 void run_watch_begin(struct run_watch *w, const char *path);
 void run_watch_end(struct run_watch *w);
 
-/* What to poll: then, and at least every RUN_WATCH_EVERY_MS, run_watch_is_over. */
+/* Fills in what to poll. Call run_watch_is_over when poll returns, at least every
+ * RUN_WATCH_EVERY_MS. */
 void run_watch_poll(const struct run_watch *w, struct pollfd ret[RUN_WATCH_FDS]);
-/* 1: it is over, with this exit code (run_record.h). */
+/* 1: the run is over, with this exit code (run_record_exit_code). */
 int run_watch_is_over(struct run_watch *w, int *ret_code);
 
 #endif

@@ -27,7 +27,7 @@ static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
 
 /* ---- the beginning of the rounds ---- */
 
-/* The file has the graph once, whatever a resume cut from it. */
+/* Writes the graph into the event file unless it is there: a resume may have cut it off. */
 static int write_graphs(struct training *t, struct err *err)
 {
     struct wbuf graph = {0};
@@ -61,22 +61,22 @@ static int open_sinks(struct training *t, struct err *err)
                                       err);
 }
 
-static void tell_under_way(struct training *t)
+static void send_under_way(struct training *t)
 {
-    if (!t->told_under_way)
+    if (!t->sent_under_way)
         training_event(t, UNDER_WAY);
-    t->told_under_way = 1;
+    t->sent_under_way = 1;
 }
 
-/* A resumed run passes the boundary it was saved at before it plays its first round. */
+/* A resumed run first passes the boundary of its checkpoint, which counts as no round. */
 static void on_round(void *ctx, const struct rollout_progress *at)
 {
     struct training *t = ctx;
     const struct resume *from = t->args->resume;
 
     training_trace_round(t, at->round);
-    if (!t->told_under_way && (from == NULL || at->round > resume_progress(from)->round))
-        tell_under_way(t);
+    if (!t->sent_under_way && (from == NULL || at->round > resume_progress(from)->round))
+        send_under_way(t);
 }
 
 static int start_driver(struct training *t, const struct rollout_args *args,
@@ -84,7 +84,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
 {
     int rc = rollout_new(&t->rollout, args, err);
 
-    training_judge_portable(t);
+    training_check_portable(t);
     if (rc == 0 && t->args->resume != NULL)
         rc = training_load_state(t, err);
     if (rc == 0)
@@ -98,7 +98,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
         rc = rollout_start(t->rollout, err);
     }
     if (rc == 0 && training_is_driven(t))
-        tell_under_way(t);
+        send_under_way(t);
     return rc;
 }
 
@@ -163,7 +163,7 @@ static void on_tick(uv_timer_t *timer)
     training_begin_checkpoint(t);
     if (t->rollout != NULL)
         rollout_tick(t->rollout);
-    training_show(t);
+    training_refresh(t);
 }
 
 /* ---- the beginning ---- */
@@ -257,7 +257,7 @@ static void watch(struct training *t)
     training_watch(t);
 }
 
-/* on_close follows, also where an on_open fails. */
+/* on_close is called for all of them, also if an on_open fails. */
 static int open_observers(struct training *t, struct err *err)
 {
     int rc = 0;
@@ -272,7 +272,7 @@ static int open_observers(struct training *t, struct err *err)
     return rc;
 }
 
-/* If not all agents can be started, those that were are stopped in the usual way. */
+/* If some agents cannot be started, the others are stopped in the usual way. */
 static void start(struct training *t)
 {
     struct err err = {0};
@@ -288,7 +288,7 @@ static void release(struct training *t)
     restore_free(t->restore);
     graphs_free(t->graphs);
     if (t->agents != NULL)
-        agent_table_end(t->agents); /* the keeper may be gone, and sweeps no more */
+        agent_table_end(t->agents); /* the keeper, which sweeps, may have exited */
     agent_table_free(t->agents);
     if (t->agent_fd >= 0)
         (void)close(t->agent_fd);
@@ -305,7 +305,7 @@ static void release(struct training *t)
     CHECK(uv_loop_close(&t->loop) == 0, "a handle was left open");
 }
 
-/* A run that is done needs its log only if somebody makes the run longer. */
+/* A run that is done needs its log only if a user makes the run longer. */
 static void drop_log(struct training *t)
 {
     const enum keep_log keep = t->config->experience.keep;
@@ -321,7 +321,7 @@ static void drop_log(struct training *t)
         return;
     retention_describe_log(run_dir_name(t->args->dir), keep, bytes, line, sizeof(line));
     training_event(t, LOG_DROPPED);
-    training_say(t, "%s", line);
+    training_log(t, "%s", line);
 }
 
 static void finish(struct training *t)
@@ -334,12 +334,12 @@ static void finish(struct training *t)
     t->result->episodes = at.episodes;
     t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
-    training_fail_if_gone(t);
+    training_fail_if_deleted(t);
     if (t->result->end == TRAINING_DONE && t->saved_step == (int64_t)t->result->env_steps)
         drop_log(t);
 }
 
-/* A failure may have come from the log, or have left it short. */
+/* After a failure, the log may be damaged or too short for the newest checkpoint. */
 static void find_resume_step(struct training *t, int rc)
 {
     struct run_dir *dir = t->args->dir;
@@ -392,7 +392,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
     find_resume_step(t, rc);
     training_journal_end(t, rc);
     training_end_rescue(t);
-    ret->as_it_was = args->resume != NULL && !t->committed;
+    ret->is_unchanged = args->resume != NULL && !t->committed;
     release(t);
     free(t);
     return rc;

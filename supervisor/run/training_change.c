@@ -1,8 +1,9 @@
-/* The configuration of a run changes while the run goes on.
+/* Changes the configuration of a live run.
  *
- * t->config is in force. t->plan lists the changes that are agreed for a step to come.
- * t->wanted is what config.yaml says: t->config with the whole plan, and with the values
- * that wait for a respawn of their agent, which are found by comparing.
+ * t->config is in force. t->plan lists the changes that were accepted for a later step.
+ * t->wanted is what config.yaml contains: t->config with the whole plan applied, and with
+ * the values that wait for a respawn of their agent. The latter are not in a list: they are
+ * the differences between t->config with the plan, and t->wanted.
  */
 #include "supervisor/run/training_internal.h"
 
@@ -42,7 +43,7 @@ static void pending_add(struct pending_list *p, const struct config_setting *s,
         .key = xstrdup(s->path), .value = config_setting_text(s), at, agent};
 }
 
-/* What is in force, and planned. */
+/* *ret: the configuration in force with the whole plan applied. */
 static int fold_plan(const struct training *t, struct run_config *ret, struct err *err)
 {
     return change_plan_fold(&t->plan, UINT64_MAX, t->config, ret, err);
@@ -65,20 +66,20 @@ static void collect_pending(void *ctx, const struct config_change *c)
     free(s.path);
 }
 
-/* t->pending, after each change of what is in force, planned or wanted. */
-static int note_pending(struct training *t, struct err *err)
+/* Makes t->pending anew. Call it after each change of config, plan or wanted. */
+static int update_pending(struct training *t, struct err *err)
 {
-    struct run_config agreed;
-    int rc = fold_plan(t, &agreed, err);
+    struct run_config planned;
+    int rc = fold_plan(t, &planned, err);
 
     pending_done(&t->pending);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < t->plan.n; i++)
         pending_add(&t->pending, &t->plan.list[i].set, t->plan.list[i].at, NULL);
-    run_config_compare(&agreed, &t->wanted, collect_pending,
+    run_config_compare(&planned, &t->wanted, collect_pending,
                        &(struct waiting){t->args->config, &t->pending});
-    run_config_done(&agreed);
+    run_config_done(&planned);
     return 0;
 }
 
@@ -93,7 +94,7 @@ int training_begin_config(struct training *t, struct err *err)
     if (args->plan != NULL)
         change_plan_copy(&t->plan, args->plan);
     run_config_copy(&t->wanted, wanted);
-    return note_pending(t, err);
+    return update_pending(t, err);
 }
 
 static void drop_config(struct training *t, const struct run_config *config)
@@ -119,15 +120,15 @@ void training_end_config(struct training *t)
     free(t->not_portable);
 }
 
-/* ---- agreeing on a change ---- */
+/* ---- accepting a change ---- */
 
-struct verdict {
+struct kind_check {
     const char *run; /* its path */
     struct err *err;
     int rc;
 };
 
-/* As a word of a command line; free(). */
+/* Quotes text as a word of a shell command line; free(). */
 static char *shell_word(const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -146,14 +147,15 @@ static char *shell_word(const char *text)
     return (char *)b.data;
 }
 
-/* A new run can have the value: with the weights of this one, where they fit. */
-static int refuse(const struct verdict *v, const struct config_change *c)
+/* The message names the command that begins a new run with the value, and with this run's
+ * weights if they fit. */
+static int refuse(const struct kind_check *v, const struct config_change *c)
 {
     char *run = shell_word(v->run), *set = xasprintf("%s=%s", c->path, c->text);
     char *word = shell_word(set);
     int rc;
 
-    if (*c->text == '\0') /* gone, or more than one value */
+    if (*c->text == '\0') /* removed, or more than one value */
         rc = err_set(v->err, ERR_CONFIG,
                      "%s cannot change while the run lives; `brood run` with an edited "
                      "copy of %s/config.yaml begins a new one",
@@ -174,10 +176,10 @@ static int refuse(const struct verdict *v, const struct config_change *c)
     return rc;
 }
 
-/* What a change of one value takes: refused at the first that cannot be made. */
-static void judge(void *ctx, const struct config_change *c)
+/* Refuses the first change that a live run cannot make. */
+static void check_kind(void *ctx, const struct config_change *c)
 {
-    struct verdict *v = ctx;
+    struct kind_check *v = ctx;
 
     if (v->rc < 0)
         return;
@@ -193,8 +195,7 @@ static uint64_t next_step(const struct training *t)
     return t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
 }
 
-/* A run that is longer than it is to be would end at once: whoever wants that can say
- * so. */
+/* A length that the run has exceeded would end it at once, which `brood stop` is for. */
 static int check_length(const struct training *t, const struct run_config *wanted,
                         uint64_t at, struct err *err)
 {
@@ -238,11 +239,11 @@ static int choose_step(const struct training *t, uint64_t at,
 struct tried {
     struct training *t;
     const struct run_config *wanted;
-    size_t agent;    /* that is being tried */
-    uint8_t *agents; /* a flag each: would begin anew */
+    size_t agent;    /* the one that is being tried */
+    uint8_t *agents; /* 1 for each agent whose process would be replaced */
 };
 
-static void note_tried(void *ctx, const struct config_change *c)
+static void collect_tried(void *ctx, const struct config_change *c)
 {
     struct tried *x = ctx;
 
@@ -254,12 +255,13 @@ static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
     const struct tried *x = ctx;
 
-    (void)agent; /* the only one of its table */
+    (void)agent; /* 0: a trial's table has one process */
     rollout_pack_configure(x->wanted, vec_env_spec(x->t->env), x->agent, restored,
                            policies_of(x->t->args->policies, x->agent), o);
 }
 
-/* What a new process is to begin with must be right by then: it is tried now. */
+/* Tries the configurations that respawned agents will get, so that wrong ones are refused
+ * now. */
 static int try_processes(struct training *t, const struct run_config *wanted,
                          struct err *err)
 {
@@ -267,7 +269,7 @@ static int try_processes(struct training *t, const struct run_config *wanted,
     int rc = 0;
 
     if (t->rollout != NULL && t->config->n_agents == wanted->n_agents)
-        run_config_compare(&t->wanted, wanted, note_tried, &x);
+        run_config_compare(&t->wanted, wanted, collect_tried, &x);
     for (; x.agent < wanted->n_agents && rc == 0; x.agent++) {
         struct agent_spec spec = t->specs.spec[x.agent];
 
@@ -280,7 +282,7 @@ static int try_processes(struct training *t, const struct run_config *wanted,
     return rc;
 }
 
-/* A new limit that the process is above already would only kill it. */
+/* A limit below what the process takes already would only kill it. */
 static int check_memory(const struct training *t, const struct run_config *wanted,
                         struct err *err)
 {
@@ -315,14 +317,14 @@ int training_write_config(struct training *t, struct err *err)
     return run_dir_write_config(t->args->dir, &t->wanted, err);
 }
 
-/* What the changes of a configuration come to, before they are agreed. */
+/* The result of a change, before it is accepted. */
 struct proposal {
     uint64_t at;
-    struct config_settings changes; /* made at that step */
-    struct config_settings waits;   /* asked for with a respawn, or no more */
-    struct change_plan plan;        /* with the changes */
-    struct run_config wanted;       /* config.yaml with both */
-    struct atomic_file *file;       /* that config.yaml, before its rename */
+    struct config_settings changes; /* take effect at that step */
+    struct config_settings waits;   /* differences that take a respawn */
+    struct change_plan plan;        /* t->plan with the changes */
+    struct run_config wanted;       /* t->wanted with both */
+    struct atomic_file *file;       /* the new config.yaml, before its rename */
 };
 
 static void proposal_done(struct proposal *p)
@@ -334,8 +336,8 @@ static void proposal_done(struct proposal *p)
     atomic_file_free(p->file);
 }
 
-/* Made in the order of their steps, the planned changes must all be right; what they end
- * with, and what `wanted` has for respawns, is what is wanted. */
+/* Checks that the configuration is valid after each step of the plan. p->wanted becomes the
+ * result of the plan with the values that `wanted` has for respawns. */
 static int fold_proposal(const struct training *t, const struct run_config *wanted,
                          struct proposal *p, struct err *err)
 {
@@ -351,7 +353,7 @@ static int fold_proposal(const struct training *t, const struct run_config *want
     return 0;
 }
 
-/* at: MEMBER_NO_U64 where they have no step. */
+/* at: MEMBER_NO_U64 if they have no step. */
 static int write_settings(struct training *t, enum run_event_kind kind, uint64_t at,
                           const struct config_settings *s, struct err *err)
 {
@@ -365,14 +367,14 @@ static int write_settings(struct training *t, enum run_event_kind kind, uint64_t
     return rc;
 }
 
-/* A config.yaml for which there is no space must refuse the change before the journal has
- * it: a resume compares the two. */
+/* If there is no space for the new config.yaml, the change must be refused before the journal
+ * records it, because a resume compares the two. */
 static int prepare_file(struct training *t, struct proposal *p, struct err *err)
 {
     return run_dir_prepare_config(t->args->dir, &p->wanted, &p->file, err);
 }
 
-static int write_down(struct training *t, struct proposal *p, struct err *err)
+static int write_journal(struct training *t, struct proposal *p, struct err *err)
 {
     int rc;
 
@@ -385,7 +387,7 @@ static int write_down(struct training *t, struct proposal *p, struct err *err)
     return rc < 0 ? rc : write_settings(t, RUN_EVENT_SET, p->at, &p->changes, err);
 }
 
-/* It is agreed: takes plan and configuration, renames config.yaml. */
+/* Accepts the proposal: moves its plan and configuration into t, and renames config.yaml. */
 static void commit(struct training *t, struct proposal *p)
 {
     struct err why = {0};
@@ -396,26 +398,26 @@ static void commit(struct training *t, struct proposal *p)
     run_config_done(&t->wanted);
     t->wanted = p->wanted;
     p->wanted = (struct run_config){0};
-    if (atomic_file_commit(p->file, &why) < 0 || note_pending(t, &why) < 0)
-        training_complain(t, "config.yaml could not be written: %s", why.msg);
+    if (atomic_file_commit(p->file, &why) < 0 || update_pending(t, &why) < 0)
+        training_log_error(t, "config.yaml could not be written: %s", why.msg);
     training_plan_changes(t);
 }
 
-/* What waits for a respawn that is not agreed so already. */
+/* The changes that wait for a respawn in `wanted`, but not yet in t->wanted. */
 static int waits_text(const struct training *t, const struct run_config *wanted,
                       char **ret, struct err *err)
 {
     struct config_settings waits = {0};
-    struct run_config agreed;
-    int rc = fold_plan(t, &agreed, err);
+    struct run_config planned;
+    int rc = fold_plan(t, &planned, err);
 
     if (rc < 0)
         return rc;
-    run_config_differences_beyond(&waits, &t->wanted, &agreed, wanted,
+    run_config_differences_beyond(&waits, &t->wanted, &planned, wanted,
                                   1u << CHANGE_RESPAWN);
     *ret = config_settings_text(&waits);
     config_settings_done(&waits);
-    run_config_done(&agreed);
+    run_config_done(&planned);
     return 0;
 }
 
@@ -448,22 +450,23 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
     return try_processes(t, &p->wanted, err);
 }
 
-/* Takes *wanted, whether it can be or not. */
-static int agree(struct training *t, struct run_config *wanted, uint64_t at,
-                 struct training_set_result *ret, struct err *err)
+/* Checks and accepts the differences between t->wanted and *wanted. Takes *wanted, also on
+ * failure. */
+static int accept_config(struct training *t, struct run_config *wanted, uint64_t at,
+                         struct training_set_result *ret, struct err *err)
 {
-    struct verdict v = {run_dir_path(t->args->dir), err, 0};
+    struct kind_check v = {run_dir_path(t->args->dir), err, 0};
     struct proposal p = {0};
     int rc;
 
-    run_config_compare(&t->wanted, wanted, judge, &v);
+    run_config_compare(&t->wanted, wanted, check_kind, &v);
     rc = check_can_change(t, err);
     if (rc == 0)
         rc = v.rc;
     if (rc == 0)
         rc = propose(t, wanted, at, &p, ret, err);
     if (rc == 0)
-        rc = write_down(t, &p, err);
+        rc = write_journal(t, &p, err);
     if (rc < 0)
         training_set_result_done(ret);
     else if (p.changes.n > 0 || p.waits.n > 0)
@@ -481,7 +484,7 @@ int training_set(struct training *t, const char *const *set, size_t n, uint64_t 
 
     *ret = (struct training_set_result){0};
     rc = run_config_assign(&wanted, &t->wanted, set, n, err);
-    return rc < 0 ? rc : agree(t, &wanted, at, ret, err);
+    return rc < 0 ? rc : accept_config(t, &wanted, at, ret, err);
 }
 
 static int same_text(const char *a, const char *b)
@@ -489,7 +492,8 @@ static int same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* The processes of an external environment are not asked again while they live. */
+/* The names of an external environment's agents: those that its processes returned at the
+ * start of the run. */
 static int env_names(void *ctx, const struct env_config *env, const char *const **ret,
                      struct err *err)
 {
@@ -521,7 +525,7 @@ int training_reread(struct training *t, struct training_set_result *ret, struct 
     *ret = (struct training_set_result){0};
     rc = run_config_read(&wanted, run_dir_file(t->args->dir, "config.yaml"), &options,
                          err);
-    return rc < 0 ? rc : agree(t, &wanted, TRAINING_SOON, ret, err);
+    return rc < 0 ? rc : accept_config(t, &wanted, TRAINING_SOON, ret, err);
 }
 
 void training_set_result_done(struct training_set_result *r)
@@ -537,11 +541,12 @@ struct cancellation {
     struct training *t;
     const char *const *keys; /* n 0: all */
     size_t n;
-    uint8_t *found;              /* [n] a flag each: something was pending for it */
-    struct config_settings kept; /* what goes on waiting for a respawn */
+    uint8_t *found;              /* [n] 1 for each key for which a change was pending */
+    struct config_settings kept; /* the changes that still wait for a respawn */
 };
 
-/* key: within the section of an agent that waits for a respawn; otherwise NULL. */
+/* key: the path within its agent's section, for a change that waits for a respawn;
+ * otherwise NULL. */
 static int is_cancelled(struct cancellation *x, const char *path, const char *key)
 {
     int is = x->n == 0;
@@ -563,7 +568,7 @@ static void add_copy(struct config_settings *to, const struct config_change *c)
     config_settings_add(to, &s);
 }
 
-static void sort_waiting(void *ctx, const struct config_change *c)
+static void cancel_waiting(void *ctx, const struct config_change *c)
 {
     struct cancellation *x = ctx;
     const struct run_config *config = x->t->args->config;
@@ -580,7 +585,7 @@ static void sort_waiting(void *ctx, const struct config_change *c)
     }
 }
 
-/* A default stays wanted as long as an agent waits for its value. */
+/* A change of `defaults` is kept as long as an agent waits for its value. */
 static void keep_defaults(void *ctx, const struct config_change *c)
 {
     struct cancellation *x = ctx;
@@ -598,7 +603,8 @@ static void keep_defaults(void *ctx, const struct config_change *c)
     }
 }
 
-/* What is being made for a respawn, which somebody waits for, stays. */
+/* Changes for a respawn that was requested already are not cancelled: the request waits for
+ * them. */
 static void cancel_planned(struct cancellation *x, struct change_plan *plan)
 {
     for (size_t i = 0; i < plan->n;) {
@@ -624,7 +630,7 @@ static int check_found(const struct cancellation *x, struct err *err)
         for (size_t k = 0; k < p->n; k++)
             if (strcmp(p->list[k].key, x->keys[i]) == 0)
                 return err_set(err, ERR_CONFIG,
-                               "%.160s: is being made for the respawn of its agent",
+                               "%.160s: is being applied with the respawn of its agent",
                                x->keys[i]);
         return err_set(err, ERR_CONFIG,
                        "%.160s: nothing is pending for this key (`brood status` lists "
@@ -634,7 +640,7 @@ static int check_found(const struct cancellation *x, struct err *err)
     return 0;
 }
 
-/* "KEY@STEP,KEY" of what is cancelled. */
+/* The cancelled changes as "KEY@STEP,KEY" (change_plan.h). */
 static char *cancelled_text(const struct pending_list *p)
 {
     char *text = xstrdup("");
@@ -651,20 +657,20 @@ static char *cancelled_text(const struct pending_list *p)
     return text;
 }
 
-/* *p is what is left without them. */
+/* *p: plan and configuration without the cancelled changes. */
 static int propose_without(struct cancellation *x, struct proposal *p, struct err *err)
 {
     struct training *t = x->t;
-    struct run_config agreed;
-    int rc = fold_plan(t, &agreed, err);
+    struct run_config planned;
+    int rc = fold_plan(t, &planned, err);
 
     if (rc < 0)
         return rc;
     change_plan_copy(&p->plan, &t->plan);
     cancel_planned(x, &p->plan);
-    run_config_compare(&agreed, &t->wanted, sort_waiting, x);
-    run_config_compare(&agreed, &t->wanted, keep_defaults, x);
-    run_config_done(&agreed);
+    run_config_compare(&planned, &t->wanted, cancel_waiting, x);
+    run_config_compare(&planned, &t->wanted, keep_defaults, x);
+    run_config_done(&planned);
     rc = check_found(x, err);
     if (rc == 0)
         rc = change_plan_fold(&p->plan, UINT64_MAX, t->config, &p->wanted, err);
@@ -695,7 +701,7 @@ int training_cancel(struct training *t, const char *const *keys, size_t n,
             rc = training_event_at(t, &e, err);
         if (rc == 0) {
             commit(t, &p);
-            training_say(t, "cancelled: %s", text);
+            training_log(t, "cancelled: %s", text);
         }
         free(text);
     }
@@ -707,7 +713,7 @@ int training_cancel(struct training *t, const char *const *keys, size_t n,
     return rc;
 }
 
-/* ---- what waits for a respawn ---- */
+/* ---- changes that wait for a respawn ---- */
 
 struct applied {
     size_t agent;
@@ -726,23 +732,23 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
 {
     const uint64_t at = next_step(t);
     struct applied a = {.agent = agent};
-    struct run_config agreed;
-    int rc = fold_plan(t, &agreed, err);
+    struct run_config planned;
+    int rc = fold_plan(t, &planned, err);
 
     if (rc < 0)
         return rc;
-    run_config_compare(&agreed, &t->wanted, collect_waiting, &a);
-    run_config_done(&agreed);
+    run_config_compare(&planned, &t->wanted, collect_waiting, &a);
+    run_config_done(&planned);
     if (a.changes.n > 0 && life_state_is_paused(t->state))
         rc = err_set(err, ERR_STATE,
-                     "the run is paused, and what waits for %s begins with "
-                     "a round: `brood continue` first",
+                     "the run is paused, and the changes that wait for %s are applied "
+                     "between rounds: `brood continue` first",
                      t->specs.spec[agent].name);
     if (rc == 0)
         rc = write_settings(t, RUN_EVENT_SET, at, &a.changes, err);
     if (rc == 0 && a.changes.n > 0) {
         change_plan_add_all(&t->plan, at, &a.changes);
-        rc = note_pending(t, err);
+        rc = update_pending(t, err);
         training_plan_changes(t);
         rc = rc < 0 ? rc : 1;
     }
@@ -750,7 +756,7 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
     return rc;
 }
 
-/* ---- making it ---- */
+/* ---- applying changes ---- */
 
 void training_plan_changes(struct training *t)
 {
@@ -761,7 +767,7 @@ void training_plan_changes(struct training *t)
 struct renewal {
     struct training *t;
     struct err *err;
-    uint8_t *agents; /* a flag each: begins anew */
+    uint8_t *agents; /* 1 for each agent whose process is replaced */
 };
 
 static void collect_renewed(void *ctx, const struct config_change *c)
@@ -772,9 +778,9 @@ static void collect_renewed(void *ctx, const struct config_change *c)
         r->agents[c->agent] = 1;
 }
 
-/* Their blocks are kept as of now, so that nothing is replayed under the configuration to
- * come. UV_EAGAIN: one is being restarted. */
-static int keep_blocks(const struct renewal *r)
+/* Makes a snapshot of their present blocks, so that no request from before the change is
+ * replayed with the new configuration. UV_EAGAIN: one is being restarted. */
+static int hold_blocks(const struct renewal *r)
 {
     const void *block;
     size_t len;
@@ -786,7 +792,7 @@ static int keep_blocks(const struct renewal *r)
     return rc;
 }
 
-/* One that was given up stays as it is. */
+/* An agent that was given up is not respawned. */
 static void renew(const struct renewal *r)
 {
     for (size_t i = 0; i < agent_table_count(r->t->agents); i++)
@@ -796,7 +802,7 @@ static void renew(const struct renewal *r)
         }
 }
 
-/* What concerns the agents' processes. */
+/* Passes the configured limits to the tables of processes. */
 static void set_limits(struct training *t)
 {
     const struct run_config *c = t->config;
@@ -810,7 +816,7 @@ static void set_limits(struct training *t)
     env_host_set_limits(t->env_host, &c->env);
 }
 
-/* `next` is in force; takes it. */
+/* Puts *next in force; takes it. */
 static int put_in_force(struct training *t, struct run_config *next, struct err *err)
 {
     const struct run_config *was = t->config;
@@ -826,12 +832,12 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     free(t->config_yaml);
     t->config_yaml = NULL;
     change_plan_drop(&t->plan, step);
-    (void)note_pending(t, NULL);
+    (void)update_pending(t, NULL);
     training_plan_changes(t);
     set_limits(t);
     if (*text != '\0') {
         training_event(t, CHANGED, .change = {.at = MEMBER_NO_U64, .changes = text});
-        training_say(t, "from step %" PRIu64 " on: %s", step, text);
+        training_log(t, "from step %" PRIu64 " on: %s", step, text);
     }
     free(text);
     rc = rollout_change(t->rollout, was, next, err);
@@ -847,7 +853,7 @@ static int make_changes(struct training *t, struct err *err)
 
     if (rc == 0) {
         run_config_compare(t->config, next, collect_renewed, &r);
-        rc = keep_blocks(&r);
+        rc = hold_blocks(&r);
     }
     if (rc == 0) {
         rc = put_in_force(t, next, err);

@@ -1,4 +1,5 @@
-/* training_internal.h - a live run: what the training_*.c files share. */
+/* training_internal.h - struct training, a live run, and the functions that the
+ * training_*.c files share. */
 #ifndef SUPERVISOR_RUN_TRAINING_INTERNAL_H
 #define SUPERVISOR_RUN_TRAINING_INTERNAL_H
 
@@ -17,7 +18,7 @@
 
 enum { TRAINING_N_SIGNALS = 3 };
 
-/* Something happens now (run_event.h): the journal has it, then the observers.
+/* Sends an event (run_event.h) with the present time to the journal, then to the observers.
  *
  *     training_event(t, FAILED, .error = err->msg);
  */
@@ -28,9 +29,7 @@ enum { TRAINING_N_SIGNALS = 3 };
                             .env_steps = training_steps(t) __VA_OPT__(, ) __VA_ARGS__},  \
         NULL)
 
-enum training_process { TRAINING_AGENT, TRAINING_ENVIRONMENT };
-
-struct training_state { /* the driver's, for run.state */
+struct training_state { /* the driver's state (rollout_state_save), for run.state */
     uint8_t *bytes;     /* NULL: none */
     size_t len;
 };
@@ -44,26 +43,26 @@ struct training {
     enum life_state state; /* written by training_feed alone */
     const struct training_args *args;
     struct training_result *result;
-    struct err failure; /* the first; code 0: none */
+    struct err failure; /* the first error; code 0: none */
     uint64_t began_ns;
 
     /* Configurations (training_change.c). */
     const struct run_config *config; /* in force; args->config, or owned */
-    char *config_yaml;               /* the same as YAML; NULL: to be written */
-    struct run_config wanted;        /* with what is agreed for later: config.yaml */
+    char *config_yaml;               /* cache of training_config_yaml; NULL: stale */
+    struct run_config wanted;        /* config.yaml: with all pending changes */
     struct change_plan plan;
-    struct pending_list pending, cancelled; /* as told last */
-    const char **agent_names;               /* for who reads config.yaml again */
+    struct pending_list pending, cancelled; /* as last returned to callers */
+    const char **agent_names;               /* for the reader of an edited config.yaml */
 
     uv_loop_t loop;
     uv_timer_t tick;
-    uv_timer_t space; /* until a full disk is tried again (training_life.c) */
+    uv_timer_t space; /* retries to write to a full disk (training_life.c) */
 
-    /* What comes from outside (training_watch.c). */
+    /* Signals and descriptors that the run watches (training_watch.c). */
     struct {
         uv_signal_t handles[TRAINING_N_SIGNALS], terminal_stop;
         int n_interrupts;
-        int had_terminal; /* when it began */
+        int had_terminal; /* when the run began */
     } signals;
     struct {
         uv_poll_t poll;
@@ -74,7 +73,7 @@ struct training {
         int fd; /* -1: the log is not watched */
     } log_watch;
 
-    /* Its parts, in the order in which training.c makes them; NULL: not made yet. */
+    /* The run's parts, in the order in which training.c creates them; NULL: not yet. */
     struct journal *journal;
     struct vec_env *env;
     struct metrics *metrics;
@@ -92,165 +91,161 @@ struct training {
 
     /* Checkpoints (training_save.c). */
     int64_t saved_step;          /* of the newest committed one; -1: none */
-    struct training_state last;  /* waits to be written, as the run's last */
-    enum rollout_hold last_hold; /* which blocks go with it */
+    struct training_state last;  /* of the last checkpoint, which waits to be written */
+    enum rollout_hold last_hold; /* which blocks belong to it */
 
-    /* The run directory was deleted (training_gone.c). */
-    int is_gone;
-    struct run_dir *rescue; /* what goes on in its place; NULL: nothing does */
+    /* The run directory was deleted (training_deleted.c). */
+    int is_deleted;
+    struct run_dir *rescue; /* the new run's; NULL: there is none */
     int64_t rescued_step;   /* of the newest checkpoint there; -1: none */
 
-    /* Whether it ends with the bytes of an undisturbed run, and where. */
-    int committed; /* from here on the run directory may change; before, a resume that
-                     * fails leaves it as it was */
-    char *inexact; /* why it will not end as an undisturbed run; NULL: it will */
-    int gave_up;   /* some agent, at some time */
-    char *not_portable; /* why its bytes are promised on this kind of machine only; NULL:
-                         * wherever the numerics version is the same */
+    /* Whether the run will end with the bytes of an undisturbed run. */
+    int committed; /* a resume is committed (always 1 in a new run): before that, nothing
+                    * in the run directory changes */
+    char *inexact; /* why it will not; NULL: it will */
+    int gave_up;   /* 1 once any agent was given up */
+    char *not_portable; /* why only this kind of machine gives these bytes; NULL: every
+                         * machine with the same numerics version does */
 
     /* Requests (training_steer.c, training_trace.c). */
     struct training_wait *waits;
-    int wants_checkpoint;         /* somebody waits for one that has not begun */
-    uint64_t checkpoint_next_ms;  /* when the next that is asked for may begin */
-    struct training_trace *trace; /* NULL: nobody records */
+    int wants_checkpoint;         /* a requested checkpoint has not begun */
+    uint64_t checkpoint_next_ms;  /* the next requested one may begin at this time */
+    struct training_trace *trace; /* NULL: nothing is recorded */
 
-    /* What others see of it (training_status.c, training_report.c). */
-    int told_under_way; /* RUN_EVENT_UNDER_WAY was sent */
+    /* For status and events (training_status.c, training_processes.c). */
+    int sent_under_way; /* RUN_EVENT_UNDER_WAY was sent */
     struct {
         uint64_t at_ms, steps;
         double per_second;
     } rate;
-    struct run_agent_status *agent_status; /* [specs.n] as last asked for */
-    struct run_agent_status *env_status;   /* of the environments' processes */
-    char **last_exit;                      /* [specs.n] NULL: it never ended */
+    struct run_agent_status *agent_status; /* [specs.n] as training_status returned it */
+    struct run_agent_status *env_status;   /* likewise, of environment processes */
+    char **last_exit;                      /* [specs.n] NULL: never exited */
     struct training_env_exit *env_exits;
 };
 
-/* ---- training_life.c: what happens, and what follows from it ---- */
+/* ---- training_life.c: performs the actions of life_fsm.h ---- */
 
-/* why: of FULL; otherwise NULL. */
+/* Feeds an event into the state machine. why: the error of LIFE_EV_FULL; otherwise NULL. */
 void training_feed(struct training *t, enum life_event event, const struct err *why);
-/* The run cannot go on: the first failure is kept, and everything is stopped. */
+/* Stops the run with an error. Only the first error is kept. */
 void training_fail(struct training *t, const struct err *err);
 /* Callbacks of the driver. */
 void training_on_paused(void *ctx, const struct rollout_progress *at);
 void training_on_full(void *ctx, const struct err *why);
 void training_on_done(void *ctx, int stopped);
-/* Also of the agents: where the run stands can be saved, as far as it is known. */
+/* Also called for a failed agent: saves a last checkpoint, if possible, before it fails. */
 void training_on_failed(void *ctx, const struct err *why);
 
-/* ---- training_watch.c: signals, the keeper, others who write into the log ---- */
+/* ---- training_watch.c: signals, the keeper, other processes that write to the log ---- */
 
 void training_watch(struct training *t);
 void training_unwatch(struct training *t);
 
-/* ---- training_status.c: where it stands ---- */
+/* ---- training_status.c: training_status ---- */
 
-void training_take_rate(struct training *t);
+/* Updates the smoothed number of steps per second. */
+void training_update_rate(struct training *t);
 void training_free_status(struct training *t);
 
 /* ---- training_steer.c: requests, and their answers ---- */
 
-/* Starts agents that wait for the delay of a restart: whoever waits for a boundary is not
- * to wait for that, too. */
-void training_hurry(struct training *t);
-/* The checkpoint that somebody waits for, if it is time. */
+/* Starts agents at once that wait for the delay of a restart, so that a request for a round
+ * boundary need not wait for that, too. */
+void training_end_restart_delays(struct training *t);
+/* Asks the driver for the requested checkpoint, if there is one and it is due. */
 void training_begin_checkpoint(struct training *t);
-/* Answers: the run stands still, or somebody let it continue (why). */
-void training_settle_pause(struct training *t, const struct err *why);
-/* Answers: a checkpoint is on the disk, or failed (why). */
-void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why);
-void training_settle_respawn(struct training *t, size_t agent);
-void training_settle_env_respawn(struct training *t, const char *process);
-void training_settle_end(struct training *t);
-/* Hands the driver the requests from before it existed. */
+/* Answer the requests of that kind that wait. why NULL: the run has paused, or the
+ * checkpoint of `step` is on the disk; otherwise the error. */
+void training_answer_pause(struct training *t, const struct err *why);
+void training_answer_checkpoint(struct training *t, uint64_t step, const struct err *why);
+void training_answer_respawn(struct training *t, size_t agent);
+void training_answer_env_respawn(struct training *t, const char *process);
+void training_answer_all(struct training *t);
+/* Passes the requests from before the driver existed to the driver. */
 void training_begin_requests(struct training *t);
 
 /* ---- training_trace.c ---- */
 
-/* A round begins: the recording begins or ends with it, if one is wanted. */
+/* At the beginning of a round: begins or ends the requested recording, if there is one. */
 void training_trace_round(struct training *t, uint64_t round);
-/* The run ends: a recording that is not finished is answered with an error. */
+/* At the end of the run: answers the request of an unfinished recording with an error. */
 void training_trace_end(struct training *t);
 
-/* ---- training_processes.c: environment processes; agents given up, or taken back ---- */
+/* ---- training_processes.c: events of agents and of environment processes ---- */
 
 void training_make_env_host(struct training *t);
 void training_free_env_host(struct training *t);
-/* The last exit of a process of an external environment (run_event_exit_text): NULL there, or
- * malloc'd. */
+/* Where the text of the last exit of an environment process is kept
+ * (run_event_exit_text): NULL or malloc'd. */
 char **training_env_last_exit(struct training *t, const char *process);
-/* Events GIVE_UP, TAKE_BACK and TURNED: journal and messages. */
-void training_note_mode_change(struct training *t, const char *name,
-                               const struct agent_event *e);
-/* Resuming: plans the mode changes that the journal has from after the checkpoint. */
+/* Resuming: plans the mode changes that the journal records after the checkpoint. */
 int training_plan_mode_changes(struct training *t, struct err *err);
-
-/* ---- training_report.c: what happens, for journal and observers ---- */
-
-/* The time is set here. Returns an error where the event's kind is committed, and the
- * journal could not be written. */
-int training_event_at(struct training *t, const struct run_event *e, struct err *err);
-/* A supervisor's first event and its last one; rc: what training_run returns. */
-void training_journal_begin(struct training *t);
-void training_journal_end(struct training *t, int rc);
-/* The agents are ready: finds out, and writes down, whether the run's bytes are those of
- * every machine. */
-void training_judge_portable(struct training *t);
-double training_now_unix(void);
-/* Where the run stands: joint steps. */
-uint64_t training_steps(const struct training *t);
-/* One line for the observers and for the log. */
-void training_say(struct training *t, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-/* The same of something that went wrong, and that the run lives with. */
-void training_complain(struct training *t, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-/* Lets the observer see where the run stands. */
-void training_show(struct training *t);
-/* Callbacks of the driver (ctx: struct training) and of the agents. */
-/* Events and lines of a process. */
-void training_note_process(struct training *t, enum training_process whose,
-                           const char *name, const struct agent_event *e);
-int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
-void training_on_evaluation(void *ctx, const struct evaluation_result *result);
+/* Callback of the agent table. */
 void training_on_agent_event(void *ctx, const struct agent_event *e);
 
-/* ---- training_change.c: the configuration changes ---- */
+/* ---- training_report.c: events and messages for journal and observers ---- */
 
-/* What waits for a respawn of this agent is made before the next round, by a new process
- * of it. Returns 1, or 0: nothing waits. */
+/* Sets the event's time. Returns an error if the event must be committed
+ * (RUN_EVENT_COMMITTED) and the journal could not be written. */
+int training_event_at(struct training *t, const struct run_event *e, struct err *err);
+/* Send a supervisor's first and last event; rc: the return value of training_run. */
+void training_journal_begin(struct training *t);
+void training_journal_end(struct training *t, int rc);
+/* Once the agents are ready: sets t->not_portable, and records it in the journal. */
+void training_check_portable(struct training *t);
+double training_now_unix(void);
+/* The joint environment steps so far. */
+uint64_t training_steps(const struct training *t);
+/* Sends one line to the log and, as an event, to the observers. */
+void training_log(struct training *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same for an error that does not end the run. */
+void training_log_error(struct training *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Calls on_tick of the observers. */
+void training_refresh(struct training *t);
+/* Callbacks of the driver; ctx: struct training. */
+int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
+void training_on_evaluation(void *ctx, const struct evaluation_result *result);
+
+/* ---- training_change.c: changes of the configuration ---- */
+
+/* Plans the changes that wait for a respawn of this agent for the next round; a new
+ * process then begins with them. Returns 1, or 0 if there are none. */
 int training_apply_waiting(struct training *t, size_t agent, struct err *err);
 int training_begin_config(struct training *t, struct err *err);
 void training_end_config(struct training *t);
-/* The driver is there: it is told of what is planned. */
+/* Passes the step of the next planned change to the driver, once that exists. */
 void training_plan_changes(struct training *t);
 /* Callback of the driver. */
 int training_on_change(void *ctx, const struct rollout_progress *at, struct err *err);
-/* What the change waited for may be over: makes it then, and the driver goes on. */
+/* Applies the change that could not be applied before, if it now can be, and lets the
+ * driver continue. */
 void training_retry_change(struct training *t);
 
-/* The configuration in force as YAML, for a checkpoint; good until it changes. */
+/* The configuration in force as YAML, for a checkpoint; valid until it changes. */
 const char *training_config_yaml(struct training *t);
-/* config.yaml is what is agreed. */
+/* Writes t->wanted to config.yaml. */
 int training_write_config(struct training *t, struct err *err);
 
-/* ---- training_resume.c: going on from a checkpoint ---- */
+/* ---- training_resume.c: resuming from a checkpoint ---- */
 
-/* The journal is there, and has not begun. A run that is not resumed stands at once. */
+/* Called when the journal exists, before journal_begin. A new run is committed at once. */
 int training_begin_resume(struct training *t, struct err *err);
-/* The driver is there, and not yet started. */
+/* Called when the driver exists, before it starts: loads its state, then commits. */
 int training_load_state(struct training *t, struct err *err);
 
-/* ---- training_gone.c: the run directory is deleted meanwhile ---- */
+/* ---- training_deleted.c: the run directory was deleted ---- */
 
-/* If it was deleted, the run stops at the next round boundary. */
+/* If it was deleted, stops the run at the next round boundary. */
 void training_check_dir(struct training *t);
-/* If the newest checkpoint was deleted with it, begins to write that once more, into
+/* If the newest checkpoint was deleted with it, begins to write it again, into
  * args->rescue. Returns 1, or 0: there is nothing to rescue. */
 int training_rescue(struct training *t);
-/* The result of a run whose directory was deleted is a failure. */
-void training_fail_if_gone(struct training *t);
+/* Sets the result and the failure of a run whose directory was deleted. */
+void training_fail_if_deleted(struct training *t);
 void training_end_rescue(struct training *t);
 
 /* ---- training_save.c: checkpoints ---- */
@@ -258,12 +253,13 @@ void training_end_rescue(struct training *t);
 void training_make_saver(struct training *t);
 /* Callback of the driver. */
 int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err);
-/* What the checkpoint waited for may be over: takes it then, and the driver goes on. */
+/* Takes the checkpoint that could not be taken before, if it now can be, and lets the
+ * driver continue. */
 void training_retry_checkpoint(struct training *t);
-/* Something failed: what can be saved of where the run stands is, or it is said why not.
- * To be called before the driver and the agents are stopped. */
+/* After a failure: saves the present state as a last checkpoint, or logs why it cannot.
+ * Must be called before the driver and the agents are stopped. */
 void training_save_last(struct training *t);
-/* What that could not write, because another was being written. */
+/* Writes that checkpoint if it had to wait for another one. */
 void training_write_last(struct training *t);
 
 #endif

@@ -1,48 +1,49 @@
-/* A run's life: performs what the table of life_fsm.h says. */
+/* Performs the actions of a run's state machine (life_fsm.h). */
 #include "supervisor/run/training_internal.h"
 
 #include "common/err/check.h"
 #include "common/log/log.h"
 
-/* For all processes together, from the first polite word to the last SIGKILL. */
+/* For all processes together, from the request to end until SIGKILL. */
 enum { STOP_DEADLINE_MS = 5000 };
 
-/* Until a full disk is tried again. */
+/* Time until the next attempt to write to a full disk. */
 enum { SPACE_MS = 1000 };
 
 /* ---- actions ---- */
 
-static void do_note_stop(struct training *t, const struct err *why)
+static void do_record_stop(struct training *t, const struct err *why)
 {
     t->result->end = TRAINING_STOPPED;
     training_event(t, STOP);
-    training_hurry(t);
+    training_end_restart_delays(t);
 }
 
-static void do_say_paused(struct training *t, const struct err *why)
+static void do_report_pause(struct training *t, const struct err *why)
 {
     training_event(t, PAUSE);
-    training_say(t, "paused at step %llu", (unsigned long long)training_steps(t));
+    training_log(t, "paused at step %llu", (unsigned long long)training_steps(t));
 }
 
 static void do_answer_pause(struct training *t, const struct err *why)
 {
-    training_settle_pause(t, NULL);
+    training_answer_pause(t, NULL);
 }
 
-static void do_say_continue(struct training *t, const struct err *why)
+static void do_report_continue(struct training *t, const struct err *why)
 {
     training_event(t, CONTINUE);
-    training_say(t, "goes on");
+    training_log(t, "continued");
 }
 
-static void do_say_full(struct training *t, const struct err *why)
+static void do_report_full(struct training *t, const struct err *why)
 {
-    training_complain(t, "%s: the run waits for space", why->msg);
+    training_log_error(t, "%s: the run waits for space", why->msg);
     training_event(t, FULL, .error = why->msg);
 }
 
-/* The driver raises FULL again, from within, where there is still no space. */
+/* If there is still no space, the driver raises FULL again during rollout_try_again, which
+ * starts the timer. */
 static void on_space(uv_timer_t *timer)
 {
     struct training *t = timer->data;
@@ -59,9 +60,9 @@ static void do_try_later(struct training *t, const struct err *why)
     CHECK(uv_timer_start(&t->space, on_space, SPACE_MS, 0) == 0);
 }
 
-static void do_say_space(struct training *t, const struct err *why)
+static void do_report_space(struct training *t, const struct err *why)
 {
-    training_say(t, "there is space again: the run goes on");
+    training_log(t, "there is space again: the run continues");
     training_event(t, SPACE);
 }
 
@@ -70,18 +71,18 @@ static void do_ask_stop(struct training *t, const struct err *why)
     rollout_request_stop(t->rollout);
 }
 
-/* The newest checkpoint is what is left. */
-static void do_lose_round(struct training *t, const struct err *why)
+/* The run can be resumed only from its newest checkpoint. */
+static void do_discard_round(struct training *t, const struct err *why)
 {
     if (why != NULL)
-        training_complain(t, "%s", why->msg);
-    training_complain(t, "the disk is full: the round that has begun is lost");
+        training_log_error(t, "%s", why->msg);
+    training_log_error(t, "the disk is full: the round that has begun is lost");
     training_event(t, STOPPED);
 }
 
-static void do_show(struct training *t, const struct err *why)
+static void do_refresh(struct training *t, const struct err *why)
 {
-    training_show(t);
+    training_refresh(t);
 }
 
 static void end_processes(struct training *t, uint64_t deadline_ms)
@@ -135,7 +136,7 @@ static void do_close(struct training *t, const struct err *why)
 
 static void do_answer_all(struct training *t, const struct err *why)
 {
-    training_settle_end(t);
+    training_answer_all(t);
     for (size_t i = 0; i < t->args->n_observers; i++)
         if (t->args->observers[i].on_close != NULL)
             t->args->observers[i].on_close(t->args->observers[i].ctx);
@@ -144,16 +145,16 @@ static void do_answer_all(struct training *t, const struct err *why)
 #define BIT(action) __builtin_ctz(action)
 
 static void (*const actions[])(struct training *t, const struct err *why) = {
-    [BIT(LIFE_DO_NOTE_STOP)] = do_note_stop,
-    [BIT(LIFE_DO_SAY_PAUSED)] = do_say_paused,
+    [BIT(LIFE_DO_RECORD_STOP)] = do_record_stop,
+    [BIT(LIFE_DO_REPORT_PAUSE)] = do_report_pause,
     [BIT(LIFE_DO_ANSWER_PAUSE)] = do_answer_pause,
-    [BIT(LIFE_DO_SAY_CONTINUE)] = do_say_continue,
-    [BIT(LIFE_DO_SAY_FULL)] = do_say_full,
+    [BIT(LIFE_DO_REPORT_CONTINUE)] = do_report_continue,
+    [BIT(LIFE_DO_REPORT_FULL)] = do_report_full,
     [BIT(LIFE_DO_TRY_LATER)] = do_try_later,
-    [BIT(LIFE_DO_SAY_SPACE)] = do_say_space,
+    [BIT(LIFE_DO_REPORT_SPACE)] = do_report_space,
     [BIT(LIFE_DO_ASK_STOP)] = do_ask_stop,
-    [BIT(LIFE_DO_LOSE_ROUND)] = do_lose_round,
-    [BIT(LIFE_DO_SHOW)] = do_show,
+    [BIT(LIFE_DO_DISCARD_ROUND)] = do_discard_round,
+    [BIT(LIFE_DO_REFRESH)] = do_refresh,
     [BIT(LIFE_DO_END)] = do_end,
     [BIT(LIFE_DO_KILL)] = do_kill,
     [BIT(LIFE_DO_TAKE_CHECKPOINT)] = do_take_checkpoint,
@@ -178,7 +179,7 @@ void training_feed(struct training *t, enum life_event event, const struct err *
         actions[BIT(left)](t, why);
 }
 
-/* ---- events with more to them than their name ---- */
+/* ---- events that also set the result or save a checkpoint ---- */
 
 void training_fail(struct training *t, const struct err *err)
 {

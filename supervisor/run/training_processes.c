@@ -1,22 +1,25 @@
-/* What becomes of a run's processes: those of an external environment, and agents that are
- * given up or taken back.
+/* Events of a run's processes, for journal, observers and log: spawns, exits and respawns
+ * of agents and of environment processes, and changes of an agent's mode.
  *
  * Journal  event=give-up agent= mode= position= lost= why=, or event=take-back agent=
- *          position=, on the disk before it has an effect: a run that is resumed from an
- *          earlier checkpoint changes the agent's mode at the same position (agent_table.h).
- *          event=turned agent= mode=: the mode changed.
+ *          position=, is fsynced before the mode changes, so that a run that is resumed
+ *          from an earlier checkpoint changes the mode at the same position
+ *          (agent_table.h). event=turned agent= mode=: the mode has changed.
  */
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
+#include "supervisor/proc/signals.h"
 #include "supervisor/run/journal_read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the processes of an external environment ---- */
+enum process_kind { AN_AGENT, AN_ENVIRONMENT };
 
-/* How a process ended last. */
+/* ---- the last exit of each environment process ---- */
+
 struct training_env_exit {
     char *process, *text;
     struct training_env_exit *next;
@@ -37,20 +40,204 @@ char **training_env_last_exit(struct training *t, const char *process)
     return &x->text;
 }
 
+/* ---- changes of an agent's mode ---- */
+
+static const char *const effects[] = {[AGENT_LEARNS] = "learns again",
+                                      [AGENT_FROZEN] = "acts on, but learns no more",
+                                      [AGENT_NOOP] = "does nothing any more"};
+
+static void send_mode_event(struct training *t, enum run_event_kind kind,
+                            const char *name, const struct agent_event *e)
+{
+    struct run_event event = {.kind = kind, .env_steps = training_steps(t)};
+    struct err err = {0};
+
+    run_event_process_init(&event.process, name, NULL);
+    event.process.mode = agent_mode_name(e->change->mode);
+    event.process.why = e->text;
+    if (kind != RUN_EVENT_TURNED) {
+        event.process.position = e->change->position;
+        event.process.lost = e->change->lost;
+    }
+    if (training_event_at(t, &event, &err) < 0)
+        training_log_error(t, "%s; a resume will not know of %s's %s", err.msg, name,
+                           kind == RUN_EVENT_GIVE_UP ? "give-up" : "take-back");
+}
+
+static void on_mode_event(struct training *t, const char *name,
+                          const struct agent_event *e)
+{
+    const char *effect = effects[e->change->mode];
+
+    t->gave_up = 1;
+    switch (e->kind) {
+    case AGENT_EVENT_GIVE_UP:
+        send_mode_event(t, RUN_EVENT_GIVE_UP, name, e);
+        training_log_error(t, "%s is given up and %s: %s", name, effect, e->text);
+        break;
+    case AGENT_EVENT_REINSTATE:
+        send_mode_event(t, RUN_EVENT_TAKE_BACK, name, e);
+        training_log(t, "%s learns again from the next round on", name);
+        break;
+    default:
+        send_mode_event(t, RUN_EVENT_TURNED, name, e);
+        if (e->change->mode != AGENT_LEARNS)
+            training_log(t, "%s was given up and %s", name, effect);
+        break;
+    }
+}
+
+static int plan_mode_change(void *ctx, const struct run_event *e)
+{
+    struct training *t = ctx;
+    const struct run_event_process *p = &e->process;
+    struct agent_mode_change change = {0};
+    struct agent_resume_point at;
+    size_t agent;
+
+    if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_TAKE_BACK) ||
+        p->agent == NULL || p->mode == NULL)
+        return 0;
+    agent = agent_table_find(t->agents, p->agent);
+    if (agent == agent_table_count(t->agents))
+        return 0;
+    change.position = p->position != MEMBER_NO_U64 ? p->position : 0;
+    change.lost = p->lost != MEMBER_NO_U64 ? p->lost : 0;
+    while (change.mode < AGENT_NOOP && strcmp(p->mode, agent_mode_name(change.mode)) != 0)
+        change.mode++;
+    t->gave_up = 1;
+    agent_table_get_resume_point(t->agents, agent, 0, &at);
+    if (change.position >= at.position)
+        agent_table_plan_mode_change(t->agents, agent, &change);
+    return 0;
+}
+
+int training_plan_mode_changes(struct training *t, struct err *err)
+{
+    int rc = journal_each_event(run_dir_file(t->args->dir, "journal"), plan_mode_change,
+                                t, err);
+
+    return rc == ERR_NOT_FOUND ? 0 : rc;
+}
+
+/* ---- spawn, exit and respawn: of agents and environment processes ---- */
+
+static void log_exit(struct training *t, const char *name, const struct agent_event *e)
+{
+    const int is_ending = life_state_is_ending(t->state);
+    char signal_text[SIGNAL_NAME_BYTES];
+
+    if (is_ending && e->text != NULL && e->signal == 0)
+        training_log(t, "%s (pid %d): %s", name, (int)e->pid, e->text);
+    if (is_ending || e->failed)
+        return;
+    if (e->text != NULL)
+        training_log(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);
+    else if (e->signal != 0)
+        training_log(t, "%s (pid %d) was ended by %s", name, (int)e->pid,
+                     signal_name(e->signal, signal_text));
+    else if (e->exit_code != AGENT_EXIT_NO_RESPAWN)
+        training_log(t, "%s (pid %d) ended with code %d", name, (int)e->pid,
+                     e->exit_code);
+}
+
+/* The last lines of a process's output are sent only if it exited with an error. */
+static void send_process_event(struct training *t, enum process_kind whose,
+                               const char *name, const struct agent_event *from)
+{
+    static const enum run_event_kind kinds[] = {
+        [AGENT_EVENT_SPAWN] = RUN_EVENT_SPAWN,     [AGENT_EVENT_HELLO] = RUN_EVENT_HELLO,
+        [AGENT_EVENT_READY] = RUN_EVENT_READY,     [AGENT_EVENT_EXIT] = RUN_EVENT_EXIT,
+        [AGENT_EVENT_RESPAWN] = RUN_EVENT_RESPAWN, [AGENT_EVENT_WAIT] = RUN_EVENT_WAIT};
+    struct run_event e = {.kind = kinds[from->kind], .env_steps = training_steps(t)};
+    struct run_event_process *p = &e.process;
+
+    run_event_process_init(p, whose == AN_AGENT ? name : NULL,
+                           whose == AN_ENVIRONMENT ? name : NULL);
+    p->pid = from->pid;
+    if (from->replayed > 0)
+        p->replayed = from->replayed;
+    p->delay_ms = from->delay_ms;
+    if (from->kind == AGENT_EVENT_EXIT) {
+        p->signal = from->signal;
+        p->code = from->signal != 0 ? -1 : from->exit_code;
+        p->in = agent_state_name((enum agent_state)from->state);
+        p->limit = from->limit;
+        p->why = from->text;
+        if (*from->lines != '\0' && (from->signal != 0 || from->exit_code != 0))
+            p->lines = from->lines;
+    }
+    training_event_at(t, &e, NULL);
+    if (from->kind == AGENT_EVENT_EXIT) {
+        char buf[RUN_EVENT_EXIT_BYTES];
+        const char *text = run_event_exit_text(p, buf);
+        char **last = whose == AN_AGENT ? &t->last_exit[from->agent]
+                                        : training_env_last_exit(t, name);
+
+        free(*last);
+        *last = text != NULL ? xstrdup(text) : NULL;
+    }
+}
+
+static void on_process_event(struct training *t, enum process_kind whose,
+                             const char *name, const struct agent_event *e)
+{
+    switch (e->kind) {
+    case AGENT_EVENT_SPAWN:
+    case AGENT_EVENT_HELLO:
+    case AGENT_EVENT_READY:
+        send_process_event(t, whose, name, e);
+        break;
+    case AGENT_EVENT_EXIT:
+        send_process_event(t, whose, name, e);
+        log_exit(t, name, e);
+        break;
+    case AGENT_EVENT_RESPAWN:
+        t->result->restarts++;
+        send_process_event(t, whose, name, e);
+        training_log(t, "%s lives on as pid %d", name, (int)e->pid);
+        break;
+    case AGENT_EVENT_WAIT:
+        send_process_event(t, whose, name, e);
+        training_log(t, "%s is started again in %.1f s", name,
+                     (double)e->delay_ms / 1000);
+        break;
+    case AGENT_EVENT_GIVE_UP:
+    case AGENT_EVENT_REINSTATE:
+    case AGENT_EVENT_MODE_CHANGED:
+        on_mode_event(t, name, e);
+        break;
+    }
+}
+
+void training_on_agent_event(void *ctx, const struct agent_event *e)
+{
+    struct training *t = ctx;
+    const char *name = t->specs.spec[e->agent].name;
+
+    on_process_event(t, AN_AGENT, name, e);
+    if (e->kind == AGENT_EVENT_READY) {
+        training_feed(t, LIFE_EV_AGENT_READY, NULL);
+        training_answer_respawn(t, e->agent);
+    }
+}
+
+/* ---- the processes of an external environment ---- */
+
 static void on_event(void *ctx, const struct agent_event *e, const char *process)
 {
     struct training *t = ctx;
 
-    training_note_process(t, TRAINING_ENVIRONMENT, process, e);
+    on_process_event(t, AN_ENVIRONMENT, process, e);
     if (e->kind == AGENT_EVENT_READY)
-        training_settle_env_respawn(t, process);
+        training_answer_env_respawn(t, process);
 }
 
 static void on_inexact(void *ctx, const char *line)
 {
     struct training *t = ctx;
 
-    training_complain(t, "%s", line);
+    training_log_error(t, "%s", line);
     training_event(t, INEXACT, .why = line);
 }
 
@@ -89,84 +276,4 @@ void training_free_env_host(struct training *t)
         free(x->text);
         free(x);
     }
-}
-
-/* ---- agents that are given up, or taken back ---- */
-
-static const char *const effects[] = {[AGENT_LEARNS] = "learns again",
-                                      [AGENT_FROZEN] = "acts on, but learns no more",
-                                      [AGENT_NOOP] = "does nothing any more"};
-
-static void mode_event(struct training *t, enum run_event_kind kind, const char *name,
-                       const struct agent_event *e)
-{
-    struct run_event event = {.kind = kind, .env_steps = training_steps(t)};
-    struct err err = {0};
-
-    run_event_process_init(&event.process, name, NULL);
-    event.process.mode = agent_mode_name(e->change->mode);
-    event.process.why = e->text;
-    if (kind != RUN_EVENT_TURNED) {
-        event.process.position = e->change->position;
-        event.process.lost = e->change->lost;
-    }
-    if (training_event_at(t, &event, &err) < 0)
-        training_complain(t, "%s; a resume will not know of %s's %s", err.msg, name,
-                          kind == RUN_EVENT_GIVE_UP ? "give-up" : "take-back");
-}
-
-void training_note_mode_change(struct training *t, const char *name,
-                               const struct agent_event *e)
-{
-    const char *effect = effects[e->change->mode];
-
-    t->gave_up = 1;
-    switch (e->kind) {
-    case AGENT_EVENT_GIVE_UP:
-        mode_event(t, RUN_EVENT_GIVE_UP, name, e);
-        training_complain(t, "%s is given up and %s: %s", name, effect, e->text);
-        break;
-    case AGENT_EVENT_REINSTATE:
-        mode_event(t, RUN_EVENT_TAKE_BACK, name, e);
-        training_say(t, "%s learns again from the next round on", name);
-        break;
-    default:
-        mode_event(t, RUN_EVENT_TURNED, name, e);
-        if (e->change->mode != AGENT_LEARNS)
-            training_say(t, "%s was given up and %s", name, effect);
-        break;
-    }
-}
-
-static int plan_mode_change(void *ctx, const struct run_event *e)
-{
-    struct training *t = ctx;
-    const struct run_event_process *p = &e->process;
-    struct agent_mode_change turn = {0};
-    struct agent_resume_point at;
-    size_t agent;
-
-    if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_TAKE_BACK) ||
-        p->agent == NULL || p->mode == NULL)
-        return 0;
-    agent = agent_table_find(t->agents, p->agent);
-    if (agent == agent_table_count(t->agents))
-        return 0;
-    turn.position = p->position != MEMBER_NO_U64 ? p->position : 0;
-    turn.lost = p->lost != MEMBER_NO_U64 ? p->lost : 0;
-    while (turn.mode < AGENT_NOOP && strcmp(p->mode, agent_mode_name(turn.mode)) != 0)
-        turn.mode++;
-    t->gave_up = 1;
-    agent_table_get_resume_point(t->agents, agent, 0, &at);
-    if (turn.position >= at.position)
-        agent_table_plan_mode_change(t->agents, agent, &turn);
-    return 0;
-}
-
-int training_plan_mode_changes(struct training *t, struct err *err)
-{
-    int rc = journal_each_event(run_dir_file(t->args->dir, "journal"), plan_mode_change,
-                                t, err);
-
-    return rc == ERR_NOT_FOUND ? 0 : rc;
 }

@@ -3,7 +3,6 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
-#include "supervisor/proc/signals.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -60,8 +59,8 @@ void training_journal_begin(struct training *t)
     training_event_at(t, &e, NULL);
 }
 
-/* "op Pow (layer/Pow) of agent_0", for the first agent whose graph has such a one; free().
- * NULL: there is none. */
+/* "op Pow (layer/Pow) of agent_0": the first operation that calls the C library's
+ * mathematics; free(). NULL: there is none. */
 static char *first_op_of_libm(const struct training *t)
 {
     for (size_t i = 0; i < t->specs.n; i++) {
@@ -77,12 +76,12 @@ static char *first_op_of_libm(const struct training *t)
     return NULL;
 }
 
-void training_judge_portable(struct training *t)
+void training_check_portable(struct training *t)
 {
     if (t->config->run.numerics == NUMERICS_NATIVE)
         t->not_portable = xstrdup("run.numerics is native");
     else if (env_config_is_foreign(&t->config->env))
-        t->not_portable = xasprintf("an environment of others' (env.%s)",
+        t->not_portable = xasprintf("an external environment (env.%s)",
                                     t->config->env.plugin != NULL ? "plugin" : "command");
     else
         t->not_portable = first_op_of_libm(t);
@@ -128,7 +127,7 @@ void training_journal_end(struct training *t, int rc)
         log_warn("%s", err.msg);
 }
 
-void training_say(struct training *t, const char *fmt, ...)
+void training_log(struct training *t, const char *fmt, ...)
 {
     char line[1024];
     va_list ap;
@@ -140,7 +139,7 @@ void training_say(struct training *t, const char *fmt, ...)
     training_event(t, MESSAGE, .message = {.text = line});
 }
 
-void training_complain(struct training *t, const char *fmt, ...)
+void training_log_error(struct training *t, const char *fmt, ...)
 {
     char line[1024];
     va_list ap;
@@ -163,9 +162,9 @@ uint64_t training_steps(const struct training *t)
     return at.env_steps;
 }
 
-void training_show(struct training *t)
+void training_refresh(struct training *t)
 {
-    training_take_rate(t);
+    training_update_rate(t);
     for (size_t i = 0; i < t->args->n_observers; i++)
         if (t->args->observers[i].on_tick != NULL)
             t->args->observers[i].on_tick(t->args->observers[i].ctx, t);
@@ -205,104 +204,4 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result)
         names[i] = t->specs.spec[i].name;
     training_event(t, EVALUATION, .evaluation = {.result = result, .agents = names});
     free(names);
-}
-
-static void say_exit(struct training *t, const char *name, const struct agent_event *e)
-{
-    const int is_ending = life_state_is_ending(t->state);
-    char signal_text[SIGNAL_NAME_BYTES];
-
-    if (is_ending && e->text != NULL && e->signal == 0)
-        training_say(t, "%s (pid %d): %s", name, (int)e->pid, e->text);
-    if (is_ending || e->failed)
-        return;
-    if (e->text != NULL)
-        training_say(t, "%s (pid %d) was killed: %s", name, (int)e->pid, e->text);
-    else if (e->signal != 0)
-        training_say(t, "%s (pid %d) was ended by %s", name, (int)e->pid,
-                     signal_name(e->signal, signal_text));
-    else if (e->exit_code != AGENT_EXIT_NO_RESPAWN)
-        training_say(t, "%s (pid %d) ended with code %d", name, (int)e->pid,
-                     e->exit_code);
-}
-
-/* What a process wrote last is of interest where nobody wanted it to end. */
-static void process_event(struct training *t, enum training_process whose,
-                          const char *name, const struct agent_event *from)
-{
-    static const enum run_event_kind kinds[] = {
-        [AGENT_EVENT_SPAWN] = RUN_EVENT_SPAWN,     [AGENT_EVENT_HELLO] = RUN_EVENT_HELLO,
-        [AGENT_EVENT_READY] = RUN_EVENT_READY,     [AGENT_EVENT_EXIT] = RUN_EVENT_EXIT,
-        [AGENT_EVENT_RESPAWN] = RUN_EVENT_RESPAWN, [AGENT_EVENT_WAIT] = RUN_EVENT_WAIT};
-    struct run_event e = {.kind = kinds[from->kind], .env_steps = training_steps(t)};
-    struct run_event_process *p = &e.process;
-
-    run_event_process_init(p, whose == TRAINING_AGENT ? name : NULL,
-                           whose == TRAINING_ENVIRONMENT ? name : NULL);
-    p->pid = from->pid;
-    if (from->replayed > 0)
-        p->replayed = from->replayed;
-    p->delay_ms = from->delay_ms;
-    if (from->kind == AGENT_EVENT_EXIT) {
-        p->signal = from->signal;
-        p->code = from->signal != 0 ? -1 : from->exit_code;
-        p->in = agent_state_name((enum agent_state)from->state);
-        p->limit = from->limit;
-        p->why = from->text;
-        if (*from->lines != '\0' && (from->signal != 0 || from->exit_code != 0))
-            p->lines = from->lines;
-    }
-    training_event_at(t, &e, NULL);
-    if (from->kind == AGENT_EVENT_EXIT) {
-        char buf[RUN_EVENT_EXIT_BYTES];
-        const char *text = run_event_exit_text(p, buf);
-        char **last = whose == TRAINING_AGENT ? &t->last_exit[from->agent]
-                                              : training_env_last_exit(t, name);
-
-        free(*last);
-        *last = text != NULL ? xstrdup(text) : NULL;
-    }
-}
-
-void training_note_process(struct training *t, enum training_process whose,
-                           const char *name, const struct agent_event *e)
-{
-    switch (e->kind) {
-    case AGENT_EVENT_SPAWN:
-    case AGENT_EVENT_HELLO:
-    case AGENT_EVENT_READY:
-        process_event(t, whose, name, e);
-        break;
-    case AGENT_EVENT_EXIT:
-        process_event(t, whose, name, e);
-        say_exit(t, name, e);
-        break;
-    case AGENT_EVENT_RESPAWN:
-        t->result->restarts++;
-        process_event(t, whose, name, e);
-        training_say(t, "%s lives on as pid %d", name, (int)e->pid);
-        break;
-    case AGENT_EVENT_WAIT:
-        process_event(t, whose, name, e);
-        training_say(t, "%s is started again in %.1f s", name,
-                     (double)e->delay_ms / 1000);
-        break;
-    case AGENT_EVENT_GIVE_UP:
-    case AGENT_EVENT_REINSTATE:
-    case AGENT_EVENT_MODE_CHANGED:
-        training_note_mode_change(t, name, e);
-        break;
-    }
-}
-
-void training_on_agent_event(void *ctx, const struct agent_event *e)
-{
-    struct training *t = ctx;
-    const char *name = t->specs.spec[e->agent].name;
-
-    training_note_process(t, TRAINING_AGENT, name, e);
-    if (e->kind == AGENT_EVENT_READY) {
-        training_feed(t, LIFE_EV_AGENT_READY, NULL);
-        training_settle_respawn(t, e->agent);
-    }
 }

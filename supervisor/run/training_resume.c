@@ -1,4 +1,4 @@
-/* Resuming: until everything is in place, nothing in the run directory changes. */
+/* Resuming a run. Nothing in the run directory changes until everything is loaded. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The run will not end with the bytes of an undisturbed one; the first reason is kept. */
+/* Records why the run will not end with the bytes of an undisturbed one; only the first
+ * reason is kept. */
 static void mark_inexact(struct training *t, const char *why, size_t len)
 {
     if (t->inexact != NULL)
@@ -15,9 +16,9 @@ static void mark_inexact(struct training *t, const char *why, size_t len)
     training_event(t, INEXACT, .why = t->inexact);
 }
 
-/* A resume that fails before it is committed leaves no line in the journal; but where the
- * keeper has started this supervisor after another one died, the journal must say how it
- * ends. */
+/* A resume that fails before it is committed leaves no line in the journal. But if the
+ * keeper started this supervisor after another one had died, the journal must record how
+ * this one ends. */
 int training_begin_resume(struct training *t, struct err *err)
 {
     const struct training_args *args = t->args;
@@ -44,12 +45,12 @@ static int check_fingerprint(struct training *t, struct err *err)
         *err = why;
         return why.code;
     }
-    training_complain(t, "%s", why.msg);
+    training_log_error(t, "%s", why.msg);
     mark_inexact(t, why.msg, strlen(why.msg));
     return 0;
 }
 
-/* Another build or CPU than at the checkpoint, which changes no result, is reported. */
+/* Reports that build or CPU differ from the checkpoint's, but the results do not. */
 static void report_exact(struct training *t)
 {
     const struct resume *from = t->args->resume;
@@ -64,7 +65,7 @@ static void report_exact(struct training *t)
                    : build      ? "build goes"
                                 : "CPU goes",
                    NUMERICS_VERSION);
-    training_say(t, "%s", line);
+    training_log(t, "%s", line);
     training_event(t, EXACT, .why = line);
 }
 
@@ -78,8 +79,8 @@ static int check_machine(struct training *t, struct err *err)
     return rc;
 }
 
-/* From here on the run directory is this run's: config.yaml, journal, no later checkpoints
- * or rows. */
+/* Begins to change the run directory: writes config.yaml, begins the journal, removes later
+ * checkpoints and rows. */
 static int commit_resume(struct training *t, struct err *err)
 {
     int rc = training_write_config(t, err);

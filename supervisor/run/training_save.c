@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The agents' names, descriptions, graphs and blocks; hold: which values of the blocks
- * (rollout.h). UV_EAGAIN: an agent is being restarted. */
+/* Fills in the agents' names, descriptions, graphs and blocks. hold: which version of the
+ * blocks (rollout.h). UV_EAGAIN: an agent is being restarted. */
 static int gather_agents(struct training *t, enum rollout_hold hold,
                          struct checkpoint_agent *agents, struct err *err)
 {
@@ -28,7 +28,7 @@ static int gather_agents(struct training *t, enum rollout_hold hold,
     return rc;
 }
 
-/* state: of the driver; NULL: as it is now. Errors as gather_agents. */
+/* state: the driver's saved state; NULL: its present one. Errors as gather_agents. */
 static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold hold,
                             const struct training_state *state, struct err *err)
 {
@@ -59,9 +59,9 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
     return rc;
 }
 
-/* A checkpoint that cannot be written leaves the older ones whole; the run goes on and
- * tries again at the next. Where the experience log is damaged (ERR_CORRUPT), the weights
- * may have learned from what nobody appended: the run ends with the older ones. */
+/* A checkpoint that cannot be written leaves the older ones intact, and the run continues
+ * until the next one is due. But if the experience log is damaged (ERR_CORRUPT), the
+ * weights may depend on damaged rows: the run ends with the older checkpoints. */
 static void on_checkpoint_over(struct training *t, uint64_t step, const struct err *why)
 {
     struct run_event e = {
@@ -76,12 +76,12 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
         if (t->args->keeper != NULL)
             keeper_send_checkpoint(t->args->keeper);
     } else if (why->code != ERR_CORRUPT || t->failure.code < 0) {
-        training_complain(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
-                          why->msg);
+        training_log_error(t, "no checkpoint at step %llu: %s", (unsigned long long)step,
+                           why->msg);
     }
     e.error = why != NULL ? why->msg : NULL;
     training_event_at(t, &e, NULL);
-    training_settle_checkpoint(t, step, why);
+    training_answer_checkpoint(t, step, why);
     if (why != NULL && why->code == ERR_CORRUPT)
         training_fail(t, why);
 }
@@ -91,9 +91,9 @@ static void on_graphs(void *ctx)
     training_feed(ctx, LIFE_EV_AGENT_READY, NULL);
 }
 
-/* Begins the checkpoint of this boundary. 0: it has to wait, for the one that is being
- * written, for an agent that is being restarted, or for the graph of one whose
- * configuration has changed. */
+/* Begins the checkpoint of this boundary. Returns 0 if it has to wait: for a checkpoint
+ * that is being written, for an agent that is being restarted, or for the new graph of an
+ * agent whose configuration has changed. */
 static int take_checkpoint(struct training *t)
 {
     const uint64_t step = training_steps(t);
@@ -132,9 +132,9 @@ void training_retry_checkpoint(struct training *t)
     rollout_checkpoint_taken(t->rollout);
 }
 
-/* ---- the last one of a run that cannot go on ---- */
+/* ---- the last checkpoint of a run that fails ---- */
 
-/* The checkpoint of this boundary is committed, and nothing has happened since. */
+/* 1 if the newest committed checkpoint is of the present state. */
 static int is_saved(const struct training *t)
 {
     struct rollout_progress at;
@@ -143,8 +143,8 @@ static int is_saved(const struct training *t)
     return !at.is_midway && t->saved_step == (int64_t)at.env_steps;
 }
 
-/* Writes what training_save_last has kept, once the saver is free. The blocks do not change
- * any more: agents end, and get no more requests. */
+/* Writes the state that training_save_last has kept, once the saver is free. The blocks
+ * have not changed since: the agents are ending and get no more requests. */
 void training_write_last(struct training *t)
 {
     const uint64_t step = training_steps(t);
@@ -172,19 +172,19 @@ void training_save_last(struct training *t)
     t->last_hold = rollout_hold(t->rollout);
     agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
     rc = t->last_hold == ROLLOUT_HOLDS_NOTHING
-             ? err_set(&err, ERR_STATE, "the run was between two states")
+             ? err_set(&err, ERR_STATE, "the agents' states belong to different moments")
              : gather_agents(t, t->last_hold, agents, &err);
     free(agents);
     if (rc < 0) {
-        training_complain(t, "no checkpoint of step %llu: %s",
-                          (unsigned long long)training_steps(t), err.msg);
+        training_log_error(t, "no checkpoint of step %llu: %s",
+                           (unsigned long long)training_steps(t), err.msg);
         return;
     }
     rollout_state_save(t->rollout, &t->last.bytes, &t->last.len);
     training_write_last(t);
 }
 
-/* ---- written ---- */
+/* ---- callbacks of the saver ---- */
 
 static void on_written(void *ctx, uint64_t step, const struct err *why)
 {
@@ -204,7 +204,7 @@ static void on_log_checked(void *ctx, const struct err *why)
     training_feed(ctx, LIFE_EV_WRITER_FREE, NULL);
 }
 
-/* When the run began, also if it was resumed: its provenance is written only once. */
+/* When the run first began: provenance is written only once, not by a resume. */
 static double began_unix(struct training *t)
 {
     struct stat st;

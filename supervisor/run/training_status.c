@@ -1,4 +1,4 @@
-/* Where a run stands, for whoever asks. */
+/* The status of a live run (run_status.h). */
 #include "supervisor/run/training_internal.h"
 
 #include "common/mem/xmalloc.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Smoothed over a few seconds, so that the time left does not jump. */
-void training_take_rate(struct training *t)
+/* Smoothed over about 3 s, so that the remaining time shown does not jump. */
+void training_update_rate(struct training *t)
 {
     const uint64_t now = uv_now(&t->loop), steps = training_steps(t);
     const double passed = (double)(now - t->rate.at_ms) * 1e-3;

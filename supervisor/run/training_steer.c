@@ -8,7 +8,7 @@
 
 enum wait_kind { WAIT_PAUSE, WAIT_CHECKPOINT, WAIT_STOP, WAIT_RESPAWN };
 
-/* A request whose answer has to wait. */
+/* A request that has not been answered yet. */
 struct training_wait {
     enum wait_kind kind;
     uint64_t step; /* CHECKPOINT: the first boundary whose checkpoint answers it */
@@ -34,14 +34,15 @@ static struct training_wait *add_wait(struct training *t, enum wait_kind kind,
     return w;
 }
 
-/* value: of CHECKPOINT, the step that is saved; of RESPAWN, the agent. */
+/* value: for CHECKPOINT, the step of the checkpoint; for RESPAWN, the agent. */
 static int is_answered(const struct training_wait *w, enum wait_kind kind, uint64_t value)
 {
     return w->kind == kind && (kind != WAIT_CHECKPOINT || w->step <= value) &&
            (kind != WAIT_RESPAWN || w->agent == value);
 }
 
-static void take_out(struct training *t, struct training_wait **at, const struct err *why)
+static void answer_wait(struct training *t, struct training_wait **at,
+                        const struct err *why)
 {
     struct training_wait *w = *at;
 
@@ -50,15 +51,16 @@ static void take_out(struct training *t, struct training_wait **at, const struct
     free(w);
 }
 
-/* From the front each time: an answer may add and take out others. */
-static void settle(struct training *t, enum wait_kind kind, uint64_t value,
-                   const struct err *why)
+/* Starts again at the front after each answer, because its callback may add and remove
+ * requests. */
+static void answer_waits(struct training *t, enum wait_kind kind, uint64_t value,
+                         const struct err *why)
 {
     struct training_wait **at = &t->waits;
 
     while (*at != NULL) {
         if (is_answered(*at, kind, value)) {
-            take_out(t, at, why);
+            answer_wait(t, at, why);
             at = &t->waits;
         } else {
             at = &(*at)->next;
@@ -66,43 +68,43 @@ static void settle(struct training *t, enum wait_kind kind, uint64_t value,
     }
 }
 
-void training_settle_pause(struct training *t, const struct err *why)
+void training_answer_pause(struct training *t, const struct err *why)
 {
-    settle(t, WAIT_PAUSE, 0, why);
+    answer_waits(t, WAIT_PAUSE, 0, why);
 }
 
-void training_settle_checkpoint(struct training *t, uint64_t step, const struct err *why)
+void training_answer_checkpoint(struct training *t, uint64_t step, const struct err *why)
 {
-    settle(t, WAIT_CHECKPOINT, step, why);
+    answer_waits(t, WAIT_CHECKPOINT, step, why);
 }
 
-void training_settle_respawn(struct training *t, size_t agent)
+void training_answer_respawn(struct training *t, size_t agent)
 {
-    settle(t, WAIT_RESPAWN, agent, NULL);
+    answer_waits(t, WAIT_RESPAWN, agent, NULL);
 }
 
-/* Those who asked for a stop first: they are answered without an error. */
-void training_settle_end(struct training *t)
+/* First the stop requests, which the end of the run fulfils; all others get an error. */
+void training_answer_all(struct training *t)
 {
     const struct err *failure = t->failure.code < 0 ? &t->failure : NULL;
     struct err over = {0};
 
     (void)err_set(&over, ERR_STATE, "the run is over");
     training_trace_end(t);
-    settle(t, WAIT_STOP, 0, failure);
+    answer_waits(t, WAIT_STOP, 0, failure);
     while (t->waits != NULL)
-        take_out(t, &t->waits, failure != NULL ? failure : &over);
+        answer_wait(t, &t->waits, failure != NULL ? failure : &over);
 }
 
 /* ---- requests ---- */
 
-static int refuse_if_over(const struct training *t, struct err *err)
+static int check_not_ending(const struct training *t, struct err *err)
 {
     return life_state_is_ending(t->state) ? err_set(err, ERR_STATE, "the run is stopping")
                                           : 0;
 }
 
-void training_hurry(struct training *t)
+void training_end_restart_delays(struct training *t)
 {
     for (size_t i = 0; i < agent_table_count(t->agents); i++) {
         struct agent_info info;
@@ -115,7 +117,7 @@ void training_hurry(struct training *t)
 
 int training_pause(struct training *t, training_done_fn fn, void *ctx, struct err *err)
 {
-    int rc = refuse_if_over(t, err);
+    int rc = check_not_ending(t, err);
 
     if (rc < 0)
         return rc;
@@ -124,7 +126,7 @@ int training_pause(struct training *t, training_done_fn fn, void *ctx, struct er
         return 0;
     }
     (void)add_wait(t, WAIT_PAUSE, fn, ctx);
-    training_hurry(t);
+    training_end_restart_delays(t);
     if (t->rollout != NULL)
         rollout_request_pause(t->rollout);
     return 0;
@@ -133,19 +135,19 @@ int training_pause(struct training *t, training_done_fn fn, void *ctx, struct er
 int training_continue(struct training *t, struct err *err)
 {
     struct err why = {0};
-    int rc = refuse_if_over(t, err);
+    int rc = check_not_ending(t, err);
 
     if (rc < 0)
         return rc;
-    (void)err_set(&why, ERR_STATE, "somebody let the run continue");
-    training_settle_pause(t, &why);
+    (void)err_set(&why, ERR_STATE, "another request continued the run");
+    training_answer_pause(t, &why);
     training_feed(t, LIFE_EV_CONTINUE, NULL);
     if (t->rollout != NULL)
         rollout_request_continue(t->rollout);
     return 0;
 }
 
-/* Each costs the run a moment, however often somebody asks. */
+/* A checkpoint delays the run, so requests are granted at most once a tick. */
 void training_begin_checkpoint(struct training *t)
 {
     const uint64_t now = uv_now(&t->loop);
@@ -162,7 +164,7 @@ int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
 {
     uint64_t step =
         t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
-    int rc = refuse_if_over(t, err);
+    int rc = check_not_ending(t, err);
 
     if (rc < 0)
         return rc;
@@ -171,7 +173,7 @@ int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
         return 0;
     }
     add_wait(t, WAIT_CHECKPOINT, fn, ctx)->step = step;
-    training_hurry(t);
+    training_end_restart_delays(t);
     t->wants_checkpoint = 1;
     training_begin_checkpoint(t);
     return 0;
@@ -191,7 +193,8 @@ void training_begin_requests(struct training *t)
             rollout_request_pause(t->rollout);
 }
 
-/* ---- agents, and after them the processes of a foreign environment ---- */
+/* ---- agents, numbered from 0, and after them the processes of an external environment
+ * ---- */
 
 static size_t find_environment(const struct training *t, const char *name)
 {
@@ -207,9 +210,9 @@ static size_t find_environment(const struct training *t, const char *name)
     return n;
 }
 
-void training_settle_env_respawn(struct training *t, const char *process)
+void training_answer_env_respawn(struct training *t, const char *process)
 {
-    training_settle_respawn(t,
+    training_answer_respawn(t,
                             agent_table_count(t->agents) + find_environment(t, process));
 }
 
@@ -236,7 +239,7 @@ int training_find_agent(const struct training *t, const char *name, size_t *ret,
 int training_kill(struct training *t, size_t agent, struct err *err)
 {
     const size_t n = agent_table_count(t->agents);
-    int rc = refuse_if_over(t, err);
+    int rc = check_not_ending(t, err);
 
     if (rc < 0)
         return rc;
@@ -248,7 +251,7 @@ int training_respawn(struct training *t, size_t agent, training_done_fn fn, void
                      struct err *err)
 {
     const size_t n = agent_table_count(t->agents);
-    int rc = refuse_if_over(t, err);
+    int rc = check_not_ending(t, err);
 
     if (rc == 0 && t->rollout != NULL && agent < t->config->n_agents)
         rc = training_apply_waiting(t, agent, err);
@@ -270,7 +273,7 @@ int training_is_driven(const struct training *t)
 int training_drive(struct training *t, size_t agent, const msgpack_object *params,
                    rollout_run_fn fn, void *ctx, struct err *err)
 {
-    int rc = refuse_if_over(t, err);
+    int rc = check_not_ending(t, err);
 
     if (rc < 0)
         return rc;

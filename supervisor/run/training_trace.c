@@ -1,4 +1,4 @@
-/* A recording of some rounds of a live run, for `brood trace`. */
+/* Records some rounds of a live run, for `brood trace`. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/io/beneath.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 struct training_trace {
-    uint64_t rounds; /* wanted */
-    uint64_t first;  /* round; UINT64_MAX: the recording has not begun */
+    uint64_t rounds; /* to record */
+    uint64_t first;  /* the first round; UINT64_MAX: the recording has not begun */
     uint64_t idle_ns;
     training_trace_fn fn;
     void *ctx;
@@ -24,7 +24,7 @@ int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn, vo
     if (training_is_driven(t))
         return err_set(err, ERR_STATE, "a run without an environment has no rounds");
     if (t->trace != NULL)
-        return err_set(err, ERR_STATE, "somebody traces this run already");
+        return err_set(err, ERR_STATE, "this run is being traced already");
     t->trace = xcalloc(1, sizeof(*t->trace));
     *t->trace = (struct training_trace){rounds, UINT64_MAX, 0, fn, ctx};
     return 0;
@@ -71,7 +71,7 @@ static void answer(struct training *t, const struct training_trace *trace, uint6
         trace->fn(trace->ctx, &result, NULL);
 }
 
-/* why: NULL, or the error to answer with. */
+/* why: the error with which the request is answered; NULL: write the file. */
 static void end(struct training *t, uint64_t round, const struct err *why)
 {
     struct training_trace *trace = t->trace;
@@ -106,6 +106,6 @@ void training_trace_end(struct training *t)
 
     if (t->trace == NULL)
         return;
-    (void)err_set(&over, ERR_STATE, "the run ended before so many rounds were played");
+    (void)err_set(&over, ERR_STATE, "the run ended before the rounds were recorded");
     end(t, 0, &over);
 }

@@ -1,5 +1,5 @@
-/* What comes to a run from outside: signals, the end of its keeper, and others who write
- * into its experience log. */
+/* Watches for signals, the exit of the keeper, and other processes that write to the
+ * experience log. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/err/check.h"
@@ -18,7 +18,7 @@
 
 static const int handled_signals[TRAINING_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
-/* To be asked at the beginning: the hang-up of a terminal takes it away. */
+/* Call it when the run begins: after SIGHUP, a terminal that closed cannot be opened. */
 static int has_terminal(void)
 {
     int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -35,11 +35,11 @@ static void reread(struct training *t)
 
     if (training_reread(t, &result, &err) < 0) {
         training_event(t, REFUSED, .error = err.msg);
-        training_complain(t, "config.yaml is not applied: %s", err.msg);
+        training_log_error(t, "config.yaml is not applied: %s", err.msg);
     } else if (*result.waits != '\0') {
-        training_say(t, "waits for a respawn of its agent: %s", result.waits);
+        training_log(t, "pending until a respawn of its agent: %s", result.waits);
     } else if (*result.changes == '\0') {
-        training_say(t, "config.yaml has not changed");
+        training_log(t, "config.yaml has not changed");
     }
     training_set_result_done(&result);
 }
@@ -59,14 +59,15 @@ static void on_signal(uv_signal_t *handle, int signum)
         t->result->signum = signum;
         training_feed(t, LIFE_EV_CUT_OFF, NULL);
     } else if (!life_state_is_ending(t->state)) {
-        training_say(t, "interrupted (%s): stopping %s; once more ends it at once",
+        training_log(t, "interrupted (%s): stopping %s; once more ends it at once",
                      strsignal(signum),
                      t->state == LIFE_FULL ? "where it stands" : "after this round");
         training_feed(t, LIFE_EV_STOP, NULL);
     }
 }
 
-/* Agents and environments first: they would compute on, or wait at full pipes. */
+/* Stops agents and environments first: otherwise they would continue to compute, or block
+ * on full pipes. */
 static void on_terminal_stop(uv_signal_t *handle, int signum)
 {
     struct training *t = handle->data;
@@ -94,17 +95,17 @@ static void watch_signals(struct training *t)
 
 /* ---- the keeper ---- */
 
-/* Nobody is left to see it. */
-#define KEEPER_GONE_EXIT (128 + SIGKILL)
+/* No process is left that could read it. */
+#define KEEPER_EXITED_CODE (128 + SIGKILL)
 
-/* As if it had been killed itself: no checkpoint is finished, no file is closed. */
-static void on_keeper_gone(uv_poll_t *poll, int status, int events)
+/* Ends as if by SIGKILL: no checkpoint is finished, no file is closed. */
+static void on_keeper_exited(uv_poll_t *poll, int status, int events)
 {
     struct training *t = poll->data;
 
     agent_table_end(t->agents);
-    log_error("the keeper is gone: ended at once");
-    _exit(KEEPER_GONE_EXIT);
+    log_error("the keeper has exited: the run ends at once");
+    _exit(KEEPER_EXITED_CODE);
 }
 
 static void watch_keeper(struct training *t)
@@ -114,14 +115,15 @@ static void watch_keeper(struct training *t)
         return;
     CHECK(uv_poll_init(&t->loop, &t->keeper.poll, t->args->keeper->fd) == 0);
     t->keeper.poll.data = t;
-    CHECK(uv_poll_start(&t->keeper.poll, UV_READABLE | UV_DISCONNECT, on_keeper_gone) ==
+    CHECK(uv_poll_start(&t->keeper.poll, UV_READABLE | UV_DISCONNECT, on_keeper_exited) ==
           0);
 }
 
 /* ---- the experience log ----
  *
- * What others leave in it is looked at as soon as they close it, not only before the next
- * checkpoint. The supervisor has it open for writing all the time, the agents never. */
+ * When another process closes the log after having it open for writing, its rows are
+ * checked at once, not only before the next checkpoint. The supervisor keeps it open for
+ * writing all the time, and the agents never do, so only other processes cause the event. */
 
 static void on_closed_by_others(uv_poll_t *poll, int status, int events)
 {
@@ -132,12 +134,12 @@ static void on_closed_by_others(uv_poll_t *poll, int status, int events)
         ;
     if (life_state_is_ending(t->state))
         return;
-    log_warn("somebody had %s open for writing",
+    log_warn("another process had %s open for writing",
              run_dir_file(t->args->dir, "experience"));
     run_saver_check_log(t->saver);
 }
 
-/* A descriptor that tells when others close the log after writing, or -1. */
+/* An inotify descriptor for the log's IN_CLOSE_WRITE, or -1. */
 static int open_log_watch(struct training *t)
 {
     const int log = beneath_open(run_dir_file(t->args->dir, "experience"), O_RDONLY, 0);
@@ -154,7 +156,7 @@ static int open_log_watch(struct training *t)
     return failed ? -1 : fd;
 }
 
-/* Where the system has no watch to spare, the checkpoints look all the same. */
+/* If inotify is not available, the log is still checked before each checkpoint. */
 static void watch_log(struct training *t)
 {
     const int fd = t->log_watch.fd = open_log_watch(t);
@@ -175,7 +177,7 @@ static void on_log_unwatched(uv_handle_t *handle)
     (void)close(t->log_watch.fd);
 }
 
-/* ---- all of them ---- */
+/* ---- begin and end ---- */
 
 void training_watch(struct training *t)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One process, with none of the agent's limits but the time to answer in. */
+/* Starts one process. Of the agent's limits, only a response deadline applies. */
 static int open_trial(struct ask **ret, int agent_exe_fd, const struct agent_spec *tried,
                       void *ctx, struct err *err)
 {
@@ -27,7 +27,8 @@ static int open_trial(struct ask **ret, int agent_exe_fd, const struct agent_spe
     return ask_open(ret, &args, err);
 }
 
-/* What the agent answered: the key of its configuration, if it named one, and why. */
+/* ERR_CONFIG with the agent's error: the key of its configuration, if it named one, and the
+ * message. */
 static int refuse(const struct err *failure, struct err *err)
 {
     return err_set_at(err, ERR_CONFIG, ERR_AT(.key = failure->key), "%s",
@@ -48,14 +49,14 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
         (void)err_wrap(err, "%s", spec->name);
         (void)err_note(err, ERR_AT(.agent = spec->name));
     } else if (!msgpack_object_equal(*ask_answer(ask, 0), now->body)) {
-        rc = err_set(err, ERR_CONFIG,
-                     "%s would have other variables or stages than it has", spec->name);
+        rc = err_set(err, ERR_CONFIG, "%s would have different variables or stages",
+                     spec->name);
     }
     ask_close(ask);
     return rc;
 }
 
-/* ---- the agents of a run that is to begin ---- */
+/* ---- the agents of a new run ---- */
 
 struct tried {
     const struct run_config *config;
@@ -70,7 +71,7 @@ static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
     rollout_pack_configure(x->config, x->spec, x->agent, restored, NULL, o);
 }
 
-/* Whether the agent differs from the one before it by nothing but its name. */
+/* 1 if the agent differs from the one before it only in its name. */
 static int is_like_last(const struct tried *x)
 {
     const struct env_agent *own = &x->spec->agents[x->agent], *last = own - 1;
@@ -83,7 +84,7 @@ static int is_like_last(const struct tried *x)
                                 &x->config->agents[x->agent - 1]);
 }
 
-/* A frozen agent acts by a policy that only the run itself finds. */
+/* A frozen agent needs a policy, which only the run itself looks up. */
 static int is_frozen(const struct tried *x)
 {
     const struct agent_config *a = &x->config->agents[x->agent];
@@ -91,8 +92,8 @@ static int is_frozen(const struct tried *x)
     return algorithm_accepts(algorithm_find(a->algorithm), "from");
 }
 
-/* Its name is not the agent's, for the process is not one of the run. That it dies is no
- * failure (the run starts another), but for want of memory: the next one lacks it, too. */
+/* The process is named "trial", because it is none of the run's. Its death is no failure
+ * (the run would restart it), unless memory was short: that would happen again. */
 static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
 {
     const struct agent_spec spec = {

@@ -1,7 +1,7 @@
-/* trial.h - starts a process with an agent's configuration, to see whether it takes it.
+/* trial.h - starts a process with an agent's configuration to check that it accepts it.
  *
- * The process answers `configure` and is ended: some milliseconds, at most TRIAL_WITHIN_S
- * where it does not answer. The caller's loop stands still meanwhile (ask.h).
+ * The process responds to `configure` and is then ended. That takes some milliseconds, or
+ * TRIAL_WITHIN_S if it does not respond. The caller's loop does not run meanwhile (ask.h).
  */
 #ifndef SUPERVISOR_RUN_TRIAL_H
 #define SUPERVISOR_RUN_TRIAL_H
@@ -12,16 +12,16 @@
 
 #define TRIAL_WITHIN_S 10.0
 
-/* spec: its name, role and pack_configure count; ctx: of the latter. now: what the agent
- * answered to `configure`, and must answer again. ERR_CONFIG names the agent, and says in
- * the process's own words, where it has any, what is wrong. */
+/* spec: only name, role and pack_configure are used; ctx goes to pack_configure. now: the
+ * live agent's response to `configure`; the trial's must be equal. ERR_CONFIG names the
+ * agent and quotes the process's error message, if it sent one. */
 int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
                     const struct msg *now, struct err *err);
 
-/* Tries the agents of a run that is to begin (of those that differ only in name, one): a
- * config_try_fn. Fails where a process refuses its configuration (ERR_CONFIG) or has no
- * memory for it (ERR_NOMEM). Other deaths are no failure here: in the run, the process is
- * started again. Frozen agents are not tried. */
+/* Tries the agents of a new run, one of each group that differs only in its names; this is
+ * a config_try_fn. Fails if a process refuses its configuration (ERR_CONFIG) or has too
+ * little memory for it (ERR_NOMEM). Any other exit is no failure here, because the run
+ * would start the process again. Frozen agents are not tried. */
 int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err);
 
 #endif

@@ -240,8 +240,9 @@ static int by_place(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* The bytes between the variables of the bundle, before the first and behind the last: one
- * gap more than there are such variables; some are empty. NULL: two variables overlap. */
+/* Finds the bytes between the variables of the bundle, before the first and after the
+ * last: one gap more than there are such variables; some are empty. NULL: two variables
+ * overlap. */
 static struct gap *find_gaps(const struct block_table *t, size_t block_bytes,
                              size_t *ret_n)
 {

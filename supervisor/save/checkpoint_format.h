@@ -15,7 +15,7 @@
  *           bytes of its data, u32 masked CRC-32C of name and data. The run's sections
  *           come first (SECTION_ROLLOUT ...), then one SECTION_AGENT for each agent, then
  *           one SECTION_GRAPH for each agent that has a .meta.
- * Agent     The section "agent/<name>" is what the bundle lacks of the agent's block: u64
+ * Agent     The section "agent/<name>": what the bundle lacks of the agent's block: u64
  *           bytes of the block, u32 number of variables; of each variable, in the order of
  *           names, u32 length and bytes of its name, u32 dtype, u32 rank, u64 dims, u64
  *           offset, u32 1 if it is in the bundle; then all bytes of the block that belong
@@ -43,7 +43,7 @@
 #define SECTION_CONFIG      "config"      /* run_config_to_yaml */
 /* Text, "portable 1": mode and version. Checkpoints of older builds lack it. */
 #define SECTION_NUMERICS    "numerics"
-/* Text, the first reason why the run is not exact any more. Exact runs lack it. */
+/* Text: the first reason why the run is not exact any more. Exact runs lack it. */
 #define SECTION_INEXACT     "inexact"
 /* Prefixes, followed by the agent's name. */
 #define SECTION_AGENT       "agent/"
@@ -70,8 +70,8 @@ struct checkpoint_state {
 
 void checkpoint_state_put(struct wbuf *b, const struct checkpoint_section *sections,
                           size_t n);
-/* Takes bytes (malloc'd), also on failure. path is for messages. ERR_FORMAT, ERR_CORRUPT
- * (a checksum differs). */
+/* Takes ownership of bytes (malloc'd), also on failure. path is for messages. ERR_FORMAT,
+ * ERR_CORRUPT (a checksum differs). */
 int checkpoint_state_parse(struct checkpoint_state *ret, uint8_t *bytes, size_t len,
                            const char *path, struct err *err);
 /* NULL: there is no such section. */
@@ -89,7 +89,7 @@ struct block_variable {
     int in_bundle;   /* collection "variables" */
 };
 
-/* Where an agent's variables lie in its block: every one inside the block, with a known
+/* Where an agent's variables lie in its block. Each lies inside the block and has a known
  * dtype. */
 struct block_table {
     size_t n;
@@ -123,7 +123,7 @@ int agent_section_fits(const struct agent_section *s, const struct block_table *
 /* ---- an agent's graph ---- */
 
 void graph_section_put(struct wbuf *b, const void *meta, size_t len);
-/* meta: what the file holds. ERR_FORMAT, ERR_CORRUPT; path is for messages. */
+/* meta: the content of the .meta. ERR_FORMAT, ERR_CORRUPT; path is for messages. */
 int graph_section_check(const struct checkpoint_section *s, const void *meta, size_t len,
                         const char *path, struct err *err);
 

@@ -1,8 +1,8 @@
-/* checkpoint_read.h - which checkpoints there are, and what is in them.
+/* checkpoint_read.h - lists a run's checkpoints, and reads them.
  *
  * Arguments  dir is a run's checkpoints/; a step names the checkpoint <dir>/<step>.
- * Errors     Whatever is read is verified against its checksums: ERR_CORRUPT (they differ, or
- *            something is missing), ERR_FORMAT (malformed), -errno, ERR_NOMEM.
+ * Errors     All data is verified against its checksums: ERR_CORRUPT (a checksum differs,
+ *            or a part is missing), ERR_FORMAT (malformed), -errno, ERR_NOMEM.
  * Threads    any: only files are touched.
  */
 #ifndef SUPERVISOR_SAVE_CHECKPOINT_READ_H
@@ -10,15 +10,15 @@
 
 #include "supervisor/save/checkpoint_format.h"
 
-/* Steps of the committed checkpoints, ascending; free(). None is no error. */
+/* Steps of the committed checkpoints, ascending; free(). An empty list is no error. */
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err);
-/* The checkpoint of a step given as text. ERR_NOT_FOUND says which there are. */
+/* Finds the checkpoint of a step given as text. ERR_NOT_FOUND lists the steps. */
 int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err);
 
-/* run.state, whole; checkpoint_state_done. */
+/* Reads run.state; checkpoint_state_done. */
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
                           struct err *err);
-/* Its run.state cannot be read. */
+/* 1 if its run.state cannot be read. */
 int checkpoint_is_damaged(const char *dir, uint64_t step);
 
 /* The tensors of one agent's bundle; each owns its data. */
@@ -42,7 +42,7 @@ int checkpoint_block_load(struct checkpoint_block *ret, const char *dir, uint64_
                           const struct checkpoint_section *section, struct err *err);
 void checkpoint_block_done(struct checkpoint_block *b);
 
-/* Whether an agent's .meta is as it was written. A checkpoint without one passes. */
+/* Verifies an agent's .meta against run.state. A checkpoint without a .meta passes. */
 int checkpoint_check_graph(const char *dir, uint64_t step,
                            const struct checkpoint_state *state, const char *agent,
                            struct err *err);

@@ -4,7 +4,7 @@
  *          rows of the experience log under log_sums are read again and compared, and the
  *          log is fsynced. A damaged <step> in the way becomes .bad-<step>. One rename and
  *          an fsync of checkpoints/ commit the new one. An interruption at any point
- *          leaves older checkpoints as they were (retention_drop_old clears up).
+ *          leaves older checkpoints intact (retention_drop_old removes the leftovers).
  * Format   checkpoint_format.h.
  * Threads  any, one at a time for one folder: only files are touched.
  */
@@ -37,8 +37,8 @@ struct checkpoint_args { /* all borrowed */
     size_t log_sums_bytes; /* 0: no rows are compared */
 };
 
-/* Creates the folder .tmp-<step>, so that others see that the checkpoint has begun. Errors
- * are left to checkpoint_write. */
+/* Creates the folder .tmp-<step>, so that other processes see that the checkpoint has
+ * begun. If that fails, checkpoint_write returns the error. */
 void checkpoint_announce(const char *dir, uint64_t step);
 /* Writes and commits. A checkpoint of this step that exists already is replaced.
  * ERR_CORRUPT: the experience log is damaged (store_check); nothing is committed. */

@@ -4,9 +4,9 @@
  * graph is a function of the configuration alone. It goes into every checkpoint as .meta,
  * and once into the run's event file.
  *
- * Settings  What can be changed while the run goes on is a variable in the agent's block,
+ * Settings  A setting that can change in a live run is a variable in the agent's block,
  *           which the agent feeds into a constant of its graph (agent/algo/live.h). A .meta
- *           has no feeds, so the constants in it must hold the values of its step.
+ *           has no feeds, so its constants must hold the values of its step.
  *           Collection SETTING_CONSTANTS (msg/protocol.h) of the graph names them. Only
  *           the four bytes of each constant change.
  * Threads   loop thread; graphs_write_settings: any.
@@ -23,16 +23,16 @@
 
 struct graphs; /* opaque */
 
-/* Asks every agent; on_done when all have responded. The table is ready and owes nothing.
- */
+/* Asks every agent; calls on_done when all have responded. The table must be ready, with no
+ * request outstanding. */
 int graphs_start(struct graphs **ret, struct agent_table *agents,
                  void (*on_done)(void *ctx), void *ctx, struct err *err);
-void graphs_free(struct graphs *g); /* NULL is fine; agents owe nothing or are gone */
+void graphs_free(struct graphs *g); /* NULL is fine; not while a response can arrive */
 
-/* The agent starts again with another configuration: its graph is not valid any more. */
+/* The agent starts again with another configuration, which invalidates its graph. */
 void graphs_expire(struct graphs *g, size_t agent);
-/* Asks again for those that have expired, while the table owes nothing. Returns 0: all are
- * valid; 1: on_done will be called once all are, or their agents were given up. */
+/* Asks again for the graphs that have expired; no request may be outstanding. Returns 0 if
+ * all are valid; 1: on_done will be called when they are, or their agents were given up. */
 int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
                    struct err *err);
 

@@ -217,7 +217,7 @@ int resume_check_numerics(const struct resume *r, const char *build_id, struct e
     (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
                    (const char *)s->data);
     if (sscanf(text, "%15s %d", name, &version) != 2 || numerics_find(&mode, name) < 0)
-        version = 0; /* of no build */
+        version = 0; /* no build has this number */
     if (version != NUMERICS_VERSION)
         return err_set(err, ERR_CONFIG,
                        "the numerics version was %d, now it is %d (--anyway goes on)",

@@ -1,16 +1,17 @@
-/* resume.h - a checkpoint that a run goes on from: found, verified, and in memory.
+/* resume.h - finds, verifies and loads the checkpoint from which a run is resumed.
  *
  * Order    resume_open, before any process is started; the log is opened with section
  *          SECTION_EXPERIENCE; resume_preload, before the agents start;
- *          resume_check_agents, once they are ready; resume_discard_later, when nothing
+ *          resume_check_agents, once they are ready; resume_discard_later, when no check
  *          can fail any more. Until then nothing in the run directory changes.
  * Journal  run.state holds no position in it: every line of the journal has its step. A
  *          byte offset would differ between equal runs.
- * Differs  run.state says with which numerics, build, fingerprint and configuration the
- *          run computed. A difference that can change results is ERR_CONFIG, in one line
- *          that names it. Another numerics version always can; another build under
- *          NUMERICS_NATIVE; another fingerprint there, and in a run that is not portable
- *          for another reason (run_status.h). The configuration: run/resume_config.h.
+ * Differs  run.state records the numerics, build, fingerprint and configuration with which
+ *          the run computed. A difference that can change results is ERR_CONFIG, in one
+ *          line that names it. Another numerics version always can; another build only
+ *          under NUMERICS_NATIVE; another fingerprint under NUMERICS_NATIVE and in a run
+ *          that is not portable for another reason (run_status.h). For the configuration,
+ *          see run/resume_config.h.
  */
 #ifndef SUPERVISOR_SAVE_RESUME_H
 #define SUPERVISOR_SAVE_RESUME_H
@@ -22,30 +23,31 @@
 
 struct resume; /* opaque */
 
-/* The checkpoint of a step given as text, or with NULL the newest in dir that is complete:
- * on_skipped gets one line about each newer one, with what is wrong with it.
- * ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT, ... */
+/* Opens the checkpoint of a step given as text or, if step is NULL, the newest complete one
+ * in dir: on_skipped is then called with one line for each newer one, which says what is
+ * wrong with it. ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT, ... */
 int resume_open(struct resume **ret, const char *dir, const char *step,
                 void (*on_skipped)(void *ctx, const char *line), void *ctx,
                 struct err *err);
 void resume_free(struct resume *r); /* NULL is fine */
 
-/* For a caller that only wants the weights: the step to take them from. With `step`, a
- * checkpoint that exists, complete or not; with NULL, as resume_open. */
+/* For a caller that needs only the weights: *ret is the step to take them from. With a
+ * `step`, that checkpoint must exist, complete or not; with NULL, as resume_open. */
 int resume_choose(uint64_t *ret, const char *dir, const char *step,
                   void (*on_skipped)(void *ctx, const char *line), void *ctx,
                   struct err *err);
 
-/* The newest complete checkpoint whose window the experience log `log` still holds as it
- * was appended: a run can go on from it. ERR_NOT_FOUND: there is none. */
+/* The newest complete checkpoint whose window of rows is intact in the experience log
+ * `log`, so that a run can be resumed from it. ERR_NOT_FOUND: there is none. */
 int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
                         uint64_t capacity, struct err *err);
 
 const struct rollout_progress *resume_progress(const struct resume *r);
-/* Never NULL for the run's sections, but for SECTION_NUMERICS and SECTION_INEXACT. */
+/* A section of run.state. Of the run's sections, only SECTION_NUMERICS and SECTION_INEXACT
+ * may be NULL. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
 
-/* The numerics version, and under NUMERICS_NATIVE the build. */
+/* Checks the numerics version and, under NUMERICS_NATIVE, the build. */
 int resume_check_numerics(const struct resume *r, const char *build_id, struct err *err);
 int resume_is_same_build(const struct resume *r, const char *build_id);
 
@@ -54,10 +56,11 @@ int resume_preload(const struct resume *r, struct agent_table *agents, struct er
 /* Once the agents are ready. */
 int resume_check_fingerprint(const struct resume *r, const struct agent_table *agents,
                              struct err *err);
-/* Their variables lie where they lay. ERR_CONFIG: they do not. */
+/* ERR_CONFIG: the variables of an agent lie elsewhere in its block than at the
+ * checkpoint. */
 int resume_check_agents(const struct resume *r, const struct agent_table *agents,
                         struct err *err);
-/* Removes what came after the checkpoint: later checkpoints, then rows of the log. */
+/* Removes later checkpoints, then later rows of the log. */
 int resume_discard_later(const struct resume *r, struct store *store, struct err *err);
 
 #endif

@@ -113,8 +113,8 @@ int retention_drop_after(const char *dir, uint64_t step, struct err *err)
 
 /* ---- the experience log ---- */
 
-int retention_forget_rows(const char *dir, uint64_t step, struct store *store,
-                          struct err *err)
+int retention_release_rows(const char *dir, uint64_t step, struct store *store,
+                           struct err *err)
 {
     uint64_t *steps = NULL, oldest = step;
     size_t n = 0, i = 0;
@@ -137,7 +137,7 @@ int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes
 
     if (beneath_stat(path, &st) < 0)
         return errno == ENOENT ? 0 : err_errno(err, "%s", path);
-    *ret_bytes = (uint64_t)st.st_blocks * 512; /* holes take nothing */
+    *ret_bytes = (uint64_t)st.st_blocks * 512; /* holes in the file take no space */
     if (keep == KEEP_LOG_ALWAYS || (keep == KEEP_LOG_AUTO && *ret_bytes < auto_bytes))
         return 0;
     return beneath_unlink(path) < 0 ? err_errno(err, "%s: cannot remove", path) : 1;

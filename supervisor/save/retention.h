@@ -4,12 +4,12 @@
  * Checkpoints  The newest `max` stay. Of the older ones, the first that was written later
  *              than `every_s` after the run's beginning stays for good, then the first
  *              later than twice that, and so on, as TensorFlow's Saver has it with
- *              keep_checkpoint_every_n_hours. This is decided from the files, so that a
- *              resume changes nothing about it.
+ *              keep_checkpoint_every_n_hours. This is decided from the files' times, so
+ *              that a resume decides the same.
  * Damaged      A damaged checkpoint is renamed to .bad-<step> and never removed.
  * Rows         Those in the window of the oldest checkpoint, and all later ones, stay.
- * Removal      A checkpoint becomes .del-<step> before its files go: what has its name is
- *              whole.
+ * Removal      A checkpoint is renamed to .del-<step> before its files are removed, so that
+ *              a folder named <step> is always complete.
  * Threads      any, one at a time for one folder: only files are touched.
  */
 #ifndef SUPERVISOR_SAVE_RETENTION_H
@@ -32,18 +32,18 @@ int retention_drop_old(const struct retention *r, const char *dir, struct err *e
 int retention_drop_after(const char *dir, uint64_t step, struct err *err);
 /* A damaged checkpoint becomes .bad-<step>, in place of an older .bad-<step>. */
 int retention_set_aside(const char *dir, uint64_t step, struct err *err);
-/* Gives the rows that no checkpoint in dir needs back to the disk, once the one of `step`
- * is committed. (A step is a row.) */
-int retention_forget_rows(const char *dir, uint64_t step, struct store *store,
-                          struct err *err);
+/* Frees the disk space of rows that no checkpoint in dir needs, once the checkpoint of
+ * `step` is committed. (Each step is one row.) */
+int retention_release_rows(const char *dir, uint64_t step, struct store *store,
+                           struct err *err);
 
 /* experience.keep: auto keeps the log of a run that is done if it takes less of the disk
  * than this. Such a run can be made longer. */
 #define RETENTION_AUTO_BYTES UINT64_C(1000000000)
 
-/* Removes the log of a run that is done, unless it is to be kept; auto_bytes is
- * RETENTION_AUTO_BYTES, but for tests. Returns 1 if it was removed (*ret_bytes: what it took
- * of the disk), 0 if it stays or does not exist, -errno. */
+/* Removes the log of a run that is done, unless `keep` keeps it. auto_bytes is
+ * RETENTION_AUTO_BYTES, except in tests. Returns 1 if it was removed (*ret_bytes: the disk
+ * space it took), 0 if it was kept or does not exist, -errno. */
 int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes,
                        uint64_t *ret_bytes, struct err *err);
 /* The line that announces it. */

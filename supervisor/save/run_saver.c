@@ -93,7 +93,7 @@ static void write_work(uv_work_t *work)
         log_warn("older checkpoints stay for now: %s", why.msg);
     if (s->log_copy != NULL)
         (void)store_copy(s->args.store, s->log_copy, &s->failure);
-    else if (retention_forget_rows(s->dir, s->step, s->args.store, &why) < 0)
+    else if (retention_release_rows(s->dir, s->step, s->args.store, &why) < 0)
         log_warn("%s", why.msg);
 }
 

@@ -1,18 +1,17 @@
 /* run_saver.h - writes a run's checkpoints in the background, one at a time.
  *
- * Begin    At a round boundary: copies the agents' blocks and what run.state holds of the
- *          run. Training waits for nothing else.
+ * Begin    At a round boundary: copies the agents' blocks and the run's sections of
+ *          run.state. Training waits only for these copies.
  * Write    On a thread of libuv's pool, which only touches files: checkpoint_write, then
- *          older checkpoints and rows go as retention.h has it.
+ *          older checkpoints and rows are removed (retention.h).
  * Log      A checkpoint is committed only if every row that updates can have drawn since
- *          the checkpoint before is still as it was appended. So damage that stays in the
+ *          the previous checkpoint is still as it was appended. So lasting damage of the
  *          file reaches neither the weights nor the window of a committed checkpoint.
- * Loss     A caller that begins one at each due boundary, and waits there while another is
- *          being written, has never computed more than an interval since the newest
- *          committed one; or, while one is being written, since that one, which is an
- *          interval after the newest.
+ * Loss     A caller that begins a checkpoint at each due boundary, and waits there while
+ *          another is being written, loses at most one interval in a crash; while one is
+ *          being written, at most two.
  * End      uv_run does not return while a checkpoint is being written.
- * Threads  loop thread, but for the writing.
+ * Threads  loop thread, except for the writing.
  */
 #ifndef SUPERVISOR_SAVE_RUN_SAVER_H
 #define SUPERVISOR_SAVE_RUN_SAVER_H
@@ -30,10 +29,10 @@ struct run_saver_args { /* all borrowed until run_saver_free */
     const char *dir; /* the run's checkpoints/ */
     struct store *store;
     struct retention keep;
-    /* From the loop, when a checkpoint is committed (why NULL) or has failed. ERR_CORRUPT:
-     * the experience log is damaged, and no later one can be committed, either. */
+    /* Called from the loop when a checkpoint was committed (why NULL) or has failed.
+     * ERR_CORRUPT: the experience log is damaged, so no later one can be committed. */
     void (*on_written)(void *ctx, uint64_t step, const struct err *why);
-    /* From the loop, after run_saver_check_log; why NULL: the log is as it was appended. */
+    /* Called from the loop after run_saver_check_log; why NULL: the log is intact. */
     void (*on_log_checked)(void *ctx, const struct err *why);
     void *ctx;
 };
@@ -56,19 +55,19 @@ struct save_point {
     enum numerics numerics;
     const char *inexact; /* NULL: the run is exact */
 };
-/* Copies it and begins to write; not while busy. ERR_NOMEM: nothing has begun. */
+/* Copies p and begins to write; not while busy. ERR_NOMEM: nothing has begun. */
 int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err *err);
 
-/* Reads the log's window again without writing a checkpoint, once not busy. */
+/* Verifies the log's window without writing a checkpoint, as soon as the saver is free. */
 void run_saver_check_log(struct run_saver *s);
 
 /* The run directory was deleted: later checkpoints go to another one, each with a copy of
  * the experience log at the path log. Borrowed, as args are. */
 void run_saver_redirect(struct run_saver *s, const char *dir, const char *log);
-/* Whether the newest that was begun went there. */
+/* 1 if the newest checkpoint that was begun went to that directory. */
 int run_saver_is_redirected(const struct run_saver *s);
-/* Writes what was written last once more; names and descriptions are borrowed as by
- * run_saver_begin. 0: nothing was ever written, or the saver is busy. */
+/* Begins to write the newest checkpoint again; names and descriptions are borrowed as by
+ * run_saver_begin. Returns 0 if there is none, or the saver is busy. */
 int run_saver_repeat(struct run_saver *s);
 
 #endif

@@ -159,7 +159,7 @@ def test_kernels_can_be_forced_down_and_never_up(w):
 
 def test_an_environment_of_others_marks_the_run(w):
     w.brood("run", hallway(w, steps=200), "--name", "away")
-    why = "an environment of others' (env.command)"
+    why = "an external environment (env.command)"
     assert numerics_of(w, "away") == ("portable", why)
     assert f"exact on this kind of machine only: {why}" in w.brood("status", "away")[0]
     assert len(events(w.run_dir("away"), "not-portable")) == 1

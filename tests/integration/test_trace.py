@@ -74,7 +74,7 @@ def test_tracing_is_refused_with_a_reason(w):
     both = [w.start("trace", "a", "--steps", 3) for _ in range(2)]
     late = harness.wait_until("one to be refused", lambda: next(
         (t for t in both if t.poll() is not None), None))
-    assert "somebody traces this run already" in late.log.read_text()
+    assert "this run is being traced already" in late.log.read_text()
     client.call("continue")
     assert sorted(t.wait(timeout=harness.DEADLINE_S) for t in both) == [0, 1]
     stop(p, client)

@@ -462,13 +462,13 @@ START_TEST(test_rows_of_kept_checkpoints_stay)
     commit(10, 5);
     ck_assert_int_eq(store_sync(s, &err), 0);
     ck_assert_int_eq(stat(path, &before), 0);
-    ck_assert_int_eq(retention_forget_rows(checkpoints, 100, s, &err), 0);
+    ck_assert_int_eq(retention_release_rows(checkpoints, 100, s, &err), 0);
     ck_assert_int_eq(stat(path, &after), 0);
     ck_assert_int_eq(before.st_blocks, after.st_blocks); /* 10 needs rows 0 to 9 */
     ck_assert_int_eq(tree_empty(checkpoints, NULL, NULL), 0);
     commit(0, 5);
     commit(60, 5);
-    ck_assert_int_eq(retention_forget_rows(checkpoints, 100, s, &err), 0);
+    ck_assert_int_eq(retention_release_rows(checkpoints, 100, s, &err), 0);
     ck_assert_int_eq(stat(path, &after), 0); /* rows 0 to 49 of 8 KB */
     ck_assert_int_ge((before.st_blocks - after.st_blocks) * 512, 48 * 8000);
     ck_assert_int_le((before.st_blocks - after.st_blocks) * 512, 51 * 8200);

@@ -1,9 +1,10 @@
-/* The run directory is deleted while the run goes on.
+/* The run directory is deleted while the run is live.
  *
- * The run notices at the next tick or commit, stops at the next round boundary, and fails:
- * nothing of it can be found by its name any more. With args->rescue its last checkpoint is
- * written into a new run there, with the configuration, the journal and the experience log,
- * whose descriptor is still open, so that `brood resume` can continue it. */
+ * The run notices it at the next tick or checkpoint, stops at the next round boundary, and
+ * fails, because no command can find its files any more. With args->rescue, its last
+ * checkpoint is written into a new run in that folder, with the configuration, the journal
+ * and the experience log, whose descriptor is still open, so that `brood resume` can
+ * continue it. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/log/log.h"
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A run of the same name, or of that name with a number. */
+/* Creates a run of the same name, or of that name with a number. */
 static int make_rescue(struct training *t, struct err *err)
 {
     const char *dir = t->args->rescue, *name = run_dir_name(t->args->dir);
@@ -38,7 +39,7 @@ static void begin_rescue(struct training *t)
     if (t->args->rescue == NULL)
         return;
     if (make_rescue(t, &err) < 0) {
-        training_complain(t, "--rescue: %s", err.msg);
+        training_log_error(t, "--rescue: %s", err.msg);
         return;
     }
     run_saver_redirect(t->saver, run_dir_file(t->rescue, "checkpoints"),
@@ -49,17 +50,17 @@ void training_check_dir(struct training *t)
 {
     const char *path = run_dir_path(t->args->dir);
 
-    if (t->is_gone || !run_dir_is_gone(t->args->dir))
+    if (t->is_deleted || !run_dir_is_deleted(t->args->dir))
         return;
-    t->is_gone = 1;
+    t->is_deleted = 1;
     begin_rescue(t);
     training_event(t, DELETED);
     if (t->rescue != NULL)
-        training_complain(t,
-                          "%s was deleted: the run ends, its last checkpoint goes to %s",
-                          path, run_dir_path(t->rescue));
+        training_log_error(t,
+                           "%s was deleted: the run ends, its last checkpoint goes to %s",
+                           path, run_dir_path(t->rescue));
     else
-        training_complain(t, "%s was deleted: the run ends", path);
+        training_log_error(t, "%s was deleted: the run ends", path);
     training_feed(t, LIFE_EV_DELETED, NULL);
 }
 
@@ -69,14 +70,14 @@ int training_rescue(struct training *t)
            run_saver_repeat(t->saver);
 }
 
-void training_fail_if_gone(struct training *t)
+void training_fail_if_deleted(struct training *t)
 {
     struct training_result *r = t->result;
     const char *path = run_dir_path(t->args->dir);
 
-    if (!t->is_gone)
+    if (!t->is_deleted)
         return;
-    r->checkpoint_step = -1; /* of what is left under the run's own path */
+    r->checkpoint_step = -1; /* the run's own path has no checkpoint any more */
     if (r->end == TRAINING_DONE || r->end == TRAINING_STOPPED)
         r->end = TRAINING_FAILED;
     if (t->failure.code < 0)
