@@ -380,7 +380,7 @@ def test_old_weights_are_those_of_the_newest_complete_one(w):
     w.brood("run", config(w), "--name", "old", *until(1000))
     folder = w.run_dir("old") / "checkpoints"
     evaluate = ("eval", "old", "--episodes", "2", "--json")
-    says = re.compile(r"checkpoint 1000: agent_1: .*checksum mismatch.*; an older one")
+    says = re.compile(r"checkpoint 1000: agent_1: .*checksum mismatch.*; trying the next older one")
     flip(folder / "1000/agent_1/model.ckpt-1000.data-00000-of-00001", 700)
     _, err = w.brood("run", config(w), "--name", "new", "--init-from", "old", *until(400),
                      "--quiet")
