@@ -4,12 +4,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int write_all(int fd, const void *data, size_t len)
+/* offset: NULL writes at the descriptor's own position. */
+static int write_everything(int fd, const void *data, size_t len, const uint64_t *offset)
 {
     const uint8_t *p = data;
+    size_t done = 0;
 
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
+    while (done < len) {
+        ssize_t n = offset != NULL
+                        ? pwrite(fd, p + done, len - done, (off_t)(*offset + done))
+                        : write(fd, p + done, len - done);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -17,30 +21,19 @@ int write_all(int fd, const void *data, size_t len)
             errno = EIO;
         if (n <= 0)
             return -1;
-        p += n;
-        len -= (size_t)n;
+        done += (size_t)n;
     }
     return 0;
 }
 
+int write_all(int fd, const void *data, size_t len)
+{
+    return write_everything(fd, data, len, NULL);
+}
+
 int pwrite_all(int fd, const void *data, size_t len, uint64_t offset)
 {
-    const uint8_t *p = data;
-
-    while (len > 0) {
-        ssize_t n = pwrite(fd, p, len, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = EIO;
-        if (n <= 0)
-            return -1;
-        p += n;
-        len -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
+    return write_everything(fd, data, len, &offset);
 }
 
 int append_whole(int fd, const char *path, const void *data, size_t len, struct err *err)
