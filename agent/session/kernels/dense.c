@@ -395,6 +395,18 @@ struct factors {
     int64_t down, across;
 };
 
+/* x += `count` columns y of A times as many rows of B, in order. */
+VEC_INLINE void add_columns(vec *x, const vec *y, const int count, struct factors f,
+                            const int n)
+{
+    UNROLL(GCC unroll 8)
+    for (int q = 0; q < count; q++) {
+        UNROLL(GCC unroll 8)
+        for (int j = 0; j < n; j++)
+            x[j] = vec_fma(y[q], vec_same(f.b[q * f.down + j * f.across]), x[j]);
+    }
+}
+
 /* x += the next `four` times four columns of VEC rows of A, times those rows of B. */
 VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f, int four,
                           const int n)
@@ -404,24 +416,14 @@ VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f,
         vec y[8];
 
         vec_load_transposed_eight(y, a, lda);
-        UNROLL(GCC unroll 8)
-        for (int q = 0; q < 8; q++) {
-            UNROLL(GCC unroll 8)
-            for (int j = 0; j < n; j++)
-                x[j] = vec_fma(y[q], vec_same(f.b[q * f.down + j * f.across]), x[j]);
-        }
+        add_columns(x, y, 8, f, n);
     }
 #endif
     for (; four > 0; four--, a += 4, f.b += 4 * f.down) {
         vec y[4];
 
         vec_load_transposed(y, a, lda);
-        UNROLL(GCC unroll 4)
-        for (int q = 0; q < 4; q++) {
-            UNROLL(GCC unroll 8)
-            for (int j = 0; j < n; j++)
-                x[j] = vec_fma(y[q], vec_same(f.b[q * f.down + j * f.across]), x[j]);
-        }
+        add_columns(x, y, 4, f, n);
     }
 }
 
@@ -565,7 +567,7 @@ static void choose(const struct dense *d)
 }
 
 /* The one row of a product with a transpose is the one column of that matrix by A^T. */
-static int is_row_of_turned(const struct dense *d)
+static int is_row_of_transpose(const struct dense *d)
 {
     return d->m == 1 && d->transposed_b && d->n >= VEC && !d->bias && !d->add &&
            !d->column_sums && d->after == DENSE_AS_IS;
@@ -579,7 +581,7 @@ void DENSE(const struct dense *d)
         d->transposed_b) { /* the one row of B's transpose is its one column */
         one.transposed_b = 0;
         one.ldb = 1;
-    } else if (is_row_of_turned(d)) {
+    } else if (is_row_of_transpose(d)) {
         one.m = d->n;
         one.n = 1;
         one.a = d->b;

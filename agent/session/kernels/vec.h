@@ -315,22 +315,7 @@ VEC_INLINE void vec_store_some(float *p, vec x, int64_t n)
 
 #endif
 
-/* x[q] = column q of four, of as many rows of p as a vector has lanes. */
-VEC_INLINE void vec_load_transposed(vec x[4], const float *p, int64_t ld)
-{
-    const vec a = vec_load_fours(p, ld), b = vec_load_fours(p + ld, ld);
-    const vec c = vec_load_fours(p + 2 * ld, ld), d = vec_load_fours(p + 3 * ld, ld);
-    const vec ab = VEC_LOWS(a, b), cd = VEC_LOWS(c, d);
-    const vec ab2 = VEC_HIGHS(a, b), cd2 = VEC_HIGHS(c, d);
-
-    x[0] = VEC_FIRSTS(ab, cd);
-    x[1] = VEC_LASTS(ab, cd);
-    x[2] = VEC_FIRSTS(ab2, cd2);
-    x[3] = VEC_LASTS(ab2, cd2);
-}
-
-#if VEC == 16
-/* Each four by four floats of a, b, c and d. */
+/* Transposes each four by four floats of a, b, c and d. */
 VEC_INLINE void vec_transpose(vec x[4], vec a, vec b, vec c, vec d)
 {
     const vec ab = VEC_LOWS(a, b), cd = VEC_LOWS(c, d);
@@ -342,7 +327,15 @@ VEC_INLINE void vec_transpose(vec x[4], vec a, vec b, vec c, vec d)
     x[3] = VEC_LASTS(ab2, cd2);
 }
 
-/* The same of eight columns: half as many loads, of which one takes as long as a shuffle. */
+/* x[q] = column q of four, of as many rows of p as a vector has lanes. */
+VEC_INLINE void vec_load_transposed(vec x[4], const float *p, int64_t ld)
+{
+    vec_transpose(x, vec_load_fours(p, ld), vec_load_fours(p + ld, ld),
+                  vec_load_fours(p + 2 * ld, ld), vec_load_fours(p + 3 * ld, ld));
+}
+
+#if VEC == 16
+/* The same for eight columns: half as many loads, of which one takes as long as a shuffle. */
 VEC_INLINE void vec_load_transposed_eight(vec x[8], const float *p, int64_t ld)
 {
     vec y[4], z[4];
