@@ -165,6 +165,11 @@ struct pairs {
     struct arena arena;
 };
 
+static void add_text(struct pairs *p, const char *key, const char *v)
+{
+    p->pair[p->n++] = (struct pair){key, {.type = MEMBER_TEXT, .text = v}};
+}
+
 static void add_number(struct pairs *p, const char *key, double v)
 {
     p->pair[p->n++] = (struct pair){key, {.type = MEMBER_F64, .real = v}};
@@ -193,8 +198,21 @@ static void add_metrics(struct pairs *p, const struct run_event *e)
     }
 }
 
-/* All that are there. */
-static struct pairs pairs_of(const struct run_event *e)
+/* "give_up". */
+static const char *json_name(const struct run_event *e, struct arena *arena)
+{
+    char *name = arena_strdup(arena, kinds[e->kind].name);
+
+    for (char *p = name; (p = strchr(p, '-')) != NULL;)
+        *p = '_';
+    return name;
+}
+
+/* The pairs that come before an event's own fields. */
+enum head { HEAD_NONE, HEAD_STEP, HEAD_ALL, HEAD_MAX_PAIRS = 3 };
+
+/* The head, and all fields that are not absent. */
+static struct pairs pairs_of(const struct run_event *e, enum head head)
 {
     const struct kind *kind = &kinds[e->kind];
     const size_t n_metrics = e->kind == RUN_EVENT_ROW ? e->row->n
@@ -203,7 +221,14 @@ static struct pairs pairs_of(const struct run_event *e)
                                  : 0;
     struct pairs p = {0};
 
-    p.pair = ARENA_ARRAY(&p.arena, struct pair, kind->n_fields + n_metrics + 2);
+    p.pair = ARENA_ARRAY(&p.arena, struct pair,
+                         kind->n_fields + n_metrics + 2 + HEAD_MAX_PAIRS);
+    if (head == HEAD_ALL) {
+        add_text(&p, "time", e->time);
+        add_text(&p, "event", json_name(e, &p.arena));
+    }
+    if (head != HEAD_NONE)
+        add_whole(&p, "env_steps", e->env_steps);
     for (size_t i = 0; i < kind->n_fields; i++) {
         p.pair[p.n] = (struct pair){kind->fields[i].key, member_get(&kind->fields[i], e)};
         p.n += !p.pair[p.n].value.is_absent;
@@ -251,7 +276,7 @@ char *run_event_line(const struct run_event *e)
     CHECK(out != NULL, "no memory");
     (void)fprintf(out, "%s step=%" PRIu64 " event=%s", e->time, e->env_steps,
                   kinds[e->kind].name);
-    p = pairs_of(e);
+    p = pairs_of(e, HEAD_NONE);
     for (size_t i = 0; i < p.n; i++) {
         (void)fprintf(out, " %s=", p.pair[i].key);
         put_text(out, value_text(&p.pair[i].value, buf));
@@ -296,32 +321,11 @@ int run_event_is_number(const char *key)
 
 /* ---- maps and objects ---- */
 
-enum { NAME_BYTES = 32 };
-
-/* "give_up". */
-static const char *name_of(const struct run_event *e, char ret[NAME_BYTES])
+static void pack(struct msg_out *o, const struct run_event *e, enum head head)
 {
-    (void)snprintf(ret, NAME_BYTES, "%s", kinds[e->kind].name);
-    for (char *p = ret; (p = strchr(p, '-')) != NULL;)
-        *p = '_';
-    return ret;
-}
+    struct pairs p = pairs_of(e, head);
 
-/* Without time and event: of a row, as its own notification has it. */
-static void pack(struct msg_out *o, const struct run_event *e, int is_row)
-{
-    struct pairs p = pairs_of(e);
-    char name[NAME_BYTES];
-
-    msg_map(o, p.n + (is_row ? 1 : 3));
-    if (!is_row) {
-        msg_key(o, "time");
-        msg_str(o, e->time);
-        msg_key(o, "event");
-        msg_str(o, name_of(e, name));
-    }
-    msg_key(o, "env_steps");
-    msg_u64(o, e->env_steps);
+    msg_map(o, p.n);
     for (size_t i = 0; i < p.n; i++) {
         msg_key(o, p.pair[i].key);
         value_pack(o, &p.pair[i].value);
@@ -331,26 +335,19 @@ static void pack(struct msg_out *o, const struct run_event *e, int is_row)
 
 void run_event_pack(struct msg_out *o, const struct run_event *e)
 {
-    pack(o, e, 0);
+    pack(o, e, HEAD_ALL);
 }
 
 void run_event_pack_row(struct msg_out *o, const struct run_event *row)
 {
-    pack(o, row, 1);
+    pack(o, row, HEAD_STEP);
 }
 
 void run_event_json(struct json *j, const struct run_event *e)
 {
-    struct pairs p = pairs_of(e);
-    char name[NAME_BYTES];
+    struct pairs p = pairs_of(e, HEAD_ALL);
 
     json_object(j);
-    json_key(j, "time");
-    json_str(j, e->time);
-    json_key(j, "event");
-    json_str(j, name_of(e, name));
-    json_key(j, "env_steps");
-    json_u64(j, e->env_steps);
     for (size_t i = 0; i < p.n; i++) {
         json_key(j, p.pair[i].key);
         value_json(j, &p.pair[i].value);
