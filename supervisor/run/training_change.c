@@ -383,7 +383,6 @@ static int write_journal(struct training *t, struct proposal *p, struct err *err
     rc = prepare_file(t, p, err);
     if (rc == 0)
         rc = write_settings(t, RUN_EVENT_WAITS, MEMBER_NO_U64, &p->waits, err);
-
     return rc < 0 ? rc : write_settings(t, RUN_EVENT_SET, p->at, &p->changes, err);
 }
 
@@ -398,8 +397,10 @@ static void commit(struct training *t, struct proposal *p)
     run_config_done(&t->wanted);
     t->wanted = p->wanted;
     p->wanted = (struct run_config){0};
-    if (atomic_file_commit(p->file, &why) < 0 || update_pending(t, &why) < 0)
+    if (atomic_file_commit(p->file, &why) < 0)
         training_log_error(t, "config.yaml could not be written: %s", why.msg);
+    if (update_pending(t, &why) < 0)
+        training_log_error(t, "pending changes cannot be listed: %s", why.msg);
     training_plan_changes(t);
 }
 
