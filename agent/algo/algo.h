@@ -17,7 +17,7 @@
 #include "common/msg/protocol.h"
 #include "common/store/store_view.h"
 
-enum stage_runner { STAGE_LEARNERS, STAGE_CENTRAL };
+enum stage_runner { STAGE_LEARNERS, STAGE_CENTRAL, STAGE_PS };
 
 #define STAGE_MAX_READS 8
 
@@ -46,13 +46,20 @@ struct space { /* of one agent */
     double low, high;
 };
 
+struct share; /* share.h */
+
 struct algo_args {
     struct graph *graph;
     const struct agent_config *config;
     const struct space *agents; /* all, in the environment's order */
     size_t n_agents;
-    size_t self; /* index of this agent; n_agents for the central process */
+    size_t self; /* index of this agent; n_agents for the central process, and for a ps
+                  * process, for which agents[n_agents] has its name and the spaces of the
+                  * first member */
     int central;
+    /* The group that shares parameters with this agent; NULL: none. The algorithm calls
+     * share_build for it, or refuses. Owned by the caller. */
+    struct share *share;
     const char *env; /* env.id */
     enum env_rules rules;
     /* An imported policy: a MetaGraphDef, and the prefix of a checkpoint with its
@@ -82,9 +89,11 @@ struct act_result {
     float *carry;   /* (E, H) */
 };
 
+#define SLOT_NONE UINT64_MAX
 struct stage_args {
     const struct stage *stage;
     uint64_t step, update, repeat;
+    uint64_t slot; /* of a shared step (share.h); SLOT_NONE: nothing is shared */
     int64_t groups, batch, length; /* G, B, L */
     const uint64_t *rows;          /* (G, B, L) */
     const float *weights;          /* (G, B) or NULL: all 1 */

@@ -1,6 +1,7 @@
 #include "agent/algo/iql.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 
@@ -124,6 +125,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->config = args->config;
+    a->share = args->share;
     a->self = self;
     a->index = args->self;
     a->n_agents = args->n_agents;
@@ -143,8 +145,8 @@ static const struct stage *stages(const struct algo *a, size_t *ret_n)
     static const struct stage learn = {
         .name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0};
 
-    *ret_n = 1;
-    return &learn;
+    *ret_n = a->share != NULL ? SHARE_N_STAGES : 1;
+    return a->share != NULL ? share_stages : &learn;
 }
 
 static int64_t carry_width(const struct algo *a)
@@ -162,7 +164,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 {
     struct operation *const ops[] = {a->init_variables, a->init_target};
 
-    return algo_run_each(s, ops, 2, key, err);
+    return algo_run_each(s, ops, a->init_target != NULL ? 2 : 1, key, err);
 }
 
 const struct algo_ops iql_ops = {

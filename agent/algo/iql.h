@@ -17,6 +17,9 @@
  *          In a team that shares its reward, a bad reward may be another agent's fault.
  *          With hysteresis below 1 it weighs less than a good one.
  *
+ * Shared: gradients > apply > assign (share.h) instead of learn; the ps has the network and
+ * its optimiser, the members network, target and loss. Targets follow in `assign`.
+ *
  * A choice is a combination of the action's heads (choices.h); the network, which is the
  * configuration's `critic`, has an output for each.
  *
@@ -51,13 +54,14 @@ struct batch { /* 64-byte aligned, kept from update to update */
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
+    struct share *share; /* NULL: nothing is shared */
     const struct space *self;
     size_t index, n_agents;
     int32_t n_choices; /* C */
 
     struct output obs, choice, target, weight;
-    struct output q, target_q; /* (B, C) */
-    struct output loss, q_mean, norm;
+    struct output q, target_q;        /* (B, C) */
+    struct output loss, q_mean, norm; /* norm: none in a member of a sharing group */
     struct operation *train, *update_target, *init_target, *init_variables;
     struct live live[IQL_LIVES];
 

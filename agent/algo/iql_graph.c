@@ -1,11 +1,23 @@
 #include "agent/algo/iql.h"
 
 #include "agent/algo/parts.h"
+#include "agent/algo/share.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
+
+/* In a group that shares, the ps makes the steps and the members do all else. */
+static int steps(const struct algo *a)
+{
+    return a->share == NULL || share_is_ps(a->share);
+}
+
+static int learns(const struct algo *a)
+{
+    return a->share == NULL || !share_is_ps(a->share);
+}
 
 static struct output network(struct algo *a, const char *scope)
 {
@@ -22,6 +34,8 @@ static void make_placeholders(struct algo *a)
     struct graph *g = a->graph;
 
     a->obs = placeholder(g, DT_FLOAT, &SHAPE(-1, a->self->obs), "observation");
+    if (!learns(a))
+        return;
     a->choice = placeholder(g, DT_FLOAT, &SHAPE(-1, a->n_choices), "choice");
     a->target = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "target");
     a->weight = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "is_weight");
@@ -42,7 +56,10 @@ static void make_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
 
-    make_live(a, IQL_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
+    if (steps(a))
+        make_live(a, IQL_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
+    if (!learns(a))
+        return;
     make_live(a, IQL_POLYAK, "polyak", c->polyak, "polyak");
     make_live(a, IQL_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis,
               "hysteresis");
@@ -67,25 +84,57 @@ static void make_loss(struct algo *a)
     a->q_mean = reduce(g, "Mean", q, NULL, 0, 0, "q_mean");
 }
 
-static int make_training(struct algo *a, struct err *err)
+static const struct optimizer_config *optimizer(const struct algo *a)
 {
-    const struct agent_config *c = a->config;
-    char *scope = xasprintf("%s/q_func/", a->self->name);
+    return a->config->critic.has_optimizer ? &a->config->critic.optimizer
+                                           : &a->config->optimizer;
+}
+
+static int make_minimizer(struct algo *a, const char *scope,
+                          struct output *ret_learning_rate, struct err *err)
+{
     struct minimizer m = {.scope = scope,
-                          .optimizer = c->critic.has_optimizer ? &c->critic.optimizer
-                                                               : &c->optimizer,
+                          .optimizer = optimizer(a),
                           .clip_norm = a->live[IQL_CLIP_NORM].constant,
-                          .clip_by = c->settings.clip_by};
+                          .clip_by = a->config->settings.clip_by};
 
     a->train = minimize_clipped(a->graph, a->loss, &m, err);
     a->norm = m.norm;
-    make_live(a, IQL_RATE,
-              c->critic.has_optimizer ? "critic.optimizer.learning_rate"
-                                      : "optimizer.learning_rate",
-              m.optimizer->learning_rate, NULL);
-    live_bind(a->graph, &a->live[IQL_RATE], m.learning_rate);
-    free(scope);
+    *ret_learning_rate = m.learning_rate;
     return a->train != NULL ? 0 : ERR_ARG;
+}
+
+static int make_shared(struct algo *a, const char *scope,
+                       struct output *ret_learning_rate, struct err *err)
+{
+    struct share_part part = {.scope = scope,
+                              .loss = a->loss,
+                              .optimizer = optimizer(a),
+                              .clip_norm = a->live[IQL_CLIP_NORM].constant,
+                              .clip_by = a->config->settings.clip_by};
+    const int r = share_build(a->share, a->graph, &part, 1, err);
+
+    a->norm = part.norm;
+    *ret_learning_rate = part.learning_rate;
+    return r;
+}
+
+static int make_training(struct algo *a, struct err *err)
+{
+    char *scope = xasprintf("%s/q_func/", a->self->name);
+    struct output rate = OUTPUT_NONE;
+    const int r = a->share == NULL ? make_minimizer(a, scope, &rate, err)
+                                   : make_shared(a, scope, &rate, err);
+
+    free(scope);
+    if (r < 0 || !steps(a))
+        return r;
+    make_live(a, IQL_RATE,
+              a->config->critic.has_optimizer ? "critic.optimizer.learning_rate"
+                                              : "optimizer.learning_rate",
+              optimizer(a)->learning_rate, NULL);
+    live_bind(a->graph, &a->live[IQL_RATE], rate);
+    return 0;
 }
 
 static void make_target_updates(struct algo *a)
@@ -109,10 +158,13 @@ int iql_build_graph(struct algo *a, struct err *err)
     make_lives(a);
     a->q = unary(g, "Identity", network(a, "q_func"), "q");
     name_policy(g, a->obs, a->q, 1);
-    make_loss(a);
+    if (learns(a))
+        make_loss(a);
     r = make_training(a, err);
-    a->target_q = unary(g, "Identity", network(a, "target_q_func"), "target_q");
-    make_target_updates(a);
+    if (learns(a)) {
+        a->target_q = unary(g, "Identity", network(a, "target_q_func"), "target_q");
+        make_target_updates(a);
+    }
     variable_scope_leave(g);
     a->init_variables = initialize_variables(g);
     if (graph_error(g) != NULL)

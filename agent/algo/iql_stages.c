@@ -2,6 +2,7 @@
 
 #include "agent/algo/choices.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -14,7 +15,8 @@ static int read_live(struct algo *a, struct session *s, struct err *err)
     int r = 0;
 
     for (int i = 0; r == 0 && i < IQL_LIVES; i++)
-        r = live_value(&a->live[i], s, &a->live_value[i], err);
+        if (a->live[i].variable != NULL)
+            r = live_value(&a->live[i], s, &a->live_value[i], err);
     return r;
 }
 
@@ -144,11 +146,12 @@ static void gather(struct algo *a, const struct store_view *store, const uint64_
                   choice_of_action(a->self, b->action + i * a->self->width)] = 1;
 }
 
-/* One step down the loss. */
+/* One step down the loss, or (shared) its gradients. */
 static int run_train(struct algo *a, struct session *s, const struct stage_args *args,
                      int64_t n, struct stage_result *ret, struct err *err)
 {
     struct batch *b = &a->batch;
+    const int steps = a->share == NULL;
     const struct feed feeds[] = {
         {a->obs, tensor_view(DT_FLOAT, SHAPE(n, a->self->obs), b->obs)},
         {a->choice, tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), b->choice)},
@@ -160,23 +163,46 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
     };
     static const char *const names[] = {"critic_loss", "q_mean", "critic_grad_norm"};
     const struct output fetches[] = {a->loss, a->q_mean, a->norm};
+    const size_t n_fetches = steps ? 3 : 2;
     const struct run_args run = {.feeds = feeds,
-                                 .n_feeds = sizeof(feeds) / sizeof(feeds[0]),
+                                 .n_feeds = steps ? 7 : 5,
                                  .fetches = fetches,
-                                 .n_fetches = 3,
+                                 .n_fetches = n_fetches,
                                  .targets = &a->train,
-                                 .n_targets = 1,
+                                 .n_targets = steps ? 1 : 0,
                                  .key = args->key,
                                  .counter = args->counter};
     float scalar[3];
     struct tensor values[3];
     int r;
 
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < n_fetches; i++)
         values[i] = tensor_scalar_f32(&scalar[i]);
-    r = session_run(s, &run, values, err);
-    for (int i = 0; r == 0 && i < 3; i++)
+    r = steps ? session_run(s, &run, values, err)
+              : share_gradients(a->share, s, &run, values, args, 1, err);
+    for (size_t i = 0; r == 0 && i < n_fetches; i++)
         stage_scalar(ret, names[i], (double)scalar[i]);
+    return r;
+}
+
+/* ps: one step down the group's mean loss. */
+static int apply(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    float norm = 0;
+    struct tensor value = tensor_scalar_f32(&norm);
+    struct feed feeds[2];
+    const struct run_args run = {
+        .feeds = feeds, .n_feeds = 2, .fetches = &a->norm, .n_fetches = 1};
+    int r = read_live(a, s, err);
+
+    if (r < 0)
+        return r;
+    feeds[0] = feed_live(a, IQL_CLIP_NORM);
+    feeds[1] = feed_live(a, IQL_RATE);
+    r = share_apply(a->share, s, &run, &value, args, err);
+    if (r == 0)
+        stage_scalar(ret, "critic_grad_norm", (double)norm);
     return r;
 }
 
@@ -189,8 +215,18 @@ static int run_target_update(struct algo *a, struct session *s, struct err *err)
     return session_run(s, &run, NULL, err);
 }
 
-int iql_stage(struct algo *a, struct session *s, const struct stage_args *args,
-              struct stage_result *ret, struct err *err)
+static int assign(struct algo *a, struct session *s, const struct stage_args *args,
+                  struct err *err)
+{
+    int r;
+
+    if ((r = read_live(a, s, err)) < 0 || (r = share_assign(a->share, s, args, err)) < 0)
+        return r;
+    return run_target_update(a, s, err);
+}
+
+static int learn(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
 {
     const int64_t n = args->batch, first = rows_group(args, a->index) * n;
     const float *weights = args->weights != NULL ? args->weights + first : NULL;
@@ -202,6 +238,18 @@ int iql_stage(struct algo *a, struct session *s, const struct stage_args *args,
         (r = make_targets(a, s, args->store, args->rows + first, n, ret, err)) < 0)
         return r;
     gather(a, args->store, args->rows + first, weights, n);
-    r = run_train(a, s, args, n, ret, err);
-    return r < 0 ? r : run_target_update(a, s, err);
+    return run_train(a, s, args, n, ret, err);
+}
+
+int iql_stage(struct algo *a, struct session *s, const struct stage_args *args,
+              struct stage_result *ret, struct err *err)
+{
+    int r;
+
+    if (strcmp(args->stage->name, "apply") == 0)
+        return apply(a, s, args, ret, err);
+    if (strcmp(args->stage->name, "assign") == 0)
+        return assign(a, s, args, err);
+    r = learn(a, s, args, ret, err);
+    return r < 0 || a->share != NULL ? r : run_target_update(a, s, err);
 }

@@ -104,6 +104,24 @@ const char *operation_name(const struct operation *op)
     return op->name;
 }
 
+void graph_alias_draws(struct graph *g, const char *prefix, const char *as)
+{
+    g->draws_prefix = arena_strdup(&g->arena, prefix);
+    g->draws_as = arena_strdup(&g->arena, as);
+}
+
+const char *operation_draw_name(const struct operation *op, char *buf, size_t size)
+{
+    const struct graph *g = operation_graph(op);
+    const char *name = operation_name(op);
+    const size_t len = g->draws_prefix != NULL ? strlen(g->draws_prefix) : 0;
+
+    if (len == 0 || strncmp(name, g->draws_prefix, len) != 0)
+        return name;
+    (void)snprintf(buf, size, "%s%s", g->draws_as, name + len);
+    return buf;
+}
+
 int operation_is(const struct operation *op, const char *type)
 {
     return (op->def->flags & OP_FOREIGN) == 0 && strcmp(op->def->type, type) == 0;

@@ -102,6 +102,13 @@ int operation_is(const struct operation *op, const char *type);
 const char *operation_device(const struct operation *op);
 struct graph *operation_graph(const struct operation *op);
 int operation_id(const struct operation *op); /* creation order, 0-based */
+/* Random operations whose names begin with `prefix` draw as those of a graph do whose names
+ * begin with `as` instead: networks in scopes of different names then get the same initial
+ * values. One prefix per graph; both are copied. */
+void graph_alias_draws(struct graph *g, const char *prefix, const char *as);
+/* The name under which the operation draws: its own, or that of graph_alias_draws, in
+ * buf. */
+const char *operation_draw_name(const struct operation *op, char *buf, size_t size);
 int operation_n_inputs(const struct operation *op);
 struct output operation_input(const struct operation *op, int i);
 int operation_n_control_inputs(const struct operation *op);

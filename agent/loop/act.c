@@ -158,7 +158,7 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
     int is_evaluation = 0, r;
 
     if (s->self == s->n_agents)
-        return err_set(err, ERR_STATE, "the central process does not act");
+        return err_set(err, ERR_STATE, "only agents act");
     if ((r = msg_get_u64(&m->body, "mode", ACT_GREEDY, &mode, err)) < 0 ||
         (r = read_obs(s, &m->body, &args, err)) < 0 ||
         (r = read_allowed(s, &m->body, &args, err)) < 0 ||

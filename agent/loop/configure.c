@@ -105,7 +105,7 @@ static int parse_agents(struct service *s, const msgpack_object *body, struct er
         agents->via.array.size > AGENT_MAX_COUNT)
         return err_set(err, ERR_PROTOCOL, "agents: 1 to %d expected", AGENT_MAX_COUNT);
     s->n_agents = s->self = agents->via.array.size;
-    s->agents = ARENA_ARRAY(&s->arena, struct space, s->n_agents);
+    s->agents = ARENA_ARRAY(&s->arena, struct space, s->n_agents + 1);
     for (size_t i = 0; i < s->n_agents; i++) {
         r = parse_agent(&agents->via.array.ptr[i], &s->agents[i], err);
         if (r < 0)
@@ -151,6 +151,65 @@ static int parse_config(struct service *s, const msgpack_object *body, struct er
     return msg_to_agent_config(config, &s->config, &s->arena, err);
 }
 
+static size_t find_agent(const struct service *s, const msgpack_object *name)
+{
+    size_t i = 0;
+
+    while (i < s->n_agents && !msg_str_is(name, s->agents[i].name))
+        i++;
+    return i;
+}
+
+/* The group that it shares parameters with; none where the message has none. */
+static int parse_share(struct service *s, const msgpack_object *body, struct err *err)
+{
+    const msgpack_object *share = NULL, *members = NULL;
+    int r = msg_get_map(body, "share", &share, err);
+
+    s->ps[0] = '\0';
+    s->n_members = 0;
+    if (r < 0 || share == NULL)
+        return r;
+    if ((r = msg_get_str(share, "ps", s->ps, sizeof(s->ps), err)) < 0 ||
+        (r = msg_get_array(share, "members", &members, err)) < 0)
+        return r;
+    if (s->ps[0] == '\0' || members == NULL || members->via.array.size < 1 ||
+        members->via.array.size > s->n_agents)
+        return err_set(err, ERR_PROTOCOL, "share: a ps and its members expected");
+    s->members = ARENA_ARRAY(&s->arena, size_t, members->via.array.size);
+    for (uint32_t i = 0; i < members->via.array.size; i++) {
+        const size_t member = find_agent(s, &members->via.array.ptr[i]);
+
+        if (member == s->n_agents || (i > 0 && member <= s->members[i - 1]))
+            return err_set(err, ERR_PROTOCOL,
+                           "share: members: agents in the environment's order expected");
+        s->members[s->n_members++] = member;
+    }
+    return 0;
+}
+
+/* Place among the group's members; n_members: it is none. */
+static size_t member_place(const struct service *s)
+{
+    size_t i = 0;
+
+    while (i < s->n_members && s->members[i] != s->self)
+        i++;
+    return i;
+}
+
+/* A ps is no agent: behind the agents stands its name, with the spaces of the first
+ * member. */
+static int add_ps(struct service *s, struct err *err)
+{
+    if (strcmp(s->name, s->ps) != 0 || s->self != s->n_agents)
+        return err_set(err, ERR_PROTOCOL, "role 'ps': '%s' is not the ps of its group",
+                       s->name);
+    s->agents[s->n_agents] = s->agents[s->members[0]];
+    memcpy(s->agents[s->n_agents].name, s->name, sizeof(s->name));
+    return 0;
+}
+
 /* *ret_central: the process of the group, which is no agent itself. */
 static int parse_role(struct service *s, const msgpack_object *body, int *ret_central,
                       struct err *err)
@@ -161,13 +220,18 @@ static int parse_role(struct service *s, const msgpack_object *body, int *ret_ce
     if (r < 0)
         return r;
     *ret_central = strcmp(role, "central") == 0;
+    if (strcmp(role, "ps") == 0)
+        return add_ps(s, err);
     if (!*ret_central && strcmp(role, "learner") != 0)
-        return err_set(err, ERR_UNSUPPORTED, "role '%s': this build has learner, central",
-                       role);
+        return err_set(err, ERR_UNSUPPORTED,
+                       "role '%s': this build has learner, central, ps", role);
     if (!*ret_central && s->self == s->n_agents)
         return err_set(err, ERR_PROTOCOL, "name '%s' is not among the agents", s->name);
     if (*ret_central)
         s->self = s->n_agents;
+    if (s->n_members > 0 && member_place(s) == s->n_members)
+        return err_set(err, ERR_PROTOCOL, "share: '%s' is not among the members",
+                       s->name);
     return 0;
 }
 
@@ -210,6 +274,45 @@ int service_open_session(struct service *s, int restored, struct err *err)
     return r < 0 ? r : session_fix_layout(s->session, err);
 }
 
+static int map_shared(struct service *s, struct err *err)
+{
+    struct stat st;
+    void *p;
+
+    if (fstat(AGENT_FD_SHARED, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return err_set(err, ERR_PROTOCOL, "share: it has no memory of the group's");
+    p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+             AGENT_FD_SHARED, 0);
+    if (p == MAP_FAILED)
+        return errno == ENOMEM ? room_fail((uint64_t)st.st_size,
+                                           "what a group reserves for its gradients", err)
+                               : err_errno(err, "mapping the group's memory");
+    s->shared = p;
+    s->shared_bytes = (size_t)st.st_size;
+    return 0;
+}
+
+/* Whoever shares begins with the ps's initial values: draws as the ps does. */
+static int join_group(struct service *s, struct err *err)
+{
+    struct share_group group = {.ps = s->ps, .members = s->members, .n = s->n_members};
+    char scope[AGENT_NAME_MAX + 1], ps_scope[AGENT_NAME_MAX + 1];
+    int r;
+
+    if (s->n_members == 0)
+        return 0;
+    if ((r = map_shared(s, err)) < 0)
+        return r;
+    group.self = member_place(s);
+    group.memory = s->shared;
+    group.memory_bytes = s->shared_bytes;
+    s->share = share_new(&group);
+    (void)snprintf(scope, sizeof(scope), "%s/", s->name);
+    (void)snprintf(ps_scope, sizeof(ps_scope), "%s/", s->ps);
+    graph_alias_draws(s->graph, scope, ps_scope);
+    return 0;
+}
+
 static int build(struct service *s, int central, const struct world *world,
                  struct err *err)
 {
@@ -223,13 +326,22 @@ static int build(struct service *s, int central, const struct world *world,
                              .metagraph = world->metagraph,
                              .metagraph_bytes = world->metagraph_bytes,
                              .prefix = *world->prefix != '\0' ? world->prefix : NULL};
+    int r;
 
     s->ops = s->forced != NULL ? s->forced : algo_find(s->config.algorithm);
     if (s->ops == NULL)
         return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
                        s->config.algorithm);
     s->graph = args.graph = graph_new();
-    return s->ops->build(&s->algo, &args, err);
+    r = join_group(s, err);
+    if (r < 0)
+        return r;
+    args.share = s->share;
+    r = s->ops->build(&s->algo, &args, err);
+    if (r == 0 && s->share != NULL && share_elements(s->share) == 0)
+        r = err_set(err, ERR_UNSUPPORTED, "algorithm '%s' cannot share parameters",
+                    s->config.algorithm);
+    return r;
 }
 
 /* ---- the response ---- */
@@ -273,6 +385,8 @@ void service_pack_variables(struct service *s, struct msg_out *out)
 
 static void pack_stage(const struct stage *stage, struct msg_out *out)
 {
+    static const char *const runners[] = {
+        [STAGE_LEARNERS] = "learners", [STAGE_CENTRAL] = "central", [STAGE_PS] = "ps"};
     size_t n_reads = 0;
 
     while (n_reads < STAGE_MAX_READS && stage->reads[n_reads] != NULL)
@@ -281,7 +395,7 @@ static void pack_stage(const struct stage *stage, struct msg_out *out)
     msg_key(out, "name");
     msg_str(out, stage->name);
     msg_key(out, "runner");
-    msg_str(out, stage->runner == STAGE_CENTRAL ? "central" : "learners");
+    msg_str(out, runners[stage->runner]);
     msg_key(out, "reads");
     msg_array(out, n_reads);
     for (size_t i = 0; i < n_reads; i++)
@@ -311,12 +425,22 @@ static void pack_portable(struct service *s, struct msg_out *out)
     msg_str(out, text);
 }
 
+static void pack_shared(const struct share *share, struct msg_out *out)
+{
+    msg_key(out, "shared");
+    msg_map(out, 2);
+    msg_key(out, "elements");
+    msg_u64(out, share_elements(share));
+    msg_key(out, "layout");
+    msg_u64(out, share_layout(share));
+}
+
 static void pack_description(struct service *s, struct msg_out *out)
 {
     size_t n;
     const struct stage *stages = s->ops->stages(s->algo, &n);
 
-    msg_map(out, graph_first_libm(s->graph) == NULL ? 6 : 7);
+    msg_map(out, 6u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_key(out, "block_bytes");
@@ -327,6 +451,8 @@ static void pack_description(struct service *s, struct msg_out *out)
         pack_stage(&stages[i], out);
     msg_key(out, "carry");
     msg_u64(out, (uint64_t)s->ops->carry_width(s->algo));
+    if (s->share != NULL)
+        pack_shared(s->share, out);
     msg_key(out, "columns");
     msg_array(out, 0);
     pack_portable(s, out);
@@ -341,14 +467,16 @@ static int configure(struct service *s, const msgpack_object *body, struct err *
         (r = msg_get_u64(body, "seed", UINT64_MAX, &s->seed, err)) < 0 ||
         (r = msg_get_bool(body, "restored", &restored, err)) < 0 ||
         (r = parse_numerics(s, body, err)) < 0 || (r = parse_agents(s, body, err)) < 0 ||
+        (r = parse_share(s, body, err)) < 0 ||
         (r = parse_role(s, body, &central, err)) < 0 ||
         (r = parse_world(body, &world, err)) < 0 ||
         (r = parse_config(s, body, err)) < 0 ||
         (r = build(s, central, &world, err)) < 0 ||
         (r = service_open_session(s, restored, err)) < 0 || restored)
         return r;
-    return s->ops->init(s->algo, s->session, rng_key_make(s->seed, s->name, PURPOSE_INIT),
-                        err);
+    return s->ops->init(
+        s->algo, s->session,
+        rng_key_make(s->seed, s->share != NULL ? s->ps : s->name, PURPOSE_INIT), err);
 }
 
 int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
@@ -371,6 +499,11 @@ void service_unconfigure(struct service *s)
     if (s->algo != NULL)
         s->ops->free(s->algo);
     s->algo = NULL;
+    share_free(s->share);
+    s->share = NULL;
+    if (s->shared != NULL)
+        (void)munmap(s->shared, s->shared_bytes);
+    s->shared = NULL;
     session_free(s->session);
     s->session = NULL;
     graph_free(s->graph);

@@ -2,6 +2,7 @@
 #ifndef AGENT_LOOP_SERVICE_INTERNAL_H
 #define AGENT_LOOP_SERVICE_INTERNAL_H
 
+#include "agent/algo/share.h"
 #include "agent/loop/service.h"
 
 #include "common/mem/arena.h"
@@ -39,7 +40,13 @@ struct service {
     enum numerics numerics;
     struct space *agents;
     size_t n_agents;
-    size_t self; /* n_agents: the central process */
+    size_t self;             /* n_agents: the central process, or a ps */
+    char ps[AGENT_NAME_MAX]; /* the ps of its group; "": it shares nothing */
+    size_t *members;         /* [n_members] of the group */
+    size_t n_members;
+    struct share *share; /* NULL: it shares nothing */
+    void *shared;        /* the group's memory, mapped; or NULL */
+    size_t shared_bytes;
     struct graph *graph;
     struct session *session;
     const struct algo_ops *ops;

@@ -77,6 +77,18 @@ static int read_weights(const msgpack_object *body, struct stage_args *args,
     return 0;
 }
 
+/* How many times an update runs the stage: that of the range of stages it belongs to. */
+static uint64_t repeats_of(const struct service *s, const struct stage *stage)
+{
+    size_t n;
+    const struct stage *stages = s->ops->stages(s->algo, &n);
+
+    for (size_t i = (size_t)(stage - stages); i < n; i++)
+        if (stages[i].repeat > 1 && stages[i].repeat_from <= (int)(stage - stages))
+            return (uint64_t)stages[i].repeat;
+    return 1;
+}
+
 static int read_request(struct service *s, const msgpack_object *body,
                         struct stage_args *args, const msgpack_object **ret_inputs,
                         struct err *err)
@@ -88,14 +100,14 @@ static int read_request(struct service *s, const msgpack_object *body,
     if ((r = msg_get_u64(body, "step", UINT64_MAX, &args->step, err)) < 0 ||
         (r = msg_get_u64(body, "update", UINT64_MAX, &args->update, err)) < 0 ||
         (r = msg_get_u64(body, "repeat", UINT64_MAX, &args->repeat, err)) < 0 ||
+        (r = msg_get_u64(body, "slot", UINT64_MAX, &args->slot, err)) < 0 ||
         (r = read_rows(s, body, args, err)) < 0 ||
         (r = read_weights(body, args, err)) < 0 ||
         (r = msg_get_map(body, "inputs", ret_inputs, err)) < 0)
         return r;
     (void)snprintf(purpose, sizeof(purpose), PURPOSE_STAGE_PREFIX "%s", stage->name);
     args->key = rng_key_make(s->seed, s->name, purpose);
-    args->counter =
-        args->update * (stage->repeat > 1 ? (uint64_t)stage->repeat : 1) + args->repeat;
+    args->counter = args->update * repeats_of(s, stage) + args->repeat;
     return 0;
 }
 
@@ -143,7 +155,8 @@ static void pack_result(const struct stage_result *res, struct msg_out *out)
 int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
                  struct err *err)
 {
-    struct stage_args args = {.stage = service_find_stage(s, m->method)};
+    struct stage_args args = {.stage = service_find_stage(s, m->method),
+                              .slot = SLOT_NONE};
     struct stage_result res = {0};
     struct inputs inputs = {0};
     int r = read_request(s, &m->body, &args, &inputs.map, err);

@@ -47,11 +47,14 @@ int node_evaluate(struct plan *p, const struct node *n, struct err *err)
 
 static void set_keys(struct plan *p, struct rng_key key)
 {
+    char name[1024];
+
     if (p->has_key && memcmp(&p->key, &key, sizeof(key)) == 0)
         return;
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].draws)
-            p->steps[i].args.key = rng_key_derive(key, operation_name(p->steps[i].op));
+            p->steps[i].args.key = rng_key_derive(
+                key, operation_draw_name(p->steps[i].op, name, sizeof(name)));
     p->key = key;
     p->has_key = 1;
 }

@@ -25,6 +25,8 @@
  *               restored bool (the block already holds this agent's state)
  *               numerics? str ("portable" | "native"; common/numerics/numerics.h)
  *               env? str (env.id), rules? str ("mpe2" | "openai"),
+ *               share? {ps str, members [str...]}: shares parameters; its ps process,
+ *               and the group's agents in the environment's order (for role "ps", too),
  *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef
  *               and the checkpoint with its first values
  *               The experience log describes itself (store/layout.h); the agent maps it
@@ -32,8 +34,10 @@
  *            -> variables [[name str, dtype u, [dims], offset u, collection str]...]
  *               (creation order; collection "variables": saved; others are not),
  *               block_bytes u,
- *               stages [{name str, runner "learners" | "central", reads [str...],
+ *               stages [{name str, runner "learners" | "central" | "ps", reads [str...],
  *                        writes bool, repeat_from? u, repeat? u}...],
+ *               shared? {elements u, layout u}: of the vectors in the group's memory, the
+ *               same in all its processes (agent/algo/share.h),
  *               carry u (H), columns [{name str, elements u}...] (f32, it adds to a row),
  *               portable bool, because? str: its graph has no operation whose last bits
  *               are those of this kind of machine, or which one: "op Pow (layer/Pow)"
@@ -58,7 +62,8 @@
  *               greedy of an evaluation: keyed by episode and time, whatever the copies)
  *            -> actions tensor (E,U) f32, columns? {name: tensor (E,X)}, carry? (E,H)
  *   <stage>     step u, update u, repeat u, rows tensor (G,B,L) u64 (absolute joint
- *               steps), weights? tensor (G,B) f32, inputs {"agent/name": tensor}
+ *               steps), slot? u (of the group's memory), weights? tensor (G,B) f32,
+ *               inputs {"agent/name": tensor}
  *            -> outputs {name: tensor}, scalars {name: f}, priorities? tensor (G,B)
  *               An input of the central process's is named "central/name".
  *   run         feeds? {tensor name: tensor}, fetches? [tensor name...],
@@ -94,11 +99,13 @@
 
 /* Descriptors an agent inherits; 0 is /dev/null, 1 and 2 are its captured stderr. */
 enum agent_fd {
-    AGENT_FD_IN = 3,    /* requests: read end of a pipe */
-    AGENT_FD_OUT = 4,   /* responses: write end of a pipe */
-    AGENT_FD_BLOCK = 5, /* variable block: sealed memfd, mapped shared */
-    AGENT_FD_LOG = 6,   /* experience log, read-only; may be absent */
-    AGENT_FD_COUNT = 7,
+    AGENT_FD_IN = 3,     /* requests: read end of a pipe */
+    AGENT_FD_OUT = 4,    /* responses: write end of a pipe */
+    AGENT_FD_BLOCK = 5,  /* variable block: sealed memfd, mapped shared */
+    AGENT_FD_LOG = 6,    /* experience log, read-only; may be absent */
+    AGENT_FD_SHARED = 7, /* memory of a group that shares parameters (store/share_ring.h):
+                          * sealed memfd, mapped shared; may be absent */
+    AGENT_FD_COUNT = 8,
 };
 
 /* Exit codes of an agent, after s6: whether starting it again can help. */

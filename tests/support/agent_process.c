@@ -70,6 +70,7 @@ void agent_process_start(struct agent_process *p, const char *name, int block_fd
         fds[AGENT_FD_OUT] = raise_fd(out[1]);
         fds[AGENT_FD_BLOCK] = raise_fd(block_fd);
         fds[AGENT_FD_LOG] = raise_fd(log_fd);
+        fds[AGENT_FD_SHARED] = -1;
         run_child(exe, name, self, fds);
     }
     (void)close(in[0]);

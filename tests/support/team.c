@@ -151,6 +151,37 @@ static void make_log(struct team *t)
 
 /* ---- members ---- */
 
+/* As agent/loop/configure.c does. */
+static struct share *join_group(struct team *t, size_t i)
+{
+    const struct share_group group = {.ps = t->spaces[t->args.n].name,
+                                      .members = t->places,
+                                      .n = t->args.n,
+                                      .self = i,
+                                      .memory = t->shared,
+                                      .memory_bytes = TEAM_SHARED_BYTES};
+    char scope[AGENT_NAME_MAX + 1], ps_scope[AGENT_NAME_MAX + 1];
+
+    (void)snprintf(scope, sizeof(scope), "%s/", t->spaces[i].name);
+    (void)snprintf(ps_scope, sizeof(ps_scope), "%s/", group.ps);
+    graph_alias_draws(t->members[i].graph, scope, ps_scope);
+    t->members[i].share = share_new(&group);
+    return t->members[i].share;
+}
+
+static void make_group(struct team *t)
+{
+    const size_t n = t->args.n;
+
+    for (size_t i = 0; i < n; i++)
+        t->places[i] = i;
+    t->spaces[n] = t->spaces[0];
+    (void)snprintf(t->spaces[n].name, AGENT_NAME_MAX, "agent_ps");
+    t->shared = mmap(NULL, TEAM_SHARED_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(t->shared != MAP_FAILED);
+}
+
 static void make_member(struct team *t, size_t i)
 {
     const struct algo_ops *ops = algo_find(t->config.algorithm);
@@ -162,14 +193,17 @@ static void make_member(struct team *t, size_t i)
                              .agents = t->spaces,
                              .n_agents = t->args.n,
                              .self = i};
+    const char *drawn_as = t->spaces[t->args.share ? t->args.n : i].name;
 
     CHECK(ops != NULL, "%s", t->config.algorithm);
     m->ops = ops;
+    if (t->args.share)
+        args.share = join_group(t, i);
     OK(ops->build(&m->algo, &args, &err), err);
     OK(session_new(&m->session, m->graph, &options, &err), err);
     OK(session_fix_layout(m->session, &err), err);
-    OK(ops->init(m->algo, m->session,
-                 rng_key_make(t->args.seed, t->spaces[i].name, PURPOSE_INIT), &err),
+    OK(ops->init(m->algo, m->session, rng_key_make(t->args.seed, drawn_as, PURPOSE_INIT),
+                 &err),
        err);
 }
 
@@ -190,21 +224,27 @@ struct team *team_new(const struct team_args *args)
         (void)snprintf(t->spaces[i].team, AGENT_NAME_MAX, "agent");
     }
     make_log(t);
-    for (size_t i = 0; i < args->n; i++)
+    t->slot = SLOT_NONE;
+    if (args->share)
+        make_group(t);
+    for (size_t i = 0; i < args->n + (args->share != 0); i++)
         make_member(t, i);
     return t;
 }
 
 void team_free(struct team *t)
 {
-    for (size_t i = 0; i < t->args.n; i++) {
+    for (size_t i = 0; i < t->args.n + (t->args.share != 0); i++) {
         struct member *m = &t->members[i];
 
         tensor_free(&m->proposal);
         m->ops->free(m->algo);
+        share_free(m->share);
         session_free(m->session);
         graph_free(m->graph);
     }
+    if (t->shared != NULL)
+        (void)munmap(t->shared, TEAM_SHARED_BYTES);
     store_view_close(t->store);
     store_layout_done(&t->layout);
     (void)close(t->log_fd);
@@ -250,6 +290,7 @@ int team_stage(struct team *t, size_t member, const char *stage, uint64_t update
     struct member *m = &t->members[member];
     const struct stage_args args = {.stage = find_stage(m, stage),
                                     .update = update,
+                                    .slot = t->slot,
                                     .groups = groups,
                                     .batch = batch,
                                     .length = 1,

@@ -4,16 +4,18 @@
 #ifndef TESTS_SUPPORT_TEAM_H
 #define TESTS_SUPPORT_TEAM_H
 
-#include "agent/algo/algo.h"
+#include "agent/algo/share.h"
 #include "common/mem/arena.h"
 
-#define TEAM_MAX 8
+#define TEAM_MAX          8
+#define TEAM_SHARED_BYTES ((size_t)16 << 20)
 
 struct member {
     const struct algo_ops *ops;
     struct graph *graph;
     struct session *session;
     struct algo *algo;
+    struct share *share;         /* NULL: it shares nothing */
     struct tensor proposal;      /* of the newest propose stage, owned */
     struct stage_result learned; /* of the newest learn stage */
 };
@@ -26,14 +28,18 @@ struct team_args {
     const char *config; /* YAML: overrides of the defaults of an agent's section */
     uint64_t seed;
     uint64_t n_rows; /* rows in the log, drawn at random */
+    int share;       /* all share parameters, through member number n: "agent_ps" */
 };
 
 struct team {
     struct team_args args;
     struct arena arena;
     struct agent_config config;
-    struct space spaces[TEAM_MAX];
-    struct member members[TEAM_MAX];
+    struct space spaces[TEAM_MAX + 1]; /* then that of the ps */
+    struct member members[TEAM_MAX + 1];
+    size_t places[TEAM_MAX]; /* of the group that shares: 0, 1, ... */
+    void *shared;            /* its memory, TEAM_SHARED_BYTES long */
+    uint64_t slot;           /* of the stages that are run next */
     struct store_layout layout;
     int log_fd;
     struct store_view *store;

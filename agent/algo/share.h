@@ -1,0 +1,105 @@
+/* share.h - parameters that a group of agents shares through a ps process.
+ *
+ * Each member has the variables, and computes the gradient of its own loss on its own rows;
+ * the group's ps process has the variables and the optimiser's slots, and makes the step
+ * with the mean of the gradients; each member then takes over the new values. With three
+ * stages an algorithm does this (share_stages), `repeat` times where there are several
+ * optimiser steps in an update:
+ *
+ *     gradients(all) > apply(ps, writes) > assign(all, writes)
+ *
+ * Sharing    the numbers travel in the group's memory (common/store/share_ring.h); the
+ *            requests carry the number of a slot. Between two repetitions of a range of
+ *            stages there may be one such step, no more: one slot is one step.
+ * Vector     the trainable variables of the parts' scopes, part by part in the order of
+ *            their creation, each from a multiple of 16 floats on. Members and ps must build
+ *            the same ones; the supervisor compares `share_layout`.
+ * Mean       sum of w_i g_i in the order of the environment's agents, times 1 / sum of w_i,
+ *            all in float32. With weights of 1 it is the plain mean. A loss that is a
+ *            mean over the member's own m_i rows has weight m_i: the result is then the
+ *            gradient of the mean over all rows.
+ * ps         builds its graph as a member does, under its own name (args->agents[args->self]
+ *            has it, with the spaces of the first member): what makes a policy, the optimiser
+ *            and its slots; no loss. So its checkpoint is a usable policy.
+ * First      random initial values of a member's scope are drawn as the ps draws those of
+ * values     its own (graph_alias_draws), so that all begin with the same ones.
+ * Repeated   a ps stage and `assign` are repeated by a respawned process. Only variables
+ *            survive, as everywhere; the slots of the steps since the snapshot do, too.
+ */
+#ifndef AGENT_ALGO_SHARE_H
+#define AGENT_ALGO_SHARE_H
+
+#include "agent/algo/algo.h"
+#include "agent/nn/nn.h"
+#include "common/config/run_config.h"
+#include "common/store/share_ring.h"
+
+/* The group as a process of it knows it. */
+struct share_group {
+    const char *ps;        /* name of the ps process, and of its scope */
+    const size_t *members; /* [n] indices in algo_args.agents, in its order */
+    size_t n;              /* N */
+    size_t self;           /* place of this member; n: this is the ps */
+    void *memory; /* the ring: mapped shared, memory_bytes long, 64-byte aligned */
+    size_t memory_bytes;
+};
+
+struct
+    share; /* of one process; made by agent/loop, given to the algorithm in algo_args */
+
+/* group: its strings and arrays are borrowed. */
+struct share *share_new(const struct share_group *group);
+void share_free(struct share *s); /* NULL is fine */
+int share_is_ps(const struct share *s);
+const struct share_group *share_group(const struct share *s);
+
+/* Variables that one optimiser moves. */
+struct share_part {
+    const char *scope; /* its trainable variables are shared: "agent_0/q_func/" */
+
+    struct output loss; /* members: what the gradient is of */
+
+    /* ps: as struct minimizer has them (parts.h). */
+    const struct optimizer_config *optimizer;
+    struct output clip_norm; /* scalar */
+    enum clip_by clip_by;
+    /* Variables that the ps alone has, whose gradients it has too: clipped and moved with
+     * the others (a mixer's). NULL: none. */
+    const struct gradient *own;
+    size_t n_own;
+    struct output norm; /* set by share_build: of all gradients, not yet clipped */
+    struct output learning_rate; /* set: the optimiser's constant, for live_bind */
+};
+#define SHARE_MAX_PARTS 4
+
+/* Builds what this process needs, in the current scopes: gradients (members), or
+ * placeholders, clipping and optimiser steps (ps). Called once. ERR_ARG: a variable has no
+ * gradient. */
+int share_build(struct share *s, struct graph *g, struct share_part *parts, size_t n,
+                struct err *err);
+/* P, with the gaps; 0 before share_build. */
+uint64_t share_elements(const struct share *s);
+/* A checksum of names (without the process's own), shapes and places. */
+uint32_t share_layout(const struct share *s);
+
+/* gradients > apply > assign, all of it repeated by the caller if at all: a copy may be
+ * changed. */
+#define SHARE_N_STAGES 3
+extern const struct stage share_stages[SHARE_N_STAGES];
+
+/* Members, stage `gradients`, pure: runs `run`, and with it the gradients, into this
+ * member's vector. run, values: of the caller, as for session_run, at most 16 fetches.
+ * weight: see Mean; at least 0. */
+int share_gradients(struct share *s, struct session *session, const struct run_args *run,
+                    struct tensor *values, const struct stage_args *args, float weight,
+                    struct err *err);
+/* ps, stage `apply`: forms the mean and runs `run` (the settings as feeds, norms as
+ * fetches) with one step of each part's optimiser; then writes the new values into the
+ * slot. At most 16 feeds. */
+int share_apply(struct share *s, struct session *session, const struct run_args *run,
+                struct tensor *values, const struct stage_args *args, struct err *err);
+/* Members, stage `assign`: copies the slot's values into the variables. */
+int share_assign(struct share *s, struct session *session, const struct stage_args *args,
+                 struct err *err);
+
+#endif

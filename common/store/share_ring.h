@@ -1,0 +1,52 @@
+/* share_ring.h - the memory through which a group of agents shares parameters: a ring of
+ * slots, one for each of the newest optimiser steps.
+ *
+ * Group    N members, which compute gradients, and one ps process, which makes the
+ *          optimiser's steps. All map the same memfd (protocol.h: AGENT_FD_SHARED).
+ * Slot     N + 1 vectors of P float32: the gradient of each member, in the group's order,
+ *          then the ps's new values. Each vector begins with a header that says which step
+ *          it belongs to and is written last.
+ * Replay   a respawned process repeats the steps since its snapshot and must find their
+ *          slots as they were. So the supervisor, which numbers the slots, takes a
+ *          snapshot of each process of the group at the latest after `slots` - 1 writing
+ *          requests: the slot that is written next then belongs to nothing that could be
+ *          repeated.
+ * Size     both sides compute it from N and P, by this function.
+ *
+ * The memory comes from other processes: whoever reads it checks the header and may find any
+ * numbers behind it.
+ */
+#ifndef COMMON_STORE_SHARE_RING_H
+#define COMMON_STORE_SHARE_RING_H
+
+#include "common/err/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHARE_RING_BYTES     ((size_t)8 << 20) /* of a ring of more than the fewest slots */
+#define SHARE_RING_MIN_SLOTS 2u
+#define SHARE_RING_MAX_SLOTS 64u
+
+struct share_ring {
+    uint64_t members;  /* N */
+    uint64_t elements; /* P */
+    uint64_t slots;    /* R */
+    size_t vector_bytes, slot_bytes, bytes;
+};
+
+/* 64 bytes, before the P floats of a vector. */
+struct share_header {
+    uint64_t elements, update, repeat;
+    float weight; /* of this gradient in the group's mean */
+    uint8_t unused[36];
+};
+_Static_assert(sizeof(struct share_header) == 64, "the floats are aligned to 64 bytes");
+
+/* ERR_LIMIT: more than the 16 GB that a group's memory may have. members, elements: from 1. */
+int share_ring_init(struct share_ring *ret, uint64_t members, uint64_t elements,
+                    struct err *err);
+/* Offset of a vector; slot < slots, vector <= members (members: the ps's values). */
+size_t share_ring_offset(const struct share_ring *r, uint64_t slot, uint64_t vector);
+
+#endif
