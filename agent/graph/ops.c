@@ -379,6 +379,48 @@ struct output slice_columns(struct graph *g, struct output x, int64_t begin, int
     return at;
 }
 
+static void finish_pieces(struct graph *g, struct op_builder *b, int n,
+                          struct output *ret)
+{
+    struct operation *op;
+
+    op_attr_int(b, "num_split", n);
+    op = op_finish(b);
+    name_scope_leave(g);
+    for (int i = 0; i < n; i++)
+        ret[i] = op != NULL ? (struct output){op, i} : OUTPUT_NONE;
+}
+
+void split(struct graph *g, struct output x, int n, int axis, const char *name,
+           struct output *ret)
+{
+    struct output dim;
+    struct op_builder *b;
+
+    enter(g, name, "split");
+    dim = constant_i32(g, axis, "split_dim");
+    b = begin_at_scope(g, "Split");
+    op_input(b, dim);
+    op_input(b, x);
+    finish_pieces(g, b, n, ret);
+}
+
+void split_into(struct graph *g, struct output x, const int32_t *sizes, int n, int axis,
+                const char *name, struct output *ret)
+{
+    struct output each, dim;
+    struct op_builder *b;
+
+    enter(g, name, "split");
+    each = constant_i32s(g, sizes, (size_t)n, "size_splits");
+    dim = constant_i32(g, axis, "split_dim");
+    b = begin_at_scope(g, "SplitV");
+    op_input(b, x);
+    op_input(b, each);
+    op_input(b, dim);
+    finish_pieces(g, b, n, ret);
+}
+
 struct output reshape(struct graph *g, struct output x, const struct shape *shape,
                       const char *name)
 {

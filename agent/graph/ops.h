@@ -45,6 +45,11 @@ struct output concat(struct graph *g, const struct output *values, size_t n, int
                      const char *name);
 struct output slice_columns(struct graph *g, struct output x, int64_t begin, int64_t size,
                             const char *name); /* Slice of axis 1 */
+/* tf.split: x along the axis in n equal pieces, or in pieces of these sizes; ret[n] */
+void split(struct graph *g, struct output x, int n, int axis, const char *name,
+           struct output *ret);
+void split_into(struct graph *g, struct output x, const int32_t *sizes, int n, int axis,
+                const char *name, struct output *ret);
 struct output reshape(struct graph *g, struct output x, const struct shape *shape,
                       const char *name);
 struct output shape_of(struct graph *g, struct output x, const char *name);

@@ -201,6 +201,13 @@ struct initializer orthogonal_initializer(double gain)
     return (struct initializer){.build = build_orthogonal, .a = gain};
 }
 
+struct initializer linear_initializer(int64_t fan_in)
+{
+    const double limit = 1 / sqrt((double)fan_in);
+
+    return uniform_initializer(-limit, limit);
+}
+
 struct initializer tensor_initializer(struct output value)
 {
     return (struct initializer){.value = value};

@@ -52,6 +52,7 @@ static struct output layer_variable(struct graph *g, const struct layer_style *s
 static struct output layer(struct graph *g, struct output x, int64_t n_outputs,
                            enum activation activation, const char *scope,
                            const struct initializer *weights,
+                           const struct initializer *biases,
                            const struct layer_style *style)
 {
     const struct initializer glorot = glorot_uniform_initializer();
@@ -66,7 +67,8 @@ static struct output layer(struct graph *g, struct output x, int64_t n_outputs,
     w = layer_variable(g, style, style->weights,
                        &SHAPE(in.rank > 0 ? in.dim[in.rank - 1] : -1, n_outputs),
                        weights != NULL ? weights : &glorot);
-    b = layer_variable(g, style, style->biases, &SHAPE(n_outputs), &zeros);
+    b = layer_variable(g, style, style->biases, &SHAPE(n_outputs),
+                       biases != NULL ? biases : &zeros);
     x = bias_add(g, matmul(g, x, w, 0, 0, NULL), b, NULL);
     x = activate(g, x, activation);
     variable_scope_leave(g);
@@ -77,12 +79,73 @@ struct output fully_connected(struct graph *g, struct output x, int64_t n_output
                               enum activation activation, const char *scope,
                               const struct initializer *weights)
 {
-    return layer(g, x, n_outputs, activation, scope, weights, &contrib_layers);
+    return layer(g, x, n_outputs, activation, scope, weights, NULL, &contrib_layers);
+}
+
+struct output fully_connected_from(struct graph *g, struct output x, int64_t n_outputs,
+                                   enum activation activation, const char *scope,
+                                   const struct initializer *weights,
+                                   const struct initializer *biases)
+{
+    return layer(g, x, n_outputs, activation, scope, weights, biases, &contrib_layers);
 }
 
 struct output dense(struct graph *g, struct output x, int64_t n_outputs,
                     enum activation activation, const char *scope,
                     const struct initializer *kernel)
 {
-    return layer(g, x, n_outputs, activation, scope, kernel, &tf_layers);
+    return layer(g, x, n_outputs, activation, scope, kernel, NULL, &tf_layers);
+}
+
+/* ---- layer normalisation ---- */
+
+/* tf.nn.moments over the columns, kept as one. */
+static void row_moments(struct graph *g, struct output x, struct output *ret_mean,
+                        struct output *ret_variance)
+{
+    static const int32_t columns = 1;
+    struct output far;
+
+    name_scope_enter(g, "moments");
+    *ret_mean = reduce(g, "Mean", x, &columns, 1, 1, "mean");
+    far = binary(g, "SquaredDifference", x, stop_gradient(g, *ret_mean, NULL), NULL);
+    *ret_variance = reduce(g, "Mean", far, &columns, 1, 1, "variance");
+    name_scope_leave(g);
+}
+
+/* tf.nn.batch_normalization: x scale' + (offset - mean scale'). */
+static struct output normalized(struct graph *g, struct output x, struct output mean,
+                                struct output variance, struct output offset,
+                                struct output scale, double epsilon)
+{
+    struct output y;
+
+    name_scope_enter(g, "batchnorm");
+    y = constant_f32(g, (float)epsilon, "add/y");
+    y = unary(g, "Rsqrt", binary(g, "Add", variance, y, "add"), NULL);
+    scale = binary(g, "Mul", y, scale, "mul");
+    y = binary(g, "Sub", offset, binary(g, "Mul", mean, scale, "mul_2"), "sub");
+    y = binary(g, "Add", binary(g, "Mul", x, scale, "mul_1"), y, "add_1");
+    name_scope_leave(g);
+    return y;
+}
+
+struct output layer_norm(struct graph *g, struct output x, double epsilon,
+                         const char *scope)
+{
+    const struct initializer zeros = zeros_initializer(), ones = ones_initializer();
+    struct output beta, gamma, mean, variance;
+    struct shape in;
+
+    if (!output_valid(x))
+        return OUTPUT_NONE;
+    in = output_shape(x);
+    in = SHAPE(in.rank > 0 ? in.dim[in.rank - 1] : -1);
+    variable_scope_enter(g, scope, "LayerNorm", REUSE_INHERIT);
+    beta = layer_variable(g, &contrib_layers, "beta", &in, &zeros);
+    gamma = layer_variable(g, &contrib_layers, "gamma", &in, &ones);
+    row_moments(g, x, &mean, &variance);
+    x = normalized(g, x, mean, variance, beta, gamma, epsilon);
+    variable_scope_leave(g);
+    return x;
 }

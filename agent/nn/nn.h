@@ -20,7 +20,11 @@ struct initializer truncated_normal_initializer(double mean, double stddev);
 struct initializer glorot_uniform_initializer(void); /* = xavier of contrib.layers */
 struct initializer he_normal_initializer(void);
 struct initializer he_uniform_initializer(void);
+/* Q of the QR decomposition of normal draws, times gain. on-policy's networks: gain sqrt 2
+ * before a ReLU, 5/3 before a tanh, 1 in recurrent cells, 0.01 in the head of a policy. */
 struct initializer orthogonal_initializer(double gain);
+/* torch.nn.Linear's: uniform in +-1/sqrt(fan_in), for weights and biases alike. */
+struct initializer linear_initializer(int64_t fan_in);
 struct initializer tensor_initializer(struct output value);
 
 /* ---- layers ---- */
@@ -29,10 +33,23 @@ struct output activate(struct graph *g, struct output x, enum activation activat
 struct output fully_connected(struct graph *g, struct output x, int64_t n_outputs,
                               enum activation activation, const char *scope,
                               const struct initializer *weights);
+/* The same with other initial biases than zeros. */
+struct output fully_connected_from(struct graph *g, struct output x, int64_t n_outputs,
+                                   enum activation activation, const char *scope,
+                                   const struct initializer *weights,
+                                   const struct initializer *biases);
 /* tf.layers.dense: `<scope>/kernel`, `<scope>/bias`, scope "dense". */
 struct output dense(struct graph *g, struct output x, int64_t n_outputs,
                     enum activation activation, const char *scope,
                     const struct initializer *kernel);
+
+/* tf.contrib.layers.layer_norm (Ba et al. 2016): each row (x - mean) / sqrt(variance +
+ * epsilon) gamma + beta over its columns; x (B, n), `<scope>/beta` (0) and `<scope>/gamma`
+ * (1), both (n). scope NULL: "LayerNorm", made unique. */
+struct output layer_norm(struct graph *g, struct output x, double epsilon,
+                         const char *scope);
+#define LAYER_NORM_TORCH 1e-5  /* epsilon of torch.nn.LayerNorm */
+#define LAYER_NORM_TF    1e-12 /* of tf.contrib.layers */
 
 /* ---- networks by configuration ---- */
 /* hidden layers, then one linear layer of n_outputs, in the current variable scope. */

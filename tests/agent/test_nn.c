@@ -1,8 +1,8 @@
 #include "agent/nn/nn.h"
 
 #include "agent/graph/ops.h"
-#include "agent/session/session.h"
 #include "common/mem/xmalloc.h"
+#include "tests/agent/session_help.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -151,6 +151,125 @@ START_TEST(test_activations)
         session_free(s);
     }
     graph_free(g);
+}
+END_TEST
+
+/* ---- layer normalisation ---- */
+
+#define NORM_ROWS 5
+#define NORM_COLS 7
+
+struct norm {
+    struct bed b;
+    float x[NORM_ROWS * NORM_COLS], weight[NORM_ROWS * NORM_COLS];
+    struct output in, y, loss;
+    struct variable *beta, *gamma;
+};
+
+static void norm_init(struct norm *n, double epsilon)
+{
+    const struct shape shape = SHAPE(NORM_ROWS, NORM_COLS);
+    float values[2][NORM_COLS];
+    struct tensor t[2] = {tensor_view(DT_FLOAT, SHAPE(NORM_COLS), values[0]),
+                          tensor_view(DT_FLOAT, SHAPE(NORM_COLS), values[1])};
+
+    bed_init(&n->b);
+    for (int i = 0; i < NORM_ROWS * NORM_COLS; i++) {
+        n->x[i] = (float)((unsigned)i * 7919u % 2003u) / 500.0f - 1.0f;
+        n->weight[i] = (float)((unsigned)i * 104729u % 1009u) / 500.0f - 1.0f;
+    }
+    n->in = bed_input(&n->b, SHAPE(-1, NORM_COLS), n->x, shape);
+    n->y = layer_norm(n->b.g, n->in, epsilon, NULL);
+    n->loss = bed_input(&n->b, SHAPE(-1, NORM_COLS), n->weight, shape);
+    n->loss = binary(n->b.g, "Mul", n->loss, n->y, NULL);
+    n->loss = reduce(n->b.g, "Sum", n->loss, NULL, 0, 0, NULL);
+    check_built(n->b.g);
+    check_variable(n->b.g, 0, "LayerNorm/beta", SHAPE(NORM_COLS));
+    check_variable(n->b.g, 1, "LayerNorm/gamma", SHAPE(NORM_COLS));
+    n->beta = graph_variable_at(n->b.g, 0);
+    n->gamma = graph_variable_at(n->b.g, 1);
+    bed_init_variables(&n->b);
+    ck_assert_float_eq(value(n->b.s, n->b.g, "LayerNorm/beta")[1], 0);
+    ck_assert_float_eq(value(n->b.s, n->b.g, "LayerNorm/gamma")[1], 1);
+    for (int k = 0; k < NORM_COLS; k++) {
+        values[0][k] = 0.25f * (float)k - 1;
+        values[1][k] = 2 - 0.5f * (float)k;
+    }
+    ck_assert_int_eq(session_variable_set(n->b.s, n->beta, &t[0], NULL), 0);
+    ck_assert_int_eq(session_variable_set(n->b.s, n->gamma, &t[1], NULL), 0);
+}
+
+/* (x - mean) / sqrt(variance + epsilon) of element i; beta and gamma as above. */
+static double normalized(const float *x, int i, double epsilon)
+{
+    const float *row = x + i / NORM_COLS * NORM_COLS;
+    double mean = 0, variance = 0;
+
+    for (int k = 0; k < NORM_COLS; k++)
+        mean += (double)row[k] / NORM_COLS;
+    for (int k = 0; k < NORM_COLS; k++)
+        variance += ((double)row[k] - mean) * ((double)row[k] - mean) / NORM_COLS;
+    return ((double)x[i] - mean) / sqrt(variance + epsilon);
+}
+
+static double norm_loss(const struct norm *n, double epsilon)
+{
+    double loss = 0;
+
+    for (int i = 0; i < NORM_ROWS * NORM_COLS; i++) {
+        const int k = i % NORM_COLS;
+
+        loss += (double)n->weight[i] *
+                (normalized(n->x, i, epsilon) * (2 - 0.5 * k) + 0.25 * k - 1);
+    }
+    return loss;
+}
+
+START_TEST(test_layer_norm)
+{
+    const double epsilon = _i ? 0.5 : LAYER_NORM_TORCH;
+    struct norm n;
+    struct output xs[3], grads[3];
+    struct tensor t[3];
+    double beta[NORM_COLS] = {0}, gamma[NORM_COLS] = {0};
+
+    norm_init(&n, epsilon);
+    t[0] = bed_fetch(&n.b, n.y);
+    for (int i = 0; i < NORM_ROWS * NORM_COLS; i++) {
+        const int k = i % NORM_COLS;
+        const double x = normalized(n.x, i, epsilon);
+
+        ck_assert_double_eq_tol((double)tensor_f32(&t[0])[i],
+                                x * (2 - 0.5 * k) + 0.25 * k - 1, 3e-6);
+        beta[k] += (double)n.weight[i];
+        gamma[k] += (double)n.weight[i] * x;
+    }
+    tensor_free(&t[0]);
+    xs[0] = n.in;
+    xs[1] = n.beta->read;
+    xs[2] = n.gamma->read;
+    ck_assert_int_eq(
+        graph_gradients(n.b.g, &n.loss, 1, xs, 3, NULL, NULL, 0, grads, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        t[i] = bed_fetch(&n.b, grads[i]);
+    for (int k = 0; k < NORM_COLS; k++) {
+        ck_assert_double_eq_tol((double)tensor_f32(&t[1])[k], beta[k], 1e-5);
+        ck_assert_double_eq_tol((double)tensor_f32(&t[2])[k], gamma[k], 1e-5);
+    }
+    for (int i = 0; i < NORM_ROWS * NORM_COLS; i++) {
+        const float was = n.x[i];
+        double up, down;
+
+        n.x[i] = was + 0x1p-7f;
+        up = norm_loss(&n, epsilon);
+        n.x[i] = was - 0x1p-7f;
+        down = norm_loss(&n, epsilon);
+        n.x[i] = was;
+        ck_assert_double_eq_tol((double)tensor_f32(&t[0])[i], (up - down) * 64, 1e-3);
+    }
+    for (int i = 0; i < 3; i++)
+        tensor_free(&t[i]);
+    bed_done(&n.b);
 }
 END_TEST
 
@@ -359,6 +478,34 @@ START_TEST(test_orthogonal)
     check_orthogonal(20, 20);
     check_orthogonal(40, 12);
     check_orthogonal(12, 40);
+}
+END_TEST
+
+/* torch.nn.Linear: weights and biases in +-1/sqrt(inputs). */
+START_TEST(test_linear_initializer)
+{
+    const struct initializer init = linear_initializer(ROWS);
+    struct graph *g = graph_new();
+    struct output x = placeholder(g, DT_FLOAT, &SHAPE(-1, ROWS), "x");
+    struct session *s;
+
+    (void)fully_connected_from(g, x, COLS, ACTIVATION_RELU, NULL, &init, &init);
+    check_built(g);
+    s = open_session(g);
+    initialize(s, g);
+    for (int i = 0; i < 2; i++) {
+        const int n = i == 0 ? ROWS * COLS : COLS;
+        const struct moments m = measure(
+            value(s, g, i == 0 ? "fully_connected/weights" : "fully_connected/biases"),
+            n);
+
+        /* among 300 draws some lie beyond half of each bound */
+        ck_assert_double_eq_tol(m.deviation, 1 / sqrt(3.0 * ROWS), 0.1 / sqrt(ROWS));
+        ck_assert(m.min >= -1 / sqrt(ROWS) - 1e-7 && m.min < -0.5 / sqrt(ROWS));
+        ck_assert(m.max <= 1 / sqrt(ROWS) + 1e-7 && m.max > 0.5 / sqrt(ROWS));
+    }
+    session_free(s);
+    graph_free(g);
 }
 END_TEST
 
@@ -684,11 +831,13 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_fully_connected_names);
     tcase_add_test(tc, test_reuse_lists_once);
     tcase_add_test(tc, test_activations);
+    tcase_add_loop_test(tc, test_layer_norm, 0, 2);
     tcase_add_test(tc, test_mlp);
     tcase_add_test(tc, test_first_users_critic);
     tcase_add_loop_test(tc, test_initializer_statistics, 0,
                         sizeof(initializer_rows) / sizeof(initializer_rows[0]));
     tcase_add_test(tc, test_orthogonal);
+    tcase_add_test(tc, test_linear_initializer);
     tcase_add_test(tc, test_tensor_initializer);
     tcase_add_test(tc, test_adam_names);
     tcase_add_test(tc, test_second_adam_names);

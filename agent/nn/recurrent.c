@@ -1,0 +1,270 @@
+#include "agent/nn/recurrent.h"
+
+#include "agent/graph/ops.h"
+#include "agent/nn/nn.h"
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define FORGET_BIAS 1.0f
+
+/* What a cell carries, in pieces. */
+struct state {
+    struct output c; /* of an LSTM */
+    struct output h;
+};
+
+static const struct {
+    const char *scope;
+    int n_gates;
+} kinds[] = {
+    [CELL_GRU] = {"gru", 3},
+    [CELL_TF_GRU] = {"gru_cell", 3},
+    [CELL_TF_LSTM] = {"basic_lstm_cell", 4},
+};
+
+int64_t cell_carry_width(enum cell_type type, int64_t units)
+{
+    return type == CELL_TF_LSTM ? 2 * units : units;
+}
+
+/* ---- variables ---- */
+
+static struct output variable(struct graph *g, const char *name, struct shape shape,
+                              const struct initializer *init,
+                              const struct initializer *otherwise)
+{
+    const struct variable *v =
+        get_variable(g, name, DT_FLOAT, &shape, init != NULL ? init : otherwise, 0);
+
+    return v != NULL ? v->read : OUTPUT_NONE;
+}
+
+/* Weights are cut into gates once, ahead of all steps: products of whole matrices follow,
+ * and their gradients are joined once, when those of all steps are summed. */
+static void cut_gates(struct graph *g, struct output x, int axis, int n,
+                      struct output *ret)
+{
+    if (n == 1)
+        ret[0] = x;
+    else
+        split(g, x, n, axis, NULL, ret);
+}
+
+/* A kernel that multiplies [x, h], and its bias: n gates, from `first` on. */
+static void joined_gates(struct graph *g, struct cell *c, int first, int n,
+                         const struct initializer *weights,
+                         const struct initializer *biases,
+                         const struct initializer *own_biases, const char *kernel,
+                         const char *bias)
+{
+    const struct initializer glorot = glorot_uniform_initializer();
+    const int32_t sizes[] = {(int32_t)c->inputs, (int32_t)c->units};
+    const int64_t columns = n * c->units;
+    struct output rows[2], k, b;
+
+    k = variable(g, kernel, SHAPE(c->inputs + c->units, columns), weights, &glorot);
+    b = variable(g, bias, SHAPE(columns), biases, own_biases);
+    split_into(g, k, sizes, 2, 0, NULL, rows);
+    cut_gates(g, rows[0], 1, n, c->by_input + first);
+    cut_gates(g, rows[1], 1, n, c->by_state + first);
+    cut_gates(g, b, 0, n, c->bias + first);
+}
+
+static void torch_gates(struct graph *g, struct cell *c,
+                        const struct initializer *weights,
+                        const struct initializer *biases)
+{
+    const struct initializer own = linear_initializer(c->units);
+    const int64_t columns = 3 * c->units;
+    struct output w[2], b[2];
+
+    w[0] = variable(g, "weight_ih", SHAPE(c->inputs, columns), weights, &own);
+    w[1] = variable(g, "weight_hh", SHAPE(c->units, columns), weights, &own);
+    b[0] = variable(g, "bias_ih", SHAPE(columns), biases, &own);
+    b[1] = variable(g, "bias_hh", SHAPE(columns), biases, &own);
+    cut_gates(g, w[0], 1, 3, c->by_input);
+    cut_gates(g, w[1], 1, 3, c->by_state);
+    cut_gates(g, b[0], 0, 3, c->bias);
+    cut_gates(g, b[1], 0, 3, c->state_bias);
+}
+
+struct cell cell_new(struct graph *g, enum cell_type type, int64_t inputs, int64_t units,
+                     const char *scope, const struct initializer *weights,
+                     const struct initializer *biases)
+{
+    const struct initializer zeros = zeros_initializer(), ones = ones_initializer();
+    struct cell c = {.type = type, .inputs = inputs, .units = units};
+
+    c.n_gates = kinds[type].n_gates;
+    variable_scope_enter(g, scope, kinds[type].scope, REUSE_INHERIT);
+    switch (type) {
+    case CELL_GRU:
+        torch_gates(g, &c, weights, biases);
+        break;
+    case CELL_TF_GRU:
+        joined_gates(g, &c, 0, 2, weights, biases, &ones, "gates/kernel", "gates/bias");
+        joined_gates(g, &c, 2, 1, weights, biases, &zeros, "candidate/kernel",
+                     "candidate/bias");
+        break;
+    case CELL_TF_LSTM:
+        joined_gates(g, &c, 0, 4, weights, biases, &zeros, "kernel", "bias");
+        break;
+    }
+    variable_scope_leave(g);
+    return c;
+}
+
+/* ---- one step ---- */
+
+/* x W + b for gate k. */
+static struct output from_input(struct graph *g, const struct cell *c, struct output x,
+                                int k)
+{
+    return bias_add(g, matmul(g, x, c->by_input[k], 0, 0, NULL), c->bias[k], NULL);
+}
+
+/* h W for gate k, and the bias that CELL_GRU has there. */
+static struct output from_state(struct graph *g, const struct cell *c, struct output h,
+                                int k)
+{
+    struct output y = matmul(g, h, c->by_state[k], 0, 0, NULL);
+
+    return c->type == CELL_GRU ? bias_add(g, y, c->state_bias[k], NULL) : y;
+}
+
+static struct output gate(struct graph *g, const struct cell *c, struct output x,
+                          struct output h, int k)
+{
+    x = from_input(g, c, x, k);
+    return binary(g, "Add", x, from_state(g, c, h, k), "add");
+}
+
+/* (1 - keep) fresh + keep h */
+static struct output blend(struct graph *g, struct output keep, struct output fresh,
+                           struct output h)
+{
+    struct output rest = binary(g, "Sub", constant_f32(g, 1.0f, "sub/x"), keep, "sub");
+
+    fresh = binary(g, "Mul", rest, fresh, "mul");
+    return binary(g, "Add", fresh, binary(g, "Mul", keep, h, "mul"), "add");
+}
+
+static struct output step_gru(struct graph *g, const struct cell *c, struct output x,
+                              struct output h)
+{
+    struct output r = unary(g, "Sigmoid", gate(g, c, x, h, 0), NULL);
+    struct output z = unary(g, "Sigmoid", gate(g, c, x, h, 1), NULL);
+    struct output n = binary(g, "Mul", r, from_state(g, c, h, 2), "mul");
+
+    n = unary(g, "Tanh", binary(g, "Add", from_input(g, c, x, 2), n, "add"), NULL);
+    return blend(g, z, n, h);
+}
+
+static struct output step_tf_gru(struct graph *g, const struct cell *c, struct output x,
+                                 struct output h)
+{
+    struct output r = unary(g, "Sigmoid", gate(g, c, x, h, 0), NULL);
+    struct output u = unary(g, "Sigmoid", gate(g, c, x, h, 1), NULL);
+
+    r = binary(g, "Mul", r, h, "mul");
+    return blend(g, u, unary(g, "Tanh", gate(g, c, x, r, 2), NULL), h);
+}
+
+static struct state step_lstm(struct graph *g, const struct cell *c, struct output x,
+                              struct state s)
+{
+    struct output i = unary(g, "Sigmoid", gate(g, c, x, s.h, 0), NULL);
+    struct output j = unary(g, "Tanh", gate(g, c, x, s.h, 1), NULL);
+    struct output f = gate(g, c, x, s.h, 2);
+    struct output o = unary(g, "Sigmoid", gate(g, c, x, s.h, 3), NULL);
+
+    f = binary(g, "Add", f, constant_f32(g, FORGET_BIAS, "add/y"), "add");
+    f = binary(g, "Mul", s.c, unary(g, "Sigmoid", f, NULL), "mul");
+    s.c = binary(g, "Add", f, binary(g, "Mul", i, j, "mul"), "add");
+    s.h = binary(g, "Mul", unary(g, "Tanh", s.c, NULL), o, "mul");
+    return s;
+}
+
+static struct state step(struct graph *g, const struct cell *c, struct output x,
+                         struct state s)
+{
+    name_scope_enter(g, kinds[c->type].scope);
+    if (c->type == CELL_GRU)
+        s.h = step_gru(g, c, x, s.h);
+    else if (c->type == CELL_TF_GRU)
+        s.h = step_tf_gru(g, c, x, s.h);
+    else
+        s = step_lstm(g, c, x, s);
+    name_scope_leave(g);
+    return s;
+}
+
+/* ---- carry ---- */
+
+static struct state open_carry(struct graph *g, const struct cell *c, struct output carry)
+{
+    struct output pieces[2] = {OUTPUT_NONE, carry};
+
+    if (c->type == CELL_TF_LSTM)
+        split(g, carry, 2, 1, NULL, pieces);
+    return (struct state){pieces[0], pieces[1]};
+}
+
+static struct output close_carry(struct graph *g, const struct cell *c, struct state s)
+{
+    return c->type == CELL_TF_LSTM
+               ? concat(g, (const struct output[]){s.c, s.h}, 2, 1, NULL)
+               : s.h;
+}
+
+struct output cell_step(struct graph *g, const struct cell *c, struct output x,
+                        struct output carry)
+{
+    return close_carry(g, c, step(g, c, x, open_carry(g, c, carry)));
+}
+
+struct output cell_output(struct graph *g, const struct cell *c, struct output carry)
+{
+    return open_carry(g, c, carry).h;
+}
+
+/* ---- sequences ---- */
+
+static struct state faded(struct graph *g, struct state s, struct output keep)
+{
+    if (output_valid(s.c))
+        s.c = binary(g, "Mul", s.c, keep, "mul");
+    s.h = binary(g, "Mul", s.h, keep, "mul");
+    return s;
+}
+
+struct output cell_unroll(struct graph *g, const struct cell *c, struct output x,
+                          struct output carry, struct output first, int steps,
+                          struct output *ret_carry)
+{
+    struct output *xs = xcalloc((size_t)steps, sizeof(*xs));
+    struct output *keep = xcalloc((size_t)steps, sizeof(*keep));
+    struct output *ys = xcalloc((size_t)steps, sizeof(*ys)), y;
+    struct state s = open_carry(g, c, carry);
+
+    cut_gates(g, x, 0, steps, xs);
+    if (output_valid(first)) {
+        first = binary(g, "Sub", constant_f32(g, 1.0f, "keep/x"), first, "keep");
+        cut_gates(g, first, 0, steps, keep);
+    }
+    for (int t = 0; t < steps; t++) {
+        if (output_valid(first))
+            s = faded(g, s, keep[t]);
+        s = step(g, c, xs[t], s);
+        ys[t] = s.h;
+    }
+    y = steps == 1 ? ys[0] : concat(g, ys, (size_t)steps, 0, NULL);
+    if (ret_carry != NULL)
+        *ret_carry = close_carry(g, c, s);
+    free(xs);
+    free(keep);
+    free(ys);
+    return y;
+}
