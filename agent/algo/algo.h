@@ -13,7 +13,7 @@
 
 #include "agent/algo/live.h"
 #include "agent/session/session.h"
-#include "common/config/run_config.h"
+#include "common/config/algorithms.h"
 #include "common/msg/protocol.h"
 #include "common/store/store_view.h"
 
@@ -62,12 +62,26 @@ struct algo_args {
     struct share *share;
     const char *env; /* env.id */
     enum env_rules rules;
+    int64_t max_steps; /* of an episode; 0: unlimited, or unknown */
     /* An imported policy: a MetaGraphDef, and the prefix of a checkpoint with its
      * first values, both good until `init` is over. NULL: none. */
     const void *metagraph;
     size_t metagraph_bytes;
     const char *prefix;
 };
+
+/* The rows that its stages get. */
+struct algo_rows {
+    enum rows_kind kind;
+    int64_t length; /* L; episodes: 0: the longest possible; window: not used */
+};
+
+/* A column of floats that the agent adds to every row of the log. */
+struct algo_column {
+    const char *name; /* of letters, digits, _ and - */
+    int64_t elements; /* X */
+};
+#define ALGO_MAX_COLUMNS 8
 
 struct algo; /* each algorithm's own; begins with nothing in common */
 
@@ -87,6 +101,9 @@ struct act_args {
 struct act_result {
     float *actions; /* (E, U): written by the algorithm */
     float *carry;   /* (E, H) */
+    /* (E, X) of each column, in the order in which the algorithm declares them; also written
+     * by the algorithm. NULL: not wanted, as in evaluations. */
+    float *columns[ALGO_MAX_COLUMNS];
 };
 
 #define SLOT_NONE UINT64_MAX
@@ -95,7 +112,7 @@ struct stage_args {
     uint64_t step, update, repeat;
     uint64_t slot; /* of a shared step (share.h); SLOT_NONE: nothing is shared */
     int64_t groups, batch, length; /* G, B, L */
-    const uint64_t *rows;          /* (G, B, L) */
+    const uint64_t *rows;          /* (G, B, L); ROW_NONE: no row is there */
     const float *weights;          /* (G, B) or NULL: all 1 */
     struct store_view *store;
     struct rng_key key; /* "stage <name>" of this agent */
@@ -119,6 +136,7 @@ struct stage_result { /* tensors are borrowed from the algorithm until its next 
         const char *name;
         double value;
     } scalar[STAGE_MAX_SCALARS];
+    struct tensor priorities; /* (G, B) f32, for the next draws; data NULL: none */
 };
 
 struct algo_ops {
@@ -128,6 +146,10 @@ struct algo_ops {
     void (*free)(struct algo *a);
     const struct stage *(*stages)(const struct algo *a, size_t *ret_n);
     int64_t (*carry_width)(const struct algo *a);
+    /* NULL: transitions of single steps. */
+    void (*rows)(const struct algo *a, struct algo_rows *ret);
+    /* Fills up to ALGO_MAX_COLUMNS and returns their number. NULL: it adds none. */
+    size_t (*columns)(const struct algo *a, struct algo_column *ret);
     /* Settings that a run of the graph by a client is fed, unless it feeds them itself
      * (live.h; those without a constant are not). NULL: there are none. */
     const struct live *(*lives)(const struct algo *a, size_t *ret_n);

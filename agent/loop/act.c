@@ -101,6 +101,38 @@ static int read_carry(const struct service *s, const msgpack_object *body,
     return 0;
 }
 
+static void pack_columns(struct service *s, const struct act_args *args,
+                         const struct act_result *res, struct msg_out *out)
+{
+    struct algo_column columns[ALGO_MAX_COLUMNS];
+    const size_t n = service_columns(s, columns);
+
+    msg_key(out, "columns");
+    msg_map(out, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct shape shape = SHAPE((int64_t)args->n_copies, columns[i].elements);
+        const struct tensor t = tensor_view(DT_FLOAT, shape, res->columns[i]);
+
+        msg_key(out, columns[i].name);
+        msg_tensor(out, &t);
+    }
+}
+
+static int reserve_columns(struct service *s, size_t copies, struct act_result *ret,
+                           struct err *err)
+{
+    struct algo_column columns[ALGO_MAX_COLUMNS];
+    const size_t n = service_columns(s, columns);
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = scratch_reserve(&s->columns[i], copies,
+                            (size_t)columns[i].elements * sizeof(float), err);
+        ret->columns[i] = s->columns[i].data;
+    }
+    return r;
+}
+
 static void pack_result(struct service *s, const struct act_args *args,
                         const struct act_result *res, struct msg_out *out)
 {
@@ -109,9 +141,11 @@ static void pack_result(struct service *s, const struct act_args *args,
         tensor_view(DT_FLOAT, SHAPE(n, s->agents[s->self].width), res->actions);
     const struct tensor carry = tensor_view(DT_FLOAT, SHAPE(n, carry_width), res->carry);
 
-    msg_map(out, carry_width > 0 ? 2 : 1);
+    msg_map(out, 1u + (carry_width > 0) + (res->columns[0] != NULL));
     msg_key(out, "actions");
     msg_tensor(out, &actions);
+    if (res->columns[0] != NULL)
+        pack_columns(s, args, res, out);
     if (carry_width > 0) {
         msg_key(out, "carry");
         msg_tensor(out, &carry);
@@ -132,7 +166,8 @@ static int act_one_by_one(struct service *s, const struct act_args *all,
 
     for (size_t e = 0; r == 0 && e < all->n_copies; e++) {
         struct act_args one = *all;
-        struct act_result res = {all_res->actions + e * width, all_res->carry};
+        struct act_result res = {.actions = all_res->actions + e * width,
+                                 .carry = all_res->carry};
 
         one.n_copies = 1;
         one.obs += e * obs;
@@ -172,7 +207,9 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
             0)
         return r;
     args.mode = (enum act_mode)mode;
-    res = (struct act_result){s->actions.data, s->carry.data};
+    res = (struct act_result){.actions = s->actions.data, .carry = s->carry.data};
+    if (!is_evaluation && (r = reserve_columns(s, args.n_copies, &res, err)) < 0)
+        return r;
     r = is_evaluation && s->numerics == NUMERICS_NATIVE
             ? act_one_by_one(s, &args, &res, err)
             : s->ops->act(s->algo, s->session, &args, &res, err);

@@ -19,6 +19,7 @@
 struct world {
     char env[64];
     enum env_rules rules;
+    uint64_t max_steps;    /* 0: unlimited */
     const void *metagraph; /* NULL: none */
     size_t metagraph_bytes;
     char prefix[4096]; /* "": none */
@@ -135,6 +136,7 @@ static int parse_world(const msgpack_object *body, struct world *ret, struct err
 
     if ((r = msg_get_str(body, "env", ret->env, sizeof(ret->env), err)) < 0 ||
         (r = msg_get_str(body, "rules", rules, sizeof(rules), err)) < 0 ||
+        (r = msg_get_u64(body, "max_steps", INT64_MAX, &ret->max_steps, err)) < 0 ||
         (r = msg_get_bin(body, "metagraph", &ret->metagraph, &ret->metagraph_bytes,
                          err)) < 0)
         return r;
@@ -323,6 +325,7 @@ static int build(struct service *s, int central, const struct world *world,
                              .central = central,
                              .env = world->env,
                              .rules = world->rules,
+                             .max_steps = (int64_t)world->max_steps,
                              .metagraph = world->metagraph,
                              .metagraph_bytes = world->metagraph_bytes,
                              .prefix = *world->prefix != '\0' ? world->prefix : NULL};
@@ -435,12 +438,47 @@ static void pack_shared(const struct share *share, struct msg_out *out)
     msg_u64(out, share_layout(share));
 }
 
+size_t service_columns(const struct service *s, struct algo_column *ret)
+{
+    return s->ops->columns != NULL ? s->ops->columns(s->algo, ret) : 0;
+}
+
+static void pack_columns(const struct service *s, struct msg_out *out)
+{
+    struct algo_column columns[ALGO_MAX_COLUMNS];
+    const size_t n = service_columns(s, columns);
+
+    msg_key(out, "columns");
+    msg_array(out, n);
+    for (size_t i = 0; i < n; i++) {
+        msg_map(out, 2);
+        msg_key(out, "name");
+        msg_str(out, columns[i].name);
+        msg_key(out, "elements");
+        msg_u64(out, (uint64_t)columns[i].elements);
+    }
+}
+
+static void pack_rows(const struct service *s, struct msg_out *out)
+{
+    struct algo_rows rows = {.kind = ROWS_TRANSITIONS, .length = 1};
+
+    if (s->ops->rows != NULL)
+        s->ops->rows(s->algo, &rows);
+    msg_key(out, "rows");
+    msg_map(out, 2);
+    msg_key(out, "kind");
+    msg_str(out, rows_kind_names[rows.kind]);
+    msg_key(out, "length");
+    msg_u64(out, (uint64_t)rows.length);
+}
+
 static void pack_description(struct service *s, struct msg_out *out)
 {
     size_t n;
     const struct stage *stages = s->ops->stages(s->algo, &n);
 
-    msg_map(out, 6u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
+    msg_map(out, 7u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_key(out, "block_bytes");
@@ -453,8 +491,8 @@ static void pack_description(struct service *s, struct msg_out *out)
     msg_u64(out, (uint64_t)s->ops->carry_width(s->algo));
     if (s->share != NULL)
         pack_shared(s->share, out);
-    msg_key(out, "columns");
-    msg_array(out, 0);
+    pack_columns(s, out);
+    pack_rows(s, out);
     pack_portable(s, out);
 }
 

@@ -169,6 +169,8 @@ void service_free(struct service *s)
     service_unconfigure(s);
     for (size_t i = 0; i < sizeof(scratches) / sizeof(scratches[0]); i++)
         scratch_done(scratches[i]);
+    for (int i = 0; i < ALGO_MAX_COLUMNS; i++)
+        scratch_done(&s->columns[i]);
     free(s);
 }
 

@@ -57,6 +57,7 @@ struct service {
 
     struct store_view *store; /* mapped at the first stage that names rows */
     struct scratch actions, carry, counters, draw_first, pure_copy;
+    struct scratch columns[ALGO_MAX_COLUMNS];
 };
 
 /* Room for n elements of `size` bytes. ERR_NOMEM. */
@@ -85,6 +86,8 @@ int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
                   struct err *err);
 int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
+/* The columns that the algorithm adds to a row: ALGO_MAX_COLUMNS at most. */
+size_t service_columns(const struct service *s, struct algo_column *ret);
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,

@@ -137,7 +137,7 @@ static int check_finite(struct service *s, const struct stage *stage,
 
 static void pack_result(const struct stage_result *res, struct msg_out *out)
 {
-    msg_map(out, 2);
+    msg_map(out, res->priorities.data != NULL ? 3 : 2);
     msg_key(out, "outputs");
     msg_map(out, (size_t)res->n_outputs);
     for (int i = 0; i < res->n_outputs; i++) {
@@ -149,6 +149,10 @@ static void pack_result(const struct stage_result *res, struct msg_out *out)
     for (int i = 0; i < res->n_scalars; i++) {
         msg_key(out, res->scalar[i].name);
         msg_f64(out, res->scalar[i].value);
+    }
+    if (res->priorities.data != NULL) {
+        msg_key(out, "priorities");
+        msg_tensor(out, &res->priorities);
     }
 }
 

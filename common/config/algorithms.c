@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episodes",
+                                                          "window"};
+
 static const char *const off_policy_settings[] = {
     "logit_penalty", "temperature",       "policy", "execute", "own_batches",
     "clip_by",       "exploration_noise", NULL,
@@ -136,4 +139,20 @@ int algorithm_accepts(const struct algorithm_info *a, const char *setting)
             return 1;
     }
     return 0;
+}
+
+enum rows_kind run_config_rows(const struct run_config *c)
+{
+    enum rows_kind kind = ROWS_KIND_COUNT;
+
+    for (size_t i = 0; i < c->n_agents; i++) {
+        const struct algorithm_info *info = algorithm_find(c->agents[i].algorithm);
+
+        if (info == NULL || info->fixed || info->without_env)
+            continue;
+        if (kind != ROWS_KIND_COUNT && kind != info->rows)
+            return ROWS_KIND_COUNT;
+        kind = info->rows;
+    }
+    return kind;
 }

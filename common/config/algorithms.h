@@ -10,6 +10,15 @@
 
 #include <stddef.h>
 
+/* What an update of an algorithm learns from (supervisor/rollout/row_source.h). */
+enum rows_kind {
+    ROWS_TRANSITIONS, /* drawn rows, with those behind them in their episodes */
+    ROWS_EPISODES,    /* drawn whole episodes */
+    ROWS_WINDOW,      /* the newest rows of every copy, used once */
+    ROWS_KIND_COUNT
+};
+extern const char *const rows_kind_names[ROWS_KIND_COUNT + 1]; /* NULL-terminated */
+
 struct algorithm_info {
     const char *name;
     const char *summary; /* one line */
@@ -23,6 +32,7 @@ struct algorithm_info {
     const char *const *envs; /* ids of the environments it works in, NULL-terminated;
                               * NULL: all */
     int central;             /* a central process runs some of its stages */
+    enum rows_kind rows;     /* as its agents declare in their answer to `configure` */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
@@ -30,5 +40,9 @@ const struct algorithm_info *algorithm_at(size_t i);           /* NULL past the 
 /* Whether it works in that environment, and whether it has that key of `settings`. */
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 int algorithm_accepts(const struct algorithm_info *a, const char *setting);
+
+/* The kind of rows that all learners of a configuration take; ROWS_KIND_COUNT: there are
+ * none, or they differ. */
+enum rows_kind run_config_rows(const struct run_config *c);
 
 #endif

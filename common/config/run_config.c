@@ -13,12 +13,14 @@
 #include <string.h>
 
 #define DEFAULT_ENV_STEPS 625000
+#define WINDOW_STEPS      25 /* of a copy between updates, where episodes have no limit */
 
 struct loader {
     struct run_config *c;
     const struct yaml_node *root;
     const struct config_options *options;
     int steps_given; /* checkpoint.every_env_steps is no default */
+    int is_new;      /* read from a file, not values over an existing configuration */
     struct err *err;
 };
 
@@ -276,9 +278,53 @@ static int check_run(struct loader *l)
     if (c->run.name == NULL)
         c->run.name = c->env.id;
     l->steps_given = given(l->root, "checkpoint", "every_env_steps") != NULL;
-    rc = settle_lengths(l);
-    if (rc == 0)
-        rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
+    return settle_lengths(l);
+}
+
+/* ---- what updates learn from ---- */
+
+/* Updates from the newest rows of every copy take all that were stored since the last: no
+ * batch is drawn, and none has to wait. */
+static int check_window(struct loader *l)
+{
+    const struct run_config *c = l->c;
+    static const char *const unused[] = {"batch_size", "warmup"};
+    const struct yaml_node *at = given(l->root, "experience", "update_every");
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct yaml_node *other = given(l->root, "experience", unused[i]);
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "experience.%s", unused[i]);
+        if (other != NULL)
+            return yaml_fail(other, path, l->err,
+                             "not used by %s, which learns from all rows of "
+                             "experience.update_every; expected no such key",
+                             c->agents[0].algorithm);
+    }
+    if (at == NULL)
+        at = l->root;
+    if (c->experience.update_every % c->env.copies != 0)
+        return yaml_fail(at, "experience.update_every", l->err,
+                         "found %lld, expected a multiple of env.copies, %lld, because "
+                         "%s learns from the newest rows of every copy",
+                         (long long)c->experience.update_every, (long long)c->env.copies,
+                         c->agents[0].algorithm);
+    return check_at_most_capacity(l, "update_every", c->experience.update_every);
+}
+
+static int check_experience(struct loader *l)
+{
+    struct run_config *c = l->c;
+    int rc;
+
+    if (run_config_rows(c) == ROWS_WINDOW) {
+        if (l->is_new && given(l->root, "experience", "update_every") == NULL)
+            c->experience.update_every =
+                c->env.copies * (c->env.max_steps > 0 ? c->env.max_steps : WINDOW_STEPS);
+        return check_window(l);
+    }
+    rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
     return rc < 0 ? rc : check_at_most_capacity(l, "warmup", c->experience.warmup);
 }
 
@@ -528,6 +574,8 @@ static int load(struct loader *l)
         rc = read_section(defaults, "defaults", &c->defaults, &c->arena, l->err);
     if (rc == 0)
         rc = read_agents(l);
+    if (rc == 0)
+        rc = check_experience(l);
     if (rc == 0) {
         default_critic(NULL, defaults, &c->defaults);
         resolve_agent(&c->defaults);
@@ -546,7 +594,8 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
                            options->set[i], err);
     if (rc < 0)
         return rc;
-    return load(&(struct loader){.c = c, .root = root, .options = options, .err = err});
+    return load(&(struct loader){
+        .c = c, .root = root, .options = options, .is_new = 1, .err = err});
 }
 
 int run_config_parse(struct run_config *ret, const char *text, size_t len,
@@ -750,10 +799,6 @@ static int read_run_over(struct loader *l, const struct run_config *from)
         c->run.name = c->env.id;
     if (rc == 0)
         rc = settle_lengths(l);
-    if (rc == 0)
-        rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
-    if (rc == 0)
-        rc = check_at_most_capacity(l, "warmup", c->experience.warmup);
     if (rc == 0 && defaults != NULL)
         rc = read_section(defaults, "defaults", &c->defaults, &c->arena, l->err);
     return rc;
@@ -823,7 +868,8 @@ static int assign(struct loader *l, const struct run_config *from, const char *c
                 forget(&agent_schema, rest, a, &c->defaults, &c->arena);
         }
     }
-    return read_agents_over(l);
+    rc = read_agents_over(l);
+    return rc < 0 ? rc : check_experience(l);
 }
 
 int run_config_assign(struct run_config *ret, const struct run_config *from,

@@ -274,12 +274,24 @@ static const struct field experience_fields[] = {
      .default_text = "25600", .doc = "rows stored before the first update"},
     {"update_every", FIELD_I64, RUN(experience.update_every), WITHIN(1, COUNT_MAX),
      .default_text = "100", LIVE,
-     .doc = "environment steps between updates of every agent"},
+     .doc = "environment steps between updates of every agent (window: copies x "
+            "max_steps)"},
     {"keep", FIELD_ENUM, RUN(experience.keep), NAMES("false", "true", "auto"),
      .default_text = "auto", LIVE,
      .doc = "keep the rows when the run is done; auto: below 1 GB"},
 };
-static const struct schema experience_section = {TABLE(experience_fields)};
+
+/* Updates that take all rows since the last one draw no batch and wait for none. */
+static int experience_applies(const void *root, const void *section,
+                              const struct field *field)
+{
+    const int is_drawn =
+        strcmp(field->key, "batch_size") == 0 || strcmp(field->key, "warmup") == 0;
+
+    return !is_drawn || run_config_rows(root) != ROWS_WINDOW;
+}
+static const struct schema experience_section = {TABLE(experience_fields),
+                                                 .applies = experience_applies};
 
 static const struct field checkpoint_fields[] = {
     {"every_env_steps", FIELD_I64, RUN(checkpoint.every_env_steps), WITHIN(0, COUNT_MAX),

@@ -25,6 +25,7 @@
  *               restored bool (the block already holds this agent's state)
  *               numerics? str ("portable" | "native"; common/numerics/numerics.h)
  *               env? str (env.id), rules? str ("mpe2" | "openai"),
+ *               max_steps? u (of an episode; 0: unlimited),
  *               share? {ps str, members [str...]}: shares parameters; its ps process,
  *               and the group's agents in the environment's order (for role "ps", too),
  *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef
@@ -39,6 +40,9 @@
  *               shared? {elements u, layout u}: of the vectors in the group's memory, the
  *               same in all its processes (agent/algo/share.h),
  *               carry u (H), columns [{name str, elements u}...] (f32, it adds to a row),
+ *               rows? {kind str ("transitions" | "episodes" | "window"), length u (L)}
+ *               (what its stages get: supervisor/rollout/row_source.h; missing:
+ *               transitions, 1),
  *               portable bool, because? str: its graph has no operation whose last bits
  *               are those of this kind of machine, or which one: "op Pow (layer/Pow)"
  *   metagraph -> metagraph bin: the graph as TensorFlow's MetaGraphDef, with a Saver for
@@ -60,11 +64,12 @@
  *               action may be chosen; a head that has none may choose any),
  *               seed? u, episode? bin of u64 E, time? bin of u64 E (mode sample and
  *               greedy of an evaluation: keyed by episode and time, whatever the copies)
- *            -> actions tensor (E,U) f32, columns? {name: tensor (E,X)}, carry? (E,H)
+ *            -> actions tensor (E,U) f32, columns? {name: tensor (E,X)} (not in an
+ *               evaluation), carry? (E,H)
  *   <stage>     step u, update u, repeat u, rows tensor (G,B,L) u64 (absolute joint
- *               steps), slot? u (of the group's memory), weights? tensor (G,B) f32,
- *               inputs {"agent/name": tensor}
- *            -> outputs {name: tensor}, scalars {name: f}, priorities? tensor (G,B)
+ *               steps; ROW_NONE where an episode ends early), slot? u (of the group's
+ *               memory), weights? tensor (G,B) f32, inputs {"agent/name": tensor}
+ *            -> outputs {name: tensor}, scalars {name: f}, priorities? tensor (G,B) f32
  *               An input of the central process's is named "central/name".
  *   run         feeds? {tensor name: tensor}, fetches? [tensor name...],
  *               targets? [operation name...], counter? u

@@ -131,7 +131,7 @@ static size_t first_beyond(const uint64_t *rows, size_t n, uint64_t n_rows)
 {
     size_t i = 0;
 
-    while (i < n && rows[i] < n_rows)
+    while (i < n && (rows[i] < n_rows || rows[i] == ROW_NONE))
         i++;
     return i;
 }
@@ -178,12 +178,16 @@ static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_
                           size_t n, size_t elements, float *dst, size_t stride)
 {
     for (size_t i = 0; i < n && i < PREFETCH_ROWS; i++)
-        prefetch_floats(base + rows[i] * row_bytes, elements);
+        if (rows[i] != ROW_NONE)
+            prefetch_floats(base + rows[i] * row_bytes, elements);
     for (size_t i = 0; i < n; i++) {
-        if (i + PREFETCH_ROWS < n)
+        if (i + PREFETCH_ROWS < n && rows[i + PREFETCH_ROWS] != ROW_NONE)
             prefetch_floats(base + rows[i + PREFETCH_ROWS] * row_bytes, elements);
-        copy_short(dst + i * stride, base + rows[i] * row_bytes,
-                   elements * sizeof(float));
+        if (rows[i] != ROW_NONE)
+            copy_short(dst + i * stride, base + rows[i] * row_bytes,
+                       elements * sizeof(float));
+        else
+            memset(dst + i * stride, 0, elements * sizeof(float));
     }
 }
 
@@ -251,6 +255,9 @@ void store_view_gather_bytes(const struct store_view *v, int column, const uint6
     const uint8_t *base = v->map + STORE_HEADER_BYTES + c->offset;
 
     for (size_t i = 0; i < n; i++)
-        copy_short(dst + i * c->elements, base + rows[i] * v->layout.row_bytes,
-                   c->elements);
+        if (rows[i] != ROW_NONE)
+            copy_short(dst + i * c->elements, base + rows[i] * v->layout.row_bytes,
+                       c->elements);
+        else
+            memset(dst + i * c->elements, 0, c->elements);
 }

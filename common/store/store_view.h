@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* In a list of rows: no row is there, as behind the end of an episode that is shorter than
+ * the others. Gathered as zeros. */
+#define ROW_NONE UINT64_MAX
+
 struct store_view; /* opaque */
 
 /* Maps fd read-only (borrowed; may be closed afterwards) and checks the header.
@@ -21,8 +25,8 @@ int store_view_open(struct store_view **ret, int fd, struct err *err);
 void store_view_close(struct store_view *v);
 const struct store_layout *store_view_layout(const struct store_view *v);
 
-/* Checks that every row is inside the file's current size. ERR_LIMIT: the message names the
- * first row that is not. */
+/* Checks that every row but ROW_NONE is inside the file's current size. ERR_LIMIT: the
+ * message names the first row that is not. */
 int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
                      struct err *err);
 /* Copies n rows of an f32 column, in the given order, to dst (n, elements of the column);

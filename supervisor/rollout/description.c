@@ -192,6 +192,28 @@ static int parse_columns(struct description *d, const msgpack_object *body,
     return 0;
 }
 
+static int parse_rows(struct description *d, const msgpack_object *body, struct err *err)
+{
+    const msgpack_object *map = NULL;
+    char kind[16] = "transitions";
+    uint64_t length = 1;
+    int rc = msg_get_map(body, "rows", &map, err), k = 0;
+
+    if (rc == 0 && map != NULL &&
+        (rc = msg_get_str(map, "kind", kind, sizeof(kind), err)) == 0)
+        rc = msg_get_u64(map, "length", DESCRIPTION_LENGTH, &length, err);
+    if (rc < 0)
+        return rc;
+    while (k < ROWS_KIND_COUNT && strcmp(kind, rows_kind_names[k]) != 0)
+        k++;
+    if (k == ROWS_KIND_COUNT || (k == ROWS_TRANSITIONS && length == 0))
+        return err_set(err, ERR_PROTOCOL, "unknown rows '%s' of length %llu", kind,
+                       (unsigned long long)length);
+    d->rows = (enum rows_kind)k;
+    d->length = (uint32_t)length;
+    return 0;
+}
+
 int description_parse(struct description *ret, const msgpack_object *body,
                       const char *agent, struct err *err)
 {
@@ -202,8 +224,9 @@ int description_parse(struct description *ret, const msgpack_object *body,
     if (body->type != MSGPACK_OBJECT_MAP)
         rc = err_set(err, ERR_PROTOCOL, "not a map");
     else if ((rc = parse_stages(&d.stages, body, err)) == 0 &&
-             (rc = msg_get_u64(body, "carry", DESCRIPTION_WIDTH, &carry, err)) == 0)
-        rc = parse_columns(&d, body, err);
+             (rc = msg_get_u64(body, "carry", DESCRIPTION_WIDTH, &carry, err)) == 0 &&
+             (rc = parse_columns(&d, body, err)) == 0)
+        rc = parse_rows(&d, body, err);
     if (rc < 0) {
         (void)err_wrap(err, "%s: answer to configure", agent);
         (void)err_note(err, ERR_AT(.agent = agent));

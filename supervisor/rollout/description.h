@@ -7,6 +7,7 @@
 #ifndef SUPERVISOR_ROLLOUT_DESCRIPTION_H
 #define SUPERVISOR_ROLLOUT_DESCRIPTION_H
 
+#include "common/config/algorithms.h"
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/msg/protocol.h"
@@ -19,6 +20,7 @@
 #define STAGE_OUTPUT_MAX    48 /* bytes of an output's name, with the terminator */
 #define DESCRIPTION_COLUMNS 8
 #define DESCRIPTION_WIDTH   65536u /* of carry and columns */
+#define DESCRIPTION_LENGTH  65536u /* of sequences of rows */
 
 /* One output of an earlier stage that a stage reads. */
 struct stage_read {
@@ -54,6 +56,8 @@ struct description {
     uint32_t carry; /* H */
     int n_columns;
     struct description_column columns[DESCRIPTION_COLUMNS];
+    enum rows_kind rows;
+    uint32_t length; /* L; episodes: 0: env.max_steps; window: not used */
 };
 
 /* body: the answer to configure. agent: for messages. */

@@ -108,8 +108,20 @@ static void note_due(struct rollout *r)
     now.episodes = r->episodes;
     now.since_checkpoint_ns = ended_ns - r->checkpoint_ns;
     due = schedule_due(&r->schedule, &now);
+    if (due.updates > 0 &&
+        !row_source_is_ready(&r->source, r->args.store, r->episode_rows))
+        due.updates = 0;
     rollout_fsm_set_due(&r->fsm, &due);
     rollout_note_change(r);
+}
+
+/* A discarded episode's rows are rows of agents that are not alive. */
+static void add_to_episodes(struct rollout *r, const struct env_step *step)
+{
+    for (size_t e = 0; e < r->copies; e++)
+        r->ended[e] = step->ended[e] | step->discarded[e];
+    episodes_add(r->episode_rows, store_head(r->args.store) - r->copies, step->first,
+                 r->ended, store_window_first(r->args.store));
 }
 
 /* All environments have stepped: appends the rows and finds what is due. */
@@ -124,6 +136,8 @@ static int end_step(struct rollout *r, struct err *err)
     if ((rc = wait_for_space(r, rc, err)) != DONE_AT_ONCE)
         return rc;
     count_episodes(r, &r->step);
+    if (r->episode_rows != NULL)
+        add_to_episodes(r, &r->step);
     note_due(r);
     return DONE_AT_ONCE;
 }
@@ -401,8 +415,15 @@ static int parse_descriptions(struct rollout *r, struct err *err)
     return rc;
 }
 
+static int rows_are_alike(const struct rollout *r, size_t a, size_t b)
+{
+    const struct description *x = &r->descriptions[a], *y = &r->descriptions[b];
+
+    return x->rows == y->rows && x->length == y->length;
+}
+
 /* The stages of an update: all agents that learn must declare the same ones. */
-static int find_stages(struct rollout *r, size_t *ret_first, struct err *err)
+static int find_stages(struct rollout *r, struct err *err)
 {
     static const struct stage_list nothing;
 
@@ -414,12 +435,13 @@ static int find_stages(struct rollout *r, size_t *ret_first, struct err *err)
             continue;
         if (r->stages == &nothing) {
             r->stages = own;
-            *ret_first = a;
-        } else if (!stage_list_equal(r->stages, own)) {
+            r->first_learner = a;
+        } else if (!stage_list_equal(r->stages, own) ||
+                   !rows_are_alike(r, r->first_learner, a)) {
             return err_set(err, ERR_CONFIG,
                            "%s and %s learn in different stages: their algorithms cannot "
                            "play together",
-                           r->names[*ret_first], r->names[a]);
+                           r->names[r->first_learner], r->names[a]);
         }
     }
     return 0;
@@ -427,7 +449,7 @@ static int find_stages(struct rollout *r, size_t *ret_first, struct err *err)
 
 /* An agent that does not learn runs only the stages it declares, and must declare those
  * whose outputs the learners read. */
-static int find_players(struct rollout *r, size_t first, struct err *err)
+static int find_players(struct rollout *r, struct err *err)
 {
     r->plays = xcalloc((size_t)r->stages->n + 1, r->n_agents);
     for (int i = 0; i < r->stages->n; i++) {
@@ -441,7 +463,7 @@ static int find_players(struct rollout *r, size_t first, struct err *err)
                     err, ERR_CONFIG,
                     "%s reads every agent's stage '%s', which %s does not have: "
                     "their algorithms cannot play together",
-                    r->names[first], s->name, r->names[a]);
+                    r->names[r->first_learner], s->name, r->names[a]);
             r->plays[(size_t)i * r->n_agents + a] = (uint8_t)has;
         }
     }
@@ -450,40 +472,70 @@ static int find_players(struct rollout *r, size_t first, struct err *err)
 
 static int describe(struct rollout *r, struct err *err)
 {
-    size_t n = agent_table_count(r->args.agents), first = 0;
+    const size_t n = agent_table_count(r->args.agents);
     int rc;
 
     CHECK(n == r->n_agents || n == r->n_agents + 1);
-    if ((rc = parse_descriptions(r, err)) < 0 || (rc = find_stages(r, &first, err)) < 0 ||
-        (rc = find_players(r, first, err)) < 0)
+    if ((rc = parse_descriptions(r, err)) < 0 || (rc = find_stages(r, err)) < 0 ||
+        (rc = find_players(r, err)) < 0)
         return rc;
     if (stage_list_has_central(r->stages) && n == r->n_agents)
         return err_set(err, ERR_PROTOCOL,
                        "%s declares a central stage, but there is no "
                        "central process",
-                       r->names[first]);
+                       r->names[r->first_learner]);
     return 0;
 }
 
 /* With own_batches, each agent that asks for it has a key of its own for drawing rows;
  * the others share one. */
-void rollout_make_row_keys(struct rollout *r)
+static size_t name_draws(const struct rollout *r, const char **ret)
+{
+    size_t groups = 1;
+
+    ret[0] = "experience";
+    for (size_t a = 0; a < r->n_agents; a++) {
+        const int own = r->config->agents[a].settings.own_batches;
+
+        ret[a] = own ? r->names[a] : "experience";
+        groups = own ? r->n_agents : groups;
+    }
+    return groups;
+}
+
+/* Without learners there are no updates; the source is then that of agent 0. */
+int rollout_make_source(struct rollout *r, struct err *err)
 {
     const struct run_config *c = r->config;
+    const struct description *d = &r->descriptions[r->first_learner];
+    const char **names = xcalloc(r->n_agents + 1, sizeof(*names));
+    struct row_source_args args = {
+        .kind = d->rows,
+        .length = d->length,
+        .batch = (size_t)c->experience.batch_size,
+        .copies = r->copies > 0 ? r->copies : 1,
+        .update_every = (size_t)c->experience.update_every,
+        .max_steps = (uint64_t)r->spec->max_steps,
+        .seed = c->run.seed,
+        .names = names,
+    };
+    int rc;
 
-    free(r->rows_key);
-    free(r->rows);
-    r->groups = 1;
-    for (size_t a = 0; a < r->n_agents; a++)
-        if (c->agents[a].settings.own_batches)
-            r->groups = r->n_agents;
-    r->batch = (size_t)c->experience.batch_size;
-    r->rows_key = xcalloc(r->groups, sizeof(*r->rows_key));
-    for (size_t g = 0; g < r->groups; g++)
-        r->rows_key[g] = rng_key_make(
-            c->run.seed, c->agents[g].settings.own_batches ? r->names[g] : "experience",
-            PURPOSE_ROWS);
-    r->rows = xcalloc(r->groups * r->batch, sizeof(*r->rows));
+    args.groups = name_draws(r, names);
+    rc = row_source_init(&r->source, &args, err);
+    free(names);
+    if (d->rows == ROWS_WINDOW)
+        r->schedule.warmup = 0;
+    return rc;
+}
+
+/* A resumed run reads its episodes from the log (rollout_state_load). */
+static void make_episodes(struct rollout *r)
+{
+    if (r->serving != NULL || !row_source_needs_episodes(&r->source))
+        return;
+    r->episode_rows = episodes_new(r->copies);
+    r->ended = xcalloc(r->copies, 1);
 }
 
 int rollout_make_evaluation(struct rollout *r, struct err *err)
@@ -523,7 +575,7 @@ static int make_log(struct rollout *r, struct err *err)
     return rc;
 }
 
-static void make_parts(struct rollout *r)
+static int make_parts(struct rollout *r, struct err *err)
 {
     struct acting_args acting = {.agents = r->args.agents,
                                  .spec = r->spec,
@@ -533,12 +585,16 @@ static void make_parts(struct rollout *r)
                                  .on_done = on_acted,
                                  .on_failed = on_part_failed,
                                  .ctx = r};
+    int rc;
 
     r->acting = acting_new(&acting);
     r->exchange = exchange_new(r->stages, r->names, r->n_agents);
     schedule_init(&r->schedule, r->args.config);
     rollout_fsm_init(&r->fsm, r->stages);
-    rollout_make_row_keys(r);
+    rc = rollout_make_source(r, err);
+    if (rc == 0)
+        make_episodes(r);
+    return rc;
 }
 
 int rollout_new(struct rollout **ret, const struct rollout_args *args, struct err *err)
@@ -562,11 +618,10 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     for (size_t a = 0; a < r->n_agents; a++)
         r->names[a] = r->spec->agents[a].name;
     if ((rc = describe(r, err)) < 0 || (rc = rollout_make_evaluation(r, err)) < 0 ||
-        (rc = make_log(r, err)) < 0) {
+        (rc = make_log(r, err)) < 0 || (rc = make_parts(r, err)) < 0) {
         rollout_free(r);
         return rc;
     }
-    make_parts(r);
     *ret = r;
     return 0;
 }
@@ -586,7 +641,8 @@ void rollout_free(struct rollout *r)
     free(r->cores);
     free(r->names);
     free(r->returns);
-    free(r->rows_key);
-    free(r->rows);
+    row_source_done(&r->source);
+    episodes_free(r->episode_rows);
+    free(r->ended);
     free(r);
 }

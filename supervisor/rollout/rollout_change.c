@@ -165,9 +165,8 @@ int rollout_change(struct rollout *r, const struct run_config *from,
     CHECK(r->fsm.state == ROLLOUT_CHANGE && r->outstanding == 0);
     r->config = to;
     schedule_init(&r->schedule, to);
-    rollout_make_row_keys(r);
-    rc = rollout_make_evaluation(r, err);
-    if (rc < 0)
+    if ((rc = rollout_make_source(r, err)) < 0 ||
+        (rc = rollout_make_evaluation(r, err)) < 0)
         return rc;
     run_config_compare(from, to, collect, &s);
     rc = send_all(r, &s, err);

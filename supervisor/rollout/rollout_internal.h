@@ -9,6 +9,7 @@
 #include "supervisor/rollout/exchange.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/rollout/rollout_fsm.h"
+#include "supervisor/rollout/row_source.h"
 #include "supervisor/rollout/row_writer.h"
 #include "supervisor/rollout/schedule.h"
 
@@ -29,6 +30,7 @@ struct rollout {
     const char **names;               /* [A] */
     struct description *descriptions; /* [A] */
     const struct stage_list *stages;  /* of an update, as the learners declared them */
+    size_t first_learner;             /* who declared them; 0 if nobody learns */
     uint8_t *plays;                   /* (stages, A): 1 if the agent runs the stage */
 
     struct schedule schedule;
@@ -42,14 +44,14 @@ struct rollout {
     struct serving *serving;       /* NULL: the run has an environment */
     double *returns;               /* [A] scratch */
 
-    size_t groups, batch;     /* G, B */
-    struct rng_key *rows_key; /* [G] */
-    uint64_t *rows;           /* (G, B, 1) of the current update */
-    size_t outstanding;       /* unanswered requests of stages or changes */
-    struct runner *runners;   /* [A + 1] in UPDATE; the last is the central process */
-    int stage_before;         /* fsm.stage when UPDATE was last entered */
-    size_t n_cores;           /* runners that may compute at the same time */
-    int *cores;               /* [n_cores] CPU numbers; -1: unknown */
+    struct row_source source;
+    struct episodes *episode_rows; /* NULL: the source does not need them */
+    uint8_t *ended;                /* (E) scratch: the copies whose episode is over */
+    size_t outstanding;            /* unanswered requests of stages or changes */
+    struct runner *runners; /* [A + 1] in UPDATE; the last is the central process */
+    int stage_before;       /* fsm.stage when UPDATE was last entered */
+    size_t n_cores;         /* runners that may compute at the same time */
+    int *cores;             /* [n_cores] CPU numbers; -1: unknown */
 
     int full;               /* the current state waits for disk space: */
     struct env_step step;   /* in STEP, to append the rows of this step */
@@ -74,8 +76,8 @@ int rollout_enter_update(struct rollout *r, struct err *err);
 void rollout_keep(struct rollout *r);
 /* Creates r->evaluation if the configuration asks for evaluations. */
 int rollout_make_evaluation(struct rollout *r, struct err *err);
-/* Sets groups and rows_key from the current configuration. */
-void rollout_make_row_keys(struct rollout *r);
+/* Makes the source of rows of the current configuration. */
+int rollout_make_source(struct rollout *r, struct err *err);
 /* After a step: makes the change planned for this boundary, if any, due. */
 void rollout_note_change(struct rollout *r);
 int rollout_enter_change(struct rollout *r, struct err *err);

@@ -163,6 +163,16 @@ static void go_on(struct rollout *r, struct schedule_due *left)
     rollout_fsm_go_on(&r->fsm, left);
 }
 
+/* A copy at time 0 has ended an episode in its newest row. */
+static int read_episodes(struct rollout *r, struct err *err)
+{
+    if (r->episode_rows == NULL)
+        return 0;
+    for (size_t e = 0; e < r->copies; e++)
+        r->ended[e] = vec_env_time(r->args.env, e) == 0;
+    return episodes_read(r->episode_rows, r->args.store, r->ended, err);
+}
+
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err)
 {
@@ -195,6 +205,8 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
         go_on(r, &left);
     else
         r->fsm.saved = 1; /* the state comes from this boundary's checkpoint */
-    rc = vec_env_state_load(r->args.env, env, env_len, err);
-    return rc < 0 ? rc : metrics_state_load(r->args.metrics, metrics, metrics_len, err);
+    if ((rc = vec_env_state_load(r->args.env, env, env_len, err)) < 0 ||
+        (rc = read_episodes(r, err)) < 0)
+        return rc;
+    return metrics_state_load(r->args.metrics, metrics, metrics_len, err);
 }

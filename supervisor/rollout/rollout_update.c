@@ -210,8 +210,10 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
 {
     const size_t core = choose_core(r, runner);
     const struct stage_decl *s = &r->stages->stage[stage];
-    struct shape shape = SHAPE((int64_t)r->groups, (int64_t)r->batch, 1);
-    struct tensor rows = tensor_view(DT_UINT64, shape, r->rows);
+    const struct row_source *source = &r->source;
+    struct shape shape =
+        SHAPE((int64_t)source->groups, (int64_t)source->batch, (int64_t)source->length);
+    struct tensor rows = tensor_view(DT_UINT64, shape, source->rows);
     struct msg_out *o = agent_request_begin(r->args.agents, runner, s->name, s->writes);
     int rc;
 
@@ -292,9 +294,7 @@ static void begin_update(struct rollout *r)
 {
     rollout_keep(r);
     r->update_began_ns = rollout_now_ns(r);
-    for (size_t g = 0; g < r->groups; g++)
-        store_draw(r->args.store, r->rows_key[g], r->updates, r->rows + g * r->batch,
-                   r->batch);
+    row_source_draw(&r->source, r->args.store, r->episode_rows, r->updates);
 }
 
 int rollout_enter_update(struct rollout *r, struct err *err)

@@ -546,7 +546,7 @@ START_TEST(test_rows_beyond_the_log)
     t = team_new(&args);
     start_configured(&p, -1, t->log_fd, 0);
     ck_assert_int_eq(stage(&p, "propose", 0, rows, NULL), ERR_LIMIT);
-    rows[3] = UINT64_MAX;
+    rows[3] = UINT64_MAX - 1;
     ck_assert_int_eq(stage(&p, "propose", 0, rows, NULL), ERR_LIMIT);
     check_exited(agent_process_end(&p), AGENT_EXIT_DONE);
     team_free(t);

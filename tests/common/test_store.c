@@ -146,6 +146,45 @@ static int make_log(const struct store_layout *l, size_t n_rows)
     return fd;
 }
 
+START_TEST(where_no_row_is_zeros_are_gathered)
+{
+    static const uint64_t rows[] = {ROW_NONE, 2, ROW_NONE, 0};
+    struct store_layout l = example();
+    struct store_view *v;
+    float obs[4][5], reward[4];
+    uint64_t beyond[] = {ROW_NONE, 3};
+    int fd;
+
+    add(&l, "a/allowed", DT_UINT8, 3);
+    fd = make_log(&l, 3);
+    memset(obs, 0x55, sizeof(obs));
+    memset(reward, 0x55, sizeof(reward));
+    ck_assert_int_eq(store_view_open(&v, fd, &err), 0);
+    ck_assert_int_eq(store_view_check(v, rows, 4, &err), 0);
+    ck_assert_int_eq(store_view_check(v, beyond, 2, &err), ERR_LIMIT);
+    store_view_gather(v, 0, rows, 4, obs[0], 5);
+    store_view_gather(v, store_layout_find(&l, "a", "reward"), rows, 4, reward, 1);
+    for (int j = 0; j < 5; j++) {
+        ck_assert(obs[0][j] == 0.0f && obs[2][j] == 0.0f);
+        ck_assert(obs[1][j] == (float)(2000 + j) && obs[3][j] == (float)j);
+    }
+    ck_assert(reward[0] == 0.0f && reward[1] == 2009.0f && reward[3] == 9.0f);
+    {
+        uint8_t allowed[4 * 3];
+
+        memset(allowed, 0x55, sizeof(allowed));
+        store_view_gather_bytes(v, store_layout_find(&l, "a", "allowed"), rows, 4,
+                                allowed);
+        for (int j = 0; j < 3; j++)
+            ck_assert_uint_eq(allowed[j] | allowed[6 + j], 0);
+        ck_assert_uint_ne(allowed[3] | allowed[4] | allowed[5], 0);
+    }
+    store_view_close(v);
+    (void)close(fd);
+    store_layout_done(&l);
+}
+END_TEST
+
 START_TEST(rows_are_gathered_in_the_order_given)
 {
     struct store_layout l = example();
@@ -246,7 +285,7 @@ START_TEST(rows_that_are_not_there_are_told)
 {
     struct store_layout l = example();
     int fd = make_log(&l, 10);
-    uint64_t rows[] = {3, 9, 10, UINT64_MAX};
+    uint64_t rows[] = {3, 9, 10, UINT64_MAX - 1};
     float x[3];
     struct store_view *v = NULL;
 
@@ -264,7 +303,7 @@ START_TEST(rows_that_are_not_there_are_told)
     store_view_gather(v, 3, rows, 3, x, 1);
     ck_assert(x[2] == 0.0f);
     ck_assert_int_eq(store_view_check(v, rows, 4, &err), ERR_LIMIT);
-    ck_assert_ptr_nonnull(strstr(err.msg, "18446744073709551615"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "18446744073709551614"));
     store_view_close(v);
     store_view_close(NULL);
     close(fd);
@@ -316,6 +355,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_header_reads_back);
     tcase_add_test(tc, a_damaged_header_is_refused);
     tcase_add_test(tc, rows_are_gathered_in_the_order_given);
+    tcase_add_test(tc, where_no_row_is_zeros_are_gathered);
     tcase_add_test(tc, columns_are_joined);
     tcase_add_test(tc, bytes_are_gathered);
     tcase_add_test(tc, rows_that_are_not_there_are_told);

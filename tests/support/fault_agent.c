@@ -15,6 +15,13 @@
 #include "common/msg/frame.h"
 #include "common/msg/protocol.h"
 
+#ifdef FAULT_ROWKINDS
+#include "tests/support/rowkinds.h"
+#define FAULT_OPS &rowkinds_ops
+#else
+#define FAULT_OPS NULL
+#endif
+
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -277,5 +284,5 @@ int main(int argc, char **argv)
              text = strchr(text, ';') != NULL ? strchr(text, ';') + 1 : NULL)
             take_fault(text, argv[3], run);
     }
-    return agent_main(argc, argv, NULL);
+    return agent_main(argc, argv, FAULT_OPS);
 }

@@ -1,0 +1,53 @@
+"""Every kind of rows that an update can learn from, and columns that agents add to them:
+deaths of agents and of the supervisor change no byte. The agents check each update's rows
+(tests/support/rowkinds.h)."""
+import harness
+from test_exactness import outcome
+from test_resume import checkpoints
+
+AGENT = harness.BUILD / "tests" / "support" / "rowkinds_agent"
+FOREVER = 100_000_000
+EVERY = 400
+CONFIG = """
+run: {{name: rows, seed: 3, env_steps: {steps}}}
+env: {{id: simple_spread, copies: 4, max_steps: 7, params: {{agents: 2}}}}
+experience: {{capacity: 300, batch_size: 16, warmup: 60, update_every: 20}}
+evaluation: {{every_env_steps: 400, episodes: 2}}
+checkpoint: {{every_env_steps: {every}}}
+log: {{every_env_steps: {every}}}
+defaults: {{algorithm: {algorithm}}}
+"""
+KINDS = {"transitions": "maddpg", "episodes": "ddpg", "window": "iql"}
+
+
+def test_deaths_and_a_resume_change_no_byte(w):
+    program = w.program_with_agent(AGENT)
+    for kind, algorithm in KINDS.items():
+        path = w.write(f"{kind}.yaml", CONFIG.format(algorithm=algorithm, steps=FOREVER,
+                                                     every=EVERY))
+        run = w.run_dir(kind)
+        p = w.start("run", path, "--name", kind, program=program)
+        harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
+                           len(checkpoints(run)) >= 3)
+        harness.kill_holder(p, run)
+        for count in program.parent.glob("*.runs"):  # of the fault agent
+            count.unlink()
+        end = (checkpoints(run)[-1] // EVERY + 2) * EVERY
+        w.brood("resume", run, "--set", f"run.env_steps={end}", program=program, env={
+            "BROOD_FAULT": "agent_0:learn:before-reply:3,kill;agent_1:act:after-reply:9,kill"})
+        assert (run / "journal").read_text().count(" event=respawn ") == 2
+        w.brood("run", path, "--name", f"{kind}-calm", "--set", f"run.env_steps={end}",
+                program=program)
+        harness.assert_same_files(outcome(w.run_dir(f"{kind}-calm")), outcome(run))
+        print(f"# {kind}: {end} steps")
+
+
+def test_windows_need_whole_rounds(w):
+    path = w.write("odd.yaml", CONFIG.format(algorithm="iql", steps=400, every=EVERY))
+    _, err = w.brood("run", path, "--set", "experience.update_every=18", code=2,
+                     program=w.program_with_agent(AGENT))
+    assert "experience.update_every: found 18, expected a multiple of env.copies, 4" in err, err
+
+
+if __name__ == "__main__":
+    harness.main()
