@@ -87,6 +87,7 @@ struct algo; /* each algorithm's own; begins with nothing in common */
 
 struct act_args {
     enum act_mode mode;
+    uint64_t step;          /* joint step of copy 0; copy e is at step + e */
     size_t n_copies;        /* E */
     const float *obs;       /* (E, O) */
     const uint8_t *allowed; /* (E, U): which entries of one-hot actions; NULL: all */

@@ -87,10 +87,10 @@ static struct operation *make_training(struct algo *a, struct err *err)
     if (train == NULL)
         return NULL;
     a->lives[CRITIC_RATE] =
-        live_new(g,
-                 c->critic.has_optimizer ? "critic.optimizer.learning_rate"
-                                         : "optimizer.learning_rate",
-                 m.optimizer->learning_rate);
+        live_schedule(g,
+                      c->critic.has_optimizer ? "critic.optimizer.learning_rate"
+                                              : "optimizer.learning_rate",
+                      &m.optimizer->learning_rate);
     live_bind(g, &a->lives[CRITIC_RATE], m.learning_rate);
     (void)unary(g, "Identity", m.norm, "grad_norm");
     return group(g, &train, 1, "train");

@@ -39,9 +39,9 @@ static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
 
 /* One draw in [0, 1) decides whether to explore and, stretched, which of the n that are
  * allowed it is. */
-static int32_t explore(const struct algo *a, float draw, int32_t best, int32_t n)
+static int32_t explore(const struct algo *a, float epsilon, float draw, int32_t best,
+                       int32_t n)
 {
-    const float epsilon = a->live_value[IQL_EPSILON];
     int32_t any, choice = 0;
 
     if (draw >= epsilon)
@@ -60,12 +60,12 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
 {
     const size_t width = (size_t)a->self->width, n = args->n_copies;
     const int greedy = args->mode == ACT_GREEDY;
+    struct ramp epsilon;
     float *draw;
     int r;
 
     if ((r = reserve_act_rows(a, (int64_t)n, err)) < 0 ||
-        (r = live_value(&a->live[IQL_EPSILON], s, &a->live_value[IQL_EPSILON], err)) <
-            0 ||
+        (r = live_ramp(&a->live[IQL_EPSILON], s, &epsilon, err)) < 0 ||
         (r = iql_run_network(a, s, a->q, args->obs, (int64_t)n, a->act_q, err)) < 0)
         return r;
     draw = a->act_q + n * (size_t)a->n_choices;
@@ -80,7 +80,9 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
             n_allowed = choices_allowed(a->self, allowed, a->n_choices, a->allowed);
         choice = choice_best_of(q, allowed != NULL ? a->allowed : NULL, a->n_choices);
         choice_to_action(a->self,
-                         greedy ? choice : explore(a, draw[e], choice, n_allowed),
+                         greedy ? choice
+                                : explore(a, (float)ramp_value(&epsilon, args->step + e),
+                                          draw[e], choice, n_allowed),
                          ret->actions + e * width);
     }
     return 0;

@@ -64,7 +64,8 @@ static void make_lives(struct algo *a)
     make_live(a, IQL_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis,
               "hysteresis");
     make_live(a, IQL_DISCOUNT, "discount", c->discount, NULL);
-    make_live(a, IQL_EPSILON, "settings.epsilon", c->settings.epsilon, NULL);
+    a->live[IQL_EPSILON] =
+        live_schedule(a->graph, "settings.epsilon", &c->settings.epsilon);
 }
 
 static void make_loss(struct algo *a)
@@ -129,10 +130,11 @@ static int make_training(struct algo *a, struct err *err)
     free(scope);
     if (r < 0 || !steps(a))
         return r;
-    make_live(a, IQL_RATE,
-              a->config->critic.has_optimizer ? "critic.optimizer.learning_rate"
-                                              : "optimizer.learning_rate",
-              optimizer(a)->learning_rate, NULL);
+    a->live[IQL_RATE] =
+        live_schedule(a->graph,
+                      a->config->critic.has_optimizer ? "critic.optimizer.learning_rate"
+                                                      : "optimizer.learning_rate",
+                      &optimizer(a)->learning_rate);
     live_bind(a->graph, &a->live[IQL_RATE], rate);
     return 0;
 }

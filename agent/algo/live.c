@@ -19,36 +19,54 @@ static char *key_to_name(const char *key)
     return name;
 }
 
-/* For the export of the graph: the constant holds this variable's value. */
+/* For the export of the graph: the constant holds this variable's value, or with `to` and
+ * `over` the schedule's. */
 static void note_constant(struct graph *g, struct output constant,
-                          const struct variable *v, float instead_of_zero)
+                          const struct variable *v, const struct variable *to,
+                          const struct variable *over, float instead_of_zero)
 {
-    char *text = xasprintf("%s %s %a", operation_name(constant.op), v->name,
-                           (double)instead_of_zero);
+    char *text = xasprintf("%s %s %a%s%s%s%s", operation_name(constant.op), v->name,
+                           (double)instead_of_zero, to != NULL ? " " : "",
+                           to != NULL ? to->name : "", to != NULL ? " " : "",
+                           to != NULL ? over->name : "");
 
     collection_add(g, SETTING_CONSTANTS,
                    (struct collection_item){.kind = ITEM_STRING, .s = text});
     free(text);
 }
 
-struct live live_new(struct graph *g, const char *key, double value)
+/* part: "", "/to", "/over" */
+static struct variable *make_variable(struct graph *g, const char *key, const char *part,
+                                      double value)
 {
     const struct initializer init = constant_initializer(value);
-    char *name = key_to_name(key);
-    struct live ret = {0};
+    char *name = key_to_name(key), *full = xasprintf("%s%s", name, part);
+    struct variable *v;
 
     variable_scope_enter(g, LIVE_SCOPE, NULL, REUSE_INHERIT);
-    ret.variable = get_variable(g, name, DT_FLOAT, &SHAPE_SCALAR, &init,
-                                VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
+    v = get_variable(g, full, DT_FLOAT, &SHAPE_SCALAR, &init,
+                     VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
     variable_scope_leave(g);
+    free(full);
     free(name);
-    if (ret.variable == NULL)
-        return ret;
-    collection_add(
-        g, HYPERPARAMETERS,
-        (struct collection_item){.kind = ITEM_VARIABLE, .variable = ret.variable});
-    note_constant(g, ret.variable->initial_value, ret.variable, 0);
-    return ret;
+    if (v == NULL)
+        return NULL;
+    collection_add(g, HYPERPARAMETERS,
+                   (struct collection_item){.kind = ITEM_VARIABLE, .variable = v});
+    note_constant(g, v->initial_value, v, NULL, NULL, 0);
+    return v;
+}
+
+struct live live_new(struct graph *g, const char *key, double value)
+{
+    return (struct live){.variable = make_variable(g, key, "", value)};
+}
+
+struct live live_schedule(struct graph *g, const char *key, const struct ramp *value)
+{
+    return (struct live){.variable = make_variable(g, key, "", value->from),
+                         .to = make_variable(g, key, "/to", value->to),
+                         .over = make_variable(g, key, "/over", value->over)};
 }
 
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
@@ -64,7 +82,7 @@ void live_bind(struct graph *g, struct live *l, struct output constant)
 {
     l->constant = constant;
     if (l->variable != NULL && output_valid(constant))
-        note_constant(g, constant, l->variable, l->instead_of_zero);
+        note_constant(g, constant, l->variable, l->to, l->over, l->instead_of_zero);
 }
 
 struct variable *live_find(struct graph *g, const char *agent, const char *key)
@@ -83,14 +101,39 @@ struct variable *live_find(struct graph *g, const char *agent, const char *key)
     return ret;
 }
 
-int live_value(const struct live *l, struct session *s, float *ret, struct err *err)
+static int read_scalar(struct session *s, const struct variable *v, double *ret,
+                       struct err *err)
 {
     struct tensor t;
-    int r = session_variable(s, l->variable, &t, err);
+    int r = session_variable(s, v, &t, err);
+
+    if (r == 0)
+        *ret = (double)*tensor_f32(&t);
+    return r;
+}
+
+int live_ramp(const struct live *l, struct session *s, struct ramp *ret, struct err *err)
+{
+    int r = read_scalar(s, l->variable, &ret->from, err);
+
+    ret->to = ret->from;
+    ret->over = 0;
+    if (r == 0 && l->to != NULL)
+        r = read_scalar(s, l->to, &ret->to, err);
+    if (r == 0 && l->over != NULL)
+        r = read_scalar(s, l->over, &ret->over, err);
+    return r;
+}
+
+int live_value(const struct live *l, struct session *s, uint64_t step, float *ret,
+               struct err *err)
+{
+    struct ramp ramp;
+    int r = live_ramp(l, s, &ramp, err);
 
     if (r < 0)
         return r;
-    *ret = *tensor_f32(&t);
+    *ret = (float)ramp_value(&ramp, step);
     if (*ret <= 0)
         *ret = l->instead_of_zero;
     return 0;

@@ -1,5 +1,7 @@
 /* live.h - settings that can be changed while a run goes on.
  *
+ * A number that may follow the step (common/config/ramp.h) has two variables more, `<key>/to`
+ * and `<key>/over`.
  * Each is a local variable `<agent>/hyperparameters/<key>` (dots of the key as slashes)
  * in collection hyperparameters: in the block and its snapshots, so that a respawned
  * agent has it, but not in checkpoints. Every run feeds it into the constant of the graph
@@ -15,9 +17,11 @@
 #define AGENT_ALGO_LIVE_H
 
 #include "agent/session/session.h"
+#include "common/config/ramp.h"
 
 struct live {
     struct variable *variable;
+    struct variable *to, *over; /* of a schedule; NULL: it is always a constant */
     struct output constant; /* what it is fed into; OUTPUT_NONE: read by the algorithm */
     float instead_of_zero;  /* what is fed when the setting is 0: "none" */
 };
@@ -29,6 +33,8 @@ struct live {
 
 /* The variable only; called inside the agent's variable scope. */
 struct live live_new(struct graph *g, const char *key, double value);
+/* The same for a FIELD_SCHEDULE. */
+struct live live_schedule(struct graph *g, const char *key, const struct ramp *value);
 /* The constant that the setting is fed into, under `name` in the current scope: value, or
  * where that is 0, instead_of_zero. */
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
@@ -38,7 +44,11 @@ void live_constant(struct graph *g, struct live *l, double value, float instead_
 void live_bind(struct graph *g, struct live *l, struct output constant);
 /* The variable of a key ("optimizer.learning_rate"), or NULL: not a live setting. */
 struct variable *live_find(struct graph *g, const char *agent, const char *key);
-/* The number to feed. ERR_UNINITIALIZED before the first values are in. */
-int live_value(const struct live *l, struct session *s, float *ret, struct err *err);
+/* The number to feed in a request of that step. ERR_UNINITIALIZED before the first values
+ * are in. */
+int live_value(const struct live *l, struct session *s, uint64_t step, float *ret,
+               struct err *err);
+/* The schedule itself, for copies that are at different steps: see ramp_value. */
+int live_ramp(const struct live *l, struct session *s, struct ramp *ret, struct err *err);
 
 #endif

@@ -23,10 +23,10 @@ static const struct stage ddpg_stages[] = {
 
 /* ---- live settings and feeds ---- */
 
-int maddpg_read_live(struct algo *a, struct session *s, struct err *err)
+int maddpg_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
 {
     for (int i = 0; i < LIVE_COUNT; i++) {
-        int r = live_value(&a->live[i], s, &a->live_value[i], err);
+        int r = live_value(&a->live[i], s, step, &a->live_value[i], err);
 
         if (r < 0)
             return r;
@@ -71,17 +71,21 @@ static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
 }
 
 /* action += exploration_noise * half the range * normal, kept inside the bounds. */
-static void add_exploration(struct algo *a, const struct act_args *args, float *actions)
+static void add_exploration(struct algo *a, const struct act_args *args,
+                            const struct ramp *noise, float *actions)
 {
     const struct space *space = maddpg_self(a);
     const size_t width = (size_t)space->width;
     const float low = (float)space->low, high = (float)space->high;
-    const float scale = a->live_value[LIVE_EXPLORATION_NOISE] * (high - low) / 2;
 
     rng_normal_rows_f32(args->key, args->counter, args->draw_first, a->act_raw,
                         args->n_copies, width);
-    for (size_t i = 0; i < args->n_copies * width; i++)
+    for (size_t i = 0; i < args->n_copies * width; i++) {
+        const float deviation = (float)ramp_value(noise, args->step + i / width);
+        const float scale = deviation * (high - low) / 2;
+
         actions[i] = fminf(fmaxf(actions[i] + scale * a->act_raw[i], low), high);
+    }
 }
 
 static int act_deterministic(struct algo *a, struct session *s,
@@ -95,10 +99,14 @@ static int act_deterministic(struct algo *a, struct session *s,
                            .n_fetches = 1};
     struct tensor action =
         tensor_view(DT_FLOAT, SHAPE(rows, maddpg_self(a)->width), ret->actions);
+    struct ramp noise;
     int r = session_run(s, &run, &action, err);
 
-    if (r == 0 && args->mode == ACT_EXPLORE)
-        add_exploration(a, args, ret->actions);
+    if (r < 0 || args->mode != ACT_EXPLORE)
+        return r;
+    r = live_ramp(&a->live[LIVE_EXPLORATION_NOISE], s, &noise, err);
+    if (r == 0)
+        add_exploration(a, args, &noise, ret->actions);
     return r;
 }
 
@@ -150,14 +158,12 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
     const int64_t rows = (int64_t)args->n_copies;
-    /* the one setting that acting may depend on */
-    const enum live_key noise =
-        a->deterministic ? LIVE_EXPLORATION_NOISE : LIVE_TEMPERATURE;
-    const int depends = a->deterministic || a->config->settings.execute == EXECUTE_SOFT;
     int r = reserve_act_rows(a, rows, err);
 
-    if (r == 0 && depends)
-        r = live_value(&a->live[noise], s, &a->live_value[noise], err);
+    /* one for all copies, at the step of the first */
+    if (r == 0 && !a->deterministic && a->config->settings.execute == EXECUTE_SOFT)
+        r = live_value(&a->live[LIVE_TEMPERATURE], s, args->step,
+                       &a->live_value[LIVE_TEMPERATURE], err);
     if (r < 0)
         return r;
     maddpg_feeds_begin(a);

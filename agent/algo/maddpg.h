@@ -149,7 +149,7 @@ void maddpg_batch_done(struct algo *a);
 
 /* maddpg.c: reads the live settings; then feeds are added to a list begun anew for each
  * run. */
-int maddpg_read_live(struct algo *a, struct session *s, struct err *err);
+int maddpg_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err);
 void maddpg_feeds_begin(struct algo *a);
 void maddpg_feed(struct algo *a, struct output output, float *data, int64_t rows,
                  int64_t width);

@@ -53,23 +53,25 @@ static void make_live_settings(struct algo *a)
         {LIVE_POLYAK, "polyak", c->polyak},
         {LIVE_DISCOUNT, "discount", c->discount},
         {LIVE_LOGIT_PENALTY, "settings.logit_penalty", c->settings.logit_penalty},
-        {LIVE_TEMPERATURE, "settings.temperature", c->settings.temperature},
-        {LIVE_EXPLORATION_NOISE, "settings.exploration_noise",
-         c->settings.exploration_noise},
     };
     const struct live shared =
-        live_new(a->graph, "optimizer.learning_rate", c->optimizer.learning_rate);
+        live_schedule(a->graph, "optimizer.learning_rate", &c->optimizer.learning_rate);
 
     a->live[LIVE_ACTOR_RATE] = a->live[LIVE_CRITIC_RATE] = shared;
     if (c->actor.has_optimizer)
-        a->live[LIVE_ACTOR_RATE] = live_new(a->graph, "actor.optimizer.learning_rate",
-                                            c->actor.optimizer.learning_rate);
+        a->live[LIVE_ACTOR_RATE] = live_schedule(
+            a->graph, "actor.optimizer.learning_rate", &c->actor.optimizer.learning_rate);
     if (c->critic.has_optimizer)
-        a->live[LIVE_CRITIC_RATE] = live_new(a->graph, "critic.optimizer.learning_rate",
-                                             c->critic.optimizer.learning_rate);
+        a->live[LIVE_CRITIC_RATE] =
+            live_schedule(a->graph, "critic.optimizer.learning_rate",
+                          &c->critic.optimizer.learning_rate);
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
         a->live[settings[i].key] =
             live_new(a->graph, settings[i].name, settings[i].value);
+    a->live[LIVE_TEMPERATURE] =
+        live_schedule(a->graph, "settings.temperature", &c->settings.temperature);
+    a->live[LIVE_EXPLORATION_NOISE] = live_schedule(
+        a->graph, "settings.exploration_noise", &c->settings.exploration_noise);
 }
 
 /* The constants that the live settings are fed into. */
@@ -83,7 +85,7 @@ static void make_constants(struct algo *a)
     live_constant(g, &a->live[LIVE_POLYAK], c->polyak, 0, "polyak");
     live_constant(g, &a->live[LIVE_LOGIT_PENALTY], c->settings.logit_penalty, 0,
                   "logit_penalty");
-    live_constant(g, &a->live[LIVE_TEMPERATURE], c->settings.temperature, 0,
+    live_constant(g, &a->live[LIVE_TEMPERATURE], c->settings.temperature.from, 0,
                   "temperature");
     a->keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), a->live[LIVE_POLYAK].constant,
                      "keep");

@@ -446,7 +446,7 @@ int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *arg
     if ((r = rows_check(args, a->n_agents, err)) < 0 ||
         (r = find_columns(a, args->store, err)) < 0 ||
         (r = reserve(a, args->batch, args->groups * args->batch, err)) < 0 ||
-        (r = maddpg_read_live(a, s, err)) < 0)
+        (r = maddpg_read_live(a, s, args->step, err)) < 0)
         return r;
     if (strcmp(name, "propose") == 0)
         return propose(a, s, args, ret, err);

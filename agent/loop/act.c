@@ -40,6 +40,7 @@ static int read_draws(struct service *s, const msgpack_object *body, size_t n,
     }
     args->key =
         rng_key_make(seed, s->name, episode != NULL ? PURPOSE_EVALUATE : PURPOSE_ACT);
+    args->step = step;
     args->counter = counter;
     args->draw_first = first;
     *ret_is_evaluation = episode != NULL;

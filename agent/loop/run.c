@@ -169,7 +169,8 @@ static int is_fed(const struct run_request *q, struct output x)
     return 0;
 }
 
-/* A client's run sees the live settings as the algorithm's own runs do. */
+/* A client's run sees the live settings as the algorithm's own runs do. It has no step:
+ * without an environment schedules are refused (run_config.h). */
 static int add_live_feeds(struct service *s, struct run_request *q, struct err *err)
 {
     size_t n = 0;
@@ -183,7 +184,7 @@ static int add_live_feeds(struct service *s, struct run_request *q, struct err *
 
         if (!output_valid(lives[i].constant) || is_fed(q, lives[i].constant))
             continue;
-        r = live_value(&lives[i], s->session, &q->live[i], err);
+        r = live_value(&lives[i], s->session, 0, &q->live[i], err);
         if (r < 0)
             return r;
         q->feeds[q->n_feeds++] =

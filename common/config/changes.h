@@ -25,7 +25,8 @@ struct config_change {
     const char *path;          /* complete: "agents.agent_0.optimizer.learning_rate" */
     const char *key;           /* the path within the section of an agent or `defaults` */
     const char *text;          /* the new value, "0.001"; "": it was removed */
-    double number;             /* CHANGE_SETTING: the new value; 0 for `none` */
+    double number;             /* CHANGE_SETTING: the new value; 0 for `none`; a
+                                * schedule's `from` */
     int new_weights;           /* old weights may not fit, or may mean something else */
     const struct field *field; /* NULL: the agents themselves differ */
     const void *was, *is;      /* the values; NULL: absent */
@@ -53,10 +54,11 @@ struct config_setting {
     char *path;                /* owned */
     const struct field *field; /* its row in the tables, of a kind that can change */
     union {
-        int64_t whole; /* FIELD_I64, FIELD_U64, FIELD_BYTES */
-        double real;   /* FIELD_F64, FIELD_F64_OR_NONE, FIELD_SECONDS */
-        int choice;    /* FIELD_BOOL, FIELD_ENUM */
-    } value;           /* 0 also if the value was removed */
+        int64_t whole;    /* FIELD_I64, FIELD_U64, FIELD_BYTES */
+        double real;      /* FIELD_F64, FIELD_F64_OR_NONE, FIELD_SECONDS */
+        int choice;       /* FIELD_BOOL, FIELD_ENUM */
+        struct ramp ramp; /* FIELD_SCHEDULE */
+    } value;              /* 0 also if the value was removed */
 };
 
 struct config_settings { /* all-zero: none */

@@ -75,7 +75,7 @@ static void resolve_optimizer(struct optimizer_config *o,
 {
     if ((int)o->type == FIELD_UNSET_ENUM)
         o->type = base->type;
-    if (field_is_unset(o->learning_rate))
+    if (field_is_unset(o->learning_rate.from))
         o->learning_rate = base->learning_rate;
     for (int i = 0; i < N_OPTIMIZER_DEFAULTS; i++) {
         const struct optimizer_default *d = &optimizer_defaults[i];
@@ -447,6 +447,41 @@ static int check_needs(struct loader *l, const struct yaml_node *section,
                      a->algorithm, l->c->env.id, list);
 }
 
+/* The path of a schedule among the section's values; 0: all of them are constants. */
+static int find_schedule(const struct schema *s, const char *path, const void *root,
+                         const void *base, char ret[PATH_MAX_BYTES])
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+        const void *value = (const char *)base + f->offset;
+        char child[PATH_MAX_BYTES];
+
+        if (!schema_is_given(s, root, base, f))
+            continue;
+        schema_join_path(child, path, f->key);
+        if (f->schema != NULL && find_schedule(f->schema, child, root, value, ret))
+            return 1;
+        if (f->type == FIELD_SCHEDULE && ((const struct ramp *)value)->over > 0) {
+            memcpy(ret, child, PATH_MAX_BYTES);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int check_schedules(struct loader *l, const struct yaml_node *section,
+                           const struct agent_config *a)
+{
+    char prefix[AGENT_NAME_MAX + 16], path[PATH_MAX_BYTES];
+
+    (void)snprintf(prefix, sizeof(prefix), "agents.%s", a->name);
+    if (!without_env(l->c) || !find_schedule(&agent_schema, prefix, a, a, path))
+        return 0;
+    return yaml_fail(section != NULL ? section : l->root, path, l->err,
+                     "found a schedule, expected a number: without an environment "
+                     "(env.id: none) there are no steps to follow");
+}
+
 static int check_source(struct loader *l, const struct yaml_node *section,
                         struct agent_config *a)
 {
@@ -519,6 +554,8 @@ static int read_agent(struct loader *l, const struct yaml_node *section, const c
     rc = check_needs(l, section, a);
     if (rc == 0)
         rc = check_source(l, section, a);
+    if (rc == 0)
+        rc = check_schedules(l, section, a);
     if (rc == 0)
         rc = check_soft(l, section, a);
     return rc < 0 ? rc : check_sizes(l, section, a);

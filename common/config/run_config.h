@@ -12,6 +12,7 @@
 #define COMMON_CONFIG_RUN_CONFIG_H
 
 #include "common/config/limits.h"
+#include "common/config/ramp.h"
 #include "common/err/err.h"
 #include "common/mem/arena.h"
 #include "common/numerics/numerics.h"
@@ -50,7 +51,7 @@ struct layer_sizes {
 
 struct optimizer_config {
     enum optimizer_type type;
-    double learning_rate;         /* accept_reject: deviation of the noise */
+    struct ramp learning_rate;    /* accept_reject: deviation of the noise */
     double beta1, beta2, epsilon; /* epsilon: adam 1e-8, rmsprop 1e-10 */
     double momentum, decay;
     int64_t tries; /* accept_reject: changes tried per update */
@@ -70,13 +71,13 @@ struct network_config {
  * of each algorithm (algorithms.h) lists those that it accepts. */
 struct algorithm_settings {
     double logit_penalty;
-    double temperature;
+    struct ramp temperature;
     enum policy_kind policy;
     enum execute_kind execute;
     int own_batches;
     enum clip_by clip_by;
-    double exploration_noise;
-    double epsilon;
+    struct ramp exploration_noise;
+    struct ramp epsilon;
     double hysteresis;
     const char *from; /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
     const struct yaml_node *from_at; /* where `from` is in the file; NULL: not given */

@@ -15,6 +15,8 @@ enum {
     LAYER_MAX_UNITS = 1 << 16,
 };
 
+#define RAMP_MAX_STEPS 1e15 /* exact in a double */
+
 _Static_assert(sizeof(enum optimizer_type) == sizeof(int), "enums are read as int");
 
 int field_is_unset(double v)
@@ -143,6 +145,74 @@ static int scan_whole(const char *text, int64_t *ret)
         return 0;
     *ret = (int64_t)v;
     return 1;
+}
+
+/* "1 to 0.05 over 50000" */
+static int scan_ramp(const char *text, struct ramp *ret)
+{
+    static const char to[] = " to ", over[] = " over ";
+    int64_t steps;
+
+    if (!scan_number(text, &ret->from, &text) || strncmp(text, to, strlen(to)) != 0 ||
+        !scan_number(text + strlen(to), &ret->to, &text) ||
+        strncmp(text, over, strlen(over)) != 0 ||
+        !scan_whole(text + strlen(over), &steps))
+        return 0;
+    ret->over = (double)steps;
+    return 1;
+}
+
+/* {from: 1, to: 0.05, over: 50000}: all three. */
+static int scan_ramp_map(const struct yaml_node *map, struct ramp *ret)
+{
+    const struct yaml_node *from = yaml_find(map, "from"), *to = yaml_find(map, "to");
+    const struct yaml_node *over = yaml_find(map, "over");
+    const char *from_end, *to_end;
+    int64_t steps;
+
+    if (map->n != 3 || from == NULL || to == NULL || over == NULL || !is_plain(from) ||
+        !is_plain(to) || !is_plain(over) ||
+        !scan_number(from->text, &ret->from, &from_end) || *from_end != '\0' ||
+        !scan_number(to->text, &ret->to, &to_end) || *to_end != '\0' ||
+        !scan_whole(over->text, &steps))
+        return 0;
+    ret->over = (double)steps;
+    return 1;
+}
+
+int schema_ramp_fits(const struct field *f, const struct ramp *v)
+{
+    const int ends_at_min = (f->flags & FIELD_ENDS_AT_MIN) != 0 && v->to == f->min;
+
+    if (!isfinite(v->from) || !isfinite(v->to) || !in_range(f, v->from))
+        return 0;
+    return v->over == 0 ? v->to == v->from
+                        : (in_range(f, v->to) || ends_at_min) && v->over >= 1 &&
+                              v->over <= RAMP_MAX_STEPS;
+}
+
+static int read_schedule(const struct reading *r)
+{
+    const struct yaml_node *n = r->node;
+    const int is_text = is_plain(n) && strstr(n->text, " to ") != NULL;
+    struct ramp v;
+    double number;
+    int rc;
+
+    if (n->kind != YAML_MAP && !is_text) {
+        struct reading plain = *r;
+
+        plain.dst = &number;
+        if ((rc = read_f64(&plain)) < 0)
+            return rc;
+        v = ramp_constant(number);
+    } else if (!(is_text ? scan_ramp(n->text, &v) : scan_ramp_map(n, &v)) ||
+               v.over == 0 || !schema_ramp_fits(r->field, &v)) {
+        return unexpected(r, "a schedule within the number's range, such as 1 to 0.05 "
+                             "over 50000");
+    }
+    memcpy(r->dst, &v, sizeof(v));
+    return 0;
 }
 
 static int read_i64(const struct reading *r)
@@ -423,6 +493,8 @@ static int read_field(const struct reading *r, void *base)
         return read_f64(r);
     case FIELD_F64_OR_NONE:
         return read_f64_or_none(r);
+    case FIELD_SCHEDULE:
+        return read_schedule(r);
     case FIELD_BOOL:
         return read_bool(r);
     case FIELD_NAME:
@@ -515,7 +587,7 @@ static void set_unset(const struct field *f, void *dst)
     static const double not_a_number = (double)NAN;
     static const int no_name = FIELD_UNSET_ENUM;
 
-    if (f->type == FIELD_F64)
+    if (f->type == FIELD_F64 || f->type == FIELD_SCHEDULE)
         memcpy(dst, &not_a_number, sizeof(not_a_number));
     else if (f->type == FIELD_ENUM)
         memcpy(dst, &no_name, sizeof(no_name));
@@ -651,6 +723,7 @@ int schema_is_number(const struct field *field)
     case FIELD_U64:
     case FIELD_F64:
     case FIELD_F64_OR_NONE:
+    case FIELD_SCHEDULE:
     case FIELD_BOOL:
     case FIELD_ENUM:
     case FIELD_BYTES:

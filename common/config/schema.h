@@ -21,16 +21,17 @@ enum field_type {
     FIELD_I64,
     FIELD_U64,
     FIELD_F64,
-    FIELD_F64_OR_NONE,  /* none: 0 */
-    FIELD_BOOL,         /* int */
-    FIELD_NAME,         /* const char *: [A-Za-z0-9_.-], begins with none of . - */
-    FIELD_TEXT,         /* const char *: 1 to 4095 bytes; NULL: not given */
-    FIELD_ENUM,         /* an enum, or int */
-    FIELD_BYTES,        /* int64_t: 512M, none: 0 */
-    FIELD_SECONDS,      /* double: 100ms, 30s, 5m, 1h */
-    FIELD_MODE,         /* int64_t: permissions in octal, 0700 at least: 0750 */
-    FIELD_SIZES,        /* struct layer_sizes */
-    FIELD_MAP,          /* `schema`, at this offset */
+    FIELD_F64_OR_NONE, /* none: 0 */
+    FIELD_SCHEDULE, /* struct ramp: 0.1, or 1 to 0.05 over 50000; the text has no comma */
+    FIELD_BOOL,     /* int */
+    FIELD_NAME,     /* const char *: [A-Za-z0-9_.-], begins with none of . - */
+    FIELD_TEXT,     /* const char *: 1 to 4095 bytes; NULL: not given */
+    FIELD_ENUM,     /* an enum, or int */
+    FIELD_BYTES,    /* int64_t: 512M, none: 0 */
+    FIELD_SECONDS,  /* double: 100ms, 30s, 5m, 1h */
+    FIELD_MODE,     /* int64_t: permissions in octal, 0700 at least: 0750 */
+    FIELD_SIZES,    /* struct layer_sizes */
+    FIELD_MAP,      /* `schema`, at this offset */
     FIELD_OPTIONAL_MAP, /* the same; the int at has_offset says whether it was given */
     FIELD_TREE,         /* const struct yaml_node *: a map that is passed on unread; NULL
                            if not given, but never an empty map if there is a default */
@@ -44,6 +45,8 @@ enum field_flags {
     FIELD_MEANING = 4,   /* of environments: changing the value changes the meaning of
                             observations or actions, though not their form */
     FIELD_VARIABLES = 8, /* changing the value may change a network's variables */
+    FIELD_ENDS_AT_MIN =
+        16, /* FIELD_SCHEDULE, with FIELD_ABOVE_MIN: `to` may be the minimum */
 };
 
 /* What is needed to change a value of a live run. */
@@ -160,12 +163,15 @@ void schema_reset(const struct schema *s, void *base, const void *from_root,
 void schema_reset_place(const struct schema_place *at, const void *from_root,
                         const struct schema_place *from, struct arena *arena);
 
-/* Whether the field is a number, flag or choice: schema_value_size bytes, at most 8, without
- * a pointer. */
+/* Whether the field is a number, flag, choice or schedule: schema_value_size bytes, at most
+ * those of a struct ramp, without a pointer. */
 int schema_is_number(const struct field *field);
 /* Parses such a value; the text may be empty if 0 means not given. */
 int schema_read_text(const struct field *field, const char *text, const char *place,
                      void *ret, struct err *err);
+
+/* Whether the values of a FIELD_SCHEDULE are within its range. */
+int schema_ramp_fits(const struct field *field, const struct ramp *v);
 
 /* Copies all names, texts and trees of the section into the arena. */
 void schema_copy_texts(const struct schema *s, void *base, struct arena *arena);

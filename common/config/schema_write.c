@@ -78,6 +78,19 @@ static void write_f64(FILE *f, double v)
         (void)fputs(text, f);
 }
 
+static void write_ramp(FILE *f, const void *p)
+{
+    struct ramp v;
+
+    memcpy(&v, p, sizeof(v));
+    write_f64(f, v.from);
+    if (v.over > 0) {
+        (void)fputs(" to ", f);
+        write_f64(f, v.to);
+        (void)fprintf(f, " over %.0f", v.over);
+    }
+}
+
 static void write_bytes(FILE *f, int64_t v)
 {
     static const char suffixes[] = "KMGT";
@@ -119,6 +132,9 @@ static void write_value(const struct field *field, const void *p, FILE *f)
             (void)fputs("none", f);
         else
             write_f64(f, get_f64(p));
+        break;
+    case FIELD_SCHEDULE:
+        write_ramp(f, p);
         break;
     case FIELD_BOOL:
         (void)fputs(get_int(p) ? "true" : "false", f);
@@ -164,6 +180,8 @@ size_t schema_value_size(enum field_type type)
         return sizeof(int);
     case FIELD_SIZES:
         return sizeof(struct layer_sizes);
+    case FIELD_SCHEDULE:
+        return sizeof(struct ramp);
     default:
         return sizeof(int64_t);
     }

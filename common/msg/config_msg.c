@@ -20,6 +20,19 @@ static void put_sizes(struct msg_out *o, const struct layer_sizes *s)
         msg_i64(o, s->size[i]);
 }
 
+/* A constant as a number. */
+static void put_ramp(struct msg_out *o, const struct ramp *v)
+{
+    if (v->over <= 0) {
+        msg_f64(o, v->from);
+        return;
+    }
+    msg_array(o, 3);
+    msg_f64(o, v->from);
+    msg_f64(o, v->to);
+    msg_f64(o, v->over);
+}
+
 static void put_value(struct msg_out *o, const struct field *f, const void *root,
                       const void *p)
 {
@@ -28,6 +41,7 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
         double real;
         int choice;
         const char *text;
+        struct ramp ramp;
     } v = {0};
 
     switch (f->type) {
@@ -41,6 +55,10 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
     case FIELD_SECONDS:
         memcpy(&v.real, p, sizeof(v.real));
         msg_f64(o, v.real);
+        break;
+    case FIELD_SCHEDULE:
+        memcpy(&v.ramp, p, sizeof(v.ramp));
+        put_ramp(o, &v.ramp);
         break;
     case FIELD_BOOL:
         memcpy(&v.choice, p, sizeof(v.choice));
@@ -138,6 +156,28 @@ static int take_real(const struct reading *r, const struct field *f,
     return 0;
 }
 
+static int take_ramp(const struct reading *r, const struct field *f,
+                     const msgpack_object *o, void *dst)
+{
+    const msgpack_object *list = o->via.array.ptr;
+    struct ramp v;
+
+    if (o->type == MSGPACK_OBJECT_FLOAT64) {
+        v = ramp_constant(o->via.f64);
+    } else {
+        if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size != 3 ||
+            list[0].type != MSGPACK_OBJECT_FLOAT64 ||
+            list[1].type != MSGPACK_OBJECT_FLOAT64 ||
+            list[2].type != MSGPACK_OBJECT_FLOAT64)
+            return fail(r, f, "a number in 64 bits, or three");
+        v = (struct ramp){list[0].via.f64, list[1].via.f64, list[2].via.f64};
+    }
+    if (!schema_ramp_fits(f, &v))
+        return fail(r, f, "numbers within their range");
+    memcpy(dst, &v, sizeof(v));
+    return 0;
+}
+
 static int take_text(const struct reading *r, const struct field *f,
                      const msgpack_object *o, void *dst)
 {
@@ -211,6 +251,8 @@ static int take_value(const struct reading *r, const struct field *f,
     case FIELD_F64_OR_NONE:
     case FIELD_SECONDS:
         return take_real(r, f, o, dst);
+    case FIELD_SCHEDULE:
+        return take_ramp(r, f, o, dst);
     case FIELD_BOOL:
         if (o->type != MSGPACK_OBJECT_BOOLEAN)
             return fail(r, f, "true or false");

@@ -85,6 +85,7 @@
  *               Draws of random operations have the key (seed, name, "run", operation
  *               name) and `counter`, or else the request's id.
  *   set         changes {key: value} of the live settings          (writing)
+ *               a schedule's are its key, "<key>.to" and "<key>.over"
  *   snapshot -> block bin
  *   restore     block? bin, values? {variable name: tensor}        (writing)
  *   ping     -> {}                 shutdown -> {} and the agent exits with 0
@@ -131,7 +132,9 @@ enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
 /* Collection of an agent's MetaGraphDef: its constants that stand for settings which change
  * while the run goes on. A string each, "NODE VARIABLE INSTEAD": a float32 Const node, the
  * local variable that has the value, and (printf's %a) what the constant holds where that
- * is 0. */
+ * is 0. A setting that may be a schedule has two words more, " TO OVER": the variables with
+ * its other two numbers (common/config/ramp.h); the constant holds its value at the step of
+ * the checkpoint. */
 #define SETTING_CONSTANTS "hyperparameters/constants"
 
 /* Purposes of keyed draws (rng.h). A stage draws under "stage <name>". */

@@ -93,18 +93,36 @@ static int has_setting(const struct rollout *r, size_t agent, const char *key)
     return found;
 }
 
-static void collect(void *ctx, const struct config_change *c)
+/* part: "", or of a schedule ".to" and ".over". */
+static void add(struct settings *s, const struct config_change *c, const char *part,
+                double value)
 {
-    struct settings *s = ctx;
+    char *key = xasprintf("%s%s", c->key, part);
 
-    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
-        !has_setting(s->r, c->agent, c->key))
+    if (!has_setting(s->r, c->agent, key)) {
+        free(key);
         return;
+    }
     if (s->n == s->cap) {
         s->cap = s->cap == 0 ? 16 : s->cap * 2;
         s->list = xreallocarray(s->list, s->cap, sizeof(*s->list));
     }
-    s->list[s->n++] = (struct setting){c->agent, xstrdup(c->key), c->number};
+    s->list[s->n++] = (struct setting){c->agent, key, value};
+}
+
+static void collect(void *ctx, const struct config_change *c)
+{
+    struct settings *s = ctx;
+    struct ramp v;
+
+    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents)
+        return;
+    add(s, c, "", c->number);
+    if (c->field->type != FIELD_SCHEDULE || c->is == NULL)
+        return;
+    memcpy(&v, c->is, sizeof(v));
+    add(s, c, ".to", v.to);
+    add(s, c, ".over", v.over);
 }
 
 static void settings_done(struct settings *s)

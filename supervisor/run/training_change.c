@@ -176,6 +176,16 @@ static int refuse(const struct kind_check *v, const struct config_change *c)
     return rc;
 }
 
+/* Agents hold settings in 32 bits. */
+static int is_finite_f32(const struct config_change *c)
+{
+    struct ramp v = ramp_constant(c->number);
+
+    if (c->field->type == FIELD_SCHEDULE && c->is != NULL)
+        memcpy(&v, c->is, sizeof(v));
+    return isfinite((float)v.from) && isfinite((float)v.to);
+}
+
 /* Refuses the first change that a live run cannot make. */
 static void check_kind(void *ctx, const struct config_change *c)
 {
@@ -185,7 +195,7 @@ static void check_kind(void *ctx, const struct config_change *c)
         return;
     if (c->kind == CHANGE_RESTART)
         v->rc = refuse(v, c);
-    else if (c->kind == CHANGE_SETTING && !isfinite((float)c->number))
+    else if (c->kind == CHANGE_SETTING && !is_finite_f32(c))
         v->rc = err_set(v->err, ERR_CONFIG, "%s: %s is no finite number in 32 bits",
                         c->path, c->text);
 }

@@ -58,14 +58,14 @@ static int write_state_text(const char *folder, uint64_t step, struct err *err)
 
 static int write_metagraph(const struct checkpoint_agent *a,
                            const struct block_table *table, const char *prefix,
-                           struct wbuf *section, struct err *err)
+                           uint64_t step, struct wbuf *section, struct err *err)
 {
     char *path = xasprintf("%s.meta", prefix);
     struct wbuf graph = {0};
     int rc;
 
     wbuf_bytes(&graph, a->metagraph, a->metagraph_bytes);
-    rc = graphs_write_settings(graph.data, graph.len, table, a->block, err);
+    rc = graphs_write_settings(graph.data, graph.len, table, a->block, step, err);
     if (rc == 0)
         rc = atomic_file_write(path, graph.data, graph.len, 0, err);
     graph_section_put(section, graph.data, graph.len);
@@ -97,7 +97,7 @@ static int write_agent(const struct checkpoint_agent *a, const char *temp, uint6
     if (rc == 0)
         rc = write_state_text(folder, step, err);
     if (rc == 0 && a->metagraph != NULL)
-        rc = write_metagraph(a, &table, prefix, &sections->graph, err);
+        rc = write_metagraph(a, &table, prefix, step, &sections->graph, err);
     block_table_done(&table);
     free(prefix);
     free(folder);

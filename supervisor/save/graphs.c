@@ -1,6 +1,7 @@
 #include "supervisor/save/graphs.h"
 
 #include "common/ckpt/protowire.h"
+#include "common/config/ramp.h"
 #include "common/err/check.h"
 #include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
@@ -167,10 +168,9 @@ static int unreadable(struct err *err)
     return err_set(err, ERR_PROTOCOL, "its graph cannot be read");
 }
 
-/* What the constant holds for a setting: the variable's value, or instead_of_zero. */
-static int value_of(const char *variable, float instead_of_zero,
-                    const struct block_table *table, const void *block, float *ret,
-                    struct err *err)
+/* The value of a setting's variable. */
+static int value_of(const char *variable, const struct block_table *table,
+                    const void *block, float *ret, struct err *err)
 {
     for (size_t i = 0; i < table->n; i++) {
         const struct block_variable *v = &table->variables[i];
@@ -180,8 +180,6 @@ static int value_of(const char *variable, float instead_of_zero,
         if (v->dtype != DT_FLOAT || v->shape.rank != 0)
             return err_set(err, ERR_PROTOCOL, "setting %s is no float32 scalar", v->name);
         memcpy(ret, (const char *)block + v->offset, sizeof(*ret));
-        if (*ret <= 0)
-            *ret = instead_of_zero;
         return 0;
     }
     return err_set(err, ERR_PROTOCOL, "its graph's settings: there is no variable %s",
@@ -230,15 +228,36 @@ static int write_constant(struct cursor metagraph, const char *node, float value
     return err_set(err, ERR_PROTOCOL, "its graph's settings: there is no node %s", node);
 }
 
-/* line: "<node> <variable> <number>", see SETTING_CONSTANTS. */
+/* The value at that step; to, over: NULL if the setting can be no schedule. */
+static int value_at(const char *variable, const char *to, const char *over,
+                    const struct block_table *table, const void *block, uint64_t step,
+                    float *ret, struct err *err)
+{
+    float v[3] = {0};
+    struct ramp ramp;
+    int rc = value_of(variable, table, block, &v[0], err);
+
+    if (rc == 0 && to != NULL)
+        rc = value_of(to, table, block, &v[1], err);
+    if (rc == 0 && over != NULL)
+        rc = value_of(over, table, block, &v[2], err);
+    ramp = (struct ramp){(double)v[0], (double)v[1], (double)v[2]};
+    *ret = (float)ramp_value(&ramp, step);
+    return rc;
+}
+
+/* line: "<node> <variable> <number>" or "<node> <variable> <number> <to> <over>", see
+ * SETTING_CONSTANTS. */
 static int write_setting(struct cursor metagraph, const struct cursor *line,
                          const struct block_table *table, const void *block,
-                         struct err *err)
+                         uint64_t step, struct err *err)
 {
     char *words = xstrndup((const char *)line->p, cursor_left(line)), *rest;
     const char *node = strtok_r(words, " ", &rest);
     const char *variable = strtok_r(NULL, " ", &rest);
     const char *number = strtok_r(NULL, " ", &rest);
+    const char *to = number != NULL ? strtok_r(NULL, " ", &rest) : NULL;
+    const char *over = to != NULL ? strtok_r(NULL, " ", &rest) : NULL;
     float value = 0;
     int rc;
 
@@ -246,7 +265,9 @@ static int write_setting(struct cursor metagraph, const struct cursor *line,
         rc = err_set(err, ERR_PROTOCOL, "collection %s of its graph: '%.*s'",
                      SETTING_CONSTANTS, (int)cursor_left(line), (const char *)line->p);
     else
-        rc = value_of(variable, strtof(number, NULL), table, block, &value, err);
+        rc = value_at(variable, to, over, table, block, step, &value, err);
+    if (rc == 0 && value <= 0)
+        value = strtof(number, NULL);
     if (rc == 0)
         rc = write_constant(metagraph, node, value, err);
     free(words);
@@ -254,7 +275,7 @@ static int write_setting(struct cursor metagraph, const struct cursor *line,
 }
 
 int graphs_write_settings(void *metagraph, size_t len, const struct block_table *table,
-                          const void *block, struct err *err)
+                          const void *block, uint64_t step, struct err *err)
 {
     const struct cursor whole = cursor_of(metagraph, len);
     struct cursor c = whole, value, list;
@@ -269,7 +290,7 @@ int graphs_write_settings(void *metagraph, size_t len, const struct block_table 
             return unreadable(err);
         while (rc == 0 && pw_next(&list, &line))
             if (line.number == BYTES_LIST_VALUE && line.type == PW_LEN)
-                rc = write_setting(whole, &line.bytes, table, block, err);
+                rc = write_setting(whole, &line.bytes, table, block, step, err);
         if (rc == 0 && list.failed)
             rc = unreadable(err);
     }

@@ -44,10 +44,11 @@ void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
  * TensorBoard shows one graph a run. ERR_PROTOCOL: a graph cannot be read. */
 int graphs_joined(const struct graphs *g, struct wbuf *ret, struct err *err);
 
-/* Writes the settings that the block holds into the constants of one metagraph. A graph
+/* Writes the settings that the block holds, as of `step`, into the constants of one
+ * metagraph. A graph
  * without the collection stays as it is. ERR_PROTOCOL: the graph cannot be read, or names
  * a constant or a variable that does not exist. */
 int graphs_write_settings(void *metagraph, size_t len, const struct block_table *table,
-                          const void *block, struct err *err);
+                          const void *block, uint64_t step, struct err *err);
 
 #endif

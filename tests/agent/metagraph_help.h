@@ -61,7 +61,7 @@ static inline void build_regression(struct graph *g)
                unary(g, "Square",
                      binary(g, "Add", binary(g, "Sub", out, y, NULL), noise, NULL), NULL),
                NULL, 0, 0, "loss");
-    const struct optimizer_config adam = {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9,
+    const struct optimizer_config adam = {OPT_ADAM, .learning_rate = {0.1}, .beta1 = 0.9,
                                           .beta2 = 0.999, .epsilon = 1e-8};
     const struct collection_item *items;
     size_t n = collection_get(g, TRAINABLE_VARIABLES, NULL, &items);

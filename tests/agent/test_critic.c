@@ -90,7 +90,7 @@ static void run(struct bench *b, const char *fetch, float *ret, int64_t rows,
 
     ck_assert_uint_eq(n, 3);
     for (size_t i = 0; i < n; i++) {
-        ck_assert_int_eq(live_value(&lives[i], b->session, &live[i], &err), 0);
+        ck_assert_int_eq(live_value(&lives[i], b->session, 0, &live[i], &err), 0);
         feeds[args.n_feeds++] =
             (struct feed){lives[i].constant, tensor_scalar_f32(&live[i])};
     }

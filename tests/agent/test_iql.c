@@ -80,7 +80,7 @@ END_TEST
 struct acting {
     const uint8_t *allowed; /* (COPIES, U) or NULL */
     float obs[COPIES * OBS], actions[COPIES * 8];
-    uint64_t counter[COPIES], first[COPIES];
+    uint64_t step, counter[COPIES], first[COPIES];
 };
 
 static struct team *open_team(const char *config, struct space space)
@@ -102,6 +102,7 @@ static void act(struct team *t, struct acting *a, enum act_mode mode, size_t fro
     const size_t width = (size_t)t->spaces[0].width;
     const uint8_t *allowed = a->allowed != NULL ? a->allowed + from * width : NULL;
     const struct act_args args = {.mode = mode,
+                                  .step = a->step + from,
                                   .allowed = allowed,
                                   .n_copies = n,
                                   .obs = a->obs + from * OBS,
@@ -160,6 +161,31 @@ START_TEST(test_epsilon)
     ck_assert_double_eq_tol(share_explored(half, &moves), 0.5 * 3 / 4, 0.03);
     ck_assert_double_eq_tol(share_explored(always, &moves), 3.0 / 4, 0.03);
     ck_assert_double_eq_tol(share_explored(always, &two_heads), 14.0 / 15, 0.02);
+}
+END_TEST
+
+/* "1 to 0 over 100": each copy explores as of its own step. */
+START_TEST(test_epsilon_falls)
+{
+    struct team *t = open_team("{algorithm: iql, settings: {epsilon: 1 to 0 over 100}, "
+                               "critic: {hidden: [16]}}",
+                               moves);
+    struct acting greedy = make_acting(), any = greedy;
+    int differ[2] = {0};
+
+    act(t, &greedy, ACT_GREEDY, 0, COPIES);
+    for (int round = 0; round < 50; round++) {
+        any.step = 68; /* 0.32 of copy 0 to 0 of copy 32 and later ones */
+        act(t, &any, ACT_EXPLORE, 0, COPIES);
+        for (size_t e = 0; e < COPIES; e++) {
+            differ[e >= 32] += memcmp(any.actions + e * MOVES, greedy.actions + e * MOVES,
+                                      MOVES * sizeof(float)) != 0;
+            any.counter[e] += COPIES;
+        }
+    }
+    ck_assert_int_eq(differ[1], 0);
+    ck_assert_double_eq_tol(differ[0] / (50.0 * 32), 0.165 * 3 / 4, 0.03);
+    team_free(t);
 }
 END_TEST
 
@@ -244,7 +270,7 @@ struct row {
 #define LINEAR                                                                           \
     "{algorithm: iql, discount: 0.5, polyak: 0.25, clip_norm: none, "                    \
     "settings: {hysteresis: 0.2}, critic: {hidden: []}, "                                \
-    "optimizer: {type: sgd, learning_rate: 0.1}}"
+    "optimizer: {type: sgd, learning_rate: 0.1 to 0.05 over 10}}"
 
 struct linear {
     float w[OBS][MOVES], b[MOVES];
@@ -287,8 +313,9 @@ static double target_of(const struct linear *target, const struct row *r)
 
 /* One step down the loss, written out. Returns the loss before it. */
 static double descend(struct linear *l, const struct linear *target,
-                      const struct row *rows)
+                      const struct row *rows, uint64_t step_number)
 {
+    const double rate = fmax(0.1 - 0.005 * (double)step_number, 0.05);
     const struct linear before = *l;
     double loss = 0;
 
@@ -296,7 +323,7 @@ static double descend(struct linear *l, const struct linear *target,
         const struct row *r = &rows[k];
         const double error = target_of(target, r) - value(&before, r->obs, r->move);
         const double w = (error < 0 ? 0.2 : 1) * (double)(r->weight * r->alive) / BATCH;
-        const double step = 0.1 * 2 * w * error;
+        const double step = rate * 2 * w * error;
 
         loss += w * error * error;
         l->b[r->move] += (float)step;
@@ -373,7 +400,7 @@ START_TEST(test_learning_written_out)
     }
     ck_assert_mem_eq(&q, &target, sizeof(q));
     for (uint64_t u = 0; u < 20; u++) {
-        double loss = descend(&q, &target, rows);
+        double loss = descend(&q, &target, rows, u);
 
         team_update(t, u, batch, 1, BATCH, weights);
         ck_assert_double_eq_tol(team_scalar(&t->members[1], "critic_loss"), loss, 1e-5);
@@ -498,6 +525,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_hardened_heads);
     tcase_add_test(tc, test_masks);
     tcase_add_test(tc, test_epsilon);
+    tcase_add_test(tc, test_epsilon_falls);
     tcase_add_test(tc, test_masked_choices);
     tcase_add_test(tc, test_act_is_pure);
     tcase_add_loop_test(tc, test_learning_written_out, 0, 2);

@@ -557,16 +557,17 @@ static struct problem make_problem(void)
     return make_problem_of(0);
 }
 
-static const struct optimizer_config adam = {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9,
-                                             .beta2 = 0.999, .epsilon = 1e-8};
+static const struct optimizer_config adam = {
+    OPT_ADAM, .learning_rate = {0.1}, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 
 /* Of every kind, with numbers. */
 static const struct optimizer_config numeric_rows[] = {
-    {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
-    {OPT_ADAM, .learning_rate = 0.01, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3},
-    {OPT_SGD, .learning_rate = 0.1},
-    {OPT_MOMENTUM, .learning_rate = 0.1, .momentum = 0.9},
-    {OPT_RMSPROP, .learning_rate = 0.1, .decay = 0.9, .momentum = 0.5, .epsilon = 1e-10},
+    {OPT_ADAM, .learning_rate = {0.1}, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+    {OPT_ADAM, .learning_rate = {0.01}, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3},
+    {OPT_SGD, .learning_rate = {0.1}},
+    {OPT_MOMENTUM, .learning_rate = {0.1}, .momentum = 0.9},
+    {OPT_RMSPROP, .learning_rate = {0.1}, .decay = 0.9, .momentum = 0.5,
+     .epsilon = 1e-10},
 };
 
 START_TEST(test_adam_names)
@@ -705,22 +706,22 @@ static void step_by_hand(const struct optimizer_config *o, struct scalar_state *
     case OPT_ADAM:
         s->m = o->beta1 * s->m + (1 - o->beta1) * g;
         s->v = o->beta2 * s->v + (1 - o->beta2) * g * g;
-        s->x -= o->learning_rate * sqrt(1 - s->b2) / (1 - s->b1) * s->m /
+        s->x -= o->learning_rate.from * sqrt(1 - s->b2) / (1 - s->b1) * s->m /
                 (sqrt(s->v) + o->epsilon);
         s->b1 *= o->beta1;
         s->b2 *= o->beta2;
         break;
     case OPT_MOMENTUM:
         s->m = o->momentum * s->m + g;
-        s->x -= o->learning_rate * s->m;
+        s->x -= o->learning_rate.from * s->m;
         break;
     case OPT_RMSPROP: /* the mean square starts at 1 */
         s->v = o->decay * s->v + (1 - o->decay) * g * g;
-        s->m = o->momentum * s->m + o->learning_rate * g / sqrt(s->v + o->epsilon);
+        s->m = o->momentum * s->m + o->learning_rate.from * g / sqrt(s->v + o->epsilon);
         s->x -= s->m;
         break;
     default:
-        s->x -= o->learning_rate * g;
+        s->x -= o->learning_rate.from * g;
         break;
     }
 }

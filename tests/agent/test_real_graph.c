@@ -25,7 +25,7 @@
 #define N_UNITS   32
 
 static const struct optimizer_config adam = {
-    OPT_ADAM, .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+    OPT_ADAM, .learning_rate = {0.01}, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 
 struct trainer {
     struct graph *g;

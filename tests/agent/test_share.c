@@ -14,7 +14,7 @@
 
 enum { MEMBERS = 3, ROWS = 5, INPUTS = 4, MEMORY = 1 << 20 };
 
-static const struct optimizer_config sgd = {.type = OPT_SGD, .learning_rate = 1};
+static const struct optimizer_config sgd = {.type = OPT_SGD, .learning_rate = {1}};
 
 struct process {
     struct graph *graph;

@@ -51,7 +51,7 @@ static struct output network(struct critic *c)
 static void build(struct critic *c)
 {
     static const int64_t widths[3] = {OBS, ACTION, 1};
-    const struct optimizer_config sgd = {.type = OPT_SGD, .learning_rate = 1e-4};
+    const struct optimizer_config sgd = {.type = OPT_SGD, .learning_rate = {1e-4}};
     const struct collection_item *items;
     struct output reads[MAX_VARIABLES], grads[MAX_VARIABLES];
     struct gradient pairs[MAX_VARIABLES];

@@ -202,6 +202,9 @@ START_TEST(assigning_is_as_reading_the_file_anew)
         {"defaults.actor.hidden=[8, 9]", "defaults.actor.hidden.1=7"},
         {"defaults.critic.activation=tanh", "env.copies=8"},
         {"experience={capacity: 5000, batch_size: 32, warmup: 100}"},
+        {"defaults.optimizer.learning_rate=0.01 to 0 over 500"},
+        {"defaults.settings.temperature={from: 1, to: 0.5, over: 1e3}",
+         "agents.agent_0.settings.temperature=0.7"},
     };
 
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
@@ -240,6 +243,10 @@ START_TEST(a_setting_is_read_and_written)
         {"defaults.respond_within=2m", "120s"},
         {"experience.keep=auto", "auto"},
         {"agents.agent_0.settings.own_batches=true", "true"},
+        {"defaults.optimizer.learning_rate=1e-3 to 0 over 2e6",
+         "0.001 to 0 over 2000000"},
+        {"defaults.settings.temperature={from: 1, to: 0.5, over: 100}",
+         "1 to 0.5 over 100"},
     };
     static const char *const bad[] = {
         "defaults.polyak", "defaults.polyak=2", "defaults.polyak=",
@@ -272,11 +279,13 @@ START_TEST(assignments_make_the_difference_again)
 {
     const char *rate[] = {"defaults.optimizer.learning_rate=0.001"};
     const char *length[] = {"run.env_steps=", "run.episodes=7"};
+    const char *falling[] = {"defaults.optimizer.learning_rate=0.1 to 0 over 9"};
     /* agent_0 keeps what the default was. */
     const char *stays[] = {"defaults.polyak=0.5", "agents.agent_0.polyak=0.02"};
 
     assert_round_trip(NULL, 0, "");
     assert_round_trip(rate, 1, "defaults.optimizer.learning_rate=0.001");
+    assert_round_trip(falling, 1, "defaults.optimizer.learning_rate=0.1 to 0 over 9");
     assert_round_trip(length, 2, "run.env_steps=,run.episodes=7");
     assert_round_trip(stays, 2, "defaults.polyak=0.5,agents.agent_0.polyak=0.02");
 }

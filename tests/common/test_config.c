@@ -68,16 +68,16 @@ START_TEST(everything_has_a_default)
     a = &c.agents[2];
     ck_assert_str_eq(a->name, "agent_2");
     ck_assert_str_eq(a->algorithm, "maddpg");
-    ck_assert(a->settings.logit_penalty == 0.001 && a->settings.temperature == 1.0);
+    ck_assert(a->settings.logit_penalty == 0.001 && a->settings.temperature.from == 1.0);
     ck_assert(a->settings.policy == POLICY_AUTO && a->settings.execute == EXECUTE_HARD);
     ck_assert(a->settings.own_batches == 0 && a->settings.clip_by == CLIP_BY_VARIABLE);
-    ck_assert(a->settings.exploration_noise == 0.1);
+    ck_assert(a->settings.exploration_noise.from == 0.1);
     ck_assert(a->discount == 0.95 && a->polyak == 0.01);
     ck_assert(a->actor.hidden.n == 2 && a->actor.hidden.size[1] == 64);
     ck_assert(a->actor.activation == ACTIVATION_RELU && a->actor.output_init == 0);
     ck_assert(a->critic.input == CRITIC_ALL && a->critic.after_action.n == 0);
     ck_assert(!a->critic.has_optimizer);
-    ck_assert(a->optimizer.type == OPT_ADAM && a->optimizer.learning_rate == 0.003);
+    ck_assert(a->optimizer.type == OPT_ADAM && a->optimizer.learning_rate.from == 0.003);
     ck_assert(a->optimizer.beta1 == 0.9 && a->optimizer.beta2 == 0.999);
     ck_assert(a->optimizer.epsilon == 1e-8 && a->optimizer.momentum == 0);
     ck_assert(a->clip_norm == 0.5 && a->memory_limit_bytes == 0);
@@ -105,10 +105,11 @@ static const char rich[] =
     "log: {every_env_steps: 1}\n"
     "defaults:\n"
     "  settings: {logit_penalty: 0, temperature: 0.7, policy: deterministic,\n"
-    "             execute: soft, own_batches: true, clip_by: global}\n"
+    "             execute: soft, own_batches: true, clip_by: global,\n"
+    "             exploration_noise: {from: 0.5, to: 0.05, over: 5e4}}\n"
     "  discount: 1\n"
     "  critic: {hidden: [128, 32], activation: leaky_relu, after_action: [64],\n"
-    "           output_init: 0.003, optimizer: {learning_rate: 1e-4}}\n"
+    "           output_init: 0.003, optimizer: {learning_rate: 1e-4 to 0 over 1000}}\n"
     "  clip_norm: none\n"
     "  memory_limit: 1536M\n"
     "  respond_within: 1.5m\n"
@@ -142,16 +143,22 @@ START_TEST(agents_override_deeply)
     ck_assert(c.defaults.stop_on_nonfinite == 0);
     for (int i = 0; i < 4; i++) { /* the environment's order, not the file's */
         ck_assert_int_eq(a[i].name[6], '0' + i);
-        ck_assert(a[i].settings.temperature == 0.7 && a[i].restart.max_restarts == 0);
+        ck_assert(a[i].settings.temperature.from == 0.7 &&
+                  a[i].restart.max_restarts == 0);
         ck_assert(a[i].critic.has_optimizer && a[i].critic.after_action.size[0] == 64);
-        ck_assert(a[i].critic.optimizer.learning_rate == 1e-4);
+        ck_assert(a[i].critic.optimizer.learning_rate.from == 1e-4);
+        ck_assert(a[i].critic.optimizer.learning_rate.to == 0);
+        ck_assert(a[i].critic.optimizer.learning_rate.over == 1000);
+        ck_assert(a[i].settings.exploration_noise.from == 0.5);
+        ck_assert(a[i].settings.exploration_noise.to == 0.05);
+        ck_assert(a[i].settings.exploration_noise.over == 50000);
     }
     ck_assert(a[0].optimizer.type == OPT_MOMENTUM && a[0].optimizer.momentum == 0.9);
-    ck_assert(a[0].optimizer.beta1 == 0 && a[0].optimizer.learning_rate == 0.003);
+    ck_assert(a[0].optimizer.beta1 == 0 && a[0].optimizer.learning_rate.from == 0.003);
     ck_assert(a[0].actor.has_optimizer && a[0].actor.optimizer.type == OPT_ADAM);
     ck_assert(a[0].actor.optimizer.beta2 == 0.999 && a[0].clip_norm == 1);
     ck_assert(a[0].critic.optimizer.type == OPT_MOMENTUM); /* as the agent's */
-    ck_assert(a[1].optimizer.type == OPT_SGD && a[1].optimizer.learning_rate == 0.1);
+    ck_assert(a[1].optimizer.type == OPT_SGD && a[1].optimizer.learning_rate.from == 0.1);
     ck_assert(a[1].critic.hidden.n == 0 &&
               a[1].critic.activation == ACTIVATION_LEAKY_RELU);
     ck_assert(a[1].optimizer.tries == 0 && a[1].actor.optimizer.tries == 1);
@@ -356,6 +363,24 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "defaults: {optimizer: {learning_rate: .inf}}\n",
          "f.yaml:2: defaults.optimizer.learning_rate: found '.inf', expected a number "
          "above 0"},
+        {ENV "defaults: {optimizer: {learning_rate: 0 to 0.1 over 10}}\n",
+         "f.yaml:2: defaults.optimizer.learning_rate: found '0 to 0.1 over 10', expected "
+         "a "
+         "schedule within the number's range, such as 1 to 0.05 over 50000"},
+        {ENV "defaults: {settings: {temperature: 1 to 0 over 10}}\n",
+         "f.yaml:2: defaults.settings.temperature: found '1 to 0 over 10', expected a "
+         "schedule within the number's range, such as 1 to 0.05 over 50000"},
+        {ENV "defaults: {settings: {temperature: {from: 1, to: 0.5}}}\n",
+         "f.yaml:2: defaults.settings.temperature: found a map, expected a schedule "
+         "within the number's range, such as 1 to 0.05 over 50000"},
+        {ENV "defaults: {settings: {temperature: 2 to 1 over 0}}\n",
+         "f.yaml:2: defaults.settings.temperature: found '2 to 1 over 0', expected a "
+         "schedule within the number's range, such as 1 to 0.05 over 50000"},
+        {"env: {id: none}\nagents:\n  a: {observation: 1, action: 1, optimizer: "
+         "{learning_rate: 1 to 0 over 9}}\n",
+         "f.yaml:3: agents.a.optimizer.learning_rate: found a schedule, expected a "
+         "number: "
+         "without an environment (env.id: none) there are no steps to follow"},
         {ENV "defaults: {optimizer: {type: sgd, beta1: 0.9}}\n",
          "f.yaml:2: defaults.optimizer: beta1 is no setting of the optimizer sgd"},
         {ENV "agents:\n  agent_0:\n    critic:\n      optimizer: {decay: 0.9}\n",
@@ -452,8 +477,8 @@ START_TEST(values_are_set_on_the_command_line)
                                 "defaults: {critic: {hidden: [1, 2, 3]}}\n",
                                 &options),
                      0);
-    ck_assert(c.agents[0].optimizer.learning_rate == 0.001);
-    ck_assert(c.agents[1].optimizer.learning_rate == 0.003);
+    ck_assert(c.agents[0].optimizer.learning_rate.from == 0.001);
+    ck_assert(c.agents[1].optimizer.learning_rate.from == 0.003);
     ck_assert(c.run.episodes == 100 && c.run.env_steps == 0);
     ck_assert(c.agents[3].critic.hidden.size[1] == 7);
     run_config_done(&c);

@@ -48,7 +48,7 @@ static struct output build_loss(struct graph *g, enum cell_type type)
 
 static void build(struct graph *g, enum cell_type type)
 {
-    const struct optimizer_config adam = {OPT_ADAM, .learning_rate = 0.01, .beta1 = 0.9,
+    const struct optimizer_config adam = {OPT_ADAM, .learning_rate = {0.01}, .beta1 = 0.9,
                                           .beta2 = 0.999, .epsilon = 1e-5};
     struct output loss = build_loss(g, type);
     struct variable *vars[MAX_VARIABLES];

@@ -23,11 +23,11 @@ static const struct {
     struct optimizer_config config;
 } optimizers[] = {
     {"adam",
-     {OPT_ADAM, .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8}},
-    {"sgd", {OPT_SGD, .learning_rate = 0.01}},
-    {"momentum", {OPT_MOMENTUM, .learning_rate = 0.01, .momentum = 0.9}},
+     {OPT_ADAM, .learning_rate = {0.1}, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8}},
+    {"sgd", {OPT_SGD, .learning_rate = {0.01}}},
+    {"momentum", {OPT_MOMENTUM, .learning_rate = {0.01}, .momentum = 0.9}},
     {"rmsprop",
-     {OPT_RMSPROP, .learning_rate = 0.01, .decay = 0.9, .momentum = 0.5,
+     {OPT_RMSPROP, .learning_rate = {0.01}, .decay = 0.9, .momentum = 0.5,
       .epsilon = 1e-10}},
 };
 

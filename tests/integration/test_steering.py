@@ -27,7 +27,7 @@ def test_a_change_at_a_step_survives_kills_and_a_resume(w):
     """The same change without them gives the same bytes."""
     p, run = start(w, "killed")
     at = checkpoints(run)[-1] + 20000
-    rate = "agents.agent_0.optimizer.learning_rate=0.02"
+    rate = f"agents.agent_0.optimizer.learning_rate=0.02 to 0.001 over {at + 3000}"
     out, _ = w.brood("set", run, rate, "--at-step", at)
     assert f"from step {at} on: {rate}" in out, out
     kill_agents(p)

@@ -12,12 +12,14 @@ static struct err err;
 
 static struct block_variable variables[] = {
     {.name = (char *)(uintptr_t) "a/rate", .dtype = DT_FLOAT, .offset = 4},
+    {.name = (char *)(uintptr_t) "a/to", .dtype = DT_FLOAT, .offset = 8},
+    {.name = (char *)(uintptr_t) "a/over", .dtype = DT_FLOAT, .offset = 12},
     {.name = (char *)(uintptr_t) "a/wide",
      .dtype = DT_FLOAT,
      .shape = {.rank = 1, .dim = {2}},
      .offset = 0},
 };
-static const struct block_table table = {2, variables};
+static const struct block_table table = {4, variables};
 
 /* NodeDef with attr { value: { tensor: { dtype, shape {}, float_val: [x] } } } */
 static void put_const(struct wbuf *b, const char *name, float x)
@@ -71,17 +73,25 @@ static struct wbuf make_graph(const char *line, float rate)
     return b;
 }
 
-static void check_written(const char *line, float in_block, float expected)
+static void check_written_at(const char *line, const float *block, uint64_t step,
+                             float expected)
 {
-    const float block[] = {0, in_block};
     struct wbuf got = make_graph(line, 3), want = make_graph(line, expected);
 
-    ck_assert_msg(graphs_write_settings(got.data, got.len, &table, block, &err) == 0,
+    ck_assert_msg(graphs_write_settings(got.data, got.len, &table, block, step, &err) ==
+                      0,
                   "%s", err.msg);
     ck_assert_uint_eq(got.len, want.len);
     ck_assert_mem_eq(got.data, want.data, want.len);
     wbuf_done(&got);
     wbuf_done(&want);
+}
+
+static void check_written(const char *line, float in_block, float expected)
+{
+    const float block[] = {0, in_block};
+
+    check_written_at(line, block, 0, expected);
 }
 
 START_TEST(a_constant_holds_what_is_in_force)
@@ -98,11 +108,28 @@ START_TEST(none_is_the_number_that_stands_for_it)
 }
 END_TEST
 
+/* Variables a/rate, a/to, a/over: 0.5 to 0.25 over 100. */
+START_TEST(a_schedule_has_the_value_of_the_step)
+{
+    static const char line[] = "a/Adam/learning_rate a/rate 0x0p+0 a/to a/over";
+    static const float block[] = {0, 0.5f, 0.25f, 100}, constant[] = {0, 0.5f, 0, 0};
+    static const struct {
+        uint64_t step;
+        float value;
+    } at[] = {{0, 0.5f}, {50, 0.375f}, {100, 0.25f}, {5000000000, 0.25f}};
+
+    for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        check_written_at(line, block, at[i].step, at[i].value);
+        check_written_at(line, constant, at[i].step, 0.5f);
+    }
+}
+END_TEST
+
 START_TEST(a_graph_without_settings_stays)
 {
     static const float block[] = {0, 5};
 
-    ck_assert_int_eq(graphs_write_settings(NULL, 0, &table, block, &err), 0);
+    ck_assert_int_eq(graphs_write_settings(NULL, 0, &table, block, 0, &err), 0);
     check_written(NULL, 5, 3);
 }
 END_TEST
@@ -115,6 +142,7 @@ static const struct {
     {"a/op a/rate 0x0p+0", "a/op is no constant"},
     {"a/Adam/learning_rate a/none 0x0p+0", "there is no variable a/none"},
     {"a/Adam/learning_rate a/wide 0x0p+0", "a/wide is no float32 scalar"},
+    {"a/Adam/learning_rate a/rate 0x0p+0 a/none a/over", "there is no variable a/none"},
 };
 
 START_TEST(what_does_not_fit_is_told)
@@ -122,7 +150,7 @@ START_TEST(what_does_not_fit_is_told)
     static const float block[] = {0, 5};
     struct wbuf b = make_graph(bad[_i].line, 3);
 
-    ck_assert_int_eq(graphs_write_settings(b.data, b.len, &table, block, &err),
+    ck_assert_int_eq(graphs_write_settings(b.data, b.len, &table, block, 0, &err),
                      ERR_PROTOCOL);
     ck_assert_msg(strstr(err.msg, bad[_i].says) != NULL, "%s", err.msg);
     wbuf_done(&b);
@@ -140,7 +168,7 @@ START_TEST(a_part_of_a_graph_is_no_trouble)
         int rc;
 
         memcpy(part, b.data, n);
-        rc = graphs_write_settings(part, n, &table, block, &err);
+        rc = graphs_write_settings(part, n, &table, block, 0, &err);
         ck_assert(rc == 0 || rc == ERR_PROTOCOL);
         free(part);
     }
@@ -155,6 +183,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, a_constant_holds_what_is_in_force);
     tcase_add_test(tc, none_is_the_number_that_stands_for_it);
+    tcase_add_test(tc, a_schedule_has_the_value_of_the_step);
     tcase_add_test(tc, a_graph_without_settings_stays);
     tcase_add_loop_test(tc, what_does_not_fit_is_told, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tc, a_part_of_a_graph_is_no_trouble);

@@ -289,6 +289,7 @@ int team_stage(struct team *t, size_t member, const char *stage, uint64_t update
 {
     struct member *m = &t->members[member];
     const struct stage_args args = {.stage = find_stage(m, stage),
+                                    .step = update,
                                     .update = update,
                                     .slot = t->slot,
                                     .groups = groups,
