@@ -99,6 +99,7 @@ struct act_args {
     const uint64_t *counter;    /* (E) */
     const uint64_t *draw_first; /* (E) */
 };
+#define ALGO_MAX_COLUMNS 8
 struct act_result {
     float *actions; /* (E, U): written by the algorithm */
     float *carry;   /* (E, H) */
