@@ -1,7 +1,5 @@
 #include "agent/algo/gae.h"
 
-#include <math.h>
-
 /* Whether the sums of step t go on to step t + 1. */
 static int goes_on(const struct gae_args *a, int64_t row, int64_t t)
 {
@@ -49,25 +47,4 @@ void gae_n_step(const struct gae_args *a, int64_t n, float *ret_advantage,
             ret_return[row] = n_step_return(a, row, t, n);
             ret_advantage[row] = ret_return[row] - a->value[row];
         }
-}
-
-void gae_normalize(float *advantage, const float *weight, int64_t n)
-{
-    double sum = 0, squares = 0, count = 0, mean, deviation;
-
-    for (int64_t i = 0; i < n; i++) {
-        count += (double)weight[i];
-        sum += (double)weight[i] * (double)advantage[i];
-    }
-    if (count <= 0)
-        return;
-    mean = sum / count;
-    for (int64_t i = 0; i < n; i++) {
-        const double d = (double)advantage[i] - mean;
-
-        squares += (double)weight[i] * d * d;
-    }
-    deviation = sqrt(squares / count) + 1e-5;
-    for (int64_t i = 0; i < n; i++)
-        advantage[i] = (float)(((double)advantage[i] - mean) / deviation);
 }

@@ -35,8 +35,4 @@ void gae_advantages(const struct gae_args *a, float lambda, float *ret_advantage
 void gae_n_step(const struct gae_args *a, int64_t n, float *ret_advantage,
                 float *ret_return);
 
-/* Subtracts the mean and divides by the deviation + 1e-5, of the n advantages whose
- * weight is not 0 (population, weighted). All weights 0: nothing changes. */
-void gae_normalize(float *advantage, const float *weight, int64_t n);
-
 #endif

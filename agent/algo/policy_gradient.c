@@ -1,5 +1,6 @@
 #include "agent/algo/policy_gradient.h"
 
+#include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 
 #include <math.h>
@@ -8,6 +9,43 @@
 
 static const struct stage learn_stage = {
     .name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0};
+static const struct stage prepare_stages[] = {
+    {.name = "prepare", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+    {.name = "normalize",
+     .runner = STAGE_LEARNERS,
+     .reads = {"prepare/sums"},
+     .writes = 1,
+     .repeat_from = 1},
+};
+enum { N_PREPARE = sizeof(prepare_stages) / sizeof(prepare_stages[0]) };
+
+int pg_steps(const struct algo *a)
+{
+    return a->share == NULL || share_is_ps(a->share);
+}
+
+int pg_learns(const struct algo *a)
+{
+    return a->share == NULL || !share_is_ps(a->share);
+}
+
+static void make_stages(struct algo *a)
+{
+    const struct algorithm_settings *set = &a->config->settings;
+
+    if (a->share == NULL) {
+        a->stages[a->n_stages++] = learn_stage;
+        return;
+    }
+    for (size_t i = 0; i < N_PREPARE; i++)
+        a->stages[a->n_stages++] = prepare_stages[i];
+    for (size_t i = 0; i < SHARE_N_STAGES; i++) {
+        a->stages[a->n_stages] = share_stages[i];
+        a->stages[a->n_stages++].repeat_from += N_PREPARE;
+    }
+    a->stages[a->n_stages - 1].repeat_from = N_PREPARE;
+    a->stages[a->n_stages - 1].repeat = (int)(set->epochs * set->minibatches);
+}
 
 static int has_heads(const struct space *space)
 {
@@ -28,6 +66,20 @@ static int check_optimizer(const struct optimizer_config *o, const char *key,
                       "learns by");
 }
 
+static int check_share(const struct algo_args *args, struct err *err)
+{
+    if (args->share == NULL)
+        return 0;
+    if (args->config->settings.value_norm == VALUE_NORM_POPART)
+        return err_set_at(
+            err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
+            "popart changes weights that a ps has; expected running or none "
+            "where parameters are shared");
+    if (args->window_rows < 1)
+        return err_set(err, ERR_ARG, "the size of a window of rows is not known");
+    return 0;
+}
+
 static int check(const struct space *self, const struct agent_config *c, struct err *err)
 {
     int rc = check_optimizer(&c->optimizer, "optimizer.type", err);
@@ -45,25 +97,40 @@ static int check(const struct space *self, const struct agent_config *c, struct 
     return 0;
 }
 
-/* Sets which of its team the agent is, and the widths of what the networks see. */
+static int is_team_mate(const struct algo *a, size_t i)
+{
+    return strcmp(a->agents[i].team, pg_self(a)->team) == 0;
+}
+
+/* Whose observations the critic sees: its own, its team's, the others'. A ps, which sees
+ * none, has as many. */
 static void see(struct algo *a)
 {
-    const struct space *self = pg_self(a);
+    const size_t self =
+        a->self < a->n_agents ? a->self : share_group(a->share)->members[0];
+
+    a->seen = xcalloc(a->n_agents, sizeof(*a->seen));
+    a->seen[a->seen_n++] = self;
+    for (int mates = 1; a->joint && mates >= 0; mates--)
+        for (size_t i = 0; i < a->n_agents; i++)
+            if (i != self && is_team_mate(a, i) == mates)
+                a->seen[a->seen_n++] = i;
+}
+
+/* Sets which of its team the agent is, and the widths of what the networks see. */
+static void measure(struct algo *a)
+{
     int64_t members = 0;
 
     for (size_t i = 0; i < a->n_agents; i++) {
-        if (strcmp(a->agents[i].team, self->team) != 0)
-            continue;
         a->id = i == a->self ? members : a->id;
-        members++;
+        members += is_team_mate(a, i);
     }
     a->id_width = a->config->settings.agent_id ? members : 0;
-    a->seen_n = a->joint ? a->n_agents : 1;
-    for (size_t i = 0; i < a->n_agents; i++)
-        if (a->joint || i == a->self)
-            a->state_width += a->agents[i].obs;
+    for (size_t j = 0; j < a->seen_n; j++)
+        a->state_width += a->agents[a->seen[j]].obs;
     a->state_width += a->id_width;
-    a->input_width = self->obs + a->id_width;
+    a->input_width = pg_self(a)->obs + a->id_width;
 }
 
 void pg_put_ids(const struct algo *a, float *input, int64_t n, int64_t width)
@@ -82,6 +149,7 @@ static void pg_free(struct algo *a)
         return;
     free(a->window.memory);
     free(a->act_memory);
+    free(a->seen);
     free(a->columns.obs);
     free(a->columns.next_obs);
     free(a);
@@ -94,6 +162,8 @@ static int build(struct algo **ret, const struct algo_args *args, int joint,
     struct algo *a;
     int rc = check(self, args->config, err);
 
+    if (rc == 0)
+        rc = check_share(args, err);
     if (rc < 0)
         return rc;
     a = xcalloc(1, sizeof(*a));
@@ -105,7 +175,11 @@ static int build(struct algo **ret, const struct algo_args *args, int joint,
     a->joint = joint && args->config->critic.input == CRITIC_ALL;
     a->gaussian = !has_heads(self);
     a->masked = self->masked && !a->gaussian;
+    a->share = args->share;
+    a->window_rows = args->window_rows;
+    make_stages(a);
     see(a);
+    measure(a);
     a->columns.obs = xcalloc(a->seen_n, sizeof(*a->columns.obs));
     a->columns.next_obs = xcalloc(a->seen_n, sizeof(*a->columns.next_obs));
     rc = pg_build_graph(a, err);
@@ -129,8 +203,8 @@ static int build_joint(struct algo **ret, const struct algo_args *args, struct e
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
 {
-    *ret_n = 1;
-    return &learn_stage;
+    *ret_n = a->n_stages;
+    return a->stages;
 }
 
 static void rows(const struct algo *a, struct algo_rows *ret)

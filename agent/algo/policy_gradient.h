@@ -27,10 +27,15 @@
  *                     normalised, h: huber, or half the square
  *          D  with n_step: the target critic, t = (1 - polyak) t + polyak v
  *          Means are over rows in which the agent is alive.
+ * shared   agents that share parameters (share.h) do A in a stage `prepare`, B and the
+ *          normalisation of advantages in `normalize`, with the sums of all members, and
+ *          each step of C in `gradients`, `apply` and `assign`. A minibatch then has as many
+ *          rows of each member. What A and B find is kept in the local variable `window`
+ *          (3, n).
  * masks    lower the logits of what is not possible by 1e8, when acting and learning.
  * inputs   the policy sees the own observation, then, with agent_id, which of its team
- *          the agent is, one-hot. A joint critic sees the own observation, the others' in
- *          the environment's order, then the id.
+ *          the agent is, one-hot. A joint critic sees the own observation, those of its
+ *          team, all others', each in the environment's order, then the id.
  *
  * Shared by policy_gradient*.c only.
  */
@@ -68,13 +73,30 @@ struct pg_window { /* 64-byte aligned, kept from update to update */
     float *input, *state, *action; /* (n, I), (n, S), (n, U) */
     float *allowed;                /* (n, U), masked only */
     /* (n) in order of the window */
-    float *reward, *terminated, *cut, *alive, *first;
-    float *value, *target_value, *next_value, *advantage, *returns, *log_prob;
+    float *reward, *terminated, *cut, *alive, *first, *log_prob;
+    float *scaled_value, *target_value, *next_value;
+    float *kept; /* (3, n), if not in a variable */
     /* (n) in order of the minibatch */
     float *batch_advantage, *batch_returns, *batch_value, *batch_log_prob, *weight;
     uint8_t *mask;       /* (n, U), masked only: as the log has it */
     uint32_t *order;     /* (n) */
     uint64_t *batch_row; /* (n) rows of the log */
+};
+
+/* What A and B find: (n) each, in order of the window. */
+struct pg_kept {
+    float *value; /* as the critic gave it */
+    float *advantage, *returns;
+};
+
+/* Sums over rows in which the agent is alive, of everyone who shares its parameters. */
+enum pg_sum {
+    PG_ROWS,
+    PG_ADVANTAGE,
+    PG_ADVANTAGE_SQUARES,
+    PG_RETURN,
+    PG_RETURN_SQUARES,
+    PG_SUMS
 };
 
 struct pg_columns { /* places in a log */
@@ -89,10 +111,15 @@ struct algo {
     const struct agent_config *config;
     const struct space *agents;
     size_t n_agents, self;
-    int joint;    /* the critic sees all observations */
-    int gaussian; /* a box without heads */
+    struct share *share; /* NULL: has parameters of its own */
+    struct stage stages[5];
+    size_t n_stages;
+    int64_t window_rows; /* n, as configured */
+    int joint;           /* the critic sees all observations */
+    int gaussian;        /* a box without heads */
     int masked;
-    size_t seen_n;       /* agents that the critic sees */
+    size_t *seen; /* [seen_n] the agents that the critic sees, in its order */
+    size_t seen_n;
     int64_t id_width;    /* 0: no id */
     int64_t id;          /* which of its team the agent is */
     int64_t input_width; /* I */
@@ -105,8 +132,9 @@ struct algo {
     struct output log_prob; /* (B, 1) of `action` */
     struct output value, target_value; /* (B, 1) */
     struct output fetch[PG_SCALARS];
+    struct variable *kept;           /* (3, n), sharing only */
     struct variable *log_std;        /* (U), gaussian only */
-    struct operation *train[2];      /* actor, critic */
+    struct operation *train[2];      /* actor, critic; not when sharing */
     struct operation *update_target; /* NULL: there is no target critic */
     struct operation *init_variables, *init_target;
     struct live live[PG_LIVES];
@@ -115,6 +143,7 @@ struct algo {
     float live_value[PG_LIVES]; /* as of the request under way */
     struct feeds feeds;
     struct pg_window window;
+    double sums[PG_SUMS]; /* newest answer of `prepare` */
     struct pg_columns columns;
     float *act_memory; /* (act_rows, I + 2 U) */
     int64_t act_rows;
@@ -125,6 +154,10 @@ static inline const struct space *pg_self(const struct algo *a)
     return &a->agents[a->self];
 }
 
+/* In a group that shares, the ps makes the steps and the members do all else. */
+int pg_steps(const struct algo *a);
+int pg_learns(const struct algo *a);
+
 /* policy_gradient_graph.c: everything from `input` to `norm`. */
 int pg_build_graph(struct algo *a, struct err *err);
 
@@ -132,7 +165,7 @@ int pg_build_graph(struct algo *a, struct err *err);
 int pg_act(struct algo *a, struct session *s, const struct act_args *args,
            struct act_result *ret, struct err *err);
 
-/* policy_gradient_learn.c */
+/* policy_gradient_learn.c: every stage. */
 int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
              struct stage_result *ret, struct err *err);
 

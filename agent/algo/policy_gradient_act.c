@@ -168,7 +168,7 @@ static int draw_all(const struct algo *a, struct session *s, const struct act_ar
 int pg_act(struct algo *a, struct session *s, const struct act_args *args,
            struct act_result *ret, struct err *err)
 {
-    struct places at;
+    struct places at = {0};
     int rc = reserve(a, (int64_t)args->n_copies, &at, err);
 
     if (rc == 0)

@@ -1,6 +1,7 @@
 #include "agent/algo/policy_gradient.h"
 
 #include "agent/algo/parts.h"
+#include "agent/algo/share.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
 #include "common/err/check.h"
@@ -36,6 +37,8 @@ static void make_placeholders(struct algo *a)
     a->action = placeholder(g, DT_FLOAT, &SHAPE(-1, width), "action");
     if (a->masked)
         a->allowed = placeholder(g, DT_FLOAT, &SHAPE(-1, width), "allowed");
+    if (!pg_learns(a))
+        return;
     a->old_log_prob = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "old_log_prob");
     a->advantage = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "advantage");
     a->returns = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "return");
@@ -43,24 +46,9 @@ static void make_placeholders(struct algo *a)
     a->weight = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "row_weight");
 }
 
-static void make_lives(struct algo *a)
+static void make_rates(struct algo *a)
 {
     const struct agent_config *c = a->config;
-    const struct {
-        enum pg_live key;
-        const char *name;
-        double value;
-        const char *constant; /* NULL: read by the algorithm */
-        float instead_of_zero;
-    } settings[] = {
-        {PG_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm", LIVE_NO_CLIP_NORM},
-        {PG_POLYAK, "polyak", c->polyak, "polyak", 0},
-        {PG_DISCOUNT, "discount", c->discount, NULL, 0},
-        {PG_GAE, "settings.gae", c->settings.gae, NULL, 0},
-        {PG_CLIP_RATIO, "settings.clip_ratio", c->settings.clip_ratio, "clip_ratio",
-         LIVE_NO_CLIP_NORM},
-        {PG_ENTROPY, "settings.entropy", c->settings.entropy, "entropy_weight", 0},
-    };
     const struct live shared =
         live_new(a->graph, "optimizer.learning_rate", c->optimizer.learning_rate);
 
@@ -71,8 +59,38 @@ static void make_lives(struct algo *a)
     if (c->critic.has_optimizer)
         a->live[PG_CRITIC_RATE] = live_new(a->graph, "critic.optimizer.learning_rate",
                                            c->critic.optimizer.learning_rate);
+}
+
+/* Those of a process that learns, and of one that makes the optimisers' steps. */
+static void make_lives(struct algo *a)
+{
+    const struct agent_config *c = a->config;
+    const struct {
+        enum pg_live key;
+        const char *name;
+        double value;
+        const char *constant; /* NULL: read by the algorithm */
+        float instead_of_zero;
+        int is_here;
+    } settings[] = {
+        {PG_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm", LIVE_NO_CLIP_NORM,
+         pg_steps(a)},
+        {PG_POLYAK, "polyak", c->polyak, "polyak", 0, pg_learns(a)},
+        {PG_DISCOUNT, "discount", c->discount, NULL, 0, pg_learns(a)},
+        {PG_GAE, "settings.gae", c->settings.gae, NULL, 0, pg_learns(a)},
+        {PG_CLIP_RATIO, "settings.clip_ratio", c->settings.clip_ratio, "clip_ratio",
+         LIVE_NO_CLIP_NORM, pg_learns(a)},
+        {PG_ENTROPY, "settings.entropy", c->settings.entropy, "entropy_weight", 0,
+         pg_learns(a)},
+    };
+
+    if (pg_steps(a))
+        make_rates(a);
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
         struct live *l = &a->live[settings[i].key];
+
+        if (!settings[i].is_here)
+            continue;
 
         *l = live_new(a->graph, settings[i].name, settings[i].value);
         if (settings[i].constant != NULL)
@@ -213,22 +231,39 @@ static struct output critic_loss(struct algo *a)
         "critic_loss");
 }
 
-static int minimize(struct algo *a, int which, struct output loss, const char *network,
-                    const struct network_config *net, enum pg_live rate, struct err *err)
+/* The optimisers of policy and critic: its own, or the group's. */
+static int make_steps(struct algo *a, char *const scope[2], struct err *err)
 {
     const struct agent_config *c = a->config;
-    char *scope = xasprintf("%s/%s/", pg_self(a)->name, network);
-    struct minimizer m = {.scope = scope,
-                          .optimizer =
-                              net->has_optimizer ? &net->optimizer : &c->optimizer,
-                          .clip_norm = a->live[PG_CLIP_NORM].constant,
-                          .clip_by = CLIP_BY_GLOBAL};
+    const struct network_config *const net[2] = {&c->actor, &c->critic};
+    struct share_part part[2];
+    int rc = 0;
 
-    a->train[which] = minimize_clipped(a->graph, loss, &m, err);
-    a->fetch[which == 0 ? PG_ACTOR_NORM : PG_CRITIC_NORM] = m.norm;
-    live_bind(a->graph, &a->live[rate], m.learning_rate);
-    free(scope);
-    return a->train[which] != NULL ? 0 : ERR_ARG;
+    for (int i = 0; i < 2; i++)
+        part[i] = (struct share_part){
+            .scope = scope[i],
+            .loss = a->fetch[PG_ACTOR_LOSS + i],
+            .optimizer = net[i]->has_optimizer ? &net[i]->optimizer : &c->optimizer,
+            .clip_norm = a->live[PG_CLIP_NORM].constant,
+            .clip_by = CLIP_BY_GLOBAL};
+    if (a->share != NULL)
+        rc = share_build(a->share, a->graph, part, 2, err);
+    for (int i = 0; i < 2 && rc == 0 && pg_steps(a); i++) {
+        struct minimizer m = {.scope = part[i].scope,
+                              .optimizer = part[i].optimizer,
+                              .clip_norm = part[i].clip_norm,
+                              .clip_by = part[i].clip_by,
+                              .norm = part[i].norm,
+                              .learning_rate = part[i].learning_rate};
+
+        if (a->share == NULL) {
+            a->train[i] = minimize_clipped(a->graph, part[i].loss, &m, err);
+            rc = a->train[i] != NULL ? 0 : ERR_ARG;
+        }
+        a->fetch[PG_ACTOR_NORM + i] = m.norm;
+        live_bind(a->graph, &a->live[PG_ACTOR_RATE + i], m.learning_rate);
+    }
+    return rc;
 }
 
 /* ---- the critic ---- */
@@ -270,16 +305,27 @@ static void make_target(struct algo *a)
 
 static int make_training(struct algo *a, struct output entropy, struct err *err)
 {
-    const struct agent_config *c = a->config;
+    char *const scope[2] = {xasprintf("%s/p_func/", pg_self(a)->name),
+                            xasprintf("%s/v_func/", pg_self(a)->name)};
     int rc;
 
-    a->fetch[PG_ACTOR_LOSS] = actor_loss(a, entropy);
-    a->fetch[PG_CRITIC_LOSS] = critic_loss(a);
-    rc = minimize(a, 0, a->fetch[PG_ACTOR_LOSS], "p_func", &c->actor, PG_ACTOR_RATE, err);
-    if (rc == 0)
-        rc = minimize(a, 1, a->fetch[PG_CRITIC_LOSS], "v_func", &c->critic,
-                      PG_CRITIC_RATE, err);
+    if (pg_learns(a)) {
+        a->fetch[PG_ACTOR_LOSS] = actor_loss(a, entropy);
+        a->fetch[PG_CRITIC_LOSS] = critic_loss(a);
+    }
+    rc = make_steps(a, scope, err);
+    free(scope[0]);
+    free(scope[1]);
     return rc;
+}
+
+/* What `prepare` finds, for the stages after it. */
+static void make_kept(struct algo *a)
+{
+    const struct initializer zeros = zeros_initializer();
+
+    a->kept = get_variable(a->graph, "window", DT_FLOAT, &SHAPE(3, a->window_rows),
+                           &zeros, VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
 }
 
 int pg_build_graph(struct algo *a, struct err *err)
@@ -295,11 +341,14 @@ int pg_build_graph(struct algo *a, struct err *err)
     x = mlp(g, a->input, &a->config->actor, pg_self(a)->width);
     variable_scope_leave(g);
     x = a->gaussian ? gaussian(a, x) : categorical(a, x);
-    a->norm = value_norm_new(g, a->config->settings.value_norm);
+    if (pg_learns(a))
+        a->norm = value_norm_new(g, a->config->settings.value_norm);
+    if (pg_learns(a) && a->share != NULL)
+        make_kept(a);
     a->value = unary(g, "Identity", critic(a, "v_func"), "value");
     note_last_layer(a);
     rc = make_training(a, x, err);
-    if (rc == 0 && a->config->settings.n_step > 0)
+    if (rc == 0 && a->config->settings.n_step > 0 && pg_learns(a))
         make_target(a);
     variable_scope_leave(g);
     a->init_variables = initialize_variables(g);

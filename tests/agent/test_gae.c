@@ -1,8 +1,6 @@
 #include "agent/algo/gae.h"
 #include "tests/support/test_main.h"
 
-#include <math.h>
-
 #define G 0.5f /* discount */
 #define L 0.5f /* lambda */
 
@@ -92,21 +90,6 @@ START_TEST(test_whole_returns)
 }
 END_TEST
 
-/* A row without weight counts neither in the mean nor in the deviation. */
-START_TEST(test_normalize)
-{
-    static const float weight[5] = {1, 1, 0, 1, 1}, none[5] = {0};
-    float x[5] = {1, 3, 100, 5, 7}, y[5] = {1, 2, 3, 4, 5};
-
-    gae_normalize(x, weight, 5);
-    ck_assert_float_eq_tol(x[0], -3 / sqrtf(5), 1e-4f);
-    ck_assert_float_eq_tol(x[4], 3 / sqrtf(5), 1e-4f);
-    ck_assert_float_eq_tol(x[0] + x[1] + x[3] + x[4], 0, 1e-5f);
-    gae_normalize(y, none, 5);
-    ck_assert_float_eq(y[4], 5);
-}
-END_TEST
-
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("gae");
@@ -115,7 +98,6 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_advantages);
     tcase_add_test(tc, test_n_step);
     tcase_add_test(tc, test_whole_returns);
-    tcase_add_test(tc, test_normalize);
     suite_add_tcase(suite, tc);
     return suite;
 }
