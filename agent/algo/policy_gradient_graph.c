@@ -50,15 +50,16 @@ static void make_rates(struct algo *a)
 {
     const struct agent_config *c = a->config;
     const struct live shared =
-        live_new(a->graph, "optimizer.learning_rate", c->optimizer.learning_rate);
+        live_schedule(a->graph, "optimizer.learning_rate", &c->optimizer.learning_rate);
 
     a->live[PG_ACTOR_RATE] = a->live[PG_CRITIC_RATE] = shared;
     if (c->actor.has_optimizer)
-        a->live[PG_ACTOR_RATE] = live_new(a->graph, "actor.optimizer.learning_rate",
-                                          c->actor.optimizer.learning_rate);
+        a->live[PG_ACTOR_RATE] = live_schedule(a->graph, "actor.optimizer.learning_rate",
+                                               &c->actor.optimizer.learning_rate);
     if (c->critic.has_optimizer)
-        a->live[PG_CRITIC_RATE] = live_new(a->graph, "critic.optimizer.learning_rate",
-                                           c->critic.optimizer.learning_rate);
+        a->live[PG_CRITIC_RATE] =
+            live_schedule(a->graph, "critic.optimizer.learning_rate",
+                          &c->critic.optimizer.learning_rate);
 }
 
 /* Those of a process that learns, and of one that makes the optimisers' steps. */
@@ -80,8 +81,6 @@ static void make_lives(struct algo *a)
         {PG_GAE, "settings.gae", c->settings.gae, NULL, 0, pg_learns(a)},
         {PG_CLIP_RATIO, "settings.clip_ratio", c->settings.clip_ratio, "clip_ratio",
          LIVE_NO_CLIP_NORM, pg_learns(a)},
-        {PG_ENTROPY, "settings.entropy", c->settings.entropy, "entropy_weight", 0,
-         pg_learns(a)},
     };
 
     if (pg_steps(a))
@@ -96,6 +95,12 @@ static void make_lives(struct algo *a)
         if (settings[i].constant != NULL)
             live_constant(a->graph, l, settings[i].value, settings[i].instead_of_zero,
                           settings[i].constant);
+    }
+    if (pg_learns(a)) {
+        a->live[PG_ENTROPY] =
+            live_schedule(a->graph, "settings.entropy", &c->settings.entropy);
+        live_constant(a->graph, &a->live[PG_ENTROPY], c->settings.entropy.from, 0,
+                      "entropy_weight");
     }
 }
 

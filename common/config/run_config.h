@@ -84,7 +84,7 @@ struct algorithm_settings {
     double gae;           /* lambda of the advantages */
     int64_t n_step;       /* returns of so many steps instead; 0: gae */
     double clip_ratio;    /* 0: no clipping ("none") */
-    double entropy;       /* weight of the policy's entropy */
+    struct ramp entropy;  /* weight of the policy's entropy */
     int64_t epochs;       /* passes over a window of rows */
     int64_t minibatches;  /* of a pass */
     enum value_norm_kind value_norm;

@@ -162,7 +162,7 @@ static const struct field settings_fields[] = {
     {"clip_ratio", FIELD_F64_OR_NONE, SETTING(clip_ratio), ABOVE(0),
      .default_text = "0.2", SETTABLE,
      .doc = "how far a choice's new probability may differ from its old one"},
-    {"entropy", FIELD_F64, SETTING(entropy), FROM(0), .default_text = "0.01", SETTABLE,
+    {"entropy", FIELD_SCHEDULE, SETTING(entropy), FROM(0), .default_text = "0.01", SETTABLE,
      .doc = "weight of the policy's entropy in its loss"},
     {"epochs", FIELD_I64, SETTING(epochs), WITHIN(1, 1000), .default_text = "10", RESPAWN,
      .doc = "passes over each window of rows"},
