@@ -63,6 +63,7 @@ struct algo_args {
     const char *env; /* env.id */
     enum env_rules rules;
     int64_t max_steps; /* of an episode; 0: unlimited, or unknown */
+    int64_t window_rows; /* E T, of an algorithm that learns from windows; 0: not known */
     /* An imported policy: a MetaGraphDef, and the prefix of a checkpoint with its
      * first values, both good until `init` is over. NULL: none. */
     const void *metagraph;
@@ -99,6 +100,7 @@ struct act_args {
     const uint64_t *counter;    /* (E) */
     const uint64_t *draw_first; /* (E) */
 };
+#define ALGO_MAX_COLUMNS 8
 struct act_result {
     float *actions; /* (E, U): written by the algorithm */
     float *carry;   /* (E, H) */

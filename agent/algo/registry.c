@@ -5,12 +5,14 @@
 
 extern const struct algo_ops critic_ops; /* critic.c */
 extern const struct algo_ops iql_ops;    /* iql.c */
+extern const struct algo_ops ia2c_ops, ippo_ops, maa2c_ops,
+    mappo_ops; /* policy_gradient.c */
 extern const struct algo_ops frozen_ops, heuristic_ops, noop_ops,
     random_ops; /* fixed.c */
 
 static const struct algo_ops *const registry[] = {
-    &critic_ops, &ddpg_ops,   &frozen_ops, &heuristic_ops,
-    &iql_ops,    &maddpg_ops, &noop_ops,   &random_ops,
+    &critic_ops, &ddpg_ops,  &frozen_ops, &heuristic_ops, &ia2c_ops, &ippo_ops,
+    &iql_ops,    &maa2c_ops, &maddpg_ops, &mappo_ops,     &noop_ops, &random_ops,
 };
 
 const struct algo_ops *algo_find(const char *name)

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#define WINDOW_MAX_ROWS (UINT64_C(1) << 32)
 #define MAX_WIDTH (INT64_C(1) << 24) /* of an observation or action */
 
 /* ---- the request ---- */
@@ -20,6 +21,7 @@ struct world {
     char env[64];
     enum env_rules rules;
     uint64_t max_steps;    /* 0: unlimited */
+    uint64_t window;       /* rows; 0: not known */
     const void *metagraph; /* NULL: none */
     size_t metagraph_bytes;
     char prefix[4096]; /* "": none */
@@ -137,6 +139,7 @@ static int parse_world(const msgpack_object *body, struct world *ret, struct err
     if ((r = msg_get_str(body, "env", ret->env, sizeof(ret->env), err)) < 0 ||
         (r = msg_get_str(body, "rules", rules, sizeof(rules), err)) < 0 ||
         (r = msg_get_u64(body, "max_steps", INT64_MAX, &ret->max_steps, err)) < 0 ||
+        (r = msg_get_u64(body, "window", WINDOW_MAX_ROWS, &ret->window, err)) < 0 ||
         (r = msg_get_bin(body, "metagraph", &ret->metagraph, &ret->metagraph_bytes,
                          err)) < 0)
         return r;
@@ -326,6 +329,7 @@ static int build(struct service *s, int central, const struct world *world,
                              .env = world->env,
                              .rules = world->rules,
                              .max_steps = (int64_t)world->max_steps,
+                             .window_rows = (int64_t)world->window,
                              .metagraph = world->metagraph,
                              .metagraph_bytes = world->metagraph_bytes,
                              .prefix = *world->prefix != '\0' ? world->prefix : NULL};

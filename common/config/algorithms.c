@@ -13,6 +13,34 @@ static const char *const off_policy_settings[] = {
 static const char *const q_settings[] = {"epsilon", "hysteresis", "own_batches",
                                          "clip_by", NULL};
 
+static const char *const policy_gradient_settings[] = {
+    "agent_id",    "gae",        "n_step",         "clip_ratio", "entropy", "epochs",
+    "minibatches", "value_norm", "advantage_norm", "huber",      NULL,
+};
+
+/* Yu et al. 2022, and the settings of its authors' code for the particle worlds. */
+static const struct algorithm_default ppo_defaults[] = {
+    {"discount", "0.99"},
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0007"},
+    {"optimizer.epsilon", "0.00001"},
+    {NULL},
+};
+
+/* Papoudakis et al. 2021, and the settings of EPyMARL. */
+static const struct algorithm_default a2c_defaults[] = {
+    {"discount", "0.99"},
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0005"},
+    {"settings.n_step", "5"},
+    {"settings.clip_ratio", "none"},
+    {"settings.epochs", "1"},
+    {"settings.value_norm", "none"},
+    {"settings.advantage_norm", "false"},
+    {"settings.huber", "none"},
+    {NULL},
+};
+
 static const char *const critic_settings[] = {"clip_by", NULL};
 
 static const char *const frozen_settings[] = {"from",   "agent",  "observation",
@@ -70,6 +98,31 @@ static const struct algorithm_info algorithms[] = {
         .envs = heuristic_envs,
     },
     {
+        .name = "ia2c",
+        .summary = "each agent alone: advantage actor-critic on its own observation",
+        .stages = "learn(all, writes)",
+        .source = "Mnih et al. 2016, Asynchronous methods for deep reinforcement "
+                  "learning; Papoudakis et al. 2021, Benchmarking multi-agent deep "
+                  "reinforcement learning algorithms in cooperative tasks",
+        .settings = policy_gradient_settings,
+        .own_critic = 1,
+        .defaults = a2c_defaults,
+        .rows = ROWS_WINDOW,
+    },
+    {
+        .name = "ippo",
+        .summary =
+            "each agent alone: proximal policy optimisation on its own observation",
+        .stages = "learn(all, writes)",
+        .source = "Schulman et al. 2017, Proximal policy optimization algorithms; de "
+                  "Witt et al. 2020, Is independent learning all you need in the "
+                  "StarCraft multi-agent challenge?",
+        .settings = policy_gradient_settings,
+        .own_critic = 1,
+        .defaults = ppo_defaults,
+        .rows = ROWS_WINDOW,
+    },
+    {
         .name = "iql",
         .summary = "each agent alone: a deep Q-network of its own observation",
         .stages = "learn(all, writes)",
@@ -79,6 +132,16 @@ static const struct algorithm_info algorithms[] = {
         .own_critic = 1,
     },
     {
+        .name = "maa2c",
+        .summary = "advantage actor-critic with critics that see all observations",
+        .stages = "learn(all, writes)",
+        .source = "Papoudakis et al. 2021, Benchmarking multi-agent deep reinforcement "
+                  "learning algorithms in cooperative tasks",
+        .settings = policy_gradient_settings,
+        .defaults = a2c_defaults,
+        .rows = ROWS_WINDOW,
+    },
+    {
         .name = "maddpg",
         .summary = "critics that see all observations and actions, actors that see their "
                    "own",
@@ -86,6 +149,16 @@ static const struct algorithm_info algorithms[] = {
         .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
                   "cooperative-competitive environments",
         .settings = off_policy_settings,
+    },
+    {
+        .name = "mappo",
+        .summary = "proximal policy optimisation with critics that see all observations",
+        .stages = "learn(all, writes)",
+        .source = "Yu et al. 2022, The surprising effectiveness of PPO in cooperative "
+                  "multi-agent games",
+        .settings = policy_gradient_settings,
+        .defaults = ppo_defaults,
+        .rows = ROWS_WINDOW,
     },
     {
         .name = "noop",

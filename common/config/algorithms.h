@@ -26,6 +26,11 @@ struct algorithm_info {
     const char *source;  /* the paper */
     const char *const *settings; /* accepted keys of `settings`, NULL-terminated */
     int own_critic;              /* its critic sees only its own agent */
+    /* Defaults that differ from those of the tables, ended by a NULL path; NULL: none. */
+    const struct algorithm_default {
+        const char *path; /* within an agent's section, of a number, flag or choice */
+        const char *text;
+    } *defaults;
     const struct network_config *critic; /* default critic; NULL: run_schema's default */
     int without_env;                     /* has no policy; only for env.id none */
     int fixed;                           /* acts but never learns */

@@ -508,6 +508,25 @@ static int check_source(struct loader *l, const struct yaml_node *section,
     return 0;
 }
 
+/* The algorithm's own defaults, where neither section has the key. */
+static void default_values(const struct yaml_node *section,
+                           const struct yaml_node *defaults, struct agent_config *a)
+{
+    const struct algorithm_default *d = algorithm_find(a->algorithm)->defaults;
+
+    for (; d != NULL && d->path != NULL; d++) {
+        struct schema_place at;
+        struct err err;
+
+        if (yaml_find_path(section, d->path) != NULL ||
+            yaml_find_path(defaults, d->path) != NULL)
+            continue;
+        CHECK(schema_locate(&agent_schema, d->path, a, &at) == 0, "%s", d->path);
+        CHECK(schema_read_text(at.field, d->text, d->path, at.value, &err) == 0, "%s",
+              err.msg);
+    }
+}
+
 /* An algorithm's own network, where neither section says another. */
 static void default_critic(const struct yaml_node *section,
                            const struct yaml_node *defaults, struct agent_config *a)
@@ -549,6 +568,7 @@ static int read_agent(struct loader *l, const struct yaml_node *section, const c
         rc = read_section(section, path, a, &l->c->arena, l->err);
     if (rc < 0)
         return rc;
+    default_values(section, yaml_find(l->root, "defaults"), a);
     default_critic(section, yaml_find(l->root, "defaults"), a);
     resolve_agent(a);
     rc = check_needs(l, section, a);
@@ -614,6 +634,7 @@ static int load(struct loader *l)
     if (rc == 0)
         rc = check_experience(l);
     if (rc == 0) {
+        default_values(NULL, defaults, &c->defaults);
         default_critic(NULL, defaults, &c->defaults);
         resolve_agent(&c->defaults);
     }
@@ -983,6 +1004,8 @@ int agent_config_parse(struct agent_config *ret, struct arena *arena, const char
     if (rc == 0) {
         schema_defaults(&agent_schema, &a, arena);
         rc = read_section(root, "", &a, arena, err);
+        if (rc == 0)
+            default_values(root, NULL, &a);
     }
     arena_done(&tree);
     if (rc < 0)

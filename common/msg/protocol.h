@@ -25,7 +25,8 @@
  *               restored bool (the block already holds this agent's state)
  *               numerics? str ("portable" | "native"; common/numerics/numerics.h)
  *               env? str (env.id), rules? str ("mpe2" | "openai"),
- *               max_steps? u (of an episode; 0: unlimited),
+ *               max_steps? u (of an episode; 0: unlimited), window? u (rows of a window:
+ *               experience.update_every),
  *               share? {ps str, members [str...]}: shares parameters; its ps process,
  *               and the group's agents in the environment's order (for role "ps", too),
  *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef

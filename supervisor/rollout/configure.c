@@ -68,7 +68,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     int central = agent == spec->n_agents;
 
     CHECK(agent <= spec->n_agents && config->n_agents == spec->n_agents);
-    msg_map(o, 10u + (policy != NULL ? 1 : 0) +
+    msg_map(o, 11u + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0));
     msg_key(o, "role");
     msg_str(o, central ? "central" : "learner");
@@ -90,6 +90,8 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_str(o, config->env.rules == ENV_RULES_OPENAI ? "openai" : "mpe2");
     msg_key(o, "max_steps");
     msg_u64(o, (uint64_t)spec->max_steps);
+    msg_key(o, "window");
+    msg_u64(o, (uint64_t)config->experience.update_every);
     if (policy != NULL)
         pack_policy(policy, o);
 }

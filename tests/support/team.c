@@ -58,6 +58,10 @@ static void make_layout(struct team *t)
             add_column(t, t->spaces[i].name, masks[c], DT_UINT8, t->spaces[i].width);
     OK(store_layout_add(&t->layout, "truncated", DT_FLOAT, 1, &err), err);
     OK(store_layout_add(&t->layout, "first", DT_FLOAT, 1, &err), err);
+    for (size_t c = 0; c < t->n_columns; c++)
+        for (size_t i = 0; i < t->args.n; i++)
+            add_column(t, t->spaces[i].name, t->columns[c].name, DT_FLOAT,
+                       t->columns[c].elements);
 }
 
 static void write_at(struct team *t, const void *p, size_t n, uint64_t offset)
@@ -80,6 +84,16 @@ void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
                 const float *values)
 {
     write_column(t, row, agent, column, DT_FLOAT, values);
+}
+
+void team_write_joint(struct team *t, uint64_t row, const char *column, float value)
+{
+    const int found = store_layout_find(&t->layout, NULL, column);
+
+    CHECK(found >= 0, "%s", column);
+    write_at(t, &value, sizeof(value),
+             STORE_HEADER_BYTES + row * t->layout.row_bytes +
+                 t->layout.columns[found].offset);
 }
 
 void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
@@ -223,12 +237,14 @@ struct team *team_new(const struct team_args *args)
         (void)snprintf(t->spaces[i].name, AGENT_NAME_MAX, "agent_%zu", i);
         (void)snprintf(t->spaces[i].team, AGENT_NAME_MAX, "agent");
     }
-    make_log(t);
     t->slot = SLOT_NONE;
     if (args->share)
         make_group(t);
     for (size_t i = 0; i < args->n + (args->share != 0); i++)
         make_member(t, i);
+    if (t->members[0].ops->columns != NULL)
+        t->n_columns = t->members[0].ops->columns(t->members[0].algo, t->columns);
+    make_log(t);
     return t;
 }
 

@@ -40,6 +40,8 @@ struct team {
     size_t places[TEAM_MAX]; /* of the group that shares: 0, 1, ... */
     void *shared;            /* its memory, TEAM_SHARED_BYTES long */
     uint64_t slot;           /* of the stages that are run next */
+    struct algo_column columns[ALGO_MAX_COLUMNS]; /* that the algorithm adds; zeros */
+    size_t n_columns;
     struct store_layout layout;
     int log_fd;
     struct store_view *store;
@@ -55,6 +57,9 @@ void team_free(struct team *t);
 /* Overwrites a column of one row, of numbers or a mask. */
 void team_write(struct team *t, uint64_t row, size_t agent, const char *column,
                 const float *values);
+
+/* The same of a joint column of one number. */
+void team_write_joint(struct team *t, uint64_t row, const char *column, float value);
 
 void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
                      const uint8_t *values);

@@ -1,0 +1,252 @@
+#include "agent/algo/policy_gradient.h"
+
+#include "agent/algo/share.h"
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct stage learn_stage = {
+    .name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0};
+static const struct stage prepare_stages[] = {
+    {.name = "prepare", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+    {.name = "normalize",
+     .runner = STAGE_LEARNERS,
+     .reads = {"prepare/sums"},
+     .writes = 1,
+     .repeat_from = 1},
+};
+enum { N_PREPARE = sizeof(prepare_stages) / sizeof(prepare_stages[0]) };
+
+int pg_steps(const struct algo *a)
+{
+    return a->share == NULL || share_is_ps(a->share);
+}
+
+int pg_learns(const struct algo *a)
+{
+    return a->share == NULL || !share_is_ps(a->share);
+}
+
+static void make_stages(struct algo *a)
+{
+    const struct algorithm_settings *set = &a->config->settings;
+
+    if (a->share == NULL) {
+        a->stages[a->n_stages++] = learn_stage;
+        return;
+    }
+    for (size_t i = 0; i < N_PREPARE; i++)
+        a->stages[a->n_stages++] = prepare_stages[i];
+    for (size_t i = 0; i < SHARE_N_STAGES; i++) {
+        a->stages[a->n_stages] = share_stages[i];
+        a->stages[a->n_stages++].repeat_from += N_PREPARE;
+    }
+    a->stages[a->n_stages - 1].repeat_from = N_PREPARE;
+    a->stages[a->n_stages - 1].repeat = (int)(set->epochs * set->minibatches);
+}
+
+static int has_heads(const struct space *space)
+{
+    int64_t in_heads = 0;
+
+    for (int i = 0; i < space->n_heads; i++)
+        in_heads += space->heads[i];
+    return in_heads == space->width;
+}
+
+static int check_optimizer(const struct optimizer_config *o, const char *key,
+                           struct err *err)
+{
+    if (o->type != OPT_ACCEPT_REJECT)
+        return 0;
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                      "accept_reject makes no use of gradients, which this algorithm "
+                      "learns by");
+}
+
+static int check_share(const struct algo_args *args, struct err *err)
+{
+    if (args->share == NULL)
+        return 0;
+    if (args->config->settings.value_norm == VALUE_NORM_POPART)
+        return err_set_at(
+            err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
+            "popart changes weights that a ps has; expected running or none "
+            "where parameters are shared");
+    if (args->window_rows < 1)
+        return err_set(err, ERR_ARG, "the size of a window of rows is not known");
+    return 0;
+}
+
+static int check(const struct space *self, const struct agent_config *c, struct err *err)
+{
+    int rc = check_optimizer(&c->optimizer, "optimizer.type", err);
+
+    if (rc == 0 && c->actor.has_optimizer)
+        rc = check_optimizer(&c->actor.optimizer, "actor.optimizer.type", err);
+    if (rc == 0 && c->critic.has_optimizer)
+        rc = check_optimizer(&c->critic.optimizer, "critic.optimizer.type", err);
+    if (rc < 0 || has_heads(self))
+        return rc;
+    if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "%s needs discrete actions, or continuous ones with bounds",
+                          c->algorithm);
+    return 0;
+}
+
+static int is_team_mate(const struct algo *a, size_t i)
+{
+    return strcmp(a->agents[i].team, pg_self(a)->team) == 0;
+}
+
+/* Whose observations the critic sees: its own, its team's, the others'. A ps, which sees
+ * none, has as many. */
+static void see(struct algo *a)
+{
+    const size_t self =
+        a->self < a->n_agents ? a->self : share_group(a->share)->members[0];
+
+    a->seen = xcalloc(a->n_agents, sizeof(*a->seen));
+    a->seen[a->seen_n++] = self;
+    for (int mates = 1; a->joint && mates >= 0; mates--)
+        for (size_t i = 0; i < a->n_agents; i++)
+            if (i != self && is_team_mate(a, i) == mates)
+                a->seen[a->seen_n++] = i;
+}
+
+/* Sets which of its team the agent is, and the widths of what the networks see. */
+static void measure(struct algo *a)
+{
+    int64_t members = 0;
+
+    for (size_t i = 0; i < a->n_agents; i++) {
+        a->id = i == a->self ? members : a->id;
+        members += is_team_mate(a, i);
+    }
+    a->id_width = a->config->settings.agent_id ? members : 0;
+    for (size_t j = 0; j < a->seen_n; j++)
+        a->state_width += a->agents[a->seen[j]].obs;
+    a->state_width += a->id_width;
+    a->input_width = pg_self(a)->obs + a->id_width;
+}
+
+void pg_put_ids(const struct algo *a, float *input, int64_t n, int64_t width)
+{
+    for (int64_t i = 0; a->id_width > 0 && i < n; i++) {
+        float *id = input + (i + 1) * width - a->id_width;
+
+        memset(id, 0, (size_t)a->id_width * sizeof(float));
+        id[a->id] = 1;
+    }
+}
+
+static void pg_free(struct algo *a)
+{
+    if (a == NULL)
+        return;
+    free(a->window.memory);
+    free(a->act_memory);
+    free(a->seen);
+    free(a->columns.obs);
+    free(a->columns.next_obs);
+    free(a);
+}
+
+static int build(struct algo **ret, const struct algo_args *args, int joint,
+                 struct err *err)
+{
+    const struct space *self = &args->agents[args->self];
+    struct algo *a;
+    int rc = check(self, args->config, err);
+
+    if (rc == 0)
+        rc = check_share(args, err);
+    if (rc < 0)
+        return rc;
+    a = xcalloc(1, sizeof(*a));
+    a->graph = args->graph;
+    a->config = args->config;
+    a->agents = args->agents;
+    a->n_agents = args->n_agents;
+    a->self = args->self;
+    a->joint = joint && args->config->critic.input == CRITIC_ALL;
+    a->gaussian = !has_heads(self);
+    a->masked = self->masked && !a->gaussian;
+    a->share = args->share;
+    a->window_rows = args->window_rows;
+    make_stages(a);
+    see(a);
+    measure(a);
+    a->columns.obs = xcalloc(a->seen_n, sizeof(*a->columns.obs));
+    a->columns.next_obs = xcalloc(a->seen_n, sizeof(*a->columns.next_obs));
+    rc = pg_build_graph(a, err);
+    if (rc < 0) {
+        pg_free(a);
+        return rc;
+    }
+    *ret = a;
+    return 0;
+}
+
+static int build_own(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, 0, err);
+}
+
+static int build_joint(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, 1, err);
+}
+
+static const struct stage *stages(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = a->n_stages;
+    return a->stages;
+}
+
+static void rows(const struct algo *a, struct algo_rows *ret)
+{
+    *ret = (struct algo_rows){.kind = ROWS_WINDOW, .length = 1};
+}
+
+static size_t columns(const struct algo *a, struct algo_column *ret)
+{
+    ret[0] = (struct algo_column){"log_prob", 1};
+    if (!a->gaussian)
+        return 1;
+    ret[1] = (struct algo_column){"sample", pg_self(a)->width};
+    return 2;
+}
+
+static int64_t carry_width(const struct algo *a)
+{
+    return 0;
+}
+
+static const struct live *lives(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = PG_LIVES;
+    return a->live;
+}
+
+static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
+{
+    struct operation *const ops[] = {a->init_variables, a->init_target};
+
+    return algo_run_each(s, ops, a->init_target != NULL ? 2 : 1, key, err);
+}
+
+#define POLICY_GRADIENT(NAME, BUILD)                                                     \
+    {                                                                                    \
+        .name = NAME, .build = (BUILD), .free = pg_free, .stages = stages, .rows = rows, \
+        .columns = columns, .carry_width = carry_width, .lives = lives, .init = init,    \
+        .act = pg_act, .stage = pg_stage,                                                \
+    }
+
+const struct algo_ops ia2c_ops = POLICY_GRADIENT("ia2c", build_own);
+const struct algo_ops ippo_ops = POLICY_GRADIENT("ippo", build_own);
+const struct algo_ops maa2c_ops = POLICY_GRADIENT("maa2c", build_joint);
+const struct algo_ops mappo_ops = POLICY_GRADIENT("mappo", build_joint);

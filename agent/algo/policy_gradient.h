@@ -1,0 +1,175 @@
+/* policy_gradient.h - algorithms that improve a stochastic policy on the rows it has just
+ * played: ia2c, ippo (critics of the own observation), maa2c, mappo (of everybody's).
+ *
+ * Source   A2C: Mnih et al. 2016, "Asynchronous methods for deep reinforcement learning".
+ *          PPO: Schulman et al. 2017, "Proximal policy optimization algorithms",
+ *          equation 7; GAE: gae.h. Critics, value normalisation and losses: Yu et al.
+ *          2022, "The surprising effectiveness of PPO in cooperative multi-agent games",
+ *          and the code of its authors. n-step returns with a target critic: Papoudakis et
+ *          al. 2021, "Benchmarking multi-agent deep reinforcement learning algorithms in
+ *          cooperative tasks", and EPyMARL.
+ *
+ * Shapes   E copies, T steps, n = E T rows of a window, I width of the policy's input, S
+ *          of the critic's, U of an action.
+ * act      a draw from the policy, or its most likely action (greedy). Adds to each row
+ *          `log_prob` (1), the logarithm of the action's probability when it was drawn;
+ *          for box spaces also `sample` (U), the draw before it was cut to the bounds.
+ * learn    on a window of the n newest rows, each used once:
+ *          A  V at every observation, and at next observations where an episode or the
+ *             window ends; advantages and returns (gae.h), with values as rewards count;
+ *             advantages normalised over the window
+ *          B  the statistics of returns (value_norm.h)
+ *          C  for every epoch a drawn order of the rows, for every minibatch of it one step
+ *             of both optimisers:
+ *             actor   -mean of min(r A, clip(r, 1 - c, 1 + c) A) - entropy * mean of H,
+ *                     r = exp(log_prob now - log_prob of the row)
+ *             critic  mean of max(h(G - V), h(G - Vold - clip(V - Vold, -c, c))), G
+ *                     normalised, h: huber, or half the square
+ *          D  with n_step: the target critic, t = (1 - polyak) t + polyak v
+ *          Means are over rows in which the agent is alive.
+ * shared   agents that share parameters (share.h) do A in a stage `prepare`, B and the
+ *          normalisation of advantages in `normalize`, with the sums of all members, and
+ *          each step of C in `gradients`, `apply` and `assign`. A minibatch then has as many
+ *          rows of each member. What A and B find is kept in the local variable `window`
+ *          (3, n).
+ * masks    lower the logits of what is not possible by 1e8, when acting and learning.
+ * inputs   the policy sees the own observation, then, with agent_id, which of its team
+ *          the agent is, one-hot. A joint critic sees the own observation, those of its
+ *          team, all others', each in the environment's order, then the id.
+ *
+ * Shared by policy_gradient*.c only.
+ */
+#ifndef AGENT_ALGO_POLICY_GRADIENT_H
+#define AGENT_ALGO_POLICY_GRADIENT_H
+
+#include "agent/algo/algo.h"
+#include "agent/algo/feeds.h"
+#include "agent/algo/value_norm.h"
+
+enum pg_live {
+    PG_ACTOR_RATE,
+    PG_CRITIC_RATE,
+    PG_CLIP_NORM,
+    PG_POLYAK,
+    PG_DISCOUNT,
+    PG_GAE,
+    PG_CLIP_RATIO,
+    PG_ENTROPY,
+    PG_LIVES
+};
+
+enum pg_scalar { /* fetched of every step of the optimisers */
+                 PG_ACTOR_LOSS,
+                 PG_CRITIC_LOSS,
+                 PG_ENTROPY_MEAN,
+                 PG_ACTOR_NORM,
+                 PG_CRITIC_NORM,
+                 PG_SCALARS
+};
+
+struct pg_window { /* 64-byte aligned, kept from update to update */
+    int64_t rows;  /* there is room for */
+    void *memory;
+    float *input, *state, *action; /* (n, I), (n, S), (n, U) */
+    float *allowed;                /* (n, U), masked only */
+    /* (n) in order of the window */
+    float *reward, *terminated, *cut, *alive, *first, *log_prob;
+    float *scaled_value, *target_value, *next_value;
+    float *kept; /* (3, n), if not in a variable */
+    /* (n) in order of the minibatch */
+    float *batch_advantage, *batch_returns, *batch_value, *batch_log_prob, *weight;
+    uint8_t *mask;       /* (n, U), masked only: as the log has it */
+    uint32_t *order;     /* (n) */
+    uint64_t *batch_row; /* (n) rows of the log */
+};
+
+/* What A and B find: (n) each, in order of the window. */
+struct pg_kept {
+    float *value; /* as the critic gave it */
+    float *advantage, *returns;
+};
+
+/* Sums over rows in which the agent is alive, of everyone who shares its parameters. */
+enum pg_sum {
+    PG_ROWS,
+    PG_ADVANTAGE,
+    PG_ADVANTAGE_SQUARES,
+    PG_RETURN,
+    PG_RETURN_SQUARES,
+    PG_SUMS
+};
+
+struct pg_columns { /* places in a log */
+    const struct store_view *of;
+    int *obs, *next_obs; /* [seen_n] of what the critic sees, the own first */
+    int action, reward, terminated, alive, log_prob, truncated, first;
+    int allowed; /* masked only */
+};
+
+struct algo {
+    struct graph *graph;
+    const struct agent_config *config;
+    const struct space *agents;
+    size_t n_agents, self;
+    struct share *share; /* NULL: has parameters of its own */
+    struct stage stages[5];
+    size_t n_stages;
+    int64_t window_rows; /* n, as configured */
+    int joint;           /* the critic sees all observations */
+    int gaussian;        /* a box without heads */
+    int masked;
+    size_t *seen; /* [seen_n] the agents that the critic sees, in its order */
+    size_t seen_n;
+    int64_t id_width;    /* 0: no id */
+    int64_t id;          /* which of its team the agent is */
+    int64_t input_width; /* I */
+    int64_t state_width; /* S */
+
+    struct output input, state, action, allowed;
+    struct output old_log_prob, advantage, returns, old_value, weight;
+    struct output scores;   /* (B, U): log-probabilities of each head's choices; gaussian:
+                             * means */
+    struct output log_prob; /* (B, 1) of `action` */
+    struct output value, target_value; /* (B, 1) */
+    struct output fetch[PG_SCALARS];
+    struct variable *kept;           /* (3, n), sharing only */
+    struct variable *log_std;        /* (U), gaussian only */
+    struct operation *train[2];      /* actor, critic; not when sharing */
+    struct operation *update_target; /* NULL: there is no target critic */
+    struct operation *init_variables, *init_target;
+    struct live live[PG_LIVES];
+    struct value_norm norm;
+
+    float live_value[PG_LIVES]; /* as of the request under way */
+    struct feeds feeds;
+    struct pg_window window;
+    double sums[PG_SUMS]; /* newest answer of `prepare` */
+    struct pg_columns columns;
+    float *act_memory; /* (act_rows, I + 2 U) */
+    int64_t act_rows;
+};
+
+static inline const struct space *pg_self(const struct algo *a)
+{
+    return &a->agents[a->self];
+}
+
+/* In a group that shares, the ps makes the steps and the members do all else. */
+int pg_steps(const struct algo *a);
+int pg_learns(const struct algo *a);
+
+/* policy_gradient_graph.c: everything from `input` to `norm`. */
+int pg_build_graph(struct algo *a, struct err *err);
+
+/* policy_gradient_act.c */
+int pg_act(struct algo *a, struct session *s, const struct act_args *args,
+           struct act_result *ret, struct err *err);
+
+/* policy_gradient_learn.c: every stage. */
+int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
+             struct stage_result *ret, struct err *err);
+
+/* policy_gradient.c: the id's columns of n rows of an input that is `width` wide. */
+void pg_put_ids(const struct algo *a, float *input, int64_t n, int64_t width);
+
+#endif

@@ -1,0 +1,181 @@
+/* Acting: draws from the policy, and the logarithms of their probabilities. */
+#include "agent/algo/policy_gradient.h"
+
+#include "agent/algo/choices.h"
+#include "common/mem/xmalloc.h"
+#include "common/numerics/elementary.h"
+#include "common/rng/rng.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HALF_LOG_2PI 0.91893853320467274178
+
+struct places {     /* in act_memory, for n copies */
+    float *input;   /* (n, I), with ids only */
+    float *draw;    /* (n, U) */
+    float *allowed; /* (n, U) */
+};
+
+static int reserve(struct algo *a, int64_t n, struct places *ret, struct err *err)
+{
+    const int64_t width = pg_self(a)->width;
+
+    if (n > a->act_rows) {
+        free(a->act_memory);
+        a->act_rows = 0;
+        a->act_memory =
+            mem_aligned((size_t)(n * (a->input_width + 2 * width)) * sizeof(float));
+        if (a->act_memory == NULL)
+            return err_set(err, ERR_NOMEM, "no memory to act for %lld copies",
+                           (long long)n);
+        a->act_rows = n;
+    }
+    ret->input = a->act_memory;
+    ret->draw = ret->input + n * a->input_width;
+    ret->allowed = ret->draw + n * width;
+    return 0;
+}
+
+static void feed_input(struct algo *a, const struct act_args *args,
+                       const struct places *at)
+{
+    const int64_t n = (int64_t)args->n_copies, obs = pg_self(a)->obs;
+
+    if (a->id_width == 0) {
+        feeds_add(&a->feeds, a->input, args->obs, n, obs);
+        return;
+    }
+    for (int64_t e = 0; e < n; e++)
+        memcpy(at->input + e * a->input_width, args->obs + e * obs,
+               (size_t)obs * sizeof(float));
+    pg_put_ids(a, at->input, n, a->input_width);
+    feeds_add(&a->feeds, a->input, at->input, n, a->input_width);
+}
+
+/* ret (n, U): scores of choices, or means. */
+static int run_policy(struct algo *a, struct session *s, const struct act_args *args,
+                      const struct places *at, float *ret, struct err *err)
+{
+    const int64_t n = (int64_t)args->n_copies, width = pg_self(a)->width;
+    struct tensor scores = tensor_view(DT_FLOAT, SHAPE(n, width), ret);
+    struct run_args run = {.fetches = &a->scores, .n_fetches = 1};
+
+    feeds_begin(&a->feeds);
+    feed_input(a, args, at);
+    if (a->masked) {
+        choices_open(pg_self(a), args->allowed, (size_t)n, at->allowed);
+        feeds_add(&a->feeds, a->allowed, at->allowed, n, width);
+    }
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    return session_run(s, &run, &scores, err);
+}
+
+/* ---- choices ---- */
+
+/* The largest of log-probability + Gumbel noise is a draw from the distribution (Maddison
+ * et al. 2014); without noise it is the most likely choice. */
+static void add_noise(const struct act_args *args, float *draw, const float *scores,
+                      size_t n, size_t width)
+{
+    if (args->mode == ACT_GREEDY) {
+        memcpy(draw, scores, n * width * sizeof(float));
+        return;
+    }
+    rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, width);
+    for (size_t i = 0; i < n * width; i++)
+        draw[i] = scores[i] - log_f32(-log_f32(fmaxf(draw[i], FLT_MIN)));
+}
+
+/* The scores of a copy become its action. Returns the action's log-probability. */
+static float choose(const struct space *space, const float *noisy, const uint8_t *allowed,
+                    float *scores)
+{
+    float log_prob = 0;
+    int64_t at = 0;
+
+    for (int h = 0; h < space->n_heads; h++) {
+        const int32_t n = space->heads[h];
+        const int32_t best =
+            choice_best_of(noisy + at, allowed != NULL ? allowed + at : NULL, n);
+
+        log_prob += scores[at + best];
+        memset(scores + at, 0, (size_t)n * sizeof(float));
+        scores[at + best] = 1;
+        at += n;
+    }
+    return log_prob;
+}
+
+/* Columns that nobody wants are not written. */
+static void choose_all(const struct algo *a, const struct act_args *args, float *draw,
+                       struct act_result *ret)
+{
+    const size_t width = (size_t)pg_self(a)->width;
+
+    add_noise(args, draw, ret->actions, args->n_copies, width);
+    for (size_t e = 0; e < args->n_copies; e++) {
+        const uint8_t *allowed = args->allowed != NULL ? args->allowed + e * width : NULL;
+        const float log_prob =
+            choose(pg_self(a), draw + e * width, allowed, ret->actions + e * width);
+
+        if (ret->columns[0] != NULL)
+            ret->columns[0][e] = log_prob;
+    }
+}
+
+/* ---- continuous actions ---- */
+
+/* The means become actions. */
+static int draw_all(const struct algo *a, struct session *s, const struct act_args *args,
+                    float *draw, struct act_result *ret, struct err *err)
+{
+    const struct space *space = pg_self(a);
+    const size_t width = (size_t)space->width, n = args->n_copies;
+    const float low = (float)space->low, high = (float)space->high;
+    const float *log_std;
+    struct tensor t;
+    int rc = session_variable(s, a->log_std, &t, err);
+
+    if (rc < 0)
+        return rc;
+    log_std = tensor_f32(&t);
+    memset(draw, 0, n * width * sizeof(float));
+    if (args->mode != ACT_GREEDY)
+        rng_normal_rows_f32(args->key, args->counter, args->draw_first, draw, n, width);
+    for (size_t e = 0; e < n; e++) {
+        float log_prob = 0;
+
+        for (size_t k = 0; k < width; k++) {
+            const size_t i = e * width + k;
+            const float x =
+                ret->actions[i] + (float)exp_f64((double)log_std[k]) * draw[i];
+
+            log_prob -= 0.5f * draw[i] * draw[i] + log_std[k] + (float)HALF_LOG_2PI;
+            if (ret->columns[1] != NULL)
+                ret->columns[1][i] = x;
+            ret->actions[i] = fminf(fmaxf(x, low), high);
+        }
+        if (ret->columns[0] != NULL)
+            ret->columns[0][e] = log_prob;
+    }
+    return 0;
+}
+
+int pg_act(struct algo *a, struct session *s, const struct act_args *args,
+           struct act_result *ret, struct err *err)
+{
+    struct places at = {0};
+    int rc = reserve(a, (int64_t)args->n_copies, &at, err);
+
+    if (rc == 0)
+        rc = run_policy(a, s, args, &at, ret->actions, err);
+    if (rc == 0 && a->gaussian)
+        return draw_all(a, s, args, at.draw, ret, err);
+    if (rc == 0)
+        choose_all(a, args, at.draw, ret);
+    return rc;
+}

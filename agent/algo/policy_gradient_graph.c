@@ -1,0 +1,361 @@
+#include "agent/algo/policy_gradient.h"
+
+#include "agent/algo/parts.h"
+#include "agent/algo/share.h"
+#include "agent/graph/ops.h"
+#include "agent/nn/nn.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* By which logits are lowered for what is not possible. */
+#define FORBIDDEN 1e8f
+
+#define HALF_LOG_2PI 0.91893853320467274178
+
+static struct output scaled(struct graph *g, struct output x, double factor)
+{
+    return binary(g, "Mul", x, constant_f32(g, (float)factor, NULL), "mul");
+}
+
+static struct output sum_of_row(struct graph *g, struct output x)
+{
+    static const int32_t columns = 1;
+
+    return reduce(g, "Sum", x, &columns, 1, 1, NULL);
+}
+
+static void make_placeholders(struct algo *a)
+{
+    struct graph *g = a->graph;
+    const int64_t width = pg_self(a)->width;
+
+    a->input = placeholder(g, DT_FLOAT, &SHAPE(-1, a->input_width), "observation");
+    a->state = placeholder(g, DT_FLOAT, &SHAPE(-1, a->state_width), "state");
+    a->action = placeholder(g, DT_FLOAT, &SHAPE(-1, width), "action");
+    if (a->masked)
+        a->allowed = placeholder(g, DT_FLOAT, &SHAPE(-1, width), "allowed");
+    if (!pg_learns(a))
+        return;
+    a->old_log_prob = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "old_log_prob");
+    a->advantage = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "advantage");
+    a->returns = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "return");
+    a->old_value = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "old_value");
+    a->weight = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "row_weight");
+}
+
+static void make_rates(struct algo *a)
+{
+    const struct agent_config *c = a->config;
+    const struct live shared =
+        live_schedule(a->graph, "optimizer.learning_rate", &c->optimizer.learning_rate);
+
+    a->live[PG_ACTOR_RATE] = a->live[PG_CRITIC_RATE] = shared;
+    if (c->actor.has_optimizer)
+        a->live[PG_ACTOR_RATE] = live_schedule(a->graph, "actor.optimizer.learning_rate",
+                                               &c->actor.optimizer.learning_rate);
+    if (c->critic.has_optimizer)
+        a->live[PG_CRITIC_RATE] =
+            live_schedule(a->graph, "critic.optimizer.learning_rate",
+                          &c->critic.optimizer.learning_rate);
+}
+
+/* Those of a process that learns, and of one that makes the optimisers' steps. */
+static void make_lives(struct algo *a)
+{
+    const struct agent_config *c = a->config;
+    const struct {
+        enum pg_live key;
+        const char *name;
+        double value;
+        const char *constant; /* NULL: read by the algorithm */
+        float instead_of_zero;
+        int is_here;
+    } settings[] = {
+        {PG_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm", LIVE_NO_CLIP_NORM,
+         pg_steps(a)},
+        {PG_POLYAK, "polyak", c->polyak, "polyak", 0, pg_learns(a)},
+        {PG_DISCOUNT, "discount", c->discount, NULL, 0, pg_learns(a)},
+        {PG_GAE, "settings.gae", c->settings.gae, NULL, 0, pg_learns(a)},
+        {PG_CLIP_RATIO, "settings.clip_ratio", c->settings.clip_ratio, "clip_ratio",
+         LIVE_NO_CLIP_NORM, pg_learns(a)},
+    };
+
+    if (pg_steps(a))
+        make_rates(a);
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        struct live *l = &a->live[settings[i].key];
+
+        if (!settings[i].is_here)
+            continue;
+
+        *l = live_new(a->graph, settings[i].name, settings[i].value);
+        if (settings[i].constant != NULL)
+            live_constant(a->graph, l, settings[i].value, settings[i].instead_of_zero,
+                          settings[i].constant);
+    }
+    if (pg_learns(a)) {
+        a->live[PG_ENTROPY] =
+            live_schedule(a->graph, "settings.entropy", &c->settings.entropy);
+        live_constant(a->graph, &a->live[PG_ENTROPY], c->settings.entropy.from, 0,
+                      "entropy_weight");
+    }
+}
+
+/* ---- the policy ---- */
+
+/* Log-probabilities of each head's choices. */
+static struct output log_probabilities(struct graph *g, struct output logits,
+                                       const struct space *space)
+{
+    struct output head[sizeof(space->heads) / sizeof(space->heads[0])];
+    int64_t begin = 0;
+
+    if (space->n_heads == 1)
+        return unary(g, "LogSoftmax", logits, NULL);
+    for (int i = 0; i < space->n_heads; i++) {
+        head[i] = slice_columns(g, logits, begin, space->heads[i], NULL);
+        head[i] = unary(g, "LogSoftmax", head[i], NULL);
+        begin += space->heads[i];
+    }
+    return concat(g, head, (size_t)space->n_heads, 1, NULL);
+}
+
+/* Independent choices of the heads. Sets scores and log_prob; returns the entropy. */
+static struct output categorical(struct algo *a, struct output logits)
+{
+    struct graph *g = a->graph;
+    struct output x;
+
+    name_policy(g, a->input, logits, 1);
+    if (a->masked) {
+        x = binary(g, "Sub", a->allowed, constant_f32(g, 1.0f, NULL), "not_allowed");
+        logits = binary(g, "Add", logits, scaled(g, x, FORBIDDEN), "add");
+    }
+    a->scores = log_probabilities(g, logits, pg_self(a));
+    a->log_prob = sum_of_row(g, binary(g, "Mul", a->action, a->scores, "mul"));
+    x = binary(g, "Mul", unary(g, "Exp", a->scores, NULL), a->scores, "mul");
+    return unary(g, "Neg", sum_of_row(g, x), "entropy");
+}
+
+/* A normal distribution for each column, of deviations that do not depend on the
+ * observation. The entropy is a scalar. */
+static struct output gaussian(struct algo *a, struct output mean)
+{
+    static const int32_t all = 0;
+    const struct initializer zeros = zeros_initializer();
+    const struct space *space = pg_self(a);
+    struct graph *g = a->graph;
+    struct output z, x;
+
+    x = binary(g, "Maximum", mean, constant_f32(g, (float)space->low, NULL), NULL);
+    x = binary(g, "Minimum", x, constant_f32(g, (float)space->high, NULL), NULL);
+    name_policy(g, a->input, x, 0);
+    variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
+    a->log_std = get_variable(g, "log_std", DT_FLOAT, &SHAPE(space->width), &zeros, 0);
+    variable_scope_leave(g);
+    if (a->log_std == NULL)
+        return OUTPUT_NONE;
+    a->scores = mean;
+    z = binary(g, "Mul", binary(g, "Sub", a->action, mean, "sub"),
+               unary(g, "Exp", unary(g, "Neg", a->log_std->read, NULL), NULL), "mul");
+    x = binary(g, "Add", scaled(g, unary(g, "Square", z, NULL), 0.5), a->log_std->read,
+               "add");
+    x = binary(g, "Add", x, constant_f32(g, (float)HALF_LOG_2PI, NULL), "add");
+    a->log_prob = unary(g, "Neg", sum_of_row(g, x), "log_prob");
+    x = reduce(g, "Sum", a->log_std->read, &all, 1, 0, NULL);
+    return binary(
+        g, "Add", x,
+        constant_f32(g, (float)((HALF_LOG_2PI + 0.5) * (double)space->width), NULL),
+        "entropy");
+}
+
+/* ---- losses ---- */
+
+static struct output clip(struct graph *g, struct output x, struct output low,
+                          struct output high)
+{
+    return binary(g, "Minimum", binary(g, "Maximum", x, low, NULL), high, NULL);
+}
+
+static struct output weighted(struct algo *a, struct output x, const char *name)
+{
+    return reduce(a->graph, "Sum", binary(a->graph, "Mul", a->weight, x, "mul"), NULL, 0,
+                  0, name);
+}
+
+static struct output actor_loss(struct algo *a, struct output entropy)
+{
+    struct graph *g = a->graph;
+    struct output one = constant_f32(g, 1.0f, NULL);
+    struct output c = a->live[PG_CLIP_RATIO].constant;
+    struct output ratio =
+        unary(g, "Exp", binary(g, "Sub", a->log_prob, a->old_log_prob, "sub"), "ratio");
+    struct output clipped =
+        clip(g, ratio, binary(g, "Sub", one, c, "sub"), binary(g, "Add", one, c, "add"));
+    struct output gain =
+        binary(g, "Minimum", binary(g, "Mul", ratio, a->advantage, "mul"),
+               binary(g, "Mul", clipped, a->advantage, "mul"), "surrogate");
+
+    a->fetch[PG_ENTROPY_MEAN] = weighted(a, entropy, "entropy_mean");
+    entropy =
+        binary(g, "Mul", a->fetch[PG_ENTROPY_MEAN], a->live[PG_ENTROPY].constant, "mul");
+    return unary(g, "Neg", binary(g, "Add", weighted(a, gain, NULL), entropy, "add"),
+                 "actor_loss");
+}
+
+/* Half the square; beyond delta (0: none) a straight line. */
+static struct output huber(struct graph *g, struct output error, double delta)
+{
+    struct output size, inner;
+
+    if (delta <= 0)
+        return scaled(g, unary(g, "Square", error, NULL), 0.5);
+    size = unary(g, "Abs", error, NULL);
+    inner = binary(g, "Minimum", size, constant_f32(g, (float)delta, NULL), NULL);
+    return binary(g, "Add", scaled(g, unary(g, "Square", inner, NULL), 0.5),
+                  scaled(g, binary(g, "Sub", size, inner, "sub"), delta), "add");
+}
+
+static struct output critic_loss(struct algo *a)
+{
+    const double delta = a->config->settings.huber;
+    struct graph *g = a->graph;
+    struct output c = a->live[PG_CLIP_RATIO].constant;
+    struct output moved = binary(g, "Sub", a->value, a->old_value, "sub");
+    struct output error, clipped;
+
+    moved = clip(g, moved, unary(g, "Neg", c, NULL), c);
+    clipped =
+        binary(g, "Sub", a->returns, binary(g, "Add", a->old_value, moved, "add"), "sub");
+    error = binary(g, "Sub", a->returns, a->value, "sub");
+    return weighted(
+        a, binary(g, "Maximum", huber(g, error, delta), huber(g, clipped, delta), NULL),
+        "critic_loss");
+}
+
+/* The optimisers of policy and critic: its own, or the group's. */
+static int make_steps(struct algo *a, char *const scope[2], struct err *err)
+{
+    const struct agent_config *c = a->config;
+    const struct network_config *const net[2] = {&c->actor, &c->critic};
+    struct share_part part[2];
+    int rc = 0;
+
+    for (int i = 0; i < 2; i++)
+        part[i] = (struct share_part){
+            .scope = scope[i],
+            .loss = a->fetch[PG_ACTOR_LOSS + i],
+            .optimizer = net[i]->has_optimizer ? &net[i]->optimizer : &c->optimizer,
+            .clip_norm = a->live[PG_CLIP_NORM].constant,
+            .clip_by = CLIP_BY_GLOBAL};
+    if (a->share != NULL)
+        rc = share_build(a->share, a->graph, part, 2, err);
+    for (int i = 0; i < 2 && rc == 0 && pg_steps(a); i++) {
+        struct minimizer m = {.scope = part[i].scope,
+                              .optimizer = part[i].optimizer,
+                              .clip_norm = part[i].clip_norm,
+                              .clip_by = part[i].clip_by,
+                              .norm = part[i].norm,
+                              .learning_rate = part[i].learning_rate};
+
+        if (a->share == NULL) {
+            a->train[i] = minimize_clipped(a->graph, part[i].loss, &m, err);
+            rc = a->train[i] != NULL ? 0 : ERR_ARG;
+        }
+        a->fetch[PG_ACTOR_NORM + i] = m.norm;
+        live_bind(a->graph, &a->live[PG_ACTOR_RATE + i], m.learning_rate);
+    }
+    return rc;
+}
+
+/* ---- the critic ---- */
+
+static struct output critic(struct algo *a, const char *scope)
+{
+    struct output value;
+
+    variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
+    value = mlp(a->graph, a->state, &a->config->critic, 1);
+    variable_scope_leave(a->graph);
+    return value;
+}
+
+/* The newest two trainable variables are the last layer's. */
+static void note_last_layer(struct algo *a)
+{
+    const struct collection_item *items;
+    size_t n = collection_get(a->graph, TRAINABLE_VARIABLES, NULL, &items);
+
+    if (n < 2)
+        return;
+    a->norm.weights = items[n - 2].variable;
+    a->norm.biases = items[n - 1].variable;
+}
+
+static void make_target(struct algo *a)
+{
+    static const struct following target = {"target_v_func", "v_func"};
+    const struct output polyak = a->live[PG_POLYAK].constant;
+    struct graph *g = a->graph;
+
+    a->target_value = unary(g, "Identity", critic(a, "target_v_func"), "target_value");
+    follow_variables(g, pg_self(a)->name, &target, 1,
+                     binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak, "keep"),
+                     polyak, "update_target", "init_target", &a->update_target,
+                     &a->init_target);
+}
+
+static int make_training(struct algo *a, struct output entropy, struct err *err)
+{
+    char *const scope[2] = {xasprintf("%s/p_func/", pg_self(a)->name),
+                            xasprintf("%s/v_func/", pg_self(a)->name)};
+    int rc;
+
+    if (pg_learns(a)) {
+        a->fetch[PG_ACTOR_LOSS] = actor_loss(a, entropy);
+        a->fetch[PG_CRITIC_LOSS] = critic_loss(a);
+    }
+    rc = make_steps(a, scope, err);
+    free(scope[0]);
+    free(scope[1]);
+    return rc;
+}
+
+/* What `prepare` finds, for the stages after it. */
+static void make_kept(struct algo *a)
+{
+    const struct initializer zeros = zeros_initializer();
+
+    a->kept = get_variable(a->graph, "window", DT_FLOAT, &SHAPE(3, a->window_rows),
+                           &zeros, VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
+}
+
+int pg_build_graph(struct algo *a, struct err *err)
+{
+    struct graph *g = a->graph;
+    struct output x;
+    int rc;
+
+    variable_scope_enter(g, pg_self(a)->name, NULL, REUSE_INHERIT);
+    make_placeholders(a);
+    make_lives(a);
+    variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
+    x = mlp(g, a->input, &a->config->actor, pg_self(a)->width);
+    variable_scope_leave(g);
+    x = a->gaussian ? gaussian(a, x) : categorical(a, x);
+    if (pg_learns(a))
+        a->norm = value_norm_new(g, a->config->settings.value_norm);
+    if (pg_learns(a) && a->share != NULL)
+        make_kept(a);
+    a->value = unary(g, "Identity", critic(a, "v_func"), "value");
+    note_last_layer(a);
+    rc = make_training(a, x, err);
+    if (rc == 0 && a->config->settings.n_step > 0 && pg_learns(a))
+        make_target(a);
+    variable_scope_leave(g);
+    a->init_variables = initialize_variables(g);
+    return graph_error(g) != NULL ? err_pass(err, graph_error(g)) : rc;
+}

@@ -1,0 +1,631 @@
+/* The stages of policy_gradient.h: `learn`, or for those that share parameters `prepare`,
+ * `normalize`, `gradients`, `apply` and `assign`. */
+#include "agent/algo/policy_gradient.h"
+
+#include "agent/algo/choices.h"
+#include "agent/algo/gae.h"
+#include "agent/algo/rows.h"
+#include "agent/algo/share.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+static size_t lay_out(const struct algo *a, struct pg_window *w, float *base, size_t n)
+{
+    float **const rows[] = {
+        &w->reward,         &w->terminated,      &w->cut,           &w->alive,
+        &w->first,          &w->log_prob,        &w->scaled_value,  &w->target_value,
+        &w->next_value,     &w->batch_advantage, &w->batch_returns, &w->batch_value,
+        &w->batch_log_prob, &w->weight,
+    };
+    const size_t width = (size_t)pg_self(a)->width;
+    size_t used = 0;
+
+    w->input = rows_take(base, &used, n * (size_t)a->input_width);
+    w->state = rows_take(base, &used, n * (size_t)a->state_width);
+    w->action = rows_take(base, &used, n * width);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        *rows[i] = rows_take(base, &used, n);
+    w->kept = rows_take(base, &used, 3 * n);
+    w->order = (uint32_t *)rows_take_bytes(base, &used, n * sizeof(*w->order));
+    w->batch_row = (uint64_t *)rows_take_bytes(base, &used, n * sizeof(*w->batch_row));
+    if (a->masked) {
+        w->allowed = rows_take(base, &used, n * width);
+        w->mask = rows_take_bytes(base, &used, n * width);
+    }
+    return used;
+}
+
+static int reserve(struct algo *a, int64_t n, struct err *err)
+{
+    struct pg_window *w = &a->window;
+
+    if (n <= w->rows)
+        return 0;
+    free(w->memory);
+    w->rows = 0;
+    w->memory = mem_aligned(lay_out(a, w, NULL, (size_t)n) * sizeof(float));
+    if (w->memory == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for a window of %lld rows",
+                       (long long)n);
+    (void)lay_out(a, w, w->memory, (size_t)n);
+    w->rows = n;
+    return 0;
+}
+
+/* ---- the log ---- */
+
+/* Where A and B keep what they find. */
+static int open_kept(struct algo *a, struct session *s, int64_t n, struct pg_kept *ret,
+                     struct err *err)
+{
+    float *base = a->window.kept;
+    struct tensor t;
+    int rc;
+
+    if (a->kept != NULL) {
+        if (n > a->window_rows)
+            return err_set(err, ERR_ARG, "%lld rows in a window of %lld", (long long)n,
+                           (long long)a->window_rows);
+        rc = session_variable(s, a->kept, &t, err);
+        if (rc < 0)
+            return rc;
+        base = t.data;
+    }
+    *ret = (struct pg_kept){base, base + n, base + 2 * n};
+    return 0;
+}
+
+static int joint_column(const struct store_layout *l, const char *name, int *ret,
+                        struct err *err)
+{
+    *ret = store_layout_find(l, NULL, name);
+    return *ret >= 0
+               ? 0
+               : err_set(err, ERR_NOT_FOUND, "the experience log has no column %s", name);
+}
+
+static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+{
+    const struct store_layout *l = store_view_layout(store);
+    const struct space *self = pg_self(a);
+    struct pg_columns *c = &a->columns;
+    const struct {
+        const char *name;
+        int64_t elements;
+        int *place;
+    } own[] = {
+        {a->gaussian ? "sample" : "action", self->width, &c->action},
+        {"reward", 1, &c->reward},
+        {"terminated", 1, &c->terminated},
+        {"alive", 1, &c->alive},
+        {"log_prob", 1, &c->log_prob},
+    };
+    int rc = 0;
+
+    if (c->of == store)
+        return 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(own) / sizeof(own[0]); i++)
+        rc = rows_column(l, self->name, own[i].name, own[i].elements, own[i].place, err);
+    for (size_t j = 0; rc == 0 && j < a->seen_n; j++) {
+        const struct space *s = &a->agents[a->seen[j]];
+
+        rc = rows_column(l, s->name, "obs", s->obs, &c->obs[j], err);
+        if (rc == 0)
+            rc = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs[j], err);
+    }
+    if (rc == 0)
+        rc = joint_column(l, "truncated", &c->truncated, err);
+    if (rc == 0)
+        rc = joint_column(l, "first", &c->first, err);
+    if (rc == 0 && a->masked)
+        rc = rows_mask_column(l, self, "allowed", &c->allowed, err);
+    if (rc == 0)
+        c->of = store;
+    return rc;
+}
+
+/* What the critic sees at n rows, of the columns obs or next_obs. */
+static void gather_state(struct algo *a, const struct store_view *store,
+                         const int *columns, const uint64_t *rows, int64_t n)
+{
+    store_view_gather_joined(store, columns, a->seen_n, rows, (size_t)n, a->window.state,
+                             (size_t)a->state_width);
+    pg_put_ids(a, a->window.state, n, a->state_width);
+}
+
+/* ---- A: advantages and returns ---- */
+
+static int run_critic(struct algo *a, struct session *s, struct output value, int64_t n,
+                      float *ret, struct err *err)
+{
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
+    struct run_args run = {.fetches = &value, .n_fetches = 1};
+
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->state, a->window.state, n, a->state_width);
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    return session_run(s, &run, &t, err);
+}
+
+/* cut[i]: the row after row i is of another episode, or there is none. */
+static void find_cuts(struct pg_window *w, int64_t copies, int64_t steps)
+{
+    for (int64_t i = 0; i < copies * steps; i++)
+        if ((i + 1) % steps == 0 || w->first[i + 1] != 0)
+            w->cut[i] = 1;
+}
+
+/* Values of next observations: the next row's value, but where the episode or the window
+ * ends, of the row's own next observation. order, batch_row and weight are scratch. */
+static int run_next_values(struct algo *a, struct session *s,
+                           const struct stage_args *args, const float *values, int64_t n,
+                           struct err *err)
+{
+    const struct output value = a->update_target != NULL ? a->target_value : a->value;
+    struct pg_window *w = &a->window;
+    int64_t ends = 0;
+    int rc;
+
+    for (int64_t i = 0; i < n; i++) {
+        if (w->cut[i] != 0) {
+            w->order[ends] = (uint32_t)i;
+            w->batch_row[ends++] = args->rows[i];
+        } else {
+            w->next_value[i] = values[i + 1];
+        }
+    }
+    gather_state(a, args->store, a->columns.next_obs, w->batch_row, ends);
+    rc = run_critic(a, s, value, ends, w->weight, err);
+    for (int64_t k = 0; rc == 0 && k < ends; k++)
+        w->next_value[w->order[k]] = w->weight[k];
+    return rc;
+}
+
+static void gather_rows(struct algo *a, const struct stage_args *args, int64_t n)
+{
+    const struct store_view *v = args->store;
+    const struct pg_columns *c = &a->columns;
+    struct pg_window *w = &a->window;
+
+    store_view_gather(v, c->reward, args->rows, (size_t)n, w->reward, 1);
+    store_view_gather(v, c->terminated, args->rows, (size_t)n, w->terminated, 1);
+    store_view_gather(v, c->alive, args->rows, (size_t)n, w->alive, 1);
+    store_view_gather(v, c->first, args->rows, (size_t)n, w->first, 1);
+    store_view_gather(v, c->truncated, args->rows, (size_t)n, w->cut, 1);
+}
+
+static int run_values(struct algo *a, struct session *s, const struct stage_args *args,
+                      float *value, int64_t n, struct err *err)
+{
+    struct pg_window *w = &a->window;
+    int rc;
+
+    gather_state(a, args->store, a->columns.obs, args->rows, n);
+    rc = run_critic(a, s, a->value, n, value, err);
+    if (rc == 0 && a->update_target != NULL)
+        rc = run_critic(a, s, a->target_value, n, w->target_value, err);
+    return rc < 0 ? rc
+                  : run_next_values(a, s, args,
+                                    a->update_target != NULL ? w->target_value : value, n,
+                                    err);
+}
+
+static void add_up(const struct pg_window *w, const struct pg_kept *kept, int64_t n,
+                   double sums[PG_SUMS])
+{
+    memset(sums, 0, PG_SUMS * sizeof(*sums));
+    for (int64_t i = 0; i < n; i++) {
+        const double alive = (double)w->alive[i];
+        const double advantage = (double)kept->advantage[i];
+        const double returned = (double)kept->returns[i];
+
+        sums[PG_ROWS] += alive;
+        sums[PG_ADVANTAGE] += alive * advantage;
+        sums[PG_ADVANTAGE_SQUARES] += alive * advantage * advantage;
+        sums[PG_RETURN] += alive * returned;
+        sums[PG_RETURN_SQUARES] += alive * returned * returned;
+    }
+}
+
+/* Sets kept and sums; advantages and returns are not normalised yet. */
+static int estimate(struct algo *a, struct session *s, const struct stage_args *args,
+                    const struct pg_kept *kept, struct err *err)
+{
+    const int64_t copies = args->batch, steps = args->length, n = copies * steps;
+    struct pg_window *w = &a->window;
+    const struct gae_args gae = {.copies = copies,
+                                 .steps = steps,
+                                 .reward = w->reward,
+                                 .terminated = w->terminated,
+                                 .cut = w->cut,
+                                 .value = w->scaled_value,
+                                 .next_value = w->next_value,
+                                 .discount = a->live_value[PG_DISCOUNT]};
+    const int64_t n_step = a->config->settings.n_step;
+    struct value_scale scale;
+    int rc;
+
+    gather_rows(a, args, n);
+    find_cuts(w, copies, steps);
+    if ((rc = run_values(a, s, args, kept->value, n, err)) < 0 ||
+        (rc = value_norm_scale(&a->norm, s, &scale, err)) < 0)
+        return rc;
+    for (int64_t i = 0; i < n; i++) {
+        w->scaled_value[i] = value_scaled_back(&scale, kept->value[i]);
+        w->next_value[i] = value_scaled_back(&scale, w->next_value[i]);
+    }
+    if (n_step > 0)
+        gae_n_step(&gae, n_step, kept->advantage, kept->returns);
+    else
+        gae_advantages(&gae, a->live_value[PG_GAE], kept->advantage, kept->returns);
+    add_up(w, kept, n, a->sums);
+    return 0;
+}
+
+/* ---- B: normalisation ---- */
+
+/* (A - mean) / (deviation + 1e-5), population. */
+static void normalize_advantages(const struct pg_kept *kept, int64_t n,
+                                 const double sums[PG_SUMS])
+{
+    const double mean = sums[PG_ADVANTAGE] / sums[PG_ROWS];
+    const double variance = sums[PG_ADVANTAGE_SQUARES] / sums[PG_ROWS] - mean * mean;
+    const double deviation = sqrt(fmax(variance, 0)) + 1e-5;
+
+    for (int64_t i = 0; i < n; i++)
+        kept->advantage[i] = (float)(((double)kept->advantage[i] - mean) / deviation);
+}
+
+/* Nothing is known of a window in which nobody was alive. */
+static int normalize(struct algo *a, struct session *s, const struct pg_kept *kept,
+                     int64_t n, const double sums[PG_SUMS], struct err *err)
+{
+    const struct algorithm_settings *set = &a->config->settings;
+    struct value_scale scale;
+    int rc;
+
+    if (sums[PG_ROWS] > 0) {
+        rc = value_norm_update(&a->norm, s, sums[PG_RETURN] / sums[PG_ROWS],
+                               sums[PG_RETURN_SQUARES] / sums[PG_ROWS],
+                               set->epochs * set->minibatches, err);
+        if (rc < 0)
+            return rc;
+        if (set->advantage_norm)
+            normalize_advantages(kept, n, sums);
+    }
+    rc = value_norm_scale(&a->norm, s, &scale, err);
+    for (int64_t i = 0; rc == 0 && i < n; i++)
+        kept->returns[i] = value_normalized(&scale, kept->returns[i]);
+    return rc;
+}
+
+/* ---- C: steps of the optimisers ---- */
+
+struct minibatch {
+    const uint32_t *row; /* [n] places in the window */
+    int64_t n;
+    float alive; /* rows in which the agent is alive */
+};
+
+/* Step number `step` of an update. Each epoch draws an order of the window's rows; its
+ * minibatches are equally long but for one row. */
+static struct minibatch choose_rows(struct algo *a, const struct stage_args *args,
+                                    int64_t n, int64_t step)
+{
+    const struct algorithm_settings *set = &a->config->settings;
+    const int64_t m = set->minibatches, epoch = step / m, k = step % m;
+    const int64_t begin = k * n / m, end = (k + 1) * n / m;
+    const struct rng_key key = rng_key_derive(args->key, PURPOSE_PERMUTATION);
+
+    if (a->share != NULL || k == 0)
+        rng_permutation(key, args->update * (uint64_t)set->epochs + (uint64_t)epoch,
+                        a->window.order, (size_t)n);
+    return (struct minibatch){.row = a->window.order + begin, .n = end - begin};
+}
+
+static void gather_minibatch(struct algo *a, const struct stage_args *args,
+                             const struct pg_kept *kept, struct minibatch *b)
+{
+    const struct space *self = pg_self(a);
+    const struct pg_columns *c = &a->columns;
+    struct pg_window *w = &a->window;
+    const size_t n = (size_t)b->n;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t row = b->row[i];
+
+        w->batch_row[i] = args->rows[row];
+        w->batch_advantage[i] = kept->advantage[row];
+        w->batch_returns[i] = kept->returns[row];
+        w->batch_value[i] = kept->value[row];
+    }
+    store_view_gather(args->store, c->log_prob, w->batch_row, n, w->batch_log_prob, 1);
+    store_view_gather(args->store, c->alive, w->batch_row, n, w->weight, 1);
+    for (size_t i = 0; i < n; i++)
+        b->alive += w->weight[i];
+    for (size_t i = 0; i < n; i++)
+        w->weight[i] /= b->alive > 1 ? b->alive : 1;
+    gather_state(a, args->store, c->obs, w->batch_row, b->n);
+    store_view_gather(args->store, c->action, w->batch_row, n, w->action,
+                      (size_t)self->width);
+    if (a->masked) {
+        store_view_gather_bytes(args->store, c->allowed, w->batch_row, n, w->mask);
+        choices_open(self, w->mask, n, w->allowed);
+    }
+    if (a->id_width > 0)
+        store_view_gather(args->store, c->obs[0], w->batch_row, n, w->input,
+                          (size_t)a->input_width);
+    pg_put_ids(a, w->input, b->n, a->input_width);
+}
+
+static void feed_lives(struct algo *a, const enum pg_live *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        feeds_live(&a->feeds, &a->live[keys[i]], &a->live_value[keys[i]]);
+}
+
+/* The settings of the losses, and those of the optimisers' steps. */
+static const enum pg_live loss_lives[] = {PG_CLIP_RATIO, PG_ENTROPY};
+static const enum pg_live step_lives[] = {PG_ACTOR_RATE, PG_CRITIC_RATE, PG_CLIP_NORM};
+
+static void feed_minibatch(struct algo *a, int64_t n)
+{
+    const int64_t width = pg_self(a)->width;
+    struct pg_window *w = &a->window;
+    struct feeds *f = &a->feeds;
+
+    feeds_begin(f);
+    if (a->id_width > 0) /* the id does not follow the own observation in `state` */
+        feeds_add(f, a->input, w->input, n, a->input_width);
+    else
+        feeds_columns(f, a->input, w->state, n, a->input_width, a->state_width);
+    feeds_add(f, a->state, w->state, n, a->state_width);
+    feeds_add(f, a->action, w->action, n, width);
+    if (a->masked)
+        feeds_add(f, a->allowed, w->allowed, n, width);
+    feeds_add(f, a->old_log_prob, w->batch_log_prob, n, 1);
+    feeds_add(f, a->advantage, w->batch_advantage, n, 1);
+    feeds_add(f, a->returns, w->batch_returns, n, 1);
+    feeds_add(f, a->old_value, w->batch_value, n, 1);
+    feeds_add(f, a->weight, w->weight, n, 1);
+    feed_lives(a, loss_lives, sizeof(loss_lives) / sizeof(loss_lives[0]));
+}
+
+static const char *const scalar_names[PG_SCALARS] = {
+    [PG_ACTOR_LOSS] = "actor_loss",        [PG_CRITIC_LOSS] = "critic_loss",
+    [PG_ENTROPY_MEAN] = "entropy",         [PG_ACTOR_NORM] = "actor_grad_norm",
+    [PG_CRITIC_NORM] = "critic_grad_norm",
+};
+/* The first of them are of the losses, the others of the optimisers' steps. */
+enum { N_LOSSES = PG_ACTOR_NORM, N_NORMS = PG_SCALARS - N_LOSSES };
+
+/* A run that fetches scalars first .. first+n-1 into x, with the feeds collected. */
+static struct run_args scalars_run(struct algo *a, const struct stage_args *args,
+                                   int first, int n, float *x, struct tensor *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = tensor_scalar_f32(&x[i]);
+    return (struct run_args){.feeds = a->feeds.list,
+                             .n_feeds = a->feeds.n,
+                             .fetches = a->fetch + first,
+                             .n_fetches = (size_t)n,
+                             .key = args->key,
+                             .counter = args->update};
+}
+
+static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
+                     const struct pg_kept *kept, struct minibatch *b, double *sums,
+                     struct err *err)
+{
+    float x[PG_SCALARS];
+    struct tensor values[PG_SCALARS];
+    struct run_args run;
+    int rc;
+
+    gather_minibatch(a, args, kept, b);
+    feed_minibatch(a, b->n);
+    feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
+    run = scalars_run(a, args, 0, PG_SCALARS, x, values);
+    run.targets = a->train;
+    run.n_targets = 2;
+    rc = session_run(s, &run, values, err);
+    for (int i = 0; rc == 0 && i < PG_SCALARS; i++)
+        sums[i] += (double)x[i];
+    return rc;
+}
+
+static int run_epochs(struct algo *a, struct session *s, const struct stage_args *args,
+                      const struct pg_kept *kept, int64_t n, struct stage_result *ret,
+                      struct err *err)
+{
+    const int64_t steps = a->config->settings.epochs * a->config->settings.minibatches;
+    double sums[PG_SCALARS] = {0};
+    int rc = 0;
+
+    for (int64_t i = 0; rc == 0 && i < steps; i++) {
+        struct minibatch b = choose_rows(a, args, n, i);
+
+        rc = step_down(a, s, args, kept, &b, sums, err);
+    }
+    for (int i = 0; rc == 0 && i < PG_SCALARS; i++)
+        stage_scalar(ret, scalar_names[i], sums[i] / (double)steps);
+    return rc;
+}
+
+/* ---- D ---- */
+
+static int run_target_update(struct algo *a, struct session *s, struct err *err)
+{
+    struct run_args run = {.targets = &a->update_target, .n_targets = 1};
+
+    if (a->update_target == NULL)
+        return 0;
+    feeds_begin(&a->feeds);
+    feeds_live(&a->feeds, &a->live[PG_POLYAK], &a->live_value[PG_POLYAK]);
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    return session_run(s, &run, NULL, err);
+}
+
+/* ---- the stages ---- */
+
+static int read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < PG_LIVES; i++)
+        if (a->live[i].variable != NULL)
+            rc = live_value(&a->live[i], s, step, &a->live_value[i], err);
+    return rc;
+}
+
+static int learn(struct algo *a, struct session *s, const struct stage_args *args,
+                 const struct pg_kept *kept, int64_t n, struct stage_result *ret,
+                 struct err *err)
+{
+    int rc;
+
+    if ((rc = estimate(a, s, args, kept, err)) < 0 ||
+        (rc = normalize(a, s, kept, n, a->sums, err)) < 0 ||
+        (rc = run_epochs(a, s, args, kept, n, ret, err)) < 0)
+        return rc;
+    return run_target_update(a, s, err);
+}
+
+static int prepare(struct algo *a, struct session *s, const struct stage_args *args,
+                   const struct pg_kept *kept, struct stage_result *ret, struct err *err)
+{
+    const int rc = estimate(a, s, args, kept, err);
+
+    ret->n_outputs = 1;
+    ret->output[0].name = "sums";
+    ret->output[0].value = tensor_view(DT_DOUBLE, SHAPE(PG_SUMS), a->sums);
+    return rc;
+}
+
+/* The sums of all members, in the group's order. */
+static int sum_of_group(const struct algo *a, const struct stage_args *args,
+                        double ret[PG_SUMS], struct err *err)
+{
+    const struct share_group *group = share_group(a->share);
+    const struct shape want = SHAPE(PG_SUMS);
+
+    memset(ret, 0, PG_SUMS * sizeof(*ret));
+    for (size_t i = 0; i < group->n; i++) {
+        const char *name = a->agents[group->members[i]].name;
+        const struct tensor *t = args->input(args->input_ctx, name, "sums");
+        double sums[PG_SUMS];
+
+        if (t == NULL || t->dtype != DT_DOUBLE || !shape_equal(&t->shape, &want))
+            return err_set(err, ERR_PROTOCOL, "input %s/sums: float64 (%d) expected",
+                           name, PG_SUMS);
+        memcpy(sums, t->data, sizeof(sums)); /* a message's bin has no alignment */
+        for (int k = 0; k < PG_SUMS; k++)
+            ret[k] += sums[k];
+    }
+    return 0;
+}
+
+static int normalize_shared(struct algo *a, struct session *s,
+                            const struct stage_args *args, const struct pg_kept *kept,
+                            int64_t n, struct err *err)
+{
+    double sums[PG_SUMS];
+    const int rc = sum_of_group(a, args, sums, err);
+
+    return rc < 0 ? rc : normalize(a, s, kept, n, sums, err);
+}
+
+static int gradients(struct algo *a, struct session *s, const struct stage_args *args,
+                     const struct pg_kept *kept, int64_t n, struct stage_result *ret,
+                     struct err *err)
+{
+    struct minibatch b = choose_rows(a, args, n, (int64_t)args->repeat);
+    float x[N_LOSSES];
+    struct tensor values[N_LOSSES];
+    struct run_args run;
+    int rc;
+
+    gather_minibatch(a, args, kept, &b);
+    feed_minibatch(a, b.n);
+    run = scalars_run(a, args, 0, N_LOSSES, x, values);
+    rc = share_gradients(a->share, s, &run, values, args, b.alive, err);
+    for (int i = 0; rc == 0 && i < N_LOSSES; i++)
+        stage_scalar(ret, scalar_names[i], (double)x[i]);
+    return rc;
+}
+
+/* ps: one step of both optimisers down the group's mean losses. */
+static int apply(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    float x[N_NORMS];
+    struct tensor values[N_NORMS];
+    struct run_args run;
+    int rc;
+
+    feeds_begin(&a->feeds);
+    feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
+    run = scalars_run(a, args, N_LOSSES, N_NORMS, x, values);
+    rc = share_apply(a->share, s, &run, values, args, err);
+    for (int i = 0; rc == 0 && i < N_NORMS; i++)
+        stage_scalar(ret, scalar_names[N_LOSSES + i], (double)x[i]);
+    return rc;
+}
+
+static int assign(struct algo *a, struct session *s, const struct stage_args *args,
+                  struct err *err)
+{
+    const struct algorithm_settings *set = &a->config->settings;
+    const int rc = share_assign(a->share, s, args, err);
+
+    if (rc < 0 || args->repeat + 1 < (uint64_t)(set->epochs * set->minibatches))
+        return rc;
+    return run_target_update(a, s, err);
+}
+
+/* A stage that works on the window's rows. */
+static int window_stage(struct algo *a, struct session *s, const struct stage_args *args,
+                        struct stage_result *ret, struct err *err)
+{
+    const char *name = args->stage->name;
+    const int64_t n = args->batch * args->length;
+    struct pg_kept kept;
+    int rc;
+
+    if (args->groups != 1 || args->store == NULL || n < a->config->settings.minibatches)
+        return err_set(err, ERR_ARG,
+                       "stage %s: a window of rows expected, a row for each minibatch",
+                       name);
+    if ((rc = find_columns(a, args->store, err)) < 0 || (rc = reserve(a, n, err)) < 0 ||
+        (rc = open_kept(a, s, n, &kept, err)) < 0)
+        return rc;
+    if (strcmp(name, "prepare") == 0)
+        return prepare(a, s, args, &kept, ret, err);
+    if (strcmp(name, "normalize") == 0)
+        return normalize_shared(a, s, args, &kept, n, err);
+    if (strcmp(name, "gradients") == 0)
+        return gradients(a, s, args, &kept, n, ret, err);
+    return learn(a, s, args, &kept, n, ret, err);
+}
+
+int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
+             struct stage_result *ret, struct err *err)
+{
+    const int rc = read_live(a, s, args->step, err);
+
+    if (rc < 0)
+        return rc;
+    if (strcmp(args->stage->name, "apply") == 0)
+        return apply(a, s, args, ret, err);
+    if (strcmp(args->stage->name, "assign") == 0)
+        return assign(a, s, args, err);
+    return window_stage(a, s, args, ret, err);
+}

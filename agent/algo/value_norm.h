@@ -1,0 +1,52 @@
+/* value_norm.h - returns normalised by their running mean and deviation, so that a critic
+ * learns numbers of about the same size whatever the rewards are.
+ *
+ * Source   van Hasselt et al. 2016, "Learning values across many orders of magnitude"
+ *          (PopArt); the running form of Yu et al. 2022 (policy_gradient.h):
+ *            m1 = b m1 + (1 - b) mean of G,  m2 = b m2 + (1 - b) mean of G^2,
+ *            d = b d + (1 - b),  b = 0.99999
+ *            mean = m1 / max(d, 1e-5),  variance = max(m2 / max(d, 1e-5) - mean^2, 0.01)
+ * State    m1, m2, d: variable `<scope>/value_norm/statistics` (3) of doubles, saved with
+ *          the others, not trained. Changed by value_norm_update alone.
+ */
+#ifndef AGENT_ALGO_VALUE_NORM_H
+#define AGENT_ALGO_VALUE_NORM_H
+
+#include "agent/session/session.h"
+#include "common/config/run_config.h"
+
+struct value_norm {
+    enum value_norm_kind kind;
+    struct variable *statistics;       /* NULL: VALUE_NORM_NONE */
+    struct variable *weights, *biases; /* of the critic's last layer; popart only */
+};
+
+struct value_scale {
+    double mean, deviation; /* 0 and 1: not normalised */
+};
+
+/* Makes the variable in the current variable scope. Sets `statistics`; the caller sets
+ * the last layer. */
+struct value_norm value_norm_new(struct graph *g, enum value_norm_kind kind);
+
+/* Before the first update: 0 and 0.1, as the formulas have it. */
+int value_norm_scale(const struct value_norm *v, struct session *s,
+                     struct value_scale *ret, struct err *err);
+
+/* Takes in the mean of the returns, and of their squares, as `times` equal steps of the
+ * formulas. popart: the last layer then gives the same values as before when they are
+ * scaled back (weights (H, 1), biases (1)). */
+int value_norm_update(const struct value_norm *v, struct session *s, double mean,
+                      double squares, int64_t times, struct err *err);
+
+static inline float value_normalized(const struct value_scale *v, float x)
+{
+    return (float)(((double)x - v->mean) / v->deviation);
+}
+
+static inline float value_scaled_back(const struct value_scale *v, float x)
+{
+    return (float)((double)x * v->deviation + v->mean);
+}
+
+#endif

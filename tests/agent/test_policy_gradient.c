@@ -1,0 +1,649 @@
+/* ia2c, ippo, maa2c and mappo against the formulas of policy_gradient.h, written out here
+ * in double precision: gradients by finite differences, steps of plain gradient descent. */
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+#include "tests/support/team.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OBS       3
+#define WIDTH     4
+#define COPIES    2
+#define STEPS     6
+#define ROWS      (COPIES * STEPS)
+#define HIDDEN    5
+#define INPUT_MAX (2 * OBS + 2)
+#define RATE      0.2
+#define CLIP      0.3 /* clip_norm */
+
+static const struct space discrete = {.width = WIDTH, .n_heads = 1, .heads = {WIDTH}};
+static const struct space masked = {
+    .width = WIDTH, .n_heads = 1, .heads = {WIDTH}, .masked = 1};
+static const struct space two_heads = {.width = WIDTH, .n_heads = 2, .heads = {1, 3}};
+static const struct space box = {.box = 1, .width = WIDTH, .low = -2, .high = 2};
+
+struct variant {
+    const char *algorithm, *settings;
+    const struct space *space;
+    int joint, id, epochs, n_step, normalizes_advantages, popart, normalizes_values;
+    double clip_ratio, huber, entropy; /* 0: none */
+};
+
+static const struct variant variants[] = {
+    {"mappo", "epochs: 2, clip_ratio: 0.1, entropy: 0.05, huber: 0.3", &discrete, 1, 0, 2,
+     0, 1, 0, 1, 0.1, 0.3, 0.05},
+    {"ippo", "epochs: 3, agent_id: true, value_norm: none, huber: none", &masked, 0, 1, 3,
+     0, 1, 0, 0, 0.2, 0, 0.01},
+    {"ippo", "epochs: 1, value_norm: popart, entropy: 0", &two_heads, 0, 0, 1, 0, 1, 1, 1,
+     0.2, 10, 0},
+    {"maa2c", "n_step: 3, agent_id: true", &discrete, 1, 1, 1, 3, 0, 0, 0, 0, 0, 0.01},
+    {"mappo", "epochs: 2, advantage_norm: false, gae: 0.95", &box, 1, 0, 2, 0, 0, 0, 1,
+     0.2, 10, 0.01},
+};
+
+/* ---- the team and its rows ---- */
+
+static uint64_t row_of(int i) /* of the window: copy i / STEPS, time i % STEPS */
+{
+    return (uint64_t)(i % STEPS * COPIES + i / STEPS);
+}
+
+/* Copy 0 is truncated after step 2, copy 1 terminated after step 3; agent_0 has left copy
+ * 1 in the last step. */
+static void write_ends(struct team *t)
+{
+    static const float no = 0, yes = 1;
+
+    for (int i = 0; i < ROWS; i++) {
+        team_write_joint(t, row_of(i), "first", i % STEPS == 0 || i == 3 || i == 10);
+        team_write_joint(t, row_of(i), "truncated", i == 2);
+        for (size_t k = 0; k < t->args.n; k++) {
+            const float log_prob = -0.5f - 0.1f * (float)i;
+
+            team_write(t, row_of(i), k, "terminated", i == 9 ? &yes : &no);
+            team_write(t, row_of(i), k, "log_prob", &log_prob);
+        }
+    }
+    team_write(t, row_of(11), 0, "alive", &no);
+}
+
+static void write_samples(struct team *t)
+{
+    float x[WIDTH];
+
+    for (int i = 0; i < ROWS; i++) {
+        rng_normal_f32(rng_key_make(3, "test", "sample"), (uint64_t)i, 0, x, WIDTH);
+        team_write(t, row_of(i), 0, "sample", x);
+    }
+}
+
+/* One of the choices is impossible in every third row, but never the one that was made. */
+static void write_masks(struct team *t)
+{
+    for (int i = 0; i < ROWS; i += 3) {
+        uint8_t mask[WIDTH] = {1, 1, 1, 1};
+        float action[WIDTH] = {0, 0, 1, 0};
+
+        mask[i % 2] = 0;
+        team_write(t, row_of(i), 0, "action", action);
+        team_write_mask(t, row_of(i), 0, "allowed", mask);
+    }
+}
+
+static struct team *open_team(const struct variant *v)
+{
+    char config[512] = "";
+    struct team_args args = team_spread(config, ROWS);
+    struct team *t;
+
+    (void)snprintf(
+        config, sizeof(config),
+        "{algorithm: %s, discount: 0.9, clip_norm: %g, polyak: 0.1, optimizer: "
+        "{type: sgd, learning_rate: %g}, actor: {hidden: [%d], activation: "
+        "tanh}, critic: {hidden: [%d], activation: tanh}, settings: {%s}}",
+        v->algorithm, CLIP, RATE, HIDDEN, HIDDEN, v->settings);
+    args.n = 2;
+    args.obs = OBS;
+    args.space = *v->space;
+    t = team_new(&args);
+    write_ends(t);
+    if (v->space->box)
+        write_samples(t);
+    if (v->space->masked)
+        write_masks(t);
+    return t;
+}
+
+static int learn(struct team *t, uint64_t update, struct stage_result *ret,
+                 struct err *err)
+{
+    struct member *m = &t->members[0];
+    size_t n;
+    uint64_t rows[ROWS];
+    struct stage_args args = {.stage = m->ops->stages(m->algo, &n),
+                              .update = update,
+                              .groups = 1,
+                              .batch = COPIES,
+                              .length = STEPS,
+                              .rows = rows,
+                              .store = t->store,
+                              .key = team_stage_key(t, 0, "learn"),
+                              .counter = update};
+
+    for (int i = 0; i < ROWS; i++)
+        rows[i] = row_of(i);
+    *ret = (struct stage_result){0};
+    return m->ops->stage(m->algo, m->session, &args, ret, err);
+}
+
+/* ---- written out ---- */
+
+struct net { /* one tanh layer, one linear one */
+    int in, out;
+    double w1[INPUT_MAX * HIDDEN], b1[HIDDEN], w2[HIDDEN * WIDTH], b2[WIDTH];
+    double log_std[WIDTH]; /* of a policy */
+};
+
+struct data { /* of one row */
+    double input[INPUT_MAX], state[INPUT_MAX], next_state[INPUT_MAX];
+    double action[WIDTH], allowed[WIDTH];
+    double reward, terminated, cut, alive, log_prob;
+    double value, next_value, advantage, returns;
+};
+
+struct written {
+    const struct variant *v;
+    struct net actor, critic, target;
+    double statistics[3];
+    struct data row[ROWS];
+};
+
+static void forward(const struct net *n, const double *x, double *ret)
+{
+    double h[HIDDEN];
+
+    for (int j = 0; j < HIDDEN; j++) {
+        h[j] = n->b1[j];
+        for (int i = 0; i < n->in; i++)
+            h[j] += x[i] * n->w1[i * HIDDEN + j];
+        h[j] = tanh(h[j]);
+    }
+    for (int k = 0; k < n->out; k++) {
+        ret[k] = n->b2[k];
+        for (int j = 0; j < HIDDEN; j++)
+            ret[k] += h[j] * n->w2[j * n->out + k];
+    }
+}
+
+/* Log-probability of the row's action, and the entropy. */
+static double policy(const struct written *w, const struct data *d, double *ret_entropy)
+{
+    const struct space *s = w->v->space;
+    double out[WIDTH], sum = 0;
+    int at = 0;
+
+    forward(&w->actor, d->input, out);
+    *ret_entropy = 0;
+    for (int k = 0; s->box && k < WIDTH; k++) {
+        const double z = (d->action[k] - out[k]) / exp(w->actor.log_std[k]);
+
+        sum -= z * z / 2 + w->actor.log_std[k] + log(2 * acos(-1)) / 2;
+        *ret_entropy += w->actor.log_std[k] + (log(2 * acos(-1)) + 1) / 2;
+    }
+    for (int h = 0; h < s->n_heads; at += s->heads[h++]) {
+        double total = 0;
+
+        for (int k = at; k < at + s->heads[h]; k++)
+            total += d->allowed[k] != 0 ? exp(out[k]) : 0;
+        for (int k = at; k < at + s->heads[h]; k++) {
+            const double log_p = out[k] - log(total);
+
+            if (d->allowed[k] == 0)
+                continue;
+            sum += d->action[k] * log_p;
+            *ret_entropy -= exp(log_p) * log_p;
+        }
+    }
+    return sum;
+}
+
+static double alive_rows(const struct written *w)
+{
+    double n = 0;
+
+    for (int i = 0; i < ROWS; i++)
+        n += w->row[i].alive;
+    return n;
+}
+
+static double bounded(double x, double low, double high)
+{
+    return fmin(fmax(x, low), high);
+}
+
+static double actor_loss(const struct written *w)
+{
+    const double c = w->v->clip_ratio > 0 ? w->v->clip_ratio : HUGE_VAL;
+    double sum = 0;
+
+    for (int i = 0; i < ROWS; i++) {
+        const struct data *d = &w->row[i];
+        double entropy, ratio = exp(policy(w, d, &entropy) - d->log_prob);
+
+        sum += d->alive *
+               (fmin(ratio * d->advantage, bounded(ratio, 1 - c, 1 + c) * d->advantage) +
+                w->v->entropy * entropy);
+    }
+    return -sum / alive_rows(w);
+}
+
+static double huber(double x, double delta)
+{
+    return delta == 0 || fabs(x) <= delta ? x * x / 2
+                                          : delta * delta / 2 + delta * (fabs(x) - delta);
+}
+
+static double critic_loss(const struct written *w)
+{
+    const double c = w->v->clip_ratio > 0 ? w->v->clip_ratio : HUGE_VAL;
+    double sum = 0;
+
+    for (int i = 0; i < ROWS; i++) {
+        const struct data *d = &w->row[i];
+        double v;
+
+        forward(&w->critic, d->state, &v);
+        sum += d->alive * fmax(huber(d->returns - v, w->v->huber),
+                               huber(d->returns - d->value - bounded(v - d->value, -c, c),
+                                     w->v->huber));
+    }
+    return sum / alive_rows(w);
+}
+
+/* One step down, all numbers of n doubles from x on, each by a difference. Returns the
+ * gradient's length. */
+static void differentiate(const struct written *w, double (*loss)(const struct written *),
+                          double *x, int n, double *ret)
+{
+    const double step = 1e-5;
+
+    for (int i = 0; i < n; i++) {
+        const double was = x[i];
+        double up;
+
+        x[i] = was + step;
+        up = loss(w);
+        x[i] = was - step;
+        ret[i] = (up - loss(w)) / (2 * step);
+        x[i] = was;
+    }
+}
+
+#define N_PARTS 5
+static double descend(struct written *w, struct net *n,
+                      double (*loss)(const struct written *))
+{
+    double *const part[N_PARTS] = {n->w1, n->b1, n->w2, n->b2, n->log_std};
+    const int size[N_PARTS] = {n->in * HIDDEN, HIDDEN, HIDDEN * n->out, n->out,
+                               w->v->space->box && n == &w->actor ? WIDTH : 0};
+    double g[N_PARTS][INPUT_MAX * HIDDEN], norm = 0;
+
+    for (int p = 0; p < N_PARTS; p++) {
+        differentiate(w, loss, part[p], size[p], g[p]);
+        for (int i = 0; i < size[p]; i++)
+            norm += g[p][i] * g[p][i];
+    }
+    norm = sqrt(norm);
+    for (int p = 0; p < N_PARTS; p++)
+        for (int i = 0; i < size[p]; i++)
+            part[p][i] -= RATE * g[p][i] * fmin(1, CLIP / norm);
+    return norm;
+}
+
+static void scale_of(const struct written *w, double *ret_mean, double *ret_deviation)
+{
+    const double *x = w->statistics, d = fmax(x[2], 1e-5);
+
+    *ret_mean = w->v->normalizes_values ? x[0] / d : 0;
+    *ret_deviation =
+        w->v->normalizes_values ? sqrt(fmax(x[1] / d - x[0] / d * x[0] / d, 0.01)) : 1;
+}
+
+static void estimate(struct written *w)
+{
+    const struct net *judge = w->v->n_step > 0 ? &w->target : &w->critic;
+    double mean, deviation, later = 0;
+
+    scale_of(w, &mean, &deviation);
+    for (int i = ROWS - 1; i >= 0; i--) {
+        struct data *d = &w->row[i];
+        double own, next;
+
+        forward(&w->critic, d->state, &d->value);
+        forward(judge, d->cut != 0 ? d->next_state : w->row[i + 1].state, &next);
+        d->next_value = next * deviation + mean;
+        own = d->value * deviation + mean;
+        later = d->reward + 0.9 * (1 - d->terminated) * d->next_value - own +
+                (d->cut != 0 ? 0 : 0.9 * 0.95 * later);
+        d->advantage = later;
+        d->returns = later + own;
+    }
+    for (int i = 0; w->v->n_step > 0 && i < ROWS; i++) {
+        struct data *d = &w->row[i];
+        double weight = 1;
+
+        d->returns = 0;
+        for (int k = 0;; k++) {
+            const struct data *at = &w->row[i + k];
+
+            d->returns += weight * at->reward;
+            weight *= 0.9;
+            if (k + 1 < w->v->n_step && at->cut == 0)
+                continue;
+            d->returns += weight * (1 - at->terminated) * at->next_value;
+            break;
+        }
+        d->advantage = d->returns - d->value;
+    }
+}
+
+static void normalize_advantages(struct written *w)
+{
+    double mean = 0, squares = 0;
+
+    for (int i = 0; i < ROWS; i++)
+        mean += w->row[i].alive * w->row[i].advantage / alive_rows(w);
+    for (int i = 0; i < ROWS; i++)
+        squares += w->row[i].alive * pow(w->row[i].advantage - mean, 2) / alive_rows(w);
+    for (int i = 0; i < ROWS; i++)
+        w->row[i].advantage = (w->row[i].advantage - mean) / (sqrt(squares) + 1e-5);
+}
+
+static void normalize_returns(struct written *w)
+{
+    double mean = 0, squares = 0, was[2], is[2];
+
+    for (int i = 0; i < ROWS; i++) {
+        mean += w->row[i].alive * w->row[i].returns / alive_rows(w);
+        squares += w->row[i].alive * pow(w->row[i].returns, 2) / alive_rows(w);
+    }
+    scale_of(w, &was[0], &was[1]);
+    for (int i = 0; i < w->v->epochs; i++) {
+        w->statistics[0] = 0.99999 * w->statistics[0] + 0.00001 * mean;
+        w->statistics[1] = 0.99999 * w->statistics[1] + 0.00001 * squares;
+        w->statistics[2] = 0.99999 * w->statistics[2] + 0.00001;
+    }
+    scale_of(w, &is[0], &is[1]);
+    for (int i = 0; i < ROWS; i++)
+        w->row[i].returns = (w->row[i].returns - is[0]) / is[1];
+    for (int j = 0; w->v->popart && j < HIDDEN; j++)
+        w->critic.w2[j] *= was[1] / is[1];
+    if (w->v->popart)
+        w->critic.b2[0] = (w->critic.b2[0] * was[1] + was[0] - is[0]) / is[1];
+}
+
+/* ret: means of actor loss, critic loss and both norms. */
+static void learn_written(struct written *w, double ret[4])
+{
+    memset(ret, 0, 4 * sizeof(*ret));
+    estimate(w);
+    if (w->v->normalizes_advantages)
+        normalize_advantages(w);
+    if (w->v->normalizes_values)
+        normalize_returns(w);
+    for (int e = 0; e < w->v->epochs; e++) {
+        ret[0] += actor_loss(w) / w->v->epochs;
+        ret[1] += critic_loss(w) / w->v->epochs;
+        ret[2] += descend(w, &w->actor, actor_loss) / w->v->epochs;
+        ret[3] += descend(w, &w->critic, critic_loss) / w->v->epochs;
+    }
+}
+
+/* ---- from and to the agent ---- */
+
+static void read_into(double *ret, struct tensor t)
+{
+    for (int64_t i = 0; i < tensor_elements(&t); i++)
+        ret[i] = (double)tensor_f32(&t)[i];
+}
+
+static struct tensor net_part(struct team *t, const char *net, const char *layer,
+                              const char *part)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof(name), "%s/%s/%s", net, layer, part);
+    return team_variable(t, 0, name);
+}
+
+static struct net read_net(struct team *t, const char *name, int in, int out)
+{
+    struct net n = {.in = in, .out = out};
+
+    read_into(n.w1, net_part(t, name, "fully_connected", "weights"));
+    read_into(n.b1, net_part(t, name, "fully_connected", "biases"));
+    read_into(n.w2, net_part(t, name, "fully_connected_1", "weights"));
+    read_into(n.b2, net_part(t, name, "fully_connected_1", "biases"));
+    return n;
+}
+
+static void read_column(struct team *t, int i, const char *agent, const char *name,
+                        double *ret)
+{
+    const int column = store_layout_find(&t->layout, agent, name);
+    const uint64_t row = row_of(i);
+    float x[OBS + WIDTH];
+
+    ck_assert_int_ge(column, 0);
+    store_view_gather(t->store, column, &row, 1, x, t->layout.columns[column].elements);
+    for (uint32_t k = 0; k < t->layout.columns[column].elements; k++)
+        ret[k] = (double)x[k];
+}
+
+static void read_row(struct team *t, const struct variant *v, int i, struct data *d)
+{
+    const uint64_t row = row_of(i);
+    double first = 0, truncated;
+
+    read_column(t, i, "agent_0", "obs", d->input);
+    read_column(t, i, "agent_0", "obs", d->state);
+    read_column(t, i, "agent_0", "next_obs", d->next_state);
+    if (v->joint) {
+        read_column(t, i, "agent_1", "obs", d->state + OBS);
+        read_column(t, i, "agent_1", "next_obs", d->next_state + OBS);
+    }
+    if (v->id) { /* agent_0 is the first of two */
+        d->input[OBS] = 1;
+        d->state[v->joint ? 2 * OBS : OBS] = d->next_state[v->joint ? 2 * OBS : OBS] = 1;
+    }
+    read_column(t, i, "agent_0", v->space->box ? "sample" : "action", d->action);
+    read_column(t, i, "agent_0", "reward", &d->reward);
+    read_column(t, i, "agent_0", "terminated", &d->terminated);
+    read_column(t, i, "agent_0", "alive", &d->alive);
+    read_column(t, i, "agent_0", "log_prob", &d->log_prob);
+    read_column(t, i, NULL, "truncated", &truncated);
+    if (i + 1 < ROWS)
+        read_column(t, i + 1, NULL, "first", &first);
+    d->cut = i % STEPS == STEPS - 1 || first != 0 || truncated != 0 || d->terminated != 0;
+    for (int k = 0; k < WIDTH; k++)
+        d->allowed[k] = 1;
+    if (v->space->masked) {
+        uint8_t mask[WIDTH];
+
+        store_view_gather_bytes(
+            t->store, store_layout_find(&t->layout, "agent_0", "allowed"), &row, 1, mask);
+        for (int k = 0; k < WIDTH; k++)
+            d->allowed[k] = mask[k];
+    }
+}
+
+static struct written read_all(struct team *t, const struct variant *v)
+{
+    struct written w = {.v = v};
+    const int input = OBS + (v->id ? 2 : 0), state = input + (v->joint ? OBS : 0);
+
+    w.actor = read_net(t, "p_func", input, WIDTH);
+    w.critic = read_net(t, "v_func", state, 1);
+    if (v->space->box)
+        read_into(w.actor.log_std, team_variable(t, 0, "p_func/log_std"));
+    if (v->n_step > 0)
+        w.target = read_net(t, "target_v_func", state, 1);
+    for (int i = 0; i < ROWS; i++)
+        read_row(t, v, i, &w.row[i]);
+    return w;
+}
+
+static void expect(const char *what, const double *want, const double *got, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(fabs(want[i] - got[i]) < 1e-5, "%s[%zu]: %.8g, expected %.8g", what,
+                      i, got[i], want[i]);
+}
+
+static void expect_net(const char *what, const struct net *want, const struct net *got)
+{
+    expect(what, want->w1, got->w1, (size_t)(want->in * HIDDEN));
+    expect(what, want->b1, got->b1, HIDDEN);
+    expect(what, want->w2, got->w2, (size_t)(want->out * HIDDEN));
+    expect(what, want->b2, got->b2, (size_t)want->out);
+    expect(what, want->log_std, got->log_std, WIDTH);
+}
+
+static void follow(struct net *target, const struct net *critic)
+{
+    const double *from = critic->w1;
+    double *to = target->w1;
+
+    for (; from < critic->log_std; from++, to++)
+        *to = 0.9 * *to + 0.1 * *from;
+}
+
+/* Two updates, so that the second one meets statistics and targets that have moved. */
+START_TEST(learning_written_out)
+{
+    static const char *const names[4] = {"actor_loss", "critic_loss", "actor_grad_norm",
+                                         "critic_grad_norm"};
+    const struct variant *v = &variants[_i];
+    struct team *t = open_team(v);
+    struct written w = read_all(t, v);
+
+    for (uint64_t update = 0; update < 2; update++) {
+        struct stage_result res;
+        struct written now;
+        struct err err;
+        double scalars[4];
+
+        ck_assert_msg(learn(t, update, &res, &err) == 0, "%s", err.msg);
+        learn_written(&w, scalars);
+        if (v->n_step > 0)
+            follow(&w.target, &w.critic);
+        now = read_all(t, v);
+        expect_net("actor", &w.actor, &now.actor);
+        expect_net("critic", &w.critic, &now.critic);
+        expect_net("target", &w.target, &now.target);
+        for (int i = 0; i < 4; i++) {
+            t->members[0].learned = res;
+            ck_assert_double_eq_tol(team_scalar(&t->members[0], names[i]), scalars[i],
+                                    1e-5);
+        }
+    }
+    team_free(t);
+}
+END_TEST
+
+/* ---- acting ---- */
+
+/* Draws follow the policy: the shares of the choices are their probabilities, and the
+ * column holds the logarithm of the chosen one's. */
+START_TEST(draws_follow_the_policy)
+{
+    enum { N = 20000 };
+    const struct variant *v = &variants[_i];
+    struct team *t = open_team(v);
+    struct member *m = &t->members[0];
+    struct written w = read_all(t, v);
+    const size_t width = WIDTH;
+    float *obs = xcalloc(N * OBS, sizeof(*obs)),
+          *actions = xcalloc(N * width, sizeof(float));
+    float *log_prob = xcalloc(N, sizeof(float)),
+          *sample = xcalloc(N * width, sizeof(float));
+    uint64_t *counter = xcalloc(N, sizeof(*counter)), *first = xcalloc(N, sizeof(*first));
+    uint8_t *allowed = xcalloc(N * width, 1);
+    const struct act_args args = {.mode = ACT_SAMPLE,
+                                  .n_copies = N,
+                                  .obs = obs,
+                                  .allowed = v->space->masked ? allowed : NULL,
+                                  .key = rng_key_make(7, "agent_0", PURPOSE_ACT),
+                                  .counter = counter,
+                                  .draw_first = first};
+    struct act_result res = {.actions = actions, .columns = {log_prob, sample}};
+    struct data d = w.row[0];
+    double mean[WIDTH] = {0};
+    struct err err;
+
+    for (uint64_t e = 0; e < N; e++) {
+        counter[e] = e;
+        for (int k = 0; k < OBS; k++)
+            obs[e * OBS + (uint64_t)k] = (float)d.input[k];
+        for (int k = 0; k < WIDTH; k++)
+            allowed[e * width + (uint64_t)k] = (uint8_t)d.allowed[k];
+    }
+    ck_assert_msg(m->ops->act(m->algo, m->session, &args, &res, &err) == 0, "%s",
+                  err.msg);
+    for (size_t e = 0; e < N; e++) {
+        double entropy;
+
+        for (size_t k = 0; k < width; k++) {
+            const float x =
+                v->space->box ? sample[e * width + k] : actions[e * width + k];
+
+            d.action[k] = (double)x;
+            mean[k] += (double)x / N;
+            if (v->space->box)
+                ck_assert_float_eq(actions[e * width + k], fminf(fmaxf(x, -2), 2));
+        }
+        if (e < 100)
+            ck_assert_double_eq_tol((double)log_prob[e], policy(&w, &d, &entropy), 1e-4);
+    }
+    if (v->space->box) {
+        double want[WIDTH];
+
+        forward(&w.actor, d.input, want);
+        for (size_t k = 0; k < width; k++)
+            ck_assert_double_eq_tol(mean[k], want[k], 0.03);
+    }
+    for (size_t k = 0; !v->space->box && v->space->n_heads == 1 && k < width; k++) {
+        double entropy;
+
+        memset(d.action, 0, sizeof(d.action));
+        d.action[k] = 1;
+        ck_assert_double_eq_tol(
+            mean[k], d.allowed[k] != 0 ? exp(policy(&w, &d, &entropy)) : 0, 0.015);
+    }
+    free(obs);
+    free(actions);
+    free(log_prob);
+    free(sample);
+    free(counter);
+    free(first);
+    free(allowed);
+    team_free(t);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("policy_gradient");
+    TCase *tc = tcase_create("policy_gradient");
+    const int n = sizeof(variants) / sizeof(variants[0]);
+
+    tcase_add_loop_test(tc, learning_written_out, 0, n);
+    tcase_add_loop_test(tc, draws_follow_the_policy, 0, n);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+TEST_MAIN(make_suite)
