@@ -13,7 +13,8 @@
 #define WIDTH     4
 #define COPIES    2
 #define STEPS     6
-#define ROWS      (COPIES * STEPS)
+#define ROWS      (COPIES * STEPS) /* of one agent */
+#define AGENTS    2
 #define HIDDEN    5
 #define INPUT_MAX (2 * OBS + 2)
 #define RATE      0.2
@@ -30,6 +31,7 @@ struct variant {
     const struct space *space;
     int joint, id, epochs, n_step, normalizes_advantages, popart, normalizes_values;
     double clip_ratio, huber, entropy; /* 0: none */
+    int share;
 };
 
 static const struct variant variants[] = {
@@ -42,6 +44,10 @@ static const struct variant variants[] = {
     {"maa2c", "n_step: 3, agent_id: true", &discrete, 1, 1, 1, 3, 0, 0, 0, 0, 0, 0.01},
     {"mappo", "epochs: 2, advantage_norm: false, gae: 0.95", &box, 1, 0, 2, 0, 0, 0, 1,
      0.2, 10, 0.01},
+    {"mappo", "epochs: 2, entropy: 0.05, huber: none", &discrete, 1, 0, 2, 0, 1, 0, 1,
+     0.2, 0, 0.05, 1},
+    {"ia2c", "n_step: 2, value_norm: running", &masked, 0, 0, 1, 2, 0, 0, 1, 0, 0, 0.01,
+     1},
 };
 
 /* ---- the team and its rows ---- */
@@ -105,8 +111,10 @@ static struct team *open_team(const struct variant *v)
         "{type: sgd, learning_rate: %g}, actor: {hidden: [%d], activation: "
         "tanh}, critic: {hidden: [%d], activation: tanh}, settings: {%s}}",
         v->algorithm, CLIP, RATE, HIDDEN, HIDDEN, v->settings);
-    args.n = 2;
+    args.n = AGENTS;
     args.obs = OBS;
+    args.share = v->share;
+    args.window_rows = ROWS;
     args.space = *v->space;
     t = team_new(&args);
     write_ends(t);
@@ -117,26 +125,90 @@ static struct team *open_team(const struct variant *v)
     return t;
 }
 
-static int learn(struct team *t, uint64_t update, struct stage_result *ret,
-                 struct err *err)
+/* The newest outputs of `prepare`, by agent. */
+static double sums[AGENTS][8];
+static struct tensor answers[AGENTS], found;
+
+static const struct tensor *find_sums(void *ctx, const char *agent, const char *name)
 {
-    struct member *m = &t->members[0];
-    size_t n;
+    ck_assert_str_eq(name, "sums");
+    found = answers[agent[strlen("agent_")] - '0'];
+    return &found;
+}
+
+static void run_stage(struct team *t, const struct stage *stage, size_t member,
+                      uint64_t update, uint64_t repeat, struct stage_result *ret)
+{
+    struct member *m = &t->members[member];
     uint64_t rows[ROWS];
-    struct stage_args args = {.stage = m->ops->stages(m->algo, &n),
-                              .update = update,
-                              .groups = 1,
-                              .batch = COPIES,
-                              .length = STEPS,
-                              .rows = rows,
-                              .store = t->store,
-                              .key = team_stage_key(t, 0, "learn"),
-                              .counter = update};
+    const struct stage_args args = {.stage = stage,
+                                    .update = update,
+                                    .repeat = repeat,
+                                    .groups = 1,
+                                    .batch = COPIES,
+                                    .length = STEPS,
+                                    .rows = rows,
+                                    .slot = 0,
+                                    .store = t->store,
+                                    .key = team_stage_key(t, member, stage->name),
+                                    .counter = update,
+                                    .input = find_sums};
+    struct err err;
 
     for (int i = 0; i < ROWS; i++)
         rows[i] = row_of(i);
     *ret = (struct stage_result){0};
-    return m->ops->stage(m->algo, m->session, &args, ret, err);
+    ck_assert_msg(m->ops->stage(m->algo, m->session, &args, ret, &err) == 0, "%s",
+                  err.msg);
+    if (ret->n_outputs > 0) {
+        const struct tensor *x = &ret->output[0].value;
+
+        memcpy(sums[member], x->data, (size_t)tensor_elements(x) * sizeof(double));
+        answers[member] = tensor_view(x->dtype, x->shape, sums[member]);
+    }
+}
+
+struct scalars {
+    double actor_loss, critic_loss, actor_norm, critic_norm;
+};
+
+static void add_scalars(struct scalars *to, const struct stage_result *res)
+{
+    for (int i = 0; i < res->n_scalars; i++) {
+        const char *name = res->scalar[i].name;
+        const double x = res->scalar[i].value;
+
+        to->actor_loss += strcmp(name, "actor_loss") == 0 ? x : 0;
+        to->critic_loss += strcmp(name, "critic_loss") == 0 ? x : 0;
+        to->actor_norm += strcmp(name, "actor_grad_norm") == 0 ? x : 0;
+        to->critic_norm += strcmp(name, "critic_grad_norm") == 0 ? x : 0;
+    }
+}
+
+/* All stages of an update, as the driver plays them; returns the scalars' sums. */
+static struct scalars learn(struct team *t, uint64_t update)
+{
+    const struct member *m = &t->members[0];
+    size_t n;
+    const struct stage *stages = m->ops->stages(m->algo, &n);
+    struct scalars ret = {0};
+    uint64_t repeat = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const int is_ps = stages[i].runner == STAGE_PS;
+        const size_t first = is_ps ? AGENTS : 0;
+        const size_t end = is_ps ? AGENTS + 1 : t->args.share ? AGENTS : 1;
+
+        for (size_t k = first; k < end; k++) {
+            struct stage_result res;
+
+            run_stage(t, &stages[i], k, update, repeat, &res);
+            add_scalars(&ret, &res);
+        }
+        if (stages[i].repeat > 1 && ++repeat < (uint64_t)stages[i].repeat)
+            i = (size_t)stages[i].repeat_from - 1;
+    }
+    return ret;
 }
 
 /* ---- written out ---- */
@@ -158,7 +230,8 @@ struct written {
     const struct variant *v;
     struct net actor, critic, target;
     double statistics[3];
-    struct data row[ROWS];
+    int n; /* rows of all that learn together */
+    struct data row[AGENTS * ROWS];
 };
 
 static void forward(const struct net *n, const double *x, double *ret)
@@ -214,7 +287,7 @@ static double alive_rows(const struct written *w)
 {
     double n = 0;
 
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < w->n; i++)
         n += w->row[i].alive;
     return n;
 }
@@ -229,7 +302,7 @@ static double actor_loss(const struct written *w)
     const double c = w->v->clip_ratio > 0 ? w->v->clip_ratio : HUGE_VAL;
     double sum = 0;
 
-    for (int i = 0; i < ROWS; i++) {
+    for (int i = 0; i < w->n; i++) {
         const struct data *d = &w->row[i];
         double entropy, ratio = exp(policy(w, d, &entropy) - d->log_prob);
 
@@ -251,7 +324,7 @@ static double critic_loss(const struct written *w)
     const double c = w->v->clip_ratio > 0 ? w->v->clip_ratio : HUGE_VAL;
     double sum = 0;
 
-    for (int i = 0; i < ROWS; i++) {
+    for (int i = 0; i < w->n; i++) {
         const struct data *d = &w->row[i];
         double v;
 
@@ -318,7 +391,7 @@ static void estimate(struct written *w)
     double mean, deviation, later = 0;
 
     scale_of(w, &mean, &deviation);
-    for (int i = ROWS - 1; i >= 0; i--) {
+    for (int i = w->n - 1; i >= 0; i--) {
         struct data *d = &w->row[i];
         double own, next;
 
@@ -331,7 +404,7 @@ static void estimate(struct written *w)
         d->advantage = later;
         d->returns = later + own;
     }
-    for (int i = 0; w->v->n_step > 0 && i < ROWS; i++) {
+    for (int i = 0; w->v->n_step > 0 && i < w->n; i++) {
         struct data *d = &w->row[i];
         double weight = 1;
 
@@ -346,7 +419,7 @@ static void estimate(struct written *w)
             d->returns += weight * (1 - at->terminated) * at->next_value;
             break;
         }
-        d->advantage = d->returns - d->value;
+        d->advantage = d->returns - (d->value * deviation + mean);
     }
 }
 
@@ -354,11 +427,11 @@ static void normalize_advantages(struct written *w)
 {
     double mean = 0, squares = 0;
 
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < w->n; i++)
         mean += w->row[i].alive * w->row[i].advantage / alive_rows(w);
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < w->n; i++)
         squares += w->row[i].alive * pow(w->row[i].advantage - mean, 2) / alive_rows(w);
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < w->n; i++)
         w->row[i].advantage = (w->row[i].advantage - mean) / (sqrt(squares) + 1e-5);
 }
 
@@ -366,7 +439,7 @@ static void normalize_returns(struct written *w)
 {
     double mean = 0, squares = 0, was[2], is[2];
 
-    for (int i = 0; i < ROWS; i++) {
+    for (int i = 0; i < w->n; i++) {
         mean += w->row[i].alive * w->row[i].returns / alive_rows(w);
         squares += w->row[i].alive * pow(w->row[i].returns, 2) / alive_rows(w);
     }
@@ -377,7 +450,7 @@ static void normalize_returns(struct written *w)
         w->statistics[2] = 0.99999 * w->statistics[2] + 0.00001;
     }
     scale_of(w, &is[0], &is[1]);
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < w->n; i++)
         w->row[i].returns = (w->row[i].returns - is[0]) / is[1];
     for (int j = 0; w->v->popart && j < HIDDEN; j++)
         w->critic.w2[j] *= was[1] / is[1];
@@ -443,27 +516,29 @@ static void read_column(struct team *t, int i, const char *agent, const char *na
         ret[k] = (double)x[k];
 }
 
-static void read_row(struct team *t, const struct variant *v, int i, struct data *d)
+static void read_row(struct team *t, const struct variant *v, int agent, int i,
+                     struct data *d)
 {
+    const char *own = t->spaces[agent].name, *other = t->spaces[1 - agent].name;
     const uint64_t row = row_of(i);
     double first = 0, truncated;
 
-    read_column(t, i, "agent_0", "obs", d->input);
-    read_column(t, i, "agent_0", "obs", d->state);
-    read_column(t, i, "agent_0", "next_obs", d->next_state);
+    read_column(t, i, own, "obs", d->input);
+    read_column(t, i, own, "obs", d->state);
+    read_column(t, i, own, "next_obs", d->next_state);
     if (v->joint) {
-        read_column(t, i, "agent_1", "obs", d->state + OBS);
-        read_column(t, i, "agent_1", "next_obs", d->next_state + OBS);
+        read_column(t, i, other, "obs", d->state + OBS);
+        read_column(t, i, other, "next_obs", d->next_state + OBS);
     }
     if (v->id) { /* agent_0 is the first of two */
         d->input[OBS] = 1;
         d->state[v->joint ? 2 * OBS : OBS] = d->next_state[v->joint ? 2 * OBS : OBS] = 1;
     }
-    read_column(t, i, "agent_0", v->space->box ? "sample" : "action", d->action);
-    read_column(t, i, "agent_0", "reward", &d->reward);
-    read_column(t, i, "agent_0", "terminated", &d->terminated);
-    read_column(t, i, "agent_0", "alive", &d->alive);
-    read_column(t, i, "agent_0", "log_prob", &d->log_prob);
+    read_column(t, i, own, v->space->box ? "sample" : "action", d->action);
+    read_column(t, i, own, "reward", &d->reward);
+    read_column(t, i, own, "terminated", &d->terminated);
+    read_column(t, i, own, "alive", &d->alive);
+    read_column(t, i, own, "log_prob", &d->log_prob);
     read_column(t, i, NULL, "truncated", &truncated);
     if (i + 1 < ROWS)
         read_column(t, i + 1, NULL, "first", &first);
@@ -473,8 +548,8 @@ static void read_row(struct team *t, const struct variant *v, int i, struct data
     if (v->space->masked) {
         uint8_t mask[WIDTH];
 
-        store_view_gather_bytes(
-            t->store, store_layout_find(&t->layout, "agent_0", "allowed"), &row, 1, mask);
+        store_view_gather_bytes(t->store, store_layout_find(&t->layout, own, "allowed"),
+                                &row, 1, mask);
         for (int k = 0; k < WIDTH; k++)
             d->allowed[k] = mask[k];
     }
@@ -491,8 +566,8 @@ static struct written read_all(struct team *t, const struct variant *v)
         read_into(w.actor.log_std, team_variable(t, 0, "p_func/log_std"));
     if (v->n_step > 0)
         w.target = read_net(t, "target_v_func", state, 1);
-    for (int i = 0; i < ROWS; i++)
-        read_row(t, v, i, &w.row[i]);
+    for (w.n = 0; w.n < (v->share ? AGENTS : 1) * ROWS; w.n++)
+        read_row(t, v, w.n / ROWS, w.n % ROWS, &w.row[w.n]);
     return w;
 }
 
@@ -521,34 +596,33 @@ static void follow(struct net *target, const struct net *critic)
         *to = 0.9 * *to + 0.1 * *from;
 }
 
-/* Two updates, so that the second one meets statistics and targets that have moved. */
+/* Two updates, so that the second one meets statistics and targets that have moved. Those
+ * who share learn as one from the rows of both. */
 START_TEST(learning_written_out)
 {
-    static const char *const names[4] = {"actor_loss", "critic_loss", "actor_grad_norm",
-                                         "critic_grad_norm"};
     const struct variant *v = &variants[_i];
     struct team *t = open_team(v);
     struct written w = read_all(t, v);
 
     for (uint64_t update = 0; update < 2; update++) {
-        struct stage_result res;
+        const struct scalars got = learn(t, update);
+        const double steps = v->share ? v->epochs : 1; /* whose norms are added up */
         struct written now;
-        struct err err;
-        double scalars[4];
+        double want[4];
 
-        ck_assert_msg(learn(t, update, &res, &err) == 0, "%s", err.msg);
-        learn_written(&w, scalars);
+        learn_written(&w, want);
         if (v->n_step > 0)
             follow(&w.target, &w.critic);
         now = read_all(t, v);
         expect_net("actor", &w.actor, &now.actor);
         expect_net("critic", &w.critic, &now.critic);
         expect_net("target", &w.target, &now.target);
-        for (int i = 0; i < 4; i++) {
-            t->members[0].learned = res;
-            ck_assert_double_eq_tol(team_scalar(&t->members[0], names[i]), scalars[i],
-                                    1e-5);
-        }
+        ck_assert_double_eq_tol(got.actor_norm / steps, want[2], 1e-5);
+        ck_assert_double_eq_tol(got.critic_norm / steps, want[3], 1e-5);
+        if (v->share) /* losses are means over each one's own rows */
+            continue;
+        ck_assert_double_eq_tol(got.actor_loss, want[0], 1e-5);
+        ck_assert_double_eq_tol(got.critic_loss, want[1], 1e-5);
     }
     team_free(t);
 }

@@ -206,6 +206,7 @@ static void make_member(struct team *t, size_t i)
                              .config = &t->config,
                              .agents = t->spaces,
                              .n_agents = t->args.n,
+                             .window_rows = t->args.window_rows,
                              .self = i};
     const char *drawn_as = t->spaces[t->args.share ? t->args.n : i].name;
 

@@ -27,8 +27,9 @@ struct team_args {
                          * log has masks, by which all is possible */
     const char *config; /* YAML: overrides of the defaults of an agent's section */
     uint64_t seed;
-    uint64_t n_rows; /* rows in the log, drawn at random */
-    int share;       /* all share parameters, through member number n: "agent_ps" */
+    uint64_t n_rows;     /* rows in the log, drawn at random */
+    int64_t window_rows; /* as algo_args has it */
+    int share;           /* all share parameters, through member number n: "agent_ps" */
 };
 
 struct team {
