@@ -611,3 +611,19 @@ struct output clip_by_norm_number(struct graph *g, struct output t, double clip_
 {
     return clip(g, t, OUTPUT_NONE, clip_norm, name);
 }
+
+struct output clip_by_value(struct graph *g, struct output t, double low, double high,
+                            const char *name)
+{
+    struct output y;
+
+    enter(g, name, "clip_by_value");
+    if (output_valid(t)) {
+        y = constant_like(g, output_dtype(t), high, "Minimum/y");
+        t = binary(g, "Minimum", t, y, NULL);
+        y = constant_like(g, output_dtype(t), low, "y");
+        t = binary(g, "Maximum", t, y, graph_name_scope(g));
+    }
+    name_scope_leave(g);
+    return t;
+}

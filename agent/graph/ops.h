@@ -83,4 +83,8 @@ struct output clip_by_norm(struct graph *g, struct output t, struct output clip_
 struct output clip_by_norm_number(struct graph *g, struct output t, double clip_norm,
                                   const char *name);
 
+/* tf.clip_by_value of TF 1.13: Minimum, then Maximum; at a bound the gradient passes. */
+struct output clip_by_value(struct graph *g, struct output t, double low, double high,
+                            const char *name);
+
 #endif

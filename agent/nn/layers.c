@@ -149,3 +149,49 @@ struct output layer_norm(struct graph *g, struct output x, double epsilon,
     variable_scope_leave(g);
     return x;
 }
+
+/* ---- a matrix for each row ---- */
+
+#define MOST_SLICES 16
+
+static struct output batch_matmul(struct graph *g, struct output x, struct output y)
+{
+    struct op_builder *b = op_begin(g, "BatchMatMul", NULL);
+    struct operation *op;
+
+    op_input(b, x);
+    op_input(b, y);
+    op = op_finish(b);
+    return op != NULL ? (struct output){op, 0} : OUTPUT_NONE;
+}
+
+/* Of few rows a sum of products, which a session fuses with what makes w; K calls of a
+ * product for each row cost more. One column: a sum along the row. */
+struct output row_matmul(struct graph *g, struct output x, struct output w)
+{
+    static const int32_t columns = 1;
+    int64_t k, m;
+    struct output sum = OUTPUT_NONE;
+
+    if (!output_valid(x) || !output_valid(w))
+        return OUTPUT_NONE;
+    k = output_shape(x).dim[1];
+    m = output_shape(w).dim[1] / k;
+    name_scope_enter(g, "row_matmul");
+    if (m == 1) {
+        sum = reduce(g, "Sum", binary(g, "Mul", x, w, NULL), &columns, 1, 1, NULL);
+    } else if (k > MOST_SLICES) {
+        x = reshape(g, x, &SHAPE(-1, 1, k), NULL);
+        w = reshape(g, w, &SHAPE(-1, k, m), NULL);
+        sum = reshape(g, batch_matmul(g, x, w), &SHAPE(-1, m), NULL);
+    } else {
+        for (int64_t i = 0; i < k; i++) {
+            struct output a = slice_columns(g, x, i, 1, NULL);
+
+            a = binary(g, "Mul", a, slice_columns(g, w, i * m, m, NULL), NULL);
+            sum = i == 0 ? a : binary(g, "Add", sum, a, NULL);
+        }
+    }
+    name_scope_leave(g);
+    return sum;
+}

@@ -51,6 +51,10 @@ struct output layer_norm(struct graph *g, struct output x, double epsilon,
 #define LAYER_NORM_TORCH 1e-5  /* epsilon of torch.nn.LayerNorm */
 #define LAYER_NORM_TF    1e-12 /* of tf.contrib.layers */
 
+/* Row b of the result is row b of x times a matrix of its own, as QMIX's mixer takes them
+ * from a hypernetwork: x (B, K), w (B, K M), whose row b is that matrix (K, M); (B, M). */
+struct output row_matmul(struct graph *g, struct output x, struct output w);
+
 /* ---- networks by configuration ---- */
 /* hidden layers, then one linear layer of n_outputs, in the current variable scope. */
 struct output mlp(struct graph *g, struct output x, const struct network_config *net,

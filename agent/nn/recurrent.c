@@ -141,14 +141,12 @@ static struct output gate(struct graph *g, const struct cell *c, struct output x
     return binary(g, "Add", x, from_state(g, c, h, k), "add");
 }
 
-/* (1 - keep) fresh + keep h */
+/* (1 - keep) fresh + keep h, as fresh + keep (h - fresh): fewer operations, back as well. */
 static struct output blend(struct graph *g, struct output keep, struct output fresh,
                            struct output h)
 {
-    struct output rest = binary(g, "Sub", constant_f32(g, 1.0f, "sub/x"), keep, "sub");
-
-    fresh = binary(g, "Mul", rest, fresh, "mul");
-    return binary(g, "Add", fresh, binary(g, "Mul", keep, h, "mul"), "add");
+    h = binary(g, "Mul", keep, binary(g, "Sub", h, fresh, "sub"), "mul");
+    return binary(g, "Add", fresh, h, "add");
 }
 
 static struct output step_gru(struct graph *g, const struct cell *c, struct output x,

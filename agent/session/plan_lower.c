@@ -80,9 +80,51 @@ static void lower_write(struct lowering *l, struct node *n, int *out)
     }
 }
 
-/* The result has the bytes of an input: sets `ret` to that value. */
+/* The axis along which the node cuts input `*ret_x` into its outputs; -1: it does not. */
+static int cut_axis(const struct lowering *l, const struct node *n, int *ret_x)
+{
+    const int sized = operation_is(n->op, "SplitV"), at = sized ? 2 : 0;
+    int64_t axis;
+
+    *ret_x = n->in[operation_is(n->op, "Split")];
+    if (operation_is(n->op, "Unpack"))
+        axis = operation_attr(n->op, "axis")->i;
+    else if ((sized || operation_is(n->op, "Split")) && is_const(l, n->in[at]))
+        axis = tensor_int(&value_at(l, n->in[at])->tensor, 0);
+    else
+        return -1;
+    return (int)(axis < 0 ? axis + value_at(l, *ret_x)->tensor.shape.rank : axis);
+}
+
+/* Split and Unpack along the outermost dimension: each piece is a run of the input's bytes.
+ */
+static int lower_cut(struct lowering *l, const struct node *n, int *ret)
+{
+    int x;
+    const int axis = cut_axis(l, n, &x);
+    size_t offset = 0;
+
+    if (axis < 0 || value_at(l, x)->tensor.dtype == DT_STRING)
+        return 0;
+    for (int d = 0; d < axis; d++)
+        if (value_at(l, x)->tensor.shape.dim[d] != 1)
+            return 0;
+    x = lower_dense(l, x);
+    for (int i = 0; i < n->n_out; i++) {
+        const struct tensor part = value_at(l, n->out[i])->tensor;
+
+        ret[i] = alias(l, n->op, x, &part.shape, offset);
+        offset += (size_t)tensor_elements(&part) * dtype_size(part.dtype);
+    }
+    return 1;
+}
+
+/* The results have the bytes of an input: sets `ret` to values of it. */
 static int lower_rename(struct lowering *l, const struct node *n, int *ret)
 {
+    if (lower_cut(l, n, ret))
+        return 1;
+
     struct shape shape = value_at(l, n->out[0])->tensor.shape;
     int same = lower_same_input(l, n);
     int64_t offset = same >= 0 ? 0 : lower_slice_offset(l, n);

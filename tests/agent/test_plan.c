@@ -360,6 +360,68 @@ START_TEST(a_join_of_a_join_keeps_what_was_read)
 }
 END_TEST
 
+/* The pieces of a split keep what was read before the write, in either way of cutting. */
+START_TEST(pieces_keep_what_was_read)
+{
+    struct output piece[4], sum;
+    struct operation *write;
+    struct variable *v;
+    struct tensor t;
+    struct bed b;
+
+    bed_init(&b);
+    v = numbers(&b); /* (4, 3): 1 .. 12 */
+    if (_i == 0)
+        split(b.g, v->ref, 4, 0, NULL, piece);
+    else
+        split_into(b.g, v->ref, (const int32_t[]){1, 1, 1, 1}, 4, -2, NULL, piece);
+    write = overwrite(&b, v, piece[3].op);
+    control_dependencies_enter(b.g, &write, 1);
+    sum = binary(b.g, "Add", piece[3], piece[1], NULL);
+    control_dependencies_leave(b.g);
+    bed_init_variables(&b);
+    t = bed_fetch(&b, sum);
+    for (int i = 0; i < 3; i++)
+        ck_assert_float_eq(tensor_f32(&t)[i], (float)(10 + i + 4 + i));
+    tensor_free(&t);
+    bed_done(&b);
+}
+END_TEST
+
+/* Cutting a tensor along its first dimension takes no step. */
+START_TEST(pieces_of_rows_are_not_copied)
+{
+    float x[12], want[4];
+    struct output piece[3], fetches[3];
+    struct run_args args;
+    struct tensor t[3] = {0};
+    struct plan *p;
+    struct bed b;
+
+    bed_init(&b);
+    for (int i = 0; i < 12; i++)
+        x[i] = (float)i;
+    split(b.g, bed_input(&b, SHAPE(-1, 2), x, SHAPE(6, 2)), 3, 0, NULL, piece);
+    for (int i = 0; i < 3; i++)
+        fetches[i] = unary(b.g, "Neg", piece[i], NULL);
+    args = bed_args(&b);
+    args.fetches = fetches;
+    args.n_fetches = 3;
+    ck_assert_int_eq(
+        plan_build(&p, b.g, session_variables(b.s), NUMERICS_PORTABLE, &args, &b.err), 0);
+    ck_assert_int_eq(p->n_steps, 3); /* Neg */
+    plan_free(p);
+    ck_assert_int_eq(session_run(b.s, &args, t, &b.err), 0);
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 4; k++)
+            want[k] = -x[4 * i + k];
+        ck_assert_mem_eq(t[i].data, want, sizeof(want));
+        tensor_free(&t[i]);
+    }
+    bed_done(&b);
+}
+END_TEST
+
 /* Gradients that wait for each other are computed by the same steps as others. */
 START_TEST(gates_between_gradients_cost_nothing)
 {
@@ -624,6 +686,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, gates_between_gradients_cost_nothing);
     tcase_add_test(tc, a_slice_of_a_slice_keeps_what_was_read);
     tcase_add_test(tc, a_join_of_a_join_keeps_what_was_read);
+    tcase_add_loop_test(tc, pieces_keep_what_was_read, 0, 2);
+    tcase_add_test(tc, pieces_of_rows_are_not_copied);
     tcase_add_test(tc, a_variable_that_follows_has_the_same_bits);
     tcase_add_test(tc, a_variable_is_followed_as_it_was);
     tcase_add_test(tc, norms_share_their_sum);

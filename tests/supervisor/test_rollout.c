@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { N_AGENTS = 2 };
+enum { N_AGENTS = 2, CARRY = 3 };
 static const char *const names[] = {"agent_0", "agent_1", "central"};
 
 /* ---- one run with fake agents ---- */
@@ -23,7 +23,7 @@ struct bench {
     struct run_config config;
     struct agent_config agents[N_AGENTS];
     struct env_params params; /* agents: N_AGENTS */
-    int three_stages, no_central, with_column;
+    int three_stages, no_central, with_column, with_carry;
     int two_parts; /* stages propose > critic > learn */
     size_t cores;
     size_t width; /* of actions */
@@ -41,6 +41,7 @@ struct bench {
     uint64_t last_rows[64];
     struct tensor rows_seen;
     uint64_t greedy_acts;
+    float age[2][N_AGENTS][2]; /* of training and of evaluations, by copy: steps so far */
 
     /* The driver's callbacks, in order. */
     char events[4096];
@@ -104,7 +105,9 @@ static void stage_decl(struct msg_out *o, const char *name, const char *runner,
 
 static void describe(const struct bench *b, struct msg_out *o)
 {
-    msg_map(o, 2);
+    msg_map(o, 3);
+    msg_key(o, "carry");
+    msg_u64(o, b->with_carry ? CARRY : 0);
     msg_key(o, "stages");
     msg_array(o, b->three_stages || b->two_parts ? 3 : 1);
     if (b->two_parts) {
@@ -126,6 +129,37 @@ static void describe(const struct bench *b, struct msg_out *o)
         msg_str(o, "log_prob");
         msg_key(o, "elements");
         msg_u64(o, 1);
+    }
+}
+
+/* A carry names its owner and counts the steps of its episode: it must come back to the
+ * same agent, for the same copy, with the next step, also when evaluations go on in
+ * between. ret (copies, CARRY) */
+static void answer_carry(struct bench *b, size_t agent, const struct msg *m,
+                         int evaluates, size_t copies, float *ret)
+{
+    const uint8_t *first = NULL;
+    struct tensor carry = TENSOR_NONE;
+    size_t len = 0;
+
+    ck_assert_int_eq(msg_get_tensor(&m->body, "carry", &carry, NULL), 0);
+    ck_assert(carry.dtype == DT_FLOAT &&
+              shape_equal(&carry.shape, &SHAPE((int64_t)copies, CARRY)));
+    ck_assert_int_eq(msg_get_bin(&m->body, "first", (const void **)&first, &len, NULL),
+                     0);
+    ck_assert_uint_eq(len, copies);
+    memcpy(ret, carry.data, tensor_bytes(&carry));
+    for (size_t e = 0; e < copies; e++, ret += CARRY) {
+        const float owner = (float)(100 * agent + 10 * (size_t)evaluates + e + 1);
+        float *age = &b->age[evaluates][agent][e];
+
+        if (first[e])
+            *age = ret[0] = 0;
+        else
+            ck_assert(ret[0] == *age && *age > 0 && ret[1] == owner && ret[2] == -owner);
+        ret[0] = *age += 1;
+        ret[1] = owner;
+        ret[2] = -owner;
     }
 }
 
@@ -151,7 +185,15 @@ static void answer_act(struct bench *b, size_t agent, const struct msg *m,
     }
     if (b->sabotage == NAN_ACTION && agent == 1)
         actions[0] = (float)NAN;
-    msg_map(o, b->with_column ? 2 : 1);
+    msg_map(o, 1u + (b->with_column != 0) + (b->with_carry != 0));
+    if (b->with_carry) {
+        float carry[2 * CARRY];
+
+        answer_carry(b, agent, m, mode != ACT_EXPLORE, copies, carry);
+        t = tensor_view(DT_FLOAT, SHAPE((int64_t)copies, CARRY), carry);
+        msg_key(o, "carry");
+        msg_tensor(o, &t);
+    }
     msg_key(o, "actions");
     t = tensor_view(
         DT_FLOAT,
@@ -581,6 +623,49 @@ START_TEST(test_evaluating_changes_nothing)
 }
 END_TEST
 
+START_TEST(test_carry_comes_back)
+{
+    struct bench *b = bench_new("simple_spread");
+
+    b->with_carry = 1;
+    b->config.evaluation.every_env_steps = 4;
+    bench_run(b);
+    ck_assert_int_eq(b->done, 1);
+    ck_assert_uint_gt(b->greedy_acts, 0);
+    for (size_t i = 0; i < N_AGENTS; i++) /* the first of three steps of an episode */
+        for (size_t e = 0; e < 2; e++)
+            ck_assert(b->age[0][i][e] == 1);
+    bench_free(b);
+}
+END_TEST
+
+/* A run that goes on from a saved state sends the carry of the last step before it. */
+START_TEST(test_carry_is_in_the_state)
+{
+    struct bench *a = bench_new("simple_spread"), *b = bench_new("simple_spread");
+    struct err err = {0};
+    uint8_t *state;
+    size_t len;
+
+    a->with_carry = b->with_carry = 1;
+    bench_run(a);
+    rollout_state_save(a->rollout, &state, &len);
+    b->config.run.env_steps = 22;
+    ck_assert_int_eq(bench_begin(b, &err), 0);
+    memset(store_rows(b->store, 20), 0, 20 * store_layout(b->store)->row_bytes);
+    ck_assert_int_eq(store_append(b->store, 20, &err), 0);
+    ck_assert_msg(rollout_state_load(b->rollout, state, len, &err) == 0, "%s", err.msg);
+    memcpy(b->age, a->age, sizeof(b->age));
+    ck_assert_int_eq(rollout_start(b->rollout, &err), 0);
+    (void)fake_agents_run(b->table, 100000);
+    ck_assert_int_eq(b->done, 1);
+    ck_assert(b->age[0][0][0] == 2 && b->age[0][1][1] == 2);
+    free(state);
+    bench_free(a);
+    bench_free(b);
+}
+END_TEST
+
 struct played {
     double returns[7 * N_AGENTS];
     double mean;
@@ -926,6 +1011,8 @@ static Suite *make_suite(void)
                         sizeof(parts) / sizeof(parts[0]));
     tcase_add_test(tc, test_own_batches);
     tcase_add_test(tc, test_evaluating_changes_nothing);
+    tcase_add_test(tc, test_carry_comes_back);
+    tcase_add_test(tc, test_carry_is_in_the_state);
     tcase_add_test(tc, test_episodes_do_not_depend_on_copies);
     tcase_add_loop_test(tc, test_bad_answers, 0, 4);
     tcase_add_test(tc, test_nonfinite_scalars_may_go_on);

@@ -1,37 +1,51 @@
 /* The QR decomposition, for the orthogonal initialiser. */
 #include "agent/session/kernels/kernel.h"
 
+#include "common/mem/xmalloc.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define QR(T, SQRT)                                                                      \
-    static void qr_##T(const T *x, T *q, T *r, int64_t m, int64_t n)                     \
-    {                                                                                    \
-        /* Modified Gram-Schmidt, applied twice: orthogonal to the last bit or two. */   \
-        memset(r, 0, (size_t)(n * n) * sizeof(T));                                       \
-        memcpy(q, x, (size_t)(m * n) * sizeof(T));                                       \
-        for (int64_t j = 0; j < n; j++) {                                                \
-            for (int64_t pass = 0; pass < 2; pass++) {                                   \
-                for (int64_t i = 0; i < j; i++) {                                        \
-                    T dot = 0;                                                           \
-                    for (int64_t l = 0; l < m; l++)                                      \
-                        dot += q[l * n + i] * q[l * n + j];                              \
-                    for (int64_t l = 0; l < m; l++)                                      \
-                        q[l * n + j] -= dot * q[l * n + i];                              \
-                    r[i * n + j] += dot;                                                 \
-                }                                                                        \
-            }                                                                            \
-            T norm = 0;                                                                  \
-            for (int64_t l = 0; l < m; l++)                                              \
-                norm += q[l * n + j] * q[l * n + j];                                     \
-            norm = SQRT(norm);                                                           \
-            r[j * n + j] = norm;                                                         \
-            for (int64_t l = 0; l < m; l++)                                              \
-                q[l * n + j] /= norm;                                                    \
-        }                                                                                \
+/* Modified Gram-Schmidt, applied twice: orthogonal to the last bit or two. x (m, n) becomes
+ * q. Only + - * / and square roots in a fixed order: the same bits on every machine. */
+static void orthogonalize(double *q, double *r, int64_t m, int64_t n)
+{
+    memset(r, 0, (size_t)(n * n) * sizeof(*r));
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t pass = 0; pass < 2; pass++) {
+            for (int64_t i = 0; i < j; i++) {
+                double dot = 0;
+                for (int64_t l = 0; l < m; l++)
+                    dot += q[l * n + i] * q[l * n + j];
+                for (int64_t l = 0; l < m; l++)
+                    q[l * n + j] -= dot * q[l * n + i];
+                r[i * n + j] += dot;
+            }
+        }
+        double norm = 0;
+        for (int64_t l = 0; l < m; l++)
+            norm += q[l * n + j] * q[l * n + j];
+        norm = sqrt(norm);
+        r[j * n + j] = norm;
+        for (int64_t l = 0; l < m; l++)
+            q[l * n + j] /= norm;
     }
-QR(float, sqrtf)
-QR(double, sqrt)
+}
+
+/* Float32 is computed in double, and rounded once. */
+static void qr_float(const float *x, float *q, float *r, int64_t m, int64_t n)
+{
+    double *wide = xcalloc((size_t)(m * n + n * n), sizeof(*wide));
+    for (int64_t i = 0; i < m * n; i++)
+        wide[i] = (double)x[i];
+    orthogonalize(wide, wide + m * n, m, n);
+    for (int64_t i = 0; i < m * n; i++)
+        q[i] = (float)wide[i];
+    for (int64_t i = 0; i < n * n; i++)
+        r[i] = (float)wide[m * n + i];
+    free(wide);
+}
 
 int kern_qr(const struct kernel_args *a)
 {
@@ -40,9 +54,12 @@ int kern_qr(const struct kernel_args *a)
         return err_set(a->err, ERR_UNSUPPORTED,
                        "%s: Qr of a matrix with at least as many rows as columns only",
                        operation_name(a->op));
-    if (a->in[0]->dtype == DT_FLOAT)
+    const size_t n = (size_t)(s->dim[0] * s->dim[1]);
+    if (a->in[0]->dtype == DT_FLOAT) {
         qr_float(a->in[0]->data, a->out[0]->data, a->out[1]->data, s->dim[0], s->dim[1]);
-    else
-        qr_double(a->in[0]->data, a->out[0]->data, a->out[1]->data, s->dim[0], s->dim[1]);
+    } else {
+        memcpy(a->out[0]->data, a->in[0]->data, n * sizeof(double));
+        orthogonalize(a->out[0]->data, a->out[1]->data, s->dim[0], s->dim[1]);
+    }
     return 0;
 }
