@@ -43,6 +43,7 @@ enum policy_kind { POLICY_AUTO, POLICY_GUMBEL, POLICY_DETERMINISTIC };
 enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
 enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
 enum choose_by { CHOOSE_GREEDY, CHOOSE_SAMPLE };
+enum symmetry_kind { SYMMETRY_NONE, SYMMETRY_ENV };
 
 struct layer_sizes {
     int n;
@@ -79,6 +80,7 @@ struct algorithm_settings {
     struct ramp exploration_noise;
     struct ramp epsilon;
     double hysteresis;
+    enum symmetry_kind symmetry; /* under which rows are shown (agent/algo/symmetry.h) */
     const char *from; /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
     const struct yaml_node *from_at; /* where `from` is in the file; NULL: not given */
     const char *agent; /* frozen: the agent of that run; NULL: the one of the same name */

@@ -151,6 +151,10 @@ static const struct field settings_fields[] = {
      SETTABLE, .doc = "share of the choices that explore"},
     {"hysteresis", FIELD_F64, SETTING(hysteresis), WITHIN(0, 1), .default_text = "1.0",
      SETTABLE, .doc = "weight of being worse than expected against being better"},
+    {"symmetry", FIELD_ENUM, SETTING(symmetry), NAMES("none", "env"),
+     .default_text = "none",
+     .doc =
+         "env: each row of a batch is seen under a random symmetry of the environment"},
     {"from", FIELD_TEXT, SETTING(from), .flags = FIELD_VARIABLES,
      .doc = "frozen: RUN, RUN@STEP, or a checkpoint's prefix or folder"},
     {"agent", FIELD_NAME, SETTING(agent), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
