@@ -44,6 +44,7 @@ enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
 enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
 enum value_norm_kind { VALUE_NORM_NONE, VALUE_NORM_RUNNING, VALUE_NORM_POPART };
 enum choose_by { CHOOSE_GREEDY, CHOOSE_SAMPLE };
+enum symmetry_kind { SYMMETRY_NONE, SYMMETRY_ENV };
 
 struct layer_sizes {
     int n;
@@ -90,6 +91,7 @@ struct algorithm_settings {
     enum value_norm_kind value_norm;
     int advantage_norm;
     double huber; /* where the value loss becomes linear; 0: nowhere ("none") */
+    enum symmetry_kind symmetry; /* under which rows are shown (agent/algo/symmetry.h) */
     const char *from; /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
     const struct yaml_node *from_at; /* where `from` is in the file; NULL: not given */
     const char *agent; /* frozen: the agent of that run; NULL: the one of the same name */

@@ -175,6 +175,10 @@ static const struct field settings_fields[] = {
      RESPAWN, .doc = "advantages of a window get mean 0 and deviation 1"},
     {"huber", FIELD_F64_OR_NONE, SETTING(huber), ABOVE(0), .default_text = "10",
      RESPAWN, .doc = "errors of the critic beyond this count linearly (none: squared)"},
+    {"symmetry", FIELD_ENUM, SETTING(symmetry), NAMES("none", "env"),
+     .default_text = "none",
+     .doc =
+         "env: each row of a batch is seen under a random symmetry of the environment"},
     {"from", FIELD_TEXT, SETTING(from), .flags = FIELD_VARIABLES,
      .doc = "frozen: RUN, RUN@STEP, or a checkpoint's prefix or folder"},
     {"agent", FIELD_NAME, SETTING(agent), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
