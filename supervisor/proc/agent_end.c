@@ -86,7 +86,7 @@ static void describe_exit(const struct agent *a, char *ret, size_t size)
         (void)snprintf(ret, size, "killed by %s", signal_name(a->link->signal, name));
     else
         (void)snprintf(ret, size, "exited with code %d%s", a->link->exit_code,
-                       had_no_memory(a) ? " for want of memory" : "");
+                       had_no_memory(a) ? " because memory ran out" : "");
 }
 
 /* ---- another process ---- */

@@ -306,8 +306,9 @@ pid_t keeper_pid(void)
     return mark != NULL && (pid_t)atoi(mark) == getppid() ? getppid() : 0;
 }
 
-/* A configuration may contain secrets, and controlling the supervisor means controlling the
- * run: so no ptrace, no /proc/PID/mem, no core dump. execve resets this for our children. */
+/* A configuration may contain secrets, and controlling the supervisor means controlling
+ * the run: so no ptrace, no /proc/PID/mem, no core dump. execve resets this for our
+ * children. */
 static void keep_to_ourselves(void)
 {
     const char *debug = getenv("BROOD_DEBUG");
@@ -437,7 +438,7 @@ static int end(struct keeper *k)
     if (k->run.path[0] != '\0' && k->args->on_death != NULL)
         k->args->on_death(&death);
     if (death.resumes) {
-        say(k, "the supervisor died: going on from the newest checkpoint");
+        say(k, "the supervisor died: continuing from the newest checkpoint");
         resume(k);
     }
     if (!death.is_cut_off)

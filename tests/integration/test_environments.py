@@ -408,7 +408,7 @@ def test_what_only_a_new_run_can_have_is_refused(w):
     text = config.read_text()
     config.write_text(re.sub("directory: .*", "directory: /tmp", text))
     os.kill(p.pid, signal.SIGHUP)
-    told(w, p, "the environment of a live run cannot be another")
+    told(w, p, "the environment of a live run cannot be replaced")
     config.write_text(text.replace("respond_within: 30s", "respond_within: 29s", 1))
     os.kill(p.pid, signal.SIGHUP)
     told(w, p, "env.respond_within=29s")

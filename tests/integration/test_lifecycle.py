@@ -188,7 +188,7 @@ def test_runs_that_are_over_are_removed(w):
         w.brood("run", w.small(steps=200), "--name", name)
     live = start_run(w, "live")
     out, err = w.brood("rm", "a", "live", "nowhere", w.runs / "b", code=2)
-    assert out == f"a is removed\n{w.runs / 'b'} is removed\n", out
+    assert out == f"a was removed\n{w.runs / 'b'} was removed\n", out
     assert "live: supervisor" in err and "no run nowhere" in err, err
     assert sorted(os.listdir(w.runs)) == ["c", "live"]
     assert status(w, "live")["state"] == "running"

@@ -606,7 +606,7 @@ START_TEST(exit_111_counts)
     ck_assert_int_eq(rig.n_waits, 3);
     ck_assert_int_eq(rig.report.code, ERR_NOMEM);
     ck_assert_ptr_nonnull(strstr(rig.report.msg, "died 4 times within "));
-    ck_assert_ptr_nonnull(strstr(rig.report.msg, "for want of memory"));
+    ck_assert_ptr_nonnull(strstr(rig.report.msg, "because memory ran out"));
 }
 END_TEST
 
