@@ -514,7 +514,7 @@ static int env_names(void *ctx, const struct env_config *env, const char *const 
     struct training *t = ctx;
     const struct run_config *c = t->config;
 
-    if (!env_config_is_foreign(env))
+    if (!env_config_is_external(env))
         return env_agent_names(NULL, env, ret, err);
     if (!same_text(env->id, c->env.id) || !same_text(env->plugin, c->env.plugin) ||
         !same_text(env->directory, c->env.directory) ||

@@ -312,8 +312,8 @@ END_TEST
 
 static Suite *make_suite(void)
 {
-    Suite *s = suite_create("foreign_process");
-    TCase *tc = tcase_create("foreign_process");
+    Suite *s = suite_create("external_process");
+    TCase *tc = tcase_create("external_process");
 
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup, teardown);
