@@ -252,7 +252,7 @@ def test_what_is_not_reproducible_is_told_and_discarded(w):
         return "not reproducible" in p.log.read_text()
     harness.wait_until("it is noticed", disturb)
     line = [l for l in p.log.read_text().splitlines() if "not reproducible" in l][0]
-    assert line.startswith("env_0: this environment is not reproducible: played again from "
+    assert line.startswith("env_0: this environment is not reproducible: replayed from "
                            "its seed, copy ") and "answered differently in step 3" in line, \
         line
     s = status(w, "moody")
@@ -438,7 +438,7 @@ RUDE = {
     "hangs-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
                r"because it did not answer step for \d\.\d s: it waits for something that "
                r"does not come",
-    "changes": r"env_[01]: answer to configure: it has other agents than it had before",
+    "changes": r"env_[01]: answer to configure: its agents differ from those it had before",
 }
 RUDE_AT_ONCE = {
     "version": "it speaks protocol version 99, the supervisor 1",
