@@ -82,7 +82,7 @@ static int report_done(const struct cli *cli, const struct resume_options *o,
         (void)fprintf(stderr, "--set run.env_steps=N extends it\n");
     else
         (void)fprintf(stderr,
-                      "`brood run CONFIG --init-from %s` begins anew with its "
+                      "`brood run CONFIG --init-from %s` begins a new run with its "
                       "weights\n",
                       name);
     print_events(cli, args, wanted);

@@ -156,7 +156,7 @@ static void show_end(struct watcher *w, const struct training_result *r, const c
     else if (r->end == TRAINING_STOPPED || r->end == TRAINING_CUT_OFF)
         live_view_message(w->view,
                           "%s: there is no checkpoint yet; `brood run` with --name %s "
-                          "--force begins anew",
+                          "--force starts over",
                           w->run, w->run);
 }
 

@@ -130,8 +130,9 @@ const char *run_event_exit_text(const struct run_event_process *p,
 /* The readers of a kind. */
 enum run_event_reader {
     RUN_EVENT_IN_JOURNAL = 1,
-    RUN_EVENT_COMMITTED = 2, /* in the journal, and on the disk before the run goes on */
-    RUN_EVENT_PRINTED = 4,   /* `run --json` */
+    RUN_EVENT_COMMITTED =
+        2,                 /* in the journal, and on the disk before the run continues */
+    RUN_EVENT_PRINTED = 4, /* `run --json` */
 };
 unsigned run_event_readers(enum run_event_kind kind); /* bits of run_event_reader */
 

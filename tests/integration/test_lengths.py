@@ -81,7 +81,7 @@ def test_a_run_that_is_done_can_be_made_longer(w):
     # The disk space of the log can be freed.
     _, err = w.brood("resume", run, "--set", "experience.keep=false")
     assert "its experience log (" in err and "is removed" in err, err
-    assert "--init-from run` begins anew" in err and not log.exists(), err
+    assert "--init-from run` begins a new run" in err and not log.exists(), err
     assert w.brood("resume", run, "--set", "run.env_steps=1600", code=3)
     w.brood("rm", run)
     assert not run.exists()

@@ -110,7 +110,7 @@ def test_a_killed_run_is_known_as_one(w):
     assert (s["state"], s["exit_code"]) == ("killed", 137), s
     assert s["checkpoint_step"] == 0 and s["total_steps"] == 10_000_000, s
 
-    # A resume begins anew.
+    # The run can be resumed.
     p = w.start("resume", "both")
     harness.wait_until("it lives", lambda: status(w, "both")["state"] == "running")
     interrupt(p)
