@@ -1,4 +1,4 @@
-/* The section `env` of environments of others'. */
+/* The section `env` of external environments. */
 #include "common/config/changes.h"
 #include "common/config/run_config.h"
 #include "common/config/yaml_tree.h"

@@ -149,7 +149,7 @@ def test_the_command_line_steers_it(w):
         assert "there is no agent agent_7; there are: agent_0, agent_1" in err, err
         for words in ((), ("a", "agent_0", "agent_1")):
             _, err = w.brood(command, *words, code=2)
-            assert "wanted: AGENT of the newest run, or RUN AGENT" in err, err
+            assert "expected an agent: AGENT of the newest run, or RUN AGENT" in err, err
     assert "stopped at step" in w.brood("stop", "a")[0]
     assert p.wait(timeout=harness.DEADLINE_S) == 4
     assert "a: stopped" in w.brood("status", "a")[0]

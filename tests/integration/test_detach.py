@@ -129,7 +129,7 @@ def test_nothing_of_the_callers_is_kept(w):
     while not said.endswith(b"\n"):
         said += os.read(terminal, 4096)
     assert os.waitpid(pid, 0)[1] == 0, said
-    assert said.startswith(b"a: under way") and said.count(b"\n") == 1, said
+    assert said.startswith(b"a: running as pid ") and said.count(b"\n") == 1, said
     os.close(terminal)  # hangs up
     s = status(w)
     everyone = members(s["keeper_pid"])

@@ -432,8 +432,8 @@ RUDE = {
                r"because a frame of 4294967295 bytes, at most 67108864 are accepted",
     "bomb-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
               r"because a msgpack container before byte 5 promises more than there is",
-    "always-4": r"process env_[01] \(pid \d+\): died 3 times within 60 s without getting "
-                r"anything done, the last time in step killed by SIGKILL; its last lines: "
+    "always-4": r"process env_[01] \(pid \d+\): died 3 times within 60 s without progress, "
+                r"the last time in step killed by SIGKILL; its last lines: "
                 r"last words",
     "hangs-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
                r"because it did not answer step for \d\.\d s: it waits for something that "

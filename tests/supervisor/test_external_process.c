@@ -1,4 +1,4 @@
-/* A table of programs of others': what brings them back is the caller's. The program is
+/* A table of external programs, which the caller's callbacks replay. The program is
  * tests/support/fake_env.c, started through the shipped agent's launcher. */
 #include "common/msg/env_protocol.h"
 #include "supervisor/proc/agent_table.h"

@@ -1,4 +1,4 @@
-/* A steady round of an environment of others' allocates nothing in the supervisor: once
+/* A steady round of an external environment allocates nothing in the supervisor: once
  * requests, answers and episodes of their length have been seen, the next ones run in the
  * memory that is there. Every allocation of this process counts, libuv's and msgpack-c's,
  * too. The environment is tests/support/fake_env.c. */
