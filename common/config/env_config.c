@@ -22,7 +22,7 @@ static int is_among(const char *key, const char *const *keys)
     return *keys != NULL;
 }
 
-int env_config_is_foreign(const struct env_config *c)
+int env_config_is_external(const struct env_config *c)
 {
     return c->command != NULL || c->plugin != NULL;
 }
@@ -32,14 +32,14 @@ int env_config_applies(const void *root, const void *section, const struct field
     const struct run_config *c = root;
 
     return !is_among(field->key,
-                     env_config_is_foreign(&c->env) ? native_keys : foreign_keys);
+                     env_config_is_external(&c->env) ? native_keys : foreign_keys);
 }
 
 /* No key that is of the other kind of environment. */
 static int check_keys(const struct run_config *c, const struct yaml_node *env,
                       struct err *err)
 {
-    const int foreign = env_config_is_foreign(&c->env);
+    const int foreign = env_config_is_external(&c->env);
     char path[64];
 
     for (size_t i = 0; i < env->n; i++) {
@@ -179,7 +179,7 @@ int env_config_check(const struct run_config *c, const struct yaml_node *env,
 {
     int rc = check_keys(c, env, err);
 
-    if (rc == 0 && env_config_is_foreign(&c->env) &&
+    if (rc == 0 && env_config_is_external(&c->env) &&
         yaml_find(yaml_find(env, "restart"), "on_give_up") != NULL)
         rc = check_restart(c, env, err);
     return rc;
@@ -190,10 +190,10 @@ int env_config_settle(struct run_config *c, const struct yaml_node *root, struct
     const struct yaml_node *env = yaml_find(root, "env");
     int rc;
 
-    if (!env_config_is_foreign(&c->env) && c->env.id == NULL)
+    if (!env_config_is_external(&c->env) && c->env.id == NULL)
         return yaml_fail(root, "env.id", err,
                          "not given, expected an environment's name or none");
-    if (env_config_is_foreign(&c->env))
+    if (env_config_is_external(&c->env))
         rc = settle_foreign(c, env, err);
     else
         rc = check_native(c, env, err);

@@ -378,13 +378,13 @@ static int names_from_env(struct loader *l, const struct yaml_node *agents,
         return check_agent_keys(l, agents, *ret, *ret_n);
     }
     (void)snprintf(key, sizeof(key), "%s", why.key);
-    if (env_config_is_foreign(env))
+    if (env_config_is_external(env))
         (void)snprintf(key, sizeof(key), "env.%.64s", env->id);
     else if (*why.file != '\0' || *key == '\0')
         return err_pass(l->err, &why);
     at = yaml_find_path(l->root, key);
     return yaml_fail(at != NULL ? at : l->root, key, l->err, "%s",
-                     env_config_is_foreign(env) ? why.msg : err_cause(&why));
+                     env_config_is_external(env) ? why.msg : err_cause(&why));
 }
 
 static int check_soft(struct loader *l, const struct yaml_node *section,
@@ -851,7 +851,7 @@ static int read_run_over(struct loader *l, const struct run_config *from)
         rc = yaml_fail(l->root, "env.id", l->err,
                        "not given, expected an environment's name or none");
     if (rc == 0 && env != NULL && env->kind == YAML_MAP &&
-        env_config_is_foreign(&c->env) == env_config_is_foreign(&from->env))
+        env_config_is_external(&c->env) == env_config_is_external(&from->env))
         rc = env_config_check(c, env, l->err);
     if (rc == 0 && c->run.name == NULL)
         c->run.name = c->env.id;

@@ -69,8 +69,8 @@ struct network_config {
     struct optimizer_config optimizer;
 };
 
-/* Settings of the algorithms: the union of those of all algorithms in this build. The table
- * of each algorithm (algorithms.h) lists those that it accepts. */
+/* Settings of the algorithms: the union of those of all algorithms in this build. The
+ * table of each algorithm (algorithms.h) lists those that it accepts. */
 struct algorithm_settings {
     double logit_penalty;
     struct ramp temperature;
@@ -140,8 +140,8 @@ struct env_config {
     double respond_within_s;
     int64_t memory_limit_bytes; /* 0: none */
     struct restart_config restart;
-    /* Only for id none: the run's agents, which give the sizes that otherwise come from the
-     * environment. */
+    /* Only for id none: the run's agents, which give the sizes that otherwise come from
+     * the environment. */
     const struct agent_config *agents;
     size_t n_agents;
 };
@@ -185,19 +185,20 @@ struct run_config {
 };
 
 /* Whether it is an external environment. */
-int env_config_is_foreign(const struct env_config *c);
+int env_config_is_external(const struct env_config *c);
 
 /* Returns the names of an environment's agents, so that the keys under `agents` can be
- * checked. The supervisor passes a function that uses its registry; NULL skips the check of
- * env.id and of agents' names. *ret_names: array of n strings, valid until the next call.
- * Returns n, or a negative code with err set: with err->file if the message already begins
- * with its place (yaml_fail), otherwise with err->key if one is known, such as "env.id". */
+ * checked. The supervisor passes a function that uses its registry; NULL skips the check
+ * of env.id and of agents' names. *ret_names: array of n strings, valid until the next
+ * call. Returns n, or a negative code with err set: with err->file if the message already
+ * begins with its place (yaml_fail), otherwise with err->key if one is known, such as
+ * "env.id". */
 typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
                                    const char *const **ret_names, struct err *err);
 
 /* Checks that the agents of a well-formed configuration can be built. If one cannot:
- * ERR_CONFIG, with its index in *ret_agent, the wrong key of its section in err->key if one
- * is known ("settings.policy"), and the reason in err_cause. */
+ * ERR_CONFIG, with its index in *ret_agent, the wrong key of its section in err->key if
+ * one is known ("settings.policy"), and the reason in err_cause. */
 typedef int (*config_try_fn)(const struct run_config *c, size_t *ret_agent,
                              struct err *err);
 
@@ -210,8 +211,8 @@ struct config_options {
     config_try_fn try_agents; /* NULL: the agents are not checked this way */
 };
 
-/* Reads and checks a file (or text, called `name` in messages). On failure *ret is all-zero
- * and nothing has to be released. ERR_CONFIG, ERR_LIMIT, -errno. */
+/* Reads and checks a file (or text, called `name` in messages). On failure *ret is
+ * all-zero and nothing has to be released. ERR_CONFIG, ERR_LIMIT, -errno. */
 int run_config_read(struct run_config *ret, const char *path,
                     const struct config_options *options, struct err *err);
 int run_config_parse(struct run_config *ret, const char *text, size_t len,
@@ -221,14 +222,14 @@ void run_config_done(struct run_config *c);
 /* Makes a deep copy. */
 void run_config_copy(struct run_config *ret, const struct run_config *from);
 /* Copies the complete configuration `from` and assigns n_set values, "KEY=VALUE" each,
- * checked as in a file. An empty value resets the key to its default (for an agent: to the
- * value under `defaults`). Values derived from keys that cannot change in a live run are
- * not derived again, so such keys may be set only for comparing. ERR_CONFIG; *ret is then
- * all-zero. */
+ * checked as in a file. An empty value resets the key to its default (for an agent: to
+ * the value under `defaults`). Values derived from keys that cannot change in a live run
+ * are not derived again, so such keys may be set only for comparing. ERR_CONFIG; *ret is
+ * then all-zero. */
 int run_config_assign(struct run_config *ret, const struct run_config *from,
                       const char *const *set, size_t n_set, struct err *err);
-/* Checks that the keys which can change in a live run are consistent with each other, such
- * as the lengths. ERR_CONFIG. */
+/* Checks that the keys which can change in a live run are consistent with each other,
+ * such as the lengths. ERR_CONFIG. */
 int run_config_check_lengths(const struct run_config *c, struct err *err);
 
 /* The complete configuration as YAML: every key, every agent; reading it gives an equal
@@ -240,8 +241,8 @@ void run_config_print_keys(FILE *f);
  * of it and stays NULL. */
 int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,
                        size_t len, struct err *err);
-/* Fills in the values that are still unset after defaults and given values were stored; they
- * depend on other values, such as the algorithm. ERR_CONFIG: no such algorithm. */
+/* Fills in the values that are still unset after defaults and given values were stored;
+ * they depend on other values, such as the algorithm. ERR_CONFIG: no such algorithm. */
 int agent_config_resolve(struct agent_config *a, struct err *err);
 
 #endif

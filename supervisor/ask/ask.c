@@ -9,12 +9,12 @@
 struct ask {
     size_t n;
     struct agent_spec *specs; /* [n] as the caller gave them */
-    void *ctx;                /* of their pack_configure */
+    void *ctx;                /* passed to their pack_configure */
     uv_loop_t loop;
-    struct agent_table *agents; /* NULL: it could not be made */
+    struct agent_table *agents; /* NULL: creating it failed */
     int is_done, is_stopped;
-    struct err failure; /* the first; code 0: none */
-    int process_failed; /* the failure is that of a process */
+    struct err failure; /* the first one; code 0: none */
+    int process_failed; /* the failure came from a process, not from ask_fail */
 };
 
 static void on_ready(void *ctx)

@@ -12,13 +12,13 @@ enum { MESSAGE_ROOM_BYTES = 1 << 16 };
 struct graph_agent {
     const struct graph_agent_args *args;
     struct ask *ask;
-    /* the run under way */
+    /* of the current graph_agent_run */
     struct tensor *values;
     size_t n_values;
     struct err refusal;
 };
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static void pack_import(void *ctx, size_t agent, int restored, struct msg_out *o)
 {

@@ -118,7 +118,7 @@ static int convert(struct tensor *ret, const struct tensor *from, enum dtype dty
     if (from->dtype == dtype)
         return tensor_copy(ret, from, err);
     if (from->dtype == DT_COMPLEX64 || from->dtype == DT_COMPLEX128)
-        return err_set(err, ERR_DTYPE, "%s is wanted, not %s", dtype_name(dtype),
+        return err_set(err, ERR_DTYPE, "expected %s, not %s", dtype_name(dtype),
                        dtype_name(from->dtype));
     for (int64_t i = 0; i < tensor_elements(from) && rc == 0; i++)
         rc = convert_element(&b, dtype, from, i, err);

@@ -136,7 +136,7 @@ static int parse_number(struct parser *q, int depth)
         return err_set(q->err, ERR_ARG, "'...': a summary does not hold all values");
     if (depth != q->shape.rank && q->shape.rank >= 0)
         return err_set(q->err, ERR_ARG,
-                       "'%.40s' does not stand in as many brackets as "
+                       "'%.40s' is not in as many brackets as "
                        "the others",
                        word);
     q->shape.rank = depth;

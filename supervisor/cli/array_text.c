@@ -17,7 +17,7 @@ enum {
     NUMBER_TEXT = 400, /* the longest double without an exponent has 309 digits */
 };
 
-/* How all elements of an array are printed, so that they stand below each other. */
+/* How all elements of an array are printed, so that their columns align. */
 struct format {
     int scientific;
     int left;     /* before the point, with the sign */
@@ -32,7 +32,8 @@ struct printer {
     struct wbuf word; /* the element being printed */
     struct format f;
     int summarise;
-    double least, most; /* magnitudes of what is finite and not 0; most < 0: none */
+    double least,
+        most; /* magnitudes of the finite values that are not 0; most < 0: none */
     int any_finite, any_nan, any_inf, any_negative_inf;
 };
 
@@ -202,7 +203,7 @@ static const char *nonfinite_text(double v)
     return isnan(v) ? "nan" : v < 0 ? "-inf" : "inf";
 }
 
-/* Behind the point. */
+/* Characters after the point. */
 static int tail_width(const struct format *f)
 {
     return f->digits + (f->scientific ? 2 + f->exponent : 0);
@@ -321,7 +322,7 @@ static void put_element(struct printer *p, int64_t i)
 
 typedef void (*visit_fn)(struct printer *p, int64_t i);
 
-/* Which index follows, where a summary leaves the middle out. */
+/* The index shown after i; a summary skips the middle. */
 static int64_t next_shown(const struct printer *p, int64_t n, int64_t i)
 {
     if (p->summarise && n > 2 * EDGE_ITEMS && i == EDGE_ITEMS - 1)
@@ -412,7 +413,7 @@ struct row {
     int column, indent, width;
 };
 
-/* Behind the last word, or on a new line where it would not fit. */
+/* Appends a word to the row, or begins a new line if it does not fit. */
 static void put_word(struct wbuf *out, struct row *row, const void *word, size_t len)
 {
     int fits = row->column + 1 + (int)len <= row->width;
@@ -445,7 +446,7 @@ static void put_row(struct printer *p, int64_t at, int64_t n, int indent, int wi
     }
 }
 
-/* Rows below each other, with an empty line more for each dimension further out. */
+/* Puts rows on lines of their own, with one more empty line for each outer dimension. */
 static void put_axis(struct printer *p, int axis, int64_t at, int indent, int width)
 {
     int64_t n = p->t->shape.dim[axis];

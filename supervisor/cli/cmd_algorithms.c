@@ -50,7 +50,7 @@ static int run_algorithms(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (optind < argc)
-        return cli_usage(cli, "no arguments are taken");
+        return cli_usage(cli, "expected no arguments");
     for (size_t i = 0; (a = algorithm_at(i)) != NULL; i++) {
         if (cli->json)
             print_json(a);

@@ -150,7 +150,8 @@ static int subscribe(struct attach *t, struct err *err)
     return control_client_call(t->client, &answer, err);
 }
 
-/* Waits until another supervisor resumes the run (*ret_is_over 0) or the run is over (1). */
+/* Waits until another supervisor resumes the run (*ret_is_over 0) or the run is over
+ * (1). */
 static enum outcome wait_for_more(struct attach *t, struct run_watch *w, int signals,
                                   int *ret_is_over, int *ret_code)
 {
@@ -161,7 +162,7 @@ static enum outcome wait_for_more(struct attach *t, struct run_watch *w, int sig
         if (run_dir_holder(t->path) != 0 &&
             control_client_open(&t->client, t->path, ANSWERS_WITHIN_MS, &err) == 0) {
             if (subscribe(t, &err) == 0) {
-                live_view_message(t->view, "another supervisor goes on with %s", t->run);
+                live_view_message(t->view, "another supervisor continues %s", t->run);
                 return ENDED;
             }
             control_client_close(t->client);
@@ -195,7 +196,7 @@ static enum outcome watch_all(struct attach *t, int signals, int *ret_code)
     return o;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 /* Shows the newest values of progress.csv until the run sends its next row. */
 static void take_progress(struct attach *t)
@@ -237,7 +238,7 @@ static int begin(struct attach *t, struct err *err)
     return rc;
 }
 
-static void say_end(struct attach *t)
+static void show_end(struct attach *t)
 {
     struct run_facts f;
     const struct run_status *s = &f.status;
@@ -270,11 +271,11 @@ static int attach(struct attach *t)
     if (begin(t, &err) < 0) {
         code = cli_fail_run(t->cli, &err);
     } else if (watch_all(t, signals, &code) == ENDED) {
-        say_end(t);
+        show_end(t);
     } else {
         code = CLI_DONE;
         if (!t->cli->quiet)
-            live_view_message(t->view, "%s goes on", t->run);
+            live_view_message(t->view, "%s continues", t->run);
     }
     (void)close(signals);
     return code;
@@ -290,7 +291,7 @@ static int run_attach(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
-        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+        return cli_usage(cli, "expected one run, got %d", argc - optind);
     if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, ANSWERS_WITHIN_MS, &path,
                      &t.client, &err) < 0) {
         code = cli_fail_run(cli, &err);

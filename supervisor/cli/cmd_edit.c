@@ -85,7 +85,7 @@ static int run_editor(const struct edit *e, struct err *err)
     (void)signal(SIGXFSZ, SIG_IGN);
     free(command);
     if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return err_set(err, ERR_ARG, "%s did not end well: nothing changes", e->editor);
+        return err_set(err, ERR_ARG, "%s failed: nothing changes", e->editor);
     return 0;
 }
 
@@ -140,7 +140,7 @@ static int give_up(const struct edit *e, const struct err *err)
 
     if (is_edited(e))
         (void)fprintf(stderr,
-                      "the text is kept: `brood edit %s --from %s` goes on with it\n",
+                      "the text is kept: `brood edit %s --from %s` continues with it\n",
                       e->run, e->file);
     else
         (void)beneath_unlink(e->file);
@@ -206,7 +206,7 @@ static int edit_run(struct cli *cli, int argc, char **argv)
         from = optarg;
     }
     if (argc - optind > 1)
-        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+        return cli_usage(cli, "expected one run, got %d", argc - optind);
     if (editor == NULL)
         return cli_usage(cli, "set VISUAL or EDITOR to an editor, as in EDITOR=vi");
     if (cli_open_run(cli, optind < argc ? argv[optind] : NULL, 0, &path, &client, &err) <

@@ -11,16 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One environment as it is told. */
-struct told {
+/* An environment to print. */
+struct description {
     const char *id, *summary;
-    const struct schema *table; /* of its parameters; NULL: it is one of others' */
-    const void *params;         /* what the table is of */
+    const struct schema *table; /* of its parameters; NULL: an external environment */
+    const void *params;         /* the struct that the table describes */
     const struct run_config *config;
     const struct env_spec *spec;
 };
 
-/* ---- its parameters ---- */
+/* ---- parameters ---- */
 
 struct parameter {
     const char *section;
@@ -29,8 +29,8 @@ struct parameter {
 };
 typedef void (*parameter_fn)(void *ctx, const struct parameter *p);
 
-static void tell_parameter(const char *section, const struct field *f, const void *base,
-                           parameter_fn fn, void *ctx)
+static void visit_parameter(const char *section, const struct field *f, const void *base,
+                            parameter_fn fn, void *ctx)
 {
     struct parameter p = {section, f, schema_value_text(f, base)};
 
@@ -38,27 +38,27 @@ static void tell_parameter(const char *section, const struct field *f, const voi
     free(p.value);
 }
 
-static void each_param(const struct told *t, parameter_fn fn, void *ctx)
+static void each_param(const struct description *d, parameter_fn fn, void *ctx)
 {
-    for (size_t i = 0; t->table != NULL && i < t->table->n; i++)
-        tell_parameter("env.params", &t->table->fields[i], t->params, fn, ctx);
+    for (size_t i = 0; d->table != NULL && i < d->table->n; i++)
+        visit_parameter("env.params", &d->table->fields[i], d->params, fn, ctx);
 }
 
-/* Those outside of env.params, too. */
-static void each_parameter(const struct told *t, parameter_fn fn, void *ctx)
+/* Visits env.params and, for particle worlds, env.rules and env.actions. */
+static void each_parameter(const struct description *d, parameter_fn fn, void *ctx)
 {
     const struct schema *env = schema_find(&run_schema, "env")->schema;
 
-    if (t->spec->agents[0].space.particle) {
-        tell_parameter("env", schema_find(env, "rules"), t->config, fn, ctx);
-        tell_parameter("env", schema_find(env, "actions"), t->config, fn, ctx);
+    if (d->spec->agents[0].space.particle) {
+        visit_parameter("env", schema_find(env, "rules"), d->config, fn, ctx);
+        visit_parameter("env", schema_find(env, "actions"), d->config, fn, ctx);
     }
-    each_param(t, fn, ctx);
+    each_param(d, fn, ctx);
 }
 
 /* ---- for people ---- */
 
-/* The agents of first's kind that follow each other, itself included. */
+/* The number of agents in a row that are of first's team, first included. */
 static size_t count_alike(const struct env_spec *spec, size_t first)
 {
     size_t n = 1;
@@ -110,7 +110,7 @@ static void print_long(void *ctx, const struct parameter *p)
     free(key);
 }
 
-/* What is passed on to an environment of others'. */
+/* Prints the parameters that are passed to an external environment. */
 static void print_passed(const struct yaml_node *params)
 {
     if (params == NULL)
@@ -120,19 +120,19 @@ static void print_passed(const struct yaml_node *params)
     (void)putchar('\n');
 }
 
-static void print_text(const struct told *t, int is_whole)
+static void print_text(const struct description *d, int is_whole)
 {
     int n = 0;
 
-    (void)printf("%-24s %s\n", t->id, t->summary);
+    (void)printf("%-24s %s\n", d->id, d->summary);
     if (!is_whole)
-        each_param(t, print_short, &n);
+        each_param(d, print_short, &n);
     (void)printf("%s", n > 0 ? "\n" : "");
-    print_agents(t->spec);
-    if (is_whole && t->table == NULL)
-        print_passed(t->config->env.params);
+    print_agents(d->spec);
+    if (is_whole && d->table == NULL)
+        print_passed(d->config->env.params);
     if (is_whole)
-        each_parameter(t, print_long, NULL);
+        each_parameter(d, print_long, NULL);
 }
 
 /* ---- for programs ---- */
@@ -196,70 +196,71 @@ static void put_parameter(void *ctx, const struct parameter *p)
     free(key);
 }
 
-static void print_json(const struct told *t)
+static void print_json(const struct description *d)
 {
     struct json j = {0};
 
     json_begin(&j);
     json_object(&j);
-    json_key(&j, "id"), json_str(&j, t->id);
-    json_key(&j, "summary"), json_str(&j, t->summary);
+    json_key(&j, "id"), json_str(&j, d->id);
+    json_key(&j, "summary"), json_str(&j, d->summary);
     json_key(&j, "params");
     json_object(&j);
-    each_param(t, put_value, &j);
+    each_param(d, put_value, &j);
     json_close(&j);
     json_key(&j, "parameters");
     json_array(&j);
-    each_parameter(t, put_parameter, &j);
+    each_parameter(d, put_parameter, &j);
     json_close(&j);
     json_key(&j, "agents");
     json_array(&j);
-    for (size_t a = 0; a < t->spec->n_agents; a++)
-        put_agent(&j, &t->spec->agents[a]);
+    for (size_t a = 0; a < d->spec->n_agents; a++)
+        put_agent(&j, &d->spec->agents[a]);
     json_close(&j);
     json_close(&j);
     (void)fputs(json_line(&j, NULL), stdout);
     json_done(&j);
 }
 
-/* ---- which ---- */
+/* ---- the command ---- */
 
-/* That of a configuration: ours, or one of others', which is asked. */
-static int tell(const struct cli *cli, const struct run_config *config, int is_whole)
+/* Prints the environment of a configuration. An external one is started and asked for its
+ * description. */
+static int print_env(const struct cli *cli, const struct run_config *config, int is_whole)
 {
     const struct env_info *info = env_info_find(config->env.id);
-    struct told t = {.summary = "an environment of others'", .config = config};
+    struct description d = {.summary = "an external environment", .config = config};
     struct arena arena = ARENA_ZERO;
     struct vec_env *v = NULL;
     struct err err = {0};
     int rc = vec_env_new(&v, &config->env, 0, ENV_DRAWS_TRAINING, 1, &err);
 
     if (rc == 0 && info != NULL) {
-        t.summary = info->summary;
-        t.table = info->params;
-        rc = env_params_read(&config->env, &arena, &t.params, &err);
+        d.summary = info->summary;
+        d.table = info->params;
+        rc = env_params_read(&config->env, &arena, &d.params, &err);
     }
     if (rc == 0) {
-        t.spec = vec_env_spec(v);
-        t.id = t.spec->id;
+        d.spec = vec_env_spec(v);
+        d.id = d.spec->id;
         if (cli->json)
-            print_json(&t);
+            print_json(&d);
         else
-            print_text(&t, is_whole);
+            print_text(&d, is_whole);
     }
     vec_env_free(v);
     arena_done(&arena);
     return rc < 0 ? cli_fail(cli, CLI_USAGE, &err) : CLI_DONE;
 }
 
-static int tell_id(const struct cli *cli, const char *id, int is_whole)
+static int print_id(const struct cli *cli, const char *id, int is_whole)
 {
     const struct run_config config = {.env = {.id = id, .max_steps = 1}};
 
-    return tell(cli, &config, is_whole);
+    return print_env(cli, &config, is_whole);
 }
 
-static int tell_file(const struct cli *cli, const char *path)
+static int print_file(const struct cli *cli, const char *path)
 {
     const struct config_options options = {.env_names = env_agent_names};
     struct run_config config;
@@ -268,21 +269,21 @@ static int tell_file(const struct cli *cli, const char *path)
 
     if (run_config_read(&config, path, &options, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    code = tell(cli, &config, 1);
+    code = print_env(cli, &config, 1);
     run_config_done(&config);
     return code;
 }
 
-/* An id, or a file. */
-static int tell_one(const struct cli *cli, const char *word)
+/* word: the id of an environment, or a configuration file. */
+static int print_named(const struct cli *cli, const char *word)
 {
     const char *ids[64], *near;
     size_t n = 0;
 
     if (env_info_find(word) != NULL)
-        return tell_id(cli, word, 1);
+        return print_id(cli, word, 1);
     if (access(word, F_OK) == 0)
-        return tell_file(cli, word);
+        return print_file(cli, word);
     for (; env_info_at(n) != NULL; n++) {
         CHECK(n < sizeof(ids) / sizeof(ids[0]));
         ids[n] = env_info_at(n)->id;
@@ -301,16 +302,16 @@ static int run_envs(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
-        return cli_usage(cli, "one environment or configuration is wanted, %d are given",
+        return cli_usage(cli, "expected one environment or configuration, got %d",
                          argc - optind);
     if (optind < argc)
-        return tell_one(cli, argv[optind]);
+        return print_named(cli, argv[optind]);
     for (size_t i = 0; (info = env_info_at(i)) != NULL; i++)
-        CHECK(tell_id(cli, info->id, 0) == CLI_DONE, "the defaults of %s make no world",
-              info->id);
+        CHECK(print_id(cli, info->id, 0) == CLI_DONE,
+              "the default parameters of %s are invalid", info->id);
     if (!cli->json)
-        (void)printf("%-24s %s\n%-24s %s\n", "env.command", "a program of others'",
-                     "env.plugin", "a shared object of others'");
+        (void)printf("%-24s %s\n%-24s %s\n", "env.command", "an external program",
+                     "env.plugin", "an external shared object");
     return CLI_DONE;
 }
 
@@ -319,10 +320,11 @@ const struct command cmd_envs = {
     .arguments = "[ID | CONFIG] [options]",
     .summary = "The environments of this build, their parameters and agents",
     .help =
-        "  ID               all of one environment: what each parameter is for, what it "
-        "may be\n"
-        "  CONFIG           the same of a configuration's, also one of others', with "
-        "its values\n"
+        "  ID               one environment: its agents, and what each parameter is for\n"
+        "                   and may be\n"
+        "  CONFIG           the same for the environment of a configuration, which may "
+        "be\n"
+        "                   an external one, with its values\n"
         "\nexample: brood envs simple_tag\n",
     .run = run_envs,
 };

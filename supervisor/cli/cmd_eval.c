@@ -17,7 +17,7 @@ struct eval_options {
     const char *render;
     long long episodes, seed, copies, episode;
     int stochastic;
-    int trust; /* accept a directory of another user's */
+    int trust; /* accept another user's directory */
 };
 
 struct report {
@@ -205,7 +205,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
         rc = cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
                        o->episodes - 1);
     if (rc == 0 && optind < argc - 1)
-        rc = cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+        rc = cli_usage(cli, "expected one run, got %d", argc - optind);
     if (rc == 0 && optind < argc)
         o->run = argv[optind];
     *ret_code = rc;

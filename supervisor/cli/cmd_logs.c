@@ -68,7 +68,8 @@ static void print_new(const struct cli *cli, struct log_merge *m, int all, int l
 
 /* ---- following ---- */
 
-/* Watches the journal as a file, because its folder changes with every row of experience. */
+/* Watches the journal as a file, because its folder changes with every row of
+ * experience. */
 static void watch_files(int fd, const char *path)
 {
     char *journal = xasprintf("%s/journal", path), *logs = xasprintf("%s/logs", path);
@@ -80,9 +81,9 @@ static void watch_files(int fd, const char *path)
     free(logs);
 }
 
-/* Waits until something was written or the run may have ended. Returns 0 when the reader of
- * stdout is gone. */
-static int wait_for_news(const struct run_watch *w, int notify)
+/* Waits until something was written or the run may have ended. Returns 0 when the reader
+ * of stdout is gone. */
+static int wait_for_lines(const struct run_watch *w, int notify)
 {
     struct pollfd fds[RUN_WATCH_FDS + 2];
     char events[4096];
@@ -110,7 +111,7 @@ static void follow(const struct cli *cli, const char *path, struct log_merge *m,
         log_merge_refresh(m);
         print_new(cli, m, all, 0);
         if (!is_over)
-            is_read = wait_for_news(&w, notify);
+            is_read = wait_for_lines(&w, notify);
     }
     run_watch_end(&w);
     if (notify >= 0)
@@ -191,8 +192,7 @@ static int run_logs(struct cli *cli, int argc, char **argv)
             o.follow = 1;
     }
     if (argc - optind > 2)
-        return cli_usage(cli, "a run and an agent are wanted, %d words are given",
-                         argc - optind);
+        return cli_usage(cli, "expected a run and an agent, got %d words", argc - optind);
     if (optind < argc)
         o.run = argv[optind];
     if (optind + 1 < argc)

@@ -1,5 +1,5 @@
-#include "supervisor/cli/go_on.h"
 #include "supervisor/cli/keep.h"
+#include "supervisor/cli/resume_run.h"
 
 static int parse(struct cli *cli, int argc, char **argv, struct resume_options *o,
                  int *detach, int *ret_code)
@@ -30,19 +30,20 @@ static int parse(struct cli *cli, int argc, char **argv, struct resume_options *
             o->anyway = 1;
     }
     if (rc == 0 && optind < argc - 1)
-        rc = cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+        rc = cli_usage(cli, "expected one run, got %d", argc - optind);
     if (rc == 0 && optind < argc)
         o->run = argv[optind];
     *ret_code = rc;
     return rc == 0;
 }
 
-/* The keeper goes on with the run that it kept; once that is as the command wants it,
- * what the command wanted is done, and what came after it counts. */
-static void take_again(struct resume_options *o, const struct keeper_task *again)
+/* The keeper has started this process after a supervisor died: resumes the keeper's run.
+ * If the last supervisor already applied the command's --set and --from, they are
+ * dropped: changes and checkpoints made since then count. */
+static void take_keeper_task(struct resume_options *o, const struct keeper_task *again)
 {
     o->run = again->path;
-    o->trust = 1; /* it was judged when it began */
+    o->trust = 1; /* the command checked it before its first supervisor */
     if (again->committed) {
         o->sets.n = 0;
         o->from = NULL;
@@ -58,8 +59,8 @@ static int run_resume(struct cli *cli, int argc, char **argv)
     if (!parse(cli, argc, argv, &o, &detach, &code) || !cli_keep(cli, detach, &code))
         return code;
     if (keeper_resume_task(&again))
-        take_again(&o, &again);
-    return go_on_with_run(cli, &o);
+        take_keeper_task(&o, &again);
+    return resume_run(cli, &o);
 }
 
 const struct command cmd_resume = {

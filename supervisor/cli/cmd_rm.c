@@ -1,4 +1,4 @@
-/* `brood rm`: runs go, whole. */
+/* `brood rm`: removes the directories of runs. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/run/run_dir.h"
@@ -30,7 +30,7 @@ static int remove_one(const struct cli *cli, const char *run, const char *path)
     if (cli->json)
         print_removed(run);
     else if (!cli->quiet)
-        (void)printf("%s is removed\n", run);
+        (void)printf("%s was removed\n", run);
     return CLI_DONE;
 }
 

@@ -1,5 +1,5 @@
-#include "supervisor/cli/go_on.h"
 #include "supervisor/cli/keep.h"
+#include "supervisor/cli/resume_run.h"
 #include "supervisor/cli/train.h"
 
 #include "common/mem/xmalloc.h"
@@ -23,7 +23,7 @@ struct run_options {
     size_t n_seeds;
     int is_series; /* of --seeds */
     int force, detach;
-    const struct keeper_task *again; /* NULL: everything begins */
+    const struct keeper_task *again; /* NULL: not restarted by the keeper */
 };
 
 /* ---- one run ---- */
@@ -61,7 +61,8 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     return code;
 }
 
-/* Finds everything that the configuration names before anything is created or replaced. */
+/* Finds everything that the configuration names before anything is created or
+ * replaced. */
 static int train_with_policies(const struct cli *cli, const struct run_config *config,
                                const char *name, const struct run_options *o,
                                const struct training_init *init)
@@ -153,8 +154,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
         o->is_series |= c == 'S';
     }
     if (rc == 0 && optind != argc - 1)
-        rc = cli_usage(cli, "one configuration file is wanted, %d are given",
-                       argc - optind);
+        rc = cli_usage(cli, "expected one configuration file, got %d", argc - optind);
     if (rc == 0)
         o->config_path = argv[optind];
     *ret_code = rc;
@@ -193,9 +193,10 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     int code;
 
     if (o->again != NULL && o->again->committed)
-        return go_on_with_run(cli, &(struct resume_options){.run = o->again->path,
-                                                            .trust = 1, /* ours */
-                                                            .rescue = o->rescue});
+        return resume_run(
+            cli, &(struct resume_options){.run = o->again->path,
+                                          .trust = 1, /* this command created it */
+                                          .rescue = o->rescue});
     if (seed != NULL) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%llu",
                        (unsigned long long)*seed);

@@ -87,7 +87,7 @@ static int run_runs(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (optind < argc)
-        return cli_usage(cli, "no arguments are taken");
+        return cli_usage(cli, "expected no arguments");
     paths = run_dir_list(cli->runs_dir, &n);
     if (!cli->json && n > 0)
         (void)printf("%-24s %-13s %24s %10s %8s  %s\n", "run", "state", "steps", "return",

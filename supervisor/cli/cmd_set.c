@@ -44,7 +44,7 @@ static void print_answer(const struct cli *cli, const struct msg *m)
     if (*waits != '\0')
         (void)printf("with the next `brood respawn` of its agent: %s\n", waits);
     if (*changes == '\0' && *waits == '\0')
-        (void)printf("nothing changes: it is so already\n");
+        (void)printf("nothing changes: the values are these already\n");
 }
 
 int cli_change_run(const struct cli *cli, struct control_client *c,
@@ -136,7 +136,7 @@ static int set_run(struct cli *cli, int argc, char **argv)
         !(cancels && is_key(argv[optind])))
         run = argv[optind++];
     if (optind == argc && !cancels)
-        return cli_usage(cli, "KEY=VALUE is wanted");
+        return cli_usage(cli, "expected KEY=VALUE");
     for (int i = optind; i < argc && cancels; i++)
         if (strchr(argv[i], '=') != NULL)
             return cli_usage(cli, "%s: --cancel takes keys without a value", argv[i]);

@@ -21,8 +21,8 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
     return cli_fail(cli, code, err);
 }
 
-/* A supervisor stopped by a signal would accept the request and carry it out whenever it is
- * continued, perhaps hours later. */
+/* A supervisor stopped by a signal would accept the request and carry it out whenever it
+ * is continued, perhaps hours later. */
 static int refuse_if_stopped(const char *path, struct err *err)
 {
     const pid_t pid = run_dir_holder(path);
@@ -31,8 +31,8 @@ static int refuse_if_stopped(const char *path, struct err *err)
     if (pid > 0 && pid_stat_read(pid, &is) == 0 && (is.state == 'T' || is.state == 't'))
         return err_set(
             err, ERR_STATE,
-            "%s stands still: its supervisor, pid %d, was stopped; `kill -CONT "
-            "%d` lets it go on",
+            "%s does not run: its supervisor, pid %d, was stopped; `kill -CONT "
+            "%d` continues it",
             path, (int)pid, (int)pid);
     return 0;
 }
@@ -108,7 +108,7 @@ static int steer_run(struct cli *cli, int argc, char **argv, const char *done)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
-        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+        return cli_usage(cli, "expected one run, got %d", argc - optind);
     return ask(cli, optind < argc ? argv[optind] : NULL, NULL, done, &err) < 0
                ? cli_fail_run(cli, &err)
                : CLI_DONE;
@@ -122,7 +122,7 @@ static int fail_agent(const struct cli *cli, const char *word, const struct err 
 
     if (run_dir_find(cli->runs_dir, word, &path, NULL) < 0)
         return cli_fail_run(cli, err);
-    code = cli_usage(cli, "%s is a run, an agent of it is wanted, too: %s", word,
+    code = cli_usage(cli, "%s is a run; name one of its agents, too: %s", word,
                      run_agent_names(path, names, sizeof(names)));
     free(path);
     return code;
@@ -137,8 +137,7 @@ static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind != 1 && argc - optind != 2)
-        return cli_usage(cli,
-                         "an agent is wanted: AGENT of the newest run, or RUN AGENT");
+        return cli_usage(cli, "expected an agent: AGENT of the newest run, or RUN AGENT");
     run = argc - optind == 2 ? argv[optind] : NULL;
     agent = argv[argc - 1];
     rc = ask(cli, run, agent, done, &err);

@@ -1,4 +1,5 @@
-/* `brood trace`: records how the processes of a live run spend the time of some rounds. */
+/* `brood trace`: records how the processes of a live run spend the time of some
+ * rounds. */
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
@@ -115,7 +116,7 @@ static int run_trace(struct cli *cli, int argc, char **argv)
     if (c == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
-        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+        return cli_usage(cli, "expected one run, got %d", argc - optind);
     return trace(cli, optind < argc ? argv[optind] : NULL, (uint64_t)steps, &err) < 0
                ? cli_fail_run(cli, &err)
                : CLI_DONE;

@@ -22,7 +22,7 @@ static int run_version(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (optind < argc)
-        return cli_usage(cli, "no arguments are taken");
+        return cli_usage(cli, "expected no arguments");
     if (binaries_find(&b, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
     if (cli->json)

@@ -45,7 +45,7 @@ static int run_wait(struct cli *cli, int argc, char **argv)
     if (cli_option(cli, argc, argv, NULL, &code) == CLI_OPTION_EXIT)
         return code;
     if (argc - optind > 1)
-        return cli_usage(cli, "one run is wanted, %d are given", argc - optind);
+        return cli_usage(cli, "expected one run, got %d", argc - optind);
     if (run_dir_find(cli->runs_dir, optind < argc ? argv[optind] : NULL, &path, &err) < 0)
         return cli_fail_run(cli, &err);
     if (run_record_exit_code(path, &has_end) < 0 && run_dir_denied(path, &err) < 0) {

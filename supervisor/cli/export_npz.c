@@ -26,7 +26,7 @@ enum {
 struct archive {
     struct atomic_file *file;
     uint64_t at;                 /* bytes written */
-    struct wbuf head, directory; /* of the member under way; of all */
+    struct wbuf head, directory; /* of the current member; of all members */
 };
 
 static int append(struct archive *a, const void *data, size_t len, struct err *err)
@@ -78,7 +78,7 @@ struct member {
     uint32_t crc, size, offset;
 };
 
-/* What local and central header have in common: version needed to extra length. */
+/* The fields that local and central header share: "version needed" to "extra length". */
 static void put_common(struct wbuf *b, const struct member *m)
 {
     put_u16(b, VERSION_NEEDED);
@@ -165,7 +165,7 @@ static int append_directory(struct archive *a, size_t n, struct err *err)
     return append(a, a->head.data, a->head.len, err);
 }
 
-/* ---- the whole ---- */
+/* ---- the archive ---- */
 
 static int check(const struct tensor_export *x, struct err *err)
 {

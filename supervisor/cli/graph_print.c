@@ -14,7 +14,7 @@ enum { OUTPUT_DTYPE, OUTPUT_DIMS, OUTPUT_N };
 /* [name, items] */
 enum { COLLECTION_NAME, COLLECTION_ITEMS, COLLECTION_N };
 
-/* ---- is it what it should be? ---- */
+/* ---- checking the agent's answer ---- */
 
 typedef int (*check_fn)(const msgpack_object *o);
 
@@ -112,7 +112,7 @@ int graph_view_init(struct graph_view *ret, const msgpack_object *answer, struct
     return 0;
 }
 
-/* ---- looking ---- */
+/* ---- access to nodes ---- */
 
 static const msgpack_object *node_at(const struct graph_view *v, uint32_t i)
 {

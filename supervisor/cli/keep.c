@@ -51,7 +51,7 @@ static void print_report(const struct cli *cli, const struct detach_report *r)
     if (cli->json)
         print_json(name, r);
     else if (!cli->quiet)
-        (void)printf("%s: under way as pid %d, keeper %d; `brood attach %s` shows it\n",
+        (void)printf("%s: running as pid %d, keeper %d; `brood attach %s` shows it\n",
                      name, (int)r->supervisor, (int)r->keeper, name);
     free(name);
 }
@@ -66,7 +66,7 @@ static int detach(struct cli *cli, int *ret_fd, int *ret_code)
 
     cli->is_detached = 1;
     if (keeper_resume_task(&again))
-        return 1; /* the supervisor before this one had detached already */
+        return 1; /* the last supervisor has detached already */
     r = detach_split(ret_fd, &report, ret_code, &err);
     if (r < 0)
         *ret_code = cli_fail(cli, CLI_FAILED, &err);

@@ -40,7 +40,7 @@ struct live_view {
     double last_shown;
 };
 
-/* A text under construction; what does not fit is cut. */
+/* A text that is being written; it is cut where the buffer is full. */
 struct text {
     char *p;
     size_t len, size;
@@ -114,7 +114,7 @@ int live_view_is_terminal(const struct live_view *v)
     return v->terminal;
 }
 
-/* Write errors are ignored: the reader is gone. */
+/* Ignores write errors: they mean that the reader has exited. */
 static void write_plain(int fd, const char *p, size_t len)
 {
     char shown[2048 * PLAIN_TEXT_GROWTH];
@@ -253,8 +253,8 @@ static size_t colour_len(const char *p)
     return p[n] == 'm' ? n + 1 : 0;
 }
 
-/* Appends the line, cut after `columns` characters. Colours do not count; all other escape
- * sequences are removed. */
+/* Appends the line, cut after `columns` characters. Colours do not count; all other
+ * escape sequences are removed. */
 static void put_line(struct text *t, const char *line, int columns)
 {
     const size_t len = strlen(line);
@@ -365,7 +365,7 @@ static void draw(struct live_view *v)
     v->drawn_lines = lines;
 }
 
-/* ---- what it shows ---- */
+/* ---- the interface ---- */
 
 int live_view_is_due(struct live_view *v)
 {
@@ -382,8 +382,8 @@ int live_view_is_due(struct live_view *v)
     return 1;
 }
 
-/* A process that is ending reports no memory: keep showing its last value until the process
- * is gone, and in the final view. */
+/* A process that is ending reports no memory: keep showing its last value until the
+ * process is gone, and in the final view. */
 static void keep_memory(struct run_status *to, const struct run_status *last)
 {
     struct run_agent_status *a = (struct run_agent_status *)(uintptr_t)to->agents;
@@ -418,8 +418,8 @@ void live_view_show_end(struct live_view *v, uint64_t env_steps, uint64_t episod
     draw(v);
 }
 
-/* Returns the entry of agent_0 for metric "train/agent_0/critic_loss", prefix "train/" and
- * suffix "/critic_loss"; NULL if the metric has another form. */
+/* Returns the entry of agent_0 for metric "train/agent_0/critic_loss", prefix "train/"
+ * and suffix "/critic_loss"; NULL if the metric has another form. */
 static struct numbers *named_by(struct live_view *v, const char *metric,
                                 const char *prefix, const char *suffix)
 {

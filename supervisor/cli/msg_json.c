@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-_Static_assert(JSON_MAX_DEPTH >= MSG_MAX_DEPTH, "whatever was parsed can be written");
+_Static_assert(JSON_MAX_DEPTH >= MSG_MAX_DEPTH, "every parsed message can be printed");
 
 static void put_pair(struct json *j, const msgpack_object_kv *pair)
 {

@@ -11,13 +11,13 @@ enum { PIECE_BYTES = 4096, UNFINISHED_MAX = 3 };
 
 struct plain_stream {
     int fd, is_raw;
-    size_t n_kept; /* bytes of a character whose rest comes with the next piece */
+    size_t n_kept; /* bytes of a character that the next piece completes */
     char kept[UNFINISHED_MAX];
 };
 
 static struct plain_stream out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
 
-/* The kept bytes and the piece; what is unfinished at its end is kept. */
+/* Writes the kept bytes and the piece, and keeps an incomplete character at its end. */
 static int write_piece(struct plain_stream *s, const char *piece, size_t len)
 {
     char text[UNFINISHED_MAX + PIECE_BYTES], shown[sizeof(text) * PLAIN_TEXT_GROWTH + 1];

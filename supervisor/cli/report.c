@@ -31,7 +31,8 @@ static const char *base_name(const char *path)
     return path + end;
 }
 
-/* The first column with that prefix that has a value in any row; NULL if there is none. */
+/* The first column with that prefix that has a value in any row; NULL if there is
+ * none. */
 static const char *find_prefixed(const struct progress *p, const char *prefix)
 {
     for (size_t c = 0; c < progress_n_columns(p); c++) {
@@ -99,7 +100,7 @@ static int read_series(struct series *s, const char *path, char **metric, struct
 /* ---- grouping ---- */
 
 /* Length of a run's name without "-<number>" or "-s<number>". */
-static size_t stem(const char *run)
+static size_t stem_len(const char *run)
 {
     size_t len = strcspn(run, "/"), end = len;
 
@@ -114,7 +115,8 @@ static size_t stem(const char *run)
 
 static int same_group(const struct series *a, const struct series *b)
 {
-    return stem(a->run) == stem(b->run) && strncmp(a->run, b->run, stem(a->run)) == 0;
+    return stem_len(a->run) == stem_len(b->run) &&
+           strncmp(a->run, b->run, stem_len(a->run)) == 0;
 }
 
 static double final_value(const struct series *s)
@@ -209,7 +211,7 @@ static void make_groups(struct report *r, const struct series *s, size_t n)
             }
         }
         g->name = g->n_runs == 1 ? strndup(s[i].run, strcspn(s[i].run, "/"))
-                                 : strndup(s[i].run, stem(s[i].run));
+                                 : strndup(s[i].run, stem_len(s[i].run));
         make_curve(g, members, g->n_runs);
         r->n_groups++;
     }

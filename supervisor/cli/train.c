@@ -25,7 +25,7 @@ static int open_log(struct run_dir *dir, struct err *err)
 }
 
 /* Sends the keeper what it needs to resume the run if this supervisor dies. */
-static void tell_keeper(const struct cli *cli, const struct training_args *args)
+static void send_to_keeper(const struct cli *cli, const struct training_args *args)
 {
     keeper_send_run(&cli->keeper, run_dir_path(args->dir), cli->place,
                     args->resume != NULL ? resume_progress(args->resume)->env_steps : 0,
@@ -39,7 +39,7 @@ struct starter {
     int log_fd;
 };
 
-/* After that, stderr is the supervisor's log, for messages of a failing library. */
+/* Stderr becomes the supervisor's log, so that messages of libraries are kept. */
 static void on_event(void *ctx, const struct run_event *e)
 {
     const struct starter *s = ctx;
@@ -84,7 +84,7 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
     watched.observers = observers;
     watched.n_observers = 3;
     watched.keeper = &cli->keeper;
-    tell_keeper(cli, args);
+    send_to_keeper(cli, args);
     rc = training_run(&watched, &result, &err);
     watcher_end(w, &result, rc < 0 ? &err : NULL, run_dir_path(args->dir));
     watcher_free(w);

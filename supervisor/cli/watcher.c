@@ -105,8 +105,8 @@ static void print_end(struct json *j, const struct training_result *r)
 
 /* Names the command that continues a failed run which cannot be resumed from its newest
  * checkpoint. */
-static void say_other_way(struct watcher *w, const struct training_result *r,
-                          const char *path)
+static void show_other_way(struct watcher *w, const struct training_result *r,
+                           const char *path)
 {
     const int64_t expected = r->is_unchanged ? w->from : r->checkpoint_step;
 
@@ -114,29 +114,31 @@ static void say_other_way(struct watcher *w, const struct training_result *r,
         return;
     if (r->resume_step >= 0)
         live_view_message(w->view,
-                          "%s: `brood resume %s --from %lld` goes on from the newest "
+                          "%s: `brood resume %s --from %lld` continues from the newest "
                           "checkpoint whose rows its experience log still holds",
                           w->run, path, (long long)r->resume_step);
     else
-        live_view_message(w->view,
-                          "%s: its experience log holds the rows of no checkpoint; "
-                          "`brood run %s/config.yaml --init-from %s` begins a new run "
-                          "with its weights",
-                          w->run, path, path);
+        live_view_message(
+            w->view,
+            "%s: its experience log lacks rows that every checkpoint needs; "
+            "`brood run %s/config.yaml --init-from %s` begins a new run "
+            "with its weights",
+            w->run, path, path);
 }
 
-static void say_end(struct watcher *w, const struct training_result *r, const char *path)
+static void show_end(struct watcher *w, const struct training_result *r, const char *path)
 {
     char steps[32], time_text[32], team[48] = "";
 
     if (w->quiet)
         return;
     if (r->is_unchanged) {
-        live_view_message(w->view, "%s: does not go on, and is as it was%s; %s", w->run,
-                          w->differs ? " (resume it without what is another one now, or "
-                                       "begin a new run)"
-                                     : "",
-                          path);
+        live_view_message(
+            w->view, "%s: was not resumed and has not changed%s; %s", w->run,
+            w->differs ? " (resume it without the difference, or begin a new "
+                         "run)"
+                       : "",
+            path);
         return;
     }
     if (!isnan(r->team_return_mean))
@@ -149,12 +151,12 @@ static void say_end(struct watcher *w, const struct training_result *r, const ch
     if (r->end != TRAINING_DONE && r->checkpoint_step >= 0 &&
         (r->end != TRAINING_FAILED || r->resume_step == r->checkpoint_step))
         live_view_message(
-            w->view, "%s: `brood resume %s` goes on from the checkpoint of step %lld",
+            w->view, "%s: `brood resume %s` continues from the checkpoint of step %lld",
             w->run, path, (long long)r->checkpoint_step);
     else if (r->end == TRAINING_STOPPED || r->end == TRAINING_CUT_OFF)
         live_view_message(w->view,
                           "%s: there is no checkpoint yet; `brood run` with --name %s "
-                          "--force begins anew",
+                          "--force starts over",
                           w->run, w->run);
 }
 
@@ -173,7 +175,7 @@ struct watcher *watcher_new(const struct watcher_args *args)
     if (args->json)
         print_start(&w->json, args);
     if (args->from != NULL && !w->quiet)
-        live_view_message(w->view, "%s: goes on from step %llu", args->run,
+        live_view_message(w->view, "%s: continues from step %llu", args->run,
                           (unsigned long long)*args->from);
     if (!w->quiet)
         live_view_message(w->view, "%s: %zu agent%s, seed %llu, in %s", args->run,
@@ -182,8 +184,8 @@ struct watcher *watcher_new(const struct watcher_args *args)
     return w;
 }
 
-void watcher_say_done(const struct watcher_args *args,
-                      const struct training_result *result)
+void watcher_print_done(const struct watcher_args *args,
+                        const struct training_result *result)
 {
     struct json j = {0};
 
@@ -215,8 +217,8 @@ void watcher_end(struct watcher *w, const struct training_result *result,
                  const struct err *failure, const char *path)
 {
     live_view_show_end(w->view, result->env_steps, result->episodes);
-    say_end(w, result, path);
-    say_other_way(w, result, path);
+    show_end(w, result, path);
+    show_other_way(w, result, path);
     if (failure != NULL)
         live_view_message(w->view, "brood %s: %s", w->command, failure->msg);
     if (w->json_lines)

@@ -32,8 +32,8 @@ struct watcher *watcher_new(const struct watcher_args *args);
 void watcher_free(struct watcher *w);
 
 /* Reports a run that has nothing left to do: prints the events start and done. */
-void watcher_say_done(const struct watcher_args *args,
-                      const struct training_result *result);
+void watcher_print_done(const struct watcher_args *args,
+                        const struct training_result *result);
 
 /* The callbacks to pass to training_run. */
 struct training_observer watcher_observer(struct watcher *w);

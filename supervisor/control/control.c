@@ -23,7 +23,7 @@ static void notify_line(struct control *k, const struct run_event *e)
     char *line = o != NULL ? run_event_line(e) : NULL;
 
     if (line == NULL)
-        return; /* nobody, or a kind that the journal does not have */
+        return; /* no subscribers, or an event that is not in the journal */
     msg_map(o, 1);
     msg_key(o, "line");
     msg_str(o, line);
@@ -73,10 +73,10 @@ static void on_event(void *ctx, const struct run_event *e)
     rpc_notify_end(k->rpc);
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
-/* In a run without an environment, clients' requests are its work: they take all the time
- * they need. */
+/* In a run without an environment, clients drive the agents: their requests get all the
+ * time they need. */
 static int on_open(void *ctx, struct training *t, uv_loop_t *loop, struct err *err)
 {
     struct control *k = ctx;

@@ -136,7 +136,7 @@ static int do_run(void *ctx, const msgpack_object *params, struct rpc_reply *rep
 
 /* ---- changes ---- */
 
-/* The texts of a list: KEY=VALUE each of "changes", KEY of "cancel". */
+/* Copies the texts of a list: KEY=VALUE each in "changes", KEY each in "cancel". */
 static int take_set(const msgpack_object *params, const char *name, char **ret,
                     size_t *ret_n, struct err *err)
 {
@@ -284,7 +284,7 @@ static int do_trace(void *ctx, const msgpack_object *params, struct rpc_reply *r
 
 /* ---- watching ---- */
 
-/* NULL: err says why. */
+/* Returns NULL and sets err if there is no such agent. */
 static const char *find_log(const struct control_run *run, const msgpack_object *params,
                             struct err *err)
 {

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <uv.h>
 
-/* Time that is granted in advance, so that a rare request is answered at once. */
+/* Unused time that clients can save up, so that a rare request is answered at once. */
 enum { ADVANCE_NS = 5000000, NS_PER_MS = 1000000 };
 
 struct rpc_reply {
     struct rpc *rpc;
-    struct rpc_peer *peer; /* NULL: gone */
+    struct rpc_peer *peer; /* NULL: disconnected */
     uint32_t id;
     LIST_ENTRY(rpc_reply) entry;
 };
@@ -23,12 +23,12 @@ struct rpc {
     size_t n_methods;
     void *ctx;
     LIST_HEAD(, rpc_peer) peers;
-    struct rpc_peer *next; /* of the peers being notified, the one after this one */
+    struct rpc_peer *next; /* the peer that rpc_notify_end notifies next */
     size_t n_subscribed[RPC_CHANNELS + 1];
-    int notified; /* the channel of the notification at hand */
+    int notified; /* channel of the notification being packed */
     LIST_HEAD(, rpc_reply) replies;
-    struct msg request; /* the one at hand */
-    struct msg_out out; /* the message under construction */
+    struct msg request; /* the current one */
+    struct msg_out out; /* the message being packed */
     unsigned time_parts;
     int64_t credit_ns; /* as of credit_at_ns */
     uint64_t credit_at_ns;
@@ -67,7 +67,7 @@ void rpc_free(struct rpc *rpc)
 
 /* ---- replies and notifications ---- */
 
-/* Clients speak bare msgpack-rpc: the message without the head of a frame. */
+/* Clients use plain msgpack-rpc: sends the message without the frame's header. */
 static void send_out(struct rpc_peer *peer)
 {
     const uint8_t *frame;
@@ -210,8 +210,7 @@ int rpc_take(struct rpc_peer *peer, const uint8_t *message, size_t len, struct e
     if (rc < 0)
         return rc;
     if (rpc->request.type != MSG_REQUEST)
-        return err_set(err, ERR_PROTOCOL,
-                       "only requests are taken: [0, id, method, params]");
+        return err_set(err, ERR_PROTOCOL, "expected a request: [0, id, method, params]");
     reply = xcalloc(1, sizeof(*reply));
     reply->rpc = rpc;
     reply->peer = peer;

@@ -22,11 +22,11 @@ struct rpc_server {
     struct rpc *rpc;
     uv_loop_t *loop;
     uv_pipe_t listener;
-    uv_timer_t turn;            /* of clients that asked for more than one turn takes */
+    uv_timer_t next_batch;      /* serves clients whose requests exceeded one batch */
     int dir_fd;                 /* the socket is bound by it: a path of any length */
-    struct client_list clients; /* whose turn is next, first */
+    struct client_list clients; /* the next one to serve first */
     size_t n_clients;
-    struct msg_out out; /* why a client is disconnected */
+    struct msg_out out; /* the error sent to a client before it is disconnected */
 };
 
 struct client {
@@ -36,13 +36,13 @@ struct client {
     uv_shutdown_t shutdown;
     TAILQ_ENTRY(client) entry;
     int closing;
-    int has_more; /* whole messages wait for the next turn */
-    uint8_t *in;  /* what came and is not yet a whole message */
+    int has_more; /* there may be whole messages left for the next batch */
+    uint8_t *in;  /* received bytes that are not yet served */
     size_t in_len, in_cap;
     struct stream_scan scan; /* of the message that begins at in */
 };
 
-/* Bytes of answers that it has not read. */
+/* Bytes of responses and notifications that the client has not read. */
 static size_t unread_by(const struct client *c)
 {
     return uv_stream_get_write_queue_size((const uv_stream_t *)&c->pipe);
@@ -157,7 +157,7 @@ static void disconnect(struct client *c, const struct err *why)
     const uint8_t *frame;
     size_t len;
 
-    log_info("control: a client is cut off: %s", why->msg);
+    log_info("control: a client is disconnected: %s", why->msg);
     msg_begin_notification(o, "error");
     msg_map(o, 1);
     msg_key(o, "message");
@@ -173,12 +173,14 @@ static size_t held_by(const struct client *c)
     return c->in_cap + unread_by(c);
 }
 
-/* Disconnects the client that holds most first, so that many who hold much cannot crowd
- * out one who asks for little. */
+/* Disconnects the client that holds most first, so that many who hold much cannot push
+ * out one who holds little. */
 static void keep_within_bounds(struct rpc_server *s)
 {
     const struct err why = {.code = ERR_LIMIT,
-                            .msg = "all clients together hold too much, and it the most"};
+                            .msg =
+                                "all clients together use too much memory, and this one "
+                                "the most"};
 
     for (;;) {
         struct client *most = TAILQ_FIRST(&s->clients), *c;
@@ -201,15 +203,17 @@ static void keep_within_bounds(struct rpc_server *s)
 
 /* ---- reading ---- */
 
-static void on_turn(uv_timer_t *timer);
+static void on_next_batch(uv_timer_t *timer);
 
-static void plan_turn(struct rpc_server *s)
+static void plan_next_batch(struct rpc_server *s)
 {
-    CHECK(uv_timer_start(&s->turn, on_turn, rpc_may_take_in_ms(s->rpc), 0) == 0);
+    CHECK(uv_timer_start(&s->next_batch, on_next_batch, rpc_may_take_in_ms(s->rpc), 0) ==
+          0);
 }
 
-/* Serves each client once, as long as there is time; the one served becomes the last. */
-static void on_turn(uv_timer_t *timer)
+/* Serves a batch of each waiting client, as long as there is time; the client served goes
+ * to the end of the list. */
+static void on_next_batch(uv_timer_t *timer)
 {
     struct rpc_server *s = timer->data;
     struct client *c;
@@ -226,14 +230,14 @@ static void on_turn(uv_timer_t *timer)
     TAILQ_FOREACH(c, &s->clients, entry)
     {
         if (c->has_more) {
-            plan_turn(s);
+            plan_next_batch(s);
             return;
         }
     }
 }
 
-/* Serves whole messages from the front of the buffer, as many as one turn allows. Returns
- * 1; 0 if the rest is no whole message. */
+/* Serves whole messages from the front of the buffer, at most one batch. Returns 0 if the
+ * rest is no whole message, otherwise 1. */
 static int take_messages(struct client *c, struct err *err)
 {
     struct rpc *rpc = c->server->rpc;
@@ -266,8 +270,8 @@ static int take_messages(struct client *c, struct err *err)
 static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
 
-/* Serves a client's requests. The rest waits until the client has read its responses, or
- * for the loop's next turn; until then no more is read from it. */
+/* Serves a batch of a client's requests. The rest waits until the client has read its
+ * responses, or for the next batch; until then no more bytes are read from it. */
 static void work(struct client *c)
 {
     struct err why = {0};
@@ -286,7 +290,7 @@ static void work(struct client *c)
     }
     (void)uv_read_stop((uv_stream_t *)&c->pipe);
     if (c->has_more)
-        plan_turn(c->server);
+        plan_next_batch(c->server);
 }
 
 /* The buffer grows with the bytes received, not with the length that a message claims. */
@@ -399,16 +403,16 @@ int rpc_server_open(struct rpc_server **ret, struct rpc *rpc, uv_loop_t *loop,
     TAILQ_INIT(&s->clients);
     msg_out_init(&s->out);
     CHECK(uv_pipe_init(loop, &s->listener, 0) == 0);
-    CHECK(uv_timer_init(loop, &s->turn) == 0);
-    s->listener.data = s->turn.data = s;
+    CHECK(uv_timer_init(loop, &s->next_batch) == 0);
+    s->listener.data = s->next_batch.data = s;
     *ret = s;
     return bind_socket(s, folder, name, err);
 }
 
 void rpc_server_close(struct rpc_server *s)
 {
-    uv_close((uv_handle_t *)&s->turn, NULL);
-    uv_close((uv_handle_t *)&s->listener, NULL); /* removes the socket's name */
+    uv_close((uv_handle_t *)&s->next_batch, NULL);
+    uv_close((uv_handle_t *)&s->listener, NULL); /* also unlinks the socket */
     while (!TAILQ_EMPTY(&s->clients))
         close_when_written(TAILQ_FIRST(&s->clients));
 }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_TABLES = 4 }; /* of training, of evaluation */
+enum { MAX_TABLES = 4 }; /* a run has two: for training and for evaluations */
 
 struct env_host {
     struct env_host_args args;
@@ -42,7 +42,7 @@ const struct env_host_args *env_host_args(const struct env_host *h)
 int env_host_add(struct env_host *h, struct agent_table *processes, struct err *err)
 {
     if (h->stopping)
-        return err_set(err, ERR_STATE, "the environments are being ended");
+        return err_set(err, ERR_STATE, "the environments are stopping");
     CHECK(h->n < MAX_TABLES);
     h->tables[h->n++] = processes;
     return 0;
@@ -90,7 +90,7 @@ void env_host_stop(struct env_host *h, uint64_t deadline_ms)
     stopped(h);
 }
 
-/* The table of a process, and its place in it. */
+/* Returns the table that has the process; *process becomes its index in that table. */
 static struct agent_table *find(const struct env_host *h, size_t *process)
 {
     for (size_t i = 0; i < h->n; i++) {

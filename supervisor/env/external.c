@@ -62,7 +62,7 @@ static int pack_number(const char *text, struct msg_out *o)
     }
     v = strtod(text, &end);
     if (end == text || *end != '\0' || strpbrk(text, "xXnN") != NULL)
-        return 0; /* neither hexadecimal nor inf nor nan is meant */
+        return 0; /* strtod also accepts hexadecimal, inf and nan: send those as text */
     msg_f64(o, v);
     return 1;
 }
@@ -114,7 +114,7 @@ void external_pack_configure(const struct external *f, size_t copies, size_t fir
         msg_map(o, 0);
 }
 
-/* ---- its answer ---- */
+/* ---- the answer to configure ---- */
 
 static int parse_heads(struct action_space *s, const msgpack_object *map, struct err *err)
 {

@@ -11,15 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The last answer: a command reads a configuration several times, then makes
- * environments of it. */
+/* The last answer is kept, because a command reads a configuration several times and then
+ * creates its environment. */
 static struct {
     char *question;
     struct arena arena;
     struct env_spec spec;
 } kept;
 
-/* Everything on which an answer can depend. */
+/* Returns, as text, everything that the answer can depend on. */
 static char *question_of(const struct external *f)
 {
     char *text = NULL;

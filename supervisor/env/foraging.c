@@ -18,21 +18,22 @@ struct params {
 
 static const struct field fields[] = {
     {"size", FIELD_I64, SCHEMA_AT(struct params, size), SCHEMA_WITHIN(4, MAX_SIZE),
-     .default_text = "8", .doc = "rows, and columns"},
+     .default_text = "8", .doc = "number of rows and of columns"},
     {"players", FIELD_I64, SCHEMA_AT(struct params, players), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(1, MAX_PLAYERS), .default_text = "2", .doc = "agents"},
     {"food", FIELD_I64, SCHEMA_AT(struct params, food), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(1, MAX_FOOD), .default_text = "2",
-     .doc = "at most; fewer if no place is found for all"},
+     .doc = "food at most; less if there is no place for all"},
     {"max_level", FIELD_I64, SCHEMA_AT(struct params, max_level),
-     SCHEMA_WITHIN(1, MAX_LEVEL), .default_text = "2", .doc = "of a player"},
+     SCHEMA_WITHIN(1, MAX_LEVEL), .default_text = "2",
+     .doc = "highest level of a player"},
     {"sight", FIELD_I64, SCHEMA_AT(struct params, sight), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(0, MAX_SIZE), .default_text = "0",
-     .doc = "cells in each direction; 0: everything"},
+     .doc = "cells that a player sees in each direction; 0: all"},
     {"cooperate", FIELD_BOOL, SCHEMA_AT(struct params, cooperate),
-     .default_text = "false", .doc = "no food can be loaded alone"},
+     .default_text = "false", .doc = "no player can load food alone"},
     {"penalty", FIELD_F64, SCHEMA_AT(struct params, penalty), SCHEMA_WITHIN(0, 1e6),
-     .default_text = "0", .doc = "for loading too weakly"},
+     .default_text = "0", .doc = "reward subtracted when players fail to load"},
 };
 const struct schema foraging_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
 
@@ -44,7 +45,7 @@ struct player {
 struct grid {
     struct player *player;
     int32_t *cell;     /* (size, size) */
-    int32_t *all_food; /* sum of the levels at the beginning */
+    int32_t *all_food; /* sum of the levels after the reset */
 };
 
 struct world {
@@ -116,8 +117,8 @@ static void place_players(struct world *w, struct grid *g, struct draws *d)
     }
 }
 
-/* Whether the cell is free and has no food beside it or two cells away in a straight
- * line. */
+/* Whether the cell is free, and there is no food next to it or two cells away in a
+ * straight line. */
 static int is_free_for_food(const struct world *w, const struct grid *g, int32_t row,
                             int32_t col)
 {

@@ -217,7 +217,7 @@ static void *matrix_open(const struct env_class *class, const struct env_config 
     struct world *w = ARENA_NEW(arena, struct world);
     int rc = load_game(&w->game, class->scenario, p, arena, NULL);
 
-    CHECK(rc == 0, "described, but not opened");
+    CHECK(rc == 0, "a game that was described cannot be opened");
     w->observe_last = p->observe_last;
     w->n_copies = copies;
     w->last = ARENA_ARRAY(arena, int32_t, w->game.n_players * copies);

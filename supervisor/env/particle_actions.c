@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Turns an agent's action into the force it moves with and the word it says. */
+/* Converts an agent's action into the force that moves it and the word it says. */
 
 enum { MOVES = PARTICLE_MOVES };
 

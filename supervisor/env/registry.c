@@ -43,7 +43,7 @@ static const struct env_class classes[] = {
       &simple_world_comm_params},
      &particle_ops,
      &particle_simple_world_comm},
-    {{"climbing", "the best joint action stands beside the worst", &matrix_game_params},
+    {{"climbing", "the best joint action is next to the worst", &matrix_game_params},
      &matrix_game_ops,
      &matrix_game_climbing},
     {{"penalty", "two optima, and k for missing each other", &matrix_game_penalty_params},
@@ -139,7 +139,7 @@ void env_symmetry(const struct env_config *env, struct arena *arena,
     class->ops->symmetry(class, env, params, arena, ret);
 }
 
-/* One set of rules and one kind of actions is all that others have. */
+/* Only the particle worlds have a choice of rules and of actions. */
 static int check_rules(const struct env_class *class, const struct env_config *config,
                        struct err *err)
 {
@@ -149,7 +149,7 @@ static int check_rules(const struct env_class *class, const struct env_config *c
 
     if (class->ops == &particle_ops || key == NULL)
         return 0;
-    (void)err_set(err, ERR_UNSUPPORTED, "is for the particle worlds alone, not for %s",
+    (void)err_set(err, ERR_UNSUPPORTED, "applies only to the particle worlds, not to %s",
                   class->info.id);
     (void)err_note(err, ERR_AT(.key = key));
     return ERR_UNSUPPORTED;
@@ -171,7 +171,8 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
                   : class->ops->describe(class, config, *ret_params, arena, ret, err);
 }
 
-/* Identifies an external environment by its program; does not ask a process for its name. */
+/* Identifies an external environment by its program; does not ask a process for its
+ * name. */
 static const char *shown_name(const struct env_config *c)
 {
     if (c->plugin != NULL)

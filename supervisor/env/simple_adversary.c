@@ -20,7 +20,7 @@ struct params {
 static const struct field fields[] = {
     {"agents", FIELD_I64, SCHEMA_AT(struct params, agents), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(1, ENV_MAX_AGENTS - 1), .default_text = "2",
-     .doc = "good ones, and landmarks: N"},
+     .doc = "good agents, and landmarks: N"},
     PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_adversary_params = {SCHEMA_TABLE(fields),

@@ -1,7 +1,7 @@
 #include "supervisor/env/particle_world.h"
 
 /* simple_reference: each of two agents observes which landmark the other has to go to,
- * and can say so.
+ * and can tell it.
  *
  * Observation: velocity, landmarks, the colour of the partner's goal, what it says.
  * Reward, own: minus the partner's distance to its goal (openai: squared). mpe2: mixed
@@ -20,7 +20,7 @@ struct params {
 
 static const struct field fields[] = {
     {"local_ratio", FIELD_F64, SCHEMA_AT(struct params, local_ratio), SCHEMA_WITHIN(0, 1),
-     .default_text = "0.5", .doc = "of an agent's own reward (mpe2)"},
+     .default_text = "0.5", .doc = "weight of an agent's own reward (mpe2)"},
     PARTICLE_PARAMS(struct params),
 };
 const struct schema simple_reference_params = {SCHEMA_TABLE(fields),

@@ -24,9 +24,10 @@ struct params {
 
 static const struct field fields[] = {
     {"agents", FIELD_I64, SCHEMA_AT(struct params, agents), .flags = FIELD_MEANING,
-     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3", .doc = "and landmarks: N"},
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "3",
+     .doc = "agents, and landmarks: N"},
     {"local_ratio", FIELD_F64, SCHEMA_AT(struct params, local_ratio), SCHEMA_WITHIN(0, 1),
-     .default_text = "0.5", .doc = "of an agent's own reward (mpe2)"},
+     .default_text = "0.5", .doc = "weight of an agent's own reward (mpe2)"},
     {"terminate_on_success", FIELD_BOOL, SCHEMA_AT(struct params, terminate_on_success),
      .default_text = "false", .doc = "over when all landmarks are covered"},
     PARTICLE_PARAMS(struct params),

@@ -15,7 +15,7 @@ struct toy_numbers {
 
 static const struct field toy_fields[] = {
     {"agents", FIELD_I64, SCHEMA_AT(struct toy_numbers, agents),
-     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "1", .doc = "how many"},
+     SCHEMA_WITHIN(1, ENV_MAX_AGENTS), .default_text = "1", .doc = "number of agents"},
 };
 const struct schema toy_params = {SCHEMA_TABLE(toy_fields), sizeof(struct toy_numbers)};
 

@@ -49,8 +49,8 @@ static float **observations(struct vec_env *v)
     return rows;
 }
 
-/* Refuses what would take unreasonable memory: two observations and a scratch row of
- * doubles are nearly all of it. */
+/* Refuses an environment that would take too much memory, nearly all of which is two
+ * observations and a scratch row of doubles. */
 static int check_size(const struct vec_env *v, struct err *err)
 {
     size_t width = 0, bytes;
@@ -129,7 +129,7 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
     find_teams(v);
     memset(v->waiting, 1, v->n_copies);
     if (v->class->ops == NULL)
-        return vec_env_far_open(v, config, err);
+        return vec_env_external_open(v, config, err);
     (void)snprintf(v->spec.id, sizeof(v->spec.id), "%s", v->class->info.id);
     v->world = v->class->ops->open(v->class, config, params, v->n_copies, &v->arena);
     return 0;
@@ -167,7 +167,7 @@ void vec_env_free(struct vec_env *v)
 {
     if (v == NULL)
         return;
-    far_world_free(v->far);
+    external_world_free(v->external_world);
     arena_done(&v->arena);
     free(v);
 }
@@ -217,17 +217,17 @@ void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
         v->left[a][copy] = 0;
         v->total_return[a][copy] = 0.0;
     }
-    if (v->far != NULL)
-        vec_env_far_reset(v, copy, &e);
+    if (v->external_world != NULL)
+        vec_env_external_reset(v, copy, &e);
     else
         v->class->ops->reset(v->world, copy, &e);
 }
 
 /* Observes copies first .. first+n-1, which have begun an episode. The observations of a
- * far world arrive in messages. */
+ * external world arrive in messages. */
 static void observe(struct vec_env *v, size_t first, size_t n)
 {
-    if (v->far == NULL)
+    if (v->external_world == NULL)
         v->class->ops->observe(v->world, first, n, v->obs);
 }
 
@@ -409,8 +409,8 @@ static void begin_next(struct vec_env *v, size_t copy)
         return;
     }
     v->waiting[copy] = 1;
-    if (v->far != NULL)
-        far_world_end_episode(v->far, copy);
+    if (v->external_world != NULL)
+        external_world_end_episode(v->external_world, copy);
 }
 
 static int has_begun(const struct vec_env *v, size_t copy)
@@ -419,8 +419,8 @@ static int has_begun(const struct vec_env *v, size_t copy)
            !v->waiting[copy];
 }
 
-/* Fills obs: with the step's observations, or with a new episode's where one began.
- * Copies often end together, so that adjacent ones are observed in one call. */
+/* Fills obs with the step's observations, or with a new episode's where one began. Copies
+ * often end together, so adjacent ones are observed in one call. */
 static void keep_or_observe(struct vec_env *v)
 {
     size_t c = 0, n;
@@ -450,7 +450,7 @@ static void begin_ended(struct vec_env *v)
             begin_next(v, c);
 }
 
-static void begin_all_far(struct vec_env *v)
+static void begin_all_external(struct vec_env *v)
 {
     keep_obs(v, 0, v->n_copies);
     for (size_t a = 0; v->allowed != NULL && a < v->spec.n_agents; a++)
@@ -490,8 +490,8 @@ void vec_env_conclude(struct vec_env *v, struct env_step *ret)
 {
     if (v->sharing != ENV_REWARD_OWN)
         share_rewards(v);
-    if (v->far != NULL)
-        begin_all_far(v);
+    if (v->external_world != NULL)
+        begin_all_external(v);
     else
         begin_all(v);
     fill_results(v, ret);
@@ -504,8 +504,8 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
 
     if (rc < 0)
         return rc;
-    if (v->far != NULL)
-        return vec_env_far_step(v, actions, ret, err);
+    if (v->external_world != NULL)
+        return vec_env_external_step(v, actions, ret, err);
     for (size_t a = 0; a < v->spec.n_agents; a++)
         memset(v->terminated[a], 0, v->n_copies);
     v->class->ops->step(v->world, actions, v->own, v->terminated);
@@ -523,7 +523,7 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
 void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret)
 {
     CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
-    CHECK(v->far == NULL && v->class->ops->draw != NULL, "%s cannot be drawn",
+    CHECK(v->external_world == NULL && v->class->ops->draw != NULL, "%s cannot be drawn",
           v->spec.id);
     scene_clear(ret, v->spec.n_agents);
     v->class->ops->draw(v->world, copy, ret);

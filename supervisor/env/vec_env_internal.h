@@ -4,7 +4,7 @@
 
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/external.h"
-#include "supervisor/env/far_world.h"
+#include "supervisor/env/external_world.h"
 
 /* Whether an agent had left its copy before the step, and how: terminated or cut off. */
 enum leaving { LEFT_NOT, LEFT_AT_END, LEFT_CUT };
@@ -12,9 +12,9 @@ enum leaving { LEFT_NOT, LEFT_AT_END, LEFT_CUT };
 struct vec_env {
     struct arena arena; /* everything below, and this struct's arrays */
     const struct env_class *class;
-    void *world; /* NULL: the world is in other processes (far) */
+    void *world; /* NULL: the world is in other processes (external_world) */
     struct external external;
-    struct far_world *far; /* NULL: the world is in this process */
+    struct external_world *external_world; /* NULL: the world is in this process */
     struct env_spec spec;
     size_t n_copies;
     enum env_draws draws;
@@ -44,7 +44,7 @@ struct vec_env {
     double **episode_return;
     uint64_t *episode_length;
 
-    /* Used only with a far world. */
+    /* Used only with an external world. */
     struct env_host *host;
     uint8_t **present;       /* [A] (E): the agent takes part in the next step */
     struct env_step *result; /* where to put the results of the current step */
@@ -65,12 +65,14 @@ void vec_env_end_copies(struct vec_env *v);
 /* The last part of a step: shares team rewards, begins next episodes, fills *ret. */
 void vec_env_conclude(struct vec_env *v, struct env_step *ret);
 
-/* ---- vec_env_far.c ---- */
+/* ---- vec_env_external.c ---- */
 
 /* ERR_LIMIT: a step's observations do not fit into one message. */
-int vec_env_far_open(struct vec_env *v, const struct env_config *config, struct err *err);
-int vec_env_far_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
-                     struct err *err);
-void vec_env_far_reset(struct vec_env *v, size_t copy, const struct env_episode *episode);
+int vec_env_external_open(struct vec_env *v, const struct env_config *config,
+                          struct err *err);
+int vec_env_external_step(struct vec_env *v, const float *const *actions,
+                          struct env_step *ret, struct err *err);
+void vec_env_external_reset(struct vec_env *v, size_t copy,
+                            const struct env_episode *episode);
 
 #endif

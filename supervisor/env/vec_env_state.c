@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Header; episode, time (E) u64; returns (A, E) f64; waiting (E), left (A, E) u8; then
- * the world's own. */
+ * the world's own state. */
 
 enum { STATE_MAGIC = 0x42524556, STATE_VERSION = 1 };
 
@@ -26,8 +26,9 @@ static size_t shared_bytes(const struct vec_env *v)
 
 size_t vec_env_state_bytes(const struct vec_env *v)
 {
-    return shared_bytes(v) + (v->far != NULL ? far_world_state_bytes(v->far)
-                                             : v->class->ops->state_bytes(v->world));
+    return shared_bytes(v) + (v->external_world != NULL
+                                  ? external_world_state_bytes(v->external_world)
+                                  : v->class->ops->state_bytes(v->world));
 }
 
 static struct state_header expected_header(const struct vec_env *v)
@@ -61,8 +62,8 @@ void vec_env_state_save(const struct vec_env *v, void *dst)
     p = put(p, v->waiting, n);
     for (size_t a = 0; a < n_agents; a++)
         p = put(p, v->left[a], n);
-    if (v->far != NULL)
-        far_world_save(v->far, p);
+    if (v->external_world != NULL)
+        external_world_save(v->external_world, p);
     else
         v->class->ops->save(v->world, p);
 }
@@ -101,9 +102,10 @@ static int check_header(const struct vec_env *v, const void *src, size_t len,
                        "expected %zu of %s with %zu",
                        (unsigned long long)h.copies, h.id, (unsigned long long)h.agents,
                        v->n_copies, v->spec.id, v->spec.n_agents);
-    if (v->far != NULL && h.len_bytes == len && len >= shared_bytes(v))
+    if (v->external_world != NULL && h.len_bytes == len && len >= shared_bytes(v))
         return 0;
-    if (v->far != NULL || h.len_bytes != want.len_bytes || len != want.len_bytes)
+    if (v->external_world != NULL || h.len_bytes != want.len_bytes ||
+        len != want.len_bytes)
         return err_set(err, ERR_CORRUPT, "environment state: %zu bytes, expected %zu",
                        len, (size_t)h.len_bytes);
     return 0;
@@ -111,15 +113,16 @@ static int check_header(const struct vec_env *v, const void *src, size_t len,
 
 static int load_world(struct vec_env *v, const char *own, size_t len, struct err *err)
 {
-    return v->far != NULL ? far_world_load(v->far, own, len, err)
-                          : v->class->ops->load(v->world, own, err);
+    return v->external_world != NULL
+               ? external_world_load(v->external_world, own, len, err)
+               : v->class->ops->load(v->world, own, err);
 }
 
-/* Begins a new episode in each copy whose episode is lost (far_world.h). */
+/* Begins a new episode in each copy whose episode is lost (external_world.h). */
 static void begin_lost(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++)
-        if (!v->waiting[c] && !far_world_runs(v->far, c))
+        if (!v->waiting[c] && !external_world_runs(v->external_world, c))
             vec_env_begin_episode(v, c, v->episode[c] + 1);
 }
 
@@ -140,8 +143,9 @@ int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct er
         p = get(v->total_return[a], p, n * sizeof(double));
     p = get_flags(v->waiting, p, n);
     for (size_t a = 0; a < n_agents; a++)
-        p = v->far != NULL ? get(v->left[a], p, n) : get_flags(v->left[a], p, n);
-    if (v->far != NULL)
+        p = v->external_world != NULL ? get(v->left[a], p, n)
+                                      : get_flags(v->left[a], p, n);
+    if (v->external_world != NULL)
         begin_lost(v);
     else {
         vec_env_split_obs(v);

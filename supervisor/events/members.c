@@ -89,7 +89,7 @@ static int is_whole(const struct member *m)
     return m->type != MEMBER_TEXT && m->type != MEMBER_LIST && !is_real(m);
 }
 
-/* What is in its place where it is not read. */
+/* The value that stands for a member that was not sent. */
 static struct value absent(const struct member *m)
 {
     struct value v = {.type = m->type};

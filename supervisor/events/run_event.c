@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what each kind has, in the order of the journal ---- */
+/* ---- the fields of each kind, in the journal's order ---- */
 
 #define OF(kind, member)         MEMBER(struct run_event, kind, member)
 #define OF_AS(kind, key, member) MEMBER_AS(struct run_event, kind, key, member)
@@ -48,7 +48,7 @@ static const struct member wait_fields[] = {
     OF_PROCESS(TEXT, environment),
     OF_PROCESS(U64, delay_ms),
 };
-static const struct member turn_fields[] = {
+static const struct member mode_fields[] = {
     OF_PROCESS(TEXT, agent), OF_PROCESS(TEXT, mode), OF_PROCESS(U64, position),
     OF_PROCESS(U64, lost),   OF_PROCESS(TEXT, why),
 };
@@ -78,7 +78,7 @@ static const struct kind {
     const struct member *fields;
     size_t n_fields;
 } kinds[RUN_EVENT_COUNT] = {
-    /* `run --json` begins and ends with an object of its own. */
+    /* Not sent to `run --json`, which prints its own first and last object. */
     [RUN_EVENT_START] = {"start", J, FIELDS(begin_fields)},
     [RUN_EVENT_RESUME] = {"resume", J, FIELDS(begin_fields)},
     [RUN_EVENT_UNDER_WAY] = {"under-way", 0, NULL, 0},
@@ -96,9 +96,9 @@ static const struct kind {
     [RUN_EVENT_EXIT] = {"exit", J | P, FIELDS(exit_fields)},
     [RUN_EVENT_RESPAWN] = {"respawn", J | P, FIELDS(life_fields)},
     [RUN_EVENT_WAIT] = {"wait", J | P, FIELDS(wait_fields)},
-    [RUN_EVENT_GIVE_UP] = {"give-up", C | P, FIELDS(turn_fields)},
-    [RUN_EVENT_TAKE_BACK] = {"take-back", C | P, FIELDS(turn_fields)},
-    [RUN_EVENT_TURNED] = {"turned", J | P, FIELDS(turn_fields)},
+    [RUN_EVENT_GIVE_UP] = {"give-up", C | P, FIELDS(mode_fields)},
+    [RUN_EVENT_REINSTATE] = {"take-back", C | P, FIELDS(mode_fields)},
+    [RUN_EVENT_MODE] = {"turned", J | P, FIELDS(mode_fields)},
     [RUN_EVENT_SET] = {"set", C | P, FIELDS(change_fields)},
     [RUN_EVENT_WAITS] = {"waits", C | P, FIELDS(change_fields)},
     [RUN_EVENT_CANCEL] = {"cancel", C | P, FIELDS(change_fields)},
@@ -152,7 +152,7 @@ const char *run_event_exit_text(const struct run_event_process *p,
     return ret;
 }
 
-/* ---- pairs of key and value, of which all encodings are made ---- */
+/* ---- pairs of key and value, from which every encoding is made ---- */
 
 struct pair {
     const char *key;
@@ -180,7 +180,8 @@ static void add_whole(struct pairs *p, const char *key, uint64_t v)
     p->pair[p->n++] = (struct pair){key, {.type = MEMBER_I64, .whole = (int64_t)v}};
 }
 
-/* The columns of a row; an evaluation has its numbers under the names that rows have. */
+/* Adds the columns of a row of metrics. An evaluation's numbers get the same names as in
+ * such a row. */
 static void add_metrics(struct pairs *p, const struct run_event *e)
 {
     const struct evaluation_result *result = e->evaluation.result;
@@ -198,7 +199,7 @@ static void add_metrics(struct pairs *p, const struct run_event *e)
     }
 }
 
-/* "give_up". */
+/* "give-up" -> "give_up" */
 static const char *json_name(const struct run_event *e, struct arena *arena)
 {
     char *name = arena_strdup(arena, kinds[e->kind].name);
@@ -208,10 +209,10 @@ static const char *json_name(const struct run_event *e, struct arena *arena)
     return name;
 }
 
-/* The pairs that come before an event's own fields. */
+/* Which pairs come before an event's own fields. */
 enum head { HEAD_NONE, HEAD_STEP, HEAD_ALL, HEAD_MAX_PAIRS = 3 };
 
-/* The head, and all fields that are not absent. */
+/* Returns the head and all fields that are not absent. */
 static struct pairs pairs_of(const struct run_event *e, enum head head)
 {
     const struct kind *kind = &kinds[e->kind];

@@ -38,8 +38,8 @@ enum run_event_kind {
     RUN_EVENT_RESPAWN,   /* process: pid of the new one */
     RUN_EVENT_WAIT,      /* process: delay_ms until the next one */
     RUN_EVENT_GIVE_UP,   /* process: mode, position, lost, why */
-    RUN_EVENT_TAKE_BACK, /* process: the same; it will learn again */
-    RUN_EVENT_TURNED,    /* process: mode; its mode has changed, or did so in a replay */
+    RUN_EVENT_REINSTATE, /* process: the same; it will learn again */
+    RUN_EVENT_MODE,      /* process: mode; its mode has changed, or did so in a replay */
     /* Its configuration. */
     RUN_EVENT_SET,     /* change: accepted, takes effect at step `at` */
     RUN_EVENT_WAITS,   /* change: accepted, takes effect with a respawn of its agent */
@@ -121,8 +121,8 @@ struct run_event {
 void run_event_process_init(struct run_event_process *p, const char *agent,
                             const char *environment);
 
-/* How it ended: "SIGKILL", "code 3", or the key of the limit that it was killed for. NULL:
- * unknown. */
+/* How it ended: "SIGKILL", "code 3", or the key of the limit that it was killed for.
+ * NULL: unknown. */
 #define RUN_EVENT_EXIT_BYTES 64
 const char *run_event_exit_text(const struct run_event_process *p,
                                 char ret[RUN_EVENT_EXIT_BYTES]);
@@ -130,8 +130,9 @@ const char *run_event_exit_text(const struct run_event_process *p,
 /* The readers of a kind. */
 enum run_event_reader {
     RUN_EVENT_IN_JOURNAL = 1,
-    RUN_EVENT_COMMITTED = 2, /* in the journal, and on the disk before the run goes on */
-    RUN_EVENT_PRINTED = 4,   /* `run --json` */
+    RUN_EVENT_COMMITTED =
+        2,                 /* in the journal, and on the disk before the run continues */
+    RUN_EVENT_PRINTED = 4, /* `run --json` */
 };
 unsigned run_event_readers(enum run_event_kind kind); /* bits of run_event_reader */
 
@@ -146,8 +147,8 @@ void run_event_json(struct json *j, const struct run_event *e);
 
 /* The kind of a name as it is in the journal; RUN_EVENT_COUNT: none of these. */
 enum run_event_kind run_event_kind_of(const char *name);
-/* The fields of an event of the kind ret->kind, from the texts that `find` gives for their
- * keys (NULL: absent), which ret borrows. */
+/* The fields of an event of the kind ret->kind, from the texts that `find` gives for
+ * their keys (NULL: absent), which ret borrows. */
 void run_event_parse(struct run_event *ret,
                      const char *(*find)(const void *ctx, const char *key),
                      const void *ctx);

@@ -74,7 +74,8 @@ void run_status_pack_pending(struct msg_out *o, const struct run_pending *list, 
     value_pack(o, &v);
 }
 
-/* Names are not absent, whatever was sent. */
+/* Replaces missing names by "": readers expect a string even if the sender left it
+ * out. */
 static void name_all(const struct run_agent_status *list, size_t n)
 {
     struct run_agent_status *a = (struct run_agent_status *)(uintptr_t)list;
@@ -141,7 +142,7 @@ void run_status_json_some(struct json *j, const struct run_status *s,
 
         while (i < N_FIELDS && strcmp(fields[i].key, keys[k]) != 0)
             i++;
-        CHECK(i < N_FIELDS, "%s is no field of a status", keys[k]);
+        CHECK(i < N_FIELDS, "a status has no field %s", keys[k]);
         put_json(j, &fields[i], s);
     }
 }

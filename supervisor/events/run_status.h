@@ -33,7 +33,7 @@ enum run_exit {
 struct run_agent_status {
     const char *name;
     const char *state;    /* agent_state_name; "gone" when the run is over */
-    const char *given_up; /* "frozen", "noop"; NULL: it was not, or was taken back */
+    const char *given_up; /* "frozen", "noop"; NULL: it was not, or was reinstated */
     pid_t pid;            /* 0: none */
     uint64_t restarts;
     int64_t rss_bytes;     /* -1: not known */
@@ -89,8 +89,8 @@ static inline const char *run_agent_shown_state(const struct run_agent_status *a
 void run_status_pack_pending(struct msg_out *o, const struct run_pending *list, size_t n);
 /* One map. */
 void run_status_pack(struct msg_out *o, const struct run_status *s);
-/* Reads a map; keys that are missing or malformed are unknown. The arena owns all that ret
- * points to. */
+/* Reads a map; keys that are missing or malformed are unknown. The arena owns all that
+ * ret points to. */
 void run_status_unpack(struct run_status *ret, const msgpack_object *map,
                        struct arena *arena);
 /* Only the list that `pending` is, found in the map under another key. */

@@ -345,8 +345,8 @@ void metrics_state_save(const struct metrics *m, int marked, uint8_t **ret,
     *ret_len = b.len;
 }
 
-/* The index of the series of that full name, added if it is that of a scalar not seen
- * yet; m->n if it is neither. */
+/* The index of the series with that full name; a scalar not seen yet is added. m->n: it
+ * is no series and no scalar. */
 static size_t find_series(struct metrics *m, const char *name, size_t len)
 {
     for (size_t i = 0; i < m->n; i++)

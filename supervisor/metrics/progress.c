@@ -62,7 +62,7 @@ static int read_row(struct progress *p, const char *path, size_t line_number, ch
         if (n == p->n_columns || !read_value(word, &row[n]))
             return err_set_at(err, ERR_FORMAT,
                               ERR_AT(.file = path, .line = (int)line_number),
-                              "'%.40s' is no value of this table", word);
+                              "'%.40s' is no number", word);
     }
     if (n != p->n_columns || isnan(row[p->steps]))
         return err_set_at(err, ERR_FORMAT, ERR_AT(.file = path, .line = (int)line_number),
@@ -101,7 +101,7 @@ int progress_read(struct progress **ret, const char *path, struct err *err)
     int rc;
 
     if (f == NULL)
-        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "%s is not there", path)
+        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "%s does not exist", path)
                                : err_errno(err, "%s", path);
     p = xcalloc(1, sizeof(*p));
     p->arena = ARENA_ZERO;

@@ -87,7 +87,7 @@ static int has_header(FILE *f, const struct metrics *m)
     return same;
 }
 
-/* The offset behind the last complete row at or before env_steps; rows are sorted. */
+/* The offset after the last complete row at or before env_steps; rows are sorted. */
 static off_t end_of_rows(FILE *f, uint64_t env_steps)
 {
     char *line = NULL;

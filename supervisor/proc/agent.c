@@ -196,7 +196,7 @@ void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core)
     struct err err;
     int r;
 
-    agent_note_sign_of_life(a); /* from now on it owes this */
+    agent_note_sign_of_life(a); /* its time to answer starts now */
     if (log_get_level() >= LOG_LEVEL_DEBUG)
         log_frame(a, frame, len);
     r = a->link->ops->send(a->link, frame, len, core, &err);
@@ -346,7 +346,8 @@ static void do_send(struct agent *a)
     agent_write(a, a->pending.frame, a->pending.frame_len, a->pending.core);
 }
 
-/* Keeps the exchange that changed the agent's variables, or a snapshot of the result. */
+/* Records the exchange that changed the agent's variables for replays, or makes a
+ * snapshot of the result. */
 static int commit(struct agent *a, const struct replay_exchange *x, struct err *err)
 {
     const struct trace_mark mark = trace_begin();
@@ -423,7 +424,7 @@ void agent_feed(struct agent *a, enum proc_event event)
     if ((step.actions & PROC_DO_KILL) != 0) {
         agent_note_death(a);
         if (event != PROC_EV_BAD && step.next == PROC_DYING)
-            (void)err_set(&a->cause, ERR_PROTOCOL, "it sent a %s nobody asked for",
+            (void)err_set(&a->cause, ERR_PROTOCOL, "it sent an unexpected %s",
                           proc_event_name(event));
     }
     a->state = step.next;

@@ -86,7 +86,7 @@ static void describe_exit(const struct agent *a, char *ret, size_t size)
         (void)snprintf(ret, size, "killed by %s", signal_name(a->link->signal, name));
     else
         (void)snprintf(ret, size, "exited with code %d%s", a->link->exit_code,
-                       had_no_memory(a) ? " for want of memory" : "");
+                       had_no_memory(a) ? " because memory ran out" : "");
 }
 
 /* ---- another process ---- */
@@ -129,9 +129,10 @@ static void start_after(struct agent *a, uint64_t delay_ns)
     a->host->on_due(a->host);
 }
 
-/* ---- no other process ---- */
+/* ---- giving up ---- */
 
-static void say_why(const struct agent *a, enum restart_reason reason, struct err *ret)
+static void describe_give_up(const struct agent *a, enum restart_reason reason,
+                             struct err *ret)
 {
     const struct restart_config *c = &a->limits.restart;
     const char *in = a->death.task[0] != '\0' ? " in " : "";
@@ -143,7 +144,7 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
     case RESTART_TOO_OFTEN:
         (void)err_set(ret, code, "died %zu times within %g s%s, the last time%s%s %s",
                       a->restarts.n_deaths, c->within_s,
-                      a->restarts.over_memory ? "" : " without getting anything done", in,
+                      a->restarts.over_memory ? "" : " without progress", in,
                       a->death.task, end);
         break;
     case RESTART_ONE_REQUEST:
@@ -151,7 +152,7 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
                       RESTART_REQUEST_DEATHS, end);
         break;
     case RESTART_BY_EXIT_CODE:
-        (void)err_set(ret, code, "%s, which says not to start it again", end);
+        (void)err_set(ret, code, "%s, which means that it must not be restarted", end);
         break;
     default:
         (void)err_set(ret, code, "%s%s%s%s%s", end, in, a->death.task,
@@ -161,7 +162,8 @@ static void say_why(const struct agent *a, enum restart_reason reason, struct er
     }
 }
 
-/* Whether the run can continue without the agent and knows its description. */
+/* Whether the run can continue without the agent: it knows the agent's description, and
+ * the restart policy permits it. */
 static int can_be_missed(const struct agent *a)
 {
     return a->mode != AGENT_LEARNS ||
@@ -169,7 +171,7 @@ static int can_be_missed(const struct agent *a)
             strcmp(a->spec.role, "learner") == 0);
 }
 
-static void stay_down(struct agent *a)
+static void leave_down(struct agent *a)
 {
     struct err err;
 
@@ -200,17 +202,17 @@ static void give_up(struct agent *a, enum restart_reason reason)
         a->mode == AGENT_LEARNS && a->limits.restart.on_give_up == GIVE_UP_FROZEN;
     struct err err;
 
-    say_why(a, reason, &err);
+    describe_give_up(a, reason, &err);
     if (!can_be_missed(a)) {
         agent_feed_fatal(a, &err);
         return;
     }
     if (a->mode != AGENT_NOOP)
         change_mode(a, freezes ? AGENT_FROZEN : AGENT_NOOP, &err);
-    stay_down(a);
+    leave_down(a);
     if (a->state == PROC_GONE)
         return;
-    a->host->on_due(a->host); /* for the request it owes */
+    a->host->on_due(a->host); /* answers its pending request, if it has one */
     if (freezes)
         agent_restart(a);
 }
@@ -224,7 +226,7 @@ void agent_decide_restart(struct agent *a)
 
     if (a->mode == AGENT_NOOP && !agent_will_learn_again(a)) {
         a->requested_end = RESTART_EV_STARTED;
-        stay_down(a);
+        leave_down(a);
         return;
     }
     if (was_healthy(a, now_ns))
@@ -243,8 +245,8 @@ void agent_decide_restart(struct agent *a)
         agent_restart(a);
 }
 
-/* If the process answered, its answer gives the reason, and lack of memory is a reason by
- * itself; its last lines are in its log. */
+/* Adds the process's last lines to the report, unless the reason is known: the process
+ * answered, or it lacked memory. */
 void agent_report(struct agent *a)
 {
     static const char quote[] = "; its last lines: ";
@@ -280,8 +282,8 @@ int agent_kill(struct agent *a, enum restart_event wish, struct err *err)
     }
     if (a->mode == AGENT_NOOP && a->state == PROC_DOWN)
         return err_set(err, ERR_STATE,
-                       "agent %s was given up and has no process; `brood respawn` takes "
-                       "it back",
+                       "agent %s was given up and has no process; `brood respawn` "
+                       "reinstates it",
                        a->name);
     if (!proc_state_is_serving(a->state) || !a->link->is_running)
         return err_set(err, ERR_STATE, "agent %s has no process now: it is %s", a->name,

@@ -102,8 +102,8 @@ static void handle_response(struct agent *a)
 
     if (is_awaited && a->in.id != awaited_id(a)) {
         (void)err_set(&err, ERR_PROTOCOL,
-                      "it answered request %" PRIu32 " when %" PRIu32 " was asked",
-                      a->in.id, awaited_id(a));
+                      "it answered request %" PRIu32 " instead of %" PRIu32, a->in.id,
+                      awaited_id(a));
         agent_feed_bad(a, &err);
     } else if (is_awaited && a->in.error.code == ERR_NOMEM) {
         agent_name_awaited(a, name, sizeof(name));
@@ -116,14 +116,15 @@ static void handle_response(struct agent *a)
         (void)err_wrap(&err, "%s", name);
         agent_feed_fatal(a, &err);
     } else if (is_awaited && a->in.body.type == MSGPACK_OBJECT_NIL) {
-        (void)err_set(&err, ERR_PROTOCOL, "it answered with nothing");
+        (void)err_set(&err, ERR_PROTOCOL, "its response is empty");
         agent_feed_bad(a, &err);
     } else {
         agent_feed(a, PROC_EV_RESPONSE);
     }
 }
 
-/* All other messages of a process that was told to exit are ignored. */
+/* Handles the response to `shutdown`; ignores all other messages of a stopping
+ * process. */
 static void handle_last(struct agent *a, const uint8_t *data, size_t len)
 {
     if (a->state == PROC_STOPPING && msg_reparse(&a->in, data, len, NULL) == 0 &&

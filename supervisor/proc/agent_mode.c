@@ -91,7 +91,7 @@ int agent_will_learn_again(const struct agent *a)
     return a->n_changes > 0 && a->changes[a->n_changes - 1].change.mode == AGENT_LEARNS;
 }
 
-/* ---- making them ---- */
+/* ---- applying ---- */
 
 /* Restores the block as it was `lost` writing requests ago. A noop has no process that
  * could replay requests, so its block is kept as it is. */
@@ -139,7 +139,7 @@ static int apply_mode_change(struct agent *a, const struct agent_planned_change 
     }
     set_mode(a, change.mode);
     agent_emit_mode_change(a, AGENT_EVENT_MODE_CHANGED, &change);
-    a->host->on_due(a->host); /* nobody may be there any more for what it owes */
+    a->host->on_due(a->host); /* answers the pending request if no process will */
     return 1;
 }
 

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <sys/queue.h>
 
-/* Between checks of the watchdog. */
+/* Limits of the interval between checks of the watchdog. */
 #define WATCH_MIN_MS 20
 #define WATCH_MAX_MS 250
 
 enum table_phase { TABLE_NEW, TABLE_RUNNING, TABLE_STOPPING, TABLE_STOPPED };
 
 struct agent_table {
-    struct agent_host host; /* first: agents know the table by it */
+    struct agent_host host; /* first: agents have a pointer to it, cast to the table */
     struct agent_callbacks cb;
     enum table_phase phase;
     struct agent *agents;
@@ -24,7 +24,7 @@ struct agent_table {
     size_t n_gone;
     int is_ready; /* on_ready was called */
     int is_failed;
-    struct local_site *local; /* NULL: every worker is elsewhere */
+    struct local_site *local; /* NULL: no worker is local */
 
     uv_timer_t stop_timer, due_timer, watch_timer;
     uint64_t watched_at_ns; /* the last look of the watchdog */
@@ -196,7 +196,7 @@ static void host_on_gone(struct agent *a)
     table_close_if_gone(t);
 }
 
-/* Life of the table */
+/* Creating, starting, stopping */
 
 static int table_init(struct agent_table *t, int agent_exe_fd, int log_fd,
                       const struct agent_spec *specs, struct err *err)

@@ -9,9 +9,10 @@
 
 #include <stdio.h>
 
-#define NS_PER_S       1e9
-#define STARVED_FACTOR 10 /* times as long, for one that gets no processor */
-#define MAX_RESPOND_S  1e9
+#define NS_PER_S 1e9
+#define STARVED_FACTOR                                                                   \
+    10 /* a process that gets no processor may take so many times as long */
+#define MAX_RESPOND_S 1e9
 
 /* ---- silence ---- */
 
@@ -21,7 +22,7 @@ void agent_note_sign_of_life(struct agent *a)
     a->is_overdue = 0;
 }
 
-static int owes_something(const struct agent *a)
+static int must_answer(const struct agent *a)
 {
     return proc_state_is_serving(a->state) && a->state != PROC_IDLE &&
            a->link->is_running;
@@ -48,14 +49,14 @@ static void put_space_limit(const struct worker_activity *now, char *ret, size_t
 {
     ret[0] = '\0';
     if (now->space_limit_bytes != 0)
-        (void)snprintf(
-            ret, size,
-            "; its address space is limited to %s (ulimit -v), it may want for "
-            "memory",
-            size_text(now->space_limit_bytes, (char[SIZE_TEXT_BYTES]){0}));
+        (void)snprintf(ret, size,
+                       "; its address space is limited to %s (ulimit -v), it may lack "
+                       "memory",
+                       size_text(now->space_limit_bytes, (char[SIZE_TEXT_BYTES]){0}));
 }
 
-static void accuse(struct agent *a, uint64_t silent_ns, const struct worker_activity *now)
+static void report_silent(struct agent *a, uint64_t silent_ns,
+                          const struct worker_activity *now)
 {
     char task[96], space[128];
     struct err err;
@@ -71,7 +72,8 @@ static void accuse(struct agent *a, uint64_t silent_ns, const struct worker_acti
     agent_feed_bad(a, &err);
 }
 
-/* Whether it is ready to run but the machine is busy: this may take long. */
+/* Whether the process is ready to run but got no processor since the last check, because
+ * the machine is busy. */
 static int is_starved(const struct agent *a, const struct worker_activity *now)
 {
     return now->state == 'R' && now->ticks == a->overdue_ticks;
@@ -84,7 +86,7 @@ static void watch_silence(struct agent *a, uint64_t now_ns)
     const uint64_t silent_ns = now_ns - a->last_sign_ns;
     struct worker_activity now;
 
-    if (!owes_something(a) || within_s <= 0 || within_s > MAX_RESPOND_S ||
+    if (!must_answer(a) || within_s <= 0 || within_s > MAX_RESPOND_S ||
         now_ns < a->last_sign_ns || silent_ns < (uint64_t)(within_s * NS_PER_S))
         return;
     if (a->link->ops->activity(a->link, &now) < 0)
@@ -94,7 +96,7 @@ static void watch_silence(struct agent *a, uint64_t now_ns)
         a->overdue_ticks = now.ticks;
     } else if (!is_starved(a, &now) ||
                silent_ns >= (uint64_t)(STARVED_FACTOR * within_s * NS_PER_S)) {
-        accuse(a, silent_ns, &now);
+        report_silent(a, silent_ns, &now);
     }
 }
 

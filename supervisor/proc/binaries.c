@@ -11,7 +11,7 @@
 
 static const char *const agent_places[] = {"brood-agent", "../agent/brood-agent"};
 
-/* Is the note at p the GNU build id? Then its bytes go to ret as hex. */
+/* Returns 1 if this note is the GNU build id, and writes it to ret in hexadecimal. */
 static int take_build_id(const Elf64_Nhdr *n, size_t left, char *ret)
 {
     const unsigned char *name = (const unsigned char *)(n + 1);
@@ -25,7 +25,7 @@ static int take_build_id(const Elf64_Nhdr *n, size_t left, char *ret)
     return 1;
 }
 
-/* Walks the notes of one PT_NOTE segment. */
+/* Searches the notes of one PT_NOTE segment. */
 static int scan_notes(const char *p, size_t left, char *ret)
 {
     while (left >= sizeof(Elf64_Nhdr)) {

@@ -74,7 +74,7 @@ int block_map(struct block *b, uint64_t len_bytes, struct err *err)
     if (len_bytes > max_bytes(b))
         return err_set(err, ERR_LIMIT,
                        "a variable block of %" PRIu64
-                       " bytes is asked for, at most %" PRIu64 " are possible here",
+                       " bytes was requested, at most %" PRIu64 " are possible here",
                        len_bytes, max_bytes(b));
     map = mmap(NULL, (size_t)len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
     if (map == MAP_FAILED)

@@ -128,8 +128,8 @@ static char tail_at(const struct capture *c, uint64_t i)
     return c->tail[i % sizeof(c->tail)];
 }
 
-/* Whole lines from the end backwards, as many as fit; a longer last line is cut in front.
- */
+/* Finds the beginning of the last whole lines that fit into size. A last line that is
+ * longer loses its beginning. */
 static uint64_t last_lines_begin(const struct capture *c, uint64_t end, size_t size)
 {
     uint64_t oldest =
@@ -152,7 +152,7 @@ static int is_blank(char ch)
     return ch == '\n' || ch == '\r' || ch == '\t' || ch == ' ' || ch == '\0';
 }
 
-/* The end of a text that is too long, in whole characters. */
+/* Returns the end of a text that is too long; it begins with a whole character. */
 static const char *cut_in_front(const char *text, size_t len, size_t size)
 {
     const char *p = len < size ? text : text + (len - size + 1);

@@ -27,7 +27,7 @@ void detach_stdio(void)
 
 void detach_report(int fd, const struct detach_report *r)
 {
-    (void)send(fd, r, sizeof(*r), MSG_NOSIGNAL); /* the launcher may be gone */
+    (void)send(fd, r, sizeof(*r), MSG_NOSIGNAL); /* the launcher may have exited */
     (void)close(fd);
 }
 
@@ -45,7 +45,7 @@ static int take_interrupts(sigset_t *ret_old)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void pass_on(int signals, pid_t keeper)
+static void forward_signals(int signals, pid_t keeper)
 {
     struct signalfd_siginfo info;
 
@@ -53,7 +53,7 @@ static void pass_on(int signals, pid_t keeper)
         (void)kill(keeper, (int)info.ssi_signo);
 }
 
-/* Whether a report arrives before the keeper closes its end. */
+/* Returns 1 and the report, or 0 if the keeper closes its end without one. */
 static int receive(int fd, int signals, pid_t keeper, struct detach_report *ret)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
@@ -62,12 +62,12 @@ static int receive(int fd, int signals, pid_t keeper, struct detach_report *ret)
     do {
         (void)poll(fds, 2, -1);
         if (fds[1].revents != 0)
-            pass_on(signals, keeper);
+            forward_signals(signals, keeper);
     } while (fds[0].revents == 0);
     return recv(fd, ret, sizeof(*ret), MSG_DONTWAIT) == sizeof(*ret);
 }
 
-/* The exit code of a keeper that is about to end. */
+/* Waits for the keeper to exit, and returns its exit code. */
 static int wait_for(pid_t keeper, int signals)
 {
     struct pollfd p = {.fd = signals, .events = POLLIN};
@@ -76,7 +76,7 @@ static int wait_for(pid_t keeper, int signals)
 
     while (waitpid(keeper, &status, WNOHANG) == 0) {
         if (poll(&p, 1, 5) > 0)
-            pass_on(signals, keeper);
+            forward_signals(signals, keeper);
     }
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
@@ -95,13 +95,15 @@ static void launch(pid_t keeper, int fd, int signals, struct detach_report *ret,
     }
 }
 
-/* Of all that the caller had open only stdin, stdout and stderr are kept, for now. */
+/* Closes all descriptors that the process inherited but stdin, stdout, stderr and the
+ * report's. */
 static int leave(int report_fd, const sigset_t *old)
 {
     const int fd = STDERR_FILENO + 1;
 
     (void)setsid();
-    (void)signal(SIGHUP, SIG_DFL); /* nohup's: no terminal hangs up on it any more */
+    (void)signal(SIGHUP,
+                 SIG_DFL); /* undoes nohup: setsid has detached it from the terminal */
     if (report_fd != fd)
         (void)dup3(report_fd, fd, O_CLOEXEC);
     (void)close_range(fd + 1, ~0U, 0);

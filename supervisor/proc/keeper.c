@@ -22,20 +22,25 @@
 #include <unistd.h>
 
 enum {
-    CUT_OFF_AFTER_MS = 700, /* of a second interrupt, if the supervisor does not end */
+    CUT_OFF_AFTER_MS = 700, /* from a second interrupt to SIGKILL */
     SWEEP_TRIES = 2500,
     SWEEP_EVERY_MS = 2,
     EXIT_SIGNALLED = 128,
 };
 
 /* Messages from the supervisor. */
-enum message_kind { MESSAGE_RUN, MESSAGE_STANDS, MESSAGE_UNDER_WAY, MESSAGE_CHECKPOINT };
+enum message_kind {
+    MESSAGE_RUN,
+    MESSAGE_COMMITTED,
+    MESSAGE_UNDER_WAY,
+    MESSAGE_CHECKPOINT
+};
 
 struct message {
     enum message_kind kind;
     int resume;
     unsigned place;
-    uint64_t from; /* step of the checkpoint that it goes on from */
+    uint64_t from; /* step of the checkpoint that it resumes from */
     char path[PATH_MAX];
 };
 
@@ -44,17 +49,17 @@ struct keeper {
     pid_t supervisor, sweeper;
     int link, signals, report_fd;
     sigset_t old_mask;
-    int status;                /* of the supervisor, once it is over */
-    int is_over;               /* it is reaped */
+    int status;                /* of the supervisor, once is_over */
+    int is_over;               /* the supervisor was reaped */
     int interrupts;            /* SIGINT and SIGTERM so far */
     int last_interrupt;        /* the signal */
-    int64_t cut_off_ms;        /* when patience ends; 0: it does not */
-    struct message run;        /* the newest of its kind; path "": none */
-    int committed;             /* keeper_send_committed was received since then */
-    int has_checkpoint;        /* one was committed since then */
-    struct keeper_task before; /* what this keeper itself goes on with */
+    int64_t cut_off_ms;        /* when the supervisor gets SIGKILL; 0: never */
+    struct message run;        /* the newest MESSAGE_RUN; path "": none */
+    int committed;             /* MESSAGE_COMMITTED was received since then */
+    int has_checkpoint;        /* MESSAGE_CHECKPOINT was received since then */
+    struct keeper_task before; /* the run that this keeper itself was started to resume */
     struct keeper_reexec again;
-    struct run_cgroup cgroup; /* supervisor and all that it starts; not the other two */
+    struct run_cgroup cgroup; /* of supervisor and workers, not of keeper and sweeper */
 };
 
 static int64_t now_ms(void)
@@ -65,13 +70,13 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void say(const struct keeper *k, const char *text)
+static void print_line(const struct keeper *k, const char *text)
 {
     char line[512];
     int n = snprintf(line, sizeof(line), "brood %s: %s\n", k->args->who, text);
 
     if (write(STDERR_FILENO, line, n < (int)sizeof(line) ? (size_t)n : sizeof(line)) < 0)
-        return; /* nobody listens */
+        return; /* nobody reads the output any more */
 }
 
 /* ---- signals ---- */
@@ -91,7 +96,7 @@ static void interrupt(struct keeper *k, int signum)
         k->cut_off_ms = now_ms() + CUT_OFF_AFTER_MS;
 }
 
-/* The terminal's job stops: agents and supervisor first, then the keeper. */
+/* Stops the job on SIGTSTP: agents and supervisor first, then the keeper. */
 static void stop_all(const struct keeper *k)
 {
     int status;
@@ -135,7 +140,7 @@ static void take_signal(struct keeper *k)
         stop_all(k);
         break;
     case SIGCONT:
-    case SIGHUP: /* without a terminal it is no interrupt */
+    case SIGHUP: /* the supervisor decides: an interrupt only if it has a terminal */
         forward(k, (int)info.ssi_signo);
         break;
     default:
@@ -178,7 +183,7 @@ void keeper_send_run(const struct keeper_link *l, const char *path, unsigned pla
 
 void keeper_send_committed(const struct keeper_link *l)
 {
-    static const struct message m = {.kind = MESSAGE_STANDS};
+    static const struct message m = {.kind = MESSAGE_COMMITTED};
 
     send_message(l, &m);
 }
@@ -220,7 +225,7 @@ static int take_message(struct keeper *k)
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         (void)close(k->link);
-        k->link = -1; /* poll passes over it */
+        k->link = -1; /* poll ignores it */
     }
     if (n != sizeof(m))
         return 0;
@@ -229,7 +234,7 @@ static int take_message(struct keeper *k)
         k->run = m;
         k->committed = k->has_checkpoint = 0;
         break;
-    case MESSAGE_STANDS:
+    case MESSAGE_COMMITTED:
         k->committed = 1;
         break;
     case MESSAGE_UNDER_WAY:
@@ -275,8 +280,9 @@ static void end_sweeper(struct keeper *k)
     k->sweeper = 0;
 }
 
-/* The sweeper: sleeps until keeper and supervisor have both closed the pipe. */
-static _Noreturn void be_sweeper(struct run_cgroup *cgroup, int alive_fd)
+/* Runs the sweeper: sleeps until keeper and supervisor have both closed the pipe, then
+ * ends the run's remaining processes. */
+static _Noreturn void run_sweeper(struct run_cgroup *cgroup, int alive_fd)
 {
     const char *mark = getenv(KEEPER_MARK);
     sigset_t all;
@@ -306,9 +312,10 @@ pid_t keeper_pid(void)
     return mark != NULL && (pid_t)atoi(mark) == getppid() ? getppid() : 0;
 }
 
-/* A configuration may contain secrets, and controlling the supervisor means controlling the
- * run: so no ptrace, no /proc/PID/mem, no core dump. execve resets this for our children. */
-static void keep_to_ourselves(void)
+/* A configuration may contain secrets, and controlling the supervisor means controlling
+ * the run: so no ptrace, no /proc/PID/mem, no core dump. execve resets this for our
+ * children. */
+static void forbid_tracing(void)
 {
     const char *debug = getenv("BROOD_DEBUG");
 
@@ -348,7 +355,7 @@ static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
     k->sweeper = fork();
     if (k->sweeper == 0) {
         (void)close(alive[1]);
-        be_sweeper(&k->cgroup, alive[0]);
+        run_sweeper(&k->cgroup, alive[0]);
     }
     (void)close(alive[0]); /* alive[1] stays open in both, for their lifetime */
     if (k->sweeper < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0)
@@ -396,8 +403,8 @@ static void resume(struct keeper *k)
     (void)sigprocmask(SIG_BLOCK, &k->old_mask, NULL);
 }
 
-/* What follows the death of a supervisor by a signal. */
-static struct keeper_death judge(const struct keeper *k)
+/* Decides what follows a supervisor's death by a signal. */
+static struct keeper_death decide(const struct keeper *k)
 {
     struct keeper_death d = {.path = k->run.path,
                              .pid = k->supervisor,
@@ -410,17 +417,18 @@ static struct keeper_death judge(const struct keeper *k)
     return d;
 }
 
-static void tell_death(const struct keeper *k)
+static void report_death(const struct keeper *k)
 {
     char text[256], name[SIGNAL_NAME_BYTES];
 
-    (void)snprintf(text, sizeof(text),
-                   "the supervisor (pid %d) was ended by %s; nothing of it is left%s",
-                   (int)k->supervisor, signal_name(WTERMSIG(k->status), name),
-                   k->run.path[0] == '\0' ? ""
-                                          : "; `brood resume` goes on from its "
-                                            "newest checkpoint");
-    say(k, text);
+    (void)snprintf(
+        text, sizeof(text),
+        "the supervisor (pid %d) was ended by %s; none of its processes is left%s",
+        (int)k->supervisor, signal_name(WTERMSIG(k->status), name),
+        k->run.path[0] == '\0' ? ""
+                               : "; `brood resume` continues from its "
+                                 "newest checkpoint");
+    print_line(k, text);
 }
 
 static int end(struct keeper *k)
@@ -433,15 +441,15 @@ static int end(struct keeper *k)
     end_sweeper(k);
     if (WIFEXITED(k->status))
         return WEXITSTATUS(k->status);
-    death = judge(k);
+    death = decide(k);
     if (k->run.path[0] != '\0' && k->args->on_death != NULL)
         k->args->on_death(&death);
     if (death.resumes) {
-        say(k, "the supervisor died: going on from the newest checkpoint");
+        print_line(k, "the supervisor died: continuing from the newest checkpoint");
         resume(k);
     }
     if (!death.is_cut_off)
-        tell_death(k);
+        report_death(k);
     return death.exit_code;
 }
 
@@ -464,7 +472,7 @@ static int keep(struct keeper *k)
 }
 
 /* Until the supervisor sends its run, the keeper assumes the run that it resumes. */
-static void take_before(struct keeper *k)
+static void load_resume_task(struct keeper *k)
 {
     if (!keeper_resume_task(&k->before))
         return;
@@ -481,8 +489,8 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     int r;
 
     set_mark();
-    keep_to_ourselves();
-    take_before(&k);
+    forbid_tracing();
+    load_resume_task(&k);
     keeper_reexec_init(&k.again);
     run_cgroup_make(&k.cgroup, getenv(KEEPER_MARK));
     r = sweep_enable(err);

@@ -22,8 +22,8 @@ ssize_t pid_file_read(pid_t pid, const char *file, char *ret, size_t size)
     return n;
 }
 
-/* "pid (comm) state ppid ...", fields 3, 4, 14 and 15. The command may itself hold ") ",
- * so the last parenthesis counts. */
+/* Reads fields 3, 4, 14 and 15 of "pid (comm) state ppid ...". The command may itself
+ * contain ") ", so fields are counted from the last parenthesis. */
 int pid_stat_read(pid_t pid, struct pid_stat *ret)
 {
     char text[1024];

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 struct table {
-    _Atomic uint32_t end;                   /* no mark stands at or behind it */
+    _Atomic uint32_t end;                   /* index after the last mark */
     _Atomic uint64_t inode[PIPE_MARKS_MAX]; /* 0: free */
 };
 
@@ -60,7 +60,7 @@ static int is_marked(uint64_t inode)
     return 0;
 }
 
-/* "pipe:[4711]" */
+/* The inode of a link to "pipe:[4711]"; 0: the descriptor is no pipe. */
 static uint64_t inode_of(int folder, const char *name)
 {
     static const char begin[] = "pipe:[";

@@ -15,7 +15,8 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-/* Of all owners: any other child of this process is an orphan that a worker left. */
+/* The running processes of all owners. Any other child of this process is an orphan that
+ * a worker left behind. */
 static LIST_HEAD(, proc) running = LIST_HEAD_INITIALIZER(running);
 
 /* The pipes of a new process, [0] to read from, [1] to write to; -1 when not ours. */
@@ -127,7 +128,7 @@ static void on_lingering(uv_timer_t *timer)
     struct proc *p = timer->data;
     struct err err;
 
-    (void)err_set(&err, ERR_PROTOCOL, "closed its message pipe and went on running");
+    (void)err_set(&err, ERR_PROTOCOL, "closed its message pipe and continued to run");
     p->cb->on_broken(p, &err);
 }
 
@@ -169,9 +170,9 @@ static uv_stdio_container_t inherit(int fd)
                                   .data.fd = fd};
 }
 
-/* Environment variables that a process inherits: the mark of its run, the choice of kernels,
- * what it logs and checks, and how an agent of the tests is to die. External programs need
- * the last two. */
+/* Environment variables that a process inherits: the mark of its run, the choice of
+ * kernels, what it logs and checks, and how an agent of the tests is to die. External
+ * programs need the last two. */
 static const char *const passed[] = {KEEPER_MARK "=",
                                      CPU_KERNELS_VARIABLE "=",
                                      LOG_LEVEL_VARIABLE "=",
@@ -192,8 +193,8 @@ static void pass_variables(char *ret[N_PASSED + 1], size_t n_passed)
     ret[n] = NULL;
 }
 
-/* Python's hashes of strings must be the same in every process, or loops over a set would
- * run in another order. */
+/* PYTHONHASHSEED=0: Python's hashes of strings, and so the order of a set, must be the
+ * same in every process. */
 static void make_environment(char *ret[N_PASSED + 3], int is_agent)
 {
     static char lc_all[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin",
@@ -309,7 +310,7 @@ int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
     struct proc_pipes pipes;
     int r;
 
-    /* What was not opened counts as at its end. */
+    /* A stream that was not opened counts as ended. */
     *p = (struct proc){.owner = owner,
                        .cb = cb,
                        .capture = capture,
@@ -343,7 +344,7 @@ int proc_signal(struct proc *p, int signum)
 
 void proc_kill(struct proc *p)
 {
-    /* Without a pidfd it was started a moment ago, and has not exited either. */
+    /* A process without a pidfd was started just now and has not been reaped. */
     const int is_running =
         p->pidfd >= 0 ? proc_signal(p, SIGKILL) == 0 : p->pid > 0 && !p->exited;
 

@@ -12,7 +12,7 @@ struct cell {
     {                                                                                    \
         1, PROC_##state, (actions_)                                                      \
     }
-/* Cells that mean the same in every state of a kind. */
+/* Cells that several states share. */
 #define IGNORE(state) TO(state, 0)
 #define NEVER(state)  TO(state, PROC_DO_BUG)
 #define ABORT         TO(DYING, PROC_DO_KILL)

@@ -68,8 +68,9 @@ static int resize(struct replay *r, size_t len_bytes, struct err *err)
     return 0;
 }
 
-/* The kept snapshot is overwritten only if there is no memory for a second buffer. */
-static void step_aside(struct replay *r)
+/* Makes the next snapshot go to a second buffer, so that the kept one stays. If there is
+ * no memory for it, the kept one is overwritten. */
+static void swap_buffers(struct replay *r)
 {
     uint8_t *kept = r->snapshot;
 
@@ -83,8 +84,8 @@ static void step_aside(struct replay *r)
     r->spare = kept;
 }
 
-/* What a copy costs, for the next one: a busy machine may have interrupted this one, so
- * that it tells little when it was slower than the last, or than 1 GB/s. */
+/* The expected cost of the next copy. A busy machine may have interrupted this one, so a
+ * time slower than 1 GB/s, or much slower than the last one, is not believed. */
 static uint64_t cost_of(const struct replay *r, uint64_t measured_ns, size_t len_bytes)
 {
     uint64_t most_ns = len_bytes + 1000;
@@ -103,11 +104,11 @@ int replay_snapshot(struct replay *r, const struct replay_block *block, struct e
     if (r->snapshot_bytes != block->len_bytes)
         rc = resize(r, block->len_bytes, err);
     else if (r->has_kept && r->kept == r->snapshot)
-        step_aside(r);
+        swap_buffers(r);
     if (rc < 0)
         return rc;
     rc = block->copy(block->ctx, r->snapshot, block->len_bytes, err);
-    if (rc < 0 && r->spare != NULL && r->spare == former) { /* it stepped aside in vain */
+    if (rc < 0 && r->spare != NULL && r->spare == former) { /* undo swap_buffers */
         r->spare = r->snapshot;
         r->snapshot = former;
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "RssAnon:\t    1234 kB" somewhere in the text; -1: it is not. */
+/* The value of a line such as "RssAnon:\t 1234 kB"; -1: there is no such line. */
 static int64_t field_bytes(const char *text, const char *name)
 {
     const char *at = strstr(text, name);

@@ -92,7 +92,7 @@ static const struct cell table[RESTART_STATE_COUNT][RESTART_EVENT_COUNT] = {
 };
 /* clang-format on */
 
-/* Deaths after which an agent of the policy is not started again, as bits of events. */
+/* Events after which each policy does not restart an agent, as bits. */
 #define BIT(event) (1u << RESTART_EV_##event)
 static const unsigned ends[] = {
     [RESTART_PERMANENT] = 0,
@@ -194,8 +194,8 @@ static struct restart_verdict count(struct restart_history *m,
                                     .reason = RESTART_TOO_OFTEN};
 }
 
-static int is_overcome(const struct restart_history *m,
-                       const struct restart_config *config, uint64_t now_ns)
+static int clears_deaths(const struct restart_history *m,
+                         const struct restart_config *config, uint64_t now_ns)
 {
     return !m->over_memory || m->n_deaths == 0 ||
            now_ns - m->deaths_ns[m->n_deaths - 1] >= ns_of(config->within_s);
@@ -212,7 +212,7 @@ struct restart_verdict restart_history_feed(struct restart_history *m,
     m->state = s.next;
     if (judged == RESTART_EV_OVER_MEMORY || judged == RESTART_EV_LATER)
         m->over_memory = 1;
-    if (judged == RESTART_EV_PROGRESS && is_overcome(m, config, now_ns)) {
+    if (judged == RESTART_EV_PROGRESS && clears_deaths(m, config, now_ns)) {
         m->n_in_row = 0;
         m->n_deaths = 0;
         m->over_memory = 0;
@@ -221,7 +221,7 @@ struct restart_verdict restart_history_feed(struct restart_history *m,
     case RESTART_DO_COUNT:
         m->n_in_row++;
         if (judged == RESTART_EV_LATER && m->n_in_row == 1)
-            m->n_in_row = 2; /* it asks for a delay, even the first time */
+            m->n_in_row = 2; /* exit code 111: delay the restart even the first time */
         return count(m, config, now_ns);
     default:
         return (struct restart_verdict){.action = s.action, .reason = s.reason};

@@ -14,9 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { DEPTH_MAX = 16 }; /* of groups that programs made below ours */
+enum { DEPTH_MAX = 16 }; /* of groups that workers created below the run's */
 
-/* ---- where we are ---- */
+/* ---- this process's group ---- */
 
 /* "0::/user.slice/..." among the lines of /proc/self/cgroup. */
 static int read_own_group(char *ret, size_t size)
@@ -48,14 +48,14 @@ static int read_mount(char *ret_root, char *ret_point)
     while (f != NULL && !found && getline(&line, &cap, f) > 0)
         found = strlen(line) < PATH_MAX && strstr(line, " - cgroup2 ") != NULL &&
                 sscanf(line, "%*d %*d %*s %s %s", ret_root, ret_point) == 2 &&
-                strchr(ret_point, '\\') == NULL; /* a space in it */
+                strchr(ret_point, '\\') == NULL; /* escaped characters are not decoded */
     free(line);
     if (f != NULL)
         (void)fclose(f);
     return found;
 }
 
-/* The folder of the group that we are in. */
+/* Finds the folder of this process's group. */
 static int find_own(char ret[PATH_MAX])
 {
     char group[PATH_MAX], root[PATH_MAX], point[PATH_MAX];
@@ -70,7 +70,7 @@ static int find_own(char ret[PATH_MAX])
     if (strncmp(group, root, n) == 0 && (group[n] == '/' || group[n] == '\0'))
         below = group + n;
     else
-        return 0; /* of a tree that is not seen here */
+        return 0; /* the group is outside the mounted part of the tree */
     return snprintf(ret, PATH_MAX, "%s%s", point, strcmp(below, "/") == 0 ? "" : below) <
            PATH_MAX;
 }
@@ -100,7 +100,7 @@ void run_cgroup_make(struct run_cgroup *ret, const char *mark)
         mkdir(ret->path, 0755) == 0) {
         if (join(control, ret->path, "cgroup.kill") && access(control, W_OK) == 0)
             return;
-        (void)run_cgroup_remove(ret); /* an older kernel */
+        (void)run_cgroup_remove(ret); /* kernels before 5.14 have no cgroup.kill */
     }
     ret->path[0] = '\0';
 }
@@ -125,9 +125,9 @@ static pid_t clone_into(const struct run_cgroup *g)
     return -1;
 }
 #else
-/* Moving a process into a group takes the kernel 12 ms (it waits for all processors), creating
- * it there takes no time. glibc's fork() cannot do that. Its other work is not needed here:
- * this process has one thread, which holds no lock. */
+/* Moving a process into a group takes the kernel 12 ms (it waits for all processors),
+ * creating it there takes no time. glibc's fork() cannot do that. Its other work is not
+ * needed here: this process has one thread, which holds no lock. */
 static pid_t clone_into(const struct run_cgroup *g)
 {
     const int fd = open(g->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -138,7 +138,7 @@ static pid_t clone_into(const struct run_cgroup *g)
         return -1;
     args.cgroup = (uint64_t)fd;
     pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-    (void)close(fd); /* in both */
+    (void)close(fd); /* in parent and child */
     return pid;
 }
 #endif

@@ -20,8 +20,8 @@ int sweep_enable(struct err *err)
     return 0;
 }
 
-/* Calls visit for every process in /proc, or thread in a process's task folder; how many
- * times it said 1. readdir would allocate. */
+/* Calls visit for every process in /proc, or every thread in a process's task folder.
+ * Returns the number of calls that returned 1. Does not use readdir, which allocates. */
 static size_t each_entry(const char *folder, int (*visit)(void *ctx, int dir, pid_t pid),
                          void *ctx)
 {
@@ -51,7 +51,8 @@ struct adopted {
     pid_t self;
 };
 
-/* Our own unreaped child: the pid cannot have been given to anybody else. */
+/* Kills and reaps a child of this process. Until it is reaped, its pid cannot be
+ * reused. */
 static int end_child(const struct adopted *a, pid_t pid)
 {
     if (a->owned(a->ctx, pid))
@@ -69,9 +70,10 @@ static int end_adopted(void *ctx, int proc, pid_t pid)
     return pid_stat_read(pid, &stat) == 0 && stat.parent == a->self && end_child(a, pid);
 }
 
-/* The children of one of our threads, "4711 4712 ": far fewer than all processes. None is
- * missed: a child leaves the list when it is reaped, which only we do, and then they are
- * looked at once more. Returns how many were met; -1: this kernel does not list them. */
+/* Ends the children of one of our threads, which the kernel lists as "4711 4712 ": far
+ * fewer than all processes. A child leaves the list when it is reaped, which only this
+ * process does; the caller then sweeps again, so none is missed. Returns the number of
+ * children ended; -1: this kernel has no such list. */
 static int end_children_of(const struct adopted *a, int tasks, pid_t tid)
 {
     char path[48], text[4096];
@@ -119,7 +121,7 @@ size_t sweep_adopted(sweep_owned_fn owned, void *ctx)
     struct threads t = {.adopted = &a};
     size_t n_threads = each_entry("/proc/self/task", visit_thread, &t);
 
-    /* One that ends leaves its children to another, which may have been looked at. */
+    /* A thread that ends passes its children to another, which may have been visited. */
     if (n_threads > 1 && t.n_met == 0)
         n_threads = each_entry("/proc/self/task", visit_thread, &t);
     if (n_threads > 0 && t.n_unknown == 0)
@@ -132,7 +134,7 @@ size_t sweep_adopted(sweep_owned_fn owned, void *ctx)
 enum {
     PIECE_BYTES = 16384,
     MARK_MAX = 128,
-    ENVIRONMENT_MAX = 64 << 20, /* the kernel takes 6 MB; a program can point elsewhere */
+    ENVIRONMENT_MAX = 64 << 20, /* exec takes at most 6 MB, but a program can move it */
 };
 
 struct marked {
@@ -140,7 +142,8 @@ struct marked {
     size_t len;
 };
 
-/* At the beginning of the environment, or behind another variable. */
+/* Whether the variable is at the beginning of the environment or after another variable's
+ * NUL. */
 static int has_variable(const char *text, size_t len, int is_first,
                         const struct marked *m)
 {
@@ -154,7 +157,7 @@ static int has_variable(const char *text, size_t len, int is_first,
     return 0;
 }
 
-/* In the environment as it was when its program began, all of it. */
+/* Whether the environment that the process got at exec contains the mark. */
 static int has_mark(pid_t pid, const struct marked *m)
 {
     char path[48], text[MARK_MAX + PIECE_BYTES];
@@ -170,8 +173,9 @@ static int has_mark(pid_t pid, const struct marked *m)
 
         found = has_variable(text, len, all == 0, m);
         all += (size_t)n;
-        kept =
-            len < m->len ? len : m->len; /* what may have begun it, and a byte before */
+        kept = len < m->len
+                   ? len
+                   : m->len; /* a beginning of the mark, and the byte before it */
         memmove(text, text + len - kept, kept);
     }
     if (fd >= 0)

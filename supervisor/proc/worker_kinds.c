@@ -57,11 +57,12 @@ static int check_agent_hello(struct agent *a, struct err *err)
     if (r < 0)
         return r;
     if (pid != (uint64_t)a->link->pid)
-        return err_set(err, ERR_PROTOCOL, "it says its pid is %" PRIu64, pid);
+        return err_set(err, ERR_PROTOCOL, "it reports pid %" PRIu64, pid);
     return check_identity(a, err);
 }
 
-/* Reads the length of the block. A preloaded block already has its length and snapshot. */
+/* Reads the length of the block. A preloaded block already has its length and
+ * snapshot. */
 static int take_block(struct agent *a, struct err *err)
 {
     const msgpack_object *m = &a->in.body;
@@ -80,12 +81,12 @@ static int take_block(struct agent *a, struct err *err)
     }
     if (bytes != a->replay.snapshot_bytes)
         return err_set(err, ERR_AGENT,
-                       "its variables take %" PRIu64 " bytes, those to go on with %zu",
+                       "its variables take %" PRIu64 " bytes, those to restore %zu",
                        bytes, a->replay.snapshot_bytes);
     return 0;
 }
 
-/* The writing requests since the snapshot. */
+/* Packs the next writing request since the snapshot; 0: all are replayed. */
 static int next_write(struct agent *a, struct agent_replayed *ret)
 {
     if (a->n_replayed == a->replay.n_requests)
@@ -118,7 +119,7 @@ const struct worker_kind worker_is_agent = {.noun = "agent",
 
 /* ---- environment processes ---- */
 
-/* Its interpreter may be a child of the process, so any pid is accepted. */
+/* Accepts any pid: the program's interpreter may be a child of the process. */
 static int check_environment_hello(struct agent *a, struct err *err)
 {
     uint64_t pid = 0;
@@ -126,12 +127,12 @@ static int check_environment_hello(struct agent *a, struct err *err)
     return msg_get_u64(&a->in.body, "pid", UINT64_MAX, &pid, err);
 }
 
-static int take_nothing(struct agent *a, struct err *err)
+static int take_no_description(struct agent *a, struct err *err)
 {
     return 0;
 }
 
-/* The requests of agent_revival. */
+/* Packs the next request of agent_revival; 0: all are replayed. */
 static int next_revival(struct agent *a, struct agent_replayed *ret)
 {
     const struct agent_revival *r = a->spec.revival;
@@ -151,6 +152,6 @@ static int check_revival(struct agent *a, struct err *err)
 
 const struct worker_kind worker_is_environment = {.noun = "process",
                                                   .check_hello = check_environment_hello,
-                                                  .take_description = take_nothing,
+                                                  .take_description = take_no_description,
                                                   .next_replay = next_revival,
                                                   .check_replay = check_revival};

@@ -21,9 +21,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Between searches for orphans, while the last one found some. */
+/* Interval between searches for orphans, as long as the last one found some. */
 #define SWEEP_INTERVAL_MS 2
-#define END_TRIES         1000 /* one a millisecond */
+#define END_TRIES         1000 /* one per millisecond */
 /* OpenBLAS reserves address space that it never touches. */
 #define MEMORY_MARGIN     ((rlim_t)256 << 20)
 
@@ -34,21 +34,22 @@ enum { LIMIT_BY_KERNEL = 1 };
 #endif
 
 struct local_link {
-    struct worker_link base; /* first: the table knows the link by it */
+    struct worker_link
+        base; /* first: the table has a pointer to it, cast to local_link */
     struct local_site *site;
     const struct agent_spec *spec;
     struct proc proc;
     struct capture capture;
     struct block block;
-    int is_closed; /* its process is; the exit is reported once no orphan is left */
+    int is_closed; /* 1: the exit is reported once no orphan is left */
     TAILQ_ENTRY(local_link) entry;
 };
 
 struct local_site {
-    struct worker_site base; /* first: links know the site by it */
+    struct worker_site base; /* first: links have a pointer to it, cast to local_site */
     uv_loop_t *loop;
     int exe_fd, log_fd;
-    cpu_set_t all_cores; /* that this process may run on; none: unknown */
+    cpu_set_t all_cores; /* the cores that this process may use; empty: unknown */
     TAILQ_HEAD(, local_link) links;
     uv_timer_t sweep_timer;
     void (*on_closed)(void *ctx);
@@ -186,8 +187,8 @@ static int local_start(struct worker_link *base, struct err *err)
     return r;
 }
 
-/* A sleeping process wakes up on the core it is bound to; afterwards it gets back the cores
- * of this process. */
+/* A sleeping process wakes up on the core it is bound to; afterwards it gets back the
+ * cores of this process. */
 static int local_send(struct worker_link *base, const uint8_t *frame, size_t len,
                       int core, struct err *err)
 {
@@ -266,8 +267,8 @@ static int64_t local_memory(struct worker_link *base)
     return base->is_running ? resident_bytes(base->pid) : -1;
 }
 
-/* A burst between two looks of the watchdog would hurt the machine: the kernel refuses more
- * than twice the limit (RLIMIT_DATA counts address space). */
+/* The watchdog could miss a sudden allocation that exhausts the machine's memory, so the
+ * kernel refuses more than twice the limit (RLIMIT_DATA counts address space). */
 static void local_limit_memory(struct worker_link *base, int64_t limit_bytes)
 {
     struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY};
@@ -331,7 +332,7 @@ int local_site_new(struct local_site **ret, uv_loop_t *loop, int agent_exe_fd, i
     if (r < 0)
         return r;
     (void)signal(SIGPIPE, SIG_IGN);
-    /* Low numbers are taken in the child before it is exec'd. */
+    /* The child uses the low numbers for its pipes before it execs. */
     fd = fcntl(agent_exe_fd, F_DUPFD_CLOEXEC, AGENT_FD_COUNT);
     if (fd < 0)
         return err_errno(err, "keeping the agent executable open");
@@ -383,13 +384,13 @@ void local_site_free(struct local_site *s)
     free(s);
 }
 
-static int is_nobodys(void *ctx, pid_t pid)
+static int is_not_owned(void *ctx, pid_t pid)
 {
     return 0;
 }
 
 void local_site_end(void)
 {
-    for (int i = 0; i < END_TRIES && sweep_adopted(is_nobodys, NULL) > 0; i++)
+    for (int i = 0; i < END_TRIES && sweep_adopted(is_not_owned, NULL) > 0; i++)
         (void)poll(NULL, 0, 1);
 }

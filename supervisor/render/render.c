@@ -29,8 +29,7 @@ static int format_of(const char *path, struct err *err)
             return i;
     }
     return err_set(err, ERR_ARG,
-                   "%s: pictures are made as .gif or .svg, the data of one as .jsonl",
-                   path);
+                   "%s: expected .gif or .svg for a picture, .jsonl for its data", path);
 }
 
 static int check_folder(const char *path, struct err *err)
@@ -60,7 +59,7 @@ static int load(const struct draw_calls **ret, struct err *err)
         if (module != NULL)
             loaded = dlsym(module, DRAW_SYMBOL);
         if (loaded == NULL)
-            rc = err_set(err, ERR_NOT_FOUND, "nothing can be drawn: %s", dlerror());
+            rc = err_set(err, ERR_NOT_FOUND, "pictures cannot be drawn: %s", dlerror());
     }
     *ret = loaded;
     return rc;

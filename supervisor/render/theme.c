@@ -117,7 +117,7 @@ int theme_fonts_open(struct theme_fonts **ret, struct err *err)
     int rc = 0;
 
     if (FT_Init_FreeType(&f->library) != 0)
-        rc = err_set(err, ERR_NOMEM, "FreeType does not start");
+        rc = err_set(err, ERR_NOMEM, "FreeType cannot be initialised");
     for (int i = 0; rc == 0 && i < N_FONTS; i++)
         rc = open_font(f, i, err);
     if (rc < 0) {

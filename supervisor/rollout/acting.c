@@ -20,7 +20,7 @@ struct acting {
     const float **actions; /* [A] for the environment */
     uint8_t *first;        /* (E) */
     size_t outstanding;
-    int failed;                /* ignore further answers */
+    int failed;                /* 1: ignore further answers */
     const struct vec_env *env; /* of the current call */
 };
 
@@ -120,7 +120,7 @@ static int take_answer(struct acting *a, size_t agent, const msgpack_object *bod
     return rc;
 }
 
-/* For an agent that was given up as noop: all values are 0. */
+/* Sets all values of an agent that is a noop to 0. */
 static void take_nothing(struct acting *a, size_t agent)
 {
     const struct description *d = &a->args.descriptions[agent];

@@ -15,7 +15,7 @@ struct evaluation {
     struct description *descriptions; /* [A] */
     struct acting *acting;
     int started_env;
-    int steps; /* 1: a step is in progress; 0: resets are */
+    int steps; /* 1: a step is in progress; 0: resets are in progress */
     int is_cancelled;
     struct env_step step;
     uint8_t *ended; /* (E) ended in the current step, also by max_steps */
@@ -137,9 +137,9 @@ static void take_step(struct evaluation *e)
     }
 }
 
-/* Continues once the environments have finished a step or resets; rc: what the call to
- * them returned. Returns an error, or 0. */
-static int go_on(struct evaluation *e, int rc, struct err *err)
+/* Continues after a step or resets of the environments, which returned rc. Returns 0 or
+ * an error. */
+static int continue_playing(struct evaluation *e, int rc, struct err *err)
 {
     if (rc == 0 && e->is_cancelled) {
         e->args.on_cancelled(e->args.ctx);
@@ -159,12 +159,12 @@ static int go_on(struct evaluation *e, int rc, struct err *err)
     return rc == ENV_LATER ? 0 : rc;
 }
 
-static void on_settled(void *ctx)
+static void on_env_ready(void *ctx)
 {
     struct evaluation *e = ctx;
     struct err err = {0};
 
-    if (go_on(e, 0, &err) < 0)
+    if (continue_playing(e, 0, &err) < 0)
         fail(e, &err);
 }
 
@@ -178,7 +178,7 @@ static void on_acted(void *ctx)
         rc = vec_env_step(e->env, acting_actions(e->acting), &e->step, &err);
         e->steps = 1;
     }
-    if (go_on(e, rc, &err) < 0)
+    if (continue_playing(e, rc, &err) < 0)
         fail(e, &err);
 }
 
@@ -216,7 +216,7 @@ int evaluation_start(struct evaluation *e, struct err *err)
     for (size_t copy = 0; copy < e->copies; copy++)
         next_episode(e, copy);
     rc = start_env(e, err);
-    return rc < 0 ? rc : go_on(e, vec_env_make_ready(e->env, err), err);
+    return rc < 0 ? rc : continue_playing(e, vec_env_make_ready(e->env, err), err);
 }
 
 void evaluation_cancel(struct evaluation *e)
@@ -224,7 +224,7 @@ void evaluation_cancel(struct evaluation *e)
     e->is_cancelled = 1;
 }
 
-/* ---- life ---- */
+/* ---- creating, starting, freeing ---- */
 
 static int describe(struct evaluation *e, struct err *err)
 {
@@ -287,7 +287,7 @@ int evaluation_new(struct evaluation **ret, const struct evaluation_args *args,
         return rc;
     }
     allocate(e);
-    vec_env_on_ready(e->env, on_settled, e);
+    vec_env_on_ready(e->env, on_env_ready, e);
     *ret = e;
     return 0;
 }

@@ -19,7 +19,7 @@ struct output {
 
 struct outputs { /* of one stage of one runner */
     int n;
-    int is_absent; /* all are zero */
+    int is_absent; /* the runner is absent: all outputs are zero */
     struct output output[EXCHANGE_MAX_OUTPUTS];
 };
 
@@ -128,7 +128,8 @@ static const struct output *find_output(const struct outputs *from, const char *
     return NULL;
 }
 
-/* An output of a runner that gave up before it had ever given one: a peer's, as zeros. */
+/* Returns zeros in the shape of a peer's output, for a runner that was given up before it
+ * ever returned one. */
 static const struct output *stand_in(struct exchange *x, const struct stage_read *r,
                                      size_t from)
 {
@@ -168,7 +169,7 @@ static int pack_output(struct exchange *x, const struct stage_read *r, size_t fr
     return 0;
 }
 
-/* The runners whose outputs this read wants: from .. to - 1. */
+/* Sets the range of runners whose outputs this read needs: from .. to - 1. */
 static void read_range(const struct exchange *x, const struct stage_read *r,
                        size_t reader, size_t *from, size_t *to)
 {

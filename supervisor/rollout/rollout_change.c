@@ -1,4 +1,4 @@
-/* The driver's CHANGE state: settings that change while the run goes on. */
+/* The driver's CHANGE state: settings that change in a live run. */
 #include "supervisor/rollout/rollout_internal.h"
 
 #include "common/config/changes.h"
@@ -10,13 +10,14 @@
 
 /* ---- when ---- */
 
-/* STEP lasts where environments are processes, or the disk is full. */
+/* STEP takes several iterations of the loop if environments are processes, or the disk is
+ * full. */
 static int round_has_begun(const struct rollout *r)
 {
     const enum rollout_state s = r->fsm.state;
 
     if (r->serving != NULL)
-        return 0; /* every moment is a boundary, or will be made one */
+        return 0; /* it serves clients: a boundary can be made at any time */
     return s == ROLLOUT_CHANGE || s == ROLLOUT_ACT || s == ROLLOUT_STEP;
 }
 

@@ -104,7 +104,7 @@ static enum rollout_effect begin_round(struct rollout_fsm *f)
     return take(&f->change) ? enter(f, ROLLOUT_CHANGE) : act(f);
 }
 
-/* Makes the requests that came meanwhile due at this boundary. */
+/* Makes the requests that arrived since the last boundary due at this one. */
 static void add_requests(struct rollout_fsm *f)
 {
     if (take(&f->stop) && !f->due.end) {
@@ -249,7 +249,7 @@ static enum rollout_effect fail(struct rollout_fsm *f)
     return enter(f, ROLLOUT_FAILED);
 }
 
-/* Missing cells are impossible. */
+/* An event without a cell is a bug. */
 #define NOTED                                                                            \
     [ROLLOUT_STOP_REQUEST] = note_stop, [ROLLOUT_PAUSE_REQUEST] = note_pause,            \
     [ROLLOUT_CONTINUE_REQUEST] = note_continue,                                          \

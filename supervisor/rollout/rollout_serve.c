@@ -37,11 +37,11 @@ struct serving {
     size_t n_waiting, waiting_bytes;
     uint64_t boundary_steps;      /* of the last boundary */
     uint64_t saved_steps;         /* of the last checkpoint; there is one at 0 */
-    struct schedule_due boundary; /* due at the wanted boundary */
+    struct schedule_due boundary; /* due at the next boundary, if wanted is 1 */
     int wanted;                   /* a boundary is due: send no request before it */
 };
 
-/* ---- life ---- */
+/* ---- creating, saving, freeing ---- */
 
 void rollout_serve_init(struct rollout *r)
 {
@@ -125,8 +125,9 @@ static int wants_boundary(struct rollout *r)
 
 static void pump(struct rollout *r);
 
-/* Makes the wanted boundary once no agent is busy; if none is wanted, sends requests. */
-static void go_on(struct rollout *r)
+/* Sends requests to idle agents. If a boundary is due, sends none, and makes the boundary
+ * once no agent is busy. */
+static void continue_serving(struct rollout *r)
 {
     if (r->over || r->fsm.state != ROLLOUT_ACT)
         return;
@@ -139,7 +140,7 @@ static void go_on(struct rollout *r)
 void rollout_tick(struct rollout *r)
 {
     if (r->serving != NULL)
-        go_on(r);
+        continue_serving(r);
 }
 
 int rollout_serve(struct rollout *r)
@@ -187,7 +188,7 @@ static void on_run(void *ctx, size_t agent, const struct msg *response)
         (void)msg_refused(&response->body, &why);
     r->env_steps += x->writes && !agent_response_is_absent(response);
     answer(x, why.code == 0 ? &response->body : NULL, why.code == 0 ? NULL : &why);
-    go_on(r);
+    continue_serving(r);
 }
 
 static int send_first(struct rollout *r, size_t agent, struct err *err)
@@ -224,8 +225,7 @@ static void pump(struct rollout *r)
     }
 }
 
-/* ---- checks of a client's request, so that a bad one cannot become an agent's error
- * ---- */
+/* ---- checking a client's request: a malformed one must not reach an agent ---- */
 
 static int check_name(const msgpack_object *o, const char *what, struct err *err)
 {

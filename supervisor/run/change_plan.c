@@ -180,6 +180,6 @@ int change_plan_read(struct change_plan *p, const struct run_config *of,
         *ret_n = r.n;
     if (rc == ERR_FORMAT)
         return err_set_at(err, rc, ERR_AT(.file = journal, .line = (int)r.line),
-                          "cannot be read as a change");
+                          "is no change of the configuration");
     return rc == ERR_NOT_FOUND ? 0 : rc;
 }

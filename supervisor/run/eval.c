@@ -12,7 +12,7 @@
 struct eval {
     const struct eval_args *args;
     int agent_fd;
-    struct vec_env *world; /* for its description only: evaluation.c makes its own */
+    struct vec_env *world; /* only for its env_spec: evaluation.c makes its own copies */
     struct agent_specs specs;
     struct ask *ask;
     struct restore *restore;
@@ -20,7 +20,7 @@ struct eval {
     struct evaluation *evaluation;
 };
 
-/* ---- the agents, with the values of the checkpoint ---- */
+/* ---- agents with the checkpoint's values ---- */
 
 static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
@@ -54,7 +54,8 @@ static int start_agents(struct eval *e, struct err *err)
 
 /* ---- the processes of an external environment ---- */
 
-/* Logs an exit with an error. A failed step is reported by the caller that requested it. */
+/* Logs an exit with an error. A failed step is reported by the caller that requested
+ * it. */
 static void on_env_event(void *ctx, const struct agent_event *e, const char *process)
 {
     (void)ctx;

@@ -19,7 +19,8 @@ struct journal {
     char *path;
 };
 
-/* The piece of a line that still fitted onto a full disk: the next would continue it. */
+/* Removes the n bytes of a line of which only a part fitted onto the full disk: otherwise
+ * the next line would be appended to it. */
 static void drop_end(int fd, ssize_t n)
 {
     const off_t end = lseek(fd, 0, SEEK_END);
@@ -141,7 +142,7 @@ int journal_write(struct journal *j, const struct run_event *e, struct err *err)
 
 /* ---- from another process ---- */
 
-/* The step of the newest line with one, searched in the file's last bytes; 0: none. */
+/* The step of the newest line that has one, among the file's last bytes; 0: none. */
 static unsigned long long last_step(int fd)
 {
     char tail[4096];

@@ -23,7 +23,7 @@ int line_reader_open(struct line_reader *r, const char *path, size_t max_bytes,
     *r = (struct line_reader){.fd = open_file(path), .max_bytes = max_bytes};
     if (r->fd >= 0)
         return 0;
-    return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "%s is not there", path)
+    return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "%s does not exist", path)
                            : err_errno(err, "%s", path);
 }
 
@@ -68,7 +68,8 @@ static void take(struct line_reader *r, size_t len, char **ret, size_t *ret_len)
     r->number++;
 }
 
-/* Returns the line that ends at `end`; 0: it is the rest of a line that was cut. */
+/* Sets *ret to the line that ends at `end`. Returns 0 if it is the rest of a line that
+ * was cut. */
 static int end_line(struct line_reader *r, const char *end, char **ret, size_t *ret_len)
 {
     const size_t len = (size_t)(end - (r->buf + r->begin));
@@ -82,7 +83,7 @@ static int end_line(struct line_reader *r, const char *end, char **ret, size_t *
     return !is_rest;
 }
 
-/* The buffer holds no newline, and the line is too long already. */
+/* Cuts a line that has no newline yet and exceeds the limit. */
 static int cut_line(struct line_reader *r, char **ret, size_t *ret_len)
 {
     const int is_rest = r->passing_over;

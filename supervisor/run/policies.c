@@ -101,7 +101,7 @@ struct search {
     void *ctx;
 };
 
-/* *ret: the prefix of one agent's files. */
+/* Sets *ret to the prefix of one agent's files. */
 static int find_in_run(char **ret, const char *from, const char *agent,
                        const struct search *q, struct err *err)
 {
@@ -119,7 +119,7 @@ static int find_in_run(char **ret, const char *from, const char *agent,
     return 0;
 }
 
-/* Makes it independent of the working directory, which agents need not share. */
+/* Makes the path absolute, because agents may have another working directory. */
 static int make_absolute(char **path, struct err *err)
 {
     char here[PATH_MAX], *whole;
@@ -127,7 +127,7 @@ static int make_absolute(char **path, struct err *err)
     if (**path == '/')
         return 0;
     if (getcwd(here, sizeof(here)) == NULL)
-        return err_errno(err, "the current folder");
+        return err_errno(err, "the current directory");
     whole = xasprintf("%s/%s", here, *path);
     free(*path);
     *path = whole;
@@ -203,12 +203,12 @@ static int check_meaning(const struct run_config *source, const struct run_confi
         rc = compare(&was, c, source, err);
     if (rc < 0 || is.path[0] == '\0')
         return rc;
-    return err_set(err, ERR_CONFIG, "it was taught with %s: %s (%.100s), here it is %s",
+    return err_set(err, ERR_CONFIG, "it was trained with %s: %s (%.100s), here it is %s",
                    is.path, was.text, file, is.text);
 }
 
-/* RUN/config.yaml for RUN/checkpoints/STEP/AGENT/model.ckpt-STEP, free(); NULL: the prefix
- * is not in a run's directory. */
+/* RUN/config.yaml for RUN/checkpoints/STEP/AGENT/model.ckpt-STEP, free(); NULL: the
+ * prefix is not in a run's directory. */
 static char *config_beside(const char *prefix)
 {
     char *dir = xstrndup(prefix, (size_t)(strrchr(prefix, '/') - prefix));

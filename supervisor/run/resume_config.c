@@ -62,7 +62,7 @@ static void name_difference(void *ctx, const struct config_change *c)
                                                      : xstrdup("");
     (void)err_set(err, ERR_CONFIG,
                   "the configuration had '%s: %.200s', now it has '%s: %.200s' (--anyway "
-                  "goes on)",
+                  "continues)",
                   key, was, key, c->text);
     free(was);
 }
@@ -85,8 +85,8 @@ static int expect(const struct change_plan *plan, const struct run_config *saved
     return difference.code != 0 ? err_set(err, difference.code, "%s", difference.msg) : 0;
 }
 
-/* Applies the newest change to *wanted: the difference between the results of `others`, the
- * plan without that change, and of the whole `plan`. */
+/* Applies the newest change to *wanted: the difference between the results of `others`,
+ * the plan without that change, and of the whole `plan`. */
 static int make_newest(struct run_config *wanted, const struct run_config *saved,
                        const struct change_plan *others, const struct change_plan *plan,
                        struct err *err)
@@ -110,7 +110,8 @@ static int make_newest(struct run_config *wanted, const struct run_config *saved
 }
 
 /* A supervisor that died between writing the journal and writing config.yaml recorded the
- * newest change only in the journal: then config.yaml contains all changes but that one. */
+ * newest change only in the journal: then config.yaml contains all changes but that
+ * one. */
 static int find_plan(struct resume_config *ret, const struct run_config *wanted,
                      const char *journal, uint64_t from, struct err *err)
 {

@@ -20,14 +20,14 @@
 #include <unistd.h>
 
 enum { MAX_NUMBER = 1000000, NAME_MAX_BYTES = 100, ENDING_WITHIN_MS = 3000 };
-enum { WRITTEN_WITHIN_MS = 100 }; /* until the new holder has written its pid */
+enum { WRITTEN_WITHIN_MS = 100 }; /* how long to wait for the new holder's pid */
 
 struct run_dir {
     char *path;
     char *name;
     int lock;         /* -1: not locked */
     int is_held;      /* beneath_hold was called for path */
-    int counts_names; /* the file system does: st_nlink is 0 once a file is deleted */
+    int counts_names; /* the file system sets st_nlink to 0 when a file is deleted */
     char **files;
     size_t n_files;
 };
@@ -42,7 +42,7 @@ static int hold(struct run_dir *d, struct err *err)
     return rc;
 }
 
-/* ---- whose it is ---- */
+/* ---- ownership and permission ---- */
 
 const char *run_dir_user_name(uid_t uid, char ret[RUN_DIR_USER_BYTES])
 {
@@ -55,7 +55,7 @@ const char *run_dir_user_name(uid_t uid, char ret[RUN_DIR_USER_BYTES])
     return ret;
 }
 
-/* "no permission", and to whom one may turn. */
+/* Sets the error "no permission", with the name of the run's owner. */
 static int deny(const char *path, struct err *err)
 {
     char user[RUN_DIR_USER_BYTES], *name;
@@ -117,8 +117,8 @@ int run_dir_check_trust(const char *path, struct err *err)
 
 /* ---- the lock ---- */
 
-/* The lock belongs to the open file, not to the process: a child that closes its copy does
- * not release it, and readers can test for it without taking it. */
+/* The lock belongs to the open file, not to the process: a child that closes its copy
+ * does not release it, and readers can test for it without taking it. */
 static struct flock whole_file(short type)
 {
     return (struct flock){.l_type = type, .l_whence = SEEK_SET};
@@ -235,7 +235,7 @@ int run_dir_is_deleted(const struct run_dir *d)
     return d->counts_names && (lock.st_nlink == 0 || dir.st_nlink == 0);
 }
 
-/* ---- making one ---- */
+/* ---- creating a run's directory ---- */
 
 static struct run_dir *new_dir(const char *runs_dir, const char *name)
 {
@@ -271,7 +271,7 @@ static int name_ok(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0' && name[0] != '.';
 }
 
-/* 0, -ENOENT, or -EACCES: it may be one, and we may not look. */
+/* Returns 0 if the file exists, -ENOENT, or -EACCES if we have no permission to look. */
 static int look_for(const char *path, const char *sub)
 {
     char *file = xasprintf("%s/%s", path, sub);
@@ -294,7 +294,7 @@ static int is_run(const char *path)
     return look(path) == 0;
 }
 
-/* 0, -EACCES, or ERR_NOT_FOUND, for which the caller sets the message. */
+/* Returns 0, -EACCES, or ERR_NOT_FOUND; for the latter, the caller sets the message. */
 static int find_run(const char *path, struct err *err)
 {
     const int rc = look(path);
@@ -337,14 +337,14 @@ static int check_own(const struct run_dir *d, struct err *err)
     return 0;
 }
 
-/* Empties the directory of a run that is over. The lock file, which this process holds, is
- * removed last. */
+/* Empties the directory of a run that is over. The lock file, which this process holds,
+ * is removed last. */
 static int replace(struct run_dir *d, struct err *err)
 {
     int rc = check_own(d, err);
 
     if (rc == 0 && !is_run(d->path))
-        rc = err_set(err, ERR_EXISTS, "%s is there and is no run: left alone", d->path);
+        rc = err_set(err, ERR_EXISTS, "%s exists and is no run: left alone", d->path);
     if (rc == 0)
         rc = hold(d, err);
     if (rc == 0)
@@ -365,13 +365,12 @@ static int make_named(struct run_dir *d, int force, struct err *err)
     if (errno != EEXIST)
         return err_errno(err, "%s: cannot create", d->path);
     if (!force)
-        return err_set(err, ERR_EXISTS,
-                       "run %s is there already (--force replaces it): %s", d->name,
-                       d->path);
+        return err_set(err, ERR_EXISTS, "run %s exists already (--force replaces it): %s",
+                       d->name, d->path);
     return replace(d, err);
 }
 
-/* <base>-<number>, the first that is free. */
+/* Creates <base>-<number> with the first number that is free. */
 static int make_numbered(struct run_dir **ret, const char *runs_dir, const char *base,
                          struct err *err)
 {
@@ -413,7 +412,7 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
 
     if (!name_ok(name != NULL ? name : base))
         return err_set(err, ERR_ARG,
-                       "'%s' is no name for a run: letters, digits, '_', '-', '.'",
+                       "'%s': expected a run's name of letters, digits, '_', '-' and '.'",
                        name != NULL ? name : base);
     rc = tree_make(runs_dir, err);
     if (rc < 0)
@@ -466,7 +465,7 @@ int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *e
     d->lock = -1;
     rc = find_run(path, err);
     if (rc == ERR_NOT_FOUND)
-        rc = err_set(err, ERR_NOT_FOUND, "%s: no run there", path);
+        rc = err_set(err, ERR_NOT_FOUND, "%s is no run", path);
     if (rc == 0)
         rc = hold(d, err);
     if (rc == 0 && lock)
@@ -542,7 +541,7 @@ int run_dir_write_config(struct run_dir *d, const struct run_config *config,
 
 /* ---- finding a run ---- */
 
-/* When its last supervisor started: that is when the lock file was last written. */
+/* When the run's last supervisor started, which is when it wrote the lock file. */
 static struct timespec started(const char *path)
 {
     char *lock = xasprintf("%s/lock", path);

@@ -23,8 +23,9 @@ static void copy(char ret[32], const char *text)
     (void)snprintf(ret, 32, "%s", text != NULL ? text : "");
 }
 
-/* Searches from behind the agent found last, because lines come in the agents' order. NULL:
- * there are RUN_RECORD_AGENTS_MAX others already. */
+/* Finds an agent's entry, or adds it. The search starts after the agent found last,
+ * because lines come in the agents' order. NULL: there are RUN_RECORD_AGENTS_MAX others
+ * already. */
 static struct run_agent_status *agent_of(struct run_record *r, const char *name)
 {
     for (size_t i = 0; i < r->n_agents; i++) {
@@ -96,7 +97,7 @@ static void take_process(struct run_record *r, const struct run_event *e)
         a->state = agent_state_name(AGENT_WAITING);
         break;
     case RUN_EVENT_GIVE_UP:
-    case RUN_EVENT_TURNED:
+    case RUN_EVENT_MODE:
         r->gave_up = 1;
         r->status.exact = 0;
         a->given_up = given_up_as(p->mode);
@@ -106,7 +107,7 @@ static void take_process(struct run_record *r, const struct run_event *e)
     }
 }
 
-/* A supervisor begins: forgets the processes of the one before. */
+/* A new supervisor began: removes the processes of the last one. */
 static void take_beginning(struct run_record *r, const struct run_event *e)
 {
     struct run_status *s = &r->status;
@@ -128,7 +129,8 @@ static void take_beginning(struct run_record *r, const struct run_event *e)
     }
 }
 
-/* A keeper may record its supervisor's end after the next supervisor began: ignore that. */
+/* A keeper may record its supervisor's end after the next supervisor began: ignore
+ * that. */
 static void take_end(struct run_record *r, const struct run_event *e)
 {
     struct run_status *s = &r->status;
@@ -188,8 +190,8 @@ static int take_event(void *ctx, const struct run_event *e)
     case RUN_EVENT_RESPAWN:
     case RUN_EVENT_WAIT:
     case RUN_EVENT_GIVE_UP:
-    case RUN_EVENT_TAKE_BACK:
-    case RUN_EVENT_TURNED:
+    case RUN_EVENT_REINSTATE:
+    case RUN_EVENT_MODE:
         take_process(r, e);
         break;
     default:
@@ -221,7 +223,7 @@ static void read_config(struct run_record *r, const char *path)
     free(file);
 }
 
-/* progress.csv is newer than the journal: rows are written more often. */
+/* progress.csv is newer than the journal, because rows are written more often. */
 static void read_progress(struct run_record *r, const char *path)
 {
     char *file = file_of(path, "metrics/progress.csv");
@@ -291,8 +293,8 @@ static void set_state(struct run_record *r, const char *path, pid_t holder)
 static void read_journal(struct run_record *r, const char *path)
 {
     char *journal = file_of(path, "journal");
-    pid_t holder =
-        run_dir_holder(path); /* it writes its end before it releases the lock */
+    pid_t holder = run_dir_holder(
+        path); /* a supervisor writes its end before it releases the lock */
 
     *r = (struct run_record){.status = {.exit_code = -1,
                                         .round = RUN_UNKNOWN,

@@ -20,8 +20,9 @@ static int remove_doomed(const char *path, struct err *err)
     return rc == 0 ? tree_remove(path, err) : rc;
 }
 
-/* Renames the run. real: the path without links, so it contains a slash. */
-static int doom(const char *real, struct err *err)
+/* Renames the run, then removes it. real: the path without links, so it contains a
+ * slash. */
+static int rename_and_remove(const char *real, struct err *err)
 {
     const char *name = strrchr(real, '/') + 1;
     char *parent = xstrndup(real, (size_t)(name - real));
@@ -64,7 +65,7 @@ int run_remove(const char *path, struct err *err)
     if (rc < 0)
         return rc;
     real = realpath(path, NULL);
-    rc = real != NULL ? doom(real, err) : err_errno(err, "%s", path);
+    rc = real != NULL ? rename_and_remove(real, err) : err_errno(err, "%s", path);
     free(real);
     run_dir_free(d);
     return rc;

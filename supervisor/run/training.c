@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Allocations from this size on are returned to the system when freed: runs are long. */
+/* Allocations of at least this size go back to the system when freed, so that a long
+ * run's heap stays small. */
 enum { LARGE_BYTES = 128 << 10 };
 
 static void on_agents_ended(void *ctx)
@@ -25,9 +26,10 @@ static void on_agent_failed(void *ctx, size_t agent, const struct err *report)
     training_on_failed(ctx, report);
 }
 
-/* ---- the beginning of the rounds ---- */
+/* ---- the first round ---- */
 
-/* Writes the graph into the event file unless it is there: a resume may have cut it off. */
+/* Writes the graph into the event file unless it is there: a resume may have removed
+ * it. */
 static int write_graphs(struct training *t, struct err *err)
 {
     struct wbuf graph = {0};
@@ -166,7 +168,7 @@ static void on_tick(uv_timer_t *timer)
     training_refresh(t);
 }
 
-/* ---- the beginning ---- */
+/* ---- starting ---- */
 
 static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
 {

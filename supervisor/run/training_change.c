@@ -23,7 +23,7 @@
 
 enum { LIVE_KINDS = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING };
 
-/* ---- what is pending ---- */
+/* ---- pending changes ---- */
 
 static void pending_done(struct pending_list *p)
 {
@@ -66,7 +66,8 @@ static void collect_pending(void *ctx, const struct config_change *c)
     free(s.path);
 }
 
-/* Makes t->pending anew. Call it after each change of config, plan or wanted. */
+/* Lists the pending changes in t->pending. Call it after each change of config, plan or
+ * wanted. */
 static int update_pending(struct training *t, struct err *err)
 {
     struct run_config planned;
@@ -239,10 +240,11 @@ static int choose_step(const struct training *t, uint64_t at,
                        "step %" PRIu64 " is past: the next round begins at %" PRIu64, at,
                        next);
     if (at != TRAINING_SOON && *ret->waits != '\0')
-        return err_set(err, ERR_CONFIG,
-                       "%s: takes a respawn of its agent, not a step (leave out "
-                       "--at-step)",
-                       ret->waits);
+        return err_set(
+            err, ERR_CONFIG,
+            "%s: takes effect with a respawn of its agent, not at a step (leave out "
+            "--at-step)",
+            ret->waits);
     return 0;
 }
 
@@ -292,7 +294,7 @@ static int try_processes(struct training *t, const struct run_config *wanted,
     return rc;
 }
 
-/* A limit below what the process takes already would only kill it. */
+/* Refuses a limit below what the process already uses: it would only be killed. */
 static int check_memory(const struct training *t, const struct run_config *wanted,
                         struct err *err)
 {
@@ -346,8 +348,8 @@ static void proposal_done(struct proposal *p)
     atomic_file_free(p->file);
 }
 
-/* Checks that the configuration is valid after each step of the plan. p->wanted becomes the
- * result of the plan with the values that `wanted` has for respawns. */
+/* Checks that the configuration is valid after each step of the plan. p->wanted becomes
+ * the result of the plan with the values that `wanted` has for respawns. */
 static int fold_proposal(const struct training *t, const struct run_config *wanted,
                          struct proposal *p, struct err *err)
 {
@@ -377,8 +379,8 @@ static int write_settings(struct training *t, enum run_event_kind kind, uint64_t
     return rc;
 }
 
-/* If there is no space for the new config.yaml, the change must be refused before the journal
- * records it, because a resume compares the two. */
+/* If there is no space for the new config.yaml, the change must be refused before the
+ * journal records it, because a resume compares the two. */
 static int prepare_file(struct training *t, struct proposal *p, struct err *err)
 {
     return run_dir_prepare_config(t->args->dir, &p->wanted, &p->file, err);
@@ -396,7 +398,8 @@ static int write_journal(struct training *t, struct proposal *p, struct err *err
     return rc < 0 ? rc : write_settings(t, RUN_EVENT_SET, p->at, &p->changes, err);
 }
 
-/* Accepts the proposal: moves its plan and configuration into t, and renames config.yaml. */
+/* Accepts the proposal: moves its plan and configuration into t, and renames
+ * config.yaml. */
 static void commit(struct training *t, struct proposal *p)
 {
     struct err why = {0};
@@ -461,8 +464,8 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
     return try_processes(t, &p->wanted, err);
 }
 
-/* Checks and accepts the differences between t->wanted and *wanted. Takes *wanted, also on
- * failure. */
+/* Checks and accepts the differences between t->wanted and *wanted. Takes *wanted, also
+ * on failure. */
 static int accept_config(struct training *t, struct run_config *wanted, uint64_t at,
                          struct training_set_result *ret, struct err *err)
 {
@@ -511,14 +514,14 @@ static int env_names(void *ctx, const struct env_config *env, const char *const 
     struct training *t = ctx;
     const struct run_config *c = t->config;
 
-    if (!env_config_is_foreign(env))
+    if (!env_config_is_external(env))
         return env_agent_names(NULL, env, ret, err);
     if (!same_text(env->id, c->env.id) || !same_text(env->plugin, c->env.plugin) ||
         !same_text(env->directory, c->env.directory) ||
         !yaml_tree_equal(env->command, c->env.command) ||
         !yaml_tree_equal(env->params, c->env.params))
         return err_set(err, ERR_STATE,
-                       "the environment of a live run cannot be another; stop the run, "
+                       "the environment of a live run cannot be replaced; stop the run, "
                        "and begin a new one");
     t->agent_names = xreallocarray(t->agent_names, c->n_agents, sizeof(*t->agent_names));
     for (size_t i = 0; i < c->n_agents; i++)
@@ -614,8 +617,8 @@ static void keep_defaults(void *ctx, const struct config_change *c)
     }
 }
 
-/* Changes for a respawn that was requested already are not cancelled: the request waits for
- * them. */
+/* Changes for a respawn that was requested already are not cancelled: the request waits
+ * for them. */
 static void cancel_planned(struct cancellation *x, struct change_plan *plan)
 {
     for (size_t i = 0; i < plan->n;) {

@@ -85,7 +85,7 @@ void training_fail_if_deleted(struct training *t)
     if (t->rescued_step >= 0)
         (void)err_set(&t->failure, ERR_IO,
                       "the run directory was deleted; the checkpoint of step %lld was "
-                      "rescued: `brood resume %s` goes on from it",
+                      "rescued: `brood resume %s` continues from it",
                       (long long)t->rescued_step, run_dir_path(t->rescue));
     else
         (void)err_set(
@@ -94,7 +94,7 @@ void training_fail_if_deleted(struct training *t)
             "with all others (%s): %s",
             (unsigned long long)training_steps(t),
             t->args->rescue != NULL ? "it could not be rescued"
-                                    : "--rescue DIR would have kept it",
+                                    : "--rescue DIR would have saved it",
             path);
 }
 

@@ -43,8 +43,8 @@ char **training_env_last_exit(struct training *t, const char *process)
 /* ---- changes of an agent's mode ---- */
 
 static const char *const effects[] = {[AGENT_LEARNS] = "learns again",
-                                      [AGENT_FROZEN] = "acts on, but learns no more",
-                                      [AGENT_NOOP] = "does nothing any more"};
+                                      [AGENT_FROZEN] = "still acts, but no longer learns",
+                                      [AGENT_NOOP] = "does nothing from now on"};
 
 static void send_mode_event(struct training *t, enum run_event_kind kind,
                             const char *name, const struct agent_event *e)
@@ -55,12 +55,12 @@ static void send_mode_event(struct training *t, enum run_event_kind kind,
     run_event_process_init(&event.process, name, NULL);
     event.process.mode = agent_mode_name(e->change->mode);
     event.process.why = e->text;
-    if (kind != RUN_EVENT_TURNED) {
+    if (kind != RUN_EVENT_MODE) {
         event.process.position = e->change->position;
         event.process.lost = e->change->lost;
     }
     if (training_event_at(t, &event, &err) < 0)
-        training_log_error(t, "%s; a resume will not know of %s's %s", err.msg, name,
+        training_log_error(t, "%s; a resume will not repeat %s's %s", err.msg, name,
                            kind == RUN_EVENT_GIVE_UP ? "give-up" : "take-back");
 }
 
@@ -73,16 +73,16 @@ static void on_mode_event(struct training *t, const char *name,
     switch (e->kind) {
     case AGENT_EVENT_GIVE_UP:
         send_mode_event(t, RUN_EVENT_GIVE_UP, name, e);
-        training_log_error(t, "%s is given up and %s: %s", name, effect, e->text);
+        training_log_error(t, "%s is given up: it %s: %s", name, effect, e->text);
         break;
     case AGENT_EVENT_REINSTATE:
-        send_mode_event(t, RUN_EVENT_TAKE_BACK, name, e);
+        send_mode_event(t, RUN_EVENT_REINSTATE, name, e);
         training_log(t, "%s learns again from the next round on", name);
         break;
     default:
-        send_mode_event(t, RUN_EVENT_TURNED, name, e);
+        send_mode_event(t, RUN_EVENT_MODE, name, e);
         if (e->change->mode != AGENT_LEARNS)
-            training_log(t, "%s was given up and %s", name, effect);
+            training_log(t, "%s was given up: it %s", name, effect);
         break;
     }
 }
@@ -95,7 +95,7 @@ static int plan_mode_change(void *ctx, const struct run_event *e)
     struct agent_resume_point at;
     size_t agent;
 
-    if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_TAKE_BACK) ||
+    if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_REINSTATE) ||
         p->agent == NULL || p->mode == NULL)
         return 0;
     agent = agent_table_find(t->agents, p->agent);
@@ -195,11 +195,11 @@ static void on_process_event(struct training *t, enum process_kind whose,
     case AGENT_EVENT_RESPAWN:
         t->result->restarts++;
         send_process_event(t, whose, name, e);
-        training_log(t, "%s lives on as pid %d", name, (int)e->pid);
+        training_log(t, "%s was respawned as pid %d", name, (int)e->pid);
         break;
     case AGENT_EVENT_WAIT:
         send_process_event(t, whose, name, e);
-        training_log(t, "%s is started again in %.1f s", name,
+        training_log(t, "%s will be respawned in %.1f s", name,
                      (double)e->delay_ms / 1000);
         break;
     case AGENT_EVENT_GIVE_UP:

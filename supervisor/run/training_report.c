@@ -80,7 +80,7 @@ void training_check_portable(struct training *t)
 {
     if (t->config->run.numerics == NUMERICS_NATIVE)
         t->not_portable = xstrdup("run.numerics is native");
-    else if (env_config_is_foreign(&t->config->env))
+    else if (env_config_is_external(&t->config->env))
         t->not_portable = xasprintf("an external environment (env.%s)",
                                     t->config->env.plugin != NULL ? "plugin" : "command");
     else

@@ -50,7 +50,8 @@ static int check_fingerprint(struct training *t, struct err *err)
     return 0;
 }
 
-/* Reports that build or CPU differ from the checkpoint's, but the results do not. */
+/* Reports that the build or the CPU is another than the checkpoint's, with the same
+ * results. */
 static void report_exact(struct training *t)
 {
     const struct resume *from = t->args->resume;
@@ -60,10 +61,10 @@ static void report_exact(struct training *t)
 
     if (t->inexact != NULL || (!build && !cpu))
         return;
-    (void)snprintf(line, sizeof(line), "another %s on exactly: numerics %d",
-                   build && cpu ? "build and another CPU go"
-                   : build      ? "build goes"
-                                : "CPU goes",
+    (void)snprintf(line, sizeof(line), "another %s exactly: numerics %d",
+                   build && cpu ? "build and another CPU continue"
+                   : build      ? "build continues"
+                                : "CPU continues",
                    NUMERICS_VERSION);
     training_log(t, "%s", line);
     training_event(t, EXACT, .why = line);
@@ -79,8 +80,8 @@ static int check_machine(struct training *t, struct err *err)
     return rc;
 }
 
-/* Begins to change the run directory: writes config.yaml, begins the journal, removes later
- * checkpoints and rows. */
+/* Begins to change the run directory: writes config.yaml, begins the journal, removes
+ * later checkpoints and rows. */
 static int commit_resume(struct training *t, struct err *err)
 {
     int rc = training_write_config(t, err);

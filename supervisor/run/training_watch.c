@@ -59,9 +59,10 @@ static void on_signal(uv_signal_t *handle, int signum)
         t->result->signum = signum;
         training_feed(t, LIFE_EV_CUT_OFF, NULL);
     } else if (!life_state_is_ending(t->state)) {
-        training_log(t, "interrupted (%s): stopping %s; once more ends it at once",
-                     strsignal(signum),
-                     t->state == LIFE_FULL ? "where it stands" : "after this round");
+        training_log(
+            t, "interrupted (%s): stopping %s; a second interrupt ends the run at once",
+            strsignal(signum),
+            t->state == LIFE_FULL ? "within this round" : "after this round");
         training_feed(t, LIFE_EV_STOP, NULL);
     }
 }
@@ -95,7 +96,7 @@ static void watch_signals(struct training *t)
 
 /* ---- the keeper ---- */
 
-/* No process is left that could read it. */
+/* No process is left that could read this exit code. */
 #define KEEPER_EXITED_CODE (128 + SIGKILL)
 
 /* Ends as if by SIGKILL: no checkpoint is finished, no file is closed. */

@@ -48,8 +48,8 @@ void checkpoint_state_put(struct wbuf *b, const struct checkpoint_section *secti
     }
 }
 
-/* The name is moved one byte to the front, over its length, which has been read by then:
- * so there is room for its '\0'. */
+/* Moves the name one byte forward, over the last byte of its length, which has been read
+ * by then; this makes room for the '\0'. */
 static int read_section(struct checkpoint_section *s, struct cursor *c, uint8_t *bytes,
                         const char *path, struct err *err)
 {
@@ -78,7 +78,7 @@ static int read_sections(struct checkpoint_state *s, size_t len, const char *pat
     uint32_t version = cursor_u32(&c), n = cursor_u32(&c);
 
     if (c.failed || memcmp(head, magic, sizeof(magic)) != 0 || version != VERSION)
-        return err_set(err, ERR_FORMAT, "%s: not the state of a run", path);
+        return err_set(err, ERR_FORMAT, "%s: this is no run.state file", path);
     if (n > MAX_SECTIONS || n > cursor_left(&c))
         return err_set(err, ERR_FORMAT, "%s: %u sections", path, n);
     s->sections = xcalloc(n, sizeof(*s->sections));
@@ -123,9 +123,9 @@ void checkpoint_state_done(struct checkpoint_state *s)
     *s = (struct checkpoint_state){0};
 }
 
-/* ---- where variables lie ---- */
+/* ---- the table of an agent's variables ---- */
 
-/* Valid after is_inside. */
+/* Only for variables that passed is_inside: otherwise the product may overflow. */
 static size_t bytes_of(const struct block_variable *v)
 {
     return (size_t)shape_elements(&v->shape) * dtype_size(v->dtype);
@@ -225,7 +225,7 @@ void block_table_done(struct block_table *t)
     *t = (struct block_table){0};
 }
 
-/* ---- what the bundle lacks of a block ---- */
+/* ---- the bytes of a block that are not in the bundle ---- */
 
 struct gap {
     size_t begin, end;
@@ -240,9 +240,8 @@ static int by_place(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Finds the bytes between the variables of the bundle, before the first and after the
- * last: one gap more than there are such variables; some are empty. NULL: two variables
- * overlap. */
+/* Returns the gaps before, between and after the bundle's variables: one more than there
+ * are variables; some may be empty. NULL: two variables overlap. */
 static struct gap *find_gaps(const struct block_table *t, size_t block_bytes,
                              size_t *ret_n)
 {

@@ -39,7 +39,8 @@ static int write_bundle(const struct block_table *table, const void *block,
     return rc;
 }
 
-/* The file "checkpoint", as TensorFlow's Saver writes it beside a first checkpoint. */
+/* Writes the text file "checkpoint" as TensorFlow's Saver does with its first
+ * checkpoint. */
 static int write_state_text(const char *folder, uint64_t step, struct err *err)
 {
     char *path = xasprintf("%s/checkpoint", folder);
@@ -74,10 +75,10 @@ static int write_metagraph(const struct checkpoint_agent *a,
     return rc;
 }
 
-/* What run.state holds of an agent. */
+/* An agent's sections of run.state. */
 struct agent_sections {
     struct wbuf agent;
-    struct wbuf graph; /* empty: it has no .meta */
+    struct wbuf graph; /* empty if the agent has no .meta */
 };
 
 static int write_agent(const struct checkpoint_agent *a, const char *temp, uint64_t step,
@@ -144,14 +145,14 @@ static int write_run_state(const struct checkpoint_args *args, const char *temp,
     return rc;
 }
 
-/* All is written before anything is synced: the disk has less to do then. */
+/* Writes every file before syncing any: the disk can then merge the writes. */
 static int write_all(const struct checkpoint_args *args, const char *temp,
                      struct err *err)
 {
     struct agent_sections *of_agents = xcalloc(args->n_agents, sizeof(*of_agents));
     int rc = tree_make(temp, err);
 
-    if (rc == 0) /* of an interrupted one */
+    if (rc == 0) /* left by an interrupted write */
         rc = tree_empty(temp, NULL, err);
     for (size_t i = 0; i < args->n_agents && rc == 0; i++)
         rc = write_agent(&args->agents[i], temp, args->step, &of_agents[i], err);
@@ -169,8 +170,9 @@ static int write_all(const struct checkpoint_args *args, const char *temp,
 
 /* ---- the commit ---- */
 
-/* Replaces a complete checkpoint of this step. The two change places in one call, so that
- * there always is one; where the file system cannot do that, the old one goes first. */
+/* Replaces a complete checkpoint of the same step. RENAME_EXCHANGE swaps the two folders,
+ * so that a complete one exists at any time. On file systems without it, the old one is
+ * removed first. */
 static int exchange(const struct checkpoint_args *args, const char *temp,
                     const char *final, struct err *err)
 {

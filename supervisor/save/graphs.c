@@ -33,7 +33,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     const void *data = NULL;
     size_t len = 0;
 
-    /* An agent that was given up responds with nothing: its older graph stays. */
+    /* An agent that was given up sends an empty response: keep its last graph. */
     m->is_expired = 0;
     if (msg_get_bin(&response->body, "metagraph", &data, &len, NULL) == 0 && len > 0) {
         pages_unmap(m->data, m->len);
@@ -67,7 +67,7 @@ int graphs_start(struct graphs **ret, struct agent_table *agents,
     g->agents = agents;
     g->n = agent_table_count(agents);
     g->metagraphs = xcalloc(g->n, sizeof(*g->metagraphs));
-    *ret = g; /* requests may be out even when a later one fails */
+    *ret = g; /* requests may be outstanding even if a later one fails */
     for (size_t i = 0; i < g->n; i++)
         g->metagraphs[i].is_expired = 1;
     rc = graphs_refresh(g, on_done, ctx, err);
@@ -89,7 +89,7 @@ void graphs_expire(struct graphs *g, size_t agent)
     g->metagraphs[agent].is_expired = 1;
 }
 
-/* Responses come from the loop, none before this returns. */
+/* Responses arrive from the loop, so none before this function returns. */
 int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
                    struct err *err)
 {
@@ -115,8 +115,8 @@ void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
 
 /* ---- fields of a MetaGraphDef ---- */
 
-/* Of tensorflow/core/protobuf/meta_graph.proto and framework/{graph, node_def, attr_value,
- * tensor}.proto. */
+/* Field numbers from tensorflow/core/protobuf/meta_graph.proto and framework/{graph,
+ * node_def, attr_value, tensor}.proto. */
 enum {
     META_GRAPH_DEF = 2,
     META_COLLECTION_DEF = 4,
@@ -139,7 +139,7 @@ static int is_text(const struct cursor *bytes, const char *text)
     return cursor_left(bytes) == n && memcmp(bytes->p, text, n) == 0;
 }
 
-/* The first field of that number, a message or text. 0: there is none. */
+/* Finds the first field with that number; it holds a message or text. 0: not found. */
 static int find_field(struct cursor message, uint32_t number, struct cursor *ret)
 {
     struct pw_field f;
@@ -152,7 +152,7 @@ static int find_field(struct cursor message, uint32_t number, struct cursor *ret
     return 0;
 }
 
-/* 1 and the value, if this entry of a map has that key. */
+/* Returns 1 and the value if this entry of a map has that key. */
 static int is_entry(struct cursor entry, const char *key, struct cursor *ret_value)
 {
     struct cursor found;
@@ -186,7 +186,7 @@ static int value_of(const char *variable, const struct block_table *table,
                    variable);
 }
 
-/* Where a Const node has its one float32; 0: nowhere. */
+/* Finds the one float32 of a Const node. 0: it has none. */
 static int find_value(struct cursor node, struct cursor *ret)
 {
     struct pw_field f;
@@ -219,7 +219,7 @@ static int write_constant(struct cursor metagraph, const char *node, float value
         if (!find_value(f.bytes, &place))
             return err_set(err, ERR_PROTOCOL, "its graph's settings: %s is no constant",
                            node);
-        /* The bytes are the caller's to change; a cursor only reads. */
+        /* The caller owns the bytes and lets us change them; only cursors are const. */
         memcpy((uint8_t *)(uintptr_t)place.p, &value, sizeof(value));
         return 0;
     }
@@ -297,9 +297,9 @@ int graphs_write_settings(void *metagraph, size_t len, const struct block_table 
     return rc == 0 && c.failed ? unreadable(err) : rc;
 }
 
-/* ---- one graph of all ---- */
+/* ---- one graph made of all agents' graphs ---- */
 
-/* A field of a message as it came. */
+/* Copies a field of a message unchanged. */
 static void copy_field(struct wbuf *b, const struct pw_field *f)
 {
     switch (f->type) {
@@ -346,7 +346,7 @@ static int join_node(struct wbuf *b, struct cursor node, const char *agent)
     return !node.failed;
 }
 
-/* The first agent's versions stand for all: they are of one build. */
+/* Only the first agent's versions are copied: all agents are of the same build. */
 static int join_graph(struct wbuf *b, struct cursor graph, const char *agent, int first)
 {
     struct pw_field f;

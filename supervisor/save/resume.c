@@ -39,7 +39,7 @@ const struct checkpoint_section *resume_section(const struct resume *r, const ch
     return checkpoint_state_find(&r->state, name);
 }
 
-/* ---- finding a complete one ---- */
+/* ---- finding a complete checkpoint ---- */
 
 static int check_sections(struct resume *r, struct err *err)
 {
@@ -66,7 +66,7 @@ static int load_blocks(struct resume *r, struct err *err)
 
         if (strncmp(s->name, SECTION_AGENT, strlen(SECTION_AGENT)) != 0)
             continue;
-        /* the graph is asked for anew (graphs.h): its file only has to be whole */
+        /* agents send their graphs again (graphs.h): the file only has to be intact */
         rc = checkpoint_check_graph(r->dir, r->step, &r->state,
                                     s->name + strlen(SECTION_AGENT), err);
         if (rc == 0)
@@ -178,12 +178,13 @@ int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
     if (n > 0)
         *ret = steps[n - 1];
     else
-        rc = err_set(err, ERR_NOT_FOUND, "%s holds the rows of no checkpoint", log);
+        rc =
+            err_set(err, ERR_NOT_FOUND, "%s lacks rows that every checkpoint needs", log);
     free(steps);
     return rc;
 }
 
-/* ---- what may have changed ---- */
+/* ---- comparing this build and CPU with the checkpoint's ---- */
 
 static int is_text(const struct checkpoint_section *s, const char *text)
 {
@@ -193,7 +194,7 @@ static int is_text(const struct checkpoint_section *s, const char *text)
 static int differs(const struct checkpoint_section *s, const char *what, const char *now,
                    struct err *err)
 {
-    return err_set(err, ERR_CONFIG, "the %s was %.*s, now it is %s (--anyway goes on)",
+    return err_set(err, ERR_CONFIG, "the %s was %.*s, now it is %s (--anyway continues)",
                    what, (int)(s->len < 64 ? s->len : 64), (const char *)s->data, now);
 }
 
@@ -212,22 +213,22 @@ int resume_check_numerics(const struct resume *r, const char *build_id, struct e
     if (s == NULL)
         return err_set(err, ERR_CONFIG,
                        "the checkpoint is of a build from before numerics versions, this "
-                       "one is numerics %d (--anyway goes on)",
+                       "one is numerics %d (--anyway continues)",
                        NUMERICS_VERSION);
     (void)snprintf(text, sizeof(text), "%.*s", (int)(s->len < 60 ? s->len : 60),
                    (const char *)s->data);
     if (sscanf(text, "%15s %d", name, &version) != 2 || numerics_find(&mode, name) < 0)
-        version = 0; /* no build has this number */
+        version = 0; /* builds count from 1 */
     if (version != NUMERICS_VERSION)
         return err_set(err, ERR_CONFIG,
-                       "the numerics version was %d, now it is %d (--anyway goes on)",
+                       "the numerics version was %d, now it is %d (--anyway continues)",
                        version, NUMERICS_VERSION);
     if (mode == NUMERICS_PORTABLE || resume_is_same_build(r, build_id))
         return 0;
     return differs(resume_section(r, SECTION_BUILD_ID), "build", build_id, err);
 }
 
-/* ---- bringing it back ---- */
+/* ---- restoring agents and the log ---- */
 
 static const struct checkpoint_block *find_block(const struct resume *r, const char *name)
 {
@@ -247,7 +248,7 @@ int resume_preload(const struct resume *r, struct agent_table *agents, struct er
         agent_table_info(agents, i, &info);
         b = find_block(r, info.name);
         if (b == NULL)
-            return err_set(err, ERR_NOT_FOUND, "checkpoint %" PRIu64 " knows no %s",
+            return err_set(err, ERR_NOT_FOUND, "checkpoint %" PRIu64 " has no agent %s",
                            r->step, info.name);
         rc = agent_table_preload(agents, i, b->bytes, b->section.block_bytes, err);
         if (rc < 0)
@@ -285,10 +286,11 @@ int resume_check_agents(const struct resume *r, const struct agent_table *agents
         if (rc < 0)
             return rc;
         if (!agent_section_fits(&b->section, &table, b->section.block_bytes))
-            rc = err_set(err, ERR_CONFIG,
-                         "%s: its variables are others now; `run --init-from` takes the "
-                         "weights alone",
-                         info.name);
+            rc = err_set(
+                err, ERR_CONFIG,
+                "%s: its variables have changed; `run --init-from` takes only the "
+                "weights",
+                info.name);
         block_table_done(&table);
     }
     return rc;

@@ -63,7 +63,7 @@ static int drop_leftovers(const char *dir, struct err *err)
     return rc;
 }
 
-/* Seconds since 1970; 0: not known. */
+/* Returns seconds since 1970, or 0 if run.state cannot be read. */
 static double written_at(const char *dir, uint64_t step)
 {
     char *folder = checkpoint_path(dir, "", step);
@@ -80,7 +80,8 @@ static double written_at(const char *dir, uint64_t step)
 
 int retention_drop_old(const struct retention *r, const char *dir, struct err *err)
 {
-    double next = r->began_unix + r->every_s; /* the next that stays for good is later */
+    double next =
+        r->began_unix + r->every_s; /* the next one kept for good is written later */
     uint64_t *steps = NULL;
     size_t n = 0;
     int rc = drop_leftovers(dir, err);
@@ -122,7 +123,7 @@ int retention_release_rows(const char *dir, uint64_t step, struct store *store,
 
     if (rc < 0)
         return rc;
-    while (i < n && steps[i] == 0) /* it needs no rows */
+    while (i < n && steps[i] == 0) /* the checkpoint of step 0 needs no rows */
         i++;
     if (i < n && steps[i] < oldest)
         oldest = steps[i];
@@ -137,7 +138,7 @@ int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes
 
     if (beneath_stat(path, &st) < 0)
         return errno == ENOENT ? 0 : err_errno(err, "%s", path);
-    *ret_bytes = (uint64_t)st.st_blocks * 512; /* holes in the file take no space */
+    *ret_bytes = (uint64_t)st.st_blocks * 512; /* without the file's holes */
     if (keep == KEEP_LOG_ALWAYS || (keep == KEEP_LOG_AUTO && *ret_bytes < auto_bytes))
         return 0;
     return beneath_unlink(path) < 0 ? err_errno(err, "%s: cannot remove", path) : 1;
@@ -152,7 +153,7 @@ void retention_describe_log(const char *run, enum keep_log keep, uint64_t bytes,
         (void)snprintf(why, sizeof(why), ", not below %s",
                        size_text(RETENTION_AUTO_BYTES, limit));
     (void)snprintf(ret, size,
-                   "%s: its experience log (%s%s) is dropped, and it cannot be made "
-                   "longer; experience.keep=true keeps it",
+                   "%s: its experience log (%s%s) is removed, so the run cannot be made "
+                   "longer; experience.keep=true keeps the log",
                    run, size_text(bytes, took), why);
 }

@@ -27,7 +27,7 @@ struct retention {
 /* dir: a run's checkpoints/. Removes what interrupted writes and removals left, then the
  * checkpoints that need not stay. After an error the rest is left to the next call. */
 int retention_drop_old(const struct retention *r, const char *dir, struct err *err);
-/* Before a run goes on from `step`: later checkpoints, which it will write anew, are
+/* Before a run resumes from `step`: later checkpoints, which it will write again, are
  * removed; damaged ones are set aside. */
 int retention_drop_after(const char *dir, uint64_t step, struct err *err);
 /* A damaged checkpoint becomes .bad-<step>, in place of an older .bad-<step>. */
@@ -42,8 +42,8 @@ int retention_release_rows(const char *dir, uint64_t step, struct store *store,
 #define RETENTION_AUTO_BYTES UINT64_C(1000000000)
 
 /* Removes the log of a run that is done, unless `keep` keeps it. auto_bytes is
- * RETENTION_AUTO_BYTES, except in tests. Returns 1 if it was removed (*ret_bytes: the disk
- * space it took), 0 if it was kept or does not exist, -errno. */
+ * RETENTION_AUTO_BYTES, except in tests. Returns 1 if it was removed (*ret_bytes: the
+ * disk space it took), 0 if it was kept or does not exist, -errno. */
 int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes,
                        uint64_t *ret_bytes, struct err *err);
 /* The line that announces it. */

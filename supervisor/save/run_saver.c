@@ -21,11 +21,11 @@ struct run_saver {
     const char *next_dir, *next_log_copy;
     uv_work_t work;
     int busy;
-    const char *dir, *log_copy; /* of the newest that was begun; NULL: none */
-    struct err failure;         /* of the work under way; code 0: none */
+    const char *dir, *log_copy; /* of the newest checkpoint that was begun; NULL: none */
+    struct err failure;         /* of the current work; code 0: none */
 
-    /* What is being written. The memory of the copies is used again: fresh pages would cost
-     * more than the copying. */
+    /* The checkpoint being written. The copies' memory is reused: mapping fresh pages
+     * would cost more than copying. */
     uint64_t step;
     struct checkpoint_agent *agents;
     size_t n_agents;
@@ -34,8 +34,8 @@ struct run_saver {
     size_t n_sections;
     struct copy section_data[MAX_SECTIONS];
 
-    uint64_t checked; /* head of the log when all rows were last found sound */
-    uint64_t head;    /* of the log, in what is being written */
+    uint64_t checked; /* head of the log at the last check that found all rows intact */
+    uint64_t head;    /* head of the log in the checkpoint being written */
     uint8_t *sums;    /* of the rows to check */
     size_t sums_bytes;
     int wants_check; /* run_saver_check_log was called while busy */
@@ -71,7 +71,7 @@ int run_saver_is_busy(const struct run_saver *s)
     return s->busy;
 }
 
-/* ---- the work, on another thread ---- */
+/* ---- on a thread of the pool ---- */
 
 static void write_work(uv_work_t *work)
 {
@@ -90,7 +90,7 @@ static void write_work(uv_work_t *work)
     if (checkpoint_write(&args, &s->failure) < 0)
         return;
     if (retention_drop_old(&s->args.keep, s->dir, &why) < 0)
-        log_warn("older checkpoints stay for now: %s", why.msg);
+        log_warn("older checkpoints were not removed yet: %s", why.msg);
     if (s->log_copy != NULL)
         (void)store_copy(s->args.store, s->log_copy, &s->failure);
     else if (retention_release_rows(s->dir, s->step, s->args.store, &why) < 0)
@@ -106,8 +106,8 @@ static void check_work(uv_work_t *work)
 
 /* ---- on the loop ---- */
 
-/* Checksums of the rows that updates can have drawn since the last check: those in the
- * window of any head since then. */
+/* Starts work on another thread. Copies the checksums of all rows that updates can have
+ * drawn since the last check: the windows of every head since then. */
 static void begin_work(struct run_saver *s, uv_work_cb work, uv_after_work_cb after)
 {
     const struct store *log = s->args.store;
@@ -129,7 +129,7 @@ static void end_work(struct run_saver *s, int status)
     s->busy = 0;
     free(s->sums);
     s->sums = NULL;
-    if (s->wants_check) /* before anything else is begun */
+    if (s->wants_check) /* before the caller can begin anything else */
         run_saver_check_log(s);
 }
 
@@ -188,7 +188,7 @@ int run_saver_repeat(struct run_saver *s)
     return 1;
 }
 
-/* ---- what is written ---- */
+/* ---- copying the run's state ---- */
 
 static int take_copy(struct copy *to, const void *data, size_t len, struct err *err)
 {
@@ -239,7 +239,7 @@ static int copy_text(struct run_saver *s, const char *name, const char *text,
     return copy_section(s, name, text, strlen(text), err);
 }
 
-/* resume.c reads them. */
+/* resume.c reads these sections. */
 static int copy_sections(struct run_saver *s, const struct save_point *p, struct err *err)
 {
     char numerics[32];
@@ -277,7 +277,7 @@ int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err 
     if (rc == 0)
         rc = copy_sections(s, p, err);
     if (rc < 0) {
-        s->dir = NULL; /* nothing to repeat: the copies may be of two steps */
+        s->dir = NULL; /* run_saver_repeat must not write these: they may mix two steps */
         return rc;
     }
     s->step = p->step;

@@ -530,9 +530,10 @@ static int open_file(struct store *s, struct err *err)
     if (s->agent_fd >= 0)
         return 0;
     return errno == ENOENT
-               ? err_set(err, ERR_NOT_FOUND,
-                         "%s is missing: the run cannot go on without its experience log",
-                         s->path)
+               ? err_set(
+                     err, ERR_NOT_FOUND,
+                     "%s is missing: the run cannot continue without its experience log",
+                     s->path)
                : err_errno(err, "%s", s->path);
 }
 

@@ -1,4 +1,4 @@
-/* The section `env` of environments of others'. */
+/* The section `env` of external environments. */
 #include "common/config/changes.h"
 #include "common/config/run_config.h"
 #include "common/config/yaml_tree.h"
@@ -44,7 +44,7 @@ START_TEST(a_command_has_its_own_defaults)
     struct run_config c = parse("env: {command: [python3, envs/hallway.py]}\n");
     char here[4096];
 
-    ck_assert(env_config_is_foreign(&c.env) && c.env.plugin == NULL);
+    ck_assert(env_config_is_external(&c.env) && c.env.plugin == NULL);
     ck_assert_str_eq(c.env.id, "command");
     ck_assert_str_eq(c.run.name, "hallway");
     ck_assert_uint_eq(c.env.command->n, 2);

@@ -15,7 +15,7 @@ def test_a_refused_resume_leaves_the_run_as_it_was(w):
             (["--set", "agents.agent_1.algorithm=ddpg", "--anyway"], 1, "another graph"),
             (["--set", "defaults.actor.hidden=[5]", "--anyway"], 1, "another graph"),
             (["--set", "env.copies=8", "--anyway"], 1, "environment state"),
-            (["--set", "env.copies=8"], 2, "--anyway goes on"),
+            (["--set", "env.copies=8"], 2, "--anyway continues"),
             (["--set", "env.copies=x"], 2, "env.copies"),
             (["--set", "agents.agent_1.algorithm=ddpg", "--anyway", "--from", 0], 1,
              "another graph"),
@@ -27,7 +27,7 @@ def test_a_refused_resume_leaves_the_run_as_it_was(w):
         with as_it_was(run):
             start, err = resume(w, run, *words, code=code)
         assert says in err.splitlines()[-1], (words, err)
-        assert code != 1 or "is as it was (resume it without" in err, err
+        assert code != 1 or "has not changed (resume it without" in err, err
         found = json.loads(w.brood("status", run, "--json")[0])
         assert found["state"] == "killed" and found["exact"] is True, found
     (run / "journal").unlink()  # of which it needs nothing here
@@ -91,7 +91,7 @@ def test_a_keeper_goes_on_with_what_was_asked_for(w):
         harness.wait_until("its stop", lambda: harness.processes()[agent][0] == "T")
     harness.kill(harness.holder_of(run))
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
-    assert "going on from" in p.log.read_text(), p.log.read_text()
+    assert "continuing from" in p.log.read_text(), p.log.read_text()
     assert (run / "checkpoints/800").is_dir()
     assert "env_steps: 800\n" in (run / "config.yaml").read_text()
 

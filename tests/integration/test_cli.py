@@ -140,7 +140,8 @@ def test_one_environment_is_told_whole(w):
                  "          2 agent: observation 28, action 5, discrete",
                  "  env.actions                discrete   kind of the action spaces "
                  "(discrete or continuous)",
-                 "  env.params.adversaries     4          with their leader (1 to 1000)",
+                 "  env.params.adversaries     4          agents that hunt them, with the "
+                 "leader (1 to 1000)",
                  "  env.params.reference_seed  -1         -1: none; else episode k is the "
                  "reference's reset(seed + k) (-1 to 1e+15)"):
         assert line in out.splitlines(), out
@@ -151,8 +152,8 @@ def test_one_environment_is_told_whole(w):
                  "  env.rules                  openai     the particle worlds' rules and "
                  "numbers (mpe2 or openai; default mpe2)",
                  "  env.params.good            1          agents that are hunted (1 to 1000)",
-                 "  env.params.adversaries     5          who hunt them (1 to 1000; default "
-                 "3)"):
+                 "  env.params.adversaries     5          agents that hunt them "
+                 "(1 to 1000; default 3)"):
         assert line in out.splitlines(), out
     fact, = harness.json_lines(w.brood("envs", file, "--json")[0])
     assert fact["params"] == {"good": 1, "adversaries": 5, "obstacles": 2,

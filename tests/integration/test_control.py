@@ -143,13 +143,13 @@ def test_the_command_line_steers_it(w):
     assert "there are: agent_0" in err and len(err.splitlines()) == 1, err
     for command in ("kill", "respawn"):
         _, err = w.brood(command, "a", code=2)
-        assert err.startswith(f"brood {command}: a is a run, an agent of it is wanted, too: "
+        assert err.startswith(f"brood {command}: a is a run; name one of its agents, too: "
                               "agent_0, agent_1, agent_2; see"), err
         _, err = w.brood(command, "agent_7", code=3)
         assert "there is no agent agent_7; there are: agent_0, agent_1" in err, err
         for words in ((), ("a", "agent_0", "agent_1")):
             _, err = w.brood(command, *words, code=2)
-            assert "wanted: AGENT of the newest run, or RUN AGENT" in err, err
+            assert "expected an agent: AGENT of the newest run, or RUN AGENT" in err, err
     assert "stopped at step" in w.brood("stop", "a")[0]
     assert p.wait(timeout=harness.DEADLINE_S) == 4
     assert "a: stopped" in w.brood("status", "a")[0]
@@ -346,12 +346,12 @@ def test_unfinished_messages_of_many_are_bounded(w):
     for s in many:
         s.setblocking(False)
         try:
-            let_go += b"hold too much" in s.recv(4096)
+            let_go += b"use too much memory" in s.recv(4096)
         except (BlockingIOError, ConnectionError):
             pass
         s.close()
     assert let_go >= 10, let_go
-    assert "hold too much" in (w.run_dir("a") / "logs" / "supervisor.log").read_text()
+    assert "use too much memory" in (w.run_dir("a") / "logs" / "supervisor.log").read_text()
     harness.wait_until("the memory is given back", lambda: harness.SANITIZED or
                        resident_kib(supervisor) < before + (16 << 10))
     stop(p, client)

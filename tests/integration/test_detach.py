@@ -56,7 +56,7 @@ def test_a_detached_run_goes_on_by_itself(w):
     stop(w)
     wait_gone(everyone)
     out, err = w.brood("resume", "a", "--detach")
-    assert out.startswith("a: under way as pid ") and err == "", (out, err)
+    assert out.startswith("a: running as pid ") and err == "", (out, err)
     assert status(w)["round"] > s["round"]
     stop(w)
     out, err = w.brood("run", w.small(steps=400), "--name", "short", "--detach", "-q")
@@ -129,7 +129,7 @@ def test_nothing_of_the_callers_is_kept(w):
     while not said.endswith(b"\n"):
         said += os.read(terminal, 4096)
     assert os.waitpid(pid, 0)[1] == 0, said
-    assert said.startswith(b"a: under way") and said.count(b"\n") == 1, said
+    assert said.startswith(b"a: running as pid ") and said.count(b"\n") == 1, said
     os.close(terminal)  # hangs up
     s = status(w)
     everyone = members(s["keeper_pid"])
@@ -202,7 +202,7 @@ def test_attach_shows_a_run_that_goes_on_elsewhere(w):
     t = Terminal(w, "attach", "a")
     harness.wait_until("the view", lambda: "agent_2" in t.text())
     harness.kill(harness.agents_of(keeper)["agent_1"])
-    harness.wait_until("word of it", lambda: "lives on" in t.text())
+    harness.wait_until("word of it", lambda: "was respawned" in t.text())
     harness.wait_until("it redraws", lambda: len(re.findall(r"\x1b\[\d+A", t.text())) > 5)
     w.brood("stop")
     lines, wrapped = t.end(4)
@@ -226,7 +226,7 @@ def test_an_interrupt_of_attach_leaves_the_run_alone(w):
                        p.log.read_text())
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 0
-    assert p.log.read_text().endswith("a goes on\n"), p.log.read_text()
+    assert p.log.read_text().endswith("a continues\n"), p.log.read_text()
     assert status(w)["state"] == "running"
     stop(w)
     _, err = w.brood("attach", "a", code=3)
@@ -257,7 +257,7 @@ def test_attach_goes_on_with_the_next_supervisor(w):
         harness.wait_until("a line of progress", lambda: " steps" in x())
     os.kill(supervisor, signal.SIGKILL)
     for x in (lambda: p.log.read_text(), t.text):
-        harness.wait_until("the next one", lambda: "another supervisor goes on with a" in x())
+        harness.wait_until("the next one", lambda: "another supervisor continues a" in x())
     assert p.poll() is None
     stop(w)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()

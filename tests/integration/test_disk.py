@@ -124,7 +124,7 @@ def test_an_interrupt_ends_the_wait_for_space(w):
         assert not any(harness.alive(pid) for pid in agents)
         newest = checkpoints(disk / "full" / "checkpoints")[-1]
         assert p.log.read_text().splitlines()[-1].endswith(
-            f"goes on from the checkpoint of step {newest}"), p.log.read_text()
+            f"continues from the checkpoint of step {newest}"), p.log.read_text()
         w.runs.mkdir()
         run = harness.copy_run(disk / "full", w.run_dir("full"))
     steps = (newest // 1000 + 3) * 1000

@@ -47,7 +47,7 @@ def test_one_interrupt_ends_in_order(w):
         steps = [int(s.name) for s in (run / "checkpoints").iterdir()]
         assert max(steps) > 0, "a checkpoint is made at the end"
         last = p.log.read_text().splitlines()[-1]
-        assert f"`brood resume {run.relative_to(w.path)}` goes on from the " \
+        assert f"`brood resume {run.relative_to(w.path)}` continues from the " \
             f"checkpoint of step {max(steps)}" in last, last
 
 
@@ -59,8 +59,8 @@ def test_an_interrupt_before_the_first_checkpoint_says_what_is_next(w):
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     assert p.log.read_text().endswith(
-        "early: there is no checkpoint yet; `brood run` with --name early --force begins "
-        "anew\n"), p.log.read_text()
+        "early: there is no checkpoint yet; `brood run` with --name early --force starts "
+        "over\n"), p.log.read_text()
     w.brood("run", w.small(steps=200), "--name", "early", "--force")
 
 

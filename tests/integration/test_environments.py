@@ -252,7 +252,7 @@ def test_what_is_not_reproducible_is_told_and_discarded(w):
         return "not reproducible" in p.log.read_text()
     harness.wait_until("it is noticed", disturb)
     line = [l for l in p.log.read_text().splitlines() if "not reproducible" in l][0]
-    assert line.startswith("env_0: this environment is not reproducible: played again from "
+    assert line.startswith("env_0: this environment is not reproducible: replayed from "
                            "its seed, copy ") and "answered differently in step 3" in line, \
         line
     s = status(w, "moody")
@@ -408,7 +408,7 @@ def test_what_only_a_new_run_can_have_is_refused(w):
     text = config.read_text()
     config.write_text(re.sub("directory: .*", "directory: /tmp", text))
     os.kill(p.pid, signal.SIGHUP)
-    told(w, p, "the environment of a live run cannot be another")
+    told(w, p, "the environment of a live run cannot be replaced")
     config.write_text(text.replace("respond_within: 30s", "respond_within: 29s", 1))
     os.kill(p.pid, signal.SIGHUP)
     told(w, p, "env.respond_within=29s")
@@ -432,13 +432,13 @@ RUDE = {
                r"because a frame of 4294967295 bytes, at most 67108864 are accepted",
     "bomb-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
               r"because a msgpack container before byte 5 promises more than there is",
-    "always-4": r"process env_[01] \(pid \d+\): died 3 times within 60 s without getting "
-                r"anything done, the last time in step killed by SIGKILL; its last lines: "
+    "always-4": r"process env_[01] \(pid \d+\): died 3 times within 60 s without progress, "
+                r"the last time in step killed by SIGKILL; its last lines: "
                 r"last words",
     "hangs-4": r"process env_[01] \(pid \d+\): step ended it 3 times, the last time killed "
                r"because it did not answer step for \d\.\d s: it waits for something that "
                r"does not come",
-    "changes": r"env_[01]: answer to configure: it has other agents than it had before",
+    "changes": r"env_[01]: answer to configure: its agents differ from those it had before",
 }
 RUDE_AT_ONCE = {
     "version": "it speaks protocol version 99, the supervisor 1",

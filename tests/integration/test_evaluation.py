@@ -124,7 +124,7 @@ def test_a_stop_does_not_wait_for_an_evaluation(w):
         harness.wait_until("the evaluation", lambda: stands_at(w, "stopped", step))
         w.brood("stop", "stopped")
         assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
-        assert f"goes on from the checkpoint of step {step}" in p.log.read_text()
+        assert f"continues from the checkpoint of step {step}" in p.log.read_text()
         p = w.start("resume", "stopped")
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     for part in (training_part, harness.progress_without_times):

@@ -177,7 +177,7 @@ def test_a_run_that_an_agent_ends_is_saved_where_it_stood(w):
         assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
         said = p.log.read_text().splitlines()
         assert "agent_1" in said[-1] and "SIGABRT" in said[-1], said
-        stands = re.search(r"goes on from the checkpoint of step (\d+)", said[-2])
+        stands = re.search(r"continues from the checkpoint of step (\d+)", said[-2])
         at = [int(line.split()[1][5:]) for line in
               (w.run_dir(f"r{i}") / "journal").read_text().splitlines()
               if " event=failed " in line]
@@ -204,7 +204,7 @@ def test_a_crash_loop_slows_down_and_others_go_on(w):
     assert delays == sorted(delays) and 0 < delays[0] <= 10 and delays[-1] <= 50, delays
     assert [e["agent"] for e in events if e.get("event") == "give_up"] == ["agent_1"]
     assert json.loads(out.splitlines()[-1])["env_steps"] == 2000
-    assert "does nothing any more" in err, err
+    assert "does nothing from now on" in err, err
 
 
 if __name__ == "__main__":

@@ -275,7 +275,7 @@ def test_a_deleted_directory_is_noticed(w):
     log = p.log.read_text()
     assert "was deleted: the run ends" in log, log
     assert re.search(r"deleted: the checkpoint of step \d+ is lost .*--rescue", log), log
-    assert "goes on from" not in log, log
+    assert "continues from" not in log, log
     assert not any(harness.alive(pid) for pid in everything)
 
 
@@ -304,7 +304,7 @@ def test_a_deleted_directory_is_rescued(w):
         delete(w.run_dir(name))
         assert p.wait(timeout=harness.DEADLINE_S) == FAILED, p.log.read_text()
         log = p.log.read_text()
-        found = re.search(r"checkpoint of step (\d+) was rescued: `brood resume (\S+)` goes on",
+        found = re.search(r"checkpoint of step (\d+) was rescued: `brood resume (\S+)` continues",
                           log)
         assert found, log
         run = w.path / "rescue" / name

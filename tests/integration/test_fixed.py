@@ -182,7 +182,7 @@ def test_other_environments_choices_are_refused(w):
     taught("climbing", "id: climbing")
     taught("grid", "id: foraging, params: {players: 2, food: 3}")
     said = check("id: simple", "openai@32", 2)
-    assert "agents.agent_0.settings.from: it was taught with env.rules: openai (" in said
+    assert "agents.agent_0.settings.from: it was trained with env.rules: openai (" in said
     assert said.endswith("runs/openai/config.yaml), here it is mpe2\n"), said
     inside = w.run_dir("openai") / "checkpoints" / "32" / "agent_0"
     assert "env.rules: openai" in check("id: simple", inside, 2)

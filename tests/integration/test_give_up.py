@@ -1,4 +1,4 @@
-"""Agents that are given up: frozen, noop, taken back; the same through any death and resume."""
+"""Agents that are given up: frozen, noop, reinstated; the same through any death and resume."""
 import re
 import signal
 import time

@@ -305,7 +305,7 @@ def test_supervisors_that_are_killed_change_nothing(w):
         harness.wait_until("its end", lambda: not harness.alive(pid))
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     said = p.log.read_text()
-    assert said.count("going on from the newest checkpoint") == kills, said
+    assert said.count("continuing from the newest checkpoint") == kills, said
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
 
 
@@ -321,7 +321,7 @@ def test_a_supervisor_that_dies_again_and_again_is_given_up(w):
     said = p.log.read_text()
     assert p.returncode == 128 + signal.SIGKILL, said
     # Five without any checkpoint, and five after the first one.
-    assert 5 <= said.count("going on from the newest checkpoint") <= 10, said
+    assert 5 <= said.count("continuing from the newest checkpoint") <= 10, said
 
 
 def kill_supervisor(p):

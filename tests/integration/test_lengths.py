@@ -80,8 +80,8 @@ def test_a_run_that_is_done_can_be_made_longer(w):
 
     # The disk space of the log can be freed.
     _, err = w.brood("resume", run, "--set", "experience.keep=false")
-    assert "its experience log (" in err and "is dropped" in err, err
-    assert "--init-from run` begins anew" in err and not log.exists(), err
+    assert "its experience log (" in err and "is removed" in err, err
+    assert "--init-from run` begins a new run" in err and not log.exists(), err
     assert w.brood("resume", run, "--set", "run.env_steps=1600", code=3)
     w.brood("rm", run)
     assert not run.exists()
@@ -90,7 +90,7 @@ def test_a_run_that_is_done_can_be_made_longer(w):
 def test_a_log_that_is_not_wanted_goes_with_a_line(w):
     _, err = w.brood("run", w.small(steps=400), "--name", "never",
                      "--set", "experience.keep=false")
-    dropped = [line for line in err.splitlines() if "is dropped" in line]
+    dropped = [line for line in err.splitlines() if "is removed" in line]
     assert len(dropped) == 1 and "GB" not in dropped[0], err
     assert not (w.run_dir("never") / "experience").exists()
     assert "event=log-dropped" in (w.run_dir("never") / "journal").read_text(), err
@@ -127,7 +127,7 @@ def test_a_log_that_is_large_goes_by_default(w):
     w.brood("continue", run)
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     err = p.log.read_text()
-    assert "its experience log (1.0 GB, not below 1.0 GB) is dropped" in err, err
+    assert "its experience log (1.0 GB, not below 1.0 GB) is removed" in err, err
     assert not log.exists() and "event=log-dropped" in (run / "journal").read_text()
 
 

@@ -110,7 +110,7 @@ def test_a_killed_run_is_known_as_one(w):
     assert (s["state"], s["exit_code"]) == ("killed", 137), s
     assert s["checkpoint_step"] == 0 and s["total_steps"] == 10_000_000, s
 
-    # A resume begins anew.
+    # The run can be resumed.
     p = w.start("resume", "both")
     harness.wait_until("it lives", lambda: status(w, "both")["state"] == "running")
     interrupt(p)
@@ -188,7 +188,7 @@ def test_runs_that_are_over_are_removed(w):
         w.brood("run", w.small(steps=200), "--name", name)
     live = start_run(w, "live")
     out, err = w.brood("rm", "a", "live", "nowhere", w.runs / "b", code=2)
-    assert out == f"a is removed\n{w.runs / 'b'} is removed\n", out
+    assert out == f"a was removed\n{w.runs / 'b'} was removed\n", out
     assert "live: supervisor" in err and "no run nowhere" in err, err
     assert sorted(os.listdir(w.runs)) == ["c", "live"]
     assert status(w, "live")["state"] == "running"

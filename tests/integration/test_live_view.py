@@ -96,7 +96,7 @@ def watch_a_run_with_a_death(w, name, **more):
     harness.wait_until("the view", lambda: "agent_2" in t.text())
     harness.kill(harness.wait_until("agent_1", lambda: harness.agents_of(t.process.pid).get(
         "agent_1")))
-    harness.wait_until("word of it", lambda: "lives on" in t.text())
+    harness.wait_until("word of it", lambda: "was respawned" in t.text())
     return t, *t.end()
 
 
@@ -115,7 +115,7 @@ def test_the_view_redraws_in_place(w):
         assert float(words[4]) < 0, lines
         # Memory is measured now and then: perhaps not since the one that was killed is back.
         assert words[8:9] == ["MB"] or i == 1, lines
-    said = [i for i, line in enumerate(lines) if "SIGKILL" in line or "lives on" in line]
+    said = [i for i, line in enumerate(lines) if "SIGKILL" in line or "was respawned" in line]
     assert len(said) == 2 and max(said) < head - 1, lines
     assert not wrapped, wrapped
 
@@ -123,7 +123,7 @@ def test_the_view_redraws_in_place(w):
 def test_no_color_is_obeyed(w):
     t, lines, wrapped = watch_a_run_with_a_death(w, "b", env={"NO_COLOR": "1"})
     assert {c for _, c in ESCAPE.findall(t.text())} <= {"A", "J"}, t.text()
-    assert not wrapped and any("lives on" in line for line in lines), lines
+    assert not wrapped and any("was respawned" in line for line in lines), lines
 
 
 def test_nothing_wraps_on_a_narrow_terminal(w):

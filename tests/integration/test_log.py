@@ -120,7 +120,7 @@ def test_a_log_that_is_too_short(w):
     with as_it_was(run):
         for more in ((), ("--from", kept[0])):
             _, err = w.brood("resume", run, *more, code=1)
-            assert "holds the rows of no checkpoint" in err, err
+            assert "lacks rows that every checkpoint needs" in err, err
             words = advice(err)
             assert words[0] == "run" and words[2:] == ["--init-from", str(run)], err
         w.brood(*words, "--name", "anew", "--set", "run.env_steps=400")

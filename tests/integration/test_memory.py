@@ -47,7 +47,7 @@ def test_deaths_for_want_of_memory_count(w):
     harness.kill(p.pid, signal.SIGINT)
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     _, err = w.brood("resume", "a", code=1, prefix=LIMIT)
-    assert "died 3 times within " in err and "for want of memory" in err, err
+    assert "died 3 times within " in err and "because memory ran out" in err, err
     assert "limited to 154 MB here (ulimit -v)" in err, err
 
 

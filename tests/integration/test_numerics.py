@@ -49,10 +49,10 @@ def native_config(w):
 def test_a_portable_run_goes_on_with_another_build_and_cpu(w):
     run, end = killed_run(w, "run")
     program = other_build(w)
-    cases = (("build", copy(run, "build"), program, "another build goes on"),
-             ("cpu", from_another_cpu(run, "cpu"), harness.BROOD, "another CPU goes on"),
+    cases = (("build", copy(run, "build"), program, "another build continues"),
+             ("cpu", from_another_cpu(run, "cpu"), harness.BROOD, "another CPU continues"),
              ("both", from_another_cpu(run, "both"), program,
-              "another build and another CPU go on"))
+              "another build and another CPU continue"))
     calm = calm_run(w, "calm", end)
     for name, moved, program, says in cases:
         says += " exactly: numerics 1"
@@ -78,7 +78,7 @@ def test_a_native_run_stays_with_its_build_and_cpu(w):
     program = other_build(w)
     other = copy(run, "other-build")
     _, err = resume(w, other, code=2, program=program)
-    assert "the build was" in err and "(--anyway goes on)" in err, err
+    assert "the build was" in err and "(--anyway continues)" in err, err
     foreign = from_another_cpu(run, "foreign")
     _, err = resume(w, foreign, code=2)
     assert "numeric fingerprint" in err, err
@@ -100,9 +100,9 @@ def test_other_numerics_are_refused_unless_anyway(w):
     older = copy(run, "older")
     change_every(older, b"numerics", lambda text: text[:-1] + b"0")
     _, err = resume(w, older, code=2)
-    assert "the numerics version was 0, now it is 1 (--anyway goes on)" in err, err
+    assert "the numerics version was 0, now it is 1 (--anyway continues)" in err, err
     _, err = resume(w, older, "--anyway", *until(end))
-    assert "goes on exactly" not in err and not status(w, older)["exact"], err
+    assert "continues exactly" not in err and not status(w, older)["exact"], err
     unknown = copy(run, "unknown")  # as builds wrote it that had none
     for step in checkpoints(unknown):
         state = unknown / "checkpoints" / str(step) / "run.state"
@@ -202,7 +202,7 @@ def test_an_op_of_libm_marks_the_run(w):
     assert "numeric fingerprint" in err, err
     other = copy(run, "other-build")  # whose own kernels are the same
     _, err = w.brood("resume", other, *until(end), program=other_build(w))
-    assert "another build goes on exactly: numerics 1" in err, err
+    assert "another build continues exactly: numerics 1" in err, err
 
 
 if __name__ == "__main__":

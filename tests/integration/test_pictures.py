@@ -240,7 +240,7 @@ def test_what_cannot_be_drawn_is_refused_at_once(w):
     w.brood("stop", "none")
     p.wait(timeout=harness.DEADLINE_S)
     before = sorted(w.path.iterdir())
-    for args, says in ((("spread", "--render", "x.png"), "x.png: pictures are made as .gif"),
+    for args, says in ((("spread", "--render", "x.png"), "x.png: expected .gif or .svg"),
                        (("spread", "--render", "no/x.gif"), "no: No such file"),
                        (("spread", "--render", "x.gif", "--episodes", "3", "--episode", "3"),
                         "--episode 3 is none of 0 to 2"),
@@ -258,7 +258,7 @@ def test_without_the_module_that_draws_all_else_works(w):
     alone = w.program_with_agent(harness.AGENT)
     w.brood("eval", "spread", "--episodes", 1, program=alone)
     _, err = w.brood("eval", "spread", "--render", "x.svg", program=alone, code=2)
-    assert "nothing can be drawn: " in err and "brood-draw.so: " in err, err
+    assert "pictures cannot be drawn: " in err and "brood-draw.so: " in err, err
     assert len(err.splitlines()) == 1, err
 
 

@@ -333,7 +333,7 @@ def test_anyway_takes_the_configuration_that_was_given(w):
     _, err = resume(w, run, *rate, code=2)
     assert "learning_rate: 0.003" in err and "learning_rate: 0.0123" in err, err
     _, err = resume(w, run, *rate, "--anyway", *until(end), "--quiet")
-    assert "learning_rate" in err and "goes on from step" not in err, err
+    assert "learning_rate" in err and "continues from step" not in err, err
     resume(w, as_it_was, *until(end))
 
     # The new value is in the blocks, where agents read it, and affects what they learn.

@@ -60,7 +60,7 @@ def test_what_cannot_be_set_is_told(w):
             (["defaults.optimizer.learning_rate=1e300"], 2, "no finite number"),
             (["agents.agent_1.settings.policy=deterministic"], 2,
              "agent_1: settings.policy: deterministic needs a bounded continuous action"),
-            ([], 2, "KEY=VALUE is wanted")):
+            ([], 2, "expected KEY=VALUE")):
         _, err = w.brood("set", run, *words, code=code)
         assert says in err and len(err.splitlines()) == 1, err
     assert not journal(run, "set") and not journal(run, "changed")
@@ -123,7 +123,7 @@ def test_what_is_taken_back_waits_no_more(w):
         answer = harness.json_lines(out)[0]
         assert (answer["changes"], answer["waits"]) == ("", waits), (value, answer)
     out, _ = w.brood("set", run, f"{key}=0.9")
-    assert out == "nothing changes: it is so already\n", out
+    assert out == "nothing changes: the values are these already\n", out
     assert len(journal(run, "waits")) == 4 and f" changes={key}=0.9\n" in \
         journal(run, "waits")[-1], journal(run, "waits")
     assert "beta1: 0.5" not in (run / "config.yaml").read_text()
@@ -136,7 +136,7 @@ def test_what_is_taken_back_waits_no_more(w):
 def test_an_edit_applies_the_difference(w):
     p, run = start(w, "edited")
     out, _ = w.brood("edit", run, env={"VISUAL": "true", "EDITOR": "false"})
-    assert out == "nothing changes: it is so already\n", out
+    assert out == "nothing changes: the values are these already\n", out
     w.brood("edit", run, env={"EDITOR": "sed -i 's/discount: 0.95/discount: 0.9/'"})
     harness.wait_until("the change", lambda: journal(run, "changed"))
     assert "changes=defaults.discount=0.9\n" in journal(run, "changed")[0]
@@ -154,18 +154,18 @@ def test_no_edited_text_is_lost(w):
     _, err = w.brood("edit", run, code=2, env={"VISUAL": "", "EDITOR": ""})
     assert "set VISUAL or EDITOR" in err and len(err.splitlines()) == 1, err
     _, err = w.brood("edit", run, code=1, env={"EDITOR": "false"})
-    assert "false did not end well: nothing changes" in err, err
+    assert "false failed: nothing changes" in err, err
     assert not kept_texts(run)  # as it was given
     # What cannot be read, what cannot be applied, an editor that dies.
     for editor, code, says in (
             ("sed -i s/discount:/discuont:/", 2, "did you mean 'discount'"),
             ("sed -i 's/copies: 4/copies: 8/'", 2, "env.copies cannot change"),
             ("sh -c 'sed -i s/polyak:.*/polyak:\\ 0.02/ \"$1\"; false' sh", 1,
-             "did not end well")):
+             "failed: nothing changes")):
         _, err = w.brood("edit", run, code=code, env={"EDITOR": editor})
         text = kept_texts(run)[0]
         assert says in err and err.endswith(
-            f"the text is kept: `brood edit {run} --from {text}` goes on with it\n"), err
+            f"the text is kept: `brood edit {run} --from {text}` continues with it\n"), err
         if "polyak" not in editor:
             text.unlink()
     w.brood("edit", run, "--from", text, env={"EDITOR": "sed -i 's/discount: 0.95/discount: 0.9/'"})
@@ -255,7 +255,7 @@ def test_a_driven_run_is_resumed(w):
             assert lost.wait(timeout=harness.DEADLINE_S) != 0
             p = w.start("resume", run)
             harness.wait_until("the socket",
-                               lambda: "goes on from step 20" in p.log.read_text())
+                               lambda: "continues from step 20" in p.log.read_text())
         client = drive(w, run, "--updates", 5, "--stop")
         assert client.wait(timeout=harness.DEADLINE_S) == 0, (run / "driven").read_text()
         p.wait(timeout=harness.DEADLINE_S)

@@ -140,7 +140,7 @@ def test_every_shipped_configuration_trains(w):
             continue
         text = path.read_text()
         places = [f"env.directory={harness.SOURCE}"] if "command:" in text or \
-            "plugin:" in text else []  # where paths of others' environments begin
+            "plugin:" in text else []  # where paths of external environments begin
         if "plugin:" in text:
             places.append(f"env.plugin={harness.BUILD}/tests/examples/{path.stem}.so")
         sets = [word for s in small + places for word in ("--set", s)]

@@ -415,14 +415,14 @@ static const struct {
     {"always-1", {"agent always-1", "SIGKILL"}, 6},
     {"exit-1", {"ended it 3 times", "exited with code 1"}, 3},
     {"exit-0", {"died 6 times", "exited with code 0"}, 6},
-    {"exit-100", {"exited with code 100", "not to start it again"}, 1},
+    {"exit-100", {"exited with code 100", "must not be restarted"}, 1},
     {"error", {"agent error (pid ", "learn of update 1", "the loss is no number"}, 1},
     {"garbage", {"learn of update 1 ended it 3 times", "killed because"}, 3},
     {"huge", {"learn of update 1 ended it 3 times", "killed because"}, 3},
     {"bomb", {"learn of update 1 ended it 3 times", "killed because"}, 3},
     {"wrongid", {"ended it 3 times", "it answered request"}, 3},
     {"closes", {"ended it 3 times", "closed its message pipe"}, 3},
-    {"badpid", {"died 6 times", "it says its pid is"}, 6},
+    {"badpid", {"died 6 times", "it reports pid"}, 6},
     {"version", {"protocol version 99, the supervisor 1"}, 1},
     {"bigblock", {"block_bytes"}, 1},
     {"poison-1", {"learn of update 1 ended it 3 times", "SIGSEGV"}, 3},
@@ -606,7 +606,7 @@ START_TEST(exit_111_counts)
     ck_assert_int_eq(rig.n_waits, 3);
     ck_assert_int_eq(rig.report.code, ERR_NOMEM);
     ck_assert_ptr_nonnull(strstr(rig.report.msg, "died 4 times within "));
-    ck_assert_ptr_nonnull(strstr(rig.report.msg, "for want of memory"));
+    ck_assert_ptr_nonnull(strstr(rig.report.msg, "because memory ran out"));
 }
 END_TEST
 

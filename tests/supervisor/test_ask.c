@@ -134,7 +134,7 @@ static const struct {
     {"always-1", 1, "agent always-1 (pid "},
     {"always-1", 1, "last words of always-1"},
     {"always-2", 0, "killed by SIGKILL in act"},
-    {"exit-100", 0, "says not to start it again"},
+    {"exit-100", 0, "must not be restarted"},
     {"error", 0, "act: the loss is no number"},
     {"waits-1", 1, "did not answer configure for "},
 };

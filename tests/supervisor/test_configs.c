@@ -29,10 +29,10 @@ static int names(void *ctx, const struct env_config *env, const char *const **re
                  struct err *err)
 {
     static const char *const somebody = "somebody";
-    int *is_foreign = ctx;
+    int *is_external = ctx;
 
-    *is_foreign = env_config_is_foreign(env);
-    if (!*is_foreign)
+    *is_external = env_config_is_external(env);
+    if (!*is_external)
         return env_agent_names(NULL, env, ret, err);
     *ret = &somebody;
     return 1;
@@ -40,9 +40,9 @@ static int names(void *ctx, const struct env_config *env, const char *const **re
 
 static void check_file(const char *name)
 {
-    int is_foreign = 0;
+    int is_external = 0;
 
-    const struct config_options options = {.env_names = names, .env_ctx = &is_foreign};
+    const struct config_options options = {.env_names = names, .env_ctx = &is_external};
     struct run_config c;
     struct err err = {0};
     char path[4096];
@@ -51,7 +51,7 @@ static void check_file(const char *name)
     ck_assert_msg(run_config_read(&c, path, &options, &err) == 0, "%s", err.msg);
     ck_assert_msg(strncmp(c.run.name, name, strlen(c.run.name)) == 0, "%s", name);
     ck_assert_uint_gt(c.n_agents, 0);
-    if (is_foreign)
+    if (is_external)
         check_by_program(name, c.env.plugin);
     run_config_done(&c);
 }
@@ -83,13 +83,13 @@ static const struct {
     {"env: {id: foraging}\n", NULL},
     {"env: {id: simple_tag, rules: openai, actions: continuous}\n", NULL},
     {"env:\n  id: foraging\n  rules: openai\n",
-     "f.yaml:3: env.rules: is for the particle worlds alone, not for foraging"},
+     "f.yaml:3: env.rules: applies only to the particle worlds, not to foraging"},
     {"env:\n  id: foraging\n  actions: continuous\n",
-     "f.yaml:3: env.actions: is for the particle worlds alone, not for foraging"},
+     "f.yaml:3: env.actions: applies only to the particle worlds, not to foraging"},
     {"env: {id: climbing, rules: openai, actions: continuous}\n",
-     "f.yaml:1: env.rules: is for the particle worlds alone, not for climbing"},
+     "f.yaml:1: env.rules: applies only to the particle worlds, not to climbing"},
     {"env: {id: one_step, actions: continuous}\n",
-     "f.yaml:1: env.actions: is for the particle worlds alone, not for one_step"},
+     "f.yaml:1: env.actions: applies only to the particle worlds, not to one_step"},
 };
 
 START_TEST(test_rules_are_told_to_those_that_have_some)

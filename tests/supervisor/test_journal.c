@@ -264,7 +264,7 @@ START_TEST(lines_wait_until_it_begins)
 
     put(path, cut, sizeof(cut) - 1, 0);
     put_event(j, RUN_EVENT_SPACE, 4);
-    put_event(j, RUN_EVENT_TAKE_BACK, 4); /* of those that are committed */
+    put_event(j, RUN_EVENT_REINSTATE, 4); /* of those that are committed */
     journal_close(j);
     text = temp_dir_read(path, NULL);
     ck_assert_str_eq(text, cut);

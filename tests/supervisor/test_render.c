@@ -250,9 +250,9 @@ START_TEST(test_what_cannot_be_made_is_refused)
     const struct {
         const char *path, *says;
     } cases[] = {
-        {"x.png", "x.png: pictures are made as .gif or .svg, the data of one as .jsonl"},
-        {"x", "x: pictures are made as .gif or .svg, the data of one as .jsonl"},
-        {".gif", ".gif: pictures are made as .gif or .svg, the data of one as .jsonl"},
+        {"x.png", "x.png: expected .gif or .svg for a picture, .jsonl for its data"},
+        {"x", "x: expected .gif or .svg for a picture, .jsonl for its data"},
+        {".gif", ".gif: expected .gif or .svg for a picture, .jsonl for its data"},
         {"/nowhere/at/all/x.gif", "/nowhere/at/all: No such file or directory"},
     };
 

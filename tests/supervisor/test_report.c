@@ -74,9 +74,9 @@ START_TEST(what_is_no_table_is_refused)
     } cases[] = {
         {"", "p.csv: empty"},
         {"steps,a\n", "p.csv:1: no column env_steps"},
-        {"env_steps,a\n1,2\n3,x\n", "p.csv:3: 'x' is no value of this table"},
+        {"env_steps,a\n1,2\n3,x\n", "p.csv:3: 'x' is no number"},
         {"env_steps,a\n1\n", "p.csv:2: found 1 values, expected 2"},
-        {"env_steps,a\n1,2,3\n", "p.csv:2: '3' is no value of this table"},
+        {"env_steps,a\n1,2,3\n", "p.csv:2: '3' is no number"},
         {"env_steps,a\n,2\n", "p.csv:2: found 2 values, expected 2"},
     };
     struct progress *p;

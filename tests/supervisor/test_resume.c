@@ -190,14 +190,14 @@ static const struct {
     {"portable 1", "abc", NULL},
     {"portable 1", "def", NULL},
     {"native 1", "abc", NULL},
-    {"native 1", "def", "the build was abc, now it is def (--anyway goes on)"},
-    {"portable 2", "abc", "the numerics version was 2, now it is 1 (--anyway goes on)"},
-    {"native 2", "abc", "the numerics version was 2, now it is 1 (--anyway goes on)"},
-    {"portable", "abc", "the numerics version was 0, now it is 1 (--anyway goes on)"},
-    {"exact 1", "abc", "the numerics version was 0, now it is 1 (--anyway goes on)"},
+    {"native 1", "def", "the build was abc, now it is def (--anyway continues)"},
+    {"portable 2", "abc", "the numerics version was 2, now it is 1 (--anyway continues)"},
+    {"native 2", "abc", "the numerics version was 2, now it is 1 (--anyway continues)"},
+    {"portable", "abc", "the numerics version was 0, now it is 1 (--anyway continues)"},
+    {"exact 1", "abc", "the numerics version was 0, now it is 1 (--anyway continues)"},
     {"", "abc",
      "the checkpoint is of a build from before numerics versions, this one is numerics 1 "
-     "(--anyway goes on)"},
+     "(--anyway continues)"},
 };
 
 START_TEST(test_numerics_decide)

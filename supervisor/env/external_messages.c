@@ -1,5 +1,5 @@
 /* Requests to processes of copies, and their answers. */
-#include "supervisor/env/far_internal.h"
+#include "supervisor/env/external_internal.h"
 
 #include "common/tensor/tensor.h"
 #include "common/wire/crc32c.h"
@@ -9,7 +9,7 @@
 
 /* ---- requests ---- */
 
-static void pack_copies(const struct far_process *p, const struct far_batch *b,
+static void pack_copies(const struct external_process *p, const struct external_batch *b,
                         struct msg_out *o)
 {
     msg_key(o, "copies");
@@ -21,8 +21,8 @@ static void pack_copies(const struct far_process *p, const struct far_batch *b,
     }
 }
 
-void far_pack_reset(const struct far_world *w, const struct far_process *p,
-                    const struct far_batch *b, struct msg_out *o)
+void external_pack_reset(const struct external_world *w, const struct external_process *p,
+                         const struct external_batch *b, struct msg_out *o)
 {
     msg_map(o, 2);
     pack_copies(p, b, o);
@@ -33,7 +33,7 @@ void far_pack_reset(const struct far_world *w, const struct far_process *p,
 }
 
 /* Consecutive copies are appended as one piece. */
-static void pack_row(const struct far_batch *b, const float *row, size_t width,
+static void pack_row(const struct external_batch *b, const float *row, size_t width,
                      struct msg_out *o)
 {
     for (size_t i = 0, n; i < b->n; i += n) {
@@ -43,9 +43,9 @@ static void pack_row(const struct far_batch *b, const float *row, size_t width,
     }
 }
 
-void far_pack_step(const struct far_world *w, const struct far_process *p,
-                   const struct far_batch *b, const float *const *actions, size_t step,
-                   struct msg_out *o)
+void external_pack_step(const struct external_world *w, const struct external_process *p,
+                        const struct external_batch *b, const float *const *actions,
+                        size_t step, struct msg_out *o)
 {
     const size_t all = w->action_before[w->spec->n_agents];
 
@@ -83,8 +83,9 @@ static int take(const msgpack_object *body, const char *key, size_t len, const c
     return 0;
 }
 
-static int take_all(const struct far_world *w, enum far_kind kind,
-                    const msgpack_object *body, struct far_answer *a, struct err *err)
+static int take_all(const struct external_world *w, enum external_kind kind,
+                    const msgpack_object *body, struct external_answer *a,
+                    struct err *err)
 {
     const size_t n = a->n, n_agents = w->spec->n_agents, each = n * n_agents;
     int r;
@@ -96,15 +97,15 @@ static int take_all(const struct far_world *w, enum far_kind kind,
         r = take(body, "present", each, &a->present, err);
     if (r == 0 && w->spec->masks)
         r = take(body, "allowed", n * w->action_before[n_agents], &a->allowed, err);
-    if (r == 0 && kind == FAR_STEP)
+    if (r == 0 && kind == EXTERNAL_STEP)
         r = take(body, "reward", each * sizeof(double), &a->reward, err);
-    if (r == 0 && kind == FAR_STEP)
+    if (r == 0 && kind == EXTERNAL_STEP)
         r = take(body, "terminated", each, &a->terminated, err);
     return r;
 }
 
 /* Agent a's row of copy i. */
-static const char *obs_of(const struct far_world *w, const struct far_answer *x,
+static const char *obs_of(const struct external_world *w, const struct external_answer *x,
                           size_t agent, size_t i)
 {
     const size_t width = (size_t)w->spec->agents[agent].obs_width;
@@ -112,15 +113,15 @@ static const char *obs_of(const struct far_world *w, const struct far_answer *x,
     return x->obs + (w->obs_before[agent] * x->n + i * width) * sizeof(float);
 }
 
-static const char *allowed_of(const struct far_world *w, const struct far_answer *x,
-                              size_t agent, size_t i)
+static const char *allowed_of(const struct external_world *w,
+                              const struct external_answer *x, size_t agent, size_t i)
 {
     const size_t width = (size_t)w->spec->agents[agent].space.width;
 
     return x->allowed + w->action_before[agent] * x->n + i * width;
 }
 
-static double reward_of(const struct far_answer *x, size_t agent, size_t i)
+static double reward_of(const struct external_answer *x, size_t agent, size_t i)
 {
     double v;
 
@@ -128,8 +129,8 @@ static double reward_of(const struct far_answer *x, size_t agent, size_t i)
     return v;
 }
 
-static int refuse_obs(const struct far_world *w, const struct far_batch *b,
-                      const struct far_answer *x, size_t agent, struct err *err)
+static int refuse_obs(const struct external_world *w, const struct external_batch *b,
+                      const struct external_answer *x, size_t agent, struct err *err)
 {
     const size_t width = (size_t)w->spec->agents[agent].obs_width;
     const char *obs = obs_of(w, x, agent, 0);
@@ -160,15 +161,16 @@ static int is_finite(const char *data, size_t n)
     return !found;
 }
 
-static int check_values(const struct far_world *w, const struct far_batch *b,
-                        enum far_kind kind, const struct far_answer *x, struct err *err)
+static int check_values(const struct external_world *w, const struct external_batch *b,
+                        enum external_kind kind, const struct external_answer *x,
+                        struct err *err)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const size_t width = (size_t)w->spec->agents[a].obs_width;
 
         if (!is_finite(obs_of(w, x, a, 0), x->n * width))
             return refuse_obs(w, b, x, a, err);
-        for (size_t i = 0; kind == FAR_STEP && i < x->n; i++) {
+        for (size_t i = 0; kind == EXTERNAL_STEP && i < x->n; i++) {
             if (!isfinite(reward_of(x, a, i)))
                 return err_set(err, ERR_NONFINITE, "reward of %s in copy %zu is %g",
                                w->spec->agents[a].name, b->copies[i], reward_of(x, a, i));
@@ -177,8 +179,8 @@ static int check_values(const struct far_world *w, const struct far_batch *b,
     return 0;
 }
 
-static int check_presence(const struct far_world *w, const struct far_batch *b,
-                          const struct far_answer *x, struct err *err)
+static int check_presence(const struct external_world *w, const struct external_batch *b,
+                          const struct external_answer *x, struct err *err)
 {
     for (size_t i = 0; i < x->n; i++) {
         size_t a = 0;
@@ -192,25 +194,27 @@ static int check_presence(const struct far_world *w, const struct far_batch *b,
     return 0;
 }
 
-int far_parse(const struct far_world *w, const struct far_process *p,
-              const struct far_batch *b, enum far_kind kind, const msgpack_object *body,
-              struct far_answer *ret, struct err *err)
+int external_parse_answer(const struct external_world *w,
+                          const struct external_process *p,
+                          const struct external_batch *b, enum external_kind kind,
+                          const msgpack_object *body, struct external_answer *ret,
+                          struct err *err)
 {
     int r;
 
-    *ret = (struct far_answer){.n = b->n};
+    *ret = (struct external_answer){.n = b->n};
     r = take_all(w, kind, body, ret, err);
     if (r == 0)
         r = check_values(w, b, kind, ret, err);
-    if (r == 0 && kind == FAR_RESET)
+    if (r == 0 && kind == EXTERNAL_RESET)
         r = check_presence(w, b, ret, err);
     return r < 0 ? err_wrap(err, "%s: answer to %s", p->name,
-                            kind == FAR_RESET ? "reset" : "step")
+                            kind == EXTERNAL_RESET ? "reset" : "step")
                  : 0;
 }
 
-uint32_t far_sum(const struct far_world *w, enum far_kind kind,
-                 const struct far_answer *x, size_t i, uint32_t sum)
+uint32_t external_sum(const struct external_world *w, enum external_kind kind,
+                      const struct external_answer *x, size_t i, uint32_t sum)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const struct env_agent *agent = &w->spec->agents[a];
@@ -220,7 +224,7 @@ uint32_t far_sum(const struct far_world *w, enum far_kind kind,
         sum = crc32c_extend(sum, x->present + a * x->n + i, 1);
         if (x->allowed != NULL)
             sum = crc32c_extend(sum, allowed_of(w, x, a, i), (size_t)agent->space.width);
-        if (kind == FAR_RESET)
+        if (kind == EXTERNAL_RESET)
             continue;
         sum = crc32c_extend(sum, x->reward + (a * x->n + i) * sizeof(double),
                             sizeof(double));
@@ -238,9 +242,9 @@ static void show_mask(uint8_t *to, const char *from, size_t n)
 }
 
 /* Ignores data about agents that are absent both before and after the step. */
-static void show(const struct far_world *w, enum far_kind kind,
-                 const struct far_answer *x, size_t i, size_t copy, float *const *obs,
-                 uint8_t *const *allowed)
+static void show(const struct external_world *w, enum external_kind kind,
+                 const struct external_answer *x, size_t i, size_t copy,
+                 float *const *obs, uint8_t *const *allowed)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const size_t o = (size_t)w->spec->agents[a].obs_width;
@@ -249,7 +253,7 @@ static void show(const struct far_world *w, enum far_kind kind,
         const uint8_t was_there = *present;
 
         *present = x->present[a * x->n + i] != 0;
-        if (kind == FAR_STEP && !was_there && !*present)
+        if (kind == EXTERNAL_STEP && !was_there && !*present)
             continue;
         memcpy(obs[a] + copy * o, obs_of(w, x, a, i), o * sizeof(float));
         if (x->allowed != NULL)
@@ -257,23 +261,23 @@ static void show(const struct far_world *w, enum far_kind kind,
     }
 }
 
-void far_write_now(const struct far_world *w, enum far_kind kind,
-                   const struct far_answer *x, size_t i, size_t copy)
+void external_write_now(const struct external_world *w, enum external_kind kind,
+                        const struct external_answer *x, size_t i, size_t copy)
 {
     show(w, kind, x, i, copy, w->views.obs, w->views.allowed);
 }
 
-void far_write_step(const struct far_world *w, const struct far_answer *x, size_t i,
-                    size_t copy)
+void external_write_step(const struct external_world *w, const struct external_answer *x,
+                         size_t i, size_t copy)
 {
-    show(w, FAR_STEP, x, i, copy, w->views.next_obs, w->views.next_allowed);
+    show(w, EXTERNAL_STEP, x, i, copy, w->views.next_obs, w->views.next_allowed);
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         w->views.reward[a][copy] = reward_of(x, a, i);
         w->views.terminated[a][copy] = x->terminated[a * x->n + i] != 0;
     }
 }
 
-void far_write_idle(const struct far_world *w, size_t copy)
+void external_write_idle(const struct external_world *w, size_t copy)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const size_t o = (size_t)w->spec->agents[a].obs_width;

@@ -1,13 +1,13 @@
-#include "supervisor/env/far_world.h"
+#include "supervisor/env/external_world.h"
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/env/far_internal.h"
+#include "supervisor/env/external_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- life ---- */
+/* ---- creating and freeing ---- */
 
 static size_t *sum_widths(const struct env_spec *spec, int of_actions)
 {
@@ -19,10 +19,10 @@ static size_t *sum_widths(const struct env_spec *spec, int of_actions)
     return before;
 }
 
-static void share_copies(struct far_world *w)
+static void share_copies(struct external_world *w)
 {
     for (size_t i = 0; i < w->n_processes; i++) {
-        struct far_process *p = &w->processes[i];
+        struct external_process *p = &w->processes[i];
 
         p->first = i * w->n_copies / w->n_processes;
         p->n = (i + 1) * w->n_copies / w->n_processes - p->first;
@@ -31,12 +31,12 @@ static void share_copies(struct far_world *w)
     }
 }
 
-struct far_world *far_world_new(const struct external *external,
-                                const struct env_spec *spec, size_t copies,
-                                const struct far_views *views,
-                                const struct far_listener *listener)
+struct external_world *external_world_new(const struct external *external,
+                                          const struct env_spec *spec, size_t copies,
+                                          const struct external_views *views,
+                                          const struct external_listener *listener)
 {
-    struct far_world *w = xcalloc(1, sizeof(*w));
+    struct external_world *w = xcalloc(1, sizeof(*w));
 
     w->external = external;
     w->spec = spec;
@@ -52,13 +52,13 @@ struct far_world *far_world_new(const struct external *external,
     return w;
 }
 
-void far_world_free(struct far_world *w)
+void external_world_free(struct external_world *w)
 {
     if (w == NULL)
         return;
     agent_table_free(w->table);
     for (size_t c = 0; c < w->n_copies; c++)
-        far_episode_done(&w->episodes[c]);
+        external_episode_done(&w->episodes[c]);
     for (size_t i = 0; i < w->n_processes; i++) {
         free(w->processes[i].asked.copies);
         free(w->processes[i].replayed.copies);
@@ -74,7 +74,7 @@ void far_world_free(struct far_world *w)
 
 /* ---- processes ---- */
 
-static void fail(struct far_world *w, const struct err *why)
+static void fail(struct external_world *w, const struct err *why)
 {
     w->failed = 1;
     env_host_on_failed(w->host, why);
@@ -82,7 +82,7 @@ static void fail(struct far_world *w, const struct err *why)
 
 static void on_event(void *ctx, const struct agent_event *e)
 {
-    const struct far_world *w = ctx;
+    const struct external_world *w = ctx;
     const struct env_host_args *host = env_host_args(w->host);
 
     host->on_event(host->ctx, e, w->processes[e->agent].name);
@@ -91,7 +91,7 @@ static void on_event(void *ctx, const struct agent_event *e)
 /* Every process describes itself; all descriptions must be equal. */
 static void on_ready(void *ctx)
 {
-    struct far_world *w = ctx;
+    struct external_world *w = ctx;
     struct arena arena = ARENA_ZERO;
     struct env_spec spec;
     struct err err = {0};
@@ -101,7 +101,7 @@ static void on_ready(void *ctx)
         r = external_parse(&spec, &agent_table_description(w->table, i)->body, &arena,
                            &err);
         if (r == 0 && !external_same_spec(&spec, w->spec))
-            r = err_set(&err, ERR_PROTOCOL, "it has other agents than it had before");
+            r = err_set(&err, ERR_PROTOCOL, "its agents differ from those it had before");
         if (r < 0)
             (void)err_wrap(&err, "%s: answer to configure", w->processes[i].name);
     }
@@ -117,24 +117,24 @@ static void on_failed(void *ctx, size_t process, const struct err *report)
 
 static void on_stopped(void *ctx)
 {
-    struct far_world *w = ctx;
+    struct external_world *w = ctx;
 
     env_host_on_stopped(w->host);
 }
 
 static void pack_configure(void *ctx, size_t process, int restored, struct msg_out *o)
 {
-    const struct far_world *w = ctx;
+    const struct external_world *w = ctx;
 
     external_pack_configure(w->external, w->processes[process].n,
                             w->processes[process].first, o);
 }
 
-static void make_specs(struct far_world *w, const char *logs, const char *name)
+static void make_specs(struct external_world *w, const char *logs, const char *name)
 {
     w->specs = xcalloc(w->n_processes, sizeof(*w->specs));
     for (size_t i = 0; i < w->n_processes; i++) {
-        struct far_process *p = &w->processes[i];
+        struct external_process *p = &w->processes[i];
 
         (void)snprintf(p->name, sizeof(p->name), "%s_%zu", name, i);
         if (logs != NULL)
@@ -147,12 +147,12 @@ static void make_specs(struct far_world *w, const char *logs, const char *name)
                                           .command = w->external->command,
                                           .mode = w->external->mode,
                                           .directory = w->external->directory,
-                                          .revival = &far_revival};
+                                          .revival = &external_revival};
     }
 }
 
-int far_world_start(struct far_world *w, struct env_host *host, const char *name,
-                    struct err *err)
+int external_world_start(struct external_world *w, struct env_host *host,
+                         const char *name, struct err *err)
 {
     const struct env_host_args *args = env_host_args(host);
     const struct agent_callbacks cb = {.on_event = on_event,
@@ -172,20 +172,20 @@ int far_world_start(struct far_world *w, struct env_host *host, const char *name
     if (r < 0)
         return r;
     if (w->inexact)
-        env_host_on_inexact(host, "what was played before is not reproducible: "
+        env_host_on_inexact(host, "earlier episodes are not reproducible: "
                                   "this run is not exact");
     return agent_table_start(w->table, err);
 }
 
 /* ---- requests ---- */
 
-static struct msg_out *begin(struct far_world *w, const struct far_process *p,
+static struct msg_out *begin(struct external_world *w, const struct external_process *p,
                              const char *method)
 {
     return agent_request_begin(w->table, (size_t)(p - w->processes), method, 0);
 }
 
-static int dispatch(struct far_world *w, const struct far_process *p,
+static int dispatch(struct external_world *w, const struct external_process *p,
                     agent_response_fn fn, struct err *err)
 {
     int r = agent_request_send(w->table, (size_t)(p - w->processes), fn, w, err);
@@ -196,17 +196,17 @@ static int dispatch(struct far_world *w, const struct far_process *p,
 }
 
 /* Checks an answer. Returns 1 if it is valid. */
-static int receive(struct far_world *w, size_t process, enum far_kind kind,
-                   const struct msg *response, struct far_answer *ret)
+static int receive(struct external_world *w, size_t process, enum external_kind kind,
+                   const struct msg *response, struct external_answer *ret)
 {
-    struct far_process *p = &w->processes[process];
+    struct external_process *p = &w->processes[process];
     struct err err = {0};
 
     w->outstanding--;
     p->is_known = 1;
     if (w->failed)
         return 0;
-    if (far_parse(w, p, &p->asked, kind, &response->body, ret, &err) == 0)
+    if (external_parse_answer(w, p, &p->asked, kind, &response->body, ret, &err) == 0)
         return 1;
     fail(w, &err);
     return 0;
@@ -214,17 +214,17 @@ static int receive(struct far_world *w, size_t process, enum far_kind kind,
 
 static void on_reset(void *ctx, size_t process, const struct msg *response)
 {
-    struct far_world *w = ctx;
-    const struct far_batch *asked = &w->processes[process].asked;
-    struct far_answer x;
+    struct external_world *w = ctx;
+    const struct external_batch *asked = &w->processes[process].asked;
+    struct external_answer x;
 
-    if (!receive(w, process, FAR_RESET, response, &x))
+    if (!receive(w, process, EXTERNAL_RESET, response, &x))
         return;
     for (size_t i = 0; i < x.n; i++) {
-        struct far_episode *e = &w->episodes[asked->copies[i]];
+        struct external_episode *e = &w->episodes[asked->copies[i]];
 
-        far_write_now(w, FAR_RESET, &x, i, asked->copies[i]);
-        far_record_reset(e, far_sum(w, FAR_RESET, &x, i, 0));
+        external_write_now(w, EXTERNAL_RESET, &x, i, asked->copies[i]);
+        external_record_reset(e, external_sum(w, EXTERNAL_RESET, &x, i, 0));
         e->wanted = 0;
     }
     if (w->outstanding == 0)
@@ -233,38 +233,40 @@ static void on_reset(void *ctx, size_t process, const struct msg *response)
 
 static void on_step(void *ctx, size_t process, const struct msg *response)
 {
-    struct far_world *w = ctx;
-    const struct far_batch *asked = &w->processes[process].asked;
-    struct far_answer x;
+    struct external_world *w = ctx;
+    const struct external_batch *asked = &w->processes[process].asked;
+    struct external_answer x;
 
-    if (!receive(w, process, FAR_STEP, response, &x))
+    if (!receive(w, process, EXTERNAL_STEP, response, &x))
         return;
     for (size_t i = 0; i < x.n; i++) {
         const size_t copy = asked->copies[i];
-        const struct far_episode *e = &w->episodes[copy];
+        const struct external_episode *e = &w->episodes[copy];
 
-        far_write_step(w, &x, i, copy);
-        far_record_step(w, copy, far_sum(w, FAR_STEP, &x, i, e->sums[e->n_steps]));
+        external_write_step(w, &x, i, copy);
+        external_record_step(w, copy,
+                             external_sum(w, EXTERNAL_STEP, &x, i, e->sums[e->n_steps]));
     }
     if (w->outstanding == 0)
         w->listener.on_stepped(w->listener.ctx);
 }
 
-void far_world_reset(struct far_world *w, size_t copy, uint64_t seed)
+void external_world_reset(struct external_world *w, size_t copy, uint64_t seed)
 {
-    struct far_episode *e = &w->episodes[copy];
+    struct external_episode *e = &w->episodes[copy];
 
     e->wanted = 1;
     e->runs = e->lost = 0;
     e->seed = seed;
 }
 
-void far_world_end_episode(struct far_world *w, size_t copy)
+void external_world_end_episode(struct external_world *w, size_t copy)
 {
     w->episodes[copy].runs = w->episodes[copy].lost = 0;
 }
 
-static int settle_process(struct far_world *w, struct far_process *p, struct err *err)
+static int make_process_ready(struct external_world *w, struct external_process *p,
+                              struct err *err)
 {
     p->asked.n = 0;
     for (size_t c = p->first; c < p->first + p->n; c++)
@@ -272,15 +274,15 @@ static int settle_process(struct far_world *w, struct far_process *p, struct err
             p->asked.copies[p->asked.n++] = c;
     if (p->asked.n == 0 && p->is_known)
         return 0;
-    far_pack_reset(w, p, &p->asked, begin(w, p, "reset"));
+    external_pack_reset(w, p, &p->asked, begin(w, p, "reset"));
     return dispatch(w, p, on_reset, err);
 }
 
-int far_world_make_ready(struct far_world *w, struct err *err)
+int external_world_make_ready(struct external_world *w, struct err *err)
 {
     CHECK(w->table != NULL && w->outstanding == 0);
     for (size_t i = 0; i < w->n_processes; i++) {
-        int r = settle_process(w, &w->processes[i], err);
+        int r = make_process_ready(w, &w->processes[i], err);
 
         if (r < 0)
             return r;
@@ -288,24 +290,24 @@ int far_world_make_ready(struct far_world *w, struct err *err)
     return w->outstanding > 0 ? ENV_LATER : 0;
 }
 
-static int step_process(struct far_world *w, struct far_process *p, const uint8_t *idle,
-                        struct err *err)
+static int step_process(struct external_world *w, struct external_process *p,
+                        const uint8_t *idle, struct err *err)
 {
     p->asked.n = 0;
     for (size_t c = p->first; c < p->first + p->n; c++) {
-        if (!idle[c] && far_world_runs(w, c))
+        if (!idle[c] && external_world_runs(w, c))
             p->asked.copies[p->asked.n++] = c;
         else
-            far_write_idle(w, c);
+            external_write_idle(w, c);
     }
     if (p->asked.n == 0)
         return 0;
-    far_pack_step(w, p, &p->asked, w->actions, 0, begin(w, p, "step"));
+    external_pack_step(w, p, &p->asked, w->actions, 0, begin(w, p, "step"));
     return dispatch(w, p, on_step, err);
 }
 
-int far_world_step(struct far_world *w, const float *const *actions, const uint8_t *idle,
-                   struct err *err)
+int external_world_step(struct external_world *w, const float *const *actions,
+                        const uint8_t *idle, struct err *err)
 {
     CHECK(w->table != NULL && w->outstanding == 0);
     w->actions = actions;
@@ -318,12 +320,12 @@ int far_world_step(struct far_world *w, const float *const *actions, const uint8
     return w->outstanding > 0 ? ENV_LATER : 0;
 }
 
-int far_world_is_lost(const struct far_world *w, size_t copy)
+int external_world_is_lost(const struct external_world *w, size_t copy)
 {
     return w->episodes[copy].lost;
 }
 
-int far_world_runs(const struct far_world *w, size_t copy)
+int external_world_runs(const struct external_world *w, size_t copy)
 {
     return w->episodes[copy].runs && !w->episodes[copy].lost;
 }

@@ -36,7 +36,7 @@ static void end_agent(struct vec_env *v, size_t agent, size_t c)
     }
     v->own[agent][c] = 0.0;
     *over = *left == LEFT_AT_END;
-    if (v->present[agent][c]) /* it arrived in this step */
+    if (v->present[agent][c]) /* it joined in this step */
         *left = LEFT_NOT;
     else
         keep_view(v, agent, c);
@@ -59,7 +59,7 @@ static void end_agents(struct vec_env *v)
 static void finish_step(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++)
-        v->discarded[c] = !v->waiting[c] & !far_world_runs(v->far, c);
+        v->discarded[c] = !v->waiting[c] & !external_world_runs(v->external_world, c);
     end_agents(v);
     vec_env_end_copies(v);
     vec_env_conclude(v, v->result);
@@ -79,30 +79,31 @@ static void on_stepped(void *ctx)
     struct err err = {0};
 
     finish_step(v);
-    report_ready(v, far_world_make_ready(v->far, &err), &err);
+    report_ready(v, external_world_make_ready(v->external_world, &err), &err);
 }
 
-int vec_env_far_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
-                     struct err *err)
+int vec_env_external_step(struct vec_env *v, const float *const *actions,
+                          struct env_step *ret, struct err *err)
 {
     int rc;
 
     v->result = ret;
-    rc = far_world_step(v->far, actions, v->waiting, err);
+    rc = external_world_step(v->external_world, actions, v->waiting, err);
     if (rc != 0)
         return rc;
     finish_step(v);
-    return far_world_make_ready(v->far, err);
+    return external_world_make_ready(v->external_world, err);
 }
 
 /* ---- resets ---- */
 
-void vec_env_far_reset(struct vec_env *v, size_t copy, const struct env_episode *episode)
+void vec_env_external_reset(struct vec_env *v, size_t copy,
+                            const struct env_episode *episode)
 {
     uint32_t words[4];
 
     rng_block(episode->key, episode->episode, 0, words);
-    far_world_reset(v->far, copy, words[0] | (uint64_t)words[1] << 32);
+    external_world_reset(v->external_world, copy, words[0] | (uint64_t)words[1] << 32);
 }
 
 static void take_presence(struct vec_env *v, size_t c)
@@ -113,13 +114,15 @@ static void take_presence(struct vec_env *v, size_t c)
         v->left[a][c] = v->present[a][c] ? LEFT_NOT : LEFT_CUT;
 }
 
-/* In training, a copy whose episode is lost begins the next one. In an evaluation the loss
- * shows in the next step (`discarded`), and the evaluation plays the episode again. */
+/* In training, a copy whose episode is lost begins the next one. In an evaluation the
+ * loss shows in the next step (`discarded`), and the evaluation plays the episode
+ * again. */
 static void begin_lost(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++) {
         take_presence(v, c);
-        if (v->draws == ENV_DRAWS_TRAINING && far_world_is_lost(v->far, c))
+        if (v->draws == ENV_DRAWS_TRAINING &&
+            external_world_is_lost(v->external_world, c))
             vec_env_begin_episode(v, c, v->episode[c] + 1);
     }
 }
@@ -130,15 +133,16 @@ static void on_ready(void *ctx)
     struct err err = {0};
 
     begin_lost(v);
-    report_ready(v, far_world_make_ready(v->far, &err), &err);
+    report_ready(v, external_world_make_ready(v->external_world, &err), &err);
 }
 
 int vec_env_make_ready(struct vec_env *v, struct err *err)
 {
-    return v->far != NULL ? far_world_make_ready(v->far, err) : 0;
+    return v->external_world != NULL ? external_world_make_ready(v->external_world, err)
+                                     : 0;
 }
 
-/* ---- life ---- */
+/* ---- opening and starting ---- */
 
 /* Checks the size of an answer from the process with the most copies. */
 static int check_message(const struct vec_env *v, struct err *err)
@@ -158,10 +162,11 @@ static int check_message(const struct vec_env *v, struct err *err)
     return 0;
 }
 
-int vec_env_far_open(struct vec_env *v, const struct env_config *config, struct err *err)
+int vec_env_external_open(struct vec_env *v, const struct env_config *config,
+                          struct err *err)
 {
-    const struct far_listener listener = {on_stepped, on_ready, v};
-    struct far_views views;
+    const struct external_listener listener = {on_stepped, on_ready, v};
+    struct external_views views;
     int rc;
 
     external_init(&v->external, config, &v->arena);
@@ -171,25 +176,26 @@ int vec_env_far_open(struct vec_env *v, const struct env_config *config, struct 
     v->present = ARENA_ARRAY(&v->arena, uint8_t *, v->spec.n_agents);
     for (size_t a = 0; a < v->spec.n_agents; a++)
         v->present[a] = ARENA_ARRAY(&v->arena, uint8_t, v->n_copies);
-    views = (struct far_views){.obs = v->obs,
-                               .allowed = v->allowed,
-                               .next_obs = v->next_obs,
-                               .next_allowed = v->next_allowed,
-                               .reward = v->own,
-                               .terminated = v->terminated,
-                               .present = v->present};
-    v->far = far_world_new(&v->external, &v->spec, v->n_copies, &views, &listener);
+    views = (struct external_views){.obs = v->obs,
+                                    .allowed = v->allowed,
+                                    .next_obs = v->next_obs,
+                                    .next_allowed = v->next_allowed,
+                                    .reward = v->own,
+                                    .terminated = v->terminated,
+                                    .present = v->present};
+    v->external_world =
+        external_world_new(&v->external, &v->spec, v->n_copies, &views, &listener);
     return 0;
 }
 
 int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
                   struct err *err)
 {
-    if (v->far == NULL)
+    if (v->external_world == NULL)
         return 0;
     CHECK(v->host == NULL, "vec_env_start was called twice");
     v->host = host;
-    return far_world_start(v->far, host, name, err);
+    return external_world_start(v->external_world, host, name, err);
 }
 
 void vec_env_on_ready(struct vec_env *v, void (*fn)(void *ctx), void *ctx)

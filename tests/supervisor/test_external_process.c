@@ -1,4 +1,4 @@
-/* A table of programs of others': what brings them back is the caller's. The program is
+/* A table of external programs, which the caller's callbacks replay. The program is
  * tests/support/fake_env.c, started through the shipped agent's launcher. */
 #include "common/msg/env_protocol.h"
 #include "supervisor/proc/agent_table.h"
@@ -312,8 +312,8 @@ END_TEST
 
 static Suite *make_suite(void)
 {
-    Suite *s = suite_create("foreign_process");
-    TCase *tc = tcase_create("foreign_process");
+    Suite *s = suite_create("external_process");
+    TCase *tc = tcase_create("external_process");
 
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup, teardown);

@@ -1,7 +1,7 @@
 /* The history of all copies as a flat block:
  *   u8 inexact; then for each copy u8 runs, u64 seed, u64 n_steps, u32 sums (n_steps + 1),
  *   f32 actions (n_steps, all agents' U); a copy that does not run has only its u8. */
-#include "supervisor/env/far_internal.h"
+#include "supervisor/env/external_internal.h"
 
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t row_bytes(const struct far_world *w)
+static size_t row_bytes(const struct external_world *w)
 {
     return w->action_before[w->spec->n_agents] * sizeof(float);
 }
 
-/* An episode that cannot be replayed is not stored. */
-static int is_kept(const struct far_world *w, size_t copy)
+/* Whether the copy's history is stored: an episode that cannot be replayed is not. */
+static int is_kept(const struct external_world *w, size_t copy)
 {
-    const struct far_episode *e = &w->episodes[copy];
+    const struct external_episode *e = &w->episodes[copy];
 
-    return far_world_runs(w, copy) && !e->too_long;
+    return external_world_runs(w, copy) && !e->too_long;
 }
 
-size_t far_world_state_bytes(const struct far_world *w)
+size_t external_world_state_bytes(const struct external_world *w)
 {
     size_t bytes = 1 + w->n_copies;
 
@@ -47,13 +47,13 @@ static char *put_u64(char *to, uint64_t v)
     return put(to, &v, sizeof(v));
 }
 
-void far_world_save(const struct far_world *w, void *dst)
+void external_world_save(const struct external_world *w, void *dst)
 {
     char *p = dst;
 
     *p++ = w->inexact != 0;
     for (size_t c = 0; c < w->n_copies; c++) {
-        const struct far_episode *e = &w->episodes[c];
+        const struct external_episode *e = &w->episodes[c];
 
         *p++ = is_kept(w, c) != 0;
         if (!is_kept(w, c))
@@ -66,7 +66,8 @@ void far_world_save(const struct far_world *w, void *dst)
 }
 
 /* Returns 0 if the bytes cannot be a copy's history. */
-static int load_copy(const struct far_world *w, struct far_episode *e, struct cursor *c)
+static int load_copy(const struct external_world *w, struct external_episode *e,
+                     struct cursor *c)
 {
     const size_t each = row_bytes(w) + sizeof(*e->sums);
     const uint8_t *sums, *actions;
@@ -93,16 +94,17 @@ static int load_copy(const struct far_world *w, struct far_episode *e, struct cu
     return 1;
 }
 
-static void free_episodes(struct far_episode *e, size_t n)
+static void free_episodes(struct external_episode *e, size_t n)
 {
     for (size_t c = 0; c < n; c++)
-        far_episode_done(&e[c]);
+        external_episode_done(&e[c]);
     free(e);
 }
 
-int far_world_load(struct far_world *w, const void *src, size_t len, struct err *err)
+int external_world_load(struct external_world *w, const void *src, size_t len,
+                        struct err *err)
 {
-    struct far_episode *episodes = xcalloc(w->n_copies, sizeof(*episodes));
+    struct external_episode *episodes = xcalloc(w->n_copies, sizeof(*episodes));
     struct cursor cursor = cursor_of(src, len);
     const int inexact = cursor_u8(&cursor);
     int ok = !cursor.failed;
@@ -111,7 +113,7 @@ int far_world_load(struct far_world *w, const void *src, size_t len, struct err 
         ok = load_copy(w, &episodes[c], &cursor);
     if (!ok || cursor_left(&cursor) != 0) {
         free_episodes(episodes, w->n_copies);
-        return err_set(err, ERR_CORRUPT, "environment state: its history cannot be one");
+        return err_set(err, ERR_CORRUPT, "environment state: malformed history");
     }
     free_episodes(w->episodes, w->n_copies);
     w->episodes = episodes;

@@ -1,4 +1,4 @@
-#include "supervisor/cli/go_on.h"
+#include "supervisor/cli/resume_run.h"
 
 #include "common/io/tree.h"
 #include "common/log/log.h"
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Refuses a changed configuration or other numerics; with --anyway only reports it. Returns
- * 0 to continue. */
-static int judge(const struct cli *cli, struct training_args *args, int rc,
-                 const struct err *err)
+/* Refuses a changed configuration or other numerics; with --anyway only reports it.
+ * Returns 0 to continue. */
+static int refuse_or_report(const struct cli *cli, struct training_args *args, int rc,
+                            const struct err *err)
 {
     if (rc == 0)
         return 0;
@@ -34,8 +34,8 @@ static int is_reached(int64_t length, uint64_t at)
     return length > 0 && at >= (uint64_t)length;
 }
 
-static void tell_events(const struct cli *cli, const struct training_args *args,
-                        const struct run_config *wanted)
+static void print_events(const struct cli *cli, const struct training_args *args,
+                         const struct run_config *wanted)
 {
     const struct rollout_progress *at = resume_progress(args->resume);
     const struct watcher_args wa = {.json = cli->json,
@@ -52,12 +52,13 @@ static void tell_events(const struct cli *cli, const struct training_args *args,
     run_record_read(&record, run_dir_path(args->dir));
     result.team_return_mean = record.status.team_return_mean;
     run_record_done(&record);
-    watcher_say_done(&wa, &result);
+    watcher_print_done(&wa, &result);
 }
 
-/* Reports a finished run; drops its log first if the supervisor ended before doing so. */
-static int say_done(const struct cli *cli, const struct resume_options *o,
-                    const struct training_args *args, const struct run_config *wanted)
+/* Reports a finished run. Removes its log first if the supervisor ended before doing
+ * so. */
+static int report_done(const struct cli *cli, const struct resume_options *o,
+                       const struct training_args *args, const struct run_config *wanted)
 {
     const char *log = run_dir_file(args->dir, "experience");
     const char *name = run_dir_name(args->dir);
@@ -81,10 +82,10 @@ static int say_done(const struct cli *cli, const struct resume_options *o,
         (void)fprintf(stderr, "--set run.env_steps=N extends it\n");
     else
         (void)fprintf(stderr,
-                      "`brood run CONFIG --init-from %s` begins anew with its "
+                      "`brood run CONFIG --init-from %s` begins a new run with its "
                       "weights\n",
                       name);
-    tell_events(cli, args, wanted);
+    print_events(cli, args, wanted);
     return CLI_DONE;
 }
 
@@ -105,12 +106,12 @@ static int refuse_length(const struct cli *cli, const struct training_args *args
     return cli_fail(cli, CLI_USAGE, &err);
 }
 
-enum { GOES_ON = -1 };
+enum { NOT_REACHED = -1 };
 
-/* Returns the exit code if the checkpoint has reached the wanted length, otherwise GOES_ON.
- * With an unchanged length, the run is done unless something is left to do at its last
- * boundary, such as an interrupted evaluation. A new length that the run has already passed
- * is refused, because it would end the run for good. */
+/* Returns the exit code if the checkpoint has reached the wanted length, otherwise
+ * NOT_REACHED. With an unchanged length, the run is done unless something is left to do
+ * at its last boundary, such as an interrupted evaluation. A new length that the run has
+ * already passed is refused, because it would end the run for good. */
 static int check_length(const struct cli *cli, const struct resume_options *o,
                         const struct training_args *args, const struct run_config *wanted)
 {
@@ -121,7 +122,7 @@ static int check_length(const struct cli *cli, const struct resume_options *o,
 
     if (!is_reached(wanted->run.env_steps, at->env_steps) &&
         !is_reached(wanted->run.episodes, at->episodes))
-        return GOES_ON;
+        return NOT_REACHED;
     if (resume_saved_config(args->resume, env_agent_names, &saved, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     is_same = saved.run.env_steps == wanted->run.env_steps &&
@@ -129,7 +130,7 @@ static int check_length(const struct cli *cli, const struct resume_options *o,
     run_config_done(&saved);
     if (!is_same)
         return refuse_length(cli, args, wanted);
-    return at->is_midway ? GOES_ON : say_done(cli, o, args, wanted);
+    return at->is_midway ? NOT_REACHED : report_done(cli, o, args, wanted);
 }
 
 /* Checks the experience log before any process starts. */
@@ -141,15 +142,16 @@ static int check_log(const struct training_args *args, struct err *err)
         return 0;
     return err_set(
         err, ERR_NOT_FOUND,
-        "%s is missing (a run that is done drops it unless experience.keep is true, or "
-        "auto and it is small): it cannot go on; `brood run CONFIG --init-from %s` "
+        "%s is missing (a run that is done removes it unless experience.keep is true, or "
+        "auto and it is small): the run cannot continue; `brood run CONFIG --init-from "
+        "%s` "
         "begins "
         "anew with its weights",
         log, run_dir_name(args->dir));
 }
 
-/* Finds the configuration to resume with, and its planned changes: those of the checkpoint
- * or, with --anyway, those wanted now. */
+/* Finds the configuration to resume with, and its planned changes: those of the
+ * checkpoint or, with --anyway, those wanted now. */
 static int find_config(const struct cli *cli, const struct resume_options *o,
                        struct training_args *args, const struct run_config *wanted,
                        struct resume_config *ret)
@@ -158,7 +160,7 @@ static int find_config(const struct cli *cli, const struct resume_options *o,
     struct err err = {0};
     const int rc =
         resume_check_config(args->resume, wanted, journal, env_agent_names, ret, &err);
-    int code = judge(cli, args, rc, &err);
+    int code = refuse_or_report(cli, args, rc, &err);
 
     if (code == 0 && rc < 0)
         resume_force_config(args->resume, wanted, env_agent_names, ret);
@@ -168,21 +170,21 @@ static int find_config(const struct cli *cli, const struct resume_options *o,
     return code;
 }
 
-static int go_on(const struct cli *cli, const struct resume_options *o,
-                 struct training_args *args, const struct run_config *wanted)
+static int continue_run(const struct cli *cli, const struct resume_options *o,
+                        struct training_args *args, const struct run_config *wanted)
 {
     struct resume_config begin = {0};
     struct err err = {0};
     int code;
 
     code = check_length(cli, o, args, wanted);
-    if (code != GOES_ON)
+    if (code != NOT_REACHED)
         return code;
     if (check_log(args, &err) < 0)
         return fail(cli, &err);
-    code =
-        judge(cli, args,
-              resume_check_numerics(args->resume, args->binaries->build_id, &err), &err);
+    code = refuse_or_report(
+        cli, args, resume_check_numerics(args->resume, args->binaries->build_id, &err),
+        &err);
     if (code == 0)
         code = find_config(cli, o, args, wanted, &begin);
     if (code == 0)
@@ -212,7 +214,7 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
     } else {
         args->resume = resume;
         args->policies = policies;
-        code = go_on(cli, o, args, &config);
+        code = continue_run(cli, o, args, &config);
     }
     resume_free(resume);
     policies_free(policies);
@@ -220,7 +222,7 @@ static int with_config(const struct cli *cli, const struct resume_options *o,
     return code;
 }
 
-int go_on_with_run(const struct cli *cli, const struct resume_options *o)
+int resume_run(const struct cli *cli, const struct resume_options *o)
 {
     struct training_args args = {.anyway = o->anyway, .rescue = o->rescue};
     struct binaries bin;

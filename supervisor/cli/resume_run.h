@@ -1,7 +1,7 @@
-/* go_on.h - resuming a run from one of its checkpoints: for `brood resume`, and for the
- * keeper after a supervisor has died. */
-#ifndef SUPERVISOR_CLI_GO_ON_H
-#define SUPERVISOR_CLI_GO_ON_H
+/* resume_run.h - resuming a run from one of its checkpoints: for `brood resume`, and for
+ * the keeper after a supervisor has died. */
+#ifndef SUPERVISOR_CLI_RESUME_RUN_H
+#define SUPERVISOR_CLI_RESUME_RUN_H
 
 #include "supervisor/cli/train.h"
 
@@ -10,12 +10,12 @@ struct resume_options {
     const char *from; /* NULL: the newest complete checkpoint */
     struct train_sets sets;
     int anyway;
-    int trust;          /* accept a directory of another user's (run_dir_check_trust) */
+    int trust;          /* accept another user's directory (run_dir_check_trust) */
     const char *rescue; /* as in training_args */
 };
 
 /* Trains the run to its end with the live view, and returns the exit code. A run that has
  * nothing left to do is reported as done. Must be called below a keeper (keep.h). */
-int go_on_with_run(const struct cli *cli, const struct resume_options *o);
+int resume_run(const struct cli *cli, const struct resume_options *o);
 
 #endif

@@ -1,9 +1,9 @@
-/* A steady round of an environment of others' allocates nothing in the supervisor: once
+/* A steady round of an external environment allocates nothing in the supervisor: once
  * requests, answers and episodes of their length have been seen, the next ones run in the
  * memory that is there. Every allocation of this process counts, libuv's and msgpack-c's,
  * too. The environment is tests/support/fake_env.c. */
 #include "common/err/check.h"
-#include "supervisor/env/far_world.h"
+#include "supervisor/env/external_world.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -39,7 +39,8 @@ static void start_counting(void)
                      0);
 }
 #else
-/* In the place of the C library's, for all that is linked; these take what theirs does. */
+/* In the place of the C library's, for all that is linked; these take what theirs
+ * does. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
@@ -97,13 +98,13 @@ static uint8_t *const terminated_rows[AGENTS] = {terminated[0], terminated[1]};
 static uint8_t *const present_rows[AGENTS] = {present[0], present[1]};
 static const float *const action_rows[AGENTS] = {actions[0], actions[1]};
 
-static const struct far_views views = {.obs = obs_rows,
-                                       .allowed = allowed_rows,
-                                       .next_obs = next_obs_rows,
-                                       .next_allowed = next_allowed_rows,
-                                       .reward = reward_rows,
-                                       .terminated = terminated_rows,
-                                       .present = present_rows};
+static const struct external_views views = {.obs = obs_rows,
+                                            .allowed = allowed_rows,
+                                            .next_obs = next_obs_rows,
+                                            .next_allowed = next_allowed_rows,
+                                            .reward = reward_rows,
+                                            .terminated = terminated_rows,
+                                            .present = present_rows};
 
 /* ---- the rig: Check's own macros allocate, so that rounds do without ---- */
 
@@ -124,7 +125,7 @@ static void on_stepped(void *ctx)
     rig.stepped = 1;
 }
 
-static void on_settled(void *ctx)
+static void on_env_ready(void *ctx)
 {
     rig.settled = 1;
 }
@@ -164,27 +165,27 @@ static struct env_host *make_host(void)
                                                 .on_stopped = on_stopped});
 }
 
-static void settle(struct far_world *w)
+static void settle(struct external_world *w)
 {
     struct err err;
     int r;
 
     rig.settled = 0;
-    r = far_world_make_ready(w, &err);
+    r = external_world_make_ready(w, &err);
     CHECK(r >= 0, "%s", err.msg);
     RUN_UNTIL(r == 0 || rig.settled);
 }
 
 /* Begins an episode where the last one is over. */
-static void begin_episodes(struct far_world *w)
+static void begin_episodes(struct external_world *w)
 {
     for (size_t c = 0; c < rig.n_copies; c++)
         if (!present[0][c] && !present[1][c])
-            far_world_reset(w, c, 0x9e3779b97f4a7c15u * ++rig.n_episodes);
+            external_world_reset(w, c, 0x9e3779b97f4a7c15u * ++rig.n_episodes);
     settle(w);
 }
 
-static void play_round(struct far_world *w, size_t round)
+static void play_round(struct external_world *w, size_t round)
 {
     static const uint8_t idle[MAX_COPIES];
     struct err err;
@@ -195,7 +196,7 @@ static void play_round(struct far_world *w, size_t round)
         actions[1][c] = (float)(c + round % 8) / 16;
     }
     rig.stepped = 0;
-    CHECK(far_world_step(w, action_rows, idle, &err) == ENV_LATER);
+    CHECK(external_world_step(w, action_rows, idle, &err) == ENV_LATER);
     RUN_UNTIL(rig.stepped);
     begin_episodes(w);
 }
@@ -204,11 +205,11 @@ START_TEST(steady_rounds_allocate_nothing)
 {
     static char program[512];
     static const char *const command[] = {program, "good", NULL};
-    const struct far_listener listener = {on_stepped, on_settled, NULL};
+    const struct external_listener listener = {on_stepped, on_env_ready, NULL};
     struct external external = {.command = command, .processes = sizes[_i].processes};
     struct temp_dir dir;
     struct env_host *host;
-    struct far_world *w;
+    struct external_world *w;
     struct err err;
     size_t before, after, n_episodes;
 
@@ -220,8 +221,8 @@ START_TEST(steady_rounds_allocate_nothing)
                    getenv("BROOD_BUILD_DIR"));
     ck_assert_int_eq(uv_loop_init(&rig.loop), 0);
     host = make_host();
-    w = far_world_new(&external, &spec, rig.n_copies, &views, &listener);
-    ck_assert_msg(far_world_start(w, host, "env", &err) == 0, "%s", err.msg);
+    w = external_world_new(&external, &spec, rig.n_copies, &views, &listener);
+    ck_assert_msg(external_world_start(w, host, "env", &err) == 0, "%s", err.msg);
     begin_episodes(w);
     for (size_t i = 0; i < WARM_UP; i++)
         play_round(w, i);
@@ -236,7 +237,7 @@ START_TEST(steady_rounds_allocate_nothing)
     env_host_stop(host, 5000);
     RUN_UNTIL(rig.stopped);
     (void)close(env_host_args(host)->agent_exe_fd);
-    far_world_free(w);
+    external_world_free(w);
     env_host_free(host);
     ck_assert_int_eq(uv_loop_close(&rig.loop), 0);
     temp_dir_done(&dir);
@@ -245,8 +246,8 @@ END_TEST
 
 static Suite *make_suite(void)
 {
-    Suite *s = suite_create("far_steady");
-    TCase *tc = tcase_create("far_steady");
+    Suite *s = suite_create("external_steady");
+    TCase *tc = tcase_create("external_steady");
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, steady_rounds_allocate_nothing, 0,

@@ -1,5 +1,5 @@
 /* Recording the history of episodes, and replaying it. */
-#include "supervisor/env/far_internal.h"
+#include "supervisor/env/external_internal.h"
 
 #include "common/mem/xmalloc.h"
 
@@ -11,14 +11,14 @@ enum { FIRST_CAP = 64 }; /* steps */
 
 /* ---- recording ---- */
 
-static int reserve(const struct far_world *w, struct far_episode *e)
+static int reserve(const struct external_world *w, struct external_episode *e)
 {
     const size_t row = w->action_before[w->spec->n_agents] * sizeof(float);
     const size_t cap = e->cap > 0 ? 2 * e->cap : FIRST_CAP;
 
     if (e->n_steps < e->cap)
         return 1;
-    if (cap * (row + sizeof(*e->sums)) > FAR_MAX_HISTORY)
+    if (cap * (row + sizeof(*e->sums)) > EXTERNAL_MAX_HISTORY)
         return 0;
     e->actions = xrealloc(e->actions, cap * row);
     e->sums = xrealloc(e->sums, (cap + 1) * sizeof(*e->sums));
@@ -26,7 +26,7 @@ static int reserve(const struct far_world *w, struct far_episode *e)
     return 1;
 }
 
-void far_record_reset(struct far_episode *e, uint32_t sum)
+void external_record_reset(struct external_episode *e, uint32_t sum)
 {
     if (e->cap == 0)
         e->sums = xrealloc(e->sums, sizeof(*e->sums));
@@ -36,10 +36,10 @@ void far_record_reset(struct far_episode *e, uint32_t sum)
     e->lost = e->too_long = 0;
 }
 
-void far_record_step(const struct far_world *w, size_t copy, uint32_t sum)
+void external_record_step(const struct external_world *w, size_t copy, uint32_t sum)
 {
     const size_t all = w->action_before[w->spec->n_agents];
-    struct far_episode *e = &w->episodes[copy];
+    struct external_episode *e = &w->episodes[copy];
     float *row;
 
     e->too_long |= !reserve(w, e);
@@ -55,7 +55,7 @@ void far_record_step(const struct far_world *w, size_t copy, uint32_t sum)
     e->sums[++e->n_steps] = sum;
 }
 
-void far_episode_done(struct far_episode *e)
+void external_episode_done(struct external_episode *e)
 {
     free(e->actions);
     free(e->sums);
@@ -68,12 +68,13 @@ void far_episode_done(struct far_episode *e)
  * reset, also of a pending request that is packed again.
  */
 
-static struct far_process *process_at(struct far_world *w, size_t i)
+static struct external_process *process_at(struct external_world *w, size_t i)
 {
     return &w->processes[i];
 }
 
-static void lose(struct far_world *w, struct far_process *p, size_t copy, size_t step)
+static void lose(struct external_world *w, struct external_process *p, size_t copy,
+                 size_t step)
 {
     w->episodes[copy].lost = 1;
     w->inexact = 1;
@@ -83,13 +84,13 @@ static void lose(struct far_world *w, struct far_process *p, size_t copy, size_t
     }
 }
 
-/* Step 0: the reset. */
-static int made_step(const struct far_episode *e, size_t step)
+/* Whether the episode includes that step; step 0 is the reset. */
+static int made_step(const struct external_episode *e, size_t step)
 {
     return e->runs && !e->lost && e->n_steps >= step;
 }
 
-static size_t choose(struct far_world *w, struct far_process *p, size_t step)
+static size_t choose(struct external_world *w, struct external_process *p, size_t step)
 {
     p->replayed.n = 0;
     for (size_t c = p->first; c < p->first + p->n; c++)
@@ -98,8 +99,8 @@ static size_t choose(struct far_world *w, struct far_process *p, size_t step)
     return p->replayed.n;
 }
 
-static int begin_revival(struct far_world *w, struct far_process *p, uint32_t id,
-                         struct msg_out *o)
+static int begin_revival(struct external_world *w, struct external_process *p,
+                         uint32_t id, struct msg_out *o)
 {
     p->revived = 0;
     for (size_t c = p->first; c < p->first + p->n; c++)
@@ -108,26 +109,26 @@ static int begin_revival(struct far_world *w, struct far_process *p, uint32_t id
     if (choose(w, p, 0) == 0)
         return 0;
     msg_begin_request(o, id, "reset");
-    far_pack_reset(w, p, &p->replayed, o);
+    external_pack_reset(w, p, &p->replayed, o);
     return 1;
 }
 
-/* One line, whatever the number of copies. */
-static void tell_losses(struct far_world *w, struct far_process *p)
+/* Reports all lost copies in one line. */
+static void report_losses(struct external_world *w, struct external_process *p)
 {
-    const struct far_episode *e = &w->episodes[p->lost_copy];
+    const struct external_episode *e = &w->episodes[p->lost_copy];
     char line[320], others[48] = "";
 
     if (p->n_lost > 1)
         (void)snprintf(others, sizeof(others), " (and %zu others)", p->n_lost - 1);
     if (e->too_long)
         (void)snprintf(line, sizeof(line),
-                       "%s: the episode of copy %zu%s is too long to be played again "
+                       "%s: the episode of copy %zu%s is too long to be replayed "
                        "after %zu steps; it is discarded",
                        p->name, p->lost_copy, others, e->n_steps);
     else
         (void)snprintf(line, sizeof(line),
-                       "%s: this environment is not reproducible: played again from its "
+                       "%s: this environment is not reproducible: replayed from its "
                        "seed, copy %zu%s answered differently in step %zu; its episode "
                        "is discarded",
                        p->name, p->lost_copy, others, p->lost_step);
@@ -137,49 +138,49 @@ static void tell_losses(struct far_world *w, struct far_process *p)
 
 static int pack(void *ctx, size_t process, size_t i, uint32_t id, struct msg_out *o)
 {
-    struct far_world *w = ctx;
-    struct far_process *p = process_at(w, process);
+    struct external_world *w = ctx;
+    struct external_process *p = process_at(w, process);
 
     if (i == 0 && begin_revival(w, p, id, o))
         return 1;
     if (i > 0 && choose(w, p, p->revived + 1) > 0) {
         msg_begin_request(o, id, "step");
-        far_pack_step(w, p, &p->replayed, NULL, p->revived, o);
+        external_pack_step(w, p, &p->replayed, NULL, p->revived, o);
         p->revived++;
         return 1;
     }
     if (p->n_lost > 0)
-        tell_losses(w, p);
+        report_losses(w, p);
     return 0;
 }
 
-/* Step 0 is the reset. After a restart the views already hold the present observations. In a
- * resumed run every step is written to them, because an agent that has left keeps its last
- * observation. */
-static void compare(struct far_world *w, struct far_process *p, enum far_kind kind,
-                    const struct far_answer *x, size_t i)
+/* Compares the i-th copy of an answer with the history; step 0 is the reset. After a
+ * respawn the views already hold the present observations. In a resumed run every step is
+ * written to them, because an agent that has left keeps its last observation. */
+static void compare(struct external_world *w, struct external_process *p,
+                    enum external_kind kind, const struct external_answer *x, size_t i)
 {
     const size_t copy = p->replayed.copies[i], step = p->revived;
-    const struct far_episode *e = &w->episodes[copy];
+    const struct external_episode *e = &w->episodes[copy];
     uint32_t sum;
 
     if (e->lost)
         return;
-    sum = far_sum(w, kind, x, i, step > 0 ? e->sums[step - 1] : 0);
+    sum = external_sum(w, kind, x, i, step > 0 ? e->sums[step - 1] : 0);
     if (sum != e->sums[step])
         lose(w, p, copy, step);
     else if (!p->is_known)
-        far_write_now(w, kind, x, i, copy);
+        external_write_now(w, kind, x, i, copy);
 }
 
 static int check(void *ctx, size_t process, size_t i, const struct msg *response,
                  struct err *err)
 {
-    struct far_world *w = ctx;
-    struct far_process *p = process_at(w, process);
-    const enum far_kind kind = i == 0 ? FAR_RESET : FAR_STEP;
-    struct far_answer x;
-    int r = far_parse(w, p, &p->replayed, kind, &response->body, &x, err);
+    struct external_world *w = ctx;
+    struct external_process *p = process_at(w, process);
+    const enum external_kind kind = i == 0 ? EXTERNAL_RESET : EXTERNAL_STEP;
+    struct external_answer x;
+    int r = external_parse_answer(w, p, &p->replayed, kind, &response->body, &x, err);
 
     if (r < 0)
         return r;
@@ -188,19 +189,19 @@ static int check(void *ctx, size_t process, size_t i, const struct msg *response
     return 0;
 }
 
-/* Only a step request can contain copies that were lost meanwhile; the episodes of a reset
- * request have not begun yet. */
+/* Packs vec_env's pending request again. Only a step request can contain copies that were
+ * lost meanwhile; the episodes of a reset request have not begun yet. */
 static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
 {
-    struct far_world *w = ctx;
-    struct far_process *p = process_at(w, process);
+    struct external_world *w = ctx;
+    struct external_process *p = process_at(w, process);
     size_t n = 0;
 
     for (size_t i = 0; i < p->asked.n; i++) {
         const size_t copy = p->asked.copies[i];
 
         if (w->episodes[copy].lost)
-            far_write_idle(w, copy);
+            external_write_idle(w, copy);
         else
             p->asked.copies[n++] = copy;
     }
@@ -208,8 +209,9 @@ static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
         return 0;
     p->asked.n = n;
     msg_begin_request(o, id, "step");
-    far_pack_step(w, p, &p->asked, w->actions, 0, o);
+    external_pack_step(w, p, &p->asked, w->actions, 0, o);
     return 1;
 }
 
-const struct agent_revival far_revival = {.pack = pack, .check = check, .repack = repack};
+const struct agent_revival external_revival = {
+    .pack = pack, .check = check, .repack = repack};

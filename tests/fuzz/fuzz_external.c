@@ -5,7 +5,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env_class.h"
-#include "supervisor/env/far_internal.h"
+#include "supervisor/env/external_internal.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>
@@ -91,18 +91,20 @@ static void free_arrays(struct arrays *x, const struct env_spec *spec)
     }
 }
 
-static struct far_world *make_world(const struct env_spec *spec, const struct arrays *x)
+static struct external_world *make_world(const struct env_spec *spec,
+                                         const struct arrays *x)
 {
-    static const struct far_listener nobody;
-    const struct far_views views = {.obs = x->obs,
-                                    .allowed = spec->masks ? x->allowed : NULL,
-                                    .next_obs = x->next_obs,
-                                    .next_allowed = spec->masks ? x->next_allowed : NULL,
-                                    .reward = x->reward,
-                                    .terminated = x->terminated,
-                                    .present = x->present};
+    static const struct external_listener nobody;
+    const struct external_views views = {.obs = x->obs,
+                                         .allowed = spec->masks ? x->allowed : NULL,
+                                         .next_obs = x->next_obs,
+                                         .next_allowed =
+                                             spec->masks ? x->next_allowed : NULL,
+                                         .reward = x->reward,
+                                         .terminated = x->terminated,
+                                         .present = x->present};
 
-    return far_world_new(&external, spec, COPIES, &views, &nobody);
+    return external_world_new(&external, spec, COPIES, &views, &nobody);
 }
 
 static void check_finite(const float *x, size_t n)
@@ -111,7 +113,7 @@ static void check_finite(const float *x, size_t n)
         CHECK(isfinite(x[i]));
 }
 
-static void check_views(const struct far_world *w)
+static void check_views(const struct external_world *w)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const size_t o = COPIES * (size_t)w->spec->agents[a].obs_width;
@@ -124,20 +126,20 @@ static void check_views(const struct far_world *w)
 }
 
 /* Saving, loading and saving gives the same. */
-static void check_state(const struct far_world *w, const struct arrays *x)
+static void check_state(const struct external_world *w, const struct arrays *x)
 {
-    const size_t len = far_world_state_bytes(w);
-    struct far_world *again = make_world(w->spec, x);
+    const size_t len = external_world_state_bytes(w);
+    struct external_world *again = make_world(w->spec, x);
     char *first = xmalloc(len), *second = xmalloc(len);
 
-    far_world_save(w, first);
-    CHECK(far_world_load(again, first, len, NULL) == 0);
-    CHECK(far_world_state_bytes(again) == len);
-    far_world_save(again, second);
+    external_world_save(w, first);
+    CHECK(external_world_load(again, first, len, NULL) == 0);
+    CHECK(external_world_state_bytes(again) == len);
+    external_world_save(again, second);
     CHECK(memcmp(first, second, len) == 0);
     free(first);
     free(second);
-    far_world_free(again);
+    external_world_free(again);
 }
 
 /* ---- what it says ---- */
@@ -164,45 +166,45 @@ static void check_refusal(int r, const struct err *err)
 }
 
 /* One answer to a request about all copies; 0: it ends the run. */
-static int take(struct far_world *w, enum far_kind kind, const struct msg *m)
+static int take(struct external_world *w, enum external_kind kind, const struct msg *m)
 {
-    struct far_process *p = &w->processes[0];
-    struct far_answer x;
+    struct external_process *p = &w->processes[0];
+    struct external_answer x;
     struct err err = {0};
-    int r = far_parse(w, p, &p->asked, kind, &m->body, &x, &err);
+    int r = external_parse_answer(w, p, &p->asked, kind, &m->body, &x, &err);
 
     if (r < 0) {
         check_refusal(r, &err);
         return 0;
     }
     for (size_t i = 0; i < x.n; i++) {
-        struct far_episode *e = &w->episodes[p->asked.copies[i]];
+        struct external_episode *e = &w->episodes[p->asked.copies[i]];
 
-        if (kind == FAR_RESET) {
-            far_write_now(w, FAR_RESET, &x, i, p->asked.copies[i]);
-            far_record_reset(e, far_sum(w, kind, &x, i, 0));
+        if (kind == EXTERNAL_RESET) {
+            external_write_now(w, EXTERNAL_RESET, &x, i, p->asked.copies[i]);
+            external_record_reset(e, external_sum(w, kind, &x, i, 0));
             continue;
         }
-        far_write_step(w, &x, i, p->asked.copies[i]);
-        far_record_step(w, p->asked.copies[i],
-                        far_sum(w, kind, &x, i, e->sums[e->n_steps]));
+        external_write_step(w, &x, i, p->asked.copies[i]);
+        external_record_step(w, p->asked.copies[i],
+                             external_sum(w, kind, &x, i, e->sums[e->n_steps]));
     }
     check_views(w);
     return 1;
 }
 
 /* What a new process says when all is played again. */
-static void revive(struct far_world *w, struct input *in, struct msg *m)
+static void revive(struct external_world *w, struct input *in, struct msg *m)
 {
     struct msg_out out;
     struct err err = {0};
     int r = 0;
 
     msg_out_init(&out);
-    for (size_t i = 0; r == 0 && far_revival.pack(w, 0, i, 1, &out); i++) {
+    for (size_t i = 0; r == 0 && external_revival.pack(w, 0, i, 1, &out); i++) {
         if (!next_message(in, m))
             break;
-        r = far_revival.check(w, 0, i, m, &err);
+        r = external_revival.check(w, 0, i, m, &err);
         if (r < 0)
             check_refusal(r, &err);
     }
@@ -210,10 +212,10 @@ static void revive(struct far_world *w, struct input *in, struct msg *m)
     msg_out_done(&out);
 }
 
-static void converse(struct far_world *w, const struct arrays *x, struct input *in,
+static void converse(struct external_world *w, const struct arrays *x, struct input *in,
                      struct msg *m)
 {
-    struct far_batch *asked = &w->processes[0].asked;
+    struct external_batch *asked = &w->processes[0].asked;
     int n = 0;
 
     w->actions = x->action_rows;
@@ -221,7 +223,7 @@ static void converse(struct far_world *w, const struct arrays *x, struct input *
         asked->copies[asked->n++] = c;
     /* A message that says nothing: from there on, another process. */
     while (n < MAX_FRAMES && next_message(in, m) && m->body.type != MSGPACK_OBJECT_NIL) {
-        if (!take(w, n == 0 ? FAR_RESET : FAR_STEP, m))
+        if (!take(w, n == 0 ? EXTERNAL_RESET : EXTERNAL_STEP, m))
             return;
         n++;
     }
@@ -243,7 +245,7 @@ static void run_dialogue(struct input *in, struct arena *arena)
     struct env_spec spec, same;
     struct arrays x;
     struct err err = {0};
-    struct far_world *w;
+    struct external_world *w;
     int r = next_message(in, &m) ? external_parse(&spec, &m.body, arena, &err) : 1;
 
     if (r < 0)
@@ -255,7 +257,7 @@ static void run_dialogue(struct input *in, struct arena *arena)
         w = make_world(&spec, &x);
         w->host = host;
         converse(w, &x, in, &m);
-        far_world_free(w);
+        external_world_free(w);
         free_arrays(&x, &spec);
     }
     msg_done(&m);
@@ -269,17 +271,17 @@ static void run_state(const struct input *in)
         {.name = "b", .obs_width = 2, .space = {.kind = SPACE_BOX, .width = 1}}};
     static const struct env_spec spec = {.n_agents = 2, .agents = agents};
     struct arrays x;
-    struct far_world *w;
+    struct external_world *w;
     struct err err = {0};
     int r;
 
     make_arrays(&x, &spec);
     w = make_world(&spec, &x);
-    r = far_world_load(w, in->p, in->left, &err);
+    r = external_world_load(w, in->p, in->left, &err);
     if (r < 0)
         check_refusal(r, &err);
     check_state(w, &x);
-    far_world_free(w);
+    external_world_free(w);
     free_arrays(&x, &spec);
 }
 

@@ -1,4 +1,4 @@
-/* far_world.h - copies of an external environment, which run in processes of their own.
+/* external_world.h - copies of an external environment, run by processes of their own.
  *
  * vec_env calls functions of a built-in world; here it sends one message to each process
  * instead (env_protocol.h), and the answers are written directly to vec_env's arrays. Each
@@ -12,17 +12,17 @@
  * Memory   a step allocates nothing unless its messages are longer than any before.
  * Internal to supervisor/env.
  */
-#ifndef SUPERVISOR_ENV_FAR_WORLD_H
-#define SUPERVISOR_ENV_FAR_WORLD_H
+#ifndef SUPERVISOR_ENV_EXTERNAL_WORLD_H
+#define SUPERVISOR_ENV_EXTERNAL_WORLD_H
 
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_host.h"
 #include "supervisor/env/external.h"
 
-struct far_world; /* opaque */
+struct external_world; /* opaque */
 
 /* vec_env's arrays, [A] (E, width); the masks are NULL if the environment has none. */
-struct far_views {
+struct external_views {
     float *const *obs; /* after the last reset */
     uint8_t *const *allowed;
     float *const *next_obs; /* this and what follows: after the last step */
@@ -31,47 +31,48 @@ struct far_views {
     uint8_t *const *terminated, *const *present;
 };
 
-struct far_listener { /* never called from within the calls below */
+struct external_listener { /* never called from within the calls below */
     void (*on_stepped)(void *ctx);
     void (*on_ready)(void *ctx);
     void *ctx;
 };
 
 /* external, spec and the arrays of views are borrowed as long as the world. */
-struct far_world *far_world_new(const struct external *external,
-                                const struct env_spec *spec, size_t copies,
-                                const struct far_views *views,
-                                const struct far_listener *listener);
+struct external_world *external_world_new(const struct external *external,
+                                          const struct env_spec *spec, size_t copies,
+                                          const struct external_views *views,
+                                          const struct external_listener *listener);
 /* Its processes must have ended, or were never started. */
-void far_world_free(struct far_world *w);
+void external_world_free(struct external_world *w);
 
 /* Starts the processes, "<name>_0" and so on. They replay a history that was loaded. */
-int far_world_start(struct far_world *w, struct env_host *host, const char *name,
-                    struct err *err);
+int external_world_start(struct external_world *w, struct env_host *host,
+                         const char *name, struct err *err);
 
-/* The copy begins an episode with the next far_world_make_ready. */
-void far_world_reset(struct far_world *w, size_t copy, uint64_t seed);
+/* The copy begins an episode with the next external_world_make_ready. */
+void external_world_reset(struct external_world *w, size_t copy, uint64_t seed);
 /* The copy's episode is over, and no other one begins yet. */
-void far_world_end_episode(struct far_world *w, size_t copy);
+void external_world_end_episode(struct external_world *w, size_t copy);
 /* Requests the pending resets; after the start also makes sure that every process has
  * replayed its history. ENV_LATER: on_ready follows; 0: there is nothing to wait for. */
-int far_world_make_ready(struct far_world *w, struct err *err);
+int external_world_make_ready(struct external_world *w, struct err *err);
 /* Steps every copy whose episode runs. A copy that is idle (E) or lost does not move: its
  * reward, terminated and present are 0. actions: borrowed until on_stepped. Returns
  * ENV_LATER, or 0 if no copy moves. */
-int far_world_step(struct far_world *w, const float *const *actions, const uint8_t *idle,
-                   struct err *err);
+int external_world_step(struct external_world *w, const float *const *actions,
+                        const uint8_t *idle, struct err *err);
 
 /* Whether the copy's running episode could not be replayed; until its next reset. */
-int far_world_is_lost(const struct far_world *w, size_t copy);
+int external_world_is_lost(const struct external_world *w, size_t copy);
 /* Whether the copy has an episode that is not lost. */
-int far_world_runs(const struct far_world *w, size_t copy);
+int external_world_runs(const struct external_world *w, size_t copy);
 
-/* ---- far_state.c: the history as a flat block ---- */
+/* ---- external_state.c: the history as a flat block ---- */
 
-size_t far_world_state_bytes(const struct far_world *w);
-void far_world_save(const struct far_world *w, void *dst);
+size_t external_world_state_bytes(const struct external_world *w);
+void external_world_save(const struct external_world *w, void *dst);
 /* Before the start. ERR_CORRUPT changes nothing. */
-int far_world_load(struct far_world *w, const void *src, size_t len, struct err *err);
+int external_world_load(struct external_world *w, const void *src, size_t len,
+                        struct err *err);
 
 #endif

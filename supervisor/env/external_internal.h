@@ -1,0 +1,102 @@
+/* external_internal.h - shared by the files that implement external_world.h. */
+#ifndef SUPERVISOR_ENV_EXTERNAL_INTERNAL_H
+#define SUPERVISOR_ENV_EXTERNAL_INTERNAL_H
+
+#include "supervisor/env/external_world.h"
+
+/* Bytes of history per copy; a longer episode is not kept and cannot be replayed. */
+#define EXTERNAL_MAX_HISTORY ((size_t)64 << 20)
+
+/* The history of a copy's running episode. */
+struct external_episode {
+    uint64_t seed;
+    uint8_t runs;     /* its reset was answered */
+    uint8_t wanted;   /* a reset is to be requested */
+    uint8_t lost;     /* it could not be replayed */
+    uint8_t too_long; /* longer than EXTERNAL_MAX_HISTORY */
+    size_t n_steps, cap;
+    float *actions; /* (n_steps, all agents' U) */
+    uint32_t *sums; /* (n_steps + 1): chained checksums of the reset and of each step */
+};
+
+/* The copies that a request concerns, by their numbers in the world. */
+struct external_batch {
+    size_t *copies, n;
+};
+
+struct external_process {
+    char name[AGENT_NAME_MAX];
+    char *log_path;
+    size_t first, n; /* its copies */
+    int is_known;    /* it has answered a request since external_world_start */
+    struct external_batch asked;    /* the request of vec_env */
+    struct external_batch replayed; /* the request that replays the history */
+    /* During a replay: */
+    size_t revived;              /* steps replayed so far */
+    size_t n_lost;               /* copies whose replay differed */
+    size_t lost_copy, lost_step; /* the first of them, and the step */
+};
+
+struct external_world {
+    const struct external *external;
+    const struct env_spec *spec;
+    struct external_views views;
+    struct external_listener listener;
+    struct env_host *host;
+    struct agent_table *table;
+    struct agent_spec *specs; /* [n_processes] */
+    size_t n_copies, n_processes;
+    /* [A + 1] sum of the widths of all agents before this one; the last entry: of all. */
+    size_t *obs_before, *action_before;
+    struct external_episode *episodes; /* [E] */
+    struct external_process *processes;
+    const float *const *actions; /* of the step in progress */
+    size_t outstanding;
+    int failed, inexact;
+};
+
+enum external_kind { EXTERNAL_RESET, EXTERNAL_STEP };
+
+/* The arrays of an answer about n copies, as received: not aligned. */
+struct external_answer {
+    size_t n;
+    const char *obs, *present, *allowed, *reward, *terminated;
+};
+
+/* ---- external_messages.c ---- */
+
+/* Pack the params of a request about these copies: the seeds of their episodes, or their
+ * actions, taken from `actions` or, if that is NULL, from step `step` of their
+ * histories. */
+void external_pack_reset(const struct external_world *w, const struct external_process *p,
+                         const struct external_batch *b, struct msg_out *o);
+void external_pack_step(const struct external_world *w, const struct external_process *p,
+                        const struct external_batch *b, const float *const *actions,
+                        size_t step, struct msg_out *o);
+/* Checks the whole answer. */
+int external_parse_answer(const struct external_world *w,
+                          const struct external_process *p,
+                          const struct external_batch *b, enum external_kind kind,
+                          const msgpack_object *body, struct external_answer *ret,
+                          struct err *err);
+/* Checksum of the answer's i-th copy, chained to `sum`. */
+uint32_t external_sum(const struct external_world *w, enum external_kind kind,
+                      const struct external_answer *a, size_t i, uint32_t sum);
+/* Write the answer's i-th copy to the views: as the present observation, or as the result
+ * of a step. */
+void external_write_now(const struct external_world *w, enum external_kind kind,
+                        const struct external_answer *a, size_t i, size_t copy);
+void external_write_step(const struct external_world *w, const struct external_answer *a,
+                         size_t i, size_t copy);
+/* Writes the result of a step in which the copy did not move. */
+void external_write_idle(const struct external_world *w, size_t copy);
+
+/* ---- external_history.c ---- */
+
+void external_record_reset(struct external_episode *e, uint32_t sum);
+void external_record_step(const struct external_world *w, size_t copy, uint32_t sum);
+void external_episode_done(struct external_episode *e);
+
+extern const struct agent_revival external_revival; /* ctx: struct external_world */
+
+#endif
