@@ -7,7 +7,8 @@
 
 /* ---- loops ---- */
 
-/* Operands that broadcast in no simple pattern are written out first. */
+/* Writes out operands whose broadcasting is none of the simple patterns of
+ * loop_classify(). */
 static int widen_operands(struct lowering *l, struct node *n)
 {
     struct shape shape = value_at(l, n->out[0])->tensor.shape;
@@ -26,7 +27,7 @@ static int widen_operands(struct lowering *l, struct node *n)
     return r;
 }
 
-/* A condition of one element per row of the branches. */
+/* Reshapes a condition with one element per row of the branches so that it broadcasts. */
 static void widen_condition(struct lowering *l, struct node *n)
 {
     const struct shape *c = &value_at(l, n->in[0])->tensor.shape;
@@ -39,7 +40,7 @@ static void widen_condition(struct lowering *l, struct node *n)
     }
 }
 
-/* A bias of channels that are not the last dimension. */
+/* Reshapes a bias so that it broadcasts, if the channels are not the last dimension. */
 static void widen_bias(struct lowering *l, struct node *n)
 {
     const struct shape *x = &value_at(l, n->in[0])->tensor.shape;
@@ -51,8 +52,8 @@ static void widen_bias(struct lowering *l, struct node *n)
         n->in[1] = lower_alias(l, n->in[1], &bias, 0);
 }
 
-/* LeakyReluGrad looks at the sign of its feature only, and LeakyRelu's result has the
- * same sign: with the result in its place the pre-activation need not be kept. */
+/* LeakyReluGrad only uses the sign of its feature, and LeakyRelu's result has the same
+ * sign. With the result as the operand, the pre-activation need not be stored. */
 static void take_result_for_feature(struct lowering *l, struct node *n)
 {
     for (int k = l->plan->n_nodes - 1; k >= 0; k--) {
@@ -71,7 +72,7 @@ static int make_loop(struct lowering *l, struct node *n)
     const char *type = operation_type(n->op);
     enum dtype dtype = value_at(l, n->in[0])->tensor.dtype;
     if (strcmp(type, "Cast") == 0) {
-        /* A row of its own for each pair of dtypes. */
+        /* a new row for each cast, because it depends on a pair of dtypes */
         struct loop_row *row = ARENA_NEW(&l->plan->arena, struct loop_row);
         *row =
             (struct loop_row){"Cast", dtype, value_at(l, n->out[0])->tensor.dtype, NULL};
@@ -152,9 +153,9 @@ int lower_squares(const struct node *n)
            (strcmp(type, "Mul") == 0 && n->in[0] == n->in[1]);
 }
 
-/* ---- slices of slices, joins of joins, products ---- */
+/* ---- slices of slices, concatenations of concatenations, products ---- */
 
-/* The node that made a value; NULL: none, or its bytes go by another name. */
+/* The node that computed a value; NULL if there is none or the value is an alias. */
 static const struct node *producer(const struct lowering *l, int v)
 {
     for (int k = l->plan->n_nodes - 1; k >= 0; k--)
@@ -164,7 +165,7 @@ static const struct node *producer(const struct lowering *l, int v)
     return NULL;
 }
 
-/* A slice of a slice is one slice. */
+/* Replaces a slice of a slice by one slice. */
 static void join_slices(struct lowering *l, struct node *n)
 {
     const struct node *outer = producer(l, n->in[0]);
@@ -183,7 +184,8 @@ static void join_slices(struct lowering *l, struct node *n)
     n->in[1] = lower_const(l, sum);
 }
 
-/* Whether the run changes a part: it could do so before the outer concatenation. */
+/* Whether this run writes to one of the parts, which could happen before the outer
+ * concatenation reads it. */
 static int parts_change(const struct lowering *l, const struct node *join)
 {
     for (int i = 0; i < join->n_in - 1; i++)
@@ -192,7 +194,7 @@ static int parts_change(const struct lowering *l, const struct node *join)
     return 0;
 }
 
-/* What was joined along the same axis before is joined here from its parts. */
+/* Replaces operands that are concatenations along the same axis by their parts. */
 static void join_concats(struct lowering *l, struct node *n)
 {
     int axis = n->in[n->n_in - 1];
@@ -219,9 +221,9 @@ static void make_gemm(struct node *n)
     n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
 }
 
-/* ---- any ---- */
+/* ---- any operation ---- */
 
-/* A kernel that computes knows four types; one that moves elements takes any. */
+/* Kernels that compute support four dtypes; those that move elements support all. */
 static int knows_types(struct lowering *l, const struct node *n)
 {
     const char *signature = operation_def(n->op)->signature;
@@ -248,7 +250,8 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *r
         return ERR_UNSUPPORTED;
     else if (row->kind == KERNEL_GEMM && value_at(l, n->in[0])->tensor.dtype == DT_FLOAT)
         make_gemm(n);
-    else if (n->call == kern_half_sum) /* the squares may be made where the operand is */
+    /* L2Loss: its squares may be computed along with its operand */
+    else if (n->call == kern_half_sum)
         r = lower_square(l, n->op, n->in[0], &n->in[0]);
     else if (n->call == kern_slice)
         join_slices(l, n);
@@ -260,7 +263,7 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *r
         return r;
     if (lower_foldable(l, n))
         return lower_fold(l, n);
-    /* A buffer has no place for strings: they are constants, fed ones too. */
+    /* The buffer cannot hold strings, which are constants, even if fed. */
     for (int i = 0; i < n->n_out; i++)
         if (value_at(l, n->out[i])->tensor.dtype == DT_STRING) {
             l->plan->needs_values = 1;

@@ -1,4 +1,4 @@
-/* Equal operations on equal values become one. */
+/* Merges equal operations on equal values. */
 #include "agent/session/lower.h"
 
 #include "agent/graph/op_table.h"
@@ -27,7 +27,7 @@ static int attr_same(const struct attr *a, const struct attr *b)
     }
 }
 
-/* Attributes that begin with "_" (colocation) do not matter. */
+/* Attributes that begin with "_" (colocation) are ignored. */
 static int attrs_same(const struct operation *a, const struct operation *b)
 {
     if (operation_n_attrs(a) != operation_n_attrs(b))

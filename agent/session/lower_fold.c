@@ -1,5 +1,5 @@
-/* What a run need not compute: whatever depends on shapes and constants alone is computed
- * now, and some operations leave the bytes of an input as they are. */
+/* Constant folding: computes what depends on shapes and constants only while planning,
+ * and finds operations that leave the bytes of an input unchanged. */
 #include "agent/session/lower.h"
 
 #include "agent/graph/op_table.h"
@@ -30,7 +30,7 @@ int lower_foldable(const struct lowering *l, const struct node *n)
     if ((operation_def(n->op)->flags & (OP_STATEFUL | OP_WRITES)) ||
         !lower_may_be_owned(l, n))
         return 0;
-    /* These look at shapes only. */
+    /* these read shapes only */
     if (strcmp(type, "Shape") == 0 || strcmp(type, "ShapeN") == 0 ||
         strcmp(type, "Size") == 0 || strcmp(type, "Rank") == 0 ||
         strcmp(type, "ZerosLike") == 0 || strcmp(type, "OnesLike") == 0)
@@ -51,8 +51,8 @@ void lower_own(struct lowering *l, struct tensor t)
     p->owned[p->n_owned++] = t;
 }
 
-/* A kernel that moves strings moves `struct tensor_string`; here each gets bytes of its
- * own. After an error there are none. */
+/* Kernels that move strings copy only `struct tensor_string`, so this copies the bytes of
+ * each string. If the kernel failed, it clears the strings instead. */
 static void own_strings(const struct tensor *t, int failed)
 {
     struct tensor_string *s = t->data;
@@ -83,8 +83,8 @@ int lower_fold(struct lowering *l, const struct node *n)
         value_at(l, n->out[i])->tensor = t;
         value_at(l, n->out[i])->kind = VALUE_CONST;
     }
-    /* ZerosLike and its kin use no element of an operand that only the run knows, but
-     * their loops load it: from the result's own place. */
+    /* ZerosLike and similar operations use no element of an operand, but their loops load
+     * it: use the memory of the result. */
     if (n->kind == NODE_LOOP && !is_const(l, n->in[0]))
         n->in[0] = lower_const(l, value_at(l, n->out[0])->tensor);
     int r = node_evaluate(p, n, l->err);
@@ -94,7 +94,7 @@ int lower_fold(struct lowering *l, const struct node *n)
     return r;
 }
 
-/* ---- operations that change nothing ---- */
+/* ---- operations that leave bytes unchanged ---- */
 
 static int all_ones(const struct lowering *l, int v)
 {
@@ -171,7 +171,7 @@ int64_t lower_slice_offset(const struct lowering *l, const struct node *n)
     if (x->dtype == DT_STRING)
         return -1;
     int64_t strides[SHAPE_MAX_RANK], offset = 0;
-    int whole = 1; /* so far, from the innermost dimension */
+    int whole = 1; /* all dimensions inside the current one are complete */
     dense_strides(&x->shape, dtype_size(x->dtype), strides);
     for (int d = y->rank - 1; d >= 0; d--) {
         if (!whole && y->dim[d] != 1)

@@ -1,4 +1,4 @@
-/* Values and nodes as lowering makes them. */
+/* Creates values and nodes for the lowering pass. */
 #include "agent/session/lower.h"
 
 #include "common/mem/xmalloc.h"
@@ -8,7 +8,8 @@
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
                    const struct shape *shape)
 {
-    const struct shape of = *shape; /* it may lie in the array that moves */
+    /* a copy: *shape may be in the array that xrealloc moves */
+    const struct shape of = *shape;
 
     if (p->n_values == p->cap_values) {
         p->cap_values = p->cap_values ? 2 * p->cap_values : 256;
@@ -88,7 +89,7 @@ int lower_dense(struct lowering *l, int v)
         return v;
     if (l->dense[x.index] < 0) {
         int guard = l->guard;
-        l->guard = 0; /* others may read it too */
+        l->guard = 0; /* nodes of other guards may use the copy */
         l->dense[x.index] = lower_copy(l, l->plan->feeds[x.index].output.op, v);
         l->guard = guard;
     }

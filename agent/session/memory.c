@@ -9,7 +9,7 @@
 /* Values are restored in pieces of half the first-level cache. */
 enum { PIECE_BYTES = 24 << 10, PAGE_BYTES = 4096 };
 
-/* Variables that lie one behind the other: first .. last. */
+/* Variables first .. last, which are contiguous in the block. */
 struct range {
     int first, last;
     size_t bytes; /* padding between them included */
@@ -21,9 +21,9 @@ struct memory {
     struct range *ranges;
     int n; /* variables */
     size_t bytes;
-    void *place;          /* of values */
-    char *values;         /* of all ranges, one behind the other */
-    unsigned char *flags; /* initialised? */
+    void *place;          /* allocated memory; `values` begins within it */
+    char *values;         /* of all ranges, in order */
+    unsigned char *flags; /* whether each variable is initialised */
     int stored;
 };
 
@@ -39,7 +39,7 @@ static int compare_ints(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Neighbours, padding included, are one copy. */
+/* Merges adjacent variables, with the padding between them, into one range. */
 static void make_ranges(struct memory *m, int *index)
 {
     qsort(index, (size_t)m->n, sizeof(*index), compare_ints);
@@ -56,8 +56,8 @@ static void make_ranges(struct memory *m, int *index)
     }
 }
 
-/* At the same place in a page as what is copied: a load then waits for no store to an
- * address that ends alike. */
+/* Aligns the copy like the original modulo the page size: otherwise loads would wait for
+ * stores to addresses with the same low bits. */
 static int make_place(struct memory *m, struct err *err)
 {
     const char *block = var_store_block(m->vars);
@@ -126,7 +126,7 @@ size_t memory_bytes(const struct memory *m)
     return m->bytes;
 }
 
-/* From the end, because what was stored last is still in the cache. */
+/* Copies from the end, because what was stored last is still in the cache. */
 static void copy_back(char *dst, const char *src, size_t bytes)
 {
     while (bytes > 0) {
@@ -136,7 +136,7 @@ static void copy_back(char *dst, const char *src, size_t bytes)
     }
 }
 
-/* The ranges' values and flags, from the block to the memory or back. */
+/* Copies values and flags of all ranges from the block to the memory or back. */
 static void copy_ranges(struct memory *m, int back)
 {
     char *values = m->values, *block = var_store_block(m->vars);

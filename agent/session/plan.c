@@ -65,8 +65,9 @@ int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
     return 1;
 }
 
-/* A shape, an axis or a choice of rows that is fed becomes part of the plan, when there
- * is none otherwise. (So do strings, always: names of files.) */
+/* If planning fails because the value of a shape, an axis or a choice of rows is unknown,
+ * and such a value is fed, it becomes part of the plan's key. File names (strings) always
+ * do. */
 #define WANTED_MAX 4096
 
 static int may_be_wanted(const struct tensor *t)
@@ -104,7 +105,7 @@ static int copy_key(struct plan *p, const struct run_args *args, int by_value,
 
 /* ---- building ---- */
 
-/* Of the inputs whose rows lie apart; NULL: there are none. */
+/* The strides of the inputs whose rows are apart; NULL if all inputs are dense. */
 static const int64_t *row_strides(struct plan *p, const struct step *s)
 {
     int64_t *ret = ARENA_ARRAY(&p->arena, int64_t, s->n_in);
@@ -116,7 +117,8 @@ static const int64_t *row_strides(struct plan *p, const struct step *s)
     return any ? ret : NULL;
 }
 
-/* The array of values no longer grows, so calls can point to its elements. */
+/* From here on the array of values no longer grows, so calls can point to its
+ * elements. */
 static void point_calls(struct plan *p)
 {
     for (int k = 0; k < p->n_steps; k++) {
@@ -164,7 +166,7 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
         find_moving(p);
     }
     arena_done(&scratch);
-    /* What the nodes point to is gone with the scratch. */
+    /* the nodes point to scratch memory, which is freed */
     free(p->nodes);
     p->nodes = NULL;
     free(p->notes.inside);
@@ -189,7 +191,7 @@ static struct plan *new_plan(struct graph *g, enum numerics numerics,
     return p;
 }
 
-/* Returns, in place of a plan, the output that must be known first. */
+/* Returns a plan that only names the output that must be computed and fed first. */
 static int stand_in(struct plan **ret, struct graph *g, const struct run_args *args,
                     struct output probe, struct err *err)
 {

@@ -1,6 +1,6 @@
-/* From operations in order to nodes on values: shapes are inferred for the fed sizes,
- * feeds stand in for what was fed, operations that only rename bytes become aliases; what
- * computes goes to the other lower_*.c. */
+/* Turns the ordered operations into nodes on values: infers shapes for the fed sizes,
+ * substitutes feeds, and makes aliases of operations that leave bytes unchanged. The
+ * other lower_*.c lower the operations that compute. */
 #include "agent/session/lower.h"
 
 #include "agent/graph/op_table.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Of a value: sums of a graph's bytes stay far below what 64 bits count. */
+/* of a value; keeps sums of sizes far from overflowing 64 bits */
 #define MAX_ELEMENTS ((int64_t)1 << 42)
 
 /* ---- one operation ---- */
@@ -34,7 +34,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
         return r;
     for (int i = 0; i < n_out; i++) {
         struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), i};
-        /* Its attribute says less than its input. */
+        /* the op's attribute is less precise than its input */
         if (operation_is(op, "PlaceholderWithDefault"))
             shapes[n_in + i] = shapes[0];
         if (!shape_known(&shapes[n_in + i]) || shape_elements(&shapes[n_in + i]) < 0) {
@@ -120,6 +120,8 @@ static int lower_cut(struct lowering *l, const struct node *n, int *ret)
 }
 
 /* The results have the bytes of an input: sets `ret` to values of it. */
+
+/* If the result has the bytes of an input, sets *ret to that value. */
 static int lower_rename(struct lowering *l, const struct node *n, int *ret)
 {
     if (lower_cut(l, n, ret))
@@ -141,7 +143,7 @@ static void lower_switch(struct lowering *l, const struct node *n, int *out)
     out[0] = out[1] = alias(l, n->op, n->in[0], &value_at(l, n->in[0])->tensor.shape, 0);
 }
 
-/* Each input, and its number, is copied to the result while that input is alive. */
+/* Copies the input that is alive, and its number, to the result. */
 static int lower_merge(struct lowering *l, const struct node *n)
 {
     int guard = l->guard;
@@ -169,7 +171,7 @@ static int lower_merge(struct lowering *l, const struct node *n)
     return 0;
 }
 
-/* A node that fails while the variable has no value. */
+/* Adds nodes that fail if a variable that the operation reads has no value. */
 static void add_checks(struct lowering *l, const struct operation *op)
 {
     for (struct check *c = l->order->checks[operation_id(op)]; c; c = c->next) {
@@ -205,7 +207,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
         memcpy(out, twin, sizeof(int) * (size_t)n->n_out);
         return 0;
     }
-    /* The inputs may be replaced while lowering. */
+    /* a copy: inputs may be replaced while lowering */
     int *in = lower_ints(l, n->n_in);
     memcpy(in, n->in, sizeof(int) * (size_t)n->n_in);
     int r = 0;
@@ -220,7 +222,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     return r;
 }
 
-/* ---- with what it needs, and what was fed ---- */
+/* ---- inputs and feeds ---- */
 
 static int not_fed(struct lowering *l, const struct operation *op)
 {
@@ -233,7 +235,7 @@ static int not_fed(struct lowering *l, const struct operation *op)
                    operation_name(op), dtype_name(output_dtype(x)), shape_text(&shape));
 }
 
-/* Feeds stand in for outputs, whatever made them. */
+/* Replaces outputs that are fed by the feeds. */
 static void take_feeds(struct lowering *l, const struct operation *op, int *out)
 {
     const struct plan *p = l->plan;
@@ -262,7 +264,7 @@ static void lower_variable(struct lowering *l, const struct operation *op, int *
         l->fetched[operation_id(op)] = lower_copy(l, op, out[0]);
 }
 
-/* Products and concatenations read rows wherever they lie. */
+/* Products and concatenations can read a matrix whose rows are apart. */
 static int takes_rows_apart(const struct operation *op)
 {
     const struct kernel_row *row = kernel_find(operation_type(op));
@@ -289,7 +291,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
     int n_out = operation_n_outputs(op), r = 0;
-    const int fed = l->values[id] != NULL; /* by prepare_feeds */
+    const int fed = l->values[id] != NULL; /* set by prepare_feeds */
     int *out = l->values[id] = lower_ints(l, n_out);
     l->guard = l->order->guard[id];
     if (fed && all_fed(l, op)) {
@@ -384,7 +386,7 @@ static int is_fed(const struct lowering *l, struct output x)
     return 0;
 }
 
-static void settle_guards(struct lowering *l)
+static void fill_guards(struct lowering *l)
 {
     for (int k = 0; k < l->plan->n_guards; k++) {
         const struct guard *g = &l->plan->guards[k];
@@ -423,7 +425,7 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
             l->fetched[id] >= 0 ? l->fetched[id] : lower_dense(l, l->values[id][x.index]);
         p->fetch_guards[i] = is_fed(l, x) ? 0 : guard_of_output(p, order->guard, x);
     }
-    settle_guards(l);
+    fill_guards(l);
     plan_count_uses(p);
     return 0;
 }

@@ -1,18 +1,16 @@
-/* Prunes the graph to what a run needs and puts it in order.
+/* Finds the operations that a run needs and puts them in order.
  *
- * A control edge asks that something be done first. Where nothing is done that anybody
- * could see (no variable or file written, no value checked, no branch taken), neither by
- * the operation waited for nor by what it waits for itself, the edge is dropped, and with
- * it what only it needed: the gates between gradients (graph_gradients_gated) cost
- * nothing.
+ * A control edge orders two operations. If neither the operation waited for nor anything
+ * that it depends on has an effect (a variable or file written, a value checked, a branch
+ * taken), the edge is dropped, together with the operations that only it needed. So the
+ * gates between gradients (graph_gradients_gated) cost nothing.
  *
- * Edges are data, control, and read-before-write: an operation that uses a variable's
- * value runs before each operation that writes the variable, unless a path leads from the
- * write to the read. A read is an Identity (or any operation) on the variable's
- * reference; what passes the bytes on unchanged shows the same version of the value. When
- * an edge would close a circle (something after the write still uses the version before
- * it), the read keeps a copy.
- */
+ * There are three kinds of edges: data, control, and read-before-write. An operation that
+ * uses a variable's value runs before each operation that writes the variable, unless a
+ * path leads from the write to the read. A read is an Identity (or any operation) on the
+ * variable's reference. Operations that pass the bytes on unchanged belong to the same
+ * read. If a read-before-write edge would close a cycle (an operation after the write
+ * still uses the value before it), the read copies the value. */
 #include "agent/graph/op_table.h"
 #include "agent/session/plan.h"
 #include "common/err/check.h"
@@ -24,16 +22,16 @@ struct edge {
     struct edge *next;
 };
 
-/* Somewhere a variable's value is looked at: by an operation itself, or by one that shows
- * the bytes to others (an Identity, the output of a write). */
+/* A read of a variable's value: by an operation itself, or by one that passes the bytes
+ * on to others (an Identity, the output of a write). */
 struct read {
-    int at;       /* operation's id */
+    int at;       /* operation id of the read */
     int variable; /* VariableV2's id */
     int copy;     /* the bytes are written before their last use */
     int n_users, cap_users;
     int *users;           /* operations' ids; -1: a fetch */
-    struct read *next;    /* of all */
-    struct read *next_of; /* of the same variable */
+    struct read *next;    /* all reads */
+    struct read *next_of; /* reads of the same variable */
 };
 
 struct sorter {
@@ -42,14 +40,16 @@ struct sorter {
     const struct run_args *args;
     int n;                 /* operations in the graph */
     unsigned char *needed; /* by operation id */
-    unsigned char *does;   /* it does something, or waits for what does */
+    unsigned char *does;   /* it has an effect, or depends on an operation that has one */
     unsigned char *fed;    /* some output of it is fed */
     struct edge **after;   /* successors */
     int *n_before;         /* predecessors not yet in order */
-    struct read **shows;   /* what output 0 of the operation shows; NULL: its own bytes */
+    /* read whose bytes output 0 of the operation passes on; NULL: none */
+    struct read **shows;
     struct read *reads;
     struct read **reads_of; /* by operation id of the variable */
-    int *mark;              /* reach(): n_reached of the last write that led here */
+    /* by operation id: n_reached of the last reach() that came here */
+    int *mark;
     int n_reached;
     int *stack;
 };
@@ -87,7 +87,7 @@ static int writes(const struct operation *op)
 
 /* ---- which control edges matter ---- */
 
-static int does_something(const struct sorter *s, const struct operation *op)
+static int has_effect(const struct sorter *s, const struct operation *op)
 {
     const unsigned seen = OP_WRITES | OP_AWAITED | OP_FOREIGN;
     int does = (operation_def(op)->flags & seen) != 0;
@@ -121,7 +121,7 @@ static void add_user_of(struct sorter *s, struct edge **users, const struct oper
     users[operation_id(of)] = e;
 }
 
-/* From everything that does something to all that wait for it. */
+/* Marks everything that depends on an operation with an effect. */
 static void spread(struct sorter *s)
 {
     struct edge **users = ARENA_ARRAY(s->arena, struct edge *, s->n);
@@ -145,7 +145,7 @@ static void spread(struct sorter *s)
             }
 }
 
-/* In order of creation, so that inputs come first, mostly. */
+/* In order of creation, in which inputs mostly come first. */
 static void find_doers(struct sorter *s)
 {
     int is_in_order = 1;
@@ -153,14 +153,14 @@ static void find_doers(struct sorter *s)
     for (int id = 0; id < s->n; id++) {
         const struct operation *op = graph_operation_at(s->graph, id);
 
-        s->does[id] = (unsigned char)does_something(s, op);
+        s->does[id] = (unsigned char)has_effect(s, op);
         is_in_order &= s->does[id] || !waits_for_later(op);
     }
     if (!is_in_order)
         spread(s);
 }
 
-/* A NoOp only exists to run its control inputs. */
+/* A NoOp exists only to run its control inputs. */
 static int awaits(const struct sorter *s, const struct operation *op, int control_input)
 {
     return operation_n_outputs(op) == 0 ||
@@ -272,7 +272,7 @@ static void add_user(struct sorter *s, struct read *r, int user)
     r->users[r->n_users++] = user;
 }
 
-/* Does the output show what its operation shows, if that shows a variable? */
+/* Whether the output passes on the bytes that its operation passes on. */
 static int shows_bytes(struct output x)
 {
     return x.index == 0 || is_switch(x.op);
@@ -290,7 +290,7 @@ static void find_reads_of(struct sorter *s, struct operation *op)
         int reference = takes_reference(op, i);
         int direct = operation_is_variable(x.op);
         if (writes(op) && reference) {
-            if (i == 0) /* what it leaves is a version of its own */
+            if (i == 0) /* the value after the write is another version: a new read */
                 s->shows[id] = new_read(s, id, seen->variable);
         } else if (row && row->kind == KERNEL_ALIAS && i == 0) {
             s->shows[id] = direct ? new_read(s, id, seen->variable) : seen;
@@ -302,7 +302,7 @@ static void find_reads_of(struct sorter *s, struct operation *op)
     }
 }
 
-/* In order of creation, so that inputs come first: only control edges point forward. */
+/* In order of creation, in which inputs come first: only control edges point forward. */
 static void find_reads(struct sorter *s)
 {
     for (int id = 0; id < s->n; id++) {
@@ -321,7 +321,7 @@ static void find_reads(struct sorter *s)
     }
 }
 
-/* Which variable argument i of a write changes; -1: not one. */
+/* The variable that argument i of a write changes; -1 if it is none. */
 static int written_by(const struct sorter *s, const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
@@ -329,7 +329,8 @@ static int written_by(const struct sorter *s, const struct operation *op, int i)
     return seen && takes_reference(op, i) && !is_fed(s, x) ? seen->variable : -1;
 }
 
-/* The read and its users before the write; a copy for users that cannot be. */
+/* Orders the read and its users before the write; the read copies the value for users
+ * that come after it. */
 static void order_before(struct sorter *s, struct read *r, int write)
 {
     for (int i = 0; i < r->n_users; i++) {
@@ -345,7 +346,7 @@ static void order_before(struct sorter *s, struct read *r, int write)
         add_edge(s, r->at, write);
 }
 
-/* A read that has to come before somebody's write. */
+/* Whether the read must come before a write by another operation. */
 static int matters(const struct read *r, int write)
 {
     return r->at != write && (r->n_users > 0 || r->at != r->variable);
@@ -353,7 +354,7 @@ static int matters(const struct read *r, int write)
 
 static void order_write(struct sorter *s, const struct operation *op, struct order *ret)
 {
-    int id = operation_id(op), is_known = 0; /* what comes after it */
+    int id = operation_id(op), is_known = 0; /* reach(id) was called */
     for (int i = 0; i < operation_n_inputs(op); i++) {
         int v = written_by(s, op, i);
         if (v < 0)
@@ -380,7 +381,7 @@ static void order_writes(struct sorter *s, struct order *ret)
         ret->copy[r->at] |= (unsigned char)r->copy;
 }
 
-/* ---- sorting: what is ready and was created first goes first ---- */
+/* ---- sorting: of the operations that are ready, the one created first is next ---- */
 
 static void heap_push(int *heap, int *n, int id)
 {
@@ -412,8 +413,9 @@ int plan_not_runnable(const struct operation *op, struct err *err)
                    operation_name(op), operation_type(op));
 }
 
-/* Of those that never became ready: a loop has an op that we lack (NextIteration). */
-static int circle(const struct sorter *s, struct err *err)
+/* The error about operations that never became ready. A while loop contains an operation
+ * that cannot run here (NextIteration). */
+static int report_cycle(const struct sorter *s, struct err *err)
 {
     const struct operation *first = NULL;
 
@@ -427,7 +429,7 @@ static int circle(const struct sorter *s, struct err *err)
         first = first != NULL ? first : op;
     }
     return err_set(err, ERR_ARG,
-                   "operation %s waits for itself: control edges form a circle",
+                   "operation %s waits for itself: control edges form a cycle",
                    operation_name(first));
 }
 
@@ -446,10 +448,10 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
             if (--s->n_before[e->to] == 0)
                 heap_push(s->stack, &n_ready, e->to);
     }
-    return ret->n == n_needed ? 0 : circle(s, err);
+    return ret->n == n_needed ? 0 : report_cycle(s, err);
 }
 
-/* ---- variables that must be initialised before the run ---- */
+/* ---- variables that must be initialised when a run starts ---- */
 
 static int is_assign(const struct operation *op)
 {
@@ -457,18 +459,19 @@ static int is_assign(const struct operation *op)
     return row && row->call == kern_assign;
 }
 
-/* 1 if the operation looks at the variable behind argument i and needs its value. */
-static int looks(const struct operation *op, int i)
+/* Whether the operation needs the value of the variable behind argument i. */
+static int needs_value(const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
     if (is_switch(op) || operation_is(op, "Merge"))
-        return 0; /* it only passes them on */
+        return 0; /* passes its inputs on unread */
     if (output_dtype(x) == DT_RESOURCE && !writes(op))
         return operation_is(op, "ReadVariableOp");
     return !takes_reference(op, i) || (writes(op) && !(i == 0 && is_assign(op)));
 }
 
-/* Where branches may be dead, what is looked at is known only when it is. */
+/* If some branches may be dead, a variable is checked when the operation that reads it
+ * runs. */
 static void check_when_run(struct sorter *s, struct order *order,
                            const struct operation *op, int variable)
 {
@@ -481,7 +484,7 @@ static void check_when_run(struct sorter *s, struct order *order,
 static void find_checked(struct sorter *s, struct plan *p, struct order *order,
                          const struct var_store *vars)
 {
-    unsigned char *settled = ARENA_ARRAY(s->arena, unsigned char, s->n);
+    unsigned char *known = ARENA_ARRAY(s->arena, unsigned char, s->n);
     p->checked = ARENA_ARRAY(&p->arena, int, s->n);
     for (int k = 0; k < order->n; k++) {
         const struct operation *op = order->ops[k];
@@ -491,20 +494,20 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
             if (!seen || !shows_bytes(x) || is_fed(s, x))
                 continue;
             int v = seen->variable;
-            if (p->n_guards > 1 && looks(op, i))
+            if (p->n_guards > 1 && needs_value(op, i))
                 check_when_run(s, order, op, v);
-            else if (looks(op, i) && !settled[v])
+            else if (needs_value(op, i) && !known[v])
                 p->checked[p->n_checked++] =
                     var_store_find(vars, graph_operation_at(s->graph, v));
-            if (looks(op, i) || writes(op))
-                settled[v] = 1;
+            if (needs_value(op, i) || writes(op))
+                known[v] = 1;
         }
     }
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
         int id = operation_id(x.op);
         if (operation_is_variable(x.op) && !is_fed(s, x) &&
-            !(settled[id] && !order->copy[id]))
+            !(known[id] && !order->copy[id]))
             p->checked[p->n_checked++] = var_store_find(vars, x.op);
     }
 }

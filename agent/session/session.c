@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PLANS 256 /* more kinds of runs than that: the one longest unused goes */
+/* kinds of runs; beyond that, the plan that was unused for longest is freed */
+#define MAX_PLANS 256
 
 struct session {
     struct graph *graph;
@@ -16,7 +17,7 @@ struct session {
     struct plan *plans[MAX_PLANS];
     int n_plans;
     uint64_t runs;
-    char *buffer; /* what plans compute in; the largest one's size */
+    char *buffer; /* memory for the values of a run, as large as the largest plan needs */
     size_t buffer_bytes;
     void (*progress)(void *ctx);
     void *progress_ctx;
@@ -165,7 +166,7 @@ static int make_plan(struct session *s, const struct run_args *args, struct plan
     return r;
 }
 
-/* The plan, on memory that is large enough. */
+/* Finds or builds the plan and makes the buffer large enough for it. */
 static int ready_plan(struct session *s, const struct run_args *args, struct plan **ret,
                       struct err *err)
 {

@@ -1,4 +1,4 @@
-/* Joining and cutting tensors, and moving their elements about. */
+/* Kernels that join, cut and rearrange tensors. */
 #include "agent/session/kernels/kern_array.h"
 
 #include "agent/graph/op_rules.h"
@@ -7,8 +7,9 @@
 
 /* ---- joining and cutting ---- */
 
-/* One part of `whole` along an axis, starting at `begin`; into the part or out of it.
- * row_bytes: from row to row of a part that is a matrix; 0: it is dense. */
+/* Copies one part of `whole`, which starts at `begin` along `axis`, to `part` (into_part)
+ * or from it. row_bytes: distance between the rows of a part that is a matrix; 0 if it is
+ * dense. */
 static void move_part(struct tensor *whole, struct tensor *part, size_t row_bytes,
                       int axis, int64_t begin, int into_part)
 {
@@ -28,7 +29,8 @@ static void move_part(struct tensor *whole, struct tensor *part, size_t row_byte
 
 int kern_concat(const struct kernel_args *a)
 {
-    int old = operation_is(a->op, "Concat"); /* the axis comes first */
+    /* in the old operation the axis is input 0 */
+    int old = operation_is(a->op, "Concat");
     int64_t at = tensor_int(a->in[old ? 0 : a->n_in - 1], 0), begin = 0;
     int axis = positive_axis(at, a->out[0]->shape.rank);
     for (int i = 0; i < a->n_in - 1; i++) {
@@ -52,7 +54,7 @@ int kern_split(const struct kernel_args *a)
     return 0;
 }
 
-/* Pack and Unpack: the same with an axis of one element per part. */
+/* Pack and Unpack treat each part as having one more axis, with one element. */
 static struct tensor with_axis(const struct tensor *t, int axis)
 {
     struct tensor v = *t;
@@ -131,7 +133,7 @@ int kern_pad(const struct kernel_args *a)
     return 0;
 }
 
-/* The specification of a strided slice: entries, and masks with a bit for each. */
+/* A strided slice: begin, end and step of each entry, and masks with a bit per entry. */
 struct strided {
     const struct operation *op;
     const struct tensor *begin, *end, *step;
@@ -160,7 +162,7 @@ static int strided_init(struct strided *s, const struct kernel_args *a)
     return 0;
 }
 
-/* Entry i takes from dimension d of `size` elements that lie `stride` bytes apart. */
+/* Entry i selects from dimension d, which has `size` elements `stride` bytes apart. */
 static int strided_entry(const struct strided *s, int i, int d, int64_t size,
                          int64_t stride, struct copy_plan *c, int64_t *start,
                          struct err *err)
@@ -185,8 +187,9 @@ static int strided_entry(const struct strided *s, int i, int d, int64_t size,
     return 0;
 }
 
-/* The source side of a strided slice of a tensor of shape `whole`, one dimension of the
- * slice per dimension of the source (shrunk and new ones do not move any byte). */
+/* The source side of a strided slice of a tensor of shape `whole`, with one dimension for
+ * each dimension of the source. Shrunk and new axes do not affect the bytes that are
+ * copied. */
 static int strided_source(const struct kernel_args *a, const struct shape *whole,
                           size_t elem, struct copy_plan *c, int64_t *ret_start)
 {
@@ -223,7 +226,8 @@ static int strided_source(const struct kernel_args *a, const struct shape *whole
     return 0;
 }
 
-/* Dense bytes of the slice that c copies to or from; ERR_SHAPE: t has another size. */
+/* Number of bytes of the slice that c copies, if it were dense; ERR_SHAPE if t has
+ * another size. */
 static int strided_dense(const struct kernel_args *a, const struct copy_plan *c,
                          const struct tensor *t, size_t elem, int64_t *ret_strides)
 {
@@ -268,7 +272,7 @@ int kern_strided_slice_grad(const struct kernel_args *a)
     return 0;
 }
 
-/* ---- moving elements about ---- */
+/* ---- rearranging elements ---- */
 
 int kern_transpose(const struct kernel_args *a)
 {
@@ -293,7 +297,7 @@ int kern_tile(const struct kernel_args *a)
     int64_t x_strides[SHAPE_MAX_RANK], y_strides[SHAPE_MAX_RANK];
     dense_strides(&x->shape, elem, x_strides);
     dense_strides(&y->shape, elem, y_strides);
-    /* Each repetition of the whole of x lands at its own corner of y. */
+    /* One copy of x for each repetition; each goes to a different corner of y. */
     struct copy_plan c = {.rank = x->shape.rank};
     memcpy(c.dim, x->shape.dim, sizeof(c.dim));
     memcpy(c.src_stride, x_strides, sizeof(c.src_stride));
@@ -331,7 +335,7 @@ int kern_broadcast_to(const struct kernel_args *a)
     return 0;
 }
 
-/* The diagonal of a tensor whose dimensions come twice. */
+/* The diagonal of a tensor whose shape is a list of dimensions repeated twice. */
 int kern_diag_part(const struct kernel_args *a)
 {
     size_t elem = elem_size(a->in[0]);

@@ -1,4 +1,4 @@
-/* Strided copies: slices, transposes, tiles and pads are all one of these. */
+/* Strided copies, which carry out slices, transposes, tiles and pads. */
 #include "agent/session/kernels/kern_array.h"
 #include "common/mem/copy.h"
 
@@ -14,7 +14,7 @@ void dense_strides(const struct shape *s, size_t elem, int64_t *ret)
     }
 }
 
-/* Drops dimensions of one element and joins those that are contiguous on both sides. */
+/* Drops dimensions with one element; merges those that are contiguous on both sides. */
 static void simplify(struct copy_plan *c)
 {
     int rank = 0;
@@ -81,7 +81,7 @@ void copy_strided(void *dst, const void *src, const struct copy_plan *plan, size
         copy_dims(dst, src, &c, 0, elem);
 }
 
-/* ---- what kernels ask of operations ---- */
+/* ---- attributes of an operation ---- */
 
 int64_t int_attr(const struct operation *op, const char *name, int64_t otherwise)
 {

@@ -1,4 +1,4 @@
-/* Rows by their numbers, and numbers of rows. */
+/* Kernels that select or add rows by index, and kernels that compute indices. */
 #include "agent/session/kernels/kern_array.h"
 
 #include <string.h>
@@ -23,8 +23,8 @@ int kern_gather(const struct kernel_args *a)
     return 0;
 }
 
-/* The gradient of Gather: row ids[i] of the output is the sum of the rows i of x
- * (UnsortedSegmentSum). Negative ids are dropped. */
+/* The gradient of Gather (UnsortedSegmentSum): row r of the output is the sum of the rows
+ * i of x with ids[i] = r. Rows with negative ids are ignored. */
 int kern_segment_sum(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0], *ids = a->in[1], *y = a->out[0];
@@ -51,7 +51,7 @@ int kern_segment_sum(const struct kernel_args *a)
     return 0;
 }
 
-/* The index of each true element, a row each. */
+/* Writes the index of each true element as a row. */
 int kern_where(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
@@ -113,8 +113,8 @@ int kern_one_hot(const struct kernel_args *a)
     return 0;
 }
 
-/* in: n indices, then n data; row indices[i][k] of the result is row k of data i. Rows
- * nobody names are zero. */
+/* in: n tensors of indices, then n of data. Row indices[i][k] of the result is row k of
+ * data i. Rows whose number occurs nowhere are zero. */
 int kern_dynamic_stitch(const struct kernel_args *a)
 {
     const struct tensor *y = a->out[0];

@@ -1,8 +1,7 @@
-/* Checkpoints written and read by a graph's own nodes (save/SaveV2, save/RestoreV2, ...)
- * and the names that those nodes put together.
+/* Kernels of a graph's checkpoint nodes (save/SaveV2, save/RestoreV2, ...), and of the
+ * nodes that put file names together.
  *
- * Source   save_restore_v2_ops.cc and string_join_op.cc of TensorFlow 1.13.
- */
+ * Source   save_restore_v2_ops.cc and string_join_op.cc of TensorFlow 1.13. */
 #include "agent/session/kernels/kernel.h"
 #include "common/ckpt/bundle.h"
 #include "common/mem/xmalloc.h"
@@ -12,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_PARTS = 99999 }; /* as many data files as a checkpoint can have */
+enum { MAX_PARTS = 99999 }; /* a checkpoint has at most this many data files */
 
-/* String i of a tensor, terminated; the caller frees it. */
+/* String i of a tensor, NUL-terminated; the caller frees it. */
 static char *text_at(const struct tensor *t, int64_t i)
 {
     const struct tensor_string *s = (const struct tensor_string *)t->data + i;
@@ -26,7 +25,7 @@ static void set_text(struct tensor *t, int64_t i, char *text)
     ((struct tensor_string *)t->data)[i] = (struct tensor_string){text, strlen(text)};
 }
 
-/* prefix, tensor_names, shape_and_slices before n tensors. */
+/* Checks the inputs prefix, tensor_names and shape_and_slices, which n tensors follow. */
 static int check_names(const struct operation *op, const struct tensor *names,
                        const struct tensor *slices, int64_t n, struct err *err)
 {
@@ -117,7 +116,7 @@ int restored_shapes(const struct operation *op, const struct tensor *const *valu
 
 /* ---- sharded checkpoints ---- */
 
-/* Every tensor of one part, into the current shard. */
+/* Copies every tensor of one part to the current shard. */
 static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct err *err)
 {
     int r = 0;
@@ -132,8 +131,8 @@ static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct
     return r;
 }
 
-/* A part's files, and its directory once that is empty. What is left over harms nobody.
- */
+/* Removes the files of a part, and its directory if that is then empty. Errors are
+ * ignored: files that are left over do no harm. */
 static void remove_part(const char *prefix)
 {
     static const char *const ends[] = {".index", ".data-00000-of-00001"};
@@ -151,7 +150,8 @@ static void remove_part(const char *prefix)
     free(path);
 }
 
-/* in: checkpoint_prefixes, destination_prefix: one data file for each part, one index */
+/* in: checkpoint_prefixes, destination_prefix. Writes one data file per part and one
+ * index. */
 int kern_merge_checkpoints(const struct kernel_args *a)
 {
     struct bundle_writer *w = NULL;
@@ -195,7 +195,7 @@ int kern_sharded_filename(const struct kernel_args *a)
     return 0;
 }
 
-/* Scalars only, as names of files are. */
+/* Only scalars are supported, since the inputs are file names. */
 int kern_string_join(const struct kernel_args *a)
 {
     const struct attr *separator = operation_attr(a->op, "separator");

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* X^T Y: the sum over a block of the batch is added to C; the first block makes C. */
+/* C += A B for `rows` rows of the batch from `first` on; the first block sets C. */
 static void add_block(const struct dense *whole, int64_t first, int64_t rows)
 {
     struct dense d = *whole;
@@ -26,7 +26,7 @@ void dense_whole(const struct dense *d)
         add_block(d, k, d->k - k < DENSE_BLOCK ? d->k - k : DENSE_BLOCK);
 }
 
-/* ---- other dtypes: plain loops, k innermost and in order ---- */
+/* ---- other dtypes: plain loops; k is innermost, in order ---- */
 
 struct product {
     int ta, tb;
@@ -50,7 +50,7 @@ PRODUCT(double, double)
 PRODUCT(int32_t, uint32_t)
 PRODUCT(int64_t, uint64_t)
 
-/* Matrix `at` of each operand and of the result. */
+/* The index of a matrix in each operand and in the result. */
 struct batch {
     int64_t x, y, z;
 };
@@ -105,7 +105,7 @@ int kern_matmul(const struct kernel_args *a)
     return product(a, &p, (struct batch){0});
 }
 
-/* Which matrix of an operand stands under matrix `z` of the result (broadcasting). */
+/* The matrix of an operand that belongs to matrix `z` of the result (broadcasting). */
 static int64_t matrix_under(const struct shape *s, const struct shape *result, int64_t z)
 {
     int64_t at = 0, step = 1;
@@ -127,7 +127,8 @@ int kern_batch_matmul(const struct kernel_args *a)
     int64_t n = 1;
     int r = 0;
     if (tensor_elements(a->out[0]) == 0)
-        return 0; /* one size is none, and the others may be anything */
+        /* a dimension is 0; the others were not checked and may have any size */
+        return 0;
     for (int d = 0; d < shape->rank - 2; d++)
         n *= shape->dim[d];
     for (int64_t z = 0; r == 0 && z < n; z++)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The last axis is the one that is normalised. */
+/* The last axis is the one that is normalised: `n` is its size. */
 static void rows_of(const struct tensor *t, int64_t *ret_rows, int64_t *ret_n)
 {
     *ret_n = t->shape.rank > 0 ? t->shape.dim[t->shape.rank - 1] : 1;
@@ -53,9 +53,9 @@ int kern_log_softmax(const struct kernel_args *a)
     return softmax(a, 1);
 }
 
-/* loss = -sum labels log softmax(logits) per row, and its gradient by the logits:
- * softmax - labels. in: logits, labels (rows, n); out: loss (rows), backprop (rows, n).
- */
+/* Per row: loss = -sum(labels log softmax(logits)), and its gradient with respect to the
+ * logits, softmax(logits) - labels. in: logits, labels (rows, n); out: loss (rows),
+ * backprop (rows, n). */
 int kern_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
@@ -88,12 +88,12 @@ int kern_softmax_xent(const struct kernel_args *a)
     return 0;
 }
 
-/* The same with a class per row for its labels. */
+/* The same with one class index per row as label. */
 int kern_sparse_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
     rows_of(a->in[0], &rows, &n);
-    /* backprop first holds the logarithms */
+    /* backprop holds the logarithms first */
     struct kernel_args logs = *a;
     logs.out = a->out + 1;
     (void)softmax(&logs, 1);

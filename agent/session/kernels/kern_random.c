@@ -1,4 +1,5 @@
-/* Draws: pure functions of (key of the operation, counter of the run, element). */
+/* Random numbers: pure functions of the operation's key, the run's counter and the
+ * element. */
 #include "agent/session/kernels/kernel.h"
 
 #include <math.h>
@@ -24,8 +25,8 @@ int kern_random_normal(const struct kernel_args *a)
     return 0;
 }
 
-/* Normal within two deviations: what falls outside is drawn again, try t of element i
- * from a key of the try's own. */
+/* Normal numbers within two standard deviations. An element outside is drawn again; each
+ * try has its own key, derived from the operation's. */
 int kern_truncated_normal(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->out[0]);

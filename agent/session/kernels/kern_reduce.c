@@ -1,9 +1,8 @@
-/* Sums, extremes and their kin over any set of axes.
+/* Sums, products and extremes over any set of axes.
  *
- * Sums of float32 have one order each: over all elements in lanes (loops.h), over leading
- * axes row after row in blocks (dense.h), over trailing axes lanes within the row; everything else
- * runs in index order. The order depends on the shapes only.
- */
+ * Every float32 sum has a fixed order: over all elements in lanes (loops.h), over leading
+ * axes row after row in blocks (dense.h), over trailing axes in lanes within each row,
+ * and anything else in index order. The order depends on the shapes only. */
 #include "agent/session/kernels/kernel.h"
 #include "agent/session/kernels/loops.h"
 
@@ -11,7 +10,8 @@
 
 enum reduction { RED_SUM, RED_PROD, RED_MAX, RED_MIN, RED_ALL, RED_ANY };
 
-/* Where element i of the input goes: the output's strides, 0 along reduced axes. */
+/* Maps element i of the input to its output element: the output's strides, 0 along
+ * reduced axes. */
 struct fold {
     int rank;
     int64_t dim[SHAPE_MAX_RANK];
@@ -47,7 +47,7 @@ static void fold_init_but(struct fold *f, const struct shape *x, int kept)
     fold_set(f, x, reduced);
 }
 
-/* Steps `at` through the output positions in the input's order. */
+/* The output position of the next input element, given the position `at` of this one. */
 static int64_t fold_next(const struct fold *f, int64_t *index, int64_t at)
 {
     for (int d = f->rank - 1; d >= 0; d--) {
@@ -113,8 +113,8 @@ static int reduce(enum reduction kind, const struct kernel_args *a, struct fold 
     return 0;
 }
 
-/* ret_rows, ret_n: elements that are kept, that are summed. Axes of one element count as
- * either. */
+/* ret_rows: number of kept elements; ret_n: number of elements summed into each. Axes of
+ * one element fit either pattern. */
 static int fold_pattern(const struct fold *f, size_t *ret_rows, size_t *ret_n)
 {
     int turns = 0, reduced_first = -1, before = -1;
@@ -165,7 +165,7 @@ void sum_column_blocks(float *y, float *part, const float *x, size_t start, size
 
     while (n > 0) {
         const size_t at = start % block, room = block - at, some = n < room ? n : room;
-        float *to = start < block ? y : part; /* the first block's sums are the sums */
+        float *to = start < block ? y : part; /* the first block is summed in y itself */
 
         if (at == 0)
             memset(to, 0, period * sizeof(float));
@@ -179,7 +179,8 @@ void sum_column_blocks(float *y, float *part, const float *x, size_t start, size
     }
 }
 
-#define STRIP 256 /* columns at a time, so that a block's sums have a place */
+/* columns at a time, so that the sums of a block fit in an array on the stack */
+#define STRIP 256
 
 static void sum_strip(float *y, const float *x, size_t rows, size_t width, size_t ld)
 {
@@ -216,7 +217,7 @@ static int sum(const struct kernel_args *a, const struct fold *f)
     return 0;
 }
 
-/* With the axes from input 1. */
+/* The axes are in input 1. */
 static int reduce_axes(enum reduction kind, const struct kernel_args *a)
 {
     struct fold f;
@@ -274,7 +275,7 @@ int kern_any(const struct kernel_args *a)
     return reduce_axes(RED_ANY, a);
 }
 
-/* ---- positions of extremes: the first of equals ---- */
+/* ---- positions of extremes: the first of equal elements ---- */
 
 static double element(const struct tensor *t, int64_t i)
 {
@@ -320,9 +321,9 @@ int kern_arg_min(const struct kernel_args *a)
     return arg_extreme(a, -1);
 }
 
-/* ---- named sums ---- */
+/* ---- sums of particular operations ---- */
 
-/* Sum over all axes but that of the channels. */
+/* Sums over all axes except the channels. */
 int kern_bias_add_grad(const struct kernel_args *a)
 {
     struct fold f;
@@ -330,7 +331,8 @@ int kern_bias_add_grad(const struct kernel_args *a)
     return sum(a, &f);
 }
 
-/* Half the sum of all elements: L2Loss, of which the planner takes the squares. */
+/* Half the sum of all elements. It completes L2Loss, whose squares the planner computes
+ * before. */
 int kern_half_sum(const struct kernel_args *a)
 {
     struct fold f;

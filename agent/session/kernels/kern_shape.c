@@ -1,4 +1,4 @@
-/* Shapes as values, and what is filled by a rule. */
+/* Kernels that compute shapes, and kernels that fill a tensor. */
 #include "agent/session/kernels/kern_array.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ int kern_concat_offset(const struct kernel_args *a)
     return 0;
 }
 
-/* The axes over which the operand of shape `own` was repeated against the other one: all
- * where it has one element or none, unless the shapes are equal. Returns how many. */
+/* The axes along which the operand of shape `own` is broadcast to match `other`: those
+ * where it has at most one element, unless the shapes are equal. Returns their number. */
 static int64_t repeated_axes(const struct tensor *own, const struct tensor *other,
                              const struct tensor *ret)
 {
