@@ -19,10 +19,12 @@ static void lay_period(char *dst, const char *src, size_t start, size_t n, size_
     /* elements left in the row that contains `start` */
     size_t rest = smaller(period - from, n);
     size_t done = smaller(rest + period, n);
+
     memcpy(dst, src + from * elem, rest * elem);
     memcpy(dst + rest * elem, src, (done - rest) * elem);
     while (done < n) {
         size_t len = smaller(done - rest, n - done);
+
         memcpy(dst + done * elem, dst + rest * elem, len * elem);
         done += len;
     }
@@ -50,6 +52,7 @@ static void lay_same(char *dst, const char *src, size_t n, size_t elem)
 static void lay_short_rows(uint32_t *dst, const uint32_t *src, size_t n, size_t repeat)
 {
     size_t i = 0;
+
     for (; i + SHORT_ROW <= n; i += repeat, src++)
         for (size_t k = 0; k < SHORT_ROW; k++)
             dst[i + k] = *src;
@@ -299,8 +302,8 @@ void loop_close(struct loop_program *l)
 {
     if (l->has_gemm && l->gemm.transposed_a)
         loop_blocks(l, 0, l->total,
-                    l->state.gemm.c ? (char *)(void *)l->state.gemm.c
-                                    : (char *)(void *)raw_chunk(l));
+                    l->state.gemm.c != NULL ? (char *)(void *)l->state.gemm.c
+                                            : (char *)(void *)raw_chunk(l));
     for (int i = 0; i < l->n_tails; i++) {
         const struct loop_tail *t = &l->tails[i];
         float *y = l->state.values[t->value].tensor.data;

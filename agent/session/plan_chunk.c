@@ -63,10 +63,10 @@ static void each_input(const struct step *s, visit_fn visit, void *ctx)
 
     for (int i = 0; i < s->n_in; i++)
         visit(ctx, s->in[i]);
-    for (int i = 0; l && i < l->n_args; i++)
+    for (int i = 0; l != NULL && i < l->n_args; i++)
         if (is_value(&l->args[i]) && !is_result(l, i))
             visit(ctx, l->args[i].value);
-    if (!l || !l->has_gemm)
+    if (l == NULL || !l->has_gemm)
         return;
     visit(ctx, l->gemm_a);
     visit(ctx, l->gemm_b);
@@ -80,16 +80,16 @@ static void each_input(const struct step *s, visit_fn visit, void *ctx)
 static void each_output(const struct step *s, int rows, visit_fn visit, void *ctx)
 {
     const struct loop_program *l = s->loop;
-    const int sums = l && l->has_gemm && l->gemm.transposed_a;
+    const int sums = l != NULL && l->has_gemm && l->gemm.transposed_a;
 
     for (int i = 0; rows && i < s->n_out; i++)
         visit(ctx, s->out[i]);
-    for (int i = 0; l && rows != sums && i < l->n_args; i++)
+    for (int i = 0; l != NULL && rows != sums && i < l->n_args; i++)
         if (is_value(&l->args[i]) && is_result(l, i))
             visit(ctx, l->args[i].value);
-    if (l && l->has_gemm && l->gemm_c >= 0 && rows != sums)
+    if (l != NULL && l->has_gemm && l->gemm_c >= 0 && rows != sums)
         visit(ctx, l->gemm_c);
-    for (int i = 0; l && !rows && i < l->n_tails; i++)
+    for (int i = 0; l != NULL && !rows && i < l->n_tails; i++)
         visit(ctx, l->tails[i].value);
 }
 
@@ -212,14 +212,14 @@ static int may_go_by_rows(const struct chunking *c, const struct step *s)
 {
     if (s->guard != 0 || s->initializes >= 0 || s->reads_flag >= 0)
         return 0;
-    return s->loop ? loop_may(c, s->loop) : call_may(c, s);
+    return s->loop != NULL ? loop_may(c, s->loop) : call_may(c, s);
 }
 
 /* ---- moving steps ---- */
 
 static int writes(const struct step *s)
 {
-    return s->call && s->op && s->n_out == 0;
+    return s->call != NULL && s->op != NULL && s->n_out == 0;
 }
 
 struct asking {
@@ -285,7 +285,7 @@ static int64_t find_rows(const struct step *steps, int n)
     for (int i = 0; i < n; i++) {
         const struct loop_program *l = steps[i].loop;
 
-        if (l && l->has_gemm && !l->gemm.transposed_a && l->gemm.m > DENSE_BLOCK)
+        if (l != NULL && l->has_gemm && !l->gemm.transposed_a && l->gemm.m > DENSE_BLOCK)
             return l->gemm.m;
     }
     return 0;
@@ -296,7 +296,7 @@ static int count_products(const struct step *steps, int n)
     int found = 0;
 
     for (int i = 0; i < n; i++)
-        found += steps[i].loop && steps[i].loop->has_gemm;
+        found += steps[i].loop != NULL && steps[i].loop->has_gemm;
     return found;
 }
 
@@ -393,9 +393,9 @@ static void prepare_steps(struct plan *p, const struct stretch *t)
     for (int k = t->first; k < t->first + t->n; k++) {
         struct step *s = &p->steps[k];
 
-        if (s->loop && !(s->loop->has_gemm && s->loop->gemm.transposed_a))
+        if (s->loop != NULL && !(s->loop->has_gemm && s->loop->gemm.transposed_a))
             s->loop->row = s->loop->total / (size_t)t->rows;
-        else if (!s->loop)
+        else if (s->loop == NULL)
             s->view = ARENA_ARRAY(&p->arena, struct tensor, s->n_in + s->n_out);
     }
 }

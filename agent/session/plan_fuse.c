@@ -53,6 +53,7 @@ int loop_classify(const struct shape *operand, const struct shape *shape,
     /* previous dimension (innermost first): 1 kept, 2 repeated, 0 none yet */
     int part = 0;
     int runs = 0, first_kept = 0;
+
     for (int d = shape->rank - 1; d >= 0; d--) {
         int o = d - (shape->rank - operand->rank);
         int64_t own = o < 0 ? 1 : operand->dim[o];
@@ -84,6 +85,7 @@ int loop_classify(const struct shape *operand, const struct shape *shape,
 static int columns_of_product(const struct fusing *f, const struct node *n)
 {
     const struct plan *p = f->plan;
+
     if (n->dead || n->kind != NODE_CALL || n->call != kern_slice)
         return -1;
     const struct value *x = &p->values[n->in[0]], *y = &p->values[n->out[0]];
@@ -99,6 +101,7 @@ static int written_between(const struct fusing *f, int first, int last, int v)
 {
     const struct plan *p = f->plan;
     const int *writers = f->writers + 2 * root(p, v);
+
     if (p->values[root(p, v)].kind != VALUE_VARIABLE || writers[1] <= first ||
         writers[0] >= last)
         return 0;
@@ -128,6 +131,7 @@ static void narrow_products(struct fusing *f)
 {
     struct plan *p = f->plan;
     int *taken = ARENA_ARRAY(f->scratch, int, p->n_nodes + 1);
+
     for (int k = 0; k < p->n_nodes; k++) {
         int m = columns_of_product(f, &p->nodes[k]);
         if (m >= 0 && !written_between(f, m, k, p->nodes[m].in[0]) &&
@@ -169,6 +173,7 @@ static int repeats_as_broadcast(const struct plan *p, const struct node *n)
 static void skip_tiles(struct fusing *f)
 {
     struct plan *p = f->plan;
+
     for (int k = 0; k < p->n_nodes; k++) {
         struct node *n = &p->nodes[k];
         for (int i = 0; n->kind == NODE_LOOP && i < n->n_in; i++) {
@@ -189,19 +194,20 @@ static void skip_tiles(struct fusing *f)
 static void join_biases(struct fusing *f)
 {
     struct plan *p = f->plan;
+
     for (int k = 0; k < p->n_nodes; k++) {
         struct node *n = &p->nodes[k];
         int m = n->dead || n->kind != NODE_LOOP ? -1 : f->node_of[n->in[0]];
         const struct node *bias = m < 0 ? NULL : &p->nodes[m];
         char type[64];
-        if (!bias || bias->kind != NODE_LOOP || p->values[bias->out[0]].uses > 1 ||
+        if (bias == NULL || bias->kind != NODE_LOOP || p->values[bias->out[0]].uses > 1 ||
             strcmp(bias->loop->type, "BiasAdd") != 0 ||
             written_between(f, m, k, bias->in[0]) ||
             written_between(f, m, k, bias->in[1]))
             continue;
         (void)snprintf(type, sizeof(type), "BiasAdd%s", n->loop->type);
         const struct loop_row *both = kern_loop_find(type, n->loop->dtype);
-        if (!both)
+        if (both == NULL)
             continue;
         n->loop = both;
         n->in = bias->in;
@@ -273,6 +279,7 @@ static void join_follows(struct fusing *f)
 static struct group *new_group(struct fusing *f, int guard)
 {
     struct group *g = &f->groups[f->n++];
+
     *g = (struct group){.guard = guard};
     return g;
 }
@@ -288,6 +295,7 @@ static void set_producer(struct fusing *f, const struct node *n, int group, int 
 static int latest_producer(const struct fusing *f, const struct node *n)
 {
     int latest = -1;
+
     for (int i = 0; i < n->n_in; i++) {
         int producer = f->plan->values[root(f->plan, n->in[i])].producer;
         latest = producer > latest ? producer : latest;
@@ -299,7 +307,8 @@ static int latest_producer(const struct fusing *f, const struct node *n)
 static int may_join(const struct fusing *f, const struct node *n, int g, int64_t total)
 {
     const struct plan *p = f->plan;
-    if (g < 0 || f->groups[g].call || f->groups[g].total != total ||
+
+    if (g < 0 || f->groups[g].call != NULL || f->groups[g].total != total ||
         f->groups[g].guard != n->guard || f->groups[g].n_members == GROUP_MAX ||
         f->groups[g].n_tails == GROUP_MAX)
         return 0;
@@ -320,6 +329,7 @@ static int tail_of(const struct plan *p, const struct node *n, struct loop_tail 
     const struct tensor *x = &p->values[n->in[0]].tensor;
     size_t period = 0;
     int pattern = 0;
+
     if (n->kind != NODE_CALL || n->n_out == 0 || x->dtype != DT_FLOAT ||
         tensor_elements(x) == 0)
         return 0;
@@ -346,6 +356,7 @@ static void group_node(struct fusing *f, int k)
     struct node *n = &p->nodes[k];
     struct loop_tail tail;
     int latest = latest_producer(f, n), from_tail = 0;
+
     if (n->kind == NODE_LOOP) {
         int64_t total = elements(p, n->out[0]);
         if (!may_join(f, n, latest, total)) {
@@ -395,6 +406,7 @@ static int operand(struct building *b, int v, const struct shape *shape)
     struct plan *p = b->plan;
     struct loop_arg arg = {
         .value = v, .temp = -1, .elem = dtype_size(p->values[v].tensor.dtype)};
+
     if (b->arg_of[root(p, v)] >= 0)
         return b->arg_of[root(p, v)];
     CHECK(loop_classify(&p->values[v].tensor.shape, shape, &arg));
@@ -419,6 +431,7 @@ static int result(struct building *b, int v)
 {
     struct loop_arg arg = {
         .value = v, .temp = -1, .elem = dtype_size(b->plan->values[v].tensor.dtype)};
+
     arg.kind = is_stored(b, v) ? ARG_FULL : ARG_TEMP;
     if (arg.kind == ARG_TEMP)
         arg.temp = take_temp(b);
@@ -428,6 +441,7 @@ static int result(struct building *b, int v)
 static void count_inside(struct building *b, const struct group *g)
 {
     struct plan *p = b->plan;
+
     for (int i = 0; i < g->n_members; i++)
         for (int k = 0; k < g->members[i]->n_in; k++)
             b->inside[root(p, g->members[i]->in[k])]++;
@@ -440,6 +454,7 @@ static void count_inside(struct building *b, const struct group *g)
 static void find_last_uses(struct building *b, const struct group *g, int *last)
 {
     struct plan *p = b->plan;
+
     for (int i = 0; i < g->n_members; i++)
         for (int k = 0; k < g->members[i]->n_in; k++)
             last[root(p, g->members[i]->in[k])] = i;
@@ -468,6 +483,7 @@ static void add_instrs(struct building *b, const struct group *g, const int *las
                        int first)
 {
     struct plan *p = b->plan;
+
     for (int i = first; i < g->n_members; i++) {
         const struct node *n = g->members[i];
         struct loop_instr *in = &b->l->instrs[b->l->n_instrs++];
@@ -503,6 +519,7 @@ static void add_tails(struct building *b, const struct group *g)
 static int64_t row_stride(const struct plan *p, int v)
 {
     const struct value *x = &p->values[v];
+
     return x->row_stride != 0 ? x->row_stride : x->tensor.shape.dim[1];
 }
 
@@ -634,6 +651,7 @@ static void take_sums(struct loop_program *l)
 static size_t block_size(const struct loop_program *l)
 {
     size_t row = l->has_gemm ? (size_t)l->gemm.n : 0;
+
     for (int i = 0; i < l->n_args && row == 0; i++)
         if (l->args[i].kind == ARG_PERIOD || l->args[i].kind == ARG_REPEAT)
             row = l->args[i].period;
@@ -647,6 +665,7 @@ static size_t block_size(const struct loop_program *l)
 static void place_product(struct building *b)
 {
     struct loop_program *l = b->l;
+
     if (!l->has_gemm || l->gemm_c >= 0)
         return;
     int last = -1;
@@ -688,10 +707,12 @@ static void place_parts(struct loop_program *l)
 static size_t scratch_bytes(const struct loop_program *l)
 {
     size_t bytes = (size_t)l->n_temps * l->temp_bytes + l->part_floats * sizeof(float);
+
     if (l->transpose_b)
         bytes += (size_t)(l->gemm.n * l->gemm.k) * sizeof(float);
     if (l->has_gemm && l->gemm_c < 0) {
         int64_t rows = l->gemm.m;
+
         if (!l->gemm.transposed_a && !l->by_blas && rows > DENSE_BLOCK)
             rows = DENSE_BLOCK;
         bytes += (size_t)(rows * l->gemm.n) * sizeof(float);
@@ -737,7 +758,7 @@ static void forget(struct plan *p, const struct node *n)
 /* Resets the notes about the group's values. */
 static void clear_notes(struct plan *p, const struct group *g)
 {
-    if (g->gemm)
+    if (g->gemm != NULL)
         forget(p, g->gemm);
     for (int i = 0; i < g->n_members; i++)
         forget(p, g->members[i]);
@@ -755,6 +776,7 @@ static struct loop_program *build_program(struct plan *p, struct arena *arena,
         .plan = p, .l = l, .inside = notes->inside, .arg_of = notes->arg_of};
     struct building *b = &building;
     int *last = notes->last_use;
+
     l->total = (size_t)g->total;
     l->scratch = -1;
     /* each member has at most three operands and a result; one more for the product */
@@ -764,7 +786,7 @@ static struct loop_program *build_program(struct plan *p, struct arena *arena,
     count_inside(b, g);
     find_last_uses(b, g, last);
     l->gemm_sums = -1;
-    add_instrs(b, g, last, g->gemm ? set_gemm(b, g) : 0);
+    add_instrs(b, g, last, g->gemm != NULL ? set_gemm(b, g) : 0);
     add_tails(b, g);
     if (l->has_gemm)
         take_sums(l);
@@ -780,6 +802,7 @@ static struct loop_program *build_program(struct plan *p, struct arena *arena,
     size_t bytes = scratch_bytes(l);
     if (bytes > 0) {
         struct shape s = {1, {(int64_t)bytes}};
+
         l->scratch = plan_add_value(p, VALUE_BUFFER, DT_UINT8, &s);
     }
     clear_notes(p, g);
@@ -790,6 +813,7 @@ struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
                                       const struct node *n)
 {
     struct group g = {.n_members = 1, .members = {n}};
+
     g.total = elements(p, n->out[0]);
     p->values[n->out[0]].uses = 1; /* otherwise the result would have no storage */
     return build_program(p, scratch, &g);
@@ -814,6 +838,7 @@ static void set_call(struct plan *p, struct step *s, const struct node *n)
 void plan_fuse(struct plan *p, struct arena *scratch)
 {
     struct fusing f = {.plan = p, .scratch = scratch};
+
     f.groups = ARENA_ARRAY(scratch, struct group, p->n_nodes + 1);
     f.node_of = ARENA_ARRAY(scratch, int, p->n_values + 1);
     f.last_write = ARENA_ARRAY(scratch, int, p->n_values + graph_n_operations(p->graph));
@@ -841,8 +866,11 @@ void plan_fuse(struct plan *p, struct arena *scratch)
         struct step *s = &p->steps[i];
         s->initializes = s->reads_flag = -1;
         s->guard = g->guard;
-        s->op = (g->call ? g->call : g->gemm ? g->gemm : g->members[0])->op;
-        if (g->call)
+        s->op = (g->call != NULL   ? g->call
+                 : g->gemm != NULL ? g->gemm
+                                   : g->members[0])
+                    ->op;
+        if (g->call != NULL)
             set_call(p, s, g->call);
         else
             s->loop = build_program(p, &p->arena, g);

@@ -46,8 +46,8 @@ static void touch_in(struct plan *p, int v, int step)
     const struct stretch *t =
         v < 0 || p->values[v].local_rows > 0 ? NULL : stretch_of(p, step);
 
-    touch(p, v, t ? t->first : step);
-    touch(p, v, t ? t->first + t->n - 1 : step);
+    touch(p, v, t != NULL ? t->first : step);
+    touch(p, v, t != NULL ? t->first + t->n - 1 : step);
 }
 
 static void touch_loop(struct plan *p, const struct loop_program *l, int step)
@@ -73,7 +73,7 @@ static void find_lives(struct plan *p)
         p->values[v].first = p->values[v].last = -1;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *s = &p->steps[k];
-        if (s->loop)
+        if (s->loop != NULL)
             touch_loop(p, s->loop, k);
         for (int i = 0; i < s->n_in; i++)
             touch_in(p, s->in[i], k);
@@ -106,6 +106,7 @@ static int dies_in_loop(const struct plan *p, const struct loop_program *l, int 
                         int x, int at)
 {
     const struct value *v = &p->values[l->args[x].value], *r = &p->values[v->root];
+
     if (l->args[x].kind != ARG_FULL || r->kind != VALUE_BUFFER || r->first >= step ||
         p->values[representative(p, v->root)].last != step || v->offset != 0 ||
         tensor_bytes(&v->tensor) != tensor_bytes(&r->tensor))
@@ -132,7 +133,7 @@ static void share_places(struct plan *p)
 {
     for (int k = 0; k < p->n_steps; k++) {
         const struct loop_program *l = p->steps[k].loop;
-        for (int i = 0; l && i < l->n_instrs; i++) {
+        for (int i = 0; l != NULL && i < l->n_instrs; i++) {
             const struct loop_arg *d = &l->args[l->instrs[i].dst];
             /* the product is stored there from the start, so no operand may be */
             if (d->kind != ARG_FULL || (l->has_gemm && d->value == l->gemm_c))
@@ -163,6 +164,7 @@ struct plot {
 static int by_size(const void *a, const void *b)
 {
     const struct plot *x = a, *y = b;
+
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
     return x->value - y->value;
@@ -172,6 +174,7 @@ static int by_size(const void *a, const void *b)
 static size_t lowest_gap(const struct plot *placed, int n, const struct plot *x)
 {
     size_t at = 0;
+
     for (int i = 0; i < n; i++) {
         const struct plot *q = &placed[i];
         if (q->last < x->first || q->first > x->last)
@@ -272,6 +275,7 @@ void plan_memory(struct plan *p, struct arena *scratch)
 {
     struct plot *plots = ARENA_ARRAY(scratch, struct plot, p->n_values + 1);
     int n = 0;
+
     find_lives(p);
     share_places(p);
     for (int v = 0; v < p->n_values; v++) {

@@ -58,12 +58,13 @@ int takes_reference(const struct operation *op, int i)
 {
     const char *p = operation_def(op)->signature;
     const char *end = strstr(p, "->");
-    for (; i > 0 && p; i--) {
+
+    for (; i > 0 && p != NULL; i--) {
         p = strchr(p, ',');
-        p = p ? p + 1 : NULL;
+        p = p != NULL ? p + 1 : NULL;
     }
-    const char *colon = p ? strchr(p, ':') : NULL;
-    if (!colon || (end && colon > end))
+    const char *colon = p != NULL ? strchr(p, ':') : NULL;
+    if (colon == NULL || (end != NULL && colon > end))
         return 0;
     colon += 1 + strspn(colon + 1, " ");
     return *colon == '&' || strncmp(colon, "resource", strlen("resource")) == 0;
@@ -138,7 +139,7 @@ static void spread(struct sorter *s)
             s->stack[depth++] = id;
     }
     while (depth > 0)
-        for (struct edge *e = users[s->stack[--depth]]; e; e = e->next)
+        for (struct edge *e = users[s->stack[--depth]]; e != NULL; e = e->next)
             if (!s->does[e->to]) {
                 s->does[e->to] = 1;
                 s->stack[depth++] = e->to;
@@ -172,6 +173,7 @@ static int awaits(const struct sorter *s, const struct operation *op, int contro
 static void need(struct sorter *s, const struct operation *op, int *depth)
 {
     int id = operation_id(op);
+
     if (s->needed[id])
         return;
     s->needed[id] = 1;
@@ -181,6 +183,7 @@ static void need(struct sorter *s, const struct operation *op, int *depth)
 static void prune(struct sorter *s)
 {
     int depth = 0;
+
     for (size_t i = 0; i < s->args->n_targets; i++)
         need(s, s->args->targets[i], &depth);
     for (size_t i = 0; i < s->args->n_fetches; i++)
@@ -188,6 +191,7 @@ static void prune(struct sorter *s)
             need(s, s->args->fetches[i].op, &depth);
     while (depth > 0) {
         const struct operation *op = graph_operation_at(s->graph, s->stack[--depth]);
+
         for (int i = 0; i < operation_n_inputs(op); i++)
             if (!is_fed(s, operation_input(op, i)))
                 need(s, operation_input(op, i).op, &depth);
@@ -202,6 +206,7 @@ static void prune(struct sorter *s)
 static void add_edge(struct sorter *s, int from, int to)
 {
     struct edge *e = ARENA_NEW(s->arena, struct edge);
+
     e->to = to;
     e->next = s->after[from];
     s->after[from] = e;
@@ -232,11 +237,12 @@ static int is_reached(const struct sorter *s, int id)
 static void reach(struct sorter *s, int from)
 {
     int depth = 0;
+
     s->n_reached++;
     s->mark[from] = s->n_reached;
     s->stack[depth++] = from;
     while (depth > 0) {
-        for (struct edge *e = s->after[s->stack[--depth]]; e; e = e->next) {
+        for (struct edge *e = s->after[s->stack[--depth]]; e != NULL; e = e->next) {
             if (!is_reached(s, e->to)) {
                 s->mark[e->to] = s->n_reached;
                 s->stack[depth++] = e->to;
@@ -250,6 +256,7 @@ static void reach(struct sorter *s, int from)
 static struct read *new_read(struct sorter *s, int at, int variable)
 {
     struct read *r = ARENA_NEW(s->arena, struct read);
+
     r->at = at;
     r->variable = variable;
     r->next = s->reads;
@@ -282,17 +289,18 @@ static void find_reads_of(struct sorter *s, struct operation *op)
 {
     int id = operation_id(op);
     const struct kernel_row *row = kernel_find(operation_type(op));
+
     for (int i = 0; i < operation_n_inputs(op); i++) {
         struct output x = operation_input(op, i);
         struct read *seen = s->shows[operation_id(x.op)];
-        if (!seen || !shows_bytes(x) || is_fed(s, x))
+        if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
             continue;
         int reference = takes_reference(op, i);
         int direct = operation_is_variable(x.op);
         if (writes(op) && reference) {
             if (i == 0) /* the value after the write is another version: a new read */
                 s->shows[id] = new_read(s, id, seen->variable);
-        } else if (row && row->kind == KERNEL_ALIAS && i == 0) {
+        } else if (row != NULL && row->kind == KERNEL_ALIAS && i == 0) {
             s->shows[id] = direct ? new_read(s, id, seen->variable) : seen;
         } else if (!direct) {
             add_user(s, seen, id);
@@ -316,7 +324,7 @@ static void find_reads(struct sorter *s)
     }
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
-        if (s->shows[operation_id(x.op)] && shows_bytes(x) && !is_fed(s, x))
+        if (s->shows[operation_id(x.op)] != NULL && shows_bytes(x) && !is_fed(s, x))
             add_user(s, s->shows[operation_id(x.op)], -1);
     }
 }
@@ -326,7 +334,8 @@ static int written_by(const struct sorter *s, const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
     struct read *seen = s->shows[operation_id(x.op)];
-    return seen && takes_reference(op, i) && !is_fed(s, x) ? seen->variable : -1;
+
+    return seen != NULL && takes_reference(op, i) && !is_fed(s, x) ? seen->variable : -1;
 }
 
 /* Orders the read and its users before the write; the read copies the value for users
@@ -355,12 +364,13 @@ static int matters(const struct read *r, int write)
 static void order_write(struct sorter *s, const struct operation *op, struct order *ret)
 {
     int id = operation_id(op), is_known = 0; /* reach(id) was called */
+
     for (int i = 0; i < operation_n_inputs(op); i++) {
         int v = written_by(s, op, i);
         if (v < 0)
             continue;
         ret->written[v] = 1;
-        for (struct read *r = s->reads_of[v]; r; r = r->next_of) {
+        for (struct read *r = s->reads_of[v]; r != NULL; r = r->next_of) {
             if (!matters(r, id))
                 continue;
             if (!is_known)
@@ -377,7 +387,7 @@ static void order_writes(struct sorter *s, struct order *ret)
     for (int id = 0; id < s->n; id++)
         if (s->needed[id] && writes(graph_operation_at(s->graph, id)))
             order_write(s, graph_operation_at(s->graph, id), ret);
-    for (struct read *r = s->reads; r; r = r->next)
+    for (struct read *r = s->reads; r != NULL; r = r->next)
         ret->copy[r->at] |= (unsigned char)r->copy;
 }
 
@@ -386,6 +396,7 @@ static void order_writes(struct sorter *s, struct order *ret)
 static void heap_push(int *heap, int *n, int id)
 {
     int i = (*n)++;
+
     for (; i > 0 && heap[(i - 1) / 2] > id; i = (i - 1) / 2)
         heap[i] = heap[(i - 1) / 2];
     heap[i] = id;
@@ -394,8 +405,10 @@ static void heap_push(int *heap, int *n, int id)
 static int heap_pop(int *heap, int *n)
 {
     int top = heap[0], last = heap[--*n], i = 0;
+
     for (;;) {
         int child = 2 * i + 1;
+
         if (child + 1 < *n && heap[child + 1] < heap[child])
             child++;
         if (child >= *n || heap[child] >= last)
@@ -436,6 +449,7 @@ static int report_cycle(const struct sorter *s, struct err *err)
 static int sort(struct sorter *s, struct order *ret, struct err *err)
 {
     int n_ready = 0, n_needed = 0;
+
     for (int id = 0; id < s->n; id++) {
         n_needed += s->needed[id];
         if (s->needed[id] && s->n_before[id] == 0)
@@ -443,8 +457,9 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
     }
     while (n_ready > 0) {
         int id = heap_pop(s->stack, &n_ready);
+
         ret->ops[ret->n++] = graph_operation_at(s->graph, id);
-        for (struct edge *e = s->after[id]; e; e = e->next)
+        for (struct edge *e = s->after[id]; e != NULL; e = e->next)
             if (--s->n_before[e->to] == 0)
                 heap_push(s->stack, &n_ready, e->to);
     }
@@ -456,13 +471,15 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
 static int is_assign(const struct operation *op)
 {
     const struct kernel_row *row = kernel_find(operation_type(op));
-    return row && row->call == kern_assign;
+
+    return row != NULL && row->call == kern_assign;
 }
 
 /* Whether the operation needs the value of the variable behind argument i. */
 static int needs_value(const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
+
     if (is_switch(op) || operation_is(op, "Merge"))
         return 0; /* passes its inputs on unread */
     if (output_dtype(x) == DT_RESOURCE && !writes(op))
@@ -476,6 +493,7 @@ static void check_when_run(struct sorter *s, struct order *order,
                            const struct operation *op, int variable)
 {
     struct check *c = ARENA_NEW(s->arena, struct check);
+
     *c = (struct check){graph_operation_at(s->graph, variable),
                         order->checks[operation_id(op)]};
     order->checks[operation_id(op)] = c;
@@ -485,13 +503,14 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
                          const struct var_store *vars)
 {
     unsigned char *known = ARENA_ARRAY(s->arena, unsigned char, s->n);
+
     p->checked = ARENA_ARRAY(&p->arena, int, s->n);
     for (int k = 0; k < order->n; k++) {
         const struct operation *op = order->ops[k];
         for (int i = 0; i < operation_n_inputs(op); i++) {
             struct output x = operation_input(op, i);
             struct read *seen = s->shows[operation_id(x.op)];
-            if (!seen || !shows_bytes(x) || is_fed(s, x))
+            if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
                 continue;
             int v = seen->variable;
             if (p->n_guards > 1 && needs_value(op, i))
@@ -531,6 +550,7 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .mark = ARENA_ARRAY(scratch, int, n),
         .stack = ARENA_ARRAY(scratch, int, n),
     };
+
     *ret = (struct order){
         .ops = ARENA_ARRAY(scratch, struct operation *, n),
         .copy = ARENA_ARRAY(scratch, unsigned char, n),
@@ -544,10 +564,10 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
     graph_edges(&s);
     find_reads(&s);
     order_writes(&s, ret);
-    int r = sort(&s, ret, err);
-    if (r == 0) {
+    int rc = sort(&s, ret, err);
+    if (rc == 0) {
         plan_guards(p, scratch, ret);
         find_checked(&s, p, ret, vars);
     }
-    return r;
+    return rc;
 }

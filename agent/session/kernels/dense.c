@@ -94,10 +94,11 @@ VEC_INLINE void finish(tile_sums x, const struct dense *d, const struct panel *p
 {
     const vec zero = vec_same(0), alpha = vec_same(d->alpha);
     const float *c = d->c + i * d->ldc + p->j;
-    const float *feature = d->feature + (d->feature ? i * d->ld_feature + p->j : 0);
+    const float *feature =
+        d->feature + (d->feature != NULL ? i * d->ld_feature + p->j : 0);
 #define FEATURE load(feature + r * d->ld_feature, v, f, p->width)
 
-    if (d->bias) {
+    if (d->bias != NULL) {
         vec bias[MOST_VECS];
 
         EACH_VEC bias[v] = load(d->bias + p->j, v, f, p->width);
@@ -134,7 +135,7 @@ TILE_INLINE void tile(const struct dense *d, const struct panel *p, int64_t i, v
     multiply(x, d, p, i, f);
     if (p->to == d->k) {
         finish(x, d, p, i, f);
-        if (d->column_sums)
+        if (d->column_sums != NULL)
             EACH sums[v] = vec_add(sums[v], x[r][v]);
     }
     EACH store(c + r * d->ldc, x[r][v], v, f, p->width);
@@ -196,7 +197,7 @@ VEC_INLINE void panel(const struct dense *d, const struct panel *p, struct form 
         break;
     }
 #undef ROWS
-    if (d->column_sums && p->to == d->k)
+    if (d->column_sums != NULL && p->to == d->k)
         put_sums(d, p, sums, f);
 }
 
@@ -229,7 +230,7 @@ VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f
     else if (f.vecs == 4)
         ROWS(3);
 #undef ROWS
-    if (d->column_sums && p->to == d->k)
+    if (d->column_sums != NULL && p->to == d->k)
         put_sums(d, p, sums, f);
 }
 
@@ -375,7 +376,7 @@ VEC_INLINE vec load_column(const float *a, int64_t lda)
 
 VEC_INLINE vec finish_column(vec x, const struct dense *d, int64_t j)
 {
-    if (d->bias)
+    if (d->bias != NULL)
         x = vec_add(x, vec_same(d->bias[j]));
     if (d->after == DENSE_RELU)
         x = vec_relu(x);
@@ -515,7 +516,7 @@ static void columns(const struct dense *d)
 static int may_go_by_columns(const struct dense *d)
 {
     return !d->transposed_a && d->n <= FEW && d->n < VEC && d->m >= VEC && !d->add &&
-           !d->column_sums && d->after != DENSE_RELU_GRAD &&
+           d->column_sums == NULL && d->after != DENSE_RELU_GRAD &&
            d->after != DENSE_LEAKY_RELU_GRAD;
 }
 
@@ -563,7 +564,7 @@ static void exchanged(const struct dense *d)
 static int may_be_exchanged(const struct dense *d)
 {
     return d->transposed_a && d->n <= FEW && d->n < VEC && d->m > d->n &&
-           (d->k >= DEEP || d->n == 1) && !d->bias && !d->column_sums &&
+           (d->k >= DEEP || d->n == 1) && d->bias == NULL && d->column_sums == NULL &&
            d->after == DENSE_AS_IS;
 }
 
@@ -580,8 +581,8 @@ static void choose(const struct dense *d)
 /* The only row of a product x B^T is the column B x^T. */
 static int is_row_of_transpose(const struct dense *d)
 {
-    return d->m == 1 && d->transposed_b && d->n >= VEC && !d->bias && !d->add &&
-           !d->column_sums && d->after == DENSE_AS_IS;
+    return d->m == 1 && d->transposed_b && d->n >= VEC && d->bias == NULL && !d->add &&
+           d->column_sums == NULL && d->after == DENSE_AS_IS;
 }
 
 void DENSE(const struct dense *d)

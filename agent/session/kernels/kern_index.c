@@ -11,6 +11,7 @@ int kern_gather(const struct kernel_args *a)
     size_t bytes = (size_t)span(&x->shape, axis + 1, x->shape.rank) * elem_size(x);
     int64_t n = tensor_elements(indices);
     char *dst = a->out[0]->data;
+
     for (int64_t o = 0; o < outer; o++) {
         for (int64_t i = 0; i < n; i++, dst += bytes) {
             int64_t row = tensor_int(indices, i);
@@ -30,6 +31,7 @@ int kern_segment_sum(const struct kernel_args *a)
     const struct tensor *x = a->in[0], *ids = a->in[1], *y = a->out[0];
     int64_t n = tensor_elements(ids), rows = y->shape.dim[0];
     int64_t width = n > 0 ? tensor_elements(x) / n : 0;
+
     clear(y);
     for (int64_t i = 0; i < n; i++) {
         int64_t row = tensor_int(ids, i);
@@ -56,6 +58,7 @@ int kern_where(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
     int64_t *row = a->out[0]->data;
+
     if (x->dtype != DT_BOOL)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no Where of %s",
                        operation_name(a->op), dtype_name(x->dtype));
@@ -75,6 +78,7 @@ int kern_where(const struct kernel_args *a)
 int kern_invert_permutation(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[0]);
+
     for (int64_t i = 0; i < n; i++)
         tensor_set_int(a->out[0], i, -1);
     for (int64_t i = 0; i < n; i++) {
@@ -97,6 +101,7 @@ int kern_one_hot(const struct kernel_args *a)
     int64_t inner = span(&out->shape, axis + 1, out->shape.rank);
     int64_t n = tensor_elements(indices);
     struct copy_plan c = {1, {tensor_elements(out)}, {0}, {(int64_t)elem}};
+
     if (indices->dtype != DT_UINT8 && indices->dtype != DT_INT32 &&
         indices->dtype != DT_INT64)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no OneHot of %s",
@@ -120,6 +125,7 @@ int kern_dynamic_stitch(const struct kernel_args *a)
     const struct tensor *y = a->out[0];
     int64_t rows = y->shape.dim[0];
     size_t bytes = rows > 0 ? tensor_bytes(y) / (size_t)rows : 0;
+
     clear(y);
     for (int i = 0; i < a->n_in / 2; i++) {
         const struct tensor *indices = a->in[i], *data = a->in[a->n_in / 2 + i];

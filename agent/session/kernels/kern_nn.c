@@ -13,6 +13,7 @@ static void rows_of(const struct tensor *t, int64_t *ret_rows, int64_t *ret_n)
 static double log_sum_exp(const double *x, int64_t n, double *ret_top)
 {
     double top = x[0], sum = 0;
+
     for (int64_t i = 1; i < n; i++)
         top = x[i] > top ? x[i] : top;
     for (int64_t i = 0; i < n; i++)
@@ -25,6 +26,7 @@ static int softmax(const struct kernel_args *a, int logarithm)
 {
     const struct kern_loops *loops = kern_loops();
     int64_t rows, n;
+
     rows_of(a->in[0], &rows, &n);
     if (rows == 0)
         return 0;
@@ -59,6 +61,7 @@ int kern_log_softmax(const struct kernel_args *a)
 int kern_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
+
     rows_of(a->in[0], &rows, &n);
     if (a->in[0]->dtype == DT_FLOAT) {
         const float *labels = a->in[1]->data;
@@ -92,6 +95,7 @@ int kern_softmax_xent(const struct kernel_args *a)
 int kern_sparse_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
+
     rows_of(a->in[0], &rows, &n);
     /* backprop holds the logarithms first */
     struct kernel_args logs = *a;
@@ -109,6 +113,7 @@ int kern_sparse_softmax_xent(const struct kernel_args *a)
             back[label] -= 1.0f;
         } else {
             double *back = (double *)a->out[1]->data + r * n;
+
             ((double *)a->out[0]->data)[r] = -back[label];
             for (int64_t i = 0; i < n; i++)
                 back[i] = exp(back[i]) - (i == label);

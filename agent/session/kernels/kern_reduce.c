@@ -21,6 +21,7 @@ struct fold {
 static void fold_set(struct fold *f, const struct shape *x, const int *reduced)
 {
     int64_t stride = 1;
+
     f->rank = x->rank;
     for (int d = f->rank - 1; d >= 0; d--) {
         f->dim[d] = x->dim[d];
@@ -32,6 +33,7 @@ static void fold_set(struct fold *f, const struct shape *x, const int *reduced)
 static void fold_init(struct fold *f, const struct shape *x, const struct tensor *axes)
 {
     int reduced[SHAPE_MAX_RANK] = {0};
+
     for (int64_t i = 0; i < tensor_elements(axes); i++) {
         int64_t axis = tensor_int(axes, i);
         reduced[axis < 0 ? axis + x->rank : axis] = 1;
@@ -42,6 +44,7 @@ static void fold_init(struct fold *f, const struct shape *x, const struct tensor
 static void fold_init_but(struct fold *f, const struct shape *x, int kept)
 {
     int reduced[SHAPE_MAX_RANK] = {0};
+
     for (int d = 0; d < x->rank; d++)
         reduced[d] = d != kept;
     fold_set(f, x, reduced);
@@ -93,6 +96,7 @@ static int reduce(enum reduction kind, const struct kernel_args *a, struct fold 
     const struct tensor *in = a->in[0], *out = a->out[0];
     int64_t n = tensor_elements(in), n_out = tensor_elements(out), at = 0;
     int64_t index[SHAPE_MAX_RANK] = {0};
+
     switch (in->dtype) {
     case DT_FLOAT:
         FOLD_NUMBER(float, float, -__builtin_inff(), __builtin_inff())
@@ -119,6 +123,7 @@ static int fold_pattern(const struct fold *f, size_t *ret_rows, size_t *ret_n)
 {
     int turns = 0, reduced_first = -1, before = -1;
     size_t rows = 1, n = 1;
+
     for (int d = 0; d < f->rank; d++) {
         if (f->dim[d] == 1)
             continue;
@@ -140,6 +145,7 @@ static int pattern_of(const struct fold *f, size_t *ret_period)
 {
     size_t rows, n;
     int pattern = fold_pattern(f, &rows, &n);
+
     *ret_period = pattern == SUM_COLUMNS ? rows : n;
     return pattern;
 }
@@ -147,6 +153,7 @@ static int pattern_of(const struct fold *f, size_t *ret_period)
 int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_period)
 {
     struct fold f;
+
     fold_init(&f, x, axes);
     return pattern_of(&f, ret_period);
 }
@@ -154,6 +161,7 @@ int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_pe
 int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period)
 {
     struct fold f;
+
     fold_init_but(&f, x, kept);
     return pattern_of(&f, ret_period);
 }
@@ -205,6 +213,7 @@ static int sum(const struct kernel_args *a, const struct fold *f)
     float *y = a->out[0]->data;
     size_t rows, n;
     int pattern = fold_pattern(f, &rows, &n);
+
     if (a->in[0]->dtype != DT_FLOAT || pattern == SUM_OTHER)
         return reduce(RED_SUM, a, *f);
     if (pattern == SUM_ROWS) {
@@ -221,6 +230,7 @@ static int sum(const struct kernel_args *a, const struct fold *f)
 static int reduce_axes(enum reduction kind, const struct kernel_args *a)
 {
     struct fold f;
+
     fold_init(&f, &a->in[0]->shape, a->in[1]);
     return kind == RED_SUM ? sum(a, &f) : reduce(kind, a, f);
 }
@@ -232,10 +242,11 @@ int kern_sum(const struct kernel_args *a)
 
 int kern_mean(const struct kernel_args *a)
 {
-    int r = kern_sum(a);
+    int rc = kern_sum(a);
     int64_t n_out = tensor_elements(a->out[0]);
     int64_t n = n_out > 0 ? tensor_elements(a->in[0]) / n_out : 0;
-    for (int64_t i = 0; r == 0 && i < n_out; i++) {
+
+    for (int64_t i = 0; rc == 0 && i < n_out; i++) {
         switch (a->out[0]->dtype) {
         case DT_FLOAT:
             tensor_f32(a->out[0])[i] /= (float)n;
@@ -247,7 +258,7 @@ int kern_mean(const struct kernel_args *a)
             tensor_set_int(a->out[0], i, n ? tensor_int(a->out[0], i) / n : 0);
         }
     }
-    return r;
+    return rc;
 }
 
 int kern_prod(const struct kernel_args *a)
@@ -293,6 +304,7 @@ static int arg_extreme(const struct kernel_args *a, int sign)
 {
     const struct tensor *x = a->in[0];
     int64_t axis = tensor_int(a->in[1], 0), outer = 1, inner = 1;
+
     axis += axis < 0 ? x->shape.rank : 0;
     for (int d = 0; d < x->shape.rank; d++)
         *(d < axis ? &outer : &inner) *= d == axis ? 1 : x->shape.dim[d];
@@ -327,6 +339,7 @@ int kern_arg_min(const struct kernel_args *a)
 int kern_bias_add_grad(const struct kernel_args *a)
 {
     struct fold f;
+
     fold_init_but(&f, &a->in[0]->shape, channel_axis(a->op, a->in[0]->shape.rank));
     return sum(a, &f);
 }
@@ -337,13 +350,14 @@ int kern_half_sum(const struct kernel_args *a)
 {
     struct fold f;
     int reduced[SHAPE_MAX_RANK];
+
     for (int d = 0; d < SHAPE_MAX_RANK; d++)
         reduced[d] = 1;
     fold_set(&f, &a->in[0]->shape, reduced);
-    int r = sum(a, &f);
+    int rc = sum(a, &f);
     if (a->out[0]->dtype == DT_FLOAT)
         *tensor_f32(a->out[0]) /= 2.0f;
     else
         *(double *)a->out[0]->data /= 2.0;
-    return r;
+    return rc;
 }

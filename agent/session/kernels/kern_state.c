@@ -39,7 +39,8 @@ static int combine(const struct kernel_args *a, const char *type)
 {
     struct tensor *var = a->in[0];
     const struct loop_row *row = kern_loop_find(type, var->dtype);
-    if (!row)
+
+    if (row == NULL)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
                        operation_type(a->op), dtype_name(var->dtype));
     row->fn(var->data, var->data, a->in[1]->data, NULL, (size_t)tensor_elements(var), 0);
@@ -172,6 +173,7 @@ static int adam_f64(const struct kernel_args *a, double rate, int64_t n)
     const double *grad = a->in[9]->data;
     double beta1 = scalar(a->in[6]), beta2 = scalar(a->in[7]), eps = scalar(a->in[8]);
     int64_t nesterov = int_attr(a->op, "use_nesterov", 0);
+
     for (int64_t i = 0; i < n; i++) {
         double g = grad[i];
         m[i] = FADED(double, m[i] + (g - m[i]) * (1 - beta1));
@@ -186,6 +188,7 @@ static int adam_f64(const struct kernel_args *a, double rate, int64_t n)
 int kern_apply_adam(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[0]);
+
     if (a->in[0]->dtype == DT_DOUBLE)
         return adam_f64(
             a, scalar(a->in[5]) * sqrt(1 - scalar(a->in[4])) / (1 - scalar(a->in[3])), n);

@@ -84,6 +84,7 @@ static inline int64_t trunc_mod_int(int64_t x, int64_t y)
 static inline int64_t floor_mod_int(int64_t x, int64_t y)
 {
     int64_t m = trunc_mod_int(x, y);
+
     return m != 0 && (m < 0) != (y < 0) ? m + y : m;
 }
 
@@ -154,21 +155,25 @@ static inline double softplus_f64(double x)
 static inline float lgamma_f32(float x)
 {
     int sign;
+
     return lgammaf_r(x, &sign);
 }
 static inline double lgamma_f64(double x)
 {
     int sign;
+
     return lgamma_r(x, &sign);
 }
 static inline double floor_mod_f(double x, double y)
 {
     double m = fmod(x, y);
+
     return m != 0 && (m < 0) != (y < 0) ? m + y : m;
 }
 static inline int64_t ipow(int64_t x, int64_t y)
 {
     uint64_t r = 1, b = (uint64_t)x;
+
     for (; y > 0; y >>= 1, b *= b)
         if (y & 1)
             r *= b;
@@ -371,7 +376,7 @@ static const struct loop_row casts[] = {CASTS(CAST_ENTRY){NULL}};
 
 static loop_fn find_cast(enum dtype from, enum dtype to)
 {
-    for (const struct loop_row *r = casts; r->type; r++)
+    for (const struct loop_row *r = casts; r->type != NULL; r++)
         if (r->dtype == from && r->ret == to)
             return r->fn;
     return NULL;
@@ -382,6 +387,7 @@ static loop_fn find_cast(enum dtype from, enum dtype to)
 static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
 {
     size_t i = 0;
+
     for (; i < n && (start + i) % SUM_LANES; i++)
         lanes[(start + i) % SUM_LANES] += x[i];
     float acc[SUM_LANES];
@@ -400,6 +406,7 @@ static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
 static void sum_few_columns(float *acc, const float *x, size_t n, size_t period)
 {
     float sum[FEW_COLUMNS];
+
     memcpy(sum, acc, period * sizeof(float));
     for (size_t row = 0; row < n; row += period)
         for (size_t i = 0; i < period; i++)
@@ -414,6 +421,7 @@ static void sum_few_columns(float *acc, const float *x, size_t n, size_t period)
 static void sum_tile(float *acc, const float *x, size_t rows_, size_t period)
 {
     float sum[COLUMN_TILE];
+
     memcpy(sum, acc, sizeof(sum));
     for (size_t r = 0; r < rows_; r++)
         for (size_t i = 0; i < COLUMN_TILE; i++)
@@ -424,6 +432,7 @@ static void sum_tile(float *acc, const float *x, size_t rows_, size_t period)
 static void sum_whole_rows(float *acc, const float *x, size_t rows_, size_t period)
 {
     size_t column = 0;
+
     for (; column + COLUMN_TILE <= period; column += COLUMN_TILE)
         sum_tile(acc + column, x + column, rows_, period);
     for (size_t r = 0; r < rows_ && column < period; r++)
@@ -450,6 +459,7 @@ static void sum_columns(float *acc, const float *x, size_t start, size_t n, size
 static inline float sum_row(const float *x, size_t n)
 {
     float sum = 0;
+
     for (size_t i = 0; i < n; i++)
         sum += x[i];
     return sum;
@@ -493,6 +503,7 @@ static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
 static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
 {
     float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+
     for (size_t r = 0; r < SIDE_BY_SIDE; r++)
         top[r] = r < rows_ ? x[r * n] : 0;
     for (size_t i = 0; i < n; i++)
@@ -556,6 +567,7 @@ static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
 static inline float faded(float x)
 {
     const int32_t bits = vm_bits(x);
+
     return vm_float((bits & 0x7f800000) != 0 ? bits : 0);
 }
 static inline float canonical(float x)
@@ -585,6 +597,7 @@ adam_block(float *restrict var, float *restrict m, float *restrict v, const floa
     const float c1 = 1.0f - a->beta1, c2 = 1.0f - a->beta2;
     const float rate = a->rate, beta1 = a->beta1, epsilon = a->epsilon;
     uint32_t nans = 0;
+
     EACH
     {
         const float g = grad[i];
@@ -592,6 +605,7 @@ adam_block(float *restrict var, float *restrict m, float *restrict v, const floa
         const float y = faded(v[i] + (g * g - v[i]) * c2);
         const float step = rate * (nesterov ? x * beta1 + g * c1 : x);
         const float moved = var[i] - step / (sqrtf(y) + epsilon);
+
         nans |= moved != moved;
         m[i] = x;
         v[i] = y;
