@@ -234,10 +234,6 @@ int run_config_check_lengths(const struct run_config *c, struct err *err);
 char *run_config_to_yaml(const struct run_config *c);
 /* Prints one line per key: its path, its default, its meaning. */
 void run_config_print_keys(FILE *f);
-/* One agent's section from YAML: a map of the keys under `defaults`. The name is no part
- * of it and stays NULL. */
-int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,
-                       size_t len, struct err *err);
 /* Fills in the values that are still unset after defaults and given values were stored; they
  * depend on other values, such as the algorithm. ERR_CONFIG: no such algorithm. */
 int agent_config_resolve(struct agent_config *a, struct err *err);
