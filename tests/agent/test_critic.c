@@ -1,7 +1,7 @@
 /* The critic that a client trains: names, one step by hand, targets that follow. */
 #include "agent/algo/algo.h"
 #include "common/mem/xmalloc.h"
-#include "tests/support/agent_section.h"
+#include "tests/support/agent_config.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static struct bench *bench_new(const char *config)
     struct algo_args args = {
         .config = &b->config.defaults, .agents = &b->space, .n_agents = 1};
 
-    ck_assert_msg(agent_section_read(&b->config, config, &err) == 0, "%s", err.msg);
+    ck_assert_msg(agent_config_from_text(&b->config, config, &err) == 0, "%s", err.msg);
     b->space = (struct space){.name = "critic_3", .obs = OBS, .width = ACTION};
     b->graph = args.graph = graph_new();
     b->ops = algo_find("critic");

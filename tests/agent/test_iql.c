@@ -1,7 +1,7 @@
 #include "agent/algo/choices.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
-#include "tests/support/agent_section.h"
+#include "tests/support/agent_config.h"
 #include "tests/support/team.h"
 #include "tests/support/test_main.h"
 
@@ -488,7 +488,7 @@ static int try_build(const char *config, struct space space, struct err *err)
 
     space.obs = OBS;
     (void)snprintf(space.name, AGENT_NAME_MAX, "agent_0");
-    ck_assert_msg(agent_section_read(&c, config, err) == 0, "%s", err->msg);
+    ck_assert_msg(agent_config_from_text(&c, config, err) == 0, "%s", err->msg);
     r = algo_find("iql")->build(&algo, &a, err);
     if (r == 0)
         algo_find("iql")->free(algo);

@@ -4,7 +4,7 @@
 #include "common/err/check.h"
 #include "common/msg/config_msg.h"
 #include "common/msg/protocol.h"
-#include "tests/support/agent_section.h"
+#include "tests/support/agent_config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -253,7 +253,7 @@ static void pack_config(struct msg_out *o, const char *config)
     struct yaml_node *tree;
     struct err err = {0};
 
-    if (agent_section_read(&read, config, &err) == 0) {
+    if (agent_config_from_text(&read, config, &err) == 0) {
         msg_agent_config(o, &read.defaults);
         run_config_done(&read);
     } else if (yaml_tree_parse(&tree, &arena, config, strlen(config), "", 0, &err) == 0) {

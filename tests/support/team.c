@@ -3,7 +3,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
-#include "tests/support/agent_section.h"
+#include "tests/support/agent_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,7 +230,7 @@ struct team *team_new(const struct team_args *args)
 
     CHECK(args->n <= TEAM_MAX);
     t->args = *args;
-    OK(agent_section_read(&t->read, args->config, &err), err);
+    OK(agent_config_from_text(&t->read, args->config, &err), err);
     t->config = t->read.defaults;
     for (size_t i = 0; i < args->n; i++) {
         t->spaces[i] = args->space;

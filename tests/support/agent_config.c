@@ -1,4 +1,4 @@
-#include "tests/support/agent_section.h"
+#include "tests/support/agent_config.h"
 
 #include "common/err/check.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int agent_section_read(struct run_config *ret, const char *section, struct err *err)
+int agent_config_from_text(struct run_config *ret, const char *section, struct err *err)
 {
     char *text = NULL;
     size_t len = 0;
