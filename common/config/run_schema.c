@@ -23,8 +23,9 @@
     {                                                                                    \
         __VA_ARGS__, NULL                                                                \
     }
-#define ALMOST_1  0.999999999 /* a mean that forgets nothing never begins */
-#define COUNT_MAX 1e15        /* steps, rows, episodes: exact in a double */
+#define ALMOST_1  0.999999999 /* with 1, a moving average would never change */
+/* steps, rows, episodes: exactly representable as a double */
+#define COUNT_MAX 1e15
 
 const char *const optimizer_names[] = {"adam",    "sgd",           "momentum",
                                        "rmsprop", "accept_reject", NULL};
@@ -235,7 +236,8 @@ static const struct field agent_fields[] = {
 };
 const struct schema agent_schema = {TABLE(agent_fields)};
 
-/* The sections are parts of struct run_config: their offsets count from its start. */
+/* The sections are parts of struct run_config; their offsets are relative to its
+ * start. */
 static const struct field run_fields[] = {
     {"name", FIELD_NAME, RUN(run.name), .doc = "names its directory (env.id)"},
     {"seed", FIELD_U64, RUN(run.seed), FROM(0), .default_text = "1",

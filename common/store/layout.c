@@ -121,8 +121,8 @@ void store_layout_encode(const struct store_layout *l, void *ret_header)
         memcpy(p + sizeof(head), l->columns, l->n_columns * sizeof(*l->columns));
 }
 
-/* Adding the columns anew checks names, types and sizes; then both must agree. Of two of
- * one name the first is found, so that nothing hangs on it. */
+/* Adds the columns again, which checks names, types and sizes; the result must equal the
+ * header. If two columns have the same name, the first is used. */
 static int decode_columns(struct store_layout *l, const struct store_header *head,
                           const uint8_t *p, struct err *err)
 {

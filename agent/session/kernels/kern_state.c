@@ -21,7 +21,7 @@ int kern_assign(const struct kernel_args *a)
         return 0;
     }
     memmove(a->in[0]->data, a->in[1]->data, bytes);
-    tensor_settle_nans(a->in[0]);
+    tensor_canonical_nans(a->in[0]);
     return 0;
 }
 
@@ -44,7 +44,7 @@ static int combine(const struct kernel_args *a, const char *type)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
                        operation_type(a->op), dtype_name(var->dtype));
     row->fn(var->data, var->data, a->in[1]->data, NULL, (size_t)tensor_elements(var), 0);
-    tensor_settle_nans(var);
+    tensor_canonical_nans(var);
     return 0;
 }
 
@@ -90,7 +90,7 @@ static inline double faded(double x, double smallest)
 static void canonical_nan(const struct kernel_args *a, int n)
 {
     for (int i = 0; i < n; i++)
-        tensor_settle_nans(a->in[i]);
+        tensor_canonical_nans(a->in[i]);
 }
 
 /* Compiles BODY for float32 and float64, with T as the type, SQRT as its square root. */
