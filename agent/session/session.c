@@ -164,7 +164,7 @@ static int make_plan(struct session *s, const struct run_args *args, struct plan
     int rc = check_args(s, args, err);
 
     if (rc == 0)
-        rc = var_store_settle(s->vars, err);
+        rc = var_store_place(s->vars, err);
     if (rc == 0)
         rc = plan_build(ret, s->graph, s->vars, s->numerics, args, err);
     if (rc == 0)
@@ -230,7 +230,7 @@ static int copy_result(const struct tensor *t, struct tensor *ret, struct err *e
     if (rc < 0)
         return rc;
     ret->shape = t->shape;
-    tensor_settle_nans(ret);
+    tensor_canonical_nans(ret);
     return 0;
 }
 
@@ -347,7 +347,7 @@ size_t session_block_bytes(const struct session *s)
 
 int session_fix_layout(struct session *s, struct err *err)
 {
-    return var_store_settle(s->vars, err);
+    return var_store_place(s->vars, err);
 }
 
 void session_snapshot(const struct session *s, void *dst)
@@ -365,7 +365,7 @@ static int find_variable(struct session *s, const struct variable *v, struct err
     if (operation_graph(v->ref.op) != s->graph)
         return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
                        v->name);
-    int rc = var_store_settle(s->vars, err);
+    int rc = var_store_place(s->vars, err);
     return rc < 0 ? rc : var_store_find(s->vars, v->ref.op);
 }
 
