@@ -139,7 +139,7 @@ static int find_nodes(struct saver *s, const struct saver_def *def, struct err *
     return rc;
 }
 
-static void settle(struct saver *s)
+static void mark_built(struct saver *s)
 {
     s->built = 1;
     s->next_keep = saver_now(s) + s->options.keep_every_n_hours * 3600.0;
@@ -154,7 +154,7 @@ int saver_build(struct saver *s, struct err *err)
     take_all_variables(s);
     rc = build_nodes(s, err);
     if (rc == 0)
-        settle(s);
+        mark_built(s);
     return rc;
 }
 
@@ -205,7 +205,7 @@ int saver_new(struct saver **ret, struct graph *g, const struct saver_options *o
         return rc;
     }
     if (!s->options.defer_build || s->options.saver_def != NULL)
-        settle(s);
+        mark_built(s);
     *ret = s;
     return 0;
 }

@@ -64,7 +64,7 @@ static int check_restart(const struct run_config *c, const struct yaml_node *env
     if (c->env.restart.on_give_up == GIVE_UP_STOP)
         return 0;
     return yaml_fail(at, "env.restart.on_give_up", err,
-                     "found '%.20s', expected stop: nobody can stand in for an "
+                     "found '%.20s', expected stop: nothing can replace an "
                      "environment",
                      at->text);
 }

@@ -96,7 +96,7 @@ static int check_keys_differ(struct builder *b, const struct yaml_node *map)
 
         if (strcmp(first->key, second->key) == 0)
             rc = yaml_fail(first->line > second->line ? first : second, "", b->err,
-                           "key '%.60s' stands here and in line %d, expected once",
+                           "key '%.60s' is given here and in line %d, expected once",
                            first->key,
                            first->line > second->line ? second->line : first->line);
     }

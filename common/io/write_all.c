@@ -47,6 +47,6 @@ int append_whole(int fd, const char *path, const void *data, size_t len, struct 
         return 0;
     rc = err_errno(err, "%s: cannot write", path);
     if (ftruncate(fd, st.st_size) < 0)
-        (void)err_wrap(err, "half a record is left");
+        (void)err_wrap(err, "an incomplete record could not be removed");
     return rc;
 }

@@ -135,7 +135,8 @@ static int decode_columns(struct store_layout *l, const struct store_header *hea
             return err_set(err, ERR_FORMAT, "column %u is damaged", i);
         rc = append(l, c.name, (enum dtype)c.dtype, c.elements, err);
         if (rc < 0 || memcmp(&l->columns[i], &c, sizeof(c)) != 0)
-            return err_set(err, ERR_FORMAT, "column %u is impossible", i);
+            return err_set(err, ERR_FORMAT,
+                           "column %u: invalid name, type, size or offset", i);
     }
     if (l->row_bytes != head->row_bytes || store_layout_hash(l) != head->layout_hash)
         return err_set(err, ERR_FORMAT, "the columns do not fit their hash");
