@@ -28,7 +28,7 @@ static int send_hello(struct err *err)
     return r;
 }
 
-/* Whether it arrives is no concern of the request that is being worked on. */
+/* An error is ignored: the current request does not depend on this message. */
 static void send_progress(void *ctx)
 {
     struct msg_out *out = ctx;
@@ -38,8 +38,8 @@ static void send_progress(void *ctx)
     (void)loop_send(AGENT_FD_OUT, out, NULL);
 }
 
-/* Files are given up before the first input comes in. The graph of an `import` may name
- * some, and a frozen agent reads its checkpoint. */
+/* Restricts access to files before the first input arrives. The graph of an `import` may
+ * name files, and a frozen agent reads its checkpoint. */
 static int handle(void *ctx, const struct msg *request, struct msg_out *out)
 {
     static int is_confined;
@@ -54,7 +54,7 @@ static int handle(void *ctx, const struct msg *request, struct msg_out *out)
     return service_handle(ctx, request, out);
 }
 
-/* Hello first: everything that takes time comes after it. */
+/* The hello is sent first; everything that takes time comes after it. */
 static int serve(const struct algo_ops *algorithm, struct err *err)
 {
     struct msg_out progress;
@@ -74,15 +74,15 @@ static int serve(const struct algo_ops *algorithm, struct err *err)
 
 static int exit_code(int r)
 {
-    if (r == -EPIPE) /* the supervisor is gone, as at end of file */
+    if (r == -EPIPE) /* the supervisor has exited, like at end of file */
         return AGENT_EXIT_DONE;
     if (r == ERR_NOMEM || r == -ENOMEM)
         return AGENT_EXIT_TRY_LATER;
     return r < 0 ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;
 }
 
-/* OpenBLAS asks for memory again and again, for ever, where it gets none: for the buffer
- * of its products, 128 MB at most. */
+/* Without memory for the buffer of its products (at most 128 MB), OpenBLAS retries for
+ * ever. */
 #define BLAS_BYTES ((uint64_t)160 << 20)
 
 static int run_agent(const char *parent, const char *name,
@@ -96,8 +96,9 @@ static int run_agent(const char *parent, const char *name,
         r = launch_prepare(&l, &err);
     if (r == 0) {
         (void)signal(SIGPIPE, SIG_IGN);
-        (void)signal(SIGXFSZ, SIG_IGN);          /* EFBIG instead */
-        (void)prctl(PR_SET_NAME, "brood-agent"); /* not the descriptor's number */
+        (void)signal(SIGXFSZ, SIG_IGN); /* writes give EFBIG instead */
+        /* the kernel's default would be the number of the descriptor */
+        (void)prctl(PR_SET_NAME, "brood-agent");
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
         confine_calls();
         r = room_check(BLAS_BYTES, "an agent's arithmetic", &err);

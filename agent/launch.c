@@ -20,8 +20,8 @@
 
 extern char **environ;
 
-/* The signal is tied to the parent as it is now; a parent that died before the call is
- * seen by its changed pid (not by 1: a subreaper may have adopted us). */
+/* The signal is tied to the current parent. If the parent died before the call, its pid
+ * has changed (not always to 1: a subreaper may have adopted this process). */
 static int tie_to_parent(pid_t parent, struct err *err)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
@@ -78,7 +78,8 @@ static void clean_environment(void)
     (void)putenv(threads);
 }
 
-/* The supervisor may have more; programs with select() bear no more than this. */
+/* The supervisor may have more descriptors; programs that use select() cannot have more
+ * than this. */
 static void limit_files(void)
 {
     struct rlimit files;
@@ -89,7 +90,7 @@ static void limit_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* Best effort: a system without the file has no such killer. */
+/* Best effort: without the file, the system has no such killer. */
 static void volunteer_for_oom(void)
 {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -109,7 +110,7 @@ int launch_prepare(const struct launch *l, struct err *err)
     if (r < 0 || (r = arrange_descriptors(l->keep_fds, err)) < 0)
         return r;
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    (void)setsid(); /* fails when we lead a session already, which is as well */
+    (void)setsid(); /* fails if this process already leads a session, which is fine */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     limit_files();
     volunteer_for_oom();

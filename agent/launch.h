@@ -1,8 +1,9 @@
-/* launch.h - how every child of the supervisor starts, agents and foreign commands alike.
+/* launch.h - how all children of the supervisor start, agents and external commands
+ * alike.
  *
- * A child must not outlive the run, must not hold a pipe that is not its own, and must
- * not be the first the system's memory killer takes the supervisor for. Called first
- * thing in main, before anything is opened.
+ * A child must not outlive the run, must not have a pipe that is not its own, and when
+ * memory runs out the kernel must not kill the supervisor before it. Called first in
+ * main, before anything is opened.
  */
 #ifndef AGENT_LAUNCH_H
 #define AGENT_LAUNCH_H
@@ -12,23 +13,23 @@
 #include <sys/types.h>
 
 struct launch {
-    pid_t parent; /* who must be our parent still */
+    pid_t parent; /* expected parent process */
     int keep_fds; /* descriptors 0 .. keep_fds-1 stay open, all others are closed */
 };
 
-/* Parent-death signal (SIGKILL), then the check that the parent is still there: it may
- * have died in between. Own session, descriptor 0 from /dev/null and 1 to stderr, the
- * others closed and at most 1024 of them, no core files, likelier than the supervisor to
- * be killed for memory, no signal blocked or ignored, and an environment of PATH, HOME,
- * PYTHONHASHSEED, LANG=C, OPENBLAS_NUM_THREADS=1 and BROOD_* alone. ERR_STATE: the parent
- * is gone. */
+/* Sets the parent-death signal (SIGKILL), then checks that the parent still exists, as it
+ * may have died in between. Then: own session, descriptor 0 from /dev/null and 1 to
+ * stderr, other descriptors closed and limited to 1024, no core files, killed before the
+ * supervisor if memory runs out, no signal blocked or ignored, and an environment of only
+ * PATH, HOME, PYTHONHASHSEED, LANG=C, OPENBLAS_NUM_THREADS=1 and BROOD_*. ERR_STATE: the
+ * parent is gone. */
 int launch_prepare(const struct launch *l, struct err *err);
 
-/* `launch <parent pid> [--keep N] -- command [args...]`: prepares and executes. Returns
- * an exit code, and only if that failed. argv[0] is "launch". */
+/* `launch <parent pid> [--keep N] -- command [args...]`: prepares and executes the
+ * command. Returns only if that failed, with an exit code. argv[0] is "launch". */
 int launch_main(int argc, char **argv);
 
-/* A pid as text. ERR_ARG. */
+/* Parses a pid. ERR_ARG. */
 int launch_parse_pid(const char *text, pid_t *ret, struct err *err);
 
 #endif

@@ -41,7 +41,7 @@ void collection_clear(struct graph *g, const char *key)
         c->n = 0;
 }
 
-/* NULL for items that have none: numbers and strings. */
+/* NULL for items without a name: numbers and strings. */
 static const char *item_name(const struct collection_item *item)
 {
     switch (item->kind) {

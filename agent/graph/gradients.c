@@ -1,10 +1,9 @@
 /* gradients.c - tf.gradients of TensorFlow 1.13 (python/ops/gradients_impl.py).
  *
- * Ops between xs and ys are visited backwards, each once all of its consumers among them
- * are done; what arrives at an output is summed by AddN; the op's rule then says what
- * goes to its inputs. Creation order is a topological order, so one pass over the ids
- * finds what xs reach.
- */
+ * Visits the ops between xs and ys backwards, each after all of its consumers among them.
+ * AddN sums the gradients that arrived at an output; the op's gradient rule then computes
+ * those of its inputs. Creation order is a topological order, so one pass over the ids
+ * finds the ops that depend on xs. */
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/ops.h"
 
@@ -14,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What has arrived at one output. */
+/* The gradients that have arrived at one output. */
 struct arrived {
     struct output *grads;
     size_t n, cap;
@@ -24,16 +23,17 @@ struct backprop {
     struct graph *g;
     int n_ops;
     int gated;     /* gate() */
-    char *reached; /* by xs, along differentiable outputs */
-    char *between; /* and leading to ys */
+    char *reached; /* depends on xs, through differentiable outputs */
+    char *between; /* and ys depend on it */
     char *stop;
-    int *pending;             /* uses of an op's outputs by ops between, still to come */
-    struct arrived **arrived; /* [op][output], made when needed */
+    /* uses of an op's outputs by ops between, not visited yet */
+    int *pending;
+    struct arrived **arrived; /* [op][output], allocated when needed */
     struct operation **queue;
     int head, tail;
 };
 
-/* Through a handle goes the gradient of the variable behind it. */
+/* The gradient of a handle is that of its variable. */
 static int differentiable(enum dtype dtype)
 {
     return dtype_is_floating(dtype) || dtype == DT_RESOURCE;
@@ -74,8 +74,8 @@ static void mark_between(struct backprop *bp, const struct output *ys, size_t n_
     }
 }
 
-/* The walk ends at an x that no other x leads to, and at what the caller wants constant.
- */
+/* Stops at an x that no other x leads to, and at outputs that the caller wants
+ * constant. */
 static void mark_stops(struct backprop *bp, const struct output *xs, size_t n_xs,
                        const struct output *stop, size_t n_stop)
 {
@@ -92,7 +92,7 @@ static void mark_stops(struct backprop *bp, const struct output *xs, size_t n_xs
             bp->stop[stop[i].op->id] = 1;
 }
 
-/* ---- what arrives ---- */
+/* ---- gradients that arrive ---- */
 
 static struct arrived *arrived_at(struct backprop *bp, struct output x)
 {
@@ -114,7 +114,8 @@ static void arrive(struct backprop *bp, struct output at, struct output grad)
     a->grads[a->n++] = grad;
 }
 
-/* The sum of what has arrived, OUTPUT_NONE for nothing; afterwards one gradient. */
+/* The sum of the gradients that have arrived; OUTPUT_NONE if there are none. The sum
+ * replaces them. */
 static struct output sum_of(struct backprop *bp, struct output at)
 {
     struct arrived *a = arrived_at(bp, at);
@@ -163,8 +164,8 @@ static int hand_to_inputs(struct backprop *bp, struct operation *op,
     return 0;
 }
 
-/* What goes to several inputs goes to all at once: tf.gradients' gate_gradients, which
- * optimisers ask for. */
+/* Makes the gradients of several inputs available all at the same time: gate_gradients of
+ * tf.gradients, which optimisers use. */
 static void gate(struct graph *g, struct output *grads, int n)
 {
     int n_given = 0;
@@ -180,7 +181,7 @@ static void gate(struct graph *g, struct output *grads, int n)
     device_leave(g);
 }
 
-/* Ops made by gradient rules live in `<scope of gradients>/<op>_grad/`. */
+/* Ops built by a gradient rule are in the scope `<scope of gradients>/<op>_grad/`. */
 static int apply_rule(struct backprop *bp, struct operation *op,
                       const struct output *grad_out)
 {

@@ -295,7 +295,7 @@ struct operation *graph_operation(const struct graph *g, const char *name)
     return e != NULL ? e->value : NULL;
 }
 
-/* "name:index"; -1 when it is not of that form. */
+/* Splits "name:index"; returns -1 if the name has another form. */
 static int split_tensor_name(const char *name, size_t *ret_len)
 {
     const char *colon = strrchr(name, ':');

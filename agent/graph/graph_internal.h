@@ -1,4 +1,5 @@
-/* graph_internal.h - what a graph and an operation are made of; for agent/graph alone. */
+/* graph_internal.h - the structs of a graph and its operations; private to
+ * agent/graph. */
 #ifndef AGENT_GRAPH_GRAPH_INTERNAL_H
 #define AGENT_GRAPH_GRAPH_INTERNAL_H
 
@@ -31,7 +32,7 @@ struct operation {
     int lifted; /* built while control dependencies were suspended */
 };
 
-/* Pointers, growing; an all-zero struct is empty. */
+/* A growing array of pointers; an all-zero struct is empty. */
 struct ptr_list {
     void **items;
     size_t n, cap;
@@ -41,7 +42,7 @@ void *ptr_list_pop(struct ptr_list *l);
 void *ptr_list_last(const struct ptr_list *l); /* NULL if empty */
 void ptr_list_done(struct ptr_list *l);
 
-/* A row of the table, as far as the graph has needed it. */
+/* A row of the table that the graph uses. */
 struct known_op {
     const struct op_def *def;
     const struct signature *sig;
@@ -51,11 +52,11 @@ struct known_op {
 struct op_builder {
     struct graph *graph;
     const char *type;
-    const char *name;         /* NULL: not a valid one */
+    const char *name;         /* NULL: the name is invalid */
     const struct op_def *def; /* NULL: unknown type */
     const struct signature *sig;
     int open;
-    int imported; /* taken as it is, nothing from the scopes */
+    int imported; /* ignores the current scopes */
     struct output *inputs;
     int n_inputs, cap_inputs;
     struct attr *attrs;
@@ -72,7 +73,7 @@ struct variable_scope {
 
 struct control_scope {
     struct operation **ops;
-    size_t n; /* 0: no dependencies in here, also not those of scopes outside */
+    size_t n; /* 0: clears the dependencies of the enclosing scopes, too */
     int first_id;
 };
 
@@ -95,7 +96,7 @@ struct collection {
 struct graph {
     struct arena arena;
     struct err error;
-    struct ptr_list builders; /* struct op_builder, used again and again */
+    struct ptr_list builders; /* struct op_builder, reused */
     struct ptr_list ops;      /* struct operation by id */
     struct name_table op_by_name;
     struct name_table known_ops;    /* struct known_op by type */
@@ -113,26 +114,27 @@ struct graph {
     const char *draws_prefix, *draws_as; /* of graph_alias_draws; NULL: none */
 };
 
-/* Keeps the first error; returns its code. */
+/* Records the first error; returns its code. */
 int graph_fail(struct graph *g, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 struct variable_scope *current_variable_scope(const struct graph *g);
-/* An operation's name that did not come from graph_unique_name is in use, too. */
+/* Marks a name as used that did not come from graph_unique_name. */
 void graph_claim_name(struct graph *g, const char *name);
-/* As colocate_with_enter, for an op that is still to come. */
+/* Like colocate_with_enter, for an op that does not exist yet. */
 void colocate_with_name_enter(struct graph *g, const char *op_name);
-/* The groups that ops built now belong to. */
+/* The colocation groups of ops built now. */
 struct colocation graph_colocation(const struct graph *g);
-/* Where an op of this type goes; "" when no scope is entered. */
+/* The device of an op of this type; "" outside of device scopes. */
 const char *graph_device_for(struct graph *g, const char *type);
-/* Adds the control inputs that the current scopes ask for. */
+/* Adds the control inputs required by the current scopes. */
 void control_dependencies_apply(struct graph *g, struct operation *op);
-/* What is known of the output's shape can only grow. ERR_SHAPE if it contradicts. */
+/* Adds information to the output's shape. ERR_SHAPE: it contradicts what is known. */
 int output_set_shape(struct output x, const struct shape *shape);
 /* The value of a Const, or NULL. */
 const struct tensor *output_constant(struct output x);
-/* Op names: [A-Za-z0-9.][A-Za-z0-9_.\-/]*; inside a scope any of these may be first. */
+/* Names of ops: [A-Za-z0-9.][A-Za-z0-9_.\-/]*; inside a scope, the first character may be
+ * any of these. */
 int name_valid(const char *name, int inside_scope);
 
 #endif

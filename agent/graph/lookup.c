@@ -19,7 +19,7 @@ static const char *nearest_operation(const struct graph *g, const char *name)
     return ret;
 }
 
-/* `why` with the nearest name behind it; index: ":0", or "". */
+/* Sets the error `why` and appends the most similar name; index: ":0", or "". */
 static int fail(const struct graph *g, const char *name, const char *index,
                 struct err *why, struct err *err)
 {

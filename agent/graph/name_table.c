@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAPACITY = 64 }; /* a power of two, and so are all */
+enum { FIRST_CAPACITY = 64 }; /* all capacities are powers of two */
 
-/* As FNV-1a, eight bytes at a time: names are long, and alike in front. A product's low bits
- * know nothing of what is above them, and names end in a number, so that the last bits are
- * those from the middle of one more product. */
+/* Like FNV-1a, but eight bytes at a time, since names are long and have equal beginnings.
+ * The low bits of a product do not depend on higher bits of its factors, and names differ
+ * in a number at their end; therefore the result is the middle bits of one more
+ * product. */
 static uint32_t hash(const char *key)
 {
     uint64_t h = 0xcbf29ce484222325u, word;
@@ -25,7 +26,8 @@ static uint32_t hash(const char *key)
     return (uint32_t)((h * 0x9e3779b97f4a7c15u) >> 32);
 }
 
-/* Where key is or would be; there is always a free entry. */
+/* The entry of the key, or the free entry where it would be added; there is always
+ * one. */
 static struct name_entry *probe(const struct name_table *t, const char *key, uint32_t h)
 {
     size_t i = h & (t->cap - 1);

@@ -1,4 +1,4 @@
-/* Attributes given to an operation under construction: copied into its graph. */
+/* Copies the attributes of an operation under construction into its graph. */
 #include "agent/graph/import.h"
 #include "agent/graph/op_bind.h"
 
@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* The names of an op's own attributes are kept once in its graph. */
+/* The signature's own copy of the name of an attribute that it has; otherwise a copy in
+ * the graph's arena. */
 static const char *keep_name(struct op_builder *b, const char *name, size_t len)
 {
     const struct signature_attr *s =

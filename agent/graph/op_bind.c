@@ -53,8 +53,8 @@ int bind_check_attrs(struct binding *bind)
     return 0;
 }
 
-/* How many tensors each list among the inputs has (all have as many); -1: does not fit.
- */
+/* The number of tensors in each list of inputs (all lists have equally many); -1 if the
+ * inputs do not fit. */
 static int list_length(const struct binding *bind)
 {
     int n_lists = 0, n_counted = 0, rest;
@@ -69,7 +69,8 @@ static int list_length(const struct binding *bind)
     return rest >= (n_counted > 0) && rest % n_lists == 0 ? rest / n_lists : -1;
 }
 
-/* The number of tensors in a list, as the attribute that counts them has it; -1: not set. */
+/* The number of tensors in a list according to the attribute that counts them; -1 if that
+ * is not set. */
 static int64_t given_length(const struct binding *bind, const struct signature_arg *arg)
 {
     const struct attr *a;
@@ -82,7 +83,8 @@ static int64_t given_length(const struct binding *bind, const struct signature_a
     return a->kind == ATTR_LIST_TYPE ? (int64_t)a->n : a->i;
 }
 
-/* Do the attributes give every list a length, and all inputs one place? */
+/* Whether the attributes give the length of every list, and these lengths match the
+ * inputs. */
 static int lengths_given(const struct binding *bind)
 {
     int64_t total = 0;
@@ -109,7 +111,8 @@ static int bind_number(struct binding *bind, struct span name, int n)
     return 0;
 }
 
-/* One input tensor against a dtype's name or a type attribute, which it may set. */
+/* Checks one input against a dtype's name or a type attribute, which it sets if it is
+ * unset. */
 static int bind_type(struct binding *bind, const struct signature_arg *arg,
                      struct output x)
 {
@@ -128,7 +131,7 @@ static int bind_type(struct binding *bind, const struct signature_arg *arg,
     return 0;
 }
 
-/* The types of a list of inputs against the attribute that lists them. */
+/* Checks the types of a list of inputs against the attribute that lists them. */
 static int bind_types(struct binding *bind, const struct signature_arg *arg, int n)
 {
     const struct output *x = &bind->b->inputs[bind->next_input];
@@ -207,7 +210,7 @@ static int is_private(const struct binding *bind, const struct attr *a)
     return a->name[0] == '_' && signature_attr(bind->sig, span_of(a->name)) == NULL;
 }
 
-/* Of the signature, private ones, and _class. */
+/* Attributes of the signature, private ones, and _class. */
 static int count_attrs(const struct binding *bind)
 {
     int n = bind->sig->n_attrs + (bind->b->colocate.n > 0);
@@ -217,7 +220,8 @@ static int count_attrs(const struct binding *bind)
     return n;
 }
 
-/* Defaults for what is not given, in the order of the signature, then "_..." ones. */
+/* Stores the attributes in the order of the signature, with defaults, and then those that
+ * begin with "_". */
 int bind_attrs(struct binding *bind, struct operation *op)
 {
     struct op_builder *b = bind->b;
@@ -260,7 +264,7 @@ static enum dtype output_type(const struct operation *op, const struct signature
 
     if (arg->type_attr < 0)
         return arg->dtype;
-    a = &op->attrs[arg->type_attr]; /* they begin in the order of the signature */
+    a = &op->attrs[arg->type_attr]; /* op->attrs begins with those of the signature */
     return (enum dtype)(a->kind == ATTR_LIST_TYPE ? a->list_i[i] : a->i);
 }
 

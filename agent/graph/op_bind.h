@@ -1,8 +1,9 @@
-/* op_bind.h - what was given to a builder, bound to the signature of its op.
+/* op_bind.h - matches the inputs and attributes given to a builder with the op's
+ * signature.
  *
- * Inputs determine attributes that were not given (T, N, ...), attributes the types and the
- * number of the outputs. For op_build.c, which calls them in order; each function returns
- * 0, or the code of the graph's error.
+ * Inputs determine attributes that were not given (T, N, ...); attributes determine types
+ * and number of the outputs. For op_build.c, which calls these functions in order; each
+ * returns 0, or the code of the graph's error.
  */
 #ifndef AGENT_GRAPH_OP_BIND_H
 #define AGENT_GRAPH_OP_BIND_H
@@ -21,16 +22,18 @@ struct binding {
     graph_fail((bind)->g, (code), "%s '%s': " fmt, (bind)->b->type,                      \
                (bind)->b->name __VA_OPT__(, ) __VA_ARGS__)
 
-/* Inputs are there, and of this graph. */
+/* Checks that all inputs exist and belong to this graph. */
 int bind_check_inputs(struct binding *bind);
-/* Attributes are the op's, and of its kinds. */
+/* Checks that the op has the attributes, and their kinds. */
 int bind_check_attrs(struct binding *bind);
 int bind_inputs(struct binding *bind);
-/* Into the operation: in the order of the signature, defaults for what is not given. */
+/* Stores the attributes in the operation, in the order of the signature, with
+ * defaults. */
 int bind_attrs(struct binding *bind, struct operation *op);
 int bind_outputs(struct binding *bind, struct operation *op);
 
-/* A new attribute of the builder, its value to be set; name: of len bytes. op_attrs.c */
+/* Adds an attribute to the builder; the caller sets its value. name: len bytes. In
+ * op_attrs.c. */
 struct attr *builder_add_attr(struct op_builder *b, const char *name, size_t len,
                               enum attr_kind kind);
 

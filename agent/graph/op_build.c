@@ -26,7 +26,8 @@ static const char *name_for(struct graph *g, const char *type, const char *name)
     return graph_unique_name(g, name);
 }
 
-/* Inputs may be built between op_begin and op_finish: one builder for each open op. */
+/* Inputs may be built between op_begin and op_finish, so each unfinished op has a
+ * builder. */
 static struct op_builder *free_builder(struct graph *g)
 {
     struct op_builder *b;
@@ -58,7 +59,7 @@ static const struct signature *read_signature(struct graph *g, const struct op_d
     return arena_memdup(&g->arena, &sig, sizeof(sig));
 }
 
-/* NULL: there is no such op. */
+/* NULL if there is no such op. */
 static const struct known_op *know(struct graph *g, const char *type)
 {
     const struct name_entry *e = name_table_find(&g->known_ops, type);
@@ -186,7 +187,7 @@ static int infer_shapes(struct graph *g, struct operation *op)
     return rc;
 }
 
-/* An op that takes a variable's reference lives where the variable lives. */
+/* An op that takes a variable's reference is colocated with the variable. */
 static void colocate_with_references(struct binding *bind)
 {
     struct op_builder *b = bind->b;
@@ -208,7 +209,7 @@ static int compare_strings(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What must be where another operation is goes to that one's device. */
+/* A colocated operation gets the device of the operation that it is colocated with. */
 static void follow_colocated(struct graph *g, struct operation *op)
 {
     const struct attr *class = operation_attr(op, "_class");
@@ -222,7 +223,7 @@ static void follow_colocated(struct graph *g, struct operation *op)
     }
 }
 
-/* Where the new operation must be. */
+/* Collects the colocation groups of the new operation. */
 static void collect_colocation(struct binding *bind)
 {
     const struct colocation scope = graph_colocation(bind->g);
@@ -274,7 +275,7 @@ static int check_control_inputs(struct op_builder *b)
     return 0;
 }
 
-/* *ret_place: of its name, good until another one is added. */
+/* *ret_place: the entry of its name, valid until the next one is added. */
 static int build(struct binding *bind, struct operation *op,
                  struct name_entry **ret_place)
 {

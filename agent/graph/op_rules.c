@@ -105,8 +105,8 @@ int value_ints(const struct shape_args *args, int i, int64_t *ret, int max)
     return n <= max ? (int)n : -1;
 }
 
-/* What the graph says about a shape that is computed: Shape of something, or a Pack of
- * known and unknown numbers. */
+/* What is known of a shape that the graph computes: by Shape, or by a Pack of known and
+ * unknown numbers. */
 static struct shape computed_shape(struct output x, const struct shape *own)
 {
     struct shape s = SHAPE_UNKNOWN;
@@ -168,8 +168,8 @@ int wrap_axis(const struct shape_args *args, int rank, int64_t *axis)
     return 0;
 }
 
-/* How many steps of `delta` lie in [start, limit): unsigned, as differences of any two
- * fit. */
+/* The number of steps of `delta` within [start, limit). Unsigned arithmetic, since the
+ * difference of two int64_t may not fit in one. */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta)
 {
     uint64_t up = (uint64_t)limit - (uint64_t)start, step = (uint64_t)delta;

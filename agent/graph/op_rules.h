@@ -1,8 +1,9 @@
-/* op_rules.h - what the rows of the op table share: pieces of shape and gradient rules.
+/* op_rules.h - shape and gradient rules shared by the rows of the op table, and parts of
+ * them.
  *
  * A rule reads attributes from the operation, shapes and known values from its arguments.
- * A gradient rule builds the nodes that TensorFlow 1.13 builds (python/ops/..._grad.py),
- * under the names it gives them.
+ * A gradient rule builds the same nodes with the same names as TensorFlow 1.13
+ * (python/ops/..._grad.py).
  */
 #ifndef AGENT_GRAPH_OP_RULES_H
 #define AGENT_GRAPH_OP_RULES_H
@@ -10,7 +11,7 @@
 #include "agent/graph/op_table.h"
 #include "agent/graph/ops.h"
 
-/* The rows of one source file; op_table.c joins them. */
+/* The rows of one source file; op_table.c searches all families. */
 struct op_family {
     const struct op_def *rows;
     size_t n;
@@ -23,69 +24,73 @@ extern const struct op_family ops_of_array, ops_of_flow, ops_of_index, ops_of_io
     ops_of_join, ops_of_math, ops_of_matrix, ops_of_nn, ops_of_random, ops_of_reduce,
     ops_of_slice, ops_of_state;
 
-/* ---- attributes; the operation has them by its signature ---- */
+/* ---- attributes, which the signature guarantees ---- */
 int64_t attr_int(const struct operation *op, const char *name); /* int, bool, type */
 const struct shape *attr_shape(const struct operation *op, const char *name);
 
 /* ---- shape rules ---- */
-int shape_same(const struct shape_args *args);   /* every output is as input 0 */
-int shape_scalar(const struct shape_args *args); /* every output is a scalar */
+/* every output has the shape of input 0 */
+int shape_same(const struct shape_args *args);
+int shape_scalar(const struct shape_args *args);           /* every output is a scalar */
 int shape_broadcast_inputs(const struct shape_args *args); /* of inputs 0 and 1 */
-int shape_merged(const struct shape_args *args); /* inputs and outputs all alike */
-int shape_none(const struct shape_args *args);   /* no outputs, or nothing to say */
+/* all inputs and outputs have the same shape */
+int shape_merged(const struct shape_args *args);
+int shape_none(const struct shape_args *args);   /* no outputs, or nothing is known */
 int shape_vector(const struct shape_args *args); /* every output is a vector */
 
-/* ---- their pieces ---- */
+/* ---- parts of shape rules ---- */
 int want_rank(const struct shape_args *args, int input, int rank); /* 0 or ERR_SHAPE */
-int64_t dim_of(const struct shape *s, int i);                      /* -1 when not known */
-/* The integers of input i, when they are known: their number, otherwise -1. */
+int64_t dim_of(const struct shape *s, int i);                      /* -1 if unknown */
+/* The integers of input i if they are known; returns their number, otherwise -1. */
 int value_ints(const struct shape_args *args, int i, int64_t *ret, int max);
-/* Input i read as a shape, as far as it is known; a known -1 stays one (Reshape).
- * ERR_SHAPE: too many dimensions. */
+/* Input i as a shape, as far as it is known. A known -1 stays -1 (Reshape). ERR_SHAPE:
+ * too many dimensions. */
 int value_shape(const struct shape_args *args, int i, struct shape *ret);
-/* The same where -1 is not a size. */
+/* The same, but -1 is an error. */
 int value_sizes(const struct shape_args *args, int i, struct shape *ret);
-/* *axis from [-rank, rank) into [0, rank). */
+/* Maps *axis from [-rank, rank) to [0, rank). */
 int wrap_axis(const struct shape_args *args, int rank, int64_t *axis);
 
-/* How many steps of `delta` (not 0) lie in [start, limit). */
+/* The number of steps of `delta` (not 0) within [start, limit). */
 uint64_t range_length(int64_t start, int64_t limit, int64_t delta);
-/* How many elements begin:end:stride (not 0) takes of d, by NumPy's rules for negatives,
- * and which is the first; from_start, to_end: that limit was left out. -1: d is not
- * known. */
+/* The number of elements that begin:end:stride (stride not 0) selects from a dimension d
+ * by NumPy's rules, and the first of them; from_start, to_end: that limit is omitted. -1
+ * if d is unknown. */
 int64_t slice_range(int64_t d, int64_t begin, int64_t end, int64_t stride, int from_start,
                     int to_end, int64_t *ret_first);
 
 /* ---- gradient rules ---- */
-/* The head of a grad_fn (op_table.h). */
+/* Declares the head of a grad_fn (op_table.h). */
 #define GRAD(name)                                                                       \
     static int name(struct graph *g, struct operation *op,                               \
                     const struct output *grad_out, struct output *grad_in)
 int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
-              struct output *grad_in); /* gives nothing to any input */
-/* TensorFlow has no gradient for it, either: ERR_UNSUPPORTED. */
+              struct output *grad_in); /* no input gets a gradient */
+/* ERR_UNSUPPORTED: TensorFlow has no gradient either. */
 int grad_missing(struct graph *g, struct operation *op, const struct output *grad_out,
                  struct output *grad_in);
-/* All given: 0; otherwise -1, for rules to return. The graph has the error. */
+/* The result of a rule: 0 if all gradients are valid; otherwise -1, and the graph has the
+ * error. */
 int grad_done(const struct output *grads, int n);
 
-/* Undoing broadcasting: sum what was spread, then the shape of the input. */
+/* Reverses broadcasting: sums over the axes that were broadcast, then reshapes to the
+ * input's shape. */
 struct broadcast_args {
     struct output shape_x, shape_y, axes_x, axes_y;
 };
 struct broadcast_args broadcast_args(struct graph *g, struct output x, struct output y);
 struct output unbroadcast(struct graph *g, struct output grad, struct output axes,
                           struct output shape);
-/* Are all dimensions of both known and equal? Then nothing was spread. */
+/* Whether all dimensions of both are known and equal, so that nothing was broadcast. */
 int same_known_shape(struct output x, struct output y);
 
 struct output input_of(const struct operation *op, int i);
 struct output output_of(struct operation *op, int i);
-/* x `type` a scalar constant of x's type, named as Python's operators name it:
- * `<name>/y` and `<name>`. */
+/* Operator `type` with x and a scalar constant of x's type, named as Python's operators
+ * do: `<name>/y` and `<name>`. */
 struct output with_scalar(struct graph *g, const char *type, struct output x, double y,
                           const char *name);
-/* The same with the scalar on the left: `<name>/x`. */
+/* The same with the scalar as the left operand: `<name>/x`. */
 struct output scalar_with(struct graph *g, const char *type, double x, struct output y,
                           const char *name);
 struct output zeros_as(struct graph *g, struct output x);      /* tf.zeros(tf.shape(x)) */
@@ -94,7 +99,6 @@ struct output sum_last_axis(struct graph *g, struct output x); /* keep_dims */
  * StridedSlice that is 1. */
 struct output vector_slice(struct graph *g, struct output x, int32_t begin, int32_t end,
                            const char *mask);
-struct output rank_of(struct graph *g,
-                      struct output x); /* a constant where it is known */
+struct output rank_of(struct graph *g, struct output x); /* a constant if it is known */
 
 #endif

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* From here on zeros and ones are built by Fill instead of one Const, as TensorFlow. */
+/* zeros and ones with at least this many elements are built by Fill, not by one Const, as
+ * in TensorFlow */
 enum { SMALL_CONSTANT = 1000 };
 
 static struct output finish(struct op_builder *b)
@@ -13,7 +14,7 @@ static struct output finish(struct op_builder *b)
     return (struct output){op_finish(b), 0};
 }
 
-/* An op with constants of its own: they live in a name scope of the op's name. */
+/* Begins an op that has its own constants, in a name scope with the op's name. */
 static struct op_builder *begin_at_scope(struct graph *g, const char *type)
 {
     return op_begin(g, type, graph_name_scope(g));
@@ -75,7 +76,7 @@ struct output constant_i32s(struct graph *g, const int32_t *values, size_t n,
     return constant(g, &t, name);
 }
 
-/* The bytes of one number; 0, or -1 for a type that brood does not compute with. */
+/* The bytes of one number; -1 for a type that brood cannot compute with, otherwise 0. */
 static int number_bytes(enum dtype dtype, double value, unsigned char bytes[8])
 {
     float f32 = (float)value;
@@ -100,7 +101,7 @@ static int number_bytes(enum dtype dtype, double value, unsigned char bytes[8])
     case DT_BOOL:
         memcpy(bytes, &u8, sizeof(u8));
         return 0;
-    default: /* zero has the same bytes in all the others */
+    default: /* zero has the same bytes in all other types */
         memset(bytes, 0, 8);
         return value == 0.0 && dtype_size(dtype) != 0 && dtype_size(dtype) <= 8 ? 0 : -1;
     }
@@ -445,7 +446,7 @@ struct output shape_of(struct graph *g, struct output x, const char *name)
     return unary(g, "Shape", x, name);
 }
 
-/* ---- draws ---- */
+/* ---- random numbers ---- */
 
 static struct output draw(struct graph *g, const char *type, enum dtype dtype,
                           struct output shape)
@@ -457,7 +458,7 @@ static struct output draw(struct graph *g, const char *type, enum dtype dtype,
     return finish(b);
 }
 
-/* Inside a scope of the result's name: RandomUniform * (max - min) + min. */
+/* RandomUniform * (max - min) + min, in a scope with the result's name. */
 static struct output uniform_nodes(struct graph *g, enum dtype dtype, struct output shape,
                                    double low, double high)
 {
@@ -574,7 +575,8 @@ struct operation *no_op(struct graph *g, const char *name)
     return op_finish(op_begin(g, "NoOp", name));
 }
 
-/* The norm as a tensor, or (OUTPUT_NONE) as a number: then each use has its Const. */
+/* clip_norm: a tensor, or OUTPUT_NONE to use the number, for which each use builds a
+ * Const. */
 static struct output clip(struct graph *g, struct output t, struct output clip_norm,
                           double number, const char *name)
 {
@@ -584,7 +586,7 @@ static struct output clip(struct graph *g, struct output t, struct output clip_n
     square = binary(g, "Mul", t, t, "mul");
     sum = reduce(g, "Sum", square, NULL, 0, 1, NULL);
     nonzero = with_scalar(g, "Greater", sum, 0.0, "Greater");
-    /* The second Select keeps the root's infinite slope at 0 out of gradients. */
+    /* the second Select keeps the root's infinite slope at 0 out of the gradients */
     safe = where(g, nonzero, sum, ones_like(g, sum, NULL), NULL);
     norm = where(g, nonzero, unary(g, "Sqrt", safe, NULL), sum, NULL);
     if (clip_norm.op != NULL) {

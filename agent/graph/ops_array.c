@@ -1,7 +1,6 @@
-/* ops_array.c - constants, placeholders, shapes as values, changes of shape.
+/* ops_array.c - constants, placeholders, ops on shapes, and changes of shape.
  *
- * Gradients after TensorFlow 1.13's python/ops/array_grad.py.
- */
+ * Gradients after TensorFlow 1.13's python/ops/array_grad.py. */
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/op_rules.h"
 
@@ -67,7 +66,8 @@ static int shape_of_shape(const struct shape_args *args)
     return 0;
 }
 
-/* Vectors of one length in, that length out: ConcatOffset, InvertPermutation. */
+/* The inputs are vectors of one length, and so are the outputs: ConcatOffset,
+ * InvertPermutation. */
 static int concat_offset_shape(const struct shape_args *args)
 {
     for (int i = 1; i < args->n_in; i++) {
@@ -87,7 +87,7 @@ static int invert_permutation_shape(const struct shape_args *args)
     return want_rank(args, 0, 1);
 }
 
-/* A known scalar of a floating type. */
+/* The value of a known floating-point scalar. */
 static int value_real(const struct shape_args *args, int i, double *ret)
 {
     const struct tensor *t = args->value[i];
@@ -151,7 +151,7 @@ GRAD(fill_grad)
     return grad_done(grad_in + 1, 1);
 }
 
-/* The dimensions of data[i] beyond those of its indices, with which it begins. */
+/* The dimensions of data[i] after those of indices[i], with which it begins. */
 static int stitched_row(const struct shape_args *args, int i, struct shape *ret)
 {
     const struct shape *at = &args->in[i], *data = &args->in[args->n_in / 2 + i];
@@ -170,7 +170,7 @@ static int stitched_row(const struct shape_args *args, int i, struct shape *ret)
     return 0;
 }
 
-/* data[k] goes to row indices[k]; as many rows as the largest index says. */
+/* data[k] goes to row indices[k]; the largest index gives the number of rows. */
 static int dynamic_stitch_shape(const struct shape_args *args)
 {
     int64_t largest = -1;
@@ -302,7 +302,7 @@ static int squeeze_shape(const struct shape_args *args)
     }
     for (int i = 0; i < x->rank; i++) {
         if (dims->n == 0 && x->dim[i] < 0)
-            return 0; /* whether it goes is not known yet */
+            return 0; /* cannot be checked yet */
         if (dims->n == 0 ? x->dim[i] != 1 : !gone[i])
             out.dim[out.rank++] = x->dim[i];
     }
@@ -375,7 +375,8 @@ static struct output stack2(struct graph *g, struct output a, struct output b)
     return (struct output){op_finish(p), 0};
 }
 
-/* The multiples between the dimensions, summed over: (times 0, dim 0, times 1, ...). */
+/* Reshapes the gradient to (multiple 0, dim 0, multiple 1, ...) and sums over the
+ * multiples. */
 GRAD(tile_grad)
 {
     struct output x = input_of(op, 0), start, delta, axes, split, r;

@@ -1,11 +1,10 @@
-/* ops_flow.c - what runs only sometimes: the nodes of tf.cond.
+/* ops_flow.c - the nodes of tf.cond, of which only one branch runs.
  *
- * Switch hands its input to one of two outputs; what depends on the other one is dead and
- * does not run. Merge takes whichever of its inputs is alive.
+ * Switch passes its input to one of two outputs; operations that depend on the other
+ * output are dead and do not run. Merge passes on the input that is alive.
  *
  * Gradients after TensorFlow 1.13's python/ops/control_flow_grad.py, by its rules for ops
- * that are in no context: which branch was taken is what Merge says.
- */
+ * without a context: Merge's second output says which branch was taken. */
 #include "agent/graph/op_rules.h"
 
 static int merge_shape(const struct shape_args *args)
@@ -41,8 +40,8 @@ static struct output zeros_of_branch(struct graph *g, struct operation *op, int 
     return zeros_like(g, x, NULL);
 }
 
-/* From the branch that was taken; the other one, if nothing came from it, gives zeros that
- * are alive when it is. */
+/* The gradient comes from the branch that was taken. If an output has no gradient, zeros
+ * are used, which are alive while that output is. */
 GRAD(switch_grad)
 {
     struct op_builder *b;
@@ -57,7 +56,7 @@ GRAD(switch_grad)
     return grad_done(grad_in, 1);
 }
 
-/* To the input that was alive. */
+/* The gradient goes to the input that was alive. */
 GRAD(merge_grad)
 {
     const int n = operation_n_inputs(op);

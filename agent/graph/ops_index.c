@@ -1,8 +1,7 @@
-/* ops_index.c - rows by their numbers, and numbers of rows.
+/* ops_index.c - ops that select or add rows by index, and ops that compute indices.
  *
- * Gradients after TensorFlow 1.13's python/ops/array_grad.py; where it makes
- * IndexedSlices, the dense op that gives the same values stands here.
- */
+ * Gradients after TensorFlow 1.13's python/ops/array_grad.py; where TensorFlow builds
+ * IndexedSlices, this builds a dense op with the same values. */
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/op_rules.h"
 
@@ -65,7 +64,8 @@ static struct output permuted(struct graph *g, struct output x, const int32_t *p
     return binary(g, "Transpose", x, p, "transpose");
 }
 
-/* Along another axis: the gathered dimensions first, summed, and moved back. */
+/* Along an axis other than 0: moves the gathered dimensions to the front, sums, and moves
+ * them back. */
 GRAD(gather_v2_grad)
 {
     const struct tensor *axis_value = output_constant(input_of(op, 2));
@@ -96,7 +96,7 @@ GRAD(gather_v2_grad)
     return grad_done(grad_in, 1);
 }
 
-/* Rows of data whose id is k are summed into row k; ids may have several dimensions. */
+/* Sums the rows of data with id k in row k; ids may have several dimensions. */
 static int segment_sum_shape(const struct shape_args *args)
 {
     const struct shape *data = &args->in[0], *ids = &args->in[1];
@@ -121,7 +121,8 @@ static int segment_sum_shape(const struct shape_args *args)
     return 0;
 }
 
-/* Each row gets the gradient of the sum it went to; rows with a negative id nothing. */
+/* Each row gets the gradient of the sum that it was added to; rows with negative ids get
+ * 0. */
 GRAD(segment_sum_grad)
 {
     struct output ids = input_of(op, 1), rows, there, shape;
@@ -170,7 +171,7 @@ static int one_hot_shape(const struct shape_args *args)
     return 0;
 }
 
-/* (number of true elements, rank); how many is known only when it runs */
+/* (number of true elements, rank); only a run knows the number */
 static int where_shape(const struct shape_args *args)
 {
     args->out[0] = SHAPE(-1, args->in[0].rank);

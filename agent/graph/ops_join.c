@@ -5,7 +5,7 @@
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/op_rules.h"
 
-/* Values at inputs first .. first + n - 1, the axis at input `at`. */
+/* Joins inputs first .. first + n - 1 along the axis that is input `at`. */
 static int joined_shape(const struct shape_args *args, int first, int at)
 {
     int n = args->n_in - 1;
@@ -54,14 +54,14 @@ static int concat_shape(const struct shape_args *args)
     return joined_shape(args, 0, args->n_in - 1);
 }
 
-/* The op of TensorFlow 0.12: the axis comes first. */
+/* The op of TensorFlow 0.12, whose input 0 is the axis. */
 static int old_concat_shape(const struct shape_args *args)
 {
     return joined_shape(args, 1, 0);
 }
 
-/* Shapes of all values: Consts where they are known, otherwise one ShapeN. (Those before
- * the first unknown one are made and left, as TensorFlow does.) */
+/* The shapes of all values: Consts if all are known, otherwise one ShapeN. (TensorFlow
+ * also leaves the unused Consts built before the first unknown one.) */
 static void shapes_of(struct graph *g, const struct operation *op, int first, int n,
                       struct output *ret)
 {
@@ -175,7 +175,7 @@ static int unpack_shape(const struct shape_args *args)
     return 0;
 }
 
-/* An output that nothing depends on has gradient zero. */
+/* The gradient of an output that nothing depends on is zero. */
 static struct output grad_or_zeros(struct graph *g, struct operation *op, int i,
                                    const struct output *grad_out)
 {
@@ -232,7 +232,7 @@ static int split_shape(const struct shape_args *args)
 
 enum { MAX_PIECES = 256 };
 
-/* Fills in the one size that may be -1: what the others leave of d (-1: not known). */
+/* Fills in the only size that may be -1: the rest of d (-1 if d is unknown). */
 static int split_sizes(const struct shape_args *args, int64_t d, int64_t *sizes, int n)
 {
     int64_t sum = 0;

@@ -7,7 +7,8 @@
 
 /* ---- two inputs, broadcasting ---- */
 
-/* The usual end: what each input would get, were both of the output's shape. */
+/* The last step of most rules: reduces gradients with the output's shape to the shapes of
+ * the inputs. */
 static int spread_back(struct graph *g, const struct broadcast_args *r, struct output dx,
                        struct output dy, struct output *grad_in)
 {
@@ -64,7 +65,7 @@ GRAD(mul_grad)
     return grad_done(grad_in, 2);
 }
 
-/* d(x/y): 1/y and -x/y/y, with the division of the op itself. */
+/* d(x/y): 1/y and -x/y/y, using the op's own type of division. */
 static int quotient_grad(struct graph *g, struct operation *op, const char *divide,
                          struct output d, struct output *grad_in)
 {
@@ -92,7 +93,7 @@ GRAD(div_no_nan_grad)
     return quotient_grad(g, op, "DivNoNan", grad_out[0], grad_in);
 }
 
-/* The input that was chosen gets all; at equality the first one. */
+/* The input that was chosen gets the whole gradient; if both are equal, the first one. */
 static int choice_grad(struct graph *g, struct operation *op, const char *compare,
                        struct output d, struct output *grad_in)
 {
@@ -315,7 +316,7 @@ static int select_v2_shape(const struct shape_args *args)
     return 0;
 }
 
-/* The sum of grad over what x was repeated along, in the shape of x. */
+/* The sum of grad over the axes along which x was broadcast, in the shape of x. */
 static struct output summed_to(struct graph *g, struct output grad, struct output x,
                                struct output result)
 {

@@ -39,8 +39,9 @@ GRAD(matmul_grad)
 
 /* ---- batches of products ---- */
 
-/* x (..., M, K) y (..., K, N) -> (..., M, N); adj_x, adj_y: that operand's last two
- * dimensions swapped. BatchMatMul wants equal batches, BatchMatMulV2 broadcasts them. */
+/* x (..., M, K) y (..., K, N) -> (..., M, N). adj_x, adj_y: that operand's last two
+ * dimensions are swapped. BatchMatMul requires equal batches, BatchMatMulV2 broadcasts
+ * them. */
 static int batch_matmul_shape(const struct shape_args *args)
 {
     const struct shape *x = &args->in[0], *y = &args->in[1];

@@ -1,14 +1,13 @@
-/* ops_nn.c - activations, biases, losses, and the steps of the optimisers.
+/* ops_nn.c - activations, biases, losses, and the update ops of the optimisers.
  *
- * Gradients after TensorFlow 1.13's python/ops/nn_grad.py and math_grad.py.
- */
+ * Gradients after TensorFlow 1.13's python/ops/nn_grad.py and math_grad.py. */
 #include "agent/graph/op_rules.h"
 #include "agent/graph/signature.h"
 #include "common/err/check.h"
 
 /* ---- biases ---- */
 
-/* The dimension of the channels: the last, or with NCHW the second. */
+/* The dimension of the channels: the last one, or the second with NCHW. */
 static int channel_axis(const struct operation *op, int rank)
 {
     return operation_attr(op, "data_format")->s[1] == 'C' ? 1 : rank - 1;
@@ -256,7 +255,7 @@ static int sparse_cross_entropy_shape(const struct shape_args *args)
     return 0;
 }
 
-/* A vector times the rows of a matrix. */
+/* Multiplies each row of a matrix by its element of a vector. */
 static struct output times_rows(struct graph *g, struct output vector,
                                 struct output matrix)
 {
@@ -300,9 +299,9 @@ GRAD(sparse_cross_entropy_grad)
     return grad_done(grad_in, 1);
 }
 
-/* ---- steps of optimisers ---- */
+/* ---- update ops of optimisers ---- */
 
-/* Which input is the gradient: the one called `grad`, or `delta`. */
+/* The number of the input that is the gradient, called `grad` or `delta`. */
 static int gradient_input(const struct operation *op)
 {
     struct signature_room room;
@@ -316,7 +315,7 @@ static int gradient_input(const struct operation *op)
     return i;
 }
 
-/* The shape of the variable behind a reference or a handle. */
+/* The shape of the variable that a reference or a handle refers to. */
 static struct shape shape_behind(const struct shape_args *args, int i)
 {
     const struct output x = operation_input(args->op, i);
@@ -328,8 +327,8 @@ static struct shape shape_behind(const struct shape_args *args, int i)
     return v != NULL ? *attr_shape(v, "shape") : SHAPE_UNKNOWN;
 }
 
-/* The variable, its slots and the gradient have one shape, everything else is a scalar.
- */
+/* The variable, its slots and the gradient have the same shape; all other inputs are
+ * scalars. */
 static int apply_shape(const struct shape_args *args)
 {
     const int gradient = gradient_input(args->op);
@@ -368,7 +367,7 @@ static int apply_shape(const struct shape_args *args)
     {                                                                                    \
         type, 0, shape_merged, grad, "y:T, dy:T -> z:T; T:float_type"                    \
     }
-/* Of a variable and its slots by reference, and by handle. */
+/* One row for a variable and slots given by reference, and one for handles. */
 #define APPLY(type, variables, inputs, attrs)                                            \
     {type, OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, apply_shape, NULL,                  \
      variables("&T") inputs " -> out:&T; T:number_type, use_locking:bool=false" attrs},  \

@@ -1,6 +1,6 @@
-/* ops_random.c - draws. Each is a pure function of the session's key, the operation's
- * name and the run's counter; attributes seed and seed2 are TensorFlow's and unused.
- */
+/* ops_random.c - random numbers. Each is a pure function of the session's key, the
+ * operation's name and the run's counter; the attributes seed and seed2 exist for
+ * TensorFlow and are unused. */
 #include "agent/graph/op_rules.h"
 
 static int draw_shape(const struct shape_args *args)

@@ -15,7 +15,7 @@ static int reduce_shape(const struct shape_args *args)
     n = value_ints(args, 1, axes, SHAPE_MAX_RANK);
     if (x->rank < 0)
         return 0;
-    if (n < 0) { /* of a scalar: that there are no axes is still to be seen */
+    if (n < 0) { /* x may be a scalar, and there may be no axes: not known yet */
         for (int i = 0; keep && i < x->rank; i++)
             out.dim[i] = -1;
         out.rank = keep && x->rank > 0 ? x->rank : -1;
@@ -68,7 +68,7 @@ static struct output shape_ratio(struct graph *g, struct output x, struct output
                   "floordiv");
 }
 
-/* Does the operation reduce every axis, as far as can be seen now? */
+/* Whether the operation reduces every axis, as far as is known. */
 static int reduces_all(const struct operation *op)
 {
     int rank = output_shape(input_of(op, 0)).rank;
@@ -132,7 +132,7 @@ GRAD(mean_grad)
     return grad_done(grad_in, 1);
 }
 
-/* Shared equally by the elements that attain the extremum. */
+/* The elements that equal the extremum share the gradient equally. */
 GRAD(extremum_grad)
 {
     struct output x = input_of(op, 0), axes = input_of(op, 1), y, d, attained, n;
@@ -146,8 +146,9 @@ GRAD(extremum_grad)
     return grad_done(grad_in, 1);
 }
 
-/* The product of all others: y / x_i, without dividing where factors are zero. With one
- * zero it is the product of the rest, there alone; with two or more it is zero. */
+/* The product of all other factors, which is y / x_i if no factor is 0. With one zero,
+ * the result is the product of the others at its place and 0 elsewhere; with more zeros
+ * it is 0. */
 GRAD(prod_grad)
 {
     struct output x = input_of(op, 0), axes = input_of(op, 1);
@@ -162,7 +163,7 @@ GRAD(prod_grad)
     rest = binary(g, "RealDiv", product, safe, "truediv");
     at_zero = cast(g, is_zero, dtype, NULL);
     n_zeros = binary(g, "Reshape", binary(g, "Sum", at_zero, axes, NULL), kept, NULL);
-    /* zeros among the others */
+    /* the number of zeros among the others */
     n_zeros = binary(g, "Sub", n_zeros, at_zero, "sub");
     no_zero = cast(g, with_scalar(g, "Equal", n_zeros, 0.0, "Equal"), dtype, NULL);
     d = binary(g, "Reshape", grad_out[0], kept, NULL);
@@ -177,7 +178,7 @@ static int arg_extremum_shape(const struct shape_args *args)
 
     if (out.rank < 0)
         return 0;
-    if (value_ints(args, 1, &axis, 1) != 1) { /* it is still to be checked */
+    if (value_ints(args, 1, &axis, 1) != 1) { /* the axis cannot be checked yet */
         out.rank--;
         for (int i = 0; i < out.rank; i++)
             out.dim[i] = -1;

@@ -1,7 +1,6 @@
-/* ops_slice.c - parts of tensors, and tensors put into larger ones.
+/* ops_slice.c - slices of tensors, and padding.
  *
- * Gradients after TensorFlow 1.13's python/ops/array_grad.py.
- */
+ * Gradients after TensorFlow 1.13's python/ops/array_grad.py. */
 #include "agent/graph/graph_internal.h"
 #include "agent/graph/op_rules.h"
 
@@ -63,7 +62,7 @@ static struct output column_shape(struct graph *g, struct output x)
     return (struct output){op_finish(b), 0};
 }
 
-/* The gradient put back where the slice was taken, zeros elsewhere. */
+/* The gradient at the place of the slice, zeros elsewhere. */
 GRAD(slice_grad)
 {
     struct output x = input_of(op, 0), begin = input_of(op, 1), after, columns[2];
@@ -80,7 +79,7 @@ GRAD(slice_grad)
     return grad_done(grad_in, 1);
 }
 
-/* paddings (rank, 2): zeros before and after, in each dimension */
+/* paddings (rank, 2): number of zeros before and after, for each dimension */
 static int pad_shape(const struct shape_args *args)
 {
     int64_t pads[2 * SHAPE_MAX_RANK];
@@ -148,7 +147,7 @@ struct strided {
     int64_t begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask;
 };
 
-/* One entry that takes from dimension `axis`; appends what is left of it. */
+/* Applies one entry to dimension `axis`, and appends the result's dimension. */
 static int strided_entry(const struct shape_args *args, const struct shape *x,
                          const struct strided *s, int i, int axis, struct shape *out)
 {
@@ -204,8 +203,8 @@ static int strided_result(const struct shape_args *args, const struct shape *x,
     return 0;
 }
 
-/* Inputs first, first + 1, first + 2: begin, end, strides. Leaves *ret unknown where they
- * are. */
+/* Inputs first, first + 1 and first + 2 are begin, end and strides. *ret stays unknown if
+ * they are. */
 static int strided_shape(const struct shape_args *args, const struct shape *x, int first,
                          struct shape *ret)
 {

@@ -1,6 +1,5 @@
-/* ops_state.c - variables: where they are, what writes them; and the decomposition that
- * the orthogonal initialiser needs.
- */
+/* ops_state.c - variables and the ops that write them; and the QR decomposition that the
+ * orthogonal initialiser needs. */
 #include "agent/graph/op_rules.h"
 
 #include <string.h>
@@ -11,7 +10,7 @@ static int variable_shape(const struct shape_args *args)
     return 0;
 }
 
-/* validate_shape false would change the variable's shape; it has one place for ever. */
+/* With validate_shape false the variable's shape could change, but its memory cannot. */
 static int assign_shape(const struct shape_args *args)
 {
     if (shape_merge(&args->in[0], &args->in[1], &args->out[0]) != 0)
@@ -42,8 +41,8 @@ const struct operation *operation_behind_handle(struct output handle)
     return handle.op;
 }
 
-/* dtype and shape of the variable against those of the value, as far as they are known.
- */
+/* Checks dtype and shape of the variable against those of the value, as far as they are
+ * known. */
 static int check_handle(const struct shape_args *args, struct shape *ret)
 {
     const struct operation *v = operation_behind_handle(operation_input(args->op, 0));
@@ -120,7 +119,7 @@ static int diag_part_shape(const struct shape_args *args)
             "ref:&T, value:T -> output_ref:&T; T:" attrs                                 \
     }
 
-/* Variable is VariableV2 as TensorFlow 0.12 named it. */
+/* Variable is the name that TensorFlow 0.12 gave to VariableV2. */
 #define VARIABLE(type)                                                                   \
     {                                                                                    \
         type, OP_STATEFUL | OP_NO_GRADIENT, variable_shape, NULL,                        \

@@ -30,7 +30,7 @@ static char *lower(struct graph *g, const char *s)
     return copy;
 }
 
-/* Graph.unique_name of TensorFlow 1.13: names are compared without case. */
+/* Graph.unique_name of TensorFlow 1.13: case is ignored. */
 const char *graph_unique_name(struct graph *g, const char *name)
 {
     const char *full = arena_join(&g->arena, graph_name_scope(g), name);
@@ -116,7 +116,8 @@ static int opened(const struct graph *g, const char *full)
     return e != NULL && e->count != 0;
 }
 
-/* default_name, or the first of default_name_1, ... not opened in the current scope. */
+/* default_name, or the first of default_name_1, ... that was not opened in the current
+ * scope. */
 static const char *unique_scope(struct graph *g, const char *default_name)
 {
     const char *full = join(g, default_name), *candidate = full;
@@ -145,8 +146,8 @@ void variable_scope_enter(struct graph *g, const char *name, const char *default
     ptr_list_push(&g->variable_scopes, s);
 }
 
-/* The counters of the scopes inside start again, so that a scope opened a second time
- * finds the default names of the first. */
+/* Resets the counters of the scopes inside, so that opening a scope again gives the same
+ * default names. */
 void variable_scope_leave(struct graph *g)
 {
     const struct variable_scope *s = ptr_list_pop(&g->variable_scopes);
@@ -186,7 +187,8 @@ static int is_input(const struct operation *op, const struct operation *x)
     return 0;
 }
 
-/* As TensorFlow: an op whose input was built inside the scope waits already. */
+/* As in TensorFlow: an op with an input built inside the scope already depends on the
+ * scope's control inputs. */
 static int waits_already(const struct operation *op, const struct control_scope *s)
 {
     for (int i = 0; i < op->n_inputs; i++)

@@ -41,7 +41,7 @@ struct span span_of(const char *text)
     return (struct span){text, strlen(text)};
 }
 
-/* Takes everything up to one of `stops` (or the end), without blanks around it. */
+/* Reads up to one of `stops` or the end; leaves out blanks at both ends. */
 static struct span take(const char **p, const char *stops)
 {
     const char *begin, *end;
@@ -128,7 +128,7 @@ static enum dtype dtype_of_span(struct span s)
     return word[0] == '#' ? (enum dtype)atoi(word + 1) : dtype_from_name(word);
 }
 
-/* What the arguments say of attributes, which come after them. */
+/* Finds the attributes that the arguments refer to, which come after them. */
 static void resolve(const struct signature *s, struct signature_arg *args, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -8,7 +8,7 @@
 
 /* ---- the initial value ---- */
 
-/* limit = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010); fans as TensorFlow's
+/* limit = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). Fans as in TensorFlow's
  * init_ops: the last two dimensions, times the receptive field before them. */
 static struct output glorot_uniform(struct graph *g, const struct initializer *self,
                                     enum dtype dtype, const struct shape *shape)
@@ -97,7 +97,7 @@ static struct output read_resource(struct graph *g, struct output handle,
     return (struct output){op_finish(b), 0};
 }
 
-/* VarHandleOp and the nodes that TensorFlow puts around it; returns the Assign. */
+/* Builds VarHandleOp and its other nodes as TensorFlow does; returns the Assign. */
 static struct operation *resource_nodes(struct graph *g, struct variable *v)
 {
     const char *scope = graph_name_scope(g);
@@ -114,7 +114,7 @@ static struct operation *resource_nodes(struct graph *g, struct variable *v)
     return assigned.op;
 }
 
-/* The Assign of VariableV2 and what stands beside it. */
+/* Builds Assign and the other nodes of a VariableV2. */
 static struct operation *reference_nodes(struct graph *g, struct variable *v,
                                          int colocated)
 {
@@ -126,8 +126,8 @@ static struct operation *reference_nodes(struct graph *g, struct variable *v,
     return assigned.op;
 }
 
-/* Inside the variable's own name scope. colocated: `_class` on the variable itself, as
- * get_variable writes it. */
+/* Builds in the variable's own name scope. colocated: adds `_class` to the variable
+ * itself, as get_variable does. */
 static struct variable *make_variable(struct graph *g, struct output initial_value,
                                       unsigned flags, int colocated)
 {
@@ -157,8 +157,8 @@ static struct variable *make_variable(struct graph *g, struct output initial_val
 
 /* ---- tf.get_variable ---- */
 
-/* The initialiser's nodes: no device, and `_class` of the variable to come, unless that
- * goes where something else is. */
+/* Builds the initialiser's nodes: without a device, and with `_class` of the future
+ * variable unless that is colocated with another operation. */
 static struct output build_initial_value(struct graph *g, const struct initializer *init,
                                          enum dtype dtype, const struct shape *shape)
 {
@@ -335,7 +335,7 @@ static int is_resource(const struct variable *v)
     return output_dtype(v->ref) == DT_RESOURCE;
 }
 
-/* A resource's op gives nothing back: only the operation of the result is of use. */
+/* For a resource, only the operation of the result is useful: it has no output. */
 static struct output write(struct variable *v, const char *type, struct output value,
                            const char *name)
 {

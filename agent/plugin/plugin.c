@@ -23,16 +23,17 @@ struct host {
     size_t n_params;
     struct brood_env_agent *agents;
     size_t n_agents, n_copies, first;
-    size_t *obs_before, *action_before; /* [A + 1] widths of those before */
-    void **worlds;                      /* [E] NULL: not opened yet */
+    /* [A + 1] sum of the widths of the agents before */
+    size_t *obs_before, *action_before;
+    void **worlds; /* [E] NULL: not opened yet */
 
-    /* Of one request: its copies, their numbers, and what came of them, agent by agent. */
+    /* The current request: its copies, their indices, and its results, agent by agent. */
     uint32_t *copies;
     size_t n;
     float *actions, *obs;
     double *reward;
     uint8_t *terminated, *present, *allowed;
-    /* What one world is given. */
+    /* The arguments for one world. */
     const float **own_actions;
     float **own_obs;
     uint8_t **own_allowed;
@@ -240,7 +241,7 @@ static int take_copies(struct host *h, const msgpack_object *body, struct err *e
     return 0;
 }
 
-/* Copy i's places in the arrays, which begin as zeros. */
+/* The part of the arrays that belongs to copy i; sets it to zero. */
 static struct brood_env_view view(struct host *h, size_t i)
 {
     for (size_t a = 0; a < h->n_agents; a++) {
@@ -369,7 +370,7 @@ static int handle(void *ctx, const struct msg *m, struct msg_out *out)
     return 0;
 }
 
-/* ---- life ---- */
+/* ---- loading and serving ---- */
 
 static int check_whole(const struct brood_env *e, const char *path, struct err *err)
 {
@@ -387,7 +388,7 @@ static int check_whole(const struct brood_env *e, const char *path, struct err *
     return 0;
 }
 
-/* A name without a slash would be looked for among the system's libraries. */
+/* dlopen would search the system's libraries for a name without a slash */
 static int load(struct host *h, const char *path, struct err *err)
 {
     char *file = strchr(path, '/') != NULL ? xstrdup(path) : xasprintf("./%s", path);
@@ -432,7 +433,7 @@ static void close_all(struct host *h)
 
 int plugin_main(int argc, char **argv)
 {
-    static struct host host; /* all of it lives as long as the process */
+    static struct host host; /* static: it lives as long as the process */
     struct err err = {0};
     int r = argc == 3 ? load(&host, argv[2], &err)
                       : err_set(&err, ERR_ARG, "usage: plugin <parent pid> <path>");

@@ -41,12 +41,13 @@ Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s)
 
 /* ---- tensors ---- */
 
-/* Where a TensorProto keeps the values of a type that are not raw bytes. */
+/* The field of a TensorProto that holds the values of a type, if they are not raw
+ * bytes. */
 struct value_list {
     size_t n;
     const void *data;
     size_t stride; /* bytes from one value to the next */
-    size_t low;    /* bytes of it that count, from the low end */
+    size_t low;    /* bytes that are used, from the low end */
 };
 
 static struct value_list values_of(const Tf__TensorProto *p)
@@ -74,12 +75,12 @@ static struct value_list values_of(const Tf__TensorProto *p)
         return (struct value_list){p->n_scomplex_val / 2, p->scomplex_val, 8, 8};
     case DT_COMPLEX128:
         return (struct value_list){p->n_dcomplex_val / 2, p->dcomplex_val, 16, 16};
-    default: /* the smaller integers */
+    default: /* smaller integers */
         return (struct value_list){p->n_int_val, p->int_val, 4, size};
     }
 }
 
-/* The last value stands for all that follow; none at all for zeros. */
+/* The last value is repeated to the end; without any, all are zero. */
 static void fill(const Tf__TensorProto *p, char *to, size_t n)
 {
     struct value_list v = values_of(p);
@@ -141,7 +142,7 @@ int tensor_from_proto(struct arena *a, const Tf__TensorProto *p, size_t *budget_
     return 0;
 }
 
-/* The list of values that belongs to the type, with one value. */
+/* Puts one value in the list of its type. */
 static void put_value(struct arena *a, Tf__TensorProto *p, const void *value)
 {
     size_t size = dtype_size((enum dtype)p->dtype);
@@ -204,8 +205,9 @@ static void put_strings(struct arena *a, Tf__TensorProto *p, const struct tensor
         p->string_val[i] = message_bytes(a, s[i].bytes, s[i].len_bytes);
 }
 
-/* One number, or floating ones all alike bit for bit: those come from zeros and ones.
- * Integers are mostly lists of sizes, which TensorFlow writes out. */
+/* Whether the tensor is one number, or all its floating-point elements have the same
+ * bits, as from zeros and ones. Lists of integers are mostly sizes, which TensorFlow
+ * writes in full. */
 static int filled(const struct tensor *t)
 {
     size_t bytes = tensor_bytes(t), size = dtype_size(t->dtype);
@@ -274,7 +276,7 @@ static void list_of_types(struct arena *a, const Tf__AttrValue__ListValue *l,
     *ret = (struct attr){.kind = ATTR_LIST_TYPE, .n = l->n_type, .list_i = types};
 }
 
-/* 0 if the graph has a form for it. */
+/* Returns 0 if the graph can represent the list. */
 static int list_from_proto(struct arena *a, const Tf__AttrValue__ListValue *l,
                            enum attr_kind empty_list, struct attr *ret)
 {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- paths, as Python's os.path has them ---- */
+/* ---- paths, as in Python's os.path ---- */
 
 static const char *base_name(const char *path)
 {
@@ -38,7 +38,8 @@ static char *join(const char *dir, const char *name)
     return xasprintf("%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
 }
 
-/* Appends the parts of a path to `to`, "/a/b" or "" for the root; "." and ".." go. */
+/* Appends the parts of a path to `to`, "/a/b" or "" for the root, resolving "." and
+ * "..". */
 static void append_parts(char *to, const char *path)
 {
     size_t n;
@@ -56,7 +57,7 @@ static void append_parts(char *to, const char *path)
     }
 }
 
-/* "/a/b", without looking at what is there. */
+/* An absolute path, computed without looking at the file system. */
 static char *absolute(const char *path)
 {
     char *cwd = path[0] != '/' ? getcwd(NULL, 0) : NULL;
@@ -69,7 +70,7 @@ static char *absolute(const char *path)
     return ret;
 }
 
-/* How many characters of whole parts two absolute paths share. */
+/* The length of the parts that two absolute paths have in common. */
 static size_t common_parts(const char *a, const char *b)
 {
     size_t n = 0, i = 0;
@@ -104,7 +105,7 @@ static char *relative_path(const char *path, const char *start)
     return ret;
 }
 
-/* ---- what is there ---- */
+/* ---- existing files ---- */
 
 static char *index_path(const char *prefix)
 {
@@ -175,8 +176,8 @@ int latest_checkpoint(char **ret_prefix, const char *dir, const char *latest_fil
 
 /* ---- removing ---- */
 
-/* Where "-<digits or ?>-of-<digits>" begins at the end of a prefix; its length if it does
- * not end so. */
+/* The position of "-<digits or ?>-of-<digits>" at the end of a prefix; its length if
+ * there is none. */
 static size_t without_shard(const char *prefix)
 {
     size_t n = strlen(prefix), i = n, k;
@@ -251,7 +252,7 @@ int checkpoint_remove(const char *prefix, const char *meta_graph_suffix, struct 
 
 /* ---- the state file ---- */
 
-/* A path as the state file has it: TensorFlow's rules for relative ones. */
+/* A path as TensorFlow writes it to the state file, relative or absolute. */
 static char *recorded_path(const struct checkpoint_state_update *u, const char *path)
 {
     int absolute_dir = u->save_dir[0] == '/';

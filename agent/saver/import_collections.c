@@ -26,7 +26,7 @@ static int find_operation(struct import *im, const char *key, const char *name,
     return 0;
 }
 
-/* Its element type and shape are attributes of the operation that is the variable. */
+/* Element type and shape are attributes of the variable's operation. */
 static void describe(struct variable *v)
 {
     const struct attr *dtype = operation_attr(v->ref.op, "dtype");
@@ -80,7 +80,7 @@ static int add_variable(struct import *im, const char *key,
     return 0;
 }
 
-/* "x:0" is a tensor, "x" an operation. Old files name variables so, too. */
+/* "x:0" is a tensor, "x" an operation. In old files it may also be a variable. */
 static int add_node(struct import *im, const char *key, const char *name)
 {
     struct collection_item item = {.kind = ITEM_OPERATION};
@@ -145,7 +145,7 @@ static int add_collection(struct import *im, const char *key, const Tf__Collecti
     return rc;
 }
 
-/* Those that define variables come first: others name them. */
+/* Collections that define variables come first, because others refer to them. */
 int import_collections(struct import *im)
 {
     const Tf__MetaGraphDef *m = im->meta;

@@ -8,7 +8,8 @@
 
 enum {
     MAX_GUESSED_OUTPUTS = 256,
-    LAST_PRODUCER_OF_SCALAR_PLACEHOLDERS = 21, /* whose {} means: unknown */
+    /* up to here, shape {} of a placeholder means unknown */
+    LAST_PRODUCER_OF_SCALAR_PLACEHOLDERS = 21,
 };
 
 /* ---- attributes ---- */
@@ -21,7 +22,7 @@ static const struct attr *find_attr(const struct import_attrs *attrs, const char
     return NULL;
 }
 
-/* What an empty list is a list of. */
+/* The kind of the elements that an empty list would have. */
 static enum attr_kind kind_in(const struct op_def *def, const char *name)
 {
     struct signature_room room;
@@ -75,7 +76,7 @@ static int read_attrs(struct import *im, const Tf__NodeDef *node,
     return 0;
 }
 
-/* The file's own definition; NULL: it has none. */
+/* The file's own definition of an op; NULL if it has none. */
 static const Tf__OpDef *listed(const struct import *im, const char *type)
 {
     const struct name_entry *e = name_table_find(&im->listed, type);
@@ -83,7 +84,7 @@ static const Tf__OpDef *listed(const struct import *im, const char *type)
     return e != NULL ? e->value : NULL;
 }
 
-/* Is the attribute what the file's own definition has as its default? */
+/* Whether the attribute has the default value of the file's own definition. */
 static int is_file_default(struct import *im, const Tf__NodeDef *node, const char *name,
                            const Tf__AttrValue *value)
 {
@@ -101,8 +102,8 @@ static int is_file_default(struct import *im, const Tf__NodeDef *node, const cha
     return same;
 }
 
-/* Takes out what a newer TensorFlow added and left at its default; 1 if then every
- * attribute is one that our op has, in a form that we have. */
+/* Removes attributes that a newer TensorFlow added and that have their default. Returns 1
+ * if every remaining attribute is one that the table's op has, in a supported form. */
 static int fit_attrs(struct import *im, const Tf__NodeDef *node, const struct op_def *def,
                      struct import_attrs *attrs)
 {
@@ -127,7 +128,7 @@ static int fit_attrs(struct import *im, const Tf__NodeDef *node, const struct op
     return 1;
 }
 
-/* The shape of output 0 as the file notes it, or NULL. */
+/* The shape of output 0 that the file records, or NULL. */
 static const struct shape *noted_shape(const struct import_attrs *attrs)
 {
     const struct attr *a = find_attr(attrs, "_output_shapes");
@@ -135,7 +136,8 @@ static const struct shape *noted_shape(const struct import_attrs *attrs)
     return a != NULL && a->kind == ATTR_LIST_SHAPE && a->n > 0 ? &a->list_shape[0] : NULL;
 }
 
-/* Up to producer 21 shape {} of a Placeholder or a Variable is no scalar, but nothing. */
+/* Up to producer 21, shape {} of a Placeholder or a Variable means unknown, not
+ * scalar. */
 static void mend_old_shape(struct import *im, const Tf__NodeDef *node,
                            const struct import_attrs *attrs)
 {
@@ -173,7 +175,7 @@ static const struct op_def *file_definition(struct import *im, const char *type)
     return e != NULL ? e->value : NULL;
 }
 
-/* Defaults that the signature has no form for are given by hand. */
+/* Adds the defaults that a signature cannot express. */
 static int add_defaults(struct import *im, const Tf__NodeDef *node,
                         const struct op_def *def, struct import_attrs *attrs)
 {
@@ -210,7 +212,8 @@ static enum dtype guessed_type(const struct import_attrs *attrs)
     return DT_FLOAT;
 }
 
-/* The op is not defined: as many outputs as are asked for, of the most likely type. */
+/* If the op is not defined: as many outputs as other nodes use, of the most likely
+ * type. */
 static const struct op_def *guess(struct import *im, const struct import_node *node,
                                   struct import_attrs *attrs)
 {
@@ -231,7 +234,7 @@ static const struct op_def *guess(struct import *im, const struct import_node *n
     return def;
 }
 
-/* The definition by which the node is built, and its attributes to match. */
+/* Finds the definition for the node and adapts its attributes to it. */
 int import_define(struct import *im, const struct import_node *node,
                   const struct op_def **ret, struct import_attrs *attrs)
 {

@@ -62,7 +62,7 @@ const char *import_scoped(struct import *im, const char *name)
                                 : name;
 }
 
-/* Indexes the nodes and counts how many outputs each is asked for. */
+/* Indexes the nodes and counts the outputs of each that others use. */
 static int index_nodes(struct import *im)
 {
     const Tf__GraphDef *graph = im->meta->graph_def;
@@ -100,7 +100,8 @@ static void note_back_edge(struct import *im, size_t node, const char *input, in
     im->back_edges[im->n_back_edges++] = (struct back_edge){node, input, place};
 }
 
-/* Some other input of a node in a loop, to stand in for the one that comes later. */
+/* Another input of a node in a loop, which temporarily replaces the one that comes
+ * later. */
 static struct output stand_in(struct import *im, const struct import_node *node)
 {
     size_t from;
@@ -122,7 +123,8 @@ int import_graph_failed(struct import *im)
                      : import_fail(im, ERR_FORMAT, "a node cannot be built");
 }
 
-/* An attribute of a few bytes can ask for many outputs. */
+/* Checks the limit on outputs, since an attribute of a few bytes can ask for very
+ * many. */
 static int charge_outputs(struct import *im, const struct operation *op)
 {
     size_t bytes = (size_t)operation_n_outputs(op) * sizeof(struct shape);
@@ -175,8 +177,8 @@ static int build_node(struct import *im, size_t at)
     return rc == 0 ? charge_outputs(im, node->op) : rc;
 }
 
-/* Looks at the next input of an open node: 1 and a node to build before it, 0 if there is
- * none, or an error. */
+/* Looks at the next input of an open node. Returns 1 and a node to build first, 0 if
+ * there are no more inputs, or an error. */
 static int next_before(struct import *im, struct import_node *node, size_t *ret)
 {
     while (node->next_input < node->def->n_input) {
@@ -196,8 +198,8 @@ static int next_before(struct import *im, struct import_node *node, size_t *ret)
     return 0;
 }
 
-/* A node after its inputs, otherwise in the file's order. A loop is entered at its Merge,
- * whose NextIteration is left for later. */
+/* Builds a node after its inputs, otherwise in the file's order. A loop is entered at its
+ * Merge, whose NextIteration is built later. */
 static int build_from(struct import *im, size_t first, size_t *stack)
 {
     size_t depth = 0;
@@ -257,7 +259,7 @@ static int close_loops(struct import *im)
     return rc;
 }
 
-/* Each once, however often it is named. */
+/* Adds each control input once, however often it is listed. */
 static int add_control_inputs(struct import *im, const struct import_node *node)
 {
     const size_t number = (size_t)(node - im->nodes) + 1;

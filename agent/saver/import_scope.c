@@ -1,11 +1,10 @@
-/* Names inside messages that an import only passes on: with the scope before them, as
- * TensorFlow's from_proto(import_scope) does (ops.prepend_name_scope).
- */
+/* Adds the import's scope to names inside messages that an import does not interpret, as
+ * TensorFlow's from_proto(import_scope) does (ops.prepend_name_scope). */
 #include "agent/saver/import_state.h"
 
 #include <string.h>
 
-/* Contexts inside of contexts; what lies deeper stays as it is. */
+/* of contexts; deeper ones stay unchanged */
 enum { MAX_NESTING = 32 };
 
 static void prepend(struct import *im, char **name)

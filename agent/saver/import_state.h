@@ -1,11 +1,11 @@
-/* import_state.h - an import under way, in four files; for metagraph_import.c alone.
+/* import_state.h - the state of an import; private to metagraph_import.c and four files.
  *
- *     import_define.c       a node's attributes and the definition that it is built by
- *     import_nodes.c        NodeDefs to operations, in an order that inputs allow
- *     import_collections.c  collections, the variables among them
- *     import_scope.c        names inside their messages
+ *     import_define.c       a node's attributes, and the definition of its op
+ *     import_nodes.c        NodeDefs to operations, each after its inputs
+ *     import_collections.c  collections, including variables
+ *     import_scope.c        names inside messages of collections
  *
- * All return 0, or an error that names the node or the collection.
+ * All functions return 0, or an error that names the node or the collection.
  */
 #ifndef AGENT_SAVER_IMPORT_STATE_H
 #define AGENT_SAVER_IMPORT_STATE_H
@@ -20,17 +20,17 @@ enum visit { TO_BUILD, OPEN, BUILT };
 struct import_node {
     const Tf__NodeDef *def;
     enum visit visit;
-    size_t next_input; /* to look at while it is open */
-    size_t control_of; /* the newest node that waits for it, from 1 on */
-    int n_outputs;     /* as far as others ask for them */
+    size_t next_input; /* the next input to look at while the node is open */
+    size_t control_of; /* the last node that added it as a control input, plus 1 */
+    int n_outputs;     /* number of outputs that others use */
     struct operation *op;
 };
 
-/* A loop: input i of a Merge is a NextIteration that can only be built after it. */
+/* A loop: input i of a Merge is a NextIteration, which can only be built after it. */
 struct back_edge {
     size_t node;
     const char *input;
-    int place; /* among the inputs that are data */
+    int place; /* index among the data inputs */
 };
 
 struct import {
@@ -39,7 +39,7 @@ struct import {
     struct err *err;
     const char *scope; /* "" or "s/" */
     int clear_devices, producer;
-    size_t constant_bytes; /* left */
+    size_t constant_bytes; /* rest of the budget */
     const Tf__MetaGraphDef *meta;
     const Tf__OpList *ops; /* definitions in the file, or NULL */
     struct import_node *nodes;
@@ -49,8 +49,8 @@ struct import {
     struct name_table listed;      /* Tf__OpDef of `ops` by type */
     struct back_edge *back_edges;
     size_t n_back_edges;
-    struct variable **variables; /* by id of the operation that is it */
-    int n_operations;            /* of the graph, once all nodes are there */
+    struct variable **variables; /* by id of the variable's operation */
+    int n_operations;            /* of the graph, after all nodes are built */
 };
 
 #define import_fail(im, code, ...) err_set((im)->err, (code), __VA_ARGS__)
@@ -60,20 +60,20 @@ struct import_attrs {
     size_t n;
 };
 
-/* The definition by which the node is built, and its attributes to match. */
+/* Finds the definition for the node and adapts its attributes to it. */
 int import_define(struct import *im, const struct import_node *node,
                   const struct op_def **ret, struct import_attrs *attrs);
-/* Every node becomes an operation. */
+/* Builds an operation for every node. */
 int import_nodes(struct import *im);
 int import_collections(struct import *im);
 
-/* With the scope of the import before it. */
+/* The name with the import's scope. */
 const char *import_scoped(struct import *im, const char *name);
-/* A message of a collection (cond_context, while_context, savers) with the scope before
- * the names in it; others as they are. In the import's arena. */
+/* The message of a collection (cond_context, while_context, savers) with the scope added
+ * to the names in it; others are returned unchanged. Allocated in the import's arena. */
 ProtobufCBinaryData import_scoped_bytes(struct import *im, const char *key,
                                         ProtobufCBinaryData bytes);
-/* The graph's own error, as the import's. */
+/* Returns the graph's error as the error of the import. */
 int import_graph_failed(struct import *im);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SPARE_BYTES = 1 << 16 }; /* small messages have their overhead, too */
+enum { SPARE_BYTES = 1 << 16 }; /* for the overhead of small messages */
 
 struct budget {
     struct arena *arena;

@@ -1,8 +1,8 @@
-/* message.h - the messages of proto/metagraph.proto, unpacked within bounds.
+/* message.h - unpacks the messages of proto/metagraph.proto with bounded memory.
  *
- * protobuf-c allocates as much as a file asks for; here it allocates from an arena, and at
- * most MESSAGE_MAX_GROWTH times the file's size, so that a small file stays small.
- * Unpacked messages live as long as the arena and are not freed one by one.
+ * protobuf-c allocates as much as a file asks for. Here it allocates from an arena, at
+ * most MESSAGE_MAX_GROWTH times the file's size. Unpacked messages live as long as the
+ * arena and are not freed one by one.
  */
 #ifndef AGENT_SAVER_MESSAGE_H
 #define AGENT_SAVER_MESSAGE_H
@@ -18,7 +18,7 @@ enum {
     MESSAGE_MAX_GROWTH = 256,
 };
 
-/* NULL if the bytes are no such message. */
+/* NULL if the bytes are not such a message. */
 void *message_unpack(struct arena *a, const ProtobufCMessageDescriptor *type,
                      const void *data, size_t len_bytes);
 #define MESSAGE_UNPACK(a, type, data, len)                                               \
@@ -26,12 +26,12 @@ void *message_unpack(struct arena *a, const ProtobufCMessageDescriptor *type,
 
 void message_pack(struct wbuf *b, const void *message);
 
-/* A message in the arena with nothing set: MESSAGE_NEW(a, NodeDef, node_def). */
+/* Allocates an empty message in the arena: MESSAGE_NEW(a, NodeDef, node_def). */
 #define MESSAGE_NEW(a, Type, type)                                                       \
     ((Tf__##Type *)message_init((a), sizeof(Tf__##Type), &tf__##type##__descriptor))
 void *message_init(struct arena *a, size_t size, const ProtobufCMessageDescriptor *type);
 
-/* The bytes of a field, in the arena. */
+/* Copies the bytes of a field to the arena. */
 ProtobufCBinaryData message_bytes(struct arena *a, const void *data, size_t len_bytes);
 
 #endif

@@ -33,7 +33,7 @@ static int same_bytes(const struct wbuf *a, const struct wbuf *b)
     return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
-/* Two attributes are the same if their messages are. */
+/* Attributes are equal if their messages are. */
 static int is_default(struct export *e, const struct signature *sig,
                       const struct attr *attr)
 {
@@ -89,7 +89,7 @@ static char *input_name(struct export *e, struct output x)
     return arena_printf(&e->arena, "%s:%d", operation_name(x.op), x.index);
 }
 
-/* Data first, then control inputs by name. */
+/* Data inputs first, then control inputs by name. */
 static void put_inputs(struct export *e, const struct operation *op, Tf__NodeDef *node)
 {
     int n = operation_n_inputs(op), n_control = operation_n_control_inputs(op);
@@ -129,8 +129,8 @@ static Tf__GraphDef *graph_to_proto(struct export *e)
 
 /* ---- the ops used ---- */
 
-/* By name; of one that is both in the table and foreign the foreign one counts, whose
- * definition has more. */
+/* By name. Of ops with the same name, one in the table and one foreign, the foreign one
+ * is used, since its definition has more. */
 static int compare_defs(const void *a, const void *b)
 {
     const struct op_def *x = *(const struct op_def *const *)a;
@@ -198,7 +198,7 @@ static ProtobufCBinaryData variable_bytes(struct export *e, const struct variabl
     return bytes;
 }
 
-/* The form of an item in the collection of that key, a case of CollectionDef. */
+/* The case of CollectionDef that represents an item in the collection of that key. */
 static Tf__CollectionDef__KindCase kind_of(const char *key,
                                            const struct collection_item *item)
 {
@@ -276,7 +276,7 @@ static void put_numbers(struct export *e, Tf__CollectionDef *c,
     }
 }
 
-/* NULL when it is empty or of mixed kinds. */
+/* NULL if it is empty or has items of different kinds. */
 static Tf__CollectionDef *collection_to_proto(struct export *e, const char *key)
 {
     const struct collection_item *items;

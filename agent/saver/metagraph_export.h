@@ -22,20 +22,20 @@ struct metagraph_export_options {
     int clear_devices;
 };
 
-/* Appends the MetaGraphDef; saver and o may be NULL. The graph only collects: it is not
- * changed. Collections of mixed kinds, which have no form in a MetaGraphDef, are left
- * out, as TensorFlow does. */
+/* Appends the MetaGraphDef; saver and o may be NULL. Does not modify the graph. Omits
+ * collections with items of different kinds, which a MetaGraphDef cannot represent, as
+ * TensorFlow does. */
 void metagraph_export(struct wbuf *b, struct graph *g, const struct saver_def *saver,
                       const struct metagraph_export_options *o);
 
-/* The GraphDef alone, as TensorBoard's graph tab takes it. */
+/* Appends only the GraphDef, which TensorBoard's graph tab reads. */
 void graph_def_export(struct wbuf *b, struct graph *g);
 
-/* TensorFlow's GraphDebugInfo: every node, as "name@" (of no function). No call stacks
- * are kept here, so each trace is empty. */
+/* Appends TensorFlow's GraphDebugInfo: every node, as "name@" (in no function). No call
+ * stacks are recorded, so each trace is empty. */
 void graph_debug_info_export(struct wbuf *b, struct graph *g);
 
-/* Is it one of the collections whose elements are VariableDefs? */
+/* Whether the elements of the collection are VariableDefs. */
 int is_variable_collection(const char *key);
 
 #endif

@@ -40,7 +40,8 @@ static int import(struct import *im, const void *data, size_t len_bytes)
                            im->meta->graph_def->n_node, METAGRAPH_MAX_NODES);
     if (im->meta->meta_info_def != NULL)
         im->ops = im->meta->meta_info_def->stripped_op_list;
-    for (size_t i = im->ops != NULL ? im->ops->n_op : 0; i-- > 0;) /* the first counts */
+    /* the first definition wins */
+    for (size_t i = im->ops != NULL ? im->ops->n_op : 0; i-- > 0;)
         name_table_add(&im->listed, im->ops->op[i]->name)->value = im->ops->op[i];
     if (im->meta->graph_def->versions != NULL)
         im->producer = im->meta->graph_def->versions->producer;

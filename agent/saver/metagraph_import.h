@@ -46,15 +46,15 @@ int metagraph_import(struct graph *g, const void *data, size_t len_bytes,
                      struct err *err);
 void metagraph_info_done(struct metagraph_info *info);
 /* The Saver that an imported file describes; one for all variables if it describes none;
- * NULL without variables. ERR_UNSUPPORTED: it writes V1 checkpoints, or saves what is no
- * variable, or parts of them. */
+ * NULL without variables. ERR_UNSUPPORTED: it writes V1 checkpoints, or saves slices or
+ * tensors that are no variables. */
 int metagraph_saver(struct saver **ret, struct graph *g,
                     const struct metagraph_info *info, struct err *err);
 
-/* tf.train.import_meta_graph: reads the file and makes its metagraph_saver. */
+/* tf.train.import_meta_graph: imports a file and creates its metagraph_saver. */
 int import_meta_graph(struct saver **ret, struct graph *g, const char *path,
                       const struct metagraph_import_options *o, struct err *err);
-/* The same of a file's bytes; ret_info as in metagraph_import. */
+/* The same from a file's bytes; ret_info as in metagraph_import. */
 int import_meta_graph_bytes(struct saver **ret, struct graph *g, const void *data,
                             size_t len_bytes, const struct metagraph_import_options *o,
                             struct metagraph_info *ret_info, struct err *err);

@@ -87,8 +87,8 @@ Tf__OpDef *op_def_to_proto(struct arena *a, const struct op_def *def)
         p->output_arg[p->n_output_arg++] = arg_to_proto(a, &sig, &sig.out[i]);
     for (int i = 0; i < sig.n_attrs; i++)
         p->attr[p->n_attr++] = attr_def_to_proto(a, &sig.attrs[i]);
-    /* TensorFlow's flag is for ops that are or make state, not for those that are given
-     * a reference to it. */
+    /* TensorFlow sets this flag for ops that are or create state, not for those that
+     * receive a reference to it. */
     p->is_stateful = (def->flags & OP_STATEFUL) != 0 && !takes_variable(&sig);
     return p;
 }
@@ -140,8 +140,8 @@ static int put_args(struct wbuf *b, Tf__OpDef__ArgDef *const *args, size_t n)
     return 0;
 }
 
-/* A default that signatures have a form for; others are left out, and whoever reads a
- * node fills them in from the definition. */
+/* A default that signatures can express; others are left out, and the importer takes them
+ * from the definition. */
 static void put_default(struct wbuf *b, const Tf__AttrValue *v)
 {
     char text[48] = "";

@@ -12,12 +12,12 @@
 
 Tf__OpDef *op_def_to_proto(struct arena *a, const struct op_def *def);
 
-/* NULL if it is malformed, or larger than a signature may be. */
+/* NULL if it is malformed or larger than a signature may be. */
 const struct op_def *op_def_from_proto(struct graph *g, const Tf__OpDef *p);
 
-/* For a node whose op is not defined: types of inputs and outputs are attributes of the
- * node itself, of these names; attrs: the names and kinds of all others. NULL if there
- * are too many. */
+/* For a node whose op is not defined. The types of its inputs and outputs are attributes
+ * of the node, with these names; attrs: names and kinds of all other attributes. NULL if
+ * there are too many. */
 #define GUESSED_INPUT_TYPES  "_input_types"
 #define GUESSED_OUTPUT_TYPES "_output_types"
 const struct op_def *op_def_guess(struct graph *g, const char *type,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- what is saved ---- */
+/* ---- the variables to save ---- */
 
 static int compare_items(const void *a, const void *b)
 {
@@ -67,7 +67,7 @@ static int compare_devices(const void *a, const void *b)
     return strcmp(x->device, y->device);
 }
 
-/* One for each device; all in one unless it is sharded. */
+/* One shard per device; a single one unless the Saver is sharded. */
 static void make_shards(struct saver *s)
 {
     s->shards = ARENA_ARRAY(&s->arena, struct saver_shard, s->n_items);
@@ -116,7 +116,7 @@ static int build_nodes(struct saver *s, struct err *err)
                              &s->def, err);
 }
 
-/* The name of a Saver that brings its saver_def is the scope it was imported under. */
+/* For a Saver with a saver_def, the name is the scope under which it was imported. */
 static int find_nodes(struct saver *s, const struct saver_def *def, struct err *err)
 {
     const char *scope = s->options.name;
@@ -139,7 +139,7 @@ static int find_nodes(struct saver *s, const struct saver_def *def, struct err *
     return rc;
 }
 
-static void settle(struct saver *s)
+static void mark_built(struct saver *s)
 {
     s->built = 1;
     s->next_keep = saver_now(s) + s->options.keep_every_n_hours * 3600.0;
@@ -154,7 +154,7 @@ int saver_build(struct saver *s, struct err *err)
     take_all_variables(s);
     rc = build_nodes(s, err);
     if (rc == 0)
-        settle(s);
+        mark_built(s);
     return rc;
 }
 
@@ -205,7 +205,7 @@ int saver_new(struct saver **ret, struct graph *g, const struct saver_options *o
         return rc;
     }
     if (!s->options.defer_build || s->options.saver_def != NULL)
-        settle(s);
+        mark_built(s);
     *ret = s;
     return 0;
 }

@@ -77,37 +77,38 @@ struct saver_save_options { /* all zero: TensorFlow's defaults */
     const char *latest_filename;   /* NULL: "checkpoint" */
     const char *meta_graph_suffix; /* NULL: "meta" */
     int no_meta_graph;
-    int no_state; /* neither `checkpoint` nor deletion */
+    int no_state; /* writes no `checkpoint` and deletes nothing */
     int strip_default_attrs;
-    int save_debug_info; /* also <prefix>_debug.<suffix>: GraphDebugInfo, in which a graph
-                          * made here names its nodes, without call stacks */
+    /* also writes <prefix>_debug.<suffix>: GraphDebugInfo with the names of the nodes,
+     * without call stacks */
+    int save_debug_info;
 };
 
-/* *ret_prefix (NULL is fine) is the prefix written, the caller frees it; NULL if the
- * Saver is empty. o may be NULL. The directory is made if only its last part is missing.
- */
+/* *ret_prefix (may be NULL): the prefix that was written, which the caller frees; NULL if
+ * the Saver is empty. o may be NULL. The directory is created if only its last part is
+ * missing. */
 int saver_save(struct saver *s, struct session *session, const char *path,
                const struct saver_save_options *o, char **ret_prefix, struct err *err);
 
-/* Variables that are not the Saver's stay as they are; nothing need be initialised. */
+/* Other variables stay unchanged; no variable needs to be initialised. */
 int saver_restore(struct saver *s, struct session *session, const char *prefix,
                   struct err *err);
 
-/* Those that are not deleted yet, oldest first; they belong to the Saver. */
+/* The checkpoints that are not deleted yet, oldest first; they belong to the Saver. */
 size_t saver_n_last_checkpoints(const struct saver *s);
 const char *saver_last_checkpoint(const struct saver *s, size_t i);
-/* They count as newer than any hour to keep, so they will not be deleted. */
+/* They count as infinitely new, so a keep_every_n_hours keeps them for good. */
 void saver_set_last_checkpoints(struct saver *s, const char *const *prefixes, size_t n);
-/* After a restart: takes up those that are there, with the times of their files. */
+/* After a restart: adds the existing ones to the list, with the times of their files. */
 void saver_recover_last_checkpoints(struct saver *s, const char *const *prefixes,
                                     size_t n);
 
-/* The graph with this Saver, written to a file. */
+/* Writes the graph with this Saver to a file. */
 int saver_export_meta_graph(struct saver *s, const char *path, int strip_default_attrs,
                             int clear_devices, struct err *err);
 
-/* tf.report_uninitialized_variables: global and local variables without a value, in
- * order of creation; ret[max] gets the first ones. Returns how many there are. */
+/* tf.report_uninitialized_variables: global and local variables without a value, in order
+ * of creation. ret[max] receives the first ones; returns the number of all. */
 size_t report_uninitialized_variables(struct graph *g, struct session *session,
                                       const char **ret, size_t max);
 

@@ -29,13 +29,13 @@ struct saver {
     struct saver_def def;
     struct kept *last; /* oldest first; [max_to_keep + 1] are possible */
     size_t n_last, cap_last;
-    double next_keep; /* a checkpoint younger than this is kept for good */
+    double next_keep; /* a checkpoint written after this time is never deleted */
 };
 
 /* Seconds since the epoch, by the Saver's clock. */
 double saver_now(const struct saver *s);
-/* `prefix` is the newest now: writes the state file, and deletes the one that had to
- * leave the list. */
+/* `prefix` is the newest checkpoint: writes the state file, and deletes the one that left
+ * the list. */
 int saver_write_state(struct saver *s, const char *save_dir, const char *prefix,
                       const char *latest_filename, const char *suffix, struct err *err);
 

@@ -16,7 +16,7 @@ struct nodes {
     struct output prefix; /* save/Const */
 };
 
-/* ---- pieces ---- */
+/* ---- parts ---- */
 
 static struct output string_constant(struct nodes *b, const char *value, const char *name)
 {
@@ -26,7 +26,7 @@ static struct output string_constant(struct nodes *b, const char *value, const c
     return constant(b->g, &t, name);
 }
 
-/* The names of the items, or as many empty strings. */
+/* The names of the items, or as many empty strings (slices). */
 static struct output string_list(struct nodes *b, const struct saver_shard *shard,
                                  int names, const char *name)
 {
@@ -48,7 +48,7 @@ static struct output with_default(struct nodes *b, struct output value, const ch
     return (struct output){op_finish(op), 0};
 }
 
-/* The filename: "save/filename/input", "save/filename", "save/Const". */
+/* The file name: "save/filename/input", "save/filename", "save/Const". */
 static void build_prefix(struct nodes *b)
 {
     const char *filename = b->o->filename != NULL ? b->o->filename : "model";
@@ -61,7 +61,7 @@ static void build_prefix(struct nodes *b)
     b->prefix = with_default(b, value, "Const");
 }
 
-/* An Identity of x that is there once `after` has run. */
+/* An Identity of x that runs after `after`. */
 static struct output after(struct nodes *b, struct output x, struct operation *op,
                            const char *name, int colocated)
 {
@@ -80,7 +80,8 @@ static int is_resource(const struct variable *v)
     return output_dtype(v->ref) == DT_RESOURCE;
 }
 
-/* "<prefix>/SaveV2" and its lists; returns the prefix, given once they are written. */
+/* "<prefix>/SaveV2" and its lists; returns the prefix, available once they are
+ * written. */
 static struct output build_save(struct nodes *b, struct output prefix,
                                 const struct saver_shard *shard)
 {
@@ -105,9 +106,9 @@ static struct output build_save(struct nodes *b, struct output prefix,
 
 /* ---- saving in shards ---- */
 
-/* Shards are written under a name of their own and then merged. TensorFlow draws the name
- * anew for each graph; here it follows from the variables', so that a graph has one form.
- */
+/* Shards are written under a temporary name and then merged. TensorFlow draws that name
+ * at random for each graph; here it is a hash of the variables' names, so that equal
+ * graphs are exported equally. */
 static char *temporary_suffix(struct nodes *b)
 {
     uint64_t h[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u}; /* FNV-1a */
@@ -152,7 +153,7 @@ static struct output build_shard(struct nodes *b, size_t i, struct output tempor
     return filename;
 }
 
-/* All shards are written before they are merged; gives the prefix after that. */
+/* Merges the shards after all are written; returns the prefix, available after that. */
 static struct output build_merge(struct nodes *b, const struct output *filenames,
                                  struct operation *const *saved)
 {
@@ -318,8 +319,8 @@ static int writes_v1(const struct operation *op)
            strcmp(operation_type(op), "SaveSlices") == 0;
 }
 
-/* Every SaveV2 (or writer of V1) that must run before the save tensor is there; their
- * number. */
+/* Finds every SaveV2 (or V1 writer) that must run before the save tensor is available;
+ * returns their number. */
 static size_t find_saves(struct graph *g, struct operation *from,
                          struct operation **ret /* [n_operations] */)
 {
@@ -352,7 +353,7 @@ static size_t find_saves(struct graph *g, struct operation *from,
     return n;
 }
 
-/* The variable whose value x is: a reference, or a read of a resource. */
+/* The variable whose value x is: x is its reference, or a read of a resource. */
 static struct variable *variable_behind(struct graph *g, struct arena *a, struct output x)
 {
     struct variable *v;
@@ -378,7 +379,7 @@ static struct variable *variable_behind(struct graph *g, struct arena *a, struct
     return v;
 }
 
-/* The strings of a Const of n of them, or NULL. */
+/* The strings of a Const with n of them, or NULL. */
 static const struct tensor_string *strings_of(struct output x, int n)
 {
     const struct attr *value = operation_attr(x.op, "value");

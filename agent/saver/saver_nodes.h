@@ -17,8 +17,8 @@ int saver_nodes_build(struct graph *g, struct arena *a, const struct saver_optio
                       const struct saver_shard *shards, size_t n_shards,
                       struct saver_def *ret, struct err *err);
 
-/* What the SaveV2 nodes behind `def` save. Variables that the graph does not list as such
- * are made up in the arena. ERR_NOT_FOUND, ERR_FORMAT, ERR_UNSUPPORTED (slices). */
+/* Finds what the SaveV2 nodes of `def` save. Creates, in the arena, variables that the
+ * graph does not list. ERR_NOT_FOUND, ERR_FORMAT, ERR_UNSUPPORTED (slices). */
 int saver_nodes_find(struct graph *g, struct arena *a, const struct saver_def *def,
                      struct saver_item **ret, size_t *ret_n, struct err *err);
 

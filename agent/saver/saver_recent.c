@@ -62,7 +62,7 @@ void saver_recover_last_checkpoints(struct saver *s, const char *const *prefixes
     }
 }
 
-/* 1 if one had to leave the list for it. */
+/* Adds the checkpoint to the list. Returns 1 if *ret_old had to leave the list. */
 static int record(struct saver *s, const char *prefix, struct kept *ret_old)
 {
     if (s->options.max_to_keep == 0)
@@ -79,7 +79,7 @@ static int record(struct saver *s, const char *prefix, struct kept *ret_old)
     return 1;
 }
 
-/* One of every n hours stays; what cannot be deleted is only reported. */
+/* One in every n hours is kept. A file that cannot be deleted is only logged. */
 static void delete_old(struct saver *s, const struct kept *old, const char *suffix)
 {
     struct err err = {0};

@@ -87,7 +87,7 @@ int saver_restore(struct saver *s, struct session *session, const char *prefix,
     return rc;
 }
 
-/* ---- what has no value ---- */
+/* ---- variables without a value ---- */
 
 static size_t add_uninitialized(struct graph *g, struct session *session, const char *key,
                                 const char **ret, size_t max, size_t n)

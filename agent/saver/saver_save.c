@@ -84,7 +84,7 @@ static int integer_of(const struct tensor *t, int64_t *ret)
     return 0;
 }
 
-/* The step of an option that names a tensor. */
+/* The step from an option that names a tensor. */
 static int evaluate_step(struct session *session, struct output step, int64_t *ret,
                          struct err *err)
 {

@@ -15,7 +15,8 @@ static int evaluate_loop(struct plan *p, const struct node *n)
     struct loop_program *l = plan_single_loop(p, &scratch, n);
     void *memory =
         l->scratch >= 0 ? mem_aligned(tensor_bytes(&p->values[l->scratch].tensor)) : NULL;
-    CHECK(l->scratch < 0 || memory);
+
+    CHECK(l->scratch < 0 || memory != NULL);
     loop_run(l, p->values, memory);
     free(memory);
     arena_done(&scratch);
@@ -25,6 +26,7 @@ static int evaluate_loop(struct plan *p, const struct node *n)
 int node_evaluate(struct plan *p, const struct node *n, struct err *err)
 {
     struct tensor *in[MAX_ARGS], *out[MAX_ARGS];
+
     if (n->kind == NODE_LOOP)
         return evaluate_loop(p, n);
     if (n->n_in > MAX_ARGS || n->n_out > MAX_ARGS)
@@ -75,6 +77,7 @@ static void *step_scratch(const struct plan *p, const struct step *s)
 static int holds(const struct plan *p, int guard)
 {
     const struct guard *g = &p->guards[guard];
+
     for (int i = 0; i < g->n; i++) {
         const struct condition *c = &g->conditions[i];
         if ((*(const uint8_t *)p->values[c->value].tensor.data != 0) != c->branch)
@@ -101,20 +104,21 @@ static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
     s->args.err = err;
     if (s->reads_flag >= 0)
         s->args.initialized = var_store_initialized(vars, s->reads_flag);
-    int r = s->call(&s->args);
-    if (r == 0 && s->initializes >= 0)
+    int rc = s->call(&s->args);
+    if (rc == 0 && s->initializes >= 0)
         var_store_set_initialized(vars, s->initializes);
-    return r;
+    return rc;
 }
 
-/* ---- stretches ---- */
+/* ---- stretches (struct stretch): runs its steps for one chunk of rows after the other
+ * ---- */
 
 static void set_view(struct tensor *view, const struct value *v, int64_t rows,
                      int64_t first, int64_t n)
 {
     *view = v->tensor;
     if (v->tensor.shape.rank == 0 || v->tensor.shape.dim[0] != rows)
-        return; /* an axis and the like */
+        return; /* not one row per row of the batch, such as an axis */
     view->shape.dim[0] = n;
     if (v->local_rows == 0) {
         const int64_t row =
@@ -139,18 +143,18 @@ static int call_rows(struct plan *p, struct step *s, int64_t rows, int64_t first
 static int play_chunk(struct plan *p, const struct stretch *t, int64_t first, int64_t n,
                       struct err *err)
 {
-    int r = 0;
+    int rc = 0;
 
-    for (int i = t->first; r == 0 && i < t->first + t->n; i++) {
-        if (p->steps[i].loop)
+    for (int i = t->first; rc == 0 && i < t->first + t->n; i++) {
+        if (p->steps[i].loop != NULL)
             loop_rows(p->steps[i].loop, first, n);
         else
-            r = call_rows(p, &p->steps[i], t->rows, first, n, err);
+            rc = call_rows(p, &p->steps[i], t->rows, first, n, err);
     }
-    return r;
+    return rc;
 }
 
-/* Signs of life between the steps of a long run. */
+/* Calls `fn` at intervals between the steps of a long run. */
 struct progress {
     void (*fn)(void *ctx); /* or NULL */
     void *ctx;
@@ -158,7 +162,7 @@ struct progress {
 
 static void show(const struct progress *life)
 {
-    if (life->fn)
+    if (life->fn != NULL)
         life->fn(life->ctx);
 }
 
@@ -166,20 +170,20 @@ static int play_stretch(struct plan *p, const struct stretch *t,
                         const struct progress *life, struct err *err)
 {
     struct step *steps = p->steps + t->first;
-    int r = 0;
+    int rc = 0;
 
     for (int i = 0; i < t->n; i++)
-        if (steps[i].loop)
+        if (steps[i].loop != NULL)
             loop_open(steps[i].loop, p->values, step_scratch(p, &steps[i]));
-    for (int64_t row = 0; r == 0 && row < t->rows; row += DENSE_BLOCK) {
-        r = play_chunk(p, t, row,
-                       t->rows - row < DENSE_BLOCK ? t->rows - row : DENSE_BLOCK, err);
+    for (int64_t row = 0; rc == 0 && row < t->rows; row += DENSE_BLOCK) {
+        rc = play_chunk(p, t, row,
+                        t->rows - row < DENSE_BLOCK ? t->rows - row : DENSE_BLOCK, err);
         show(life);
     }
-    for (int i = 0; r == 0 && i < t->n; i++)
-        if (steps[i].loop)
+    for (int i = 0; rc == 0 && i < t->n; i++)
+        if (steps[i].loop != NULL)
             loop_close(steps[i].loop);
-    return r;
+    return rc;
 }
 
 int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *args,
@@ -188,7 +192,8 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
     const struct progress life = {progress, progress_ctx};
     const struct stretch *next = p->stretches;
     const struct stretch *end = p->stretches + p->n_stretches;
-    int r = 0;
+    int rc = 0;
+
     for (int i = 0; i < p->n_checked; i++)
         if (!var_store_initialized(vars, p->checked[i]))
             return err_set(err, ERR_UNINITIALIZED,
@@ -196,21 +201,21 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
                            var_store_name(vars, p->checked[i]));
     set_keys(p, args->key);
     set_feeds(p, args);
-    for (int i = 0; r == 0 && i < p->n_steps; i++) {
+    for (int i = 0; rc == 0 && i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
         if (s->guard != 0 && !holds(p, s->guard))
             continue;
         if (next < end && next->first == i) {
-            r = play_stretch(p, next, &life, err);
+            rc = play_stretch(p, next, &life, err);
             i += next++->n - 1;
-        } else if (s->loop) {
+        } else if (s->loop != NULL) {
             loop_run(s->loop, p->values, step_scratch(p, s));
         } else {
-            r = run_call(s, vars, args->counter, err);
+            rc = run_call(s, vars, args->counter, err);
         }
         show(&life);
     }
-    return r == 0 && p->n_guards > 1 ? check_fetches(p, err) : r;
+    return rc == 0 && p->n_guards > 1 ? check_fetches(p, err) : rc;
 }
 
 size_t plan_gemms(const struct plan *p, struct dense *ret, size_t max)
@@ -218,7 +223,7 @@ size_t plan_gemms(const struct plan *p, struct dense *ret, size_t max)
     size_t n = 0;
 
     for (int i = 0; i < p->n_steps; i++) {
-        if (!p->steps[i].loop || !p->steps[i].loop->has_gemm)
+        if (p->steps[i].loop == NULL || !p->steps[i].loop->has_gemm)
             continue;
         if (n < max)
             ret[n] = p->steps[i].loop->state.gemm;

@@ -1,4 +1,4 @@
-/* Loops, with or without a product: what a step does to its elements. */
+/* Runs loops (struct loop_program), with or without a matrix product. */
 #include "agent/session/plan.h"
 
 #include <string.h>
@@ -11,17 +11,20 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* dst[0 .. n) = src[(start + i) % period]; what lies there already is doubled. */
+/* dst[0 .. n) = src[(start + i) % period]. Copies what is already in dst, doubling it. */
 static void lay_period(char *dst, const char *src, size_t start, size_t n, size_t period,
                        size_t elem)
 {
     size_t from = start % period;
-    size_t rest = smaller(period - from, n); /* of the row that `start` falls into */
+    /* elements left in the row that contains `start` */
+    size_t rest = smaller(period - from, n);
     size_t done = smaller(rest + period, n);
+
     memcpy(dst, src + from * elem, rest * elem);
     memcpy(dst + rest * elem, src, (done - rest) * elem);
     while (done < n) {
         size_t len = smaller(done - rest, n - done);
+
         memcpy(dst + done * elem, dst + rest * elem, len * elem);
         done += len;
     }
@@ -43,11 +46,13 @@ static void lay_same(char *dst, const char *src, size_t n, size_t elem)
 
 #define SHORT_ROW 16
 
-/* The same for words, where rows are shorter than that and begin with the block. What
- * runs over into the place of the next row is overwritten with it. */
+/* The same for 4-byte elements and rows shorter than SHORT_ROW; dst begins with a row.
+ * Each row is written with SHORT_ROW elements, of which the next row overwrites the
+ * excess. */
 static void lay_short_rows(uint32_t *dst, const uint32_t *src, size_t n, size_t repeat)
 {
     size_t i = 0;
+
     for (; i + SHORT_ROW <= n; i += repeat, src++)
         for (size_t k = 0; k < SHORT_ROW; k++)
             dst[i + k] = *src;
@@ -143,8 +148,8 @@ static void loop_block(struct loop_program *l, size_t start, size_t n, char *raw
         add_to_tail(l, i, start, n);
 }
 
-/* Elements first .. end-1, those of local values counting from `first`, too. raw: where
- * the product's begin. */
+/* Runs elements first .. end-1; local values (struct value) start at element `first`.
+ * raw: the rows of the product, also from `first` on. */
 static void loop_blocks(struct loop_program *l, size_t first, size_t end, char *raw)
 {
     if (l->n_instrs == 0 && l->n_tails == (l->gemm_sums >= 0))
@@ -166,7 +171,7 @@ static float *transposed_operand(const struct loop_program *l)
     return (float *)(void *)parts + l->part_floats;
 }
 
-/* Scratch memory for a chunk of its rows, if no value stores them. */
+/* Scratch memory for the current chunk of the product's rows, if no value stores them. */
 static float *raw_chunk(const struct loop_program *l)
 {
     return transposed_operand(l) + (l->transpose_b ? l->gemm.n * l->gemm.k : 0);
@@ -202,8 +207,8 @@ static int is_local(const struct loop_program *l, int v)
     return v >= 0 && l->state.values[v].local_rows > 0;
 }
 
-/* Pointers for rows from `first` on, from those of row 0; what is kept for a chunk alone
- * begins with it. */
+/* Moves the pointers of d from row 0 to row `first`, except those to values that only
+ * hold the current chunk. */
 static void move_to(const struct loop_program *l, struct dense *d, int64_t first)
 {
     if (!is_local(l, l->gemm_a))
@@ -228,7 +233,8 @@ static void product_rows(struct loop_program *l, int64_t first, int64_t rows)
                 (char *)(void *)d.c);
 }
 
-/* Of X^T Y in a stretch: both go on by rows, the sum stays. */
+/* Adds the products of `rows` rows from `first` on to X^T Y, in a stretch. Each call
+ * advances in both operands; the result stays in place. */
 static void product_block(struct loop_program *l, int64_t first, int64_t rows)
 {
     struct dense d = l->state.gemm;
@@ -296,8 +302,8 @@ void loop_close(struct loop_program *l)
 {
     if (l->has_gemm && l->gemm.transposed_a)
         loop_blocks(l, 0, l->total,
-                    l->state.gemm.c ? (char *)(void *)l->state.gemm.c
-                                    : (char *)(void *)raw_chunk(l));
+                    l->state.gemm.c != NULL ? (char *)(void *)l->state.gemm.c
+                                            : (char *)(void *)raw_chunk(l));
     for (int i = 0; i < l->n_tails; i++) {
         const struct loop_tail *t = &l->tails[i];
         float *y = l->state.values[t->value].tensor.data;

@@ -7,30 +7,33 @@
 
 /* ---- loops ---- */
 
-/* Operands that broadcast in no simple pattern are written out first. */
+/* Writes out operands whose broadcasting is none of the simple patterns of
+ * loop_classify(). */
 static int widen_operands(struct lowering *l, struct node *n)
 {
     struct shape shape = value_at(l, n->out[0])->tensor.shape;
-    int r = 0;
-    for (int i = 0; r == 0 && i < n->n_in; i++) {
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < n->n_in; i++) {
         struct loop_arg arg;
         if (loop_classify(&value_at(l, n->in[i])->tensor.shape, &shape, &arg))
             continue;
         struct node wide = lower_call(l, n->op, kern_broadcast_to, n->in[i], &shape);
         if (is_const(l, n->in[i]))
-            r = lower_fold(l, &wide);
+            rc = lower_fold(l, &wide);
         else
             lower_add_node(l, &wide);
         n->in[i] = wide.out[0];
     }
-    return r;
+    return rc;
 }
 
-/* A condition of one element per row of the branches. */
+/* Reshapes a condition with one element per row of the branches so that it broadcasts. */
 static void widen_condition(struct lowering *l, struct node *n)
 {
     const struct shape *c = &value_at(l, n->in[0])->tensor.shape;
     const struct shape *x = &value_at(l, n->in[1])->tensor.shape;
+
     if (c->rank == 1 && x->rank > 1) {
         struct shape rows = *x;
         for (int d = 1; d < rows.rank; d++)
@@ -39,27 +42,28 @@ static void widen_condition(struct lowering *l, struct node *n)
     }
 }
 
-/* A bias of channels that are not the last dimension. */
+/* Reshapes a bias so that it broadcasts, if the channels are not the last dimension. */
 static void widen_bias(struct lowering *l, struct node *n)
 {
     const struct shape *x = &value_at(l, n->in[0])->tensor.shape;
     int axis = channel_axis(n->op, x->rank);
     struct shape bias = {x->rank - axis, {x->dim[axis]}};
+
     for (int d = 1; d < bias.rank; d++)
         bias.dim[d] = 1;
     if (bias.rank > 1)
         n->in[1] = lower_alias(l, n->in[1], &bias, 0);
 }
 
-/* LeakyReluGrad looks at the sign of its feature only, and LeakyRelu's result has the
- * same sign: with the result in its place the pre-activation need not be kept. */
+/* LeakyReluGrad only uses the sign of its feature, and LeakyRelu's result has the same
+ * sign. With the result as the operand, the pre-activation need not be stored. */
 static void take_result_for_feature(struct lowering *l, struct node *n)
 {
     for (int k = l->plan->n_nodes - 1; k >= 0; k--) {
         const struct node *m = &l->plan->nodes[k];
-        if (m->loop && strcmp(m->loop->type, "LeakyRelu") == 0 && m->in[0] == n->in[1] &&
-            memcmp(&m->alpha, &n->alpha, sizeof(float)) == 0 && m->alpha >= 0 &&
-            lower_runs_whenever(l, m->guard)) {
+        if (m->loop != NULL && strcmp(m->loop->type, "LeakyRelu") == 0 &&
+            m->in[0] == n->in[1] && memcmp(&m->alpha, &n->alpha, sizeof(float)) == 0 &&
+            m->alpha >= 0 && lower_runs_whenever(l, m->guard)) {
             n->in[1] = m->out[0];
             return;
         }
@@ -70,20 +74,21 @@ static int make_loop(struct lowering *l, struct node *n)
 {
     const char *type = operation_type(n->op);
     enum dtype dtype = value_at(l, n->in[0])->tensor.dtype;
+
     if (strcmp(type, "Cast") == 0) {
-        /* A row of its own for each pair of dtypes. */
+        /* a new row for each cast, because it depends on a pair of dtypes */
         struct loop_row *row = ARENA_NEW(&l->plan->arena, struct loop_row);
         *row =
             (struct loop_row){"Cast", dtype, value_at(l, n->out[0])->tensor.dtype, NULL};
         row->fn = kern_loops()->cast(row->dtype, row->ret);
-        n->loop = row->fn ? row : NULL;
+        n->loop = row->fn != NULL ? row : NULL;
     } else if (strncmp(type, "Select", strlen("Select")) == 0) {
         n->loop = kern_loop_find("Select", value_at(l, n->in[1])->tensor.dtype);
         widen_condition(l, n);
     } else {
         n->loop = kern_loop_find(type, dtype);
     }
-    if (!n->loop)
+    if (n->loop == NULL)
         return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(n->op),
                        type, dtype_name(dtype));
     n->kind = NODE_LOOP;
@@ -103,7 +108,8 @@ static int make_add_n(struct lowering *l, struct node *n)
         kern_loop_find("Add", value_at(l, n->in[0])->tensor.dtype);
     struct tensor t = value_at(l, n->out[0])->tensor;
     int sum = n->in[0];
-    if (!add)
+
+    if (add == NULL)
         return err_set(l->err, ERR_UNSUPPORTED, "%s: no AddN of %s",
                        operation_name(n->op), dtype_name(t.dtype));
     for (int i = 1; i < n->n_in; i++) {
@@ -125,7 +131,8 @@ int lower_square(struct lowering *l, const struct operation *op, int x, int *ret
 {
     const struct tensor t = value_at(l, x)->tensor;
     const struct loop_row *row = kern_loop_find("Square", t.dtype);
-    if (!row)
+
+    if (row == NULL)
         return err_set(l->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(op),
                        operation_type(op), dtype_name(t.dtype));
     for (int k = l->plan->n_nodes - 1; k >= 0 && !lower_changes(l, x); k--) {
@@ -148,13 +155,14 @@ int lower_square(struct lowering *l, const struct operation *op, int x, int *ret
 int lower_squares(const struct node *n)
 {
     const char *type = operation_type(n->op);
+
     return strcmp(type, "Square") == 0 ||
            (strcmp(type, "Mul") == 0 && n->in[0] == n->in[1]);
 }
 
-/* ---- slices of slices, joins of joins, products ---- */
+/* ---- slices of slices, concatenations of concatenations, products ---- */
 
-/* The node that made a value; NULL: none, or its bytes go by another name. */
+/* The node that computed a value; NULL if there is none or the value is an alias. */
 static const struct node *producer(const struct lowering *l, int v)
 {
     for (int k = l->plan->n_nodes - 1; k >= 0; k--)
@@ -164,11 +172,12 @@ static const struct node *producer(const struct lowering *l, int v)
     return NULL;
 }
 
-/* A slice of a slice is one slice. */
+/* Replaces a slice of a slice by one slice. */
 static void join_slices(struct lowering *l, struct node *n)
 {
     const struct node *outer = producer(l, n->in[0]);
-    if (!outer || outer->call != kern_slice || lower_changes(l, outer->in[0]) ||
+
+    if (outer == NULL || outer->call != kern_slice || lower_changes(l, outer->in[0]) ||
         !is_const(l, outer->in[1]) || !is_const(l, n->in[1]))
         return;
     const struct tensor a = value_at(l, outer->in[1])->tensor;
@@ -183,7 +192,8 @@ static void join_slices(struct lowering *l, struct node *n)
     n->in[1] = lower_const(l, sum);
 }
 
-/* Whether the run changes a part: it could do so before the outer concatenation. */
+/* Whether this run writes to one of the parts, which could happen before the outer
+ * concatenation reads it. */
 static int parts_change(const struct lowering *l, const struct node *join)
 {
     for (int i = 0; i < join->n_in - 1; i++)
@@ -192,13 +202,14 @@ static int parts_change(const struct lowering *l, const struct node *join)
     return 0;
 }
 
-/* What was joined along the same axis before is joined here from its parts. */
+/* Replaces operands that are concatenations along the same axis by their parts. */
 static void join_concats(struct lowering *l, struct node *n)
 {
     int axis = n->in[n->n_in - 1];
+
     for (int i = 0; i < n->n_in - 1; i++) {
         const struct node *part = producer(l, n->in[i]);
-        if (!part || part->call != kern_concat || parts_change(l, part) ||
+        if (part == NULL || part->call != kern_concat || parts_change(l, part) ||
             tensor_int(&value_at(l, part->in[part->n_in - 1])->tensor, 0) !=
                 tensor_int(&value_at(l, axis)->tensor, 0))
             continue;
@@ -219,13 +230,15 @@ static void make_gemm(struct node *n)
     n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
 }
 
-/* ---- any ---- */
+/* ---- any operation ---- */
 
-/* A kernel that computes knows four types; one that moves elements takes any. */
+/* Kernels that compute support four dtypes; those that move elements support all. */
 static int knows_types(struct lowering *l, const struct node *n)
 {
     const char *signature = operation_def(n->op)->signature;
-    if (!strstr(signature, "float_type") && !strstr(signature, "number_type"))
+
+    if (strstr(signature, "float_type") == NULL &&
+        strstr(signature, "number_type") == NULL)
         return 0;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         int v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
@@ -239,28 +252,30 @@ static int knows_types(struct lowering *l, const struct node *n)
 
 int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *row)
 {
-    int r = 0;
+    int rc = 0;
+
     if (operation_is(n->op, "AddN"))
         return make_add_n(l, n);
     if (row->kind == KERNEL_LOOP)
-        r = make_loop(l, n);
+        rc = make_loop(l, n);
     else if (knows_types(l, n) < 0)
         return ERR_UNSUPPORTED;
     else if (row->kind == KERNEL_GEMM && value_at(l, n->in[0])->tensor.dtype == DT_FLOAT)
         make_gemm(n);
-    else if (n->call == kern_half_sum) /* the squares may be made where the operand is */
-        r = lower_square(l, n->op, n->in[0], &n->in[0]);
+    /* L2Loss: its squares may be computed along with its operand */
+    else if (n->call == kern_half_sum)
+        rc = lower_square(l, n->op, n->in[0], &n->in[0]);
     else if (n->call == kern_slice)
         join_slices(l, n);
     else if (n->call == kern_concat)
         join_concats(l, n);
-    if (r == 0 && n->kind == NODE_LOOP)
-        r = widen_operands(l, n);
-    if (r < 0)
-        return r;
+    if (rc == 0 && n->kind == NODE_LOOP)
+        rc = widen_operands(l, n);
+    if (rc < 0)
+        return rc;
     if (lower_foldable(l, n))
         return lower_fold(l, n);
-    /* A buffer has no place for strings: they are constants, fed ones too. */
+    /* The buffer cannot hold strings, which are constants, even if fed. */
     for (int i = 0; i < n->n_out; i++)
         if (value_at(l, n->out[i])->tensor.dtype == DT_STRING) {
             l->plan->needs_values = 1;

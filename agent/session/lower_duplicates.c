@@ -1,4 +1,4 @@
-/* Equal operations on equal values become one. */
+/* Merges equal operations on equal values. */
 #include "agent/session/lower.h"
 
 #include "agent/graph/op_table.h"
@@ -27,7 +27,7 @@ static int attr_same(const struct attr *a, const struct attr *b)
     }
 }
 
-/* Attributes that begin with "_" (colocation) do not matter. */
+/* Attributes that begin with "_" (colocation) are ignored. */
 static int attrs_same(const struct operation *a, const struct operation *b)
 {
     if (operation_n_attrs(a) != operation_n_attrs(b))
@@ -54,6 +54,7 @@ static struct lowered_op **bucket(struct lowering *l, const struct operation *op
                                   const int *in)
 {
     unsigned h = 0;
+
     for (const char *c = operation_type(op); *c; c++)
         h = h * 31u + (unsigned char)*c;
     for (int i = 0; i < operation_n_inputs(op); i++)
@@ -65,7 +66,8 @@ const int *lower_find_duplicate(struct lowering *l, const struct operation *op,
                                 const int *in)
 {
     size_t bytes = sizeof(int) * (size_t)operation_n_inputs(op);
-    for (const struct lowered_op *e = *bucket(l, op, in); e; e = e->next)
+
+    for (const struct lowered_op *e = *bucket(l, op, in); e != NULL; e = e->next)
         if (strcmp(operation_type(e->op), operation_type(op)) == 0 &&
             operation_n_inputs(e->op) == operation_n_inputs(op) &&
             memcmp(e->in, in, bytes) == 0 && attrs_same(e->op, op) &&
@@ -79,6 +81,7 @@ void lower_remember(struct lowering *l, const struct operation *op, const int *i
 {
     struct lowered_op **at = bucket(l, op, in);
     struct lowered_op *e = ARENA_NEW(l->scratch, struct lowered_op);
+
     *e = (struct lowered_op){op, in, out, l->guard, *at};
     *at = e;
 }

@@ -1,5 +1,5 @@
-/* What a run need not compute: whatever depends on shapes and constants alone is computed
- * now, and some operations leave the bytes of an input as they are. */
+/* Constant folding: computes what depends on shapes and constants only while planning,
+ * and finds operations that leave the bytes of an input unchanged. */
 #include "agent/session/lower.h"
 
 #include "agent/graph/op_table.h"
@@ -15,6 +15,7 @@
 int lower_may_be_owned(const struct lowering *l, const struct node *n)
 {
     size_t bytes = 0;
+
     for (int i = 0; i < n->n_out; i++) {
         const struct tensor *t = &value_at(l, n->out[i])->tensor;
         if (dtype_size(t->dtype) == 0 && t->dtype != DT_STRING)
@@ -27,10 +28,11 @@ int lower_may_be_owned(const struct lowering *l, const struct node *n)
 int lower_foldable(const struct lowering *l, const struct node *n)
 {
     const char *type = operation_type(n->op);
+
     if ((operation_def(n->op)->flags & (OP_STATEFUL | OP_WRITES)) ||
         !lower_may_be_owned(l, n))
         return 0;
-    /* These look at shapes only. */
+    /* these read shapes only */
     if (strcmp(type, "Shape") == 0 || strcmp(type, "ShapeN") == 0 ||
         strcmp(type, "Size") == 0 || strcmp(type, "Rank") == 0 ||
         strcmp(type, "ZerosLike") == 0 || strcmp(type, "OnesLike") == 0)
@@ -44,6 +46,7 @@ int lower_foldable(const struct lowering *l, const struct node *n)
 void lower_own(struct lowering *l, struct tensor t)
 {
     struct plan *p = l->plan;
+
     if (p->n_owned == p->cap_owned) {
         p->cap_owned = p->cap_owned ? 2 * p->cap_owned : 16;
         p->owned = xreallocarray(p->owned, (size_t)p->cap_owned, sizeof(*p->owned));
@@ -51,13 +54,14 @@ void lower_own(struct lowering *l, struct tensor t)
     p->owned[p->n_owned++] = t;
 }
 
-/* A kernel that moves strings moves `struct tensor_string`; here each gets bytes of its
- * own. After an error there are none. */
+/* Kernels that move strings copy only `struct tensor_string`, so this copies the bytes of
+ * each string. If the kernel failed, it clears the strings instead. */
 static void own_strings(const struct tensor *t, int failed)
 {
     struct tensor_string *s = t->data;
+
     for (int64_t i = 0; i < tensor_elements(t); i++)
-        s[i] = failed || !s[i].bytes
+        s[i] = failed || s[i].bytes == NULL
                    ? (struct tensor_string){0}
                    : (struct tensor_string){xstrndup(s[i].bytes, s[i].len_bytes),
                                             s[i].len_bytes};
@@ -72,33 +76,35 @@ static int moves_strings(const struct node *n)
 int lower_fold(struct lowering *l, const struct node *n)
 {
     struct plan *p = l->plan;
+
     for (int i = 0; i < n->n_out; i++) {
         struct tensor t;
-        int r = tensor_alloc(&t, value_at(l, n->out[i])->tensor.dtype,
-                             value_at(l, n->out[i])->tensor.shape, l->err);
-        if (r < 0)
-            return r;
+        int rc = tensor_alloc(&t, value_at(l, n->out[i])->tensor.dtype,
+                              value_at(l, n->out[i])->tensor.shape, l->err);
+        if (rc < 0)
+            return rc;
         lower_own(l, t);
         t.owned = 0;
         value_at(l, n->out[i])->tensor = t;
         value_at(l, n->out[i])->kind = VALUE_CONST;
     }
-    /* ZerosLike and its kin use no element of an operand that only the run knows, but
-     * their loops load it: from the result's own place. */
+    /* ZerosLike and similar operations use no element of an operand, but their loops load
+     * it: use the memory of the result. */
     if (n->kind == NODE_LOOP && !is_const(l, n->in[0]))
         n->in[0] = lower_const(l, value_at(l, n->out[0])->tensor);
-    int r = node_evaluate(p, n, l->err);
+    int rc = node_evaluate(p, n, l->err);
     for (int i = 0; i < n->n_out && moves_strings(n); i++)
         if (value_at(l, n->out[i])->tensor.dtype == DT_STRING)
-            own_strings(&value_at(l, n->out[i])->tensor, r < 0);
-    return r;
+            own_strings(&value_at(l, n->out[i])->tensor, rc < 0);
+    return rc;
 }
 
-/* ---- operations that change nothing ---- */
+/* ---- operations that leave bytes unchanged ---- */
 
 static int all_ones(const struct lowering *l, int v)
 {
     const struct tensor *t = &value_at(l, v)->tensor;
+
     if (!is_const(l, v) || t->dtype != DT_FLOAT)
         return 0;
     for (int64_t i = 0; i < tensor_elements(t); i++)
@@ -109,7 +115,7 @@ static int all_ones(const struct lowering *l, int v)
 
 static int type_in(const char *type, const char *const *list)
 {
-    for (; *list; list++)
+    for (; *list != NULL; list++)
         if (strcmp(type, *list) == 0)
             return 1;
     return 0;
@@ -119,6 +125,7 @@ static int type_in(const char *type, const char *const *list)
 static int keeps_order(const struct tensor *x, const struct tensor *perm)
 {
     int64_t before = -1;
+
     for (int64_t i = 0; i < tensor_elements(perm); i++) {
         int64_t d = tensor_int(perm, i);
         if (x->shape.dim[d] == 1)
@@ -136,6 +143,7 @@ int lower_same_input(const struct lowering *l, const struct node *n)
                                            "All", "Any",  "Slice", "Tile", NULL};
     const char *type = operation_type(n->op);
     int64_t size = elements(l, n->out[0]);
+
     if (n->n_out != 1)
         return -1;
     if (type_in(type, of_first) && elements(l, n->in[0]) == size)
@@ -171,7 +179,7 @@ int64_t lower_slice_offset(const struct lowering *l, const struct node *n)
     if (x->dtype == DT_STRING)
         return -1;
     int64_t strides[SHAPE_MAX_RANK], offset = 0;
-    int whole = 1; /* so far, from the innermost dimension */
+    int whole = 1; /* all dimensions inside the current one are complete */
     dense_strides(&x->shape, dtype_size(x->dtype), strides);
     for (int d = y->rank - 1; d >= 0; d--) {
         if (!whole && y->dim[d] != 1)

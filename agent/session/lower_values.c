@@ -1,4 +1,4 @@
-/* Values and nodes as lowering makes them. */
+/* Creates values and nodes for the lowering pass. */
 #include "agent/session/lower.h"
 
 #include "common/mem/xmalloc.h"
@@ -8,7 +8,8 @@
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
                    const struct shape *shape)
 {
-    const struct shape of = *shape; /* it may lie in the array that moves */
+    /* a copy: *shape may be in the array that xrealloc moves */
+    const struct shape of = *shape;
 
     if (p->n_values == p->cap_values) {
         p->cap_values = p->cap_values ? 2 * p->cap_values : 256;
@@ -30,10 +31,11 @@ int lower_alias(struct lowering *l, int x, const struct shape *shape, size_t off
     const struct value of = *value_at(l, x);
     int v = plan_add_value(l->plan, of.kind, of.tensor.dtype, shape);
     struct value *a = value_at(l, v);
+
     a->root = of.root;
     a->offset = of.offset + offset;
     a->index = of.index;
-    if (of.kind == VALUE_CONST && of.tensor.data)
+    if (of.kind == VALUE_CONST && of.tensor.data != NULL)
         a->tensor.data = (char *)of.tensor.data + offset;
     return v;
 }
@@ -41,6 +43,7 @@ int lower_alias(struct lowering *l, int x, const struct shape *shape, size_t off
 int lower_const(struct lowering *l, struct tensor t)
 {
     int v = plan_add_value(l->plan, VALUE_CONST, t.dtype, &t.shape);
+
     value_at(l, v)->tensor = t;
     value_at(l, v)->tensor.owned = 0;
     return v;
@@ -49,6 +52,7 @@ int lower_const(struct lowering *l, struct tensor t)
 void lower_add_node(struct lowering *l, const struct node *n)
 {
     struct plan *p = l->plan;
+
     if (p->n_nodes == p->cap_nodes) {
         p->cap_nodes = p->cap_nodes ? 2 * p->cap_nodes : 256;
         p->nodes = xreallocarray(p->nodes, (size_t)p->cap_nodes, sizeof(*p->nodes));
@@ -66,6 +70,7 @@ struct node lower_call(struct lowering *l, const struct operation *op, kernel_fn
                        int x, const struct shape *shape)
 {
     struct node n = {.kind = NODE_CALL, .op = op, .call = call, .n_in = 1, .n_out = 1};
+
     n.in = lower_ints(l, 1);
     n.out = lower_ints(l, 1);
     n.in[0] = x;
@@ -77,6 +82,7 @@ int lower_copy(struct lowering *l, const struct operation *op, int x)
 {
     struct shape shape = value_at(l, x)->tensor.shape;
     struct node n = lower_call(l, op, kern_copy, x, &shape);
+
     lower_add_node(l, &n);
     return n.out[0];
 }
@@ -84,11 +90,13 @@ int lower_copy(struct lowering *l, const struct operation *op, int x)
 int lower_dense(struct lowering *l, int v)
 {
     const struct value x = *value_at(l, v);
+
     if (x.row_stride == 0)
         return v;
     if (l->dense[x.index] < 0) {
         int guard = l->guard;
-        l->guard = 0; /* others may read it too */
+
+        l->guard = 0; /* nodes of other guards may use the copy */
         l->dense[x.index] = lower_copy(l, l->plan->feeds[x.index].output.op, v);
         l->guard = guard;
     }
@@ -98,6 +106,7 @@ int lower_dense(struct lowering *l, int v)
 int lower_changes(const struct lowering *l, int v)
 {
     const struct value *root = root_of(l, v);
+
     return root->kind == VALUE_VARIABLE && l->written[root->index];
 }
 

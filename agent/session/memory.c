@@ -9,7 +9,7 @@
 /* Values are restored in pieces of half the first-level cache. */
 enum { PIECE_BYTES = 24 << 10, PAGE_BYTES = 4096 };
 
-/* Variables that lie one behind the other: first .. last. */
+/* Variables first .. last, which are contiguous in the block. */
 struct range {
     int first, last;
     size_t bytes; /* padding between them included */
@@ -21,15 +21,16 @@ struct memory {
     struct range *ranges;
     int n; /* variables */
     size_t bytes;
-    void *place;          /* of values */
-    char *values;         /* of all ranges, one behind the other */
-    unsigned char *flags; /* initialised? */
+    void *place;          /* allocated memory; `values` begins within it */
+    char *values;         /* of all ranges, in order */
+    unsigned char *flags; /* whether each variable is initialised */
     int stored;
 };
 
 static size_t range_bytes(struct var_store *s, const struct range *r)
 {
     struct tensor last = var_store_value(s, r->last);
+
     return var_store_offset(s, r->last) + tensor_bytes(&last) -
            var_store_offset(s, r->first);
 }
@@ -39,7 +40,7 @@ static int compare_ints(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Neighbours, padding included, are one copy. */
+/* Merges adjacent variables, with the padding between them, into one range. */
 static void make_ranges(struct memory *m, int *index)
 {
     qsort(index, (size_t)m->n, sizeof(*index), compare_ints);
@@ -56,15 +57,16 @@ static void make_ranges(struct memory *m, int *index)
     }
 }
 
-/* At the same place in a page as what is copied: a load then waits for no store to an
- * address that ends alike. */
+/* Aligns the copy like the original modulo the page size: otherwise loads would wait for
+ * stores to addresses with the same low bits. */
 static int make_place(struct memory *m, struct err *err)
 {
     const char *block = var_store_block(m->vars);
     size_t first = m->n_ranges > 0 ? var_store_offset(m->vars, m->ranges[0].first) : 0;
     size_t phase = ((uintptr_t)block + first) % PAGE_BYTES;
+
     m->place = mem_aligned(m->bytes + 2 * (size_t)PAGE_BYTES);
-    if (!m->place)
+    if (m->place == NULL)
         return err_set(err, ERR_NOMEM, "no memory for %zu bytes of variables", m->bytes);
     size_t begin = (uintptr_t)m->place % PAGE_BYTES;
     m->values = (char *)m->place + (phase + PAGE_BYTES - begin) % PAGE_BYTES;
@@ -75,8 +77,9 @@ static int find_all(struct session *s, struct variable *const *vars, size_t n, i
                     struct err *err)
 {
     struct graph *g = session_graph(s);
+
     for (size_t i = 0; i < n; i++) {
-        const struct variable *v = vars ? vars[i] : graph_variable_at(g, (int)i);
+        const struct variable *v = vars != NULL ? vars[i] : graph_variable_at(g, (int)i);
         if (operation_graph(v->ref.op) != g)
             return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
                            v->name);
@@ -88,32 +91,33 @@ static int find_all(struct session *s, struct variable *const *vars, size_t n, i
 int memory_new(struct memory **ret, struct session *s, struct variable *const *vars,
                size_t n, struct err *err)
 {
-    int r = session_fix_layout(s, err);
-    if (r < 0)
-        return r;
-    if (!vars)
+    int rc = session_fix_layout(s, err);
+
+    if (rc < 0)
+        return rc;
+    if (vars == NULL)
         n = (size_t)graph_n_variables(session_graph(s));
     int *index = xcalloc(n + 1, sizeof(*index));
-    r = find_all(s, vars, n, index, err);
-    if (r == 0) {
+    rc = find_all(s, vars, n, index, err);
+    if (rc == 0) {
         struct memory *m = xcalloc(1, sizeof(*m));
         m->vars = session_variables(s);
         m->n = (int)n;
         make_ranges(m, index);
         m->flags = xcalloc(n + 1, 1);
-        r = make_place(m, err);
-        if (r < 0)
+        rc = make_place(m, err);
+        if (rc < 0)
             memory_free(m);
         else
             *ret = m;
     }
     free(index);
-    return r;
+    return rc;
 }
 
 void memory_free(struct memory *m)
 {
-    if (!m)
+    if (m == NULL)
         return;
     free(m->ranges);
     free(m->place);
@@ -126,21 +130,23 @@ size_t memory_bytes(const struct memory *m)
     return m->bytes;
 }
 
-/* From the end, because what was stored last is still in the cache. */
+/* Copies from the end, because what was stored last is still in the cache. */
 static void copy_back(char *dst, const char *src, size_t bytes)
 {
     while (bytes > 0) {
         size_t n = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+
         bytes -= n;
         memcpy(dst + bytes, src + bytes, n);
     }
 }
 
-/* The ranges' values and flags, from the block to the memory or back. */
+/* Copies values and flags of all ranges from the block to the memory or back. */
 static void copy_ranges(struct memory *m, int back)
 {
     char *values = m->values, *block = var_store_block(m->vars);
     unsigned char *flags = m->flags;
+
     for (int k = 0; k < m->n_ranges; k++) {
         const struct range *r = &m->ranges[k];
         char *here = block + var_store_offset(m->vars, r->first);

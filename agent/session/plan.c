@@ -21,6 +21,7 @@ static uint64_t mix_output(uint64_t h, struct output x)
 uint64_t plan_key_hash(const struct run_args *args)
 {
     uint64_t h = args->n_feeds * 31 + args->n_fetches;
+
     for (size_t i = 0; i < args->n_feeds; i++) {
         const struct tensor *t = &args->feeds[i].value;
         h = mix_output(h, args->feeds[i].output);
@@ -65,8 +66,9 @@ int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
     return 1;
 }
 
-/* A shape, an axis or a choice of rows that is fed becomes part of the plan, when there
- * is none otherwise. (So do strings, always: names of files.) */
+/* If planning fails because the value of a shape, an axis or a choice of rows is unknown,
+ * and such a value is fed, it becomes part of the plan's key. File names (strings) always
+ * do. */
 #define WANTED_MAX 4096
 
 static int may_be_wanted(const struct tensor *t)
@@ -86,6 +88,7 @@ static int copy_key(struct plan *p, const struct run_args *args, int by_value,
     for (; p->n_feeds < args->n_feeds; p->n_feeds++) {
         const struct feed *f = &args->feeds[p->n_feeds];
         struct plan_feed *to = &p->feeds[p->n_feeds];
+
         *to = (struct plan_feed){.output = f->output,
                                  .dtype = f->value.dtype,
                                  .shape = f->value.shape,
@@ -104,11 +107,12 @@ static int copy_key(struct plan *p, const struct run_args *args, int by_value,
 
 /* ---- building ---- */
 
-/* Of the inputs whose rows lie apart; NULL: there are none. */
+/* The strides of the inputs whose rows are apart; NULL if all inputs are dense. */
 static const int64_t *row_strides(struct plan *p, const struct step *s)
 {
     int64_t *ret = ARENA_ARRAY(&p->arena, int64_t, s->n_in);
     int any = 0;
+
     for (int i = 0; i < s->n_in; i++) {
         ret[i] = p->values[s->in[i]].row_stride;
         any |= ret[i] != 0;
@@ -116,19 +120,21 @@ static const int64_t *row_strides(struct plan *p, const struct step *s)
     return any ? ret : NULL;
 }
 
-/* The array of values no longer grows, so calls can point to its elements. */
+/* From here on the array of values no longer grows, so calls can point to its
+ * elements. */
 static void point_calls(struct plan *p)
 {
     for (int k = 0; k < p->n_steps; k++) {
         struct step *s = &p->steps[k];
-        if (s->loop)
+        if (s->loop != NULL)
             continue;
         struct tensor **in = ARENA_ARRAY(&p->arena, struct tensor *, s->n_in);
         struct tensor **out = ARENA_ARRAY(&p->arena, struct tensor *, s->n_out);
         for (int i = 0; i < s->n_in; i++)
-            in[i] = s->view ? &s->view[i] : &p->values[s->in[i]].tensor;
+            in[i] = s->view != NULL ? &s->view[i] : &p->values[s->in[i]].tensor;
         for (int i = 0; i < s->n_out; i++)
-            out[i] = s->view ? &s->view[s->n_in + i] : &p->values[s->out[i]].tensor;
+            out[i] =
+                s->view != NULL ? &s->view[s->n_in + i] : &p->values[s->out[i]].tensor;
         s->args = (struct kernel_args){.op = s->op,
                                        .n_in = s->n_in,
                                        .n_out = s->n_out,
@@ -151,12 +157,13 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
 {
     struct arena scratch = ARENA_ZERO;
     struct order order;
-    int r = copy_key(p, args, by_value, err);
-    if (r == 0)
-        r = plan_order(p, &scratch, args, vars, &order, err);
-    if (r == 0)
-        r = plan_lower(p, &scratch, &order, vars, err);
-    if (r == 0) {
+    int rc = copy_key(p, args, by_value, err);
+
+    if (rc == 0)
+        rc = plan_order(p, &scratch, args, vars, &order, err);
+    if (rc == 0)
+        rc = plan_lower(p, &scratch, &order, vars, err);
+    if (rc == 0) {
         plan_fuse(p, &scratch);
         plan_chunk(p, &scratch);
         plan_memory(p, &scratch);
@@ -164,40 +171,42 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
         find_moving(p);
     }
     arena_done(&scratch);
-    /* What the nodes point to is gone with the scratch. */
+    /* the nodes point to scratch memory, which is freed */
     free(p->nodes);
     p->nodes = NULL;
     free(p->notes.inside);
     free(p->notes.arg_of);
     free(p->notes.last_use);
     p->notes = (struct loop_notes){0};
-    return r;
+    return rc;
 }
 
 static int is_where(struct output x)
 {
-    return x.op && operation_is(x.op, "Where");
+    return x.op != NULL && operation_is(x.op, "Where");
 }
 
 static struct plan *new_plan(struct graph *g, enum numerics numerics,
                              const struct run_args *args)
 {
     struct plan *p = xcalloc(1, sizeof(*p));
+
     p->graph = g;
     p->numerics = numerics;
     p->hash = plan_key_hash(args);
     return p;
 }
 
-/* Returns, in place of a plan, the output that must be known first. */
+/* Returns a plan that only names the output that must be computed and fed first. */
 static int stand_in(struct plan **ret, struct graph *g, const struct run_args *args,
                     struct output probe, struct err *err)
 {
     struct plan *p = new_plan(g, NUMERICS_PORTABLE, args);
-    int r = copy_key(p, args, 0, err);
-    if (r < 0) {
+    int rc = copy_key(p, args, 0, err);
+
+    if (rc < 0) {
         plan_free(p);
-        return r;
+        return rc;
     }
     p->probe = probe;
     *ret = p;
@@ -208,19 +217,21 @@ int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
                enum numerics numerics, const struct run_args *args, struct err *err)
 {
     int wanted = 0;
+
     for (size_t i = 0; i < args->n_feeds; i++)
         wanted |= may_be_wanted(&args->feeds[i].value);
     struct plan *p = new_plan(g, numerics, args);
-    int r = build(p, vars, args, 0, err);
-    if (r < 0 && p->needs_values && wanted && !is_where(p->probe)) {
+    int rc = build(p, vars, args, 0, err);
+    if (rc < 0 && p->needs_values && wanted && !is_where(p->probe)) {
         plan_free(p);
         p = new_plan(g, numerics, args);
-        r = build(p, vars, args, 1, err);
+        rc = build(p, vars, args, 1, err);
     }
-    if (r < 0) {
+    if (rc < 0) {
         struct output probe = p->probe;
+
         plan_free(p);
-        return probe.op ? stand_in(ret, g, args, probe, err) : r;
+        return probe.op != NULL ? stand_in(ret, g, args, probe, err) : rc;
     }
     *ret = p;
     return 0;
@@ -228,7 +239,7 @@ int plan_build(struct plan **ret, struct graph *g, struct var_store *vars,
 
 void plan_free(struct plan *p)
 {
-    if (!p)
+    if (p == NULL)
         return;
     for (int i = 0; i < p->n_owned; i++)
         tensor_free(&p->owned[i]);
@@ -247,7 +258,7 @@ void plan_resolve(struct plan *p, struct var_store *vars, char *buffer)
         struct value *x = &p->values[v];
         const struct value *root = &p->values[x->root];
         if (root->kind == VALUE_BUFFER)
-            x->tensor.data = buffer ? buffer + x->place + x->offset : NULL;
+            x->tensor.data = buffer != NULL ? buffer + x->place + x->offset : NULL;
         else if (root->kind == VALUE_VARIABLE)
             x->tensor.data = (char *)var_store_value(vars, root->index).data + x->offset;
     }

@@ -1,29 +1,31 @@
-/* Which steps go row by row through the batch, and can be played for some rows before the
- * others. They are moved together where nothing hinders it: a step that needs none of them
- * goes before, all else behind. What only they read is kept for a chunk of rows. */
+/* Finds steps that work row by row, so that they can run for one chunk of the batch's
+ * rows after the other, and groups them into stretches. A step that does not fit in the
+ * stretch is moved before it, if it uses none of its results, or else after it. Values
+ * that only the stretch uses are stored for one chunk at a time. */
 #include "agent/session/plan.h"
 
 #include "agent/session/kernels/kern_array.h"
 
 #include <string.h>
 
-#define FEWEST 2   /* products that make a stretch worth while */
-#define MOST   256 /* stretches: each is looked for among all steps that follow */
+#define FEWEST 2   /* least number of products for which a stretch pays */
+#define MOST   256 /* stretches: the search for each looks at all steps that follow */
 
-/* How a step of the stretch uses a value. */
+/* Whether and where a value is computed, relative to the stretch. */
 enum made {
     MADE_NOT,
-    MADE_ROWS,   /* row by row */
-    MADE_WHOLE,  /* a sum over the batch, there when the stretch is over */
-    MADE_BEHIND, /* by a step that comes after the stretch */
+    MADE_ROWS,   /* in the stretch, row by row */
+    MADE_WHOLE,  /* in the stretch, as a sum over the batch: complete at its end */
+    MADE_BEHIND, /* by a step after the stretch */
 };
 
 struct chunking {
     struct plan *plan;
-    int64_t rows;             /* of the open stretch */
-    unsigned char *made;      /* by value that is a root: enum made */
-    unsigned char *written;   /* by variable: a step behind the stretch writes it */
-    unsigned char *elsewhere; /* by root: somebody outside the stretches uses it */
+    int64_t rows;           /* rows of the batch of the current stretch */
+    unsigned char *made;    /* by value that is a root: enum made */
+    unsigned char *written; /* by variable: a step after the stretch writes it */
+    /* by root: used by a step outside the stretch, a fetch or a guard */
+    unsigned char *elsewhere;
     int n_before, n_in, n_behind;
     struct step *before, *in, *behind;
 };
@@ -61,10 +63,10 @@ static void each_input(const struct step *s, visit_fn visit, void *ctx)
 
     for (int i = 0; i < s->n_in; i++)
         visit(ctx, s->in[i]);
-    for (int i = 0; l && i < l->n_args; i++)
+    for (int i = 0; l != NULL && i < l->n_args; i++)
         if (is_value(&l->args[i]) && !is_result(l, i))
             visit(ctx, l->args[i].value);
-    if (!l || !l->has_gemm)
+    if (l == NULL || !l->has_gemm)
         return;
     visit(ctx, l->gemm_a);
     visit(ctx, l->gemm_b);
@@ -74,20 +76,20 @@ static void each_input(const struct step *s, visit_fn visit, void *ctx)
         visit(ctx, l->gemm_feature);
 }
 
-/* rows: those made row by row; otherwise the sums. */
+/* Visits the outputs computed row by row (rows), or the sums over the batch. */
 static void each_output(const struct step *s, int rows, visit_fn visit, void *ctx)
 {
     const struct loop_program *l = s->loop;
-    const int sums = l && l->has_gemm && l->gemm.transposed_a;
+    const int sums = l != NULL && l->has_gemm && l->gemm.transposed_a;
 
     for (int i = 0; rows && i < s->n_out; i++)
         visit(ctx, s->out[i]);
-    for (int i = 0; l && rows != sums && i < l->n_args; i++)
+    for (int i = 0; l != NULL && rows != sums && i < l->n_args; i++)
         if (is_value(&l->args[i]) && is_result(l, i))
             visit(ctx, l->args[i].value);
-    if (l && l->has_gemm && l->gemm_c >= 0 && rows != sums)
+    if (l != NULL && l->has_gemm && l->gemm_c >= 0 && rows != sums)
         visit(ctx, l->gemm_c);
-    for (int i = 0; l && !rows && i < l->n_tails; i++)
+    for (int i = 0; l != NULL && !rows && i < l->n_tails; i++)
         visit(ctx, l->tails[i].value);
 }
 
@@ -101,7 +103,7 @@ static int is_overwritten(const struct chunking *c, int v)
     return x->kind == VALUE_VARIABLE && c->written[x->index];
 }
 
-/* An operand of which each chunk reads the rows of that chunk. */
+/* An operand of which each chunk reads only its own rows. */
 static int reads_rows(const struct chunking *c, int v)
 {
     const struct value *x = &c->plan->values[v];
@@ -114,7 +116,7 @@ static int reads_rows(const struct chunking *c, int v)
     return 1;
 }
 
-/* An operand of which each chunk reads everything. */
+/* An operand of which each chunk reads all rows. */
 static int reads_all(const struct chunking *c, int v)
 {
     return c->made[root(c->plan, v)] == MADE_NOT && !is_overwritten(c, v);
@@ -168,7 +170,7 @@ static int loop_may(const struct chunking *c, const struct loop_program *l)
     return 1;
 }
 
-/* Concatenations, slices and sums within the rows of a matrix. */
+/* Softmax, concatenations, slices and sums within the rows of a matrix. */
 static int call_may(const struct chunking *c, const struct step *s)
 {
     const struct plan *p = c->plan;
@@ -210,19 +212,19 @@ static int may_go_by_rows(const struct chunking *c, const struct step *s)
 {
     if (s->guard != 0 || s->initializes >= 0 || s->reads_flag >= 0)
         return 0;
-    return s->loop ? loop_may(c, s->loop) : call_may(c, s);
+    return s->loop != NULL ? loop_may(c, s->loop) : call_may(c, s);
 }
 
 /* ---- moving steps ---- */
 
 static int writes(const struct step *s)
 {
-    return s->call && s->op && s->n_out == 0;
+    return s->call != NULL && s->op != NULL && s->n_out == 0;
 }
 
 struct asking {
     const struct chunking *c;
-    int needs; /* what the stretch makes, or something behind it */
+    int needs; /* the step uses a result of the stretch or of a step after it */
 };
 
 static void ask_need(void *ctx, int v)
@@ -277,13 +279,13 @@ static void put_behind(struct chunking *c, const struct step *s)
     c->behind[c->n_behind++] = *s;
 }
 
-/* The batch of the first product that has enough rows; 0: there is none. */
+/* The number of rows of the first product that has enough of them; 0 if there is none. */
 static int64_t find_rows(const struct step *steps, int n)
 {
     for (int i = 0; i < n; i++) {
         const struct loop_program *l = steps[i].loop;
 
-        if (l && l->has_gemm && !l->gemm.transposed_a && l->gemm.m > DENSE_BLOCK)
+        if (l != NULL && l->has_gemm && !l->gemm.transposed_a && l->gemm.m > DENSE_BLOCK)
             return l->gemm.m;
     }
     return 0;
@@ -294,11 +296,11 @@ static int count_products(const struct step *steps, int n)
     int found = 0;
 
     for (int i = 0; i < n; i++)
-        found += steps[i].loop && steps[i].loop->has_gemm;
+        found += steps[i].loop != NULL && steps[i].loop->has_gemm;
     return found;
 }
 
-/* ---- values of which only a chunk is kept ---- */
+/* ---- values of which only one chunk is stored ---- */
 
 static void mark_use(void *ctx, int v)
 {
@@ -334,8 +336,8 @@ static void find_elsewhere(struct chunking *c, int first, int n)
             mark_use(c, p->guards[k].conditions[i].value);
 }
 
-/* Aliases go where their bytes go. */
-static void settle_local(struct chunking *c, const struct stretch *t)
+/* Marks the values that only the stretch uses; an alias follows its root. */
+static void mark_local(struct chunking *c, const struct stretch *t)
 {
     struct plan *p = c->plan;
 
@@ -364,8 +366,8 @@ static void sort_steps(struct chunking *c, const struct step *steps, int n)
     }
 }
 
-/* The steps from `first` on are put in order: some, a stretch, the others. Returns where
- * the others begin; n_steps: there is no stretch. */
+/* Reorders the steps from `first` on: some steps, a stretch, the remaining steps. Returns
+ * the index of the remaining ones; n_steps if there is no stretch. */
 static int make_stretch(struct chunking *c, int first)
 {
     struct plan *p = c->plan;
@@ -386,14 +388,14 @@ static int make_stretch(struct chunking *c, int first)
     return first + c->n_before + c->n_in;
 }
 
-static void settle_steps(struct plan *p, const struct stretch *t)
+static void prepare_steps(struct plan *p, const struct stretch *t)
 {
     for (int k = t->first; k < t->first + t->n; k++) {
         struct step *s = &p->steps[k];
 
-        if (s->loop && !(s->loop->has_gemm && s->loop->gemm.transposed_a))
+        if (s->loop != NULL && !(s->loop->has_gemm && s->loop->gemm.transposed_a))
             s->loop->row = s->loop->total / (size_t)t->rows;
-        else if (!s->loop)
+        else if (s->loop == NULL)
             s->view = ARENA_ARRAY(&p->arena, struct tensor, s->n_in + s->n_out);
     }
 }
@@ -414,7 +416,7 @@ void plan_chunk(struct plan *p, struct arena *scratch)
     for (int first = 0; first < p->n_steps && p->n_stretches < MOST;)
         first = make_stretch(&c, first);
     for (int i = 0; i < p->n_stretches; i++) {
-        settle_local(&c, &p->stretches[i]);
-        settle_steps(p, &p->stretches[i]);
+        mark_local(&c, &p->stretches[i]);
+        prepare_steps(p, &p->stretches[i]);
     }
 }

@@ -1,7 +1,8 @@
-/* From nodes to steps. An element-wise node joins the step that makes the latest of its
- * operands, when that step is a loop over as many elements: so a product takes along its
- * bias, its activation or the gradient of the one before it, and sums of what passes by
- * ride along. Joining moves a node forward in time only, past nothing it depends on. */
+/* Groups nodes into steps. An element-wise node joins the step that computes the last of
+ * its operands, if that step is a loop over as many elements. So one step computes a
+ * product, adds its bias, applies its activation or the gradient of the previous
+ * activation, and computes sums over the result (tails). Joining only moves a node to an
+ * earlier time, and never before anything it depends on. */
 #include "agent/session/plan.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
@@ -9,12 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GROUP_MAX  24   /* nodes of one loop */
-#define BLOCK_SIZE 1024 /* elements: what a loop's instructions pass on stays in L1 */
+#define GROUP_MAX  24 /* nodes of one loop */
+/* elements, so that the intermediate blocks of a loop stay in the first-level cache */
+#define BLOCK_SIZE 1024
 
-struct group {               /* becomes a step */
-    const struct node *call; /* or: */
-    const struct node *gemm; /* NULL: a loop alone */
+struct group {               /* nodes that become one step */
+    const struct node *call; /* a call, alone in its group, or NULL */
+    const struct node *gemm; /* the product at the start of a loop, or NULL */
     int64_t total;
     int guard;
     int n_members, n_tails;
@@ -26,7 +28,7 @@ struct fusing {
     struct arena *scratch;
     struct group *groups;
     int n;
-    int *node_of;    /* by value: the node that makes it, -1 */
+    int *node_of;    /* by value: the node that computes it, or -1 */
     int *last_write; /* by value that is a variable: the group that wrote it last, -1 */
     int *writers;    /* by root: first and last node that writes it; -1 */
     int n_variables;
@@ -48,8 +50,10 @@ int loop_classify(const struct shape *operand, const struct shape *shape,
                   struct loop_arg *ret)
 {
     int64_t period = 1, repeat = 1;
-    int part = 0; /* innermost first: 0 nothing yet, then runs of kept or repeated */
+    /* previous dimension (innermost first): 1 kept, 2 repeated, 0 none yet */
+    int part = 0;
     int runs = 0, first_kept = 0;
+
     for (int d = shape->rank - 1; d >= 0; d--) {
         int o = d - (shape->rank - operand->rank);
         int64_t own = o < 0 ? 1 : operand->dim[o];
@@ -76,11 +80,12 @@ int loop_classify(const struct shape *operand, const struct shape *shape,
 
 /* ---- products of which only some columns are used ---- */
 
-/* The columns [begin, begin+n) of a product, if this is what the node takes: the
- * product's node, or -1. */
+/* If the node slices whole columns from a product, returns the product's node; otherwise
+ * -1. */
 static int columns_of_product(const struct fusing *f, const struct node *n)
 {
     const struct plan *p = f->plan;
+
     if (n->dead || n->kind != NODE_CALL || n->call != kern_slice)
         return -1;
     const struct value *x = &p->values[n->in[0]], *y = &p->values[n->out[0]];
@@ -96,6 +101,7 @@ static int written_between(const struct fusing *f, int first, int last, int v)
 {
     const struct plan *p = f->plan;
     const int *writers = f->writers + 2 * root(p, v);
+
     if (p->values[root(p, v)].kind != VALUE_VARIABLE || writers[1] <= first ||
         writers[0] >= last)
         return 0;
@@ -125,6 +131,7 @@ static void narrow_products(struct fusing *f)
 {
     struct plan *p = f->plan;
     int *taken = ARENA_ARRAY(f->scratch, int, p->n_nodes + 1);
+
     for (int k = 0; k < p->n_nodes; k++) {
         int m = columns_of_product(f, &p->nodes[k]);
         if (m >= 0 && !written_between(f, m, k, p->nodes[m].in[0]) &&
@@ -149,7 +156,7 @@ static void narrow_products(struct fusing *f)
 
 /* ---- repeated operands ---- */
 
-/* Whether Tile only repeats axes of one element, as broadcasting would. */
+/* Whether Tile only repeats axes with one element, which broadcasting also does. */
 static int repeats_as_broadcast(const struct plan *p, const struct node *n)
 {
     if (n->dead || n->kind != NODE_CALL || n->call != kern_tile)
@@ -162,10 +169,11 @@ static int repeats_as_broadcast(const struct plan *p, const struct node *n)
     return 1;
 }
 
-/* Loops read the operand of such a Tile directly. */
+/* Makes loops read the operand of such a Tile directly. */
 static void skip_tiles(struct fusing *f)
 {
     struct plan *p = f->plan;
+
     for (int k = 0; k < p->n_nodes; k++) {
         struct node *n = &p->nodes[k];
         for (int i = 0; n->kind == NODE_LOOP && i < n->n_in; i++) {
@@ -186,19 +194,20 @@ static void skip_tiles(struct fusing *f)
 static void join_biases(struct fusing *f)
 {
     struct plan *p = f->plan;
+
     for (int k = 0; k < p->n_nodes; k++) {
         struct node *n = &p->nodes[k];
         int m = n->dead || n->kind != NODE_LOOP ? -1 : f->node_of[n->in[0]];
         const struct node *bias = m < 0 ? NULL : &p->nodes[m];
         char type[64];
-        if (!bias || bias->kind != NODE_LOOP || p->values[bias->out[0]].uses > 1 ||
+        if (bias == NULL || bias->kind != NODE_LOOP || p->values[bias->out[0]].uses > 1 ||
             strcmp(bias->loop->type, "BiasAdd") != 0 ||
             written_between(f, m, k, bias->in[0]) ||
             written_between(f, m, k, bias->in[1]))
             continue;
         (void)snprintf(type, sizeof(type), "BiasAdd%s", n->loop->type);
         const struct loop_row *both = kern_loop_find(type, n->loop->dtype);
-        if (!both)
+        if (both == NULL)
             continue;
         n->loop = both;
         n->in = bias->in;
@@ -206,10 +215,10 @@ static void join_biases(struct fusing *f)
     }
 }
 
-/* ---- a variable that follows another ---- */
+/* ---- target variables that follow others ---- */
 
-/* Node k's operand i, if another node makes it that no one else needs, and which may as
- * well run with node k: the number of that node, or -1. */
+/* The node that computes operand i of node k, if only node k uses it and both have the
+ * same guard; otherwise -1. */
 static int private_operand(const struct fusing *f, int k, int i)
 {
     const struct plan *p = f->plan;
@@ -222,7 +231,8 @@ static int private_operand(const struct fusing *f, int k, int i)
     return m;
 }
 
-/* A product of a tensor like `like` and a scalar, read as late as by node k. */
+/* Whether node m multiplies a tensor with as many elements as `like` by a scalar, and no
+ * write comes between m and k. ret: tensor and scalar. */
 static int scales(const struct fusing *f, int m, int k, int like, int ret[2])
 {
     const struct plan *p = f->plan;
@@ -238,7 +248,7 @@ static int scales(const struct fusing *f, int m, int k, int like, int ret[2])
            !written_between(f, m, k, ret[0]) && !written_between(f, m, k, ret[1]);
 }
 
-/* Assign (x p + y q) becomes one step if nothing else uses the sum. */
+/* Replaces Assign of x p + y q by one step if nothing else uses the sum. */
 static void join_follows(struct fusing *f)
 {
     struct plan *p = f->plan;
@@ -269,6 +279,7 @@ static void join_follows(struct fusing *f)
 static struct group *new_group(struct fusing *f, int guard)
 {
     struct group *g = &f->groups[f->n++];
+
     *g = (struct group){.guard = guard};
     return g;
 }
@@ -284,6 +295,7 @@ static void set_producer(struct fusing *f, const struct node *n, int group, int 
 static int latest_producer(const struct fusing *f, const struct node *n)
 {
     int latest = -1;
+
     for (int i = 0; i < n->n_in; i++) {
         int producer = f->plan->values[root(f->plan, n->in[i])].producer;
         latest = producer > latest ? producer : latest;
@@ -295,7 +307,8 @@ static int latest_producer(const struct fusing *f, const struct node *n)
 static int may_join(const struct fusing *f, const struct node *n, int g, int64_t total)
 {
     const struct plan *p = f->plan;
-    if (g < 0 || f->groups[g].call || f->groups[g].total != total ||
+
+    if (g < 0 || f->groups[g].call != NULL || f->groups[g].total != total ||
         f->groups[g].guard != n->guard || f->groups[g].n_members == GROUP_MAX ||
         f->groups[g].n_tails == GROUP_MAX)
         return 0;
@@ -303,7 +316,7 @@ static int may_join(const struct fusing *f, const struct node *n, int g, int64_t
         const struct value *r = &p->values[root(p, n->in[i])];
         if (r->producer == g && (r->from_tail || elements(p, n->in[i]) != total))
             return 0;
-        /* Not to before a write that this node comes after. */
+        /* a variable is not read before a write that the node comes after */
         if (r->kind == VALUE_VARIABLE && f->last_write[r->index] > g)
             return 0;
     }
@@ -316,6 +329,7 @@ static int tail_of(const struct plan *p, const struct node *n, struct loop_tail 
     const struct tensor *x = &p->values[n->in[0]].tensor;
     size_t period = 0;
     int pattern = 0;
+
     if (n->kind != NODE_CALL || n->n_out == 0 || x->dtype != DT_FLOAT ||
         tensor_elements(x) == 0)
         return 0;
@@ -342,6 +356,7 @@ static void group_node(struct fusing *f, int k)
     struct node *n = &p->nodes[k];
     struct loop_tail tail;
     int latest = latest_producer(f, n), from_tail = 0;
+
     if (n->kind == NODE_LOOP) {
         int64_t total = elements(p, n->out[0]);
         if (!may_join(f, n, latest, total)) {
@@ -370,7 +385,7 @@ static void group_node(struct fusing *f, int k)
 struct building {
     struct plan *plan;
     struct loop_program *l;
-    int *inside, *arg_of; /* struct loop_notes' */
+    int *inside, *arg_of; /* those of struct loop_notes */
     int n_free, free_temps[3 * GROUP_MAX];
 };
 
@@ -391,6 +406,7 @@ static int operand(struct building *b, int v, const struct shape *shape)
     struct plan *p = b->plan;
     struct loop_arg arg = {
         .value = v, .temp = -1, .elem = dtype_size(p->values[v].tensor.dtype)};
+
     if (b->arg_of[root(p, v)] >= 0)
         return b->arg_of[root(p, v)];
     CHECK(loop_classify(&p->values[v].tensor.shape, shape, &arg));
@@ -409,11 +425,13 @@ static int is_stored(const struct building *b, int v)
     return b->plan->values[v].uses > b->inside[v];
 }
 
-/* The arg for a result of the loop: its own storage, or a block in scratch memory. */
+/* The arg for a result of the loop: the value's own storage, or a block in scratch
+ * memory. */
 static int result(struct building *b, int v)
 {
     struct loop_arg arg = {
         .value = v, .temp = -1, .elem = dtype_size(b->plan->values[v].tensor.dtype)};
+
     arg.kind = is_stored(b, v) ? ARG_FULL : ARG_TEMP;
     if (arg.kind == ARG_TEMP)
         arg.temp = take_temp(b);
@@ -423,6 +441,7 @@ static int result(struct building *b, int v)
 static void count_inside(struct building *b, const struct group *g)
 {
     struct plan *p = b->plan;
+
     for (int i = 0; i < g->n_members; i++)
         for (int k = 0; k < g->members[i]->n_in; k++)
             b->inside[root(p, g->members[i]->in[k])]++;
@@ -430,10 +449,12 @@ static void count_inside(struct building *b, const struct group *g)
         b->inside[root(p, g->tails[i]->in[0])]++;
 }
 
-/* When each value made within is used last, so that its block can be used again. */
+/* Finds the last use of each value computed in the loop, after which its block is
+ * free. */
 static void find_last_uses(struct building *b, const struct group *g, int *last)
 {
     struct plan *p = b->plan;
+
     for (int i = 0; i < g->n_members; i++)
         for (int k = 0; k < g->members[i]->n_in; k++)
             last[root(p, g->members[i]->in[k])] = i;
@@ -441,7 +462,8 @@ static void find_last_uses(struct building *b, const struct group *g, int *last)
         last[root(p, g->tails[i]->in[0])] = GROUP_MAX;
 }
 
-/* Frees the blocks that instruction i reads last: those as wide as `width`, or others. */
+/* Frees the blocks whose last use is instruction i: those as wide as `width`, or the
+ * others. */
 static void release_blocks(struct building *b, const struct node *n,
                            const struct loop_instr *in, const int *last, int i,
                            int as_wide, size_t width)
@@ -461,14 +483,16 @@ static void add_instrs(struct building *b, const struct group *g, const int *las
                        int first)
 {
     struct plan *p = b->plan;
+
     for (int i = first; i < g->n_members; i++) {
         const struct node *n = g->members[i];
         struct loop_instr *in = &b->l->instrs[b->l->n_instrs++];
         *in = (struct loop_instr){n->loop->fn, n->alpha, -1, {-1, -1, -1}};
         for (int k = 0; k < n->n_in; k++)
             in->src[k] = operand(b, n->in[k], &p->values[n->out[0]].tensor.shape);
-        /* A block read here for the last time may take the result, if its elements are
-         * as wide: wider ones would run over what is still to be read. */
+        /* The result may overwrite a block that is read here for the last time, if the
+         * elements have the same width. Wider ones would overwrite elements not yet
+         * read. */
         size_t width = dtype_size(p->values[n->out[0]].tensor.dtype);
         release_blocks(b, n, in, last, i, 1, width);
         in->dst = result(b, n->out[0]);
@@ -491,17 +515,18 @@ static void add_tails(struct building *b, const struct group *g)
     }
 }
 
-/* Of a matrix, in elements. */
+/* Elements from one row of a matrix to the next. */
 static int64_t row_stride(const struct plan *p, int v)
 {
     const struct value *x = &p->values[v];
+
     return x->row_stride != 0 ? x->row_stride : x->tensor.shape.dim[1];
 }
 
-/* What a product does to its elements itself, and from which operand. */
+/* An operation that dense.h can apply to a product, and its operands. */
 struct after {
     enum dense_after after;
-    int bias, feature; /* operands of the node; -1: none */
+    int bias, feature; /* operand numbers of the node; -1: none */
 };
 
 static int find_after(const struct node *n, struct after *ret)
@@ -529,8 +554,8 @@ static int find_after(const struct node *n, struct after *ret)
     return 0;
 }
 
-/* Does the product do what its first member would, in the registers where it is made? Its
- * own elements must not be wanted by anyone else. */
+/* Whether the product can apply its first member itself, while the elements are in
+ * registers. Nothing else may use the product. */
 static int takes_after(const struct building *b, const struct node *n,
                        const struct node *member, struct after *ret)
 {
@@ -577,12 +602,13 @@ static void set_operands(struct building *b, const struct node *n)
     l->gemm_bias = l->gemm_feature = l->gemm_sums = -1;
     l->by_blas =
         p->numerics == NUMERICS_NATIVE && blas_wants(l->gemm.m, l->gemm.n, l->gemm.k);
-    /* Over many chunks of rows it pays to turn the operand once. */
+    /* with many chunks of rows, transposing the operand once pays */
     l->transpose_b =
         n->transpose_b && !n->transpose_a && !l->by_blas && l->gemm.m > DENSE_BLOCK;
 }
 
-/* Returns how many of the group's members the product has taken along: 0 or 1. */
+/* Sets up the product. Returns 1 if it applies the group's first member itself, otherwise
+ * 0. */
 static int set_gemm(struct building *b, const struct group *g)
 {
     const struct node *n = g->gemm, *first = g->n_members > 0 ? g->members[0] : NULL;
@@ -609,7 +635,7 @@ static int set_gemm(struct building *b, const struct group *g)
     return takes;
 }
 
-/* The product also computes the sums of its columns. */
+/* Lets the product compute the sums of its columns, if a tail needs them. */
 static void take_sums(struct loop_program *l)
 {
     for (int i = 0; i < l->n_tails && !l->gemm.transposed_a && !l->by_blas; i++)
@@ -620,10 +646,12 @@ static void take_sums(struct loop_program *l)
         }
 }
 
-/* Whole rows where there are rows, so that what lies under every row is laid out once. */
+/* A multiple of the row length, so that operands repeated in every row are expanded
+ * once. */
 static size_t block_size(const struct loop_program *l)
 {
     size_t row = l->has_gemm ? (size_t)l->gemm.n : 0;
+
     for (int i = 0; i < l->n_args && row == 0; i++)
         if (l->args[i].kind == ARG_PERIOD || l->args[i].kind == ARG_REPEAT)
             row = l->args[i].period;
@@ -632,10 +660,12 @@ static size_t block_size(const struct loop_program *l)
     return BLOCK_SIZE / row * row;
 }
 
-/* The product may lie where the first stored result will, if nothing reads it later. */
+/* The product may be stored where the first result is stored later, if nothing reads the
+ * product after that. */
 static void place_product(struct building *b)
 {
     struct loop_program *l = b->l;
+
     if (!l->has_gemm || l->gemm_c >= 0)
         return;
     int last = -1;
@@ -677,10 +707,12 @@ static void place_parts(struct loop_program *l)
 static size_t scratch_bytes(const struct loop_program *l)
 {
     size_t bytes = (size_t)l->n_temps * l->temp_bytes + l->part_floats * sizeof(float);
+
     if (l->transpose_b)
         bytes += (size_t)(l->gemm.n * l->gemm.k) * sizeof(float);
     if (l->has_gemm && l->gemm_c < 0) {
         int64_t rows = l->gemm.m;
+
         if (!l->gemm.transposed_a && !l->by_blas && rows > DENSE_BLOCK)
             rows = DENSE_BLOCK;
         bytes += (size_t)(rows * l->gemm.n) * sizeof(float);
@@ -726,7 +758,7 @@ static void forget(struct plan *p, const struct node *n)
 /* Resets the notes about the group's values. */
 static void clear_notes(struct plan *p, const struct group *g)
 {
-    if (g->gemm)
+    if (g->gemm != NULL)
         forget(p, g->gemm);
     for (int i = 0; i < g->n_members; i++)
         forget(p, g->members[i]);
@@ -734,7 +766,7 @@ static void clear_notes(struct plan *p, const struct group *g)
         forget(p, g->tails[i]);
 }
 
-/* The program lives in `arena`. */
+/* The program is allocated in `arena`. */
 static struct loop_program *build_program(struct plan *p, struct arena *arena,
                                           const struct group *g)
 {
@@ -744,16 +776,17 @@ static struct loop_program *build_program(struct plan *p, struct arena *arena,
         .plan = p, .l = l, .inside = notes->inside, .arg_of = notes->arg_of};
     struct building *b = &building;
     int *last = notes->last_use;
+
     l->total = (size_t)g->total;
     l->scratch = -1;
-    /* of a member at most three operands and a result; a product's result */
+    /* each member has at most three operands and a result; one more for the product */
     l->args = ARENA_ARRAY(arena, struct loop_arg, 4 * g->n_members + 1);
     l->instrs = ARENA_ARRAY(arena, struct loop_instr, g->n_members + 1);
     l->tails = ARENA_ARRAY(arena, struct loop_tail, g->n_tails + 1);
     count_inside(b, g);
     find_last_uses(b, g, last);
     l->gemm_sums = -1;
-    add_instrs(b, g, last, g->gemm ? set_gemm(b, g) : 0);
+    add_instrs(b, g, last, g->gemm != NULL ? set_gemm(b, g) : 0);
     add_tails(b, g);
     if (l->has_gemm)
         take_sums(l);
@@ -769,6 +802,7 @@ static struct loop_program *build_program(struct plan *p, struct arena *arena,
     size_t bytes = scratch_bytes(l);
     if (bytes > 0) {
         struct shape s = {1, {(int64_t)bytes}};
+
         l->scratch = plan_add_value(p, VALUE_BUFFER, DT_UINT8, &s);
     }
     clear_notes(p, g);
@@ -779,8 +813,9 @@ struct loop_program *plan_single_loop(struct plan *p, struct arena *scratch,
                                       const struct node *n)
 {
     struct group g = {.n_members = 1, .members = {n}};
+
     g.total = elements(p, n->out[0]);
-    p->values[n->out[0]].uses = 1; /* or its result would have no place */
+    p->values[n->out[0]].uses = 1; /* otherwise the result would have no storage */
     return build_program(p, scratch, &g);
 }
 
@@ -803,6 +838,7 @@ static void set_call(struct plan *p, struct step *s, const struct node *n)
 void plan_fuse(struct plan *p, struct arena *scratch)
 {
     struct fusing f = {.plan = p, .scratch = scratch};
+
     f.groups = ARENA_ARRAY(scratch, struct group, p->n_nodes + 1);
     f.node_of = ARENA_ARRAY(scratch, int, p->n_values + 1);
     f.last_write = ARENA_ARRAY(scratch, int, p->n_values + graph_n_operations(p->graph));
@@ -830,8 +866,11 @@ void plan_fuse(struct plan *p, struct arena *scratch)
         struct step *s = &p->steps[i];
         s->initializes = s->reads_flag = -1;
         s->guard = g->guard;
-        s->op = (g->call ? g->call : g->gemm ? g->gemm : g->members[0])->op;
-        if (g->call)
+        s->op = (g->call != NULL   ? g->call
+                 : g->gemm != NULL ? g->gemm
+                                   : g->members[0])
+                    ->op;
+        if (g->call != NULL)
             set_call(p, s, g->call);
         else
             s->loop = build_program(p, &p->arena, g);

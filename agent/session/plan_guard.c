@@ -1,8 +1,7 @@
-/* Which operations run only when: each has a guard, the conditions that the Switches
- * before it set. An operation is alive while all of its inputs are, so guards add up
- * along the edges; a Merge is alive while any input is, so only what all have in common
- * stays.
- */
+/* Finds the guard of each operation: the conditions, set by Switches, under which it
+ * runs. An operation is alive while all of its inputs are, so its guard is the union of
+ * theirs. A Merge is alive while any of its inputs is, so its guard is the
+ * intersection. */
 #include "agent/session/plan.h"
 
 #include <string.h>
@@ -26,7 +25,7 @@ static int has(const struct guard *g, const struct condition *c)
     return 0;
 }
 
-/* The number of this guard; a new one if it is the first of its kind. */
+/* The number of this guard; a new number if no earlier guard is equal. */
 static int intern(struct plan *p, const struct guard *g)
 {
     struct guard *all;

@@ -1,6 +1,6 @@
-/* From operations in order to nodes on values: shapes are inferred for the fed sizes,
- * feeds stand in for what was fed, operations that only rename bytes become aliases; what
- * computes goes to the other lower_*.c. */
+/* Turns the ordered operations into nodes on values: infers shapes for the fed sizes,
+ * substitutes feeds, and makes aliases of operations that leave bytes unchanged. The
+ * other lower_*.c lower the operations that compute. */
 #include "agent/session/lower.h"
 
 #include "agent/graph/op_table.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Of a value: sums of a graph's bytes stay far below what 64 bits count. */
+/* of a value; keeps sums of sizes far from overflowing 64 bits */
 #define MAX_ELEMENTS ((int64_t)1 << 42)
 
 /* ---- one operation ---- */
@@ -19,6 +19,7 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
     struct shape *shapes = ARENA_ARRAY(l->scratch, struct shape, n_in + n_out + 1);
     const struct tensor **known =
         ARENA_ARRAY(l->scratch, const struct tensor *, n_in + 1);
+
     for (int i = 0; i < n_in; i++) {
         shapes[i] = value_at(l, in[i])->tensor.shape;
         known[i] = is_const(l, in[i]) ? &value_at(l, in[i])->tensor : NULL;
@@ -26,15 +27,15 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
     for (int i = 0; i < n_out; i++)
         shapes[n_in + i] = SHAPE_UNKNOWN;
     struct shape_args args = {op, n_in, shapes, known, shapes + n_in, l->err};
-    int r = operation_def(op)->shape ? operation_def(op)->shape(&args) : 0;
-    if (r < 0)
+    int rc = operation_def(op)->shape != NULL ? operation_def(op)->shape(&args) : 0;
+    if (rc < 0)
         return err_wrap(l->err, "%s", operation_name(op));
-    r = kernel_sizes(op, known, shapes + n_in, l->err);
-    if (r < 0)
-        return r;
+    rc = kernel_sizes(op, known, shapes + n_in, l->err);
+    if (rc < 0)
+        return rc;
     for (int i = 0; i < n_out; i++) {
         struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), i};
-        /* Its attribute says less than its input. */
+        /* the op's attribute is less precise than its input */
         if (operation_is(op, "PlaceholderWithDefault"))
             shapes[n_in + i] = shapes[0];
         if (!shape_known(&shapes[n_in + i]) || shape_elements(&shapes[n_in + i]) < 0) {
@@ -70,6 +71,7 @@ static int alias(struct lowering *l, const struct operation *op, int x,
 static void lower_write(struct lowering *l, struct node *n, int *out)
 {
     int n_out = n->n_out;
+
     n->writes = 1;
     n->n_out = 0;
     lower_add_node(l, n);
@@ -120,6 +122,8 @@ static int lower_cut(struct lowering *l, const struct node *n, int *ret)
 }
 
 /* The results have the bytes of an input: sets `ret` to values of it. */
+
+/* If the result has the bytes of an input, sets *ret to that value. */
 static int lower_rename(struct lowering *l, const struct node *n, int *ret)
 {
     if (lower_cut(l, n, ret))
@@ -128,6 +132,7 @@ static int lower_rename(struct lowering *l, const struct node *n, int *ret)
     struct shape shape = value_at(l, n->out[0])->tensor.shape;
     int same = lower_same_input(l, n);
     int64_t offset = same >= 0 ? 0 : lower_slice_offset(l, n);
+
     if (same < 0 && offset < 0)
         return 0;
     *ret = alias(l, n->op, lower_dense(l, n->in[same >= 0 ? same : 0]), &shape,
@@ -141,16 +146,17 @@ static void lower_switch(struct lowering *l, const struct node *n, int *out)
     out[0] = out[1] = alias(l, n->op, n->in[0], &value_at(l, n->in[0])->tensor.shape, 0);
 }
 
-/* Each input, and its number, is copied to the result while that input is alive. */
+/* Copies the input that is alive, and its number, to the result. */
 static int lower_merge(struct lowering *l, const struct node *n)
 {
     int guard = l->guard;
+
     for (int i = 0; i < n->n_in; i++) {
         struct tensor index;
         int parts[2] = {n->in[i], -1};
-        int r = tensor_alloc(&index, DT_INT32, SHAPE_SCALAR, l->err);
-        if (r < 0)
-            return r;
+        int rc = tensor_alloc(&index, DT_INT32, SHAPE_SCALAR, l->err);
+        if (rc < 0)
+            return rc;
         *(int32_t *)index.data = i;
         lower_own(l, index);
         parts[1] = lower_const(l, index);
@@ -169,10 +175,10 @@ static int lower_merge(struct lowering *l, const struct node *n)
     return 0;
 }
 
-/* A node that fails while the variable has no value. */
+/* Adds nodes that fail if a variable that the operation reads has no value. */
 static void add_checks(struct lowering *l, const struct operation *op)
 {
-    for (struct check *c = l->order->checks[operation_id(op)]; c; c = c->next) {
+    for (struct check *c = l->order->checks[operation_id(op)]; c != NULL; c = c->next) {
         struct node n = {.kind = NODE_CALL, .op = c->variable, .keep = 1, .n_in = 1};
         n.call = kern_need_value;
         n.in = lower_ints(l, 1);
@@ -184,7 +190,8 @@ static void add_checks(struct lowering *l, const struct operation *op)
 static int lower_node(struct lowering *l, struct node *n, int *out)
 {
     const struct kernel_row *row = kernel_find(operation_type(n->op));
-    if (!row)
+
+    if (row == NULL)
         return plan_not_runnable(n->op, l->err);
     n->call = row->call;
     if (operation_is(n->op, "Merge"))
@@ -201,31 +208,32 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     }
     int merge = lower_mergeable(l, n->op, n->in);
     const int *twin = merge ? lower_find_duplicate(l, n->op, n->in) : NULL;
-    if (twin) {
+    if (twin != NULL) {
         memcpy(out, twin, sizeof(int) * (size_t)n->n_out);
         return 0;
     }
-    /* The inputs may be replaced while lowering. */
+    /* a copy: inputs may be replaced while lowering */
     int *in = lower_ints(l, n->n_in);
     memcpy(in, n->in, sizeof(int) * (size_t)n->n_in);
-    int r = 0;
+    int rc = 0;
     if (row->kind == KERNEL_ALIAS)
         out[0] = alias(l, n->op, n->in[0], &value_at(l, out[0])->tensor.shape, 0);
     else if (lower_squares(n))
-        r = lower_square(l, n->op, n->in[0], &out[0]);
+        rc = lower_square(l, n->op, n->in[0], &out[0]);
     else if (!lower_rename(l, n, out))
-        r = lower_compute(l, n, row);
+        rc = lower_compute(l, n, row);
     if (merge)
         lower_remember(l, n->op, in, out);
-    return r;
+    return rc;
 }
 
-/* ---- with what it needs, and what was fed ---- */
+/* ---- inputs and feeds ---- */
 
 static int not_fed(struct lowering *l, const struct operation *op)
 {
     struct shape shape = SHAPE_UNKNOWN;
     struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), 0};
+
     shape = output_shape(x);
     return err_set(l->err, ERR_ARG,
                    "You must feed a value for placeholder tensor '%s' with dtype %s and "
@@ -233,10 +241,11 @@ static int not_fed(struct lowering *l, const struct operation *op)
                    operation_name(op), dtype_name(output_dtype(x)), shape_text(&shape));
 }
 
-/* Feeds stand in for outputs, whatever made them. */
+/* Replaces outputs that are fed by the feeds. */
 static void take_feeds(struct lowering *l, const struct operation *op, int *out)
 {
     const struct plan *p = l->plan;
+
     for (size_t i = 0; i < p->n_feeds; i++)
         if (p->feeds[i].output.op == op)
             out[p->feeds[i].output.index] = p->feeds[i].value;
@@ -245,6 +254,7 @@ static void take_feeds(struct lowering *l, const struct operation *op, int *out)
 static int all_fed(const struct lowering *l, const struct operation *op)
 {
     int n = 0;
+
     for (size_t i = 0; i < l->plan->n_feeds; i++)
         n += l->plan->feeds[i].output.op == op;
     return n > 0 && n == operation_n_outputs(op);
@@ -253,6 +263,7 @@ static int all_fed(const struct lowering *l, const struct operation *op)
 static void lower_variable(struct lowering *l, const struct operation *op, int *out)
 {
     int index = var_store_find(l->vars, op);
+
     CHECK(index >= 0, "%s", operation_name(op));
     out[0] = plan_add_value(l->plan, VALUE_VARIABLE,
                             (enum dtype)operation_attr(op, "dtype")->i,
@@ -262,11 +273,12 @@ static void lower_variable(struct lowering *l, const struct operation *op, int *
         l->fetched[operation_id(op)] = lower_copy(l, op, out[0]);
 }
 
-/* Products and concatenations read rows wherever they lie. */
+/* Products and concatenations can read a matrix whose rows are apart. */
 static int takes_rows_apart(const struct operation *op)
 {
     const struct kernel_row *row = kernel_find(operation_type(op));
-    if (!row || operation_n_outputs(op) != 1)
+
+    if (row == NULL || operation_n_outputs(op) != 1)
         return 0;
     return row->call == kern_concat ||
            (row->kind == KERNEL_GEMM && output_dtype(operation_input(op, 0)) == DT_FLOAT);
@@ -276,6 +288,7 @@ static int *operands(struct lowering *l, const struct operation *op)
 {
     int n = operation_n_inputs(op), apart = takes_rows_apart(op);
     int *in = lower_ints(l, n);
+
     for (int i = 0; i < n; i++) {
         struct output x = operation_input(op, i);
         in[i] = l->values[operation_id(x.op)][x.index];
@@ -289,8 +302,9 @@ static int lower_op(struct lowering *l, const struct operation *op)
 {
     int id = operation_id(op), n_in = operation_n_inputs(op);
     int n_out = operation_n_outputs(op), r = 0;
-    const int fed = l->values[id] != NULL; /* by prepare_feeds */
+    const int fed = l->values[id] != NULL; /* set by prepare_feeds */
     int *out = l->values[id] = lower_ints(l, n_out);
+
     l->guard = l->order->guard[id];
     if (fed && all_fed(l, op)) {
         take_feeds(l, op, out);
@@ -306,6 +320,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
         lower_variable(l, op, out);
     } else {
         struct node n = {.kind = NODE_CALL, .op = op, .n_in = n_in, .n_out = n_out};
+
         n.in = operands(l, op);
         n.out = lower_ints(l, n_out);
         add_checks(l, op);
@@ -346,6 +361,7 @@ void plan_count_uses(struct plan *p)
 static void prepare_feeds(struct lowering *l)
 {
     struct plan *p = l->plan;
+
     for (size_t i = 0; i < p->n_feeds; i++) {
         struct plan_feed *f = &p->feeds[i];
         int id = operation_id(f->output.op), n_out = operation_n_outputs(f->output.op);
@@ -357,7 +373,7 @@ static void prepare_feeds(struct lowering *l)
             if (f->row_stride != 0 && f->row_stride != f->shape.dim[1])
                 value_at(l, f->value)->row_stride = f->row_stride;
         }
-        if (!l->values[id])
+        if (l->values[id] == NULL)
             l->values[id] = lower_ints(l, n_out);
         l->values[id][f->output.index] = f->value;
     }
@@ -366,6 +382,7 @@ static void prepare_feeds(struct lowering *l)
 static void mark_written(struct lowering *l, int n_ops)
 {
     int n = 0;
+
     for (int id = 0; id < n_ops; id++)
         n += var_store_find(l->vars, graph_operation_at(l->plan->graph, id)) >= 0;
     l->written = ARENA_ARRAY(l->scratch, unsigned char, n + 1);
@@ -384,7 +401,7 @@ static int is_fed(const struct lowering *l, struct output x)
     return 0;
 }
 
-static void settle_guards(struct lowering *l)
+static void fill_guards(struct lowering *l)
 {
     for (int k = 0; k < l->plan->n_guards; k++) {
         const struct guard *g = &l->plan->guards[k];
@@ -400,6 +417,7 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
 {
     int n_ops = graph_n_operations(p->graph), r = 0;
     struct lowering *l = ARENA_NEW(scratch, struct lowering);
+
     *l = (struct lowering){
         .plan = p, .scratch = scratch, .order = order, .vars = vars, .err = err};
     l->values = ARENA_ARRAY(scratch, int *, n_ops);
@@ -423,7 +441,7 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
             l->fetched[id] >= 0 ? l->fetched[id] : lower_dense(l, l->values[id][x.index]);
         p->fetch_guards[i] = is_fed(l, x) ? 0 : guard_of_output(p, order->guard, x);
     }
-    settle_guards(l);
+    fill_guards(l);
     plan_count_uses(p);
     return 0;
 }

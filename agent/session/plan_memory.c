@@ -1,5 +1,6 @@
-/* One buffer for all that a run makes: values whose lives do not meet share bytes, and a
- * loop writes its result over an operand that dies there. */
+/* Places the values that a run computes in one buffer. Values that are never alive at the
+ * same time share memory, and a loop may overwrite an operand that it is the last to
+ * use. */
 #include "agent/session/plan.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static const struct stretch *stretch_of(const struct plan *p, int step)
     return NULL;
 }
 
-/* Of a root, in the buffer. */
+/* Bytes in the buffer of a root. */
 static size_t stored_bytes(const struct value *v)
 {
     const size_t all = tensor_bytes(&v->tensor);
@@ -38,15 +39,15 @@ static void touch(struct plan *p, int v, int step)
     r->last = step > r->last ? step : r->last;
 }
 
-/* In a stretch each chunk goes through all steps: what is kept for more than one lives as
- * long as the stretch. */
+/* In a stretch all steps run for each chunk. A value that is stored for more than one
+ * chunk is therefore alive during the whole stretch. */
 static void touch_in(struct plan *p, int v, int step)
 {
     const struct stretch *t =
         v < 0 || p->values[v].local_rows > 0 ? NULL : stretch_of(p, step);
 
-    touch(p, v, t ? t->first : step);
-    touch(p, v, t ? t->first + t->n - 1 : step);
+    touch(p, v, t != NULL ? t->first : step);
+    touch(p, v, t != NULL ? t->first + t->n - 1 : step);
 }
 
 static void touch_loop(struct plan *p, const struct loop_program *l, int step)
@@ -72,7 +73,7 @@ static void find_lives(struct plan *p)
         p->values[v].first = p->values[v].last = -1;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *s = &p->steps[k];
-        if (s->loop)
+        if (s->loop != NULL)
             touch_loop(p, s->loop, k);
         for (int i = 0; i < s->n_in; i++)
             touch_in(p, s->in[i], k);
@@ -105,6 +106,7 @@ static int dies_in_loop(const struct plan *p, const struct loop_program *l, int 
                         int x, int at)
 {
     const struct value *v = &p->values[l->args[x].value], *r = &p->values[v->root];
+
     if (l->args[x].kind != ARG_FULL || r->kind != VALUE_BUFFER || r->first >= step ||
         p->values[representative(p, v->root)].last != step || v->offset != 0 ||
         tensor_bytes(&v->tensor) != tensor_bytes(&r->tensor))
@@ -131,9 +133,9 @@ static void share_places(struct plan *p)
 {
     for (int k = 0; k < p->n_steps; k++) {
         const struct loop_program *l = p->steps[k].loop;
-        for (int i = 0; l && i < l->n_instrs; i++) {
+        for (int i = 0; l != NULL && i < l->n_instrs; i++) {
             const struct loop_arg *d = &l->args[l->instrs[i].dst];
-            /* Where a product lies from the start, an operand cannot still be. */
+            /* the product is stored there from the start, so no operand may be */
             if (d->kind != ARG_FULL || (l->has_gemm && d->value == l->gemm_c))
                 continue;
             struct value *result = &p->values[d->value];
@@ -152,7 +154,7 @@ static void share_places(struct plan *p)
     }
 }
 
-/* ---- places, largest first, each as low as it fits ---- */
+/* ---- placement, the largest value first, each as low as it fits ---- */
 
 struct plot {
     int value, first, last;
@@ -162,15 +164,17 @@ struct plot {
 static int by_size(const void *a, const void *b)
 {
     const struct plot *x = a, *y = b;
+
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
     return x->value - y->value;
 }
 
-/* placed: in order of place. */
+/* placed: sorted by place. */
 static size_t lowest_gap(const struct plot *placed, int n, const struct plot *x)
 {
     size_t at = 0;
+
     for (int i = 0; i < n; i++) {
         const struct plot *q = &placed[i];
         if (q->last < x->first || q->first > x->last)
@@ -182,9 +186,10 @@ static size_t lowest_gap(const struct plot *placed, int n, const struct plot *x)
     return at;
 }
 
-/* ---- places for very many values: step by step, from what has become free ---- */
+/* ---- placement of very many values, step by step ---- */
 
-/* Below so many the layout above is the closer one; it looks at all pairs. */
+/* With at most this many values, the placement above is used: it needs less memory, but
+ * compares all pairs. */
 #define MANY 4096
 
 enum { SIZE_CLASSES = 64 };
@@ -194,7 +199,7 @@ static int size_class(size_t bytes)
     return 64 - __builtin_clzll(bytes - 1);
 }
 
-/* Lists of plots by a step: the n-th list begins at heads[n]. */
+/* Plots by their first or last step: the list of step n begins at heads[n]. */
 struct by_step {
     int *heads, *next;
 };
@@ -215,7 +220,8 @@ static struct by_step list_by_step(const struct plot *plots, int n, int n_steps,
     return l;
 }
 
-/* Sizes are powers of two, and a plot takes the newest free place of its size. */
+/* Sizes are rounded up to powers of two; a plot reuses the place of its size that became
+ * free last. */
 static void place_by_step(struct plan *p, struct plot *plots, int n,
                           struct arena *scratch)
 {
@@ -269,6 +275,7 @@ void plan_memory(struct plan *p, struct arena *scratch)
 {
     struct plot *plots = ARENA_ARRAY(scratch, struct plot, p->n_values + 1);
     int n = 0;
+
     find_lives(p);
     share_places(p);
     for (int v = 0; v < p->n_values; v++) {

@@ -1,18 +1,16 @@
-/* Prunes the graph to what a run needs and puts it in order.
+/* Finds the operations that a run needs and puts them in order.
  *
- * A control edge asks that something be done first. Where nothing is done that anybody
- * could see (no variable or file written, no value checked, no branch taken), neither by
- * the operation waited for nor by what it waits for itself, the edge is dropped, and with
- * it what only it needed: the gates between gradients (graph_gradients_gated) cost
- * nothing.
+ * A control edge orders two operations. If neither the operation waited for nor anything
+ * that it depends on has an effect (a variable or file written, a value checked, a branch
+ * taken), the edge is dropped, together with the operations that only it needed. So the
+ * gates between gradients (graph_gradients_gated) cost nothing.
  *
- * Edges are data, control, and read-before-write: an operation that uses a variable's
- * value runs before each operation that writes the variable, unless a path leads from the
- * write to the read. A read is an Identity (or any operation) on the variable's
- * reference; what passes the bytes on unchanged shows the same version of the value. When
- * an edge would close a circle (something after the write still uses the version before
- * it), the read keeps a copy.
- */
+ * There are three kinds of edges: data, control, and read-before-write. An operation that
+ * uses a variable's value runs before each operation that writes the variable, unless a
+ * path leads from the write to the read. A read is an Identity (or any operation) on the
+ * variable's reference. Operations that pass the bytes on unchanged belong to the same
+ * read. If a read-before-write edge would close a cycle (an operation after the write
+ * still uses the value before it), the read copies the value. */
 #include "agent/graph/op_table.h"
 #include "agent/session/plan.h"
 #include "common/err/check.h"
@@ -24,16 +22,16 @@ struct edge {
     struct edge *next;
 };
 
-/* Somewhere a variable's value is looked at: by an operation itself, or by one that shows
- * the bytes to others (an Identity, the output of a write). */
+/* A read of a variable's value: by an operation itself, or by one that passes the bytes
+ * on to others (an Identity, the output of a write). */
 struct read {
-    int at;       /* operation's id */
+    int at;       /* operation id of the read */
     int variable; /* VariableV2's id */
     int copy;     /* the bytes are written before their last use */
     int n_users, cap_users;
     int *users;           /* operations' ids; -1: a fetch */
-    struct read *next;    /* of all */
-    struct read *next_of; /* of the same variable */
+    struct read *next;    /* all reads */
+    struct read *next_of; /* reads of the same variable */
 };
 
 struct sorter {
@@ -42,14 +40,16 @@ struct sorter {
     const struct run_args *args;
     int n;                 /* operations in the graph */
     unsigned char *needed; /* by operation id */
-    unsigned char *does;   /* it does something, or waits for what does */
+    unsigned char *does;   /* it has an effect, or depends on an operation that has one */
     unsigned char *fed;    /* some output of it is fed */
     struct edge **after;   /* successors */
     int *n_before;         /* predecessors not yet in order */
-    struct read **shows;   /* what output 0 of the operation shows; NULL: its own bytes */
+    /* read whose bytes output 0 of the operation passes on; NULL: none */
+    struct read **shows;
     struct read *reads;
     struct read **reads_of; /* by operation id of the variable */
-    int *mark;              /* reach(): n_reached of the last write that led here */
+    /* by operation id: n_reached of the last reach() that came here */
+    int *mark;
     int n_reached;
     int *stack;
 };
@@ -58,12 +58,13 @@ int takes_reference(const struct operation *op, int i)
 {
     const char *p = operation_def(op)->signature;
     const char *end = strstr(p, "->");
-    for (; i > 0 && p; i--) {
+
+    for (; i > 0 && p != NULL; i--) {
         p = strchr(p, ',');
-        p = p ? p + 1 : NULL;
+        p = p != NULL ? p + 1 : NULL;
     }
-    const char *colon = p ? strchr(p, ':') : NULL;
-    if (!colon || (end && colon > end))
+    const char *colon = p != NULL ? strchr(p, ':') : NULL;
+    if (colon == NULL || (end != NULL && colon > end))
         return 0;
     colon += 1 + strspn(colon + 1, " ");
     return *colon == '&' || strncmp(colon, "resource", strlen("resource")) == 0;
@@ -87,7 +88,7 @@ static int writes(const struct operation *op)
 
 /* ---- which control edges matter ---- */
 
-static int does_something(const struct sorter *s, const struct operation *op)
+static int has_effect(const struct sorter *s, const struct operation *op)
 {
     const unsigned seen = OP_WRITES | OP_AWAITED | OP_FOREIGN;
     int does = (operation_def(op)->flags & seen) != 0;
@@ -121,7 +122,7 @@ static void add_user_of(struct sorter *s, struct edge **users, const struct oper
     users[operation_id(of)] = e;
 }
 
-/* From everything that does something to all that wait for it. */
+/* Marks everything that depends on an operation with an effect. */
 static void spread(struct sorter *s)
 {
     struct edge **users = ARENA_ARRAY(s->arena, struct edge *, s->n);
@@ -138,14 +139,14 @@ static void spread(struct sorter *s)
             s->stack[depth++] = id;
     }
     while (depth > 0)
-        for (struct edge *e = users[s->stack[--depth]]; e; e = e->next)
+        for (struct edge *e = users[s->stack[--depth]]; e != NULL; e = e->next)
             if (!s->does[e->to]) {
                 s->does[e->to] = 1;
                 s->stack[depth++] = e->to;
             }
 }
 
-/* In order of creation, so that inputs come first, mostly. */
+/* In order of creation, in which inputs mostly come first. */
 static void find_doers(struct sorter *s)
 {
     int is_in_order = 1;
@@ -153,14 +154,14 @@ static void find_doers(struct sorter *s)
     for (int id = 0; id < s->n; id++) {
         const struct operation *op = graph_operation_at(s->graph, id);
 
-        s->does[id] = (unsigned char)does_something(s, op);
+        s->does[id] = (unsigned char)has_effect(s, op);
         is_in_order &= s->does[id] || !waits_for_later(op);
     }
     if (!is_in_order)
         spread(s);
 }
 
-/* A NoOp only exists to run its control inputs. */
+/* A NoOp exists only to run its control inputs. */
 static int awaits(const struct sorter *s, const struct operation *op, int control_input)
 {
     return operation_n_outputs(op) == 0 ||
@@ -172,6 +173,7 @@ static int awaits(const struct sorter *s, const struct operation *op, int contro
 static void need(struct sorter *s, const struct operation *op, int *depth)
 {
     int id = operation_id(op);
+
     if (s->needed[id])
         return;
     s->needed[id] = 1;
@@ -181,6 +183,7 @@ static void need(struct sorter *s, const struct operation *op, int *depth)
 static void prune(struct sorter *s)
 {
     int depth = 0;
+
     for (size_t i = 0; i < s->args->n_targets; i++)
         need(s, s->args->targets[i], &depth);
     for (size_t i = 0; i < s->args->n_fetches; i++)
@@ -188,6 +191,7 @@ static void prune(struct sorter *s)
             need(s, s->args->fetches[i].op, &depth);
     while (depth > 0) {
         const struct operation *op = graph_operation_at(s->graph, s->stack[--depth]);
+
         for (int i = 0; i < operation_n_inputs(op); i++)
             if (!is_fed(s, operation_input(op, i)))
                 need(s, operation_input(op, i).op, &depth);
@@ -202,6 +206,7 @@ static void prune(struct sorter *s)
 static void add_edge(struct sorter *s, int from, int to)
 {
     struct edge *e = ARENA_NEW(s->arena, struct edge);
+
     e->to = to;
     e->next = s->after[from];
     s->after[from] = e;
@@ -232,11 +237,12 @@ static int is_reached(const struct sorter *s, int id)
 static void reach(struct sorter *s, int from)
 {
     int depth = 0;
+
     s->n_reached++;
     s->mark[from] = s->n_reached;
     s->stack[depth++] = from;
     while (depth > 0) {
-        for (struct edge *e = s->after[s->stack[--depth]]; e; e = e->next) {
+        for (struct edge *e = s->after[s->stack[--depth]]; e != NULL; e = e->next) {
             if (!is_reached(s, e->to)) {
                 s->mark[e->to] = s->n_reached;
                 s->stack[depth++] = e->to;
@@ -250,6 +256,7 @@ static void reach(struct sorter *s, int from)
 static struct read *new_read(struct sorter *s, int at, int variable)
 {
     struct read *r = ARENA_NEW(s->arena, struct read);
+
     r->at = at;
     r->variable = variable;
     r->next = s->reads;
@@ -272,7 +279,7 @@ static void add_user(struct sorter *s, struct read *r, int user)
     r->users[r->n_users++] = user;
 }
 
-/* Does the output show what its operation shows, if that shows a variable? */
+/* Whether the output passes on the bytes that its operation passes on. */
 static int shows_bytes(struct output x)
 {
     return x.index == 0 || is_switch(x.op);
@@ -282,17 +289,18 @@ static void find_reads_of(struct sorter *s, struct operation *op)
 {
     int id = operation_id(op);
     const struct kernel_row *row = kernel_find(operation_type(op));
+
     for (int i = 0; i < operation_n_inputs(op); i++) {
         struct output x = operation_input(op, i);
         struct read *seen = s->shows[operation_id(x.op)];
-        if (!seen || !shows_bytes(x) || is_fed(s, x))
+        if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
             continue;
         int reference = takes_reference(op, i);
         int direct = operation_is_variable(x.op);
         if (writes(op) && reference) {
-            if (i == 0) /* what it leaves is a version of its own */
+            if (i == 0) /* the value after the write is another version: a new read */
                 s->shows[id] = new_read(s, id, seen->variable);
-        } else if (row && row->kind == KERNEL_ALIAS && i == 0) {
+        } else if (row != NULL && row->kind == KERNEL_ALIAS && i == 0) {
             s->shows[id] = direct ? new_read(s, id, seen->variable) : seen;
         } else if (!direct) {
             add_user(s, seen, id);
@@ -302,7 +310,7 @@ static void find_reads_of(struct sorter *s, struct operation *op)
     }
 }
 
-/* In order of creation, so that inputs come first: only control edges point forward. */
+/* In order of creation, in which inputs come first: only control edges point forward. */
 static void find_reads(struct sorter *s)
 {
     for (int id = 0; id < s->n; id++) {
@@ -316,20 +324,22 @@ static void find_reads(struct sorter *s)
     }
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
-        if (s->shows[operation_id(x.op)] && shows_bytes(x) && !is_fed(s, x))
+        if (s->shows[operation_id(x.op)] != NULL && shows_bytes(x) && !is_fed(s, x))
             add_user(s, s->shows[operation_id(x.op)], -1);
     }
 }
 
-/* Which variable argument i of a write changes; -1: not one. */
+/* The variable that argument i of a write changes; -1 if it is none. */
 static int written_by(const struct sorter *s, const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
     struct read *seen = s->shows[operation_id(x.op)];
-    return seen && takes_reference(op, i) && !is_fed(s, x) ? seen->variable : -1;
+
+    return seen != NULL && takes_reference(op, i) && !is_fed(s, x) ? seen->variable : -1;
 }
 
-/* The read and its users before the write; a copy for users that cannot be. */
+/* Orders the read and its users before the write; the read copies the value for users
+ * that come after it. */
 static void order_before(struct sorter *s, struct read *r, int write)
 {
     for (int i = 0; i < r->n_users; i++) {
@@ -345,7 +355,7 @@ static void order_before(struct sorter *s, struct read *r, int write)
         add_edge(s, r->at, write);
 }
 
-/* A read that has to come before somebody's write. */
+/* Whether the read must come before a write by another operation. */
 static int matters(const struct read *r, int write)
 {
     return r->at != write && (r->n_users > 0 || r->at != r->variable);
@@ -353,13 +363,14 @@ static int matters(const struct read *r, int write)
 
 static void order_write(struct sorter *s, const struct operation *op, struct order *ret)
 {
-    int id = operation_id(op), is_known = 0; /* what comes after it */
+    int id = operation_id(op), is_known = 0; /* reach(id) was called */
+
     for (int i = 0; i < operation_n_inputs(op); i++) {
         int v = written_by(s, op, i);
         if (v < 0)
             continue;
         ret->written[v] = 1;
-        for (struct read *r = s->reads_of[v]; r; r = r->next_of) {
+        for (struct read *r = s->reads_of[v]; r != NULL; r = r->next_of) {
             if (!matters(r, id))
                 continue;
             if (!is_known)
@@ -376,15 +387,16 @@ static void order_writes(struct sorter *s, struct order *ret)
     for (int id = 0; id < s->n; id++)
         if (s->needed[id] && writes(graph_operation_at(s->graph, id)))
             order_write(s, graph_operation_at(s->graph, id), ret);
-    for (struct read *r = s->reads; r; r = r->next)
+    for (struct read *r = s->reads; r != NULL; r = r->next)
         ret->copy[r->at] |= (unsigned char)r->copy;
 }
 
-/* ---- sorting: what is ready and was created first goes first ---- */
+/* ---- sorting: of the operations that are ready, the one created first is next ---- */
 
 static void heap_push(int *heap, int *n, int id)
 {
     int i = (*n)++;
+
     for (; i > 0 && heap[(i - 1) / 2] > id; i = (i - 1) / 2)
         heap[i] = heap[(i - 1) / 2];
     heap[i] = id;
@@ -393,8 +405,10 @@ static void heap_push(int *heap, int *n, int id)
 static int heap_pop(int *heap, int *n)
 {
     int top = heap[0], last = heap[--*n], i = 0;
+
     for (;;) {
         int child = 2 * i + 1;
+
         if (child + 1 < *n && heap[child + 1] < heap[child])
             child++;
         if (child >= *n || heap[child] >= last)
@@ -412,8 +426,9 @@ int plan_not_runnable(const struct operation *op, struct err *err)
                    operation_name(op), operation_type(op));
 }
 
-/* Of those that never became ready: a loop has an op that we lack (NextIteration). */
-static int circle(const struct sorter *s, struct err *err)
+/* The error about operations that never became ready. A while loop contains an operation
+ * that cannot run here (NextIteration). */
+static int report_cycle(const struct sorter *s, struct err *err)
 {
     const struct operation *first = NULL;
 
@@ -427,13 +442,14 @@ static int circle(const struct sorter *s, struct err *err)
         first = first != NULL ? first : op;
     }
     return err_set(err, ERR_ARG,
-                   "operation %s waits for itself: control edges form a circle",
+                   "operation %s waits for itself: control edges form a cycle",
                    operation_name(first));
 }
 
 static int sort(struct sorter *s, struct order *ret, struct err *err)
 {
     int n_ready = 0, n_needed = 0;
+
     for (int id = 0; id < s->n; id++) {
         n_needed += s->needed[id];
         if (s->needed[id] && s->n_before[id] == 0)
@@ -441,38 +457,43 @@ static int sort(struct sorter *s, struct order *ret, struct err *err)
     }
     while (n_ready > 0) {
         int id = heap_pop(s->stack, &n_ready);
+
         ret->ops[ret->n++] = graph_operation_at(s->graph, id);
-        for (struct edge *e = s->after[id]; e; e = e->next)
+        for (struct edge *e = s->after[id]; e != NULL; e = e->next)
             if (--s->n_before[e->to] == 0)
                 heap_push(s->stack, &n_ready, e->to);
     }
-    return ret->n == n_needed ? 0 : circle(s, err);
+    return ret->n == n_needed ? 0 : report_cycle(s, err);
 }
 
-/* ---- variables that must be initialised before the run ---- */
+/* ---- variables that must be initialised when a run starts ---- */
 
 static int is_assign(const struct operation *op)
 {
     const struct kernel_row *row = kernel_find(operation_type(op));
-    return row && row->call == kern_assign;
+
+    return row != NULL && row->call == kern_assign;
 }
 
-/* 1 if the operation looks at the variable behind argument i and needs its value. */
-static int looks(const struct operation *op, int i)
+/* Whether the operation needs the value of the variable behind argument i. */
+static int needs_value(const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
+
     if (is_switch(op) || operation_is(op, "Merge"))
-        return 0; /* it only passes them on */
+        return 0; /* passes its inputs on unread */
     if (output_dtype(x) == DT_RESOURCE && !writes(op))
         return operation_is(op, "ReadVariableOp");
     return !takes_reference(op, i) || (writes(op) && !(i == 0 && is_assign(op)));
 }
 
-/* Where branches may be dead, what is looked at is known only when it is. */
+/* If some branches may be dead, a variable is checked when the operation that reads it
+ * runs. */
 static void check_when_run(struct sorter *s, struct order *order,
                            const struct operation *op, int variable)
 {
     struct check *c = ARENA_NEW(s->arena, struct check);
+
     *c = (struct check){graph_operation_at(s->graph, variable),
                         order->checks[operation_id(op)]};
     order->checks[operation_id(op)] = c;
@@ -481,30 +502,31 @@ static void check_when_run(struct sorter *s, struct order *order,
 static void find_checked(struct sorter *s, struct plan *p, struct order *order,
                          const struct var_store *vars)
 {
-    unsigned char *settled = ARENA_ARRAY(s->arena, unsigned char, s->n);
+    unsigned char *known = ARENA_ARRAY(s->arena, unsigned char, s->n);
+
     p->checked = ARENA_ARRAY(&p->arena, int, s->n);
     for (int k = 0; k < order->n; k++) {
         const struct operation *op = order->ops[k];
         for (int i = 0; i < operation_n_inputs(op); i++) {
             struct output x = operation_input(op, i);
             struct read *seen = s->shows[operation_id(x.op)];
-            if (!seen || !shows_bytes(x) || is_fed(s, x))
+            if (seen == NULL || !shows_bytes(x) || is_fed(s, x))
                 continue;
             int v = seen->variable;
-            if (p->n_guards > 1 && looks(op, i))
+            if (p->n_guards > 1 && needs_value(op, i))
                 check_when_run(s, order, op, v);
-            else if (looks(op, i) && !settled[v])
+            else if (needs_value(op, i) && !known[v])
                 p->checked[p->n_checked++] =
                     var_store_find(vars, graph_operation_at(s->graph, v));
-            if (looks(op, i) || writes(op))
-                settled[v] = 1;
+            if (needs_value(op, i) || writes(op))
+                known[v] = 1;
         }
     }
     for (size_t i = 0; i < s->args->n_fetches; i++) {
         struct output x = s->args->fetches[i];
         int id = operation_id(x.op);
         if (operation_is_variable(x.op) && !is_fed(s, x) &&
-            !(settled[id] && !order->copy[id]))
+            !(known[id] && !order->copy[id]))
             p->checked[p->n_checked++] = var_store_find(vars, x.op);
     }
 }
@@ -528,6 +550,7 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
         .mark = ARENA_ARRAY(scratch, int, n),
         .stack = ARENA_ARRAY(scratch, int, n),
     };
+
     *ret = (struct order){
         .ops = ARENA_ARRAY(scratch, struct operation *, n),
         .copy = ARENA_ARRAY(scratch, unsigned char, n),
@@ -541,10 +564,10 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
     graph_edges(&s);
     find_reads(&s);
     order_writes(&s, ret);
-    int r = sort(&s, ret, err);
-    if (r == 0) {
+    int rc = sort(&s, ret, err);
+    if (rc == 0) {
         plan_guards(p, scratch, ret);
         find_checked(&s, p, ret, vars);
     }
-    return r;
+    return rc;
 }

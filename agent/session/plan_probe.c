@@ -1,8 +1,8 @@
-/* Values that decide shapes. Planning needs every shape, but some follow from values that
- * only the run knows: how many elements are true (Where), the size that another operation
- * computed. Such a value is found by a run of its own and fed to the one that asked for
- * it (session.c). That must change nothing: what it depends on may only look.
- */
+/* Probes: values that must be computed before planning. Planning needs every shape, but
+ * some shapes follow from values that only a run can compute: the number of true elements
+ * (Where), or a size that another operation computes. A separate run computes such a
+ * value, which is then fed to the operation that needs it (session.c). This separate run
+ * must have no side effects. */
 #include "agent/graph/op_table.h"
 #include "agent/session/plan.h"
 #include "common/mem/xmalloc.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Branches that are not taken are seen by guards; files and writes are not looked at. */
-static int only_looks(const struct operation *op)
+/* Whether the operation has no side effects. Branches not taken are handled by guards. */
+static int has_no_effects(const struct operation *op)
 {
     const unsigned flags = operation_def(op)->flags;
 
@@ -30,18 +30,18 @@ static void visit(const struct operation *op, unsigned char *seen,
 }
 
 /* Whether x can be computed before the run without side effects. */
-static int looks_all_the_way(const struct graph *g, struct output x)
+static int can_run_first(const struct graph *g, struct output x)
 {
     const size_t n = (size_t)graph_n_operations(g);
     const struct operation **stack = xcalloc(n, sizeof(const struct operation *));
     unsigned char *seen = xcalloc(n, 1);
-    int depth = 0, looks = 1;
+    int depth = 0, ok = 1;
 
     visit(x.op, seen, stack, &depth);
-    while (looks && depth > 0) {
+    while (ok && depth > 0) {
         const struct operation *op = stack[--depth];
 
-        looks = only_looks(op);
+        ok = has_no_effects(op);
         for (int i = 0; i < operation_n_inputs(op); i++)
             visit(operation_input(op, i).op, seen, stack, &depth);
         for (int i = 0; i < operation_n_control_inputs(op); i++)
@@ -49,7 +49,7 @@ static int looks_all_the_way(const struct graph *g, struct output x)
     }
     free(stack);
     free(seen);
-    return looks;
+    return ok;
 }
 
 static int is_fed(const struct plan *p, struct output x)
@@ -60,7 +60,7 @@ static int is_fed(const struct plan *p, struct output x)
     return 0;
 }
 
-/* A size, an axis, or some of them. */
+/* Whether x may be a size, an axis, or a list of them. */
 static int may_decide_a_shape(struct output x)
 {
     const enum dtype dtype = output_dtype(x);
@@ -75,14 +75,14 @@ void plan_find_probe(struct plan *p, const struct operation *op,
 
     p->needs_values = 1;
     if (operation_is(op, "Where")) {
-        if (looks_all_the_way(p->graph, operation_input(op, 0)))
+        if (can_run_first(p->graph, operation_input(op, 0)))
             p->probe = x;
         return;
     }
     for (int i = 0; i < operation_n_inputs(op); i++) {
         x = operation_input(op, i);
         if (known[i] == NULL && may_decide_a_shape(x) && !is_fed(p, x) &&
-            looks_all_the_way(p->graph, x)) {
+            can_run_first(p->graph, x)) {
             p->probe = x;
             return;
         }
@@ -94,7 +94,7 @@ struct output plan_probe_source(struct output probe)
     return operation_is(probe.op, "Where") ? operation_input(probe.op, 0) : probe;
 }
 
-/* Where is computed here, because a step would need its shape. */
+/* Where is computed here, because a step would need to know its shape. */
 int plan_probe_value(struct output probe, struct tensor *source, struct tensor *ret,
                      struct err *err)
 {

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PLANS 256 /* more kinds of runs than that: the one longest unused goes */
+/* kinds of runs; beyond that, the plan that was unused for longest is freed */
+#define MAX_PLANS 256
 
 struct session {
     struct graph *graph;
@@ -16,7 +17,7 @@ struct session {
     struct plan *plans[MAX_PLANS];
     int n_plans;
     uint64_t runs;
-    char *buffer; /* what plans compute in; the largest one's size */
+    char *buffer; /* memory for the values of a run, as large as the largest plan needs */
     size_t buffer_bytes;
     void (*progress)(void *ctx);
     void *progress_ctx;
@@ -26,15 +27,16 @@ int session_new(struct session **ret, struct graph *g, const struct session_opti
                 struct err *err)
 {
     struct session_options none = {0};
-    o = o ? o : &none;
+
+    o = o != NULL ? o : &none;
     struct session *s = xcalloc(1, sizeof(*s));
     s->graph = g;
     s->numerics = o->numerics;
-    int r = var_store_new(&s->vars, g, o->block, o->block_capacity, o->block_holds_state,
-                          err);
-    if (r < 0) {
+    int rc = var_store_new(&s->vars, g, o->block, o->block_capacity, o->block_holds_state,
+                           err);
+    if (rc < 0) {
         free(s);
-        return r;
+        return rc;
     }
     *ret = s;
     return 0;
@@ -42,7 +44,7 @@ int session_new(struct session **ret, struct graph *g, const struct session_opti
 
 void session_free(struct session *s)
 {
-    if (!s)
+    if (s == NULL)
         return;
     for (int i = 0; i < s->n_plans; i++)
         plan_free(s->plans[i]);
@@ -78,9 +80,10 @@ static int check_feed(const struct session *s, const struct run_args *args, size
                       struct err *err)
 {
     const struct feed *f = &args->feeds[i];
-    int r = check_output(s, f->output, "feed", err);
-    if (r < 0)
-        return r;
+    int rc = check_output(s, f->output, "feed", err);
+
+    if (rc < 0)
+        return rc;
     const char *name = operation_name(f->output.op);
     struct shape shape = output_shape(f->output);
     if (f->value.dtype != output_dtype(f->output))
@@ -92,7 +95,7 @@ static int check_feed(const struct session *s, const struct run_args *args, size
             err, ERR_SHAPE,
             "Cannot feed value of shape %s for Tensor %s:%d, which has shape %s",
             shape_text(&f->value.shape), name, f->output.index, shape_text(&shape));
-    if (!f->value.data && tensor_elements(&f->value) > 0)
+    if (f->value.data == NULL && tensor_elements(&f->value) > 0)
         return err_set(err, ERR_ARG, "Tensor %s:%d is fed no data", name,
                        f->output.index);
     if (f->row_stride != 0 &&
@@ -112,19 +115,20 @@ static int check_feed(const struct session *s, const struct run_args *args, size
 static int check_args(const struct session *s, const struct run_args *args,
                       struct err *err)
 {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < args->n_feeds; i++)
-        r = check_feed(s, args, i, err);
-    for (size_t i = 0; r == 0 && i < args->n_fetches; i++)
-        r = check_output(s, args->fetches[i], "fetch", err);
-    for (size_t i = 0; r == 0 && i < args->n_targets; i++) {
-        if (!args->targets[i])
-            r = err_set(err, ERR_ARG, "a target is no operation");
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < args->n_feeds; i++)
+        rc = check_feed(s, args, i, err);
+    for (size_t i = 0; rc == 0 && i < args->n_fetches; i++)
+        rc = check_output(s, args->fetches[i], "fetch", err);
+    for (size_t i = 0; rc == 0 && i < args->n_targets; i++) {
+        if (args->targets[i] == NULL)
+            rc = err_set(err, ERR_ARG, "a target is no operation");
         else if (operation_graph(args->targets[i]) != s->graph)
-            r = err_set(err, ERR_ARG, "Operation %s is not an element of this graph.",
-                        operation_name(args->targets[i]));
+            rc = err_set(err, ERR_ARG, "Operation %s is not an element of this graph.",
+                         operation_name(args->targets[i]));
     }
-    return r;
+    return rc;
 }
 
 /* ---- plans ---- */
@@ -132,6 +136,7 @@ static int check_args(const struct session *s, const struct run_args *args,
 static struct plan *find_plan(struct session *s, const struct run_args *args)
 {
     uint64_t hash = plan_key_hash(args);
+
     for (int i = 0; i < s->n_plans; i++)
         if (plan_fits(s->plans[i], args, hash))
             return s->plans[i];
@@ -141,6 +146,7 @@ static struct plan *find_plan(struct session *s, const struct run_args *args)
 static void keep_plan(struct session *s, struct plan *p)
 {
     int oldest = 0;
+
     if (s->n_plans < MAX_PLANS) {
         s->plans[s->n_plans++] = p;
         return;
@@ -155,28 +161,31 @@ static void keep_plan(struct session *s, struct plan *p)
 static int make_plan(struct session *s, const struct run_args *args, struct plan **ret,
                      struct err *err)
 {
-    int r = check_args(s, args, err);
-    if (r == 0)
-        r = var_store_settle(s->vars, err);
-    if (r == 0)
-        r = plan_build(ret, s->graph, s->vars, s->numerics, args, err);
-    if (r == 0)
+    int rc = check_args(s, args, err);
+
+    if (rc == 0)
+        rc = var_store_place(s->vars, err);
+    if (rc == 0)
+        rc = plan_build(ret, s->graph, s->vars, s->numerics, args, err);
+    if (rc == 0)
         keep_plan(s, *ret);
-    return r;
+    return rc;
 }
 
-/* The plan, on memory that is large enough. */
+/* Finds or builds the plan and makes the buffer large enough for it. */
 static int ready_plan(struct session *s, const struct run_args *args, struct plan **ret,
                       struct err *err)
 {
     struct plan *p = find_plan(s, args);
-    int r = p ? 0 : make_plan(s, args, &p, err);
-    if (r < 0)
-        return r;
+    int rc = p != NULL ? 0 : make_plan(s, args, &p, err);
+
+    if (rc < 0)
+        return rc;
     p->last_used = ++s->runs;
     if (p->buffer_bytes > s->buffer_bytes) {
         char *larger = mem_aligned(p->buffer_bytes);
-        if (!larger)
+
+        if (larger == NULL)
             return err_set(err, ERR_NOMEM, "no memory for %zu bytes of a run",
                            p->buffer_bytes);
         free(s->buffer);
@@ -196,7 +205,8 @@ static int check_result(const struct plan *p, size_t i, const struct tensor *ret
 {
     const struct tensor *t = &p->values[p->fetch_values[i]].tensor;
     struct output x = p->fetches[i];
-    if (!ret->data)
+
+    if (ret->data == NULL)
         return 0;
     if (ret->dtype != t->dtype || dtype_size(t->dtype) == 0)
         return err_set(err, ERR_DTYPE, "Tensor %s:%d has dtype %s, its place has %s",
@@ -211,29 +221,29 @@ static int check_result(const struct plan *p, size_t i, const struct tensor *ret
 
 static int copy_result(const struct tensor *t, struct tensor *ret, struct err *err)
 {
-    int r = 0;
+    int rc = 0;
 
-    if (!ret->data)
-        r = tensor_copy(ret, t, err);
+    if (ret->data == NULL)
+        rc = tensor_copy(ret, t, err);
     else if (tensor_bytes(t) > 0)
         memcpy(ret->data, t->data, tensor_bytes(t));
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     ret->shape = t->shape;
-    tensor_settle_nans(ret);
+    tensor_canonical_nans(ret);
     return 0;
 }
 
 static int copy_results(const struct plan *p, struct tensor *ret, struct err *err)
 {
     for (size_t i = 0; i < p->n_fetches; i++) {
-        int r = copy_result(&p->values[p->fetch_values[i]].tensor, &ret[i], err);
-        if (r == 0)
+        int rc = copy_result(&p->values[p->fetch_values[i]].tensor, &ret[i], err);
+        if (rc == 0)
             continue;
         for (size_t k = 0; k < i; k++)
             if (ret[k].owned)
                 tensor_free(&ret[k]);
-        return r;
+        return rc;
     }
     return 0;
 }
@@ -241,12 +251,13 @@ static int copy_results(const struct plan *p, struct tensor *ret, struct err *er
 static int run_plan(struct session *s, struct plan *p, const struct run_args *args,
                     struct tensor *ret, struct err *err)
 {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < args->n_fetches; i++)
-        r = check_result(p, i, &ret[i], err);
-    if (r == 0)
-        r = plan_execute(p, s->vars, args, s->progress, s->progress_ctx, err);
-    return r == 0 ? copy_results(p, ret, err) : r;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < args->n_fetches; i++)
+        rc = check_result(p, i, &ret[i], err);
+    if (rc == 0)
+        rc = plan_execute(p, s->vars, args, s->progress, s->progress_ctx, err);
+    return rc == 0 ? copy_results(p, ret, err) : rc;
 }
 
 /* ---- values that planning needs ---- */
@@ -260,20 +271,21 @@ static int feed_probe(struct session *s, struct run_args *args, struct output pr
     const struct output source = plan_probe_source(probe);
     struct tensor value = {0};
     struct run_args first = *args;
-    int r;
+    int rc;
+
     first.fetches = &source;
     first.n_fetches = 1;
     first.n_targets = 0;
-    r = session_run(s, &first, &value, err);
+    rc = session_run(s, &first, &value, err);
     if (args->n_feeds > 0)
         memcpy(feeds, args->feeds, args->n_feeds * sizeof(*feeds));
     feeds[args->n_feeds].output = probe;
-    if (r == 0)
-        r = plan_probe_value(probe, &value, &feeds[args->n_feeds].value, err);
+    if (rc == 0)
+        rc = plan_probe_value(probe, &value, &feeds[args->n_feeds].value, err);
     tensor_free(&value);
     args->feeds = feeds;
     args->n_feeds++;
-    return r;
+    return rc;
 }
 
 static int run_probe(struct session *s, const struct run_args *args, struct output probe,
@@ -281,35 +293,38 @@ static int run_probe(struct session *s, const struct run_args *args, struct outp
 {
     struct run_args more = *args;
     struct plan *p = NULL;
-    int r = feed_probe(s, &more, probe, err);
-    if (r == 0)
-        r = ready_plan(s, &more, &p, err);
-    if (r == 0 && p->probe.op)
-        r = run_probe(s, &more, p->probe, ret, err);
-    else if (r == 0)
-        r = run_plan(s, p, &more, ret, err);
+    int rc = feed_probe(s, &more, probe, err);
+
+    if (rc == 0)
+        rc = ready_plan(s, &more, &p, err);
+    if (rc == 0 && p->probe.op != NULL)
+        rc = run_probe(s, &more, p->probe, ret, err);
+    else if (rc == 0)
+        rc = run_plan(s, p, &more, ret, err);
     struct feed *feeds = (struct feed *)(uintptr_t)more.feeds;
     tensor_free(&feeds[args->n_feeds].value);
     free(feeds);
-    return r;
+    return rc;
 }
 
 int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
                 struct err *err)
 {
     struct plan *p = NULL;
-    int r = ready_plan(s, args, &p, err);
-    if (r < 0)
-        return r;
-    return p->probe.op ? run_probe(s, args, p->probe, ret, err)
-                       : run_plan(s, p, args, ret, err);
+    int rc = ready_plan(s, args, &p, err);
+
+    if (rc < 0)
+        return rc;
+    return p->probe.op != NULL ? run_probe(s, args, p->probe, ret, err)
+                               : run_plan(s, p, args, ret, err);
 }
 
 size_t session_gemms(struct session *s, const struct run_args *args, struct dense *ret,
                      size_t max)
 {
     const struct plan *p = find_plan(s, args);
-    return p ? plan_gemms(p, ret, max) : 0;
+
+    return p != NULL ? plan_gemms(p, ret, max) : 0;
 }
 
 void session_set_progress(struct session *s, void (*fn)(void *ctx), void *ctx)
@@ -332,7 +347,7 @@ size_t session_block_bytes(const struct session *s)
 
 int session_fix_layout(struct session *s, struct err *err)
 {
-    return var_store_settle(s->vars, err);
+    return var_store_place(s->vars, err);
 }
 
 void session_snapshot(const struct session *s, void *dst)
@@ -350,14 +365,15 @@ static int find_variable(struct session *s, const struct variable *v, struct err
     if (operation_graph(v->ref.op) != s->graph)
         return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
                        v->name);
-    int r = var_store_settle(s->vars, err);
-    return r < 0 ? r : var_store_find(s->vars, v->ref.op);
+    int rc = var_store_place(s->vars, err);
+    return rc < 0 ? rc : var_store_find(s->vars, v->ref.op);
 }
 
 int session_variable(struct session *s, const struct variable *v, struct tensor *ret,
                      struct err *err)
 {
     int i = find_variable(s, v, err);
+
     if (i < 0)
         return i;
     if (!var_store_initialized(s->vars, i))
@@ -371,6 +387,7 @@ int session_variable_set(struct session *s, const struct variable *v,
                          const struct tensor *value, struct err *err)
 {
     int i = find_variable(s, v, err);
+
     if (i < 0)
         return i;
     struct tensor to = var_store_value(s->vars, i);
@@ -389,11 +406,13 @@ int session_variable_set(struct session *s, const struct variable *v,
 int session_variable_initialized(struct session *s, const struct variable *v)
 {
     int i = find_variable(s, v, NULL);
+
     return i >= 0 && var_store_initialized(s->vars, i);
 }
 
 size_t session_variable_offset(struct session *s, const struct variable *v)
 {
     int i = find_variable(s, v, NULL);
+
     return i < 0 ? 0 : var_store_offset(s->vars, i);
 }

@@ -19,13 +19,13 @@ struct place {
 
 struct var_store {
     struct graph *graph;
-    int n_seen; /* operations of the graph looked at so far */
+    int n_seen; /* operations of the graph that were examined so far */
     struct place *places;
     int n, cap;
     char *block;
     size_t bytes, capacity;
-    int borrowed;    /* the block is the caller's */
-    int holds_state; /* and its contents have yet to be checked */
+    int borrowed;    /* the caller owns the block */
+    int holds_state; /* the block's contents must still be checked */
     unsigned moves;
 };
 
@@ -45,7 +45,7 @@ int var_store_new(struct var_store **ret, struct graph *g, void *block, size_t c
     s->capacity = block ? capacity : 0;
     s->borrowed = block != NULL;
     s->holds_state = block != NULL && holds_state;
-    int r = var_store_settle(s, err);
+    int r = var_store_place(s, err);
     if (r < 0) {
         var_store_free(s);
         return r;
@@ -86,7 +86,7 @@ static uint64_t layout_hash(const struct var_store *s)
     return h;
 }
 
-/* New variables of the graph, without an offset yet. */
+/* Finds the graph's new variables; their offsets are not set yet. */
 static int find_places(struct var_store *s, struct err *err)
 {
     for (; s->n_seen < graph_n_operations(s->graph); s->n_seen++) {
@@ -118,7 +118,7 @@ static size_t value_bytes(const struct place *p)
     return (size_t)shape_elements(&p->shape) * dtype_size(p->dtype);
 }
 
-/* The bytes a block of all places takes; 0 when that overflows. */
+/* The size of a block for all variables; 0 if it overflows. */
 static size_t layout_bytes(const struct var_store *s)
 {
     size_t at = round_up(sizeof(struct var_header) + (size_t)s->n);
@@ -153,7 +153,7 @@ static void assign_offsets(struct var_store *s)
     }
 }
 
-/* Takes over what the given block holds. */
+/* Checks and keeps the state that the given block holds. */
 static int adopt_state(struct var_store *s, size_t bytes, struct err *err)
 {
     const struct var_header *h = (const void *)s->block;
@@ -166,7 +166,7 @@ static int adopt_state(struct var_store *s, size_t bytes, struct err *err)
     return 0;
 }
 
-/* Lays the block out anew for all places; the first n_old keep flag and value. */
+/* Makes a block for all variables; the first n_old keep flag and value. */
 static int relayout(struct var_store *s, int n_old, size_t bytes, struct err *err)
 {
     char *fresh = mem_aligned(bytes);
@@ -197,7 +197,7 @@ static int relayout(struct var_store *s, int n_old, size_t bytes, struct err *er
     return 0;
 }
 
-/* Decimal: err_set has no form for numbers beyond 64 bits. */
+/* As decimal digits: printf has no format for 128-bit numbers. */
 static const char *decimal(unsigned __int128 n, char text[40])
 {
     char *p = text + 39;
@@ -209,7 +209,8 @@ static const char *decimal(unsigned __int128 n, char text[40])
     return p;
 }
 
-/* Every shape's elements fit 63 bits; the bytes of all need not fit 64. */
+/* The number of elements of every shape fits in 63 bits, but the bytes of all variables
+ * may not fit in 64. */
 static int too_large(const struct var_store *s, struct err *err)
 {
     unsigned __int128 sum = round_up(sizeof(struct var_header) + (size_t)s->n), most = 0;
@@ -233,7 +234,7 @@ static int too_large(const struct var_store *s, struct err *err)
                    s->borrowed ? room : "that is more than can be addressed");
 }
 
-/* A place for the variables from n_old on. */
+/* Makes room for the variables from n_old on. */
 static int make_room(struct var_store *s, int n_old, struct err *err)
 {
     size_t bytes = layout_bytes(s);
@@ -243,7 +244,8 @@ static int make_room(struct var_store *s, int n_old, struct err *err)
     return s->holds_state ? adopt_state(s, bytes, err) : relayout(s, n_old, bytes, err);
 }
 
-/* A session may be opened before its graph has variables: a state of some waits. */
+/* A session may be opened before its graph has variables; then the given state is kept
+ * until it has some. */
 static int waits_for_variables(const struct var_store *s)
 {
     const struct var_header *h = (const void *)s->block;
@@ -251,7 +253,7 @@ static int waits_for_variables(const struct var_store *s)
     return s->holds_state && (h->magic != VAR_MAGIC || h->n_variables > 0);
 }
 
-int var_store_settle(struct var_store *s, struct err *err)
+int var_store_place(struct var_store *s, struct err *err)
 {
     int n_old = s->n, seen = s->n_seen;
     if (s->bytes && s->n_seen == graph_n_operations(s->graph))
@@ -259,7 +261,7 @@ int var_store_settle(struct var_store *s, struct err *err)
     int r = find_places(s, err);
     if (r == 0 && (s->n > n_old || (s->bytes == 0 && !waits_for_variables(s))))
         r = make_room(s, n_old, err);
-    if (r < 0) { /* what has no place is not known */
+    if (r < 0) { /* forget the variables that were not placed */
         s->n = n_old;
         s->n_seen = seen;
     }

@@ -1,12 +1,12 @@
 /* var_store.h - one block of memory for the values of a graph's variables.
  *
  *     struct var_header, 64 bytes
- *     a byte per variable: 1 once it is initialised
+ *     a byte per variable: 1 if it is initialised
  *     each variable's value, 64-byte aligned, in order of creation
  *
- * So a snapshot is one copy, a comparison one memcmp, and a block in shared memory can be
- * read by another process. The layout is a function of the variables' names, dtypes and
- * shapes alone; its hash is in the header. Padding is zero.
+ * So a snapshot is one copy, a comparison is one memcmp, and another process can read a
+ * block in shared memory. The layout depends only on the variables' names, dtypes and
+ * shapes; its hash is in the header. Padding is zero.
  */
 #ifndef AGENT_VARS_VAR_STORE_H
 #define AGENT_VARS_VAR_STORE_H
@@ -28,30 +28,31 @@ _Static_assert(sizeof(struct var_header) == 64, "the values that follow stay ali
 
 struct var_store;
 
-/* block NULL: the store allocates. Otherwise a 64-byte aligned place of `capacity` bytes
- * that outlives the store; with `holds_state` its contents are kept, and the first
- * var_store_settle checks that they are of this graph. */
+/* block NULL: the store allocates its block. Otherwise: `capacity` bytes, 64-byte
+ * aligned, that outlive the store; with `holds_state` their contents are kept, and the
+ * first var_store_place checks that they belong to this graph. */
 int var_store_new(struct var_store **ret, struct graph *g, void *block, size_t capacity,
                   int holds_state, struct err *err);
 void var_store_free(struct var_store *s); /* NULL is fine */
 
-/* Gives every variable of the graph its place. The block may move and values with it
- * (var_store_moves counts). ERR_LIMIT: the given block is too small; ERR_STATE: the block
- * holds the state of another graph; ERR_UNSUPPORTED: a variable of strings. */
-int var_store_settle(struct var_store *s, struct err *err);
+/* Gives every variable of the graph a place in the block. The block may move, together
+ * with the values (var_store_moves counts). ERR_LIMIT: the given block is too small;
+ * ERR_STATE: it holds the state of another graph; ERR_UNSUPPORTED: a variable of
+ * strings. */
+int var_store_place(struct var_store *s, struct err *err);
 unsigned var_store_moves(const struct var_store *s);
 
 void *var_store_block(struct var_store *s);
 size_t var_store_bytes(const struct var_store *s);
 
-/* Number of the variable a VariableV2 operation stands for, -1 if it has no place yet. */
+/* The number of the variable of a VariableV2 operation; -1 if it has no place yet. */
 int var_store_find(const struct var_store *s, const struct operation *op);
 const char *var_store_name(const struct var_store *s, int i);
 struct tensor var_store_value(struct var_store *s, int i); /* a view */
 size_t var_store_offset(const struct var_store *s, int i);
 int var_store_initialized(const struct var_store *s, int i);
 void var_store_set_initialized(struct var_store *s, int i);
-/* The bytes of variables i, i + 1, ... */
+/* The flags of variables i, i + 1, ... */
 unsigned char *var_store_flags(struct var_store *s, int i);
 
 #endif

@@ -20,7 +20,7 @@ struct atomic_file {
     int durable;
 };
 
-/* A name that nobody has: a killed process of this pid may have left some behind. */
+/* Finds an unused name: a killed process with this pid may have left a file behind. */
 static int create_temp(struct atomic_file *f)
 {
     for (int i = 0; i < MAX_LEFTOVERS; i++) {
@@ -55,7 +55,7 @@ int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
     return rc;
 }
 
-/* Reports errno and gives the file up. */
+/* Reports errno and removes the temporary file. */
 static int fail(struct atomic_file *f, const char *step, struct err *err)
 {
     int rc = err_errno(err, "%s: %s", f->path, step);
@@ -108,7 +108,7 @@ int atomic_file_commit(struct atomic_file *f, struct err *err)
 
     if (rc < 0)
         return rc;
-    f->stream = NULL; /* fclose frees it, whatever it returns */
+    f->stream = NULL; /* fclose frees it even if it fails */
     if (fclose(stream) != 0)
         return fail(f, "close", err);
     if (beneath_rename(f->temp_path, f->path, 0) != 0)

@@ -1,4 +1,5 @@
-/* The tensors of a bundle: read from the shards, verified, put together. */
+/* Tensors of a bundle: reads them from the shards, verifies them, and assembles
+ * slices. */
 #include "common/ckpt/bundle_proto.h"
 #include "common/ckpt/bundle_reader.h"
 #include "common/mem/xmalloc.h"
@@ -43,7 +44,7 @@ static int check_crc(const struct bundle_entry *e, uint32_t crc, struct err *err
     return err_set(err, ERR_CORRUPT, "checksum mismatch in the data file");
 }
 
-/* In pieces that stay in the cache between reading and summing up. */
+/* Reads in pieces small enough to stay in the cache until the checksum is computed. */
 static int read_dense(struct bundle_reader *r, const struct bundle_entry *e, void *dst,
                       struct err *err)
 {
@@ -65,7 +66,7 @@ static int read_dense(struct bundle_reader *r, const struct bundle_entry *e, voi
 
 /* ---- strings ---- */
 
-/* Walks the lengths: sets their checksum and their sum, leaves c behind them. */
+/* Reads the lengths: returns their checksum and their sum, and advances c past them. */
 static int read_lengths(struct cursor *c, size_t n, uint32_t *ret_crc, uint64_t *ret_sum,
                         struct err *err)
 {
@@ -94,7 +95,7 @@ static int parse_strings(const struct bundle_entry *e, const unsigned char *stor
     uint64_t sum = 0;
     int rc;
 
-    if (n > e->size_bytes) /* a length is at least one byte */
+    if (n > e->size_bytes) /* each length takes at least one byte */
         return err_set(err, ERR_FORMAT, "malformed lengths of strings");
     rc = read_lengths(&c, n, &crc, &sum, err);
     if (rc != 0)
@@ -142,7 +143,7 @@ static int read_strings(struct bundle_reader *r, const struct bundle_entry *e,
 
 /* ---- partitioned tensors ---- */
 
-/* The slice's own entry, checked against the whole. */
+/* Finds the slice's own entry and checks it against the whole tensor. */
 static int find_slice(struct bundle_reader *r, const struct bundle_entry *e, size_t i,
                       const struct bundle_entry **ret, struct err *err)
 {
@@ -176,8 +177,9 @@ static int slices_overlap(const struct shape *whole, const struct bundle_slice *
     return 1;
 }
 
-/* Slices that do not overlap and have as many elements as the whole cover it. Each is
- * known to lie in a file, so the whole asks for no more memory than files justify. */
+/* Slices that do not overlap and together have as many elements as the whole tensor cover
+ * it. Each slice was found in a file, so the whole needs no more memory than the files
+ * justify. */
 static int check_cover(struct bundle_reader *r, const struct bundle_entry *e,
                        struct err *err)
 {
@@ -200,7 +202,7 @@ static int check_cover(struct bundle_reader *r, const struct bundle_entry *e,
     return left == 0 ? 0 : err_set(err, ERR_FORMAT, "its slices do not cover it");
 }
 
-/* Copies a part, row by row along its last dimension, to its place in the whole. */
+/* Copies a slice to its place in the whole, row by row along the last dimension. */
 static void place_slice(const struct bundle_slice *slice, const struct tensor *part,
                         const struct tensor *whole)
 {
@@ -225,7 +227,7 @@ static void place_slice(const struct bundle_slice *slice, const struct tensor *p
     }
 }
 
-/* That the files hold it, before memory is asked for. */
+/* Checks that the files contain the tensor before memory is allocated for it. */
 static int check_stored(struct bundle_reader *r, const struct bundle_entry *e,
                         struct err *err)
 {

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-enum { VERSION = 1 }; /* of the format: what we write, and the newest we can read */
+/* of the format: the version written, and the newest that can be read */
+enum { VERSION = 1 };
 
 /* Numbers of the fields. */
 enum {
@@ -48,7 +49,7 @@ void bundle_put_header(struct wbuf *b, uint32_t n_shards)
     pw_end(b, version);
 }
 
-/* Is VERSION among them? They come packed or one by one. */
+/* Whether VERSION is in the list, which may be packed or not. */
 static int holds_our_version(const struct pw_field *bad_consumers)
 {
     struct cursor c = bad_consumers->bytes;
@@ -214,7 +215,7 @@ static int parse_slice(struct cursor c, const struct shape *whole,
     return 0;
 }
 
-/* A second walk, since slices are checked against the shape. */
+/* Reads the slices in a second pass, since they are checked against the shape. */
 static int parse_slices(struct cursor c, struct arena *a, struct bundle_entry *e,
                         struct err *err)
 {
@@ -328,8 +329,9 @@ int bundle_slice_shape(const struct shape *whole, const struct bundle_slice *sli
     return 0;
 }
 
-/* OrderedCode (tensorflow/core/lib/strings/ordered_code): bytes that sort as what they
- * stand for. A number is its count of bytes, then the bytes, most significant first. */
+/* OrderedCode (tensorflow/core/lib/strings/ordered_code): bytes whose order is that of
+ * the encoded values. A number is encoded as its number of bytes, then the bytes, most
+ * significant first. */
 static void put_ordered_number(struct wbuf *b, uint64_t v)
 {
     uint8_t n = 0;
@@ -351,8 +353,8 @@ static void put_ordered_text(struct wbuf *b, const char *s)
     wbuf_bytes(b, "\0\1", 2);
 }
 
-/* A signed number in n bytes holds 7n - 1 bits and its sign, in two's complement, under a
- * header of n leading bits that are the inverse of the sign. */
+/* In n bytes, a signed number has 7n - 1 bits and its sign, in two's complement, after a
+ * header of n bits that are the inverse of the sign. */
 static void put_ordered_signed(struct wbuf *b, int64_t v)
 {
     uint64_t magnitude = (uint64_t)(v < 0 ? ~v : v);

@@ -17,10 +17,11 @@
 
 enum {
     MAX_INDEX_BYTES = 1 << 28,
-    MAX_KEY_EXPANSION = 64, /* keys share prefixes: bounds all keys by the index's size */
+    /* keys share prefixes; limits the size of all keys relative to the index */
+    MAX_KEY_EXPANSION = 64,
 };
 
-/* What TensorFlow 2 stores beside its tensors, whose keys are paths of objects. */
+/* TensorFlow 2 stores this beside its tensors, whose keys are paths of objects. */
 static const char OBJECT_GRAPH_KEY[] = "_CHECKPOINTABLE_OBJECT_GRAPH";
 
 /* ---- files ---- */
@@ -58,7 +59,7 @@ static int no_index(const char *prefix, struct err *err)
                    prefix);
 }
 
-/* n bytes at an offset; fewer there are an error. */
+/* Reads n bytes at an offset; fewer bytes are an error. */
 int bundle_read_at(int fd, void *dst, size_t n, uint64_t offset, struct err *err)
 {
     unsigned char *to = dst;
@@ -79,11 +80,11 @@ int bundle_read_at(int fd, void *dst, size_t n, uint64_t offset, struct err *err
     return 0;
 }
 
-/* -ENOENT is told apart for the caller. */
+/* Returns -ENOENT if there is no such file. */
 int bundle_open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
                         struct err *err)
 {
-    /* NONBLOCK: a fifo of that name must not hang us */
+    /* NONBLOCK: opening a fifo of that name must not block */
     int fd = beneath_open(path, O_RDONLY | O_NONBLOCK, 0);
     struct stat st;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One entry of the index to be. */
+/* One entry of the future index. */
 struct item {
     struct wbuf key;
     struct bundle_entry entry;   /* slices: the array below */
@@ -21,8 +21,8 @@ struct bundle_writer {
     char *prefix;
     int durable;
     struct atomic_file **data; /* [n_shards] */
-    uint32_t n_shards, shard;  /* the one that is written */
-    uint64_t data_len;         /* so far, of that one */
+    uint32_t n_shards, shard;  /* number of shards; the one being written */
+    uint64_t data_len;         /* bytes written to it so far */
     struct item *items;
     size_t n_items;
     struct wbuf scratch;
@@ -83,7 +83,7 @@ void bundle_writer_free(struct bundle_writer *w)
     free(w);
 }
 
-/* The key is the caller's to fill. */
+/* Adds an item; the caller fills in the key. */
 static struct item *add_item(struct bundle_writer *w, enum dtype dtype,
                              const struct shape *shape)
 {
@@ -172,7 +172,7 @@ static int key_is(const struct item *item, const char *name)
            memcmp(item->key.data, name, item->key.len) == 0;
 }
 
-/* The item of the whole tensor lies before those of its slices. */
+/* The item of the whole tensor precedes those of its slices. */
 static struct item *find_whole(struct bundle_writer *w, const char *name)
 {
     for (size_t i = w->n_items; i > 0; i--) {

@@ -18,11 +18,12 @@ static int is_file(const char *prefix, const char *suffix)
     return there;
 }
 
-/* "m-?????-of-00002": the first of them. */
+/* Whether the first shard, "m-00000-of-00002", exists. */
 static int has_shards(const char *prefix)
 {
     static const char ANY[] = "-?????"
-                              "-of-"; /* no trigraph */
+                              /* in two parts, so that it does not contain a trigraph */
+                              "-of-";
     const size_t n = sizeof(ANY) - 1, digits = 5;
     size_t len = strlen(prefix);
     char *first;
@@ -46,7 +47,7 @@ enum ckpt_kind ckpt_kind_of(const char *prefix)
 
 /* ---- paths of state files ---- */
 
-/* What stands behind the last slash of either kind. */
+/* The part after the last slash or backslash. */
 static const char *base_name(const char *path)
 {
     const char *base = path;
@@ -58,7 +59,8 @@ static const char *base_name(const char *path)
     return base;
 }
 
-/* The better found, the higher: values, a graph alone, a V1 checkpoint, nothing. */
+/* The higher, the better: a checkpoint with values, a graph alone, a V1 checkpoint,
+ * nothing. */
 static int rank(const char *prefix)
 {
     enum ckpt_kind kind = ckpt_kind_of(prefix);
@@ -102,9 +104,9 @@ int ckpt_find_newest(char **ret_prefix, const char *dir, struct err *err)
     return rc;
 }
 
-/* ---- what people say ---- */
+/* ---- paths given by users ---- */
 
-/* The files without a base name in a directory. */
+/* Finds a checkpoint whose files have no base name in a directory. */
 static int find_nameless(char **ret, const char *dir)
 {
     const size_t len = strlen(dir);

@@ -25,7 +25,7 @@ static int peek(const struct text *t)
     return t->p < t->end ? (unsigned char)*t->p : -1;
 }
 
-/* White space, comments, and the separators that protobuf allows between fields. */
+/* Skips white space, comments, and the separators that protobuf allows between fields. */
 static void skip_space(struct text *t)
 {
     for (; t->p < t->end; t->p++) {
@@ -43,7 +43,7 @@ static int is_word_char(int c)
     return isalnum(c) || c == '_' || c == '.' || c == '-' || c == '+';
 }
 
-/* A name or a number; its length, 0 if there is none. */
+/* Reads a name or a number; returns its length, 0 if there is none. */
 static size_t take_word(struct text *t, const char **ret)
 {
     *ret = t->p;
@@ -61,7 +61,7 @@ static int digit_value(int c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
 }
 
-/* Up to max_digits of a base as one byte. */
+/* Reads up to max_digits digits of a base as one byte. */
 static uint8_t take_number(struct text *t, int base, int max_digits)
 {
     int v = 0;
@@ -71,7 +71,7 @@ static uint8_t take_number(struct text *t, int base, int max_digits)
     return (uint8_t)v;
 }
 
-/* What follows a backslash. */
+/* Reads what follows a backslash. */
 static uint8_t take_escape(struct text *t)
 {
     static const char LETTERS[] = "abfnrtv";
@@ -88,7 +88,7 @@ static uint8_t take_escape(struct text *t)
     return (uint8_t)(letter != NULL ? VALUES[letter - LETTERS] : c);
 }
 
-/* One quoted string, appended to b; 0 if its end is missing. */
+/* Appends one quoted string to b; returns 0 if its end is missing. */
 static int take_string(struct text *t, struct wbuf *b)
 {
     int quote = peek(t);
@@ -107,7 +107,7 @@ static int take_string(struct text *t, struct wbuf *b)
     return 1;
 }
 
-/* Adjacent strings are one. */
+/* Adjacent strings are concatenated. */
 static int take_strings(struct text *t, struct wbuf *b)
 {
     do {
@@ -118,7 +118,7 @@ static int take_strings(struct text *t, struct wbuf *b)
     return 1;
 }
 
-/* Over a message in braces, strings and comments minded. */
+/* Skips a message in braces, including strings and comments that contain braces. */
 static int skip_message(struct text *t)
 {
     struct wbuf ignored = {0};

@@ -65,7 +65,7 @@ size_t pw_begin(struct wbuf *b, uint32_t field)
     return b->len;
 }
 
-/* The length's own size is known only now: the content moves up by it. */
+/* Only now is the size of the length known: moves the content up to make room for it. */
 void pw_end(struct wbuf *b, size_t begun)
 {
     size_t content = b->len - begun;

@@ -9,14 +9,15 @@
 /* The entries of one block, read in order. */
 struct walk {
     struct cursor entries;
-    struct wbuf key; /* of the entry read last */
+    struct wbuf key; /* of the last entry read */
 };
 
 struct table_reader {
     const uint8_t *data;
     size_t len_bytes;
     struct walk index, block;
-    uint64_t blocks_end; /* data blocks up to here are read; the next ones lie behind */
+    /* end of the data blocks read so far; the next one must begin at or after it */
+    uint64_t blocks_end;
     struct wbuf last_key;
     int any_entry;
 };
@@ -26,9 +27,8 @@ static int malformed(struct err *err, const char *what)
     return err_set(err, ERR_FORMAT, "malformed table: %s", what);
 }
 
-/* Checks place, checksum, type and the restart array of a block; sets *ret to its
- * entries.
- */
+/* Checks position, checksum, type and restart array of a block; sets *ret to its
+ * entries. */
 static int open_block(const struct table_reader *r, struct table_handle h,
                       struct cursor *ret, struct err *err)
 {
@@ -61,7 +61,7 @@ static int open_block(const struct table_reader *r, struct table_handle h,
     return 0;
 }
 
-/* 1 and the next entry of a block, 0 at its end. */
+/* Returns 1 with the next entry of a block, 0 at its end. */
 static int walk_next(struct walk *w, struct table_entry *ret, struct err *err)
 {
     struct cursor *c = &w->entries;
@@ -103,7 +103,7 @@ static struct table_handle read_handle(struct cursor *c)
     return h;
 }
 
-/* The footer has no checksum: that it is written as our writer would is one. */
+/* The footer has no checksum, so it must be exactly as the writer would write it. */
 static int footer_is_canonical(const uint8_t *footer, struct table_handle metaindex,
                                struct table_handle index)
 {
@@ -179,8 +179,8 @@ void table_reader_free(struct table_reader *r)
     free(r);
 }
 
-/* 1 and the next data block opened, or 0 after the last. Blocks lie one behind the other,
- * so that no byte of the file is ever read twice. */
+/* Returns 1 after opening the next data block, 0 after the last. Every block must lie
+ * after the previous one, so that no byte of the file is read twice. */
 static int next_block(struct table_reader *r, struct err *err)
 {
     struct table_entry entry;

@@ -21,8 +21,9 @@ struct table_writer {
     struct wbuf file;
     struct block data, index;
     struct wbuf last_key;
-    struct table_handle pending; /* a finished block that is not in the index yet: */
-    int has_pending;             /* its separator needs the next block's first key */
+    struct table_handle pending; /* a finished block that is not yet in the index, */
+    /* because its index key depends on the next block's first key */
+    int has_pending;
     int any_entry;
     int finished;
 };
@@ -115,8 +116,8 @@ static void add_to_index(struct table_writer *w, const uint8_t *key, size_t key_
     w->has_pending = 0;
 }
 
-/* A short key between `last` and `next`: cut after the first difference, incremented
- * where that still stays below next. */
+/* A short key from `last` to below `next`: `last` is cut after the first difference, and
+ * that byte is incremented if the result is below `next`. */
 static void index_before(struct table_writer *w, const uint8_t *next, size_t next_len)
 {
     struct wbuf *last = &w->last_key;
@@ -130,7 +131,7 @@ static void index_before(struct table_writer *w, const uint8_t *next, size_t nex
     add_to_index(w, last->data, last->len);
 }
 
-/* A short key not below `last`: its first byte that can grow is the end of it. */
+/* A short key not below `last`: ends with the first byte that can be incremented. */
 static void index_last(struct table_writer *w)
 {
     struct wbuf *last = &w->last_key;
@@ -184,7 +185,7 @@ int table_writer_add(struct table_writer *w, const void *key, size_t key_len,
         table_compare(w->last_key.data, w->last_key.len, key, key_len) >= 0)
         return err_set(err, ERR_ARG, "keys are not in increasing order: %.*s",
                        (int)key_len, (const char *)key);
-    /* A value this large gets a block of its own. */
+    /* a value this large gets a block of its own */
     if (key_len + value_len >= 2 * TABLE_BLOCK_BYTES)
         flush(w);
     if (w->has_pending)

@@ -1,9 +1,10 @@
-/* Where in the file stands what an agent says against its configuration. */
+/* Finds the place in the file of an error that an agent reports about its
+ * configuration. */
 #include "common/config/run_schema.h"
 
 #include <stdio.h>
 
-/* The error of an agent, in whose section why->key stands. */
+/* Adds the place to an agent's error; why->key is a key of the agent's section. */
 static int place(const struct yaml_node *root, const char *agent, const struct err *why,
                  struct err *err)
 {

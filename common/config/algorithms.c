@@ -48,7 +48,7 @@ static const char *const frozen_settings[] = {"from",   "agent",  "observation",
 
 static const char *const no_settings[] = {NULL};
 
-/* agent/algo/heuristic.c has a row for each. */
+/* environments for which agent/algo/heuristic.c has rules */
 static const char *const heuristic_envs[] = {
     "simple",        "simple_reference", "simple_speaker_listener",
     "simple_spread", "simple_tag",       NULL};

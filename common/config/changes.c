@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A comparison under way: whose section, and who wants to know. */
+/* A comparison in progress: the section, and the callback for its differences. */
 struct comparison {
     const struct run_config *was, *is;
     size_t agent;
@@ -57,7 +57,8 @@ static void compare_sections(struct comparison *c, const char *prefix, size_t ag
     schema_compare(&agent_schema, prefix, was, was, is, is, on_difference, c);
 }
 
-/* following: agents are compared with what the new defaults make of them. */
+/* following: compares agents with the values that they would have by following the new
+ * defaults. */
 static void compare(const struct run_config *was, const struct run_config *is,
                     int following, config_change_fn fn, void *ctx)
 {
@@ -163,7 +164,7 @@ char *config_settings_text(const struct config_settings *s)
     return text;
 }
 
-/* Where the value of a path is. ERR_NOT_FOUND: c has no such key. */
+/* Finds the value of a path in c. ERR_NOT_FOUND: there is no such key. */
 static int locate(struct run_config *c, const char *path, struct schema_place *ret)
 {
     const char *rest = config_path_within(path, "defaults");
@@ -243,7 +244,7 @@ void run_config_set(struct run_config *c, const struct config_setting *s)
 struct listing {
     struct config_settings *ret;
     unsigned kinds;
-    const struct run_config *agreed, *is; /* agreed NULL: all are listed */
+    const struct run_config *agreed, *is; /* agreed NULL: list all differences */
 };
 
 struct search {
@@ -277,7 +278,7 @@ static void list_change(void *ctx, const struct config_change *c)
     if ((l->kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART || is_agreed(l, c))
         return;
     if (c->is == NULL && (c->field->flags & FIELD_SKIP_ZERO) == 0)
-        return; /* means nothing there, which another value decides */
+        return; /* the value is absent, because another key replaces it */
     s = config_change_setting(c);
     config_settings_add(l->ret, &s);
 }

@@ -1,4 +1,5 @@
-/* The section `env`: an environment of ours has a name, one of others' a way to start. */
+/* The section `env`. A built-in environment has an id; an external one has a command or a
+ * plugin. */
 #include "common/config/run_config.h"
 
 #include "common/config/run_schema.h"
@@ -10,7 +11,7 @@
 
 enum { MAX_WORDS = 60 }; /* of a command */
 
-static const char *const foreign_keys[] = {
+static const char *const external_keys[] = {
     "command",        "plugin",       "directory", "processes",
     "respond_within", "memory_limit", "restart",   NULL};
 static const char *const native_keys[] = {"rules", "actions", NULL};
@@ -32,10 +33,10 @@ int env_config_applies(const void *root, const void *section, const struct field
     const struct run_config *c = root;
 
     return !is_among(field->key,
-                     env_config_is_external(&c->env) ? native_keys : foreign_keys);
+                     env_config_is_external(&c->env) ? native_keys : external_keys);
 }
 
-/* No key that is of the other kind of environment. */
+/* Refuses keys that belong to the other kind of environment. */
 static int check_keys(const struct run_config *c, const struct yaml_node *env,
                       struct err *err)
 {
@@ -49,7 +50,7 @@ static int check_keys(const struct run_config *c, const struct yaml_node *env,
         if (foreign && is_among(n->key, native_keys))
             return yaml_fail(n, path, err, "is not for env.%s, which has its own",
                              c->env.id);
-        if (!foreign && is_among(n->key, foreign_keys))
+        if (!foreign && is_among(n->key, external_keys))
             return yaml_fail(n, path, err, "is for env.command and env.plugin alone");
     }
     return 0;
@@ -63,12 +64,13 @@ static int check_restart(const struct run_config *c, const struct yaml_node *env
     if (c->env.restart.on_give_up == GIVE_UP_STOP)
         return 0;
     return yaml_fail(at, "env.restart.on_give_up", err,
-                     "found '%.20s', expected stop: nobody can stand in for an "
+                     "found '%.20s', expected stop: nothing can replace an "
                      "environment",
                      at->text);
 }
 
-/* "mpe2.simple_spread_v3", "hallway" of "envs/hallway.py": names the run. */
+/* The default name of the run: "mpe2.simple_spread_v3", or "hallway" for
+ * "envs/hallway.py". */
 static const char *name_of(const struct env_config *c, struct arena *arena)
 {
     const char *word =
@@ -95,8 +97,8 @@ static const char *working_directory(struct arena *arena, struct err *err)
     return copy;
 }
 
-static int settle_directory(struct run_config *c, const struct yaml_node *env,
-                            struct err *err)
+static int complete_directory(struct run_config *c, const struct yaml_node *env,
+                              struct err *err)
 {
     const char *here;
 
@@ -111,7 +113,7 @@ static int settle_directory(struct run_config *c, const struct yaml_node *env,
     return here != NULL ? 0 : ERR_CONFIG;
 }
 
-/* A plugin has them as texts. */
+/* Checks the parameters of a plugin, which receives them as texts. */
 static int check_plugin_params(const struct run_config *c, const struct yaml_node *env,
                                struct err *err)
 {
@@ -138,8 +140,8 @@ static int check_plugin_params(const struct run_config *c, const struct yaml_nod
     return 0;
 }
 
-static int settle_foreign(struct run_config *c, const struct yaml_node *env,
-                          struct err *err)
+static int complete_external(struct run_config *c, const struct yaml_node *env,
+                             struct err *err)
 {
     const char *kind = c->env.command != NULL ? "command" : "plugin";
     int rc;
@@ -159,7 +161,7 @@ static int settle_foreign(struct run_config *c, const struct yaml_node *env,
         c->env.max_steps = 0;
     if (c->run.name == NULL)
         c->run.name = name_of(&c->env, &c->arena);
-    if ((rc = settle_directory(c, env, err)) < 0 ||
+    if ((rc = complete_directory(c, env, err)) < 0 ||
         (rc = check_plugin_params(c, env, err)) < 0)
         return rc;
     return check_restart(c, env, err);
@@ -185,7 +187,8 @@ int env_config_check(const struct run_config *c, const struct yaml_node *env,
     return rc;
 }
 
-int env_config_settle(struct run_config *c, const struct yaml_node *root, struct err *err)
+int env_config_complete(struct run_config *c, const struct yaml_node *root,
+                        struct err *err)
 {
     const struct yaml_node *env = yaml_find(root, "env");
     int rc;
@@ -194,7 +197,7 @@ int env_config_settle(struct run_config *c, const struct yaml_node *root, struct
         return yaml_fail(root, "env.id", err,
                          "not given, expected an environment's name or none");
     if (env_config_is_external(&c->env))
-        rc = settle_foreign(c, env, err);
+        rc = complete_external(c, env, err);
     else
         rc = check_native(c, env, err);
     return rc < 0 ? rc : check_keys(c, env, err);

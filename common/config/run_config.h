@@ -82,12 +82,12 @@ struct algorithm_settings {
     struct ramp epsilon;
     double hysteresis;
     int agent_id;
-    double gae;           /* lambda of the advantages */
-    int64_t n_step;       /* returns of so many steps instead; 0: gae */
-    double clip_ratio;    /* 0: no clipping ("none") */
-    struct ramp entropy;  /* weight of the policy's entropy */
-    int64_t epochs;       /* passes over a window of rows */
-    int64_t minibatches;  /* of a pass */
+    double gae;          /* lambda of the advantages */
+    int64_t n_step;      /* returns of so many steps instead; 0: gae */
+    double clip_ratio;   /* 0: no clipping ("none") */
+    struct ramp entropy; /* weight of the policy's entropy */
+    int64_t epochs;      /* passes over a window of rows */
+    int64_t minibatches; /* of a pass */
     enum value_norm_kind value_norm;
     int advantage_norm;
     double huber; /* where the value loss becomes linear; 0: nowhere ("none") */
@@ -237,12 +237,8 @@ int run_config_check_lengths(const struct run_config *c, struct err *err);
 char *run_config_to_yaml(const struct run_config *c);
 /* Prints one line per key: its path, its default, its meaning. */
 void run_config_print_keys(FILE *f);
-/* One agent's section from YAML: a map of the keys under `defaults`. The name is no part
- * of it and stays NULL. */
-int agent_config_parse(struct agent_config *ret, struct arena *arena, const char *text,
-                       size_t len, struct err *err);
-/* Fills in the values that are still unset after defaults and given values were stored;
- * they depend on other values, such as the algorithm. ERR_CONFIG: no such algorithm. */
+/* Fills in the values that are still unset after defaults and given values were stored; they
+ * depend on other values, such as the algorithm. ERR_CONFIG: no such algorithm. */
 int agent_config_resolve(struct agent_config *a, struct err *err);
 
 #endif

@@ -23,8 +23,9 @@
     {                                                                                    \
         __VA_ARGS__, NULL                                                                \
     }
-#define ALMOST_1  0.999999999 /* a mean that forgets nothing never begins */
-#define COUNT_MAX 1e15        /* steps, rows, episodes: exact in a double */
+#define ALMOST_1  0.999999999 /* with 1, a moving average would never change */
+/* steps, rows, episodes: exactly representable as a double */
+#define COUNT_MAX 1e15
 
 const char *const optimizer_names[] = {"adam",    "sgd",           "momentum",
                                        "rmsprop", "accept_reject", NULL};
@@ -162,12 +163,12 @@ static const struct field settings_fields[] = {
     {"clip_ratio", FIELD_F64_OR_NONE, SETTING(clip_ratio), ABOVE(0),
      .default_text = "0.2", SETTABLE,
      .doc = "how far a choice's new probability may differ from its old one"},
-    {"entropy", FIELD_SCHEDULE, SETTING(entropy), FROM(0), .default_text = "0.01", SETTABLE,
-     .doc = "weight of the policy's entropy in its loss"},
+    {"entropy", FIELD_SCHEDULE, SETTING(entropy), FROM(0), .default_text = "0.01",
+     SETTABLE, .doc = "weight of the policy's entropy in its loss"},
     {"epochs", FIELD_I64, SETTING(epochs), WITHIN(1, 1000), .default_text = "10", RESPAWN,
      .doc = "passes over each window of rows"},
-    {"minibatches", FIELD_I64, SETTING(minibatches), WITHIN(1, 1000),
-     .default_text = "1", RESPAWN, .doc = "steps of the optimisers in a pass"},
+    {"minibatches", FIELD_I64, SETTING(minibatches), WITHIN(1, 1000), .default_text = "1",
+     RESPAWN, .doc = "steps of the optimisers in a pass"},
     {"value_norm", FIELD_ENUM, SETTING(value_norm), NAMES("none", "running", "popart"),
      .flags = FIELD_VARIABLES, .default_text = "running",
      .doc = "how the critic's targets are normalised"},
@@ -239,7 +240,8 @@ static const struct field agent_fields[] = {
 };
 const struct schema agent_schema = {TABLE(agent_fields)};
 
-/* The sections are parts of struct run_config: their offsets count from its start. */
+/* The sections are parts of struct run_config; their offsets are relative to its
+ * start. */
 static const struct field run_fields[] = {
     {"name", FIELD_NAME, RUN(run.name), .doc = "names its directory (env.id)"},
     {"seed", FIELD_U64, RUN(run.seed), FROM(0), .default_text = "1",

@@ -23,8 +23,8 @@ const char *config_path_within(const char *path, const char *prefix);
 int env_config_applies(const void *root, const void *section, const struct field *field);
 /* Checks and completes the section `env` where the table does not suffice: exactly one of
  * id, command and plugin, and the keys that each allows. */
-int env_config_settle(struct run_config *c, const struct yaml_node *root,
-                      struct err *err);
+int env_config_complete(struct run_config *c, const struct yaml_node *root,
+                        struct err *err);
 /* Checks some new values, `env`, against the complete section of c in the same way. */
 int env_config_check(const struct run_config *c, const struct yaml_node *env,
                      struct err *err);

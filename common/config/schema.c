@@ -9,9 +9,9 @@
 #include <string.h>
 
 enum {
-    SHOWN_MAX_BYTES = 60, /* of a value that is quoted in an error */
+    SHOWN_MAX_BYTES = 60, /* bytes of a value that are quoted in an error */
     HINT_MAX_BYTES = 100,
-    KEYS_MAX = 32, /* in one table */
+    KEYS_MAX = 32, /* rows of one table */
     LAYER_MAX_UNITS = 1 << 16,
 };
 
@@ -29,7 +29,7 @@ static void *at_offset(void *base, size_t offset)
     return (char *)base + offset;
 }
 
-/* A scalar being read: where it stands, for what, into what. */
+/* A scalar that is being read: its node, its field, its destination. */
 enum { TEXT_MAX_BYTES = 4095 };
 
 struct reading {
@@ -90,7 +90,7 @@ static int in_range(const struct field *f, double v)
     return (f->flags & FIELD_ABOVE_MIN ? v > f->min : v >= f->min) && v <= f->max;
 }
 
-/* A decimal number at the start of text: no hexadecimal, no "inf", no "nan". */
+/* Parses a decimal number at the start of text; not hexadecimal, "inf" or "nan". */
 static int scan_number(const char *text, double *ret, const char **ret_end)
 {
     size_t len = strspn(text, "+-.0123456789eE");
@@ -130,7 +130,7 @@ static int read_f64_or_none(const struct reading *r)
     return 0;
 }
 
-/* 1000000 and also 1e6, as long as it is a whole number. */
+/* Accepts 1000000 and also 1e6, if it is a whole number. */
 static int scan_whole(const char *text, int64_t *ret)
 {
     const char *end;
@@ -342,7 +342,7 @@ void schema_join_choices(char *ret, size_t size, const char *const *choices, siz
                                 choices[i]);
 }
 
-/* "; did you mean 'x'?", or nothing when nothing is near. */
+/* "; did you mean 'x'?", or "" if no name is similar. */
 static void suggest(char *ret, size_t size, const char *word, const char *const *choices,
                     size_t n)
 {
@@ -386,7 +386,7 @@ static int read_enum(const struct reading *r)
     return schema_fail_choice(r->node, r->path, r->node->text, names, n, r->err);
 }
 
-/* A number and one of the units, each worth its factor. */
+/* Parses a number followed by one of the units, and multiplies by the unit's factor. */
 struct unit {
     const char *suffix;
     double factor, divisor;
@@ -460,7 +460,7 @@ static int read_sizes(const struct reading *r)
     return 0;
 }
 
-/* A map that was given at all counts as given, also an empty one. */
+/* A map counts as given even if it is empty. */
 static int read_optional_map(const struct reading *r, void *base)
 {
     const int given = 1;
@@ -469,7 +469,7 @@ static int read_optional_map(const struct reading *r, void *base)
     return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
 }
 
-/* The owner does without none of his, or the run could not go on. */
+/* The owner must have all permissions: without them the run could not work. */
 static int read_mode(const struct reading *r)
 {
     const char *text = r->node->text;
@@ -612,7 +612,7 @@ static void fill_field(const struct field *f, void *dst, struct arena *arena, in
     if (f->type == FIELD_MAP)
         fill(f->schema, dst, arena, unset);
     else if (f->type == FIELD_OPTIONAL_MAP)
-        fill(f->schema, dst, arena, 1); /* until it is given, nothing of it is */
+        fill(f->schema, dst, arena, 1); /* its values stay unset until the map is given */
     else if (unset || f->default_text == NULL)
         set_unset(f, dst);
     else
@@ -630,7 +630,7 @@ void schema_defaults(const struct schema *s, void *base, struct arena *arena)
     fill(s, base, arena, 0);
 }
 
-/* ---- one value of a section that is read already ---- */
+/* ---- one value of a section that was already read ---- */
 
 int schema_locate(const struct schema *s, const char *path, void *base,
                   struct schema_place *ret)
@@ -655,8 +655,8 @@ int schema_locate(const struct schema *s, const char *path, void *base,
     }
 }
 
-/* The value in `from`, or else the default; without one 0, or "unset" for the owner of
- * the table to fill in. */
+/* Copies the value of `from` or, without `from`, the default. If there is neither, the
+ * value becomes 0 or "unset", which the owner of the table resolves. */
 static void reset_field(const struct schema *s, const struct field *f, void *base,
                         const void *from_root, const void *from, struct arena *arena)
 {

@@ -1,4 +1,4 @@
-/* The tables the other way round: writing, comparing, the printed list of keys. */
+/* Writing, comparing and listing the values that the tables describe. */
 #include "common/config/schema.h"
 
 #include "common/config/schema_internal.h"
@@ -54,9 +54,9 @@ static const struct yaml_node *get_tree(const void *p)
     return n;
 }
 
-/* The shortest text that reads back as the same number, whole ones as people write them
- * (30, not 3e+01); 1.0e-08, because to YAML 1.1 an exponent without a point makes a text.
- */
+/* The shortest text that is read back as the same number. Whole numbers are written as
+ * people do (30, not 3e+01); 1.0e-08 has a point because YAML 1.1 reads an exponent
+ * without one as text. */
 static void write_f64(FILE *f, double v)
 {
     char text[40];
@@ -240,7 +240,7 @@ int schema_write(const struct schema *s, const void *root, const void *base,
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
         const void *p = at_const(base, f->offset);
-        const void *q = NULL; /* what it would be if it were not written */
+        const void *q = NULL; /* the value that it would have if it were not written */
 
         if (!schema_is_given(s, root, base, f))
             continue;
@@ -275,7 +275,7 @@ char *schema_value_text(const struct field *field, const void *base)
     return schema_text_of(field, at_const(base, field->offset));
 }
 
-/* was, value: NULL where there is none. */
+/* was, value: NULL if absent. */
 static void report(const struct field *f, const char *path, const void *was,
                    const void *value, schema_difference_fn fn, void *ctx)
 {

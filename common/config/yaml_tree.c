@@ -12,7 +12,8 @@
 int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
               const char *fmt, ...)
 {
-    char place[ERR_FILE_BYTES]; /* a long --set leaves room for what is wrong */
+    /* limited, so that a long --set leaves room for the message */
+    char place[ERR_FILE_BYTES];
     va_list ap;
 
     (void)snprintf(place, sizeof(place), "%s", at->place);
@@ -95,7 +96,7 @@ static int check_keys_differ(struct builder *b, const struct yaml_node *map)
 
         if (strcmp(first->key, second->key) == 0)
             rc = yaml_fail(first->line > second->line ? first : second, "", b->err,
-                           "key '%.60s' stands here and in line %d, expected once",
+                           "key '%.60s' is given here and in line %d, expected once",
                            first->key,
                            first->line > second->line ? second->line : first->line);
     }
@@ -106,7 +107,7 @@ static int check_keys_differ(struct builder *b, const struct yaml_node *map)
 static int read_value(struct builder *b, const yaml_event_t *e, int depth,
                       struct yaml_node **ret);
 
-/* The key of a map's next entry; e is its event. */
+/* Reads the key of a map's next entry; e is its first event. */
 static int read_key(struct builder *b, const yaml_event_t *e, const char **ret)
 {
     struct yaml_node key = {0};
@@ -119,7 +120,7 @@ static int read_key(struct builder *b, const yaml_event_t *e, const char **ret)
     return rc;
 }
 
-/* One element or entry, of which e is the first event. */
+/* Reads one element or entry, whose first event is e. */
 static int read_child(struct builder *b, const yaml_event_t *e, int is_map, int depth,
                       struct yaml_node **ret)
 {
@@ -139,7 +140,7 @@ static int read_child(struct builder *b, const yaml_event_t *e, int is_map, int 
     yaml_event_delete(&value);
     if (rc == 0) {
         (*ret)->key = key;
-        (*ret)->line = line; /* where an editor should go */
+        (*ret)->line = line; /* the line that an editor should open */
     }
     return rc;
 }
@@ -200,7 +201,7 @@ static int read_value(struct builder *b, const yaml_event_t *e, int depth,
     }
 }
 
-/* The stream's events around the one document; an empty one is null. */
+/* Reads the events around the only document of the stream; an empty document is null. */
 static int read_stream(struct builder *b, struct yaml_node **ret)
 {
     struct yaml_node *root = NULL;
@@ -295,7 +296,7 @@ struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena)
     return copy;
 }
 
-/* Means the same text without quotes anywhere in YAML. */
+/* Whether the text means the same without quotes in every position of a YAML file. */
 static int is_plain_text(const char *text)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -340,7 +341,7 @@ int yaml_tree_equal(const struct yaml_node *a, const struct yaml_node *b)
     return 1;
 }
 
-/* In double quotes any text can stand. */
+/* In double quotes, any text can be written. */
 static void write_text(const char *text, int quoted, FILE *f)
 {
     if (!quoted && is_plain_text(text)) {
@@ -395,8 +396,8 @@ void yaml_tree_write(const struct yaml_node *n, FILE *f)
 }
 
 struct assignment {
-    const char *place; /* "KEY=VALUE", behind its option */
-    const char *path;  /* KEY */
+    const char *place; /* the whole "KEY=VALUE", after its option */
+    const char *path;  /* the KEY */
     const struct yaml_node *value;
     struct arena *arena;
     struct err *err;
@@ -427,8 +428,8 @@ static void remove_child(struct yaml_node *map, const struct yaml_node *gone)
     map->n = kept;
 }
 
-/* The entry that path names first: the longest key there is that path begins with, or
- * else what stands before the first dot. *ret_rest: behind it, or NULL at the end. */
+/* Finds the entry that `path` begins with: the longest existing key, or else the text up
+ * to the first dot. *ret_rest: the rest of the path, or NULL at its end. */
 static struct yaml_node *step_into_map(struct assignment *a, struct yaml_node *map,
                                        const char *path, const char **ret_rest)
 {
@@ -523,7 +524,8 @@ int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *optio
 
 enum { NEAREST_MAX = 255 };
 
-/* Edits (insert, delete, replace, swap of neighbours) from a to b. */
+/* The number of edits (insert, delete, replace, swap of neighbours) that turn a into
+ * b. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[3][NEAREST_MAX + 1];
@@ -553,7 +555,7 @@ const char *yaml_nearest(const char *word, const char *const *candidates, size_t
 {
     const char *nearest = NULL;
     size_t len = strnlen(word, NEAREST_MAX + 1);
-    size_t best = 1 + len / 3; /* more edits than this are another word */
+    size_t best = 1 + len / 3; /* with more edits than this it is another word */
 
     if (len > NEAREST_MAX)
         return NULL;

@@ -32,18 +32,18 @@ enum { IS_POSSIBLE = 1 };
 
 /* ---- seccomp ---- */
 
-/* Numbers that headers of 2022 do not know; the same on every architecture. */
+/* System call numbers that headers of 2022 lack; the same on every architecture. */
 enum { NR_FCHMODAT2 = 452, NR_SETXATTRAT = 463, NR_REMOVEXATTRAT = 466 };
 
 static const int forbidden[] = {
-    /* other programs and processes */
+    /* starting programs and processes */
     SYS_execve,
     SYS_execveat,
     SYS_clone,
     SYS_clone3,
     SYS_unshare,
     SYS_setns,
-    /* a look into them */
+    /* reading or controlling other processes */
     SYS_ptrace,
     SYS_process_vm_readv,
     SYS_process_vm_writev,
@@ -55,14 +55,14 @@ static const int forbidden[] = {
     SYS_tkill,
     SYS_rt_sigqueueinfo,
     SYS_rt_tgsigqueueinfo,
-    /* other machines, and processes of this one */
+    /* connections to other machines or processes */
     SYS_socket,
     SYS_socketpair,
     SYS_shmget,
     SYS_msgget,
     SYS_semget,
     SYS_mq_open,
-    /* files; openat: see below */
+    /* changing files; openat is checked below */
     SYS_openat2,
     SYS_open_by_handle_at,
     SYS_truncate,
@@ -86,7 +86,7 @@ static const int forbidden[] = {
     SYS_lremovexattr,
     SYS_fremovexattr,
     NR_REMOVEXATTRAT,
-    /* the machine */
+    /* changing the machine */
     SYS_mount,
     SYS_umount2,
     SYS_fsopen,
@@ -104,7 +104,7 @@ static const int forbidden[] = {
     SYS_kexec_load,
     SYS_acct,
     SYS_quotactl,
-    /* ways around a filter, and what has had the most holes */
+    /* calls that bypass filters, and those with the most security holes */
     SYS_io_uring_setup,
     SYS_bpf,
     SYS_perf_event_open,
@@ -134,13 +134,13 @@ static const int forbidden[] = {
 };
 enum { N_FORBIDDEN = sizeof(forbidden) / sizeof(forbidden[0]), N_BY_ARGUMENT = 8 };
 
-#define ARGUMENT(i)                                                                      \
-    (offsetof(struct seccomp_data, args) + 8 * (i)) /* its low half: little endian */
-#define WRITES (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
+/* the low half of the argument: little endian */
+#define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i))
+#define WRITES      (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 
-/* Where a jump may lead. */
+/* The target of a jump. */
 enum place {
-    NEXT, /* the instruction that follows */
+    NEXT, /* the following instruction */
     ALLOW,
     DENY,
     KILL,
@@ -155,7 +155,8 @@ struct rule {
     enum place place;
 };
 
-/* BPF jumps forward only, by a number of instructions, which is known in the end. */
+/* BPF only jumps forward, by a number of instructions; the distances are filled in at the
+ * end. */
 struct program {
     struct sock_filter code[2 * N_FORBIDDEN + 48];
     enum place yes[2 * N_FORBIDDEN + 48], no[2 * N_FORBIDDEN + 48];
@@ -176,7 +177,8 @@ static void load(struct program *p, size_t offset)
     (void)put(p, BPF_LD | BPF_W | BPF_ABS, offset, NEXT, NEXT);
 }
 
-/* By halves: the kernel tries every number when the filter is installed. */
+/* Binary search: the kernel checks every system call number when the filter is
+ * installed. */
 static void put_rules(struct program *p, const struct rule *rules, size_t n)
 {
     size_t split;
@@ -218,7 +220,8 @@ static void put_all_rules(struct program *p)
     put_rules(p, rules, n);
 }
 
-/* Opening is allowed for reading; signals, to ourselves, and limits, of ourselves. */
+/* Allows opening files only for reading, signals only to this process, and limits only of
+ * this process. */
 static void put_arguments(struct program *p)
 {
     p->at[LOOK_AT_OPENAT] = p->n;
@@ -293,7 +296,7 @@ void confine_calls(void)
 
 /* ---- Landlock ---- */
 
-/* As the newest kernels have it; older ones take the beginning. */
+/* As in the newest kernels; older ones read only the beginning. */
 struct ruleset {
     uint64_t files, net, scoped;
 };
@@ -313,7 +316,7 @@ static long landlock_abi(void)
     return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
 
-/* Libraries that are loaded when they are first needed (isal.h). */
+/* Allows reading libraries, some of which are loaded when first needed (isal.h). */
 static void allow_libraries(int ruleset)
 {
     struct landlock_path_beneath_attr a = {
@@ -327,7 +330,7 @@ static void allow_libraries(int ruleset)
     (void)close(a.parent_fd);
 }
 
-/* What is handled and allowed by no rule is forbidden. */
+/* Whatever is handled by the ruleset and not allowed by a rule is forbidden. */
 void confine_files(enum confine_files files)
 {
     const long abi = IS_POSSIBLE ? landlock_abi() : 0;
@@ -354,7 +357,7 @@ void confine_files(enum confine_files files)
     (void)close(fd);
 }
 
-/* ---- what there is ---- */
+/* ---- which of this the kernel supports ---- */
 
 const char *confine_describe(char ret[64])
 {

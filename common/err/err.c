@@ -21,7 +21,8 @@ const char *err_text(int code)
     }
 }
 
-/* One error is one line and commands no terminal, whatever went into it. */
+/* Makes the message one line without control characters, whatever was formatted into
+ * it. */
 static void make_plain_line(char *ret, size_t size, char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -57,7 +58,8 @@ int err_vset(struct err *err, int code, const char *fmt, va_list ap)
 {
     if (err == NULL)
         return code;
-    set_line(err->msg, fmt, ap); /* its arguments may be fields of err */
+    /* before err is changed: arguments may be fields of err */
+    set_line(err->msg, fmt, ap);
     err->code = code;
     err->from_peer = err->line = 0;
     err->cause = 0;
@@ -75,7 +77,7 @@ int err_set(struct err *err, int code, const char *fmt, ...)
     return code;
 }
 
-/* As strerror; of the codes that beneath.h gives a meaning, that. */
+/* As strerror, except for the codes to which beneath.h gives its own meaning. */
 static const char *errno_text(int code)
 {
     switch (code) {
@@ -105,7 +107,7 @@ int err_errno(struct err *err, const char *fmt, ...)
 
 /* ---- places ---- */
 
-/* "file:line: key: ", as far as it is known. */
+/* "file:line: key: ", without the parts that are not known. */
 static void describe_place(char ret[ERR_MSG_BYTES], const struct err_place *at)
 {
     char line[32] = "";
@@ -144,7 +146,8 @@ int err_note(struct err *err, const struct err_place *at)
     return err->code;
 }
 
-/* The context is plain, and ends in what separates it from the message. */
+/* Puts the context before the message. The context is plain text and ends with a
+ * separator. */
 static void put_before(struct err *err, const char *context)
 {
     char inner[ERR_MSG_BYTES];

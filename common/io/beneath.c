@@ -17,19 +17,19 @@
 
 struct held {
     char *path;
-    size_t len; /* of path, without slashes at its end */
+    size_t len; /* length of path without slashes at its end */
     int fd;     /* O_PATH */
     size_t count;
 };
 
-/* Few: the run that a command is about, all of them for `brood runs`. */
+/* A short list: one run, or all runs for `brood runs`. */
 static struct {
     pthread_mutex_t mutex;
     struct held *dirs;
     size_t n;
 } table = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what is held ---- */
+/* ---- held directories ---- */
 
 static size_t length_of(const char *path)
 {
@@ -145,8 +145,9 @@ static int has_dotdot(const char *rest)
     return 0;
 }
 
-/* The held directory that path is in, by the longest path; *ret_rest: what follows it. -1:
- * none. The descriptor lives as long as the caller's hold. */
+/* The held directory that contains path; of several, the one with the longest path.
+ * *ret_rest: the part of path after it. Returns -1 if there is none. The descriptor is
+ * valid as long as the caller holds the directory. */
 static int root_of(const char *path, const char **ret_rest)
 {
     size_t longest = 0;
@@ -194,7 +195,7 @@ static int fail_with(int fd, int error)
     return -1;
 }
 
-/* One component, no slash in it. */
+/* Opens one component of a path, without a slash. */
 static int open_one(int at, const char *name, int flags, mode_t mode)
 {
     const int fd = openat(at, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
@@ -202,7 +203,7 @@ static int open_one(int at, const char *name, int flags, mode_t mode)
 
     if (fd >= 0 && (flags & O_PATH) != 0 && is_link(fd))
         return fail_with(fd, ELOOP);
-    /* What a link says to O_DIRECTORY. */
+    /* the error that O_DIRECTORY gives for a link */
     if (fd < 0 && errno == ENOTDIR)
         errno = fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)
                     ? ELOOP
@@ -210,7 +211,7 @@ static int open_one(int at, const char *name, int flags, mode_t mode)
     return fd;
 }
 
-/* Where the kernel has no openat2 (before Linux 5.6), or a sandbox does not let us. */
+/* For kernels without openat2 (before Linux 5.6), and sandboxes that forbid it. */
 static int walk(int root, const char *rest, int flags, mode_t mode)
 {
     int at = root, next;
@@ -255,7 +256,7 @@ static int open_beneath(int root, const char *rest, int flags, mode_t mode)
     return fd;
 }
 
-/* The bits of mode that the held directory has, too. */
+/* The bits of `mode` that the held directory's mode also has. */
 static mode_t granted(int root, mode_t mode)
 {
     struct stat st;
@@ -278,7 +279,7 @@ static int check(int root, int fd, int flags)
     return fd;
 }
 
-/* Cut only once it is known what it is. */
+/* Truncates only after the kind of file is known. */
 static int open_there(int root, const char *rest, int flags)
 {
     const int extra = (flags & O_PATH) != 0 ? 0 : O_NONBLOCK | O_NOCTTY;
@@ -309,7 +310,8 @@ int beneath_open(const char *path, int flags, mode_t mode)
 
     if (root < 0)
         return open(path, flags | O_CLOEXEC, mode);
-    /* Again: what was there when it was to be created may be gone when it is opened. */
+    /* Try again if a file that existed when it was to be created is gone when it is
+     * opened. */
     for (int tries = 0; tries < 10; tries++) {
         if ((flags & O_CREAT) != 0) {
             fd = create(root, rest, flags, mode);

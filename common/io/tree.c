@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A run has four; each takes a descriptor while it is walked through. */
+/* A run directory has four levels; each level uses a descriptor during a walk. */
 enum { MAX_DEPTH = 100 };
 
 int tree_make(const char *path, struct err *err)
@@ -20,7 +20,7 @@ int tree_make(const char *path, struct err *err)
     const size_t held = beneath_prefix(path);
     int rc = 0;
 
-    /* A held directory that was deleted is not made again. */
+    /* A held directory that was deleted is not created again. */
     for (char *p = copy + held + 1; rc == 0; p++) {
         char c = *p;
 
@@ -39,10 +39,12 @@ int tree_make(const char *path, struct err *err)
 
 /* ---- walking ---- */
 
-/* One entry of the folder `at`: a folder after all that is in it. -1, with errno. */
+/* Called for each entry of the folder `at`; for a folder, after its contents. -1 with
+ * errno. */
 typedef int (*visit_fn)(void *ctx, int at, const char *name, int is_dir);
 
-/* What is in the folder, which is taken, but for the entry named `last`. */
+/* Visits the contents of the folder fd, which is closed, except the entry named
+ * `last`. */
 static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ctx);
 
 static int each(int at, const char *name, int depth, visit_fn visit, void *ctx)
@@ -85,7 +87,7 @@ static int each_in(int fd, const char *last, int depth, visit_fn visit, void *ct
     return r;
 }
 
-/* The thing of that path and all that is in it. */
+/* Visits the file or folder at that path, after its contents. */
 static int each_of(const char *path, visit_fn visit, void *ctx)
 {
     const char *name;
@@ -139,7 +141,7 @@ int tree_rename(const char *from, const char *to, unsigned flags, struct err *er
                : 0;
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 static int count_one(void *ctx, int at, const char *name, int is_dir)
 {
@@ -154,7 +156,7 @@ static int count_one(void *ctx, int at, const char *name, int is_dir)
 
 uint64_t tree_disk_bytes(const char *path)
 {
-    /* The run itself may be reached through a link. */
+    /* The path of the run itself may be a link. */
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t bytes = 0;
 

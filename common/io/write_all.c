@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* offset: NULL writes at the descriptor's own position. */
+/* offset NULL: at the descriptor's own position. */
 static int write_everything(int fd, const void *data, size_t len, const uint64_t *offset)
 {
     const uint8_t *p = data;
@@ -47,6 +47,6 @@ int append_whole(int fd, const char *path, const void *data, size_t len, struct 
         return 0;
     rc = err_errno(err, "%s: cannot write", path);
     if (ftruncate(fd, st.st_size) < 0)
-        (void)err_wrap(err, "half a record is left");
+        (void)err_wrap(err, "an incomplete record could not be removed");
     return rc;
 }

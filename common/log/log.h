@@ -1,7 +1,8 @@
-/* log.h - one sink per process; each line has time, level, role and pid.
+/* log.h - one output per process; each line has time, level, role and pid.
  *
- * Format: `2026-01-31T12:00:00.123Z info supervisor[4711]: text`. Library code logs at
- * verbose and debug only; main functions and message handlers report errors, once.
+ * Format: `2026-01-31T12:00:00.123Z info supervisor[4711]: text`. Library code logs only
+ * at the levels verbose and debug; main functions and message handlers report errors,
+ * once.
  * Threads: loop thread only.
  */
 #ifndef COMMON_LOG_LOG_H
@@ -19,19 +20,19 @@ enum log_level {
  * supervisor hands it to its agents. */
 #define LOG_LEVEL_VARIABLE "BROOD_LOG"
 
-/* Now, as "2026-01-31T12:00:00.123Z"; returns ret. After the first call it allocates
- * nothing. */
+/* The current time as "2026-01-31T12:00:00.123Z"; returns ret. Allocates nothing after
+ * the first call. */
 #define LOG_TIME_BYTES 32
 const char *log_time(char ret[LOG_TIME_BYTES]);
 
-/* role is copied (at most 63 bytes). Until log_init lines go to stderr as role "brood".
- */
+/* role is copied (at most 63 bytes). Before log_init, lines go to stderr with role
+ * "brood". */
 void log_init(const char *role, enum log_level max_level, int fd);
-/* Redirects the sink; fd is borrowed. */
+/* Replaces the output; fd is borrowed. */
 void log_set_fd(int fd);
 void log_set_level(enum log_level max_level);
 enum log_level log_get_level(void);
-/* The level that LOG_LEVEL_VARIABLE names, or `otherwise` where it names none. */
+/* The level that LOG_LEVEL_VARIABLE names, or `otherwise` if it names none. */
 enum log_level log_level_wanted(enum log_level otherwise);
 void log_line(enum log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -8,7 +8,7 @@
 
 enum { PATH_BYTES = 200, TEXT_BYTES = 4096, MAX_UNITS = 1 << 16 };
 
-/* ---- out ---- */
+/* ---- packing ---- */
 
 static void put_section(struct msg_out *o, const struct schema *s, const void *root,
                         const void *base);
@@ -108,7 +108,7 @@ void msg_agent_config(struct msg_out *o, const struct agent_config *a)
     put_section(o, &agent_schema, a, a);
 }
 
-/* ---- in ---- */
+/* ---- unpacking ---- */
 
 struct reading {
     const char *path; /* of the section */
@@ -138,7 +138,7 @@ static int take_whole(const struct reading *r, const struct field *f,
     return 0;
 }
 
-/* What may be "none" is 0 then; a time has no greatest value. */
+/* 0 stands for "none" if that is allowed; times have no upper bound. */
 static int take_real(const struct reading *r, const struct field *f,
                      const msgpack_object *o, void *dst)
 {

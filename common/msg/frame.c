@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM_MIN_BYTES  (64u << 10) /* what a pipe holds */
+#define ROOM_MIN_BYTES  (64u << 10) /* the capacity of a pipe */
 #define ROOM_STEP_BYTES (1u << 20)
 
 void frame_reader_init(struct frame_reader *r, size_t max_bytes)
@@ -34,7 +34,7 @@ static int grow(struct frame_reader *r, struct err *err)
     return 0;
 }
 
-/* What a few long messages needed is given back. */
+/* Frees memory that only a few long messages needed. */
 static void shrink_if_idle(struct frame_reader *r)
 {
     uint8_t *data;

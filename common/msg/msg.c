@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* Elements of the outer array, by type. */
+/* Number of elements of the outer array, by message type. */
 static const uint32_t type_elements[] = {
     [MSG_REQUEST] = 4,
     [MSG_RESPONSE] = 4,
@@ -30,8 +30,8 @@ static int is_tensor(const msgpack_object *o)
            o->via.array.ptr[2].type == MSGPACK_OBJECT_BIN;
 }
 
-/* msgpack puts bytes anywhere; elements are read where they lie, so that a tensor at an
- * odd address moves into the zone. */
+/* msgpack places bytes at any address, but tensors are read in place: one with an
+ * unaligned address is copied to the zone. */
 static int align_tensor(struct msg *m, msgpack_object *o, struct err *err)
 {
     uint64_t dtype = o->via.array.ptr[0].via.u64;
@@ -41,7 +41,7 @@ static int align_tensor(struct msg *m, msgpack_object *o, struct err *err)
 
     if (size <= 1 || (uintptr_t)bin->ptr % size == 0 || bin->size == 0)
         return 0;
-    /* The zone aligns to a pointer, complex128 wants no more than its doubles. */
+    /* the zone aligns to pointers; complex128 only needs the alignment of double */
     if (size == 16 && (uintptr_t)bin->ptr % sizeof(double) == 0)
         return 0;
     copy = msgpack_zone_malloc(&m->zone, bin->size);
@@ -51,7 +51,7 @@ static int align_tensor(struct msg *m, msgpack_object *o, struct err *err)
     return 0;
 }
 
-/* Wherever one may hide. Recursion is as deep as unpacking allows. */
+/* Aligns tensors anywhere in the object. The recursion is as deep as unpacking allows. */
 static int align_tensors(struct msg *m, msgpack_object *o, struct err *err)
 {
     int rc = 0;
@@ -82,7 +82,7 @@ static int copy_method(struct msg *m, const msgpack_object *o, struct err *err)
     return 0;
 }
 
-/* Cuts at size - 1 bytes and at a NUL; what is no string gives "". */
+/* Copies at most size - 1 bytes, up to a NUL; "" if the object is no string. */
 static void copy_text(char *ret, size_t size, const msgpack_object *o)
 {
     size_t n = 0;
@@ -94,8 +94,8 @@ static void copy_text(char *ret, size_t size, const msgpack_object *o)
     ret[n] = '\0';
 }
 
-/* Ours is {"code", "message"} and the place where it is known (pack_why); a foreign peer may
- * send any object as its error. */
+/* A brood process sends {"code", "message"} and the place if it is known (pack_why);
+ * another program may send any object as its error. */
 static void take_why(const msgpack_object *o, struct err *ret)
 {
     const msgpack_object *code = msg_get(o, "code");
@@ -143,8 +143,8 @@ static int is_envelope(const msgpack_object *o)
            a->size == type_elements[a->ptr[0].via.u64];
 }
 
-/* Many clients can send arguments only as an array: the map is its one element, and none
- * is no params. */
+/* Many clients can send arguments only as an array: the map is then its only element; an
+ * empty array means no params. */
 static msgpack_object take_params(const msgpack_object *o)
 {
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > 1)

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* What is packed is of our own making: no memory for it ends the process. */
+/* The program itself decides what is packed, so running out of memory ends the
+ * process. */
 static int append(void *buf, const char *data, size_t n)
 {
     CHECK(msgpack_sbuffer_write(buf, data, n) == 0, "no memory for a message");
@@ -27,7 +28,8 @@ static void begin(struct msg_out *o, enum msg_type type, size_t n_elements)
 {
     static const char no_length_yet[FRAME_HEADER_BYTES];
 
-    /* The packer points at the buffer: a struct that was moved points at the old one. */
+    /* The packer has a pointer to the buffer, which is wrong after the struct was
+     * moved. */
     o->pk.data = &o->buf;
     msgpack_sbuffer_clear(&o->buf);
     (void)append(&o->buf, no_length_yet, sizeof(no_length_yet));

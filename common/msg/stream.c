@@ -12,8 +12,8 @@ static int too_long(const struct stream_scan *s, struct err *err)
     return err_set(err, ERR_LIMIT, "a message of more than %zu bytes", s->max_bytes);
 }
 
-/* Steps over one head and, unless it is a container, what it heads. 0: not all of the head
- * is there. */
+/* Skips one head and, unless it is a container's, the value that follows it. Returns 0 if
+ * the head is incomplete. */
 static int step(struct stream_scan *s, const uint8_t *data, size_t len, struct err *err)
 {
     struct lead lead;
@@ -28,7 +28,7 @@ static int step(struct stream_scan *s, const uint8_t *data, size_t len, struct e
         return 0;
     for (unsigned i = 1; i <= lead.count_bytes; i++)
         count = count << 8 | data[s->at + i];
-    count += lead.count; /* one of them is 0 */
+    count += lead.count; /* one of the two is 0 */
     s->at += 1 + lead.count_bytes + lead.extra_bytes;
     s->promised--;
     if (s->at > s->max_bytes)

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A container whose objects are still coming. */
+/* A container whose elements are not complete. */
 struct level {
     msgpack_object *next;
     uint64_t left;
@@ -35,7 +35,7 @@ static int check_promise(const struct walk *w, uint64_t n, struct err *err)
 {
     if (w->depth == MSG_MAX_DEPTH)
         return err_set(err, ERR_LIMIT, "msgpack is nested deeper than %d", MSG_MAX_DEPTH);
-    if (w->promised + n > bytes_left(w)) /* no object is shorter than a byte */
+    if (w->promised + n > bytes_left(w)) /* an object is at least one byte long */
         return err_set(err, ERR_FORMAT,
                        "a msgpack container before byte %zu promises more than there is",
                        (size_t)(w->p - w->start));
@@ -45,7 +45,7 @@ static int check_promise(const struct walk *w, uint64_t n, struct err *err)
     return 0;
 }
 
-/* Room for the n objects of a container, which come next. */
+/* Allocates the n objects of a container, which follow it. */
 static int enter_container(struct walk *w, uint64_t n, msgpack_object **ret,
                            struct err *err)
 {
@@ -91,7 +91,7 @@ static uint64_t take_count(struct walk *w, unsigned n_bytes)
     return v;
 }
 
-/* From n bytes, or the small number that the first byte is itself. */
+/* A signed number of n bytes, or the small number that the first byte itself encodes. */
 static void take_signed(msgpack_object *o, uint64_t v, unsigned n_bytes, uint8_t first)
 {
     const unsigned unused = 64 - 8 * (n_bytes > 0 ? n_bytes : 1);
@@ -114,7 +114,7 @@ static void take_float(msgpack_object *o, uint64_t bits)
     }
 }
 
-/* What is no container: all of it is there. p: after the count. */
+/* Reads a value that is no container; all of its bytes are there. p: after the count. */
 static void take_value(struct walk *w, uint8_t first, uint32_t count, msgpack_object *o)
 {
     const char *bytes = (const char *)w->p;
@@ -150,7 +150,7 @@ static void take_value(struct walk *w, uint8_t first, uint32_t count, msgpack_ob
     }
 }
 
-/* One object, or a container's head. */
+/* Reads one object, or the head of a container. */
 static int take_object(struct walk *w, msgpack_object *o, struct err *err)
 {
     struct lead lead;

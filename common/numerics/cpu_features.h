@@ -1,8 +1,8 @@
-/* cpu_features.h - what this x86-64 processor and its operating system can do, as the C
- * library found out at the start of the process.
+/* cpu_features.h - the features of this x86-64 processor and its operating system, as
+ * detected by the C library at the start of the process.
  *
- * libgcc's __builtin_cpu_supports would ask the processor again in every process, and each
- * question costs microseconds in a virtual machine.
+ * libgcc's __builtin_cpu_supports would execute CPUID again in every process, which takes
+ * microseconds each time in a virtual machine.
  */
 #ifndef COMMON_NUMERICS_CPU_FEATURES_H
 #define COMMON_NUMERICS_CPU_FEATURES_H
@@ -10,8 +10,8 @@
 #ifdef __x86_64__
 #include <sys/platform/x86.h>
 
-/* feature: x86_cpu_AVX2 and the like. What glibc's CPU_FEATURE_ACTIVE says, without its
- * shift into the sign bit. */
+/* feature: such as x86_cpu_AVX2. The result is that of glibc's CPU_FEATURE_ACTIVE, but
+ * without its shift into the sign bit. */
 static inline int cpu_has(unsigned feature)
 {
     const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(feature / 128);

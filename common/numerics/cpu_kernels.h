@@ -1,9 +1,9 @@
-/* cpu_kernels.h - which instruction set the kernels of this machine are built for.
+/* cpu_kernels.h - chooses the instruction set of the kernels.
  *
- * All of them give the same bits (numerics.h); they differ in speed. BROOD_KERNELS=portable,
- * avx2, avx512 or neon in the environment takes another one than the best, to check just
- * that; where this CPU lacks it, or no such name is known, one line warns and the best is
- * taken.
+ * All kernels give the same bits (numerics.h) and differ only in speed. The environment
+ * variable BROOD_KERNELS=portable, avx2, avx512 or neon replaces the best choice, for
+ * tests. If this CPU lacks that set or the name is unknown, a warning is logged and the
+ * best set is used.
  */
 #ifndef COMMON_NUMERICS_CPU_KERNELS_H
 #define COMMON_NUMERICS_CPU_KERNELS_H
@@ -18,9 +18,9 @@ enum cpu_kernels {
     CPU_KERNELS_COUNT
 };
 
-/* Can this CPU run them? */
+/* Whether this CPU can run them. */
 int cpu_kernels_are_here(enum cpu_kernels kernels);
-/* The ones to use; the same for as long as the process lives. */
+/* The kernels to use; constant during the life of the process. */
 enum cpu_kernels cpu_kernels(void);
 const char *cpu_kernels_name(enum cpu_kernels kernels); /* "avx2" */
 

@@ -1,15 +1,15 @@
-/* elementary.h - exp, log, sin and cos of our own: the same bits on every machine.
+/* elementary.h - exp, log, sin and cos with the same bits on every machine.
  *
- * libm's functions differ between versions and CPU types; these are sums of their Taylor
- * series in a fixed order, without branches, calls or fused operations, so that loops over
- * them vectorise and every instruction set gives the same.
- * Draws    log_f32, log_f64, sincos_turn_*: for the few arguments a draw needs. Errors are
- *          below 2 units in the last place of the result for log, and below 2 units in the
- *          last place of 1 for sin and cos.
+ * libm's functions differ between versions and CPU types. These are sums of Taylor series
+ * in a fixed order, without branches, calls or fused operations, so that loops over them
+ * vectorise and every instruction set gives the same result.
+ * Draws    log_f32, log_f64, sincos_turn_*: for the arguments that random numbers need.
+ *          Errors are below 2 units in the last place of the result for log, and below 2
+ *          units in the last place of 1 for sin and cos.
  * Worlds   exp_f64, log1p_f64: any argument. Errors are below 0.501 units in the last
- *          place, so that they are libm's results but for one in some hundreds; a step
- *          from a table and what it leaves are carried in two parts, high and low.
- * Tests compare with libm.
+ *          place, so that the results equal libm's except for one in several hundred; a
+ *          value from a table and its remainder are computed in two parts, high and low.
+ * Tests compare them with libm.
  */
 #ifndef COMMON_NUMERICS_ELEMENTARY_H
 #define COMMON_NUMERICS_ELEMENTARY_H
@@ -50,8 +50,8 @@ static inline uint64_t bits_of_f64(double x)
     return bits;
 }
 
-/* which ? x : y of bits: a condition that compilers do not make a branch of, with which
- * they could not vectorise a look-up in a table. */
+/* which ? x : y by bits: compilers do not turn it into a branch, which would prevent them
+ * from vectorising a look-up in a table. */
 static inline double pick_f64(int which, double x, double y)
 {
     uint64_t mask = -(uint64_t)(which != 0);
@@ -104,8 +104,9 @@ static inline double log_f64(double x)
     return e * ln2_hi + (f - (s * (f - 2.0 * z * tail) - e * ln2_lo));
 }
 
-/* sin and cos of 2 pi u, u in [0, 1): the nearest quarter turn q is taken off exactly,
- * which leaves |x| <= pi/4 for the series; q then says which is which, and the signs. */
+/* sin and cos of 2 pi u, u in [0, 1). The nearest quarter turn q is subtracted exactly,
+ * which leaves |x| <= pi/4 for the series; q then determines which series is the sine,
+ * and the signs. */
 static inline void sincos_turn_f32(float u, float *ret_sin, float *ret_cos)
 {
     int32_t q = (int32_t)(u * 4.0f + 0.5f);
@@ -155,8 +156,9 @@ static inline void sincos_turn_f64(double u, double *ret_sin, double *ret_cos)
     *ret_cos = sign_c * ((q & 1) != 0 ? s : c);
 }
 
-/* 2^(j/64), to 26 bits and what is missing: Python's decimal, 80 digits, rounded to the
- * nearest multiple of 2^-25; the remainder to the nearest double. */
+/* 2^(j/64) rounded to 26 bits, and the remainders: computed with 80 digits in Python's
+ * decimal, rounded to the nearest multiple of 2^-25; the remainder rounded to a
+ * double. */
 static const double exp_step_hi[64] = {
     0x1p+0,         0x1.02c9a4p+0,  0x1.059b0dp+0,  0x1.0874518p+0, 0x1.0b5587p+0,
     0x1.0e3ec3p+0,  0x1.11301dp+0,  0x1.1429abp+0,  0x1.172b84p+0,  0x1.1a35be8p+0,
@@ -240,13 +242,14 @@ static const double exp_step_lo[64] = {
 };
 
 /* x = (64 m + j) ln 2 / 64 + r, |r| < 0.0055, and exp x = 2^m 2^(j/64) exp r. The leading
- * product is exact: 26 bits of the step by 26 bits of r (r_hi, a multiple of 2^-32). What
- * would be subnormal is added to the power of two whose last place is that of the result,
- * so that it is rounded once: `grid`, else 0. */
+ * product is exact: 26 bits of the table value times 26 bits of r (r_hi, a multiple of
+ * 2^-32). If the result is subnormal, it is added to `grid`, a power of two whose last
+ * place is that of the result, so that it is rounded only once; otherwise `grid` is 0. */
 static inline double exp_f64(double x)
 {
-    const double magic = 0x1.8p+52; /* leaves the nearest integer in the low bits */
-    const uint64_t lift = 4096;     /* m + lift is not negative */
+    /* adding it leaves the nearest integer in the low bits */
+    const double magic = 0x1.8p+52;
+    const uint64_t lift = 4096; /* makes m + lift non-negative */
     double c = pick_f64(x < -746.0, -746.0, x);
     double t, k, r_lead, r_hi, r_lo, r, tail, hi, step, sum, low, grid, whole;
     uint64_t n, m, half;
@@ -283,8 +286,9 @@ static inline double exp_f64(double x)
            f64_of_bits((m - half + 1023 - lift / 2) << 52);
 }
 
-/* For m near j/32, j = 23 ... 45: a factor of 9 bits that takes m near 1, and minus its
- * log, to a multiple of 2^-40 and what is missing; computed as the table above. */
+/* For m near j/32, j = 23 ... 45: a factor with 9 bits whose product with m is near 1,
+ * and minus its logarithm, as a multiple of 2^-40 and a remainder; computed as the table
+ * above. */
 static const double log_step_inv[23] = {
     0x1.64p+0, 0x1.55p+0, 0x1.48p+0, 0x1.3bp+0, 0x1.2fp+0, 0x1.25p+0,
     0x1.1ap+0, 0x1.11p+0, 0x1.08p+0, 0x1p+0,    0x1.fp-1,  0x1.e2p-1,
@@ -321,8 +325,8 @@ static const double log_step_lo[23] = {
 };
 
 /* 1 + x = w + lost = 2^e m, and r = m inv - 1 with |r| < 0.0223: log = e ln 2 - log inv +
- * log(1 + r). Sums from the largest part down, each with what its rounding lost; r_hi, a
- * multiple of 2^-31, has a square that is exact. */
+ * log(1 + r). The parts are added from the largest down, each with its rounding error;
+ * the square of r_hi, a multiple of 2^-31, is exact. */
 static inline double log1p_f64(double x)
 {
     const uint64_t sqrt_half = 0x3fe6a09e667f3bcdu;

@@ -7,8 +7,8 @@
 
 enum { LANES = 4, VECTORS = PHILOX_CHUNK / LANES };
 
-/* A word of the block in the low half of each lane; what is above it does not matter, for
- * the product takes low halves. */
+/* Each lane has a word of the block in its low half. The high half is ignored, because
+ * multiplication uses low halves. */
 struct state {
     __m256i c0[VECTORS], c1[VECTORS], c2[VECTORS], c3[VECTORS];
 };

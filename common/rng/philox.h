@@ -1,7 +1,8 @@
-/* philox.h - Philox 4x32-10: one block, or a chunk of blocks side by side. For rng.c.
+/* philox.h - Philox 4x32-10: computes one block, or a chunk of blocks in parallel. For
+ * rng.c.
  *
  * Source   Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
- *          SC 2011; the permutation of one block is Random123's.
+ *          SC 2011; the permutation of a block is the same as in Random123.
  */
 #ifndef COMMON_RNG_PHILOX_H
 #define COMMON_RNG_PHILOX_H

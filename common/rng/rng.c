@@ -8,13 +8,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Draws are made by whole chunks on a fixed grid, so any split meets the same chunks. */
+/* Draws are computed in whole chunks on a fixed grid, so however a draw is split into
+ * calls, the same chunks result. */
 enum {
     CHUNK_BLOCKS = PHILOX_CHUNK,
     BLOCK_BYTES = 16,
     CHUNK_WORDS = CHUNK_BLOCKS * 4,
     CHUNK_BYTES = CHUNK_WORDS * 4,
-    FEW_BLOCKS = 4, /* cheaper one by one than as a whole chunk */
+    /* with at most this many, computing them one by one is cheaper than a whole chunk */
+    FEW_BLOCKS = 4,
 };
 
 static struct {
@@ -46,7 +48,7 @@ static uint64_t fnv_bytes(uint64_t h, const void *data, size_t n)
     return h;
 }
 
-/* With the terminator, so that ("ab", "c") is not ("a", "bc"). */
+/* Includes the terminator, so that ("ab", "c") differs from ("a", "bc"). */
 static uint64_t fnv_text(uint64_t h, const char *text)
 {
     return fnv_bytes(h, text, strlen(text) + 1);
@@ -62,7 +64,7 @@ static uint64_t fnv_u64(uint64_t h, uint64_t v)
     return h;
 }
 
-/* MurmurHash3's finaliser: FNV leaves the last bytes badly mixed. */
+/* MurmurHash3's finaliser: FNV mixes the last bytes badly. */
 static struct rng_key key_of_hash(uint64_t h)
 {
     h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdu;
@@ -89,7 +91,8 @@ void rng_block(struct rng_key key, uint64_t counter, uint64_t block, uint32_t re
     philox_block(key, counter, block, ret);
 }
 
-/* Blocks from .. to - 1 of a chunk; the words of the others are some or zero. */
+/* Computes at least blocks from .. to - 1 of a chunk; the words of the other blocks are
+ * undefined or zero. */
 static void make_blocks(struct rng_key key, const uint64_t counter[CHUNK_BLOCKS],
                         const uint64_t block[CHUNK_BLOCKS], size_t from, size_t to,
                         uint32_t words[CHUNK_WORDS])
@@ -103,7 +106,7 @@ static void make_blocks(struct rng_key key, const uint64_t counter[CHUNK_BLOCKS]
         philox_block(key, counter[b], block[b], words + 4 * b);
 }
 
-/* The same of the chunk that begins with first_block of one draw. */
+/* The same for the chunk of one draw that begins with first_block. */
 static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_block,
                         size_t from, size_t to, uint32_t words[CHUNK_WORDS])
 {
@@ -118,10 +121,11 @@ static void chunk_words(struct rng_key key, uint64_t counter, uint64_t first_blo
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Conversions of one chunk: CHUNK_BYTES of words to CHUNK_BYTES of elements. */
+/* Converts a chunk: CHUNK_BYTES of random words to CHUNK_BYTES of elements. */
 typedef void (*convert_fn)(const uint32_t *restrict w, void *restrict out);
 
-/* 53 bits, in [0, 1), from two words; no 64-bit integers, which AVX2 cannot convert. */
+/* 53 random bits, in [0, 1), from two words. Without 64-bit integers, which AVX2 cannot
+ * convert. */
 static inline double unit_f64(uint32_t lo, uint32_t hi)
 {
     return ((double)(int32_t)(hi >> 5) * 0x1p26 + (double)(int32_t)(lo >> 6)) * 0x1p-53;
@@ -157,7 +161,7 @@ ALWAYS_INLINE void to_gumbel_f32(const uint32_t *restrict w, void *restrict out)
         dst[i] = -log_f32(-log_f32(open_unit_f32(w[i])));
 }
 
-/* Box and Muller 1958: r = sqrt(-2 log u), turned by the angle 2 pi v. */
+/* Box and Muller 1958: r = sqrt(-2 log u), rotated by the angle 2 pi v. */
 ALWAYS_INLINE void to_normal_f32(const uint32_t *restrict w, void *restrict out)
 {
     float *dst = out;
@@ -178,7 +182,7 @@ ALWAYS_INLINE void to_normal_f64(const uint32_t *restrict w, void *restrict out)
 
     for (int i = 0; i < CHUNK_WORDS / 2; i += 2) {
         const uint32_t *block = w + 2 * i;
-        /* 1 - u lies in (0, 1] */
+        /* 1 - u is in (0, 1] */
         double r = sqrt(-2.0 * log_f64(1.0 - unit_f64(block[0], block[1])));
         double s, c;
 
@@ -188,9 +192,9 @@ ALWAYS_INLINE void to_normal_f64(const uint32_t *restrict w, void *restrict out)
     }
 }
 
-/* Each loop is compiled twice, plain and for AVX2; both give the same bits, since no step
- * is reordered or fused. (target_clones would make libgcc ask the processor what it can
- * do, at every start: see cpu_kernels.c.) */
+/* Each loop is compiled twice, plain and for AVX2; both give the same bits, since no
+ * operation is reordered or fused. (target_clones would make libgcc execute CPUID at
+ * every start: see cpu_kernels.c.) */
 #ifdef __x86_64__
 #define CONVERSION(name)                                                                 \
     __attribute__((target("avx2"))) static void name##_avx2(const uint32_t *restrict w,  \
@@ -229,7 +233,7 @@ static void draw(struct rng_key key, uint64_t counter, uint64_t first, void *dst
         size_t skip = (size_t)(first % per_chunk);
         size_t take = n < per_chunk - skip ? n : per_chunk - skip;
 
-        /* many draws are of a few elements: only their blocks */
+        /* most draws have few elements: compute only their blocks */
         chunk_words(key, counter, first / per_chunk * CHUNK_BLOCKS,
                     skip * size / BLOCK_BYTES,
                     ((skip + take) * size - 1) / BLOCK_BYTES + 1, words);
@@ -243,7 +247,7 @@ static void draw(struct rng_key key, uint64_t counter, uint64_t first, void *dst
 
 enum { BLOCK_FLOATS = BLOCK_BYTES / 4 };
 
-/* Rows whose blocks, row_blocks of each, share one chunk. */
+/* Draws rows of which each needs row_blocks blocks, several rows per chunk. */
 static void draw_few_rows(struct rng_key key, const uint64_t *counter,
                           const uint64_t *first, float *dst, size_t n, size_t width,
                           size_t row_blocks, convert_fn convert)
@@ -268,7 +272,7 @@ static void draw_few_rows(struct rng_key key, const uint64_t *counter,
 static void draw_rows(struct rng_key key, const uint64_t *counter, const uint64_t *first,
                       float *dst, size_t n, size_t width, convert_fn convert)
 {
-    /* as many as a row touches that begins at the end of a block */
+    /* the number of blocks of a row that begins with the last word of a block */
     const size_t row_blocks = (width + 2 * BLOCK_FLOATS - 2) / BLOCK_FLOATS;
     const size_t at_once = row_blocks <= CHUNK_BLOCKS ? CHUNK_BLOCKS / row_blocks : 0;
 
@@ -327,9 +331,8 @@ void rng_gumbel_f32(struct rng_key key, uint64_t counter, uint64_t first, float 
     draw(key, counter, first, dst, n, sizeof(*dst), to_gumbel_f32_best());
 }
 
-/* Lemire 2019, algorithm 5: the high half of x * bound is the result, unless the low half
- * falls into the part that would favour some results; then the next block has another x.
- */
+/* Lemire 2019, algorithm 5: the result is the high half of x * bound, unless the low half
+ * is in the range that would favour some results; then x is taken from the next block. */
 static uint64_t below(struct rng_key key, uint64_t counter, uint64_t element,
                       uint64_t bound)
 {
@@ -339,7 +342,7 @@ static uint64_t below(struct rng_key key, uint64_t counter, uint64_t element,
 
         philox_block(key, counter, block, w);
         product = (unsigned __int128)((uint64_t)w[1] << 32 | w[0]) * bound;
-        /* 2^64 mod bound is less than bound: mostly no division is needed */
+        /* 2^64 mod bound is less than bound, so usually no division is needed */
         if ((uint64_t)product >= bound || (uint64_t)product >= -bound % bound)
             return (uint64_t)(product >> 64);
     }
@@ -363,7 +366,8 @@ void rng_permutation(struct rng_key key, uint64_t counter, uint32_t *dst, size_t
     for (size_t i = 0; i < n; i++) {
         size_t j = (size_t)below(key, counter, i, i + 1);
 
-        dst[i] = dst[j]; /* itself when j == i, then overwritten */
+        /* if j == i, copies an undefined value that the next line overwrites */
+        dst[i] = dst[j];
         dst[j] = (uint32_t)i;
     }
 }

@@ -121,8 +121,8 @@ void store_layout_encode(const struct store_layout *l, void *ret_header)
         memcpy(p + sizeof(head), l->columns, l->n_columns * sizeof(*l->columns));
 }
 
-/* Adding the columns anew checks names, types and sizes; then both must agree. Of two of
- * one name the first is found, so that nothing hangs on it. */
+/* Adds the columns again, which checks names, types and sizes; the result must equal the
+ * header. If two columns have the same name, the first is used. */
 static int decode_columns(struct store_layout *l, const struct store_header *head,
                           const uint8_t *p, struct err *err)
 {
@@ -135,7 +135,8 @@ static int decode_columns(struct store_layout *l, const struct store_header *hea
             return err_set(err, ERR_FORMAT, "column %u is damaged", i);
         rc = append(l, c.name, (enum dtype)c.dtype, c.elements, err);
         if (rc < 0 || memcmp(&l->columns[i], &c, sizeof(c)) != 0)
-            return err_set(err, ERR_FORMAT, "column %u is impossible", i);
+            return err_set(err, ERR_FORMAT,
+                           "column %u: invalid name, type, size or offset", i);
     }
     if (l->row_bytes != head->row_bytes || store_layout_hash(l) != head->layout_hash)
         return err_set(err, ERR_FORMAT, "the columns do not fit their hash");

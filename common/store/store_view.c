@@ -15,21 +15,23 @@
 #define RESERVE_BYTES     (UINT64_C(1) << 40)
 #define RESERVE_MIN_BYTES (UINT64_C(64) << 20)
 
-/* Rows lie anywhere in memory: enough of them under way hides its latency. They are asked
- * for into the second cache, which has room for more requests than the first. */
+/* Rows may be anywhere in memory: many are requested in advance, which hides the latency.
+ * They are prefetched to the second-level cache, which can have more requests in flight
+ * than the first. */
 #define PREFETCH_ROWS  24
-#define PREFETCH_BYTES 512 /* of a row; beyond, the processor has noticed */
+/* bytes of a row; beyond these the processor prefetches by itself */
+#define PREFETCH_BYTES 512
 
 struct store_view {
     struct store_layout layout;
     int fd;
     const uint8_t *map;
     uint64_t map_bytes;
-    _Atomic uint64_t n_rows; /* as of the last look at the file's size */
+    _Atomic uint64_t n_rows; /* at the time the file's size was last read */
 };
 
-/* Address space costs nothing, a second mapping would cost all pointers into the first.
- */
+/* Reserves address space for the file's future growth: it costs nothing, while a new
+ * mapping would invalidate all pointers into the old one. */
 static int reserve(struct store_view *v, uint64_t file_bytes, struct err *err)
 {
     for (uint64_t size = RESERVE_BYTES; size >= RESERVE_MIN_BYTES; size /= 2) {
@@ -205,7 +207,7 @@ static const struct store_column *column_at(const struct store_view *v, int colu
     return column_of(v, column, DT_FLOAT);
 }
 
-/* How many of the columns lie one behind the other, from the first on. */
+/* How many of the columns, from the first on, are contiguous in a row. */
 static size_t adjacent_columns(const struct store_view *v, const int *columns, size_t n,
                                size_t *ret_elements)
 {
@@ -232,7 +234,7 @@ void store_view_gather_joined(const struct store_view *v, const int *columns,
             v->map + STORE_HEADER_BYTES + column_at(v, columns[0])->offset;
         size_t elements, k = adjacent_columns(v, columns, n_columns, &elements);
 
-        if (elements == 1) /* rewards and flags: the copy becomes one move */
+        if (elements == 1) /* rewards and flags: compilers make one move of the copy */
             gather(base, v->layout.row_bytes, rows, n, 1, dst, dst_stride);
         else
             gather(base, v->layout.row_bytes, rows, n, elements, dst, dst_stride);

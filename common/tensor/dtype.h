@@ -31,11 +31,12 @@ enum dtype {
 #undef DTYPE_ENUM
 };
 
-int dtype_valid(int number);                /* 1 if it is one of the above */
-const char *dtype_name(enum dtype dtype);   /* "float32"; "invalid" for others */
+int dtype_valid(int number); /* 1 if it is one of the above */
+/* "float32"; "invalid" if there is no such type */
+const char *dtype_name(enum dtype dtype);
 const char *dtype_symbol(enum dtype dtype); /* "DT_FLOAT" */
 size_t dtype_size(enum dtype dtype); /* bytes per element; 0 if not of fixed size */
-enum dtype dtype_from_name(const char *name); /* DT_INVALID if there is none */
+enum dtype dtype_from_name(const char *name); /* DT_INVALID if there is no such type */
 int dtype_is_floating(enum dtype dtype);      /* half, bfloat16, float32, float64 */
 int dtype_is_integer(enum dtype dtype);
 

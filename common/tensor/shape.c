@@ -68,8 +68,8 @@ int shape_compatible(const struct shape *a, const struct shape *b)
     return shape_merge(a, b, &merged) == 0;
 }
 
-/* Sets *ret, or returns ERR_SHAPE. An unknown size beside a known one other than 1 must
- * turn out to be that one, or 1; either way the result is the known one. */
+/* Sets *ret, or returns ERR_SHAPE. An unknown size beside a known one other than 1 can
+ * only be that size or 1; in both cases the result is the known size. */
 static int broadcast_dim(int64_t a, int64_t b, int64_t *ret)
 {
     if (a == 1 || a == b)

@@ -1,6 +1,6 @@
-/* shape.h - dimensions of a tensor, known in full or in part.
+/* shape.h - the dimensions of a tensor, fully or partly known.
  *
- * A dimension of -1 is unknown (a batch size), a rank of -1 means nothing is known.
+ * Dimension -1 is unknown (a batch size); with rank -1 nothing is known.
  */
 #ifndef COMMON_TENSOR_SHAPE_H
 #define COMMON_TENSOR_SHAPE_H
@@ -23,20 +23,21 @@ struct shape {
                     {__VA_ARGS__}})
 
 int shape_known(const struct shape *s); /* rank and all dimensions */
-/* Number of elements; -1 when not known or when the product overflows. */
+/* The number of elements; -1 if it is unknown or overflows. */
 int64_t shape_elements(const struct shape *s);
 int shape_equal(const struct shape *a,
-                const struct shape *b); /* also in what is unknown */
-/* Could both describe one tensor? */
+                /* unknown dimensions must also be unknown in both */
+                const struct shape *b);
+/* Whether one tensor could have both shapes. */
 int shape_compatible(const struct shape *a, const struct shape *b);
-/* What is known from either; 0, or ERR_SHAPE if they contradict. */
+/* Everything that either shape knows; 0, or ERR_SHAPE if they contradict each other. */
 int shape_merge(const struct shape *a, const struct shape *b, struct shape *ret);
 /* NumPy's broadcasting; unknown dimensions stay unknown. 0 or ERR_SHAPE. */
 int shape_broadcast(const struct shape *a, const struct shape *b, struct shape *ret);
 /* "(3, ?)", "()", "<unknown>"; returns buf. */
 const char *shape_format(const struct shape *s, char *buf, size_t size);
 #define SHAPE_TEXT    128
-/* shape_text(&s): for printf arguments, lives until the end of the enclosing block. */
+/* shape_text(&s): for printf arguments; valid until the end of the enclosing block. */
 #define shape_text(s) shape_format((s), (char[SHAPE_TEXT]){0}, SHAPE_TEXT)
 
 #endif

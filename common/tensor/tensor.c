@@ -134,11 +134,11 @@ int tensor_equal(const struct tensor *a, const struct tensor *b)
     return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
 }
 
-/* The exponent of a number that is not finite is all ones. No float arithmetic and no way
- * out of the loop, so that the compiler may vectorise. */
+/* The exponent of infinities and NaNs is all ones. The loop uses integers and has no
+ * early exit, so that the compiler can vectorise it. */
 int tensor_finite_f32(const float *x, size_t n)
 {
-    uint32_t carried = 0; /* out of an exponent that is all ones */
+    uint32_t carried = 0; /* carry out of an exponent that is all ones */
 
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -156,7 +156,7 @@ int tensor_finite_f32(const float *x, size_t n)
             x[i] = x[i] != x[i] ? (T)(nan) : x[i];                                       \
     }
 
-void tensor_settle_nans(const struct tensor *t)
+void tensor_canonical_nans(const struct tensor *t)
 {
     const size_t n = t->data != NULL ? (size_t)tensor_elements(t) : 0;
 

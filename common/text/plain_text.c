@@ -31,7 +31,7 @@ size_t plain_text(char *ret, size_t size, const char *text, size_t len)
         const size_t valid = utf8_len(s + i, len - i);
         const size_t in = valid != 0 ? valid : 1;
         const int escape = valid == 0 || is_control(s + i, in);
-        /* U+009B is shown by its number, as the raw byte 0x9b is. */
+        /* U+009B is written as its number, like the raw byte 0x9b */
         const unsigned char shown = s[i + in - 1];
 
         if (n + (escape ? 4 : in) >= size)

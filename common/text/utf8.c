@@ -3,7 +3,8 @@
 size_t utf8_len(const uint8_t *s, size_t n)
 {
     static const struct {
-        uint8_t first, last, low, high; /* of the lead byte; of the second byte */
+        /* ranges of the lead byte and of the second byte */
+        uint8_t first, last, low, high;
         size_t len;
     } rows[] = {
         {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},

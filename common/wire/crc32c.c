@@ -2,13 +2,13 @@
 
 #include "common/wire/isal.h"
 
-enum { CRC_CHUNK_BYTES = 1 << 30 }; /* isa-l counts in int */
+enum { CRC_CHUNK_BYTES = 1 << 30 }; /* isa-l takes lengths as int */
 
 static const uint32_t MASK_DELTA = 0xa282ead8u;
 
 uint32_t crc32c_extend(uint32_t crc, const void *data, size_t len_bytes)
 {
-    uintptr_t at = (uintptr_t)data; /* isa-l forgot a const */
+    uintptr_t at = (uintptr_t)data; /* isa-l's declaration lacks const */
     uint32_t state = ~crc;
 
     while (len_bytes > 0) {

@@ -70,7 +70,8 @@ uint64_t cursor_varint64(struct cursor *c)
     for (unsigned shift = 0; shift < 64; shift += 7) {
         uint8_t byte = cursor_u8(c);
 
-        if (c->failed || (shift == 63 && byte > 1)) /* the tenth byte holds one bit */
+        /* the tenth byte of a varint has only one bit */
+        if (c->failed || (shift == 63 && byte > 1))
             break;
         v |= (uint64_t)(byte & 0x7f) << shift;
         if (byte < 0x80)

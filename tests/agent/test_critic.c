@@ -1,6 +1,7 @@
 /* The critic that a client trains: names, one step by hand, targets that follow. */
 #include "agent/algo/algo.h"
 #include "common/mem/xmalloc.h"
+#include "tests/support/agent_config.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -9,8 +10,7 @@
 enum { BATCH = 8, OBS = 6, ACTION = 3 };
 
 struct bench {
-    struct arena arena;
-    struct agent_config config;
+    struct run_config config;
     struct space space;
     struct graph *graph;
     struct session *session;
@@ -24,11 +24,10 @@ static struct err err;
 static struct bench *bench_new(const char *config)
 {
     struct bench *b = xcalloc(1, sizeof(*b));
-    struct algo_args args = {.config = &b->config, .agents = &b->space, .n_agents = 1};
+    struct algo_args args = {
+        .config = &b->config.defaults, .agents = &b->space, .n_agents = 1};
 
-    ck_assert_msg(
-        agent_config_parse(&b->config, &b->arena, config, strlen(config), &err) == 0,
-        "%s", err.msg);
+    ck_assert_msg(agent_config_from_text(&b->config, config, &err) == 0, "%s", err.msg);
     b->space = (struct space){.name = "critic_3", .obs = OBS, .width = ACTION};
     b->graph = args.graph = graph_new();
     b->ops = algo_find("critic");
@@ -53,7 +52,7 @@ static void bench_free(struct bench *b)
     b->ops->free(b->algo);
     session_free(b->session);
     graph_free(b->graph);
-    arena_done(&b->arena);
+    run_config_done(&b->config);
     free(b);
 }
 

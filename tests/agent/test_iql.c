@@ -1,6 +1,7 @@
 #include "agent/algo/choices.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
+#include "tests/support/agent_config.h"
 #include "tests/support/team.h"
 #include "tests/support/test_main.h"
 
@@ -478,23 +479,21 @@ END_TEST
 
 static int try_build(const char *config, struct space space, struct err *err)
 {
-    struct arena arena = ARENA_ZERO;
-    struct agent_config c;
+    struct run_config c;
     struct algo *algo = NULL;
     struct graph *g = graph_new();
     const struct algo_args a = {
-        .graph = g, .config = &c, .agents = &space, .n_agents = 1};
+        .graph = g, .config = &c.defaults, .agents = &space, .n_agents = 1};
     int r;
 
     space.obs = OBS;
     (void)snprintf(space.name, AGENT_NAME_MAX, "agent_0");
-    ck_assert_msg(agent_config_parse(&c, &arena, config, strlen(config), err) == 0, "%s",
-                  err->msg);
+    ck_assert_msg(agent_config_from_text(&c, config, err) == 0, "%s", err->msg);
     r = algo_find("iql")->build(&algo, &a, err);
     if (r == 0)
         algo_find("iql")->free(algo);
     graph_free(g);
-    arena_done(&arena);
+    run_config_done(&c);
     return r;
 }
 

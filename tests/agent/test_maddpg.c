@@ -1,6 +1,7 @@
 #include "common/ckpt/bundle.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
+#include "tests/support/agent_config.h"
 #include "tests/support/team.h"
 #include "tests/support/test_main.h"
 
@@ -551,24 +552,22 @@ END_TEST
 static int try_build(const char *config, struct space space, struct err *err)
 {
     const struct team_args args = team_spread(config, 1);
-    struct arena arena = ARENA_ZERO;
-    struct agent_config c;
+    struct run_config c;
     struct algo *algo = NULL;
     struct space agents[1] = {space};
     struct graph *g = graph_new();
     const struct algo_args a = {
-        .graph = g, .config = &c, .agents = agents, .n_agents = 1};
+        .graph = g, .config = &c.defaults, .agents = agents, .n_agents = 1};
     int r;
 
     agents[0].obs = args.obs;
     (void)snprintf(agents[0].name, AGENT_NAME_MAX, "agent_0");
-    ck_assert_msg(agent_config_parse(&c, &arena, config, strlen(config), err) == 0, "%s",
-                  err->msg);
+    ck_assert_msg(agent_config_from_text(&c, config, err) == 0, "%s", err->msg);
     r = algo_find("maddpg")->build(&algo, &a, err);
     if (r == 0)
         algo_find("maddpg")->free(algo);
     graph_free(g);
-    arena_done(&arena);
+    run_config_done(&c);
     return r;
 }
 

@@ -68,7 +68,7 @@ START_TEST(growing_keeps_values_and_flags)
     for (int i = 0; i < 100; i++) /* the flags no longer fit where they were */
         (void)variable_op(g, DT_FLOAT, SHAPE(i), NULL);
     unsigned moves = var_store_moves(s);
-    ck_assert_int_eq(var_store_settle(s, &err), 0);
+    ck_assert_int_eq(var_store_place(s, &err), 0);
     ck_assert_uint_gt(var_store_moves(s), moves);
     t = var_store_value(s, 0);
     ck_assert_float_eq(tensor_f32(&t)[14], 2.5f);
@@ -76,7 +76,7 @@ START_TEST(growing_keeps_values_and_flags)
     ck_assert(!var_store_initialized(s, 1));
     moves = var_store_moves(s);
     (void)constant_f32(g, 1, NULL); /* nothing to lay out */
-    ck_assert_int_eq(var_store_settle(s, &err), 0);
+    ck_assert_int_eq(var_store_place(s, &err), 0);
     ck_assert_uint_eq(var_store_moves(s), moves);
     var_store_free(s);
     graph_free(g);
@@ -96,7 +96,7 @@ START_TEST(a_given_block_has_its_size)
     /* What does not fit has no place, now or when asked again. */
     struct output d = variable_op(g, DT_FLOAT, SHAPE(100), "d");
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(var_store_settle(s, &err), ERR_LIMIT);
+        ck_assert_int_eq(var_store_place(s, &err), ERR_LIMIT);
         ck_assert_int_eq(var_store_find(s, d.op), -1);
         ck_assert_uint_eq(var_store_bytes(s), 448);
     }
@@ -140,11 +140,11 @@ START_TEST(a_state_is_taken_over_by_its_own_graph_only)
     /* opened before the variables are there; they are other ones */
     s = open_store(other, block, sizeof(block), 1);
     (void)variable_op(other, DT_FLOAT, SHAPE(3, 5), "a");
-    ck_assert_int_eq(var_store_settle(s, &err), ERR_STATE);
-    ck_assert_int_eq(var_store_settle(s, &err), ERR_STATE);
+    ck_assert_int_eq(var_store_place(s, &err), ERR_STATE);
+    ck_assert_int_eq(var_store_place(s, &err), ERR_STATE);
     (void)variable_op(other, DT_BOOL, SHAPE_SCALAR, "b");
     (void)variable_op(other, DT_INT64, SHAPE(20), "c");
-    ck_assert_int_eq(var_store_settle(s, &err), 0);
+    ck_assert_int_eq(var_store_place(s, &err), 0);
     ck_assert(var_store_initialized(s, 2));
     var_store_free(s);
     graph_free(g);

@@ -429,7 +429,7 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "defaults:\n  restart: 3\n",
          "f.yaml:3: defaults.restart: found a single value, expected a map of keys"},
         {ENV "agents:\n  agent_0: {}\n  agent_0: {}\n",
-         "f.yaml:4: key 'agent_0' stands here and in line 3, expected once"},
+         "f.yaml:4: key 'agent_0' is given here and in line 3, expected once"},
         {ENV "agents: {agent_4: {}}\n", "f.yaml:2: agents: found 'agent_4', expected "
                                         "agent_0, agent_1 or agent_2; did you "
                                         "mean 'agent_0'?"},

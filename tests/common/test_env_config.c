@@ -145,8 +145,8 @@ static const struct {
     {"env: {command: [a], directory: envs}\n",
      "f.yaml:1: env.directory: found 'envs', expected a path that begins with /"},
     {"env: {command: [a], restart: {on_give_up: noop}}\n",
-     "f.yaml:1: env.restart.on_give_up: found 'noop', expected stop: nobody can stand in "
-     "for an environment"},
+     "f.yaml:1: env.restart.on_give_up: found 'noop', expected stop: nothing can replace "
+     "an environment"},
     {"env:\n  command: [absent]\n", "f.yaml:2: env.command: it does not start"},
     {"env: {command: [a]}\nagents: {agent_2: {}}\n",
      "f.yaml:2: agents: found 'agent_2', expected agent_0 or agent_1; did you mean "

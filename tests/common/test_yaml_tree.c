@@ -53,8 +53,9 @@ START_TEST(bad_documents_say_where)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"a: 1\nb: 2\na: 3\n", "f:3: key 'a' stands here and in line 1, expected once"},
-        {"x:\n  b: 2\n  b: 3\n", "f:3: key 'b' stands here and in line 2, expected once"},
+        {"a: 1\nb: 2\na: 3\n", "f:3: key 'a' is given here and in line 1, expected once"},
+        {"x:\n  b: 2\n  b: 3\n",
+         "f:3: key 'b' is given here and in line 2, expected once"},
         {"a: &x 1\nb: *x\n", "f:2: aliases are not read, expected the value"},
         {"a: !!int 1\n", "f:1: tags are not read: tag:yaml.org,2002:int"},
         {"a: \"\\0\"\n", "f:1: a text with a NUL byte"},

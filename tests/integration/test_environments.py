@@ -397,7 +397,7 @@ def test_what_only_a_new_run_can_have_is_refused(w):
             ("env.command=[true]", "begins a new one"),
             ("env.params={agents: 2}", "begins a new one"),
             ("env.directory=/tmp", "begins a new one"),
-            ("env.restart.on_give_up=noop", "nobody can stand in for an environment")):
+            ("env.restart.on_give_up=noop", "nothing can replace an environment")):
         err = w.brood("set", "live", setting, code=2)[1]
         assert says in err and err.count("\n") == 1, (setting, err)
     journal = (w.run_dir("live") / "journal").read_text()

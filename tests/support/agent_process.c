@@ -4,6 +4,7 @@
 #include "common/err/check.h"
 #include "common/msg/config_msg.h"
 #include "common/msg/protocol.h"
+#include "tests/support/agent_config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -244,20 +245,22 @@ static void pack_tree(struct msg_out *o, const struct yaml_node *n)
     }
 }
 
-/* A section as the supervisor packs it; one that is wrong as it is written. */
+/* Packs a section as the supervisor does, or an invalid one as it is written. */
 static void pack_config(struct msg_out *o, const char *config)
 {
     struct arena arena = ARENA_ZERO;
-    struct agent_config section;
+    struct run_config read;
     struct yaml_node *tree;
     struct err err = {0};
 
-    if (agent_config_parse(&section, &arena, config, strlen(config), &err) == 0)
-        msg_agent_config(o, &section);
-    else if (yaml_tree_parse(&tree, &arena, config, strlen(config), "", 0, &err) == 0)
+    if (agent_config_from_text(&read, config, &err) == 0) {
+        msg_agent_config(o, &read.defaults);
+        run_config_done(&read);
+    } else if (yaml_tree_parse(&tree, &arena, config, strlen(config), "", 0, &err) == 0) {
         pack_tree(o, tree);
-    else
+    } else {
         msg_str(o, config);
+    }
     arena_done(&arena);
 }
 

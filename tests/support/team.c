@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
+#include "tests/support/agent_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,9 +230,8 @@ struct team *team_new(const struct team_args *args)
 
     CHECK(args->n <= TEAM_MAX);
     t->args = *args;
-    OK(agent_config_parse(&t->config, &t->arena, args->config, strlen(args->config),
-                          &err),
-       err);
+    OK(agent_config_from_text(&t->read, args->config, &err), err);
+    t->config = t->read.defaults;
     for (size_t i = 0; i < args->n; i++) {
         t->spaces[i] = args->space;
         t->spaces[i].obs = args->obs;
@@ -271,7 +271,7 @@ void team_free(struct team *t)
     store_view_close(t->store);
     store_layout_done(&t->layout);
     (void)close(t->log_fd);
-    arena_done(&t->arena);
+    run_config_done(&t->read);
     free(t);
 }
 

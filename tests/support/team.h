@@ -5,7 +5,7 @@
 #define TESTS_SUPPORT_TEAM_H
 
 #include "agent/algo/share.h"
-#include "common/mem/arena.h"
+#include "common/config/run_config.h"
 #include "common/msg/symmetry_msg.h"
 
 #define TEAM_MAX          8
@@ -36,7 +36,7 @@ struct team_args {
 
 struct team {
     struct team_args args;
-    struct arena arena;
+    struct run_config read; /* owns what config points to */
     struct agent_config config;
     struct space spaces[TEAM_MAX + 1]; /* then that of the ps */
     struct member members[TEAM_MAX + 1];

@@ -1,4 +1,4 @@
-/* OpenBLAS, for large products where bits need not be the same on every machine. */
+/* OpenBLAS, for large products whose bits may differ from one machine to another. */
 #include "agent/session/kernels/kernel.h"
 #include "common/numerics/cpu_kernels.h"
 
@@ -6,11 +6,12 @@
 #include <stdlib.h>
 
 #ifdef __x86_64__
-/* OpenBLAS knows processors by model number and falls back to SSE3 for those younger than
- * itself, a sixth of their speed. So its kernels are chosen here by what the processor
- * can do, through OpenBLAS's own variable, before its constructor reads it; the user's
- * choice stands. It also makes the bits of a product a matter of these three classes
- * alone. */
+/* OpenBLAS recognises processors by model number. On a processor newer than itself it
+ * falls back to SSE3 kernels, which run at a sixth of the speed. This constructor, which
+ * runs before OpenBLAS's own, therefore looks at what the processor can do and chooses
+ * the kernels through OpenBLAS's environment variable, unless the user has set it. As a
+ * result, the bits of a product depend only on which of these three classes the processor
+ * is in. */
 __attribute__((constructor(101))) static void choose_blas_kernels(void)
 {
     if (cpu_kernels_are_here(CPU_KERNELS_AVX512))
@@ -20,7 +21,7 @@ __attribute__((constructor(101))) static void choose_blas_kernels(void)
 }
 #endif
 
-/* Smaller ones are faster without packing. */
+/* OpenBLAS packs its operands first, which is not worth it for smaller products. */
 #define BLAS_SIDE     256
 #define BLAS_MULTIPLY (512ll * 512 * 512)
 

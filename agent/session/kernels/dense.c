@@ -1,10 +1,12 @@
-/* Built for each instruction set, with DENSE naming the function: see dense.h.
+/* Compiled once for each instruction set, with DENSE as the name of the function: see
+ * dense.h.
  *
- * C is cut into panels of TILE_VECS vectors (more, where C has few rows) and these into
- * tiles of some rows, whose sums stay in registers while k runs; nothing is packed as long
- * as a panel of B stays in the first cache. Larger products go through k in parts, each
- * with a packed panel of B; what a tile has summed so far waits in C, which changes no
- * bit. */
+ * C is divided into panels of TILE_VECS vectors (wider ones if C has few rows), and each
+ * panel into tiles of a few rows. The sums of a tile stay in registers while the loop
+ * over k runs. B is not packed as long as a panel of it fits in the first-level cache.
+ * For larger products k is divided into parts and the panel of B is packed for each part;
+ * between two parts the sums of a tile are stored in C, which does not change their
+ * bits. */
 #include "agent/session/kernels/dense.h"
 
 #include "agent/session/kernels/vec.h"
@@ -13,27 +15,28 @@ void DENSE(const struct dense *d);
 void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k, int64_t ld);
 
 #define PANEL     (VEC * TILE_VECS)
-#define MOST_ROWS (2 * TILE_ROWS) /* of tiles one vector wide */
-/* With few rows, tiles are wider instead, so that enough sums run in parallel. */
+#define MOST_ROWS (2 * TILE_ROWS) /* rows of a tile one vector wide */
+/* If C has few rows, tiles are wider instead, so that enough sums run in parallel. */
 #define MOST_VECS (TILE_VECS == 2 ? 8 : TILE_VECS)
-#define FLAT_ROWS (VEC == 16 ? 3 : 2) /* of tiles four vectors wide; of eight, one */
-#define PART      256                 /* of k, where it is cut */
-#define FAR_APART 128 /* floats between rows of B: they fall into few sets */
-#define MANY_ROWS 64  /* of C, for which packing pays */
+#define FLAT_ROWS (VEC == 16 ? 3 : 2) /* rows of a tile four vectors wide */
+#define PART      256                 /* length of a part of k */
+/* floats between rows of B; further apart, they compete for a few cache sets */
+#define FAR_APART 128
+#define MANY_ROWS 64 /* of C; from here on, packing B pays */
 
-/* A panel of B, and which part of k it is. */
+/* A panel of B, restricted to one part of k. */
 struct panel {
     const float *b;
     int64_t ldb;
-    int64_t j, width; /* its columns in C */
-    int64_t from, to; /* of k */
+    int64_t j, width; /* the columns of C that it contributes to */
+    int64_t from, to; /* the part of k */
 };
 
-/* What a tile is compiled for. */
+/* The parameters for which a tile's code is compiled. */
 struct form {
     int rows, vecs;
     int partial; /* the last vector has fewer columns */
-    int turned;  /* A is */
+    int turned;  /* A is stored transposed */
 };
 
 typedef vec tile_sums[MOST_ROWS][MOST_VECS];
@@ -52,9 +55,9 @@ VEC_INLINE void store(float *p, vec x, int v, const struct form f, int64_t width
         vec_store(p + v * VEC, x);
 }
 
-/* Every form of a tile is compiled by itself, so that its sums stay in registers. Plain C
- * and the sanitizers keep them in memory anyway: there, one function does for all forms,
- * and is compiled in a thirtieth of the time. */
+/* Every form of a tile is compiled separately, so that its sums stay in registers. The
+ * plain C version and sanitized builds keep them in memory anyway; there, one function
+ * serves all forms, and compiles in a thirtieth of the time. */
 #if defined(VEC_PLAIN) || defined(__SANITIZE_ADDRESS__)
 #define UNROLL(n)
 #define TILE_INLINE static __attribute__((noinline))
@@ -91,10 +94,11 @@ VEC_INLINE void finish(tile_sums x, const struct dense *d, const struct panel *p
 {
     const vec zero = vec_same(0), alpha = vec_same(d->alpha);
     const float *c = d->c + i * d->ldc + p->j;
-    const float *feature = d->feature + (d->feature ? i * d->ld_feature + p->j : 0);
+    const float *feature =
+        d->feature + (d->feature != NULL ? i * d->ld_feature + p->j : 0);
 #define FEATURE load(feature + r * d->ld_feature, v, f, p->width)
 
-    if (d->bias) {
+    if (d->bias != NULL) {
         vec bias[MOST_VECS];
 
         EACH_VEC bias[v] = load(d->bias + p->j, v, f, p->width);
@@ -131,7 +135,7 @@ TILE_INLINE void tile(const struct dense *d, const struct panel *p, int64_t i, v
     multiply(x, d, p, i, f);
     if (p->to == d->k) {
         finish(x, d, p, i, f);
-        if (d->column_sums)
+        if (d->column_sums != NULL)
             EACH sums[v] = vec_add(sums[v], x[r][v]);
     }
     EACH store(c + r * d->ldc, x[r][v], v, f, p->width);
@@ -150,8 +154,9 @@ VEC_INLINE void put_sums(const struct dense *d, const struct panel *p, const vec
     }
 }
 
-/* All rows of C under a panel. What is left over behind the last full tiles is cut so that
- * no tile is of one or two rows: they would not keep the arithmetic units busy. */
+/* Computes all rows of C in a panel. The rows left after the last full tiles are divided
+ * so that no tile has only one or two rows: such tiles do not keep the arithmetic units
+ * busy. */
 VEC_INLINE void panel(const struct dense *d, const struct panel *p, struct form f,
                       const int most)
 {
@@ -192,7 +197,7 @@ VEC_INLINE void panel(const struct dense *d, const struct panel *p, struct form 
         break;
     }
 #undef ROWS
-    if (d->column_sums && p->to == d->k)
+    if (d->column_sums != NULL && p->to == d->k)
         put_sums(d, p, sums, f);
 }
 
@@ -210,7 +215,8 @@ PANEL_FORM(turned_wide, TILE_VECS, 1, 1, TILE_ROWS)
 PANEL_FORM(turned_narrow, 1, 1, 1, MOST_ROWS)
 
 #if TILE_VECS == 2
-/* The same for few rows: FLAT_ROWS with four vectors, one row with eight. */
+/* The same if C has few rows: tiles of up to FLAT_ROWS rows and four vectors, or of one
+ * row and eight vectors. */
 VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f)
 {
     vec sums[MOST_VECS];
@@ -224,7 +230,7 @@ VEC_INLINE void flat(const struct dense *d, const struct panel *p, struct form f
     else if (f.vecs == 4)
         ROWS(3);
 #undef ROWS
-    if (d->column_sums && p->to == d->k)
+    if (d->column_sums != NULL && p->to == d->k)
         put_sums(d, p, sums, f);
 }
 
@@ -262,7 +268,8 @@ static void one_panel(const struct dense *d, const struct panel *p)
 
 /* ---- C by panels ---- */
 
-/* The next panel's width: a full one, or with some columns in its last vector. */
+/* The width of the next panel: a full panel, or the columns that remain. The last vector
+ * of a panel may be only partly used. */
 static int64_t next_width(const struct dense *d, int64_t left, int packs)
 {
     if (TILE_VECS == 2 && !packs) {
@@ -276,7 +283,7 @@ static int64_t next_width(const struct dense *d, int64_t left, int packs)
     return left < VEC ? left : VEC;
 }
 
-/* dst (k, PANEL), zeros behind the width. */
+/* dst (k, PANEL); columns from `width` on are zero. */
 static void pack(float *dst, const float *b, int64_t ldb, int64_t k, int64_t width)
 {
     for (int64_t l = 0; l < k; l++, dst += PANEL, b += ldb)
@@ -290,7 +297,8 @@ static void pack(float *dst, const float *b, int64_t ldb, int64_t k, int64_t wid
         }
 }
 
-/* dst (k, n) with rows to apart = the transpose of src (n, k) with rows ld apart. */
+/* dst (k, n), rows `to` elements apart = the transpose of src (n, k), rows `ld` elements
+ * apart. */
 static void turn(float *dst, int64_t to, const float *src, int64_t ld, int64_t n,
                  int64_t k)
 {
@@ -325,7 +333,8 @@ static void pack_panel(float *dst, const struct dense *d, const struct panel *p)
         pack(dst, d->b + p->from * d->ldb + p->j, d->ldb, k, p->width);
 }
 
-/* A product that is added to something has one part: its blocks are short. */
+/* A product that is added to C (d->add) is never divided into parts: its k is at most
+ * DENSE_BLOCK. */
 static void by_panels(const struct dense *d)
 {
     const int packs = d->transposed_b || (d->m >= MANY_ROWS && d->ldb >= FAR_APART);
@@ -351,11 +360,11 @@ static void by_panels(const struct dense *d)
 
 /* ---- few columns ---- */
 
-/* Lanes are rows of C, and columns of A are turned in registers: that costs less than
- * vectors of which few lanes count. */
+/* If C has few columns, the lanes of a vector hold rows of C, and columns of A are
+ * transposed in registers. That costs less than vectors with most lanes unused. */
 #define FEW 8
 
-/* One column of A, where four are no longer there. */
+/* One column of A, for the last columns, of which fewer than four are left. */
 VEC_INLINE vec load_column(const float *a, int64_t lda)
 {
     float x[VEC];
@@ -367,7 +376,7 @@ VEC_INLINE vec load_column(const float *a, int64_t lda)
 
 VEC_INLINE vec finish_column(vec x, const struct dense *d, int64_t j)
 {
-    if (d->bias)
+    if (d->bias != NULL)
         x = vec_add(x, vec_same(d->bias[j]));
     if (d->after == DENSE_RELU)
         x = vec_relu(x);
@@ -389,13 +398,13 @@ VEC_INLINE void put_columns(const struct dense *d, int64_t i, const vec *x, cons
             c[r * d->ldc + j] = column[j][r];
 }
 
-/* B of few columns, and how to step through it. */
+/* B with few columns; `down` and `across`: strides between its rows and columns. */
 struct factors {
     const float *b;
     int64_t down, across;
 };
 
-/* x += `count` columns y of A times as many rows of B, in order. */
+/* x += the product of `count` columns y of A and as many rows of B, in order. */
 VEC_INLINE void add_columns(vec *x, const vec *y, const int count, struct factors f,
                             const int n)
 {
@@ -407,7 +416,8 @@ VEC_INLINE void add_columns(vec *x, const vec *y, const int count, struct factor
     }
 }
 
-/* x += the next `four` times four columns of VEC rows of A, times those rows of B. */
+/* x += the product of the next 4 * `four` columns of VEC rows of A and those rows of
+ * B. */
 VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f, int four,
                           const int n)
 {
@@ -427,9 +437,10 @@ VEC_INLINE void few_steps(vec *x, const float *a, int64_t lda, struct factors f,
     }
 }
 
-#define LINE 16 /* floats: a group takes all of a cache line before the next one does */
+/* floats in a cache line: each group reads a whole line before the next group starts */
+#define LINE 16
 
-/* `groups` times VEC rows from i on. */
+/* Computes `groups` * VEC rows from row i on. */
 TILE_INLINE void few_rows(const struct dense *d, int64_t i, const int groups, const int n)
 {
     const float *a = d->a + i * d->lda;
@@ -456,7 +467,7 @@ TILE_INLINE void few_rows(const struct dense *d, int64_t i, const int groups, co
 #undef EACH_GROUP
 }
 
-/* The last rows are those that fill a group, some of them for the second time. */
+/* The last group ends with the last row and may compute some rows a second time. */
 VEC_INLINE void few_columns(const struct dense *d, const int groups, const int n)
 {
     int64_t i = 0;
@@ -467,8 +478,9 @@ VEC_INLINE void few_columns(const struct dense *d, const int groups, const int n
         few_rows(d, i + VEC <= d->m ? i : d->m - VEC, 1, n);
 }
 
-/* Of short vectors several groups at a time, since each sum waits for the one before it. Of
- * long ones turning the columns takes longer than that, and fewer rows stay in the cache. */
+/* With short vectors, several groups run at the same time, because each sum waits for the
+ * one before it. With long vectors transposing takes longer than this wait, and several
+ * groups would need more rows of A in the cache. */
 #define GROUPS(n) (VEC == 16 ? 1 : (n))
 
 static void columns(const struct dense *d)
@@ -504,14 +516,14 @@ static void columns(const struct dense *d)
 static int may_go_by_columns(const struct dense *d)
 {
     return !d->transposed_a && d->n <= FEW && d->n < VEC && d->m >= VEC && !d->add &&
-           !d->column_sums && d->after != DENSE_RELU_GRAD &&
+           d->column_sums == NULL && d->after != DENSE_RELU_GRAD &&
            d->after != DENSE_LEAKY_RELU_GRAD;
 }
 
 /* ---- few columns of a product with a transpose ---- */
 
 #define STRIP 128 /* rows of C at a time */
-#define DEEP  8   /* k for which it pays */
+#define DEEP  8   /* the smallest k for which exchanging pays */
 
 static void put_strip(const struct dense *d, int64_t i, const struct dense *t)
 {
@@ -523,7 +535,7 @@ static void put_strip(const struct dense *d, int64_t i, const struct dense *t)
         }
 }
 
-/* C^T = B^T A: the rows of A, which are contiguous, take the vectors' lanes. */
+/* C^T = B^T A: the rows of A, which are contiguous, fill the lanes of the vectors. */
 static void exchanged(const struct dense *d)
 {
     float c[FEW * STRIP];
@@ -533,7 +545,7 @@ static void exchanged(const struct dense *d)
     t.lda = d->ldb;
     t.transposed_a = !d->transposed_b;
     t.ldb = d->lda;
-    if (d->n == 1 && d->ldc == 1) { /* a row or a column: it lies the same way */
+    if (d->n == 1 && d->ldc == 1) { /* C is one column, which has the layout of a row */
         t.n = d->m;
         t.b = d->a;
         t.c = d->c;
@@ -552,7 +564,7 @@ static void exchanged(const struct dense *d)
 static int may_be_exchanged(const struct dense *d)
 {
     return d->transposed_a && d->n <= FEW && d->n < VEC && d->m > d->n &&
-           (d->k >= DEEP || d->n == 1) && !d->bias && !d->column_sums &&
+           (d->k >= DEEP || d->n == 1) && d->bias == NULL && d->column_sums == NULL &&
            d->after == DENSE_AS_IS;
 }
 
@@ -566,19 +578,18 @@ static void choose(const struct dense *d)
         by_panels(d);
 }
 
-/* The one row of a product with a transpose is the one column of that matrix by A^T. */
+/* The only row of a product x B^T is the column B x^T. */
 static int is_row_of_transpose(const struct dense *d)
 {
-    return d->m == 1 && d->transposed_b && d->n >= VEC && !d->bias && !d->add &&
-           !d->column_sums && d->after == DENSE_AS_IS;
+    return d->m == 1 && d->transposed_b && d->n >= VEC && d->bias == NULL && !d->add &&
+           d->column_sums == NULL && d->after == DENSE_AS_IS;
 }
 
 void DENSE(const struct dense *d)
 {
     struct dense one = *d;
 
-    if (d->n == 1 &&
-        d->transposed_b) { /* the one row of B's transpose is its one column */
+    if (d->n == 1 && d->transposed_b) { /* B^T has one row, so B is a contiguous column */
         one.transposed_b = 0;
         one.ldb = 1;
     } else if (is_row_of_transpose(d)) {

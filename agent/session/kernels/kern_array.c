@@ -1,4 +1,4 @@
-/* Joining and cutting tensors, and moving their elements about. */
+/* Kernels that join, cut and rearrange tensors. */
 #include "agent/session/kernels/kern_array.h"
 
 #include "agent/graph/op_rules.h"
@@ -7,14 +7,16 @@
 
 /* ---- joining and cutting ---- */
 
-/* One part of `whole` along an axis, starting at `begin`; into the part or out of it.
- * row_bytes: from row to row of a part that is a matrix; 0: it is dense. */
+/* Copies one part of `whole`, which starts at `begin` along `axis`, to `part` (into_part)
+ * or from it. row_bytes: distance between the rows of a part that is a matrix; 0 if it is
+ * dense. */
 static void move_part(struct tensor *whole, struct tensor *part, size_t row_bytes,
                       int axis, int64_t begin, int into_part)
 {
     size_t elem = elem_size(whole);
     struct copy_plan c = {.rank = part->shape.rank};
     int64_t strides[SHAPE_MAX_RANK], part_strides[SHAPE_MAX_RANK];
+
     dense_strides(&whole->shape, elem, strides);
     dense_strides(&part->shape, elem, part_strides);
     if (row_bytes > 0)
@@ -28,9 +30,11 @@ static void move_part(struct tensor *whole, struct tensor *part, size_t row_byte
 
 int kern_concat(const struct kernel_args *a)
 {
-    int old = operation_is(a->op, "Concat"); /* the axis comes first */
+    /* in the old operation the axis is input 0 */
+    int old = operation_is(a->op, "Concat");
     int64_t at = tensor_int(a->in[old ? 0 : a->n_in - 1], 0), begin = 0;
     int axis = positive_axis(at, a->out[0]->shape.rank);
+
     for (int i = 0; i < a->n_in - 1; i++) {
         struct tensor *part = a->in[i + old];
         move_part(a->out[0], part, row_stride_bytes(a, i + old), axis, begin, 0);
@@ -45,6 +49,7 @@ int kern_split(const struct kernel_args *a)
     struct tensor *whole = a->in[sized ? 0 : 1];
     int axis = positive_axis(tensor_int(a->in[sized ? 2 : 0], 0), whole->shape.rank);
     int64_t begin = 0;
+
     for (int i = 0; i < a->n_out; i++) {
         move_part(whole, a->out[i], 0, axis, begin, 1);
         begin += a->out[i]->shape.dim[axis];
@@ -52,10 +57,11 @@ int kern_split(const struct kernel_args *a)
     return 0;
 }
 
-/* Pack and Unpack: the same with an axis of one element per part. */
+/* Pack and Unpack treat each part as having one more axis, with one element. */
 static struct tensor with_axis(const struct tensor *t, int axis)
 {
     struct tensor v = *t;
+
     v.shape.rank++;
     memmove(&v.shape.dim[axis + 1], &t->shape.dim[axis],
             sizeof(int64_t) * (size_t)(t->shape.rank - axis));
@@ -82,6 +88,7 @@ int kern_pack(const struct kernel_args *a)
 int kern_unpack(const struct kernel_args *a)
 {
     int axis = positive_axis(int_attr(a->op, "axis", 0), a->in[0]->shape.rank);
+
     for (int i = 0; i < a->n_out; i++) {
         struct tensor part = with_axis(a->out[i], axis);
         move_part(a->in[0], &part, 0, axis, i, 1);
@@ -96,6 +103,7 @@ int kern_slice(const struct kernel_args *a)
     const struct tensor *x = a->in[0], *y = a->out[0];
     size_t elem = elem_size(x);
     struct copy_plan c = {.rank = x->shape.rank};
+
     if (tensor_elements(a->in[1]) != c.rank)
         return err_set(a->err, ERR_SHAPE, "%s: begin is %s for %s", operation_name(a->op),
                        shape_text(&a->in[1]->shape), shape_text(&x->shape));
@@ -120,6 +128,7 @@ int kern_pad(const struct kernel_args *a)
     const struct tensor *x = a->in[0], *y = a->out[0];
     size_t elem = elem_size(x);
     struct copy_plan c = {.rank = x->shape.rank};
+
     memcpy(c.dim, x->shape.dim, sizeof(c.dim));
     dense_strides(&x->shape, elem, c.src_stride);
     dense_strides(&y->shape, elem, c.dst_stride);
@@ -131,7 +140,7 @@ int kern_pad(const struct kernel_args *a)
     return 0;
 }
 
-/* The specification of a strided slice: entries, and masks with a bit for each. */
+/* A strided slice: begin, end and step of each entry, and masks with a bit per entry. */
 struct strided {
     const struct operation *op;
     const struct tensor *begin, *end, *step;
@@ -142,6 +151,7 @@ struct strided {
 static int strided_init(struct strided *s, const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[1]);
+
     if (n > SHAPE_MAX_RANK || tensor_elements(a->in[2]) != n ||
         tensor_elements(a->in[3]) != n)
         return err_set(a->err, ERR_SHAPE, "%s: begin, end and strides are %s, %s, %s",
@@ -160,12 +170,13 @@ static int strided_init(struct strided *s, const struct kernel_args *a)
     return 0;
 }
 
-/* Entry i takes from dimension d of `size` elements that lie `stride` bytes apart. */
+/* Entry i selects from dimension d, which has `size` elements `stride` bytes apart. */
 static int strided_entry(const struct strided *s, int i, int d, int64_t size,
                          int64_t stride, struct copy_plan *c, int64_t *start,
                          struct err *err)
 {
     int64_t at = tensor_int(s->begin, i), step = tensor_int(s->step, i), first;
+
     if (step == 0)
         return err_set(err, ERR_ARG, "%s: strides[%d] must not be 0",
                        operation_name(s->op), i);
@@ -185,16 +196,18 @@ static int strided_entry(const struct strided *s, int i, int d, int64_t size,
     return 0;
 }
 
-/* The source side of a strided slice of a tensor of shape `whole`, one dimension of the
- * slice per dimension of the source (shrunk and new ones do not move any byte). */
+/* The source side of a strided slice of a tensor of shape `whole`, with one dimension for
+ * each dimension of the source. Shrunk and new axes do not affect the bytes that are
+ * copied. */
 static int strided_source(const struct kernel_args *a, const struct shape *whole,
                           size_t elem, struct copy_plan *c, int64_t *ret_start)
 {
     int64_t strides[SHAPE_MAX_RANK], start = 0;
     struct strided s = {0};
-    int r = strided_init(&s, a), named = 0, d = 0, seen_ellipsis = 0;
-    if (r < 0)
-        return r;
+    int rc = strided_init(&s, a), named = 0, d = 0, seen_ellipsis = 0;
+
+    if (rc < 0)
+        return rc;
     dense_strides(whole, elem, strides);
     for (int i = 0; i < s.n; i++)
         named += !((s.ellipsis_mask | s.new_mask) >> i & 1);
@@ -214,20 +227,22 @@ static int strided_source(const struct kernel_args *a, const struct shape *whole
         if (d == whole->rank)
             return err_set(a->err, ERR_SHAPE, "%s: %d indices for %s",
                            operation_name(a->op), s.n, shape_text(whole));
-        r = strided_entry(&s, i, d, whole->dim[d], strides[d], c, &start, a->err);
-        if (r < 0)
-            return r;
+        rc = strided_entry(&s, i, d, whole->dim[d], strides[d], c, &start, a->err);
+        if (rc < 0)
+            return rc;
         d++;
     }
     *ret_start = start;
     return 0;
 }
 
-/* Dense bytes of the slice that c copies to or from; ERR_SHAPE: t has another size. */
+/* Number of bytes of the slice that c copies, if it were dense; ERR_SHAPE if t has
+ * another size. */
 static int strided_dense(const struct kernel_args *a, const struct copy_plan *c,
                          const struct tensor *t, size_t elem, int64_t *ret_strides)
 {
     struct shape slice = {.rank = c->rank};
+
     memcpy(slice.dim, c->dim, sizeof(slice.dim));
     dense_strides(&slice, elem, ret_strides);
     if (tensor_elements(t) == shape_elements(&slice))
@@ -242,12 +257,13 @@ int kern_strided_slice(const struct kernel_args *a)
     size_t elem = elem_size(a->in[0]);
     struct copy_plan c;
     int64_t start;
-    int r = strided_source(a, &a->in[0]->shape, elem, &c, &start);
-    if (r == 0)
-        r = strided_dense(a, &c, a->out[0], elem, c.dst_stride);
-    if (r == 0)
+    int rc = strided_source(a, &a->in[0]->shape, elem, &c, &start);
+
+    if (rc == 0)
+        rc = strided_dense(a, &c, a->out[0], elem, c.dst_stride);
+    if (rc == 0)
         copy_strided(a->out[0]->data, (char *)a->in[0]->data + start, &c, elem);
-    return r;
+    return rc;
 }
 
 int kern_strided_slice_grad(const struct kernel_args *a)
@@ -256,19 +272,20 @@ int kern_strided_slice_grad(const struct kernel_args *a)
     size_t elem = elem_size(whole);
     struct copy_plan c;
     int64_t start;
-    int r = strided_source(a, &whole->shape, elem, &c, &start);
-    if (r < 0)
-        return r;
+    int rc = strided_source(a, &whole->shape, elem, &c, &start);
+
+    if (rc < 0)
+        return rc;
     memcpy(c.dst_stride, c.src_stride, sizeof(c.dst_stride));
-    r = strided_dense(a, &c, a->in[4], elem, c.src_stride);
-    if (r < 0)
-        return r;
+    rc = strided_dense(a, &c, a->in[4], elem, c.src_stride);
+    if (rc < 0)
+        return rc;
     clear(whole);
     copy_strided((char *)whole->data + start, a->in[4]->data, &c, elem);
     return 0;
 }
 
-/* ---- moving elements about ---- */
+/* ---- rearranging elements ---- */
 
 int kern_transpose(const struct kernel_args *a)
 {
@@ -276,6 +293,7 @@ int kern_transpose(const struct kernel_args *a)
     size_t elem = elem_size(x);
     int64_t strides[SHAPE_MAX_RANK];
     struct copy_plan c = {.rank = x->shape.rank};
+
     dense_strides(&x->shape, elem, strides);
     dense_strides(&y->shape, elem, c.dst_stride);
     for (int d = 0; d < c.rank; d++) {
@@ -291,9 +309,10 @@ int kern_tile(const struct kernel_args *a)
     const struct tensor *x = a->in[0], *y = a->out[0];
     size_t elem = elem_size(x);
     int64_t x_strides[SHAPE_MAX_RANK], y_strides[SHAPE_MAX_RANK];
+
     dense_strides(&x->shape, elem, x_strides);
     dense_strides(&y->shape, elem, y_strides);
-    /* Each repetition of the whole of x lands at its own corner of y. */
+    /* One copy of x for each repetition; each goes to a different corner of y. */
     struct copy_plan c = {.rank = x->shape.rank};
     memcpy(c.dim, x->shape.dim, sizeof(c.dim));
     memcpy(c.src_stride, x_strides, sizeof(c.src_stride));
@@ -319,6 +338,7 @@ int kern_broadcast_to(const struct kernel_args *a)
     size_t elem = elem_size(x);
     int64_t strides[SHAPE_MAX_RANK];
     struct copy_plan c = {.rank = y->shape.rank};
+
     dense_strides(&x->shape, elem, strides);
     dense_strides(&y->shape, elem, c.dst_stride);
     int lead = y->shape.rank - x->shape.rank;
@@ -331,12 +351,13 @@ int kern_broadcast_to(const struct kernel_args *a)
     return 0;
 }
 
-/* The diagonal of a tensor whose dimensions come twice. */
+/* The diagonal of a tensor whose shape is a list of dimensions repeated twice. */
 int kern_diag_part(const struct kernel_args *a)
 {
     size_t elem = elem_size(a->in[0]);
     int64_t n = tensor_elements(a->out[0]);
     struct copy_plan c = {1, {n}, {(n + 1) * (int64_t)elem}, {(int64_t)elem}};
+
     copy_strided(a->out[0]->data, a->in[0]->data, &c, elem);
     return 0;
 }

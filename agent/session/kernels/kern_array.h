@@ -32,7 +32,7 @@ static inline int positive_axis(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* Bytes from one row of input i to the next; 0: it is dense. */
+/* Bytes from one row of input i to the next; 0 if the input is dense. */
 static inline size_t row_stride_bytes(const struct kernel_args *a, int i)
 {
     return a->row_stride ? (size_t)a->row_stride[i] * elem_size(a->in[i]) : 0;

@@ -1,4 +1,4 @@
-/* Strided copies: slices, transposes, tiles and pads are all one of these. */
+/* Strided copies, which carry out slices, transposes, tiles and pads. */
 #include "agent/session/kernels/kern_array.h"
 #include "common/mem/copy.h"
 
@@ -8,16 +8,18 @@
 void dense_strides(const struct shape *s, size_t elem, int64_t *ret)
 {
     int64_t stride = (int64_t)elem;
+
     for (int d = s->rank - 1; d >= 0; d--) {
         ret[d] = stride;
         stride *= s->dim[d];
     }
 }
 
-/* Drops dimensions of one element and joins those that are contiguous on both sides. */
+/* Drops dimensions with one element; merges those that are contiguous on both sides. */
 static void simplify(struct copy_plan *c)
 {
     int rank = 0;
+
     for (int d = 0; d < c->rank; d++) {
         if (c->dim[d] == 1)
             continue;
@@ -54,6 +56,7 @@ static void copy_dims(char *dst, const char *src, const struct copy_plan *c, int
                       size_t elem)
 {
     int last = c->rank - 1;
+
     if (d == last - 1 && c->dst_stride[last] == (int64_t)elem &&
         c->src_stride[last] == (int64_t)elem) {
         copy_rows(dst, (size_t)c->dst_stride[d], src, (size_t)c->src_stride[d],
@@ -71,6 +74,7 @@ static void copy_dims(char *dst, const char *src, const struct copy_plan *c, int
 void copy_strided(void *dst, const void *src, const struct copy_plan *plan, size_t elem)
 {
     struct copy_plan c = *plan;
+
     for (int d = 0; d < c.rank; d++)
         if (c.dim[d] == 0)
             return;
@@ -81,24 +85,27 @@ void copy_strided(void *dst, const void *src, const struct copy_plan *plan, size
         copy_dims(dst, src, &c, 0, elem);
 }
 
-/* ---- what kernels ask of operations ---- */
+/* ---- attributes of an operation ---- */
 
 int64_t int_attr(const struct operation *op, const char *name, int64_t otherwise)
 {
     const struct attr *a = operation_attr(op, name);
-    return a ? a->i : otherwise;
+
+    return a != NULL ? a->i : otherwise;
 }
 
 float float_attr(const struct operation *op, const char *name, float otherwise)
 {
     const struct attr *a = operation_attr(op, name);
-    return a ? a->f : otherwise;
+
+    return a != NULL ? a->f : otherwise;
 }
 
 int channel_axis(const struct operation *op, int rank)
 {
     const struct attr *a = operation_attr(op, "data_format");
-    return a && a->s_len > 1 && a->s[1] == 'C' ? 1 : rank - 1;
+
+    return a != NULL && a->s_len > 1 && a->s[1] == 'C' ? 1 : rank - 1;
 }
 
 /* ---- kernels ---- */
@@ -106,9 +113,11 @@ int channel_axis(const struct operation *op, int rank)
 int kern_copy(const struct kernel_args *a)
 {
     size_t apart = row_stride_bytes(a, 0);
+
     if (apart > 0) {
         const struct shape *s = &a->out[0]->shape;
         size_t bytes = (size_t)s->dim[1] * elem_size(a->out[0]);
+
         copy_rows(a->out[0]->data, bytes, a->in[0]->data, apart, (size_t)s->dim[0],
                   bytes);
         return 0;
@@ -122,6 +131,7 @@ int kern_check_numerics(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
     const struct attr *message = operation_attr(a->op, "message");
+
     for (int64_t i = 0; i < tensor_elements(x); i++) {
         double v = x->dtype == DT_FLOAT ? (double)tensor_f32(x)[i]
                                         : ((const double *)x->data)[i];

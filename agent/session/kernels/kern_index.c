@@ -1,4 +1,4 @@
-/* Rows by their numbers, and numbers of rows. */
+/* Kernels that select or add rows by index, and kernels that compute indices. */
 #include "agent/session/kernels/kern_array.h"
 
 #include <string.h>
@@ -11,6 +11,7 @@ int kern_gather(const struct kernel_args *a)
     size_t bytes = (size_t)span(&x->shape, axis + 1, x->shape.rank) * elem_size(x);
     int64_t n = tensor_elements(indices);
     char *dst = a->out[0]->data;
+
     for (int64_t o = 0; o < outer; o++) {
         for (int64_t i = 0; i < n; i++, dst += bytes) {
             int64_t row = tensor_int(indices, i);
@@ -23,13 +24,14 @@ int kern_gather(const struct kernel_args *a)
     return 0;
 }
 
-/* The gradient of Gather: row ids[i] of the output is the sum of the rows i of x
- * (UnsortedSegmentSum). Negative ids are dropped. */
+/* The gradient of Gather (UnsortedSegmentSum): row r of the output is the sum of the rows
+ * i of x with ids[i] = r. Rows with negative ids are ignored. */
 int kern_segment_sum(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0], *ids = a->in[1], *y = a->out[0];
     int64_t n = tensor_elements(ids), rows = y->shape.dim[0];
     int64_t width = n > 0 ? tensor_elements(x) / n : 0;
+
     clear(y);
     for (int64_t i = 0; i < n; i++) {
         int64_t row = tensor_int(ids, i);
@@ -51,11 +53,12 @@ int kern_segment_sum(const struct kernel_args *a)
     return 0;
 }
 
-/* The index of each true element, a row each. */
+/* Writes the index of each true element as a row. */
 int kern_where(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
     int64_t *row = a->out[0]->data;
+
     if (x->dtype != DT_BOOL)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no Where of %s",
                        operation_name(a->op), dtype_name(x->dtype));
@@ -75,6 +78,7 @@ int kern_where(const struct kernel_args *a)
 int kern_invert_permutation(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[0]);
+
     for (int64_t i = 0; i < n; i++)
         tensor_set_int(a->out[0], i, -1);
     for (int64_t i = 0; i < n; i++) {
@@ -97,6 +101,7 @@ int kern_one_hot(const struct kernel_args *a)
     int64_t inner = span(&out->shape, axis + 1, out->shape.rank);
     int64_t n = tensor_elements(indices);
     struct copy_plan c = {1, {tensor_elements(out)}, {0}, {(int64_t)elem}};
+
     if (indices->dtype != DT_UINT8 && indices->dtype != DT_INT32 &&
         indices->dtype != DT_INT64)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no OneHot of %s",
@@ -113,13 +118,14 @@ int kern_one_hot(const struct kernel_args *a)
     return 0;
 }
 
-/* in: n indices, then n data; row indices[i][k] of the result is row k of data i. Rows
- * nobody names are zero. */
+/* in: n tensors of indices, then n of data. Row indices[i][k] of the result is row k of
+ * data i. Rows whose number occurs nowhere are zero. */
 int kern_dynamic_stitch(const struct kernel_args *a)
 {
     const struct tensor *y = a->out[0];
     int64_t rows = y->shape.dim[0];
     size_t bytes = rows > 0 ? tensor_bytes(y) / (size_t)rows : 0;
+
     clear(y);
     for (int i = 0; i < a->n_in / 2; i++) {
         const struct tensor *indices = a->in[i], *data = a->in[a->n_in / 2 + i];

@@ -36,7 +36,7 @@ const struct kern_loops *kern_loops(void)
 
 const struct loop_row *kern_loop_find(const char *type, enum dtype dtype)
 {
-    for (const struct loop_row *r = kern_loops()->rows; r->type; r++)
+    for (const struct loop_row *r = kern_loops()->rows; r->type != NULL; r++)
         if (r->dtype == dtype && strcmp(r->type, type) == 0)
             return r;
     return NULL;
@@ -45,6 +45,7 @@ const struct loop_row *kern_loop_find(const char *type, enum dtype dtype)
 float loop_sum_finish(const float lanes[SUM_LANES])
 {
     float s[SUM_LANES];
+
     for (int k = 0; k < SUM_LANES; k++)
         s[k] = lanes[k];
     for (int width = SUM_LANES / 2; width > 0; width /= 2)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* X^T Y: the sum over a block of the batch is added to C; the first block makes C. */
+/* C += A B for `rows` rows of the batch from `first` on; the first block sets C. */
 static void add_block(const struct dense *whole, int64_t first, int64_t rows)
 {
     struct dense d = *whole;
@@ -26,7 +26,7 @@ void dense_whole(const struct dense *d)
         add_block(d, k, d->k - k < DENSE_BLOCK ? d->k - k : DENSE_BLOCK);
 }
 
-/* ---- other dtypes: plain loops, k innermost and in order ---- */
+/* ---- other dtypes: plain loops; k is innermost, in order ---- */
 
 struct product {
     int ta, tb;
@@ -50,7 +50,7 @@ PRODUCT(double, double)
 PRODUCT(int32_t, uint32_t)
 PRODUCT(int64_t, uint64_t)
 
-/* Matrix `at` of each operand and of the result. */
+/* The index of a matrix in each operand and in the result. */
 struct batch {
     int64_t x, y, z;
 };
@@ -69,6 +69,7 @@ static int product(const struct kernel_args *a, const struct product *p, struct 
                       .ldb = p->tb ? p->k : p->n,
                       .transposed_b = p->tb,
                       .ldc = p->n};
+
     switch (a->out[0]->dtype) {
     case DT_FLOAT:
         d.a = (const void *)x;
@@ -94,6 +95,7 @@ static int product(const struct kernel_args *a, const struct product *p, struct 
 static struct product product_of(const struct kernel_args *a, int ta, int tb)
 {
     const struct shape *x = &a->in[0]->shape, *z = &a->out[0]->shape;
+
     return (struct product){ta, tb, z->dim[z->rank - 2], z->dim[z->rank - 1],
                             x->dim[ta ? x->rank - 2 : x->rank - 1]};
 }
@@ -102,13 +104,15 @@ int kern_matmul(const struct kernel_args *a)
 {
     struct product p = product_of(a, (int)int_attr(a->op, "transpose_a", 0),
                                   (int)int_attr(a->op, "transpose_b", 0));
+
     return product(a, &p, (struct batch){0});
 }
 
-/* Which matrix of an operand stands under matrix `z` of the result (broadcasting). */
+/* The matrix of an operand that belongs to matrix `z` of the result (broadcasting). */
 static int64_t matrix_under(const struct shape *s, const struct shape *result, int64_t z)
 {
     int64_t at = 0, step = 1;
+
     for (int d = result->rank - 3; d >= 0; d--) {
         int o = d - (result->rank - s->rank);
         if (o >= 0 && s->dim[o] > 1)
@@ -125,14 +129,16 @@ int kern_batch_matmul(const struct kernel_args *a)
     struct product p =
         product_of(a, (int)int_attr(a->op, "adj_x", 0), (int)int_attr(a->op, "adj_y", 0));
     int64_t n = 1;
-    int r = 0;
+    int rc = 0;
+
     if (tensor_elements(a->out[0]) == 0)
-        return 0; /* one size is none, and the others may be anything */
+        /* a dimension is 0; the others were not checked and may have any size */
+        return 0;
     for (int d = 0; d < shape->rank - 2; d++)
         n *= shape->dim[d];
-    for (int64_t z = 0; r == 0 && z < n; z++)
-        r = product(a, &p,
-                    (struct batch){matrix_under(&a->in[0]->shape, shape, z),
-                                   matrix_under(&a->in[1]->shape, shape, z), z});
-    return r;
+    for (int64_t z = 0; rc == 0 && z < n; z++)
+        rc = product(a, &p,
+                     (struct batch){matrix_under(&a->in[0]->shape, shape, z),
+                                    matrix_under(&a->in[1]->shape, shape, z), z});
+    return rc;
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The last axis is the one that is normalised. */
+/* The last axis is the one that is normalised: `n` is its size. */
 static void rows_of(const struct tensor *t, int64_t *ret_rows, int64_t *ret_n)
 {
     *ret_n = t->shape.rank > 0 ? t->shape.dim[t->shape.rank - 1] : 1;
@@ -13,6 +13,7 @@ static void rows_of(const struct tensor *t, int64_t *ret_rows, int64_t *ret_n)
 static double log_sum_exp(const double *x, int64_t n, double *ret_top)
 {
     double top = x[0], sum = 0;
+
     for (int64_t i = 1; i < n; i++)
         top = x[i] > top ? x[i] : top;
     for (int64_t i = 0; i < n; i++)
@@ -25,6 +26,7 @@ static int softmax(const struct kernel_args *a, int logarithm)
 {
     const struct kern_loops *loops = kern_loops();
     int64_t rows, n;
+
     rows_of(a->in[0], &rows, &n);
     if (rows == 0)
         return 0;
@@ -53,12 +55,13 @@ int kern_log_softmax(const struct kernel_args *a)
     return softmax(a, 1);
 }
 
-/* loss = -sum labels log softmax(logits) per row, and its gradient by the logits:
- * softmax - labels. in: logits, labels (rows, n); out: loss (rows), backprop (rows, n).
- */
+/* Per row: loss = -sum(labels log softmax(logits)), and its gradient with respect to the
+ * logits, softmax(logits) - labels. in: logits, labels (rows, n); out: loss (rows),
+ * backprop (rows, n). */
 int kern_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
+
     rows_of(a->in[0], &rows, &n);
     if (a->in[0]->dtype == DT_FLOAT) {
         const float *labels = a->in[1]->data;
@@ -88,12 +91,13 @@ int kern_softmax_xent(const struct kernel_args *a)
     return 0;
 }
 
-/* The same with a class per row for its labels. */
+/* The same with one class index per row as label. */
 int kern_sparse_softmax_xent(const struct kernel_args *a)
 {
     int64_t rows, n;
+
     rows_of(a->in[0], &rows, &n);
-    /* backprop first holds the logarithms */
+    /* backprop holds the logarithms first */
     struct kernel_args logs = *a;
     logs.out = a->out + 1;
     (void)softmax(&logs, 1);
@@ -109,6 +113,7 @@ int kern_sparse_softmax_xent(const struct kernel_args *a)
             back[label] -= 1.0f;
         } else {
             double *back = (double *)a->out[1]->data + r * n;
+
             ((double *)a->out[0]->data)[r] = -back[label];
             for (int64_t i = 0; i < n; i++)
                 back[i] = exp(back[i]) - (i == label);

@@ -50,6 +50,7 @@ static void qr_float(const float *x, float *q, float *r, int64_t m, int64_t n)
 int kern_qr(const struct kernel_args *a)
 {
     const struct shape *s = &a->in[0]->shape;
+
     if (s->rank != 2 || s->dim[0] < s->dim[1] || int_attr(a->op, "full_matrices", 0))
         return err_set(a->err, ERR_UNSUPPORTED,
                        "%s: Qr of a matrix with at least as many rows as columns only",

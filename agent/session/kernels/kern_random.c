@@ -1,4 +1,5 @@
-/* Draws: pure functions of (key of the operation, counter of the run, element). */
+/* Random numbers: pure functions of the operation's key, the run's counter and the
+ * element. */
 #include "agent/session/kernels/kernel.h"
 
 #include <math.h>
@@ -7,6 +8,7 @@
 int kern_random_uniform(const struct kernel_args *a)
 {
     size_t n = (size_t)tensor_elements(a->out[0]);
+
     if (a->out[0]->dtype == DT_FLOAT)
         rng_uniform_f32(a->key, a->counter, 0, a->out[0]->data, n);
     else
@@ -17,6 +19,7 @@ int kern_random_uniform(const struct kernel_args *a)
 int kern_random_normal(const struct kernel_args *a)
 {
     size_t n = (size_t)tensor_elements(a->out[0]);
+
     if (a->out[0]->dtype == DT_FLOAT)
         rng_normal_f32(a->key, a->counter, 0, a->out[0]->data, n);
     else
@@ -24,15 +27,16 @@ int kern_random_normal(const struct kernel_args *a)
     return 0;
 }
 
-/* Normal within two deviations: what falls outside is drawn again, try t of element i
- * from a key of the try's own. */
+/* Normal numbers within two standard deviations. An element outside is drawn again; each
+ * try has its own key, derived from the operation's. */
 int kern_truncated_normal(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->out[0]);
     int single = a->out[0]->dtype == DT_FLOAT;
-    int r = kern_random_normal(a);
+    int rc = kern_random_normal(a);
     char label[32];
-    for (int64_t i = 0; r == 0 && i < n; i++) {
+
+    for (int64_t i = 0; rc == 0 && i < n; i++) {
         float *f = tensor_f32(a->out[0]) + i;
         double *d = (double *)a->out[0]->data + i;
         for (unsigned try = 1; fabs(single ? (double)*f : *d) > 2.0; try++) {
@@ -44,12 +48,13 @@ int kern_truncated_normal(const struct kernel_args *a)
                 rng_normal_f64(key, a->counter, (uint64_t)i, d, 1);
         }
     }
-    return r;
+    return rc;
 }
 
 int kern_random_uniform_int(const struct kernel_args *a)
 {
     int64_t low = tensor_int(a->in[1], 0), high = tensor_int(a->in[2], 0);
+
     if (low >= high)
         return err_set(a->err, ERR_ARG, "%s: no integers in [%lld, %lld)",
                        operation_name(a->op), (long long)low, (long long)high);

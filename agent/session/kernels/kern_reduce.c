@@ -1,9 +1,8 @@
-/* Sums, extremes and their kin over any set of axes.
+/* Sums, products and extremes over any set of axes.
  *
- * Sums of float32 have one order each: over all elements in lanes (loops.h), over leading
- * axes row after row in blocks (dense.h), over trailing axes lanes within the row; everything else
- * runs in index order. The order depends on the shapes only.
- */
+ * Every float32 sum has a fixed order: over all elements in lanes (loops.h), over leading
+ * axes row after row in blocks (dense.h), over trailing axes in lanes within each row,
+ * and anything else in index order. The order depends on the shapes only. */
 #include "agent/session/kernels/kernel.h"
 #include "agent/session/kernels/loops.h"
 
@@ -11,7 +10,8 @@
 
 enum reduction { RED_SUM, RED_PROD, RED_MAX, RED_MIN, RED_ALL, RED_ANY };
 
-/* Where element i of the input goes: the output's strides, 0 along reduced axes. */
+/* Maps element i of the input to its output element: the output's strides, 0 along
+ * reduced axes. */
 struct fold {
     int rank;
     int64_t dim[SHAPE_MAX_RANK];
@@ -21,6 +21,7 @@ struct fold {
 static void fold_set(struct fold *f, const struct shape *x, const int *reduced)
 {
     int64_t stride = 1;
+
     f->rank = x->rank;
     for (int d = f->rank - 1; d >= 0; d--) {
         f->dim[d] = x->dim[d];
@@ -32,6 +33,7 @@ static void fold_set(struct fold *f, const struct shape *x, const int *reduced)
 static void fold_init(struct fold *f, const struct shape *x, const struct tensor *axes)
 {
     int reduced[SHAPE_MAX_RANK] = {0};
+
     for (int64_t i = 0; i < tensor_elements(axes); i++) {
         int64_t axis = tensor_int(axes, i);
         reduced[axis < 0 ? axis + x->rank : axis] = 1;
@@ -42,12 +44,13 @@ static void fold_init(struct fold *f, const struct shape *x, const struct tensor
 static void fold_init_but(struct fold *f, const struct shape *x, int kept)
 {
     int reduced[SHAPE_MAX_RANK] = {0};
+
     for (int d = 0; d < x->rank; d++)
         reduced[d] = d != kept;
     fold_set(f, x, reduced);
 }
 
-/* Steps `at` through the output positions in the input's order. */
+/* The output position of the next input element, given the position `at` of this one. */
 static int64_t fold_next(const struct fold *f, int64_t *index, int64_t at)
 {
     for (int d = f->rank - 1; d >= 0; d--) {
@@ -93,6 +96,7 @@ static int reduce(enum reduction kind, const struct kernel_args *a, struct fold 
     const struct tensor *in = a->in[0], *out = a->out[0];
     int64_t n = tensor_elements(in), n_out = tensor_elements(out), at = 0;
     int64_t index[SHAPE_MAX_RANK] = {0};
+
     switch (in->dtype) {
     case DT_FLOAT:
         FOLD_NUMBER(float, float, -__builtin_inff(), __builtin_inff())
@@ -113,12 +117,13 @@ static int reduce(enum reduction kind, const struct kernel_args *a, struct fold 
     return 0;
 }
 
-/* ret_rows, ret_n: elements that are kept, that are summed. Axes of one element count as
- * either. */
+/* ret_rows: number of kept elements; ret_n: number of elements summed into each. Axes of
+ * one element fit either pattern. */
 static int fold_pattern(const struct fold *f, size_t *ret_rows, size_t *ret_n)
 {
     int turns = 0, reduced_first = -1, before = -1;
     size_t rows = 1, n = 1;
+
     for (int d = 0; d < f->rank; d++) {
         if (f->dim[d] == 1)
             continue;
@@ -140,6 +145,7 @@ static int pattern_of(const struct fold *f, size_t *ret_period)
 {
     size_t rows, n;
     int pattern = fold_pattern(f, &rows, &n);
+
     *ret_period = pattern == SUM_COLUMNS ? rows : n;
     return pattern;
 }
@@ -147,6 +153,7 @@ static int pattern_of(const struct fold *f, size_t *ret_period)
 int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_period)
 {
     struct fold f;
+
     fold_init(&f, x, axes);
     return pattern_of(&f, ret_period);
 }
@@ -154,6 +161,7 @@ int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_pe
 int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period)
 {
     struct fold f;
+
     fold_init_but(&f, x, kept);
     return pattern_of(&f, ret_period);
 }
@@ -165,7 +173,7 @@ void sum_column_blocks(float *y, float *part, const float *x, size_t start, size
 
     while (n > 0) {
         const size_t at = start % block, room = block - at, some = n < room ? n : room;
-        float *to = start < block ? y : part; /* the first block's sums are the sums */
+        float *to = start < block ? y : part; /* the first block is summed in y itself */
 
         if (at == 0)
             memset(to, 0, period * sizeof(float));
@@ -179,7 +187,8 @@ void sum_column_blocks(float *y, float *part, const float *x, size_t start, size
     }
 }
 
-#define STRIP 256 /* columns at a time, so that a block's sums have a place */
+/* columns at a time, so that the sums of a block fit in an array on the stack */
+#define STRIP 256
 
 static void sum_strip(float *y, const float *x, size_t rows, size_t width, size_t ld)
 {
@@ -204,6 +213,7 @@ static int sum(const struct kernel_args *a, const struct fold *f)
     float *y = a->out[0]->data;
     size_t rows, n;
     int pattern = fold_pattern(f, &rows, &n);
+
     if (a->in[0]->dtype != DT_FLOAT || pattern == SUM_OTHER)
         return reduce(RED_SUM, a, *f);
     if (pattern == SUM_ROWS) {
@@ -216,10 +226,11 @@ static int sum(const struct kernel_args *a, const struct fold *f)
     return 0;
 }
 
-/* With the axes from input 1. */
+/* The axes are in input 1. */
 static int reduce_axes(enum reduction kind, const struct kernel_args *a)
 {
     struct fold f;
+
     fold_init(&f, &a->in[0]->shape, a->in[1]);
     return kind == RED_SUM ? sum(a, &f) : reduce(kind, a, f);
 }
@@ -231,10 +242,11 @@ int kern_sum(const struct kernel_args *a)
 
 int kern_mean(const struct kernel_args *a)
 {
-    int r = kern_sum(a);
+    int rc = kern_sum(a);
     int64_t n_out = tensor_elements(a->out[0]);
     int64_t n = n_out > 0 ? tensor_elements(a->in[0]) / n_out : 0;
-    for (int64_t i = 0; r == 0 && i < n_out; i++) {
+
+    for (int64_t i = 0; rc == 0 && i < n_out; i++) {
         switch (a->out[0]->dtype) {
         case DT_FLOAT:
             tensor_f32(a->out[0])[i] /= (float)n;
@@ -246,7 +258,7 @@ int kern_mean(const struct kernel_args *a)
             tensor_set_int(a->out[0], i, n ? tensor_int(a->out[0], i) / n : 0);
         }
     }
-    return r;
+    return rc;
 }
 
 int kern_prod(const struct kernel_args *a)
@@ -274,7 +286,7 @@ int kern_any(const struct kernel_args *a)
     return reduce_axes(RED_ANY, a);
 }
 
-/* ---- positions of extremes: the first of equals ---- */
+/* ---- positions of extremes: the first of equal elements ---- */
 
 static double element(const struct tensor *t, int64_t i)
 {
@@ -292,6 +304,7 @@ static int arg_extreme(const struct kernel_args *a, int sign)
 {
     const struct tensor *x = a->in[0];
     int64_t axis = tensor_int(a->in[1], 0), outer = 1, inner = 1;
+
     axis += axis < 0 ? x->shape.rank : 0;
     for (int d = 0; d < x->shape.rank; d++)
         *(d < axis ? &outer : &inner) *= d == axis ? 1 : x->shape.dim[d];
@@ -320,28 +333,31 @@ int kern_arg_min(const struct kernel_args *a)
     return arg_extreme(a, -1);
 }
 
-/* ---- named sums ---- */
+/* ---- sums of particular operations ---- */
 
-/* Sum over all axes but that of the channels. */
+/* Sums over all axes except the channels. */
 int kern_bias_add_grad(const struct kernel_args *a)
 {
     struct fold f;
+
     fold_init_but(&f, &a->in[0]->shape, channel_axis(a->op, a->in[0]->shape.rank));
     return sum(a, &f);
 }
 
-/* Half the sum of all elements: L2Loss, of which the planner takes the squares. */
+/* Half the sum of all elements. It completes L2Loss, whose squares the planner computes
+ * before. */
 int kern_half_sum(const struct kernel_args *a)
 {
     struct fold f;
     int reduced[SHAPE_MAX_RANK];
+
     for (int d = 0; d < SHAPE_MAX_RANK; d++)
         reduced[d] = 1;
     fold_set(&f, &a->in[0]->shape, reduced);
-    int r = sum(a, &f);
+    int rc = sum(a, &f);
     if (a->out[0]->dtype == DT_FLOAT)
         *tensor_f32(a->out[0]) /= 2.0f;
     else
         *(double *)a->out[0]->data /= 2.0;
-    return r;
+    return rc;
 }

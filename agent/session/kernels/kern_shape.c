@@ -1,4 +1,4 @@
-/* Shapes as values, and what is filled by a rule. */
+/* Kernels that compute shapes, and kernels that fill a tensor. */
 #include "agent/session/kernels/kern_array.h"
 
 #include <string.h>
@@ -28,6 +28,7 @@ int kern_concat_offset(const struct kernel_args *a)
     int64_t rank = tensor_elements(a->in[1]), offset = 0;
     int64_t wanted = tensor_int(a->in[0], 0);
     int axis = positive_axis(wanted, (int)rank);
+
     if (wanted < -rank || wanted >= rank)
         return err_set(a->err, ERR_ARG, "%s: axis %lld of %lld dimensions",
                        operation_name(a->op), (long long)wanted, (long long)rank);
@@ -39,20 +40,21 @@ int kern_concat_offset(const struct kernel_args *a)
     return 0;
 }
 
-/* The axes over which the operand of shape `own` was repeated against the other one: all
- * where it has one element or none, unless the shapes are equal. Returns how many. */
+/* The axes along which the operand of shape `own` is broadcast to match `other`: those
+ * where it has at most one element, unless the shapes are equal. Returns their number. */
 static int64_t repeated_axes(const struct tensor *own, const struct tensor *other,
                              const struct tensor *ret)
 {
     int64_t n = tensor_elements(own), m = tensor_elements(other), found = 0;
     int64_t rank = n > m ? n : m;
+
     if (n == m && (n == 0 || memcmp(own->data, other->data, tensor_bytes(own)) == 0))
         return 0;
     for (int64_t d = 0; d < rank; d++) {
         int64_t at = d - (rank - n);
         if (at >= 0 && tensor_int(own, at) != 1)
             continue;
-        if (ret)
+        if (ret != NULL)
             tensor_set_int(ret, found, d);
         found++;
     }
@@ -62,6 +64,7 @@ static int64_t repeated_axes(const struct tensor *own, const struct tensor *othe
 static int sizes_broadcast(const struct tensor *x, const struct tensor *y)
 {
     int64_t n = tensor_elements(x), m = tensor_elements(y);
+
     for (int64_t k = 1; k <= n && k <= m; k++) {
         int64_t p = tensor_int(x, n - k), q = tensor_int(y, m - k);
         if (p != q && p != 1 && q != 1)
@@ -83,6 +86,7 @@ int kern_broadcast_gradient_args(const struct kernel_args *a)
 static int64_t count_true(const struct tensor *t)
 {
     int64_t n = 0;
+
     for (int64_t i = 0; i < tensor_elements(t); i++)
         n += ((const uint8_t *)t->data)[i] != 0;
     return n;
@@ -92,8 +96,9 @@ int kernel_sizes(const struct operation *op, const struct tensor *const *value,
                  struct shape *out, struct err *err)
 {
     const char *type = operation_type(op);
+
     for (int i = 0; i < operation_n_inputs(op); i++)
-        if (!value[i])
+        if (value[i] == NULL)
             return 0;
     if (strcmp(type, "BroadcastGradientArgs") == 0) {
         out[0] = SHAPE(repeated_axes(value[0], value[1], NULL));
@@ -112,6 +117,7 @@ int kern_fill(const struct kernel_args *a)
 {
     size_t elem = elem_size(a->out[0]);
     struct copy_plan c = {1, {tensor_elements(a->out[0])}, {0}, {(int64_t)elem}};
+
     copy_strided(a->out[0]->data, a->in[1]->data, &c, elem);
     return 0;
 }
@@ -119,6 +125,7 @@ int kern_fill(const struct kernel_args *a)
 int kern_range(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->out[0]);
+
     for (int64_t i = 0; i < n; i++) {
         switch (a->out[0]->dtype) {
         case DT_FLOAT:

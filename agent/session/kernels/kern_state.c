@@ -1,9 +1,9 @@
-/* Operations that change a variable in its place in the session's block.
+/* Operations that update a variable in place, in the session's block.
  *
- * Source   formulas of tf.train's optimisers as training_ops.cc of TensorFlow 1.13 has
- *          them. A float64 variable takes the plain loops below, float32 those of loops.h
- *          where there is one.
- */
+ * Source   formulas of tf.train's optimisers as in training_ops.cc of TensorFlow 1.13.
+ *
+ * A float64 variable is updated by the plain loops below, a float32 variable by those of
+ * loops.h where there is one. */
 #include "agent/session/kernels/kernel.h"
 #include "agent/session/kernels/loops.h"
 
@@ -21,12 +21,12 @@ int kern_assign(const struct kernel_args *a)
         return 0;
     }
     memmove(a->in[0]->data, a->in[1]->data, bytes);
-    tensor_settle_nans(a->in[0]);
+    tensor_canonical_nans(a->in[0]);
     return 0;
 }
 
-/* in: var, x, p, y, q, of which p and q are scalars.  var = x p + y q; an Assign and what
- * makes its value, joined by the planner */
+/* in: var, x, p, y, q; p and q are scalars.  var = x p + y q. The planner makes this
+ * operation from an Assign and the operations that compute its value. */
 int kern_follow(const struct kernel_args *a)
 {
     kern_loops()->follow(a->in[0]->data, a->in[1]->data, *tensor_f32(a->in[2]),
@@ -39,11 +39,12 @@ static int combine(const struct kernel_args *a, const char *type)
 {
     struct tensor *var = a->in[0];
     const struct loop_row *row = kern_loop_find(type, var->dtype);
-    if (!row)
+
+    if (row == NULL)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
                        operation_type(a->op), dtype_name(var->dtype));
     row->fn(var->data, var->data, a->in[1]->data, NULL, (size_t)tensor_elements(var), 0);
-    tensor_settle_nans(var);
+    tensor_canonical_nans(var);
     return 0;
 }
 
@@ -63,7 +64,7 @@ int kern_is_initialized(const struct kernel_args *a)
     return 0;
 }
 
-/* in: the variable, whose operation this is */
+/* in: the variable whose operation this is */
 int kern_need_value(const struct kernel_args *a)
 {
     if (a->initialized)
@@ -77,22 +78,22 @@ static double scalar(const struct tensor *t)
     return t->dtype == DT_FLOAT ? (double)*tensor_f32(t) : *(const double *)t->data;
 }
 
-/* Moments that have decayed below the normal numbers are zero: nothing is lost that
- * counts, and each would cost a hundred cycles from then on. */
+/* Sets moments below the smallest normal number to zero: the difference has no effect on
+ * training, and arithmetic on each of them would cost a hundred cycles. */
 static inline double faded(double x, double smallest)
 {
     return fabs(x) < smallest ? 0 : x;
 }
 #define FADED(T, x) ((T)faded((double)(x), sizeof(T) == 4 ? 0x1p-126 : 0x1p-1022))
 
-/* What a step has left in its variables, of which the first `n` inputs are. */
+/* Replaces every NaN in the first `n` inputs, the variables, with the canonical one. */
 static void canonical_nan(const struct kernel_args *a, int n)
 {
     for (int i = 0; i < n; i++)
-        tensor_settle_nans(a->in[i]);
+        tensor_canonical_nans(a->in[i]);
 }
 
-/* Runs the body for float32 or float64 with T, and x_[i] for operand i. */
+/* Compiles BODY for float32 and float64, with T as the type, SQRT as its square root. */
 #define FOR_FLOATS(a, n_variables, BODY)                                                 \
     switch ((a)->in[0]->dtype) {                                                         \
     case DT_FLOAT: {                                                                     \
@@ -172,6 +173,7 @@ static int adam_f64(const struct kernel_args *a, double rate, int64_t n)
     const double *grad = a->in[9]->data;
     double beta1 = scalar(a->in[6]), beta2 = scalar(a->in[7]), eps = scalar(a->in[8]);
     int64_t nesterov = int_attr(a->op, "use_nesterov", 0);
+
     for (int64_t i = 0; i < n; i++) {
         double g = grad[i];
         m[i] = FADED(double, m[i] + (g - m[i]) * (1 - beta1));
@@ -186,6 +188,7 @@ static int adam_f64(const struct kernel_args *a, double rate, int64_t n)
 int kern_apply_adam(const struct kernel_args *a)
 {
     int64_t n = tensor_elements(a->in[0]);
+
     if (a->in[0]->dtype == DT_DOUBLE)
         return adam_f64(
             a, scalar(a->in[5]) * sqrt(1 - scalar(a->in[4])) / (1 - scalar(a->in[3])), n);

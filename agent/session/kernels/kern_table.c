@@ -3,14 +3,14 @@
 #include <string.h>
 
 static const struct kernel_row rows[] = {
-    /* nothing to compute */
+    /* planned: nothing to compute */
     {"Const", KERNEL_PLANNED},
     {"NoOp", KERNEL_PLANNED},
     {"Placeholder", KERNEL_PLANNED},
     {"VarHandleOp", KERNEL_PLANNED},
     {"Variable", KERNEL_PLANNED},
     {"VariableV2", KERNEL_PLANNED},
-    /* the same bytes */
+    /* output has the bytes of the input */
     {"ExpandDims", KERNEL_ALIAS},
     {"Identity", KERNEL_ALIAS},
     {"PlaceholderWithDefault", KERNEL_ALIAS},
@@ -20,7 +20,7 @@ static const struct kernel_row rows[] = {
     {"Squeeze", KERNEL_ALIAS},
     {"StopGradient", KERNEL_ALIAS},
     {"Switch", KERNEL_ALIAS},
-    /* element by element: a row each in loops.c */
+    /* element by element: each has a row in loops.c */
     {"Abs", KERNEL_LOOP},
     {"Add", KERNEL_LOOP},
     {"AddN", KERNEL_LOOP},

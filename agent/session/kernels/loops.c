@@ -1,11 +1,12 @@
-/* Built for each instruction set, with KERN_LOOPS naming the table: see loops.h. */
+/* Compiled once for each instruction set, with KERN_LOOPS as the name of the table: see
+ * loops.h. */
 #include "agent/session/kernels/loops.h"
 
 #include "agent/session/kernels/vmath.h"
 
 #include <string.h>
 
-/* One formula serves signed and unsigned types. */
+/* The same formula is compiled for signed and unsigned types. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
 extern const struct kern_loops KERN_LOOPS;
@@ -19,7 +20,8 @@ extern void DENSE_TRANSPOSE(float *dst, const float *src, int64_t n, int64_t k,
 #define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)
 #endif
 
-/* One loop: D dst, operands of types A, B, C bound to x, y, z. */
+/* Defines one loop with result type D and operand types A, B, C, whose values are x, y,
+ * z. */
 #define LOOP(name, D, A, B, C, expr)                                                     \
     static void name(void *dst, const void *a, const void *b, const void *c, size_t n,   \
                      float alpha)                                                        \
@@ -59,8 +61,8 @@ typedef uint8_t b8; /* DT_BOOL */
 #define ID_u16 DT_UINT16
 #define ID_b8  DT_BOOL
 
-/* Python's rounding for integers, as TensorFlow's Floor* do; a zero divisor gives 0 where
- * TensorFlow fails, and the smallest number by -1 wraps. */
+/* Rounds towards minus infinity, as TensorFlow's FloorDiv and FloorMod do. Division by
+ * zero gives 0, where TensorFlow fails; the smallest integer divided by -1 wraps. */
 static inline int64_t floor_div_int(int64_t x, int64_t y)
 {
     if (y == 0)
@@ -82,10 +84,11 @@ static inline int64_t trunc_mod_int(int64_t x, int64_t y)
 static inline int64_t floor_mod_int(int64_t x, int64_t y)
 {
     int64_t m = trunc_mod_int(x, y);
+
     return m != 0 && (m < 0) != (y < 0) ? m + y : m;
 }
 
-/* The functions of a float type under one spelling: M(f32, exp)(x). */
+/* A function under one name for both float types: M(f32, exp)(x). */
 #define M(T, f)      T##_##f
 #define f32_exp      vm_expf
 #define f32_expm1    vm_expm1f
@@ -148,25 +151,29 @@ static inline double softplus_f64(double x)
 {
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
-/* lgamma() writes a global; the reentrant ones do not. */
+/* lgamma() writes a global variable; the reentrant functions do not. */
 static inline float lgamma_f32(float x)
 {
     int sign;
+
     return lgammaf_r(x, &sign);
 }
 static inline double lgamma_f64(double x)
 {
     int sign;
+
     return lgamma_r(x, &sign);
 }
 static inline double floor_mod_f(double x, double y)
 {
     double m = fmod(x, y);
+
     return m != 0 && (m < 0) != (y < 0) ? m + y : m;
 }
 static inline int64_t ipow(int64_t x, int64_t y)
 {
     uint64_t r = 1, b = (uint64_t)x;
+
     for (; y > 0; y >>= 1, b *= b)
         if (y & 1)
             r *= b;
@@ -177,9 +184,9 @@ static inline int64_t ipow(int64_t x, int64_t y)
 #define SELU_SCALE 1.0507009873554804934193349852946
 #define SELU_ALPHA 1.6732632423543772848170429916717
 
-/* X(T, Op, D, A, B, C, expr): operation Op on dtype T (BiasAddRelu: two in one, as the
- * planner joins them). Every expression is TensorFlow's
- * formula; gradients have its argument order. */
+/* X(T, Op, D, A, B, C, expr): operation Op for dtype T. (BiasAddRelu is two operations
+ * that the planner fuses.) Every expression is TensorFlow's formula; gradients take their
+ * arguments in TensorFlow's order. */
 #define FLOAT_UNARY(X, T)                                                                \
     X(T, Exp, T, T, T, T, M(T, exp)(x))                                                  \
     X(T, Expm1, T, T, T, T, M(T, expm1)(x))                                              \
@@ -238,8 +245,9 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, Square, T, T, T, T, x *x)                                                       \
     X(T, SquaredDifference, T, T, T, T, (x - Y) * (x - Y))
 
-/* Gradients: ReluGrad, LeakyReluGrad and Softplus/SoftsignGrad take (gradient, feature);
- * TanhGrad, SigmoidGrad, SqrtGrad and their kin (y, dy); EluGrad (gradient, output). */
+/* Argument order of the gradients: (gradient, feature) for ReluGrad, LeakyReluGrad,
+ * SoftplusGrad and SoftsignGrad; (y, dy) for TanhGrad, SigmoidGrad, SqrtGrad and the
+ * like; (gradient, output) for EluGrad. */
 #define FLOAT_GRADIENT(X, T)                                                             \
     X(T, ReluGrad, T, T, T, T, Y > 0 ? x : 0)                                            \
     X(T, Relu6Grad, T, T, T, T, Y > 0 && Y < 6 ? x : 0)                                  \
@@ -256,7 +264,7 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, ReciprocalGrad, T, T, T, T, -Y *(x * x))                                        \
     X(T, InvGrad, T, T, T, T, -Y *(x * x))
 
-/* Integers wrap: they are computed as unsigned. */
+/* Integers wrap on overflow: the arithmetic is unsigned. */
 #define U64(v) ((uint64_t)(v))
 #define INTEGER(X, T)                                                                    \
     X(T, Add, T, T, T, T, U64(x) + U64(Y))                                               \
@@ -331,7 +339,8 @@ static const struct loop_row rows[] = {EVERYTHING(ROW){NULL}};
 
 /* ---- casts ---- */
 
-/* Out of range gives the smallest integer, as x86 does; C leaves it undefined. */
+/* Values out of range give the smallest integer, as on x86; in C the conversion is
+ * undefined. */
 static inline int64_t to_i64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
@@ -367,17 +376,18 @@ static const struct loop_row casts[] = {CASTS(CAST_ENTRY){NULL}};
 
 static loop_fn find_cast(enum dtype from, enum dtype to)
 {
-    for (const struct loop_row *r = casts; r->type; r++)
+    for (const struct loop_row *r = casts; r->type != NULL; r++)
         if (r->dtype == from && r->ret == to)
             return r->fn;
     return NULL;
 }
 
-/* ---- sums: one order, however the input is cut ---- */
+/* ---- sums: the order does not depend on how the input is divided into calls ---- */
 
 static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
 {
     size_t i = 0;
+
     for (; i < n && (start + i) % SUM_LANES; i++)
         lanes[(start + i) % SUM_LANES] += x[i];
     float acc[SUM_LANES];
@@ -392,10 +402,11 @@ static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
 
 #define FEW_COLUMNS 16
 
-/* Whole rows of a few columns, the sums in registers. */
+/* Sums whole rows with few columns; the sums stay in registers. */
 static void sum_few_columns(float *acc, const float *x, size_t n, size_t period)
 {
     float sum[FEW_COLUMNS];
+
     memcpy(sum, acc, period * sizeof(float));
     for (size_t row = 0; row < n; row += period)
         for (size_t i = 0; i < period; i++)
@@ -405,11 +416,12 @@ static void sum_few_columns(float *acc, const float *x, size_t n, size_t period)
 
 #define COLUMN_TILE 32
 
-/* acc[i] += x[i] of every row, rows `period` apart: the sums of a few columns stay in
- * registers. */
+/* acc[i] += x[i] for each of rows_ rows, which are `period` elements apart, for
+ * COLUMN_TILE columns, whose sums stay in registers. */
 static void sum_tile(float *acc, const float *x, size_t rows_, size_t period)
 {
     float sum[COLUMN_TILE];
+
     memcpy(sum, acc, sizeof(sum));
     for (size_t r = 0; r < rows_; r++)
         for (size_t i = 0; i < COLUMN_TILE; i++)
@@ -420,6 +432,7 @@ static void sum_tile(float *acc, const float *x, size_t rows_, size_t period)
 static void sum_whole_rows(float *acc, const float *x, size_t rows_, size_t period)
 {
     size_t column = 0;
+
     for (; column + COLUMN_TILE <= period; column += COLUMN_TILE)
         sum_tile(acc + column, x + column, rows_, period);
     for (size_t r = 0; r < rows_ && column < period; r++)
@@ -446,12 +459,14 @@ static void sum_columns(float *acc, const float *x, size_t start, size_t n, size
 static inline float sum_row(const float *x, size_t n)
 {
     float sum = 0;
+
     for (size_t i = 0; i < n; i++)
         sum += x[i];
     return sum;
 }
 
-/* A row alone is summed in lanes, whatever its length, as sums that ride along are. */
+/* A single row is summed in lanes whatever its length, since sums fused into an
+ * element-wise loop do the same. */
 static void sum_rows(float *dst, const float *x, size_t rows_, size_t n)
 {
     for (size_t r = 0; r < rows_; r++) {
@@ -467,7 +482,8 @@ static void sum_rows(float *dst, const float *x, size_t rows_, size_t n)
 
 /* ---- softmax ---- */
 
-/* A NaN anywhere makes the whole row NaN, whichever element is taken for the largest. */
+/* Subtracts each row's largest element. A NaN makes the whole row NaN, whichever element
+ * is found to be the largest. */
 static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
 {
     for (size_t r = 0; r < rows_; r++) {
@@ -482,11 +498,12 @@ static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
 
 #define SIDE_BY_SIDE 64
 
-/* Rows of a few columns stand side by side for the vectoriser, each with its own largest
- * element, sum and order of summing. */
+/* Transposes rows with few columns, so that the vectoriser works on many rows side by
+ * side. Each row keeps its own largest element, its own sum, and the order of its sum. */
 static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
 {
     float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+
     for (size_t r = 0; r < SIDE_BY_SIDE; r++)
         top[r] = r < rows_ ? x[r * n] : 0;
     for (size_t i = 0; i < n; i++)
@@ -544,34 +561,35 @@ static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
 
 /* ---- optimisers ---- */
 
-/* What is left in a variable: zero for moments that have decayed below the normal numbers
- * (each would cost a hundred cycles from then on), and of NaNs always the same one. */
+/* Applied to what a step stores in its variables: faded() replaces subnormal moments with
+ * zero, since arithmetic on each would cost a hundred cycles; canonical() replaces every
+ * NaN with the canonical one. */
 static inline float faded(float x)
 {
     const int32_t bits = vm_bits(x);
+
     return vm_float((bits & 0x7f800000) != 0 ? bits : 0);
 }
-static inline float settled(float x)
+static inline float canonical(float x)
 {
     return x != x ? __builtin_nanf("") : x;
 }
 
 static void canonical_nan(float *dst, const float *x, size_t n)
 {
-    EACH dst[i] = settled(x[i]);
+    EACH dst[i] = canonical(x[i]);
 }
 
-/* A variable, its moments and what follows it lie behind one another, often whole pages
- * apart: then Zen 4 takes twice as long for 64 bytes at a time, as if loads had to wait for
- * stores to the same place in another page. */
+/* A variable, its moments and the values after them lie one behind another in memory,
+ * often a whole number of pages apart. Zen 4 then takes twice as long with 64-byte
+ * vectors, as if loads waited for stores to the same offset in another page. */
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 #define BY_32_BYTES __attribute__((target("prefer-vector-width=256")))
 #else
 #define BY_32_BYTES
 #endif
 
-/* A NaN in a moment is one in the variable, too: where that has none, nothing is to be
- * settled. */
+/* A NaN in a moment makes the variable NaN, too, so only the variable is checked. */
 static inline __attribute__((always_inline)) void
 adam_block(float *restrict var, float *restrict m, float *restrict v, const float *grad,
            size_t n, const struct adam_args *a, const int nesterov)
@@ -579,6 +597,7 @@ adam_block(float *restrict var, float *restrict m, float *restrict v, const floa
     const float c1 = 1.0f - a->beta1, c2 = 1.0f - a->beta2;
     const float rate = a->rate, beta1 = a->beta1, epsilon = a->epsilon;
     uint32_t nans = 0;
+
     EACH
     {
         const float g = grad[i];
@@ -586,6 +605,7 @@ adam_block(float *restrict var, float *restrict m, float *restrict v, const floa
         const float y = faded(v[i] + (g * g - v[i]) * c2);
         const float step = rate * (nesterov ? x * beta1 + g * c1 : x);
         const float moved = var[i] - step / (sqrtf(y) + epsilon);
+
         nans |= moved != moved;
         m[i] = x;
         v[i] = y;
@@ -598,7 +618,8 @@ adam_block(float *restrict var, float *restrict m, float *restrict v, const floa
     }
 }
 
-#define ADAM_BLOCK 512 /* they are still in the first cache when they are settled */
+/* so that a block is still in the first-level cache when its NaNs are replaced */
+#define ADAM_BLOCK 512
 
 BY_32_BYTES static void adam(float *var, float *m, float *v, const float *grad, size_t n,
                              const struct adam_args *a)
@@ -615,7 +636,7 @@ BY_32_BYTES static void adam(float *var, float *m, float *v, const float *grad, 
 BY_32_BYTES static void follow(float *dst, const float *x, float p, const float *y,
                                float q, size_t n)
 {
-    EACH dst[i] = settled(x[i] * p + y[i] * q);
+    EACH dst[i] = canonical(x[i] * p + y[i] * q);
 }
 
 const struct kern_loops KERN_LOOPS = {

@@ -63,7 +63,7 @@ VEC_INLINE vec vec_mul(vec x, vec y)
 {
     return _mm512_mul_ps(x, y);
 }
-/* The instruction takes its second operand unless the first is greater. */
+/* The instruction returns its second operand unless the first is greater. */
 VEC_INLINE vec vec_relu(vec x)
 {
     return _mm512_max_ps(_mm512_setzero_ps(), x);
@@ -136,7 +136,7 @@ VEC_INLINE vec vec_mul(vec x, vec y)
 {
     return _mm256_mul_ps(x, y);
 }
-/* The instruction takes its second operand unless the first is greater. */
+/* The instruction returns its second operand unless the first is greater. */
 VEC_INLINE vec vec_relu(vec x)
 {
     return _mm256_max_ps(_mm256_setzero_ps(), x);
@@ -218,9 +218,9 @@ typedef struct {
 #ifdef __FP_FAST_FMAF
 #define fma_f32 __builtin_fmaf
 #else
-/* x y + z rounded once, without the instruction: the product of two floats is exact in
- * double. Its sum with z is made odd in the last place where it is not exact (Boldo and
- * Melquiond 2008), so that the second rounding, to float, sees on which side of a tie the
+/* x y + z, rounded once, without the instruction. The product of two floats is exact in
+ * double. If its sum with z is not exact, the last bit of the sum is set to odd (Boldo
+ * and Melquiond 2008), so that rounding to float finds the side of a tie on which the
  * exact sum lies. */
 VEC_INLINE float fma_f32(float x, float y, float z)
 {
@@ -232,7 +232,7 @@ VEC_INLINE float fma_f32(float x, float y, float z)
     double odd;
 
     memcpy(&bits, &s, sizeof(bits));
-    if (lost > 0 || lost < 0) /* not NaN, which infinities give */
+    if (lost > 0 || lost < 0) /* not for NaN, which results from infinities */
         bits += (bits & 1) != 0 ? 0 : (lost > 0) == (s > 0) ? 1 : -1;
     memcpy(&odd, &bits, sizeof(odd));
     return (float)odd;
@@ -327,7 +327,8 @@ VEC_INLINE void vec_transpose(vec x[4], vec a, vec b, vec c, vec d)
     x[3] = VEC_LASTS(ab2, cd2);
 }
 
-/* x[q] = column q of four, of as many rows of p as a vector has lanes. */
+/* x[q] = column q of the first four columns of p; a vector has one lane for each row of
+ * p. */
 VEC_INLINE void vec_load_transposed(vec x[4], const float *p, int64_t ld)
 {
     vec_transpose(x, vec_load_fours(p, ld), vec_load_fours(p + ld, ld),
@@ -335,7 +336,8 @@ VEC_INLINE void vec_load_transposed(vec x[4], const float *p, int64_t ld)
 }
 
 #if VEC == 16
-/* The same for eight columns: half as many loads, of which one takes as long as a shuffle. */
+/* The same for eight columns. It needs half as many loads, and a load takes as long as a
+ * shuffle. */
 VEC_INLINE void vec_load_transposed_eight(vec x[8], const float *p, int64_t ld)
 {
     vec y[4], z[4];

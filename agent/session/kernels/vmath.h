@@ -1,11 +1,11 @@
-/* vmath.h - float32 exp, log, tanh and their kin, written for the vectoriser.
+/* vmath.h - float32 exp, log, tanh and similar functions, written to be vectorised.
  *
  * Straight-line code without calls, branches or fused multiply-adds, so that every
- * instruction set gives the same bits. Error at most 4 units in the last place over the
- * whole range (tests/agent/test_vmath.c); infinities, NaN and subnormals as in libm.
+ * instruction set gives the same bits. The error is at most 4 units in the last place
+ * over the whole range (tests/agent/test_vmath.c); infinities, NaN and subnormals are
+ * treated as in libm.
  * Source   range reduction and polynomials of S. Moshier's Cephes (expf.c, logf.c,
- *          tanhf.c).
- */
+ *          tanhf.c). */
 #ifndef AGENT_SESSION_KERNELS_VMATH_H
 #define AGENT_SESSION_KERNELS_VMATH_H
 
@@ -29,7 +29,7 @@ static inline float vm_float(int32_t i)
 /* x = n ln 2 + r with |r| <= ln 2 / 2; returns exp(r) - 1 and n. */
 static inline float vm_exp_reduced(float x, int32_t *ret_n)
 {
-    /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits. */
+    /* Adding 1.5 * 2^23 rounds to the nearest integer, which is then in the low bits. */
     const float magic = 12582912.0f;
     float c = x < -104.0f ? -104.0f : x;
     c = c > 89.0f ? 89.0f : c;
@@ -52,7 +52,8 @@ static inline float vm_exp2i(int32_t n)
     return vm_float((int32_t)((uint32_t)(n + 127) << 23));
 }
 
-/* e 2^n in two steps, so that subnormal results round once and 2^128 is in reach. */
+/* e 2^n in two steps, so that subnormal results are rounded only once and n can be
+ * 128. */
 static inline float vm_scale(float e, int32_t n)
 {
     int32_t half = n >> 1;
@@ -63,7 +64,7 @@ static inline float vm_expf(float x)
 {
     int32_t n;
     float e = vm_exp_reduced(x, &n) + 1.0f;
-    /* NaN leaves rubbish in n; the clamp keeps the shifts defined. */
+    /* For NaN, n is arbitrary; the clamp keeps the shifts defined. */
     n = n < -150 ? -150 : n;
     n = n > 129 ? 129 : n;
     return vm_scale(e, n);
@@ -104,7 +105,8 @@ static inline float vm_logf(float x)
     return x != x ? x : r;
 }
 
-/* log(w) u / (w - 1) with w = 1 + u corrects what rounding w lost (Kahan). */
+/* log(w) u / (w - 1) with w = 1 + u: the factor corrects the rounding error of w
+ * (Kahan). */
 static inline float vm_log1pf(float u)
 {
     float w = 1.0f + u;

@@ -1,0 +1,235 @@
+#include "common/config/algorithms.h"
+#include "common/config/loader.h"
+#include "common/config/run_schema.h"
+#include "common/config/schema_internal.h"
+#include "common/err/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct optimizer_default {
+    const char *key;
+    size_t offset;
+    double by_type[OPT_ACCEPT_REJECT + 1];
+};
+
+static const struct optimizer_default optimizer_defaults[] = {
+    {"beta1", offsetof(struct optimizer_config, beta1), {[OPT_ADAM] = 0.9}},
+    {"beta2", offsetof(struct optimizer_config, beta2), {[OPT_ADAM] = 0.999}},
+    {"epsilon",
+     offsetof(struct optimizer_config, epsilon),
+     {[OPT_ADAM] = 1e-8, [OPT_RMSPROP] = 1e-10}},
+    {"momentum",
+     offsetof(struct optimizer_config, momentum),
+     {[OPT_MOMENTUM] = 0.9, [OPT_RMSPROP] = 0.0}},
+    {"decay", offsetof(struct optimizer_config, decay), {[OPT_RMSPROP] = 0.9}},
+};
+
+enum {
+    N_OPTIMIZER_DEFAULTS = sizeof(optimizer_defaults) / sizeof(optimizer_defaults[0])
+};
+
+static void resolve_tries(struct optimizer_config *o, const struct optimizer_config *base)
+{
+    if (o->type != OPT_ACCEPT_REJECT)
+        o->tries = 0;
+    else if (o->tries == 0)
+        o->tries = base->type == o->type && base->tries > 0 ? base->tries : 1;
+}
+
+/* Fills in the values that were not given: from `base` (the agent's optimizer, for that
+ * of a network) if it has the same type, otherwise from the defaults of the type.
+ * Settings that the type does not have become 0. */
+static void resolve_optimizer(struct optimizer_config *o,
+                              const struct optimizer_config *base)
+{
+    if ((int)o->type == FIELD_UNSET_ENUM)
+        o->type = base->type;
+    if (field_is_unset(o->learning_rate.from))
+        o->learning_rate = base->learning_rate;
+    for (int i = 0; i < N_OPTIMIZER_DEFAULTS; i++) {
+        const struct optimizer_default *d = &optimizer_defaults[i];
+        double *v = (double *)(void *)((char *)o + d->offset);
+
+        if (!optimizer_has(o->type, d->key))
+            *v = 0.0;
+        else if (field_is_unset(*v) && base != o && base->type == o->type)
+            *v = *(const double *)(const void *)((const char *)base + d->offset);
+        else if (field_is_unset(*v))
+            *v = d->by_type[o->type];
+    }
+    resolve_tries(o, base);
+}
+
+static void resolve_network(struct network_config *n, const struct optimizer_config *base)
+{
+    if (n->has_optimizer)
+        resolve_optimizer(&n->optimizer, base);
+    else
+        n->optimizer = (struct optimizer_config){0};
+}
+
+/* After this, no value is "unset". */
+void agent_section_resolve(struct agent_config *a)
+{
+    const int own_critic = algorithm_find(a->algorithm)->own_critic;
+
+    resolve_optimizer(&a->optimizer, &a->optimizer);
+    resolve_network(&a->actor, &a->optimizer);
+    resolve_network(&a->critic, &a->optimizer);
+    if (own_critic)
+        a->critic.input = CRITIC_OWN;
+    else if ((int)a->critic.input == FIELD_UNSET_ENUM)
+        a->critic.input = CRITIC_ALL;
+}
+
+static int check_algorithm(const struct yaml_node *at, const char *path,
+                           const struct agent_config *a, struct err *err)
+{
+    const char *names[64];
+    size_t n = 0;
+
+    if (algorithm_find(a->algorithm) != NULL)
+        return 0;
+    for (; algorithm_at(n) != NULL; n++) {
+        CHECK(n < sizeof(names) / sizeof(names[0]));
+        names[n] = algorithm_at(n)->name;
+    }
+    return schema_fail_choice(at, path, a->algorithm, names, n, err);
+}
+
+static int check_settings(const struct yaml_node *settings, const char *path,
+                          const struct agent_config *a, struct err *err)
+{
+    const struct algorithm_info *info = algorithm_find(a->algorithm);
+
+    for (size_t i = 0; settings != NULL && i < settings->n; i++) {
+        const struct yaml_node *n = settings->child[i];
+
+        if (!algorithm_accepts(info, n->key))
+            return yaml_fail(n, path, err, "%s is no setting of %s", n->key, info->name);
+    }
+    return 0;
+}
+
+static int check_optimizer(const struct yaml_node *optimizer, const char *path,
+                           enum optimizer_type type, struct err *err)
+{
+    for (size_t i = 0; optimizer != NULL && i < optimizer->n; i++) {
+        const struct yaml_node *n = optimizer->child[i];
+
+        if (!optimizer_has(type, n->key))
+            return yaml_fail(n, path, err, "%s is no setting of the optimizer %s", n->key,
+                             optimizer_names[type]);
+    }
+    return 0;
+}
+
+static int check_network(const struct yaml_node *section, const char *name,
+                         const char *path, const struct network_config *n,
+                         const struct agent_config *a, struct err *err)
+{
+    char where[128];
+    enum optimizer_type type = n->optimizer.type;
+
+    if (!n->has_optimizer || (int)type == FIELD_UNSET_ENUM)
+        type = a->optimizer.type;
+    (void)snprintf(where, sizeof(where), "%s%s.optimizer", path, name);
+    return check_optimizer(loader_given(section, name, "optimizer"), where, type, err);
+}
+
+/* Checks what the tables cannot express about one section, given the agent's values so
+ * far, which include the defaults. `path` is empty or ends with a dot. */
+static int check_section(const struct yaml_node *section, const char *path,
+                         const struct agent_config *a, struct err *err)
+{
+    const struct yaml_node *algorithm = yaml_find(section, "algorithm");
+    const struct yaml_node *input = loader_given(section, "critic", "input");
+    char where[128];
+    int rc;
+
+    (void)snprintf(where, sizeof(where), "%salgorithm", path);
+    rc = check_algorithm(algorithm != NULL ? algorithm : section, where, a, err);
+    if (rc < 0)
+        return rc;
+    (void)snprintf(where, sizeof(where), "%scritic.input", path);
+    if (input != NULL && a->critic.input != CRITIC_OWN &&
+        algorithm_find(a->algorithm)->own_critic)
+        return yaml_fail(input, where, err, "found 'all', expected own with %s",
+                         a->algorithm);
+    (void)snprintf(where, sizeof(where), "%ssettings", path);
+    rc = check_settings(yaml_find(section, "settings"), where, a, err);
+    (void)snprintf(where, sizeof(where), "%soptimizer", path);
+    if (rc == 0)
+        rc = check_optimizer(yaml_find(section, "optimizer"), where, a->optimizer.type,
+                             err);
+    if (rc == 0)
+        rc = check_network(section, "actor", path, &a->actor, a, err);
+    return rc < 0 ? rc : check_network(section, "critic", path, &a->critic, a, err);
+}
+
+int agent_section_read(const struct yaml_node *section, const char *path,
+                       struct agent_config *a, struct arena *arena, struct err *err)
+{
+    char prefix[AGENT_NAME_MAX + 16];
+    int rc = schema_read(&agent_schema, section, path, a, arena, err);
+
+    (void)snprintf(prefix, sizeof(prefix), "%s%s", path, *path != '\0' ? "." : "");
+    return rc < 0 ? rc : check_section(section, prefix, a, err);
+}
+
+void agent_section_default_critic(const struct yaml_node *section,
+                                  const struct yaml_node *defaults,
+                                  struct agent_config *a)
+{
+    const struct network_config *own = algorithm_find(a->algorithm)->critic;
+    const struct yaml_node *said[] = {yaml_find(section, "critic"),
+                                      yaml_find(defaults, "critic")};
+    struct network_config n = a->critic;
+
+    if (own == NULL)
+        return;
+    n.hidden = own->hidden;
+    n.activation = own->activation;
+    n.after_action = own->after_action;
+    n.output_init = own->output_init;
+    for (int i = 0; i < 2; i++) {
+        if (yaml_find(said[i], "hidden") != NULL)
+            n.hidden = a->critic.hidden;
+        if (yaml_find(said[i], "activation") != NULL)
+            n.activation = a->critic.activation;
+        if (yaml_find(said[i], "after_action") != NULL)
+            n.after_action = a->critic.after_action;
+        if (yaml_find(said[i], "output_init") != NULL)
+            n.output_init = a->critic.output_init;
+    }
+    a->critic = n;
+}
+
+void agent_section_default_values(const struct yaml_node *section,
+                                  const struct yaml_node *defaults,
+                                  struct agent_config *a)
+{
+    const struct algorithm_default *d = algorithm_find(a->algorithm)->defaults;
+
+    for (; d != NULL && d->path != NULL; d++) {
+        struct schema_place at;
+        struct err err;
+
+        if (yaml_find_path(section, d->path) != NULL ||
+            yaml_find_path(defaults, d->path) != NULL)
+            continue;
+        CHECK(schema_locate(&agent_schema, d->path, a, &at) == 0, "%s", d->path);
+        CHECK(schema_read_text(at.field, d->text, d->path, at.value, &err) == 0, "%s",
+              err.msg);
+    }
+}
+
+int agent_config_resolve(struct agent_config *a, struct err *err)
+{
+    if (a->algorithm == NULL || algorithm_find(a->algorithm) == NULL)
+        return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
+                       a->algorithm != NULL ? a->algorithm : "");
+    agent_section_resolve(a);
+    return 0;
+}

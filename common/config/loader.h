@@ -1,0 +1,62 @@
+/* loader.h - reading the configuration of a run: shared by run_config.c, agent_section.c and
+ * assign.c.
+ *
+ * Errors   ERR_CONFIG with file, line and key (yaml_fail).
+ */
+#ifndef COMMON_CONFIG_LOADER_H
+#define COMMON_CONFIG_LOADER_H
+
+#include "common/config/run_config.h"
+#include "common/config/yaml_tree.h"
+
+struct loader {
+    struct run_config *c;
+    const struct yaml_node *root; /* the file, or the values to assign */
+    const struct config_options *options;
+    int steps_given; /* checkpoint.every_env_steps was given and is not the default */
+    int is_new;      /* read from a file, not values for an existing configuration */
+    struct err *err;
+};
+
+/* The value of a key of a section, or NULL if it is not given. */
+static inline const struct yaml_node *loader_given(const struct yaml_node *map,
+                                                   const char *section, const char *key)
+{
+    return yaml_find(yaml_find(map, section), key);
+}
+
+/* ---- run_config.c ---- */
+
+/* Checks that at most one of two alternative lengths is given and fills in the default. */
+int loader_resolve_lengths(const struct loader *l);
+/* Checks the section `experience` against the algorithms and env.copies; if the
+ * configuration is new and no value is given, sets update_every. The agents must be read. */
+int loader_check_experience(const struct loader *l);
+/* Checks that every key of the map `agents` is one of n names. */
+int loader_check_names(const struct loader *l, const struct yaml_node *agents,
+                       const char *const *names, size_t n);
+/* Checks that an agent with settings.execute: soft acts in an environment that allows it.
+ * section: the agent's own, or NULL. */
+int loader_check_soft(const struct loader *l, const struct yaml_node *section,
+                      const struct agent_config *a);
+
+/* ---- agent_section.c: the keys under `defaults` or of one agent ---- */
+
+/* Reads the section's values into *a and checks what the schema cannot express, taking the
+ * values that *a already has into account. path: of the section; "" for the root. */
+int agent_section_read(const struct yaml_node *section, const char *path,
+                       struct agent_config *a, struct arena *arena, struct err *err);
+/* Fills in all values that are still unset; the algorithm exists. */
+void agent_section_resolve(struct agent_config *a);
+/* Sets the algorithm's own defaults for the keys that neither section gives. Either section
+ * may be NULL. */
+void agent_section_default_values(const struct yaml_node *section,
+                                  const struct yaml_node *defaults,
+                                  struct agent_config *a);
+/* Uses the algorithm's own critic network, if it has one, for the values that neither
+ * section gives. Either section may be NULL. */
+void agent_section_default_critic(const struct yaml_node *section,
+                                  const struct yaml_node *defaults,
+                                  struct agent_config *a);
+
+#endif
