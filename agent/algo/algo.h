@@ -12,6 +12,7 @@
 #define AGENT_ALGO_ALGO_H
 
 #include "agent/algo/live.h"
+#include "agent/algo/symmetry.h"
 #include "agent/session/session.h"
 #include "common/config/algorithms.h"
 #include "common/msg/protocol.h"
@@ -41,6 +42,7 @@ struct space { /* of one agent */
     int box;       /* 0: discrete */
     int particle;  /* a particle world's box: heads have a meaning */
     int masked;    /* not every choice is always possible: the log has masks (layout.h) */
+    int symmetric; /* its settings ask for the environment's symmetry (symmetry.h) */
     int n_heads;
     int32_t heads[8];
     double low, high;
@@ -118,8 +120,9 @@ struct stage_args {
     const uint64_t *rows;          /* (G, B, L); ROW_NONE: no row is there */
     const float *weights;          /* (G, B) or NULL: all 1 */
     struct store_view *store;
-    struct rng_key key; /* "stage <name>" of this agent */
-    uint64_t counter;   /* update * repeats + repeat */
+    struct rng_key key;        /* "stage <name>" of this agent */
+    uint64_t counter;          /* update * repeats + repeat */
+    struct symmetry *symmetry; /* NULL: rows are shown as they are (symmetry.h) */
     /* Looks up an input "agent/name": valid until the next look-up; NULL if it was not
      * sent. */
     const struct tensor *(*input)(void *ctx, const char *agent, const char *name);
