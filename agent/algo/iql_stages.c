@@ -106,10 +106,11 @@ static float best_next(struct algo *a, int64_t i)
 }
 
 /* batch.target, from what comes after the rows. */
-static int make_targets(struct algo *a, struct session *s, const struct store_view *store,
+static int make_targets(struct algo *a, struct session *s, const struct stage_args *args,
                         const uint64_t *rows, int64_t n, struct stage_result *ret,
                         struct err *err)
 {
+    const struct store_view *store = args->store;
     struct batch *b = &a->batch;
     int r;
 
@@ -117,9 +118,12 @@ static int make_targets(struct algo *a, struct session *s, const struct store_vi
                       (size_t)a->self->obs);
     store_view_gather(store, a->reward_column, rows, (size_t)n, b->reward, 1);
     store_view_gather(store, a->terminated_column, rows, (size_t)n, b->terminated, 1);
-    if (a->self->masked)
+    symmetry_obs(args->symmetry, a->index, (size_t)n, b->obs, (size_t)a->self->obs);
+    if (a->self->masked) {
         store_view_gather_bytes(store, a->next_allowed_column, rows, (size_t)n,
                                 b->next_allowed);
+        symmetry_mask(args->symmetry, a->index, (size_t)n, b->next_allowed);
+    }
     if ((r = iql_run_network(a, s, a->target_q, b->obs, n, b->target_q, err)) < 0)
         return r;
     for (int64_t i = 0; i < n; i++)
@@ -129,15 +133,19 @@ static int make_targets(struct algo *a, struct session *s, const struct store_vi
     return 0;
 }
 
-static void gather(struct algo *a, const struct store_view *store, const uint64_t *rows,
+static void gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
                    const float *weights, int64_t n)
 {
+    const struct store_view *store = args->store;
     struct batch *b = &a->batch;
 
     store_view_gather(store, a->obs_column, rows, (size_t)n, b->obs,
                       (size_t)a->self->obs);
     store_view_gather(store, a->action_column, rows, (size_t)n, b->action,
                       (size_t)a->self->width);
+    symmetry_obs(args->symmetry, a->index, (size_t)n, b->obs, (size_t)a->self->obs);
+    symmetry_action(args->symmetry, a->index, (size_t)n, b->action,
+                    (size_t)a->self->width);
     store_view_gather(store, a->alive_column, rows, (size_t)n, b->weight, 1);
     rows_weights(b->weight, weights, b->weight, n);
     memset(b->choice, 0, (size_t)(n * a->n_choices) * sizeof(float));
@@ -236,9 +244,11 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     if ((r = rows_check(args, a->n_agents, err)) < 0 ||
         (r = find_columns(a, args->store, err)) < 0 || (r = reserve(a, n, err)) < 0 ||
         (r = read_live(a, s, args->step, err)) < 0 ||
-        (r = make_targets(a, s, args->store, args->rows + first, n, ret, err)) < 0)
+        (r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n,
+                           err)) < 0 ||
+        (r = make_targets(a, s, args, args->rows + first, n, ret, err)) < 0)
         return r;
-    gather(a, args->store, args->rows + first, weights, n);
+    gather(a, args, args->rows + first, weights, n);
     return run_train(a, s, args, n, ret, err);
 }
 

@@ -198,6 +198,17 @@ static int check_policy(const struct space *space, const struct algorithm_settin
     return 0;
 }
 
+/* Proposals for turned rows mean nothing to a critic that sees them as they are stored. */
+static int check_symmetry(const struct algo *a, struct err *err)
+{
+    for (size_t i = 0; !a->one_stage && i < a->n_agents; i++)
+        if (a->agents[i].symmetric && !maddpg_self(a)->symmetric)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
+                              "none, but %s has env: they read each other's proposals",
+                              a->agents[i].name);
+    return 0;
+}
+
 static void make_learners(struct algo *a)
 {
     const struct agent_config *c = a->config;
@@ -266,7 +277,9 @@ static int build(struct algo **ret, const struct algo_args *args, int one_stage,
     a->columns = xcalloc(2 * a->seen_n, sizeof(*a->columns));
     a->next_columns = xcalloc(a->seen_n, sizeof(*a->next_columns));
     a->feeds = xcalloc(a->n_agents + 5 + LIVE_COUNT, sizeof(*a->feeds));
-    r = maddpg_build_graph(a, err);
+    r = check_symmetry(a, err);
+    if (r == 0)
+        r = maddpg_build_graph(a, err);
     if (r < 0) {
         maddpg_free(a);
         return r;

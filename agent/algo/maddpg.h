@@ -83,6 +83,7 @@ struct batch {
      * the proposals, then those of the rows */
     float *joint;
     uint64_t *joint_rows; /* (B) whose observations and actions `joint` holds, if ... */
+    uint64_t update;      /* turned by whose symmetries */
     size_t gathered;      /* ... it holds those of so many rows; 0: of none */
     float *own_next;      /* (G * B, O) */
     float *proposal;      /* (G * B, U) */

@@ -95,48 +95,77 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
     return 0;
 }
 
+/* The seen agents' observations in the joint matrix, as the rows' symmetries turn them. */
+static void turn_obs(struct algo *a, const struct stage_args *args, size_t n)
+{
+    float *x = a->batch.joint;
+
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        symmetry_obs(args->symmetry, j, n, x, (size_t)a->joint_width);
+        x += a->agents[j].obs;
+    }
+}
+
+static void turn_actions(struct algo *a, const struct stage_args *args, size_t n)
+{
+    float *x = a->batch.joint + a->seen_obs;
+
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        symmetry_action(args->symmetry, j, n, x, (size_t)a->joint_width);
+        x += a->agents[j].width;
+    }
+}
+
 /* What the critic sees at the rows; its target has seen what comes after them. Rows of the
  * log never change, so that those which lie there already are not fetched again. */
-static void gather(struct algo *a, const struct store_view *store, const uint64_t *rows,
+static void gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
                    size_t n)
 {
     struct batch *b = &a->batch;
 
-    if (b->gathered == n && memcmp(b->joint_rows, rows, n * sizeof(*rows)) == 0)
+    if (b->gathered == n && b->update == args->update &&
+        memcmp(b->joint_rows, rows, n * sizeof(*rows)) == 0)
         return;
-    store_view_gather_joined(store, a->columns, 2 * a->seen_n, rows, n, b->joint,
+    store_view_gather_joined(args->store, a->columns, 2 * a->seen_n, rows, n, b->joint,
                              (size_t)a->joint_width);
+    turn_obs(a, args, n);
+    turn_actions(a, args, n);
     memcpy(b->joint_rows, rows, n * sizeof(*rows));
+    b->update = args->update;
     b->gathered = n;
 }
 
-static void gather_next(struct algo *a, const struct store_view *store,
+static void gather_next(struct algo *a, const struct stage_args *args,
                         const uint64_t *rows, size_t n)
 {
+    const struct store_view *store = args->store;
     struct batch *b = &a->batch;
 
     b->gathered = 0;
     store_view_gather_joined(store, a->next_columns, a->seen_n, rows, n, b->joint,
                              (size_t)a->joint_width);
+    turn_obs(a, args, n);
     store_view_gather(store, a->reward_column, rows, n, b->reward, 1);
     store_view_gather(store, a->terminated_column, rows, n, b->terminated, 1);
     store_view_gather(store, a->alive_column, rows, n, b->alive, 1);
 }
 
 /* What the agent may do at the rows, or after them. */
-static void feed_allowed(struct algo *a, const struct store_view *store, int column,
+static void feed_allowed(struct algo *a, const struct stage_args *args, int column,
                          const uint64_t *rows, int64_t n)
 {
     struct batch *b = &a->batch;
 
-    store_view_gather_bytes(store, column, rows, (size_t)n, b->mask);
+    store_view_gather_bytes(args->store, column, rows, (size_t)n, b->mask);
+    symmetry_mask(args->symmetry, a->self, (size_t)n, b->mask);
     choices_open(maddpg_self(a), b->mask, (size_t)n, b->allowed);
     maddpg_feed(a, a->allowed, b->allowed, n, maddpg_self(a)->width);
 }
 
 /* ---- propose ---- */
 
-/* Target policy at the own next observations of n rows, into batch.proposal. */
+/* Target policy at the own next observations of n rows, the newest draw's, into
+ * batch.proposal. */
 static int propose_at(struct algo *a, struct session *s, const struct stage_args *args,
                       const uint64_t *rows, int64_t n, struct err *err)
 {
@@ -150,12 +179,13 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
 
     store_view_gather(args->store, a->own_next_column, rows, (size_t)n, b->own_next,
                       (size_t)self->obs);
+    symmetry_obs(args->symmetry, a->self, (size_t)n, b->own_next, (size_t)self->obs);
     maddpg_feeds_begin(a);
     maddpg_feed(a, a->obs[a->self], b->own_next, n, self->obs);
     if (!a->deterministic)
         maddpg_feed_live(a, LIVE_TEMPERATURE);
     if (a->masked)
-        feed_allowed(a, args->store, a->next_allowed_column, rows, n);
+        feed_allowed(a, args, a->next_allowed_column, rows, n);
     run.feeds = a->feeds;
     run.n_feeds = a->n_feeds;
     return session_run(s, &run, &action, err);
@@ -164,9 +194,10 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
 static int propose(struct algo *a, struct session *s, const struct stage_args *args,
                    struct stage_result *ret, struct err *err)
 {
-    int r = propose_at(a, s, args, args->rows, args->groups * args->batch, err);
+    const int64_t n = args->groups * args->batch;
+    int r = symmetry_draw(args->symmetry, args->update, 0, (size_t)n, err);
 
-    if (r < 0)
+    if (r < 0 || (r = propose_at(a, s, args, args->rows, n, err)) < 0)
         return r;
     ret->n_outputs = 1;
     ret->output[0].name = "action";
@@ -190,7 +221,8 @@ static int64_t put_actions(struct algo *a, int64_t column, const float *actions,
     return column + width;
 }
 
-/* The seen agents' proposals for the rows of one group. */
+/* The seen agents' proposals for the rows of one group. An agent without the setting
+ * `symmetry`, which does not learn, proposes for the rows as they are stored. */
 static int put_proposals(struct algo *a, const struct stage_args *args, int64_t group,
                          struct err *err)
 {
@@ -200,6 +232,7 @@ static int put_proposals(struct algo *a, const struct stage_args *args, int64_t 
         const struct space *s = &a->agents[j];
         const struct shape want = SHAPE(args->groups, args->batch, s->width);
         const struct tensor *t = args->input(args->input_ctx, s->name, "action");
+        float *x = a->batch.joint + column;
 
         if (t == NULL)
             return err_set(err, ERR_PROTOCOL, "input %s/action is missing", s->name);
@@ -209,6 +242,9 @@ static int put_proposals(struct algo *a, const struct stage_args *args, int64_t 
         column = put_actions(a, column,
                              (const float *)t->data + group * args->batch * s->width,
                              args->batch, s->width);
+        if (!s->symmetric)
+            symmetry_action(args->symmetry, j, (size_t)args->batch, x,
+                            (size_t)a->joint_width);
     }
     return 0;
 }
@@ -364,7 +400,7 @@ static int run_actor(struct algo *a, struct session *s, const struct stage_args 
     if (!a->deterministic)
         maddpg_feed_live(a, LIVE_TEMPERATURE);
     if (a->masked)
-        feed_allowed(a, args->store, a->allowed_column, rows, n);
+        feed_allowed(a, args, a->allowed_column, rows, n);
     return run_learner(a, s, args, &a->actor_learner, &a->actor_loss, 1, scalars, err);
 }
 
@@ -394,7 +430,10 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     float scalars[3];
     int r;
 
-    gather_next(a, args->store, rows, (size_t)n);
+    if ((r = symmetry_draw(args->symmetry, args->update, (uint64_t)(group * n), (size_t)n,
+                           err)) < 0)
+        return r;
+    gather_next(a, args, rows, (size_t)n);
     if (a->one_stage) {
         if ((r = propose_at(a, s, args, rows, n, err)) < 0)
             return r;
@@ -407,7 +446,7 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     rows_targets(b->target, b->reward, b->terminated, b->next_q,
                  a->live_value[LIVE_DISCOUNT], n, ret);
     rows_weights(b->weight, weights, b->alive, n);
-    gather(a, args->store, rows, (size_t)n);
+    gather(a, args, rows, (size_t)n);
     if ((r = run_critic(a, s, args, n, scalars, err)) < 0)
         return r;
     stage_scalar(ret, "critic_loss", (double)scalars[0]);
@@ -421,12 +460,14 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
 static int learn_policy(struct algo *a, struct session *s, const struct stage_args *args,
                         struct stage_result *ret, struct err *err)
 {
-    const int64_t n = args->batch;
-    const uint64_t *rows = args->rows + rows_group(args, a->self) * n;
+    const int64_t n = args->batch, first = rows_group(args, a->self) * n;
+    const uint64_t *rows = args->rows + first;
     float scalars[2];
-    int r;
+    int r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n, err);
 
-    gather(a, args->store, rows, (size_t)n);
+    if (r < 0)
+        return r;
+    gather(a, args, rows, (size_t)n);
     a->batch.gathered = 0;
     if ((r = run_actor(a, s, args, rows, n, scalars, err)) < 0 ||
         (r = run_target_updates(a, s, args, err)) < 0)

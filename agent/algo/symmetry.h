@@ -39,8 +39,8 @@ struct space;
 struct symmetry; /* opaque */
 struct symmetry_group;
 
-/* group, agents (n_agents): borrowed, must outlive *ret. The group was checked
- * (symmetry_check). ERR_LIMIT: generators of too many elements. */
+/* group, agents (n_agents): borrowed, must outlive *ret. ERR_PROTOCOL: the group does not fit
+ * the agents' spaces. ERR_LIMIT: its generators give too many elements. */
 int symmetry_new(struct symmetry **ret, const struct symmetry_group *group,
                  const struct space *agents, size_t n_agents, struct rng_key key,
                  struct err *err);

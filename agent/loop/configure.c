@@ -92,6 +92,7 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
     if ((r = msg_get_str(map, "name", ret->name, sizeof(ret->name), err)) < 0 ||
         (r = msg_get_str(map, "team", ret->team, sizeof(ret->team), err)) < 0 ||
         (r = parse_width(map, "obs", &ret->obs, err)) < 0 ||
+        (r = msg_get_bool(map, "symmetric", &ret->symmetric, err)) < 0 ||
         (r = parse_space(map, ret, err)) < 0)
         return r;
     return ret->name[0] != '\0' ? 0 : err_set(err, ERR_PROTOCOL, "name is missing");
@@ -238,6 +239,30 @@ static int parse_role(struct service *s, const msgpack_object *body, int *ret_ce
         return err_set(err, ERR_PROTOCOL, "share: '%s' is not among the members",
                        s->name);
     return 0;
+}
+
+/* Only if the settings ask for it; the environment may have none. */
+static int parse_symmetry(struct service *s, const msgpack_object *body,
+                          const struct world *world, struct err *err)
+{
+    const msgpack_object *list = NULL;
+    const char *key = "settings.symmetry";
+    struct err why;
+    int r;
+
+    if (s->config.settings.symmetry == SYMMETRY_NONE)
+        return 0;
+    if ((r = msg_get_array(body, "symmetry", &list, err)) < 0)
+        return r;
+    if (list == NULL)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                          "env: %s declares no symmetries",
+                          *world->env != '\0' ? world->env : "the environment");
+    r = msg_to_symmetry(list, &s->symmetry_group, &s->arena, &why);
+    if (r == 0)
+        r = symmetry_new(&s->symmetry, &s->symmetry_group, s->agents, s->n_agents,
+                         rng_key_make(s->seed, "experience", PURPOSE_SYMMETRY), &why);
+    return r < 0 ? err_set_at(err, r, ERR_AT(.key = key), "env: %s", why.msg) : 0;
 }
 
 /* ---- graph, session, first values ---- */
@@ -513,6 +538,7 @@ static int configure(struct service *s, const msgpack_object *body, struct err *
         (r = parse_role(s, body, &central, err)) < 0 ||
         (r = parse_world(body, &world, err)) < 0 ||
         (r = parse_config(s, body, err)) < 0 ||
+        (r = parse_symmetry(s, body, &world, err)) < 0 ||
         (r = build(s, central, &world, err)) < 0 ||
         (r = service_open_session(s, restored, err)) < 0 || restored)
         return r;
@@ -546,6 +572,8 @@ void service_unconfigure(struct service *s)
     if (s->shared != NULL)
         (void)munmap(s->shared, s->shared_bytes);
     s->shared = NULL;
+    symmetry_free(s->symmetry);
+    s->symmetry = NULL;
     session_free(s->session);
     s->session = NULL;
     graph_free(s->graph);

@@ -5,7 +5,9 @@
 #include "agent/algo/share.h"
 #include "agent/loop/service.h"
 
+#include "agent/algo/symmetry.h"
 #include "common/mem/arena.h"
+#include "common/msg/symmetry_msg.h"
 #include "common/numerics/numerics.h"
 #include "common/wire/cursor.h"
 
@@ -47,6 +49,8 @@ struct service {
     struct share *share; /* NULL: it shares nothing */
     void *shared;        /* the group's memory, mapped; or NULL */
     size_t shared_bytes;
+    struct symmetry_group symmetry_group;
+    struct symmetry *symmetry; /* NULL: the settings ask for none */
     struct graph *graph;
     struct session *session;
     const struct algo_ops *ops;

@@ -169,6 +169,7 @@ int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
         return r;
     args.input = find_input;
     args.input_ctx = &inputs;
+    args.symmetry = s->symmetry;
     r = s->ops->stage(s->algo, s->session, &args, &res, err);
     if (r == 0 && args.stage->writes && s->config.stop_on_nonfinite)
         r = check_finite(s, args.stage, &res, err);

@@ -6,12 +6,12 @@ const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episod
                                                           "window"};
 
 static const char *const off_policy_settings[] = {
-    "logit_penalty", "temperature",       "policy", "execute", "own_batches",
-    "clip_by",       "exploration_noise", NULL,
+    "logit_penalty", "temperature",       "policy",   "execute", "own_batches",
+    "clip_by",       "exploration_noise", "symmetry", NULL,
 };
 
 static const char *const q_settings[] = {"epsilon", "hysteresis", "own_batches",
-                                         "clip_by", NULL};
+                                         "clip_by", "symmetry",   NULL};
 
 static const char *const policy_gradient_settings[] = {
     "agent_id",    "gae",        "n_step",         "clip_ratio", "entropy", "epochs",

@@ -44,6 +44,7 @@ enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
 enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
 enum value_norm_kind { VALUE_NORM_NONE, VALUE_NORM_RUNNING, VALUE_NORM_POPART };
 enum choose_by { CHOOSE_GREEDY, CHOOSE_SAMPLE };
+enum symmetry_kind { SYMMETRY_NONE, SYMMETRY_ENV };
 
 struct layer_sizes {
     int n;
@@ -81,15 +82,16 @@ struct algorithm_settings {
     struct ramp epsilon;
     double hysteresis;
     int agent_id;
-    double gae;           /* lambda of the advantages */
-    int64_t n_step;       /* returns of so many steps instead; 0: gae */
-    double clip_ratio;    /* 0: no clipping ("none") */
-    struct ramp entropy;  /* weight of the policy's entropy */
-    int64_t epochs;       /* passes over a window of rows */
-    int64_t minibatches;  /* of a pass */
+    double gae;          /* lambda of the advantages */
+    int64_t n_step;      /* returns of so many steps instead; 0: gae */
+    double clip_ratio;   /* 0: no clipping ("none") */
+    struct ramp entropy; /* weight of the policy's entropy */
+    int64_t epochs;      /* passes over a window of rows */
+    int64_t minibatches; /* of a pass */
     enum value_norm_kind value_norm;
     int advantage_norm;
     double huber; /* where the value loss becomes linear; 0: nowhere ("none") */
+    enum symmetry_kind symmetry; /* under which rows are shown (agent/algo/symmetry.h) */
     const char *from; /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
     const struct yaml_node *from_at; /* where `from` is in the file; NULL: not given */
     const char *agent; /* frozen: the agent of that run; NULL: the one of the same name */

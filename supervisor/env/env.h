@@ -101,6 +101,15 @@ int env_agent_names(void *ctx, const struct env_config *env, const char *const *
  * on a tie. */
 size_t env_choice(const float *x, size_t n);
 
+/* The symmetries that a built-in environment declares under this configuration, which must be
+ * valid: all of its group that leaves the meaning of words alone. (Renumbering words, or
+ * landmarks that words speak of, is exact, too; but agents that see each row under another
+ * numbering would learn that words mean nothing.) In the arena; no factors: it declares
+ * none. */
+struct symmetry_group;
+void env_symmetry(const struct env_config *env, struct arena *arena,
+                  struct symmetry_group *ret);
+
 struct vec_env; /* opaque */
 
 enum env_draws { ENV_DRAWS_TRAINING, ENV_DRAWS_EVALUATION };

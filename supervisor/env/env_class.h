@@ -17,6 +17,7 @@
 #define ENV_MAX_AGENTS 1000
 
 struct env_class;
+struct symmetry_group;
 
 /* The episode that begins: its random numbers are all drawn at (key, episode). */
 struct env_episode {
@@ -50,6 +51,10 @@ struct env_ops {
     size_t (*state_bytes)(const void *world);
     void (*save)(const void *world, void *dst);
     int (*load)(void *world, const void *src, struct err *err);
+    /* Adds the factors of its symmetries (common/msg/symmetry_msg.h) to an empty group, in the
+     * arena. NULL: it declares none. */
+    void (*symmetry)(const struct env_class *class, const struct env_config *config,
+                     const void *params, struct arena *arena, struct symmetry_group *ret);
     /* Draws one copy into an empty scene; NULL: the world cannot be drawn. */
     void (*draw)(const void *world, size_t copy, struct scene *ret);
 };

@@ -249,6 +249,14 @@ static int particle_describe(const struct env_class *class,
     return 0;
 }
 
+static void particle_symmetry(const struct env_class *class,
+                              const struct env_config *config, const void *params,
+                              struct arena *arena, struct symmetry_group *ret)
+{
+    particle_world_symmetry(build_world(class->scenario, config, params, 0, arena), arena,
+                            ret);
+}
+
 static void *particle_open(const struct env_class *class, const struct env_config *config,
                            const void *params, size_t copies, struct arena *arena)
 {
@@ -348,5 +356,6 @@ const struct env_ops particle_ops = {
     .state_bytes = particle_state_bytes,
     .save = particle_save,
     .load = particle_load,
+    .symmetry = particle_symmetry,
     .draw = particle_draw,
 };

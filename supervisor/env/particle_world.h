@@ -97,6 +97,16 @@ struct particle_obs {
     double *made;              /* (width, n): memory for computed rows */
 };
 
+/* A group of symmetries under construction. */
+struct particle_symmetry {
+    const struct particle_world *world;
+    struct arena *arena;
+    struct symmetry_group *group;
+    size_t square;  /* factor: flips of x and y, and their exchange */
+    uint32_t agent; /* whose rows are being described */
+    uint32_t width; /* rows described so far */
+};
+
 /* How a goal that is drawn at reset appears in a picture. */
 struct particle_goal {
     const char *name;
@@ -115,6 +125,9 @@ struct particle_scenario {
     void (*survey)(const struct particle_world *w, const struct particle_obs *o);
     /* Appends the rows of agent `self`'s observation, in order. */
     void (*observe)(const struct particle_world *w, size_t self, struct particle_obs *o);
+    /* Describes every agent's rows, in order, and which of the things in them are alike. NULL:
+     * it has no symmetries. */
+    void (*symmetry)(const struct particle_world *w, struct particle_symmetry *y);
     /* Rewards of all agents: ret[a] (E), of the state after the step. */
     void (*reward)(const struct particle_world *w, double *const *ret);
     /* ret (E) = 1 where the task is complete for all agents, else 0. NULL: never. */
@@ -215,6 +228,20 @@ void particle_obs_goal_colour(const struct particle_world *w, struct particle_ob
                               size_t i, const double *colours, size_t n);
 /* Makes the last two rows 0 where mask (o->n) is 0; elsewhere mask must be all ones. */
 void particle_obs_hide(struct particle_obs *o, const uint64_t *mask);
+
+/* For `symmetry` (particle_symmetry.c). orders: n things are alike; returns what to pass for
+ * them. agent: begins an agent's rows. points: n pairs of coordinates, which the square turns,
+ * one for each thing alike; numbers: for each of n things `width` rows that it leaves alone.
+ * Things that are not alike: PARTICLE_UNLIKE. */
+#define PARTICLE_UNLIKE SIZE_MAX
+size_t particle_symmetry_orders(struct particle_symmetry *y, size_t n);
+void particle_symmetry_agent(struct particle_symmetry *y, size_t agent);
+void particle_symmetry_points(struct particle_symmetry *y, size_t n, size_t alike);
+void particle_symmetry_numbers(struct particle_symmetry *y, size_t n, size_t width,
+                               size_t alike);
+/* The symmetries of a world; all in the arena. */
+void particle_world_symmetry(const struct particle_world *w, struct arena *arena,
+                             struct symmetry_group *ret);
 
 /* For `reward`: distances (E) of two entities, or of an entity and goal i's landmark
  * (which uses the last two scratch rows); dist2: squared. touch: 1 where agent a collides

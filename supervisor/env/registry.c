@@ -1,3 +1,4 @@
+#include "common/msg/symmetry_msg.h"
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/external.h"
 #include "supervisor/env/foraging.h"
@@ -123,6 +124,19 @@ int env_params_read(const struct env_config *env, struct arena *arena,
     return env->params == NULL
                ? 0
                : schema_read(schema, env->params, "env.params", params, arena, err);
+}
+
+void env_symmetry(const struct env_config *env, struct arena *arena,
+                  struct symmetry_group *ret)
+{
+    const struct env_class *class = env_class_find(env->id);
+    const void *params;
+
+    *ret = (struct symmetry_group){0};
+    if (class->ops == NULL || class->ops->symmetry == NULL ||
+        env_params_read(env, arena, &params, NULL) < 0)
+        return;
+    class->ops->symmetry(class, env, params, arena, ret);
 }
 
 /* One set of rules and one kind of actions is all that others have. */

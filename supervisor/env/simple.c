@@ -27,6 +27,13 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_rel(w, o, self, LANDMARK);
 }
 
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    (void)w;
+    particle_symmetry_agent(y, AGENT);
+    particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* velocity, landmark */
+}
+
 static void reward(const struct particle_world *w, double *const *ret)
 {
     particle_dist2(w, AGENT, LANDMARK, ret[AGENT]);
@@ -37,5 +44,6 @@ const struct particle_scenario particle_simple = {
     .build = build,
     .reset = reset,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
 };

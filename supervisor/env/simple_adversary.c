@@ -57,6 +57,23 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_rel_others(w, o, self);
 }
 
+/* Nobody sees which landmark is the goal but by its place. */
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    const size_t n = w->n_landmarks, landmarks = particle_symmetry_orders(y, n);
+
+    for (size_t a = 0; a < w->n_agents; a++) {
+        const size_t good = a == ADVERSARY ? n : n - 1;
+        const size_t others = particle_symmetry_orders(y, good);
+
+        particle_symmetry_agent(y, a);
+        particle_symmetry_points(y, a == ADVERSARY ? 0 : 1, PARTICLE_UNLIKE); /* goal */
+        particle_symmetry_points(y, n, landmarks);
+        particle_symmetry_points(y, a == ADVERSARY ? 0 : 1, PARTICLE_UNLIKE);
+        particle_symmetry_points(y, good, others);
+    }
+}
+
 /* The same for every good agent. */
 static void reward_good(const struct particle_world *w, double *ret)
 {
@@ -87,5 +104,6 @@ const struct particle_scenario particle_simple_adversary = {
     .build = build,
     .reset = reset,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
 };

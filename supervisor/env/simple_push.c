@@ -51,6 +51,25 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_rel_others(w, o, self);
 }
 
+/* Landmarks exchanged, and with them the two numbers by which the agent's own colour says
+ * which one is the goal. The landmarks' colours belong to the places of the observation. */
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    const size_t landmarks = particle_symmetry_orders(y, 2);
+
+    particle_symmetry_agent(y, ADVERSARY);
+    particle_symmetry_points(y, 1, PARTICLE_UNLIKE); /* velocity */
+    particle_symmetry_points(y, 2, landmarks);
+    particle_symmetry_points(y, 1, PARTICLE_UNLIKE); /* the agent */
+    particle_symmetry_agent(y, AGENT);
+    particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* velocity, goal */
+    particle_symmetry_numbers(y, 1, 1, PARTICLE_UNLIKE);
+    particle_symmetry_numbers(y, 2, 1, landmarks); /* own colour */
+    particle_symmetry_points(y, w->n_landmarks, landmarks);
+    particle_symmetry_numbers(y, 2, COLOUR, PARTICLE_UNLIKE);
+    particle_symmetry_points(y, 1, PARTICLE_UNLIKE); /* the adversary */
+}
+
 static void reward(const struct particle_world *w, double *const *ret)
 {
     double *agent = particle_scratch(w, 0), *adversary = particle_scratch(w, 1);
@@ -69,5 +88,6 @@ const struct particle_scenario particle_simple_push = {
     .build = build,
     .reset = reset,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
 };

@@ -53,6 +53,15 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_comm(w, o, 1 - self);
 }
 
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    for (size_t a = 0; a < w->n_agents; a++) {
+        particle_symmetry_agent(y, a);
+        particle_symmetry_points(y, 1 + w->n_landmarks, PARTICLE_UNLIKE);
+        particle_symmetry_numbers(y, 1, COLOUR + SYMBOLS, PARTICLE_UNLIKE);
+    }
+}
+
 static void reward(const struct particle_world *w, double *const *ret)
 {
     const struct params *p = w->params;
@@ -82,5 +91,6 @@ const struct particle_scenario particle_simple_reference = {
     .build = build,
     .reset = reset,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
 };

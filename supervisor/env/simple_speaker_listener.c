@@ -47,6 +47,15 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_comm(w, o, SPEAKER);
 }
 
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    particle_symmetry_agent(y, SPEAKER);
+    particle_symmetry_numbers(y, 1, COLOUR, PARTICLE_UNLIKE);
+    particle_symmetry_agent(y, LISTENER);
+    particle_symmetry_points(y, 1 + w->n_landmarks, PARTICLE_UNLIKE);
+    particle_symmetry_numbers(y, 1, SYMBOLS, PARTICLE_UNLIKE);
+}
+
 static void reward(const struct particle_world *w, double *const *ret)
 {
     particle_goal_dist2(w, LISTENER, GOAL, ret[SPEAKER]);
@@ -63,5 +72,6 @@ const struct particle_scenario particle_simple_speaker_listener = {
     .build = build,
     .reset = reset,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
 };

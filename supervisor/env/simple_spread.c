@@ -64,6 +64,21 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     }
 }
 
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    const size_t n = w->n_agents, landmarks = particle_symmetry_orders(y, n);
+
+    for (size_t a = 0; a < n; a++) {
+        const size_t others = particle_symmetry_orders(y, n - 1);
+
+        particle_symmetry_agent(y, a);
+        particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* velocity, position */
+        particle_symmetry_points(y, n, landmarks);
+        particle_symmetry_points(y, n - 1, others);
+        particle_symmetry_numbers(y, n - 1, SPEECH, others);
+    }
+}
+
 static void charge_touches(const struct particle_world *w, double *const *ret,
                            double *touch)
 {
@@ -124,6 +139,7 @@ const struct particle_scenario particle_simple_spread = {
     .build = build,
     .reset = reset,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
     .succeed = succeed,
 };

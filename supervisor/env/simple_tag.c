@@ -79,6 +79,26 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     }
 }
 
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    const size_t first_good = (size_t)((const struct params *)w->params)->adversaries;
+    const size_t obstacles = particle_symmetry_orders(y, w->n_landmarks);
+
+    for (size_t a = 0; a < w->n_agents; a++) {
+        const size_t n_hunters = first_good - (a < first_good ? 1 : 0);
+        const size_t n_prey = w->n_agents - 1 - n_hunters;
+        const size_t hunters = particle_symmetry_orders(y, n_hunters);
+        const size_t prey = particle_symmetry_orders(y, n_prey);
+
+        particle_symmetry_agent(y, a);
+        particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* velocity, position */
+        particle_symmetry_points(y, w->n_landmarks, obstacles);
+        particle_symmetry_points(y, n_hunters, hunters);
+        particle_symmetry_points(y, n_prey, prey);
+        particle_symmetry_points(y, n_prey, prey); /* velocities */
+    }
+}
+
 static void reward(const struct particle_world *w, double *const *ret)
 {
     const struct params *p = w->params;
@@ -122,6 +142,7 @@ const struct particle_scenario particle_simple_tag = {
     .build = build,
     .reset = reset,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
     .succeed = succeed,
 };

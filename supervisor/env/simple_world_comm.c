@@ -203,6 +203,40 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_comm(w, o, LEADER);
 }
 
+/* The leader is unlike the other hunters: it sees more, and speaks. */
+static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+{
+    const size_t n_forest = n_forests(w), n_obstacle = first_food(w) - w->n_agents;
+    const size_t n_food = first_forest(w) - first_food(w);
+    const size_t obstacles = particle_symmetry_orders(y, n_obstacle);
+    const size_t food = particle_symmetry_orders(y, n_food);
+    const size_t forests = particle_symmetry_orders(y, n_forest);
+
+    for (size_t a = 0; a < w->n_agents; a++) {
+        const int good = a >= first_good(w);
+        const size_t n_hunters = first_good(w) - 1 - (a != LEADER && !good ? 1 : 0);
+        const size_t n_prey = w->n_agents - first_good(w) - (good ? 1 : 0);
+        const size_t hunters = particle_symmetry_orders(y, n_hunters);
+        const size_t prey = particle_symmetry_orders(y, n_prey);
+
+        particle_symmetry_agent(y, a);
+        particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* velocity, position */
+        particle_symmetry_points(y, n_obstacle, obstacles);
+        particle_symmetry_points(y, n_food, food);
+        particle_symmetry_points(y, n_forest, forests);
+        particle_symmetry_points(y, a != LEADER ? 1 : 0, PARTICLE_UNLIKE); /* leader */
+        particle_symmetry_points(y, n_hunters, hunters);
+        particle_symmetry_points(y, n_prey, prey);
+        if (good)
+            particle_symmetry_numbers(y, n_forest, 1, forests); /* in which it is */
+        particle_symmetry_points(y, n_prey, prey);              /* velocities */
+        if (!good) {
+            particle_symmetry_numbers(y, n_forest, 1, forests);
+            particle_symmetry_numbers(y, 1, SYMBOLS, PARTICLE_UNLIKE);
+        }
+    }
+}
+
 /* ---- rewards ---- */
 
 /* The aside rows of a good agent, one for each hunter: whether they touch. */
@@ -257,5 +291,6 @@ const struct particle_scenario particle_simple_world_comm = {
     .reset = reset,
     .survey = survey,
     .observe = observe,
+    .symmetry = symmetry,
     .reward = reward,
 };

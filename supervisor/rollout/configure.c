@@ -3,6 +3,7 @@
 
 #include "common/err/check.h"
 #include "common/msg/config_msg.h"
+#include "common/msg/symmetry_msg.h"
 
 static void pack_space(const struct action_space *s, int masked, struct msg_out *o)
 {
@@ -31,13 +32,16 @@ static void pack_space(const struct action_space *s, int masked, struct msg_out 
     }
 }
 
-static void pack_agents(const struct env_spec *spec, struct msg_out *o)
+static void pack_agents(const struct run_config *config, const struct env_spec *spec,
+                        struct msg_out *o)
 {
     msg_array(o, spec->n_agents);
     for (size_t i = 0; i < spec->n_agents; i++) {
         const struct env_agent *a = &spec->agents[i];
 
-        msg_map(o, 4);
+        const int is_symmetric = config->agents[i].settings.symmetry == SYMMETRY_ENV;
+
+        msg_map(o, is_symmetric ? 5 : 4);
         msg_key(o, "name");
         msg_str(o, a->name);
         msg_key(o, "team");
@@ -46,6 +50,10 @@ static void pack_agents(const struct env_spec *spec, struct msg_out *o)
         msg_u64(o, (uint64_t)a->obs_width);
         msg_key(o, "action");
         pack_space(&a->space, env_is_masked(spec, i), o);
+        if (is_symmetric) {
+            msg_key(o, "symmetric");
+            msg_bool(o, 1);
+        }
     }
 }
 
@@ -66,9 +74,14 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
                             const struct rollout_policy *policy, struct msg_out *o)
 {
     int central = agent == spec->n_agents;
+    const struct agent_config *own = &config->agents[central ? 0 : agent];
+    struct symmetry_group symmetry = {0};
+    struct arena arena = ARENA_ZERO;
 
     CHECK(agent <= spec->n_agents && config->n_agents == spec->n_agents);
-    msg_map(o, 11u + (policy != NULL ? 1 : 0) +
+    if (own->settings.symmetry == SYMMETRY_ENV)
+        env_symmetry(&config->env, &arena, &symmetry);
+    msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0));
     msg_key(o, "role");
     msg_str(o, central ? "central" : "learner");
@@ -77,9 +90,9 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_key(o, "seed");
     msg_u64(o, config->run.seed);
     msg_key(o, "config");
-    msg_agent_config(o, &config->agents[central ? 0 : agent]);
+    msg_agent_config(o, own);
     msg_key(o, "agents");
-    pack_agents(spec, o);
+    pack_agents(config, spec, o);
     msg_key(o, "restored");
     msg_bool(o, restored);
     msg_key(o, "numerics");
@@ -92,6 +105,11 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_u64(o, (uint64_t)spec->max_steps);
     msg_key(o, "window");
     msg_u64(o, (uint64_t)config->experience.update_every);
+    if (symmetry.n_factors > 0) {
+        msg_key(o, "symmetry");
+        msg_symmetry(o, &symmetry);
+    }
+    arena_done(&arena);
     if (policy != NULL)
         pack_policy(policy, o);
 }
