@@ -399,14 +399,12 @@ static void add_digit(struct symmetry *s, struct view *v, uint32_t digit, size_t
     t->n *= d->radix;
 }
 
-static const struct view *view_of(struct symmetry *s, size_t agent)
+static void make_view(struct symmetry *s, size_t agent)
 {
     struct view *v = &s->views[agent];
     const size_t both = (size_t)(s->agents[agent].obs + s->agents[agent].width);
     size_t room = TABLE_NUMBERS;
 
-    if (v->is_made)
-        return v;
     v->is_made = 1;
     v->steps = ARENA_ARRAY(&s->arena, struct step, s->n_digits);
     v->digit = ARENA_ARRAY(&s->arena, uint32_t, s->n_digits);
@@ -416,7 +414,6 @@ static const struct view *view_of(struct symmetry *s, size_t agent)
             add_digit(s, v, (uint32_t)d, both, &room);
     for (size_t i = 0; i < v->n_steps; i++)
         make_step(s, v, &v->steps[i], agent);
-    return v;
 }
 
 /* ---- draws ---- */
@@ -504,9 +501,16 @@ static void turn(struct symmetry *s, size_t agent, uint32_t part, size_t row)
 {
     const struct space *space = &s->agents[agent];
 
-    turn_row(s, view_of(s, agent), s->drawn + row * s->n_digits, part,
+    turn_row(s, &s->views[agent], s->drawn + row * s->n_digits, part,
              part == SYMMETRY_OBS ? 0 : (size_t)space->obs, part_width(space, part),
              (size_t)(space->obs + space->width));
+}
+
+static void begin(struct symmetry *s, size_t agent, size_t n)
+{
+    CHECK(n <= s->n, "%zu rows of a draw of %zu", n, s->n);
+    if (!s->views[agent].is_made)
+        make_view(s, agent);
 }
 
 static void turn_rows(struct symmetry *s, size_t agent, uint32_t part, size_t n, float *x,
@@ -514,7 +518,7 @@ static void turn_rows(struct symmetry *s, size_t agent, uint32_t part, size_t n,
 {
     const size_t bytes = part_width(&s->agents[agent], part) * sizeof(*x);
 
-    CHECK(n <= s->n, "%zu rows of a draw of %zu", n, s->n);
+    begin(s, agent, n);
     for (size_t i = 0; i < n; i++, x += stride) {
         memcpy(s->row, x, bytes);
         turn(s, agent, part, i);
@@ -538,7 +542,7 @@ void symmetry_mask(struct symmetry *s, size_t agent, size_t n, uint8_t *x)
 {
     if (s == NULL)
         return;
-    CHECK(n <= s->n, "%zu rows of a draw of %zu", n, s->n);
+    begin(s, agent, n);
     for (size_t i = 0; i < n; i++, x += s->agents[agent].width) {
         for (int64_t k = 0; k < s->agents[agent].width; k++)
             s->row[k] = x[k];
@@ -553,7 +557,7 @@ void symmetry_choice(struct symmetry *s, size_t agent, size_t n, int32_t *x,
 {
     if (s == NULL)
         return;
-    CHECK(n <= s->n, "%zu rows of a draw of %zu", n, s->n);
+    begin(s, agent, n);
     for (size_t i = 0; i < n; i++, x += stride) {
         choice_to_action(&s->agents[agent], *x, s->row);
         turn(s, agent, SYMMETRY_ACTION, i);

@@ -82,12 +82,12 @@ struct algorithm_settings {
     struct ramp epsilon;
     double hysteresis;
     int agent_id;
-    double gae;          /* lambda of the advantages */
-    int64_t n_step;      /* returns of so many steps instead; 0: gae */
-    double clip_ratio;   /* 0: no clipping ("none") */
-    struct ramp entropy; /* weight of the policy's entropy */
-    int64_t epochs;      /* passes over a window of rows */
-    int64_t minibatches; /* of a pass */
+    double gae;           /* lambda of the advantages */
+    int64_t n_step;       /* returns of so many steps instead; 0: gae */
+    double clip_ratio;    /* 0: no clipping ("none") */
+    struct ramp entropy;  /* weight of the policy's entropy */
+    int64_t epochs;       /* passes over a window of rows */
+    int64_t minibatches;  /* of a pass */
     enum value_norm_kind value_norm;
     int advantage_norm;
     double huber; /* where the value loss becomes linear; 0: nowhere ("none") */

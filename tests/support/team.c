@@ -237,7 +237,12 @@ struct team *team_new(const struct team_args *args)
         t->spaces[i].obs = args->obs;
         (void)snprintf(t->spaces[i].name, AGENT_NAME_MAX, "agent_%zu", i);
         (void)snprintf(t->spaces[i].team, AGENT_NAME_MAX, "agent");
+        t->spaces[i].symmetric = args->symmetry != NULL;
     }
+    if (args->symmetry != NULL)
+        OK(symmetry_new(&t->symmetry, args->symmetry, t->spaces, args->n,
+                        rng_key_make(args->seed, "experience", PURPOSE_SYMMETRY), &err),
+           err);
     t->slot = SLOT_NONE;
     if (args->share)
         make_group(t);
@@ -262,6 +267,7 @@ void team_free(struct team *t)
     }
     if (t->shared != NULL)
         (void)munmap(t->shared, TEAM_SHARED_BYTES);
+    symmetry_free(t->symmetry);
     store_view_close(t->store);
     store_layout_done(&t->layout);
     (void)close(t->log_fd);
@@ -317,6 +323,7 @@ int team_stage(struct team *t, size_t member, const char *stage, uint64_t update
                                     .store = t->store,
                                     .key = team_stage_key(t, member, stage),
                                     .counter = update,
+                                    .symmetry = t->symmetry,
                                     .input = find_proposal,
                                     .input_ctx = t};
 

@@ -6,6 +6,7 @@
 
 #include "agent/algo/share.h"
 #include "common/mem/arena.h"
+#include "common/msg/symmetry_msg.h"
 
 #define TEAM_MAX          8
 #define TEAM_SHARED_BYTES ((size_t)16 << 20)
@@ -30,6 +31,7 @@ struct team_args {
     uint64_t n_rows;     /* rows in the log, drawn at random */
     int64_t window_rows; /* as algo_args has it */
     int share;           /* all share parameters, through member number n: "agent_ps" */
+    const struct symmetry_group *symmetry; /* NULL: rows are shown as they are */
 };
 
 struct team {
@@ -46,6 +48,7 @@ struct team {
     struct store_layout layout;
     int log_fd;
     struct store_view *store;
+    struct symmetry *symmetry;
 };
 
 /* Three agents as in simple_spread: observations of 18, five moves. */
