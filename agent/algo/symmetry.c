@@ -6,9 +6,14 @@
 #include "common/mem/arena.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/symmetry_msg.h"
+#include "common/numerics/cpu_features.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 /* An element of the group is a list of digits, drawn independently, which act on a row one
  * after the other. A factor of generators is one digit: the number of an element. Orders of
@@ -37,7 +42,7 @@ struct digit {
 struct step {
     size_t first, n_digits;    /* of the view's */
     size_t n;                  /* rows of the table: all values of the digits; 0: none */
-    uint32_t *from;            /* (n, O + U) */
+    int32_t *from;             /* (n, O + U) */
     float *sign;               /* (n, O + U) */
     struct symmetry_run *runs; /* without a table: this agent's */
     size_t n_runs;
@@ -48,8 +53,17 @@ struct view { /* of one agent */
     size_t n_digits, n_steps;
     uint32_t *digit, *place; /* [n_digits]: a table's row is the sum of place x value */
     struct step *steps;
+    uint32_t *value; /* one table: (n) the rows of it that `draw` means; else NULL */
+    uint64_t draw;
 };
 
+/* Rows to turn by a table, and a row to hold one meanwhile. */
+struct table_args {
+    const int32_t *from;   /* (table, both) from the part's first element on */
+    const float *sign;     /* the same */
+    const uint32_t *value; /* (n) */
+    size_t n, width, both;
+};
 struct symmetry {
     const struct symmetry_group *group;
     const struct space *agents;
@@ -62,6 +76,7 @@ struct symmetry {
     float *row, *turned; /* (largest of all O and U): one row, before and after a table */
     struct arena arena;
 
+    uint64_t draw; /* how many there were */
     uint64_t counter, first;
     size_t n, room;  /* rows drawn; that there is room for */
     uint16_t *drawn; /* (n, n_digits) */
@@ -272,6 +287,8 @@ void symmetry_free(struct symmetry *s)
 {
     if (s == NULL)
         return;
+    for (size_t a = 0; s->views != NULL && a < s->n_agents; a++)
+        free(s->views[a].value);
     free(s->drawn);
     arena_done(&s->arena);
     free(s);
@@ -352,7 +369,7 @@ static void fill_row(struct symmetry *s, const struct view *v, const struct step
             }
         }
         for (size_t i = 0; i < width; i++, at++) {
-            t->from[at] = (uint32_t)(row[i] < 0 ? -row[i] : row[i]) - 1;
+            t->from[at] = (int32_t)(row[i] < 0 ? -row[i] : row[i]) - 1;
             t->sign[at] = row[i] < 0 ? -1.0f : 1.0f;
         }
     }
@@ -370,7 +387,7 @@ static void make_step(struct symmetry *s, const struct view *v, struct step *t,
         (void)runs_of(f, agent, t->runs);
         return;
     }
-    t->from = ARENA_ARRAY(&s->arena, uint32_t, t->n * both);
+    t->from = ARENA_ARRAY(&s->arena, int32_t, t->n * both);
     t->sign = ARENA_ARRAY(&s->arena, float, t->n *both);
     for (size_t k = 0; k < t->n; k++)
         fill_row(s, v, t, agent, k);
@@ -460,6 +477,7 @@ int symmetry_draw(struct symmetry *s, uint64_t counter, uint64_t first, size_t n
             digit = digit + 1 < s->n_digits ? digit + 1 : 0;
         }
     }
+    s->draw++;
     s->counter = counter;
     s->first = first;
     s->n = n;
@@ -468,15 +486,26 @@ int symmetry_draw(struct symmetry *s, uint64_t counter, uint64_t first, size_t n
 
 /* ---- turning rows ---- */
 
+/* Of the table, for one row's digits. */
+static size_t row_of_table(const struct view *v, const struct step *t,
+                           const uint16_t *drawn)
+{
+    size_t k = 0;
+
+    for (size_t d = t->first; d < t->first + t->n_digits; d++)
+        k += (size_t)v->place[d] * drawn[v->digit[d]];
+    return k;
+}
+
 /* Turns s->row: `width` elements of an agent's observation and action, from `at` on. */
 static void turn_row(struct symmetry *s, const struct view *v, const uint16_t *drawn,
                      uint32_t part, size_t at, size_t width, size_t both)
 {
     for (const struct step *t = v->steps; t < v->steps + v->n_steps; t++) {
         float *row = s->row, *turned = s->turned;
-        const uint32_t *from;
+        const int32_t *from;
         const float *sign;
-        size_t k = 0;
+        size_t k;
 
         if (t->n == 0) {
             const uint32_t d = v->digit[t->first];
@@ -486,8 +515,7 @@ static void turn_row(struct symmetry *s, const struct view *v, const uint16_t *d
                     swap_blocks(row, &t->runs[r], s->digits[d].item, drawn[d]);
             continue;
         }
-        for (size_t d = t->first; d < t->first + t->n_digits; d++)
-            k += (size_t)v->place[d] * drawn[v->digit[d]];
+        k = row_of_table(v, t, drawn);
         from = t->from + k * both + at;
         sign = t->sign + k * both + at;
         for (size_t i = 0; i < width; i++)
@@ -506,19 +534,98 @@ static void turn(struct symmetry *s, size_t agent, uint32_t part, size_t row)
              (size_t)(space->obs + space->width));
 }
 
+/* The same for rows of a view of one table. */
+static void by_table(const struct table_args *t, float *x, size_t stride,
+                     float *restrict row)
+{
+    for (size_t i = 0; i < t->n; i++, x += stride) {
+        const int32_t *from = t->from + t->value[i] * t->both;
+        const float *sign = t->sign + t->value[i] * t->both;
+
+        for (size_t k = 0; k < t->width; k++)
+            row[k] = x[k];
+        for (size_t k = 0; k < t->width; k++)
+            x[k] = row[from[k]] * sign[k];
+    }
+}
+
+#ifdef __x86_64__
+enum { AVX512_WIDTH = 32 };
+
+/* The same, of rows that two registers hold. */
+__attribute__((target("avx512f"))) static void by_table_avx512(const struct table_args *t,
+                                                               float *x, size_t stride)
+{
+    const size_t n_high = t->width > 16 ? t->width - 16 : 0;
+    const __mmask16 low = (__mmask16)((1u << (t->width - n_high)) - 1);
+    const __mmask16 high = (__mmask16)((1u << n_high) - 1);
+
+    for (size_t i = 0; i < t->n; i++, x += stride) {
+        const int32_t *from = t->from + t->value[i] * t->both;
+        const float *sign = t->sign + t->value[i] * t->both;
+        const __m512 a = _mm512_maskz_loadu_ps(low, x);
+        const __m512 b = _mm512_maskz_loadu_ps(high, x + 16);
+        const __m512 c =
+            _mm512_permutex2var_ps(a, _mm512_maskz_loadu_epi32(low, from), b);
+
+        _mm512_mask_storeu_ps(x, low, _mm512_mul_ps(c, _mm512_maskz_loadu_ps(low, sign)));
+        if (n_high > 0) {
+            const __m512 d =
+                _mm512_permutex2var_ps(a, _mm512_maskz_loadu_epi32(high, from + 16), b);
+
+            _mm512_mask_storeu_ps(
+                x + 16, high, _mm512_mul_ps(d, _mm512_maskz_loadu_ps(high, sign + 16)));
+        }
+    }
+}
+#endif
+
+static void turn_by_table(const struct table_args *t, float *x, size_t stride, float *row)
+{
+#ifdef __x86_64__
+    if (t->width <= AVX512_WIDTH && cpu_has(x86_cpu_AVX512F)) {
+        by_table_avx512(t, x, stride);
+        return;
+    }
+#endif
+    by_table(t, x, stride, row);
+}
+
 static void begin(struct symmetry *s, size_t agent, size_t n)
 {
+    struct view *v = &s->views[agent];
+
     CHECK(n <= s->n, "%zu rows of a draw of %zu", n, s->n);
-    if (!s->views[agent].is_made)
+    if (!v->is_made)
         make_view(s, agent);
+    if (v->n_steps != 1 || v->steps[0].n == 0 || v->draw == s->draw)
+        return;
+    v->value = xreallocarray(v->value, s->n, sizeof(*v->value));
+    for (size_t i = 0; i < s->n; i++)
+        v->value[i] = (uint32_t)row_of_table(v, &v->steps[0], s->drawn + i * s->n_digits);
+    v->draw = s->draw;
 }
 
 static void turn_rows(struct symmetry *s, size_t agent, uint32_t part, size_t n, float *x,
                       size_t stride)
 {
     const size_t bytes = part_width(&s->agents[agent], part) * sizeof(*x);
+    const struct view *v = &s->views[agent];
 
     begin(s, agent, n);
+    if (v->value != NULL) {
+        const size_t at = part == SYMMETRY_OBS ? 0 : (size_t)s->agents[agent].obs;
+        const struct table_args t = {
+            .from = v->steps[0].from + at,
+            .sign = v->steps[0].sign + at,
+            .value = v->value,
+            .n = n,
+            .width = bytes / sizeof(*x),
+            .both = (size_t)(s->agents[agent].obs + s->agents[agent].width)};
+
+        turn_by_table(&t, x, stride, s->row);
+        return;
+    }
     for (size_t i = 0; i < n; i++, x += stride) {
         memcpy(s->row, x, bytes);
         turn(s, agent, part, i);

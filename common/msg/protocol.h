@@ -143,7 +143,7 @@ enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
 #define PURPOSE_ACT          "act"         /* joint step */
 #define PURPOSE_EVALUATE     "evaluate"    /* episode; index: time * width + column */
 #define PURPOSE_ROWS         "rows"        /* update */
-#define PURPOSE_SYMMETRY     "symmetry"    /* update; or minibatch, counted from the first */
+#define PURPOSE_SYMMETRY     "symmetry"    /* update, or minibatch */
 #define PURPOSE_STAGE_PREFIX "stage "      /* update * repeats + repeat */
 #define PURPOSE_RESET        "reset"       /* episode of that copy */
 #define PURPOSE_PERMUTATION  "permutation" /* update */

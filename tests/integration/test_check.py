@@ -80,7 +80,19 @@ def test_what_an_algorithm_cannot_play_has_its_place_and_leaves_no_run(w):
             ("last", "env: {id: simple_spread, params: {agents: 3}}\nagents:\n  agent_2:\n"
              "    settings: {policy: deterministic}\n",
              "4: agents.agent_2.settings.policy: deterministic needs a bounded continuous "
-             "action space (agent agent_2)")):
+             "action space (agent agent_2)"),
+            ("asymmetric", "env: {id: foraging}\ndefaults:\n"
+             "  settings: {symmetry: env}\n",
+             "3: defaults.settings.symmetry: env: foraging declares no symmetries (agent "
+             "player_0)"),
+            ("large", "env: {id: simple_spread, params: {agents: 70}}\n"
+             "defaults: {settings: {symmetry: env}}\n",
+             "2: defaults.settings.symmetry: env: symmetry: 4830 numbers to draw, at most "
+             "4096 (agent agent_0)"),
+            ("mixed", "env: {id: simple_spread}\nagents:\n  agent_1:\n"
+             "    settings: {symmetry: env}\n",
+             "1: agents.agent_0.settings.symmetry: none, but agent_1 has env: they read each "
+             "other's proposals (agent agent_0)")):
         w.write(f"{name}.yaml", text)
         out, err = w.brood("check", f"{name}.yaml", code=2)
         assert (out, err) == ("", f"{name}.yaml:{says}\n"), (out, err)

@@ -57,6 +57,19 @@ def test_every_point_of_every_method(w):
         print(f"# {method:<15} {point:<13}", *cells, flush=True)
 
 
+def test_deaths_of_agents_that_see_rows_under_symmetries(w):
+    symmetry = ("--set", "defaults.settings.symmetry=env")
+    _, plain = run(w, "plain", "")
+    _, calm = run(w, "calm", "", *symmetry)
+    calm = outcome(calm)
+    assert calm["progress.csv"] != outcome(plain)["progress.csv"]
+    for method in ("configure", "propose", "learn", "learn again"):
+        done, place = run(w, method.replace(" ", "-"),
+                          spec(METHODS[method], "before-reply", 2), *symmetry)
+        assert done["restarts"] == 2 * len(METHODS[method]), (method, done)
+        harness.assert_same_files(calm, outcome(place))
+
+
 def test_deaths_after_the_last_round_change_nothing(w):
     _, calm = run(w, "calm", "")
     for i, point in enumerate(POINTS):

@@ -13,7 +13,7 @@
 enum {
     COPIES = 32,
     STEPS = 5, /* from one state: an action shows in a position after two */
-    ROUNDS = 5,
+    ROUNDS = 4,
     MAX_AGENTS = 16,
     MAX_ENTITIES = 32,
     MAX_WIDTH = 128,
