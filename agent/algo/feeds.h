@@ -6,6 +6,9 @@
 #include "agent/session/session.h"
 #include "common/err/check.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 #define FEEDS_MAX 48
 
 struct feeds {

@@ -88,6 +88,10 @@ static int check(const struct space *self, const struct agent_config *c, struct 
         rc = check_optimizer(&c->actor.optimizer, "actor.optimizer.type", err);
     if (rc == 0 && c->critic.has_optimizer)
         rc = check_optimizer(&c->critic.optimizer, "critic.optimizer.type", err);
+    if (rc == 0 && c->settings.agent_id && c->settings.symmetry == SYMMETRY_ENV)
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
+                        "an agent's id has no place in the environment's symmetry; "
+                        "expected agent_id: false or symmetry: none");
     if (rc < 0 || has_heads(self))
         return rc;
     if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))

@@ -33,6 +33,8 @@
  *          rows of each member. What A and B find is kept in the local variable `window`
  *          (3, n).
  * masks    lower the logits of what is not possible by 1e8, when acting and learning.
+ * symmetry each row of a minibatch is shown under a drawn element of the environment's group
+ *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id.
  * inputs   the policy sees the own observation, then, with agent_id, which of its team
  *          the agent is, one-hot. A joint critic sees the own observation, those of its
  *          team, all others', each in the environment's order, then the id.

@@ -159,8 +159,9 @@ static struct output gaussian(struct algo *a, struct output mean)
     if (a->log_std == NULL)
         return OUTPUT_NONE;
     a->scores = mean;
-    z = binary(g, "Mul", binary(g, "Sub", a->action, mean, "sub"),
-               unary(g, "Exp", unary(g, "Neg", a->log_std->read, NULL), NULL), "mul");
+    z = binary(g, "Sub", a->action, mean, "sub");
+    x = unary(g, "Exp", unary(g, "Neg", a->log_std->read, NULL), NULL);
+    z = binary(g, "Mul", z, x, "mul");
     x = binary(g, "Add", scaled(g, unary(g, "Square", z, NULL), 0.5), a->log_std->read,
                "add");
     x = binary(g, "Add", x, constant_f32(g, (float)HALF_LOG_2PI, NULL), "add");
@@ -193,11 +194,13 @@ static struct output actor_loss(struct algo *a, struct output entropy)
     struct output c = a->live[PG_CLIP_RATIO].constant;
     struct output ratio =
         unary(g, "Exp", binary(g, "Sub", a->log_prob, a->old_log_prob, "sub"), "ratio");
-    struct output clipped =
-        clip(g, ratio, binary(g, "Sub", one, c, "sub"), binary(g, "Add", one, c, "add"));
-    struct output gain =
-        binary(g, "Minimum", binary(g, "Mul", ratio, a->advantage, "mul"),
-               binary(g, "Mul", clipped, a->advantage, "mul"), "surrogate");
+    struct output low = binary(g, "Sub", one, c, "sub");
+    struct output high = binary(g, "Add", one, c, "add");
+    struct output clipped = clip(g, ratio, low, high), gain;
+
+    clipped = binary(g, "Mul", clipped, a->advantage, "mul");
+    gain = binary(g, "Mul", ratio, a->advantage, "mul");
+    gain = binary(g, "Minimum", gain, clipped, "surrogate");
 
     a->fetch[PG_ENTROPY_MEAN] = weighted(a, entropy, "entropy_mean");
     entropy =
@@ -209,14 +212,15 @@ static struct output actor_loss(struct algo *a, struct output entropy)
 /* Half the square; beyond delta (0: none) a straight line. */
 static struct output huber(struct graph *g, struct output error, double delta)
 {
-    struct output size, inner;
+    struct output size, inner, outer;
 
     if (delta <= 0)
         return scaled(g, unary(g, "Square", error, NULL), 0.5);
     size = unary(g, "Abs", error, NULL);
     inner = binary(g, "Minimum", size, constant_f32(g, (float)delta, NULL), NULL);
-    return binary(g, "Add", scaled(g, unary(g, "Square", inner, NULL), 0.5),
-                  scaled(g, binary(g, "Sub", size, inner, "sub"), delta), "add");
+    outer = scaled(g, binary(g, "Sub", size, inner, "sub"), delta);
+    return binary(g, "Add", scaled(g, unary(g, "Square", inner, NULL), 0.5), outer,
+                  "add");
 }
 
 static struct output critic_loss(struct algo *a)
@@ -230,10 +234,9 @@ static struct output critic_loss(struct algo *a)
     moved = clip(g, moved, unary(g, "Neg", c, NULL), c);
     clipped =
         binary(g, "Sub", a->returns, binary(g, "Add", a->old_value, moved, "add"), "sub");
-    error = binary(g, "Sub", a->returns, a->value, "sub");
-    return weighted(
-        a, binary(g, "Maximum", huber(g, error, delta), huber(g, clipped, delta), NULL),
-        "critic_loss");
+    clipped = huber(g, clipped, delta);
+    error = huber(g, binary(g, "Sub", a->returns, a->value, "sub"), delta);
+    return weighted(a, binary(g, "Maximum", error, clipped, NULL), "critic_loss");
 }
 
 /* The optimisers of policy and critic: its own, or the group's. */

@@ -311,7 +311,8 @@ static int normalize(struct algo *a, struct session *s, const struct pg_kept *ke
 struct minibatch {
     const uint32_t *row; /* [n] places in the window */
     int64_t n;
-    float alive; /* rows in which the agent is alive */
+    uint64_t step; /* of the update */
+    float alive;   /* rows in which the agent is alive */
 };
 
 /* Step number `step` of an update. Each epoch draws an order of the window's rows; its
@@ -327,16 +328,43 @@ static struct minibatch choose_rows(struct algo *a, const struct stage_args *arg
     if (a->share != NULL || k == 0)
         rng_permutation(key, args->update * (uint64_t)set->epochs + (uint64_t)epoch,
                         a->window.order, (size_t)n);
-    return (struct minibatch){.row = a->window.order + begin, .n = end - begin};
+    return (struct minibatch){
+        .row = a->window.order + begin, .n = end - begin, .step = (uint64_t)step};
 }
 
-static void gather_minibatch(struct algo *a, const struct stage_args *args,
-                             const struct pg_kept *kept, struct minibatch *b)
+/* Each joint row as its drawn symmetry shows it. */
+static int turn_minibatch(struct algo *a, const struct stage_args *args,
+                          const struct minibatch *b, struct err *err)
+{
+    const struct algorithm_settings *set = &a->config->settings;
+    const uint64_t steps = (uint64_t)(set->epochs * set->minibatches);
+    const size_t n = (size_t)b->n;
+    struct pg_window *w = &a->window;
+    float *block = w->state;
+    const int rc =
+        symmetry_draw(args->symmetry, args->update * steps + b->step, 0, n, err);
+
+    if (rc < 0 || args->symmetry == NULL)
+        return rc;
+    for (size_t j = 0; j < a->seen_n; j++) {
+        symmetry_obs(args->symmetry, a->seen[j], n, block, (size_t)a->state_width);
+        block += a->agents[a->seen[j]].obs;
+    }
+    symmetry_action(args->symmetry, a->self, n, w->action, (size_t)pg_self(a)->width);
+    if (a->masked)
+        symmetry_mask(args->symmetry, a->self, n, w->mask);
+    return 0;
+}
+
+static int gather_minibatch(struct algo *a, const struct stage_args *args,
+                            const struct pg_kept *kept, struct minibatch *b,
+                            struct err *err)
 {
     const struct space *self = pg_self(a);
     const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
     const size_t n = (size_t)b->n;
+    int rc;
 
     for (size_t i = 0; i < n; i++) {
         const uint32_t row = b->row[i];
@@ -355,14 +383,18 @@ static void gather_minibatch(struct algo *a, const struct stage_args *args,
     gather_state(a, args->store, c->obs, w->batch_row, b->n);
     store_view_gather(args->store, c->action, w->batch_row, n, w->action,
                       (size_t)self->width);
-    if (a->masked) {
+    if (a->masked)
         store_view_gather_bytes(args->store, c->allowed, w->batch_row, n, w->mask);
+    rc = turn_minibatch(a, args, b, err);
+    if (rc < 0)
+        return rc;
+    if (a->masked)
         choices_open(self, w->mask, n, w->allowed);
-    }
     if (a->id_width > 0)
         store_view_gather(args->store, c->obs[0], w->batch_row, n, w->input,
                           (size_t)a->input_width);
     pg_put_ids(a, w->input, b->n, a->input_width);
+    return 0;
 }
 
 static void feed_lives(struct algo *a, const enum pg_live *keys, size_t n)
@@ -429,7 +461,9 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
     struct run_args run;
     int rc;
 
-    gather_minibatch(a, args, kept, b);
+    rc = gather_minibatch(a, args, kept, b, err);
+    if (rc < 0)
+        return rc;
     feed_minibatch(a, b->n);
     feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
     run = scalars_run(a, args, 0, PG_SCALARS, x, values);
@@ -553,7 +587,9 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
     struct run_args run;
     int rc;
 
-    gather_minibatch(a, args, kept, &b);
+    rc = gather_minibatch(a, args, kept, &b, err);
+    if (rc < 0)
+        return rc;
     feed_minibatch(a, b.n);
     run = scalars_run(a, args, 0, N_LOSSES, x, values);
     rc = share_gradients(a->share, s, &run, values, args, b.alive, err);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #define WINDOW_MAX_ROWS (UINT64_C(1) << 32)
-#define MAX_WIDTH (INT64_C(1) << 24) /* of an observation or action */
+#define MAX_WIDTH       (INT64_C(1) << 24) /* of an observation or action */
 
 /* ---- the request ---- */
 

@@ -14,8 +14,8 @@ static const char *const q_settings[] = {"epsilon", "hysteresis", "own_batches",
                                          "clip_by", "symmetry",   NULL};
 
 static const char *const policy_gradient_settings[] = {
-    "agent_id",    "gae",        "n_step",         "clip_ratio", "entropy", "epochs",
-    "minibatches", "value_norm", "advantage_norm", "huber",      NULL,
+    "agent_id",    "gae",        "n_step",         "clip_ratio", "entropy",  "epochs",
+    "minibatches", "value_norm", "advantage_norm", "huber",      "symmetry", NULL,
 };
 
 /* Yu et al. 2022, and the settings of its authors' code for the particle worlds. */

@@ -30,7 +30,7 @@ struct algorithm_info {
     const struct algorithm_default {
         const char *path; /* within an agent's section, of a number, flag or choice */
         const char *text;
-    } *defaults;
+    } * defaults;
     const struct network_config *critic; /* default critic; NULL: run_schema's default */
     int without_env;                     /* has no policy; only for env.id none */
     int fixed;                           /* acts but never learns */

@@ -174,8 +174,8 @@ static const struct field settings_fields[] = {
      .doc = "how the critic's targets are normalised"},
     {"advantage_norm", FIELD_BOOL, SETTING(advantage_norm), .default_text = "true",
      RESPAWN, .doc = "advantages of a window get mean 0 and deviation 1"},
-    {"huber", FIELD_F64_OR_NONE, SETTING(huber), ABOVE(0), .default_text = "10",
-     RESPAWN, .doc = "errors of the critic beyond this count linearly (none: squared)"},
+    {"huber", FIELD_F64_OR_NONE, SETTING(huber), ABOVE(0), .default_text = "10", RESPAWN,
+     .doc = "errors of the critic beyond this count linearly (none: squared)"},
     {"symmetry", FIELD_ENUM, SETTING(symmetry), NAMES("none", "env"),
      .default_text = "none",
      .doc =
