@@ -377,6 +377,8 @@ static int names_from_env(struct loader *l, const struct yaml_node *agents,
         *ret_n = (size_t)n;
         return check_agent_keys(l, agents, *ret, *ret_n);
     }
+    if (why.code == ERR_INTERRUPTED)
+        return err_pass(l->err, &why);
     (void)snprintf(key, sizeof(key), "%s", why.key);
     if (env_config_is_foreign(env))
         (void)snprintf(key, sizeof(key), "env.%.64s", env->id);

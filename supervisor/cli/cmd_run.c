@@ -4,6 +4,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
+#include "supervisor/proc/signals.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/trial.h"
 
@@ -52,6 +53,10 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     if (binaries_find(&bin, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
     args->binaries = &bin;
+    if (stop_signal_is_pending()) {
+        (void)err_set(&err, ERR_INTERRUPTED, "interrupted before the run began");
+        return cli_fail(cli, CLI_STOPPED, &err);
+    }
     if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force,
                        (mode_t)config->run.mode, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);

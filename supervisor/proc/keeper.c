@@ -42,8 +42,7 @@ struct message {
 struct keeper {
     const struct keeper_args *args;
     pid_t supervisor, sweeper;
-    int link, signals, report_fd;
-    sigset_t old_mask;
+    int link, signals, report_fd, has_terminal;
     int status;                /* of the supervisor, once it is over */
     int is_over;               /* it is reaped */
     int interrupts;            /* SIGINT and SIGTERM so far */
@@ -146,14 +145,13 @@ static void take_signal(struct keeper *k)
 
 static int take_signals_by_descriptor(struct keeper *k, struct err *err)
 {
-    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT, SIGCHLD};
     sigset_t set;
 
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-        if (!signal_is_ignored(taken[i]))
-            (void)sigaddset(&set, taken[i]);
-    (void)sigprocmask(SIG_BLOCK, &set, &k->old_mask);
+    stop_signals_get(&set);
+    (void)sigaddset(&set, SIGTSTP);
+    (void)sigaddset(&set, SIGCONT);
+    (void)sigaddset(&set, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
     k->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return k->signals < 0 ? err_errno(err, "signalfd") : 0;
 }
@@ -326,7 +324,9 @@ static void set_mark(void)
 
 static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
 {
-    *ret = (struct keeper_link){.fd = fd};
+    sigset_t set;
+
+    *ret = (struct keeper_link){.fd = fd, .has_terminal = k->has_terminal};
     (void)close(k->signals);
     (void)close(k->link);
     if (k->report_fd >= 0)
@@ -335,7 +335,8 @@ static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
     (void)signal(SIGTTOU, SIG_IGN); /* it still writes to the terminal */
     /* A stopped supervisor would not notice that its keeper has ended. */
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
-    (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
+    stop_signals_get(&set);
+    (void)sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
 /* Forks sweeper and supervisor. Returns 1 in the supervisor. */
@@ -381,7 +382,8 @@ static int deaths_so_far(const struct keeper *k)
                : k->before.deaths;
 }
 
-/* Executes this program again to resume the run; returns only if that failed. */
+/* Executes this program again to resume the run; returns only if that failed. Signals stay
+ * blocked: those that arrive meanwhile wait for the next keeper. */
 static void resume(struct keeper *k)
 {
     struct keeper_task task = {.deaths = deaths_so_far(k) + 1,
@@ -391,9 +393,7 @@ static void resume(struct keeper *k)
                                .place = k->run.place};
 
     memcpy(task.path, k->run.path, sizeof(task.path));
-    (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
     keeper_reexec(&k->again, k->args->argv, &task);
-    (void)sigprocmask(SIG_BLOCK, &k->old_mask, NULL);
 }
 
 /* What follows the death of a supervisor by a signal. */
@@ -463,6 +463,16 @@ static int keep(struct keeper *k)
     return end(k);
 }
 
+/* Before anything else: once it has closed, a terminal cannot be opened. */
+static int has_terminal(void)
+{
+    const int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
 /* Until the supervisor sends its run, the keeper assumes the run that it resumes. */
 static void take_before(struct keeper *k)
 {
@@ -477,7 +487,10 @@ static void take_before(struct keeper *k)
 int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
                  struct err *err)
 {
-    struct keeper k = {.args = args, .link = -1, .report_fd = args->report_fd};
+    struct keeper k = {.args = args,
+                       .link = -1,
+                       .report_fd = args->report_fd,
+                       .has_terminal = has_terminal()};
     int r;
 
     set_mark();

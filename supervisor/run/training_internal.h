@@ -16,8 +16,6 @@
 
 #include <uv.h>
 
-enum { TRAINING_N_SIGNALS = 3 };
-
 /* Sends an event (run_event.h) with the present time to the journal, then to the observers.
  *
  *     training_event(t, FAILED, .error = err->msg);
@@ -60,9 +58,10 @@ struct training {
 
     /* Signals and descriptors that the run watches (training_watch.c). */
     struct {
-        uv_signal_t handles[TRAINING_N_SIGNALS], terminal_stop;
+        uv_poll_t poll;
+        int fd; /* of the signals that stop a run (signals.h) */
+        uv_signal_t terminal_stop;
         int n_interrupts;
-        int had_terminal; /* when the run began */
     } signals;
     struct {
         uv_poll_t poll;
