@@ -683,6 +683,30 @@ START_TEST(given_up_as_frozen)
 }
 END_TEST
 
+/* An agent that may become a noop is needed until it has described itself: killed before,
+ * it is started again, whatever its policy, until max_restarts. */
+START_TEST(killed_before_its_description)
+{
+    struct agent_info info;
+
+    rig.limits.restart.policy = RESTART_TEMPORARY;
+    rig.limits.restart.on_give_up = GIVE_UP_NOOP;
+    start_ready("kill-1"); /* its first process does not answer configure */
+    ck_assert_int_eq(rig.n_exits, 1);
+    ck_assert_int_eq(agent_table_kill(rig.table, 0, NULL), 0);
+    RUN_UNTIL(rig.n_given_up == 1 || rig.failed);
+    agent_table_info(rig.table, 0, &info);
+    ck_assert_int_eq(info.mode, AGENT_NOOP);
+    stop_within(5000);
+
+    rig.limits.restart.max_restarts = 0;
+    start("kill-1-again");
+    RUN_UNTIL(rig.ready || rig.failed);
+    ck_assert_msg(rig.failed && strstr(rig.report.msg, "died 1 times") != NULL, "%s",
+                  rig.report.msg);
+}
+END_TEST
+
 START_TEST(given_up_as_noop)
 {
     struct agent_info info;
@@ -1028,6 +1052,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, kill_and_respawn_never_count);
     tcase_add_loop_test(tc, policies_differ, 0, sizeof(policies) / sizeof(policies[0]));
     tcase_add_test(tc, given_up_as_frozen);
+    tcase_add_test(tc, killed_before_its_description);
     tcase_add_test(tc, given_up_as_noop);
     tcase_add_loop_test(tc, a_turn_is_made_again, 0, 2);
     tcase_add_loop_test(tc, silence_and_greed_are_ended, 0,
