@@ -8,6 +8,7 @@
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/trial.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,17 @@ static int prepare_dir(const struct cli *cli, const struct training_args *args,
                                              args->config->run.numerics, err);
 }
 
+/* Wrong usage, or a disk without space for the run's directory. */
+static int fail_to_begin(const struct cli *cli, struct err *err)
+{
+    const int is_full = err->code == -ENOSPC || err->code == -EDQUOT;
+
+    if (is_full)
+        (void)err_add(err, "free some space: `brood runs` shows what each run takes, and "
+                           "`brood rm RUN` removes one");
+    return cli_fail(cli, is_full ? CLI_FAILED : CLI_USAGE, err);
+}
+
 static int train_in_new_dir(const struct cli *cli, const char *name, int force,
                             struct training_args *args)
 {
@@ -59,9 +71,13 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     }
     if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force,
                        (mode_t)config->run.mode, &err) < 0)
-        return cli_fail(cli, CLI_USAGE, &err);
-    code = prepare_dir(cli, args, &err) < 0 ? cli_fail(cli, CLI_FAILED, &err)
-                                            : train_watched(cli, args);
+        return fail_to_begin(cli, &err);
+    if (prepare_dir(cli, args, &err) < 0) {
+        run_dir_discard(args->dir);
+        (void)fail_to_begin(cli, &err);
+        return CLI_FAILED;
+    }
+    code = train_watched(cli, args);
     run_dir_free(args->dir);
     return code;
 }
@@ -255,7 +271,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
     if (keeper_resume_task(&again))
         o.again = &again;
     if (train_check_rescue(o.rescue, &err) < 0)
-        return cli_fail(cli, CLI_USAGE, &err);
+        return fail_to_begin(cli, &err);
     if (o.init_from != NULL && begins_any(&o) &&
         run_dir_find_checkpoint(cli->runs_dir, o.init_from, &init_dir, &init.step,
                                 cli_skipped, cli, &err) < 0)
