@@ -26,7 +26,7 @@ static inline void feeds_begin(struct feeds *f)
 static inline void feeds_columns(struct feeds *f, struct output x, const float *data,
                                  int64_t rows, int64_t width, int64_t stride)
 {
-    CHECK(f->n < FEEDS_MAX);
+    CHECK(f->n < FEEDS_MAX, "more than %d feeds", FEEDS_MAX);
     f->list[f->n++] =
         (struct feed){x, tensor_const_view(DT_FLOAT, SHAPE(rows, width), data),
                       stride == width ? 0 : stride};
@@ -42,7 +42,7 @@ static inline void feeds_add(struct feeds *f, struct output x, const float *data
 /* A live setting's constant; nothing if it has none. */
 static inline void feeds_live(struct feeds *f, const struct live *l, const float *value)
 {
-    CHECK(f->n < FEEDS_MAX);
+    CHECK(f->n < FEEDS_MAX, "more than %d feeds", FEEDS_MAX);
     if (output_valid(l->constant))
         f->list[f->n++] = (struct feed){
             l->constant, tensor_const_view(DT_FLOAT, SHAPE_SCALAR, value), 0};

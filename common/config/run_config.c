@@ -190,6 +190,8 @@ static int names_from_env(const struct loader *l, const struct yaml_node *agents
         *ret_n = (size_t)n;
         return loader_check_names(l, agents, *ret, *ret_n);
     }
+    if (why.code == ERR_INTERRUPTED)
+        return err_pass(l->err, &why);
     (void)snprintf(key, sizeof(key), "%s", why.key);
     if (env_config_is_external(env))
         (void)snprintf(key, sizeof(key), "env.%.64s", env->id);

@@ -34,7 +34,8 @@
     X(ERR_UNINITIALIZED, -5015, "uninitialized")                                         \
     X(ERR_NONFINITE, -5016, "not a finite number")                                       \
     X(ERR_TIMEOUT, -5017, "timed out")                                                   \
-    X(ERR_AGENT, -5018, "agent failed")
+    X(ERR_AGENT, -5018, "agent failed")                                                  \
+    X(ERR_INTERRUPTED, -5019, "interrupted")
 
 enum err_code {
 #define ERR_ENUM(name, code, text) name = code,

@@ -2,15 +2,19 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/proc/signals.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct ask {
     size_t n;
     struct agent_spec *specs; /* [n] as the caller gave them */
     void *ctx;                /* passed to their pack_configure */
     uv_loop_t loop;
+    uv_poll_t signals;
+    int signals_fd;             /* of stop_signals_watch; -1: not watched */
     struct agent_table *agents; /* NULL: creating it failed */
     int is_done, is_stopped;
     struct err failure; /* the first one; code 0: none */
@@ -58,6 +62,26 @@ static int start(struct ask *a, int agent_exe_fd, struct err *err)
     return rc < 0 ? rc : agent_table_start(a->agents, err);
 }
 
+/* The signal is not read: it waits for whoever stops the run. */
+static void on_signal(uv_poll_t *poll, int status, int events)
+{
+    struct err why = {0};
+
+    (void)uv_poll_stop(poll);
+    (void)err_set(&why, ERR_INTERRUPTED, "interrupted");
+    ask_fail(poll->data, &why);
+}
+
+static void watch_signals(struct ask *a)
+{
+    a->signals_fd = stop_signals_watch();
+    if (a->signals_fd < 0)
+        return;
+    CHECK(uv_poll_init(&a->loop, &a->signals, a->signals_fd) == 0);
+    a->signals.data = a;
+    CHECK(uv_poll_start(&a->signals, UV_READABLE, on_signal) == 0);
+}
+
 int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
 {
     struct ask *a = xcalloc(1, sizeof(*a));
@@ -69,6 +93,7 @@ int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
     memcpy(a->specs, args->specs, a->n * sizeof(*a->specs));
     a->ctx = args->ctx;
     CHECK(uv_loop_init(&a->loop) == 0);
+    watch_signals(a);
     rc = start(a, args->agent_exe_fd, err);
     return rc < 0 ? rc : ask_wait(a, err);
 }
@@ -82,7 +107,11 @@ void ask_close(struct ask *a)
     while (a->agents != NULL && !a->is_stopped)
         (void)uv_run(&a->loop, UV_RUN_ONCE);
     agent_table_free(a->agents);
+    if (a->signals_fd >= 0)
+        uv_close((uv_handle_t *)&a->signals, NULL);
     (void)uv_run(&a->loop, UV_RUN_DEFAULT);
+    if (a->signals_fd >= 0)
+        (void)close(a->signals_fd);
     CHECK(uv_loop_close(&a->loop) == 0, "a handle was left open");
     free(a->specs);
     free(a);

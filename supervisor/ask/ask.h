@@ -10,6 +10,8 @@
  * caller's loop, if it has one, does not run meanwhile. ask_close() must follow every
  * ask_open(), also one that failed; it leaves no process, descriptor or handle behind.
  *
+ * Signals  in a supervisor, SIGINT and SIGTERM end the wait with ERR_INTERRUPTED; they stay
+ *          pending (signals.h), so that the run stops as well.
  * Errors   the first failure. If a process fails, it is the report of agent_table.h
  *          (process, pid, how it ended, its last lines); the caller adds its own failures
  *          with ask_fail(). After a failure, every ask_wait() returns it.

@@ -72,7 +72,7 @@ int cli_fail(const struct cli *cli, int exit_code, const struct err *err)
 {
     put_name(cli);
     (void)fprintf(stderr, "%s\n", err->msg);
-    return exit_code;
+    return err->code == ERR_INTERRUPTED ? CLI_STOPPED : exit_code;
 }
 
 int cli_usage(const struct cli *cli, const char *fmt, ...)

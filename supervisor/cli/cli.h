@@ -19,6 +19,7 @@ enum cli_exit {
     CLI_FAILED = RUN_EXIT_FAILED, /* the run, or the command's work, failed */
     CLI_USAGE = RUN_EXIT_CONFIG,  /* wrong usage or configuration */
     CLI_NOT_THERE = 3, /* no such run, not running, or no permission to see it */
+    CLI_STOPPED = RUN_EXIT_STOPPED,
 };
 
 struct cli {
@@ -79,7 +80,8 @@ enum { CLI_OPTION_EXIT = -2 };
 int cli_option(struct cli *cli, int argc, char **argv, const struct option *own,
                int *ret_exit);
 
-/* Reports one line on stderr, "brood <command>: <message>", and returns the code. */
+/* Reports one line on stderr, "brood <command>: <message>", and returns the code, or
+ * CLI_STOPPED if the error is ERR_INTERRUPTED. */
 int cli_fail(const struct cli *cli, int exit_code, const struct err *err);
 int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -4,9 +4,11 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
+#include "supervisor/proc/signals.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/trial.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +43,17 @@ static int prepare_dir(const struct cli *cli, const struct training_args *args,
                                              args->config->run.numerics, err);
 }
 
+/* Wrong usage, or a disk without space for the run's directory. */
+static int fail_to_begin(const struct cli *cli, struct err *err)
+{
+    const int is_full = err->code == -ENOSPC || err->code == -EDQUOT;
+
+    if (is_full)
+        (void)err_add(err, "free some space: `brood runs` shows what each run takes, and "
+                           "`brood rm RUN` removes one");
+    return cli_fail(cli, is_full ? CLI_FAILED : CLI_USAGE, err);
+}
+
 static int train_in_new_dir(const struct cli *cli, const char *name, int force,
                             struct training_args *args)
 {
@@ -52,11 +65,19 @@ static int train_in_new_dir(const struct cli *cli, const char *name, int force,
     if (binaries_find(&bin, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
     args->binaries = &bin;
+    if (stop_signal_is_pending()) {
+        (void)err_set(&err, ERR_INTERRUPTED, "interrupted before the run began");
+        return cli_fail(cli, CLI_STOPPED, &err);
+    }
     if (run_dir_create(&args->dir, cli->runs_dir, name, config->run.name, force,
                        (mode_t)config->run.mode, &err) < 0)
-        return cli_fail(cli, CLI_USAGE, &err);
-    code = prepare_dir(cli, args, &err) < 0 ? cli_fail(cli, CLI_FAILED, &err)
-                                            : train_watched(cli, args);
+        return fail_to_begin(cli, &err);
+    if (prepare_dir(cli, args, &err) < 0) {
+        run_dir_discard(args->dir);
+        (void)fail_to_begin(cli, &err);
+        return CLI_FAILED;
+    }
+    code = train_watched(cli, args);
     run_dir_free(args->dir);
     return code;
 }
@@ -251,7 +272,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
     if (keeper_resume_task(&again))
         o.again = &again;
     if (train_check_rescue(o.rescue, &err) < 0)
-        return cli_fail(cli, CLI_USAGE, &err);
+        return fail_to_begin(cli, &err);
     if (o.init_from != NULL && begins_any(&o) &&
         run_dir_find_checkpoint(cli->runs_dir, o.init_from, &init_dir, &init.step,
                                 cli_skipped, cli, &err) < 0)

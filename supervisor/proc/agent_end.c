@@ -162,13 +162,18 @@ static void describe_give_up(const struct agent *a, enum restart_reason reason,
     }
 }
 
+/* Whether the run could continue without the agent if it knew its description. */
+static int may_be_missed(const struct agent *a)
+{
+    return a->limits.restart.on_give_up != GIVE_UP_STOP &&
+           strcmp(a->spec.role, "learner") == 0;
+}
+
 /* Whether the run can continue without the agent: it knows the agent's description, and
  * the restart policy permits it. */
 static int can_be_missed(const struct agent *a)
 {
-    return a->mode != AGENT_LEARNS ||
-           (a->limits.restart.on_give_up != GIVE_UP_STOP && a->description_data != NULL &&
-            strcmp(a->spec.role, "learner") == 0);
+    return a->mode != AGENT_LEARNS || (may_be_missed(a) && a->description_data != NULL);
 }
 
 static void leave_down(struct agent *a)
@@ -217,8 +222,20 @@ static void give_up(struct agent *a, enum restart_reason reason)
         agent_restart(a);
 }
 
+/* Until its description is known, an agent that the run may continue without is needed: if
+ * it was killed, its policy must not end the run. */
+static struct restart_config config_for_death(const struct agent *a)
+{
+    struct restart_config c = a->limits.restart;
+
+    if (was_killed(a) && may_be_missed(a) && a->description_data == NULL)
+        c.policy = RESTART_PERMANENT;
+    return c;
+}
+
 void agent_decide_restart(struct agent *a)
 {
+    const struct restart_config config = config_for_death(a);
     const enum restart_event event = exited_by(a);
     const uint64_t now_ns = uv_hrtime();
     struct restart_verdict v;
@@ -232,8 +249,7 @@ void agent_decide_restart(struct agent *a)
     if (was_healthy(a, now_ns))
         (void)restart_history_feed(&a->restarts, &a->limits.restart, RESTART_EV_PROGRESS,
                                    now_ns, 0);
-    v = restart_history_feed(&a->restarts, &a->limits.restart, event, now_ns,
-                             a->death.request);
+    v = restart_history_feed(&a->restarts, &config, event, now_ns, a->death.request);
     a->requested_end = RESTART_EV_STARTED;
     if (v.action == RESTART_DO_GIVE_UP)
         give_up(a, v.reason);

@@ -96,8 +96,8 @@ static void launch(pid_t keeper, int fd, int signals, struct detach_report *ret,
 }
 
 /* Closes all descriptors that the process inherited but stdin, stdout, stderr and the
- * report's. */
-static int leave(int report_fd, const sigset_t *old)
+ * report's. Signals stay blocked until the keeper takes them. */
+static int leave(int report_fd)
 {
     const int fd = STDERR_FILENO + 1;
 
@@ -107,7 +107,6 @@ static int leave(int report_fd, const sigset_t *old)
     if (report_fd != fd)
         (void)dup3(report_fd, fd, O_CLOEXEC);
     (void)close_range(fd + 1, ~0U, 0);
-    (void)sigprocmask(SIG_SETMASK, old, NULL);
     return fd;
 }
 
@@ -126,7 +125,7 @@ int detach_split(int *ret_fd, struct detach_report *ret, int *ret_code, struct e
         (void)close(ends[0]);
         (void)close(ends[1]);
     } else if (keeper == 0) {
-        *ret_fd = leave(ends[1], &old);
+        *ret_fd = leave(ends[1]);
         return 1;
     } else {
         (void)close(ends[1]);

@@ -47,8 +47,7 @@ struct message {
 struct keeper {
     const struct keeper_args *args;
     pid_t supervisor, sweeper;
-    int link, signals, report_fd;
-    sigset_t old_mask;
+    int link, signals, report_fd, has_terminal;
     int status;                /* of the supervisor, once is_over */
     int is_over;               /* the supervisor was reaped */
     int interrupts;            /* SIGINT and SIGTERM so far */
@@ -151,14 +150,13 @@ static void take_signal(struct keeper *k)
 
 static int take_signals_by_descriptor(struct keeper *k, struct err *err)
 {
-    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT, SIGCHLD};
     sigset_t set;
 
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-        if (!signal_is_ignored(taken[i]))
-            (void)sigaddset(&set, taken[i]);
-    (void)sigprocmask(SIG_BLOCK, &set, &k->old_mask);
+    stop_signals_get(&set);
+    (void)sigaddset(&set, SIGTSTP);
+    (void)sigaddset(&set, SIGCONT);
+    (void)sigaddset(&set, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
     k->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return k->signals < 0 ? err_errno(err, "signalfd") : 0;
 }
@@ -333,7 +331,9 @@ static void set_mark(void)
 
 static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
 {
-    *ret = (struct keeper_link){.fd = fd};
+    sigset_t set;
+
+    *ret = (struct keeper_link){.fd = fd, .has_terminal = k->has_terminal};
     (void)close(k->signals);
     (void)close(k->link);
     if (k->report_fd >= 0)
@@ -342,7 +342,8 @@ static void become_supervisor(struct keeper *k, struct keeper_link *ret, int fd)
     (void)signal(SIGTTOU, SIG_IGN); /* it still writes to the terminal */
     /* A stopped supervisor would not notice that its keeper has ended. */
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
-    (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
+    stop_signals_get(&set);
+    (void)sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
 /* Forks sweeper and supervisor. Returns 1 in the supervisor. */
@@ -388,7 +389,8 @@ static int deaths_so_far(const struct keeper *k)
                : k->before.deaths;
 }
 
-/* Executes this program again to resume the run; returns only if that failed. */
+/* Executes this program again to resume the run; returns only if that failed. Signals stay
+ * blocked: those that arrive meanwhile wait for the next keeper. */
 static void resume(struct keeper *k)
 {
     struct keeper_task task = {.deaths = deaths_so_far(k) + 1,
@@ -398,9 +400,7 @@ static void resume(struct keeper *k)
                                .place = k->run.place};
 
     memcpy(task.path, k->run.path, sizeof(task.path));
-    (void)sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
     keeper_reexec(&k->again, k->args->argv, &task);
-    (void)sigprocmask(SIG_BLOCK, &k->old_mask, NULL);
 }
 
 /* Decides what follows a supervisor's death by a signal. */
@@ -471,6 +471,16 @@ static int keep(struct keeper *k)
     return end(k);
 }
 
+/* Before anything else: once it has closed, a terminal cannot be opened. */
+static int has_terminal(void)
+{
+    const int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
 /* Until the supervisor sends its run, the keeper assumes the run that it resumes. */
 static void load_resume_task(struct keeper *k)
 {
@@ -485,7 +495,10 @@ static void load_resume_task(struct keeper *k)
 int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
                  struct err *err)
 {
-    struct keeper k = {.args = args, .link = -1, .report_fd = args->report_fd};
+    struct keeper k = {.args = args,
+                       .link = -1,
+                       .report_fd = args->report_fd,
+                       .has_terminal = has_terminal()};
     int r;
 
     set_mark();

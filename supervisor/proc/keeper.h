@@ -8,7 +8,8 @@
  *             signal n ended the supervisor. It uses no libuv and allocates nothing.
  * Supervisor  is in a process group of its own, so that a signal from the terminal reaches
  *             it once, through the keeper. When the keeper ends, the supervisor reads end of
- *             file from its link and ends the run at once.
+ *             file from its link and ends the run at once. It begins with the signals that
+ *             stop a run blocked (signals.h).
  * Sweeper     a third process that sleeps while the run lasts. When keeper and supervisor
  *             have both ended, it kills every process that is in the run's control group
  *             (run_cgroup.h), has the run's mark in its environment, or holds one of the
@@ -42,6 +43,7 @@
 /* The supervisor's end. */
 struct keeper_link {
     int fd; /* at end of file when the keeper has ended; -1: there is no keeper */
+    int has_terminal; /* the command was started from one: SIGHUP means that it is gone */
 };
 
 #define KEEPER_LINK_NONE ((struct keeper_link){.fd = -1})

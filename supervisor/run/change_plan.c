@@ -147,24 +147,22 @@ static int take_cancel(struct reading *r, char *changes)
     return 0;
 }
 
-static int take_event(void *ctx, uint64_t line, const struct journal_event *e)
+static int take_event(void *ctx, uint64_t line, const struct run_event *e)
 {
     struct reading *r = ctx;
-    const int is_set = strcmp(e->name, "set") == 0;
-    const char *text = journal_value(e, "changes");
-    const uint64_t at = journal_number(e, "at", UINT64_MAX);
+    const int is_set = e->kind == RUN_EVENT_SET;
     char *changes;
     int rc = 0;
 
-    if (!is_set && strcmp(e->name, "cancel") != 0)
+    if (!is_set && e->kind != RUN_EVENT_CANCEL)
         return 0;
     r->line = line;
-    if ((is_set && at == UINT64_MAX) || text == NULL)
+    if ((is_set && e->change.at == MEMBER_NO_U64) || e->change.changes == NULL)
         return ERR_FORMAT;
-    if ((is_set && at < r->from) || r->n++ >= r->max)
+    if ((is_set && e->change.at < r->from) || r->n++ >= r->max)
         return 0;
-    changes = xstrdup(text);
-    rc = is_set ? take_set(r, at, changes) : take_cancel(r, changes);
+    changes = xstrdup(e->change.changes);
+    rc = is_set ? take_set(r, e->change.at, changes) : take_cancel(r, changes);
     free(changes);
     return rc;
 }
@@ -174,7 +172,7 @@ int change_plan_read(struct change_plan *p, const struct run_config *of,
                      struct err *err)
 {
     struct reading r = {.plan = p, .of = of, .from = from, .max = n_events, .err = err};
-    int rc = journal_each(journal, take_event, &r, err);
+    int rc = journal_each_event(journal, take_event, &r, err);
 
     if (ret_n != NULL)
         *ret_n = r.n;

@@ -230,9 +230,8 @@ static int take_line(void *ctx, uint64_t number, const struct journal_event *lin
     const struct typed *to = ctx;
     struct run_event e;
 
-    (void)number;
     journal_to_event(&e, line);
-    return to->fn(to->ctx, &e);
+    return to->fn(to->ctx, number, &e);
 }
 
 int journal_each_event(const char *path, journal_run_event_fn fn, void *ctx,

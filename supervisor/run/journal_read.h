@@ -47,7 +47,7 @@ int journal_each(const char *path, journal_event_fn fn, void *ctx, struct err *e
 
 /* The same with typed events. The kind is RUN_EVENT_COUNT for an event that this build
  * does not know: then only time and env_steps are set. env_steps may be JOURNAL_NO_STEP. */
-typedef int (*journal_run_event_fn)(void *ctx, const struct run_event *e);
+typedef int (*journal_run_event_fn)(void *ctx, uint64_t line, const struct run_event *e);
 int journal_each_event(const char *path, journal_run_event_fn fn, void *ctx,
                        struct err *err);
 /* Converts one line; the event borrows the line's texts. */

@@ -3,6 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pid_file.h"
@@ -263,6 +264,15 @@ void run_dir_free(struct run_dir *d)
     free(d);
 }
 
+void run_dir_discard(struct run_dir *d)
+{
+    struct err err;
+
+    if (tree_remove(d->path, &err) < 0)
+        log_warn("%s", err.msg);
+    run_dir_free(d);
+}
+
 static int name_ok(const char *name)
 {
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -423,14 +433,18 @@ int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
     } else {
         rc = make_numbered(&d, runs_dir, base, err);
     }
-    if (rc == 0)
-        rc = furnish(d, mode, err);
     if (rc < 0) {
         run_dir_free(d);
         return rc;
     }
-    *ret = d;
-    return 0;
+    rc = furnish(d, mode, err);
+    if (rc == ERR_STATE) /* another process has taken it meanwhile */
+        run_dir_free(d);
+    else if (rc < 0)
+        run_dir_discard(d);
+    else
+        *ret = d;
+    return rc;
 }
 
 char *run_dir_name_of(const char *path)

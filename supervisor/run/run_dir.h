@@ -29,13 +29,15 @@ enum { RUN_DIR_USER_BYTES = 64 };
  * <base>-<number>, the first that is free. A name that exists already is ERR_EXISTS; with
  * force, such a run is emptied and used if the caller owns it and no supervisor holds it.
  * mode: the directory's exact mode, whatever the umask; that of its files follows from it
- * (beneath.h). */
+ * (beneath.h). After an error, no new directory is left in runs_dir. */
 int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
                    const char *base, int force, mode_t mode, struct err *err);
 /* Opens an existing run; lock: also takes its lock (ERR_STATE names the holder's pid).
  * ERR_NOT_FOUND; -EACCES: another user's, and not readable. */
 int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *err);
 void run_dir_free(struct run_dir *d); /* releases the lock */
+/* Removes the directory of a run that could not begin, as far as possible, and frees d. */
+void run_dir_discard(struct run_dir *d);
 
 /* 1 if the directory or its file `lock` was deleted, so that no command can find the run.
  * d must be locked. */

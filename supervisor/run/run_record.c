@@ -147,7 +147,7 @@ static void take_end(struct run_record *r, const struct run_event *e)
         r->agents[i].update = e->end.updates;
 }
 
-static int take_event(void *ctx, const struct run_event *e)
+static int take_event(void *ctx, uint64_t line, const struct run_event *e)
 {
     struct run_record *r = ctx;
 
@@ -323,7 +323,7 @@ int run_record_exit_code(const char *path, int *ret_has_end)
     return code;
 }
 
-static int take_first(void *ctx, const struct run_event *e)
+static int take_first(void *ctx, uint64_t line, const struct run_event *e)
 {
     copy(ctx, e->time);
     return 1;

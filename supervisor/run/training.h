@@ -13,8 +13,10 @@
  *          stops the agents, then this process; SIGCONT continues all of them.
  * Signals  the first SIGINT, SIGTERM or SIGHUP stops the run at the next round boundary,
  *          with a checkpoint (or at once while the disk is full); a second one ends it at
- *          once. A run that began without a terminal rereads config.yaml on SIGHUP. SIGINT
- *          and SIGHUP that were ignored when the run began stay ignored.
+ *          once. One that arrives before the run begins waits for it, and one that arrives
+ *          when it is ending or has failed changes nothing. A run that began without a
+ *          terminal rereads config.yaml on SIGHUP. SIGINT and SIGHUP that were ignored when
+ *          the run began stay ignored. All of them stay blocked (signals.h) afterwards.
  * Threads  must be called from the main thread: the agents' parent-death signal is tied
  *          to it.
  */

@@ -1,4 +1,5 @@
-/* Changes the configuration of a live run.
+/* The configurations of a live run, and how a change that was accepted (training_set.c) takes
+ * effect.
  *
  * t->config is in force. t->plan lists the changes that were accepted for a later step.
  * t->wanted is what config.yaml contains: t->config with the whole plan applied, and with
@@ -7,25 +8,15 @@
  */
 #include "supervisor/run/training_internal.h"
 
-#include "common/ckpt/atomic_file.h"
 #include "common/config/changes.h"
-#include "common/config/run_schema.h"
-#include "common/log/log.h"
-#include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
-#include "common/wire/cursor.h"
-#include "supervisor/run/trial.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { LIVE_KINDS = 1u << CHANGE_LIVE | 1u << CHANGE_SETTING };
 
 /* ---- pending changes ---- */
 
-static void pending_done(struct pending_list *p)
+void training_pending_done(struct pending_list *p)
 {
     for (size_t i = 0; i < p->n; i++) {
         free((char *)(uintptr_t)p->list[i].key);
@@ -35,16 +26,15 @@ static void pending_done(struct pending_list *p)
     *p = (struct pending_list){0};
 }
 
-static void pending_add(struct pending_list *p, const struct config_setting *s,
-                        uint64_t at, const char *agent)
+void training_pending_add(struct pending_list *p, const struct config_setting *s,
+                          uint64_t at, const char *agent)
 {
     p->list = xreallocarray(p->list, p->n + 1, sizeof(*p->list));
     p->list[p->n++] = (struct run_pending){
         .key = xstrdup(s->path), .value = config_setting_text(s), at, agent};
 }
 
-/* *ret: the configuration in force with the whole plan applied. */
-static int fold_plan(const struct training *t, struct run_config *ret, struct err *err)
+int training_fold_plan(const struct training *t, struct run_config *ret, struct err *err)
 {
     return change_plan_fold(&t->plan, UINT64_MAX, t->config, ret, err);
 }
@@ -62,22 +52,22 @@ static void collect_pending(void *ctx, const struct config_change *c)
     if (c->kind != CHANGE_RESPAWN || c->agent >= w->config->n_agents)
         return;
     s = config_change_setting(c);
-    pending_add(w->ret, &s, RUN_UNKNOWN, w->config->agents[c->agent].name);
+    training_pending_add(w->ret, &s, RUN_UNKNOWN, w->config->agents[c->agent].name);
     free(s.path);
 }
 
 /* Lists the pending changes in t->pending. Call it after each change of config, plan or
  * wanted. */
-static int update_pending(struct training *t, struct err *err)
+int training_update_pending(struct training *t, struct err *err)
 {
     struct run_config planned;
-    int rc = fold_plan(t, &planned, err);
+    int rc = training_fold_plan(t, &planned, err);
 
-    pending_done(&t->pending);
+    training_pending_done(&t->pending);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < t->plan.n; i++)
-        pending_add(&t->pending, &t->plan.list[i].set, t->plan.list[i].at, NULL);
+        training_pending_add(&t->pending, &t->plan.list[i].set, t->plan.list[i].at, NULL);
     run_config_compare(&planned, &t->wanted, collect_pending,
                        &(struct waiting){t->args->config, &t->pending});
     run_config_done(&planned);
@@ -95,7 +85,7 @@ int training_begin_config(struct training *t, struct err *err)
     if (args->plan != NULL)
         change_plan_copy(&t->plan, args->plan);
     run_config_copy(&t->wanted, wanted);
-    return update_pending(t, err);
+    return training_update_pending(t, err);
 }
 
 static void drop_config(struct training *t, const struct run_config *config)
@@ -113,209 +103,15 @@ void training_end_config(struct training *t)
     drop_config(t, t->config);
     run_config_done(&t->wanted);
     change_plan_done(&t->plan);
-    pending_done(&t->pending);
-    pending_done(&t->cancelled);
+    training_pending_done(&t->pending);
+    training_pending_done(&t->cancelled);
     free(t->agent_names);
     free(t->config_yaml);
     free(t->inexact);
     free(t->not_portable);
 }
 
-/* ---- accepting a change ---- */
-
-struct kind_check {
-    const char *run; /* its path */
-    struct err *err;
-    int rc;
-};
-
-/* Quotes text as a word of a shell command line; free(). */
-static char *shell_word(const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_-+=.,:/@%";
-    struct wbuf b = {0};
-
-    if (*text != '\0' && text[strspn(text, plain)] == '\0')
-        return xstrdup(text);
-    wbuf_u8(&b, '\'');
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            wbuf_bytes(&b, "'\\'", 3);
-        wbuf_u8(&b, (uint8_t)*text);
-    }
-    wbuf_bytes(&b, "'", 2); /* with the NUL */
-    return (char *)b.data;
-}
-
-/* The message names the command that begins a new run with the value, and with this run's
- * weights if they fit. */
-static int refuse(const struct kind_check *v, const struct config_change *c)
-{
-    char *run = shell_word(v->run), *set = xasprintf("%s=%s", c->path, c->text);
-    char *word = shell_word(set);
-    int rc;
-
-    if (*c->text == '\0') /* removed, or more than one value */
-        rc = err_set(v->err, ERR_CONFIG,
-                     "%s cannot change while the run lives; `brood run` with an edited "
-                     "copy of %s/config.yaml begins a new one",
-                     c->path, v->run);
-    else if (c->new_weights)
-        rc = err_set(v->err, ERR_CONFIG,
-                     "%s cannot change while the run lives; `brood run %s/config.yaml "
-                     "--set %s` begins a new one, with new weights",
-                     c->path, run, word);
-    else
-        rc = err_set(v->err, ERR_CONFIG,
-                     "%s cannot change while the run lives; `brood run %s/config.yaml "
-                     "--init-from %s --set %s` begins a new one with its weights",
-                     c->path, run, run, word);
-    free(word);
-    free(set);
-    free(run);
-    return rc;
-}
-
-/* Agents hold settings in 32 bits. */
-static int is_finite_f32(const struct config_change *c)
-{
-    struct ramp v = ramp_constant(c->number);
-
-    if (c->field->type == FIELD_SCHEDULE && c->is != NULL)
-        memcpy(&v, c->is, sizeof(v));
-    return isfinite((float)v.from) && isfinite((float)v.to);
-}
-
-/* Refuses the first change that a live run cannot make. */
-static void check_kind(void *ctx, const struct config_change *c)
-{
-    struct kind_check *v = ctx;
-
-    if (v->rc < 0)
-        return;
-    if (c->kind == CHANGE_RESTART)
-        v->rc = refuse(v, c);
-    else if (c->kind == CHANGE_SETTING && !is_finite_f32(c))
-        v->rc = err_set(v->err, ERR_CONFIG, "%s: %s is no finite number in 32 bits",
-                        c->path, c->text);
-}
-
-static uint64_t next_step(const struct training *t)
-{
-    return t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
-}
-
-/* A length that the run has exceeded would end it at once, which `brood stop` is for. */
-static int check_length(const struct training *t, const struct run_config *wanted,
-                        uint64_t at, struct err *err)
-{
-    const int64_t steps = wanted->run.env_steps, episodes = wanted->run.episodes;
-    struct rollout_progress now = {0};
-
-    if (t->rollout != NULL)
-        rollout_progress(t->rollout, &now);
-    if (steps > 0 && steps != t->wanted.run.env_steps && (uint64_t)steps <= at)
-        return err_set(err, ERR_CONFIG,
-                       "run.env_steps=%" PRId64 " is past at step %" PRIu64
-                       "; `brood stop` ends the run",
-                       steps, at);
-    if (episodes > 0 && episodes != t->wanted.run.episodes &&
-        (uint64_t)episodes <= now.episodes)
-        return err_set(err, ERR_CONFIG,
-                       "run.episodes=%" PRId64 " is past: there are %" PRIu64
-                       "; `brood stop` ends the run",
-                       episodes, now.episodes);
-    return 0;
-}
-
-static int choose_step(const struct training *t, uint64_t at,
-                       struct training_set_result *ret, struct err *err)
-{
-    const uint64_t next = next_step(t);
-
-    ret->at = at == TRAINING_SOON ? next : at;
-    if (ret->at < next)
-        return err_set(err, ERR_CONFIG,
-                       "step %" PRIu64 " is past: the next round begins at %" PRIu64, at,
-                       next);
-    if (at != TRAINING_SOON && *ret->waits != '\0')
-        return err_set(
-            err, ERR_CONFIG,
-            "%s: takes effect with a respawn of its agent, not at a step (leave out "
-            "--at-step)",
-            ret->waits);
-    return 0;
-}
-
-struct tried {
-    struct training *t;
-    const struct run_config *wanted;
-    size_t agent;    /* the one that is being tried */
-    uint8_t *agents; /* 1 for each agent whose process would be replaced */
-};
-
-static void collect_tried(void *ctx, const struct config_change *c)
-{
-    struct tried *x = ctx;
-
-    if (c->kind == CHANGE_RESPAWN && c->agent < x->wanted->n_agents)
-        x->agents[c->agent] = 1;
-}
-
-static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
-{
-    const struct tried *x = ctx;
-
-    (void)agent; /* 0: a trial's table has one process */
-    rollout_pack_configure(x->wanted, vec_env_spec(x->t->env), x->agent, restored,
-                           policies_of(x->t->args->policies, x->agent), o);
-}
-
-/* Tries the configurations that respawned agents will get, so that wrong ones are refused
- * now. */
-static int try_processes(struct training *t, const struct run_config *wanted,
-                         struct err *err)
-{
-    struct tried x = {t, wanted, 0, xcalloc(wanted->n_agents, 1)};
-    int rc = 0;
-
-    if (t->rollout != NULL && t->config->n_agents == wanted->n_agents)
-        run_config_compare(&t->wanted, wanted, collect_tried, &x);
-    for (; x.agent < wanted->n_agents && rc == 0; x.agent++) {
-        struct agent_spec spec = t->specs.spec[x.agent];
-
-        spec.pack_configure = pack_tried;
-        if (x.agents[x.agent])
-            rc = trial_configure(t->agent_fd, &spec, &x,
-                                 agent_table_description(t->agents, x.agent), err);
-    }
-    free(x.agents);
-    return rc;
-}
-
-/* Refuses a limit below what the process already uses: it would only be killed. */
-static int check_memory(const struct training *t, const struct run_config *wanted,
-                        struct err *err)
-{
-    const size_t n = agent_table_count(t->agents);
-
-    for (size_t i = 0; i < n && i < wanted->n_agents && i < t->wanted.n_agents; i++) {
-        const int64_t limit = wanted->agents[i].memory_limit_bytes;
-        struct agent_info info;
-
-        agent_table_info(t->agents, i, &info);
-        if (limit > 0 && limit != t->wanted.agents[i].memory_limit_bytes &&
-            info.rss_bytes > limit)
-            return err_set(
-                err, ERR_CONFIG,
-                "agents.%s.memory_limit: %s is less than the %s that it takes "
-                "now",
-                info.name, size_text((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}),
-                size_text((uint64_t)info.rss_bytes, (char[SIZE_TEXT_BYTES]){0}));
-    }
-    return 0;
-}
+/* ---- config.yaml and the journal ---- */
 
 const char *training_config_yaml(struct training *t)
 {
@@ -329,45 +125,13 @@ int training_write_config(struct training *t, struct err *err)
     return run_dir_write_config(t->args->dir, &t->wanted, err);
 }
 
-/* The result of a change, before it is accepted. */
-struct proposal {
-    uint64_t at;
-    struct config_settings changes; /* take effect at that step */
-    struct config_settings waits;   /* differences that take a respawn */
-    struct change_plan plan;        /* t->plan with the changes */
-    struct run_config wanted;       /* t->wanted with both */
-    struct atomic_file *file;       /* the new config.yaml, before its rename */
-};
-
-static void proposal_done(struct proposal *p)
+uint64_t training_next_change(const struct training *t)
 {
-    config_settings_done(&p->changes);
-    config_settings_done(&p->waits);
-    change_plan_done(&p->plan);
-    run_config_done(&p->wanted);
-    atomic_file_free(p->file);
+    return t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
 }
 
-/* Checks that the configuration is valid after each step of the plan. p->wanted becomes
- * the result of the plan with the values that `wanted` has for respawns. */
-static int fold_proposal(const struct training *t, const struct run_config *wanted,
-                         struct proposal *p, struct err *err)
-{
-    struct config_settings waits = {0};
-    int rc = change_plan_fold(&p->plan, UINT64_MAX, t->config, &p->wanted, err);
-
-    if (rc < 0)
-        return rc;
-    run_config_differences(&waits, &p->wanted, wanted, 1u << CHANGE_RESPAWN);
-    for (size_t i = 0; i < waits.n; i++)
-        run_config_set(&p->wanted, &waits.list[i]);
-    config_settings_done(&waits);
-    return 0;
-}
-
-/* at: MEMBER_NO_U64 if they have no step. */
-static int write_settings(struct training *t, enum run_event_kind kind, uint64_t at,
-                          const struct config_settings *s, struct err *err)
+int training_write_settings(struct training *t, enum run_event_kind kind, uint64_t at,
+                            const struct config_settings *s, struct err *err)
 {
     char *text = config_settings_text(s);
     const struct run_event e = {.kind = kind,
@@ -376,354 +140,6 @@ static int write_settings(struct training *t, enum run_event_kind kind, uint64_t
     int rc = s->n > 0 ? training_event_at(t, &e, err) : 0;
 
     free(text);
-    return rc;
-}
-
-/* If there is no space for the new config.yaml, the change must be refused before the
- * journal records it, because a resume compares the two. */
-static int prepare_file(struct training *t, struct proposal *p, struct err *err)
-{
-    return run_dir_prepare_config(t->args->dir, &p->wanted, &p->file, err);
-}
-
-static int write_journal(struct training *t, struct proposal *p, struct err *err)
-{
-    int rc;
-
-    if (p->changes.n == 0 && p->waits.n == 0)
-        return 0;
-    rc = prepare_file(t, p, err);
-    if (rc == 0)
-        rc = write_settings(t, RUN_EVENT_WAITS, MEMBER_NO_U64, &p->waits, err);
-    return rc < 0 ? rc : write_settings(t, RUN_EVENT_SET, p->at, &p->changes, err);
-}
-
-/* Accepts the proposal: moves its plan and configuration into t, and renames
- * config.yaml. */
-static void commit(struct training *t, struct proposal *p)
-{
-    struct err why = {0};
-
-    change_plan_done(&t->plan);
-    t->plan = p->plan;
-    p->plan = (struct change_plan){0};
-    run_config_done(&t->wanted);
-    t->wanted = p->wanted;
-    p->wanted = (struct run_config){0};
-    if (atomic_file_commit(p->file, &why) < 0)
-        training_log_error(t, "config.yaml could not be written: %s", why.msg);
-    if (update_pending(t, &why) < 0)
-        training_log_error(t, "pending changes cannot be listed: %s", why.msg);
-    training_plan_changes(t);
-}
-
-/* The changes that wait for a respawn in `wanted`, but not yet in t->wanted. */
-static int waits_text(const struct training *t, const struct run_config *wanted,
-                      char **ret, struct err *err)
-{
-    struct config_settings waits = {0};
-    struct run_config planned;
-    int rc = fold_plan(t, &planned, err);
-
-    if (rc < 0)
-        return rc;
-    run_config_differences_beyond(&waits, &t->wanted, &planned, wanted,
-                                  1u << CHANGE_RESPAWN);
-    *ret = config_settings_text(&waits);
-    config_settings_done(&waits);
-    run_config_done(&planned);
-    return 0;
-}
-
-static int check_can_change(const struct training *t, struct err *err)
-{
-    if (!life_state_is_ending(t->state) && t->committed)
-        return 0;
-    return err_set(err, ERR_STATE, "the run is %s",
-                   life_state_is_ending(t->state) ? "ending" : "starting: try again");
-}
-
-static int propose(struct training *t, const struct run_config *wanted, uint64_t at,
-                   struct proposal *p, struct training_set_result *ret, struct err *err)
-{
-    int rc;
-
-    run_config_differences(&p->changes, &t->wanted, wanted, LIVE_KINDS);
-    run_config_differences(&p->waits, &t->wanted, wanted, 1u << CHANGE_RESPAWN);
-    ret->changes = config_settings_text(&p->changes);
-    if ((rc = waits_text(t, wanted, &ret->waits, err)) < 0 ||
-        (rc = choose_step(t, at, ret, err)) < 0 ||
-        (rc = check_length(t, wanted, ret->at, err)) < 0)
-        return rc;
-    p->at = ret->at;
-    change_plan_copy(&p->plan, &t->plan);
-    change_plan_add_all(&p->plan, p->at, &p->changes);
-    if ((rc = fold_proposal(t, wanted, p, err)) < 0 ||
-        (rc = check_memory(t, wanted, err)) < 0)
-        return rc;
-    return try_processes(t, &p->wanted, err);
-}
-
-/* Checks and accepts the differences between t->wanted and *wanted. Takes *wanted, also
- * on failure. */
-static int accept_config(struct training *t, struct run_config *wanted, uint64_t at,
-                         struct training_set_result *ret, struct err *err)
-{
-    struct kind_check v = {run_dir_path(t->args->dir), err, 0};
-    struct proposal p = {0};
-    int rc;
-
-    run_config_compare(&t->wanted, wanted, check_kind, &v);
-    rc = check_can_change(t, err);
-    if (rc == 0)
-        rc = v.rc;
-    if (rc == 0)
-        rc = propose(t, wanted, at, &p, ret, err);
-    if (rc == 0)
-        rc = write_journal(t, &p, err);
-    if (rc < 0)
-        training_set_result_done(ret);
-    else if (p.changes.n > 0 || p.waits.n > 0)
-        commit(t, &p);
-    proposal_done(&p);
-    run_config_done(wanted);
-    return rc;
-}
-
-int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
-                 struct training_set_result *ret, struct err *err)
-{
-    struct run_config wanted;
-    int rc;
-
-    *ret = (struct training_set_result){0};
-    rc = run_config_assign(&wanted, &t->wanted, set, n, err);
-    return rc < 0 ? rc : accept_config(t, &wanted, at, ret, err);
-}
-
-static int same_text(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-/* The names of an external environment's agents: those that its processes returned at the
- * start of the run. */
-static int env_names(void *ctx, const struct env_config *env, const char *const **ret,
-                     struct err *err)
-{
-    struct training *t = ctx;
-    const struct run_config *c = t->config;
-
-    if (!env_config_is_external(env))
-        return env_agent_names(NULL, env, ret, err);
-    if (!same_text(env->id, c->env.id) || !same_text(env->plugin, c->env.plugin) ||
-        !same_text(env->directory, c->env.directory) ||
-        !yaml_tree_equal(env->command, c->env.command) ||
-        !yaml_tree_equal(env->params, c->env.params))
-        return err_set(err, ERR_STATE,
-                       "the environment of a live run cannot be replaced; stop the run, "
-                       "and begin a new one");
-    t->agent_names = xreallocarray(t->agent_names, c->n_agents, sizeof(*t->agent_names));
-    for (size_t i = 0; i < c->n_agents; i++)
-        t->agent_names[i] = c->agents[i].name;
-    *ret = t->agent_names;
-    return (int)c->n_agents;
-}
-
-int training_reread(struct training *t, struct training_set_result *ret, struct err *err)
-{
-    const struct config_options options = {.env_names = env_names, .env_ctx = t};
-    struct run_config wanted;
-    int rc;
-
-    *ret = (struct training_set_result){0};
-    rc = run_config_read(&wanted, run_dir_file(t->args->dir, "config.yaml"), &options,
-                         err);
-    return rc < 0 ? rc : accept_config(t, &wanted, TRAINING_SOON, ret, err);
-}
-
-void training_set_result_done(struct training_set_result *r)
-{
-    free(r->changes);
-    free(r->waits);
-    *r = (struct training_set_result){0};
-}
-
-/* ---- cancelling ---- */
-
-struct cancellation {
-    struct training *t;
-    const char *const *keys; /* n 0: all */
-    size_t n;
-    uint8_t *found;              /* [n] 1 for each key for which a change was pending */
-    struct config_settings kept; /* the changes that still wait for a respawn */
-};
-
-/* key: the path within its agent's section, for a change that waits for a respawn;
- * otherwise NULL. */
-static int is_cancelled(struct cancellation *x, const char *path, const char *key)
-{
-    int is = x->n == 0;
-
-    for (size_t i = 0; i < x->n; i++) {
-        const char *rest = config_path_within(x->keys[i], "defaults");
-
-        if (strcmp(x->keys[i], path) == 0 ||
-            (key != NULL && rest != NULL && strcmp(rest, key) == 0))
-            is = x->found[i] = 1;
-    }
-    return is;
-}
-
-static void add_copy(struct config_settings *to, const struct config_change *c)
-{
-    const struct config_setting s = config_change_setting(c);
-
-    config_settings_add(to, &s);
-}
-
-static void cancel_waiting(void *ctx, const struct config_change *c)
-{
-    struct cancellation *x = ctx;
-    const struct run_config *config = x->t->args->config;
-    struct config_setting s;
-
-    if (c->kind != CHANGE_RESPAWN || c->agent >= config->n_agents)
-        return;
-    s = config_change_setting(c);
-    if (is_cancelled(x, c->path, c->key)) {
-        pending_add(&x->t->cancelled, &s, RUN_UNKNOWN, config->agents[c->agent].name);
-        free(s.path);
-    } else {
-        config_settings_add(&x->kept, &s);
-    }
-}
-
-/* A change of `defaults` is kept as long as an agent waits for its value. */
-static void keep_defaults(void *ctx, const struct config_change *c)
-{
-    struct cancellation *x = ctx;
-
-    if (c->kind != CHANGE_RESPAWN || c->agent != x->t->wanted.n_agents)
-        return;
-    for (size_t i = 0; i < x->kept.n; i++) {
-        const char *path = x->kept.list[i].path;
-        const size_t n = strlen(path), k = strlen(c->key);
-
-        if (n > k && strcmp(path + n - k, c->key) == 0 && path[n - k - 1] == '.') {
-            add_copy(&x->kept, c);
-            return;
-        }
-    }
-}
-
-/* Changes for a respawn that was requested already are not cancelled: the request waits
- * for them. */
-static void cancel_planned(struct cancellation *x, struct change_plan *plan)
-{
-    for (size_t i = 0; i < plan->n;) {
-        const struct planned_change *c = &plan->list[i];
-
-        if (c->set.field->change == CHANGE_RESPAWN ||
-            !is_cancelled(x, c->set.path, NULL)) {
-            i++;
-            continue;
-        }
-        pending_add(&x->t->cancelled, &c->set, c->at, NULL);
-        change_plan_remove(plan, i);
-    }
-}
-
-static int check_found(const struct cancellation *x, struct err *err)
-{
-    const struct pending_list *p = &x->t->pending;
-
-    for (size_t i = 0; i < x->n; i++) {
-        if (x->found[i])
-            continue;
-        for (size_t k = 0; k < p->n; k++)
-            if (strcmp(p->list[k].key, x->keys[i]) == 0)
-                return err_set(err, ERR_CONFIG,
-                               "%.160s: is being applied with the respawn of its agent",
-                               x->keys[i]);
-        return err_set(err, ERR_CONFIG,
-                       "%.160s: nothing is pending for this key (`brood status` lists "
-                       "what is)",
-                       x->keys[i]);
-    }
-    return 0;
-}
-
-/* The cancelled changes as "KEY@STEP,KEY" (change_plan.h). */
-static char *cancelled_text(const struct pending_list *p)
-{
-    char *text = xstrdup("");
-
-    for (size_t i = 0; i < p->n; i++) {
-        char step[24] = "", *longer;
-
-        if (p->list[i].at != RUN_UNKNOWN)
-            (void)snprintf(step, sizeof(step), "@%" PRIu64, p->list[i].at);
-        longer = xasprintf("%s%s%s%s", text, i > 0 ? "," : "", p->list[i].key, step);
-        free(text);
-        text = longer;
-    }
-    return text;
-}
-
-/* *p: plan and configuration without the cancelled changes. */
-static int propose_without(struct cancellation *x, struct proposal *p, struct err *err)
-{
-    struct training *t = x->t;
-    struct run_config planned;
-    int rc = fold_plan(t, &planned, err);
-
-    if (rc < 0)
-        return rc;
-    change_plan_copy(&p->plan, &t->plan);
-    cancel_planned(x, &p->plan);
-    run_config_compare(&planned, &t->wanted, cancel_waiting, x);
-    run_config_compare(&planned, &t->wanted, keep_defaults, x);
-    run_config_done(&planned);
-    rc = check_found(x, err);
-    if (rc == 0)
-        rc = change_plan_fold(&p->plan, UINT64_MAX, t->config, &p->wanted, err);
-    for (size_t i = 0; i < x->kept.n && rc == 0; i++)
-        run_config_set_only(&p->wanted, &x->kept.list[i]);
-    return rc < 0 ? rc : try_processes(t, &p->wanted, err);
-}
-
-int training_cancel(struct training *t, const char *const *keys, size_t n,
-                    const struct run_pending **ret, size_t *ret_n, struct err *err)
-{
-    struct cancellation x = {.t = t, .keys = keys, .n = n, .found = xcalloc(n + 1, 1)};
-    struct proposal p = {0};
-    int rc = check_can_change(t, err);
-
-    pending_done(&t->cancelled);
-    if (rc == 0)
-        rc = propose_without(&x, &p, err);
-    if (rc == 0 && t->cancelled.n > 0) {
-        char *text = cancelled_text(&t->cancelled);
-
-        const struct run_event e = {.kind = RUN_EVENT_CANCEL,
-                                    .env_steps = training_steps(t),
-                                    .change = {.at = MEMBER_NO_U64, .changes = text}};
-
-        rc = prepare_file(t, &p, err);
-        if (rc == 0)
-            rc = training_event_at(t, &e, err);
-        if (rc == 0) {
-            commit(t, &p);
-            training_log(t, "cancelled: %s", text);
-        }
-        free(text);
-    }
-    *ret = t->cancelled.list;
-    *ret_n = t->cancelled.n;
-    proposal_done(&p);
-    config_settings_done(&x.kept);
-    free(x.found);
     return rc;
 }
 
@@ -738,16 +154,19 @@ static void collect_waiting(void *ctx, const struct config_change *c)
 {
     struct applied *a = ctx;
 
-    if (c->kind == CHANGE_RESPAWN && c->agent == a->agent)
-        add_copy(&a->changes, c);
+    if (c->kind == CHANGE_RESPAWN && c->agent == a->agent) {
+        const struct config_setting s = config_change_setting(c);
+
+        config_settings_add(&a->changes, &s);
+    }
 }
 
 int training_apply_waiting(struct training *t, size_t agent, struct err *err)
 {
-    const uint64_t at = next_step(t);
+    const uint64_t at = training_next_change(t);
     struct applied a = {.agent = agent};
     struct run_config planned;
-    int rc = fold_plan(t, &planned, err);
+    int rc = training_fold_plan(t, &planned, err);
 
     if (rc < 0)
         return rc;
@@ -759,10 +178,10 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
                      "between rounds: `brood continue` first",
                      t->specs.spec[agent].name);
     if (rc == 0)
-        rc = write_settings(t, RUN_EVENT_SET, at, &a.changes, err);
+        rc = training_write_settings(t, RUN_EVENT_SET, at, &a.changes, err);
     if (rc == 0 && a.changes.n > 0) {
         change_plan_add_all(&t->plan, at, &a.changes);
-        rc = update_pending(t, err);
+        rc = training_update_pending(t, err);
         training_plan_changes(t);
         rc = rc < 0 ? rc : 1;
     }
@@ -846,7 +265,7 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     free(t->config_yaml);
     t->config_yaml = NULL;
     change_plan_drop(&t->plan, step);
-    (void)update_pending(t, NULL);
+    (void)training_update_pending(t, NULL);
     training_plan_changes(t);
     set_limits(t);
     if (*text != '\0') {

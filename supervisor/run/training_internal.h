@@ -16,8 +16,6 @@
 
 #include <uv.h>
 
-enum { TRAINING_N_SIGNALS = 3 };
-
 /* Sends an event (run_event.h) with the present time to the journal, then to the observers.
  *
  *     training_event(t, FAILED, .error = err->msg);
@@ -60,9 +58,10 @@ struct training {
 
     /* Signals and descriptors that the run watches (training_watch.c). */
     struct {
-        uv_signal_t handles[TRAINING_N_SIGNALS], terminal_stop;
+        uv_poll_t poll;
+        int fd; /* of the signals that stop a run (signals.h) */
+        uv_signal_t terminal_stop;
         int n_interrupts;
-        int had_terminal; /* when the run began */
     } signals;
     struct {
         uv_poll_t poll;
@@ -210,7 +209,21 @@ void training_refresh(struct training *t);
 int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
 void training_on_evaluation(void *ctx, const struct evaluation_result *result);
 
-/* ---- training_change.c: changes of the configuration ---- */
+/* ---- training_change.c: configurations, and the changes that take effect ---- */
+
+/* *ret: the configuration in force with the whole plan applied. */
+int training_fold_plan(const struct training *t, struct run_config *ret, struct err *err);
+void training_pending_done(struct pending_list *p);
+void training_pending_add(struct pending_list *p, const struct config_setting *s,
+                          uint64_t at, const char *agent);
+/* Makes t->pending anew. Call it after each change of config, plan or wanted. */
+int training_update_pending(struct training *t, struct err *err);
+/* The joint step at which the next change takes effect at the earliest. */
+uint64_t training_next_change(const struct training *t);
+/* Writes SET or WAITS with these settings into the journal, if there are any. at:
+ * MEMBER_NO_U64 if they have no step. */
+int training_write_settings(struct training *t, enum run_event_kind kind, uint64_t at,
+                            const struct config_settings *s, struct err *err);
 
 /* Plans the changes that wait for a respawn of this agent for the next round; a new
  * process then begins with them. Returns 1, or 0 if there are none. */

@@ -87,7 +87,7 @@ static void on_mode_event(struct training *t, const char *name,
     }
 }
 
-static int plan_mode_change(void *ctx, const struct run_event *e)
+static int plan_mode_change(void *ctx, uint64_t line, const struct run_event *e)
 {
     struct training *t = ctx;
     const struct run_event_process *p = &e->process;

@@ -12,21 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 /* ---- signals ---- */
-
-static const int handled_signals[TRAINING_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-
-/* Call it when the run begins: after SIGHUP, a terminal that closed cannot be opened. */
-static int has_terminal(void)
-{
-    int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
-
-    if (fd >= 0)
-        (void)close(fd);
-    return fd >= 0;
-}
 
 static void reread(struct training *t)
 {
@@ -44,20 +33,28 @@ static void reread(struct training *t)
     training_set_result_done(&result);
 }
 
-static void on_signal(uv_signal_t *handle, int signum)
+/* A run that has failed stays a failed one, however fast it is ended then. */
+static void cut_off(struct training *t, int signum)
 {
-    struct training *t = handle->data;
+    if (t->failure.code == 0) {
+        t->result->end = TRAINING_CUT_OFF;
+        t->result->signum = signum;
+    }
+    training_feed(t, LIFE_EV_CUT_OFF, NULL);
+}
 
-    if (signum == SIGHUP && !t->signals.had_terminal) { /* config.yaml was edited */
+static void take_signal(struct training *t, int signum)
+{
+    const int has_terminal = t->args->keeper != NULL && t->args->keeper->has_terminal;
+
+    if (signum == SIGHUP && !has_terminal) { /* config.yaml was edited */
         reread(t);
         return;
     }
     t->signals.n_interrupts++;
     training_event(t, SIGNAL, .name = strsignal(signum));
     if (t->signals.n_interrupts > 1) {
-        t->result->end = TRAINING_CUT_OFF;
-        t->result->signum = signum;
-        training_feed(t, LIFE_EV_CUT_OFF, NULL);
+        cut_off(t, signum);
     } else if (!life_state_is_ending(t->state)) {
         training_log(
             t, "interrupted (%s): stopping %s; a second interrupt ends the run at once",
@@ -65,6 +62,15 @@ static void on_signal(uv_signal_t *handle, int signum)
             t->state == LIFE_FULL ? "within this round" : "after this round");
         training_feed(t, LIFE_EV_STOP, NULL);
     }
+}
+
+static void on_signals(uv_poll_t *poll, int status, int events)
+{
+    struct training *t = poll->data;
+    struct signalfd_siginfo info;
+
+    while (read(t->signals.fd, &info, sizeof(info)) == sizeof(info))
+        take_signal(t, (int)info.ssi_signo);
 }
 
 /* Stops agents and environments first: otherwise they would continue to compute, or block
@@ -81,14 +87,15 @@ static void on_terminal_stop(uv_signal_t *handle, int signum)
 
 static void watch_signals(struct training *t)
 {
-    t->signals.had_terminal = has_terminal();
-    for (int i = 0; i < TRAINING_N_SIGNALS; i++) {
-        CHECK(uv_signal_init(&t->loop, &t->signals.handles[i]) == 0);
-        t->signals.handles[i].data = t;
-        if (!signal_is_ignored(handled_signals[i]))
-            CHECK(uv_signal_start(&t->signals.handles[i], on_signal,
-                                  handled_signals[i]) == 0);
-    }
+    sigset_t set;
+
+    stop_signals_get(&set);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* a supervisor has them blocked already */
+    t->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    CHECK(t->signals.fd >= 0, "%m");
+    CHECK(uv_poll_init(&t->loop, &t->signals.poll, t->signals.fd) == 0);
+    t->signals.poll.data = t;
+    CHECK(uv_poll_start(&t->signals.poll, UV_READABLE, on_signals) == 0);
     CHECK(uv_signal_init(&t->loop, &t->signals.terminal_stop) == 0);
     t->signals.terminal_stop.data = t;
     CHECK(uv_signal_start(&t->signals.terminal_stop, on_terminal_stop, SIGTSTP) == 0);
@@ -178,6 +185,13 @@ static void on_log_unwatched(uv_handle_t *handle)
     (void)close(t->log_watch.fd);
 }
 
+static void on_signals_unwatched(uv_handle_t *handle)
+{
+    struct training *t = handle->data;
+
+    (void)close(t->signals.fd);
+}
+
 /* ---- begin and end ---- */
 
 void training_watch(struct training *t)
@@ -189,8 +203,7 @@ void training_watch(struct training *t)
 
 void training_unwatch(struct training *t)
 {
-    for (int i = 0; i < TRAINING_N_SIGNALS; i++)
-        uv_close((uv_handle_t *)&t->signals.handles[i], NULL);
+    uv_close((uv_handle_t *)&t->signals.poll, on_signals_unwatched);
     uv_close((uv_handle_t *)&t->signals.terminal_stop, NULL);
     if (t->keeper.is_watched)
         uv_close((uv_handle_t *)&t->keeper.poll, NULL);

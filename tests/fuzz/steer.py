@@ -488,11 +488,12 @@ class Case:
             allowed |= {4, 0}
         if self.deleted:
             allowed |= {1, 4, 3}
-        # A second signal, or the first before the supervisor takes any.
-        if {"intint", "int", "term"} & set(self.did):
+        interrupts = sum(self.did.count(x) * n for x, n in (("intint", 2), ("int", 1),
+                                                            ("term", 1)))
+        if interrupts > 0:  # before there is a keeper
+            allowed |= {-signal.SIGINT, -signal.SIGTERM}
+        if interrupts > 1:
             allowed |= {130, 143}
-        if "hup" in self.did and self.killed:
-            allowed |= {129}
         if self.killed:
             allowed |= {1, 137, -9}
         if self.give_up or self.disk:

@@ -199,6 +199,15 @@ def alive(pid):
     return stat[stat.rindex(")") + 2:].split()[0] not in "ZX"
 
 
+def is_pending(pid, signum):
+    """Whether the signal waits for the process, which has it blocked."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("ShdPnd:"):
+                return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
+    return False
+
+
 def tree_bytes(folder, keep=lambda path: True):
     """relative path -> content of all files below a folder."""
     folder = pathlib.Path(folder)

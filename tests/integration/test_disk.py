@@ -116,6 +116,23 @@ def test_a_full_disk_is_waited_for(w):
     assert outcome(w.run_dir("calm"), steps) == found
 
 
+def test_a_full_disk_before_there_is_a_run(w):
+    """The run fails with one line, and leaves nothing on the disk, wherever space ends."""
+    disk = w.path / "disk"
+    full = f"dd if=/dev/zero of='{disk}/filler' bs=64k 2>/dev/null; true"
+    for prepare in (f": > '{disk}/filler'; mount -o remount,nr_inodes=2 '{disk}'",
+                    full, f"{full}; truncate -s -4096 '{disk}/filler'",
+                    f"{full}; truncate -s -8192 '{disk}/filler'"):
+        with small_disk(w, "run", config(w, 1000), "--name", "full", "--runs-dir", disk,
+                        prepare=f"{{ {prepare}; }}") as (p, seen):
+            assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
+            said = p.log.read_text().splitlines()
+            assert len(said) == 1 and "No space left on device" in said[0] and \
+                "`brood rm RUN` removes one" in said[0], said
+            assert os.listdir(seen) == ["filler"], os.listdir(seen)
+        disk.rmdir()
+
+
 def test_an_interrupt_ends_the_wait_for_space(w):
     with full_disk(w) as (p, disk, _):
         agents = harness.agents_of(p.pid).values()

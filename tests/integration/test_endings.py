@@ -1,8 +1,10 @@
 """However a run ends (interrupt, death, refusal), no process or file of it is left behind."""
+import contextlib
 import os
 import signal
 
 import harness
+import test_environments as environments
 
 GONE_WITHIN_S = 1.0
 HOSTILE = harness.BUILD / "tests" / "support" / "hostile_agent"
@@ -62,6 +64,97 @@ def test_an_interrupt_before_the_first_checkpoint_says_what_is_next(w):
         "early: there is no checkpoint yet; `brood run` with --name early --force starts "
         "over\n"), p.log.read_text()
     w.brood("run", w.small(steps=200), "--name", "early", "--force")
+
+
+def send_to_supervisor(p, signum):
+    """Send the run a signal; return when it is pending in the supervisor or has ended it."""
+    supervisor = harness.supervisor_of(p.pid)
+    harness.kill(p.pid, signum)
+    harness.wait_until("the signal", lambda: p.poll() is not None or
+                       harness.is_pending(supervisor, signum))
+
+
+def opened_for_reading(fifo):
+    """A descriptor to write to a FIFO once another process opens it."""
+    def look():
+        with contextlib.suppress(OSError):  # nobody reads
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    return harness.wait_until(f"an open of {fifo}", look)
+
+
+def drain(fd):
+    """Read all that there is now."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.read(fd, 65536)
+
+
+def is_kept(path):
+    """Whether a resume that does not go on leaves the file as it is."""
+    return path.parent.name != "logs" and path.name not in ("lock", "control.sock")
+
+
+def test_a_signal_before_a_run_goes_on(w):
+    """While `resume` still waits for an environment: an interrupt ends it in order, and a
+    hang-up rereads config.yaml, for which it is too early."""
+    fifo = w.path / "fifo"
+    script = w.write("environment", f"[ ! -p {fifo} ] || read none < {fifo}\n"
+                     f"exec {environments.FAKE_ENV}\n")
+    w.brood("run", environments.config(w, "sh", script, steps=200), "--name", "early")
+    run = w.run_dir("early")
+    before = harness.tree_bytes(run, is_kept)
+    for signum, code in ((signal.SIGINT, 4), (signal.SIGTERM, 4), (signal.SIGHUP, 0)):
+        os.mkfifo(fifo)
+        p = w.start("resume", "early", "--set", "run.env_steps=400", start_new_session=True)
+        fd = opened_for_reading(fifo)
+        fifo.unlink()
+        if signum == signal.SIGHUP:
+            send_to_supervisor(p, signum)
+            os.close(fd)
+            fd = None
+        else:
+            harness.kill(p.pid, signum)
+        assert p.wait(timeout=harness.DEADLINE_S) == code, (signum, p.log.read_text())
+        if fd is not None:
+            os.close(fd)
+            assert p.log.read_text() == "brood resume: interrupted\n", p.log.read_text()
+            harness.assert_same_files(before, harness.tree_bytes(run, is_kept))
+    assert "config.yaml is not applied" in p.log.read_text(), p.log.read_text()
+
+
+def test_an_interrupt_before_there_is_a_run(w):
+    """It does not wait for an agent that hangs, and leaves nothing."""
+    program = w.program_with_agent(HOSTILE)
+    (program.parent / "brood-agent.does").write_text("begin-never")
+    p = w.start("run", w.small(), "--name", "none", program=program)
+    harness.wait_until("the trial", lambda: "trial" in harness.agents_of(p.pid))
+    harness.kill(p.pid, signal.SIGINT)
+    assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
+    assert p.log.read_text().endswith("interrupted\n"), p.log.read_text()
+    assert not w.run_dir("none").exists()
+
+
+def test_an_interrupt_of_a_run_that_has_failed(w):
+    """It does not change the exit code, although the run takes long to end."""
+    w.brood("run", w.small(steps=200), "--name", "failed", "--set",
+            "defaults.restart.max_restarts=0")
+    program = w.program_with_agent(HOSTILE)
+    (program.parent / "brood-agent.does").write_text("begin-never")
+    os.mkfifo(w.path / "fifo")
+    fd = os.open(w.path / "fifo", os.O_RDWR | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(fd, bytes(4096))
+    # With -q the supervisor writes only its last line to stderr, and has to wait there.
+    p = w.start("resume", "failed", "--set", "run.env_steps=400", "-qv", program=program,
+                prefix=("sh", "-c", 'exec "$@" 2>fifo', "sh"))
+    harness.kill(harness.wait_until("agent_0", lambda: harness.agents_of(p.pid).get("agent_0")))
+    log = w.run_dir("failed") / "logs" / "supervisor.log"
+    harness.wait_until("its end", lambda: "-> over" in log.read_text())
+    send_to_supervisor(p, signal.SIGINT)
+    harness.wait_until("the exit code", lambda: drain(fd) or p.poll() is not None)
+    os.close(fd)
+    assert p.returncode == 1
 
 
 def test_a_quiet_run_says_errors_only(w):
