@@ -4,7 +4,6 @@
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #define FORGET_BIAS 1.0f
