@@ -4,7 +4,6 @@
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #define FORGET_BIAS 1.0f
@@ -15,13 +14,10 @@ struct state {
     struct output h;
 };
 
-static const struct {
-    const char *scope;
-    int n_gates;
-} kinds[] = {
-    [CELL_GRU] = {"gru", 3},
-    [CELL_TF_GRU] = {"gru_cell", 3},
-    [CELL_TF_LSTM] = {"basic_lstm_cell", 4},
+static const char *const scopes[] = {
+    [CELL_GRU] = "gru",
+    [CELL_TF_GRU] = "gru_cell",
+    [CELL_TF_LSTM] = "basic_lstm_cell",
 };
 
 int64_t cell_carry_width(enum cell_type type, int64_t units)
@@ -97,8 +93,7 @@ struct cell cell_new(struct graph *g, enum cell_type type, int64_t inputs, int64
     const struct initializer zeros = zeros_initializer(), ones = ones_initializer();
     struct cell c = {.type = type, .inputs = inputs, .units = units};
 
-    c.n_gates = kinds[type].n_gates;
-    variable_scope_enter(g, scope, kinds[type].scope, REUSE_INHERIT);
+    variable_scope_enter(g, scope, scopes[type], REUSE_INHERIT);
     switch (type) {
     case CELL_GRU:
         torch_gates(g, &c, weights, biases);
@@ -188,7 +183,7 @@ static struct state step_lstm(struct graph *g, const struct cell *c, struct outp
 static struct state step(struct graph *g, const struct cell *c, struct output x,
                          struct state s)
 {
-    name_scope_enter(g, kinds[c->type].scope);
+    name_scope_enter(g, scopes[c->type]);
     if (c->type == CELL_GRU)
         s.h = step_gru(g, c, x, s.h);
     else if (c->type == CELL_TF_GRU)

@@ -45,11 +45,10 @@ enum cell_type { CELL_GRU, CELL_TF_GRU, CELL_TF_LSTM };
 struct cell { /* of cell_new; a value, good as long as the graph */
     enum cell_type type;
     int64_t inputs, units;
-    int n_gates;
-    /* Per gate, in the order of the columns: from x and from h; by_state: only CELL_GRU has
-     * biases of its own there. */
-    struct output by_input[CELL_MAX_GATES], by_state[CELL_MAX_GATES]; /* (I, U), (U, U) */
-    struct output bias[CELL_MAX_GATES], state_bias[CELL_MAX_GATES];   /* (U) */
+    /* Per gate, in the order of the columns: what multiplies x (I, U) and h (U, U), and the
+     * bias (U); only CELL_GRU adds another one, state_bias, to the product with h. */
+    struct output by_input[CELL_MAX_GATES], by_state[CELL_MAX_GATES];
+    struct output bias[CELL_MAX_GATES], state_bias[CELL_MAX_GATES];
 };
 
 int64_t cell_carry_width(enum cell_type type, int64_t units); /* H */
@@ -61,15 +60,17 @@ struct cell cell_new(struct graph *g, enum cell_type type, int64_t inputs, int64
                      const char *scope, const struct initializer *weights,
                      const struct initializer *biases);
 
-/* The carry after one step: x (R, I), carry (R, H) -> (R, H). */
+/* The carry after one step: x (R, I), carry (R, H) -> (R, H). To reset some rows, unroll one
+ * step. */
 struct output cell_step(struct graph *g, const struct cell *c, struct output x,
                         struct output carry);
 /* What the cell gives to the next layer, of a carry that a step returned: (R, U). */
 struct output cell_output(struct graph *g, const struct cell *c, struct output carry);
 
-/* The outputs (L R, U) of L = steps steps: x (L R, I), carry (R, H). first (L R, 1): where it
- * is 1 the carry is 0 before that step, whatever it was; in between it fades the carry;
- * OUTPUT_NONE: nowhere. ret_carry, NULL if not wanted: the carry after the last step. */
+/* The outputs (L R, U) of L = steps steps: x (L R, I), carry (R, H). Before step t the carry of
+ * row r is multiplied by 1 - first[t R + r]: first (L R, 1) is 1 where an episode begins, 0
+ * elsewhere; OUTPUT_NONE: nowhere. Carries are finite. ret_carry, NULL if not wanted: the
+ * carry after the last step. */
 struct output cell_unroll(struct graph *g, const struct cell *c, struct output x,
                           struct output carry, struct output first, int steps,
                           struct output *ret_carry);

@@ -51,13 +51,19 @@ static _Noreturn void run_child(const char *exe, const char *name, pid_t parent,
 void agent_process_start(struct agent_process *p, const char *name, int block_fd,
                          int log_fd)
 {
+    agent_process_start_program(p, "agent/brood-agent", name, block_fd, log_fd);
+}
+
+void agent_process_start_program(struct agent_process *p, const char *program,
+                                 const char *name, int block_fd, int log_fd)
+{
     const char *build = getenv("BROOD_BUILD_DIR");
     const pid_t self = getpid();
     int in[2], out[2], text[2], fds[AGENT_FD_COUNT];
     char exe[4096];
 
     CHECK(build != NULL, "BROOD_BUILD_DIR");
-    (void)snprintf(exe, sizeof(exe), "%s/agent/brood-agent", build);
+    (void)snprintf(exe, sizeof(exe), "%s/%s", build, program);
     *p = (struct agent_process){0};
     CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 &&
           pipe2(text, O_CLOEXEC) == 0);

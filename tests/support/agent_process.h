@@ -20,6 +20,9 @@ struct agent_process {
 /* block_fd, log_fd: -1 for none; borrowed. Ends the program if it cannot be started. */
 void agent_process_start(struct agent_process *p, const char *name, int block_fd,
                          int log_fd);
+/* The same with another program of the build directory: "tests/support/test_agent". */
+void agent_process_start_program(struct agent_process *p, const char *program,
+                                 const char *name, int block_fd, int log_fd);
 /* Closes the pipes, and waits; the wait status. Kills it after a deadline. */
 int agent_process_end(struct agent_process *p);
 
