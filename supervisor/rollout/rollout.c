@@ -612,6 +612,7 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
         rollout_serve_init(r);
     rollout_find_cores(r);
     r->runners = xcalloc(r->n_agents + 1, sizeof(*r->runners));
+    r->order = xcalloc(r->n_agents, sizeof(*r->order));
     r->names = xcalloc(r->n_agents, sizeof(*r->names));
     r->returns = xcalloc(r->n_agents, sizeof(*r->returns));
     r->descriptions = xcalloc(r->n_agents, sizeof(*r->descriptions));
@@ -638,6 +639,7 @@ void rollout_free(struct rollout *r)
     free(r->descriptions);
     free(r->plays);
     free(r->runners);
+    free(r->order);
     free(r->cores);
     free(r->names);
     free(r->returns);

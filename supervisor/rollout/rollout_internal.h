@@ -48,6 +48,7 @@ struct rollout {
     struct episodes *episode_rows; /* NULL: the source does not need them */
     uint8_t *ended;                /* (E) scratch: the copies whose episode is over */
     size_t outstanding;            /* unanswered requests of stages or changes */
+    uint32_t *order;               /* [A] of the turns of the current update */
     struct runner *runners; /* [A + 1] in UPDATE; the last is the central process */
     int stage_before;       /* fsm.stage when UPDATE was last entered */
     size_t n_cores;         /* runners that may compute at the same time */

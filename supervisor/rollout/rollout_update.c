@@ -121,6 +121,27 @@ static int all_finished(const struct rollout *r, int stage)
     return 1;
 }
 
+/* The number of learners whose turn comes before the runner's. */
+static size_t turns_before(const struct rollout *r, size_t runner)
+{
+    size_t n = 0;
+
+    while (r->order[n] != runner)
+        n++;
+    return n;
+}
+
+/* Whether everyone before the runner has had its turn. */
+static int is_its_turn(const struct rollout *r, int stage, size_t runner)
+{
+    if (!r->stages->stage[stage].turns)
+        return 1;
+    for (size_t i = turns_before(r, runner); i > 0; i--)
+        if (!has_finished(r, stage, r->order[i - 1]))
+            return 0;
+    return 1;
+}
+
 /* Whether the outputs that the stage reads exist. The runner's own always do, because it
  * runs one stage after the other. */
 static int inputs_are_there(const struct rollout *r, int stage)
@@ -130,7 +151,8 @@ static int inputs_are_there(const struct rollout *r, int stage)
     for (int i = 0; i < s->n_reads; i++) {
         const struct stage_read *read = &s->reads[i];
 
-        if (read->stage >= r->fsm.stage && !read->own && !all_finished(r, read->stage))
+        if (read->stage >= r->fsm.stage && !read->own && !read->previous &&
+            !all_finished(r, read->stage))
             return 0;
     }
     return 1;
@@ -214,6 +236,7 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     struct shape shape =
         SHAPE((int64_t)source->groups, (int64_t)source->batch, (int64_t)source->length);
     struct tensor rows = tensor_view(DT_UINT64, shape, source->rows);
+    struct exchange_turn turn;
     struct msg_out *o = agent_request_begin(r->args.agents, runner, s->name, s->writes);
     int rc;
 
@@ -229,7 +252,9 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     msg_key(o, "inputs");
     if (agent_table_count(r->args.agents) > r->n_cores)
         agent_request_wake_on(r->args.agents, runner, r->cores[core]);
-    rc = exchange_pack(r->exchange, stage, runner, o, err);
+    if (s->turns)
+        turn = (struct exchange_turn){r->order, turns_before(r, runner), shape};
+    rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, o, err);
     if (rc == 0)
         rc = agent_request_send(r->args.agents, runner, on_stage_response, r, err);
     if (rc == 0) {
@@ -250,7 +275,8 @@ static size_t find_ready(const struct rollout *r, int *ret_stage)
             continue;
         *ret_stage = stage;
         for (size_t i = 0; i < n_runners(r); i++)
-            if (!r->runners[i].is_at_work && next_stage(r, i, end) == stage)
+            if (!r->runners[i].is_at_work && next_stage(r, i, end) == stage &&
+                is_its_turn(r, stage, i))
                 return i;
     }
     return n_runners(r);
@@ -290,9 +316,22 @@ void rollout_find_cores(struct rollout *r)
         r->cores[i] = n > 0 ? known[i % n] : -1;
 }
 
+static void draw_turns(struct rollout *r)
+{
+    const struct rng_key key =
+        rng_key_make(r->config->run.seed, "experience", PURPOSE_PERMUTATION);
+
+    for (int i = 0; i < r->stages->n; i++)
+        if (r->stages->stage[i].turns) {
+            rng_permutation(key, r->updates, r->order, r->n_agents);
+            return;
+        }
+}
+
 static void begin_update(struct rollout *r)
 {
     rollout_keep(r);
+    draw_turns(r);
     r->update_began_ns = rollout_now_ns(r);
     row_source_draw(&r->source, r->args.store, r->episode_rows, r->updates);
 }
