@@ -295,6 +295,17 @@ static const struct field env_fields[] = {
 static const struct schema env_section = {TABLE(env_fields),
                                           .applies = env_config_applies};
 
+#define PRIORITY(m) .offset = offsetof(struct priority_config, m)
+static const struct field priority_fields[] = {
+    {"alpha", FIELD_F64, PRIORITY(alpha), WITHIN(0, 10),
+     .doc = "power of the priorities (0.6); 0 draws evenly"},
+    {"beta", FIELD_F64, PRIORITY(beta), WITHIN(0, 10), LIVE,
+     .doc = "power of the importance weights at the beginning (0.4) ..."},
+    {"beta_to", FIELD_F64, PRIORITY(beta_to), WITHIN(0, 10), LIVE,
+     .doc = "... and at the run's end (1); linear in between"},
+};
+static const struct schema priority_schema = {TABLE(priority_fields)};
+
 static const struct field experience_fields[] = {
     {"capacity", FIELD_I64, RUN(experience.capacity), WITHIN(1, 1e12),
      .default_text = "1000000", .doc = "newest rows (joint steps) that are learned from"},
@@ -309,6 +320,10 @@ static const struct field experience_fields[] = {
     {"keep", FIELD_ENUM, RUN(experience.keep), NAMES("false", "true", "auto"),
      .default_text = "auto", LIVE,
      .doc = "keep the rows when the run is done; auto: below 1 GB"},
+    {"priority", FIELD_OPTIONAL_MAP, RUN(experience.priority),
+     .has_offset = offsetof(struct run_config, experience.has_priority),
+     .schema = &priority_schema,
+     .doc = "draw rows by their errors (prioritised replay); without: evenly"},
 };
 
 /* Updates that take all rows since the last one draw no batch and wait for none. */

@@ -21,6 +21,7 @@
 
 #include <math.h>
 #include <sched.h>
+#include <string.h>
 
 /* Whether a non-finite number from this runner ends the run (the configuration and the
  * algorithm decide). */
@@ -79,6 +80,31 @@ static int take_scalars(struct rollout *r, size_t runner, const msgpack_object *
     return 0;
 }
 
+/* (G, B), or (1, B) of the group that the agent learns from. */
+static int take_priorities(struct rollout *r, size_t runner, const msgpack_object *body,
+                           struct err *err)
+{
+    const struct row_source *s = &r->source;
+    struct tensor t = TENSOR_NONE;
+    const size_t group = s->groups > 1 ? runner : 0;
+    int rc = msg_get_tensor(body, "priorities", &t, err);
+
+    if (rc < 0 || t.dtype == DT_INVALID)
+        return rc;
+    if (t.dtype != DT_FLOAT || t.shape.rank != 2 || runner >= r->n_agents ||
+        t.shape.dim[1] != (int64_t)s->batch ||
+        (t.shape.dim[0] != 1 && t.shape.dim[0] != (int64_t)s->groups))
+        return err_set(err, ERR_PROTOCOL, "priorities: %s %s, f32 (%zu,%zu) expected",
+                       dtype_name(t.dtype), shape_text(&t.shape), s->groups, s->batch);
+    if (r->priorities == NULL)
+        return 0;
+    memcpy(r->answered + runner * s->batch,
+           (const float *)t.data + (t.shape.dim[0] > 1 ? group * s->batch : 0),
+           s->batch * sizeof(float));
+    r->has_answered[runner] = 1;
+    return 0;
+}
+
 static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_object *body,
                              struct err *err)
 {
@@ -88,7 +114,8 @@ static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_obj
     if (body->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "not a map");
     if ((rc = msg_get_map(body, "outputs", &outputs, err)) < 0 ||
-        (rc = take_scalars(r, runner, body, err)) < 0)
+        (rc = take_scalars(r, runner, body, err)) < 0 ||
+        (rc = take_priorities(r, runner, body, err)) < 0)
         return rc;
     return exchange_put(r->exchange, r->runners[runner].stage, runner, outputs,
                         nonfinite_ends(r, runner), err);
@@ -240,7 +267,7 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     struct msg_out *o = agent_request_begin(r->args.agents, runner, s->name, s->writes);
     int rc;
 
-    msg_map(o, 5);
+    msg_map(o, source->weights != NULL ? 6 : 5);
     msg_key(o, "step");
     msg_u64(o, r->env_steps);
     msg_key(o, "update");
@@ -249,6 +276,14 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     msg_u64(o, r->fsm.repeat);
     msg_key(o, "rows");
     msg_tensor(o, &rows);
+    if (source->weights != NULL) {
+        struct tensor weights =
+            tensor_view(DT_FLOAT, SHAPE((int64_t)source->groups, (int64_t)source->batch),
+                        source->weights);
+
+        msg_key(o, "weights");
+        msg_tensor(o, &weights);
+    }
     msg_key(o, "inputs");
     if (agent_table_count(r->args.agents) > r->n_cores)
         agent_request_wake_on(r->args.agents, runner, r->cores[core]);
@@ -330,10 +365,14 @@ static void draw_turns(struct rollout *r)
 
 static void begin_update(struct rollout *r)
 {
+    const struct row_index index = rollout_index(r);
+
     rollout_keep(r);
     draw_turns(r);
     r->update_began_ns = rollout_now_ns(r);
-    row_source_draw(&r->source, r->args.store, r->episode_rows, r->updates);
+    row_source_draw(&r->source, &index, r->updates);
+    if (r->priorities != NULL)
+        memset(r->has_answered, 0, r->n_agents);
 }
 
 int rollout_enter_update(struct rollout *r, struct err *err)
