@@ -178,8 +178,7 @@ static const struct field settings_fields[] = {
      .doc = "errors of the critic beyond this count linearly (none: squared)"},
     {"symmetry", FIELD_ENUM, SETTING(symmetry), NAMES("none", "env"),
      .default_text = "none",
-     .doc =
-         "env: each row of a batch is seen under a random symmetry of the environment"},
+     .doc = "env: rows are seen under random symmetries of the environment"},
     {"from", FIELD_TEXT, SETTING(from), .flags = FIELD_VARIABLES,
      .doc = "frozen: RUN, RUN@STEP, or a checkpoint's prefix or folder"},
     {"agent", FIELD_NAME, SETTING(agent), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
@@ -315,8 +314,7 @@ static const struct field experience_fields[] = {
      .default_text = "25600", .doc = "rows stored before the first update"},
     {"update_every", FIELD_I64, RUN(experience.update_every), WITHIN(1, COUNT_MAX),
      .default_text = "100", LIVE,
-     .doc = "environment steps between updates of every agent (window: copies x "
-            "max_steps)"},
+     .doc = "environment steps between updates (windows: copies x max_steps)"},
     {"keep", FIELD_ENUM, RUN(experience.keep), NAMES("false", "true", "auto"),
      .default_text = "auto", LIVE,
      .doc = "keep the rows when the run is done; auto: below 1 GB"},

@@ -439,10 +439,9 @@ START_TEST(mistakes_are_told_in_one_line)
                                             "most 1"},
         {ENV "defaults: {settings: {temperature: 0}}\n",
          "f.yaml:2: defaults.settings.temperature: found '0', expected a number above 0"},
-        {ENV "defaults: {settings: {tau: 0}}\n",
-         "f.yaml:2: defaults.settings.tau: unknown key, expected logit_penalty, "
-         "temperature, policy, execute, own_batches, clip_by, exploration_noise, "
-         "epsilon, hysteresis, from, agent, observation, action or choose"},
+        {ENV "defaults: {restart: {tau: 0}}\n",
+         "f.yaml:2: defaults.restart.tau: unknown key, expected policy, max_restarts, "
+         "within, delay, max_delay or on_give_up"},
         {ENV "defaults:\n  settings:\n    execute: soft\n",
          "f.yaml:4: defaults.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
@@ -451,7 +450,8 @@ START_TEST(mistakes_are_told_in_one_line)
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
         {ENV "defaults: {algorithm: madpg}\n",
          "f.yaml:2: defaults.algorithm: found 'madpg', expected critic, ddpg, frozen, "
-         "heuristic, iql, maddpg, noop or random; did you mean 'maddpg'?"},
+         "heuristic, ia2c, ippo, iql, maa2c, maddpg, mappo, noop or random; did you mean "
+         "'maddpg'?"},
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
