@@ -18,7 +18,7 @@
 #include "common/msg/protocol.h"
 #include "common/store/store_view.h"
 
-enum stage_runner { STAGE_LEARNERS, STAGE_CENTRAL, STAGE_PS };
+enum stage_runner { STAGE_LEARNERS, STAGE_CENTRAL, STAGE_PS, STAGE_TURNS };
 
 #define STAGE_MAX_READS 8
 
@@ -26,7 +26,9 @@ struct stage {
     const char *name;
     enum stage_runner runner;
     /* Outputs of earlier stages of the same update it reads: "propose/action" the
-     * output of every agent, "own:values/q" only its own. */
+     * output of every agent, "own:values/q" only its own. In a stage played in turns,
+     * "prev:turn/factor" of itself is the output of the agent before: input(INPUT_PREVIOUS,
+     * "factor"). */
     const char *reads[STAGE_MAX_READS]; /* NULL-terminated unless full */
     int writes;
     /* The run of stages that ends with this one is repeated: from this index ... */

@@ -61,6 +61,7 @@ struct algo {
 
     struct output obs, choice, target, weight;
     struct output q, target_q;        /* (B, C) */
+    struct output td;                 /* (B, 1) target minus q of the choices */
     struct output loss, q_mean, norm; /* norm: none in a member of a sharing group */
     struct operation *train, *update_target, *init_target, *init_variables;
     struct live live[IQL_LIVES];

@@ -78,6 +78,7 @@ static void make_loss(struct algo *a)
     struct output good = unary(g, "Square", unary(g, "Relu", error, NULL), NULL);
     struct output bad = unary(g, "Neg", error, NULL);
 
+    a->td = error;
     bad = unary(g, "Square", unary(g, "Relu", bad, NULL), NULL);
     bad = binary(g, "Mul", bad, a->live[IQL_HYSTERESIS].constant, "mul");
     a->loss = binary(g, "Mul", a->weight, binary(g, "Add", good, bad, "add"), "mul");

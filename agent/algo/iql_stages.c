@@ -170,26 +170,31 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
         feed_live(a, IQL_RATE),
     };
     static const char *const names[] = {"critic_loss", "q_mean", "critic_grad_norm"};
-    const struct output fetches[] = {a->loss, a->q_mean, a->norm};
-    const size_t n_fetches = steps ? 3 : 2;
+    struct output fetches[4] = {a->loss, a->q_mean, a->norm};
+    const size_t n_scalars = steps ? 3 : 2;
+    const int has_weights = args->weights != NULL;
     const struct run_args run = {.feeds = feeds,
                                  .n_feeds = steps ? 7 : 5,
                                  .fetches = fetches,
-                                 .n_fetches = n_fetches,
+                                 .n_fetches = n_scalars + (size_t)has_weights,
                                  .targets = &a->train,
                                  .n_targets = steps ? 1 : 0,
                                  .key = args->key,
                                  .counter = args->counter};
     float scalar[3];
-    struct tensor values[3];
+    struct tensor values[4];
     int r;
 
-    for (size_t i = 0; i < n_fetches; i++)
+    for (size_t i = 0; i < n_scalars; i++)
         values[i] = tensor_scalar_f32(&scalar[i]);
+    fetches[n_scalars] = has_weights ? a->td : fetches[n_scalars];
+    values[n_scalars] = tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q);
     r = steps ? session_run(s, &run, values, err)
               : share_gradients(a->share, s, &run, values, args, 1, err);
-    for (size_t i = 0; r == 0 && i < n_fetches; i++)
+    for (size_t i = 0; r == 0 && i < n_scalars; i++)
         stage_scalar(ret, names[i], (double)scalar[i]);
+    if (r == 0 && has_weights)
+        rows_priorities(b->next_q, n, ret);
     return r;
 }
 

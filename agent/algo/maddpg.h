@@ -114,6 +114,7 @@ struct algo {
     struct output joint_obs; /* the seen ones side by side */
     struct output target, weight;
     struct critic critic, target_critic;
+    struct output td; /* (B, 1) q minus target */
     struct output critic_loss, q_mean, actor_loss;
     struct learner critic_learner, actor_learner;
     struct operation *update_targets;

@@ -222,7 +222,8 @@ static int make_critic(struct algo *a, struct err *err)
     a->joint_obs = join(g, a->obs + a->seen_first, a->seen_n);
     a->critic = critic(a, a->action[a->self], "q_func", REUSE_INHERIT);
     a->q_mean = reduce(g, "Mean", a->critic.q, NULL, 0, 0, NULL);
-    error = unary(g, "Square", binary(g, "Sub", a->critic.q, a->target, "sub"), NULL);
+    a->td = binary(g, "Sub", a->critic.q, a->target, "sub");
+    error = unary(g, "Square", a->td, NULL);
     a->critic_loss =
         reduce(g, "Mean", binary(g, "Mul", a->weight, error, "mul"), NULL, 0, 0, NULL);
     r = minimize(a, a->critic_loss, &a->critic_learner, err);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SCALARS 4 /* fetched in one run */
+#define MAX_FETCHES 5 /* of one run */
 
 /* ---- places for a batch ---- */
 
@@ -293,21 +293,34 @@ static struct run_args with_feeds(const struct algo *a, const struct stage_args 
                              .counter = args->counter};
 }
 
+/* With importance weights the critic's errors are fetched, too, into batch.next_q, which has
+ * been used by then. Returns the number of fetches. */
+static size_t fetch_errors(struct algo *a, const struct stage_args *args,
+                           const struct learner *l, struct output *fetches,
+                           struct tensor *t, size_t n)
+{
+    if (args->weights == NULL || l != &a->critic_learner)
+        return n;
+    fetches[n] = a->td;
+    t[n] = tensor_view(DT_FLOAT, SHAPE(args->batch, 1), a->batch.next_q);
+    return n + 1;
+}
+
 /* By the op that was built for it: scalars[i] receives fetch i, then the norm. */
 static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
                      const struct learner *l, const struct output *fetches, size_t n,
                      float *scalars, struct err *err)
 {
     struct run_args run = with_feeds(a, args);
-    struct output all[MAX_SCALARS];
-    struct tensor t[MAX_SCALARS];
+    struct output all[MAX_FETCHES];
+    struct tensor t[MAX_FETCHES];
 
     memcpy(all, fetches, n * sizeof(*fetches));
     all[n++] = l->norm;
     for (size_t i = 0; i < n; i++)
         t[i] = tensor_view(DT_FLOAT, SHAPE_SCALAR, &scalars[i]);
     run.fetches = all;
-    run.n_fetches = n;
+    run.n_fetches = fetch_errors(a, args, l, all, t, n);
     run.targets = &l->train;
     run.n_targets = 1;
     return session_run(s, &run, t, err);
@@ -336,14 +349,16 @@ static int try_changes(struct algo *a, struct session *s, const struct stage_arg
                        float *scalars, struct err *err)
 {
     struct run_args run = with_feeds(a, args);
-    struct tensor t[MAX_SCALARS];
+    struct output all[MAX_FETCHES];
+    struct tensor t[MAX_FETCHES];
     float loss;
     int r = make_trials(a, s, args, l, err);
 
-    run.fetches = fetches;
-    run.n_fetches = n;
+    memcpy(all, fetches, n * sizeof(*fetches));
     for (size_t i = 0; i < n; i++)
         t[i] = tensor_view(DT_FLOAT, SHAPE_SCALAR, &scalars[i]);
+    run.fetches = all;
+    run.n_fetches = fetch_errors(a, args, l, all, t, n);
     if (r == 0)
         r = accept_reject_begin(l->trials, &run, t, err);
     for (int64_t i = 0; i < l->optimizer->tries && r >= 0; i++)
@@ -453,6 +468,8 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     stage_scalar(ret, "q_mean", (double)scalars[1]);
     if (a->critic_learner.train != NULL)
         stage_scalar(ret, "critic_grad_norm", (double)scalars[2]);
+    if (weights != NULL)
+        rows_priorities(b->next_q, n, ret);
     return 0;
 }
 

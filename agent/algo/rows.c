@@ -87,6 +87,13 @@ void rows_targets(float *y, const float *reward, const float *terminated,
     stage_scalar(ret, "target_q_std", sqrt(squares / (double)n));
 }
 
+void rows_priorities(float *td, int64_t n, struct stage_result *ret)
+{
+    for (int64_t i = 0; i < n; i++)
+        td[i] = fabsf(td[i]);
+    ret->priorities = tensor_view(DT_FLOAT, SHAPE(1, n), td);
+}
+
 void stage_scalar(struct stage_result *ret, const char *name, double value)
 {
     ret->scalar[ret->n_scalars].name = name;

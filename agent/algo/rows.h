@@ -34,6 +34,9 @@ void rows_weights(float *weight, const float *weights, const float *alive, int64
 void rows_targets(float *y, const float *reward, const float *terminated,
                   const float *next, float discount, int64_t n, struct stage_result *ret);
 
+/* The rows' priorities for the next draws: |td|, which is made of td in place. */
+void rows_priorities(float *td, int64_t n, struct stage_result *ret);
+
 void stage_scalar(struct stage_result *ret, const char *name, double value);
 
 #endif

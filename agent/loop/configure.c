@@ -417,8 +417,10 @@ void service_pack_variables(struct service *s, struct msg_out *out)
 
 static void pack_stage(const struct stage *stage, struct msg_out *out)
 {
-    static const char *const runners[] = {
-        [STAGE_LEARNERS] = "learners", [STAGE_CENTRAL] = "central", [STAGE_PS] = "ps"};
+    static const char *const runners[] = {[STAGE_LEARNERS] = "learners",
+                                          [STAGE_CENTRAL] = "central",
+                                          [STAGE_PS] = "ps",
+                                          [STAGE_TURNS] = "turns"};
     size_t n_reads = 0;
 
     while (n_reads < STAGE_MAX_READS && stage->reads[n_reads] != NULL)

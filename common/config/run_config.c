@@ -101,10 +101,10 @@ static int check_run(struct loader *l)
 static int check_window(const struct loader *l)
 {
     const struct run_config *c = l->c;
-    static const char *const unused[] = {"batch_size", "warmup"};
+    static const char *const unused[] = {"batch_size", "warmup", "priority"};
     const struct yaml_node *at = loader_given(l->root, "experience", "update_every");
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]); i++) {
         const struct yaml_node *other = loader_given(l->root, "experience", unused[i]);
         char path[64];
 
@@ -126,10 +126,29 @@ static int check_window(const struct loader *l)
     return check_at_most_capacity(l, "update_every", c->experience.update_every);
 }
 
+/* What the section `priority` leaves out. */
+static void settle_priority(struct run_config *c)
+{
+    struct priority_config *p = &c->experience.priority;
+
+    if (!c->experience.has_priority) {
+        *p = (struct priority_config){0};
+        return;
+    }
+    if (field_is_unset(p->alpha))
+        p->alpha = 0.6;
+    if (field_is_unset(p->beta))
+        p->beta = 0.4;
+    if (field_is_unset(p->beta_to))
+        p->beta_to = 1.0;
+}
+
 int loader_check_experience(const struct loader *l)
 {
     struct run_config *c = l->c;
     int rc;
+
+    settle_priority(c);
 
     if (run_config_rows(c) == ROWS_WINDOW) {
         if (l->is_new && loader_given(l->root, "experience", "update_every") == NULL)

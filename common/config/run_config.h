@@ -146,6 +146,10 @@ struct env_config {
     size_t n_agents;
 };
 
+struct priority_config {
+    double alpha, beta, beta_to; /* supervisor/store/priorities.h */
+};
+
 struct run_config {
     struct {
         const char *name;
@@ -160,6 +164,8 @@ struct run_config {
     struct {
         int64_t capacity, batch_size, warmup, update_every;
         enum keep_log keep; /* whether to keep the log when the run is done */
+        int has_priority;   /* 0: rows are drawn evenly */
+        struct priority_config priority;
     } experience;
     struct {
         int64_t every_env_steps; /* 0: by time or only at start and end */

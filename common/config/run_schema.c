@@ -178,8 +178,7 @@ static const struct field settings_fields[] = {
      .doc = "errors of the critic beyond this count linearly (none: squared)"},
     {"symmetry", FIELD_ENUM, SETTING(symmetry), NAMES("none", "env"),
      .default_text = "none",
-     .doc =
-         "env: each row of a batch is seen under a random symmetry of the environment"},
+     .doc = "env: rows are seen under random symmetries of the environment"},
     {"from", FIELD_TEXT, SETTING(from), .flags = FIELD_VARIABLES,
      .doc = "frozen: RUN, RUN@STEP, or a checkpoint's prefix or folder"},
     {"agent", FIELD_NAME, SETTING(agent), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
@@ -295,6 +294,17 @@ static const struct field env_fields[] = {
 static const struct schema env_section = {TABLE(env_fields),
                                           .applies = env_config_applies};
 
+#define PRIORITY(m) .offset = offsetof(struct priority_config, m)
+static const struct field priority_fields[] = {
+    {"alpha", FIELD_F64, PRIORITY(alpha), WITHIN(0, 10),
+     .doc = "power of the priorities (0.6); 0 draws evenly"},
+    {"beta", FIELD_F64, PRIORITY(beta), WITHIN(0, 10), LIVE,
+     .doc = "power of the importance weights at the beginning (0.4) ..."},
+    {"beta_to", FIELD_F64, PRIORITY(beta_to), WITHIN(0, 10), LIVE,
+     .doc = "... and at the run's end (1); linear in between"},
+};
+static const struct schema priority_schema = {TABLE(priority_fields)};
+
 static const struct field experience_fields[] = {
     {"capacity", FIELD_I64, RUN(experience.capacity), WITHIN(1, 1e12),
      .default_text = "1000000", .doc = "newest rows (joint steps) that are learned from"},
@@ -304,11 +314,14 @@ static const struct field experience_fields[] = {
      .default_text = "25600", .doc = "rows stored before the first update"},
     {"update_every", FIELD_I64, RUN(experience.update_every), WITHIN(1, COUNT_MAX),
      .default_text = "100", LIVE,
-     .doc = "environment steps between updates of every agent (window: copies x "
-            "max_steps)"},
+     .doc = "environment steps between updates (windows: copies x max_steps)"},
     {"keep", FIELD_ENUM, RUN(experience.keep), NAMES("false", "true", "auto"),
      .default_text = "auto", LIVE,
      .doc = "keep the rows when the run is done; auto: below 1 GB"},
+    {"priority", FIELD_OPTIONAL_MAP, RUN(experience.priority),
+     .has_offset = offsetof(struct run_config, experience.has_priority),
+     .schema = &priority_schema,
+     .doc = "draw rows by their errors (prioritised replay); without: evenly"},
 };
 
 /* Updates that take all rows since the last one draw no batch and wait for none. */

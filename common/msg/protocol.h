@@ -36,7 +36,7 @@
  *            -> variables [[name str, dtype u, [dims], offset u, collection str]...]
  *               (creation order; collection "variables": saved; others are not),
  *               block_bytes u,
- *               stages [{name str, runner "learners" | "central" | "ps", reads [str...],
+ *               stages [{name str, runner "learners" | "turns" | "central" | "ps", reads [str...],
  *                        writes bool, repeat_from? u, repeat? u}...],
  *               shared? {elements u, layout u}: of the vectors in the group's memory, the
  *               same in all its processes (agent/algo/share.h),
@@ -71,7 +71,11 @@
  *               steps; ROW_NONE where an episode ends early), slot? u (of the group's
  *               memory), weights? tensor (G,B) f32, inputs {"agent/name": tensor}
  *            -> outputs {name: tensor}, scalars {name: f}, priorities? tensor (G,B) f32
- *               An input of the central process's is named "central/name".
+ *               An input of the central process's is named "central/name". In a stage of
+ *               runner "turns", which the learners play one after another in an order drawn
+ *               anew for each update, reads "prev:<stage>/name" of that stage itself are the
+ *               output of the learner before, named "prev:/name"; the first one's are ones
+ *               (G,B,L) f32.
  *   run         feeds? {tensor name: tensor}, fetches? [tensor name...],
  *               targets? [operation name...], counter? u
  *            -> fetched [tensor...] as they were asked for, or
@@ -129,6 +133,9 @@ enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
 #define BLOCK_CAPACITY_BYTES ((uint64_t)16 << 30)
 
 #define STAGE_NAME_MAX 32
+
+/* In place of an agent's name: the input from the learner before, in a stage of turns. */
+#define INPUT_PREVIOUS "prev:"
 
 /* Collection of an agent's MetaGraphDef: its constants that stand for settings which change
  * while the run goes on. A string each, "NODE VARIABLE INSTEAD": a float32 Const node, the

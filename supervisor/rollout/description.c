@@ -40,12 +40,23 @@ static int parse_read(struct stage_list *l, struct stage_decl *s, const msgpack_
         r->own = 1;
         name += 4;
     }
+    if (strncmp(name, INPUT_PREVIOUS, strlen(INPUT_PREVIOUS)) == 0) {
+        r->previous = 1;
+        name += strlen(INPUT_PREVIOUS);
+    }
     slash = strchr(name, '/');
     if (slash == NULL || strlen(slash + 1) >= sizeof(r->name) ||
         !identifier_ok(slash + 1))
         return err_set(err, ERR_PROTOCOL, "stage '%s' reads '%s', not 'stage/output'",
                        s->name, text);
     r->stage = find_stage(l, name, (size_t)(slash - name));
+    if (r->previous && s->turns && strlen(s->name) == (size_t)(slash - name) &&
+        strncmp(s->name, name, strlen(s->name)) == 0)
+        r->stage = l->n;
+    else if (r->previous)
+        return err_set(err, ERR_PROTOCOL,
+                       "stage '%s' reads '%s': not an output of its own turns", s->name,
+                       text);
     if (r->stage < 0)
         return err_set(err, ERR_PROTOCOL, "stage '%s' reads '%s': no earlier stage",
                        s->name, text);
@@ -134,7 +145,8 @@ static int parse_stage(struct stage_list *l, const msgpack_object *map, struct e
         (rc = msg_get_bool(map, "writes", &s->writes, err)) < 0)
         return rc;
     s->central = strcmp(runner, "central") == 0;
-    if (!s->central && strcmp(runner, "learners") != 0)
+    s->turns = strcmp(runner, "turns") == 0;
+    if (!s->central && !s->turns && strcmp(runner, "learners") != 0)
         return err_set(err, ERR_PROTOCOL, "stage '%s': unknown runner '%s'", s->name,
                        runner);
     if ((rc = parse_reads(l, s, map, err)) < 0 || (rc = parse_repeat(l, s, map, err)) < 0)
@@ -240,12 +252,14 @@ int description_parse(struct description *ret, const msgpack_object *body,
 static int stage_equal(const struct stage_decl *a, const struct stage_decl *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->central != b->central ||
-        a->writes != b->writes || a->repeat_from != b->repeat_from ||
-        a->repeat != b->repeat || a->n_reads != b->n_reads)
+        a->turns != b->turns || a->writes != b->writes ||
+        a->repeat_from != b->repeat_from || a->repeat != b->repeat ||
+        a->n_reads != b->n_reads)
         return 0;
     for (int i = 0; i < a->n_reads; i++)
         if (a->reads[i].stage != b->reads[i].stage ||
             a->reads[i].own != b->reads[i].own ||
+            a->reads[i].previous != b->reads[i].previous ||
             strcmp(a->reads[i].name, b->reads[i].name) != 0)
             return 0;
     return 1;

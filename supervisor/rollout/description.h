@@ -24,13 +24,15 @@
 
 /* One output of an earlier stage that a stage reads. */
 struct stage_read {
-    int stage; /* index of the earlier stage */
-    int own;   /* 1: the reader's own output; 0: every learner's */
+    int stage;    /* index of the earlier stage */
+    int own;      /* 1: the reader's own output; 0: every learner's */
+    int previous; /* 1: that of the learner before, in a stage of turns */
     char name[STAGE_OUTPUT_MAX];
 };
 
 struct stage_decl {
     char name[STAGE_NAME_MAX];
+    int turns;   /* 1: the learners run it one after another */
     int central; /* 1: run by the central process; 0: by every learner */
     int writes;  /* changes variables */
     int is_read; /* a later stage reads its outputs */

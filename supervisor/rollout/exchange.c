@@ -185,24 +185,66 @@ static void read_range(const struct exchange *x, const struct stage_read *r,
     }
 }
 
-int exchange_pack(struct exchange *x, int stage, size_t runner, struct msg_out *o,
-                  struct err *err)
+static int pack_ones(const struct shape *shape, struct msg_out *o)
+{
+    const size_t n = (size_t)shape_elements(shape);
+    float *ones = xcalloc(n, sizeof(*ones));
+    struct tensor t = tensor_view(DT_FLOAT, *shape, ones);
+
+    for (size_t i = 0; i < n; i++)
+        ones[i] = 1.0f;
+    msg_tensor(o, &t);
+    free(ones);
+    return 0;
+}
+
+/* Learners that were given up have no turn: the one before them is read. */
+static int pack_previous(const struct exchange *x, const struct stage_read *r,
+                         const struct exchange_turn *turn, struct msg_out *o,
+                         struct err *err)
+{
+    char key[sizeof(INPUT_PREVIOUS) + STAGE_OUTPUT_MAX + 1];
+    const struct output *out;
+    size_t n = turn->n;
+    struct tensor t;
+
+    (void)snprintf(key, sizeof(key), INPUT_PREVIOUS "/%s", r->name);
+    msg_key(o, key);
+    while (n > 0 && outputs_of(x, r->stage, turn->before[n - 1])->is_absent)
+        n--;
+    if (n == 0)
+        return pack_ones(&turn->ones, o);
+    out = find_output(outputs_of(x, r->stage, turn->before[n - 1]), r->name);
+    if (out == NULL)
+        return err_set(err, ERR_PROTOCOL, "%s: stage '%s' gave no output '%s'",
+                       x->names[turn->before[n - 1]], x->stages->stage[r->stage].name,
+                       r->name);
+    t = tensor_const_view(out->dtype, out->shape, out->data);
+    msg_tensor(o, &t);
+    return 0;
+}
+
+int exchange_pack(struct exchange *x, int stage, size_t runner,
+                  const struct exchange_turn *turn, struct msg_out *o, struct err *err)
 {
     const struct stage_decl *s = &x->stages->stage[stage];
     size_t from, to, n = 0;
 
     for (int i = 0; i < s->n_reads; i++) {
         read_range(x, &s->reads[i], runner, &from, &to);
-        n += to - from;
+        n += s->reads[i].previous ? 1 : to - from;
     }
     msg_map(o, n);
     for (int i = 0; i < s->n_reads; i++) {
+        int rc = 0;
+
         read_range(x, &s->reads[i], runner, &from, &to);
-        for (size_t a = from; a < to; a++) {
-            int rc = pack_output(x, &s->reads[i], a, o, err);
-            if (rc < 0)
-                return rc;
-        }
+        if (s->reads[i].previous)
+            rc = pack_previous(x, &s->reads[i], turn, o, err);
+        for (size_t a = from; a < to && rc == 0 && !s->reads[i].previous; a++)
+            rc = pack_output(x, &s->reads[i], a, o, err);
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }

@@ -38,9 +38,16 @@ void exchange_put_nothing(struct exchange *x, int stage, size_t runner);
  * zeros. ERR_FORMAT. */
 void exchange_state_save(const struct exchange *x, struct wbuf *b);
 int exchange_state_load(struct exchange *x, struct cursor *c, struct err *err);
-/* Packs the map of inputs for one runner of a stage. ERR_PROTOCOL names an output that is
- * missing. */
-int exchange_pack(struct exchange *x, int stage, size_t runner, struct msg_out *o,
-                  struct err *err);
+/* In a stage of turns: those whose turn is over, the newest last; and the shape of the ones
+ * that the first learner gets in place of outputs. */
+struct exchange_turn {
+    const uint32_t *before; /* [n] */
+    size_t n;
+    struct shape ones;
+};
+/* Packs the map of inputs for one runner of a stage. turn: NULL if the stage has no turns.
+ * ERR_PROTOCOL names an output that is missing. */
+int exchange_pack(struct exchange *x, int stage, size_t runner,
+                  const struct exchange_turn *turn, struct msg_out *o, struct err *err);
 
 #endif

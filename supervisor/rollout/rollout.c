@@ -108,9 +108,12 @@ static void note_due(struct rollout *r)
     now.episodes = r->episodes;
     now.since_checkpoint_ns = ended_ns - r->checkpoint_ns;
     due = schedule_due(&r->schedule, &now);
-    if (due.updates > 0 &&
-        !row_source_is_ready(&r->source, r->args.store, r->episode_rows))
-        due.updates = 0;
+    if (due.updates > 0) {
+        const struct row_index index = rollout_index(r);
+
+        if (!row_source_is_ready(&r->source, &index))
+            due.updates = 0;
+    }
     rollout_fsm_set_due(&r->fsm, &due);
     rollout_note_change(r);
 }
@@ -122,6 +125,41 @@ static void add_to_episodes(struct rollout *r, const struct env_step *step)
         r->ended[e] = step->ended[e] | step->discarded[e];
     episodes_add(r->episode_rows, store_head(r->args.store) - r->copies, step->first,
                  r->ended, store_window_first(r->args.store));
+}
+
+/* New rows are candidates, or the first rows of episodes that are whole now. */
+static void add_to_priorities(struct rollout *r)
+{
+    const uint64_t row = store_head(r->args.store) - r->copies;
+
+    priorities_append(r->priorities, row, r->copies);
+    for (size_t e = 0; e < r->copies; e++) {
+        uint64_t first = row + e;
+
+        if (r->source.kind == ROWS_TRANSITIONS ||
+            episodes_newest(r->episode_rows, e, &first))
+            priorities_add(r->priorities, first);
+    }
+}
+
+void rollout_begin_priorities(struct rollout *r)
+{
+    const uint64_t head = store_head(r->args.store);
+    uint64_t row = store_window_first(r->args.store), n;
+
+    if (r->priorities == NULL || head == 0 || priorities_count(r->priorities) > 0)
+        return;
+    priorities_begin(r->priorities, head);
+    if (r->source.kind == ROWS_TRANSITIONS) {
+        for (; row < head; row++)
+            priorities_add(r->priorities, row);
+        return;
+    }
+    n = episodes_complete(r->episode_rows);
+    for (uint64_t k = 0; k < n; k++) {
+        episodes_rows(r->episode_rows, k, &row, 1);
+        priorities_add(r->priorities, row);
+    }
 }
 
 /* All environments have stepped: appends the rows and finds what is due. */
@@ -138,6 +176,8 @@ static int end_step(struct rollout *r, struct err *err)
     count_episodes(r, &r->step);
     if (r->episode_rows != NULL)
         add_to_episodes(r, &r->step);
+    if (r->priorities != NULL)
+        add_to_priorities(r);
     note_due(r);
     return DONE_AT_ONCE;
 }
@@ -238,6 +278,9 @@ static void leave_state(struct rollout *r)
 
     CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_FINISHED) == ROLLOUT_ENTERED);
     if (was_update && rollout_fsm_update_over(&r->fsm)) {
+        if (r->priorities != NULL)
+            row_source_prioritise(&r->source, r->priorities, r->answered, r->has_answered,
+                                  r->n_agents);
         r->updates++;
         metrics_add_update(r->args.metrics, rollout_now_ns(r) - r->update_began_ns);
     }
@@ -503,6 +546,27 @@ static size_t name_draws(const struct rollout *r, const char **ret)
     return groups;
 }
 
+/* The weights' power goes from beta to beta_to over the run. */
+static double beta_now(const struct rollout *r)
+{
+    const struct priority_config *p = &r->config->experience.priority;
+    const int64_t steps = r->config->run.env_steps, episodes = r->config->run.episodes;
+    double done = steps > 0      ? (double)r->env_steps / (double)steps
+                  : episodes > 0 ? (double)r->episodes / (double)episodes
+                                 : 0.0;
+
+    done = done < 1.0 ? done : 1.0;
+    return p->beta + (p->beta_to - p->beta) * done;
+}
+
+struct row_index rollout_index(const struct rollout *r)
+{
+    return (struct row_index){.store = r->args.store,
+                              .episodes = r->episode_rows,
+                              .priorities = r->priorities,
+                              .beta = beta_now(r)};
+}
+
 /* Without learners there are no updates; the source is then that of agent 0. */
 int rollout_make_source(struct rollout *r, struct err *err)
 {
@@ -518,6 +582,7 @@ int rollout_make_source(struct rollout *r, struct err *err)
         .max_steps = (uint64_t)r->spec->max_steps,
         .seed = c->run.seed,
         .names = names,
+        .is_prioritised = c->experience.has_priority,
     };
     int rc;
 
@@ -592,9 +657,16 @@ static int make_parts(struct rollout *r, struct err *err)
     schedule_init(&r->schedule, r->args.config);
     rollout_fsm_init(&r->fsm, r->stages);
     rc = rollout_make_source(r, err);
-    if (rc == 0)
-        make_episodes(r);
-    return rc;
+    if (rc < 0)
+        return rc;
+    make_episodes(r);
+    if (r->config->experience.has_priority && r->serving == NULL) {
+        r->priorities = priorities_new((uint64_t)r->config->experience.capacity,
+                                       r->config->experience.priority.alpha);
+        r->answered = xcalloc(r->n_agents * r->source.batch, sizeof(*r->answered));
+        r->has_answered = xcalloc(r->n_agents, 1);
+    }
+    return 0;
 }
 
 int rollout_new(struct rollout **ret, const struct rollout_args *args, struct err *err)
@@ -612,6 +684,7 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
         rollout_serve_init(r);
     rollout_find_cores(r);
     r->runners = xcalloc(r->n_agents + 1, sizeof(*r->runners));
+    r->order = xcalloc(r->n_agents, sizeof(*r->order));
     r->names = xcalloc(r->n_agents, sizeof(*r->names));
     r->returns = xcalloc(r->n_agents, sizeof(*r->returns));
     r->descriptions = xcalloc(r->n_agents, sizeof(*r->descriptions));
@@ -638,11 +711,15 @@ void rollout_free(struct rollout *r)
     free(r->descriptions);
     free(r->plays);
     free(r->runners);
+    free(r->order);
     free(r->cores);
     free(r->names);
     free(r->returns);
     row_source_done(&r->source);
     episodes_free(r->episode_rows);
+    priorities_free(r->priorities);
+    free(r->answered);
+    free(r->has_answered);
     free(r->ended);
     free(r);
 }

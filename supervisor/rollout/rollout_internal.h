@@ -45,9 +45,13 @@ struct rollout {
     double *returns;               /* [A] scratch */
 
     struct row_source source;
+    struct priorities *priorities; /* NULL: rows are drawn evenly */
+    float *answered;               /* (A, B) priorities of the current update, */
+    uint8_t *has_answered;         /* [A] and whose there are */
     struct episodes *episode_rows; /* NULL: the source does not need them */
     uint8_t *ended;                /* (E) scratch: the copies whose episode is over */
     size_t outstanding;            /* unanswered requests of stages or changes */
+    uint32_t *order;               /* [A] of the turns of the current update */
     struct runner *runners; /* [A + 1] in UPDATE; the last is the central process */
     int stage_before;       /* fsm.stage when UPDATE was last entered */
     size_t n_cores;         /* runners that may compute at the same time */
@@ -76,6 +80,10 @@ int rollout_enter_update(struct rollout *r, struct err *err);
 void rollout_keep(struct rollout *r);
 /* Creates r->evaluation if the configuration asks for evaluations. */
 int rollout_make_evaluation(struct rollout *r, struct err *err);
+/* What the source finds rows by. */
+struct row_index rollout_index(const struct rollout *r);
+/* For a run that draws by priority from here on: all rows of the window have the same. */
+void rollout_begin_priorities(struct rollout *r);
 /* Makes the source of rows of the current configuration. */
 int rollout_make_source(struct rollout *r, struct err *err);
 /* After a step: makes the change planned for this boundary, if any, due. */

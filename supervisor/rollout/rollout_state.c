@@ -76,6 +76,8 @@ void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
     save_standing(r, &b);
     exchange_state_save(r->exchange, &b);
     rollout_serve_save(r, &b);
+    if (r->priorities != NULL)
+        priorities_save(r->priorities, &b);
     free(env);
     free(metrics);
     *ret = b.data;
@@ -116,7 +118,10 @@ static int load_carry(struct rollout *r, struct cursor *c)
     if (!load_standing(r, c) || exchange_state_load(r->exchange, c, NULL) < 0)
         return 0;
     rollout_serve_load(r, c);
-    return !c->failed && cursor_left(c) == 0;
+    if (r->priorities != NULL && cursor_left(c) > 0 &&
+        !priorities_load(r->priorities, store_head(r->args.store), c))
+        return 0;
+    return !c->failed && (cursor_left(c) == 0 || r->priorities == NULL);
 }
 
 static void load_left(struct schedule_due *ret, struct cursor *c)
@@ -208,5 +213,6 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
     if ((rc = vec_env_state_load(r->args.env, env, env_len, err)) < 0 ||
         (rc = read_episodes(r, err)) < 0)
         return rc;
+    rollout_begin_priorities(r);
     return metrics_state_load(r->args.metrics, metrics, metrics_len, err);
 }

@@ -21,6 +21,7 @@
 
 #include <math.h>
 #include <sched.h>
+#include <string.h>
 
 /* Whether a non-finite number from this runner ends the run (the configuration and the
  * algorithm decide). */
@@ -79,6 +80,31 @@ static int take_scalars(struct rollout *r, size_t runner, const msgpack_object *
     return 0;
 }
 
+/* (G, B), or (1, B) of the group that the agent learns from. */
+static int take_priorities(struct rollout *r, size_t runner, const msgpack_object *body,
+                           struct err *err)
+{
+    const struct row_source *s = &r->source;
+    struct tensor t = TENSOR_NONE;
+    const size_t group = s->groups > 1 ? runner : 0;
+    int rc = msg_get_tensor(body, "priorities", &t, err);
+
+    if (rc < 0 || t.dtype == DT_INVALID)
+        return rc;
+    if (t.dtype != DT_FLOAT || t.shape.rank != 2 || runner >= r->n_agents ||
+        t.shape.dim[1] != (int64_t)s->batch ||
+        (t.shape.dim[0] != 1 && t.shape.dim[0] != (int64_t)s->groups))
+        return err_set(err, ERR_PROTOCOL, "priorities: %s %s, f32 (%zu,%zu) expected",
+                       dtype_name(t.dtype), shape_text(&t.shape), s->groups, s->batch);
+    if (r->priorities == NULL)
+        return 0;
+    memcpy(r->answered + runner * s->batch,
+           (const float *)t.data + (t.shape.dim[0] > 1 ? group * s->batch : 0),
+           s->batch * sizeof(float));
+    r->has_answered[runner] = 1;
+    return 0;
+}
+
 static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_object *body,
                              struct err *err)
 {
@@ -88,7 +114,8 @@ static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_obj
     if (body->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "not a map");
     if ((rc = msg_get_map(body, "outputs", &outputs, err)) < 0 ||
-        (rc = take_scalars(r, runner, body, err)) < 0)
+        (rc = take_scalars(r, runner, body, err)) < 0 ||
+        (rc = take_priorities(r, runner, body, err)) < 0)
         return rc;
     return exchange_put(r->exchange, r->runners[runner].stage, runner, outputs,
                         nonfinite_ends(r, runner), err);
@@ -121,6 +148,27 @@ static int all_finished(const struct rollout *r, int stage)
     return 1;
 }
 
+/* The number of learners whose turn comes before the runner's. */
+static size_t turns_before(const struct rollout *r, size_t runner)
+{
+    size_t n = 0;
+
+    while (r->order[n] != runner)
+        n++;
+    return n;
+}
+
+/* Whether everyone before the runner has had its turn. */
+static int is_its_turn(const struct rollout *r, int stage, size_t runner)
+{
+    if (!r->stages->stage[stage].turns)
+        return 1;
+    for (size_t i = turns_before(r, runner); i > 0; i--)
+        if (!has_finished(r, stage, r->order[i - 1]))
+            return 0;
+    return 1;
+}
+
 /* Whether the outputs that the stage reads exist. The runner's own always do, because it
  * runs one stage after the other. */
 static int inputs_are_there(const struct rollout *r, int stage)
@@ -130,7 +178,8 @@ static int inputs_are_there(const struct rollout *r, int stage)
     for (int i = 0; i < s->n_reads; i++) {
         const struct stage_read *read = &s->reads[i];
 
-        if (read->stage >= r->fsm.stage && !read->own && !all_finished(r, read->stage))
+        if (read->stage >= r->fsm.stage && !read->own && !read->previous &&
+            !all_finished(r, read->stage))
             return 0;
     }
     return 1;
@@ -214,10 +263,11 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     struct shape shape =
         SHAPE((int64_t)source->groups, (int64_t)source->batch, (int64_t)source->length);
     struct tensor rows = tensor_view(DT_UINT64, shape, source->rows);
+    struct exchange_turn turn;
     struct msg_out *o = agent_request_begin(r->args.agents, runner, s->name, s->writes);
     int rc;
 
-    msg_map(o, 5);
+    msg_map(o, source->weights != NULL ? 6 : 5);
     msg_key(o, "step");
     msg_u64(o, r->env_steps);
     msg_key(o, "update");
@@ -226,10 +276,20 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     msg_u64(o, r->fsm.repeat);
     msg_key(o, "rows");
     msg_tensor(o, &rows);
+    if (source->weights != NULL) {
+        struct tensor weights =
+            tensor_view(DT_FLOAT, SHAPE((int64_t)source->groups, (int64_t)source->batch),
+                        source->weights);
+
+        msg_key(o, "weights");
+        msg_tensor(o, &weights);
+    }
     msg_key(o, "inputs");
     if (agent_table_count(r->args.agents) > r->n_cores)
         agent_request_wake_on(r->args.agents, runner, r->cores[core]);
-    rc = exchange_pack(r->exchange, stage, runner, o, err);
+    if (s->turns)
+        turn = (struct exchange_turn){r->order, turns_before(r, runner), shape};
+    rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, o, err);
     if (rc == 0)
         rc = agent_request_send(r->args.agents, runner, on_stage_response, r, err);
     if (rc == 0) {
@@ -250,7 +310,8 @@ static size_t find_ready(const struct rollout *r, int *ret_stage)
             continue;
         *ret_stage = stage;
         for (size_t i = 0; i < n_runners(r); i++)
-            if (!r->runners[i].is_at_work && next_stage(r, i, end) == stage)
+            if (!r->runners[i].is_at_work && next_stage(r, i, end) == stage &&
+                is_its_turn(r, stage, i))
                 return i;
     }
     return n_runners(r);
@@ -290,11 +351,28 @@ void rollout_find_cores(struct rollout *r)
         r->cores[i] = n > 0 ? known[i % n] : -1;
 }
 
+static void draw_turns(struct rollout *r)
+{
+    const struct rng_key key =
+        rng_key_make(r->config->run.seed, "experience", PURPOSE_PERMUTATION);
+
+    for (int i = 0; i < r->stages->n; i++)
+        if (r->stages->stage[i].turns) {
+            rng_permutation(key, r->updates, r->order, r->n_agents);
+            return;
+        }
+}
+
 static void begin_update(struct rollout *r)
 {
+    const struct row_index index = rollout_index(r);
+
     rollout_keep(r);
+    draw_turns(r);
     r->update_began_ns = rollout_now_ns(r);
-    row_source_draw(&r->source, r->args.store, r->episode_rows, r->updates);
+    row_source_draw(&r->source, &index, r->updates);
+    if (r->priorities != NULL)
+        memset(r->has_answered, 0, r->n_agents);
 }
 
 int rollout_enter_update(struct rollout *r, struct err *err)

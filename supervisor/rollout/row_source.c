@@ -21,6 +21,10 @@ static int shape_of(struct row_source *s, const struct row_source_args *a,
                            "env.copies, %zu, because updates take the newest rows of "
                            "every copy",
                            a->update_every, a->copies);
+        if (a->is_prioritised)
+            return err_set(err, ERR_CONFIG,
+                           "experience.priority: updates take the newest rows of every "
+                           "copy, expected no priorities");
         s->groups = 1;
         s->batch = a->copies;
         s->length = a->update_every / a->copies;
@@ -49,6 +53,8 @@ int row_source_init(struct row_source *s, const struct row_source_args *args,
     for (size_t g = 0; g < s->groups; g++)
         s->keys[g] = rng_key_make(args->seed, args->names[g], PURPOSE_ROWS);
     s->rows = xcalloc(s->groups * s->batch * s->length, sizeof(*s->rows));
+    if (args->is_prioritised)
+        s->weights = xcalloc(s->groups * s->batch, sizeof(*s->weights));
     return 0;
 }
 
@@ -56,6 +62,7 @@ void row_source_done(struct row_source *s)
 {
     free(s->keys);
     free(s->rows);
+    free(s->weights);
     *s = (struct row_source){0};
 }
 
@@ -64,14 +71,13 @@ int row_source_needs_episodes(const struct row_source *s)
     return s->kind == ROWS_EPISODES || (s->kind == ROWS_TRANSITIONS && s->length > 1);
 }
 
-int row_source_is_ready(const struct row_source *s, const struct store *store,
-                        const struct episodes *episodes)
+int row_source_is_ready(const struct row_source *s, const struct row_index *index)
 {
     if (s->kind == ROWS_WINDOW)
-        return store_window_rows(store) >= s->batch * s->length;
+        return store_window_rows(index->store) >= s->batch * s->length;
     if (s->kind == ROWS_EPISODES)
-        return episodes_complete(episodes) > 0;
-    return store_window_rows(store) > 0;
+        return episodes_complete(index->episodes) > 0;
+    return store_window_rows(index->store) > 0;
 }
 
 static void take_window(struct row_source *s, const struct store *store)
@@ -83,39 +89,73 @@ static void take_window(struct row_source *s, const struct store *store)
             s->rows[e * s->length + t] = oldest + t * s->batch + e;
 }
 
-/* Draws into the first B places of the group and spreads them from the last one on: place
- * b of L numbers begins at b * L, so that none is overwritten before it is read. */
-static void draw_episodes(const struct row_source *s, const struct episodes *episodes,
-                          struct rng_key key, uint64_t update, uint64_t *rows)
+/* Draws the first rows of B sequences into the first B places of the group. */
+static void draw_beginnings(const struct row_source *s, const struct row_index *index,
+                            size_t group, uint64_t update, uint64_t *rows)
 {
-    rng_below(key, update, 0, episodes_complete(episodes), rows, s->batch);
-    for (size_t b = s->batch; b-- > 0;)
-        episodes_rows(episodes, rows[b], rows + b * s->length, s->length);
+    const struct rng_key key = s->keys[group];
+
+    if (index->priorities != NULL)
+        priorities_draw(index->priorities, key, update, index->beta, rows,
+                        s->weights + group * s->batch, s->batch);
+    else if (s->kind == ROWS_EPISODES)
+        rng_below(key, update, 0, episodes_complete(index->episodes), rows, s->batch);
+    else
+        store_draw(index->store, key, update, rows, s->batch);
 }
 
-static void draw_transitions(const struct row_source *s, const struct store *store,
-                             const struct episodes *episodes, struct rng_key key,
-                             uint64_t update, uint64_t *rows)
+/* Spreads them from the last one on: place b of L numbers begins at b * L, so that none is
+ * overwritten before it is read. */
+static void draw_group(const struct row_source *s, const struct row_index *index,
+                       size_t group, uint64_t update)
 {
-    store_draw(store, key, update, rows, s->batch);
-    for (size_t b = s->batch; b-- > 0 && s->length > 1;)
-        episodes_behind(episodes, rows[b], rows + b * s->length, s->length);
-}
+    uint64_t *rows = s->rows + group * s->batch * s->length;
 
-void row_source_draw(struct row_source *s, const struct store *store,
-                     const struct episodes *episodes, uint64_t update)
-{
-    CHECK(row_source_is_ready(s, store, episodes));
-    if (s->kind == ROWS_WINDOW) {
-        take_window(s, store);
+    draw_beginnings(s, index, group, update, rows);
+    if (s->kind == ROWS_TRANSITIONS && s->length == 1)
         return;
-    }
-    for (size_t g = 0; g < s->groups; g++) {
-        uint64_t *rows = s->rows + g * s->batch * s->length;
+    for (size_t b = s->batch; b-- > 0;) {
+        uint64_t *to = rows + b * s->length;
 
-        if (s->kind == ROWS_EPISODES)
-            draw_episodes(s, episodes, s->keys[g], update, rows);
+        if (s->kind == ROWS_EPISODES && index->priorities == NULL)
+            episodes_rows(index->episodes, rows[b], to, s->length);
         else
-            draw_transitions(s, store, episodes, s->keys[g], update, rows);
+            episodes_behind(index->episodes, rows[b], to, s->length);
     }
+}
+
+void row_source_draw(struct row_source *s, const struct row_index *index, uint64_t update)
+{
+    CHECK(row_source_is_ready(s, index));
+    if (s->kind == ROWS_WINDOW)
+        take_window(s, index->store);
+    for (size_t g = 0; g < s->groups && s->kind != ROWS_WINDOW; g++)
+        draw_group(s, index, g, update);
+}
+
+void row_source_prioritise(const struct row_source *s, struct priorities *priorities,
+                           float *answers, const uint8_t *has, size_t n_agents)
+{
+    uint64_t *beginnings = xcalloc(s->batch, sizeof(*beginnings));
+    float *most = NULL;
+
+    for (size_t a = 0; a < n_agents; a++) {
+        float *own = answers + a * s->batch;
+        const uint64_t *rows = s->rows + (s->groups > 1 ? a : 0) * s->batch * s->length;
+
+        if (!has[a])
+            continue;
+        for (size_t b = 0; b < s->batch; b++) {
+            beginnings[b] = rows[b * s->length];
+            if (s->groups == 1 && most != NULL && !(own[b] <= most[b]))
+                most[b] = own[b];
+        }
+        if (s->groups > 1)
+            priorities_set(priorities, beginnings, own, s->batch);
+        else if (most == NULL)
+            most = own;
+    }
+    if (most != NULL)
+        priorities_set(priorities, beginnings, most, s->batch);
+    free(beginnings);
 }

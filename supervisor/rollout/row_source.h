@@ -7,6 +7,8 @@
  *                       replacement, at most L rows of each from its beginning;
  *          window       (1,E,T): the newest E * T rows, row e being copy e in the order of
  *                       time; T = update_every / E. Nothing is drawn, rows are used once.
+ *          With priorities (priorities.h), transitions and episodes are drawn by them, and
+ *          have weights.
  *          Where an episode or the log ends early: ROW_NONE (store_view.h).
  * Draws    key (seed, "experience" or the agent's name, rows), counter: the update.
  */
@@ -16,6 +18,7 @@
 #include "common/config/algorithms.h"
 #include "common/rng/rng.h"
 #include "supervisor/store/episodes.h"
+#include "supervisor/store/priorities.h"
 #include "supervisor/store/store.h"
 
 #include <stddef.h>
@@ -26,6 +29,15 @@ struct row_source {
     size_t groups, batch, length; /* G, B, L */
     struct rng_key *keys;         /* [G] */
     uint64_t *rows;               /* (G, B, L) of the current update */
+    float *weights;               /* (G, B) of the current update; NULL: all 1 */
+};
+
+/* What rows are found by. */
+struct row_index {
+    const struct store *store;
+    const struct episodes *episodes;     /* NULL if not needed */
+    const struct priorities *priorities; /* NULL: rows are drawn evenly */
+    double beta;
 };
 
 struct row_source_args {
@@ -38,6 +50,7 @@ struct row_source_args {
     /* G names, each with its own draws. */
     const char *const *names;
     size_t groups;
+    int is_prioritised;
 };
 
 /* ERR_CONFIG says what does not fit. An all-zero struct is an empty one; an older content is
@@ -47,11 +60,15 @@ int row_source_init(struct row_source *s, const struct row_source_args *args,
 void row_source_done(struct row_source *s);
 /* Whether episodes_add is needed. */
 int row_source_needs_episodes(const struct row_source *s);
-/* Whether there are rows to learn from. episodes: may be NULL if it is not needed. */
-int row_source_is_ready(const struct row_source *s, const struct store *store,
-                        const struct episodes *episodes);
-/* Fills `rows`; the source must be ready. */
-void row_source_draw(struct row_source *s, const struct store *store,
-                     const struct episodes *episodes, uint64_t update);
+/* Whether there are rows to learn from. */
+int row_source_is_ready(const struct row_source *s, const struct row_index *index);
+/* Fills `rows` and `weights`; the source must be ready. */
+void row_source_draw(struct row_source *s, const struct row_index *index,
+                     uint64_t update);
+/* Takes the errors that agents answered, where has[a]: answers (A, B), of the rows of group
+ * a, or of the only group: there the largest that any agent answered counts. Otherwise
+ * answers count in the order of the agents. */
+void row_source_prioritise(const struct row_source *s, struct priorities *priorities,
+                           float *answers, const uint8_t *has, size_t n_agents);
 
 #endif

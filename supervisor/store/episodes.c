@@ -140,6 +140,16 @@ uint64_t episodes_complete(const struct episodes *x)
     return x->before[x->n];
 }
 
+int episodes_newest(const struct episodes *x, size_t copy, uint64_t *ret_first)
+{
+    const struct copy *c = &x->copies[copy];
+
+    if (!c->ended || c->from == c->end)
+        return 0;
+    *ret_first = c->start[c->end - 1];
+    return 1;
+}
+
 /* row, row + E, ... below end, then ROW_NONE. */
 static void fill(const struct episodes *x, uint64_t row, uint64_t end, uint64_t *ret_rows,
                  size_t length)

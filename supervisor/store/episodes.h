@@ -31,6 +31,9 @@ void episodes_add(struct episodes *x, uint64_t row, const uint8_t *first,
 
 /* How many episodes lie wholly in the window, from `first` to their end. */
 uint64_t episodes_complete(const struct episodes *x);
+/* Whether the copy's newest row ended an episode that lies wholly in the window; then its
+ * first row. */
+int episodes_newest(const struct episodes *x, size_t copy, uint64_t *ret_first);
 /* The first rows of complete episode k, at most `length`; then ROW_NONE. Episodes are
  * counted copy by copy, within a copy from the oldest on. */
 void episodes_rows(const struct episodes *x, uint64_t k, uint64_t *ret_rows,

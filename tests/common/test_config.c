@@ -189,6 +189,42 @@ static void assert_same_agent(const struct agent_config *a, const struct agent_c
     ck_assert_str_eq(a->algorithm, b->algorithm);
 }
 
+/* All rows since the last update are learned from: none are drawn, none waited for. */
+START_TEST(windows_have_no_batch)
+{
+    static const char window[] = "env: {id: simple_spread, copies: 8, max_steps: 20}\n"
+                                 "defaults: {algorithm: ippo}\nagents: {a: {}}\n";
+    static const char drawn[] = "env: {id: simple_spread}\nagents: {a: {}}\n"
+                                "experience: {priority: {beta: 0.5}}\n";
+    const struct config_options none = {0};
+    struct run_config c, again;
+    char *text;
+
+    ck_assert_int_eq(run_config_parse(&c, window, strlen(window), "f", &none, &err), 0);
+    ck_assert_int_eq(c.experience.update_every, 160); /* an episode of every copy */
+    text = run_config_to_yaml(&c);
+    ck_assert_ptr_null(strstr(text, "batch_size"));
+    ck_assert_ptr_null(strstr(text, "warmup"));
+    ck_assert_msg(run_config_parse(&again, text, strlen(text), "f", &none, &err) == 0,
+                  "%s", err.msg);
+    ck_assert_int_eq(again.experience.update_every, 160);
+    run_config_done(&again);
+    run_config_done(&c);
+    free(text);
+
+    ck_assert_int_eq(run_config_parse(&c, drawn, strlen(drawn), "f", &none, &err), 0);
+    text = run_config_to_yaml(&c);
+    ck_assert_msg(run_config_parse(&again, text, strlen(text), "f", &none, &err) == 0,
+                  "%s", err.msg);
+    ck_assert(again.experience.has_priority && again.experience.priority.alpha == 0.6 &&
+              again.experience.priority.beta == 0.5 &&
+              again.experience.priority.beta_to == 1.0);
+    run_config_done(&again);
+    run_config_done(&c);
+    free(text);
+}
+END_TEST
+
 START_TEST(the_resolved_file_reads_back_equal)
 {
     static const char *const texts[] = {
@@ -300,7 +336,7 @@ START_TEST(mistakes_are_told_in_one_line)
         {"- a\n", "f.yaml:1: found a list, expected a map of keys"},
         {ENV "experience:\n  batchsize: 3\n",
          "f.yaml:3: experience.batchsize: unknown key, expected capacity, batch_size, "
-         "warmup, update_every or keep; did you mean 'batch_size'?"},
+         "warmup, update_every, keep or priority; did you mean 'batch_size'?"},
         {ENV "exprience: {}\n",
          "f.yaml:2: exprience: unknown key, expected run, env, experience, checkpoint, "
          "evaluation, log, defaults or agents; did you mean 'experience'?"},
@@ -354,6 +390,17 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: experience.warmup: found 25600, expected at most "
          "experience.capacity, "
          "10000"},
+        {ENV "defaults: {algorithm: ippo}\nexperience:\n  update_every: 100\n",
+         "f.yaml:4: experience.update_every: found 100, expected a multiple of "
+         "env.copies, "
+         "32, because ippo learns from the newest rows of every copy"},
+        {ENV "defaults: {algorithm: ippo}\nexperience:\n  batch_size: 100\n",
+         "f.yaml:4: experience.batch_size: not used by ippo, which learns from all rows "
+         "of "
+         "experience.update_every; expected no such key"},
+        {ENV "defaults: {algorithm: ippo}\nexperience:\n  priority: {}\n",
+         "f.yaml:4: experience.priority: not used by ippo, which learns from all rows of "
+         "experience.update_every; expected no such key"},
         {ENV "experience: {warmup: 0}\n",
          "f.yaml:2: experience.warmup: found '0', expected a whole number of at least 1 "
          "and at most 1e+15"},
@@ -392,10 +439,9 @@ START_TEST(mistakes_are_told_in_one_line)
                                             "most 1"},
         {ENV "defaults: {settings: {temperature: 0}}\n",
          "f.yaml:2: defaults.settings.temperature: found '0', expected a number above 0"},
-        {ENV "defaults: {settings: {tau: 0}}\n",
-         "f.yaml:2: defaults.settings.tau: unknown key, expected logit_penalty, "
-         "temperature, policy, execute, own_batches, clip_by, exploration_noise, "
-         "epsilon, hysteresis, from, agent, observation, action or choose"},
+        {ENV "defaults: {restart: {tau: 0}}\n",
+         "f.yaml:2: defaults.restart.tau: unknown key, expected policy, max_restarts, "
+         "within, delay, max_delay or on_give_up"},
         {ENV "defaults:\n  settings:\n    execute: soft\n",
          "f.yaml:4: defaults.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
@@ -404,7 +450,8 @@ START_TEST(mistakes_are_told_in_one_line)
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
         {ENV "defaults: {algorithm: madpg}\n",
          "f.yaml:2: defaults.algorithm: found 'madpg', expected critic, ddpg, frozen, "
-         "heuristic, iql, maddpg, noop or random; did you mean 'maddpg'?"},
+         "heuristic, ia2c, ippo, iql, maa2c, maddpg, mappo, noop or random; did you mean "
+         "'maddpg'?"},
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
@@ -564,6 +611,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, everything_has_a_default);
     tcase_add_test(tc, agents_override_deeply);
+    tcase_add_test(tc, windows_have_no_batch);
     tcase_add_loop_test(tc, the_resolved_file_reads_back_equal, 0, 4);
     tcase_add_loop_test(tc, texts_read_back_whatever_is_in_them, 0, 13);
     tcase_add_test(tc, an_agents_section_travels);

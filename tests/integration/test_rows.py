@@ -42,6 +42,34 @@ def test_deaths_and_a_resume_change_no_byte(w):
         print(f"# {kind}: {end} steps")
 
 
+def test_priorities_survive_deaths_and_a_resume(w):
+    """Real learners draw by their errors; the priorities are part of a checkpoint."""
+    program, outcomes = w.program_with_agent(harness.BUILD / "tests/support/fault_agent"), {}
+    for algorithm, more in (("maddpg", "actor: {hidden: [8]}"), ("ddpg", "settings: {own_batches: true}"),
+                            ("iql", "")):
+        path = w.write(f"{algorithm}.yaml", CONFIG.format(
+            algorithm=f"{algorithm}, critic: {{hidden: [8]}}, {more}", steps=FOREVER,
+            every=EVERY))
+        run = w.run_dir(algorithm)
+        by_error = ("--set", "experience.priority={alpha: 0.7, beta: 0.5, beta_to: 0.5}")
+        p = w.start("run", path, "--name", algorithm, *by_error, program=program)
+        harness.wait_until("checkpoints", lambda: (run / "checkpoints").is_dir() and
+                           len(checkpoints(run)) >= 2)
+        harness.kill_holder(p, run)
+        end = (checkpoints(run)[-1] // EVERY + 1) * EVERY
+        for count in program.parent.glob("*.runs"):
+            count.unlink()
+        w.brood("resume", run, "--set", f"run.env_steps={end}", program=program, env={
+            "BROOD_FAULT": "agent_0:learn:before-reply:3,kill;agent_1:learn:after-reply:9,kill"})
+        assert (run / "journal").read_text().count(" event=respawn ") == 2
+        for name, how in (("calm", by_error), ("even", ())):
+            w.brood("run", path, "--name", f"{algorithm}-{name}", "--set",
+                    f"run.env_steps={end}", *how, program=program)
+            outcomes[name] = outcome(w.run_dir(f"{algorithm}-{name}"))
+        harness.assert_same_files(outcomes["calm"], outcome(run))
+        assert outcomes["calm"] != outcomes["even"], algorithm
+
+
 def test_windows_need_whole_rounds(w):
     path = w.write("odd.yaml", CONFIG.format(algorithm="iql", steps=400, every=EVERY))
     _, err = w.brood("run", path, "--set", "experience.update_every=18", code=2,

@@ -25,6 +25,7 @@ struct bench {
     struct env_params params; /* agents: N_AGENTS */
     int three_stages, no_central, with_column, with_carry;
     int two_parts; /* stages propose > critic > learn */
+    int turns;     /* stages turn (one after another) > learn */
     size_t cores;
     size_t width; /* of actions */
     enum sabotage sabotage;
@@ -109,8 +110,11 @@ static void describe(const struct bench *b, struct msg_out *o)
     msg_key(o, "carry");
     msg_u64(o, b->with_carry ? CARRY : 0);
     msg_key(o, "stages");
-    msg_array(o, b->three_stages || b->two_parts ? 3 : 1);
-    if (b->two_parts) {
+    msg_array(o, b->three_stages || b->two_parts ? 3 : 1 + b->turns);
+    if (b->turns) {
+        stage_decl(o, "turn", "turns", "prev:turn/q", 1, 0, 2);
+        stage_decl(o, "learn", "learners", "turn/q", 1, 1, 1);
+    } else if (b->two_parts) {
         stage_decl(o, "propose", "learners", NULL, 0, 0, 1);
         stage_decl(o, "critic", "learners", "propose/q", 1, 1, 1);
         stage_decl(o, "learn", "learners", NULL, 1, 2, 1);
@@ -499,6 +503,44 @@ START_TEST(test_rounds_and_updates)
     ck_assert_str_eq(b->asked + b->asked_len - strlen(want), want);
     ck_assert_ptr_null(strstr(b->asked, "update 2"));
     ck_assert_ptr_null(strstr(b->asked, "step 4 update"));
+    bench_free(b);
+}
+END_TEST
+
+/* (turn(turns)) twice > learn(all): each agent reads the output of the one before it in the
+ * drawn order, the first one ones. */
+START_TEST(test_turns)
+{
+    struct bench *b = bench_new("two_step");
+    char want[2048];
+    size_t n = 0;
+
+    b->turns = 1;
+    b->config.run.env_steps = 28; /* updates at 8, 12 .. 28 */
+    bench_run(b);
+    ck_assert_int_eq(b->done, 1);
+    for (uint64_t update = 0, orders = 0; update < 6; update++) {
+        const struct rng_key key = rng_key_make(7, "experience", PURPOSE_PERMUTATION);
+        uint32_t order[N_AGENTS];
+        uint64_t rows[4];
+
+        rng_permutation(key, update, order, N_AGENTS);
+        orders |= 1u << order[0];
+        if (update == 5)
+            ck_assert_uint_eq(orders, 3); /* both orders were played */
+        n = 0;
+        rng_below(rng_key_make(7, "experience", PURPOSE_ROWS), update, 0, 8 + 4 * update,
+                  rows, 4);
+        for (int repeat = 0; repeat < 2; repeat++)
+            for (int i = 0; i < N_AGENTS; i++)
+                n += (size_t)snprintf(
+                    want + n, sizeof(want) - n,
+                    "%u turn step %llu update %llu repeat %d row %llu prev:/q=%g\n",
+                    order[i], (unsigned long long)(8 + 4 * update),
+                    (unsigned long long)update, repeat, (unsigned long long)rows[0],
+                    i == 0 ? 1.0 : 10.0 * order[0] + 1);
+        ck_assert_msg(strstr(b->asked, want) != NULL, "%s", want);
+    }
     bench_free(b);
 }
 END_TEST
@@ -1006,6 +1048,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_rows_of_a_task_that_ends);
     tcase_add_test(tc, test_rows_of_an_episode_cut_off);
     tcase_add_test(tc, test_rounds_and_updates);
+    tcase_add_test(tc, test_turns);
     tcase_add_test(tc, test_three_stages);
     tcase_add_loop_test(tc, test_nobody_waits_for_the_slowest, 0,
                         sizeof(parts) / sizeof(parts[0]));

@@ -74,6 +74,14 @@ static void play(struct log *g, size_t rounds)
     }
 }
 
+static const struct row_index *index_of(const struct log *g)
+{
+    static struct row_index index;
+
+    index = (struct row_index){.store = g->store, .episodes = g->episodes};
+    return &index;
+}
+
 static struct row_source source_of(enum rows_kind kind, size_t length, size_t batch)
 {
     static const char *const names[] = {"experience"};
@@ -100,10 +108,10 @@ START_TEST(window_is_the_newest_rows_by_copy)
 
     log_new(&g);
     play(&g, 3);
-    ck_assert_int_eq(row_source_is_ready(&s, g.store, NULL), 0);
+    ck_assert_int_eq(row_source_is_ready(&s, index_of(&g)), 0);
     play(&g, 4);
-    ck_assert_int_eq(row_source_is_ready(&s, g.store, NULL), 1);
-    row_source_draw(&s, g.store, NULL, 9);
+    ck_assert_int_eq(row_source_is_ready(&s, index_of(&g)), 1);
+    row_source_draw(&s, index_of(&g), 9);
     ck_assert_uint_eq(s.groups, 1);
     ck_assert_uint_eq(s.batch, COPIES);
     ck_assert_uint_eq(s.length, 4);
@@ -123,10 +131,10 @@ START_TEST(single_transitions_are_drawn_as_ever)
     uint64_t rows[50];
 
     log_new(&g);
-    ck_assert_int_eq(row_source_is_ready(&s, g.store, NULL), 0);
+    ck_assert_int_eq(row_source_is_ready(&s, index_of(&g)), 0);
     ck_assert_int_eq(row_source_needs_episodes(&s), 0);
     play(&g, 30);
-    row_source_draw(&s, g.store, NULL, 4);
+    row_source_draw(&s, index_of(&g), 4);
     store_draw(g.store, rng_key_make(3, "experience", PURPOSE_ROWS), 4, rows, 50);
     ck_assert_mem_eq(s.rows, rows, sizeof(rows));
     row_source_done(&s);
@@ -142,7 +150,7 @@ START_TEST(sequences_end_with_their_episode)
 
     log_new(&g);
     play(&g, 33); /* the window begins in the middle of episodes */
-    row_source_draw(&s, g.store, g.episodes, 1);
+    row_source_draw(&s, index_of(&g), 1);
     for (size_t b = 0; b < 500; b++) {
         const uint64_t *rows = s.rows + b * 4;
         int over = 0;
@@ -192,14 +200,14 @@ START_TEST(episodes_are_whole_and_even)
 
     log_new(&g);
     play(&g, 3);
-    ck_assert_int_eq(row_source_is_ready(&s, g.store, g.episodes), 0);
+    ck_assert_int_eq(row_source_is_ready(&s, index_of(&g)), 0);
     play(&g, 1); /* the fourth row of copy 0 ends an episode */
-    ck_assert_int_eq(row_source_is_ready(&s, g.store, g.episodes), 1);
+    ck_assert_int_eq(row_source_is_ready(&s, index_of(&g)), 1);
     play(&g, 46);
     n = list_episodes(&g, start, length);
     ck_assert_uint_eq(episodes_complete(g.episodes), n);
     ck_assert_uint_gt(n, 8);
-    row_source_draw(&s, g.store, g.episodes, 2);
+    row_source_draw(&s, index_of(&g), 2);
     ck_assert_uint_eq(s.length, 6); /* env.max_steps; copy 2 plays 7 */
     for (size_t b = 0; b < BATCH; b++) {
         const uint64_t *rows = s.rows + b * 6;
