@@ -395,7 +395,10 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "defaults: {settings: {tau: 0}}\n",
          "f.yaml:2: defaults.settings.tau: unknown key, expected logit_penalty, "
          "temperature, policy, execute, own_batches, clip_by, exploration_noise, "
-         "epsilon, hysteresis, from, agent, observation, action or choose"},
+         "epsilon, hysteresis, agent_id, gae, n_step, clip_ratio, entropy, epochs, "
+         "minibatches, value_norm, advantage_norm, huber, symmetry, last_action, "
+         "recurrent, lambda, double_q, target_every, from, agent, observation, action or "
+         "choose; did you mean 'gae'?"},
         {ENV "defaults:\n  settings:\n    execute: soft\n",
          "f.yaml:4: defaults.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
@@ -404,7 +407,9 @@ START_TEST(mistakes_are_told_in_one_line)
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
         {ENV "defaults: {algorithm: madpg}\n",
          "f.yaml:2: defaults.algorithm: found 'madpg', expected critic, ddpg, frozen, "
-         "heuristic, iql, maddpg, noop or random; did you mean 'maddpg'?"},
+         "heuristic, ia2c, ippo, iql, maa2c, maddpg, mappo, noop, qmix, random or vdn; "
+         "did "
+         "you mean 'maddpg'?"},
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
