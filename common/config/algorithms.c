@@ -130,6 +130,7 @@ static const struct algorithm_info algorithms[] = {
                   "reinforcement learning; Matignon et al. 2007, Hysteretic Q-learning",
         .settings = q_settings,
         .own_critic = 1,
+        .shares = 1,
     },
     {
         .name = "maa2c",

@@ -38,6 +38,7 @@ struct algorithm_info {
                               * NULL: all */
     int central;             /* a central process runs some of its stages */
     enum rows_kind rows;     /* as its agents declare in their answer to `configure` */
+    int shares;              /* agents can share parameters through a ps process */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
