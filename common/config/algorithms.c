@@ -108,6 +108,7 @@ static const struct algorithm_info algorithms[] = {
         .own_critic = 1,
         .defaults = a2c_defaults,
         .rows = ROWS_WINDOW,
+        .shares = 1,
     },
     {
         .name = "ippo",
@@ -121,6 +122,7 @@ static const struct algorithm_info algorithms[] = {
         .own_critic = 1,
         .defaults = ppo_defaults,
         .rows = ROWS_WINDOW,
+        .shares = 1,
     },
     {
         .name = "iql",
@@ -141,6 +143,7 @@ static const struct algorithm_info algorithms[] = {
         .settings = policy_gradient_settings,
         .defaults = a2c_defaults,
         .rows = ROWS_WINDOW,
+        .shares = 1,
     },
     {
         .name = "maddpg",
@@ -160,6 +163,7 @@ static const struct algorithm_info algorithms[] = {
         .settings = policy_gradient_settings,
         .defaults = ppo_defaults,
         .rows = ROWS_WINDOW,
+        .shares = 1,
     },
     {
         .name = "noop",
