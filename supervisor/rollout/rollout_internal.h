@@ -56,7 +56,7 @@ struct rollout {
     struct row_source source;
     struct episodes *episode_rows; /* NULL: the source does not need them */
     uint8_t *ended;                /* (E) scratch: the copies whose episode is over */
-    size_t outstanding;       /* unanswered requests of stages or changes */
+    size_t outstanding;            /* unanswered requests of stages or changes */
     /* [A + 1 + groups] in UPDATE: the learners, the central process, the ps of each group */
     struct runner *runners;
     struct sharing sharing;
