@@ -31,6 +31,7 @@ struct share {
     uint64_t elements; /* P */
     uint32_t layout;
     struct share_ring ring;
+    uint8_t *memory;                          /* of the group; NULL: not yet there */
     struct operation *steps[SHARE_MAX_PARTS]; /* ps */
     size_t n_steps;
     float *mean; /* ps: (P) */
@@ -60,6 +61,16 @@ void share_free(struct share *s)
     free(s->feeds);
     free(s->targets);
     free(s);
+}
+
+int share_set_memory(struct share *s, void *memory, size_t memory_bytes, struct err *err)
+{
+    if (memory_bytes < s->ring.bytes)
+        return err_set(err, ERR_LIMIT,
+                       "the group's memory has %zu bytes, its gradients need %zu",
+                       memory_bytes, s->ring.bytes);
+    s->memory = memory;
+    return 0;
 }
 
 int share_is_ps(const struct share *s)
@@ -199,10 +210,6 @@ int share_build(struct share *s, struct graph *g, struct share_part *parts, size
     }
     if (r == 0)
         r = share_ring_init(&s->ring, s->group.n, s->elements, err);
-    if (r == 0 && s->ring.bytes > s->group.memory_bytes)
-        r = err_set(err, ERR_LIMIT,
-                    "the group's memory has %zu bytes, its gradients need %zu",
-                    s->group.memory_bytes, s->ring.bytes);
     if (r < 0)
         return r;
     make_room(s);
@@ -218,6 +225,9 @@ int share_build(struct share *s, struct graph *g, struct share_part *parts, size
 static int check_slot(const struct share *s, const struct stage_args *args,
                       struct err *err)
 {
+    if (s->memory == NULL)
+        return err_set(err, ERR_STATE, "stage %s: the group has no memory",
+                       args->stage->name);
     if (args->slot >= s->ring.slots)
         return err_set(err, ERR_PROTOCOL,
                        "stage %s: slot %" PRIu64 " of a group with %" PRIu64,
@@ -229,7 +239,7 @@ static int check_slot(const struct share *s, const struct stage_args *args,
 static float *vector_at(const struct share *s, uint64_t slot, uint64_t vector,
                         struct share_header **ret_header)
 {
-    uint8_t *p = (uint8_t *)s->group.memory + share_ring_offset(&s->ring, slot, vector);
+    uint8_t *p = s->memory + share_ring_offset(&s->ring, slot, vector);
 
     *ret_header = (struct share_header *)(void *)p;
     return (float *)(void *)(p + sizeof(struct share_header));

@@ -40,8 +40,6 @@ struct share_group {
     const size_t *members; /* [n] indices in algo_args.agents, in its order */
     size_t n;              /* N */
     size_t self;           /* place of this member; n: this is the ps */
-    void *memory; /* the ring: mapped shared, memory_bytes long, 64-byte aligned */
-    size_t memory_bytes;
 };
 
 struct
@@ -50,6 +48,9 @@ struct
 /* group: its strings and arrays are borrowed. */
 struct share *share_new(const struct share_group *group);
 void share_free(struct share *s); /* NULL is fine */
+/* Before the first stage: the ring, mapped shared, 64-byte aligned; borrowed. ERR_LIMIT:
+ * too small. */
+int share_set_memory(struct share *s, void *memory, size_t memory_bytes, struct err *err);
 int share_is_ps(const struct share *s);
 const struct share_group *share_group(const struct share *s);
 

@@ -304,43 +304,17 @@ int service_open_session(struct service *s, int restored, struct err *err)
     return r < 0 ? r : session_fix_layout(s->session, err);
 }
 
-static int map_shared(struct service *s, struct err *err)
-{
-    struct stat st;
-    void *p;
-
-    if (fstat(AGENT_FD_SHARED, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-        return err_set(err, ERR_PROTOCOL, "share: it has no memory of the group's");
-    p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-             AGENT_FD_SHARED, 0);
-    if (p == MAP_FAILED)
-        return errno == ENOMEM ? room_fail((uint64_t)st.st_size,
-                                           "what a group reserves for its gradients", err)
-                               : err_errno(err, "mapping the group's memory");
-    s->shared = p;
-    s->shared_bytes = (size_t)st.st_size;
-    return 0;
-}
-
 /* Whoever shares begins with the ps's initial values: draws as the ps does. */
-static int join_group(struct service *s, struct err *err)
+static void join_group(struct service *s)
 {
     struct share_group group = {.ps = s->ps, .members = s->members, .n = s->n_members};
     char scope[AGENT_NAME_MAX + 1], ps_scope[AGENT_NAME_MAX + 1];
-    int r;
 
-    if (s->n_members == 0)
-        return 0;
-    if ((r = map_shared(s, err)) < 0)
-        return r;
     group.self = member_place(s);
-    group.memory = s->shared;
-    group.memory_bytes = s->shared_bytes;
     s->share = share_new(&group);
     (void)snprintf(scope, sizeof(scope), "%s/", s->name);
     (void)snprintf(ps_scope, sizeof(ps_scope), "%s/", s->ps);
     graph_alias_draws(s->graph, scope, ps_scope);
-    return 0;
 }
 
 static int build(struct service *s, int central, const struct world *world,
@@ -365,9 +339,8 @@ static int build(struct service *s, int central, const struct world *world,
         return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
                        s->config.algorithm);
     s->graph = args.graph = graph_new();
-    r = join_group(s, err);
-    if (r < 0)
-        return r;
+    if (s->n_members > 0)
+        join_group(s);
     args.share = s->share;
     r = s->ops->build(&s->algo, &args, err);
     if (r == 0 && s->share != NULL && share_elements(s->share) == 0)

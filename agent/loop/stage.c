@@ -1,8 +1,13 @@
 #include "agent/loop/service_internal.h"
 
+#include "common/mem/room.h"
+
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 const struct stage *service_find_stage(const struct service *s, const char *name)
 {
@@ -38,6 +43,29 @@ static const struct tensor *find_input(void *ctx, const char *agent, const char 
 static int open_store(struct service *s, struct err *err)
 {
     return s->store != NULL ? 0 : store_view_open(&s->store, AGENT_FD_LOG, err);
+}
+
+/* The memory of its group is mapped at the first stage that uses it: a process that only
+ * acts has none. */
+static int open_shared(struct service *s, struct err *err)
+{
+    struct stat st;
+    void *p;
+
+    if (s->share == NULL || s->shared != NULL)
+        return 0;
+    if (fstat(AGENT_FD_SHARED, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return err_set(err, ERR_STATE, "there is no memory to share parameters by");
+    p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+             AGENT_FD_SHARED, 0);
+    if (p == MAP_FAILED)
+        return errno == ENOMEM
+                   ? room_fail((uint64_t)st.st_size,
+                               "what an agent reserves for shared parameters", err)
+                   : err_errno(err, "mapping the memory of shared parameters");
+    s->shared = p;
+    s->shared_bytes = (size_t)st.st_size;
+    return share_set_memory(s->share, p, s->shared_bytes, err);
 }
 
 static int read_rows(struct service *s, const msgpack_object *body,
@@ -101,6 +129,7 @@ static int read_request(struct service *s, const msgpack_object *body,
         (r = msg_get_u64(body, "update", UINT64_MAX, &args->update, err)) < 0 ||
         (r = msg_get_u64(body, "repeat", UINT64_MAX, &args->repeat, err)) < 0 ||
         (r = msg_get_u64(body, "slot", UINT64_MAX, &args->slot, err)) < 0 ||
+        (args->slot != SLOT_NONE && (r = open_shared(s, err)) < 0) ||
         (r = read_rows(s, body, args, err)) < 0 ||
         (r = read_weights(body, args, err)) < 0 ||
         (r = msg_get_map(body, "inputs", ret_inputs, err)) < 0)

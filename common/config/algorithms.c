@@ -124,6 +124,7 @@ static const struct algorithm_info algorithms[] = {
         .own_critic = 1,
         .defaults = a2c_defaults,
         .rows = ROWS_WINDOW,
+        .shares = 1,
     },
     {
         .name = "ippo",
@@ -137,6 +138,7 @@ static const struct algorithm_info algorithms[] = {
         .own_critic = 1,
         .defaults = ppo_defaults,
         .rows = ROWS_WINDOW,
+        .shares = 1,
     },
     {
         .name = "iql",
@@ -146,6 +148,7 @@ static const struct algorithm_info algorithms[] = {
                   "reinforcement learning; Matignon et al. 2007, Hysteretic Q-learning",
         .settings = q_settings,
         .own_critic = 1,
+        .shares = 1,
     },
     {
         .name = "maa2c",
@@ -156,6 +159,7 @@ static const struct algorithm_info algorithms[] = {
         .settings = policy_gradient_settings,
         .defaults = a2c_defaults,
         .rows = ROWS_WINDOW,
+        .shares = 1,
     },
     {
         .name = "maddpg",
@@ -175,6 +179,7 @@ static const struct algorithm_info algorithms[] = {
         .settings = policy_gradient_settings,
         .defaults = ppo_defaults,
         .rows = ROWS_WINDOW,
+        .shares = 1,
     },
     {
         .name = "noop",

@@ -39,6 +39,7 @@ struct algorithm_info {
     int central;             /* a central process runs some of its stages */
     enum rows_kind rows;     /* without settings that need others: see algorithm_rows */
     int team_reward;         /* learns one value for the whole team */
+    int shares;              /* agents can share parameters through a ps process */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */

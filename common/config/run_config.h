@@ -125,6 +125,8 @@ struct agent_config {
     int stop_on_nonfinite;
     struct restart_config restart;
     int64_t observation, action; /* sizes, env.id none only; otherwise 0 */
+    const char *share; /* "team", "none", or "agent_0 agent_1 ...": with whom it shares
+                        * parameters (supervisor/rollout/sharing.h); NULL: none */
 };
 
 struct env_config {

@@ -243,6 +243,8 @@ static const struct field agent_fields[] = {
     {"on_nonfinite", FIELD_ENUM, AGENT(stop_on_nonfinite), NAMES("continue", "stop"),
      .default_text = "stop", RESPAWN, .doc = "when a loss is no finite number"},
     {"restart", FIELD_MAP, AGENT(restart), .schema = &restart_schema},
+    {"share", FIELD_NAMES, AGENT(share), .flags = FIELD_VARIABLES,
+     .doc = "parameters: team, a list of agents, or none; needs equal agents (none)"},
     {"observation", FIELD_I64, AGENT(observation),
      .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES, WITHIN(1, 1 << 24),
      .doc = "env.id none: width of the agent's observation"},

@@ -320,6 +320,34 @@ static int read_words(const struct reading *r)
     return 0;
 }
 
+/* One name, or a list of several. */
+static int read_names(const struct reading *r)
+{
+    const int is_list = r->node->kind == YAML_LIST;
+    const size_t n = is_list ? r->node->n : 1;
+    char text[TEXT_MAX_BYTES + 1];
+    const char *copy = NULL;
+    size_t len = 0;
+
+    for (size_t i = 0; i < n && !yaml_is_null(r->node); i++) {
+        struct reading name = *r;
+
+        name.node = is_list ? r->node->child[i] : r->node;
+        if (name.node->kind != YAML_SCALAR || !schema_is_name(name.node->text))
+            return unexpected(&name, SCHEMA_NAME_EXPECTED);
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? " " : "",
+                                name.node->text);
+        if (len >= sizeof(text))
+            return unexpected(r, "a list of names of at most 4095 bytes in all");
+    }
+    if (len == 0 && !yaml_is_null(r->node))
+        return unexpected(r, "a name or a list of names");
+    if (len > 0)
+        copy = arena_strdup(r->arena, text);
+    memcpy(r->dst, &copy, sizeof(copy));
+    return 0;
+}
+
 size_t schema_count_names(const char *const *names)
 {
     size_t n = 0;
@@ -501,6 +529,8 @@ static int read_field(const struct reading *r, void *base)
         return read_name(r);
     case FIELD_TEXT:
         return read_text(r);
+    case FIELD_NAMES:
+        return read_names(r);
     case FIELD_ENUM:
         return read_enum(r);
     case FIELD_BYTES:
@@ -743,7 +773,7 @@ void schema_copy_texts(const struct schema *s, void *base, struct arena *arena)
 
         if (f->schema != NULL && f->type != FIELD_RAW) {
             schema_copy_texts(f->schema, p, arena);
-        } else if (f->type == FIELD_NAME || f->type == FIELD_TEXT) {
+        } else if (schema_is_text(f)) {
             const char *text;
 
             memcpy(&text, p, sizeof(text));

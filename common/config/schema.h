@@ -26,6 +26,8 @@ enum field_type {
     FIELD_BOOL,     /* int */
     FIELD_NAME,     /* const char *: [A-Za-z0-9_.-], begins with none of . - */
     FIELD_TEXT,     /* const char *: 1 to 4095 bytes; NULL: not given */
+    FIELD_NAMES,    /* const char *: a name, or a list of names as "a b c", at most 4095
+                       bytes in all; NULL: not given */
     FIELD_ENUM,     /* an enum, or int */
     FIELD_BYTES,    /* int64_t: 512M, none: 0 */
     FIELD_SECONDS,  /* double: 100ms, 30s, 5m, 1h */

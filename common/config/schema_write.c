@@ -117,6 +117,17 @@ static void write_sizes(FILE *f, const struct layer_sizes *s)
     (void)fputc(']', f);
 }
 
+/* "a" or "[a, b]" */
+static void write_names(FILE *f, const char *names)
+{
+    const int is_list = strchr(names, ' ') != NULL;
+
+    (void)fputs(is_list ? "[" : "", f);
+    for (; *names != '\0'; names++)
+        (void)fputs(*names == ' ' ? ", " : (char[]){*names, '\0'}, f);
+    (void)fputs(is_list ? "]" : "", f);
+}
+
 static void write_value(const struct field *field, const void *p, FILE *f)
 {
     switch (field->type) {
@@ -141,6 +152,9 @@ static void write_value(const struct field *field, const void *p, FILE *f)
         break;
     case FIELD_NAME:
         (void)fprintf(f, "%s", get_name(p));
+        break;
+    case FIELD_NAMES:
+        write_names(f, get_name(p));
         break;
     case FIELD_TEXT:
         yaml_text_write(get_name(p), f);
@@ -187,9 +201,14 @@ size_t schema_value_size(enum field_type type)
     }
 }
 
+int schema_is_text(const struct field *f)
+{
+    return f->type == FIELD_NAME || f->type == FIELD_TEXT || f->type == FIELD_NAMES;
+}
+
 int schema_same_value(const struct field *f, const void *a, const void *b)
 {
-    if (f->type == FIELD_NAME || f->type == FIELD_TEXT)
+    if (schema_is_text(f))
         return strcmp(get_name(a), get_name(b)) == 0;
     if (f->type == FIELD_TREE || f->type == FIELD_WORDS)
         return yaml_tree_equal(get_tree(a), get_tree(b));
@@ -205,7 +224,7 @@ int schema_is_given(const struct schema *s, const void *root, const void *base,
         return get_int(at_const(base, f->has_offset));
     if (f->type == FIELD_TREE || f->type == FIELD_WORDS)
         return get_tree(at_const(base, f->offset)) != NULL;
-    if (f->type == FIELD_TEXT)
+    if (f->type == FIELD_TEXT || f->type == FIELD_NAMES)
         return get_name(at_const(base, f->offset))[0] != '\0';
     if (f->flags & FIELD_SKIP_ZERO)
         return get_i64(at_const(base, f->offset)) != 0;

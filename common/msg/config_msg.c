@@ -70,6 +70,7 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
         break;
     case FIELD_NAME:
     case FIELD_TEXT:
+    case FIELD_NAMES:
         memcpy(&v.text, p, sizeof(v.text));
         msg_str(o, v.text);
         break;
@@ -263,6 +264,7 @@ static int take_value(const struct reading *r, const struct field *f,
         return take_choice(r, f, o, dst);
     case FIELD_NAME:
     case FIELD_TEXT:
+    case FIELD_NAMES:
         return take_text(r, f, o, dst);
     case FIELD_SIZES:
         return take_sizes(r, f, o, dst);

@@ -334,14 +334,19 @@ static void show_line(struct live_view *v)
     const struct run_status *s = &v->status;
     struct text t = {(char[512]){0}, 0, 512};
     double total = 0;
+    size_t n = 0; /* a process that is no agent has no return */
 
     put(&t, "%s: ", s->run);
     put_facts(&t, s);
-    for (size_t i = 0; i < s->n_agents; i++)
-        total +=
-            numbers_of(v, s->agents[i].name, strlen(s->agents[i].name))->episode_return;
-    if (s->n_agents > 0 && !isnan(total))
-        put(&t, "  return %.2f", total / (double)s->n_agents);
+    for (size_t i = 0; i < s->n_agents; i++) {
+        const char *name = s->agents[i].name;
+        const double value = numbers_of(v, name, strlen(name))->episode_return;
+
+        total += isnan(value) ? 0 : value;
+        n += !isnan(value);
+    }
+    if (n > 0)
+        put(&t, "  return %.2f", total / (double)n);
     put(&t, "\n");
     write_plain(v->fd, t.p, t.len);
 }

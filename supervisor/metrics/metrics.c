@@ -33,6 +33,7 @@ struct metrics {
     size_t n_agents, n_teams;
     char **agents; /* [n_agents + central] */
     size_t n_named;
+    size_t room; /* for series */
     char **teams;
     size_t *team_of;   /* [A] */
     size_t *team_size; /* [teams] */
@@ -118,6 +119,7 @@ struct metrics *metrics_new(const char *const *names, const char *const *teams,
 
     room = 2 * (n_agents + m->n_teams + 1) + n_agents * N_STANDARD + N_TIME +
            m->n_named * METRICS_MAX_SCALARS;
+    m->room = room;
     m->names = xcalloc(room, sizeof(*m->names));
     m->acc = xcalloc(room, sizeof(*m->acc));
     m->marked = xcalloc(room, sizeof(*m->marked));
@@ -125,6 +127,28 @@ struct metrics *metrics_new(const char *const *names, const char *const *teams,
     add_fixed_series(m);
     m->row_ns = now_ns;
     return m;
+}
+
+void metrics_add_process(struct metrics *m, const char *name)
+{
+    const size_t n = ++m->n_named;
+
+    m->agents = xreallocarray(m->agents, n, sizeof(*m->agents));
+    m->agents[n - 1] = xstrdup(name);
+    m->n_extra = xreallocarray(m->n_extra, n, sizeof(*m->n_extra));
+    m->n_extra[n - 1] = 0;
+    m->names = xreallocarray(m->names, m->room + METRICS_MAX_SCALARS, sizeof(*m->names));
+    m->acc = xreallocarray(m->acc, m->room + METRICS_MAX_SCALARS, sizeof(*m->acc));
+    m->marked =
+        xreallocarray(m->marked, m->room + METRICS_MAX_SCALARS, sizeof(*m->marked));
+    m->values =
+        xreallocarray(m->values, m->room + METRICS_MAX_SCALARS, sizeof(*m->values));
+    for (size_t i = m->room; i < m->room + METRICS_MAX_SCALARS; i++) {
+        m->names[i] = NULL;
+        m->acc[i] = m->marked[i] = (struct mean){0};
+        m->values[i] = 0;
+    }
+    m->room += METRICS_MAX_SCALARS;
 }
 
 void metrics_free(struct metrics *m)

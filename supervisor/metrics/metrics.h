@@ -37,6 +37,9 @@ struct metrics_row {
  * scalars become train/central/... */
 struct metrics *metrics_new(const char *const *names, const char *const *teams,
                             size_t n_agents, int central, uint64_t now_ns);
+/* Before the first scalar: a further process, the next index, whose scalars become
+ * train/<name>/... */
+void metrics_add_process(struct metrics *m, const char *name);
 void metrics_free(struct metrics *m);
 
 /* The columns of progress.csv. */

@@ -284,6 +284,12 @@ static void table_open_timer(struct agent_table *t, uv_timer_t *timer)
     t->open_parts++;
 }
 
+void agent_table_limit_replay(struct agent_table *t, size_t agent, size_t max_requests)
+{
+    CHECK(max_requests > 0);
+    agent_at(t, agent)->replay.max_requests = max_requests;
+}
+
 int agent_table_start(struct agent_table *t, struct err *err)
 {
     size_t i;

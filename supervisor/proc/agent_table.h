@@ -143,7 +143,10 @@ struct agent_spec {
     /* Where it runs; NULL: on this machine. Must outlive the table. */
     struct worker_site *site;
     const char *name;
-    const char *role; /* "learner" or "central" */
+    const char *role; /* "learner", "central" or "ps" */
+    /* Memory of the group that it shares parameters with (protocol.h: AGENT_FD_SHARED);
+     * borrowed; 0: none. */
+    int shared_fd;
     /* Captured stderr is appended to this file; NULL: kept in memory only. */
     const char *log_path;
     const char *method; /* of the first request; NULL: "configure", otherwise "import" */
@@ -183,6 +186,9 @@ void agent_table_set_numerics(struct agent_table *t, enum numerics numerics);
  * "restored". The agent fails if its block has another size. ERR_LIMIT, ERR_NOMEM, -errno. */
 int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
                         size_t block_bytes, struct err *err);
+/* Keeps at most that many writing requests of an agent for its next process: a snapshot is
+ * taken before there would be more. At least 1. */
+void agent_table_limit_replay(struct agent_table *t, size_t agent, size_t max_requests);
 /* Starts all workers. A failed start is reported through on_failed. */
 int agent_table_start(struct agent_table *t, struct err *err);
 

@@ -244,6 +244,7 @@ static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *s
         [AGENT_FD_OUT] = inherit(pipes->out[1]),
         [AGENT_FD_BLOCK] = inherit(spec->block_fd),
         [AGENT_FD_LOG] = inherit(spec->log_fd),
+        [AGENT_FD_SHARED] = inherit(spec->shared_fd),
     };
     const int is_agent = spec->command == NULL;
     const int n_fds = is_agent ? AGENT_FD_COUNT : AGENT_FD_OUT + 1;

@@ -43,9 +43,10 @@ struct proc_callbacks {
 
 struct proc_spec {
     const char *name;
-    int exe_fd;   /* at least AGENT_FD_COUNT: low numbers are taken in the child */
-    int block_fd; /* becomes AGENT_FD_BLOCK; -1: none */
-    int log_fd;   /* becomes AGENT_FD_LOG; -1: none */
+    int exe_fd;    /* at least AGENT_FD_COUNT: low numbers are taken in the child */
+    int block_fd;  /* becomes AGENT_FD_BLOCK; -1: none */
+    int log_fd;    /* becomes AGENT_FD_LOG; -1: none */
+    int shared_fd; /* becomes AGENT_FD_SHARED; -1: none */
     /* NULL: an agent. Otherwise a program, found by our PATH, with its arguments,
      * NULL-terminated; it has neither block nor log. */
     const char *const *command;

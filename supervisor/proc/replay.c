@@ -124,6 +124,7 @@ int replay_snapshot(struct replay *r, const struct replay_block *block, struct e
 static int replay_is_snapshot_due(const struct replay *r, size_t more_bytes)
 {
     return r->frames_len + more_bytes > REPLAY_MAX_BYTES ||
+           (r->max_requests > 0 && r->n_requests >= r->max_requests) ||
            uv_hrtime() - r->taken_at_ns >= r->cost_ns * REPLAY_COST_DIVISOR;
 }
 

@@ -174,6 +174,8 @@ static int local_start(struct worker_link *base, struct err *err)
                                    .exe_fd = l->site->exe_fd,
                                    .block_fd = l->block.fd,
                                    .log_fd = l->site->log_fd,
+                                   .shared_fd =
+                                       l->spec->shared_fd > 0 ? l->spec->shared_fd : -1,
                                    .command = l->spec->command,
                                    .mode = l->spec->mode,
                                    .directory = l->spec->directory};

@@ -1,9 +1,11 @@
 /* The params of `configure`, the first request to each agent process. */
 #include "supervisor/rollout/rollout.h"
 
+#include "common/config/algorithms.h"
 #include "common/err/check.h"
 #include "common/msg/config_msg.h"
 #include "common/msg/symmetry_msg.h"
+#include "supervisor/rollout/sharing.h"
 
 static void pack_space(const struct action_space *s, int masked, struct msg_out *o)
 {
@@ -67,26 +69,68 @@ static void pack_policy(const struct rollout_policy *p, struct msg_out *o)
     }
 }
 
+/* The group that the agent shares parameters with, as its processes know it. */
+static void pack_share(const struct sharing *s, size_t group, const struct env_spec *spec,
+                       struct msg_out *o)
+{
+    msg_key(o, "share");
+    msg_map(o, 2);
+    msg_key(o, "ps");
+    msg_str(o, s->groups[group].ps);
+    msg_key(o, "members");
+    msg_array(o, s->groups[group].n);
+    for (size_t i = 0; i < spec->n_agents; i++)
+        if (s->group_of[i] == group)
+            msg_str(o, spec->agents[i].name);
+}
+
+int rollout_needs_central(const struct run_config *config)
+{
+    for (size_t i = 0; i < config->n_agents; i++) {
+        const struct algorithm_info *a = algorithm_find(config->agents[i].algorithm);
+
+        if (a != NULL && a->central)
+            return 1;
+    }
+    return 0;
+}
+
 /* The central process runs the learners' algorithm, so it gets the settings of the first
- * agent. */
+ * agent; a ps gets those of its first member. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
                             size_t agent, int restored,
                             const struct rollout_policy *policy, struct msg_out *o)
 {
-    int central = agent == spec->n_agents;
-    const struct agent_config *own = &config->agents[central ? 0 : agent];
+    const size_t first_ps = spec->n_agents + (size_t)rollout_needs_central(config);
+    size_t group = SHARING_NONE, settings = agent;
     struct symmetry_group symmetry = {0};
     struct arena arena = ARENA_ZERO;
+    const struct agent_config *own;
+    struct sharing s;
+    int central;
 
-    CHECK(agent <= spec->n_agents && config->n_agents == spec->n_agents);
+    CHECK(config->n_agents == spec->n_agents);
+    CHECK(sharing_init(&s, config, spec, NULL, NULL) == 0, "it was checked before");
+    central = agent == spec->n_agents && (s.n_groups == 0 || first_ps > agent);
+    CHECK(agent < first_ps + s.n_groups || central);
+    if (agent < spec->n_agents)
+        group = s.group_of[agent];
+    else if (!central)
+        group = agent - first_ps;
+    if (agent >= spec->n_agents)
+        settings = central ? 0 : s.groups[group].first;
+    own = &config->agents[settings];
     if (own->settings.symmetry == SYMMETRY_ENV)
         env_symmetry(&config->env, &arena, &symmetry);
     msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
-                   (policy != NULL && policy->prefix != NULL ? 1 : 0));
+                   (policy != NULL && policy->prefix != NULL ? 1 : 0) +
+                   (group != SHARING_NONE ? 1 : 0));
     msg_key(o, "role");
-    msg_str(o, central ? "central" : "learner");
+    msg_str(o, agent < spec->n_agents ? "learner" : central ? "central" : "ps");
     msg_key(o, "name");
-    msg_str(o, central ? "central" : spec->agents[agent].name);
+    msg_str(o, agent < spec->n_agents ? spec->agents[agent].name
+               : central              ? "central"
+                                      : s.groups[group].ps);
     msg_key(o, "seed");
     msg_u64(o, config->run.seed);
     msg_key(o, "config");
@@ -110,6 +154,9 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
         msg_symmetry(o, &symmetry);
     }
     arena_done(&arena);
+    if (group != SHARING_NONE)
+        pack_share(&s, group, spec, o);
     if (policy != NULL)
         pack_policy(policy, o);
+    sharing_done(&s);
 }

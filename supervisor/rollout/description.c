@@ -23,6 +23,12 @@ static int find_stage(const struct stage_list *l, const char *name, size_t len)
     return -1;
 }
 
+/* Not run by the learners. */
+static int is_single(const struct stage_decl *s)
+{
+    return s->central || s->ps;
+}
+
 /* Parses one entry of reads, e.g. "propose/action" or "own:values/q". */
 static int parse_read(struct stage_list *l, struct stage_decl *s, const msgpack_object *o,
                       struct err *err)
@@ -60,15 +66,15 @@ static int parse_read(struct stage_list *l, struct stage_decl *s, const msgpack_
     if (r->stage < 0)
         return err_set(err, ERR_PROTOCOL, "stage '%s' reads '%s': no earlier stage",
                        s->name, text);
-    if (r->own && (s->central || l->stage[r->stage].central))
+    if (r->own && (is_single(s) || is_single(&l->stage[r->stage])))
         return err_set(err, ERR_PROTOCOL,
-                       "stage '%s' reads '%s': the central process "
-                       "has no outputs of its own",
+                       "stage '%s' reads '%s': only learners have outputs of their own",
                        s->name, text);
     memcpy(r->name, slash + 1, strlen(slash + 1) + 1);
     for (int i = 0; i < s->n_reads; i++)
         if (strcmp(s->reads[i].name, r->name) == 0 &&
-            l->stage[s->reads[i].stage].central == l->stage[r->stage].central)
+            l->stage[s->reads[i].stage].central == l->stage[r->stage].central &&
+            l->stage[s->reads[i].stage].ps == l->stage[r->stage].ps)
             return err_set(err, ERR_PROTOCOL, "stage '%s' reads two outputs named '%s'",
                            s->name, r->name);
     l->stage[r->stage].is_read = 1;
@@ -146,7 +152,8 @@ static int parse_stage(struct stage_list *l, const msgpack_object *map, struct e
         return rc;
     s->central = strcmp(runner, "central") == 0;
     s->turns = strcmp(runner, "turns") == 0;
-    if (!s->central && !s->turns && strcmp(runner, "learners") != 0)
+    s->ps = strcmp(runner, "ps") == 0;
+    if (!is_single(s) && !s->turns && strcmp(runner, "learners") != 0)
         return err_set(err, ERR_PROTOCOL, "stage '%s': unknown runner '%s'", s->name,
                        runner);
     if ((rc = parse_reads(l, s, map, err)) < 0 || (rc = parse_repeat(l, s, map, err)) < 0)
@@ -226,6 +233,18 @@ static int parse_rows(struct description *d, const msgpack_object *body, struct 
     return 0;
 }
 
+static int parse_shared(struct description *d, const msgpack_object *body,
+                        struct err *err)
+{
+    const msgpack_object *map = NULL;
+    int rc = msg_get_map(body, "shared", &map, err);
+
+    if (rc < 0 || map == NULL)
+        return rc;
+    rc = msg_get_u64(map, "elements", UINT64_MAX, &d->shared, err);
+    return rc < 0 ? rc : msg_get_u64(map, "layout", UINT64_MAX, &d->shared_layout, err);
+}
+
 int description_parse(struct description *ret, const msgpack_object *body,
                       const char *agent, struct err *err)
 {
@@ -237,6 +256,7 @@ int description_parse(struct description *ret, const msgpack_object *body,
         rc = err_set(err, ERR_PROTOCOL, "not a map");
     else if ((rc = parse_stages(&d.stages, body, err)) == 0 &&
              (rc = msg_get_u64(body, "carry", DESCRIPTION_WIDTH, &carry, err)) == 0 &&
+             (rc = parse_shared(&d, body, err)) == 0 &&
              (rc = parse_columns(&d, body, err)) == 0)
         rc = parse_rows(&d, body, err);
     if (rc < 0) {
@@ -251,7 +271,7 @@ int description_parse(struct description *ret, const msgpack_object *body,
 
 static int stage_equal(const struct stage_decl *a, const struct stage_decl *b)
 {
-    if (strcmp(a->name, b->name) != 0 || a->central != b->central ||
+    if (strcmp(a->name, b->name) != 0 || a->central != b->central || a->ps != b->ps ||
         a->turns != b->turns || a->writes != b->writes ||
         a->repeat_from != b->repeat_from || a->repeat != b->repeat ||
         a->n_reads != b->n_reads)

@@ -33,7 +33,8 @@ struct stage_read {
 struct stage_decl {
     char name[STAGE_NAME_MAX];
     int turns;   /* 1: the learners run it one after another */
-    int central; /* 1: run by the central process; 0: by every learner */
+    int central; /* 1: run by the central process */
+    int ps;      /* 1: run by the ps process of each group; all 0: by every learner */
     int writes;  /* changes variables */
     int is_read; /* a later stage reads its outputs */
     /* Stages repeat_from .. this one are run `repeat` times in all; at least 1. */
@@ -55,7 +56,9 @@ struct description_column {
 
 struct description {
     struct stage_list stages;
-    uint32_t carry; /* H */
+    uint64_t shared,
+        shared_layout; /* elements of a shared vector; 0: nothing is shared */
+    uint32_t carry;    /* H */
     int n_columns;
     struct description_column columns[DESCRIPTION_COLUMNS];
     enum rows_kind rows;

@@ -26,23 +26,26 @@ struct outputs { /* of one stage of one runner */
 struct exchange {
     const struct stage_list *stages;
     const char *const *names;
-    size_t n_learners;
-    struct outputs *outputs; /* (stages, n_learners + 1) */
+    size_t n_learners, n_runners;
+    const struct sharing *sharing;
+    struct outputs *outputs; /* (stages, n_runners) */
 };
 
 static size_t n_outputs(const struct exchange *x)
 {
-    return (size_t)x->stages->n * (x->n_learners + 1);
+    return (size_t)x->stages->n * x->n_runners;
 }
 
 struct exchange *exchange_new(const struct stage_list *stages, const char *const *names,
-                              size_t n_learners)
+                              size_t n_learners, const struct sharing *sharing)
 {
     struct exchange *x = xcalloc(1, sizeof(*x));
 
     x->stages = stages;
     x->names = names;
     x->n_learners = n_learners;
+    x->n_runners = n_learners + 1 + sharing->n_groups;
+    x->sharing = sharing;
     x->outputs = xcalloc(n_outputs(x), sizeof(*x->outputs));
     return x;
 }
@@ -60,7 +63,7 @@ void exchange_free(struct exchange *x)
 
 static struct outputs *outputs_of(const struct exchange *x, int stage, size_t runner)
 {
-    return &x->outputs[(size_t)stage * (x->n_learners + 1) + runner];
+    return &x->outputs[(size_t)stage * x->n_runners + runner];
 }
 
 static int put_output(struct outputs *to, const msgpack_object *name,
@@ -152,7 +155,9 @@ static const struct output *stand_in(struct exchange *x, const struct stage_read
 static int pack_output(struct exchange *x, const struct stage_read *r, size_t from,
                        struct msg_out *o, struct err *err)
 {
-    const char *name = from < x->n_learners ? x->names[from] : "central";
+    const char *name = from < x->n_learners    ? x->names[from]
+                       : from == x->n_learners ? "central"
+                                               : "ps";
     const struct output *out = find_output(outputs_of(x, r->stage, from), r->name);
     char key[AGENT_NAME_MAX + STAGE_OUTPUT_MAX];
     struct tensor t;
@@ -169,20 +174,24 @@ static int pack_output(struct exchange *x, const struct stage_read *r, size_t fr
     return 0;
 }
 
-/* Sets the range of runners whose outputs this read needs: from .. to - 1. */
-static void read_range(const struct exchange *x, const struct stage_read *r,
-                       size_t reader, size_t *from, size_t *to)
+/* Whether the reader, of a stage with this entry in `reads`, reads that runner's output. */
+static int reads_from(const struct exchange *x, const struct stage_read *r, size_t reader,
+                      size_t from)
 {
-    if (x->stages->stage[r->stage].central) {
-        *from = x->n_learners;
-        *to = x->n_learners + 1;
-    } else if (r->own) {
-        *from = reader;
-        *to = reader + 1;
-    } else {
-        *from = 0;
-        *to = x->n_learners;
-    }
+    const struct stage_decl *s = &x->stages->stage[r->stage];
+    const size_t first_ps = x->n_learners + 1;
+
+    if (r->previous)
+        return 0; /* pack_previous */
+    if (s->central)
+        return from == x->n_learners;
+    if (s->ps)
+        return reader < x->n_learners && x->sharing->group_of[reader] != SHARING_NONE &&
+               from == first_ps + x->sharing->group_of[reader];
+    if (r->own)
+        return from == reader;
+    return from < x->n_learners &&
+           (reader < first_ps || x->sharing->group_of[from] == reader - first_ps);
 }
 
 static int pack_ones(const struct shape *shape, struct msg_out *o)
@@ -228,21 +237,22 @@ int exchange_pack(struct exchange *x, int stage, size_t runner,
                   const struct exchange_turn *turn, struct msg_out *o, struct err *err)
 {
     const struct stage_decl *s = &x->stages->stage[stage];
-    size_t from, to, n = 0;
+    size_t n = 0;
 
     for (int i = 0; i < s->n_reads; i++) {
-        read_range(x, &s->reads[i], runner, &from, &to);
-        n += s->reads[i].previous ? 1 : to - from;
+        n += (size_t)s->reads[i].previous;
+        for (size_t from = 0; from < x->n_runners; from++)
+            n += (size_t)reads_from(x, &s->reads[i], runner, from);
     }
     msg_map(o, n);
     for (int i = 0; i < s->n_reads; i++) {
         int rc = 0;
 
-        read_range(x, &s->reads[i], runner, &from, &to);
         if (s->reads[i].previous)
             rc = pack_previous(x, &s->reads[i], turn, o, err);
-        for (size_t a = from; a < to && rc == 0 && !s->reads[i].previous; a++)
-            rc = pack_output(x, &s->reads[i], a, o, err);
+        for (size_t from = 0; from < x->n_runners && rc == 0; from++)
+            if (reads_from(x, &s->reads[i], runner, from))
+                rc = pack_output(x, &s->reads[i], from, o, err);
         if (rc < 0)
             return rc;
     }

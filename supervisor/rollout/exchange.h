@@ -1,11 +1,12 @@
 /* exchange.h - stores the outputs of stages and passes them to the stages that read them.
  *
  * A stage declares which outputs it reads; the request for the stage carries them as
- * inputs {"agent/name": tensor} ("central/name" from the central process). Outputs that
- * no stage reads are dropped. Buffers are reused from update to update.
+ * inputs {"agent/name": tensor} ("central/name" from the central process, "ps/name" from
+ * the ps of the reader's group). Outputs that no stage reads are dropped. Buffers are
+ * reused from update to update.
  *
  * Runners are the processes that run stages: the learners 0 .. n_learners-1, then the
- * central process, n_learners.
+ * central process, n_learners, then the ps of each group. A ps reads its members' outputs.
  */
 #ifndef SUPERVISOR_ROLLOUT_EXCHANGE_H
 #define SUPERVISOR_ROLLOUT_EXCHANGE_H
@@ -14,6 +15,7 @@
 #include "common/msg/msg.h"
 #include "common/wire/cursor.h"
 #include "supervisor/rollout/description.h"
+#include "supervisor/rollout/sharing.h"
 
 #include <stddef.h>
 
@@ -21,9 +23,9 @@
 
 struct exchange; /* opaque */
 
-/* Borrows stages and names ([n_learners]). */
+/* Borrows all. names: [n_learners]. */
 struct exchange *exchange_new(const struct stage_list *stages, const char *const *names,
-                              size_t n_learners);
+                              size_t n_learners, const struct sharing *sharing);
 void exchange_free(struct exchange *x);
 
 /* Copies the outputs of a runner's answer (a map, or NULL: none) over its previous ones.

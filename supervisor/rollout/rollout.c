@@ -498,7 +498,7 @@ static int find_players(struct rollout *r, struct err *err)
     for (int i = 0; i < r->stages->n; i++) {
         const struct stage_decl *s = &r->stages->stage[i];
 
-        for (size_t a = 0; a < r->n_agents && !s->central; a++) {
+        for (size_t a = 0; a < r->n_agents && !s->central && !s->ps; a++) {
             int has = stage_list_find(&r->descriptions[a].stages, s->name) != NULL;
 
             if (!has && stage_list_read_by_all(r->stages, i))
@@ -518,11 +518,12 @@ static int describe(struct rollout *r, struct err *err)
     const size_t n = agent_table_count(r->args.agents);
     int rc;
 
-    CHECK(n == r->n_agents || n == r->n_agents + 1);
+    r->first_ps = n - r->sharing.n_groups;
+    CHECK(r->first_ps == r->n_agents || r->first_ps == r->n_agents + 1);
     if ((rc = parse_descriptions(r, err)) < 0 || (rc = find_stages(r, err)) < 0 ||
-        (rc = find_players(r, err)) < 0)
+        (rc = find_players(r, err)) < 0 || (rc = rollout_find_groups(r, err)) < 0)
         return rc;
-    if (stage_list_has_central(r->stages) && n == r->n_agents)
+    if (stage_list_has_central(r->stages) && r->first_ps == r->n_agents)
         return err_set(err, ERR_PROTOCOL,
                        "%s declares a central stage, but there is no "
                        "central process",
@@ -653,7 +654,7 @@ static int make_parts(struct rollout *r, struct err *err)
     int rc;
 
     r->acting = acting_new(&acting);
-    r->exchange = exchange_new(r->stages, r->names, r->n_agents);
+    r->exchange = exchange_new(r->stages, r->names, r->n_agents, &r->sharing);
     schedule_init(&r->schedule, r->args.config);
     rollout_fsm_init(&r->fsm, r->stages);
     rc = rollout_make_source(r, err);
@@ -683,8 +684,14 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     if (strcmp(r->config->env.id, "none") == 0)
         rollout_serve_init(r);
     rollout_find_cores(r);
-    r->runners = xcalloc(r->n_agents + 1, sizeof(*r->runners));
     r->order = xcalloc(r->n_agents, sizeof(*r->order));
+    rc = sharing_init(&r->sharing, r->config, r->spec, NULL, err);
+    if (rc < 0) {
+        rollout_free(r);
+        return rc;
+    }
+    r->runners = xcalloc(r->n_agents + 1 + r->sharing.n_groups, sizeof(*r->runners));
+    r->sharing_groups = xcalloc(r->sharing.n_groups + 1, sizeof(*r->sharing_groups));
     r->names = xcalloc(r->n_agents, sizeof(*r->names));
     r->returns = xcalloc(r->n_agents, sizeof(*r->returns));
     r->descriptions = xcalloc(r->n_agents, sizeof(*r->descriptions));
@@ -712,6 +719,8 @@ void rollout_free(struct rollout *r)
     free(r->plays);
     free(r->runners);
     free(r->order);
+    free(r->sharing_groups);
+    sharing_done(&r->sharing);
     free(r->cores);
     free(r->names);
     free(r->returns);

@@ -9,7 +9,8 @@
  *          An agent starts its next stage as soon as that stage's inputs exist; it does
  *          not wait for the other agents.
  * Agents   the table's first A are the environment's agents, in its order, as learners; a
- *          further one named "central", if there is one, runs the central stages.
+ *          further one named "central", if there is one, runs the central stages; then
+ *          come the ps processes of the groups that share parameters (sharing.h).
  * Starts   when the table is ready (descriptions known); rollout_new writes the header of
  *          a new log, or checks that of an existing one. To resume a run, call
  *          rollout_state_load before rollout_start.
@@ -170,13 +171,17 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
 int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, size_t len,
                            struct err *err);
 
+/* 1 if the algorithm of some agent has stages that run in a central process. */
+int rollout_needs_central(const struct run_config *config);
+
 struct rollout_policy { /* of a frozen agent */
     const void *metagraph;
     size_t metagraph_bytes;
     const char *prefix; /* of the checkpoint with its values; NULL: restored otherwise */
 };
 /* Packs the params of `configure` for agent number `agent` of the table, as one map, for
- * agent_spec.pack_configure. agent == the environment's n_agents: the central process.
+ * agent_spec.pack_configure. From the environment's n_agents on: the central process, if
+ * there is one, then the ps processes. The configuration's sharing was checked.
  * policy: NULL for an agent that builds its own graph. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
                             size_t agent, int restored,

@@ -65,20 +65,21 @@ struct setting {
 
 struct settings {
     const struct rollout *r;
+    int of_ps; /* collect those of the ps processes, which have their first member's */
     struct setting *list; /* in the order of the agents */
     size_t n, cap;
 };
 
-/* Whether the agent's graph has the variable "<agent>/hyperparameters/<key>". */
-static int has_setting(const struct rollout *r, size_t agent, const char *key)
+/* Whether the graph of that process has the variable "<name>/hyperparameters/<key>". */
+static int has_setting(const struct rollout *r, size_t agent, const char *process,
+                       const char *key)
 {
     const msgpack_object *body = &agent_table_description(r->args.agents, agent)->body;
     const msgpack_object *variables = NULL;
-    char *name = xasprintf("%s/hyperparameters/%s", r->names[agent], key);
+    char *name = xasprintf("%s/hyperparameters/%s", process, key);
     int found = 0;
 
-    for (char *p = strchr(name + strlen(r->names[agent]), '.'); p != NULL;
-         p = strchr(p, '.'))
+    for (char *p = strchr(name + strlen(process), '.'); p != NULL; p = strchr(p, '.'))
         *p = '/';
     if (msg_get_array(body, "variables", &variables, NULL) < 0 || variables == NULL) {
         free(name);
@@ -98,9 +99,18 @@ static int has_setting(const struct rollout *r, size_t agent, const char *key)
 static void add(struct settings *s, const struct config_change *c, const char *part,
                 double value)
 {
+    const struct rollout *r = s->r;
     char *key = xasprintf("%s%s", c->key, part);
+    size_t agent = c->agent;
+    const char *name = r->names[agent];
 
-    if (!has_setting(s->r, c->agent, key)) {
+    if (s->of_ps) {
+        const size_t group = r->sharing.group_of[agent];
+
+        agent = r->first_ps + group;
+        name = r->sharing.groups[group].ps;
+    }
+    if (!has_setting(r, agent, name, key)) {
         free(key);
         return;
     }
@@ -108,7 +118,15 @@ static void add(struct settings *s, const struct config_change *c, const char *p
         s->cap = s->cap == 0 ? 16 : s->cap * 2;
         s->list = xreallocarray(s->list, s->cap, sizeof(*s->list));
     }
-    s->list[s->n++] = (struct setting){c->agent, key, value};
+    s->list[s->n++] = (struct setting){agent, key, value};
+}
+
+/* The settings of a ps are those of its first member. */
+static int is_of_ps(const struct rollout *r, size_t agent)
+{
+    const size_t group = r->sharing.group_of[agent];
+
+    return group != SHARING_NONE && r->sharing.groups[group].first == agent;
 }
 
 static void collect(void *ctx, const struct config_change *c)
@@ -116,7 +134,8 @@ static void collect(void *ctx, const struct config_change *c)
     struct settings *s = ctx;
     struct ramp v;
 
-    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents)
+    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
+        (s->of_ps && !is_of_ps(s->r, c->agent)))
         return;
     add(s, c, "", c->number);
     if (c->field->type != FIELD_SCHEDULE || c->is == NULL)
@@ -187,6 +206,8 @@ int rollout_change(struct rollout *r, const struct run_config *from,
     if ((rc = rollout_make_source(r, err)) < 0 ||
         (rc = rollout_make_evaluation(r, err)) < 0)
         return rc;
+    run_config_compare(from, to, collect, &s);
+    s.of_ps = 1;
     run_config_compare(from, to, collect, &s);
     rc = send_all(r, &s, err);
     settings_done(&s);

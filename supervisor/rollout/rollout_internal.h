@@ -12,14 +12,23 @@
 #include "supervisor/rollout/row_source.h"
 #include "supervisor/rollout/row_writer.h"
 #include "supervisor/rollout/schedule.h"
+#include "supervisor/rollout/sharing.h"
 
 /* What a state's function returns, besides an error. */
 enum { DONE_AT_ONCE = 0, WAITS = 1 };
 
-struct runner { /* a process that runs stages: an agent, or the central process */
+struct runner { /* a process that runs stages: an agent, the central process, or a ps */
     int stage;  /* the stage that it runs; if idle, the one after those it has finished */
     int is_at_work;
     size_t core; /* index into cores: of this stage, or if idle, of the one before */
+};
+
+/* A group that shares parameters. Its steps are numbered, so that each has a slot of the
+ * group's memory (common/store/share_ring.h); a pass through a range of stages has one. */
+struct group {
+    struct description description; /* of its ps */
+    uint64_t slots, step;
+    int has_stepped; /* the ps has answered a stage of this pass */
 };
 
 struct rollout {
@@ -52,10 +61,14 @@ struct rollout {
     uint8_t *ended;                /* (E) scratch: the copies whose episode is over */
     size_t outstanding;            /* unanswered requests of stages or changes */
     uint32_t *order;               /* [A] of the turns of the current update */
-    struct runner *runners; /* [A + 1] in UPDATE; the last is the central process */
-    int stage_before;       /* fsm.stage when UPDATE was last entered */
-    size_t n_cores;         /* runners that may compute at the same time */
-    int *cores;             /* [n_cores] CPU numbers; -1: unknown */
+    /* [A + 1 + groups] in UPDATE: the learners, the central process, the ps of each group */
+    struct runner *runners;
+    struct sharing sharing;
+    struct group *sharing_groups; /* [sharing.n_groups] */
+    size_t first_ps;              /* place of the first ps in the table of agents */
+    int stage_before;             /* fsm.stage when UPDATE was last entered */
+    size_t n_cores;               /* runners that may compute at the same time */
+    int *cores;                   /* [n_cores] CPU numbers; -1: unknown */
 
     int full;               /* the current state waits for disk space: */
     struct env_step step;   /* in STEP, to append the rows of this step */
@@ -71,6 +84,8 @@ uint64_t rollout_now_ns(const struct rollout *r);
 void rollout_fail(struct rollout *r, const struct err *err);
 /* Finishes the state that waited and continues. Call it last in a callback. */
 void rollout_resume(struct rollout *r);
+/* Learns from the descriptions what groups share, and checks that they fit together. */
+int rollout_find_groups(struct rollout *r, struct err *err);
 /* Fills cores with the CPUs that agents may compute on. */
 void rollout_find_cores(struct rollout *r);
 /* Sends the requests of the current stage. WAITS, DONE_AT_ONCE or an error. */

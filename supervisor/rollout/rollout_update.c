@@ -18,6 +18,7 @@
 #include "supervisor/rollout/rollout_internal.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/store/share_ring.h"
 
 #include <math.h>
 #include <sched.h>
@@ -27,7 +28,27 @@
  * algorithm decide). */
 static int nonfinite_ends(const struct rollout *r, size_t runner)
 {
+    if (runner > r->n_agents)
+        runner = r->sharing.groups[runner - r->n_agents - 1].first;
     return runner == r->n_agents || r->config->agents[runner].stop_on_nonfinite;
+}
+
+/* A runner's place in the table of agents, which may have no central process, and back. */
+static size_t place_of(const struct rollout *r, size_t runner)
+{
+    return runner <= r->n_agents ? runner : r->first_ps + runner - r->n_agents - 1;
+}
+
+static size_t runner_at(const struct rollout *r, size_t place)
+{
+    return place < r->first_ps ? place : place - r->first_ps + r->n_agents + 1;
+}
+
+static const char *runner_name(const struct rollout *r, size_t runner)
+{
+    if (runner > r->n_agents)
+        return r->sharing.groups[runner - r->n_agents - 1].ps;
+    return runner < r->n_agents ? r->names[runner] : "central";
 }
 
 static int number_of(const msgpack_object *o, double *ret)
@@ -62,7 +83,8 @@ static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv
     if (!isfinite(value) && nonfinite_ends(r, runner))
         return err_set(err, ERR_NONFINITE, "%.*s is %g", (int)name->size, name->ptr,
                        value);
-    metrics_add_scalar(r->args.metrics, runner, name->ptr, name->size, value);
+    metrics_add_scalar(r->args.metrics, place_of(r, runner), name->ptr, name->size,
+                       value);
     return 0;
 }
 
@@ -125,13 +147,23 @@ static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_obj
 
 static size_t n_runners(const struct rollout *r)
 {
-    return r->n_agents + 1;
+    return r->n_agents + 1 + r->sharing.n_groups;
+}
+
+/* The group that the runner belongs to; SHARING_NONE: it shares nothing. */
+static size_t group_of(const struct rollout *r, size_t runner)
+{
+    if (runner < r->n_agents)
+        return r->sharing.group_of[runner];
+    return runner > r->n_agents ? runner - r->n_agents - 1 : SHARING_NONE;
 }
 
 static int is_player(const struct rollout *r, int stage, size_t runner)
 {
     if (r->stages->stage[stage].central)
         return runner == r->n_agents;
+    if (r->stages->stage[stage].ps)
+        return runner > r->n_agents;
     return runner < r->n_agents && r->plays[(size_t)stage * r->n_agents + runner];
 }
 
@@ -166,6 +198,23 @@ static int is_its_turn(const struct rollout *r, int stage, size_t runner)
     for (size_t i = turns_before(r, runner); i > 0; i--)
         if (!has_finished(r, stage, r->order[i - 1]))
             return 0;
+    return 1;
+}
+
+/* In a group that shares, a ps stage comes after all that its members do before, and the
+ * members go on when it is finished. */
+static int group_is_ready(const struct rollout *r, int stage, size_t runner)
+{
+    const size_t group = group_of(r, runner);
+    const int is_ps = runner > r->n_agents;
+
+    for (size_t i = 0; group != SHARING_NONE && i < n_runners(r); i++) {
+        if (group_of(r, i) != group || (i > r->n_agents) == is_ps)
+            continue;
+        for (int before = r->fsm.stage; before < stage; before++)
+            if (!has_finished(r, before, i))
+                return 0;
+    }
     return 1;
 }
 
@@ -209,9 +258,10 @@ static int next_stage(const struct rollout *r, size_t runner, int end)
 
 static int send_ready(struct rollout *r, struct err *err);
 
-static void on_stage_response(void *ctx, size_t agent, const struct msg *response)
+static void on_stage_response(void *ctx, size_t place, const struct msg *response)
 {
     struct rollout *r = ctx;
+    const size_t agent = runner_at(r, place);
     struct runner *x = &r->runners[agent];
     struct err err = {0};
 
@@ -222,7 +272,7 @@ static void on_stage_response(void *ctx, size_t agent, const struct msg *respons
     if (agent_response_is_absent(response)) {
         exchange_put_nothing(r->exchange, x->stage, agent);
     } else if (take_stage_answer(r, agent, &response->body, &err) < 0) {
-        const char *name = agent < r->n_agents ? r->names[agent] : "central";
+        const char *name = runner_name(r, agent);
 
         (void)err_wrap(&err, "%s: answer to stage '%s'", name,
                        r->stages->stage[x->stage].name);
@@ -231,6 +281,8 @@ static void on_stage_response(void *ctx, size_t agent, const struct msg *respons
         return;
     }
     x->stage++;
+    if (agent > r->n_agents)
+        r->sharing_groups[group_of(r, agent)].has_stepped = 1;
     if (all_finished(r, r->fsm.stage))
         rollout_resume(r);
     else if (send_ready(r, &err) < 0)
@@ -263,17 +315,24 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     struct shape shape =
         SHAPE((int64_t)source->groups, (int64_t)source->batch, (int64_t)source->length);
     struct tensor rows = tensor_view(DT_UINT64, shape, source->rows);
+    const size_t place = place_of(r, runner), group = group_of(r, runner);
     struct exchange_turn turn;
-    struct msg_out *o = agent_request_begin(r->args.agents, runner, s->name, s->writes);
+    struct msg_out *o = agent_request_begin(r->args.agents, place, s->name, s->writes);
     int rc;
 
-    msg_map(o, source->weights != NULL ? 6 : 5);
+    msg_map(o, 5u + (group != SHARING_NONE) + (source->weights != NULL));
     msg_key(o, "step");
     msg_u64(o, r->env_steps);
     msg_key(o, "update");
     msg_u64(o, r->updates);
     msg_key(o, "repeat");
     msg_u64(o, r->fsm.repeat);
+    if (group != SHARING_NONE) {
+        const struct group *g = &r->sharing_groups[group];
+
+        msg_key(o, "slot");
+        msg_u64(o, g->step % g->slots);
+    }
     msg_key(o, "rows");
     msg_tensor(o, &rows);
     if (source->weights != NULL) {
@@ -286,12 +345,12 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     }
     msg_key(o, "inputs");
     if (agent_table_count(r->args.agents) > r->n_cores)
-        agent_request_wake_on(r->args.agents, runner, r->cores[core]);
+        agent_request_wake_on(r->args.agents, place, r->cores[core]);
     if (s->turns)
         turn = (struct exchange_turn){r->order, turns_before(r, runner), shape};
     rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, o, err);
     if (rc == 0)
-        rc = agent_request_send(r->args.agents, runner, on_stage_response, r, err);
+        rc = agent_request_send(r->args.agents, place, on_stage_response, r, err);
     if (rc == 0) {
         r->runners[runner] =
             (struct runner){.stage = stage, .is_at_work = 1, .core = core};
@@ -311,7 +370,7 @@ static size_t find_ready(const struct rollout *r, int *ret_stage)
         *ret_stage = stage;
         for (size_t i = 0; i < n_runners(r); i++)
             if (!r->runners[i].is_at_work && next_stage(r, i, end) == stage &&
-                is_its_turn(r, stage, i))
+                is_its_turn(r, stage, i) && group_is_ready(r, stage, i))
                 return i;
     }
     return n_runners(r);
@@ -333,6 +392,69 @@ static void begin_pass(struct rollout *r)
 {
     for (size_t i = 0; i < n_runners(r); i++)
         r->runners[i].stage = r->fsm.stage;
+    for (size_t g = 0; g < r->sharing.n_groups; g++) {
+        r->sharing_groups[g].step += (uint64_t)r->sharing_groups[g].has_stepped;
+        r->sharing_groups[g].has_stepped = 0;
+    }
+}
+
+/* Whether the stage that is entered is the first of a repetition. */
+static int is_new_pass(const struct rollout *r)
+{
+    return r->fsm.stage == 0 || r->fsm.stage <= r->stage_before ||
+           r->stages->stage[r->stage_before].repeat > 1;
+}
+
+/* ---- groups that share parameters ---- */
+
+static int check_vectors(const struct rollout *r, size_t group, struct err *err)
+{
+    const struct description *ps = &r->sharing_groups[group].description;
+
+    for (size_t a = 0; a < r->n_agents; a++) {
+        const struct description *d = &r->descriptions[a];
+
+        if (r->sharing.group_of[a] == group &&
+            (d->shared == 0 || d->shared != ps->shared ||
+             d->shared_layout != ps->shared_layout ||
+             !stage_list_equal(&d->stages, &ps->stages)))
+            return err_set(err, ERR_PROTOCOL,
+                           "%s and %s describe different shared parameters or stages",
+                           r->names[a], r->sharing.groups[group].ps);
+    }
+    return 0;
+}
+
+/* A snapshot of each process of the group is taken before a slot that it would need again
+ * is overwritten. */
+static int find_group(struct rollout *r, size_t group, struct err *err)
+{
+    const struct sharing_group *g = &r->sharing.groups[group];
+    struct group *to = &r->sharing_groups[group];
+    const size_t place = r->first_ps + group;
+    struct share_ring ring;
+    int rc = description_parse(&to->description,
+                               &agent_table_description(r->args.agents, place)->body,
+                               g->ps, err);
+
+    if (rc < 0 || (rc = check_vectors(r, group, err)) < 0 ||
+        (rc = share_ring_init(&ring, g->n, to->description.shared, err)) < 0)
+        return rc;
+    to->slots = ring.slots;
+    agent_table_limit_replay(r->args.agents, place, (size_t)ring.slots - 1);
+    for (size_t a = 0; a < r->n_agents; a++)
+        if (r->sharing.group_of[a] == group)
+            agent_table_limit_replay(r->args.agents, a, (size_t)ring.slots - 1);
+    return 0;
+}
+
+int rollout_find_groups(struct rollout *r, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t g = 0; g < r->sharing.n_groups && rc == 0; g++)
+        rc = find_group(r, g, err);
+    return rc;
 }
 
 void rollout_find_cores(struct rollout *r)
@@ -381,7 +503,7 @@ int rollout_enter_update(struct rollout *r, struct err *err)
 
     if (r->fsm.stage == 0 && r->fsm.repeat == 0)
         begin_update(r);
-    if (r->fsm.stage == 0 || r->fsm.stage <= r->stage_before)
+    if (is_new_pass(r))
         begin_pass(r);
     r->stage_before = r->fsm.stage;
     rc = send_ready(r, err);

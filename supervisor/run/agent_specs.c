@@ -1,21 +1,11 @@
 #include "supervisor/run/agent_specs.h"
 
-#include "common/config/algorithms.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/rollout/rollout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-int agent_specs_need_central(const struct run_config *config)
-{
-    for (size_t i = 0; i < config->n_agents; i++) {
-        const struct algorithm_info *a = algorithm_find(config->agents[i].algorithm);
-
-        if (a != NULL && a->central)
-            return 1;
-    }
-    return 0;
-}
+#include <string.h>
 
 static const char *log_path(struct run_dir *dir, const char *name)
 {
@@ -34,30 +24,79 @@ struct agent_limits agent_specs_limits(const struct agent_config *agent)
                                  .respond_within_s = agent->respond_within_s};
 }
 
-void agent_specs_init(struct agent_specs *ret, const struct run_config *config,
-                      const struct env_spec *env, int central, struct run_dir *dir,
-                      void (*pack)(void *ctx, size_t agent, int restored,
-                                   struct msg_out *o))
+struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
+                                          const struct run_config *config, size_t i)
 {
-    ret->n = env->n_agents + (central ? 1 : 0);
+    struct agent_limits limits =
+        agent_specs_limits(i < config->n_agents ? &config->agents[i] : &config->defaults);
+
+    if (strcmp(s->spec[i].role, "ps") == 0)
+        limits.restart.on_give_up = GIVE_UP_STOP;
+    return limits;
+}
+
+/* The memory of each group, as large as a variable block may be: it is sparse. */
+static int make_shared(struct agent_specs *s, struct err *err)
+{
+    int rc = 0;
+
+    s->shared = xcalloc(s->sharing.n_groups + 1, sizeof(*s->shared));
+    for (size_t g = 0; g < s->sharing.n_groups; g++)
+        s->shared[g] = BLOCK_NONE;
+    for (size_t g = 0; g < s->sharing.n_groups && rc == 0; g++)
+        rc = block_init(&s->shared[g], s->sharing.groups[g].ps, err);
+    return rc;
+}
+
+static int shared_fd(const struct agent_specs *s, size_t group)
+{
+    return group == SHARING_NONE ? 0 : s->shared[group].fd;
+}
+
+int agent_specs_init(struct agent_specs *ret, const struct run_config *config,
+                     const struct env_spec *env, int central, int ps, struct run_dir *dir,
+                     void (*pack)(void *ctx, size_t agent, int restored,
+                                  struct msg_out *o),
+                     struct err *err)
+{
+    const size_t n = env->n_agents + (central ? 1 : 0);
+    int rc = sharing_init(&ret->sharing, config, env, NULL, err);
+
+    if (rc < 0)
+        return rc;
+    ret->n = n + (ps ? ret->sharing.n_groups : 0);
     ret->spec = xcalloc(ret->n, sizeof(*ret->spec));
     ret->limits = xcalloc(ret->n, sizeof(*ret->limits));
+    if (ps && (rc = make_shared(ret, err)) < 0)
+        return rc;
     for (size_t i = 0; i < ret->n; i++) {
         const int learner = i < env->n_agents;
-        const char *name = learner ? env->agents[i].name : "central";
+        const char *name = learner ? env->agents[i].name
+                           : i < n ? "central"
+                                   : ret->sharing.groups[i - n].ps;
+        size_t group = learner ? ret->sharing.group_of[i] : SHARING_NONE;
 
-        ret->limits[i] =
-            agent_specs_limits(learner ? &config->agents[i] : &config->defaults);
+        if (i >= n)
+            group = i - n;
         ret->spec[i] = (struct agent_spec){.name = name,
-                                           .role = learner ? "learner" : "central",
+                                           .role = learner ? "learner"
+                                                   : i < n ? "central"
+                                                           : "ps",
+                                           .shared_fd = ps ? shared_fd(ret, group) : 0,
                                            .log_path = log_path(dir, name),
                                            .pack_configure = pack,
                                            .limits = &ret->limits[i]};
+        ret->limits[i] = agent_specs_limits_at(ret, config, i);
     }
+    return 0;
 }
 
 void agent_specs_done(struct agent_specs *s)
 {
+    for (size_t g = 0; s->shared != NULL && g < s->sharing.n_groups; g++)
+        block_done(&s->shared[g]);
+    free(s->shared);
+    sharing_done(&s->sharing);
     free(s->spec);
     free(s->limits);
     *s = (struct agent_specs){0};

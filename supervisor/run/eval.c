@@ -35,14 +35,15 @@ static void on_restored(void *ctx)
     ask_done(((struct eval *)ctx)->ask);
 }
 
-/* Only the learners act, so no central process is started. */
+/* Only the learners act, so no other process is started. */
 static int start_agents(struct eval *e, struct err *err)
 {
     struct ask_args args = {.agent_exe_fd = e->agent_fd, .ctx = e};
-    int rc;
+    int rc = agent_specs_init(&e->specs, e->args->config, vec_env_spec(e->world), 0, 0,
+                              NULL, pack_configure, err);
 
-    agent_specs_init(&e->specs, e->args->config, vec_env_spec(e->world), 0, NULL,
-                     pack_configure);
+    if (rc < 0)
+        return rc;
     args.specs = e->specs.spec;
     args.n = e->specs.n;
     rc = ask_open(&e->ask, &args, err);

@@ -220,7 +220,7 @@ static int open_files(struct training *t, struct err *err)
     if (rc < 0)
         return rc;
     vec_env_reset(t->env);
-    t->metrics = make_metrics(vec_env_spec(t->env), agent_specs_need_central(t->config));
+    t->metrics = make_metrics(vec_env_spec(t->env), rollout_needs_central(t->config));
     return open_store(t, err);
 }
 
@@ -233,8 +233,13 @@ static int make_agents(struct training *t, struct err *err)
                                  .ctx = t};
     int rc;
 
-    agent_specs_init(&t->specs, t->config, vec_env_spec(t->env),
-                     agent_specs_need_central(t->config), t->args->dir, pack_configure);
+    rc = agent_specs_init(&t->specs, t->config, vec_env_spec(t->env),
+                          rollout_needs_central(t->config), 1, t->args->dir,
+                          pack_configure, err);
+    if (rc < 0)
+        return rc;
+    for (size_t g = 0; g < t->specs.sharing.n_groups; g++)
+        metrics_add_process(t->metrics, t->specs.sharing.groups[g].ps);
     t->agent_status = xcalloc(t->specs.n, sizeof(*t->agent_status));
     t->last_exit = xcalloc(t->specs.n, sizeof(*t->last_exit));
     t->agent_fd = binaries_open_agent(t->args->binaries, err);

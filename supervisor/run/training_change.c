@@ -241,8 +241,7 @@ static void set_limits(struct training *t)
     const struct run_config *c = t->config;
 
     for (size_t i = 0; i < agent_table_count(t->agents); i++) {
-        const struct agent_limits limits =
-            agent_specs_limits(i < c->n_agents ? &c->agents[i] : &c->defaults);
+        const struct agent_limits limits = agent_specs_limits_at(&t->specs, c, i);
 
         agent_table_set_limits(t->agents, i, &limits);
     }

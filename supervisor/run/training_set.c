@@ -187,6 +187,51 @@ static int try_processes(struct training *t, const struct run_config *wanted,
     return rc;
 }
 
+struct group_check {
+    const struct training *t;
+    struct err *err;
+    int rc;
+};
+
+/* A process of the group that is started with another setting would no longer fit the
+ * others. */
+static void refuse_in_group(void *ctx, const struct config_change *c)
+{
+    struct group_check *x = ctx;
+    const struct sharing *s = &x->t->specs.sharing;
+
+    if (x->rc == 0 && c->kind == CHANGE_RESPAWN && c->agent < x->t->config->n_agents &&
+        s->group_of[c->agent] != SHARING_NONE)
+        x->rc = err_set(x->err, ERR_CONFIG,
+                        "%s cannot change while the run lives: its agent shares "
+                        "parameters through %s, and one process of a group cannot be "
+                        "replaced by a different one",
+                        c->path, s->groups[s->group_of[c->agent]].ps);
+}
+
+/* Agents that share parameters have the same settings, before and after. */
+static int check_sharing(const struct training *t, const struct run_config *wanted,
+                         struct err *err)
+{
+    struct group_check x = {.t = t, .err = err};
+    struct sharing s;
+    struct err why;
+    size_t agent = 0;
+    int rc;
+
+    if (wanted->n_agents != t->config->n_agents)
+        return 0;
+    run_config_compare(&t->wanted, wanted, refuse_in_group, &x);
+    if (x.rc < 0)
+        return x.rc;
+    rc = sharing_init(&s, wanted, vec_env_spec(t->env), &agent, &why);
+    if (rc < 0)
+        return err_set(err, ERR_CONFIG, "agents.%s.%s: %s", wanted->agents[agent].name,
+                       why.key, why.msg);
+    sharing_done(&s);
+    return 0;
+}
+
 /* Refuses a limit below what the process already uses: it would only be killed. */
 static int check_memory(const struct training *t, const struct run_config *wanted,
                         struct err *err)
@@ -323,7 +368,8 @@ static int propose(struct training *t, const struct run_config *wanted, uint64_t
     ret->changes = config_settings_text(&p->changes);
     if ((rc = waits_text(t, wanted, &ret->waits, err)) < 0 ||
         (rc = choose_step(t, at, ret, err)) < 0 ||
-        (rc = check_length(t, wanted, ret->at, err)) < 0)
+        (rc = check_length(t, wanted, ret->at, err)) < 0 ||
+        (rc = check_sharing(t, wanted, err)) < 0)
         return rc;
     p->at = ret->at;
     change_plan_copy(&p->plan, &t->plan);

@@ -6,6 +6,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/rollout/rollout.h"
+#include "supervisor/rollout/sharing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,12 +133,16 @@ int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err)
 {
     struct vec_env *env = NULL;
     struct tried x = {.config = c};
+    struct sharing sharing = {0};
     int rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
 
     if (rc < 0)
         return rc;
     x.spec = vec_env_spec(env);
-    rc = try_each(&x, ret_agent, err);
+    rc = sharing_init(&sharing, c, x.spec, ret_agent, err);
+    if (rc == 0)
+        rc = try_each(&x, ret_agent, err);
+    sharing_done(&sharing);
     vec_env_free(env);
     return rc;
 }

@@ -30,14 +30,10 @@ struct linear {
     struct process process[MEMBERS + 1]; /* the last is the ps */
 };
 
-static struct share *make_share(struct linear *l, size_t self, size_t memory_bytes)
+static struct share *make_share(struct linear *l, size_t self)
 {
-    const struct share_group group = {.ps = "ps",
-                                      .members = l->members,
-                                      .n = MEMBERS,
-                                      .self = self,
-                                      .memory = l->memory,
-                                      .memory_bytes = memory_bytes};
+    const struct share_group group = {
+        .ps = "ps", .members = l->members, .n = MEMBERS, .self = self};
 
     return share_new(&group);
 }
@@ -70,7 +66,7 @@ static int make_process(struct linear *l, size_t i, float clip_norm, struct err 
     int r;
 
     p->graph = graph_new();
-    p->share = make_share(l, i, MEMORY);
+    p->share = make_share(l, i);
     variable_scope_enter(p->graph, is_ps ? "ps" : "member", NULL, REUSE_INHERIT);
     p->w = get_variable(p->graph, "w", DT_FLOAT, &SHAPE(INPUTS, 1), &ones, 0);
     variable_scope_leave(p->graph);
@@ -86,6 +82,8 @@ static int make_process(struct linear *l, size_t i, float clip_norm, struct err 
         part.loss = p->loss;
     }
     r = share_build(p->share, p->graph, &part, 1, err);
+    if (r == 0)
+        r = share_set_memory(p->share, l->memory, MEMORY, err);
     if (r < 0)
         return r;
     p->norm = part.norm;
@@ -321,17 +319,20 @@ START_TEST(test_refused)
     struct linear *l = linear_new(0x1p64f);
     struct process *p = &l->process[0];
     struct share_part part = {.scope = "member/", .loss = p->loss};
-    struct share *s = make_share(l, 0, 1024);
+    struct share *s = make_share(l, 0);
+    const struct stage_args v = at_update(2, 4, 1);
     struct err err;
 
-    ck_assert_int_eq(share_build(s, p->graph, &part, 1, &err), ERR_LIMIT);
+    ck_assert_int_eq(share_set_memory(p->share, l->memory, 1024, &err), ERR_LIMIT);
+    ck_assert_int_eq(share_build(s, p->graph, &part, 1, &err), 0);
+    ck_assert_int_eq(share_assign(s, p->session, &v, &err), ERR_STATE);
     share_free(s);
-    s = make_share(l, 0, MEMORY);
+    s = make_share(l, 0);
     part.loss = reduce(p->graph, "Mean", p->y, NULL, 0, 0, "elsewhere");
     ck_assert_int_eq(share_build(s, p->graph, &part, 1, &err), ERR_ARG);
     ck_assert_ptr_nonnull(strstr(err.msg, "member/w"));
     share_free(s);
-    s = make_share(l, 0, MEMORY);
+    s = make_share(l, 0);
     part.scope = "nowhere/";
     ck_assert_int_eq(share_build(s, p->graph, &part, 1, &err), ERR_ARG);
     share_free(s);

@@ -74,8 +74,8 @@ void spread_agents_start(struct spread_agents *s, size_t copies)
     *s = (struct spread_agents){.copies = copies};
     CHECK(uv_loop_init(&s->loop) == 0);
     make_world(s);
-    agent_specs_init(&s->specs, &s->config, vec_env_spec(s->env), 0, NULL,
-                     pack_configure);
+    CHECK(agent_specs_init(&s->specs, &s->config, vec_env_spec(s->env), 0, 0, NULL,
+                           pack_configure, NULL) == 0);
     CHECK(agent_table_new(&s->table, &s->loop, fd, -1, s->specs.spec, s->specs.n, &cb,
                           NULL) == 0);
     (void)close(fd);

@@ -130,6 +130,10 @@ const struct msg *agent_table_description(const struct agent_table *t, size_t ag
     return &t->fakes[agent].description;
 }
 
+void agent_table_limit_replay(struct agent_table *t, size_t agent, size_t max_requests)
+{
+}
+
 void agent_table_keep(struct agent_table *t)
 {
     for (size_t i = 0; i < t->n; i++)

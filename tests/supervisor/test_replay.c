@@ -71,6 +71,27 @@ START_TEST(snapshot_cuts_the_list)
 }
 END_TEST
 
+/* A group that shares parameters finds only that many of its steps again. */
+START_TEST(number_of_requests_is_bounded)
+{
+    struct replay r = REPLAY_ZERO;
+    char block[4] = "abc";
+    const struct replay_block b = replay_block_at(block, sizeof(block));
+    struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
+
+    begin(&r, block, sizeof(block));
+    r.max_requests = 3;
+    for (size_t i = 0; i < 12; i++) {
+        block[0] = (char)('a' + i);
+        r.cost_ns = UINT64_MAX / 1000;
+        ck_assert_int_eq(replay_commit(&r, &b, &x, NULL), 0);
+        ck_assert_uint_eq(r.n_requests, (i + 1) % 4);
+        ck_assert_int_eq(r.snapshot[0], i < 3 ? 'a' : 'a' + (int)(i + 1) / 4 * 4 - 1);
+    }
+    replay_done(&r);
+}
+END_TEST
+
 START_TEST(an_earlier_snapshot_is_kept)
 {
     struct replay r = REPLAY_ZERO;
@@ -179,6 +200,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, an_earlier_snapshot_is_kept);
     tcase_add_test(tc, what_cannot_be_copied_stays_in_the_list);
     tcase_add_test(tc, list_is_bounded);
+    tcase_add_test(tc, number_of_requests_is_bounded);
     tcase_add_test(tc, digests_differ);
     suite_add_tcase(s, tc);
     return s;

@@ -228,8 +228,8 @@ static void make_table(struct play *p)
                    getenv("BROOD_BUILD_DIR"));
     fd = open(exe, O_RDONLY | O_CLOEXEC);
     ck_assert_msg(fd >= 0, "%s", exe);
-    agent_specs_init(&p->specs, &p->config, vec_env_spec(p->env), 1, NULL,
-                     pack_configure);
+    ck_assert(agent_specs_init(&p->specs, &p->config, vec_env_spec(p->env), 1, 0, NULL,
+                               pack_configure, NULL) == 0);
     ck_assert_uint_eq(p->specs.n, PROCESSES);
     ck_assert_str_eq(p->specs.spec[CENTRAL].name, "central");
     ck_assert_msg(agent_table_new(&p->table, &p->loop, fd, store_agent_fd(p->store),
@@ -446,7 +446,7 @@ START_TEST(test_who_needs_a_central_process)
     ck_assert_int_eq(run_config_parse(&config, config_text, strlen(config_text), "stages",
                                       &options, NULL),
                      0);
-    ck_assert_int_eq(agent_specs_need_central(&config), 0);
+    ck_assert_int_eq(rollout_needs_central(&config), 0);
     run_config_done(&config);
 }
 END_TEST

@@ -169,12 +169,8 @@ static void make_log(struct team *t)
 /* As agent/loop/configure.c does. */
 static struct share *join_group(struct team *t, size_t i)
 {
-    const struct share_group group = {.ps = t->spaces[t->args.n].name,
-                                      .members = t->places,
-                                      .n = t->args.n,
-                                      .self = i,
-                                      .memory = t->shared,
-                                      .memory_bytes = TEAM_SHARED_BYTES};
+    const struct share_group group = {
+        .ps = t->spaces[t->args.n].name, .members = t->places, .n = t->args.n, .self = i};
     char scope[AGENT_NAME_MAX + 1], ps_scope[AGENT_NAME_MAX + 1];
 
     (void)snprintf(scope, sizeof(scope), "%s/", t->spaces[i].name);
@@ -217,6 +213,8 @@ static void make_member(struct team *t, size_t i)
     if (t->args.share)
         args.share = join_group(t, i);
     OK(ops->build(&m->algo, &args, &err), err);
+    if (t->args.share)
+        OK(share_set_memory(m->share, t->shared, TEAM_SHARED_BYTES, &err), err);
     OK(session_new(&m->session, m->graph, &options, &err), err);
     OK(session_fix_layout(m->session, &err), err);
     OK(ops->init(m->algo, m->session, rng_key_make(t->args.seed, drawn_as, PURPOSE_INIT),

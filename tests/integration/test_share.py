@@ -1,0 +1,167 @@
+"""Agents that share parameters through a ps process: the same bytes whatever dies, and
+nothing left behind."""
+import os
+import pathlib
+import signal
+import zipfile
+
+import harness
+from test_exactness import outcome
+
+FAULT_AGENT = harness.BUILD / "tests" / "support" / "fault_agent"
+POINTS = ("before-read", "half-read", "before-reply", "half-reply", "after-reply")
+MEMBERS, PS = ("agent_0", "agent_1", "agent_2"), "agent_ps"
+METHODS = {**{name: ("gradients", "assign", "act") for name in MEMBERS}, PS: ("apply",)}
+CONFIG = """\
+run: {{name: team, env_steps: {steps}}}
+env: {{id: simple_spread, copies: 4, reward: team_mean}}
+experience: {{capacity: 5000, batch_size: 32, warmup: 100, update_every: 4}}
+checkpoint: {{every_env_steps: {checkpoint}}}
+evaluation: {{every_env_steps: 0}}
+log: {{every_env_steps: 100}}
+defaults: {{algorithm: iql, share: team, critic: {{hidden: [16, 16]}}{more}}}
+"""
+PATIENT = ", restart: {max_restarts: 10000, delay: 0s, max_delay: 0s}"
+
+
+def config(w, steps=800, checkpoint=400, more=PATIENT):
+    return w.write("team.yaml", CONFIG.format(steps=steps, checkpoint=checkpoint, more=more))
+
+
+def chain(name, n):
+    """n processes of that name die one after another, each at another point of another
+    method's second or third request."""
+    methods = METHODS[name]
+    return [f"{name}{f'/{i}' if i else ''}:{methods[i % len(methods)]}:"
+            f"{POINTS[i // len(methods) % len(POINTS)]}:{2 + i % 2},kill" for i in range(n)]
+
+
+def test_hundreds_of_deaths_change_no_byte(w):
+    n = 15 if harness.SANITIZED else 45
+    file, program = config(w), w.program_with_agent(FAULT_AGENT)
+    w.brood("run", file, "--name", "calm", program=program, env={"BROOD_FAULT": ""})
+    for count in program.parent.glob("*.runs"):
+        count.unlink()
+    out, _ = w.brood("run", file, "--name", "deadly", "--json", program=program, env={
+        "BROOD_FAULT": ";".join(f for name in METHODS for f in chain(name, n))})
+    done = harness.json_lines(out)[-1]
+    journal = (w.run_dir("deadly") / "journal").read_text()
+    assert done["restarts"] == 4 * n, done
+    for name in METHODS:
+        assert journal.count(f" event=respawn agent={name} ") == n, name
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("deadly")))
+
+
+def network(w, run, step, name):
+    """The values of the network in a process's folder of a checkpoint, by the variables' names
+    without the process's."""
+    prefix = w.run_dir(run) / "checkpoints" / str(step) / name / f"model.ckpt-{step}"
+    out = w.path / f"{name}.npz"
+    w.brood("export", prefix, "--out", out)
+    with zipfile.ZipFile(out) as z:
+        files = {f.split("/", 1)[1]: z.read(f) for f in z.namelist()}
+    return {k: v for k, v in files.items() if k.startswith("q_func/")}, set(files)
+
+
+def test_members_have_the_values_of_the_ps(w):
+    w.brood("run", config(w, 400), "--name", "team")
+    for step in 0, 400:
+        own, all_of_ps = network(w, "team", step, PS)
+        assert len(own) == 6, own.keys()
+        assert any(f.endswith("/Adam_1.npy") for f in all_of_ps), all_of_ps
+        for name in MEMBERS:
+            values, all_of_member = network(w, "team", step, name)
+            assert values == own, (step, name)
+            assert not any("Adam" in f for f in all_of_member), all_of_member
+    assert network(w, "team", 0, PS)[0] != own
+
+
+def test_resumed_from_the_middle(w):
+    file = config(w)
+    w.brood("run", file, "--name", "calm")
+    p = w.start("run", file, "--name", "broken")
+    checkpoint = w.run_dir("broken") / "checkpoints" / "400"
+    harness.wait_until("a checkpoint", lambda: checkpoint.exists() or p.poll() is not None)
+    p.kill()  # the keeper, and with it the run
+    p.wait()
+    harness.wait_until("its end", lambda: not harness.alive(harness.holder_of(
+        w.run_dir("broken"))))
+    w.brood("resume", "broken")
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("broken")))
+
+
+def memfds(pid):
+    found = []
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = os.readlink(fd)
+        except FileNotFoundError:
+            continue
+        if target.startswith("/memfd:brood-"):
+            found.append(target.split(":")[1].split()[0])
+    return sorted(found)
+
+
+def status(w, name):
+    return harness.json_lines(w.brood("status", name, "--json")[0])[0]
+
+
+def test_each_process_has_its_own_block_and_the_groups_memory(w):
+    """Nobody else has it, and no process of the run is left that could."""
+    p = w.start("run", config(w, 10 ** 9), "--name", "long")
+    harness.wait_until("the ps", lambda: (w.run_dir("long") / "control.sock").exists() and
+                       all(a["state"] in ("idle", "busy") for a in status(w, "long")["agents"]))
+    now = status(w, "long")
+    pids = {a["name"]: a["pid"] for a in now["agents"]}
+    assert list(pids) == [*MEMBERS, PS], pids
+    for name, pid in pids.items():
+        # The group's memory bears the name of its ps, as the ps's block does.
+        want = sorted([f"brood-{name}", f"brood-{PS}"])
+        assert memfds(pid) == want, (name, memfds(pid))
+    w.brood("kill", "long", PS)
+    harness.wait_until("another ps", lambda: all(
+        a["state"] in ("idle", "busy") and (a["name"] != PS or a["pid"] != pids[PS])
+        for a in status(w, "long")["agents"]))
+    p.send_signal(signal.SIGINT)
+    p.wait(timeout=harness.DEADLINE_S)
+    for pid in (now["pid"], *pids.values()):
+        assert not pathlib.Path(f"/proc/{pid}").exists(), pid
+
+
+def test_settings_belong_to_the_group(w):
+    p = w.start("run", config(w, 10 ** 9), "--name", "long")
+    harness.wait_until("the run", lambda: (w.run_dir("long") / "control.sock").exists())
+    key = "optimizer.learning_rate"
+    _, err = w.brood("set", "long", f"agents.agent_1.{key}=0.02", code=2)
+    assert f"agents.agent_1.{key}" in err and "through agent_ps" in err, err
+    assert f"defaults.{key}" in err, err
+    _, err = w.brood("set", "long", "defaults.settings.clip_by=global", code=2)
+    assert "through agent_ps" in err, err
+    w.brood("set", "long", f"defaults.{key}=0.02")
+    w.brood("checkpoint", "long")
+    p.send_signal(signal.SIGINT)
+    p.wait(timeout=harness.DEADLINE_S)
+
+
+def test_refused_by_check(w):
+    def check(env, defaults, agents=""):
+        file = w.write("bad.yaml", f"run: {{env_steps: 10}}\nenv: {{id: {env}}}\n"
+                                   f"defaults: {{{defaults}}}\nagents:\n{agents}")
+        return w.brood("check", file, code=2)[1]
+
+    spread, team = "simple_spread", "algorithm: iql, share: team"
+    assert "maddpg cannot share" in check(spread, "algorithm: maddpg, share: team")
+    assert "on_give_up" in check(spread, team + ", restart: {on_give_up: frozen}")
+    err = check("simple_tag", "algorithm: iql, share: [adversary_0, agent_0]",
+                "  adversary_1: {share: none}\n  adversary_2: {share: none}\n")
+    assert "agent_0 sees 14 numbers and adversary_0 16" in err, err
+    err = check(spread, team, "  agent_2: {discount: 0.5}\n")
+    assert "agents.agent_2.discount" in err and "agent_0 through agent_ps" in err, err
+    err = check(spread, "algorithm: iql", "  agent_0: {share: [agent_0, agent_9]}\n")
+    assert "there is no agent 'agent_9'" in err, err
+    err = check(spread, "algorithm: iql", "  agent_0: {share: [agent_0, agent_1]}\n")
+    assert "agent_1 is on the list" in err, err
+
+
+if __name__ == "__main__":
+    harness.main()
