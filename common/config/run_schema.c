@@ -335,7 +335,7 @@ static const struct field experience_fields[] = {
     {"priority", FIELD_OPTIONAL_MAP, RUN(experience.priority),
      .has_offset = offsetof(struct run_config, experience.has_priority),
      .schema = &priority_schema,
-     .doc = "draw rows by their errors (prioritised replay); without: evenly"},
+     .doc = "{alpha: 0.6, beta: 0.4, beta_to: 1}: draw rows by their errors"},
 };
 
 /* Updates that take all rows since the last one draw no batch and wait for none. */
