@@ -1,0 +1,43 @@
+/* targets.h - targets of several steps: plain functions of arrays.
+ *
+ * Shapes   (B, L), row-major: B sequences of L consecutive steps of a copy each.
+ * Rows     m(t) = 1: row t is there. A sequence ends before its first row that is not; what
+ *          the arrays hold from there on is not read, and the targets there are 0.
+ * Ends     terminated(t) = 1: the task was over with step t, nothing comes after it.
+ *          truncated(t) = 1: a limit cut the episode there. It is worth what comes after
+ *          it: v(t), the value of row t's own next observation. The recursion does not go
+ *          on into the next row, which is of another episode.
+ * Values   v(t) is that of the state after step t, never of row t + 1's observation.
+ *
+ * Source   Sutton 1988 (n-step); Peng, Williams 1996 (lambda); Harutyunyan et al. 2016,
+ *          "Q(lambda) with off-policy corrections", with pi greedy and one trace.
+ */
+#ifndef AGENT_ALGO_TARGETS_H
+#define AGENT_ALGO_TARGETS_H
+
+#include <stdint.h>
+
+struct target_rows {
+    int64_t batch, length;            /* B, L */
+    const float *reward, *terminated; /* (B, L) */
+    const float *truncated;           /* (B, L) or NULL: nowhere */
+    const float *mask;                /* (B, L) or NULL: all rows are there */
+    const float *value;               /* v (B, L) */
+    float discount;                   /* g */
+};
+
+/* m = number of steps from t until n, the first end, or the last row:
+ * y(t) = sum over k < m of g^k r(t+k), + g^m (1 - terminated(t+m-1)) v(t+m-1). n >= 1. */
+void targets_n_step(const struct target_rows *rows, int64_t n, float *y);
+
+/* y(t) = r(t) + g (1 - terminated(t)) [(1 - lambda) v(t) + lambda y(t+1)]; at a truncation
+ * and at the last row y(t+1) := v(t). lambda 0: one step; 1: all of them. */
+void targets_lambda(const struct target_rows *rows, float lambda, float *y);
+
+/* y(t) = r(t) + g (1 - terminated(t)) [v(t) + lambda (y(t+1) - q(t+1))], q (B, L) the
+ * targets' value of the actions taken; at a truncation and at the last row, without the
+ * correction. */
+void targets_q_lambda(const struct target_rows *rows, const float *q, float lambda,
+                      float *y);
+
+#endif
