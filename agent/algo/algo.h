@@ -171,6 +171,8 @@ struct algo_ops {
 };
 
 const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
+/* As the configuration wants it: with single rows or whole episodes (algorithm_rows). */
+const struct algo_ops *algo_choose(const struct agent_config *config);
 
 /* For `init`: runs one operation after the other, all with this key. */
 int algo_run_each(struct session *s, struct operation *const *ops, size_t n,

@@ -1,18 +1,21 @@
 #include "agent/algo/algo.h"
 #include "agent/algo/maddpg.h"
+#include "common/config/algorithms.h"
 
 #include <string.h>
 
 extern const struct algo_ops critic_ops; /* critic.c */
 extern const struct algo_ops iql_ops;    /* iql.c */
 extern const struct algo_ops ia2c_ops, ippo_ops, maa2c_ops,
-    mappo_ops; /* policy_gradient.c */
+    mappo_ops;                                                    /* policy_gradient.c */
+extern const struct algo_ops iql_episodes_ops, vdn_ops, qmix_ops; /* q_learner.c */
 extern const struct algo_ops frozen_ops, heuristic_ops, noop_ops,
     random_ops; /* fixed.c */
 
 static const struct algo_ops *const registry[] = {
-    &critic_ops, &ddpg_ops,  &frozen_ops, &heuristic_ops, &ia2c_ops, &ippo_ops,
-    &iql_ops,    &maa2c_ops, &maddpg_ops, &mappo_ops,     &noop_ops, &random_ops,
+    &critic_ops, &ddpg_ops, &frozen_ops, &heuristic_ops, &ia2c_ops,
+    &ippo_ops,   &iql_ops,  &maa2c_ops,  &maddpg_ops,    &mappo_ops,
+    &noop_ops,   &qmix_ops, &random_ops, &vdn_ops,
 };
 
 const struct algo_ops *algo_find(const char *name)
@@ -21,6 +24,14 @@ const struct algo_ops *algo_find(const char *name)
         if (strcmp(registry[i]->name, name) == 0)
             return registry[i];
     return NULL;
+}
+
+const struct algo_ops *algo_choose(const struct agent_config *config)
+{
+    const struct algo_ops *ops = algo_find(config->algorithm);
+
+    return ops == &iql_ops && algorithm_rows(config) == ROWS_EPISODES ? &iql_episodes_ops
+                                                                      : ops;
 }
 
 int algo_run_each(struct session *s, struct operation *const *ops, size_t n,

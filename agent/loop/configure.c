@@ -360,7 +360,7 @@ static int build(struct service *s, int central, const struct world *world,
                              .prefix = *world->prefix != '\0' ? world->prefix : NULL};
     int r;
 
-    s->ops = s->forced != NULL ? s->forced : algo_find(s->config.algorithm);
+    s->ops = s->forced != NULL ? s->forced : algo_choose(&s->config);
     if (s->ops == NULL)
         return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
                        s->config.algorithm);

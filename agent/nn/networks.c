@@ -21,11 +21,22 @@ static struct output output_layer(struct graph *g, struct output x,
                            net->output_init > 0 ? &init : NULL);
 }
 
+struct output mlp_hidden(struct graph *g, struct output x,
+                         const struct network_config *net)
+{
+    return hidden_layers(g, x, &net->hidden, net->activation);
+}
+
+struct output mlp_output(struct graph *g, struct output x,
+                         const struct network_config *net, int64_t n_outputs)
+{
+    return output_layer(g, x, net, n_outputs);
+}
+
 struct output mlp(struct graph *g, struct output x, const struct network_config *net,
                   int64_t n_outputs)
 {
-    x = hidden_layers(g, x, &net->hidden, net->activation);
-    return output_layer(g, x, net, n_outputs);
+    return mlp_output(g, mlp_hidden(g, x, net), net, n_outputs);
 }
 
 struct output critic_network(struct graph *g, struct output obs, struct output action,

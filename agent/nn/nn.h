@@ -59,6 +59,11 @@ struct output row_matmul(struct graph *g, struct output x, struct output w);
 /* hidden layers, then one linear layer of n_outputs, in the current variable scope. */
 struct output mlp(struct graph *g, struct output x, const struct network_config *net,
                   int64_t n_outputs);
+/* Its two parts, for what stands between them. */
+struct output mlp_hidden(struct graph *g, struct output x,
+                         const struct network_config *net);
+struct output mlp_output(struct graph *g, struct output x,
+                         const struct network_config *net, int64_t n_outputs);
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,

@@ -10,8 +10,24 @@ static const char *const off_policy_settings[] = {
     "clip_by",       "exploration_noise", "symmetry", NULL,
 };
 
-static const char *const q_settings[] = {"epsilon", "hysteresis", "own_batches",
-                                         "clip_by", "symmetry",   NULL};
+/* vdn, qmix, and iql with sequences */
+#define SEQUENCE_SETTINGS                                                                \
+    "epsilon", "agent_id", "last_action", "recurrent", "n_step", "lambda", "double_q",   \
+        "target_every", "clip_by"
+
+static const char *const q_settings[] = {SEQUENCE_SETTINGS, "hysteresis", "own_batches",
+                                         "symmetry", NULL};
+
+static const char *const team_q_settings[] = {SEQUENCE_SETTINGS, NULL};
+
+/* The settings of EPyMARL (Papoudakis et al. 2021). */
+static const struct algorithm_default team_q_defaults[] = {
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0005"},
+    {"settings.clip_by", "global"},
+    {"settings.epsilon", "1 to 0.05 over 50000"},
+    {NULL},
+};
 
 static const char *const policy_gradient_settings[] = {
     "agent_id",    "gae",        "n_step",         "clip_ratio", "entropy",  "epochs",
@@ -169,12 +185,37 @@ static const struct algorithm_info algorithms[] = {
         .fixed = 1,
     },
     {
+        .name = "qmix",
+        .summary = "Q-networks whose values a network of the joint state mixes",
+        .stages = "values(all) > mix(central, writes) > learn(all, writes)",
+        .source = "Rashid et al. 2018, QMIX: monotonic value function factorisation for "
+                  "deep multi-agent reinforcement learning",
+        .settings = team_q_settings,
+        .defaults = team_q_defaults,
+        .own_critic = 1,
+        .central = 1,
+        .team_reward = 1,
+        .rows = ROWS_EPISODES,
+    },
+    {
         .name = "random",
         .summary = "acts at random, evenly over what is possible",
         .stages = "propose(all)",
         .source = "agent/algo/random.c",
         .settings = no_settings,
         .fixed = 1,
+    },
+    {
+        .name = "vdn",
+        .summary = "Q-networks whose sum is the value of what the team does",
+        .stages = "values(all) > learn(all, writes)",
+        .source = "Sunehag et al. 2018, Value-decomposition networks for cooperative "
+                  "multi-agent learning",
+        .settings = team_q_settings,
+        .defaults = team_q_defaults,
+        .own_critic = 1,
+        .team_reward = 1,
+        .rows = ROWS_EPISODES,
     },
 };
 
@@ -214,6 +255,18 @@ int algorithm_accepts(const struct algorithm_info *a, const char *setting)
     return 0;
 }
 
+/* iql learns from single rows, unless a setting asks for more than that. */
+enum rows_kind algorithm_rows(const struct agent_config *a)
+{
+    const struct algorithm_settings *s = &a->settings;
+
+    if (strcmp(a->algorithm, "iql") == 0 &&
+        (s->recurrent > 0 || s->lambda > 0 || s->n_step > 1 || s->target_every > 0 ||
+         s->last_action || s->agent_id))
+        return ROWS_EPISODES;
+    return algorithm_find(a->algorithm)->rows;
+}
+
 enum rows_kind run_config_rows(const struct run_config *c)
 {
     enum rows_kind kind = ROWS_KIND_COUNT;
@@ -223,9 +276,9 @@ enum rows_kind run_config_rows(const struct run_config *c)
 
         if (info == NULL || info->fixed || info->without_env)
             continue;
-        if (kind != ROWS_KIND_COUNT && kind != info->rows)
+        if (kind != ROWS_KIND_COUNT && kind != algorithm_rows(&c->agents[i]))
             return ROWS_KIND_COUNT;
-        kind = info->rows;
+        kind = algorithm_rows(&c->agents[i]);
     }
     return kind;
 }

@@ -37,7 +37,8 @@ struct algorithm_info {
     const char *const *envs; /* ids of the environments it works in, NULL-terminated;
                               * NULL: all */
     int central;             /* a central process runs some of its stages */
-    enum rows_kind rows;     /* as its agents declare in their answer to `configure` */
+    enum rows_kind rows;     /* without settings that need others: see algorithm_rows */
+    int team_reward;         /* learns one value for the whole team */
 };
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
@@ -46,6 +47,8 @@ const struct algorithm_info *algorithm_at(size_t i);           /* NULL past the 
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 int algorithm_accepts(const struct algorithm_info *a, const char *setting);
 
+/* The rows that an agent learns from, as it declares in its answer to `configure`. */
+enum rows_kind algorithm_rows(const struct agent_config *a);
 /* The kind of rows that all learners of a configuration take; ROWS_KIND_COUNT: there are
  * none, or they differ. */
 enum rows_kind run_config_rows(const struct run_config *c);

@@ -221,6 +221,19 @@ static int names_from_env(const struct loader *l, const struct yaml_node *agents
                      env_config_is_external(env) ? why.msg : err_cause(&why));
 }
 
+static int check_reward(const struct loader *l, const struct agent_config *a)
+{
+    const struct yaml_node *at = loader_given(l->root, "env", "reward");
+
+    if (!algorithm_find(a->algorithm)->team_reward || without_env(l->c) ||
+        l->c->env.reward != ENV_REWARD_OWN)
+        return 0;
+    return yaml_fail(at != NULL ? at : l->root, "env.reward", l->err,
+                     "found 'own', expected team_mean (or team_sum): %s learns one value "
+                     "for the whole team",
+                     a->algorithm);
+}
+
 int loader_check_soft(const struct loader *l, const struct yaml_node *section,
                       const struct agent_config *a)
 {
@@ -363,6 +376,8 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
         rc = check_source(l, section, a);
     if (rc == 0)
         rc = check_schedules(l, section, a);
+    if (rc == 0)
+        rc = check_reward(l, a);
     if (rc == 0)
         rc = loader_check_soft(l, section, a);
     return rc < 0 ? rc : check_sizes(l, section, a);

@@ -81,13 +81,17 @@ struct algorithm_settings {
     struct ramp exploration_noise;
     struct ramp epsilon;
     double hysteresis;
-    int agent_id;
-    double gae;          /* lambda of the advantages */
-    int64_t n_step;      /* returns of so many steps instead; 0: gae */
-    double clip_ratio;   /* 0: no clipping ("none") */
-    struct ramp entropy; /* weight of the policy's entropy */
-    int64_t epochs;      /* passes over a window of rows */
-    int64_t minibatches; /* of a pass */
+    int agent_id, last_action; /* networks see them as one-hot vectors */
+    int64_t recurrent;         /* units of a GRU; 0: none */
+    double gae;                /* lambda of the advantages */
+    double lambda;             /* of the targets of Q-networks */
+    int double_q;
+    int64_t target_every; /* updates between copies; 0: polyak after each */
+    int64_t n_step;       /* rewards that a target counts; 0: one (policies: gae) */
+    double clip_ratio;    /* 0: no clipping ("none") */
+    struct ramp entropy;  /* weight of the policy's entropy */
+    int64_t epochs;       /* passes over a window of rows */
+    int64_t minibatches;  /* of a pass */
     enum value_norm_kind value_norm;
     int advantage_norm;
     double huber; /* where the value loss becomes linear; 0: nowhere ("none") */

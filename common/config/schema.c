@@ -11,7 +11,7 @@
 enum {
     SHOWN_MAX_BYTES = 60, /* bytes of a value that are quoted in an error */
     HINT_MAX_BYTES = 100,
-    KEYS_MAX = 32, /* rows of one table */
+    KEYS_MAX = 64, /* rows of one table */
     LAYER_MAX_UNITS = 1 << 16,
 };
 

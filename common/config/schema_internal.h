@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { PATH_MAX_BYTES = 200, LIST_MAX_BYTES = 240 };
+enum { PATH_MAX_BYTES = 200, LIST_MAX_BYTES = 480 };
 
 size_t schema_value_size(enum field_type type);
 int schema_same_value(const struct field *f, const void *a, const void *b);

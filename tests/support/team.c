@@ -199,7 +199,7 @@ static void make_group(struct team *t)
 
 static void make_member(struct team *t, size_t i)
 {
-    const struct algo_ops *ops = algo_find(t->config.algorithm);
+    const struct algo_ops *ops = algo_choose(&t->config);
     const struct session_options options = {0};
     struct member *m = &t->members[i];
     struct err err;
@@ -208,7 +208,8 @@ static void make_member(struct team *t, size_t i)
                              .agents = t->spaces,
                              .n_agents = t->args.n,
                              .window_rows = t->args.window_rows,
-                             .self = i};
+                             .self = i,
+                             .max_steps = t->args.max_steps};
     const char *drawn_as = t->spaces[t->args.share ? t->args.n : i].name;
 
     CHECK(ops != NULL, "%s", t->config.algorithm);

@@ -32,6 +32,7 @@ struct team_args {
     int64_t window_rows; /* as algo_args has it */
     int share;           /* all share parameters, through member number n: "agent_ps" */
     const struct symmetry_group *symmetry; /* NULL: rows are shown as they are */
+    int64_t max_steps;                     /* of an episode; 0: unlimited */
 };
 
 struct team {

@@ -1,0 +1,351 @@
+#include "agent/algo/q_learner.h"
+
+#include "agent/algo/choices.h"
+#include "agent/algo/share.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CHOICES = 4096 };
+
+/* ---- acting ---- */
+
+static int64_t carry_width(const struct algo *a)
+{
+    if (a->mixer != NULL)
+        return 0;
+    return a->units + (a->config->settings.last_action ? a->self->width : 0);
+}
+
+/* Per copy: input, choices' values, the GRU's carry before and after, a draw. */
+static int reserve_act(struct algo *a, int64_t n, struct err *err)
+{
+    const int64_t each = a->inputs + a->n_choices + 2 * a->units + 1;
+
+    if (n <= a->n_act_rows)
+        return 0;
+    free(a->act_rows);
+    a->n_act_rows = 0;
+    a->act_rows = mem_aligned((size_t)(n * each) * sizeof(float));
+    if (a->act_rows == NULL)
+        return err_set(err, ERR_NOMEM, "no memory to act for %lld copies", (long long)n);
+    a->n_act_rows = n;
+    return 0;
+}
+
+/* Inputs and the GRU's carry of all copies; a copy's first step has neither. */
+static void make_inputs(const struct algo *a, const struct act_args *args, float *input,
+                        float *carry)
+{
+    const size_t obs = (size_t)a->self->obs, width = (size_t)a->self->width;
+    const size_t units = (size_t)a->units, all = (size_t)carry_width(a);
+    const struct algorithm_settings *set = &a->config->settings;
+
+    memset(input, 0, args->n_copies * (size_t)a->inputs * sizeof(float));
+    for (size_t e = 0; e < args->n_copies; e++) {
+        const int is_first = args->first != NULL && args->first[e];
+        const float *before = args->carry != NULL ? args->carry + e * all : NULL;
+        float *x = input + e * (size_t)a->inputs;
+
+        memcpy(x, args->obs + e * obs, obs * sizeof(float));
+        if (set->last_action && before != NULL && !is_first)
+            memcpy(x + obs, before + units, width * sizeof(float));
+        if (set->agent_id)
+            x[(size_t)a->inputs - a->team.n + a->place] = 1;
+        if (units > 0 && before != NULL && !is_first)
+            memcpy(carry + e * units, before, units * sizeof(float));
+        else if (units > 0)
+            memset(carry + e * units, 0, units * sizeof(float));
+    }
+}
+
+static int run_act(struct algo *a, struct session *s, const float *input,
+                   const float *carry, int64_t n, float *q, float *next_carry,
+                   struct err *err)
+{
+    const struct feed feeds[] = {
+        {a->act_input, tensor_const_view(DT_FLOAT, SHAPE(n, a->inputs), input)},
+        {a->act_carry, tensor_const_view(DT_FLOAT, SHAPE(n, a->units), carry)}};
+    const struct output fetches[] = {a->act_q, a->act_next_carry};
+    const size_t parts = a->units > 0 ? 2 : 1;
+    const struct run_args run = {
+        .feeds = feeds, .n_feeds = parts, .fetches = fetches, .n_fetches = parts};
+    struct tensor values[] = {tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), q),
+                              tensor_view(DT_FLOAT, SHAPE(n, a->units), next_carry)};
+
+    return session_run(s, &run, values, err);
+}
+
+/* One draw in [0, 1) decides whether to explore and, stretched, which of the n that are
+ * allowed it is. */
+static int32_t explore(const struct algo *a, float epsilon, float draw, int32_t best,
+                       int32_t n)
+{
+    int32_t any, choice = 0;
+
+    if (draw >= epsilon)
+        return best;
+    any = (int32_t)(draw / epsilon * (float)n);
+    any = any < n ? any : n - 1;
+    for (;; choice++)
+        if (a->allowed[choice] && any-- == 0)
+            return choice;
+}
+
+static int act(struct algo *a, struct session *s, const struct act_args *args,
+               struct act_result *ret, struct err *err)
+{
+    const size_t n = args->n_copies, width = (size_t)a->self->width;
+    const size_t units = (size_t)a->units, all = (size_t)carry_width(a);
+    float *input, *q, *carry, *next_carry, *draw;
+    struct ramp epsilon;
+    int r;
+
+    if ((r = reserve_act(a, (int64_t)n, err)) < 0 ||
+        (r = live_ramp(&a->live[Q_EPSILON], s, &epsilon, err)) < 0)
+        return r;
+    input = a->act_rows;
+    q = input + n * (size_t)a->inputs;
+    carry = q + n * (size_t)a->n_choices;
+    next_carry = carry + n * units;
+    draw = next_carry + n * units;
+    make_inputs(a, args, input, carry);
+    if ((r = run_act(a, s, input, carry, (int64_t)n, q, next_carry, err)) < 0)
+        return r;
+    if (args->mode != ACT_GREEDY)
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, 1);
+    for (size_t e = 0; e < n; e++) {
+        const uint8_t *allowed = args->allowed != NULL ? args->allowed + e * width : NULL;
+        const int32_t n_allowed =
+            choices_allowed(a->self, allowed, a->n_choices, a->allowed);
+        int32_t choice =
+            choice_best_of(q + e * (size_t)a->n_choices, a->allowed, a->n_choices);
+
+        if (args->mode != ACT_GREEDY)
+            choice = explore(a, (float)ramp_value(&epsilon, args->step + e), draw[e],
+                             choice, n_allowed);
+        choice_to_action(a->self, choice, ret->actions + e * width);
+        if (units > 0)
+            memcpy(ret->carry + e * all, next_carry + e * units, units * sizeof(float));
+        if (a->config->settings.last_action)
+            memcpy(ret->carry + e * all + units, ret->actions + e * width,
+                   width * sizeof(float));
+    }
+    return 0;
+}
+
+/* ---- building ---- */
+
+/* values > gradients > apply > assign; the gradients need everyone's values. */
+static void make_shared_stages(struct algo *a)
+{
+    struct stage *s = a->shared_stages;
+
+    s[0] = (struct stage){.name = "values", .runner = STAGE_LEARNERS, .repeat_from = 0};
+    for (int i = 0; i < SHARE_N_STAGES; i++) {
+        s[1 + i] = share_stages[i];
+        s[1 + i].repeat_from = 1 + share_stages[i].repeat_from;
+    }
+    s[1].reads[0] = "values/q";
+    s[1].reads[1] = "values/next";
+}
+
+static void free_learner(struct algo *a)
+{
+    if (a == NULL)
+        return;
+    q_team_done(&a->team);
+    q_rows_done(&a->rows);
+    mixer_free(a->mixer);
+    free(a->batch.memory);
+    free(a->act_rows);
+    free(a->allowed);
+    free(a);
+}
+
+static int check(const struct algo_args *args, enum q_mixing mixing, struct err *err)
+{
+    const struct space *self = &args->agents[args->self];
+    const struct agent_config *c = args->config;
+
+    if (self->box || choices_count(self, MAX_CHOICES) == 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "%s needs a discrete action space, of at most %d choices",
+                          c->algorithm, MAX_CHOICES);
+    if (mixing == Q_NETWORK && strcmp(self->team, args->agents[0].team) != 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "qmix mixes one team, %s; give agents of %s another algorithm",
+                          args->agents[0].team, self->team);
+    if (c->settings.recurrent > 0 && args->max_steps == 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.recurrent"),
+                          "recurrent networks are unrolled over whole episodes: set "
+                          "env.max_steps");
+    if (c->settings.symmetry != SYMMETRY_NONE)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
+                          "symmetries are for single rows, and %s learns from whole "
+                          "episodes here",
+                          c->algorithm);
+    if (mixing == Q_NETWORK && args->share != NULL)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "qmix does not share its networks");
+    return 0;
+}
+
+static int check_optimizer(const struct algo_args *args, struct err *err)
+{
+    const struct agent_config *c = args->config;
+    const struct optimizer_config *o =
+        c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer;
+
+    if (o->type == OPT_ACCEPT_REJECT)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
+                          "%s learns by gradients", c->algorithm);
+    return 0;
+}
+
+static void measure(struct algo *a)
+{
+    const struct algorithm_settings *set = &a->config->settings;
+
+    a->units = set->recurrent;
+    a->n_choices = choices_count(a->self, MAX_CHOICES);
+    a->allowed = xcalloc((size_t)a->n_choices, 1);
+    a->inputs = a->self->obs + (set->last_action ? a->self->width : 0) +
+                (set->agent_id ? (int64_t)a->team.n : 0);
+}
+
+static int build(struct algo **ret, const struct algo_args *args, enum q_mixing mixing,
+                 struct err *err)
+{
+    const struct space *self = &args->agents[args->central ? 0 : args->self];
+    struct algo *a;
+    int r = check_optimizer(args, err);
+
+    if (r == 0 && !args->central)
+        r = check(args, mixing, err);
+    if (r < 0)
+        return r;
+    a = xcalloc(1, sizeof(*a));
+    a->graph = args->graph;
+    a->config = args->config;
+    a->share = args->share;
+    a->agents = args->agents;
+    a->n_agents = args->n_agents;
+    a->self = self;
+    a->index = args->self;
+    a->mixing = mixing;
+    make_shared_stages(a);
+    a->max_steps = args->max_steps;
+    q_team_init(&a->team, args->agents, args->n_agents, self->team);
+    while (a->place < a->team.n && a->team.member[a->place] != a->index)
+        a->place++;
+    if (args->central) {
+        r = mixer_new(a, err);
+    } else {
+        measure(a);
+        r = q_build_graph(a, err);
+    }
+    if (r < 0) {
+        free_learner(a);
+        return r;
+    }
+    *ret = a;
+    return 0;
+}
+
+static int build_alone(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, Q_ALONE, err);
+}
+
+static int build_vdn(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, Q_SUM, err);
+}
+
+static int build_qmix(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, Q_NETWORK, err);
+}
+
+/* ---- stages ---- */
+
+static const struct stage alone_stages[] = {
+    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+};
+static const struct stage vdn_stages[] = {
+    {.name = "values", .runner = STAGE_LEARNERS, .repeat_from = 0},
+    {.name = "learn",
+     .runner = STAGE_LEARNERS,
+     .reads = {"values/q", "values/next"},
+     .writes = 1,
+     .repeat_from = 1},
+};
+static const struct stage qmix_stages[] = {
+    {.name = "values", .runner = STAGE_LEARNERS, .repeat_from = 0},
+    {.name = "mix",
+     .runner = STAGE_CENTRAL,
+     .reads = {"values/q", "values/next"},
+     .writes = 1,
+     .repeat_from = 1},
+    {.name = "learn",
+     .runner = STAGE_LEARNERS,
+     .reads = {"mix/dq"},
+     .writes = 1,
+     .repeat_from = 2},
+};
+
+static const struct stage *stages_alone(const struct algo *a, size_t *ret_n)
+{
+    const int shares = a != NULL && a->share != NULL;
+
+    *ret_n = shares ? SHARE_N_STAGES : 1;
+    return shares ? share_stages : alone_stages;
+}
+
+static const struct stage *stages_vdn(const struct algo *a, size_t *ret_n)
+{
+    const int shares = a != NULL && a->share != NULL;
+
+    *ret_n = shares ? 1 + SHARE_N_STAGES : 2;
+    return shares ? a->shared_stages : vdn_stages;
+}
+
+static const struct stage *stages_qmix(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = 3;
+    return qmix_stages;
+}
+
+static void rows(const struct algo *a, struct algo_rows *ret)
+{
+    *ret = (struct algo_rows){ROWS_EPISODES, a->max_steps};
+}
+
+static const struct live *lives(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = Q_LIVES;
+    return a->live;
+}
+
+static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
+{
+    struct operation *const copy =
+        a->mixer != NULL ? mixer_copy_target(a->mixer) : a->copy_target;
+    struct operation *const ops[] = {a->init_variables, copy};
+
+    return algo_run_each(s, ops, copy != NULL ? 2 : 1, key, err);
+}
+
+#define Q_LEARNER_OPS(algorithm, builder, stage_list)                                    \
+    {                                                                                    \
+        .name = (algorithm), .build = (builder), .free = free_learner,                   \
+        .stages = (stage_list), .carry_width = carry_width, .rows = rows,                \
+        .lives = lives, .init = init, .act = act, .stage = q_stage                       \
+    }
+
+const struct algo_ops iql_episodes_ops = Q_LEARNER_OPS("iql", build_alone, stages_alone);
+const struct algo_ops vdn_ops = Q_LEARNER_OPS("vdn", build_vdn, stages_vdn);
+const struct algo_ops qmix_ops = Q_LEARNER_OPS("qmix", build_qmix, stages_qmix);

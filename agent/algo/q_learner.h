@@ -1,0 +1,169 @@
+/* q_learner.h - Q-networks that learn from whole episodes: iql, vdn, qmix.
+ *
+ * Source   Sunehag et al. 2018, "Value-decomposition networks for cooperative multi-agent
+ *          learning"; Rashid et al. 2018, "QMIX: monotonic value function factorisation";
+ *          Hausknecht, Stone 2015 (recurrent); van Hasselt et al. 2016 (double Q).
+ *
+ * Shapes   B episodes of at most L steps; O observation, U action, C choices (choices.h);
+ *          I = O + U (last_action) + N (agent_id), N agents of the team.
+ * Network  I > hidden layers of `critic` > [GRU of `recurrent` units] > C
+ *          Its rows are in the order of time, (L + 1) B of them: row t B + b is step t of
+ *          episode b, the last one of an episode its final next observation.
+ * act      the best choice of those that are possible; exploring, any with probability
+ *          epsilon, each copy as of its own step. Carry: the GRU's, then the last action.
+ * values   q(b, t) = Q(o(t), u(t)); next(b, t) = Q'(o(t+1), u'), u' = argmax Q (double_q) or
+ *          argmax Q'; both 0 where the agent is not there. Pure.
+ * mix      what the team's values are worth together:
+ *            iql   each agent's own
+ *            vdn   the sum
+ *            qmix  a network of the joint state, in the central process (qmix.c)
+ *          y = targets of r, the mixed next values (targets.h: n_step or lambda)
+ *          loss: mean of w (y - q_mixed)^2 over the rows that are there (iql: hysteresis
+ *          times that, where y < q_mixed)
+ * learn    follows dq = d(loss)/d(q of this agent): descends sum of q(b, t) dq(b, t)
+ * Targets  t = (1 - polyak) t + polyak v after each update, or t = v after each
+ *          target_every-th.
+ * Shared   iql: gradients > apply > assign (share.h); vdn: values before them, and a team of N
+ *          adds N times its part, since the ps takes the mean and the loss is one. Not qmix.
+ *
+ * Shared by q_learner*.c and qmix.c only.
+ */
+#ifndef AGENT_ALGO_Q_LEARNER_H
+#define AGENT_ALGO_Q_LEARNER_H
+
+#include "agent/algo/algo.h"
+#include "agent/algo/share.h"
+#include "agent/algo/targets.h"
+
+enum q_mixing { Q_ALONE, Q_SUM, Q_NETWORK };
+
+enum q_live {
+    Q_RATE,
+    Q_CLIP_NORM,
+    Q_POLYAK,
+    Q_DISCOUNT,
+    Q_LAMBDA,
+    Q_HYSTERESIS, /* iql only */
+    Q_EPSILON,
+    Q_LIVES
+};
+
+/* The agents whose values are mixed, and where the log has what is needed of them. */
+struct q_team {
+    size_t n;       /* N */
+    size_t *member; /* [N] their indices, in the environment's order */
+    struct q_columns {
+        int obs, next_obs, reward, terminated, alive;
+    } * columns;                         /* [N] */
+    const struct store_view *columns_of; /* the log that these are of */
+};
+
+/* What the team's rows are, (B, L) row-major. 64-byte aligned, kept. */
+struct q_rows {
+    int64_t n; /* B L there is room for */
+    void *memory;
+    float *reward;     /* of the team: its first member's; alone: the agent's own */
+    float *terminated; /* for all that were there */
+    float *mask;       /* 1: the row is there */
+    float *weight;     /* of the episode; 0 where no member was there */
+    float *alive, *ended, *own_reward; /* one member's, room to work */
+};
+
+struct q_batch {           /* 64-byte aligned, kept from update to update */
+    int64_t batch, length; /* B, L */
+    void *memory;
+    uint64_t *order;       /* (L, B) the rows in the order of time */
+    int64_t *steps;        /* (B) of each episode */
+    float *input;          /* ((L + 1) B, I) */
+    float *action;         /* (L B, U) */
+    float *choice;         /* ((L + 1) B, C) one-hot; 0 where there is no row */
+    float *online;         /* ((L + 1) B, C) */
+    float *target;         /* ((L + 1) B, C) */
+    float *slope;          /* ((L + 1) B) */
+    float *carry;          /* (B, units) zeros */
+    uint8_t *next_allowed; /* (L B, U), masked only */
+    /* (B, L) */
+    float *q, *next, *alive, *terminated;
+    float *team_q, *team_next, *y, *dq;
+};
+
+struct algo {
+    struct graph *graph;
+    const struct agent_config *config;
+    struct share *share;                            /* NULL: nothing is shared */
+    struct stage shared_stages[1 + SHARE_N_STAGES]; /* of vdn */
+    const struct space *agents, *self;
+    size_t index, n_agents;
+    size_t place; /* in its team */
+    enum q_mixing mixing;
+    int32_t n_choices; /* C */
+    int64_t inputs;    /* I */
+    int64_t units;     /* of the GRU; 0: none */
+    int64_t max_steps; /* L of a recurrent network */
+    struct q_team team;
+    struct q_rows rows;
+
+    struct output input, choice, slope, carry;                 /* carry: recurrent only */
+    struct output q, target_q;                                 /* ((L + 1) B, C) */
+    struct output act_input, act_carry, act_q, act_next_carry; /* one step, (E, .) */
+    struct output norm;
+    struct operation *train, *update_target, *copy_target, *init_variables;
+    struct live live[Q_LIVES];
+    float live_value[Q_LIVES]; /* as of the request under way */
+
+    struct q_batch batch;
+    float *act_rows; /* what acting works in */
+    int64_t n_act_rows;
+    uint8_t *allowed;                 /* (C) of one row */
+    int own_action, own_next_allowed; /* columns */
+
+    struct mixer *mixer; /* of the central process; it has none of the above networks */
+};
+
+/* ---- q_learner_graph.c ---- */
+
+/* In a group that shares, the ps makes the steps and the members do all else. */
+int q_learns(const struct algo *a);
+int q_steps(const struct algo *a);
+int q_build_graph(struct algo *a, struct err *err);
+
+/* ---- q_rows.c ---- */
+
+/* All agents of the team of that name. */
+void q_team_init(struct q_team *t, const struct space *agents, size_t n_agents,
+                 const char *name);
+void q_team_done(struct q_team *t);
+int q_team_columns(struct q_team *t, const struct space *agents,
+                   const struct store_view *store, struct err *err);
+/* ERR_ARG: rows that are no episodes. */
+int q_rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
+/* only: the place of the one member that counts; N: all do. rows (B, L), weights (B) or
+ * NULL. */
+int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
+                  const struct stage_args *args, const uint64_t *rows,
+                  const float *weights, struct err *err);
+void q_rows_done(struct q_rows *r);
+/* 1 / max(1, sum of the weights): what a mean multiplies each row by. */
+float q_rows_share(const struct q_rows *r, int64_t n);
+/* As the settings say: y (B, L). */
+void q_targets(const struct q_rows *r, const struct agent_config *c, const float *value,
+               float discount, float lambda, int64_t batch, int64_t length, float *y);
+/* Scalars of the loss and of the targets; hysteresis: 1 but for iql. */
+void q_report(const struct q_rows *r, const float *q, const float *y, float hysteresis,
+              int64_t n, struct stage_result *ret);
+
+/* ---- q_learner_stages.c ---- */
+
+int q_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err);
+int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
+            struct stage_result *ret, struct err *err);
+
+/* ---- qmix.c: of the central process ---- */
+
+int mixer_new(struct algo *a, struct err *err);
+void mixer_free(struct mixer *m);
+struct operation *mixer_copy_target(const struct mixer *m);
+int mixer_stage(struct algo *a, struct session *s, const struct stage_args *args,
+                struct stage_result *ret, struct err *err);
+
+#endif

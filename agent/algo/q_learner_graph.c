@@ -1,0 +1,203 @@
+#include "agent/algo/q_learner.h"
+
+#include "agent/algo/parts.h"
+#include "agent/algo/share.h"
+#include "agent/graph/ops.h"
+#include "agent/nn/nn.h"
+#include "agent/nn/recurrent.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+
+int q_steps(const struct algo *a)
+{
+    return a->share == NULL || share_is_ps(a->share);
+}
+
+int q_learns(const struct algo *a)
+{
+    return a->share == NULL || !share_is_ps(a->share);
+}
+
+/* ---- networks ---- */
+
+/* Choices' values of x: of single steps with *carry, which becomes the next one, or of
+ * sequences of `steps` steps. */
+static struct output network(struct algo *a, const char *scope, struct output x,
+                             struct output *carry, int steps)
+{
+    const struct network_config *net = &a->config->critic;
+    struct graph *g = a->graph;
+    struct cell cell;
+
+    variable_scope_enter(g, scope, NULL, REUSE_AUTO);
+    x = mlp_hidden(g, x, net);
+    if (a->units > 0) {
+        const int64_t width =
+            net->hidden.n > 0 ? net->hidden.size[net->hidden.n - 1] : a->inputs;
+
+        cell = cell_new(g, CELL_GRU, width, a->units, "gru", NULL, NULL);
+        if (steps > 0) {
+            x = cell_unroll(g, &cell, x, *carry, OUTPUT_NONE, steps, NULL);
+        } else {
+            *carry = cell_step(g, &cell, x, *carry);
+            x = cell_output(g, &cell, *carry);
+        }
+    }
+    x = mlp_output(g, x, net, a->n_choices);
+    variable_scope_leave(g);
+    return x;
+}
+
+/* Names that frozen.c knows, where it can act: it feeds observations alone. */
+static void name_acting(struct algo *a)
+{
+    if (a->units == 0 && a->inputs == a->self->obs)
+        name_policy(a->graph, a->act_input, a->act_q, 1);
+}
+
+/* Without a GRU, rows are rows: one graph acts and learns. */
+static void make_networks(struct algo *a)
+{
+    struct graph *g = a->graph;
+    const int steps = a->units > 0 ? (int)a->max_steps + 1 : 0;
+
+    a->input = placeholder(g, DT_FLOAT, &SHAPE(-1, a->inputs), "observation");
+    a->carry = OUTPUT_NONE;
+    if (a->units > 0)
+        a->carry = placeholder(g, DT_FLOAT, &SHAPE(-1, a->units), "carry");
+    a->act_input = a->input;
+    a->act_carry = a->act_next_carry = a->carry;
+    a->act_q =
+        unary(g, "Identity", network(a, "q_func", a->input, &a->act_next_carry, 0), "q");
+    name_acting(a);
+    a->q = a->units > 0 ? network(a, "q_func", a->input, &a->carry, steps) : a->act_q;
+}
+
+/* ---- learning ---- */
+
+static void make_live(struct algo *a, enum q_live key, const char *name, double value,
+                      const char *constant)
+{
+    a->live[key] = live_new(a->graph, name, value);
+    if (constant != NULL)
+        live_constant(a->graph, &a->live[key], value,
+                      key == Q_CLIP_NORM ? LIVE_NO_CLIP_NORM : 0, constant);
+}
+
+static const struct optimizer_config *optimizer(const struct algo *a)
+{
+    return a->config->critic.has_optimizer ? &a->config->critic.optimizer
+                                           : &a->config->optimizer;
+}
+
+static void make_lives(struct algo *a)
+{
+    const struct agent_config *c = a->config;
+
+    make_live(a, Q_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
+    make_live(a, Q_POLYAK, "polyak", c->polyak, "polyak");
+    make_live(a, Q_DISCOUNT, "discount", c->discount, NULL);
+    make_live(a, Q_LAMBDA, "settings.lambda", c->settings.lambda, NULL);
+    if (a->mixing == Q_ALONE)
+        make_live(a, Q_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis, NULL);
+    a->live[Q_EPSILON] =
+        live_schedule(a->graph, "settings.epsilon", &c->settings.epsilon);
+    a->live[Q_RATE] =
+        live_schedule(a->graph,
+                      c->critic.has_optimizer ? "critic.optimizer.learning_rate"
+                                              : "optimizer.learning_rate",
+                      &optimizer(a)->learning_rate);
+}
+
+/* Sum of q(choice) slope: its gradient is the loss's, whoever mixed the values. */
+static struct output make_loss(struct algo *a)
+{
+    static const int32_t columns = 1;
+    struct graph *g = a->graph;
+    struct output q;
+
+    a->choice = placeholder(g, DT_FLOAT, &SHAPE(-1, a->n_choices), "choice");
+    a->slope = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "slope");
+    q = reduce(g, "Sum", binary(g, "Mul", a->q, a->choice, "mul"), &columns, 1, 1,
+               "q_chosen");
+    return reduce(g, "Sum", binary(g, "Mul", q, a->slope, "mul"), NULL, 0, 0, "descent");
+}
+
+static int make_minimizer(struct algo *a, const char *scope, struct output loss,
+                          struct output *ret_learning_rate, struct err *err)
+{
+    struct minimizer m = {.scope = scope,
+                          .optimizer = optimizer(a),
+                          .clip_norm = a->live[Q_CLIP_NORM].constant,
+                          .clip_by = a->config->settings.clip_by};
+
+    a->train = minimize_clipped(a->graph, loss, &m, err);
+    a->norm = m.norm;
+    *ret_learning_rate = m.learning_rate;
+    return a->train != NULL ? 0 : ERR_ARG;
+}
+
+static int make_shared(struct algo *a, const char *scope, struct output loss,
+                       struct output *ret_learning_rate, struct err *err)
+{
+    struct share_part part = {.scope = scope,
+                              .loss = loss,
+                              .optimizer = optimizer(a),
+                              .clip_norm = a->live[Q_CLIP_NORM].constant,
+                              .clip_by = a->config->settings.clip_by};
+    const int r = share_build(a->share, a->graph, &part, 1, err);
+
+    a->norm = part.norm;
+    *ret_learning_rate = part.learning_rate;
+    return r;
+}
+
+static int make_training(struct algo *a, struct err *err)
+{
+    char *scope = xasprintf("%s/q_func/", a->self->name);
+    struct output rate = OUTPUT_NONE, loss = OUTPUT_NONE;
+    int r;
+
+    if (q_learns(a))
+        loss = make_loss(a);
+    r = a->share == NULL ? make_minimizer(a, scope, loss, &rate, err)
+                         : make_shared(a, scope, loss, &rate, err);
+    free(scope);
+    if (r == 0 && q_steps(a))
+        live_bind(a->graph, &a->live[Q_RATE], rate);
+    return r;
+}
+
+static void make_target(struct algo *a)
+{
+    static const struct following target = {"target_q_func", "q_func"};
+    struct graph *g = a->graph;
+    const struct output polyak = a->live[Q_POLYAK].constant;
+    struct output keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak, "keep");
+    struct output carry = a->carry;
+
+    a->target_q = network(a, "target_q_func", a->input, &carry,
+                          a->units > 0 ? (int)a->max_steps + 1 : 0);
+    a->target_q = unary(g, "Identity", a->target_q, "target_q");
+    follow_variables(g, a->self->name, &target, 1, keep, polyak, "update_target",
+                     "init_target", &a->update_target, &a->copy_target);
+}
+
+int q_build_graph(struct algo *a, struct err *err)
+{
+    struct graph *g = a->graph;
+    int r;
+
+    variable_scope_enter(g, a->self->name, NULL, REUSE_INHERIT);
+    make_lives(a);
+    make_networks(a);
+    r = make_training(a, err);
+    if (q_learns(a))
+        make_target(a);
+    variable_scope_leave(g);
+    a->init_variables = initialize_variables(g);
+    if (graph_error(g) != NULL)
+        return err_pass(err, graph_error(g));
+    return r;
+}

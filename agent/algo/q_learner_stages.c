@@ -1,0 +1,463 @@
+#include "agent/algo/q_learner.h"
+
+#include "agent/algo/choices.h"
+#include "agent/algo/rows.h"
+#include "agent/algo/share.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- live settings ---- */
+
+int q_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
+{
+    int r = 0;
+
+    a->live_value[Q_HYSTERESIS] = 1;
+    for (int i = 0; r == 0 && i < Q_LIVES; i++)
+        if (a->live[i].variable != NULL)
+            r = live_value(&a->live[i], s, step, &a->live_value[i], err);
+    return r;
+}
+
+static struct feed feed_live(struct algo *a, enum q_live key)
+{
+    return (struct feed){a->live[key].constant, tensor_scalar_f32(&a->live_value[key])};
+}
+
+/* ---- the batch ---- */
+
+static size_t lay_out(struct algo *a, float *base, size_t batch, size_t length)
+{
+    const size_t n = batch * length, all = n + batch, choices = (size_t)a->n_choices;
+    struct q_batch *b = &a->batch;
+    size_t used = 0;
+
+    b->order = (uint64_t *)(void *)rows_take(base, &used, 2 * n);
+    b->steps = (int64_t *)(void *)rows_take(base, &used, 2 * batch);
+    b->input = rows_take(base, &used, all * (size_t)a->inputs);
+    b->action = rows_take(base, &used, n * (size_t)a->self->width);
+    b->choice = rows_take(base, &used, all * choices);
+    b->online = rows_take(base, &used, all * choices);
+    b->target = rows_take(base, &used, all * choices);
+    b->slope = rows_take(base, &used, all);
+    b->carry = rows_take(base, &used, batch * (size_t)a->units);
+    b->q = rows_take(base, &used, n);
+    b->next = rows_take(base, &used, n);
+    b->alive = rows_take(base, &used, n);
+    b->terminated = rows_take(base, &used, n);
+    b->team_q = rows_take(base, &used, n);
+    b->team_next = rows_take(base, &used, n);
+    b->y = rows_take(base, &used, n);
+    b->dq = rows_take(base, &used, n);
+    if (a->self->masked)
+        b->next_allowed = rows_take_bytes(base, &used, n * (size_t)a->self->width);
+    return used;
+}
+
+static int reserve(struct algo *a, int64_t batch, int64_t length, struct err *err)
+{
+    struct q_batch *b = &a->batch;
+
+    if (batch == b->batch && length == b->length)
+        return 0;
+    free(b->memory);
+    b->batch = b->length = 0;
+    b->memory =
+        mem_aligned(lay_out(a, NULL, (size_t)batch, (size_t)length) * sizeof(float));
+    if (b->memory == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for %lld episodes of %lld steps",
+                       (long long)batch, (long long)length);
+    (void)lay_out(a, b->memory, (size_t)batch, (size_t)length);
+    b->batch = batch;
+    b->length = length;
+    memset(b->carry, 0, (size_t)(batch * a->units) * sizeof(float));
+    return 0;
+}
+
+static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+{
+    const struct store_layout *l = store_view_layout(store);
+    const int known = a->team.columns_of == store;
+    int r = q_team_columns(&a->team, a->agents, store, err);
+
+    if (r < 0 || known || a->mixer != NULL)
+        return r;
+    r = rows_column(l, a->self->name, "action", a->self->width, &a->own_action, err);
+    if (r == 0 && a->self->masked)
+        r = rows_mask_column(l, a->self, "next_allowed", &a->own_next_allowed, err);
+    return r;
+}
+
+/* rows (B, L): order and steps. */
+static void put_in_order(struct q_batch *b, const uint64_t *rows)
+{
+    for (int64_t e = 0; e < b->batch; e++) {
+        const uint64_t *row = rows + e * b->length;
+
+        b->steps[e] = 0;
+        while (b->steps[e] < b->length && row[b->steps[e]] != ROW_NONE)
+            b->steps[e]++;
+        for (int64_t t = 0; t < b->length; t++)
+            b->order[t * b->batch + e] = t < b->steps[e] ? row[t] : ROW_NONE;
+    }
+}
+
+/* What the network sees: of each episode its rows' observations, then the last one's next
+ * observation, then zeros. */
+static void gather_inputs(struct algo *a, const struct store_view *store)
+{
+    struct q_batch *b = &a->batch;
+    const struct q_columns *c = &a->team.columns[a->place];
+    const struct algorithm_settings *set = &a->config->settings;
+    const size_t n = (size_t)(b->batch * b->length), width = (size_t)a->inputs;
+
+    memset(b->input, 0, (n + (size_t)b->batch) * width * sizeof(float));
+    store_view_gather(store, c->obs, b->order, n, b->input, width);
+    if (set->last_action)
+        store_view_gather(store, a->own_action, b->order, n,
+                          b->input + (size_t)b->batch * width + a->self->obs, width);
+    for (int64_t e = 0; e < b->batch; e++) {
+        const int64_t last = b->steps[e] - 1;
+
+        if (last >= 0)
+            store_view_gather(store, c->next_obs, &b->order[last * b->batch + e], 1,
+                              b->input + ((last + 1) * b->batch + e) * a->inputs, width);
+        for (int64_t t = 0; set->agent_id && t <= last + 1; t++)
+            b->input[(t * b->batch + e + 1) * a->inputs - (int64_t)a->team.n +
+                     (int64_t)a->place] = 1;
+    }
+}
+
+static void gather_choices(struct algo *a, const struct store_view *store)
+{
+    struct q_batch *b = &a->batch;
+    const int64_t n = b->batch * b->length;
+
+    store_view_gather(store, a->own_action, b->order, (size_t)n, b->action,
+                      (size_t)a->self->width);
+    memset(b->choice, 0, (size_t)((n + b->batch) * a->n_choices) * sizeof(float));
+    for (int64_t i = 0; i < n; i++)
+        if (b->order[i] != ROW_NONE)
+            b->choice[i * a->n_choices +
+                      choice_of_action(a->self, b->action + i * a->self->width)] = 1;
+}
+
+static int gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
+                  struct err *err)
+{
+    struct q_batch *b = &a->batch;
+    const struct q_columns *c;
+    int r;
+
+    if ((r = find_columns(a, args->store, err)) < 0 ||
+        (r = reserve(a, args->batch, args->length, err)) < 0)
+        return r;
+    if (a->units > 0 && args->length != a->max_steps)
+        return err_set(err, ERR_ARG, "stage %s: episodes of %lld steps, %lld expected",
+                       args->stage->name, (long long)args->length,
+                       (long long)a->max_steps);
+    c = &a->team.columns[a->place];
+    put_in_order(b, rows);
+    gather_inputs(a, args->store);
+    gather_choices(a, args->store);
+    store_view_gather(args->store, c->alive, rows, (size_t)(b->batch * b->length),
+                      b->alive, 1);
+    store_view_gather(args->store, c->terminated, rows, (size_t)(b->batch * b->length),
+                      b->terminated, 1);
+    if (a->self->masked)
+        store_view_gather_bytes(args->store, a->own_next_allowed, b->order,
+                                (size_t)(b->batch * b->length), b->next_allowed);
+    return 0;
+}
+
+/* ---- values ---- */
+
+static size_t put_inputs(struct algo *a, struct feed *feeds)
+{
+    struct q_batch *b = &a->batch;
+    const int64_t n = (b->length + 1) * b->batch;
+
+    feeds[0] =
+        (struct feed){a->input, tensor_view(DT_FLOAT, SHAPE(n, a->inputs), b->input)};
+    feeds[1] = (struct feed){a->carry,
+                             tensor_view(DT_FLOAT, SHAPE(b->batch, a->units), b->carry)};
+    return a->units > 0 ? 2 : 1;
+}
+
+static int run_networks(struct algo *a, struct session *s, struct err *err)
+{
+    struct q_batch *b = &a->batch;
+    const struct shape shape = SHAPE((b->length + 1) * b->batch, a->n_choices);
+    const struct output fetches[] = {a->q, a->target_q};
+    struct tensor values[] = {tensor_view(DT_FLOAT, shape, b->online),
+                              tensor_view(DT_FLOAT, shape, b->target)};
+    struct feed feeds[2];
+    const struct run_args run = {.feeds = feeds,
+                                 .n_feeds = put_inputs(a, feeds),
+                                 .fetches = fetches,
+                                 .n_fetches = 2};
+
+    return session_run(s, &run, values, err);
+}
+
+/* The target's value of what is best behind row i (in the order of time). */
+static float best_next(struct algo *a, int64_t i)
+{
+    struct q_batch *b = &a->batch;
+    const float *target = b->target + (i + b->batch) * a->n_choices;
+    const float *by =
+        a->config->settings.double_q ? b->online + (i + b->batch) * a->n_choices : target;
+    const uint8_t *allowed = NULL;
+
+    if (a->self->masked) {
+        (void)choices_allowed(a->self, b->next_allowed + i * a->self->width, a->n_choices,
+                              a->allowed);
+        allowed = a->allowed;
+    }
+    return target[choice_best_of(by, allowed, a->n_choices)];
+}
+
+/* batch.q and batch.next. */
+static int find_values(struct algo *a, struct session *s, struct err *err)
+{
+    struct q_batch *b = &a->batch;
+    int r = run_networks(a, s, err);
+
+    for (int64_t e = 0; r == 0 && e < b->batch; e++) {
+        for (int64_t t = 0; t < b->length; t++) {
+            const int64_t i = t * b->batch + e, k = e * b->length + t;
+            const float *choice = b->choice + i * a->n_choices;
+
+            b->q[k] = b->next[k] = 0;
+            if (t >= b->steps[e] || b->alive[k] == 0)
+                continue;
+            b->q[k] = b->online[i * a->n_choices + choice_best(choice, a->n_choices)];
+            b->next[k] = (1 - b->terminated[k]) * best_next(a, i);
+        }
+    }
+    return r;
+}
+
+static int values(struct algo *a, struct session *s, const struct stage_args *args,
+                  const uint64_t *rows, struct stage_result *ret, struct err *err)
+{
+    const struct shape shape = SHAPE(1, args->batch, args->length);
+    int r;
+
+    if ((r = gather(a, args, rows, err)) < 0 || (r = find_values(a, s, err)) < 0)
+        return r;
+    ret->n_outputs = 2;
+    ret->output[0].name = "q";
+    ret->output[0].value = tensor_view(DT_FLOAT, shape, a->batch.q);
+    ret->output[1].name = "next";
+    ret->output[1].value = tensor_view(DT_FLOAT, shape, a->batch.next);
+    return 0;
+}
+
+/* ---- mixing ---- */
+
+/* sum (B, L) of the team's outputs of that name; of a member that has none (it learns
+ * otherwise, or was given up) there is nothing to add. */
+static int add_team(const struct algo *a, const struct stage_args *args, const char *name,
+                    float *sum, struct err *err)
+{
+    const int64_t n = args->batch * args->length;
+
+    memset(sum, 0, (size_t)n * sizeof(float));
+    for (size_t k = 0; k < a->team.n; k++) {
+        const char *agent = a->agents[a->team.member[k]].name;
+        const struct tensor *t = args->input(args->input_ctx, agent, name);
+
+        if (t == NULL && k != a->place)
+            continue;
+        if (t == NULL || t->dtype != DT_FLOAT || tensor_elements(t) != n)
+            return err_set(err, ERR_PROTOCOL,
+                           "input %s/%s: float32 (1, %lld, %lld) "
+                           "expected",
+                           agent, name, (long long)args->batch, (long long)args->length);
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += tensor_f32(t)[i];
+    }
+    return 0;
+}
+
+/* dq of iql and vdn: d(mean of w (y - q)^2)/d(q). */
+static void find_slopes(struct algo *a, const float *q, struct stage_result *ret)
+{
+    struct q_batch *b = &a->batch;
+    const int64_t n = b->batch * b->length;
+    const float share = q_rows_share(&a->rows, n), bad = a->live_value[Q_HYSTERESIS];
+
+    for (int64_t i = 0; i < n; i++) {
+        const float error = b->y[i] - q[i];
+
+        b->dq[i] = -2 * share * a->rows.weight[i] * error * (error < 0 ? bad : 1);
+    }
+    q_report(&a->rows, q, b->y, bad, n, ret);
+}
+
+static int mix_here(struct algo *a, struct session *s, const struct stage_args *args,
+                    const uint64_t *rows, const float *weights, struct stage_result *ret,
+                    struct err *err)
+{
+    struct q_batch *b = &a->batch;
+    const int alone = a->mixing == Q_ALONE;
+    const float *q = alone ? b->q : b->team_q, *next = alone ? b->next : b->team_next;
+    int r = q_rows_gather(&a->rows, &a->team, alone ? a->place : a->team.n, args, rows,
+                          weights, err);
+
+    if (r == 0 && alone)
+        r = find_values(a, s, err);
+    if (r == 0 && !alone)
+        r = add_team(a, args, "q", b->team_q, err);
+    if (r == 0 && !alone)
+        r = add_team(a, args, "next", b->team_next, err);
+    if (r < 0)
+        return r;
+    q_targets(&a->rows, a->config, next, a->live_value[Q_DISCOUNT],
+              a->live_value[Q_LAMBDA], b->batch, b->length, b->y);
+    find_slopes(a, q, ret);
+    return 0;
+}
+
+/* The central process's dq (N, B, L). */
+static int take_slopes(struct algo *a, const struct stage_args *args, struct err *err)
+{
+    const int64_t n = args->batch * args->length;
+    const struct shape want = SHAPE((int64_t)a->team.n, args->batch, args->length);
+    const struct tensor *t = args->input(args->input_ctx, "central", "dq");
+
+    if (t == NULL || t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
+        return err_set(err, ERR_PROTOCOL, "input central/dq: float32 %s expected",
+                       shape_text(&want));
+    memcpy(a->batch.dq, tensor_f32(t) + (int64_t)a->place * n, (size_t)n * sizeof(float));
+    return 0;
+}
+
+/* ---- learning ---- */
+
+/* One step down, or (shared) the gradients of it: times N of a sum over the team, of which
+ * the ps takes the mean. */
+static int descend(struct algo *a, struct session *s, const struct stage_args *args,
+                   struct stage_result *ret, struct err *err)
+{
+    struct q_batch *b = &a->batch;
+    const int64_t n = (b->length + 1) * b->batch;
+    const int steps = a->share == NULL;
+    const float times =
+        !steps && a->mixing == Q_SUM ? (float)share_group(a->share)->n : 1;
+    struct feed feeds[6];
+    struct run_args run = {.feeds = feeds, .key = args->key, .counter = args->counter};
+    float norm = 0;
+    struct tensor value = tensor_scalar_f32(&norm);
+    int r;
+
+    memset(b->slope, 0, (size_t)n * sizeof(float));
+    for (int64_t e = 0; e < b->batch; e++)
+        for (int64_t t = 0; t < b->steps[e]; t++)
+            b->slope[t * b->batch + e] =
+                times * b->alive[e * b->length + t] * b->dq[e * b->length + t];
+    run.n_feeds = put_inputs(a, feeds);
+    feeds[run.n_feeds++] = (struct feed){
+        a->choice, tensor_view(DT_FLOAT, SHAPE(n, a->n_choices), b->choice)};
+    feeds[run.n_feeds++] =
+        (struct feed){a->slope, tensor_view(DT_FLOAT, SHAPE(n, 1), b->slope)};
+    if (!steps)
+        return share_gradients(a->share, s, &run, &value, args, 1, err);
+    feeds[run.n_feeds++] = feed_live(a, Q_CLIP_NORM);
+    feeds[run.n_feeds++] = feed_live(a, Q_RATE);
+    run.fetches = &a->norm;
+    run.n_fetches = 1;
+    run.targets = &a->train;
+    run.n_targets = 1;
+    r = session_run(s, &run, &value, err);
+    if (r == 0)
+        stage_scalar(ret, "critic_grad_norm", (double)norm);
+    return r;
+}
+
+static int move_target(struct algo *a, struct session *s, uint64_t update,
+                       struct err *err)
+{
+    const int64_t every = a->config->settings.target_every;
+    const struct feed feed = feed_live(a, Q_POLYAK);
+    const struct run_args move = {
+        .feeds = &feed, .n_feeds = 1, .targets = &a->update_target, .n_targets = 1};
+    const struct run_args copy = {.targets = &a->copy_target, .n_targets = 1};
+
+    if (every == 0)
+        return session_run(s, &move, NULL, err);
+    return (update + 1) % (uint64_t)every == 0 ? session_run(s, &copy, NULL, err) : 0;
+}
+
+/* ps: one step down the group's mean loss. */
+static int apply(struct algo *a, struct session *s, const struct stage_args *args,
+                 struct stage_result *ret, struct err *err)
+{
+    const struct feed feeds[] = {feed_live(a, Q_CLIP_NORM), feed_live(a, Q_RATE)};
+    const struct run_args run = {
+        .feeds = feeds, .n_feeds = 2, .fetches = &a->norm, .n_fetches = 1};
+    float norm = 0;
+    struct tensor value = tensor_scalar_f32(&norm);
+    int r = share_apply(a->share, s, &run, &value, args, err);
+
+    if (r == 0)
+        stage_scalar(ret, "critic_grad_norm", (double)norm);
+    return r;
+}
+
+static int assign(struct algo *a, struct session *s, const struct stage_args *args,
+                  struct err *err)
+{
+    int r = share_assign(a->share, s, args, err);
+
+    return r < 0 ? r : move_target(a, s, args->update, err);
+}
+
+static int learn(struct algo *a, struct session *s, const struct stage_args *args,
+                 const uint64_t *rows, const float *weights, struct stage_result *ret,
+                 struct err *err)
+{
+    int r = gather(a, args, rows, err);
+
+    if (r == 0)
+        r = a->mixing == Q_NETWORK ? take_slopes(a, args, err)
+                                   : mix_here(a, s, args, rows, weights, ret, err);
+    if (r == 0)
+        r = descend(a, s, args, ret, err);
+    return r < 0 || a->share != NULL ? r : move_target(a, s, args->update, err);
+}
+
+int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
+            struct stage_result *ret, struct err *err)
+{
+    const char *name = args->stage->name;
+    const uint64_t *rows = args->rows;
+    const float *weights = args->weights;
+    int64_t group;
+    int r = q_read_live(a, s, args->step, err);
+
+    if (r < 0)
+        return r;
+    if (strcmp(name, "apply") == 0)
+        return apply(a, s, args, ret, err);
+    if (strcmp(name, "assign") == 0)
+        return assign(a, s, args, err);
+    if ((r = q_rows_check(args, a->n_agents, err)) < 0)
+        return r;
+    if (a->mixing != Q_ALONE && args->groups != 1)
+        return err_set(err, ERR_ARG, "%s: a team learns from one batch",
+                       a->config->algorithm);
+    group = rows_group(args, a->index);
+    rows += group * args->batch * args->length;
+    weights = weights != NULL ? weights + group * args->batch : NULL;
+    if (strcmp(name, "mix") == 0) {
+        r = find_columns(a, args->store, err);
+        return r < 0 ? r : mixer_stage(a, s, args, ret, err);
+    }
+    if (strcmp(name, "values") == 0)
+        return values(a, s, args, rows, ret, err);
+    return learn(a, s, args, rows, weights, ret, err);
+}

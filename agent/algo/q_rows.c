@@ -1,0 +1,174 @@
+/* What a team's rows of the log are worth and how long they last. */
+#include "agent/algo/q_learner.h"
+
+#include "agent/algo/rows.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the team ---- */
+
+void q_team_init(struct q_team *t, const struct space *agents, size_t n_agents,
+                 const char *name)
+{
+    t->member = xcalloc(n_agents, sizeof(*t->member));
+    t->columns = xcalloc(n_agents, sizeof(*t->columns));
+    for (size_t i = 0; i < n_agents; i++)
+        if (strcmp(agents[i].team, name) == 0)
+            t->member[t->n++] = i;
+}
+
+void q_team_done(struct q_team *t)
+{
+    free(t->member);
+    free(t->columns);
+}
+
+int q_team_columns(struct q_team *t, const struct space *agents,
+                   const struct store_view *store, struct err *err)
+{
+    const struct store_layout *l = store_view_layout(store);
+    int r = 0;
+
+    if (t->columns_of == store)
+        return 0;
+    for (size_t i = 0; r == 0 && i < t->n; i++) {
+        const struct space *s = &agents[t->member[i]];
+        struct q_columns *c = &t->columns[i];
+
+        if ((r = rows_column(l, s->name, "obs", s->obs, &c->obs, err)) == 0 &&
+            (r = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs, err)) == 0 &&
+            (r = rows_column(l, s->name, "reward", 1, &c->reward, err)) == 0 &&
+            (r = rows_column(l, s->name, "terminated", 1, &c->terminated, err)) == 0)
+            r = rows_column(l, s->name, "alive", 1, &c->alive, err);
+    }
+    if (r == 0)
+        t->columns_of = store;
+    return r;
+}
+
+/* ---- rows ---- */
+
+int q_rows_check(const struct stage_args *args, size_t n_agents, struct err *err)
+{
+    if (args->batch < 1 || args->length < 1 || args->store == NULL)
+        return err_set(err, ERR_ARG, "stage %s: rows of episodes expected",
+                       args->stage->name);
+    if (args->groups != 1 && args->groups != (int64_t)n_agents)
+        return err_set(err, ERR_ARG, "stage %s: %lld groups of rows for %zu agents",
+                       args->stage->name, (long long)args->groups, n_agents);
+    return 0;
+}
+
+static size_t lay_out(struct q_rows *r, float *base, size_t n)
+{
+    size_t used = 0;
+
+    r->reward = rows_take(base, &used, n);
+    r->terminated = rows_take(base, &used, n);
+    r->mask = rows_take(base, &used, n);
+    r->weight = rows_take(base, &used, n);
+    r->alive = rows_take(base, &used, n);
+    r->ended = rows_take(base, &used, n);
+    r->own_reward = rows_take(base, &used, n);
+    return used;
+}
+
+static int reserve(struct q_rows *r, int64_t n, struct err *err)
+{
+    if (n <= r->n)
+        return 0;
+    free(r->memory);
+    r->n = 0;
+    r->memory = mem_aligned(lay_out(r, NULL, (size_t)n) * sizeof(float));
+    if (r->memory == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)n);
+    (void)lay_out(r, r->memory, (size_t)n);
+    r->n = n;
+    return 0;
+}
+
+void q_rows_done(struct q_rows *r)
+{
+    free(r->memory);
+}
+
+/* A row ends the task when no member lives on behind it. */
+int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
+                  const struct stage_args *args, const uint64_t *rows,
+                  const float *weights, struct err *err)
+{
+    const int64_t n = args->batch * args->length;
+    int rc = reserve(r, n, err);
+
+    if (rc < 0)
+        return rc;
+    memset(r->weight, 0, (size_t)n * sizeof(float));
+    memset(r->reward, 0, (size_t)n * sizeof(float));
+    for (int64_t i = 0; i < n; i++) {
+        r->mask[i] = rows[i] != ROW_NONE;
+        r->terminated[i] = 1;
+    }
+    for (size_t k = 0; k < t->n; k++) {
+        const struct q_columns *c = &t->columns[k];
+
+        if (only < t->n && k != only)
+            continue;
+        store_view_gather(args->store, c->alive, rows, (size_t)n, r->alive, 1);
+        store_view_gather(args->store, c->terminated, rows, (size_t)n, r->ended, 1);
+        store_view_gather(args->store, c->reward, rows, (size_t)n, r->own_reward, 1);
+        for (int64_t i = 0; i < n; i++) {
+            if (r->alive[i] == 0)
+                continue;
+            r->weight[i] = weights != NULL ? weights[i / args->length] : 1;
+            r->reward[i] = r->own_reward[i]; /* the same for all that are there */
+            r->terminated[i] *= r->ended[i];
+        }
+    }
+    return 0;
+}
+
+float q_rows_share(const struct q_rows *r, int64_t n)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)r->weight[i];
+    return (float)(1 / (sum > 1 ? sum : 1));
+}
+
+void q_targets(const struct q_rows *r, const struct agent_config *c, const float *value,
+               float discount, float lambda, int64_t batch, int64_t length, float *y)
+{
+    const struct target_rows rows = {.batch = batch,
+                                     .length = length,
+                                     .reward = r->reward,
+                                     .terminated = r->terminated,
+                                     .mask = r->mask,
+                                     .value = value,
+                                     .discount = discount};
+
+    if (lambda > 0)
+        targets_lambda(&rows, lambda, y);
+    else
+        targets_n_step(&rows, c->settings.n_step > 1 ? c->settings.n_step : 1, y);
+}
+
+void q_report(const struct q_rows *r, const float *q, const float *y, float hysteresis,
+              int64_t n, struct stage_result *ret)
+{
+    const double share = (double)q_rows_share(r, n);
+    double loss = 0, q_mean = 0, y_mean = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const double w = share * (double)r->weight[i], d = (double)(y[i] - q[i]);
+
+        loss += w * d * d * (d < 0 ? (double)hysteresis : 1);
+        q_mean += w * (double)q[i];
+        y_mean += w * (double)y[i];
+    }
+    stage_scalar(ret, "critic_loss", loss);
+    stage_scalar(ret, "q_mean", q_mean);
+    stage_scalar(ret, "target_q_mean", y_mean);
+}

@@ -1,0 +1,739 @@
+/* iql on sequences, vdn and qmix: one update against the same in double precision. */
+#include "agent/algo/choices.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+#include "tests/support/team.h"
+#include "tests/support/test_main.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    AGENTS = 2,
+    OBS = 3,
+    MOVES = 3,
+    B = 3,
+    L = 4,
+    ROWS = B * L,
+    MAX_PARAMETERS = 8192
+};
+
+static const struct space moves = {.width = MOVES, .n_heads = 1, .heads = {MOVES}};
+static const struct space masked = {
+    .width = MOVES, .n_heads = 1, .heads = {MOVES}, .masked = 1};
+
+/* ---- a team with its central process ---- */
+
+#define MAX_OUTPUTS 16
+struct run {
+    struct team *team;
+    struct member central; /* ops NULL: there is none */
+    struct {
+        char key[64]; /* "agent_0/q" */
+        struct tensor value;
+    } output[MAX_OUTPUTS];
+    int n_outputs;
+    int64_t length;
+};
+
+#define OK(call, err) CHECK((call) >= 0, "%s", (err).msg)
+
+static void make_central(struct run *r)
+{
+    const struct agent_config *c = &r->team->config;
+    struct member *m = &r->central;
+    const struct session_options options = {0};
+    struct algo_args args = {.graph = m->graph = graph_new(),
+                             .config = c,
+                             .agents = r->team->spaces,
+                             .n_agents = AGENTS,
+                             .self = AGENTS,
+                             .central = 1,
+                             .max_steps = r->length};
+    struct err err;
+
+    m->ops = algo_choose(c);
+    OK(m->ops->build(&m->algo, &args, &err), err);
+    OK(session_new(&m->session, m->graph, &options, &err), err);
+    OK(session_fix_layout(m->session, &err), err);
+    OK(m->ops->init(m->algo, m->session, rng_key_make(7, "central", PURPOSE_INIT), &err),
+       err);
+}
+
+static struct run *run_new(const char *config, const struct space *space, int64_t length,
+                           uint64_t n_rows, int share)
+{
+    struct run *r = xcalloc(1, sizeof(*r));
+    struct team_args args = team_spread(config, n_rows);
+
+    args.n = AGENTS;
+    args.obs = OBS;
+    args.space = *space;
+    args.max_steps = length;
+    args.share = share;
+    r->length = length;
+    r->team = team_new(&args);
+    if (strstr(config, "qmix") != NULL)
+        make_central(r);
+    return r;
+}
+
+static void forget_outputs(struct run *r)
+{
+    for (int i = 0; i < r->n_outputs; i++)
+        tensor_free(&r->output[i].value);
+    r->n_outputs = 0;
+}
+
+static void run_free(struct run *r)
+{
+    forget_outputs(r);
+    if (r->central.ops != NULL) {
+        r->central.ops->free(r->central.algo);
+        session_free(r->central.session);
+        graph_free(r->central.graph);
+    }
+    team_free(r->team);
+    free(r);
+}
+
+static const struct tensor *find_input(void *ctx, const char *agent, const char *name)
+{
+    struct run *r = ctx;
+    char key[64];
+
+    (void)snprintf(key, sizeof(key), "%s/%s", agent, name);
+    for (int i = 0; i < r->n_outputs; i++)
+        if (strcmp(r->output[i].key, key) == 0)
+            return &r->output[i].value;
+    return NULL;
+}
+
+static void run_stage(struct run *r, struct member *m, const char *name,
+                      const struct stage *stage, uint64_t update, const uint64_t *rows,
+                      int64_t batch, const float *weights)
+{
+    const struct stage_args args = {.stage = stage,
+                                    .step = update,
+                                    .update = update,
+                                    .slot = update % 4,
+                                    .groups = 1,
+                                    .batch = batch,
+                                    .length = r->length,
+                                    .rows = rows,
+                                    .weights = weights,
+                                    .store = r->team->store,
+                                    .input = find_input,
+                                    .input_ctx = r};
+    struct stage_result res = {0};
+    struct err err;
+
+    OK(m->ops->stage(m->algo, m->session, &args, &res, &err), err);
+    for (int i = 0; i < res.n_outputs; i++) {
+        (void)snprintf(r->output[r->n_outputs].key, 64, "%s/%s", name,
+                       res.output[i].name);
+        OK(tensor_copy(&r->output[r->n_outputs++].value, &res.output[i].value, &err),
+           err);
+    }
+    if (res.n_scalars > 0)
+        m->learned = res;
+}
+
+static void update(struct run *r, uint64_t number, const uint64_t *rows, int64_t batch,
+                   const float *weights)
+{
+    size_t n;
+    const struct member *first = &r->team->members[0];
+    const struct stage *s = first->ops->stages(first->algo, &n);
+
+    forget_outputs(r);
+    for (size_t i = 0; i < n; i++) {
+        if (s[i].runner == STAGE_CENTRAL)
+            run_stage(r, &r->central, "central", &s[i], number, rows, batch, weights);
+        if (s[i].runner == STAGE_PS)
+            run_stage(r, &r->team->members[AGENTS], "ps", &s[i], number, rows, batch,
+                      weights);
+        for (size_t k = 0; k < AGENTS && s[i].runner == STAGE_LEARNERS; k++)
+            run_stage(r, &r->team->members[k], r->team->spaces[k].name, &s[i], number,
+                      rows, batch, weights);
+    }
+}
+
+/* ---- rows ---- */
+
+struct row {
+    int there;
+    float obs[AGENTS][OBS], next_obs[AGENTS][OBS];
+    float reward, terminated[AGENTS], alive[AGENTS];
+    int move[AGENTS];
+    uint8_t next_allowed[AGENTS][MOVES];
+};
+
+static void write_row(struct team *t, uint64_t row, const struct row *x)
+{
+    for (size_t k = 0; k < AGENTS; k++) {
+        float one_hot[MOVES] = {0};
+        const float reward = x->alive[k] > 0 ? x->reward : 0;
+
+        one_hot[x->move[k]] = 1;
+        team_write(t, row, k, "obs", x->obs[k]);
+        team_write(t, row, k, "next_obs", x->next_obs[k]);
+        team_write(t, row, k, "action", one_hot);
+        team_write(t, row, k, "reward", &reward);
+        team_write(t, row, k, "terminated", &x->terminated[k]);
+        team_write(t, row, k, "alive", &x->alive[k]);
+        if (t->args.space.masked)
+            team_write_mask(t, row, k, "next_allowed", x->next_allowed[k]);
+    }
+}
+
+/* Episode 0: four steps, then a limit; 1: over after two; 2: agent_1 leaves with its second
+ * step, over after three. */
+static void make_rows(struct team *t, struct row *x, uint64_t *rows)
+{
+    static const int length[B] = {4, 2, 3};
+    const struct rng_key key = rng_key_make(5, "test", "rows");
+
+    memset(x, 0, ROWS * sizeof(*x));
+    for (uint64_t i = 0; i < ROWS; i++) {
+        const int b = (int)i / L, step = (int)i % L, last = length[b] - 1;
+        float draw[AGENTS * OBS + 1];
+
+        rows[i] = step <= last ? 2 * i + 1 : ROW_NONE;
+        rng_uniform_f32(key, i, 0, draw, AGENTS * OBS + 1);
+        x[i].there = step <= last;
+        x[i].reward = 4 * draw[AGENTS * OBS] - 2;
+        for (size_t k = 0; k < AGENTS; k++) {
+            for (size_t o = 0; o < OBS; o++) {
+                x[i].obs[k][o] = 2 * draw[k * OBS + o] - 1;
+                x[i].next_obs[k][o] = 1 - draw[k * OBS + o]; /* of the last one */
+            }
+            x[i].alive[k] = !(b == 2 && k == 1 && step == 2);
+            x[i].terminated[k] = (b == 1 && step == 1) || (b == 2 && step == 2) ||
+                                 (b == 2 && k == 1 && step == 1);
+            x[i].move[k] = (int)((i + k * k + i * i / 3) % MOVES);
+            for (int c = 0; c < MOVES; c++)
+                x[i].next_allowed[k][c] =
+                    !t->args.space.masked || (i + k + (uint64_t)c) % 3 != 0;
+        }
+        if (step > 0 && step <= last)
+            memcpy(x[i - 1].next_obs, x[i].obs, sizeof(x[i].obs));
+    }
+    for (uint64_t i = 0; i < ROWS; i++)
+        if (x[i].there)
+            write_row(t, rows[i], &x[i]);
+}
+
+/* ---- the same in double precision ---- */
+
+/* All trainable variables of some scopes, end to end. */
+struct parameters {
+    size_t n;
+    double v[MAX_PARAMETERS];
+};
+
+static void take(struct parameters *p, struct member *m, const char *name, size_t n)
+{
+    struct variable *v = variable_find(m->graph, name);
+    struct tensor t;
+    struct err err;
+
+    CHECK(v != NULL, "%s", name);
+    OK(session_variable(m->session, v, &t, &err), err);
+    CHECK((size_t)tensor_elements(&t) == n && p->n + n <= MAX_PARAMETERS, "%s", name);
+    for (size_t i = 0; i < n; i++)
+        p->v[p->n++] = (double)tensor_f32(&t)[i];
+}
+
+/* Linear Q-networks: (OBS, MOVES) weights and MOVES biases of each agent. */
+enum { NET = OBS * MOVES + MOVES };
+
+static void take_networks(struct parameters *p, struct run *r, const char *scope)
+{
+    for (size_t k = 0; k < AGENTS; k++) {
+        char name[96];
+
+        (void)snprintf(name, sizeof(name), "agent_%zu/%s/fully_connected/weights", k,
+                       scope);
+        take(p, &r->team->members[k], name, OBS * MOVES);
+        (void)snprintf(name, sizeof(name), "agent_%zu/%s/fully_connected/biases", k,
+                       scope);
+        take(p, &r->team->members[k], name, MOVES);
+    }
+}
+
+static void take_mixer(struct parameters *p, struct run *r, const char *scope)
+{
+    static const struct {
+        const char *name;
+        size_t in, out;
+    } layers[] = {{"w1_hidden", AGENTS * OBS, 64},
+                  {"w1", 64, AGENTS * 32},
+                  {"b1", AGENTS * OBS, 32},
+                  {"w2_hidden", AGENTS * OBS, 64},
+                  {"w2", 64, 32},
+                  {"v_hidden", AGENTS * OBS, 32},
+                  {"v", 32, 1}};
+
+    for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++) {
+        char name[96];
+
+        (void)snprintf(name, sizeof(name), "central/%s/%s/weights", scope,
+                       layers[i].name);
+        take(p, &r->central, name, layers[i].in * layers[i].out);
+        (void)snprintf(name, sizeof(name), "central/%s/%s/biases", scope, layers[i].name);
+        take(p, &r->central, name, layers[i].out);
+    }
+}
+
+static double q_of(const double *net, const float *obs, int move)
+{
+    double q = net[OBS * MOVES + move];
+
+    for (int o = 0; o < OBS; o++)
+        q += (double)obs[o] * net[o * MOVES + move];
+    return q;
+}
+
+/* y (out) = x W + b; returns the parameters behind. */
+static const double *apply_layer(const double *p, const double *x, int in, int out,
+                                 double *y)
+{
+    for (int j = 0; j < out; j++) {
+        y[j] = p[in * out + j];
+        for (int i = 0; i < in; i++)
+            y[j] += x[i] * p[i * out + j];
+    }
+    return p + in * out + out;
+}
+
+static void relu(double *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = fmax(x[i], 0);
+}
+
+static double mix(const double *p, const double q[AGENTS], const float obs[AGENTS][OBS])
+{
+    double s[AGENTS * OBS], h[64], w1[AGENTS * 32], b1[32], w2[32], hv[32], v, sum;
+
+    for (int i = 0; i < AGENTS * OBS; i++)
+        s[i] = (double)obs[i / OBS][i % OBS];
+    p = apply_layer(p, s, AGENTS * OBS, 64, h);
+    relu(h, 64);
+    p = apply_layer(p, h, 64, AGENTS * 32, w1);
+    p = apply_layer(p, s, AGENTS * OBS, 32, b1);
+    p = apply_layer(p, s, AGENTS * OBS, 64, h);
+    relu(h, 64);
+    p = apply_layer(p, h, 64, 32, w2);
+    p = apply_layer(p, s, AGENTS * OBS, 32, hv);
+    relu(hv, 32);
+    (void)apply_layer(p, hv, 32, 1, &v);
+    sum = v;
+    for (int j = 0; j < 32; j++) {
+        double x = b1[j];
+
+        for (int k = 0; k < AGENTS; k++)
+            x += q[k] * fabs(w1[k * 32 + j]);
+        sum += (x > 0 ? x : exp(x) - 1) * fabs(w2[j]);
+    }
+    return sum;
+}
+
+enum kind { ALONE, SUM, MIXER };
+
+struct expected {
+    enum kind kind;
+    const struct row *x;
+    const float *weights;
+    double discount, lambda, hysteresis;
+    double y[AGENTS][ROWS]; /* a team's: [0] */
+};
+
+/* What the values of all agents are worth; alone: agent k's. */
+static double together(const struct expected *e, const double *mixer, size_t k,
+                       const double q[AGENTS], const float obs[AGENTS][OBS])
+{
+    return e->kind == ALONE ? q[k] : e->kind == SUM ? q[0] + q[1] : mix(mixer, q, obs);
+}
+
+/* y of each row, from the networks and the targets' ones; they are constants then. */
+static void expect_targets(struct expected *e, const double *nets, const double *targets,
+                           const double *target_mixer, size_t k)
+{
+    for (int b = 0; b < B; b++) {
+        double after = 0;
+
+        for (int t = L - 1; t >= 0; t--) {
+            const int i = b * L + t;
+            const struct row *x = &e->x[i];
+            double next[AGENTS] = {0}, v, over = 1;
+
+            if (!x->there)
+                continue;
+            for (size_t j = 0; j < AGENTS; j++) {
+                double best = -INFINITY;
+                int move = 0;
+
+                if ((e->kind != ALONE || j == k) && x->alive[j] > 0)
+                    over *= (double)x->terminated[j];
+                if (x->alive[j] == 0 || x->terminated[j] == 1)
+                    continue;
+                for (int c = 0; c < MOVES; c++) {
+                    const double q = q_of(nets + j * NET, x->next_obs[j], c);
+
+                    if (x->next_allowed[j][c] && q > best) {
+                        best = q;
+                        move = c;
+                    }
+                }
+                next[j] = q_of(targets + j * NET, x->next_obs[j], move);
+            }
+            v = together(e, target_mixer, k, next, x->next_obs);
+            if (t + 1 < L && e->x[i + 1].there)
+                v = (1 - e->lambda) * v + e->lambda * after;
+            after = (double)(e->kind == ALONE && x->alive[k] == 0 ? 0 : x->reward) +
+                    e->discount * (1 - over) * v;
+            e->y[k][i] = after;
+        }
+    }
+}
+
+static double loss_of(const struct expected *e, const double *nets, const double *mixer,
+                      size_t k)
+{
+    double sum = 0, weights = 0;
+
+    for (int i = 0; i < ROWS; i++) {
+        const struct row *x = &e->x[i];
+        double q[AGENTS], d, w = (double)e->weights[i / L];
+
+        if (!x->there || (e->kind == ALONE && x->alive[k] == 0))
+            continue;
+        for (size_t j = 0; j < AGENTS; j++)
+            q[j] = x->alive[j] > 0 ? q_of(nets + j * NET, x->obs[j], x->move[j]) : 0;
+        d = e->y[k][i] - together(e, mixer, k, q, x->obs);
+        sum += w * d * d * (d < 0 ? e->hysteresis : 1);
+        weights += w;
+    }
+    return sum / fmax(weights, 1);
+}
+
+/* v -= rate d(loss)/dv of each stride-th, by central differences. */
+static void descend(const struct expected *e, double *p, size_t n, size_t stride,
+                    const double *nets, const double *mixer, size_t k, double rate)
+{
+    double *step = xcalloc(n, sizeof(*step));
+
+    for (size_t i = 0; i < n; i += stride) {
+        const double v = p[i], h = 1e-5;
+        double above, below;
+
+        p[i] = v + h;
+        above = loss_of(e, nets, mixer, k);
+        p[i] = v - h;
+        below = loss_of(e, nets, mixer, k);
+        p[i] = v;
+        step[i] = rate * (above - below) / (2 * h);
+    }
+    for (size_t i = 0; i < n; i++)
+        p[i] -= step[i];
+    free(step);
+}
+
+static void check_close(const struct parameters *got, const struct parameters *want)
+{
+    ck_assert_uint_eq(got->n, want->n);
+    for (size_t i = 0; i < got->n; i++)
+        ck_assert_double_eq_tol(got->v[i], want->v[i], 1e-5);
+}
+
+/* Each makes the step of all: those of the agents' networks, times `part`, summed. */
+static void share_steps(struct parameters *p, const struct parameters *before,
+                        double part)
+{
+    for (size_t i = 0; i < NET; i++) {
+        double step = 0;
+
+        for (size_t k = 0; k < AGENTS; k++)
+            step += part * (p->v[k * NET + i] - before->v[k * NET + i]);
+        for (size_t k = 0; k < AGENTS; k++)
+            p->v[k * NET + i] = before->v[k * NET + i] + step;
+    }
+}
+
+enum { STRIDE = 17 };
+
+/* Of the mixer's thousands of parameters each STRIDE-th is checked; all are taken over. */
+static void take_checked(struct parameters *mixer, struct run *r)
+{
+    static struct parameters now;
+
+    now.n = 0;
+    take_mixer(&now, r, "mixer");
+    ck_assert_uint_eq(now.n, mixer->n);
+    for (size_t i = 0; i < now.n; i += STRIDE)
+        ck_assert_double_eq_tol(now.v[i], mixer->v[i], 1e-5);
+    *mixer = now;
+}
+
+static void follow(struct parameters *t, const struct parameters *p, double share)
+{
+    for (size_t i = 0; i < t->n; i++)
+        t->v[i] += share * (p->v[i] - t->v[i]);
+}
+
+#define SETTINGS                                                                         \
+    "discount: 0.5, polyak: 0.25, clip_norm: none, critic: {hidden: []}, "               \
+    "optimizer: {type: sgd, learning_rate: 0.05}"
+
+static const struct {
+    enum kind kind;
+    const struct space *space;
+    double lambda, hysteresis;
+    const char *config;
+    int share;
+} cases[] = {
+    {ALONE, &moves, 0, 0.25,
+     "{algorithm: iql, settings: {target_every: 2, hysteresis: 0.25}, " SETTINGS "}"},
+    {ALONE, &masked, 0.5, 1, "{algorithm: iql, settings: {lambda: 0.5}, " SETTINGS "}"},
+    {SUM, &moves, 0, 1, "{algorithm: vdn, settings: {target_every: 2}, " SETTINGS "}"},
+    {SUM, &masked, 0.75, 1, "{algorithm: vdn, settings: {lambda: 0.75}, " SETTINGS "}"},
+    {ALONE, &moves, 0, 1, "{algorithm: iql, settings: {target_every: 2}, " SETTINGS "}",
+     1},
+    {SUM, &masked, 0.5, 1, "{algorithm: vdn, settings: {lambda: 0.5}, " SETTINGS "}", 1},
+    {MIXER, &moves, 0, 1, "{algorithm: qmix, settings: {target_every: 2}, " SETTINGS "}"},
+    {MIXER, &masked, 0.5, 1, "{algorithm: qmix, settings: {lambda: 0.5}, " SETTINGS "}"},
+};
+
+START_TEST(test_updates_written_out)
+{
+    const int every = strstr(cases[_i].config, "target_every") != NULL ? 2 : 0;
+    struct run *r =
+        run_new(cases[_i].config, cases[_i].space, L, 2 * ROWS + 1, cases[_i].share);
+    static struct parameters nets, targets, mixer, target_mixer, now;
+    const float weights[B] = {1, 0.5f, 2};
+    const size_t team = cases[_i].kind == ALONE ? AGENTS : 1;
+    uint64_t rows[ROWS];
+    struct row x[ROWS];
+    struct expected e = {.kind = cases[_i].kind,
+                         .x = x,
+                         .weights = weights,
+                         .discount = 0.5,
+                         .lambda = cases[_i].lambda,
+                         .hysteresis = cases[_i].hysteresis};
+
+    nets.n = targets.n = mixer.n = target_mixer.n = 0;
+    make_rows(r->team, x, rows);
+    take_networks(&nets, r, "q_func");
+    take_networks(&targets, r, "target_q_func");
+    if (e.kind == MIXER) {
+        take_mixer(&mixer, r, "mixer");
+        take_mixer(&target_mixer, r, "target_mixer");
+    }
+    for (uint64_t u = 0; u < 4; u++) {
+        const struct member *judge = e.kind == MIXER ? &r->central : &r->team->members[0];
+        struct parameters before = nets;
+        double loss;
+
+        for (size_t k = 0; k < team; k++)
+            expect_targets(&e, before.v, targets.v, target_mixer.v, k);
+        loss = loss_of(&e, nets.v, mixer.v, 0);
+        for (size_t k = 0; k < team; k++) { /* all from the same networks */
+            struct parameters moved = before;
+            const size_t from = team > 1 ? k * NET : 0;
+            const size_t n = team > 1 ? NET : AGENTS * NET;
+
+            descend(&e, moved.v + from, n, 1, moved.v, mixer.v, k, 0.05);
+            memcpy(nets.v + from, moved.v + from, n * sizeof(double));
+        }
+        if (cases[_i].share)
+            share_steps(&nets, &before, team > 1 ? 1.0 / AGENTS : 1);
+        if (e.kind == MIXER)
+            descend(&e, mixer.v, mixer.n, STRIDE, before.v, mixer.v, 0, 0.05);
+        update(r, u, rows, B, weights);
+        ck_assert_double_eq_tol(team_scalar(judge, "critic_loss"), loss, 1e-5);
+        if (e.kind == MIXER)
+            take_checked(&mixer, r);
+        if (every == 0 || u % 2 == 1) {
+            follow(&targets, &nets, every == 0 ? 0.25 : 1);
+            follow(&target_mixer, &mixer, every == 0 ? 0.25 : 1);
+        }
+    }
+    now.n = 0;
+    take_networks(&now, r, "q_func");
+    check_close(&now, &nets);
+    now.n = 0;
+    take_networks(&now, r, "target_q_func");
+    check_close(&now, &targets);
+    if (e.kind == MIXER) {
+        now.n = 0;
+        take_mixer(&now, r, "target_mixer");
+        check_close(&now, &target_mixer);
+    }
+    run_free(r);
+}
+END_TEST
+
+/* Where q_mixed is too low, no agent's value is pushed down; where too high, none up. */
+START_TEST(test_mixer_is_monotone)
+{
+    struct run *r =
+        run_new("{algorithm: qmix, critic: {hidden: [8]}}", &moves, L, 2 * ROWS + 1, 0);
+    const struct tensor *dq;
+    uint64_t rows[ROWS];
+    struct row x[ROWS];
+    int n = 0;
+
+    make_rows(r->team, x, rows);
+    update(r, 0, rows, B, NULL);
+    dq = find_input(r, "central", "dq");
+    for (int i = 0; i < ROWS; i++) {
+        const float a = tensor_f32(dq)[i], b = tensor_f32(dq)[ROWS + i];
+
+        ck_assert(x[i].there || (a == 0 && b == 0));
+        ck_assert_float_ge(a * b, 0);
+        n += a != 0 && b != 0;
+    }
+    ck_assert_int_ge(n, 8);
+    run_free(r);
+}
+END_TEST
+
+/* ---- recurrent ---- */
+
+#define RECURRENT                                                                        \
+    "{algorithm: vdn, settings: {recurrent: 8, last_action: true, agent_id: true, "      \
+    "epsilon: 0}, critic: {hidden: [8]}}"
+
+/* Acting step by step through an episode chooses by the values that learning sees: the
+ * greedy choice is that with the largest q of all that could be stored. */
+START_TEST(test_acting_and_learning_agree)
+{
+    struct run *r = run_new(RECURRENT, &moves, L, 2 * ROWS + 1, 0);
+    struct member *m = &r->team->members[1];
+    const int64_t width = m->ops->carry_width(m->algo);
+    float carry[2][8 + MOVES] = {{9}}, q[MOVES][L], best[L];
+    const float *qs;
+    uint64_t rows[ROWS], counter = 0, draw = 0;
+    struct row x[ROWS];
+    int chosen[L];
+
+    ck_assert_int_eq(width, 8 + MOVES);
+    make_rows(r->team, x, rows);
+    for (int t = 0; t < L; t++) {
+        const uint8_t first = t == 0;
+        float action[MOVES];
+        const struct act_args args = {.mode = ACT_GREEDY,
+                                      .n_copies = 1,
+                                      .obs = x[t].obs[1],
+                                      .first = &first,
+                                      .carry = carry[t % 2],
+                                      .counter = &counter,
+                                      .draw_first = &draw};
+        struct act_result res = {.actions = action, .carry = carry[(t + 1) % 2]};
+        struct err err;
+
+        OK(m->ops->act(m->algo, m->session, &args, &res, &err), err);
+        chosen[t] = choice_of_action(&moves, action);
+        x[t].move[1] = chosen[t];
+    }
+    for (int t = 0; t < L; t++)
+        best[t] = -INFINITY;
+    /* The last step's action may be any without changing the values before it. */
+    for (int last = L - 1; last >= 0; last--)
+        for (int c = 0; c < MOVES; c++) {
+            for (int t = 0; t < L; t++)
+                x[t].move[1] = t == last ? c : chosen[t];
+            for (int t = 0; t < L; t++)
+                write_row(r->team, rows[t], &x[t]);
+            update(r, 0, rows, 1, (const float[]){0});
+            qs = tensor_f32(find_input(r, "agent_1", "q"));
+            q[c][last] = qs[last];
+            best[last] = fmaxf(best[last], q[c][last]);
+        }
+    for (int t = 0; t < L; t++)
+        ck_assert_float_eq_tol(q[chosen[t]][t], best[t], 1e-5f);
+    run_free(r);
+}
+END_TEST
+
+/* The first observation says which move is right in the last of three steps; only what
+ * remembers can know it there. Returns how many of two cases are right. */
+static int remembered(const char *config)
+{
+    enum { STEPS = 3, EPISODES = 24 };
+    struct run *r = run_new(config, &moves, STEPS, EPISODES * STEPS, 0);
+    struct member *m = &r->team->members[0];
+    uint64_t rows[EPISODES * STEPS], zero = 0;
+    int right = 0;
+
+    for (int i = 0; i < EPISODES * STEPS; i++) {
+        const int episode = i / STEPS, step = i % STEPS;
+        struct row x = {.alive = {1, 1}};
+
+        rows[i] = (uint64_t)i;
+        x.obs[0][0] = step == 0 ? (episode % 2 ? 1 : -1) : 0;
+        x.obs[0][1] = (float)step;
+        x.next_obs[0][1] = (float)(step + 1);
+        x.move[0] = (episode / 2 + step) % MOVES;
+        x.terminated[0] = x.terminated[1] = step == STEPS - 1;
+        x.reward = step == STEPS - 1 && x.move[0] == episode % 2;
+        write_row(r->team, rows[i], &x);
+    }
+    for (uint64_t u = 0; u < 150; u++)
+        update(r, u, rows, EPISODES, NULL);
+    for (int which = 0; which < 2; which++) {
+        float carry[2][32] = {{0}}, action[MOVES];
+
+        for (int step = 0; step < STEPS; step++) {
+            const uint8_t first = step == 0;
+            const float obs[OBS] = {step == 0 ? (which ? 1 : -1) : 0, (float)step, 0};
+            const struct act_args args = {.mode = ACT_GREEDY,
+                                          .n_copies = 1,
+                                          .obs = obs,
+                                          .first = &first,
+                                          .carry = carry[step % 2],
+                                          .counter = &zero,
+                                          .draw_first = &zero};
+            struct act_result res = {.actions = action, .carry = carry[(step + 1) % 2]};
+            struct err err;
+
+            OK(m->ops->act(m->algo, m->session, &args, &res, &err), err);
+        }
+        right += choice_of_action(&moves, action) == which;
+    }
+    run_free(r);
+    return right;
+}
+
+START_TEST(test_memory)
+{
+    ck_assert_int_eq(remembered("{algorithm: iql, settings: {recurrent: 16}, critic: "
+                                "{hidden: [16]}, optimizer: {learning_rate: 0.01}}"),
+                     2);
+    ck_assert_int_lt(remembered("{algorithm: iql, settings: {agent_id: true}, critic: "
+                                "{hidden: [16]}, optimizer: {learning_rate: 0.01}}"),
+                     2);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("q_learner");
+    TCase *tc = tcase_create("q_learner");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_updates_written_out, 0,
+                        sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, test_mixer_is_monotone);
+    tcase_add_test(tc, test_acting_and_learning_agree);
+    tcase_add_test(tc, test_memory);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+TEST_MAIN(make_suite)
