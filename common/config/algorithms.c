@@ -221,6 +221,7 @@ static const struct algorithm_info algorithms[] = {
         .own_critic = 1,
         .team_reward = 1,
         .rows = ROWS_EPISODES,
+        .shares = 1,
     },
 };
 

@@ -28,28 +28,78 @@ def config(w, steps=800, checkpoint=400, more=PATIENT):
     return w.write("team.yaml", CONFIG.format(steps=steps, checkpoint=checkpoint, more=more))
 
 
-def chain(name, n):
+def chain(name, n, methods=None):
     """n processes of that name die one after another, each at another point of another
     method's second or third request."""
-    methods = METHODS[name]
+    methods = methods or METHODS[name]
     return [f"{name}{f'/{i}' if i else ''}:{methods[i % len(methods)]}:"
             f"{POINTS[i // len(methods) % len(POINTS)]}:{2 + i % 2},kill" for i in range(n)]
 
 
-def test_hundreds_of_deaths_change_no_byte(w):
-    n = 15 if harness.SANITIZED else 45
-    file, program = config(w), w.program_with_agent(FAULT_AGENT)
+def deaths_change_no_byte(w, file, n, methods):
+    """Each process dies n times; methods: at which requests, by process."""
+    program = w.program_with_agent(FAULT_AGENT)
     w.brood("run", file, "--name", "calm", program=program, env={"BROOD_FAULT": ""})
     for count in program.parent.glob("*.runs"):
         count.unlink()
     out, _ = w.brood("run", file, "--name", "deadly", "--json", program=program, env={
-        "BROOD_FAULT": ";".join(f for name in METHODS for f in chain(name, n))})
+        "BROOD_FAULT": ";".join(f for name in methods
+                                for f in chain(name, n, methods[name]))})
     done = harness.json_lines(out)[-1]
     journal = (w.run_dir("deadly") / "journal").read_text()
     assert done["restarts"] == 4 * n, done
-    for name in METHODS:
+    for name in methods:
         assert journal.count(f" event=respawn agent={name} ") == n, name
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("deadly")))
+
+
+def test_hundreds_of_deaths_change_no_byte(w):
+    deaths_change_no_byte(w, config(w), 15 if harness.SANITIZED else 45, METHODS)
+
+
+WINDOWS = """\
+run: {name: windows, env_steps: 800}
+env: {id: simple_spread, copies: 4, max_steps: 10, reward: team_mean}
+experience: {update_every: 40}
+checkpoint: {every_env_steps: 400}
+evaluation: {every_env_steps: 0}
+log: {every_env_steps: 100}
+defaults:
+  algorithm: mappo
+  share: team
+  actor: {hidden: [16]}
+  critic: {hidden: [16]}
+  optimizer: {learning_rate: 0.001 to 0 over 800}
+  settings: {epochs: 2, minibatches: 2, symmetry: env}
+  restart: {max_restarts: 10000, delay: 0s, max_delay: 0s}
+"""
+
+
+def test_deaths_between_the_epochs_change_no_byte(w):
+    """A member keeps what an update has prepared until its last step."""
+    member = ("prepare", "normalize", "gradients", "assign")
+    deaths_change_no_byte(w, w.write("windows.yaml", WINDOWS), 10,
+                          {**{name: member for name in MEMBERS}, PS: ("apply",)})
+
+
+EPISODES = """\
+run: {name: episodes, env_steps: 1200}
+env: {id: simple_spread, copies: 4, max_steps: 10, reward: team_mean}
+experience: {capacity: 2000, batch_size: 6, warmup: 200, update_every: 40}
+checkpoint: {every_env_steps: 400}
+evaluation: {every_env_steps: 0}
+defaults:
+  algorithm: vdn
+  share: team
+  critic: {hidden: [16]}
+  settings: {agent_id: true, lambda: 0.6, target_every: 5, epsilon: 1 to 0.1 over 1000}
+  restart: {max_restarts: 10000, delay: 0s, max_delay: 0s}
+"""
+
+
+def test_deaths_of_a_team_that_decomposes_values_change_no_byte(w):
+    deaths_change_no_byte(w, w.write("episodes.yaml", EPISODES), 5, {
+        **{name: ("values", "gradients", "assign") for name in MEMBERS}, PS: ("apply",)})
 
 
 def network(w, run, step, name):
