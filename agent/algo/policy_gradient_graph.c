@@ -4,21 +4,10 @@
 #include "agent/algo/share.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
-#include "common/err/check.h"
+#include "agent/nn/policy.h"
 #include "common/mem/xmalloc.h"
 
-#include <math.h>
 #include <stdlib.h>
-
-/* By which logits are lowered for what is not possible. */
-#define FORBIDDEN 1e8f
-
-#define HALF_LOG_2PI 0.91893853320467274178
-
-static struct output scaled(struct graph *g, struct output x, double factor)
-{
-    return binary(g, "Mul", x, constant_f32(g, (float)factor, NULL), "mul");
-}
 
 static struct output sum_of_row(struct graph *g, struct output x)
 {
@@ -130,10 +119,8 @@ static struct output categorical(struct algo *a, struct output logits)
     struct output x;
 
     name_policy(g, a->input, logits, 1);
-    if (a->masked) {
-        x = binary(g, "Sub", a->allowed, constant_f32(g, 1.0f, NULL), "not_allowed");
-        logits = binary(g, "Add", logits, scaled(g, x, FORBIDDEN), "add");
-    }
+    if (a->masked)
+        logits = forbid_choices(g, logits, a->allowed);
     a->scores = log_probabilities(g, logits, pg_self(a));
     a->log_prob = sum_of_row(g, binary(g, "Mul", a->action, a->scores, "mul"));
     x = binary(g, "Mul", unary(g, "Exp", a->scores, NULL), a->scores, "mul");
@@ -141,36 +128,22 @@ static struct output categorical(struct algo *a, struct output logits)
 }
 
 /* A normal distribution for each column, of deviations that do not depend on the
- * observation. The entropy is a scalar. */
+ * observation. Sets scores and log_prob; returns the entropy. */
 static struct output gaussian(struct algo *a, struct output mean)
 {
-    static const int32_t all = 0;
     const struct initializer zeros = zeros_initializer();
     const struct space *space = pg_self(a);
     struct graph *g = a->graph;
-    struct output z, x;
 
-    x = binary(g, "Maximum", mean, constant_f32(g, (float)space->low, NULL), NULL);
-    x = binary(g, "Minimum", x, constant_f32(g, (float)space->high, NULL), NULL);
-    name_policy(g, a->input, x, 0);
+    name_policy(g, a->input, clip_by_value(g, mean, space->low, space->high, NULL), 0);
     variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
     a->log_std = get_variable(g, "log_std", DT_FLOAT, &SHAPE(space->width), &zeros, 0);
     variable_scope_leave(g);
     if (a->log_std == NULL)
         return OUTPUT_NONE;
     a->scores = mean;
-    z = binary(g, "Sub", a->action, mean, "sub");
-    x = unary(g, "Exp", unary(g, "Neg", a->log_std->read, NULL), NULL);
-    z = binary(g, "Mul", z, x, "mul");
-    x = binary(g, "Add", scaled(g, unary(g, "Square", z, NULL), 0.5), a->log_std->read,
-               "add");
-    x = binary(g, "Add", x, constant_f32(g, (float)HALF_LOG_2PI, NULL), "add");
-    a->log_prob = unary(g, "Neg", sum_of_row(g, x), "log_prob");
-    x = reduce(g, "Sum", a->log_std->read, &all, 1, 0, NULL);
-    return binary(
-        g, "Add", x,
-        constant_f32(g, (float)((HALF_LOG_2PI + 0.5) * (double)space->width), NULL),
-        "entropy");
+    a->log_prob = normal_log_prob(g, mean, a->log_std->read, a->action);
+    return normal_entropy(g, mean, a->log_std->read);
 }
 
 /* ---- losses ---- */
@@ -210,17 +183,14 @@ static struct output actor_loss(struct algo *a, struct output entropy)
 }
 
 /* Half the square; beyond delta (0: none) a straight line. */
-static struct output huber(struct graph *g, struct output error, double delta)
+static struct output error_loss(struct graph *g, struct output error, double delta)
 {
-    struct output size, inner, outer;
+    struct output half;
 
-    if (delta <= 0)
-        return scaled(g, unary(g, "Square", error, NULL), 0.5);
-    size = unary(g, "Abs", error, NULL);
-    inner = binary(g, "Minimum", size, constant_f32(g, (float)delta, NULL), NULL);
-    outer = scaled(g, binary(g, "Sub", size, inner, "sub"), delta);
-    return binary(g, "Add", scaled(g, unary(g, "Square", inner, NULL), 0.5), outer,
-                  "add");
+    if (delta > 0)
+        return huber(g, error, delta);
+    half = constant_f32(g, 0.5f, NULL);
+    return binary(g, "Mul", unary(g, "Square", error, NULL), half, "mul");
 }
 
 static struct output critic_loss(struct algo *a)
@@ -234,8 +204,8 @@ static struct output critic_loss(struct algo *a)
     moved = clip(g, moved, unary(g, "Neg", c, NULL), c);
     clipped =
         binary(g, "Sub", a->returns, binary(g, "Add", a->old_value, moved, "add"), "sub");
-    clipped = huber(g, clipped, delta);
-    error = huber(g, binary(g, "Sub", a->returns, a->value, "sub"), delta);
+    clipped = error_loss(g, clipped, delta);
+    error = error_loss(g, binary(g, "Sub", a->returns, a->value, "sub"), delta);
     return weighted(a, binary(g, "Maximum", error, clipped, NULL), "critic_loss");
 }
 

@@ -56,8 +56,6 @@ static void collect_pending(void *ctx, const struct config_change *c)
     free(s.path);
 }
 
-/* Lists the pending changes in t->pending. Call it after each change of config, plan or
- * wanted. */
 int training_update_pending(struct training *t, struct err *err)
 {
     struct run_config planned;
