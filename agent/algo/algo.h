@@ -122,9 +122,10 @@ struct stage_args {
     const uint64_t *rows;          /* (G, B, L); ROW_NONE: no row is there */
     const float *weights;          /* (G, B) or NULL: all 1 */
     struct store_view *store;
-    struct rng_key key;        /* "stage <name>" of this agent */
-    uint64_t counter;          /* update * repeats + repeat */
-    struct symmetry *symmetry; /* NULL: rows are shown as they are (symmetry.h) */
+    struct rng_key key;         /* "stage <name>" of this agent */
+    struct rng_key permutation; /* of this agent, the same in all its stages */
+    uint64_t counter;           /* update * repeats + repeat */
+    struct symmetry *symmetry;  /* NULL: rows are shown as they are (symmetry.h) */
     /* Looks up an input "agent/name": valid until the next look-up; NULL if it was not
      * sent. */
     const struct tensor *(*input)(void *ctx, const char *agent, const char *name);

@@ -9,15 +9,19 @@
 
 static const struct stage learn_stage = {
     .name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0};
-static const struct stage prepare_stages[] = {
+/* Actor and critic are two stages, so that an odd number of members shares two cores
+ * well. */
+static const struct stage own_stages[] = {
     {.name = "prepare", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
     {.name = "normalize",
      .runner = STAGE_LEARNERS,
      .reads = {"prepare/sums"},
      .writes = 1,
      .repeat_from = 1},
+    {.name = "actor", .runner = STAGE_LEARNERS, .repeat_from = 2},
+    {.name = "critic", .runner = STAGE_LEARNERS, .repeat_from = 3},
 };
-enum { N_PREPARE = sizeof(prepare_stages) / sizeof(prepare_stages[0]) };
+enum { N_PREPARE = 2, N_OWN = sizeof(own_stages) / sizeof(own_stages[0]) };
 
 int pg_steps(const struct algo *a)
 {
@@ -37,11 +41,12 @@ static void make_stages(struct algo *a)
         a->stages[a->n_stages++] = learn_stage;
         return;
     }
-    for (size_t i = 0; i < N_PREPARE; i++)
-        a->stages[a->n_stages++] = prepare_stages[i];
-    for (size_t i = 0; i < SHARE_N_STAGES; i++) {
+    for (size_t i = 0; i < N_OWN; i++)
+        a->stages[a->n_stages++] = own_stages[i];
+    for (size_t i = 1; i < SHARE_N_STAGES; i++) { /* without `gradients` */
         a->stages[a->n_stages] = share_stages[i];
-        a->stages[a->n_stages++].repeat_from += N_PREPARE;
+        a->stages[a->n_stages].repeat_from = (int)a->n_stages;
+        a->n_stages++;
     }
     a->stages[a->n_stages - 1].repeat_from = N_PREPARE;
     a->stages[a->n_stages - 1].repeat = (int)(set->epochs * set->minibatches);

@@ -29,8 +29,8 @@
  *          Means are over rows in which the agent is alive.
  * shared   agents that share parameters (share.h) do A in a stage `prepare`, B and the
  *          normalisation of advantages in `normalize`, with the sums of all members, and
- *          each step of C in `gradients`, `apply` and `assign`. A minibatch then has as many
- *          rows of each member. What A and B find is kept in the local variable `window`
+ *          each step of C in `actor` and `critic` (their gradients), `apply` and `assign`. A
+ *          minibatch then has as many rows of each member. What A and B find is kept in the local variable `window`
  *          (3, n).
  * masks    lower the logits of what is not possible by 1e8, when acting and learning.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
@@ -62,8 +62,8 @@ enum pg_live {
 
 enum pg_scalar { /* fetched of every step of the optimisers */
                  PG_ACTOR_LOSS,
-                 PG_CRITIC_LOSS,
                  PG_ENTROPY_MEAN,
+                 PG_CRITIC_LOSS,
                  PG_ACTOR_NORM,
                  PG_CRITIC_NORM,
                  PG_SCALARS
@@ -114,7 +114,7 @@ struct algo {
     const struct space *agents;
     size_t n_agents, self;
     struct share *share; /* NULL: has parameters of its own */
-    struct stage stages[5];
+    struct stage stages[6];
     size_t n_stages;
     int64_t window_rows; /* n, as configured */
     int joint;           /* the critic sees all observations */

@@ -214,13 +214,14 @@ static int make_steps(struct algo *a, char *const scope[2], struct err *err)
 {
     const struct agent_config *c = a->config;
     const struct network_config *const net[2] = {&c->actor, &c->critic};
+    const struct output loss[2] = {a->fetch[PG_ACTOR_LOSS], a->fetch[PG_CRITIC_LOSS]};
     struct share_part part[2];
     int rc = 0;
 
     for (int i = 0; i < 2; i++)
         part[i] = (struct share_part){
             .scope = scope[i],
-            .loss = a->fetch[PG_ACTOR_LOSS + i],
+            .loss = loss[i],
             .optimizer = net[i]->has_optimizer ? &net[i]->optimizer : &c->optimizer,
             .clip_norm = a->live[PG_CLIP_NORM].constant,
             .clip_by = CLIP_BY_GLOBAL};

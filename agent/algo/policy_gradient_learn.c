@@ -1,5 +1,5 @@
 /* The stages of policy_gradient.h: `learn`, or for those that share parameters `prepare`,
- * `normalize`, `gradients`, `apply` and `assign`. */
+ * `normalize`, `actor`, `critic`, `apply` and `assign`. */
 #include "agent/algo/policy_gradient.h"
 
 #include "agent/algo/choices.h"
@@ -311,9 +311,17 @@ static int normalize(struct algo *a, struct session *s, const struct pg_kept *ke
 struct minibatch {
     const uint32_t *row; /* [n] places in the window */
     int64_t n;
-    uint64_t step; /* of the update */
-    float alive;   /* rows in which the agent is alive */
+    uint64_t step;             /* of the update */
+    int for_actor, for_critic; /* who learns from it */
+    float alive;               /* rows in which the agent is alive */
 };
+
+/* Whether the policy's input has a matrix of its own. With an id it does not stand in
+ * `state`. */
+static int has_own_input(const struct algo *a, const struct minibatch *b)
+{
+    return b->for_actor && (a->id_width > 0 || !b->for_critic);
+}
 
 /* Step number `step` of an update. Each epoch draws an order of the window's rows; its
  * minibatches are equally long but for one row. */
@@ -323,13 +331,16 @@ static struct minibatch choose_rows(struct algo *a, const struct stage_args *arg
     const struct algorithm_settings *set = &a->config->settings;
     const int64_t m = set->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
-    const struct rng_key key = rng_key_derive(args->key, PURPOSE_PERMUTATION);
 
     if (a->share != NULL || k == 0)
-        rng_permutation(key, args->update * (uint64_t)set->epochs + (uint64_t)epoch,
+        rng_permutation(args->permutation,
+                        args->update * (uint64_t)set->epochs + (uint64_t)epoch,
                         a->window.order, (size_t)n);
-    return (struct minibatch){
-        .row = a->window.order + begin, .n = end - begin, .step = (uint64_t)step};
+    return (struct minibatch){.row = a->window.order + begin,
+                              .n = end - begin,
+                              .step = (uint64_t)step,
+                              .for_actor = strcmp(args->stage->name, "critic") != 0,
+                              .for_critic = strcmp(args->stage->name, "actor") != 0};
 }
 
 /* Each joint row as its drawn symmetry shows it. */
@@ -346,10 +357,12 @@ static int turn_minibatch(struct algo *a, const struct stage_args *args,
 
     if (rc < 0 || args->symmetry == NULL)
         return rc;
-    for (size_t j = 0; j < a->seen_n; j++) {
+    for (size_t j = 0; b->for_critic && j < a->seen_n; j++) {
         symmetry_obs(args->symmetry, a->seen[j], n, block, (size_t)a->state_width);
         block += a->agents[a->seen[j]].obs;
     }
+    if (has_own_input(a, b))
+        symmetry_obs(args->symmetry, a->self, n, w->input, (size_t)a->input_width);
     symmetry_action(args->symmetry, a->self, n, w->action, (size_t)pg_self(a)->width);
     if (a->masked)
         symmetry_mask(args->symmetry, a->self, n, w->mask);
@@ -380,7 +393,13 @@ static int gather_minibatch(struct algo *a, const struct stage_args *args,
         b->alive += w->weight[i];
     for (size_t i = 0; i < n; i++)
         w->weight[i] /= b->alive > 1 ? b->alive : 1;
-    gather_state(a, args->store, c->obs, w->batch_row, b->n);
+    if (b->for_critic)
+        gather_state(a, args->store, c->obs, w->batch_row, b->n);
+    if (has_own_input(a, b)) {
+        store_view_gather(args->store, c->obs[0], w->batch_row, n, w->input,
+                          (size_t)a->input_width);
+        pg_put_ids(a, w->input, b->n, a->input_width);
+    }
     store_view_gather(args->store, c->action, w->batch_row, n, w->action,
                       (size_t)self->width);
     if (a->masked)
@@ -390,10 +409,6 @@ static int gather_minibatch(struct algo *a, const struct stage_args *args,
         return rc;
     if (a->masked)
         choices_open(self, w->mask, n, w->allowed);
-    if (a->id_width > 0)
-        store_view_gather(args->store, c->obs[0], w->batch_row, n, w->input,
-                          (size_t)a->input_width);
-    pg_put_ids(a, w->input, b->n, a->input_width);
     return 0;
 }
 
@@ -403,31 +418,46 @@ static void feed_lives(struct algo *a, const enum pg_live *keys, size_t n)
         feeds_live(&a->feeds, &a->live[keys[i]], &a->live_value[keys[i]]);
 }
 
-/* The settings of the losses, and those of the optimisers' steps. */
-static const enum pg_live loss_lives[] = {PG_CLIP_RATIO, PG_ENTROPY};
+/* The settings of the optimisers' steps. */
 static const enum pg_live step_lives[] = {PG_ACTOR_RATE, PG_CRITIC_RATE, PG_CLIP_NORM};
 
-static void feed_minibatch(struct algo *a, int64_t n)
+static void feed_actor(struct algo *a, const struct minibatch *b)
 {
-    const int64_t width = pg_self(a)->width;
+    const int64_t n = b->n, width = pg_self(a)->width;
     struct pg_window *w = &a->window;
     struct feeds *f = &a->feeds;
 
-    feeds_begin(f);
-    if (a->id_width > 0) /* the id does not follow the own observation in `state` */
+    if (has_own_input(a, b))
         feeds_add(f, a->input, w->input, n, a->input_width);
     else
         feeds_columns(f, a->input, w->state, n, a->input_width, a->state_width);
-    feeds_add(f, a->state, w->state, n, a->state_width);
     feeds_add(f, a->action, w->action, n, width);
     if (a->masked)
         feeds_add(f, a->allowed, w->allowed, n, width);
     feeds_add(f, a->old_log_prob, w->batch_log_prob, n, 1);
     feeds_add(f, a->advantage, w->batch_advantage, n, 1);
-    feeds_add(f, a->returns, w->batch_returns, n, 1);
-    feeds_add(f, a->old_value, w->batch_value, n, 1);
-    feeds_add(f, a->weight, w->weight, n, 1);
-    feed_lives(a, loss_lives, sizeof(loss_lives) / sizeof(loss_lives[0]));
+    feeds_live(f, &a->live[PG_ENTROPY], &a->live_value[PG_ENTROPY]);
+}
+
+static void feed_critic(struct algo *a, const struct minibatch *b)
+{
+    struct pg_window *w = &a->window;
+    struct feeds *f = &a->feeds;
+
+    feeds_add(f, a->state, w->state, b->n, a->state_width);
+    feeds_add(f, a->returns, w->batch_returns, b->n, 1);
+    feeds_add(f, a->old_value, w->batch_value, b->n, 1);
+}
+
+static void feed_minibatch(struct algo *a, const struct minibatch *b)
+{
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->weight, a->window.weight, b->n, 1);
+    feeds_live(&a->feeds, &a->live[PG_CLIP_RATIO], &a->live_value[PG_CLIP_RATIO]);
+    if (b->for_actor)
+        feed_actor(a, b);
+    if (b->for_critic)
+        feed_critic(a, b);
 }
 
 static const char *const scalar_names[PG_SCALARS] = {
@@ -435,7 +465,7 @@ static const char *const scalar_names[PG_SCALARS] = {
     [PG_ENTROPY_MEAN] = "entropy",         [PG_ACTOR_NORM] = "actor_grad_norm",
     [PG_CRITIC_NORM] = "critic_grad_norm",
 };
-/* The first of them are of the losses, the others of the optimisers' steps. */
+/* Those of the actor's loss, the critic's, and the optimisers' steps, in this order. */
 enum { N_LOSSES = PG_ACTOR_NORM, N_NORMS = PG_SCALARS - N_LOSSES };
 
 /* A run that fetches scalars first .. first+n-1 into x, with the feeds collected. */
@@ -464,7 +494,7 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
     rc = gather_minibatch(a, args, kept, b, err);
     if (rc < 0)
         return rc;
-    feed_minibatch(a, b->n);
+    feed_minibatch(a, b);
     feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
     run = scalars_run(a, args, 0, PG_SCALARS, x, values);
     run.targets = a->train;
@@ -577,11 +607,14 @@ static int normalize_shared(struct algo *a, struct session *s,
     return rc < 0 ? rc : normalize(a, s, kept, n, sums, err);
 }
 
+/* Of the actor's loss, or the critic's. */
 static int gradients(struct algo *a, struct session *s, const struct stage_args *args,
                      const struct pg_kept *kept, int64_t n, struct stage_result *ret,
                      struct err *err)
 {
     struct minibatch b = choose_rows(a, args, n, (int64_t)args->repeat);
+    const int first = b.for_actor ? PG_ACTOR_LOSS : PG_CRITIC_LOSS;
+    const int end = b.for_actor ? PG_CRITIC_LOSS : N_LOSSES;
     float x[N_LOSSES];
     struct tensor values[N_LOSSES];
     struct run_args run;
@@ -590,11 +623,12 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
     rc = gather_minibatch(a, args, kept, &b, err);
     if (rc < 0)
         return rc;
-    feed_minibatch(a, b.n);
-    run = scalars_run(a, args, 0, N_LOSSES, x, values);
-    rc = share_gradients(a->share, s, &run, values, args, b.alive, err);
-    for (int i = 0; rc == 0 && i < N_LOSSES; i++)
-        stage_scalar(ret, scalar_names[i], (double)x[i]);
+    feed_minibatch(a, &b);
+    run = scalars_run(a, args, first, end - first, x, values);
+    rc = share_part_gradients(a->share, b.for_actor ? 0 : 1, s, &run, values, args,
+                              b.alive, err);
+    for (int i = first; rc == 0 && i < end; i++)
+        stage_scalar(ret, scalar_names[i], (double)x[i - first]);
     return rc;
 }
 
@@ -647,7 +681,7 @@ static int window_stage(struct algo *a, struct session *s, const struct stage_ar
         return prepare(a, s, args, &kept, ret, err);
     if (strcmp(name, "normalize") == 0)
         return normalize_shared(a, s, args, &kept, n, err);
-    if (strcmp(name, "gradients") == 0)
+    if (strcmp(name, "learn") != 0)
         return gradients(a, s, args, &kept, n, ret, err);
     return learn(a, s, args, &kept, n, ret, err);
 }

@@ -28,6 +28,8 @@ struct share {
     struct share_group group;
     struct shared_variable *variables;
     size_t n;
+    size_t part[SHARE_MAX_PARTS + 1]; /* where each part's variables begin and end */
+    size_t n_parts;
     uint64_t elements; /* P */
     uint32_t layout;
     struct share_ring ring;
@@ -207,6 +209,7 @@ int share_build(struct share *s, struct graph *g, struct share_part *parts, size
         if (r == 0)
             r = share_is_ps(s) ? build_step(s, g, &parts[i], first, err)
                                : build_gradients(s, g, &parts[i], first, err);
+        s->part[++s->n_parts] = s->n;
     }
     if (r == 0)
         r = share_ring_init(&s->ring, s->group.n, s->elements, err);
@@ -281,9 +284,11 @@ static struct tensor view(const struct shared_variable *v, float *vector)
 
 /* ---- stages ---- */
 
-int share_gradients(struct share *s, struct session *session, const struct run_args *run,
-                    struct tensor *values, const struct stage_args *args, float weight,
-                    struct err *err)
+/* Of variables first .. end-1. */
+static int write_gradients(struct share *s, size_t first, size_t end,
+                           struct session *session, const struct run_args *run,
+                           struct tensor *values, const struct stage_args *args,
+                           float weight, struct err *err)
 {
     const size_t n = run->n_fetches;
     struct run_args all = *run;
@@ -299,18 +304,34 @@ int share_gradients(struct share *s, struct session *session, const struct run_a
         s->fetches[i] = run->fetches[i];
         s->values[i] = values[i];
     }
-    for (size_t i = 0; i < s->n; i++) {
-        s->fetches[n + i] = s->variables[i].gradient;
-        s->values[n + i] = view(&s->variables[i], vector);
+    for (size_t i = first; i < end; i++) {
+        s->fetches[n + i - first] = s->variables[i].gradient;
+        s->values[n + i - first] = view(&s->variables[i], vector);
     }
     all.fetches = s->fetches;
-    all.n_fetches = n + s->n;
+    all.n_fetches = n + end - first;
     r = session_run(session, &all, s->values, err);
     for (size_t i = 0; r == 0 && i < n; i++)
         values[i] = s->values[i];
     if (r == 0)
         write_header(s, args, weight, header);
     return r;
+}
+
+int share_gradients(struct share *s, struct session *session, const struct run_args *run,
+                    struct tensor *values, const struct stage_args *args, float weight,
+                    struct err *err)
+{
+    return write_gradients(s, 0, s->n, session, run, values, args, weight, err);
+}
+
+int share_part_gradients(struct share *s, size_t part, struct session *session,
+                         const struct run_args *run, struct tensor *values,
+                         const struct stage_args *args, float weight, struct err *err)
+{
+    CHECK(part < s->n_parts, "part %zu of %zu", part, s->n_parts);
+    return write_gradients(s, s->part[part], s->part[part + 1], session, run, values,
+                           args, weight, err);
 }
 
 /* to = w x, or to += w x. A weight of 1 changes no bit of x. */

@@ -94,6 +94,11 @@ extern const struct stage share_stages[SHARE_N_STAGES];
 int share_gradients(struct share *s, struct session *session, const struct run_args *run,
                     struct tensor *values, const struct stage_args *args, float weight,
                     struct err *err);
+/* The same for one of the parts alone, in a stage of its own: others of the step write the
+ * other parts. Shorter stages share an uneven number of cores better. */
+int share_part_gradients(struct share *s, size_t part, struct session *session,
+                         const struct run_args *run, struct tensor *values,
+                         const struct stage_args *args, float weight, struct err *err);
 /* ps, stage `apply`: forms the mean and runs `run` (the settings as feeds, norms as
  * fetches) with one step of each part's optimiser; then writes the new values into the
  * slot. At most 16 feeds. */

@@ -136,6 +136,7 @@ static int read_request(struct service *s, const msgpack_object *body,
         return r;
     (void)snprintf(purpose, sizeof(purpose), PURPOSE_STAGE_PREFIX "%s", stage->name);
     args->key = rng_key_make(s->seed, s->name, purpose);
+    args->permutation = rng_key_make(s->seed, s->name, PURPOSE_PERMUTATION);
     args->counter = args->update * repeats_of(s, stage) + args->repeat;
     return 0;
 }

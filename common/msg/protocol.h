@@ -153,7 +153,7 @@ enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
 #define PURPOSE_SYMMETRY     "symmetry"    /* update, or minibatch */
 #define PURPOSE_STAGE_PREFIX "stage "      /* update * repeats + repeat */
 #define PURPOSE_RESET        "reset"       /* episode of that copy */
-#define PURPOSE_PERMUTATION  "permutation" /* update */
+#define PURPOSE_PERMUTATION  "permutation" /* update; of rows: update * epochs + epoch */
 #define PURPOSE_RUN          "run"         /* request number */
 
 #endif

@@ -216,7 +216,8 @@ int training_fold_plan(const struct training *t, struct run_config *ret, struct 
 void training_pending_done(struct pending_list *p);
 void training_pending_add(struct pending_list *p, const struct config_setting *s,
                           uint64_t at, const char *agent);
-/* Lists the pending changes in t->pending. Call it after each change of config, plan or wanted. */
+/* Lists the pending changes in t->pending. Call it after each change of config, plan or
+ * wanted. */
 int training_update_pending(struct training *t, struct err *err);
 /* The joint step at which the next change takes effect at the earliest. */
 uint64_t training_next_change(const struct training *t);

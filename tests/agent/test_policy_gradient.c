@@ -141,18 +141,21 @@ static void run_stage(struct team *t, const struct stage *stage, size_t member,
 {
     struct member *m = &t->members[member];
     uint64_t rows[ROWS];
-    const struct stage_args args = {.stage = stage,
-                                    .update = update,
-                                    .repeat = repeat,
-                                    .groups = 1,
-                                    .batch = COPIES,
-                                    .length = STEPS,
-                                    .rows = rows,
-                                    .slot = 0,
-                                    .store = t->store,
-                                    .key = team_stage_key(t, member, stage->name),
-                                    .counter = update,
-                                    .input = find_sums};
+    const struct stage_args args = {
+        .stage = stage,
+        .update = update,
+        .repeat = repeat,
+        .groups = 1,
+        .batch = COPIES,
+        .length = STEPS,
+        .rows = rows,
+        .slot = 0,
+        .store = t->store,
+        .key = team_stage_key(t, member, stage->name),
+        .permutation =
+            rng_key_make(t->args.seed, t->spaces[member].name, PURPOSE_PERMUTATION),
+        .counter = update,
+        .input = find_sums};
     struct err err;
 
     for (int i = 0; i < ROWS; i++)

@@ -77,7 +77,7 @@ defaults:
 
 def test_deaths_between_the_epochs_change_no_byte(w):
     """A member keeps what an update has prepared until its last step."""
-    member = ("prepare", "normalize", "gradients", "assign")
+    member = ("prepare", "normalize", "actor", "critic", "assign")
     deaths_change_no_byte(w, w.write("windows.yaml", WINDOWS), 10,
                           {**{name: member for name in MEMBERS}, PS: ("apply",)})
 

@@ -310,21 +310,24 @@ int team_stage(struct team *t, size_t member, const char *stage, uint64_t update
                struct stage_result *ret, struct err *err)
 {
     struct member *m = &t->members[member];
-    const struct stage_args args = {.stage = find_stage(m, stage),
-                                    .step = update,
-                                    .update = update,
-                                    .slot = t->slot,
-                                    .groups = groups,
-                                    .batch = batch,
-                                    .length = 1,
-                                    .rows = rows,
-                                    .weights = weights,
-                                    .store = t->store,
-                                    .key = team_stage_key(t, member, stage),
-                                    .counter = update,
-                                    .symmetry = t->symmetry,
-                                    .input = find_proposal,
-                                    .input_ctx = t};
+    const struct stage_args args = {
+        .stage = find_stage(m, stage),
+        .step = update,
+        .update = update,
+        .slot = t->slot,
+        .groups = groups,
+        .batch = batch,
+        .length = 1,
+        .rows = rows,
+        .weights = weights,
+        .store = t->store,
+        .key = team_stage_key(t, member, stage),
+        .permutation =
+            rng_key_make(t->args.seed, t->spaces[member].name, PURPOSE_PERMUTATION),
+        .counter = update,
+        .symmetry = t->symmetry,
+        .input = find_proposal,
+        .input_ctx = t};
 
     CHECK(args.stage != NULL, "%s", stage);
     *ret = (struct stage_result){0};
