@@ -340,7 +340,7 @@ def test_anyway_takes_the_configuration_that_was_given(w):
     # The new value is in the blocks, where agents read it, and affects what they learn.
     new, old = (struct.pack("<f", x) for x in (0.0123, 0.003))
     state = (run / "checkpoints" / str(end) / "run.state").read_bytes()
-    assert state.count(new) == 3 and old not in state
+    assert state.count(new) == 2 * 3 and old not in state  # where it begins, where it ends
     files = outcome(run, end)
     other = outcome(as_it_was, end)
     for name in files:
