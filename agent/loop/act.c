@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-/* The keys of the draws, one per copy. In training copy e acts in joint step step + e. An
- * evaluation names episode and time of each copy, so that its draws do not depend on how
- * many copies there are. */
+/* The keys of the draws, one per copy. In training, copy e acts at joint step `step` + e.
+ * In an evaluation the request gives the episode and the time of each copy, so that the
+ * draws do not depend on the number of copies. */
 static int read_draws(struct service *s, const msgpack_object *body, size_t n,
                       struct act_args *args, int *ret_is_evaluation, struct err *err)
 {
@@ -153,10 +153,10 @@ static void pack_result(struct service *s, const struct act_args *args,
     }
 }
 
-/* The last bits of a row of the matrix library's product depend on how many rows stand
- * beside it, and on which of them it is. So under NUMERICS_NATIVE each copy of an
- * evaluation acts for itself. Our own products give every row its bits whatever stands
- * beside it. */
+/* In a product of the matrix library the last bits of a row depend on the number of rows
+ * and on the row's place among them. So under NUMERICS_NATIVE each copy of an evaluation
+ * acts in a run of its own. In our own products a row's bits do not depend on the other
+ * rows. */
 static int act_one_by_one(struct service *s, const struct act_args *all,
                           const struct act_result *all_res, struct err *err)
 {

@@ -120,7 +120,7 @@ static int parse_agents(struct service *s, const msgpack_object *body, struct er
     return 0;
 }
 
-/* "portable" where the message leaves it out. */
+/* Returns "portable" if the message has no such key. */
 static int parse_numerics(struct service *s, const msgpack_object *body, struct err *err)
 {
     char name[16] = "portable";
@@ -131,7 +131,8 @@ static int parse_numerics(struct service *s, const msgpack_object *body, struct 
     return r;
 }
 
-/* The world it plays in, and an imported policy: borrowed from the message. */
+/* Reads what the message says about the environment, and an imported policy, which is
+ * borrowed from the message. */
 static int parse_world(const msgpack_object *body, struct world *ret, struct err *err)
 {
     char rules[16] = "";
@@ -166,7 +167,7 @@ static size_t find_agent(const struct service *s, const msgpack_object *name)
     return i;
 }
 
-/* The group that it shares parameters with; none where the message has none. */
+/* Reads the group that the agent shares parameters with; without the key it is in none. */
 static int parse_share(struct service *s, const msgpack_object *body, struct err *err)
 {
     const msgpack_object *share = NULL, *members = NULL;
@@ -204,8 +205,8 @@ static size_t member_place(const struct service *s)
     return i;
 }
 
-/* A ps is no agent: behind the agents stands its name, with the spaces of the first
- * member. */
+/* A ps is not an agent. Its entry behind the agents has its name and the spaces of the
+ * first member. */
 static int add_ps(struct service *s, struct err *err)
 {
     if (strcmp(s->name, s->ps) != 0 || s->self != s->n_agents)
@@ -216,7 +217,7 @@ static int add_ps(struct service *s, struct err *err)
     return 0;
 }
 
-/* *ret_central: the process of the group, which is no agent itself. */
+/* *ret_central: 1 for the group's central process, which is not an agent. */
 static int parse_role(struct service *s, const msgpack_object *body, int *ret_central,
                       struct err *err)
 {
@@ -267,8 +268,8 @@ static int parse_symmetry(struct service *s, const msgpack_object *body,
 
 /* ---- graph, session, first values ---- */
 
-/* The block outlives this process: mapped shared. Without one (an agent on another
- * machine) the session has its own. */
+/* Maps the shared block, which outlives this process. Without one (an agent on another
+ * machine) the session allocates its own. */
 static int map_block(struct service *s, struct err *err)
 {
     struct stat st;
@@ -304,7 +305,8 @@ int service_open_session(struct service *s, int restored, struct err *err)
     return r < 0 ? r : session_fix_layout(s->session, err);
 }
 
-/* Whoever shares begins with the ps's initial values: draws as the ps does. */
+/* Members of a group begin with the ps's initial values, because they draw with the ps's
+ * keys. */
 static void join_group(struct service *s)
 {
     struct share_group group = {.ps = s->ps, .members = s->members, .n = s->n_members};

@@ -113,11 +113,12 @@ static uint64_t hash_products(uint64_t h)
     return h;
 }
 
-/* One function for each that an operation may call. */
+/* The functions of libm that operations may call. */
 static uint64_t hash_libm(uint64_t h)
 {
     for (int i = 1; i <= 4; i++) {
-        volatile double third = i / 3.0; /* or the compiler's libm would answer */
+        volatile double third =
+            i / 3.0; /* otherwise the compiler would compute the result */
         const double x = third;
         const double y[] = {exp(x),
                             expm1(x),

@@ -10,9 +10,9 @@
 /* The linker's build id of this program as hex; "unknown" if it has none. Returns buf. */
 const char *hello_build_id(char *buf, size_t size);
 
-/* A hash of what this machine gives where it may differ from others: a dozen products of
- * the matrix library's, and functions of libm. What kernels of our own compute is the same
- * everywhere and no part of it (numerics.h). */
+/* A hash of results that can differ between machines: a dozen products of the matrix
+ * library, and functions of libm. The results of our own kernels are the same everywhere
+ * and are not included (numerics.h). */
 uint64_t hello_fingerprint(void);
 
 /* The whole notification; send it with msg_end. */

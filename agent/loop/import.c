@@ -1,4 +1,5 @@
-/* `import`: the graph of a MetaGraphDef in place of an algorithm's. */
+/* The request `import`: takes the graph of a MetaGraphDef instead of building an
+ * algorithm's. */
 #include "agent/loop/service_internal.h"
 
 #include "agent/graph/op_table.h"
@@ -35,8 +36,8 @@ static int read_request(struct service *s, const msgpack_object *body,
     return msg_get_bool(body, "restored", &q->restored, err);
 }
 
-/* A graph can be looked at without its values: why says what is wrong with them. A block
- * that came back from a dead process has them already. */
+/* A graph can be inspected without values; `why` then says what is wrong with them. A
+ * block that was restored from a dead process has them already. */
 static int open(struct service *s, const struct import_request *q,
                 const struct metagraph_info *info, struct err *why, struct err *err)
 {
@@ -163,7 +164,8 @@ static void pack_uninitialized(struct service *s, struct msg_out *out)
     free(names);
 }
 
-/* Objects of the answer that grow with the graph: see the pack_ functions above. */
+/* The number of msgpack objects in the answer that depends on the graph's size: see the
+ * pack_ functions above. */
 static size_t count_objects(struct graph *g)
 {
     const int n = graph_n_operations(g);
@@ -253,7 +255,8 @@ static int import(struct service *s, const struct import_request *q, uint32_t id
     return r;
 }
 
-/* What is wrong with the file is an answer: the asker decides what it means. */
+/* A faulty file is reported in the answer, not as a failed request: the client decides
+ * what to do. */
 int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
                   struct err *err)
 {

@@ -28,7 +28,7 @@ int loop_send(int fd_out, struct msg_out *out, struct err *err)
     return write_all(fd_out, frame, len) < 0 ? err_errno(err, "writing a response") : 0;
 }
 
-/* 1: some bytes came; 0: end of file. */
+/* Returns 1 if bytes were read, 0 at end of file. */
 static int read_some(int fd, struct frame_reader *r, struct err *err)
 {
     uint8_t *room;
@@ -91,7 +91,7 @@ static int handle_notification(struct loop *l, struct err *err)
 
 /* ---- requests ---- */
 
-/* 1: the loop ends; 0: on; negative: the stream is broken. */
+/* Returns 1 if the loop ends, 0 if it continues, or an error if the stream is broken. */
 static int handle_request(struct loop *l, size_t len, struct err *err)
 {
     const int timed = is_timed(l);

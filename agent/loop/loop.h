@@ -11,12 +11,12 @@
 
 #include "common/msg/msg.h"
 
-/* Builds the response of a request in `out`, up to but not including msg_end. Returns 0,
- * or 1: send it and end the loop. Notifications and responses never reach it. */
+/* Builds the response to a request in `out`, without msg_end. Returns 0, or 1 to send it
+ * and end the loop. It is not called for notifications and responses. */
 typedef int (*loop_request_fn)(void *ctx, const struct msg *request, struct msg_out *out);
 
-/* 0: end of file or asked to end; ERR_FORMAT, ERR_PROTOCOL, ERR_LIMIT: the stream is
- * broken; -errno, ERR_NOMEM. */
+/* Returns 0 at end of file or if the callback ended the loop; ERR_FORMAT, ERR_PROTOCOL,
+ * ERR_LIMIT: the stream is broken; -errno, ERR_NOMEM. */
 int loop_serve(int fd_in, int fd_out, loop_request_fn handle, void *ctx, struct err *err);
 
 /* Sends a finished message. */

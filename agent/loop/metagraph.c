@@ -1,4 +1,4 @@
-/* `metagraph`: the graph as TensorFlow would have written it. */
+/* The request `metagraph`: exports the graph in TensorFlow's format. */
 #include "agent/loop/service_internal.h"
 
 #include "agent/saver/metagraph_export.h"
@@ -7,7 +7,7 @@
 
 #define MESSAGE_ROOM_BYTES 1024
 
-/* With the nodes of a Saver for what checkpoints hold; they are added once. */
+/* Adds the nodes of a Saver for the variables that checkpoints hold, once. */
 static int export(struct service *s, struct err *err)
 {
     struct saver_options options = SAVER_DEFAULTS;

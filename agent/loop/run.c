@@ -11,7 +11,7 @@
 #define MAX_NAME           1024
 #define FETCHED_HEADER_MAX 128 /* of a tensor in a message */
 
-/* One `run` request under way; the arrays are as long as the request's. */
+/* The state of one `run` request; the arrays have the lengths of the request's. */
 struct run_request {
     struct feed *feeds;
     size_t n_feeds;
@@ -97,8 +97,8 @@ static int read_targets(struct service *s, const msgpack_object *body,
     return 0;
 }
 
-/* Marks op and all that it needs; 1 if one of them writes a variable. seen: a flag for
- * each operation; todo: room for as many. */
+/* Marks op and all operations that it depends on; returns 1 if one of them writes a
+ * variable. seen: a flag for each operation; todo: room for as many. */
 static int reaches_write(struct operation *op, uint8_t *seen, struct operation **todo)
 {
     size_t n = 0;
@@ -121,8 +121,8 @@ static int reaches_write(struct operation *op, uint8_t *seen, struct operation *
     return 0;
 }
 
-/* A run without targets is pure: the supervisor would not replay it. So nothing that
- * writes may hide behind a fetch. */
+/* A run without targets is pure, and the supervisor does not replay it. So a fetch must
+ * not depend on an operation that writes. */
 static int check_pure(struct service *s, const struct run_request *q, struct err *err)
 {
     const size_t n = (size_t)graph_n_operations(s->graph);
@@ -147,7 +147,7 @@ static int check_pure(struct service *s, const struct run_request *q, struct err
     return r;
 }
 
-/* What is fetched must fit the response. */
+/* Refuses fetches that are too large for a response. */
 static int check_fetched(const struct run_request *q, struct err *err)
 {
     uint64_t bytes = 0;
@@ -169,8 +169,8 @@ static int is_fed(const struct run_request *q, struct output x)
     return 0;
 }
 
-/* A client's run sees the live settings as the algorithm's own runs do. It has no step:
- * without an environment schedules are refused (run_config.h). */
+/* A client's run is fed the live settings, as the algorithm's own runs are. It has no
+ * step: without an environment schedules are refused (run_config.h). */
 static int add_live_feeds(struct service *s, struct run_request *q, struct err *err)
 {
     size_t n = 0;
@@ -228,8 +228,8 @@ static void pack_fetched(const struct run_request *q, struct msg_out *out)
         msg_tensor(out, &q->values[i]);
 }
 
-/* Was it the request that cannot be done? Then the answer is a refusal, and asking again
- * gives the same answer; everything else is trouble of this process. */
+/* Whether the request itself cannot be done. It is then refused, and would be refused
+ * again; other errors are failures of this process. */
 static int is_askers_fault(int code)
 {
     return code < 0 && code != ERR_PROTOCOL && code != ERR_NOMEM;

@@ -19,7 +19,7 @@ static int answer_nothing(struct service *s, const struct msg *m, struct msg_out
 
 #define HAS_GRAPH (1u << SERVICE_CONFIGURED | 1u << SERVICE_IMPORTED)
 
-/* What an agent can be asked, besides the stages of its algorithm. */
+/* The methods of an agent, besides the stages of its algorithm. */
 static const struct method {
     const char *name;
     unsigned states; /* a bit for each state it is allowed in */
@@ -67,7 +67,7 @@ static int find_method(const struct service *s, const char *name, struct method 
 
 /* ---- signs of life ---- */
 
-/* Reading the clock at each would cost more than many of them. */
+/* Reading the clock at each step would take longer than many steps. */
 #define STEPS_PER_LOOK 16
 
 static int64_t now_ms(void)

@@ -1,9 +1,7 @@
-/* service.h - one agent's requests: what it holds, and who answers which method.
- *
- * An agent is a function (variables, request, rows) -> (variables, response). A request
- * that is malformed, unknown or not allowed in this state gets an error response and
- * changes nothing.
- */
+/* service.h - the state of an agent process, and the handlers of its requests. An agent
+ * is a function (variables, request, rows) -> (variables, response). A request that is
+ * malformed, unknown or not allowed in this state gets an error response and changes
+ * nothing. */
 #ifndef AGENT_LOOP_SERVICE_H
 #define AGENT_LOOP_SERVICE_H
 
@@ -12,14 +10,14 @@
 
 struct service; /* opaque */
 
-/* algorithm: used whatever the configuration names; NULL: the one it names. With
- * BROOD_CHECK_PURE=1 in the environment every request that is declared pure has the block
- * compared around it. */
+/* algorithm: used instead of the configured one; NULL: the configured one. With
+ * BROOD_CHECK_PURE=1 in the environment the block is compared before and after every
+ * request that is declared pure. */
 struct service *service_new(const struct algo_ops *algorithm);
 void service_free(struct service *s); /* NULL is fine */
 
-/* Called now and then, at most every SERVICE_PROGRESS_MS, inside a request that takes long:
- * the agent's sign of life. */
+/* fn is called during long requests, at most once per SERVICE_PROGRESS_MS, so that the
+ * supervisor knows that the agent works. */
 #define SERVICE_PROGRESS_MS 100
 void service_set_progress(struct service *s, void (*fn)(void *ctx), void *ctx);
 

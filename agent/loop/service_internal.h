@@ -1,4 +1,4 @@
-/* service_internal.h - what the handlers share. */
+/* service_internal.h - struct service, and the functions that the handlers share. */
 #ifndef AGENT_LOOP_SERVICE_INTERNAL_H
 #define AGENT_LOOP_SERVICE_INTERNAL_H
 
@@ -18,7 +18,7 @@ enum service_state {
     SERVICE_STATE_COUNT
 };
 
-/* A place that grows on demand and is kept: steady requests allocate nothing. */
+/* Memory that grows on demand and is kept, so that steady requests allocate nothing. */
 struct scratch {
     void *data; /* 64-byte aligned */
     size_t size_bytes;
@@ -32,7 +32,7 @@ struct service {
     void (*progress)(void *ctx); /* NULL: not reported */
     void *progress_ctx;
     unsigned n_steps;       /* of plans, since the clock was read */
-    int64_t progress_at_ms; /* the last sign, or the beginning of the request */
+    int64_t progress_at_ms; /* of the last notification or the beginning */
 
     /* of configure */
     struct arena arena; /* config, agents */
@@ -70,7 +70,7 @@ int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err);
 int scratch_copy(struct scratch *s, const void *bytes, size_t len, struct err *err);
 void scratch_done(struct scratch *s);
 
-/* session_set_progress's: a step of a plan is done. */
+/* Callback of session_set_progress: a step of a plan is finished. */
 void service_step_done(void *ctx);
 
 /* Handlers: on success the response is in `out`, up to msg_end. On failure nothing
@@ -80,9 +80,10 @@ typedef int (*handler_fn)(struct service *s, const struct msg *m, struct msg_out
 
 int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
-/* Back to SERVICE_NEW; also after a configure that failed half-way. */
+/* Returns to SERVICE_NEW, also after a configure that failed. */
 void service_unconfigure(struct service *s);
-/* The session on the mapped block, or on one of its own. The graph stands. */
+/* Opens the session, on the mapped block or on one of its own. The graph must be
+ * complete. */
 int service_open_session(struct service *s, int restored, struct err *err);
 /* Packs the table of variables as an array. */
 void service_pack_variables(struct service *s, struct msg_out *out);
@@ -96,7 +97,7 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
-/* Stages: method names that the algorithm declares. */
+/* The stage of that name, which the algorithm declared; NULL if there is none. */
 const struct stage *service_find_stage(const struct service *s, const char *name);
 int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
                  struct err *err);

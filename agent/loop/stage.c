@@ -22,7 +22,7 @@ const struct stage *service_find_stage(const struct service *s, const char *name
 
 /* ---- the request ---- */
 
-/* Inputs are looked up in the message as the algorithm asks for them. */
+/* Inputs are looked up in the message when the algorithm asks for them. */
 struct inputs {
     const msgpack_object *map;
     struct tensor found; /* the newest answer */

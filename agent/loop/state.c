@@ -1,4 +1,4 @@
-/* Requests about the variables as a whole, or by name. */
+/* The requests set, snapshot and restore. */
 #include "agent/loop/service_internal.h"
 
 #include "agent/algo/live.h"
@@ -46,7 +46,7 @@ static int read_change(struct service *s, const msgpack_object *map, uint32_t i,
     return 0;
 }
 
-/* All changes are checked before the first is made. */
+/* Checks all changes before it makes the first. */
 int handle_set(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err)
 {
@@ -113,7 +113,8 @@ static int check_block(struct service *s, const void *block, size_t len, struct 
     return 0;
 }
 
-/* The block first, then single variables over it; all checked before the first. */
+/* Restores the block, then single variables; checks everything before it changes
+ * anything. */
 int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
                    struct err *err)
 {

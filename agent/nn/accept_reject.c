@@ -6,9 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Drawing a normal number for each parameter would cost more than the loss. So they are
- * drawn once, into a table, and block b of a variable takes as many from a place in it
- * that depends on the iteration (Salimans et al. 2017, section 2.1: a shared table). */
+/* Drawing a normal number for each parameter would take longer than computing the loss.
+ * So they are drawn once, into a table, and block b of a variable uses those from a place
+ * in it that depends on the iteration (Salimans et al. 2017, section 2.1: a shared
+ * table). */
 enum { TABLE_SIZE = 1 << 18, NOISE_BLOCK = 4096 };
 
 struct accept_reject {
@@ -81,7 +82,7 @@ void accept_reject_free(struct accept_reject *a)
     free(a);
 }
 
-/* A loss that is no number is worse than any other. */
+/* A loss that is NaN is worse than any other. */
 static float orderly(float loss)
 {
     return isnan(loss) ? INFINITY : loss;

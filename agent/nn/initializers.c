@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* A Const of `shape`, every element v (TensorFlow writes it whole, too). */
+/* A Const of `shape` with all elements equal to v (TensorFlow also writes out every
+ * element). */
 static struct output filled_constant(struct graph *g, enum dtype dtype,
                                      const struct shape *shape, double v)
 {

@@ -23,7 +23,7 @@ struct output activate(struct graph *g, struct output x, enum activation activat
     return x;
 }
 
-/* How the two families of layers differ: names, and who lists the variables. */
+/* The differences between the two families of layers: names, and collections. */
 struct layer_style {
     const char *scope, *weights, *biases;
     int model_variables;
@@ -33,7 +33,7 @@ static const struct layer_style contrib_layers = {"fully_connected", "weights", 
                                                   1};
 static const struct layer_style tf_layers = {"dense", "kernel", "bias", 0};
 
-/* A variable found by reuse is in its collections already. */
+/* A reused variable is in its collections already. */
 static struct output layer_variable(struct graph *g, const struct layer_style *style,
                                     const char *name, const struct shape *shape,
                                     const struct initializer *init)

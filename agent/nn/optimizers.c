@@ -19,7 +19,7 @@ struct optimizer_rule {
     int n_slots;
     int first_slot_is_one; /* RMSProp's mean square starts at 1, not 0 */
     int n_constants;
-    int gradient_after; /* constants that stand before the gradient */
+    int gradient_after; /* constants that precede the gradient */
     struct {
         const char *name;
         size_t offset; /* of a double in struct optimizer_config */
@@ -53,7 +53,7 @@ static const struct optimizer_rule rules[] = {
                                    {"epsilon", FROM(epsilon)}}},
 };
 
-/* One call of apply_gradients under way. */
+/* The state of one call of apply_gradients. */
 struct application {
     struct graph *g;
     const struct optimizer_rule *rule;
@@ -70,7 +70,7 @@ static double config_value(const struct application *a, int constant)
     return v;
 }
 
-/* An optimiser's own variables are of the kind of those it moves. */
+/* An optimiser's variables are resources if those that it changes are. */
 static unsigned kind_of(const struct variable *v)
 {
     return output_dtype(v->ref) == DT_RESOURCE ? VARIABLE_RESOURCE : 0;
@@ -92,7 +92,7 @@ int compute_gradients(struct graph *g, struct output loss, struct variable *cons
     return rc;
 }
 
-/* As Python orders "a:0" and "b:0". */
+/* In the order in which Python sorts "a:0" and "b:0". */
 static int compare_tensor_names(const char *a, const char *b)
 {
     for (; *a != '\0' && *a == *b; a++)
