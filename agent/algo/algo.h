@@ -1,4 +1,5 @@
-/* algo.h - what an algorithm is: a function that builds its graph, and stages as data.
+/* algo.h - the interface of an algorithm: functions that build its graph, act and run its
+ * stages, and the list of the stages as data.
  *
  * An algorithm is one file and one row of the registry. It is created on `configure`,
  * builds its part of the graph, and then answers `act` and its stages by running the
@@ -88,7 +89,7 @@ struct algo_column {
 };
 #define ALGO_MAX_COLUMNS 8
 
-struct algo; /* each algorithm's own; begins with nothing in common */
+struct algo; /* each algorithm defines its own */
 
 struct act_args {
     enum act_mode mode;
@@ -162,8 +163,8 @@ struct algo_ops {
     /* Settings that a run of the graph by a client is fed, unless it feeds them itself
      * (live.h; those without a constant are not). NULL: there are none. */
     const struct live *(*lives)(const struct algo *a, size_t *ret_n);
-    /* The op that brings every variable to its first value (targets are copies). Run with
-     * key (seed, name, "init"). */
+    /* Sets every variable to its initial value (targets: to copies). key: (seed, name,
+     * "init"). */
     int (*init)(struct algo *a, struct session *s, struct rng_key key, struct err *err);
     int (*act)(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err);
@@ -172,10 +173,10 @@ struct algo_ops {
 };
 
 const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
-/* As the configuration wants it: with single rows or whole episodes (algorithm_rows). */
+/* Chooses between the variants for single rows and whole episodes (algorithm_rows). */
 const struct algo_ops *algo_choose(const struct agent_config *config);
 
-/* For `init`: runs one operation after the other, all with this key. */
+/* For `init`: runs the operations in order, all with this key. */
 int algo_run_each(struct session *s, struct operation *const *ops, size_t n,
                   struct rng_key key, struct err *err);
 

@@ -26,7 +26,7 @@ int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n)
     return best;
 }
 
-/* Everything is allowed: no call and no look at a mask per head. */
+/* The case without masks, which needs no mask look-ups. */
 static void harden_open(const struct space *space, float *x, size_t rows)
 {
     for (size_t e = 0; e < rows; e++)

@@ -10,14 +10,14 @@
 
 #include "agent/algo/algo.h"
 
-/* Where the largest of n numbers is; the first one where they tie. */
+/* The index of the largest of n numbers; of equal ones the first. */
 static inline int32_t choice_best(const float *x, int32_t n)
 {
     float top = x[0];
     int32_t best = 0;
 
     for (int32_t i = 1; i < n; i++) {
-        best = x[i] > top ? i : best; /* no branch: which is at random */
+        best = x[i] > top ? i : best; /* no branch, because it could not be predicted */
         top = x[i] > top ? x[i] : top;
     }
     return best;
@@ -30,16 +30,19 @@ int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n);
 void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
                     size_t rows);
 
-/* As numbers, 1 or 0, of which every head has some: allowed and ret (rows, U). */
+/* Converts masks to numbers, 1 or 0; a head whose mask has no 1 gets all 1. allowed and
+ * ret: (rows, U). */
 void choices_open(const struct space *space, const uint8_t *allowed, size_t rows,
                   float *ret);
 
-/* How many combinations there are; 0 if the space has no heads, or if more than `max`. */
+/* The number of combinations; 0 if the space has no heads, or if there are more than
+ * `max`. */
 int32_t choices_count(const struct space *space, int32_t max);
 /* An action (U) of a combination, and the combination of an action. */
 void choice_to_action(const struct space *space, int32_t choice, float *action);
 int32_t choice_of_action(const struct space *space, const float *action);
-/* Of the n combinations, which are allowed: ret (n). Returns how many. */
+/* Sets ret[i], i < n, to 1 if combination i is allowed; returns the number of allowed
+ * ones. */
 int32_t choices_allowed(const struct space *space, const uint8_t *allowed, int32_t n,
                         uint8_t *ret);
 

@@ -12,7 +12,7 @@ struct algo {
     const struct space *self;
     size_t n_agents;
 
-    /* Places for the rows that others ask about, kept from one time to the next. */
+    /* Memory for the rows of `propose`, kept between requests. */
     size_t rows; /* there is room for */
     float *obs;
     float *actions;

@@ -21,15 +21,15 @@ struct decision {
     const uint64_t *first;   /* (rows): index of the first of U draws */
 };
 
-/* A policy under way; what it needs beyond this is its own. */
+/* The state of a policy; each kind adds its own data. */
 struct policy_args {
     const struct algo_args *algo;
     const struct space *self;
 };
 
 struct fixed_policy {
-    /* Checks that it can play here; *ret is passed to the functions below, and may be
-     * NULL. */
+    /* Checks that it can act in this space; *ret is passed to the functions below, and
+     * may be NULL. */
     int (*open)(void **ret, const struct policy_args *args, struct err *err);
     void (*close)(void *policy); /* NULL: nothing to free */
     /* First values of its variables; NULL: it has none. */

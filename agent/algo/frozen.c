@@ -79,7 +79,7 @@ static int find_by_settings(struct frozen *f, const struct graph *g,
     return 0;
 }
 
-/* Whether its heads fill the space: what it takes is a choice of each. */
+/* Whether the heads make up the whole action, so that it is one choice for each head. */
 static int is_choice(const struct space *space)
 {
     int64_t in_heads = 0;
@@ -89,7 +89,7 @@ static int is_choice(const struct space *space)
     return in_heads == space->width;
 }
 
-/* What the graph knows of the tensor's shape must leave room for (rows, width). */
+/* Refuses a tensor whose static shape does not fit (rows, width). */
 static int fits(struct output x, int64_t width)
 {
     const struct shape shape = output_shape(x);
@@ -173,7 +173,7 @@ static int frozen_open(void **ret, const struct policy_args *args, struct err *e
                        "its MetaGraph: %s", why.msg);
     else
         r = find_tensors(f, args, err);
-    /* its settings are what its constants hold: nothing sets them here */
+    /* its settings are in the graph's constants */
     collection_clear(a->graph, SETTING_CONSTANTS);
     if (r < 0) {
         frozen_close(f);
@@ -183,7 +183,7 @@ static int frozen_open(void **ret, const struct policy_args *args, struct err *e
     return 0;
 }
 
-/* Without a prefix the values come by `restore`. */
+/* Without a prefix the values arrive with the request `restore`. */
 static int frozen_init(void *policy, struct session *s, struct err *err)
 {
     struct frozen *f = policy;
@@ -208,7 +208,7 @@ static void reserve(struct frozen *f, size_t rows)
     f->places = rows;
 }
 
-/* A row has W draws where others have U. */
+/* A row takes W draws, not U. */
 static void add_gumbel(struct frozen *f, const struct space *self,
                        const struct decision *d)
 {

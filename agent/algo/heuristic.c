@@ -1,9 +1,9 @@
-/* Rules written by hand, one row for each environment that has some: what a learned team
- * is measured against.
+/* Hand-written rules, one table row per environment: a baseline for learned teams.
  *
- * They see what any agent sees, its observation (supervisor/env/simple_*.c say what stands
- * where), and give the same kind of action. A mover goes at full thrust along the axis on
- * which it is farther from where it wants to be, counting what it will still drift.
+ * The rules see the agent's observation only (supervisor/env/simple_*.c document its
+ * elements) and return an action of the agent's space. An agent moves with full thrust
+ * along the axis on which it is farther from its goal, counting the distance that it will
+ * still drift.
  */
 #include "agent/algo/choices.h"
 #include "agent/algo/fixed.h"
@@ -27,13 +27,14 @@ struct heuristic {
     const struct space *agents;
     size_t n_agents, self;
     int openai; /* moves 1 to 4 are right, left, up, down; mpe2: left, right, ... */
-    size_t n_landmarks; /* as many as the observation has room for */
-    size_t first_prey;  /* simple_tag: those before hunt, and those from here on flee */
+    size_t n_landmarks; /* from the width of the observation */
+    size_t first_prey;  /* simple_tag: the adversaries hunt, the good agents flee */
 };
 
 struct rules {
     const char *env;
-    /* How many landmarks an observation of that width has; -1: it is none of this world. */
+    /* The number of landmarks in an observation of that width; -1: the width is not one
+     * of this world's. */
     int64_t (*landmarks)(const struct heuristic *h, int64_t width);
     void (*decide)(const struct heuristic *h, const float *obs, float *action);
 };
@@ -106,7 +107,7 @@ static int64_t spread_landmarks(const struct heuristic *h, int64_t width)
     return width == 4 + 2 * n + 4 * (n - 1) ? n : -1;
 }
 
-/* Where agent a stands, seen from here. */
+/* The position of agent a relative to this agent. */
 static struct vec of_agent(const struct heuristic *h, const float *others, size_t a)
 {
     if (a == h->self)
@@ -157,7 +158,7 @@ static int is_silence(const float *said, size_t n)
     return 1;
 }
 
-/* To the landmark that was named; nowhere before one was. */
+/* Moves to the landmark that was named; stays until one is. */
 static void go_where_told(const struct heuristic *h, const float *obs, const float *said,
                           size_t n_symbols, float *move)
 {
@@ -205,7 +206,7 @@ static int64_t tag_landmarks(const struct heuristic *h, int64_t width)
     return rest >= 0 && rest % 2 == 0 ? rest / 2 : -1;
 }
 
-/* The nearest prey, where it will be in a moment. */
+/* The expected position of the nearest prey. */
 static void hunt(const struct heuristic *h, const float *obs, const float *others,
                  float *action)
 {

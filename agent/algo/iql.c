@@ -37,8 +37,8 @@ static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
     return 0;
 }
 
-/* One draw in [0, 1) decides whether to explore and, stretched, which of the n that are
- * allowed it is. */
+/* One draw in [0, 1) decides whether to explore; if so, the draw divided by epsilon
+ * selects one of the n allowed choices. */
 static int32_t explore(const struct algo *a, float epsilon, float draw, int32_t best,
                        int32_t n)
 {

@@ -1,4 +1,4 @@
-/* iql.h - independent Q-learning: each agent a deep Q-network of its own.
+/* iql.h - independent Q-learning: each agent has its own deep Q-network.
  *
  * Source   Tampuu et al. 2017, "Multiagent cooperation and competition with deep
  *          reinforcement learning"; Mnih et al. 2015, "Human-level control through deep

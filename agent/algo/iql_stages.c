@@ -93,7 +93,7 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
     return r;
 }
 
-/* max of the i-th row's q, over what will be possible. */
+/* The largest target Q of row i among the choices that are possible next. */
 static float best_next(struct algo *a, int64_t i)
 {
     const float *q = a->batch.target_q + i * a->n_choices;
@@ -105,7 +105,7 @@ static float best_next(struct algo *a, int64_t i)
     return q[choice_best_of(q, a->allowed, a->n_choices)];
 }
 
-/* batch.target, from what comes after the rows. */
+/* Sets batch.target from the rows' next observations. */
 static int make_targets(struct algo *a, struct session *s, const struct stage_args *args,
                         const uint64_t *rows, int64_t n, struct stage_result *ret,
                         struct err *err)
@@ -154,7 +154,7 @@ static void gather(struct algo *a, const struct stage_args *args, const uint64_t
                   choice_of_action(a->self, b->action + i * a->self->width)] = 1;
 }
 
-/* One step down the loss, or (shared) its gradients. */
+/* Makes one optimiser step, or in a sharing group writes the gradients. */
 static int run_train(struct algo *a, struct session *s, const struct stage_args *args,
                      int64_t n, struct stage_result *ret, struct err *err)
 {
@@ -198,7 +198,7 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
     return r;
 }
 
-/* ps: one step down the group's mean loss. */
+/* ps: makes one optimiser step with the group's mean gradient. */
 static int apply(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {

@@ -1,17 +1,16 @@
-/* live.h - settings that can be changed while a run goes on.
+/* live.h - settings that can be changed during a run.
  *
- * A number that may follow the step (common/config/ramp.h) has two variables more, `<key>/to`
- * and `<key>/over`.
  * Each is a local variable `<agent>/hyperparameters/<key>` (dots of the key as slashes)
  * in collection hyperparameters: in the block and its snapshots, so that a respawned
  * agent has it, but not in checkpoints. Every run feeds it into the constant of the graph
  * that it stands for (`Adam/learning_rate:0`), so that an exported graph is TensorFlow's
- * own.
+ * own. A number that may follow the step (common/config/ramp.h) has two more variables,
+ * `<key>/to` and `<key>/over`.
  *
  * Export   a checkpoint's .meta holds the values of its step: in the constants, and as the
- *          variables' first values. Collection SETTING_CONSTANTS (msg/protocol.h) says
- *          which constants those are; the supervisor, which writes .meta files without
- *          asking the agent, puts the values in (supervisor/save/graphs.h).
+ *          variables' first values. Collection SETTING_CONSTANTS (msg/protocol.h) lists
+ *          those constants; the supervisor, which writes .meta files without asking the
+ *          agent, inserts the values (supervisor/save/graphs.h).
  */
 #ifndef AGENT_ALGO_LIVE_H
 #define AGENT_ALGO_LIVE_H
@@ -31,7 +30,7 @@ struct live {
  * infinity, clip_by_norm's x clip / max(norm, clip) would be infinity / infinity. */
 #define LIVE_NO_CLIP_NORM 0x1p64f
 
-/* The variable only; called inside the agent's variable scope. */
+/* Creates the variable. Call it inside the agent's variable scope. */
 struct live live_new(struct graph *g, const char *key, double value);
 /* The same for a FIELD_SCHEDULE. */
 struct live live_schedule(struct graph *g, const char *key, const struct ramp *value);

@@ -120,9 +120,9 @@ static void feed_allowed(struct algo *a, const struct act_args *args)
     maddpg_feed(a, a->allowed, x, (int64_t)args->n_copies, space->width);
 }
 
-/* A row's noise is drawn by its own copy's key and counter and fed, so that it does not
- * depend on how many copies stand beside it. Where one is chosen, the softmax is left out:
- * neither it nor a temperature (above 0) makes another the largest. */
+/* Each row's noise is drawn with the key and counter of its copy, and fed, so that it
+ * does not depend on the number of copies. If one choice is taken, the softmax is left
+ * out: neither it nor a temperature above 0 changes which score is the largest. */
 static int act_gumbel(struct algo *a, struct session *s, const struct act_args *args,
                       struct act_result *ret, struct err *err)
 {
@@ -160,7 +160,7 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     const int64_t rows = (int64_t)args->n_copies;
     int r = reserve_act_rows(a, rows, err);
 
-    /* one for all copies, at the step of the first */
+    /* one temperature for all copies, that of the first copy's step */
     if (r == 0 && !a->deterministic && a->config->settings.execute == EXECUTE_SOFT)
         r = live_value(&a->live[LIVE_TEMPERATURE], s, args->step,
                        &a->live_value[LIVE_TEMPERATURE], err);
@@ -198,7 +198,8 @@ static int check_policy(const struct space *space, const struct algorithm_settin
     return 0;
 }
 
-/* Proposals for turned rows mean nothing to a critic that sees them as they are stored. */
+/* Refuses a learner without symmetry beside one with it: proposals for turned rows do not
+ * fit a critic that sees the rows as stored. */
 static int check_symmetry(const struct algo *a, struct err *err)
 {
     for (size_t i = 0; !a->one_stage && i < a->n_agents; i++)

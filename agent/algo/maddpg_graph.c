@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* By which logits are lowered: more than logits and noise differ, and far from where
- * float32 ends. */
+/* Logits of impossible choices are lowered by this: more than logits and noise differ,
+ * and far below the largest float32. */
 #define FORBIDDEN 1e8f
 
 static struct output join(struct graph *g, const struct output *xs, size_t n)
@@ -101,7 +101,8 @@ static void make_masks(struct algo *a)
     a->forbidden = binary(g, "Mul", x, constant_f32(g, FORBIDDEN, NULL), "forbidden");
 }
 
-/* Of what is seen of everyone, the own action being `own`. */
+/* Builds a critic of the seen observations and actions; `own` replaces the agent's own
+ * action. */
 static struct critic critic(struct algo *a, struct output own, const char *scope,
                             enum reuse reuse)
 {
@@ -180,7 +181,7 @@ static struct policy make_policy(struct algo *a, const char *scope)
 }
 
 /* The agent's variables of one network. */
-/* Nothing for an optimiser without gradients. */
+/* Builds nothing for an optimiser that does not use gradients. */
 static int minimize(struct algo *a, struct output loss, struct learner *l,
                     struct err *err)
 {
@@ -201,7 +202,7 @@ static int minimize(struct algo *a, struct output loss, struct learner *l,
     return r;
 }
 
-/* Both networks' targets, after both networks are there. */
+/* Builds the updates of both target networks. Both networks must exist. */
 static void make_target_updates(struct algo *a)
 {
     static const struct following both[] = {{"target_q_func", "q_func"},

@@ -95,7 +95,7 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
     return 0;
 }
 
-/* The seen agents' observations in the joint matrix, as the rows' symmetries turn them. */
+/* Applies the rows' symmetries to the seen agents' observations in the joint matrix. */
 static void turn_obs(struct algo *a, const struct stage_args *args, size_t n)
 {
     float *x = a->batch.joint;
@@ -116,8 +116,8 @@ static void turn_actions(struct algo *a, const struct stage_args *args, size_t n
     }
 }
 
-/* What the critic sees at the rows; its target has seen what comes after them. Rows of the
- * log never change, so that those which lie there already are not fetched again. */
+/* Gathers the critic's input at the rows. Rows of the log never change, so rows that are
+ * already in the matrix are not gathered again. */
 static void gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
                    size_t n)
 {
@@ -150,7 +150,7 @@ static void gather_next(struct algo *a, const struct stage_args *args,
     store_view_gather(store, a->alive_column, rows, n, b->alive, 1);
 }
 
-/* What the agent may do at the rows, or after them. */
+/* Feeds the masks at the rows (`allowed`) or after them (`next_allowed`). */
 static void feed_allowed(struct algo *a, const struct stage_args *args, int column,
                          const uint64_t *rows, int64_t n)
 {
@@ -164,8 +164,8 @@ static void feed_allowed(struct algo *a, const struct stage_args *args, int colu
 
 /* ---- propose ---- */
 
-/* Target policy at the own next observations of n rows, the newest draw's, into
- * batch.proposal. */
+/* Runs the target policy at the agent's next observations of n rows, under the newest
+ * draw of symmetries, into batch.proposal. */
 static int propose_at(struct algo *a, struct session *s, const struct stage_args *args,
                       const uint64_t *rows, int64_t n, struct err *err)
 {
@@ -209,8 +209,8 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
 
 /* ---- learn ---- */
 
-/* An agent's actions (n, width) take their place in the joint matrix. Returns the column
- * behind them. */
+/* Copies an agent's actions (n, width) into the joint matrix at `column`. Returns the
+ * next free column. */
 static int64_t put_actions(struct algo *a, int64_t column, const float *actions,
                            int64_t n, int64_t width)
 {
@@ -267,8 +267,8 @@ static void feed_critic(struct algo *a, const struct critic *c, int64_t n)
     feed_columns(a, c->actions, a->seen_obs, a->joint_width - a->seen_obs, n);
 }
 
-/* The own observations, which the policy sees, and for the critic everything but the
- * policy's own action. */
+/* Feeds the policy's observations, and everything that the critic sees but the agent's
+ * own action. */
 static void feed_actor(struct algo *a, int64_t n)
 {
     int64_t obs = 0, action = a->seen_obs;
@@ -293,8 +293,8 @@ static struct run_args with_feeds(const struct algo *a, const struct stage_args 
                              .counter = args->counter};
 }
 
-/* With importance weights the critic's errors are fetched, too, into batch.next_q, which has
- * been used by then. Returns the number of fetches. */
+/* With importance weights also fetches the critic's errors, into batch.next_q, which is
+ * no longer needed then. Returns the number of fetches. */
 static size_t fetch_errors(struct algo *a, const struct stage_args *args,
                            const struct learner *l, struct output *fetches,
                            struct tensor *t, size_t n)
@@ -306,7 +306,7 @@ static size_t fetch_errors(struct algo *a, const struct stage_args *args,
     return n + 1;
 }
 
-/* By the op that was built for it: scalars[i] receives fetch i, then the norm. */
+/* Runs the optimiser's op: scalars[i] receives fetch i, the last one the norm. */
 static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
                      const struct learner *l, const struct output *fetches, size_t n,
                      float *scalars, struct err *err)
@@ -326,8 +326,8 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
     return session_run(s, &run, t, err);
 }
 
-/* The optimiser's table is a function of the stage's key: whenever it is made, it is the
- * same one. */
+/* Creates the optimiser's table on first use. It depends on the stage's key alone, so a
+ * respawned agent creates the same one. */
 static int make_trials(struct algo *a, struct session *s, const struct stage_args *args,
                        struct learner *l, struct err *err)
 {
@@ -343,7 +343,8 @@ static int make_trials(struct algo *a, struct session *s, const struct stage_arg
     return r;
 }
 
-/* By trial: scalars[i] receives fetch i, of which 0 is the loss, as of before. */
+/* Tries changes of the network: scalars[i] receives fetch i as of before them; fetch 0 is
+ * the loss. */
 static int try_changes(struct algo *a, struct session *s, const struct stage_args *args,
                        struct learner *l, const struct output *fetches, size_t n,
                        float *scalars, struct err *err)
@@ -473,7 +474,7 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     return 0;
 }
 
-/* C and D. The rows are mostly those that the critic has just learnt from. */
+/* C and D. The rows are usually those that the critic has just learnt from. */
 static int learn_policy(struct algo *a, struct session *s, const struct stage_args *args,
                         struct stage_result *ret, struct err *err)
 {

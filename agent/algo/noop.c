@@ -1,5 +1,5 @@
-/* Nothing: each head's first choice, which in the particle worlds is to stay; zeros in a
- * box, or its point nearest to them. */
+/* Does nothing: takes each head's first choice, which in the particle worlds is to stay;
+ * in a box the point nearest to zero. */
 #include "agent/algo/choices.h"
 #include "agent/algo/fixed.h"
 

@@ -42,7 +42,7 @@ struct operation *minimize_clipped(struct graph *g, struct output loss,
     return op;
 }
 
-/* One pair of scopes; adds to ops[] and copies[], and returns how many. */
+/* Handles one pair of scopes: adds to ops[] and copies[] and returns the number added. */
 static size_t follow_scope(struct graph *g, const char *agent, const struct following *f,
                            struct output keep, struct output polyak,
                            struct operation **ops, struct operation **copies)

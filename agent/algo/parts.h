@@ -1,4 +1,4 @@
-/* parts.h - pieces of graphs that several algorithms are made of. */
+/* parts.h - pieces of graphs that several algorithms use. */
 #ifndef AGENT_ALGO_PARTS_H
 #define AGENT_ALGO_PARTS_H
 
@@ -16,7 +16,8 @@
 void name_policy(struct graph *g, struct output observation, struct output action,
                  int is_scores);
 
-/* A loss made smaller: minimize_and_clip of openai/maddpg. */
+/* An optimiser step for a loss, with clipped gradients: minimize_and_clip of
+ * openai/maddpg. */
 struct minimizer {
     const char *scope; /* its trainable variables are moved: "agent_0/q_func/" */
     const struct optimizer_config *optimizer;
@@ -33,8 +34,8 @@ struct operation *minimize_clipped(struct graph *g, struct output loss,
 struct following {
     const char *target, *source; /* "target_q_func", "q_func" */
 };
-/* Every follower at once: *ret_update, named `update`, moves it towards its twin,
- * t = keep t + polyak v (keep: 1 - polyak); *ret_copy, named `copy`, makes it equal. */
+/* Updates all followers: *ret_update, named `update`, moves it towards its twin, t = keep
+ * t + polyak v (keep: 1 - polyak); *ret_copy, named `copy`, makes it equal. */
 void follow_variables(struct graph *g, const char *agent, const struct following *f,
                       size_t n, struct output keep, struct output polyak,
                       const char *update, const char *copy, struct operation **ret_update,

@@ -1,5 +1,5 @@
-/* Evenly over what is possible: each head's choices, a box's points; in a box without
- * bounds, a standard normal draw. */
+/* Acts uniformly at random over the possible choices of each head, or the points of a
+ * box; in a box without bounds, with standard normal draws. */
 #include "agent/algo/choices.h"
 #include "agent/algo/fixed.h"
 
@@ -10,7 +10,7 @@ static int random_open(void **ret, const struct policy_args *args, struct err *e
     return 0;
 }
 
-/* A head's choice is the place of the largest of as many uniform numbers, one-hot. */
+/* Draws a uniform number per choice; each head takes the choice with the largest. */
 static int random_decide(void *policy, const struct space *self, struct session *s,
                          const struct decision *d, float *actions, struct err *err)
 {

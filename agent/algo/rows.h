@@ -1,4 +1,4 @@
-/* rows.h - what algorithms that learn from single rows of the log share.
+/* rows.h - functions for algorithms that learn from single rows of the log.
  *
  * Shapes   G groups of B rows: one batch for all, or each agent its own (own_batches).
  */
@@ -7,7 +7,8 @@
 
 #include "agent/algo/algo.h"
 
-/* Rows of single steps in a log, G of 1 or n_agents. ERR_ARG says what they are. */
+/* Checks that the request has rows of single steps, with G equal to 1 or n_agents.
+ * ERR_ARG. */
 int rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
 /* The group that this agent learns from. */
 int64_t rows_group(const struct stage_args *args, size_t self);
@@ -34,7 +35,7 @@ void rows_weights(float *weight, const float *weights, const float *alive, int64
 void rows_targets(float *y, const float *reward, const float *terminated,
                   const float *next, float discount, int64_t n, struct stage_result *ret);
 
-/* The rows' priorities for the next draws: |td|, which is made of td in place. */
+/* Returns |td| as the rows' priorities for later draws; td is changed in place. */
 void rows_priorities(float *td, int64_t n, struct stage_result *ret);
 
 void stage_scalar(struct stage_result *ret, const char *name, double value);

@@ -1,7 +1,9 @@
-/* service.h - the state of an agent process, and the handlers of its requests. An agent
- * is a function (variables, request, rows) -> (variables, response). A request that is
- * malformed, unknown or not allowed in this state gets an error response and changes
- * nothing. */
+/* service.h - the state of an agent process, and the handlers of its requests.
+ *
+ * An agent is a function (variables, request, rows) -> (variables, response). A request
+ * that is malformed, unknown or not allowed in this state gets an error response and
+ * changes nothing.
+ */
 #ifndef AGENT_LOOP_SERVICE_H
 #define AGENT_LOOP_SERVICE_H
 
