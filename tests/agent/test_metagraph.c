@@ -343,7 +343,7 @@ START_TEST(messages_of_collections_are_scoped)
 {
     struct metagraph_import_options o = {.import_scope = "s"};
     const struct collection_item *items;
-    struct graph *g = graph_new();
+    struct graph *g;
     struct saver *saver;
     struct arena a = {0};
     struct err err = {0};
@@ -352,6 +352,7 @@ START_TEST(messages_of_collections_are_scoped)
 
     if (!test_has_real_checkpoints())
         return;
+    g = graph_new();
     meta = xasprintf("%s/data/tf-checkpoints/21-codlife-tensorflow-example/tf_tutorial/"
                      "tmp/model.ckpt-237.meta",
                      test_shared_dir());
