@@ -155,7 +155,7 @@ struct algo_ops {
     int (*build)(struct algo **ret, const struct algo_args *args, struct err *err);
     void (*free)(struct algo *a);
     const struct stage *(*stages)(const struct algo *a, size_t *ret_n);
-    int64_t (*carry_width)(const struct algo *a);
+    int64_t (*carry_width)(const struct algo *a); /* H; NULL: 0 */
     /* NULL: transitions of single steps. */
     void (*rows)(const struct algo *a, struct algo_rows *ret);
     /* Fills up to ALGO_MAX_COLUMNS and returns their number. NULL: it adds none. */

@@ -121,3 +121,19 @@ int32_t choice_of_action(const struct space *space, const float *action)
     }
     return ret;
 }
+
+int32_t choice_explore(float draw, float epsilon, int32_t best, const uint8_t *allowed,
+                       int32_t n_allowed, int32_t n)
+{
+    int32_t any, choice = 0;
+
+    if (draw >= epsilon)
+        return best;
+    any = (int32_t)(draw / epsilon * (float)n_allowed);
+    any = any < n_allowed ? any : n_allowed - 1;
+    if (n_allowed == n)
+        return any;
+    for (;; choice++)
+        if (allowed[choice] && any-- == 0)
+            return choice;
+}

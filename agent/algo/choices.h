@@ -26,6 +26,12 @@ static inline int32_t choice_best(const float *x, int32_t n)
 /* The same among those that are allowed. */
 int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n);
 
+/* Explores with probability epsilon: one draw in [0, 1) decides whether to, and if so, the
+ * draw divided by epsilon selects one of the n_allowed combinations. Returns the chosen
+ * one, or best. allowed (n): not read if all n are allowed. */
+int32_t choice_explore(float draw, float epsilon, int32_t best, const uint8_t *allowed,
+                       int32_t n_allowed, int32_t n);
+
 /* Each head's largest element becomes 1, the others 0. x (rows, U), allowed (rows, U) */
 void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
                     size_t rows);

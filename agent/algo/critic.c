@@ -71,8 +71,7 @@ static struct operation *make_training(struct algo *a, struct err *err)
     struct live *clip_norm = &a->lives[CRITIC_CLIP_NORM];
     char *scope = xasprintf("%s/performance_network/", a->self->name);
     struct minimizer m = {.scope = scope,
-                          .optimizer = c->critic.has_optimizer ? &c->critic.optimizer
-                                                               : &c->optimizer,
+                          .optimizer = network_optimizer(c, &c->critic),
                           .clip_by = c->settings.clip_by};
     struct output error = binary(g, "Sub", a->q_predicted, a->q, "td_error"), loss;
     struct operation *train;
@@ -86,11 +85,7 @@ static struct operation *make_training(struct algo *a, struct err *err)
     free(scope);
     if (train == NULL)
         return NULL;
-    a->lives[CRITIC_RATE] =
-        live_schedule(g,
-                      c->critic.has_optimizer ? "critic.optimizer.learning_rate"
-                                              : "optimizer.learning_rate",
-                      &m.optimizer->learning_rate);
+    a->lives[CRITIC_RATE] = live_critic_rate(g, c);
     live_bind(g, &a->lives[CRITIC_RATE], m.learning_rate);
     (void)unary(g, "Identity", m.norm, "grad_norm");
     return group(g, &train, 1, "train");
@@ -141,11 +136,9 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
 {
     const struct agent_config *c = args->config;
     struct algo *a;
-    const struct optimizer_config *o =
-        c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer;
     int r;
 
-    if (o->type == OPT_ACCEPT_REJECT)
+    if (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
                           "accept_reject tries changes on batches of its "
                           "own; a critic that clients train needs gradients");
@@ -166,11 +159,6 @@ static const struct stage *stages(const struct algo *a, size_t *ret_n)
 {
     *ret_n = 0;
     return NULL;
-}
-
-static int64_t carry_width(const struct algo *a)
-{
-    return 0;
 }
 
 static const struct live *lives(const struct algo *a, size_t *ret_n)
@@ -205,7 +193,6 @@ const struct algo_ops critic_ops = {
     .build = build,
     .free = critic_free,
     .stages = stages,
-    .carry_width = carry_width,
     .lives = lives,
     .init = init,
     .act = act,

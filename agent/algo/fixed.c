@@ -71,11 +71,6 @@ static const struct stage *stages(const struct algo *a, size_t *ret_n)
     return fixed_stages;
 }
 
-static int64_t carry_width(const struct algo *a)
-{
-    return 0;
-}
-
 static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
 {
     return a->policy->init != NULL ? a->policy->init(a->own, s, err) : 0;
@@ -197,7 +192,6 @@ static int build_random(struct algo **ret, const struct algo_args *args, struct 
         .build = build_##algorithm,                                                      \
         .free = fixed_free,                                                              \
         .stages = stages,                                                                \
-        .carry_width = carry_width,                                                      \
         .init = init,                                                                    \
         .act = act,                                                                      \
         .stage = propose,                                                                \

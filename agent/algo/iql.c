@@ -1,6 +1,7 @@
 #include "agent/algo/iql.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/parts.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -37,24 +38,6 @@ static int reserve_act_rows(struct algo *a, int64_t rows, struct err *err)
     return 0;
 }
 
-/* One draw in [0, 1) decides whether to explore; if so, the draw divided by epsilon
- * selects one of the n allowed choices. */
-static int32_t explore(const struct algo *a, float epsilon, float draw, int32_t best,
-                       int32_t n)
-{
-    int32_t any, choice = 0;
-
-    if (draw >= epsilon)
-        return best;
-    any = (int32_t)(draw / epsilon * (float)n);
-    any = any < n ? any : n - 1;
-    if (n == a->n_choices)
-        return any;
-    for (;; choice++)
-        if (a->allowed[choice] && any-- == 0)
-            return choice;
-}
-
 static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
@@ -79,11 +62,12 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
         if (allowed != NULL)
             n_allowed = choices_allowed(a->self, allowed, a->n_choices, a->allowed);
         choice = choice_best_of(q, allowed != NULL ? a->allowed : NULL, a->n_choices);
-        choice_to_action(a->self,
-                         greedy ? choice
-                                : explore(a, (float)ramp_value(&epsilon, args->step + e),
-                                          draw[e], choice, n_allowed),
-                         ret->actions + e * width);
+        choice_to_action(
+            a->self,
+            greedy ? choice
+                   : choice_explore(draw[e], (float)ramp_value(&epsilon, args->step + e),
+                                    choice, a->allowed, n_allowed, a->n_choices),
+            ret->actions + e * width);
     }
     return 0;
 }
@@ -102,8 +86,7 @@ static void iql_free(struct algo *a)
 
 static int check(const struct space *self, const struct agent_config *c, struct err *err)
 {
-    const struct optimizer_config *o =
-        c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer;
+    const struct optimizer_config *o = network_optimizer(c, &c->critic);
 
     if (self->box || choices_count(self, MAX_CHOICES) == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
@@ -151,11 +134,6 @@ static const struct stage *stages(const struct algo *a, size_t *ret_n)
     return a->share != NULL ? share_stages : &learn;
 }
 
-static int64_t carry_width(const struct algo *a)
-{
-    return 0;
-}
-
 static const struct live *lives(const struct algo *a, size_t *ret_n)
 {
     *ret_n = IQL_LIVES;
@@ -174,7 +152,6 @@ const struct algo_ops iql_ops = {
     .build = build,
     .free = iql_free,
     .stages = stages,
-    .carry_width = carry_width,
     .lives = lives,
     .init = init,
     .act = act,

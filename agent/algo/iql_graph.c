@@ -8,17 +8,6 @@
 
 #include <stdlib.h>
 
-/* In a group that shares, the ps makes the steps and the members do all else. */
-static int steps(const struct algo *a)
-{
-    return a->share == NULL || share_is_ps(a->share);
-}
-
-static int learns(const struct algo *a)
-{
-    return a->share == NULL || !share_is_ps(a->share);
-}
-
 static struct output network(struct algo *a, const char *scope)
 {
     struct output q;
@@ -34,7 +23,7 @@ static void make_placeholders(struct algo *a)
     struct graph *g = a->graph;
 
     a->obs = placeholder(g, DT_FLOAT, &SHAPE(-1, a->self->obs), "observation");
-    if (!learns(a))
+    if (!share_learns(a->share))
         return;
     a->choice = placeholder(g, DT_FLOAT, &SHAPE(-1, a->n_choices), "choice");
     a->target = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "target");
@@ -56,9 +45,9 @@ static void make_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
 
-    if (steps(a))
+    if (share_makes_steps(a->share))
         make_live(a, IQL_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
-    if (!learns(a))
+    if (!share_learns(a->share))
         return;
     make_live(a, IQL_POLYAK, "polyak", c->polyak, "polyak");
     make_live(a, IQL_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis,
@@ -86,57 +75,23 @@ static void make_loss(struct algo *a)
     a->q_mean = reduce(g, "Mean", q, NULL, 0, 0, "q_mean");
 }
 
-static const struct optimizer_config *optimizer(const struct algo *a)
-{
-    return a->config->critic.has_optimizer ? &a->config->critic.optimizer
-                                           : &a->config->optimizer;
-}
-
-static int make_minimizer(struct algo *a, const char *scope,
-                          struct output *ret_learning_rate, struct err *err)
-{
-    struct minimizer m = {.scope = scope,
-                          .optimizer = optimizer(a),
-                          .clip_norm = a->live[IQL_CLIP_NORM].constant,
-                          .clip_by = a->config->settings.clip_by};
-
-    a->train = minimize_clipped(a->graph, a->loss, &m, err);
-    a->norm = m.norm;
-    *ret_learning_rate = m.learning_rate;
-    return a->train != NULL ? 0 : ERR_ARG;
-}
-
-static int make_shared(struct algo *a, const char *scope,
-                       struct output *ret_learning_rate, struct err *err)
-{
-    struct share_part part = {.scope = scope,
-                              .loss = a->loss,
-                              .optimizer = optimizer(a),
-                              .clip_norm = a->live[IQL_CLIP_NORM].constant,
-                              .clip_by = a->config->settings.clip_by};
-    const int r = share_build(a->share, a->graph, &part, 1, err);
-
-    a->norm = part.norm;
-    *ret_learning_rate = part.learning_rate;
-    return r;
-}
-
 static int make_training(struct algo *a, struct err *err)
 {
     char *scope = xasprintf("%s/q_func/", a->self->name);
-    struct output rate = OUTPUT_NONE;
-    const int r = a->share == NULL ? make_minimizer(a, scope, &rate, err)
-                                   : make_shared(a, scope, &rate, err);
+    struct share_part part = {
+        .step = {.scope = scope,
+                 .optimizer = network_optimizer(a->config, &a->config->critic),
+                 .clip_norm = a->live[IQL_CLIP_NORM].constant,
+                 .clip_by = a->config->settings.clip_by},
+        .loss = a->loss};
+    const int r = share_build_steps(a->share, a->graph, &part, 1, &a->train, err);
 
     free(scope);
-    if (r < 0 || !steps(a))
+    a->norm = part.step.norm;
+    if (r < 0 || !share_makes_steps(a->share))
         return r;
-    a->live[IQL_RATE] =
-        live_schedule(a->graph,
-                      a->config->critic.has_optimizer ? "critic.optimizer.learning_rate"
-                                                      : "optimizer.learning_rate",
-                      &optimizer(a)->learning_rate);
-    live_bind(a->graph, &a->live[IQL_RATE], rate);
+    a->live[IQL_RATE] = live_critic_rate(a->graph, a->config);
+    live_bind(a->graph, &a->live[IQL_RATE], part.step.learning_rate);
     return 0;
 }
 
@@ -161,10 +116,10 @@ int iql_build_graph(struct algo *a, struct err *err)
     make_lives(a);
     a->q = unary(g, "Identity", network(a, "q_func"), "q");
     name_policy(g, a->obs, a->q, 1);
-    if (learns(a))
+    if (share_learns(a->share))
         make_loss(a);
     r = make_training(a, err);
-    if (learns(a)) {
+    if (share_learns(a->share)) {
         a->target_q = unary(g, "Identity", network(a, "target_q_func"), "target_q");
         make_target_updates(a);
     }

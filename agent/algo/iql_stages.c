@@ -10,16 +10,6 @@
 
 /* ---- live settings ---- */
 
-static int read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
-{
-    int r = 0;
-
-    for (int i = 0; r == 0 && i < IQL_LIVES; i++)
-        if (a->live[i].variable != NULL)
-            r = live_value(&a->live[i], s, step, &a->live_value[i], err);
-    return r;
-}
-
 static struct feed feed_live(struct algo *a, enum iql_live key)
 {
     return (struct feed){a->live[key].constant, tensor_scalar_f32(&a->live_value[key])};
@@ -207,7 +197,7 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
     struct feed feeds[2];
     const struct run_args run = {
         .feeds = feeds, .n_feeds = 2, .fetches = &a->norm, .n_fetches = 1};
-    int r = read_live(a, s, args->step, err);
+    int r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err);
 
     if (r < 0)
         return r;
@@ -233,7 +223,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
 {
     int r;
 
-    if ((r = read_live(a, s, args->step, err)) < 0 ||
+    if ((r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err)) < 0 ||
         (r = share_assign(a->share, s, args, err)) < 0)
         return r;
     return run_target_update(a, s, err);
@@ -248,7 +238,7 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
 
     if ((r = rows_check(args, a->n_agents, err)) < 0 ||
         (r = find_columns(a, args->store, err)) < 0 || (r = reserve(a, n, err)) < 0 ||
-        (r = read_live(a, s, args->step, err)) < 0 ||
+        (r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err)) < 0 ||
         (r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n,
                            err)) < 0 ||
         (r = make_targets(a, s, args, args->rows + first, n, ret, err)) < 0)

@@ -69,6 +69,27 @@ struct live live_schedule(struct graph *g, const char *key, const struct ramp *v
                          .over = make_variable(g, key, "/over", value->over)};
 }
 
+struct live live_critic_rate(struct graph *g, const struct agent_config *c)
+{
+    if (c->critic.has_optimizer)
+        return live_schedule(g, "critic.optimizer.learning_rate",
+                             &c->critic.optimizer.learning_rate);
+    return live_schedule(g, "optimizer.learning_rate", &c->optimizer.learning_rate);
+}
+
+void live_rates(struct graph *g, const struct agent_config *c, struct live *ret_actor,
+                struct live *ret_critic)
+{
+    *ret_actor = *ret_critic =
+        live_schedule(g, "optimizer.learning_rate", &c->optimizer.learning_rate);
+    if (c->actor.has_optimizer)
+        *ret_actor = live_schedule(g, "actor.optimizer.learning_rate",
+                                   &c->actor.optimizer.learning_rate);
+    if (c->critic.has_optimizer)
+        *ret_critic = live_schedule(g, "critic.optimizer.learning_rate",
+                                    &c->critic.optimizer.learning_rate);
+}
+
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
                    const char *name)
 {
@@ -137,4 +158,15 @@ int live_value(const struct live *l, struct session *s, uint64_t step, float *re
     if (*ret <= 0)
         *ret = l->instead_of_zero;
     return 0;
+}
+
+int lives_read(const struct live *l, size_t n, struct session *s, uint64_t step,
+               float *ret, struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < n; i++)
+        if (l[i].variable != NULL)
+            r = live_value(&l[i], s, step, &ret[i], err);
+    return r;
 }

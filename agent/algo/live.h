@@ -17,6 +17,7 @@
 
 #include "agent/session/session.h"
 #include "common/config/ramp.h"
+#include "common/config/run_config.h"
 
 struct live {
     struct variable *variable;
@@ -34,6 +35,11 @@ struct live {
 struct live live_new(struct graph *g, const char *key, double value);
 /* The same for a FIELD_SCHEDULE. */
 struct live live_schedule(struct graph *g, const char *key, const struct ramp *value);
+/* The learning rate of the critic: its own optimiser's, or the agent's. */
+struct live live_critic_rate(struct graph *g, const struct agent_config *c);
+/* Those of actor and critic, where both have networks. */
+void live_rates(struct graph *g, const struct agent_config *c, struct live *ret_actor,
+                struct live *ret_critic);
 /* The constant that the setting is fed into, under `name` in the current scope: value, or
  * where that is 0, instead_of_zero. */
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,
@@ -47,6 +53,9 @@ struct variable *live_find(struct graph *g, const char *agent, const char *key);
  * are in. */
 int live_value(const struct live *l, struct session *s, uint64_t step, float *ret,
                struct err *err);
+/* The same for n settings at once: ret[n]. Those without a variable are left out. */
+int lives_read(const struct live *l, size_t n, struct session *s, uint64_t step,
+               float *ret, struct err *err);
 /* The schedule itself, for copies that are at different steps: see ramp_value. */
 int live_ramp(const struct live *l, struct session *s, struct ramp *ret, struct err *err);
 

@@ -1,6 +1,7 @@
 #include "agent/algo/maddpg.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/parts.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -25,13 +26,7 @@ static const struct stage ddpg_stages[] = {
 
 int maddpg_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
 {
-    for (int i = 0; i < LIVE_COUNT; i++) {
-        int r = live_value(&a->live[i], s, step, &a->live_value[i], err);
-
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    return lives_read(a->live, LIVE_COUNT, s, step, a->live_value, err);
 }
 
 void maddpg_feeds_begin(struct algo *a)
@@ -214,12 +209,10 @@ static void make_learners(struct algo *a)
 {
     const struct agent_config *c = a->config;
 
-    a->critic_learner = (struct learner){
-        "q_func/", c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer,
-        LIVE_CRITIC_RATE};
-    a->actor_learner = (struct learner){
-        "p_func/", c->actor.has_optimizer ? &c->actor.optimizer : &c->optimizer,
-        LIVE_ACTOR_RATE};
+    a->critic_learner =
+        (struct learner){"q_func/", network_optimizer(c, &c->critic), LIVE_CRITIC_RATE};
+    a->actor_learner =
+        (struct learner){"p_func/", network_optimizer(c, &c->actor), LIVE_ACTOR_RATE};
 }
 
 static void see(struct algo *a, int own_only)
@@ -305,11 +298,6 @@ static const struct stage *stages(const struct algo *a, size_t *ret_n)
     return a->one_stage ? ddpg_stages : maddpg_stages;
 }
 
-static int64_t carry_width(const struct algo *a)
-{
-    return 0;
-}
-
 static const struct live *lives(const struct algo *a, size_t *ret_n)
 {
     *ret_n = LIVE_COUNT;
@@ -328,7 +316,6 @@ const struct algo_ops maddpg_ops = {
     .build = build_maddpg,
     .free = maddpg_free,
     .stages = stages,
-    .carry_width = carry_width,
     .lives = lives,
     .init = init,
     .act = act,
@@ -340,7 +327,6 @@ const struct algo_ops ddpg_ops = {
     .build = build_ddpg,
     .free = maddpg_free,
     .stages = stages,
-    .carry_width = carry_width,
     .lives = lives,
     .init = init,
     .act = act,

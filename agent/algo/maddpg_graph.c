@@ -54,17 +54,8 @@ static void make_live_settings(struct algo *a)
         {LIVE_DISCOUNT, "discount", c->discount},
         {LIVE_LOGIT_PENALTY, "settings.logit_penalty", c->settings.logit_penalty},
     };
-    const struct live shared =
-        live_schedule(a->graph, "optimizer.learning_rate", &c->optimizer.learning_rate);
 
-    a->live[LIVE_ACTOR_RATE] = a->live[LIVE_CRITIC_RATE] = shared;
-    if (c->actor.has_optimizer)
-        a->live[LIVE_ACTOR_RATE] = live_schedule(
-            a->graph, "actor.optimizer.learning_rate", &c->actor.optimizer.learning_rate);
-    if (c->critic.has_optimizer)
-        a->live[LIVE_CRITIC_RATE] =
-            live_schedule(a->graph, "critic.optimizer.learning_rate",
-                          &c->critic.optimizer.learning_rate);
+    live_rates(a->graph, c, &a->live[LIVE_ACTOR_RATE], &a->live[LIVE_CRITIC_RATE]);
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
         a->live[settings[i].key] =
             live_new(a->graph, settings[i].name, settings[i].value);

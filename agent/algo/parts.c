@@ -18,6 +18,23 @@ void name_policy(struct graph *g, struct output observation, struct output actio
     collect(g, is_scores ? POLICY_LOGITS : POLICY_ACTION, action);
 }
 
+const struct optimizer_config *network_optimizer(const struct agent_config *c,
+                                                 const struct network_config *net)
+{
+    return net->has_optimizer ? &net->optimizer : &c->optimizer;
+}
+
+struct operation *apply_clipped(struct graph *g, struct gradient *grads, size_t n,
+                                struct minimizer *m)
+{
+    m->norm = global_norm(g, grads, n);
+    if (m->clip_by == CLIP_BY_GLOBAL)
+        clip_gradients_by_global_norm(g, grads, n, m->norm, m->clip_norm);
+    else
+        clip_gradients_by_norm(g, grads, n, m->clip_norm);
+    return apply_gradients(g, m->optimizer, grads, n, NULL, NULL, &m->learning_rate);
+}
+
 struct operation *minimize_clipped(struct graph *g, struct output loss,
                                    struct minimizer *m, struct err *err)
 {
@@ -29,14 +46,8 @@ struct operation *minimize_clipped(struct graph *g, struct output loss,
 
     for (size_t i = 0; i < n; i++)
         vars[i] = items[i].variable;
-    if (compute_gradients(g, loss, vars, n, grads, err) == 0) {
-        m->norm = global_norm(g, grads, n);
-        if (m->clip_by == CLIP_BY_GLOBAL)
-            clip_gradients_by_global_norm(g, grads, n, m->norm, m->clip_norm);
-        else
-            clip_gradients_by_norm(g, grads, n, m->clip_norm);
-        op = apply_gradients(g, m->optimizer, grads, n, NULL, NULL, &m->learning_rate);
-    }
+    if (compute_gradients(g, loss, vars, n, grads, err) == 0)
+        op = apply_clipped(g, grads, n, m);
     free(vars);
     free(grads);
     return op;

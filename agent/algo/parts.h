@@ -3,6 +3,7 @@
 #define AGENT_ALGO_PARTS_H
 
 #include "agent/graph/graph.h"
+#include "agent/nn/nn.h"
 #include "common/config/run_config.h"
 
 /* Collections that name the tensors of a policy: what observations (B, O) are fed into,
@@ -16,6 +17,10 @@
 void name_policy(struct graph *g, struct output observation, struct output action,
                  int is_scores);
 
+/* The network's own optimiser, or else the agent's. */
+const struct optimizer_config *network_optimizer(const struct agent_config *c,
+                                                 const struct network_config *net);
+
 /* An optimiser step for a loss, with clipped gradients: minimize_and_clip of
  * openai/maddpg. */
 struct minimizer {
@@ -26,7 +31,11 @@ struct minimizer {
     struct output norm;          /* set: of the gradient before clipping */
     struct output learning_rate; /* set: the optimiser's constant */
 };
-/* NULL on failure (err, or the graph's error). */
+/* Clips the gradients and applies them; sets norm and learning_rate. NULL on failure (the
+ * graph's error). */
+struct operation *apply_clipped(struct graph *g, struct gradient *grads, size_t n,
+                                struct minimizer *m);
+/* The same with the gradients of the loss. NULL on failure (err, or the graph's error). */
 struct operation *minimize_clipped(struct graph *g, struct output loss,
                                    struct minimizer *m, struct err *err);
 

@@ -23,16 +23,6 @@ static const struct stage own_stages[] = {
 };
 enum { N_PREPARE = 2, N_OWN = sizeof(own_stages) / sizeof(own_stages[0]) };
 
-int pg_steps(const struct algo *a)
-{
-    return a->share == NULL || share_is_ps(a->share);
-}
-
-int pg_learns(const struct algo *a)
-{
-    return a->share == NULL || !share_is_ps(a->share);
-}
-
 static void make_stages(struct algo *a)
 {
     const struct algorithm_settings *set = &a->config->settings;
@@ -230,11 +220,6 @@ static size_t columns(const struct algo *a, struct algo_column *ret)
     return 2;
 }
 
-static int64_t carry_width(const struct algo *a)
-{
-    return 0;
-}
-
 static const struct live *lives(const struct algo *a, size_t *ret_n)
 {
     *ret_n = PG_LIVES;
@@ -251,8 +236,8 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 #define POLICY_GRADIENT(NAME, BUILD)                                                     \
     {                                                                                    \
         .name = NAME, .build = (BUILD), .free = pg_free, .stages = stages, .rows = rows, \
-        .columns = columns, .carry_width = carry_width, .lives = lives, .init = init,    \
-        .act = pg_act, .stage = pg_stage,                                                \
+        .columns = columns, .lives = lives, .init = init, .act = pg_act,                 \
+        .stage = pg_stage,                                                               \
     }
 
 const struct algo_ops ia2c_ops = POLICY_GRADIENT("ia2c", build_own);

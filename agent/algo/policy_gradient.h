@@ -156,10 +156,6 @@ static inline const struct space *pg_self(const struct algo *a)
     return &a->agents[a->self];
 }
 
-/* In a group that shares, the ps makes the steps and the members do all else. */
-int pg_steps(const struct algo *a);
-int pg_learns(const struct algo *a);
-
 /* policy_gradient_graph.c: everything from `input` to `norm`. */
 int pg_build_graph(struct algo *a, struct err *err);
 

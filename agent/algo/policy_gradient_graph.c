@@ -26,29 +26,13 @@ static void make_placeholders(struct algo *a)
     a->action = placeholder(g, DT_FLOAT, &SHAPE(-1, width), "action");
     if (a->masked)
         a->allowed = placeholder(g, DT_FLOAT, &SHAPE(-1, width), "allowed");
-    if (!pg_learns(a))
+    if (!share_learns(a->share))
         return;
     a->old_log_prob = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "old_log_prob");
     a->advantage = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "advantage");
     a->returns = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "return");
     a->old_value = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "old_value");
     a->weight = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "row_weight");
-}
-
-static void make_rates(struct algo *a)
-{
-    const struct agent_config *c = a->config;
-    const struct live shared =
-        live_schedule(a->graph, "optimizer.learning_rate", &c->optimizer.learning_rate);
-
-    a->live[PG_ACTOR_RATE] = a->live[PG_CRITIC_RATE] = shared;
-    if (c->actor.has_optimizer)
-        a->live[PG_ACTOR_RATE] = live_schedule(a->graph, "actor.optimizer.learning_rate",
-                                               &c->actor.optimizer.learning_rate);
-    if (c->critic.has_optimizer)
-        a->live[PG_CRITIC_RATE] =
-            live_schedule(a->graph, "critic.optimizer.learning_rate",
-                          &c->critic.optimizer.learning_rate);
 }
 
 /* Those of a process that learns, and of one that makes the optimisers' steps. */
@@ -64,16 +48,16 @@ static void make_lives(struct algo *a)
         int is_here;
     } settings[] = {
         {PG_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm", LIVE_NO_CLIP_NORM,
-         pg_steps(a)},
-        {PG_POLYAK, "polyak", c->polyak, "polyak", 0, pg_learns(a)},
-        {PG_DISCOUNT, "discount", c->discount, NULL, 0, pg_learns(a)},
-        {PG_GAE, "settings.gae", c->settings.gae, NULL, 0, pg_learns(a)},
+         share_makes_steps(a->share)},
+        {PG_POLYAK, "polyak", c->polyak, "polyak", 0, share_learns(a->share)},
+        {PG_DISCOUNT, "discount", c->discount, NULL, 0, share_learns(a->share)},
+        {PG_GAE, "settings.gae", c->settings.gae, NULL, 0, share_learns(a->share)},
         {PG_CLIP_RATIO, "settings.clip_ratio", c->settings.clip_ratio, "clip_ratio",
-         LIVE_NO_CLIP_NORM, pg_learns(a)},
+         LIVE_NO_CLIP_NORM, share_learns(a->share)},
     };
 
-    if (pg_steps(a))
-        make_rates(a);
+    if (share_makes_steps(a->share))
+        live_rates(a->graph, c, &a->live[PG_ACTOR_RATE], &a->live[PG_CRITIC_RATE]);
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
         struct live *l = &a->live[settings[i].key];
 
@@ -85,7 +69,7 @@ static void make_lives(struct algo *a)
             live_constant(a->graph, l, settings[i].value, settings[i].instead_of_zero,
                           settings[i].constant);
     }
-    if (pg_learns(a)) {
+    if (share_learns(a->share)) {
         a->live[PG_ENTROPY] =
             live_schedule(a->graph, "settings.entropy", &c->settings.entropy);
         live_constant(a->graph, &a->live[PG_ENTROPY], c->settings.entropy.from, 0,
@@ -209,38 +193,26 @@ static struct output critic_loss(struct algo *a)
     return weighted(a, binary(g, "Maximum", error, clipped, NULL), "critic_loss");
 }
 
-/* The optimisers of policy and critic: its own, or the group's. */
+/* The optimisers' steps of policy and critic. */
 static int make_steps(struct algo *a, char *const scope[2], struct err *err)
 {
     const struct agent_config *c = a->config;
     const struct network_config *const net[2] = {&c->actor, &c->critic};
     const struct output loss[2] = {a->fetch[PG_ACTOR_LOSS], a->fetch[PG_CRITIC_LOSS]};
     struct share_part part[2];
-    int rc = 0;
+    int rc;
 
     for (int i = 0; i < 2; i++)
-        part[i] = (struct share_part){
-            .scope = scope[i],
-            .loss = loss[i],
-            .optimizer = net[i]->has_optimizer ? &net[i]->optimizer : &c->optimizer,
-            .clip_norm = a->live[PG_CLIP_NORM].constant,
-            .clip_by = CLIP_BY_GLOBAL};
-    if (a->share != NULL)
-        rc = share_build(a->share, a->graph, part, 2, err);
-    for (int i = 0; i < 2 && rc == 0 && pg_steps(a); i++) {
-        struct minimizer m = {.scope = part[i].scope,
-                              .optimizer = part[i].optimizer,
-                              .clip_norm = part[i].clip_norm,
-                              .clip_by = part[i].clip_by,
-                              .norm = part[i].norm,
-                              .learning_rate = part[i].learning_rate};
-
-        if (a->share == NULL) {
-            a->train[i] = minimize_clipped(a->graph, part[i].loss, &m, err);
-            rc = a->train[i] != NULL ? 0 : ERR_ARG;
-        }
-        a->fetch[PG_ACTOR_NORM + i] = m.norm;
-        live_bind(a->graph, &a->live[PG_ACTOR_RATE + i], m.learning_rate);
+        part[i] =
+            (struct share_part){.step = {.scope = scope[i],
+                                         .optimizer = network_optimizer(c, net[i]),
+                                         .clip_norm = a->live[PG_CLIP_NORM].constant,
+                                         .clip_by = CLIP_BY_GLOBAL},
+                                .loss = loss[i]};
+    rc = share_build_steps(a->share, a->graph, part, 2, a->train, err);
+    for (int i = 0; i < 2 && rc == 0 && share_makes_steps(a->share); i++) {
+        a->fetch[PG_ACTOR_NORM + i] = part[i].step.norm;
+        live_bind(a->graph, &a->live[PG_ACTOR_RATE + i], part[i].step.learning_rate);
     }
     return rc;
 }
@@ -288,7 +260,7 @@ static int make_training(struct algo *a, struct output entropy, struct err *err)
                             xasprintf("%s/v_func/", pg_self(a)->name)};
     int rc;
 
-    if (pg_learns(a)) {
+    if (share_learns(a->share)) {
         a->fetch[PG_ACTOR_LOSS] = actor_loss(a, entropy);
         a->fetch[PG_CRITIC_LOSS] = critic_loss(a);
     }
@@ -320,14 +292,14 @@ int pg_build_graph(struct algo *a, struct err *err)
     x = mlp(g, a->input, &a->config->actor, pg_self(a)->width);
     variable_scope_leave(g);
     x = a->gaussian ? gaussian(a, x) : categorical(a, x);
-    if (pg_learns(a))
+    if (share_learns(a->share))
         a->norm = value_norm_new(g, a->config->settings.value_norm);
-    if (pg_learns(a) && a->share != NULL)
+    if (share_learns(a->share) && a->share != NULL)
         make_kept(a);
     a->value = unary(g, "Identity", critic(a, "v_func"), "value");
     note_last_layer(a);
     rc = make_training(a, x, err);
-    if (rc == 0 && a->config->settings.n_step > 0 && pg_learns(a))
+    if (rc == 0 && a->config->settings.n_step > 0 && share_learns(a->share))
         make_target(a);
     variable_scope_leave(g);
     a->init_variables = initialize_variables(g);

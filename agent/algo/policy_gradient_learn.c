@@ -540,16 +540,6 @@ static int run_target_update(struct algo *a, struct session *s, struct err *err)
 
 /* ---- the stages ---- */
 
-static int read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
-{
-    int rc = 0;
-
-    for (int i = 0; rc == 0 && i < PG_LIVES; i++)
-        if (a->live[i].variable != NULL)
-            rc = live_value(&a->live[i], s, step, &a->live_value[i], err);
-    return rc;
-}
-
 static int learn(struct algo *a, struct session *s, const struct stage_args *args,
                  const struct pg_kept *kept, int64_t n, struct stage_result *ret,
                  struct err *err)
@@ -689,7 +679,7 @@ static int window_stage(struct algo *a, struct session *s, const struct stage_ar
 int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
              struct stage_result *ret, struct err *err)
 {
-    const int rc = read_live(a, s, args->step, err);
+    const int rc = lives_read(a->live, PG_LIVES, s, args->step, a->live_value, err);
 
     if (rc < 0)
         return rc;

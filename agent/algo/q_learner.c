@@ -1,6 +1,7 @@
 #include "agent/algo/q_learner.h"
 
 #include "agent/algo/choices.h"
+#include "agent/algo/parts.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -78,22 +79,6 @@ static int run_act(struct algo *a, struct session *s, const float *input,
     return session_run(s, &run, values, err);
 }
 
-/* One draw in [0, 1) decides whether to explore and, stretched, which of the n that are
- * allowed it is. */
-static int32_t explore(const struct algo *a, float epsilon, float draw, int32_t best,
-                       int32_t n)
-{
-    int32_t any, choice = 0;
-
-    if (draw >= epsilon)
-        return best;
-    any = (int32_t)(draw / epsilon * (float)n);
-    any = any < n ? any : n - 1;
-    for (;; choice++)
-        if (a->allowed[choice] && any-- == 0)
-            return choice;
-}
-
 static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
@@ -124,8 +109,8 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
             choice_best_of(q + e * (size_t)a->n_choices, a->allowed, a->n_choices);
 
         if (args->mode != ACT_GREEDY)
-            choice = explore(a, (float)ramp_value(&epsilon, args->step + e), draw[e],
-                             choice, n_allowed);
+            choice = choice_explore(draw[e], (float)ramp_value(&epsilon, args->step + e),
+                                    choice, a->allowed, n_allowed, a->n_choices);
         choice_to_action(a->self, choice, ret->actions + e * width);
         if (units > 0)
             memcpy(ret->carry + e * all, next_carry + e * units, units * sizeof(float));
@@ -196,10 +181,8 @@ static int check(const struct algo_args *args, enum q_mixing mixing, struct err 
 static int check_optimizer(const struct algo_args *args, struct err *err)
 {
     const struct agent_config *c = args->config;
-    const struct optimizer_config *o =
-        c->critic.has_optimizer ? &c->critic.optimizer : &c->optimizer;
 
-    if (o->type == OPT_ACCEPT_REJECT)
+    if (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
                           "%s learns by gradients", c->algorithm);
     return 0;

@@ -122,9 +122,8 @@ struct algo {
 
 /* ---- q_learner_graph.c ---- */
 
-/* In a group that shares, the ps makes the steps and the members do all else. */
-int q_learns(const struct algo *a);
-int q_steps(const struct algo *a);
+/* The live settings, also of the central process, which does not act. */
+void q_make_lives(struct algo *a);
 int q_build_graph(struct algo *a, struct err *err);
 
 /* ---- q_rows.c ---- */
@@ -154,6 +153,10 @@ void q_report(const struct q_rows *r, const float *q, const float *y, float hyst
 
 /* ---- q_learner_stages.c ---- */
 
+/* Moves the target's variables by polyak, or copies them after each target_every-th
+ * update. */
+int q_move_target(struct algo *a, struct session *s, struct operation *update_target,
+                  struct operation *copy_target, uint64_t update, struct err *err);
 int q_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err);
 int q_stage(struct algo *a, struct session *s, const struct stage_args *args,
             struct stage_result *ret, struct err *err);

@@ -9,16 +9,6 @@
 
 #include <stdlib.h>
 
-int q_steps(const struct algo *a)
-{
-    return a->share == NULL || share_is_ps(a->share);
-}
-
-int q_learns(const struct algo *a)
-{
-    return a->share == NULL || !share_is_ps(a->share);
-}
-
 /* ---- networks ---- */
 
 /* Choices' values of x: of single steps with *carry, which becomes the next one, or of
@@ -85,13 +75,7 @@ static void make_live(struct algo *a, enum q_live key, const char *name, double 
                       key == Q_CLIP_NORM ? LIVE_NO_CLIP_NORM : 0, constant);
 }
 
-static const struct optimizer_config *optimizer(const struct algo *a)
-{
-    return a->config->critic.has_optimizer ? &a->config->critic.optimizer
-                                           : &a->config->optimizer;
-}
-
-static void make_lives(struct algo *a)
+void q_make_lives(struct algo *a)
 {
     const struct agent_config *c = a->config;
 
@@ -101,13 +85,10 @@ static void make_lives(struct algo *a)
     make_live(a, Q_LAMBDA, "settings.lambda", c->settings.lambda, NULL);
     if (a->mixing == Q_ALONE)
         make_live(a, Q_HYSTERESIS, "settings.hysteresis", c->settings.hysteresis, NULL);
-    a->live[Q_EPSILON] =
-        live_schedule(a->graph, "settings.epsilon", &c->settings.epsilon);
-    a->live[Q_RATE] =
-        live_schedule(a->graph,
-                      c->critic.has_optimizer ? "critic.optimizer.learning_rate"
-                                              : "optimizer.learning_rate",
-                      &optimizer(a)->learning_rate);
+    if (a->mixer == NULL)
+        a->live[Q_EPSILON] =
+            live_schedule(a->graph, "settings.epsilon", &c->settings.epsilon);
+    a->live[Q_RATE] = live_critic_rate(a->graph, c);
 }
 
 /* Sum of q(choice) slope: its gradient is the loss's, whoever mixed the values. */
@@ -124,48 +105,23 @@ static struct output make_loss(struct algo *a)
     return reduce(g, "Sum", binary(g, "Mul", q, a->slope, "mul"), NULL, 0, 0, "descent");
 }
 
-static int make_minimizer(struct algo *a, const char *scope, struct output loss,
-                          struct output *ret_learning_rate, struct err *err)
-{
-    struct minimizer m = {.scope = scope,
-                          .optimizer = optimizer(a),
-                          .clip_norm = a->live[Q_CLIP_NORM].constant,
-                          .clip_by = a->config->settings.clip_by};
-
-    a->train = minimize_clipped(a->graph, loss, &m, err);
-    a->norm = m.norm;
-    *ret_learning_rate = m.learning_rate;
-    return a->train != NULL ? 0 : ERR_ARG;
-}
-
-static int make_shared(struct algo *a, const char *scope, struct output loss,
-                       struct output *ret_learning_rate, struct err *err)
-{
-    struct share_part part = {.scope = scope,
-                              .loss = loss,
-                              .optimizer = optimizer(a),
-                              .clip_norm = a->live[Q_CLIP_NORM].constant,
-                              .clip_by = a->config->settings.clip_by};
-    const int r = share_build(a->share, a->graph, &part, 1, err);
-
-    a->norm = part.norm;
-    *ret_learning_rate = part.learning_rate;
-    return r;
-}
-
 static int make_training(struct algo *a, struct err *err)
 {
     char *scope = xasprintf("%s/q_func/", a->self->name);
-    struct output rate = OUTPUT_NONE, loss = OUTPUT_NONE;
+    struct share_part part = {
+        .step = {.scope = scope,
+                 .optimizer = network_optimizer(a->config, &a->config->critic),
+                 .clip_norm = a->live[Q_CLIP_NORM].constant,
+                 .clip_by = a->config->settings.clip_by}};
     int r;
 
-    if (q_learns(a))
-        loss = make_loss(a);
-    r = a->share == NULL ? make_minimizer(a, scope, loss, &rate, err)
-                         : make_shared(a, scope, loss, &rate, err);
+    if (share_learns(a->share))
+        part.loss = make_loss(a);
+    r = share_build_steps(a->share, a->graph, &part, 1, &a->train, err);
     free(scope);
-    if (r == 0 && q_steps(a))
-        live_bind(a->graph, &a->live[Q_RATE], rate);
+    a->norm = part.step.norm;
+    if (r == 0 && share_makes_steps(a->share))
+        live_bind(a->graph, &a->live[Q_RATE], part.step.learning_rate);
     return r;
 }
 
@@ -190,10 +146,10 @@ int q_build_graph(struct algo *a, struct err *err)
     int r;
 
     variable_scope_enter(g, a->self->name, NULL, REUSE_INHERIT);
-    make_lives(a);
+    q_make_lives(a);
     make_networks(a);
     r = make_training(a, err);
-    if (q_learns(a))
+    if (share_learns(a->share))
         make_target(a);
     variable_scope_leave(g);
     a->init_variables = initialize_variables(g);

@@ -12,13 +12,8 @@
 
 int q_read_live(struct algo *a, struct session *s, uint64_t step, struct err *err)
 {
-    int r = 0;
-
     a->live_value[Q_HYSTERESIS] = 1;
-    for (int i = 0; r == 0 && i < Q_LIVES; i++)
-        if (a->live[i].variable != NULL)
-            r = live_value(&a->live[i], s, step, &a->live_value[i], err);
-    return r;
+    return lives_read(a->live, Q_LIVES, s, step, a->live_value, err);
 }
 
 static struct feed feed_live(struct algo *a, enum q_live key)
@@ -378,14 +373,14 @@ static int descend(struct algo *a, struct session *s, const struct stage_args *a
     return r;
 }
 
-static int move_target(struct algo *a, struct session *s, uint64_t update,
-                       struct err *err)
+int q_move_target(struct algo *a, struct session *s, struct operation *update_target,
+                  struct operation *copy_target, uint64_t update, struct err *err)
 {
     const int64_t every = a->config->settings.target_every;
     const struct feed feed = feed_live(a, Q_POLYAK);
     const struct run_args move = {
-        .feeds = &feed, .n_feeds = 1, .targets = &a->update_target, .n_targets = 1};
-    const struct run_args copy = {.targets = &a->copy_target, .n_targets = 1};
+        .feeds = &feed, .n_feeds = 1, .targets = &update_target, .n_targets = 1};
+    const struct run_args copy = {.targets = &copy_target, .n_targets = 1};
 
     if (every == 0)
         return session_run(s, &move, NULL, err);
@@ -413,7 +408,9 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
 {
     int r = share_assign(a->share, s, args, err);
 
-    return r < 0 ? r : move_target(a, s, args->update, err);
+    return r < 0
+               ? r
+               : q_move_target(a, s, a->update_target, a->copy_target, args->update, err);
 }
 
 static int learn(struct algo *a, struct session *s, const struct stage_args *args,
@@ -427,7 +424,9 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
                                    : mix_here(a, s, args, rows, weights, ret, err);
     if (r == 0)
         r = descend(a, s, args, ret, err);
-    return r < 0 || a->share != NULL ? r : move_target(a, s, args->update, err);
+    return r < 0 || a->share != NULL
+               ? r
+               : q_move_target(a, s, a->update_target, a->copy_target, args->update, err);
 }
 
 int q_stage(struct algo *a, struct session *s, const struct stage_args *args,

@@ -74,43 +74,13 @@ static struct output network(struct algo *a, const char *scope)
     return binary(g, "Add", hidden, value, "q_mixed");
 }
 
-static const struct optimizer_config *optimizer(const struct algo *a)
-{
-    return a->config->critic.has_optimizer ? &a->config->critic.optimizer
-                                           : &a->config->optimizer;
-}
-
-static void make_live(struct algo *a, enum q_live key, const char *name, double value,
-                      const char *constant)
-{
-    a->live[key] = live_new(a->graph, name, value);
-    if (constant != NULL)
-        live_constant(a->graph, &a->live[key], value,
-                      key == Q_CLIP_NORM ? LIVE_NO_CLIP_NORM : 0, constant);
-}
-
-static void make_lives(struct algo *a)
-{
-    const struct agent_config *c = a->config;
-
-    make_live(a, Q_CLIP_NORM, "clip_norm", c->clip_norm, "clip_norm");
-    make_live(a, Q_POLYAK, "polyak", c->polyak, "polyak");
-    make_live(a, Q_DISCOUNT, "discount", c->discount, NULL);
-    make_live(a, Q_LAMBDA, "settings.lambda", c->settings.lambda, NULL);
-    a->live[Q_RATE] =
-        live_schedule(a->graph,
-                      c->critic.has_optimizer ? "critic.optimizer.learning_rate"
-                                              : "optimizer.learning_rate",
-                      &optimizer(a)->learning_rate);
-}
-
 /* weight: of the loss's mean, its division done. */
 static int make_training(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
     struct mixer *m = a->mixer;
     struct minimizer min = {.scope = "central/mixer/",
-                            .optimizer = optimizer(a),
+                            .optimizer = network_optimizer(a->config, &a->config->critic),
                             .clip_norm = a->live[Q_CLIP_NORM].constant,
                             .clip_by = a->config->settings.clip_by};
     struct output error, loss;
@@ -151,7 +121,7 @@ int mixer_new(struct algo *a, struct err *err)
     for (size_t i = 0; i < a->team.n; i++)
         m->state += a->agents[a->team.member[i]].obs;
     variable_scope_enter(g, "central", NULL, REUSE_INHERIT);
-    make_lives(a);
+    q_make_lives(a);
     m->state_in = placeholder(g, DT_FLOAT, &SHAPE(-1, m->state), "state");
     m->q = placeholder(g, DT_FLOAT, &SHAPE(-1, (int64_t)a->team.n), "q");
     m->mixed = network(a, "mixer");
@@ -302,23 +272,6 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
     return 0;
 }
 
-static int move_target(struct algo *a, struct session *s, uint64_t update,
-                       struct err *err)
-{
-    const int64_t every = a->config->settings.target_every;
-    const struct feed feed = {a->live[Q_POLYAK].constant,
-                              tensor_scalar_f32(&a->live_value[Q_POLYAK])};
-    const struct run_args move = {.feeds = &feed,
-                                  .n_feeds = 1,
-                                  .targets = &a->mixer->update_target,
-                                  .n_targets = 1};
-    const struct run_args copy = {.targets = &a->mixer->copy_target, .n_targets = 1};
-
-    if (every == 0)
-        return session_run(s, &move, NULL, err);
-    return (update + 1) % (uint64_t)every == 0 ? session_run(s, &copy, NULL, err) : 0;
-}
-
 int mixer_stage(struct algo *a, struct session *s, const struct stage_args *args,
                 struct stage_result *ret, struct err *err)
 {
@@ -348,5 +301,5 @@ int mixer_stage(struct algo *a, struct session *s, const struct stage_args *args
     ret->output[0].name = "dq";
     ret->output[0].value = tensor_view(
         DT_FLOAT, SHAPE((int64_t)a->team.n, args->batch, args->length), m->answer);
-    return move_target(a, s, args->update, err);
+    return q_move_target(a, s, m->update_target, m->copy_target, args->update, err);
 }

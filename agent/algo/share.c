@@ -80,6 +80,16 @@ int share_is_ps(const struct share *s)
     return s->group.self == s->group.n;
 }
 
+int share_makes_steps(const struct share *s)
+{
+    return s == NULL || share_is_ps(s);
+}
+
+int share_learns(const struct share *s)
+{
+    return s == NULL || !share_is_ps(s);
+}
+
 const struct share_group *share_group(const struct share *s)
 {
     return &s->group;
@@ -173,13 +183,7 @@ static int build_step(struct share *s, struct graph *g, struct share_part *p,
     }
     for (size_t i = 0; i < p->n_own; i++)
         grads[n + i] = p->own[i];
-    p->norm = global_norm(g, grads, n + p->n_own);
-    if (p->clip_by == CLIP_BY_GLOBAL)
-        clip_gradients_by_global_norm(g, grads, n + p->n_own, p->norm, p->clip_norm);
-    else
-        clip_gradients_by_norm(g, grads, n + p->n_own, p->clip_norm);
-    step = apply_gradients(g, p->optimizer, grads, n + p->n_own, NULL, NULL,
-                           &p->learning_rate);
+    step = apply_clipped(g, grads, n + p->n_own, &p->step);
     free(grads);
     s->steps[s->n_steps++] = step;
     return step != NULL ? 0 : err_pass(err, graph_error(g));
@@ -204,8 +208,8 @@ int share_build(struct share *s, struct graph *g, struct share_part *parts, size
     for (size_t i = 0; r == 0 && i < n; i++) {
         const size_t first = s->n;
 
-        (void)place_variables(s, g, parts[i].scope);
-        r = check_variables(s, first, parts[i].scope, err);
+        (void)place_variables(s, g, parts[i].step.scope);
+        r = check_variables(s, first, parts[i].step.scope, err);
         if (r == 0)
             r = share_is_ps(s) ? build_step(s, g, &parts[i], first, err)
                                : build_gradients(s, g, &parts[i], first, err);
@@ -220,6 +224,21 @@ int share_build(struct share *s, struct graph *g, struct share_part *parts, size
     if (share_is_ps(s) && s->mean == NULL)
         return err_set(err, ERR_NOMEM, "no memory for %" PRIu64 " gradients",
                        s->elements);
+    return 0;
+}
+
+int share_build_steps(struct share *s, struct graph *g, struct share_part *parts,
+                      size_t n, struct operation **ret_train, struct err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        ret_train[i] = NULL;
+    if (s != NULL)
+        return share_build(s, g, parts, n, err);
+    for (size_t i = 0; i < n; i++) {
+        ret_train[i] = minimize_clipped(g, parts[i].loss, &parts[i].step, err);
+        if (ret_train[i] == NULL)
+            return ERR_ARG;
+    }
     return 0;
 }
 

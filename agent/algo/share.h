@@ -30,7 +30,7 @@
 #define AGENT_ALGO_SHARE_H
 
 #include "agent/algo/algo.h"
-#include "agent/nn/nn.h"
+#include "agent/algo/parts.h"
 #include "common/config/run_config.h"
 #include "common/store/share_ring.h"
 
@@ -52,24 +52,22 @@ void share_free(struct share *s); /* NULL is fine */
  * too small. */
 int share_set_memory(struct share *s, void *memory, size_t memory_bytes, struct err *err);
 int share_is_ps(const struct share *s);
+/* In a group the ps makes the optimisers' steps, and the members do all else; who is alone
+ * (NULL) does both. */
+int share_makes_steps(const struct share *s);
+int share_learns(const struct share *s);
 const struct share_group *share_group(const struct share *s);
 
 /* Variables that one optimiser moves. */
 struct share_part {
-    const char *scope; /* its trainable variables are shared: "agent_0/q_func/" */
-
+    /* Whose trainable variables are shared, and how they are moved (parts.h). norm, of all
+     * gradients before clipping, and learning_rate are set where steps are made. */
+    struct minimizer step;
     struct output loss; /* members: what the gradient is of */
-
-    /* ps: as struct minimizer has them (parts.h). */
-    const struct optimizer_config *optimizer;
-    struct output clip_norm; /* scalar */
-    enum clip_by clip_by;
     /* Variables that the ps alone has, whose gradients it has too: clipped and moved with
      * the others (a mixer's). NULL: none. */
     const struct gradient *own;
     size_t n_own;
-    struct output norm; /* set by share_build: of all gradients, not yet clipped */
-    struct output learning_rate; /* set: the optimiser's constant, for live_bind */
 };
 #define SHARE_MAX_PARTS 4
 
@@ -78,6 +76,10 @@ struct share_part {
  * gradient. */
 int share_build(struct share *s, struct graph *g, struct share_part *parts, size_t n,
                 struct err *err);
+/* The same for an algorithm that may be alone (s NULL): ret_train[n] then receives the
+ * steps down its own losses; otherwise NULLs. */
+int share_build_steps(struct share *s, struct graph *g, struct share_part *parts,
+                      size_t n, struct operation **ret_train, struct err *err);
 /* P, with the gaps; 0 before share_build. */
 uint64_t share_elements(const struct share *s);
 /* A checksum of names (without the process's own), shapes and places. */

@@ -82,8 +82,7 @@ static int read_allowed(const struct service *s, const msgpack_object *body,
 static int read_carry(const struct service *s, const msgpack_object *body,
                       struct act_args *args, struct err *err)
 {
-    const struct shape want =
-        SHAPE((int64_t)args->n_copies, s->ops->carry_width(s->algo));
+    const struct shape want = SHAPE((int64_t)args->n_copies, service_carry_width(s));
     struct tensor carry = TENSOR_NONE;
     const void *first = NULL;
     size_t first_len = 0;
@@ -137,7 +136,7 @@ static int reserve_columns(struct service *s, size_t copies, struct act_result *
 static void pack_result(struct service *s, const struct act_args *args,
                         const struct act_result *res, struct msg_out *out)
 {
-    const int64_t n = (int64_t)args->n_copies, carry_width = s->ops->carry_width(s->algo);
+    const int64_t n = (int64_t)args->n_copies, carry_width = service_carry_width(s);
     const struct tensor actions =
         tensor_view(DT_FLOAT, SHAPE(n, s->agents[s->self].width), res->actions);
     const struct tensor carry = tensor_view(DT_FLOAT, SHAPE(n, carry_width), res->carry);
@@ -162,7 +161,7 @@ static int act_one_by_one(struct service *s, const struct act_args *all,
 {
     const size_t width = (size_t)s->agents[s->self].width;
     const size_t obs = (size_t)s->agents[s->self].obs;
-    const size_t carry = (size_t)s->ops->carry_width(s->algo);
+    const size_t carry = (size_t)service_carry_width(s);
     int r = 0;
 
     for (size_t e = 0; r == 0 && e < all->n_copies; e++) {
@@ -204,8 +203,7 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                              (size_t)s->agents[s->self].width * sizeof(float), err)) <
             0 ||
         (r = scratch_reserve(&s->carry, args.n_copies,
-                             (size_t)s->ops->carry_width(s->algo) * sizeof(float), err)) <
-            0)
+                             (size_t)service_carry_width(s) * sizeof(float), err)) < 0)
         return r;
     args.mode = (enum act_mode)mode;
     res = (struct act_result){.actions = s->actions.data, .carry = s->carry.data};

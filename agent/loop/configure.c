@@ -444,6 +444,11 @@ static void pack_shared(const struct share *share, struct msg_out *out)
     msg_u64(out, share_layout(share));
 }
 
+int64_t service_carry_width(const struct service *s)
+{
+    return s->ops->carry_width != NULL ? s->ops->carry_width(s->algo) : 0;
+}
+
 size_t service_columns(const struct service *s, struct algo_column *ret)
 {
     return s->ops->columns != NULL ? s->ops->columns(s->algo, ret) : 0;
@@ -494,7 +499,7 @@ static void pack_description(struct service *s, struct msg_out *out)
     for (size_t i = 0; i < n; i++)
         pack_stage(&stages[i], out);
     msg_key(out, "carry");
-    msg_u64(out, (uint64_t)s->ops->carry_width(s->algo));
+    msg_u64(out, (uint64_t)service_carry_width(s));
     if (s->share != NULL)
         pack_shared(s->share, out);
     pack_columns(s, out);

@@ -91,6 +91,8 @@ int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
                   struct err *err);
 int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
+/* H of what the agent carries through an episode; 0: nothing. */
+int64_t service_carry_width(const struct service *s);
 /* The columns that the algorithm adds to a row: ALGO_MAX_COLUMNS at most. */
 size_t service_columns(const struct service *s, struct algo_column *ret);
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,

@@ -56,7 +56,8 @@ static int make_process(struct linear *l, size_t i, float clip_norm, struct err 
     const struct initializer ones = ones_initializer();
     struct process *p = &l->process[i];
     const int is_ps = i == MEMBERS;
-    struct share_part part = {.scope = is_ps ? "ps/" : "member/", .optimizer = &sgd};
+    struct share_part part = {
+        .step = {.scope = is_ps ? "ps/" : "member/", .optimizer = &sgd}};
     const float half[2] = {0.5f, 0.5f};
     const struct tensor halves = tensor_const_view(DT_FLOAT, SHAPE(2), half);
     const struct session_options options = {0};
@@ -73,8 +74,8 @@ static int make_process(struct linear *l, size_t i, float clip_norm, struct err 
     if (is_ps) {
         p->own = get_variable(p->graph, "mixer", DT_FLOAT, &SHAPE(2), &ones, 0);
         own = (struct gradient){constant(p->graph, &halves, "half"), p->own};
-        part.clip_norm = constant_f32(p->graph, clip_norm, "clip");
-        part.clip_by = CLIP_BY_GLOBAL;
+        part.step.clip_norm = constant_f32(p->graph, clip_norm, "clip");
+        part.step.clip_by = CLIP_BY_GLOBAL;
         part.own = &own;
         part.n_own = 1;
     } else {
@@ -86,7 +87,7 @@ static int make_process(struct linear *l, size_t i, float clip_norm, struct err 
         r = share_set_memory(p->share, l->memory, MEMORY, err);
     if (r < 0)
         return r;
-    p->norm = part.norm;
+    p->norm = part.step.norm;
     init = global_variables_initializer(p->graph, "init");
     run.targets = &init;
     ck_assert_int_eq(session_new(&p->session, p->graph, &options, err), 0);
@@ -318,7 +319,7 @@ START_TEST(test_refused)
 {
     struct linear *l = linear_new(0x1p64f);
     struct process *p = &l->process[0];
-    struct share_part part = {.scope = "member/", .loss = p->loss};
+    struct share_part part = {.step.scope = "member/", .loss = p->loss};
     struct share *s = make_share(l, 0);
     const struct stage_args v = at_update(2, 4, 1);
     struct err err;
@@ -333,7 +334,7 @@ START_TEST(test_refused)
     ck_assert_ptr_nonnull(strstr(err.msg, "member/w"));
     share_free(s);
     s = make_share(l, 0);
-    part.scope = "nowhere/";
+    part.step.scope = "nowhere/";
     ck_assert_int_eq(share_build(s, p->graph, &part, 1, &err), ERR_ARG);
     share_free(s);
     linear_free(l);
