@@ -50,6 +50,7 @@ struct keeper {
     int link, signals, report_fd, has_terminal;
     int status;                /* of the supervisor, once is_over */
     int is_over;               /* the supervisor was reaped */
+    int stops_late;            /* it was sent SIGTSTP, and had not stopped yet */
     int interrupts;            /* SIGINT and SIGTERM so far */
     int last_interrupt;        /* the signal */
     int64_t cut_off_ms;        /* when the supervisor gets SIGKILL; 0: never */
@@ -83,7 +84,7 @@ static void print_line(const struct keeper *k, const char *text)
 static void forward(const struct keeper *k, int signum)
 {
     (void)kill(k->supervisor, signum);
-    if (signum != SIGTSTP)
+    if (signum != SIGTSTP && signum != SIGCONT)
         (void)kill(k->supervisor, SIGCONT); /* it may be stopped */
 }
 
@@ -95,19 +96,39 @@ static void interrupt(struct keeper *k, int signum)
         k->cut_off_ms = now_ms() + CUT_OFF_AFTER_MS;
 }
 
-/* Stops the job on SIGTSTP: agents and supervisor first, then the keeper. */
-static void stop_all(const struct keeper *k)
+static int is_pending(int signum)
 {
-    int status;
+    sigset_t set;
+
+    (void)sigpending(&set);
+    return sigismember(&set, signum);
+}
+
+/* Whether the supervisor has stopped or ended. */
+static int has_stopped(const struct keeper *k)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)k->supervisor, &info,
+                  WSTOPPED | WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
+/* Stops the job on SIGTSTP: agents and supervisor first, then the keeper. A supervisor that
+ * waits for a slow disk stops later, perhaps after the job was continued: reap() then
+ * continues it. */
+static void stop_all(struct keeper *k)
+{
+    const int64_t until = now_ms() + CUT_OFF_AFTER_MS;
 
     forward(k, SIGTSTP);
-    for (int64_t until = now_ms() + CUT_OFF_AFTER_MS; now_ms() < until;) {
-        if (waitpid(k->supervisor, &status, WUNTRACED | WNOHANG | WNOWAIT) != 0 &&
-            !WIFCONTINUED(status))
-            break;
+    k->stops_late = 1;
+    while (k->stops_late && now_ms() < until && !is_pending(SIGCONT)) {
+        k->stops_late = !has_stopped(k);
         (void)poll(NULL, 0, 1);
     }
-    (void)raise(SIGSTOP);
+    if (!is_pending(SIGCONT)) /* SIGSTOP would discard it */
+        (void)raise(SIGSTOP);
 }
 
 static void reap(struct keeper *k)
@@ -115,7 +136,13 @@ static void reap(struct keeper *k)
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (WIFSTOPPED(status)) {
+            if (pid == k->supervisor && k->stops_late)
+                forward(k, SIGCONT);
+            k->stops_late = 0;
+            continue;
+        }
         if (pid == k->sweeper)
             k->sweeper = 0;
         if (pid != k->supervisor)

@@ -7,7 +7,7 @@ import tempfile
 program, expected = sys.argv[1:]
 with tempfile.TemporaryDirectory(prefix="brood-test-") as folder:
     run = subprocess.run([os.path.abspath(program)], cwd=folder, stdout=subprocess.PIPE,
-                         text=True, timeout=60)
+                         text=True, timeout=600)
 with open(expected) as f:
     want = f.read()
 if run.returncode != 0 or run.stdout != want:

@@ -37,7 +37,7 @@ BUILD = pathlib.Path(os.environ.get("BROOD_BUILD_DIR", HERE.parent.parent / "bui
 BROOD = BUILD / "supervisor" / "brood"
 TOLERANCE = 2e-6  # of the largest element of a variable
 TRIED_TOLERANCE = 1e-4  # where noise was added, little may be left of a bias
-DEADLINE_S = 120
+DEADLINE_S = 600
 SEED, EVERY, BATCH = 1, 10, 24
 TABLE, NOISE_BLOCK = 1 << 18, 4096  # accept_reject.c
 

@@ -24,7 +24,8 @@ AGENT = BUILD / "agent" / "brood-agent"
 SANITIZED = bool(os.environ.get("BROOD_SANITIZED"))
 # Everything takes longer under the sanitizers.
 PATIENCE = 6 if SANITIZED else 1
-DEADLINE_S = 240 * PATIENCE
+# For what hangs. A virtual machine, or its disk, may stand still for minutes.
+DEADLINE_S = 600 if not SANITIZED else 1500
 
 # nohup or a script's `&` may ignore these signals; processes started here must not inherit it.
 for _signum in (signal.SIGINT, signal.SIGHUP):
@@ -42,6 +43,20 @@ defaults:
   actor: {{hidden: [16, 16]}}
   critic: {{hidden: [16, 16]}}
 """
+
+
+class Process(subprocess.Popen):
+    """A program whose wait() counts as wait_until does."""
+
+    def wait(self, timeout=None):
+        if timeout is None:
+            return super().wait()
+        watch = Stopwatch()
+        while self.poll() is None:
+            if watch.seconds() > timeout:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            time.sleep(0.002)
+        return self.returncode
 
 
 class Skip(Exception):
@@ -64,31 +79,40 @@ def allowed_s(limit_s):
     return limit_s * PATIENCE * max(3, 2 * slowness())
 
 
+class Stopwatch:
+    """Counts the seconds in which this process could look: while the machine stands still,
+    nobody has time."""
+
+    def __init__(self):
+        self.passed_s, self.looked = 0.0, time.monotonic()
+
+    def seconds(self):
+        now = time.monotonic()
+        self.passed_s += min(now - self.looked, 1.0)
+        self.looked = now
+        return self.passed_s
+
+
 def wait_until(what, condition, deadline_s=DEADLINE_S):
     """Poll until condition() is true, and return its value; fail after the deadline."""
-    begin, is_late = time.monotonic(), False
-    while True:
-        value = condition()
-        if value:
-            return value
-        if is_late:
+    watch = Stopwatch()
+    while not (value := condition()):
+        if watch.seconds() > deadline_s:
             raise AssertionError(f"not within {deadline_s} s: {what}")
-        # Check once more after the deadline: this process may not have been scheduled.
-        is_late = time.monotonic() > begin + deadline_s
         time.sleep(0.002)
+    return value
 
 
 def wait_within(what, condition, limit_s):
     """Like wait_until, with a limit as for allowed_s; returns how long it took."""
-    begin, end = time.monotonic(), limit_s * PATIENCE
+    watch, end = Stopwatch(), limit_s * PATIENCE
     while not condition():
-        took = time.monotonic() - begin
-        if took > end:
+        if watch.seconds() > end:
             end = allowed_s(limit_s)
-            if took > end:
+            if watch.seconds() > end:
                 raise AssertionError(f"not within {limit_s} s ({end:.1f} s here): {what}")
         time.sleep(0.002)
-    return time.monotonic() - begin
+    return watch.seconds()
 
 
 def processes():
@@ -104,6 +128,15 @@ def processes():
             found[int(entry.name)] = (fields[0], int(fields[1]),
                                       cmdline.replace(b"\0", b" ").decode(errors="replace"))
     return found
+
+
+def print_machine():
+    """What a failure may be due to: the machine, and the processes that are alive."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    print(f"# load {os.getloadavg()[0]:.1f}, {free >> 20} MB free for temporary files")
+    for pid, (state, ppid, command) in sorted(processes().items()):
+        if "brood" in command:
+            print(f"# pid {pid}, parent {ppid}, state {state}: {command[:120]}")
 
 
 def supervisor_of(keeper):
@@ -166,7 +199,7 @@ def assert_nothing_grew(supervisor, n_agents, before, rss_slack_kib):
         now = settled(supervisor, n_agents)
         return all(now[0][k] <= was[k] for k in was if k != "mappings" or not SANITIZED)
     try:
-        wait_until("no more than before", is_as_before, 10 * PATIENCE)
+        wait_until("no more than before", is_as_before)
     finally:
         print(f"# supervisor before {was}, {rss_was} KiB; after {now[0]}, {now[1]} KiB")
     # A sanitizer's allocator keeps freed memory.
@@ -272,9 +305,9 @@ class Workplace:
         """brood in the background; its stderr goes to the file p.log."""
         log = self.path / f"stderr-{len(self.started)}"
         with open(log, "wb") as err, open(str(log) + ".out", "wb") as out:
-            p = subprocess.Popen([*prefix, str(program), *map(str, args)], cwd=self.path,
-                                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                 env={**os.environ, **(env or {})}, **popen)
+            p = Process([*prefix, str(program), *map(str, args)], cwd=self.path,
+                        stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                        env={**os.environ, **(env or {})}, **popen)
         p.log = log
         self.started.append(p)
         return p
@@ -338,6 +371,7 @@ def main():
                 if p.log.exists():
                     for line in p.log.read_text(errors="replace").splitlines()[-15:]:
                         print(f"# {p.log.name}: {line}")
+            print_machine()
             sys.stdout.flush()
         finally:
             place.close()
