@@ -179,12 +179,12 @@ struct rollout_policy { /* of a frozen agent */
     size_t metagraph_bytes;
     const char *prefix; /* of the checkpoint with its values; NULL: restored otherwise */
 };
-/* Packs the params of `configure` for agent number `agent` of the table, as one map, for
- * agent_spec.pack_configure. From the environment's n_agents on: the central process, if
- * there is one, then the ps processes. The configuration's sharing was checked.
+/* Packs the params of `configure` for the process at a place of the table of agents, as one
+ * map, for agent_spec.pack_configure. From the environment's n_agents on: the central
+ * process, if there is one, then the ps processes. The configuration's sharing was checked.
  * policy: NULL for an agent that builds its own graph. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
-                            size_t agent, int restored,
+                            size_t place, int restored,
                             const struct rollout_policy *policy, struct msg_out *o);
 
 #endif
