@@ -162,7 +162,7 @@ enum rollout_hold {
 };
 enum rollout_hold rollout_hold(const struct rollout *r);
 /* Saves, for run.state: counters, the work left at the boundary, environment state,
- * carry, metric accumulators and the agents' standing (agent_table.h); nothing that
+ * carry, metric accumulators and the agents' resume points (agent_table.h); nothing that
  * depends on a clock. *ret is malloc'd. load: before rollout_start. */
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
