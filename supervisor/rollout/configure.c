@@ -95,42 +95,57 @@ int rollout_needs_central(const struct run_config *config)
     return 0;
 }
 
-/* The central process runs the learners' algorithm, so it gets the settings of the first
- * agent; a ps gets those of its first member. */
+/* What the process at a place of the table is. */
+struct process {
+    const char *role, *name;
+    size_t settings; /* the agent whose section it gets */
+    size_t sharing;  /* the group that it shares parameters with; or SHARING_NONE */
+};
+
+/* Places: the environment's agents, the central process if there is one, then the ps of each
+ * group. The central process runs the learners' algorithm, so it gets the settings of the
+ * first agent; a ps gets those of its first member. */
+static struct process process_at(const struct run_config *config,
+                                 const struct env_spec *spec, const struct sharing *s,
+                                 size_t place)
+{
+    const size_t n = spec->n_agents;
+    const size_t first_ps = n + (size_t)rollout_needs_central(config);
+    const struct sharing_group *g;
+
+    if (place < n)
+        return (struct process){"learner", spec->agents[place].name, place,
+                                s->group_of[place]};
+    if (place < first_ps || s->n_groups == 0)
+        return (struct process){"central", "central", 0, SHARING_NONE};
+    CHECK(place < first_ps + s->n_groups);
+    g = &s->groups[place - first_ps];
+    return (struct process){"ps", g->ps, g->first, place - first_ps};
+}
+
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
-                            size_t agent, int restored,
+                            size_t place, int restored,
                             const struct rollout_policy *policy, struct msg_out *o)
 {
-    const size_t first_ps = spec->n_agents + (size_t)rollout_needs_central(config);
-    size_t group = SHARING_NONE, settings = agent;
     struct symmetry_group symmetry = {0};
     struct arena arena = ARENA_ZERO;
     const struct agent_config *own;
+    struct process process;
     struct sharing s;
-    int central;
 
     CHECK(config->n_agents == spec->n_agents);
     CHECK(sharing_init(&s, config, spec, NULL, NULL) == 0, "it was checked before");
-    central = agent == spec->n_agents && (s.n_groups == 0 || first_ps > agent);
-    CHECK(agent < first_ps + s.n_groups || central);
-    if (agent < spec->n_agents)
-        group = s.group_of[agent];
-    else if (!central)
-        group = agent - first_ps;
-    if (agent >= spec->n_agents)
-        settings = central ? 0 : s.groups[group].first;
-    own = &config->agents[settings];
+    process = process_at(config, spec, &s, place);
+    own = &config->agents[process.settings];
     if (own->settings.symmetry == SYMMETRY_ENV)
         env_symmetry(&config->env, &arena, &symmetry);
     msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0) +
-                   (group != SHARING_NONE ? 1 : 0));
+                   (process.sharing != SHARING_NONE ? 1 : 0));
     msg_key(o, "role");
-    msg_str(o, agent < spec->n_agents ? "learner" : central ? "central" : "ps");
+    msg_str(o, process.role);
     msg_key(o, "name");
-    msg_str(o, agent < spec->n_agents ? spec->agents[agent].name
-               : central              ? "central"
-                                      : s.groups[group].ps);
+    msg_str(o, process.name);
     msg_key(o, "seed");
     msg_u64(o, config->run.seed);
     msg_key(o, "config");
@@ -154,8 +169,8 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
         msg_symmetry(o, &symmetry);
     }
     arena_done(&arena);
-    if (group != SHARING_NONE)
-        pack_share(&s, group, spec, o);
+    if (process.sharing != SHARING_NONE)
+        pack_share(&s, process.sharing, spec, o);
     if (policy != NULL)
         pack_policy(policy, o);
     sharing_done(&s);

@@ -29,6 +29,8 @@ struct exchange {
     size_t n_learners, n_runners;
     const struct sharing *sharing;
     struct outputs *outputs; /* (stages, n_runners) */
+    float *ones;             /* [n_ones] 1.0 */
+    size_t n_ones;
 };
 
 static size_t n_outputs(const struct exchange *x)
@@ -58,6 +60,7 @@ void exchange_free(struct exchange *x)
         for (int k = 0; k < EXCHANGE_MAX_OUTPUTS; k++)
             free(x->outputs[i].output[k].data);
     free(x->outputs);
+    free(x->ones);
     free(x);
 }
 
@@ -194,21 +197,22 @@ static int reads_from(const struct exchange *x, const struct stage_read *r, size
            (reader < first_ps || x->sharing->group_of[from] == reader - first_ps);
 }
 
-static int pack_ones(const struct shape *shape, struct msg_out *o)
+static void pack_ones(struct exchange *x, const struct shape *shape, struct msg_out *o)
 {
     const size_t n = (size_t)shape_elements(shape);
-    float *ones = xcalloc(n, sizeof(*ones));
-    struct tensor t = tensor_view(DT_FLOAT, *shape, ones);
+    struct tensor t;
 
-    for (size_t i = 0; i < n; i++)
-        ones[i] = 1.0f;
+    if (n > x->n_ones) {
+        x->ones = xreallocarray(x->ones, n, sizeof(*x->ones));
+        while (x->n_ones < n)
+            x->ones[x->n_ones++] = 1.0f;
+    }
+    t = tensor_view(DT_FLOAT, *shape, x->ones);
     msg_tensor(o, &t);
-    free(ones);
-    return 0;
 }
 
 /* Learners that were given up have no turn: the one before them is read. */
-static int pack_previous(const struct exchange *x, const struct stage_read *r,
+static int pack_previous(struct exchange *x, const struct stage_read *r,
                          const struct exchange_turn *turn, struct msg_out *o,
                          struct err *err)
 {
@@ -221,8 +225,10 @@ static int pack_previous(const struct exchange *x, const struct stage_read *r,
     msg_key(o, key);
     while (n > 0 && outputs_of(x, r->stage, turn->before[n - 1])->is_absent)
         n--;
-    if (n == 0)
-        return pack_ones(&turn->ones, o);
+    if (n == 0) {
+        pack_ones(x, &turn->ones, o);
+        return 0;
+    }
     out = find_output(outputs_of(x, r->stage, turn->before[n - 1]), r->name);
     if (out == NULL)
         return err_set(err, ERR_PROTOCOL, "%s: stage '%s' gave no output '%s'",

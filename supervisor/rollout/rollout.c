@@ -342,7 +342,7 @@ static int begin(struct rollout *r, struct err *err)
 }
 
 /* The environment processes have answered: after a step, or before the first round. */
-static void on_settled(void *ctx)
+static void on_env_ready(void *ctx)
 {
     struct rollout *r = ctx;
     struct err err = {0};
@@ -392,7 +392,7 @@ int rollout_start(struct rollout *r, struct err *err)
 {
     int rc = vec_env_start(r->args.env, r->args.env_host, "env", err);
 
-    vec_env_on_ready(r->args.env, on_settled, r);
+    vec_env_on_ready(r->args.env, on_env_ready, r);
     if (rc == 0)
         rc = vec_env_make_ready(r->args.env, err);
     if (rc == 0)

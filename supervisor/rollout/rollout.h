@@ -162,7 +162,7 @@ enum rollout_hold {
 };
 enum rollout_hold rollout_hold(const struct rollout *r);
 /* Saves, for run.state: counters, the work left at the boundary, environment state,
- * carry, metric accumulators and the agents' standing (agent_table.h); nothing that
+ * carry, metric accumulators and the agents' resume points (agent_table.h); nothing that
  * depends on a clock. *ret is malloc'd. load: before rollout_start. */
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
@@ -179,12 +179,12 @@ struct rollout_policy { /* of a frozen agent */
     size_t metagraph_bytes;
     const char *prefix; /* of the checkpoint with its values; NULL: restored otherwise */
 };
-/* Packs the params of `configure` for agent number `agent` of the table, as one map, for
- * agent_spec.pack_configure. From the environment's n_agents on: the central process, if
- * there is one, then the ps processes. The configuration's sharing was checked.
+/* Packs the params of `configure` for the process at a place of the table of agents, as one
+ * map, for agent_spec.pack_configure. From the environment's n_agents on: the central
+ * process, if there is one, then the ps processes. The configuration's sharing was checked.
  * policy: NULL for an agent that builds its own graph. */
 void rollout_pack_configure(const struct run_config *config, const struct env_spec *spec,
-                            size_t agent, int restored,
+                            size_t place, int restored,
                             const struct rollout_policy *policy, struct msg_out *o);
 
 #endif

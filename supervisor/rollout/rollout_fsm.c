@@ -37,7 +37,7 @@ void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due)
     f->due = *due;
 }
 
-void rollout_fsm_go_on(struct rollout_fsm *f, const struct schedule_due *left)
+void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct schedule_due *left)
 {
     CHECK(f->state == ROLLOUT_IDLE);
     f->due = *left;

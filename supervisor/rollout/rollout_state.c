@@ -39,7 +39,7 @@ static void save_left(struct wbuf *b, const struct schedule_due *left)
     wbuf_u8(b, left->checkpoint != 0);
 }
 
-static void save_standing(const struct rollout *r, struct wbuf *b)
+static void save_resume_points(const struct rollout *r, struct wbuf *b)
 {
     const int kept = rollout_hold(r) == ROLLOUT_HOLDS_KEPT;
     struct agent_resume_point s;
@@ -73,7 +73,7 @@ void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
     for (size_t a = 0; a < r->n_agents; a++)
         save_block(&b, acting_carry(r->acting, a),
                    r->copies * r->descriptions[a].carry * sizeof(float));
-    save_standing(r, &b);
+    save_resume_points(r, &b);
     exchange_state_save(r->exchange, &b);
     rollout_serve_save(r, &b);
     if (r->priorities != NULL)
@@ -92,7 +92,7 @@ static const uint8_t *load_block(struct cursor *c, size_t *ret_len)
     return cursor_bytes(c, *ret_len);
 }
 
-static int load_standing(struct rollout *r, struct cursor *c)
+static int load_resume_points(struct rollout *r, struct cursor *c)
 {
     for (size_t a = 0; a < agent_table_count(r->args.agents); a++) {
         const uint8_t mode = cursor_u8(c);
@@ -115,7 +115,7 @@ static int load_carry(struct rollout *r, struct cursor *c)
         if (len > 0)
             memcpy(acting_carry(r->acting, a), data, len);
     }
-    if (!load_standing(r, c) || exchange_state_load(r->exchange, c, NULL) < 0)
+    if (!load_resume_points(r, c) || exchange_state_load(r->exchange, c, NULL) < 0)
         return 0;
     rollout_serve_load(r, c);
     if (r->priorities != NULL && cursor_left(c) > 0 &&
@@ -159,13 +159,13 @@ int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, si
 
 /* Resumes in the middle of a boundary. `end` is not saved: it follows from the
  * schedule. */
-static void go_on(struct rollout *r, struct schedule_due *left)
+static void resume_midway(struct rollout *r, struct schedule_due *left)
 {
     const struct schedule *s = &r->schedule;
 
     left->end = (s->env_steps > 0 && r->env_steps >= s->env_steps) ||
                 (s->episodes > 0 && r->episodes >= s->episodes);
-    rollout_fsm_go_on(&r->fsm, left);
+    rollout_fsm_resume_midway(&r->fsm, left);
 }
 
 /* A copy at time 0 has ended an episode in its newest row. */
@@ -207,7 +207,7 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        (unsigned long long)head,
                        (unsigned long long)store_head(r->args.store));
     if (at.is_midway)
-        go_on(r, &left);
+        resume_midway(r, &left);
     else
         r->fsm.saved = 1; /* the state comes from this boundary's checkpoint */
     if ((rc = vec_env_state_load(r->args.env, env, env_len, err)) < 0 ||

@@ -53,8 +53,10 @@ int row_source_init(struct row_source *s, const struct row_source_args *args,
     for (size_t g = 0; g < s->groups; g++)
         s->keys[g] = rng_key_make(args->seed, args->names[g], PURPOSE_ROWS);
     s->rows = xcalloc(s->groups * s->batch * s->length, sizeof(*s->rows));
-    if (args->is_prioritised)
+    if (args->is_prioritised) {
         s->weights = xcalloc(s->groups * s->batch, sizeof(*s->weights));
+        s->beginnings = xcalloc(s->batch, sizeof(*s->beginnings));
+    }
     return 0;
 }
 
@@ -63,6 +65,7 @@ void row_source_done(struct row_source *s)
     free(s->keys);
     free(s->rows);
     free(s->weights);
+    free(s->beginnings);
     *s = (struct row_source){0};
 }
 
@@ -136,7 +139,7 @@ void row_source_draw(struct row_source *s, const struct row_index *index, uint64
 void row_source_prioritise(const struct row_source *s, struct priorities *priorities,
                            float *answers, const uint8_t *has, size_t n_agents)
 {
-    uint64_t *beginnings = xcalloc(s->batch, sizeof(*beginnings));
+    uint64_t *beginnings = s->beginnings;
     float *most = NULL;
 
     for (size_t a = 0; a < n_agents; a++) {
@@ -157,5 +160,4 @@ void row_source_prioritise(const struct row_source *s, struct priorities *priori
     }
     if (most != NULL)
         priorities_set(priorities, beginnings, most, s->batch);
-    free(beginnings);
 }

@@ -30,13 +30,14 @@ struct row_source {
     struct rng_key *keys;         /* [G] */
     uint64_t *rows;               /* (G, B, L) of the current update */
     float *weights;               /* (G, B) of the current update; NULL: all 1 */
+    uint64_t *beginnings;         /* (B) scratch; NULL: rows are drawn evenly */
 };
 
 /* What rows are found by. */
 struct row_index {
     const struct store *store;
-    const struct episodes *episodes;     /* NULL if not needed */
-    const struct priorities *priorities; /* NULL: rows are drawn evenly */
+    const struct episodes *episodes; /* NULL if not needed */
+    struct priorities *priorities;   /* NULL: rows are drawn evenly */
     double beta;
 };
 

@@ -22,6 +22,8 @@ struct priorities {
     int levels;
     double *sum[LEVELS_MAX];    /* [FAN^(levels - 1 - k)] */
     double *rarest[LEVELS_MAX]; /* 1 / the smallest that is not 0 */
+    double *scratch;            /* (2, places) of a draw */
+    size_t places;
 };
 
 static double power(double x, double exponent)
@@ -106,6 +108,7 @@ void priorities_free(struct priorities *p)
         free(p->sum[k]);
         free(p->rarest[k]);
     }
+    free(p->scratch);
     free(p);
 }
 
@@ -235,13 +238,25 @@ static uint64_t row_of(const struct priorities *p, size_t slot)
     return newest - (slot <= last ? last - slot : last + p->capacity - slot);
 }
 
-void priorities_draw(const struct priorities *p, struct rng_key key, uint64_t counter,
+static void reserve(struct priorities *p, size_t n)
+{
+    if (n <= p->places)
+        return;
+    free(p->scratch);
+    p->scratch = xcalloc(2 * n, sizeof(*p->scratch));
+    p->places = n;
+}
+
+void priorities_draw(struct priorities *p, struct rng_key key, uint64_t counter,
                      double beta, uint64_t *ret_rows, float *ret_weights, size_t n)
 {
-    double *u = xcalloc(2 * n, sizeof(*u)), *share = u + n;
     const double total = total_of(p), rarest = p->rarest[p->levels - 1][0];
+    double *u, *share;
 
     CHECK(p->n > 0);
+    reserve(p, n);
+    u = p->scratch;
+    share = u + n;
     rng_uniform_f64(key, counter, 0, u, n);
     for (size_t k = 0; k < n; k++)
         u[k] = ((double)k + u[k]) / (double)n * total;
@@ -255,7 +270,6 @@ void priorities_draw(const struct priorities *p, struct rng_key key, uint64_t co
         u[k] = power(1.0 / (rarest * share[k]), beta);
     for (size_t k = 0; k < n; k++)
         ret_weights[k] = (float)u[k];
-    free(u);
 }
 
 /* ---- run.state ---- */

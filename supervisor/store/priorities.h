@@ -41,8 +41,9 @@ void priorities_set(struct priorities *p, const uint64_t *rows, const float *val
 /* Candidates in the window, and the probability of one. */
 uint64_t priorities_count(const struct priorities *p);
 double priorities_probability(const struct priorities *p, uint64_t row);
-/* Draws n candidates, of which there is one at least, and their weights. */
-void priorities_draw(const struct priorities *p, struct rng_key key, uint64_t counter,
+/* Draws n candidates, of which there is one at least, and their weights. Allocates only if n
+ * is larger than in all draws before. */
+void priorities_draw(struct priorities *p, struct rng_key key, uint64_t counter,
                      double beta, uint64_t *ret_rows, float *ret_weights, size_t n);
 
 void priorities_save(const struct priorities *p, struct wbuf *b);

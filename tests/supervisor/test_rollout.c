@@ -844,14 +844,22 @@ static void count_inside(int inside)
     allocations.on = inside;
 }
 
-/* Once every buffer has its size, rounds and updates allocate no memory. */
+/* Once every buffer has its size, rounds and updates allocate no memory: with several stages,
+ * by priorities, in turns. */
 START_TEST(test_steady_rounds_allocate_nothing)
 {
     struct bench *b = bench_new("two_step");
     struct err err = {0};
 
-    b->three_stages = b->with_column = 1;
+    b->three_stages = _i == 0;
+    b->config.experience.has_priority = _i == 1;
+    b->config.experience.priority = (struct priority_config){0.6, 0.4, 1.0};
+    b->turns = _i == 2;
+    b->with_column = 1;
+    b->config.experience.capacity =
+        500; /* the trees of priorities have their size soon */
     b->config.run.env_steps = 2000;
+    allocations.n = 0;
     ck_assert_int_eq(bench_begin(b, &err), 0);
     ck_assert_int_eq(rollout_start(b->rollout, &err), 0);
     fake_agents_watch(b->table, count_inside);
@@ -1060,7 +1068,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, test_bad_answers, 0, 4);
     tcase_add_test(tc, test_nonfinite_scalars_may_go_on);
 #ifndef __SANITIZE_ADDRESS__
-    tcase_add_test(tc, test_steady_rounds_allocate_nothing);
+    tcase_add_loop_test(tc, test_steady_rounds_allocate_nothing, 0, 3);
 #endif
     tcase_add_test(tc, test_stop);
     tcase_add_test(tc, test_pause);

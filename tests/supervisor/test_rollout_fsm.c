@@ -207,7 +207,7 @@ START_TEST(test_midway)
     if (cases[_i].rest == NULL)
         return;
     ck_assert_int_eq(schedule_is_anything_due(&left), cases[_i].rest[0] != '\0');
-    rollout_fsm_go_on(&next, &left);
+    rollout_fsm_resume_midway(&next, &left);
     rollout_fsm_step(&next, ROLLOUT_START);
     while (next.state != ROLLOUT_ACT) {
         note_state(text, sizeof(text), &next);
@@ -255,7 +255,7 @@ START_TEST(test_stop_leaves_the_evaluation)
     ck_assert_int_eq(f.state, ROLLOUT_DONE);
     ck_assert_int_eq(f.stopped, 1);
     left.end = due.end;
-    rollout_fsm_go_on(&next, &left);
+    rollout_fsm_resume_midway(&next, &left);
     rollout_fsm_step(&next, ROLLOUT_START);
     while (next.state != ROLLOUT_ACT && next.state != ROLLOUT_DONE) {
         note_state(text, sizeof(text), &next);
