@@ -9,7 +9,7 @@
 /* Values are restored in pieces of half the first-level cache. */
 enum { PIECE_BYTES = 24 << 10, PAGE_BYTES = 4096 };
 
-/* Variables first .. last, which are contiguous in the block. */
+/* Variables first .. last, which are contiguous in one block. */
 struct range {
     int first, last;
     size_t bytes; /* padding between them included */
@@ -43,13 +43,19 @@ static int compare_ints(const void *a, const void *b)
 /* Merges adjacent variables, with the padding between them, into one range. */
 static void make_ranges(struct memory *m, int *index)
 {
+    struct range *r = NULL;
+
     qsort(index, (size_t)m->n, sizeof(*index), compare_ints);
     m->ranges = xcalloc((size_t)m->n + 1, sizeof(*m->ranges));
     for (int i = 0; i < m->n; i++) {
-        if (m->n_ranges > 0 && index[i] <= m->ranges[m->n_ranges - 1].last + 1)
-            m->ranges[m->n_ranges - 1].last = index[i];
-        else
-            m->ranges[m->n_ranges++] = (struct range){index[i], index[i], 0};
+        if (r != NULL && index[i] == r->last)
+            continue;
+        if (r == NULL || index[i] != r->last + 1 ||
+            !var_store_adjacent(m->vars, r->last)) {
+            r = &m->ranges[m->n_ranges++];
+            r->first = index[i];
+        }
+        r->last = index[i];
     }
     for (int k = 0; k < m->n_ranges; k++) {
         m->ranges[k].bytes = range_bytes(m->vars, &m->ranges[k]);
@@ -61,9 +67,9 @@ static void make_ranges(struct memory *m, int *index)
  * stores to addresses with the same low bits. */
 static int make_place(struct memory *m, struct err *err)
 {
-    const char *block = var_store_block(m->vars);
-    size_t first = m->n_ranges > 0 ? var_store_offset(m->vars, m->ranges[0].first) : 0;
-    size_t phase = ((uintptr_t)block + first) % PAGE_BYTES;
+    const char *first =
+        m->n_ranges > 0 ? var_store_value(m->vars, m->ranges[0].first).data : NULL;
+    size_t phase = (uintptr_t)first % PAGE_BYTES;
 
     m->place = mem_aligned(m->bytes + 2 * (size_t)PAGE_BYTES);
     if (m->place == NULL)
@@ -144,12 +150,12 @@ static void copy_back(char *dst, const char *src, size_t bytes)
 /* Copies values and flags of all ranges from the block to the memory or back. */
 static void copy_ranges(struct memory *m, int back)
 {
-    char *values = m->values, *block = var_store_block(m->vars);
+    char *values = m->values;
     unsigned char *flags = m->flags;
 
     for (int k = 0; k < m->n_ranges; k++) {
         const struct range *r = &m->ranges[k];
-        char *here = block + var_store_offset(m->vars, r->first);
+        char *here = var_store_value(m->vars, r->first).data;
         unsigned char *set = var_store_flags(m->vars, r->first);
         size_t n = (size_t)(r->last - r->first + 1);
         if (back) {

@@ -1,7 +1,6 @@
 #include "agent/session/session.h"
 
 #include "agent/session/plan.h"
-#include "agent/vars/var_store.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -32,8 +31,10 @@ int session_new(struct session **ret, struct graph *g, const struct session_opti
     struct session *s = xcalloc(1, sizeof(*s));
     s->graph = g;
     s->numerics = o->numerics;
-    int rc = var_store_new(&s->vars, g, o->block, o->block_capacity, o->block_holds_state,
-                           err);
+    const struct device_memory own = {.block = o->block,
+                                      .capacity = o->block_capacity,
+                                      .holds_state = o->block_holds_state};
+    int rc = var_store_new(&s->vars, g, &own, o->devices, o->n_devices, err);
     if (rc < 0) {
         free(s);
         return rc;

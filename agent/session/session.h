@@ -4,6 +4,12 @@
  * Values   a session has one block of memory for the values and the initialised flags of
  *          all variables of its graph; sessions share nothing. A snapshot is a copy of that
  *          block (its layout: vars/var_store.h).
+ * Devices  the variables of a device whose memory is given in the options live there, and
+ *          every session that maps the memory sees each change at once: the parameter
+ *          servers and workers of replica_device_enter. They are in nobody's snapshot; a
+ *          Saver saves them like all others. Two sessions that write one variable at the
+ *          same time may each undo a part of the other's change, as with TensorFlow's
+ *          use_locking=False.
  * Running  any tensor may be fed and any fetched, also one that fusion would remove. In one
  *          run, a variable is read before it is written unless a control dependency
  *          requires otherwise. This order applies to the operation that reads the
@@ -27,6 +33,7 @@
 #define AGENT_SESSION_SESSION_H
 
 #include "agent/graph/graph.h"
+#include "agent/vars/var_store.h"
 #include "common/numerics/numerics.h"
 #include "common/rng/rng.h"
 
@@ -39,6 +46,9 @@ struct session_options {
     size_t block_capacity;
     int block_holds_state;  /* keep the values in the block (they were restored) */
     enum numerics numerics; /* NATIVE: OpenBLAS computes large products */
+    /* Memory of devices; the strings and blocks outlive the session. */
+    const struct device_memory *devices;
+    size_t n_devices; /* at most VAR_STORE_MAX_DEVICES */
 };
 
 int session_new(struct session **ret, struct graph *g, const struct session_options *o,
@@ -73,8 +83,8 @@ int session_run(struct session *s, const struct run_args *args, struct tensor *r
 
 struct graph *session_graph(const struct session *s);
 
-/* The block of variables: values and flags. Only session_run and the calls below change
- * it. */
+/* The session's own block of variables: values and flags. Only session_run and the calls
+ * below change it. */
 void *session_block(struct session *s);
 size_t session_block_bytes(const struct session *s);
 /* Variables added to the graph since session_new get their place in the block when first
@@ -91,7 +101,7 @@ int session_variable(struct session *s, const struct variable *v, struct tensor 
 int session_variable_set(struct session *s, const struct variable *v,
                          const struct tensor *value, struct err *err);
 int session_variable_initialized(struct session *s, const struct variable *v);
-/* Offset of the value from the start of the block. */
+/* Offset of the value from the start of its block. */
 size_t session_variable_offset(struct session *s, const struct variable *v);
 
 /* fn is called between the steps of a long run (the agent's sign of life); NULL: none. */

@@ -14,7 +14,18 @@ struct place {
     const struct operation *op; /* VariableV2 or VarHandleOp */
     enum dtype dtype;
     struct shape shape;
+    struct block *block;
+    int flag; /* which of the block's flags is its own */
     size_t offset;
+};
+
+struct block {
+    const char *device; /* of the variables in it; NULL: all others */
+    char *memory;
+    size_t bytes, capacity; /* bytes 0: it has no layout yet */
+    int n;                  /* variables */
+    int borrowed;           /* the caller owns the memory */
+    int holds_state;        /* its contents must still be checked */
 };
 
 struct var_store {
@@ -22,10 +33,8 @@ struct var_store {
     int n_seen; /* operations of the graph that were examined so far */
     struct place *places;
     int n, cap;
-    char *block;
-    size_t bytes, capacity;
-    int borrowed;    /* the caller owns the block */
-    int holds_state; /* the block's contents must still be checked */
+    struct block blocks[1 + VAR_STORE_MAX_DEVICES]; /* the first is the store's own */
+    size_t n_blocks;
     unsigned moves;
 };
 
@@ -34,18 +43,34 @@ static size_t round_up(size_t n)
     return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-int var_store_new(struct var_store **ret, struct graph *g, void *block, size_t capacity,
-                  int holds_state, struct err *err)
+static int add_block(struct var_store *s, const struct device_memory *m, struct err *err)
 {
-    if ((uintptr_t)block % ALIGN != 0)
+    if ((uintptr_t)m->block % ALIGN != 0)
         return err_set(err, ERR_ARG, "the variables' block is not 64-byte aligned");
+    s->blocks[s->n_blocks++] = (struct block){
+        .device = m->device,
+        .memory = m->block,
+        .capacity = m->block != NULL ? m->capacity : 0,
+        .borrowed = m->block != NULL,
+        .holds_state = m->block != NULL && m->holds_state,
+    };
+    return 0;
+}
+
+int var_store_new(struct var_store **ret, struct graph *g,
+                  const struct device_memory *own, const struct device_memory *devices,
+                  size_t n_devices, struct err *err)
+{
+    if (n_devices > VAR_STORE_MAX_DEVICES)
+        return err_set(err, ERR_LIMIT, "memory of %zu devices is given, %d is the most",
+                       n_devices, VAR_STORE_MAX_DEVICES);
     struct var_store *s = xcalloc(1, sizeof(*s));
     s->graph = g;
-    s->block = block;
-    s->capacity = block ? capacity : 0;
-    s->borrowed = block != NULL;
-    s->holds_state = block != NULL && holds_state;
-    int r = var_store_place(s, err);
+    int r = add_block(s, own, err);
+    for (size_t i = 0; r == 0 && i < n_devices; i++)
+        r = add_block(s, &devices[i], err);
+    if (r == 0)
+        r = var_store_place(s, err);
     if (r < 0) {
         var_store_free(s);
         return r;
@@ -58,8 +83,8 @@ void var_store_free(struct var_store *s)
 {
     if (!s)
         return;
-    if (!s->borrowed)
-        free(s->block);
+    if (!s->blocks[0].borrowed)
+        free(s->blocks[0].memory);
     free(s->places);
     free(s);
 }
@@ -72,18 +97,35 @@ static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
     return h;
 }
 
-static uint64_t layout_hash(const struct var_store *s)
+static uint64_t layout_hash(const struct var_store *s, const struct block *b)
 {
     uint64_t h = 0xcbf29ce484222325u;
     for (int i = 0; i < s->n; i++) {
         const struct place *p = &s->places[i];
         const char *name = operation_name(p->op);
         int64_t words[2] = {p->dtype, p->shape.rank};
+        if (p->block != b)
+            continue;
         h = hash_bytes(h, name, strlen(name) + 1);
         h = hash_bytes(h, words, sizeof(words));
         h = hash_bytes(h, p->shape.dim, sizeof(int64_t) * (size_t)p->shape.rank);
     }
     return h;
+}
+
+/* "/job:ps/task:1" has what is placed on "/job:ps/task:1/device:CPU:0", too. */
+static struct block *block_of(struct var_store *s, const struct operation *op)
+{
+    const char *device = operation_device(op);
+
+    for (size_t i = 1; i < s->n_blocks; i++) {
+        size_t n = strlen(s->blocks[i].device);
+
+        if (strncmp(device, s->blocks[i].device, n) == 0 &&
+            (device[n] == '\0' || device[n] == '/'))
+            return &s->blocks[i];
+    }
+    return &s->blocks[0];
 }
 
 /* Finds the graph's new variables; their offsets are not set yet. */
@@ -93,8 +135,10 @@ static int find_places(struct var_store *s, struct err *err)
         const struct operation *op = graph_operation_at(s->graph, s->n_seen);
         if (!operation_is_variable(op))
             continue;
-        struct place p = {op, (enum dtype)operation_attr(op, "dtype")->i,
-                          operation_attr(op, "shape")->shape, 0};
+        struct place p = {.op = op,
+                          .dtype = (enum dtype)operation_attr(op, "dtype")->i,
+                          .shape = operation_attr(op, "shape")->shape,
+                          .block = block_of(s, op)};
         if (dtype_size(p.dtype) == 0)
             return err_set(err, ERR_UNSUPPORTED, "variable %s: values of dtype %s",
                            operation_name(op), dtype_name(p.dtype));
@@ -104,13 +148,26 @@ static int find_places(struct var_store *s, struct err *err)
         if (!shape_known(&p.shape))
             return err_set(err, ERR_SHAPE, "variable %s: its shape %s is not known",
                            operation_name(op), shape_text(&p.shape));
+        if (p.block->device != NULL && p.block->bytes > 0)
+            return err_set(err, ERR_STATE,
+                           "variable %s: the memory of %s was laid out without it; build "
+                           "the graph before its session",
+                           operation_name(op), p.block->device);
         if (s->n == s->cap) {
             s->cap = s->cap ? 2 * s->cap : 16;
             s->places = xreallocarray(s->places, (size_t)s->cap, sizeof(*s->places));
         }
+        p.flag = p.block->n++;
         s->places[s->n++] = p;
     }
     return 0;
+}
+
+/* Forgets variables n, n + 1, ... */
+static void forget_places(struct var_store *s, int n)
+{
+    while (s->n > n)
+        s->places[--s->n].block->n--;
 }
 
 static size_t value_bytes(const struct place *p)
@@ -118,12 +175,19 @@ static size_t value_bytes(const struct place *p)
     return (size_t)shape_elements(&p->shape) * dtype_size(p->dtype);
 }
 
-/* The size of a block for all variables; 0 if it overflows. */
-static size_t layout_bytes(const struct var_store *s)
+static size_t values_begin(const struct block *b)
 {
-    size_t at = round_up(sizeof(struct var_header) + (size_t)s->n);
+    return round_up(sizeof(struct var_header) + (size_t)b->n);
+}
+
+/* The size of a block for all its variables; 0 if it overflows. */
+static size_t layout_bytes(const struct var_store *s, const struct block *b)
+{
+    size_t at = values_begin(b);
     for (int i = 0; i < s->n; i++) {
         size_t n;
+        if (s->places[i].block != b)
+            continue;
         if (!mem_mul((size_t)shape_elements(&s->places[i].shape),
                      dtype_size(s->places[i].dtype), &n) ||
             !mem_add(n, ALIGN, &n) || !mem_add(at, n, &n))
@@ -133,41 +197,44 @@ static size_t layout_bytes(const struct var_store *s)
     return at;
 }
 
-static void write_header(struct var_store *s)
+static void write_header(struct var_store *s, struct block *b)
 {
-    *(struct var_header *)(void *)s->block = (struct var_header){
+    *(struct var_header *)(void *)b->memory = (struct var_header){
         .magic = VAR_MAGIC,
         .version = VAR_VERSION,
-        .layout_hash = layout_hash(s),
-        .n_variables = (uint64_t)s->n,
-        .size_bytes = s->bytes,
+        .layout_hash = layout_hash(s, b),
+        .n_variables = (uint64_t)b->n,
+        .size_bytes = b->bytes,
     };
 }
 
-static void assign_offsets(struct var_store *s)
+static void assign_offsets(struct var_store *s, const struct block *b)
 {
-    size_t at = round_up(sizeof(struct var_header) + (size_t)s->n);
+    size_t at = values_begin(b);
     for (int i = 0; i < s->n; i++) {
+        if (s->places[i].block != b)
+            continue;
         s->places[i].offset = at;
         at = round_up(at + value_bytes(&s->places[i]));
     }
 }
 
-/* Checks and keeps the state that the given block holds. */
-static int adopt_state(struct var_store *s, size_t bytes, struct err *err)
+/* Whether the given block holds the state of these variables. */
+static int check_state(const struct var_store *s, const struct block *b, size_t bytes,
+                       struct err *err)
 {
-    const struct var_header *h = (const void *)s->block;
+    const struct var_header *h = (const void *)b->memory;
     if (h->magic != VAR_MAGIC || h->version != VAR_VERSION ||
-        h->layout_hash != layout_hash(s) || h->size_bytes != bytes)
-        return err_set(err, ERR_STATE, "the block holds the variables of another graph");
-    s->holds_state = 0;
-    s->bytes = bytes;
-    assign_offsets(s);
+        h->layout_hash != layout_hash(s, b) || h->size_bytes != bytes)
+        return err_set(err, ERR_STATE,
+                       "the %s%sblock holds the variables of another graph",
+                       b->device != NULL ? b->device : "", b->device != NULL ? " " : "");
     return 0;
 }
 
-/* Makes a block for all variables; the first n_old keep flag and value. */
-static int relayout(struct var_store *s, int n_old, size_t bytes, struct err *err)
+/* Makes a block for all variables; those before n_old keep flag and value. */
+static int relayout(struct var_store *s, struct block *b, int n_old, size_t bytes,
+                    struct err *err)
 {
     char *fresh = mem_aligned(bytes);
     if (!fresh)
@@ -177,23 +244,26 @@ static int relayout(struct var_store *s, int n_old, size_t bytes, struct err *er
     if (n_old > 0) {
         old = xreallocarray(NULL, (size_t)n_old, sizeof(*old));
         memcpy(old, s->places, sizeof(*old) * (size_t)n_old);
-        memcpy(fresh + sizeof(struct var_header), s->block + sizeof(struct var_header),
-               (size_t)n_old);
     }
-    assign_offsets(s);
-    for (int i = 0; i < n_old; i++)
-        memcpy(fresh + s->places[i].offset, s->block + old[i].offset,
+    assign_offsets(s, b);
+    for (int i = 0; i < n_old; i++) {
+        const size_t flag = sizeof(struct var_header) + (size_t)old[i].flag;
+        if (old[i].block != b)
+            continue;
+        fresh[flag] = b->memory[flag];
+        memcpy(fresh + s->places[i].offset, b->memory + old[i].offset,
                value_bytes(&old[i]));
+    }
     free(old);
-    if (s->borrowed) {
-        memcpy(s->block, fresh, bytes);
+    if (b->borrowed) {
+        memcpy(b->memory, fresh, bytes);
         free(fresh);
     } else {
-        free(s->block);
-        s->block = fresh;
+        free(b->memory);
+        b->memory = fresh;
     }
-    s->bytes = bytes;
-    write_header(s);
+    b->bytes = bytes;
+    write_header(s, b);
     return 0;
 }
 
@@ -211,9 +281,9 @@ static const char *decimal(unsigned __int128 n, char text[40])
 
 /* The number of elements of every shape fits in 63 bits, but the bytes of all variables
  * may not fit in 64. */
-static int too_large(const struct var_store *s, struct err *err)
+static int too_large(const struct var_store *s, const struct block *b, struct err *err)
 {
-    unsigned __int128 sum = round_up(sizeof(struct var_header) + (size_t)s->n), most = 0;
+    unsigned __int128 sum = values_begin(b), most = 0;
     const struct place *largest = NULL;
     char all[40], one[40], room[64];
 
@@ -222,47 +292,76 @@ static int too_large(const struct var_store *s, struct err *err)
         const unsigned __int128 bytes =
             (unsigned __int128)shape_elements(&p->shape) * dtype_size(p->dtype);
 
+        if (p->block != b)
+            continue;
         sum = (sum + bytes + ALIGN - 1) / ALIGN * ALIGN;
         largest = largest == NULL || bytes > most ? p : largest;
         most = bytes > most ? bytes : most;
     }
-    (void)snprintf(room, sizeof(room), "their block has %zu", s->capacity);
+    (void)snprintf(room, sizeof(room), "their block has %zu", b->capacity);
     return err_set(err, ERR_LIMIT, "%d variables need %s bytes (%s, %s, alone %s); %s",
-                   s->n, decimal(sum, all),
+                   b->n, decimal(sum, all),
                    largest != NULL ? operation_name(largest->op) : "",
                    largest != NULL ? shape_text(&largest->shape) : "", decimal(most, one),
-                   s->borrowed ? room : "that is more than can be addressed");
-}
-
-/* Makes room for the variables from n_old on. */
-static int make_room(struct var_store *s, int n_old, struct err *err)
-{
-    size_t bytes = layout_bytes(s);
-    if (bytes == 0 || (s->borrowed && bytes > s->capacity))
-        return too_large(s, err);
-    s->moves++;
-    return s->holds_state ? adopt_state(s, bytes, err) : relayout(s, n_old, bytes, err);
+                   b->borrowed ? room : "that is more than can be addressed");
 }
 
 /* A session may be opened before its graph has variables; then the given state is kept
- * until it has some. */
-static int waits_for_variables(const struct var_store *s)
+ * until it has some. Memory of a device is laid out once, with the first variables. */
+static int waits_for_variables(const struct block *b)
 {
-    const struct var_header *h = (const void *)s->block;
+    const struct var_header *h = (const void *)b->memory;
 
-    return s->holds_state && (h->magic != VAR_MAGIC || h->n_variables > 0);
+    return b->n == 0 && (b->device != NULL || (b->holds_state && (h->magic != VAR_MAGIC ||
+                                                                  h->n_variables > 0)));
+}
+
+/* Whether variables n_old, n_old + 1, ... have to be placed in the block. */
+static int has_new(const struct var_store *s, const struct block *b, int n_old)
+{
+    for (int i = n_old; i < s->n; i++)
+        if (s->places[i].block == b)
+            return 1;
+    return b->bytes == 0 && !waits_for_variables(b);
+}
+
+static int check_room(const struct var_store *s, const struct block *b, struct err *err)
+{
+    const size_t bytes = layout_bytes(s, b);
+
+    if (bytes == 0 || (b->borrowed && bytes > b->capacity))
+        return too_large(s, b, err);
+    return b->holds_state ? check_state(s, b, bytes, err) : 0;
+}
+
+/* Makes room for the variables from n_old on. */
+static int make_room(struct var_store *s, struct block *b, int n_old, struct err *err)
+{
+    const size_t bytes = layout_bytes(s, b);
+
+    s->moves++;
+    if (!b->holds_state)
+        return relayout(s, b, n_old, bytes, err);
+    b->holds_state = 0;
+    b->bytes = bytes;
+    assign_offsets(s, b);
+    return 0;
 }
 
 int var_store_place(struct var_store *s, struct err *err)
 {
-    int n_old = s->n, seen = s->n_seen;
-    if (s->bytes && s->n_seen == graph_n_operations(s->graph))
+    int n_old = s->n, seen = s->n_seen, r = 0;
+    if (s->blocks[0].bytes > 0 && s->n_seen == graph_n_operations(s->graph))
         return 0;
-    int r = find_places(s, err);
-    if (r == 0 && (s->n > n_old || (s->bytes == 0 && !waits_for_variables(s))))
-        r = make_room(s, n_old, err);
-    if (r < 0) { /* forget the variables that were not placed */
-        s->n = n_old;
+    r = find_places(s, err);
+    for (size_t i = 0; r == 0 && i < s->n_blocks; i++)
+        if (has_new(s, &s->blocks[i], n_old))
+            r = check_room(s, &s->blocks[i], err);
+    for (size_t i = 0; r == 0 && i < s->n_blocks; i++)
+        if (has_new(s, &s->blocks[i], n_old))
+            r = make_room(s, &s->blocks[i], n_old, err);
+    if (r < 0) {
+        forget_places(s, n_old);
         s->n_seen = seen;
     }
     return r;
@@ -275,12 +374,12 @@ unsigned var_store_moves(const struct var_store *s)
 
 void *var_store_block(struct var_store *s)
 {
-    return s->block;
+    return s->blocks[0].memory;
 }
 
 size_t var_store_bytes(const struct var_store *s)
 {
-    return s->bytes;
+    return s->blocks[0].bytes;
 }
 
 int var_store_find(const struct var_store *s, const struct operation *op)
@@ -304,7 +403,7 @@ const char *var_store_name(const struct var_store *s, int i)
 struct tensor var_store_value(struct var_store *s, int i)
 {
     const struct place *p = &s->places[i];
-    return tensor_view(p->dtype, p->shape, s->block + p->offset);
+    return tensor_view(p->dtype, p->shape, p->block->memory + p->offset);
 }
 
 size_t var_store_offset(const struct var_store *s, int i)
@@ -315,7 +414,8 @@ size_t var_store_offset(const struct var_store *s, int i)
 static unsigned char *flag(const struct var_store *s, int i)
 {
     CHECK(i >= 0 && i < s->n);
-    return (unsigned char *)s->block + sizeof(struct var_header) + i;
+    return (unsigned char *)s->places[i].block->memory + sizeof(struct var_header) +
+           s->places[i].flag;
 }
 
 int var_store_initialized(const struct var_store *s, int i)
@@ -326,6 +426,11 @@ int var_store_initialized(const struct var_store *s, int i)
 void var_store_set_initialized(struct var_store *s, int i)
 {
     *flag(s, i) = 1;
+}
+
+int var_store_adjacent(const struct var_store *s, int i)
+{
+    return s->places[i].block == s->places[i + 1].block;
 }
 
 unsigned char *var_store_flags(struct var_store *s, int i)

@@ -1,12 +1,13 @@
-/* var_store.h - one block of memory for the values of a graph's variables.
+/* var_store.h - one block of memory for the values of a graph's variables, and one more for
+ * each device whose memory is given.
  *
  *     struct var_header, 64 bytes
  *     a byte per variable: 1 if it is initialised
  *     each variable's value, 64-byte aligned, in order of creation
  *
  * So a snapshot is one copy, a comparison is one memcmp, and another process can read a
- * block in shared memory. The layout depends only on the variables' names, dtypes and
- * shapes; its hash is in the header. Padding is zero.
+ * block in shared memory. The layout depends only on the names, dtypes and shapes of the
+ * block's variables; its hash is in the header. Padding is zero.
  */
 #ifndef AGENT_VARS_VAR_STORE_H
 #define AGENT_VARS_VAR_STORE_H
@@ -28,20 +29,35 @@ _Static_assert(sizeof(struct var_header) == 64, "the values that follow stay ali
 
 struct var_store;
 
-/* block NULL: the store allocates its block. Otherwise: `capacity` bytes, 64-byte
- * aligned, that outlive the store; with `holds_state` their contents are kept, and the
- * first var_store_place checks that they belong to this graph. */
-int var_store_new(struct var_store **ret, struct graph *g, void *block, size_t capacity,
-                  int holds_state, struct err *err);
+/* Memory that holds the variables placed on one device: those of a parameter server, say,
+ * in memory that its workers map, too. It is laid out once, with the first variables. */
+struct device_memory {
+    const char
+        *device;     /* "/job:ps/task:0"; also "/job:ps/task:0/device:CPU:0" is in it */
+    void *block;     /* 64-byte aligned; outlives the store */
+    size_t capacity; /* bytes */
+    /* Keep the contents, which another store laid out for the same variables. 0: lay it
+     * out, with no variable initialised. */
+    int holds_state;
+};
+#define VAR_STORE_MAX_DEVICES 16
+
+/* own: the block of all variables that are on none of the devices; its `device` is NULL. If
+ * its `block` is NULL, the store allocates it. devices[n_devices]: borrowed strings. The
+ * first var_store_place checks that blocks with `holds_state` belong to this graph. */
+int var_store_new(struct var_store **ret, struct graph *g,
+                  const struct device_memory *own, const struct device_memory *devices,
+                  size_t n_devices, struct err *err);
 void var_store_free(struct var_store *s); /* NULL is fine */
 
-/* Gives every variable of the graph a place in the block. The block may move, together
- * with the values (var_store_moves counts). ERR_LIMIT: the given block is too small;
- * ERR_STATE: it holds the state of another graph; ERR_UNSUPPORTED: a variable of
- * strings. */
+/* Gives every variable of the graph a place in its block. The store's own block may move,
+ * together with the values (var_store_moves counts). ERR_LIMIT: a given block is too small;
+ * ERR_STATE: it holds the state of another graph, or a variable came to a device after its
+ * memory was laid out; ERR_UNSUPPORTED: a variable of strings. */
 int var_store_place(struct var_store *s, struct err *err);
 unsigned var_store_moves(const struct var_store *s);
 
+/* The store's own block. */
 void *var_store_block(struct var_store *s);
 size_t var_store_bytes(const struct var_store *s);
 
@@ -49,10 +65,13 @@ size_t var_store_bytes(const struct var_store *s);
 int var_store_find(const struct var_store *s, const struct operation *op);
 const char *var_store_name(const struct var_store *s, int i);
 struct tensor var_store_value(struct var_store *s, int i); /* a view */
+/* From the start of the variable's block. */
 size_t var_store_offset(const struct var_store *s, int i);
 int var_store_initialized(const struct var_store *s, int i);
 void var_store_set_initialized(struct var_store *s, int i);
-/* The flags of variables i, i + 1, ... */
+/* Whether variable i + 1 follows variable i in one block. */
+int var_store_adjacent(const struct var_store *s, int i);
+/* The flags of variables i, i + 1, ... that are adjacent. */
 unsigned char *var_store_flags(struct var_store *s, int i);
 
 #endif

@@ -24,10 +24,20 @@ static struct graph *three(void)
 static struct var_store *open_store(struct graph *g, void *block, size_t capacity,
                                     int state)
 {
+    const struct device_memory own = {
+        .block = block, .capacity = capacity, .holds_state = state};
     struct var_store *s = NULL;
     struct err err = {0};
-    ck_assert_msg(var_store_new(&s, g, block, capacity, state, &err) == 0, "%s", err.msg);
+    ck_assert_msg(var_store_new(&s, g, &own, NULL, 0, &err) == 0, "%s", err.msg);
     return s;
+}
+
+static int refused(struct graph *g, void *block, size_t capacity)
+{
+    const struct device_memory own = {.block = block, .capacity = capacity};
+    struct var_store *s;
+    struct err err;
+    return var_store_new(&s, g, &own, NULL, 0, &err);
 }
 
 START_TEST(values_lie_in_order_and_aligned)
@@ -89,8 +99,8 @@ START_TEST(a_given_block_has_its_size)
     struct graph *g = three();
     struct var_store *s;
     struct err err;
-    ck_assert_int_eq(var_store_new(&s, g, block, 447, 0, &err), ERR_LIMIT);
-    ck_assert_int_eq(var_store_new(&s, g, block + 4, 500, 0, &err), ERR_ARG);
+    ck_assert_int_eq(refused(g, block, 447), ERR_LIMIT);
+    ck_assert_int_eq(refused(g, block + 4, 500), ERR_ARG);
     s = open_store(g, block, sizeof(block), 0);
     ck_assert_ptr_eq(var_store_block(s), block);
     /* What does not fit has no place, now or when asked again. */
@@ -108,15 +118,77 @@ END_TEST
 START_TEST(sizes_that_overflow_are_refused)
 {
     struct graph *g = graph_new();
-    struct var_store *s;
-    struct err err;
     (void)variable_op(g, DT_DOUBLE, SHAPE(INT64_MAX / 4), "huge");
-    ck_assert_int_eq(var_store_new(&s, g, NULL, 0, 0, &err), ERR_LIMIT);
+    ck_assert_int_eq(refused(g, NULL, 0), ERR_LIMIT);
     graph_free(g);
     g = graph_new();
     (void)variable_op(g, DT_STRING, SHAPE(2), "text");
-    ck_assert_int_eq(var_store_new(&s, g, NULL, 0, 0, &err), ERR_UNSUPPORTED);
+    ck_assert_int_eq(refused(g, NULL, 0), ERR_UNSUPPORTED);
     graph_free(g);
+}
+END_TEST
+
+/* a and c on the first of two parameter servers, b on the second, own on none. */
+static struct graph *spread(void)
+{
+    struct graph *g = graph_new();
+    replica_device_enter(g, 2, NULL);
+    (void)variable_op(g, DT_FLOAT, SHAPE(2), "a");
+    (void)variable_op(g, DT_FLOAT, SHAPE(2), "b");
+    (void)variable_op(g, DT_FLOAT, SHAPE(2), "c");
+    device_leave(g);
+    (void)variable_op(g, DT_FLOAT, SHAPE(2), "own");
+    return g;
+}
+
+START_TEST(variables_of_a_device_are_in_its_memory)
+{
+    _Alignas(64) char first[512] = {0}, second[512] = {0};
+    struct device_memory devices[] = {{"/job:ps/task:0", first, sizeof(first), 0},
+                                      {"/job:ps/task:1", second, sizeof(second), 0}};
+    const struct device_memory none = {0};
+    struct graph *g = spread(), *other = spread();
+    struct var_store *s, *t;
+    struct err err;
+    ck_assert_int_eq(var_store_new(&s, g, &none, devices, 2, &err), 0);
+    const struct tensor a = var_store_value(s, 0), b = var_store_value(s, 1),
+                        c = var_store_value(s, 2), own = var_store_value(s, 3);
+    ck_assert_ptr_eq(a.data, first + 128);
+    ck_assert_ptr_eq(c.data, first + 192);
+    ck_assert_ptr_eq(b.data, second + 128);
+    ck_assert_ptr_eq(own.data, (char *)var_store_block(s) + 128);
+    ck_assert(!var_store_adjacent(s, 0));
+    var_store_set_initialized(s, 2);
+    ck_assert_int_eq(first[65], 1);
+    ck_assert_int_eq(second[64], 0);
+
+    /* another store sees the first one's variables, and has its own of the others */
+    devices[0].holds_state = devices[1].holds_state = 1;
+    ck_assert_int_eq(var_store_new(&t, other, &none, devices, 2, &err), 0);
+    ck_assert(var_store_initialized(t, 2));
+    ck_assert_ptr_eq(var_store_value(t, 2).data, c.data);
+    ck_assert_ptr_ne(var_store_value(t, 3).data, own.data);
+
+    /* what comes too late is refused; elsewhere there is room */
+    (void)variable_op(other, DT_FLOAT, SHAPE(2), "late");
+    ck_assert_int_eq(var_store_place(t, &err), 0);
+    device_enter(other, "/job:ps/task:1/device:CPU:0");
+    (void)variable_op(other, DT_FLOAT, SHAPE(2), "too_late");
+    ck_assert_int_eq(var_store_place(t, &err), ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(err.msg, "too_late"));
+    ck_assert(var_store_initialized(t, 2));
+    var_store_free(t);
+
+    /* memory of other variables, or too little of it */
+    ck_assert_int_eq(var_store_new(&t, other, &none, devices, 2, &err), ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/job:ps/task:1"));
+    devices[1].capacity = 64;
+    ck_assert_int_eq(var_store_new(&t, g, &none, devices, 2, &err), ERR_LIMIT);
+    ck_assert_int_eq(
+        var_store_new(&t, g, &none, devices, VAR_STORE_MAX_DEVICES + 1, &err), ERR_LIMIT);
+    var_store_free(s);
+    graph_free(g);
+    graph_free(other);
 }
 END_TEST
 
@@ -160,6 +232,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, growing_keeps_values_and_flags);
     tcase_add_test(tc, a_given_block_has_its_size);
     tcase_add_test(tc, sizes_that_overflow_are_refused);
+    tcase_add_test(tc, variables_of_a_device_are_in_its_memory);
     tcase_add_test(tc, a_state_is_taken_over_by_its_own_graph_only);
     suite_add_tcase(s, tc);
     return s;
