@@ -242,7 +242,9 @@ static void maddpg_free(struct algo *a)
     free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, int one_stage,
+enum variant { MADDPG, DDPG, MATD3 };
+
+static int build(struct algo **ret, const struct algo_args *args, enum variant variant,
                  struct err *err)
 {
     const struct space *self = &args->agents[args->self];
@@ -263,9 +265,11 @@ static int build(struct algo **ret, const struct algo_args *args, int one_stage,
     a->self = args->self;
     a->deterministic = deterministic;
     a->masked = self->masked && !deterministic;
-    a->one_stage = one_stage;
+    a->one_stage = variant == DDPG;
+    a->twin = variant == MATD3;
+    a->smoothing = a->twin && deterministic;
     make_learners(a);
-    see(a, one_stage || c->critic.input == CRITIC_OWN);
+    see(a, a->one_stage || c->critic.input == CRITIC_OWN);
     a->obs = xcalloc(a->n_agents, sizeof(*a->obs));
     a->action = xcalloc(a->n_agents, sizeof(*a->action));
     a->columns = xcalloc(2 * a->seen_n, sizeof(*a->columns));
@@ -284,12 +288,17 @@ static int build(struct algo **ret, const struct algo_args *args, int one_stage,
 
 static int build_maddpg(struct algo **ret, const struct algo_args *args, struct err *err)
 {
-    return build(ret, args, 0, err);
+    return build(ret, args, MADDPG, err);
 }
 
 static int build_ddpg(struct algo **ret, const struct algo_args *args, struct err *err)
 {
-    return build(ret, args, 1, err);
+    return build(ret, args, DDPG, err);
+}
+
+static int build_matd3(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, MATD3, err);
 }
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
@@ -311,24 +320,13 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, 2, key, err);
 }
 
-const struct algo_ops maddpg_ops = {
-    .name = "maddpg",
-    .build = build_maddpg,
-    .free = maddpg_free,
-    .stages = stages,
-    .lives = lives,
-    .init = init,
-    .act = act,
-    .stage = maddpg_stage,
-};
+#define OPS(algorithm)                                                                   \
+    {                                                                                    \
+        .name = #algorithm, .build = build_##algorithm, .free = maddpg_free,             \
+        .stages = stages, .lives = lives, .init = init, .act = act,                      \
+        .stage = maddpg_stage,                                                           \
+    }
 
-const struct algo_ops ddpg_ops = {
-    .name = "ddpg",
-    .build = build_ddpg,
-    .free = maddpg_free,
-    .stages = stages,
-    .lives = lives,
-    .init = init,
-    .act = act,
-    .stage = maddpg_stage,
-};
+const struct algo_ops maddpg_ops = OPS(maddpg);
+const struct algo_ops ddpg_ops = OPS(ddpg);
+const struct algo_ops matd3_ops = OPS(matd3);

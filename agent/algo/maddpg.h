@@ -1,9 +1,13 @@
-/* maddpg.h - multi-agent deep deterministic policy gradient, and its one-agent case.
+/* maddpg.h - multi-agent deep deterministic policy gradient, its one-agent case, and its
+ *            successor with twin critics.
  *
  * Source   Lowe, Wu, Tamar, Harb, Abbeel, Mordatch, "Multi-agent actor-critic for mixed
  *          cooperative-competitive environments", NIPS 2017, Algorithm 1; openai/maddpg
  *          for names, Gumbel policies and the penalty on logits. ddpg: Lillicrap et al.,
- *          "Continuous control with deep reinforcement learning", ICLR 2016.
+ *          "Continuous control with deep reinforcement learning", ICLR 2016. matd3:
+ *          Ackermann, Gabler, Osa, Sugiyama, "Reducing overestimation bias in multi-agent
+ *          domains using double centralized critics", 2019; Fujimoto, van Hoof, Meger,
+ *          "Addressing function approximation error in actor-critic methods", ICML 2018.
  *
  * propose  every agent's target policy at its own next observation.
  * critic   A  Q' = target critic (next observations, proposals)
@@ -24,6 +28,18 @@
  *          too. The masks are fed into placeholder `allowed`, which no other graph has.
  * ddpg     has a critic of its own observation and action, and so needs nobody's
  *          proposals: one stage `learn`, A to D, which computes its own.
+ * matd3    has the stages of maddpg; with one agent it is TD3. What differs:
+ *          propose  Deterministic policies add e = clip(n target_policy_noise,
+ *                   +-target_noise_clip), n normal, in half ranges, and keep within the
+ *                   bounds. Gumbel policies sample as they do in maddpg.
+ *          A        Q' = min of two target critics
+ *          B        mean of w ((Q1 - y)^2 + (Q2 - y)^2), one optimiser for both
+ *                   critics; their variables are q_func/... and q_func/twin/...
+ *                   Priorities: the larger of |Q1 - y| and |Q2 - y|.
+ *          C, D     with Q1, and only in updates number policy_delay - 1,
+ *                   2 policy_delay - 1, ...; all others leave the block as it is.
+ *          B, C     means are sum(m x) / max(1, sum m), m = alive w, where maddpg divides
+ *                   by the number of rows, and its policy learns from all of them.
  *
  * Shared by maddpg*.c only.
  */
@@ -34,7 +50,7 @@
 #include "agent/algo/live.h"
 #include "agent/nn/accept_reject.h"
 
-extern const struct algo_ops maddpg_ops, ddpg_ops;
+extern const struct algo_ops maddpg_ops, ddpg_ops, matd3_ops;
 
 enum live_key {
     LIVE_ACTOR_RATE,
@@ -45,6 +61,8 @@ enum live_key {
     LIVE_LOGIT_PENALTY,
     LIVE_TEMPERATURE,
     LIVE_EXPLORATION_NOISE,
+    LIVE_TARGET_NOISE, /* this and the next: matd3 */
+    LIVE_TARGET_NOISE_CLIP,
     LIVE_COUNT
 };
 
@@ -87,6 +105,7 @@ struct batch {
     size_t gathered;      /* ... it holds those of so many rows; 0: of none */
     float *own_next;      /* (G * B, O) */
     float *proposal;      /* (G * B, U) */
+    float *noise;         /* (G * B, U), smoothing only */
     float *reward, *terminated, *alive, *weight, *target, *next_q; /* (B) */
     /* (G * B, U), masked only: the masks of rows as the log has them, and as they are fed */
     uint8_t *mask;
@@ -101,6 +120,8 @@ struct algo {
     int deterministic; /* policy */
     int masked;        /* not every choice is always possible: a gumbel policy's alone */
     int one_stage;     /* ddpg */
+    int twin;          /* matd3 */
+    int smoothing;     /* matd3 with a deterministic policy */
     /* The agents whose observations and actions the critic sees: all, or itself. */
     size_t seen_first, seen_n;
     int64_t seen_obs;    /* their observations' widths together */
@@ -114,7 +135,7 @@ struct algo {
     struct output joint_obs; /* the seen ones side by side */
     struct output target, weight;
     struct critic critic, target_critic;
-    struct output td; /* (B, 1) q minus target */
+    struct output td; /* (B, 1) q minus target; twin: the larger distance of the two */
     struct output critic_loss, q_mean, actor_loss;
     struct learner critic_learner, actor_learner;
     struct operation *update_targets;
@@ -148,6 +169,15 @@ int maddpg_build_graph(struct algo *a, struct err *err);
 int maddpg_stage(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err);
 void maddpg_batch_done(struct algo *a);
+
+/* matd3.c */
+/* Whether the update moves the policy and the targets. */
+int matd3_moves_policy(const struct algo *a, uint64_t update);
+/* Adds the smoothing noise to n proposals. */
+void matd3_smooth(struct algo *a, const struct stage_args *args, int64_t n);
+/* weight (n), alive w of each row: divided by its mean, so that the mean of weight x is
+ * the weighted mean of x. The sum counts as 1 if it is less. */
+void matd3_normalize(float *weight, int64_t n);
 
 /* maddpg.c: reads the live settings; then feeds are added to a list begun anew for each
  * run. */

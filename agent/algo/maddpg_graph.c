@@ -63,6 +63,12 @@ static void make_live_settings(struct algo *a)
         live_schedule(a->graph, "settings.temperature", &c->settings.temperature);
     a->live[LIVE_EXPLORATION_NOISE] = live_schedule(
         a->graph, "settings.exploration_noise", &c->settings.exploration_noise);
+    if (a->twin) {
+        a->live[LIVE_TARGET_NOISE] = live_schedule(
+            a->graph, "settings.target_policy_noise", &c->settings.target_policy_noise);
+        a->live[LIVE_TARGET_NOISE_CLIP] = live_new(a->graph, "settings.target_noise_clip",
+                                                   c->settings.target_noise_clip);
+    }
 }
 
 /* The constants that the live settings are fed into. */
@@ -109,6 +115,23 @@ static struct critic critic(struct algo *a, struct output own, const char *scope
     variable_scope_leave(a->graph);
     free(actions);
     return c;
+}
+
+/* The value of a second critic with the same input, in a scope inside the first one's, so
+ * that what is done with the first one's variables is done with its own. */
+static struct output twin_of(struct algo *a, const struct critic *c, const char *scope)
+{
+    const struct network_config *net = &a->config->critic;
+    struct output q, input;
+
+    variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
+    variable_scope_enter(a->graph, "twin", NULL, REUSE_INHERIT);
+    q = output_valid(c->input)
+            ? mlp(a->graph, c->input, net, 1)
+            : critic_network(a->graph, a->joint_obs, c->actions, net, &input);
+    variable_scope_leave(a->graph);
+    variable_scope_leave(a->graph);
+    return q;
 }
 
 /* Each head its own softmax. */
@@ -204,6 +227,19 @@ static void make_target_updates(struct algo *a)
                      &a->update_targets, &a->init_targets);
 }
 
+/* Adds the second critic's squared errors, and makes `td` the larger distance. */
+static void add_twin(struct algo *a, struct output *error)
+{
+    struct graph *g = a->graph;
+    struct output td =
+        binary(g, "Sub", twin_of(a, &a->critic, "q_func"), a->target, "sub");
+
+    *error = binary(g, "Add", *error, unary(g, "Square", td, NULL), "add");
+    a->td = unary(g, "Abs", a->td, NULL);
+    td = unary(g, "Abs", td, NULL);
+    a->td = binary(g, "Maximum", a->td, td, "max_td");
+}
+
 /* First opening of the agent's scope: name scope `agent_0`. */
 static int make_critic(struct algo *a, struct err *err)
 {
@@ -216,18 +252,32 @@ static int make_critic(struct algo *a, struct err *err)
     a->q_mean = reduce(g, "Mean", a->critic.q, NULL, 0, 0, NULL);
     a->td = binary(g, "Sub", a->critic.q, a->target, "sub");
     error = unary(g, "Square", a->td, NULL);
+    if (a->twin)
+        add_twin(a, &error);
     a->critic_loss =
         reduce(g, "Mean", binary(g, "Mul", a->weight, error, "mul"), NULL, 0, 0, NULL);
     r = minimize(a, a->critic_loss, &a->critic_learner, err);
     a->target_critic = critic(a, a->action[a->self], "target_q_func", REUSE_INHERIT);
+    if (a->twin)
+        a->target_critic.q =
+            binary(g, "Minimum", a->target_critic.q,
+                   twin_of(a, &a->target_critic, "target_q_func"), "min_q");
     return r;
+}
+
+/* The policy's losses: matd3's are weighted as its critics' are. */
+static struct output mean_of_rows(struct algo *a, struct output x)
+{
+    if (a->twin)
+        x = binary(a->graph, "Mul", a->weight, x, "mul");
+    return reduce(a->graph, "Mean", x, NULL, 0, 0, NULL);
 }
 
 /* Second opening: name scope `agent_0_1`. */
 static int make_actor(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    struct output possible, penalty, loss;
+    struct output possible, penalty, q;
     struct critic judge;
     int r;
 
@@ -236,11 +286,11 @@ static int make_actor(struct algo *a, struct err *err)
                 a->deterministic ? a->policy.action : a->policy.raw, !a->deterministic);
     possible =
         a->masked ? binary(g, "Mul", a->policy.raw, a->allowed, "mul") : a->policy.raw;
-    penalty = reduce(g, "Mean", unary(g, "Square", possible, NULL), NULL, 0, 0, NULL);
+    penalty = mean_of_rows(a, unary(g, "Square", possible, NULL));
     judge = critic(a, a->policy.action, "q_func", REUSE_TRUE);
     penalty = binary(g, "Mul", penalty, a->live[LIVE_LOGIT_PENALTY].constant, "mul");
-    loss = unary(g, "Neg", reduce(g, "Mean", judge.q, NULL, 0, 0, NULL), NULL);
-    a->actor_loss = binary(g, "Add", loss, penalty, "add");
+    q = unary(g, "Neg", mean_of_rows(a, judge.q), NULL);
+    a->actor_loss = binary(g, "Add", q, penalty, "add");
     r = minimize(a, a->actor_loss, &a->actor_learner, err);
     a->target_policy = make_policy(a, "target_p_func");
     make_target_updates(a);

@@ -21,6 +21,8 @@ static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_row
     b->joint = rows_take(base, &used, rows * (size_t)a->joint_width);
     b->own_next = rows_take(base, &used, group_rows * (size_t)self->obs);
     b->proposal = rows_take(base, &used, group_rows * (size_t)self->width);
+    if (a->smoothing)
+        b->noise = rows_take(base, &used, group_rows * (size_t)self->width);
     b->reward = rows_take(base, &used, rows);
     b->terminated = rows_take(base, &used, rows);
     b->alive = rows_take(base, &used, rows);
@@ -176,6 +178,7 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
                            .n_fetches = 1,
                            .key = args->key,
                            .counter = args->counter};
+    int r;
 
     store_view_gather(args->store, a->own_next_column, rows, (size_t)n, b->own_next,
                       (size_t)self->obs);
@@ -188,7 +191,10 @@ static int propose_at(struct algo *a, struct session *s, const struct stage_args
         feed_allowed(a, args, a->next_allowed_column, rows, n);
     run.feeds = a->feeds;
     run.n_feeds = a->n_feeds;
-    return session_run(s, &run, &action, err);
+    r = session_run(s, &run, &action, err);
+    if (r == 0 && a->smoothing)
+        matd3_smooth(a, args, n);
+    return r;
 }
 
 static int propose(struct algo *a, struct session *s, const struct stage_args *args,
@@ -247,6 +253,14 @@ static int put_proposals(struct algo *a, const struct stage_args *args, int64_t 
                             (size_t)a->joint_width);
     }
     return 0;
+}
+
+/* batch.weight of the rows, of which batch.alive has been gathered. */
+static void weigh(struct algo *a, const float *weights, int64_t n)
+{
+    rows_weights(a->batch.weight, weights, a->batch.alive, n);
+    if (a->twin)
+        matd3_normalize(a->batch.weight, n);
 }
 
 /* Feeds columns of the joint matrix. */
@@ -413,6 +427,8 @@ static int run_actor(struct algo *a, struct session *s, const struct stage_args 
     maddpg_feeds_begin(a);
     feed_actor(a, n);
     maddpg_feed_live(a, LIVE_LOGIT_PENALTY);
+    if (a->twin)
+        maddpg_feed(a, a->weight, a->batch.weight, n, 1);
     if (!a->deterministic)
         maddpg_feed_live(a, LIVE_TEMPERATURE);
     if (a->masked)
@@ -461,7 +477,7 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
         return r;
     rows_targets(b->target, b->reward, b->terminated, b->next_q,
                  a->live_value[LIVE_DISCOUNT], n, ret);
-    rows_weights(b->weight, weights, b->alive, n);
+    weigh(a, weights, n);
     gather(a, args, rows, (size_t)n);
     if ((r = run_critic(a, s, args, n, scalars, err)) < 0)
         return r;
@@ -481,12 +497,20 @@ static int learn_policy(struct algo *a, struct session *s, const struct stage_ar
     const int64_t n = args->batch, first = rows_group(args, a->self) * n;
     const uint64_t *rows = args->rows + first;
     float scalars[2];
-    int r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n, err);
+    int r;
 
-    if (r < 0)
+    if (a->twin && !matd3_moves_policy(a, args->update))
+        return 0;
+    if ((r = symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)n,
+                           err)) < 0)
         return r;
     gather(a, args, rows, (size_t)n);
     a->batch.gathered = 0;
+    if (a->twin) {
+        store_view_gather(args->store, a->alive_column, rows, (size_t)n, a->batch.alive,
+                          1);
+        weigh(a, args->weights != NULL ? args->weights + first : NULL, n);
+    }
     if ((r = run_actor(a, s, args, rows, n, scalars, err)) < 0 ||
         (r = run_target_updates(a, s, args, err)) < 0)
         return r;

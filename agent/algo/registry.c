@@ -15,7 +15,7 @@ extern const struct algo_ops frozen_ops, heuristic_ops, noop_ops,
 static const struct algo_ops *const registry[] = {
     &critic_ops, &ddpg_ops, &frozen_ops, &heuristic_ops, &ia2c_ops,
     &ippo_ops,   &iql_ops,  &maa2c_ops,  &maddpg_ops,    &mappo_ops,
-    &noop_ops,   &qmix_ops, &random_ops, &vdn_ops,
+    &matd3_ops,  &noop_ops, &qmix_ops,   &random_ops,    &vdn_ops,
 };
 
 const struct algo_ops *algo_find(const char *name)

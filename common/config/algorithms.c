@@ -5,9 +5,15 @@
 const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episodes",
                                                           "window"};
 
-static const char *const off_policy_settings[] = {
-    "logit_penalty", "temperature",       "policy",   "execute", "own_batches",
-    "clip_by",       "exploration_noise", "symmetry", NULL,
+/* maddpg, ddpg and matd3 */
+#define OFF_POLICY_SETTINGS                                                              \
+    "logit_penalty", "temperature", "policy", "execute", "own_batches", "clip_by",       \
+        "exploration_noise", "symmetry"
+
+static const char *const off_policy_settings[] = {OFF_POLICY_SETTINGS, NULL};
+
+static const char *const matd3_settings[] = {
+    OFF_POLICY_SETTINGS, "policy_delay", "target_policy_noise", "target_noise_clip", NULL,
 };
 
 /* vdn, qmix, and iql with sequences */
@@ -180,6 +186,17 @@ static const struct algorithm_info algorithms[] = {
         .defaults = ppo_defaults,
         .rows = ROWS_WINDOW,
         .shares = 1,
+    },
+    {
+        .name = "matd3",
+        .summary =
+            "maddpg with the smaller of two critics' values, noise on the targets' "
+            "actions, and a slower policy; one agent alone: td3",
+        .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
+        .source = "Ackermann et al. 2019, Reducing overestimation bias in multi-agent "
+                  "domains using double centralized critics; Fujimoto et al. 2018, "
+                  "Addressing function approximation error in actor-critic methods",
+        .settings = matd3_settings,
     },
     {
         .name = "noop",

@@ -79,6 +79,9 @@ struct algorithm_settings {
     int own_batches;
     enum clip_by clip_by;
     struct ramp exploration_noise;
+    struct ramp target_policy_noise;
+    double target_noise_clip;
+    int64_t policy_delay; /* updates of the critics for one of the policy */
     struct ramp epsilon;
     double hysteresis;
     int agent_id, last_action; /* networks see them as one-hot vectors */

@@ -11,7 +11,9 @@
 enum { BATCH = 32, ROWS = 100, WIDTH = 8 };
 
 #define SIZES "actor: {hidden: [16]}, critic: {hidden: [16]}"
-static const char *const learners[] = {"{" SIZES "}", "{algorithm: ddpg, " SIZES "}"};
+static const char *const learners[] = {"{" SIZES "}", "{algorithm: ddpg, " SIZES "}",
+                                       "{algorithm: matd3, " SIZES "}"};
+enum { LEARNERS = sizeof(learners) / sizeof(learners[0]) };
 
 static uint64_t rows[BATCH];
 
@@ -211,11 +213,11 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("masks");
     TCase *tc = tcase_create("masks");
 
-    tcase_add_loop_test(tc, masks_that_forbid_nothing_change_nothing, 0, 2);
+    tcase_add_loop_test(tc, masks_that_forbid_nothing_change_nothing, 0, LEARNERS);
     tcase_add_test(tc, what_will_not_be_possible_is_not_proposed);
-    tcase_add_loop_test(tc, forbidden_logits_are_not_moved, 0, 2);
-    tcase_add_loop_test(tc, targets_see_the_mask, 0, 2);
-    tcase_add_loop_test(tc, only_what_is_possible_is_done, 0, 2);
+    tcase_add_loop_test(tc, forbidden_logits_are_not_moved, 0, LEARNERS);
+    tcase_add_loop_test(tc, targets_see_the_mask, 0, LEARNERS);
+    tcase_add_loop_test(tc, only_what_is_possible_is_done, 0, LEARNERS);
     tcase_add_test(tc, others_propose_what_will_be_possible);
     suite_add_tcase(suite, tc);
     return suite;

@@ -68,7 +68,9 @@ static void play(struct team *t, uint64_t update, const uint64_t *rows)
             0);
 }
 
-static const char *const configs[] = {"{}", "{algorithm: ddpg}", "{algorithm: iql}"};
+static const char *const configs[] = {"{}", "{algorithm: ddpg}", "{algorithm: iql}",
+                                      "{algorithm: matd3}"};
+enum { CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
 START_TEST(test_steady_requests_allocate_nothing)
 {
@@ -97,7 +99,7 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("steady");
     TCase *tc = tcase_create("steady");
 
-    tcase_add_loop_test(tc, test_steady_requests_allocate_nothing, 0, 6);
+    tcase_add_loop_test(tc, test_steady_requests_allocate_nothing, 0, 2 * CONFIGS);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -320,6 +320,7 @@ static const struct {
     {"{critic: {hidden: [16], input: own}}", 0, 1},
     {"{algorithm: ddpg, critic: {hidden: [16]}}", 1, 1},
     {"{algorithm: ddpg, critic: {hidden: [16]}}", 0, 3},
+    {"{algorithm: matd3, actor: {hidden: [16]}, critic: {hidden: [16]}}", 1, 3},
     {"{algorithm: iql, critic: {hidden: [16]}}", 1, 1},
     {"{algorithm: iql, critic: {hidden: [16]}}", 0, 3},
 };

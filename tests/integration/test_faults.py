@@ -57,17 +57,31 @@ def test_every_point_of_every_method(w):
         print(f"# {method:<15} {point:<13}", *cells, flush=True)
 
 
-def test_deaths_of_agents_that_see_rows_under_symmetries(w):
-    symmetry = ("--set", "defaults.settings.symmetry=env")
+def deaths_with_settings(w, methods, points, *settings):
+    """Two agents die at each of the methods. The settings change what is learned."""
+    more = [word for s in settings for word in ("--set", f"defaults.{s}")]
     _, plain = run(w, "plain", "")
-    _, calm = run(w, "calm", "", *symmetry)
+    _, calm = run(w, "calm", "", *more)
     calm = outcome(calm)
     assert calm["progress.csv"] != outcome(plain)["progress.csv"]
-    for method in ("configure", "propose", "learn", "learn again"):
-        done, place = run(w, method.replace(" ", "-"),
-                          spec(METHODS[method], "before-reply", 2), *symmetry)
-        assert done["restarts"] == 2 * len(METHODS[method]), (method, done)
+    for i, (deaths, point) in enumerate(itertools.product(methods, points)):
+        done, place = run(w, f"r{i}", spec(deaths, point, 2), *more)
+        assert done["restarts"] == 2 * len(deaths), (deaths, point, done)
         harness.assert_same_files(calm, outcome(place))
+
+
+def test_deaths_of_agents_that_see_rows_under_symmetries(w):
+    methods = [METHODS[m] for m in ("configure", "propose", "learn", "learn again")]
+    deaths_with_settings(w, methods, ["before-reply"], "settings.symmetry=env")
+
+
+def test_deaths_of_agents_whose_policy_learns_later(w):
+    """Every second update of matd3 moves the policy; the later deaths of a list are those of
+    the processes that took over."""
+    methods = [[("propose", 4), ("critic", 1), ("learn", 2)],
+               [("critic", 3, "after-reply"), ("learn", 1), ("learn", 2)]]
+    points = ["before-reply"] if harness.SANITIZED else ["half-read", "after-reply"]
+    deaths_with_settings(w, methods, points, "algorithm=matd3")
 
 
 def test_deaths_after_the_last_round_change_nothing(w):

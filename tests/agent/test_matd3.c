@@ -1,0 +1,708 @@
+/* matd3 against the formulas of maddpg.h, written out here in double precision: gradients by
+ * central differences, steps of gradient descent or Adam. */
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+#include "tests/support/team.h"
+#include "tests/support/test_main.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    AGENTS = 2,
+    OBS = 3,
+    WIDTH = 4,
+    HIDDEN = 4,
+    ROWS = 7,
+    UPDATES = 5,
+    JOINT = AGENTS * (OBS + WIDTH),
+    LAYERS = 4, /* tensors of a network */
+    NET_MAX = JOINT * HIDDEN + 2 * HIDDEN + HIDDEN * WIDTH + WIDTH
+};
+#define RATE     0.1
+#define CLIP     0.2 /* clip_norm */
+#define DISCOUNT 0.9
+#define POLYAK   0.25
+#define PENALTY  0.02
+#define NOISE    0.8
+#define BOUND    0.3 /* of the noise */
+
+static const struct space box = {.box = 1, .width = WIDTH, .low = -2, .high = 1};
+static const struct space masked = {
+    .width = WIDTH, .n_heads = 1, .heads = {WIDTH}, .masked = 1};
+static const struct space two_heads = {.width = WIDTH, .n_heads = 2, .heads = {1, 3}};
+
+static const struct variant {
+    const struct space *space;
+    int delay, by_all; /* clip_by: global */
+    int adam;
+    float weight; /* of the first row; 0: no weights */
+} variants[] = {
+    {&box, 2, 0, 0, 0},       {&box, 1, 1, 0, 0.9f},
+    {&box, 3, 1, 1, 0.04f}, /* weights whose sum is below 1 */
+    {&masked, 2, 0, 1, 0.9f}, {&two_heads, 2, 1, 0, 0},
+};
+
+/* ---- the team and its rows ---- */
+
+static struct team *open_team(const struct variant *v)
+{
+    char config[640] = "";
+    struct team_args args = team_spread(config, 2 * ROWS);
+
+    (void)snprintf(
+        config, sizeof(config),
+        "{algorithm: matd3, discount: %g, clip_norm: %g, polyak: %g, "
+        "actor: {hidden: [%d], activation: tanh}, critic: {hidden: [%d], activation: "
+        "tanh}, optimizer: {type: %s, learning_rate: %g%s}, settings: {policy_delay: %d, "
+        "target_policy_noise: %g, target_noise_clip: %g, logit_penalty: %g, clip_by: "
+        "%s}}",
+        DISCOUNT, CLIP, POLYAK, HIDDEN, HIDDEN, v->adam ? "adam" : "sgd", RATE,
+        v->adam ? ", epsilon: 0.01" : "", v->delay, NOISE, BOUND, PENALTY,
+        v->by_all ? "global" : "variable");
+    args.n = AGENTS;
+    args.obs = OBS;
+    args.space = *v->space;
+    return team_new(&args);
+}
+
+struct row {
+    double obs[AGENTS][OBS], next_obs[AGENTS][OBS], action[AGENTS][WIDTH];
+    double reward[AGENTS], terminated[AGENTS], alive[AGENTS];
+    double allowed[AGENTS][WIDTH], next_allowed[AGENTS][WIDTH];
+};
+
+static void take_column(struct team *t, uint64_t row, size_t agent, const char *column,
+                        size_t n, double *ret)
+{
+    const int c = store_layout_find(&t->layout, t->spaces[agent].name, column);
+    float x[WIDTH];
+
+    store_view_gather(t->store, c, &row, 1, x, n);
+    for (size_t i = 0; i < n; i++)
+        ret[i] = (double)x[i];
+}
+
+static void write_masks(struct team *t, uint64_t row, size_t agent, struct row *x)
+{
+    uint8_t now[WIDTH], next[WIDTH];
+
+    for (size_t i = 0; i < WIDTH; i++) {
+        now[i] = (row + agent + i) % 3 != 0 && row != 5; /* row 5: none, that is all */
+        next[i] = (row + 2 * agent + i) % 3 != 1;
+        x->allowed[agent][i] = now[i] || row == 5;
+        x->next_allowed[agent][i] = next[i];
+    }
+    team_write_mask(t, row, agent, "allowed", now);
+    team_write_mask(t, row, agent, "next_allowed", next);
+}
+
+/* Row 1 of the batch is an end for both, row 2 is cut by a limit, with row 3 agent_1 leaves,
+ * in row 4 it is gone. */
+static void make_rows(struct team *t, uint64_t *rows, struct row *x)
+{
+    static const float no = 0, yes = 1;
+
+    for (uint64_t i = 0; i < ROWS; i++) {
+        rows[i] = 2 * i + 1;
+        team_write_joint(t, rows[i], "truncated", i == 2);
+        for (size_t k = 0; k < AGENTS; k++) {
+            const int ends = i == 1 || (i == 3 && k == 1) || (i == 4 && k == 1);
+
+            team_write(t, rows[i], k, "terminated", ends ? &yes : &no);
+            team_write(t, rows[i], k, "alive", i == 4 && k == 1 ? &no : &yes);
+            if (i == 4 && k == 1)
+                team_write(t, rows[i], k, "reward", &no);
+            take_column(t, rows[i], k, "obs", OBS, x[i].obs[k]);
+            take_column(t, rows[i], k, "next_obs", OBS, x[i].next_obs[k]);
+            take_column(t, rows[i], k, "action", WIDTH, x[i].action[k]);
+            take_column(t, rows[i], k, "reward", 1, &x[i].reward[k]);
+            take_column(t, rows[i], k, "terminated", 1, &x[i].terminated[k]);
+            take_column(t, rows[i], k, "alive", 1, &x[i].alive[k]);
+            for (size_t c = 0; c < WIDTH; c++)
+                x[i].allowed[k][c] = x[i].next_allowed[k][c] = 1;
+            if (t->args.space.masked)
+                write_masks(t, rows[i], k, &x[i]);
+        }
+    }
+}
+
+/* ---- written out ---- */
+
+/* One tanh layer, one linear one: weights and biases of each, end to end. */
+struct net {
+    int in, out;
+    double p[NET_MAX];
+};
+
+struct optimizer { /* moments of a critic and its twin, or of a policy */
+    double m[2 * NET_MAX], v[2 * NET_MAX];
+    int steps;
+};
+
+struct learner {
+    struct net critic[2], target_critic[2], policy, target_policy;
+    struct optimizer critic_moments, policy_moments;
+};
+
+struct written {
+    const struct variant *v;
+    const struct row *x;
+    double importance[ROWS];
+    struct learner of[AGENTS];
+    /* of the update under way */
+    double proposal[AGENTS][ROWS][WIDTH];
+    double uniform[ROWS][WIDTH]; /* Gumbel noise of the agent that learns */
+    double m[ROWS], y[ROWS];     /* of that agent */
+};
+
+static void layer_sizes(const struct net *n, size_t ret[LAYERS])
+{
+    ret[0] = (size_t)n->in * HIDDEN;
+    ret[1] = HIDDEN;
+    ret[2] = HIDDEN * (size_t)n->out;
+    ret[3] = (size_t)n->out;
+}
+
+static size_t net_size(const struct net *n)
+{
+    return (size_t)(n->in * HIDDEN + HIDDEN + HIDDEN * n->out + n->out);
+}
+
+static void forward(const struct net *n, const double *x, double *ret)
+{
+    const double *w1 = n->p, *b1 = w1 + n->in * HIDDEN, *w2 = b1 + HIDDEN;
+    const double *b2 = w2 + HIDDEN * n->out;
+    double h[HIDDEN];
+
+    for (int j = 0; j < HIDDEN; j++) {
+        h[j] = b1[j];
+        for (int i = 0; i < n->in; i++)
+            h[j] += x[i] * w1[i * HIDDEN + j];
+        h[j] = tanh(h[j]);
+    }
+    for (int k = 0; k < n->out; k++) {
+        ret[k] = b2[k];
+        for (int j = 0; j < HIDDEN; j++)
+            ret[k] += h[j] * w2[j * n->out + k];
+    }
+}
+
+static void softmax_of(const double *x, int n, double *ret)
+{
+    double top = -HUGE_VAL, sum = 0;
+
+    for (int i = 0; i < n; i++)
+        top = fmax(top, x[i]);
+    for (int i = 0; i < n; i++)
+        sum += ret[i] = exp(x[i] - top);
+    for (int i = 0; i < n; i++)
+        ret[i] /= sum;
+}
+
+/* The policy's output, and the action made of it with the noise of a row. */
+static void decide(const struct space *s, const struct net *policy, const double *obs,
+                   const double *allowed, const double *uniform, double *ret_raw,
+                   double *ret_action)
+{
+    double scores[WIDTH];
+    int at = 0;
+
+    forward(policy, obs, ret_raw);
+    for (int i = 0; i < WIDTH; i++) {
+        scores[i] = ret_raw[i];
+        ret_action[i] = s->low + (s->high - s->low) * (tanh(ret_raw[i]) + 1) / 2;
+        if (!s->box)
+            scores[i] += allowed[i] != 0 ? -log(-log(uniform[i])) : -1e8;
+    }
+    for (int h = 0; h < s->n_heads; at += s->heads[h++])
+        softmax_of(scores + at, s->heads[h], ret_action + at);
+}
+
+static double value(const struct net *critic, const double obs[AGENTS][OBS],
+                    const double action[AGENTS][WIDTH])
+{
+    double x[JOINT], q;
+
+    memcpy(x, obs, AGENTS * OBS * sizeof(double));
+    memcpy(x + AGENTS * OBS, action, AGENTS * WIDTH * sizeof(double));
+    forward(critic, x, &q);
+    return q;
+}
+
+static double mass(const struct written *w)
+{
+    double sum = 0;
+
+    for (int i = 0; i < ROWS; i++)
+        sum += w->m[i];
+    return fmax(sum, 1);
+}
+
+static double critic_loss(const struct written *w, const struct learner *l, size_t self)
+{
+    double sum = 0;
+
+    (void)self;
+    for (int i = 0; i < ROWS; i++)
+        for (int c = 0; c < 2; c++) {
+            const double d = value(&l->critic[c], w->x[i].obs, w->x[i].action) - w->y[i];
+
+            sum += w->m[i] * d * d;
+        }
+    return sum / mass(w);
+}
+
+static double policy_loss(const struct written *w, const struct learner *l, size_t self)
+{
+    double sum = 0;
+
+    for (int i = 0; i < ROWS; i++) {
+        const struct row *x = &w->x[i];
+        double raw[WIDTH], action[AGENTS][WIDTH], squares = 0;
+
+        memcpy(action, x->action, sizeof(action));
+        decide(w->v->space, &l->policy, x->obs[self], x->allowed[self], w->uniform[i],
+               raw, action[self]);
+        for (int k = 0; k < WIDTH; k++)
+            squares += x->allowed[self][k] * raw[k] * raw[k];
+        sum +=
+            w->m[i] * (PENALTY * squares / WIDTH - value(&l->critic[0], x->obs, action));
+    }
+    return sum / mass(w);
+}
+
+typedef double loss_fn(const struct written *, const struct learner *, size_t);
+
+/* The loss if *p, which is a part of l, were x. */
+static double loss_at(const struct written *w, struct learner *l, size_t self,
+                      loss_fn *loss, double *p, double x)
+{
+    const double before = *p;
+    double ret;
+
+    *p = x;
+    ret = loss(w, l, self);
+    *p = before;
+    return ret;
+}
+
+/* The loss's gradient by the n numbers at p. */
+static void differentiate(const struct written *w, struct learner *l, size_t self,
+                          loss_fn *loss, double *p, size_t n, double *ret)
+{
+    const double h = 1e-5;
+
+    for (size_t i = 0; i < n; i++)
+        ret[i] = (loss_at(w, l, self, loss, p + i, p[i] + h) -
+                  loss_at(w, l, self, loss, p + i, p[i] - h)) /
+                 (2 * h);
+}
+
+static double norm_of(const double *x, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+static void shorten(double *x, size_t n, double norm)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= CLIP / fmax(norm, CLIP);
+}
+
+/* Clips the gradients of the nets' tensors, and makes a step. */
+static void step_down(const struct variant *v, struct net *nets, int n_nets,
+                      struct optimizer *o, double *grad)
+{
+    const size_t size = net_size(nets);
+    const double all = norm_of(grad, size * (size_t)n_nets);
+    size_t sizes[LAYERS], at = 0;
+
+    layer_sizes(nets, sizes);
+    for (int i = 0; i < n_nets * LAYERS; i++) {
+        const size_t n = sizes[i % LAYERS];
+
+        shorten(grad + at, n, v->by_all ? all : norm_of(grad + at, n));
+        at += n;
+    }
+    o->steps++;
+    for (size_t i = 0; i < at; i++) {
+        const double rate =
+            RATE * sqrt(1 - pow(0.999, o->steps)) / (1 - pow(0.9, o->steps));
+        double *p = &nets[i / size].p[i % size];
+
+        o->m[i] = 0.9 * o->m[i] + 0.1 * grad[i];
+        o->v[i] = 0.999 * o->v[i] + 0.001 * grad[i] * grad[i];
+        *p -= v->adam ? rate * o->m[i] / (sqrt(o->v[i]) + 0.01) : RATE * grad[i];
+    }
+}
+
+static void follow(struct net *t, const struct net *n)
+{
+    for (size_t i = 0; i < net_size(n); i++)
+        t->p[i] += POLYAK * (n->p[i] - t->p[i]);
+}
+
+/* The uniform noise of a policy in a stage. */
+static void draw_uniform(const struct team *t, size_t agent, const char *stage,
+                         const char *op, uint64_t update, double ret[ROWS][WIDTH])
+{
+    const struct rng_key key = rng_key_derive(team_stage_key(t, agent, stage), op);
+    float u[ROWS * WIDTH];
+
+    rng_uniform_f32(key, update, 0, u, ROWS * WIDTH);
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        ret[i / WIDTH][i % WIDTH] = fmax((double)u[i], (double)FLT_MIN);
+}
+
+static double bounded(double x, double low, double high)
+{
+    return fmin(fmax(x, low), high);
+}
+
+static void propose(struct written *w, const struct team *t, size_t k, uint64_t update)
+{
+    const struct space *s = w->v->space;
+    const struct rng_key key =
+        rng_key_derive(team_stage_key(t, k, "propose"), "smoothing");
+    float noise[ROWS * WIDTH];
+    char op[64];
+
+    (void)snprintf(op, sizeof(op), "agent_%zu_1/random_uniform_1/RandomUniform", k);
+    draw_uniform(t, k, "propose", op, update, w->uniform);
+    rng_normal_f32(key, update, 0, noise, ROWS * WIDTH);
+    for (int i = 0; i < ROWS; i++) {
+        double raw[WIDTH], *a = w->proposal[k][i];
+
+        decide(s, &w->of[k].target_policy, w->x[i].next_obs[k], w->x[i].next_allowed[k],
+               w->uniform[i], raw, a);
+        for (int c = 0; s->box && c < WIDTH; c++)
+            a[c] = bounded(
+                a[c] + 1.5 * bounded(NOISE * (double)noise[i * WIDTH + c], -BOUND, BOUND),
+                s->low, s->high);
+    }
+}
+
+static void set_targets(struct written *w, size_t k)
+{
+    for (int i = 0; i < ROWS; i++) {
+        const struct row *x = &w->x[i];
+        double action[AGENTS][WIDTH], q[2];
+
+        for (size_t j = 0; j < AGENTS; j++)
+            memcpy(action[j], w->proposal[j][i], sizeof(action[j]));
+        for (int c = 0; c < 2; c++)
+            q[c] = value(&w->of[k].target_critic[c], x->next_obs, action);
+        w->m[i] = x->alive[k] * w->importance[i];
+        w->y[i] = x->reward[k] + DISCOUNT * (1 - x->terminated[k]) * fmin(q[0], q[1]);
+    }
+}
+
+/* Agent k's update after everyone's proposals. Returns the losses before the steps and the
+ * gradients' norms; the policy's are 0 where it does not learn. */
+static void learn(struct written *w, const struct team *t, size_t k, uint64_t update,
+                  double ret[4])
+{
+    struct learner *l = &w->of[k];
+    const size_t n = net_size(l->critic);
+    double grad[2 * NET_MAX];
+    char op[64];
+
+    set_targets(w, k);
+    ret[0] = critic_loss(w, l, k);
+    for (int c = 0; c < 2; c++)
+        differentiate(w, l, k, critic_loss, l->critic[c].p, n, grad + (size_t)c * n);
+    ret[1] = norm_of(grad, 2 * n);
+    step_down(w->v, l->critic, 2, &l->critic_moments, grad);
+    ret[2] = ret[3] = 0;
+    if ((update + 1) % (uint64_t)w->v->delay != 0)
+        return;
+    (void)snprintf(op, sizeof(op), "agent_%zu_1/random_uniform/RandomUniform", k);
+    draw_uniform(t, k, "learn", op, update, w->uniform);
+    ret[2] = policy_loss(w, l, k);
+    differentiate(w, l, k, policy_loss, l->policy.p, net_size(&l->policy), grad);
+    ret[3] = norm_of(grad, net_size(&l->policy));
+    step_down(w->v, &l->policy, 1, &l->policy_moments, grad);
+    for (int c = 0; c < 2; c++)
+        follow(&l->target_critic[c], &l->critic[c]);
+    follow(&l->target_policy, &l->policy);
+}
+
+/* ---- the networks of the team ---- */
+
+static void take_net(struct team *t, size_t k, const char *scope, int in, int out,
+                     struct net *ret)
+{
+    static const char *const names[LAYERS] = {
+        "fully_connected/weights", "fully_connected/biases", "fully_connected_1/weights",
+        "fully_connected_1/biases"};
+    size_t sizes[LAYERS], at = 0;
+
+    ret->in = in;
+    ret->out = out;
+    layer_sizes(ret, sizes);
+    for (int i = 0; i < LAYERS; i++) {
+        char name[96];
+        struct tensor x;
+
+        (void)snprintf(name, sizeof(name), "%s/%s", scope, names[i]);
+        x = team_variable(t, k, name);
+        ck_assert_int_eq(tensor_elements(&x), (int64_t)sizes[i]);
+        for (size_t j = 0; j < sizes[i]; j++)
+            ret->p[at++] = (double)tensor_f32(&x)[j];
+    }
+}
+
+static void take_learner(struct team *t, size_t k, struct learner *l)
+{
+    take_net(t, k, "q_func", JOINT, 1, &l->critic[0]);
+    take_net(t, k, "q_func/twin", JOINT, 1, &l->critic[1]);
+    take_net(t, k, "target_q_func", JOINT, 1, &l->target_critic[0]);
+    take_net(t, k, "target_q_func/twin", JOINT, 1, &l->target_critic[1]);
+    take_net(t, k, "p_func", OBS, WIDTH, &l->policy);
+    take_net(t, k, "target_p_func", OBS, WIDTH, &l->target_policy);
+}
+
+static void check_net(const struct net *got, const struct net *want)
+{
+    for (size_t i = 0; i < net_size(want); i++)
+        ck_assert_double_eq_tol(got->p[i], want->p[i], 1e-5);
+}
+
+static void check_learner(struct team *t, size_t k, const struct learner *want)
+{
+    static struct learner got;
+
+    take_learner(t, k, &got);
+    for (int c = 0; c < 2; c++) {
+        check_net(&got.critic[c], &want->critic[c]);
+        check_net(&got.target_critic[c], &want->target_critic[c]);
+    }
+    check_net(&got.policy, &want->policy);
+    check_net(&got.target_policy, &want->target_policy);
+}
+
+/* Those of the newest proposals, with the networks as they are now. */
+static void check_priorities(struct team *t, struct written *w, const uint64_t *rows,
+                             const float *weights)
+{
+    struct stage_result res;
+    struct err err;
+
+    set_targets(w, 0);
+    ck_assert_int_eq(
+        team_stage(t, 0, "critic", UPDATES, rows, 1, ROWS, weights, &res, &err), 0);
+    ck_assert(shape_equal(&res.priorities.shape, &SHAPE(1, ROWS)));
+    for (int i = 0; i < ROWS; i++) {
+        double td[2];
+
+        for (int c = 0; c < 2; c++)
+            td[c] =
+                fabs(value(&w->of[0].critic[c], w->x[i].obs, w->x[i].action) - w->y[i]);
+        ck_assert_double_eq_tol((double)tensor_f32(&res.priorities)[i],
+                                fmax(td[0], td[1]), 1e-5);
+    }
+}
+
+START_TEST(test_updates_written_out)
+{
+    const struct variant *v = &variants[_i];
+    static struct written w;
+    struct row x[ROWS];
+    uint64_t rows[ROWS];
+    float weights[ROWS];
+    struct team *t = open_team(v);
+
+    memset(&w, 0, sizeof(w));
+    w.v = v;
+    w.x = x;
+    make_rows(t, rows, x);
+    for (int i = 0; i < ROWS; i++) {
+        weights[i] = v->weight > 0 ? v->weight / (float)(1 + i) : 1;
+        w.importance[i] = (double)weights[i];
+    }
+    for (size_t k = 0; k < AGENTS; k++)
+        take_learner(t, k, &w.of[k]);
+    for (uint64_t u = 0; u < UPDATES; u++) {
+        team_update(t, u, rows, 1, ROWS, v->weight > 0 ? weights : NULL);
+        for (size_t k = 0; k < AGENTS; k++)
+            propose(&w, t, k, u);
+        for (size_t k = 0; k < AGENTS; k++) {
+            const struct member *m = &t->members[k];
+            double want[4];
+
+            learn(&w, t, k, u, want);
+            ck_assert_double_eq_tol(team_scalar(m, "critic_loss"), want[0], 1e-5);
+            ck_assert_double_eq_tol(team_scalar(m, "critic_grad_norm"), want[1],
+                                    1e-5 * want[1]);
+            ck_assert_double_gt(want[1], CLIP);
+            ck_assert_int_eq(m->learned.n_scalars, want[3] > 0 ? 7 : 5);
+            if (want[3] > 0) {
+                ck_assert_double_eq_tol(team_scalar(m, "actor_loss"), want[2], 1e-5);
+                ck_assert_double_eq_tol(team_scalar(m, "actor_grad_norm"), want[3], 1e-5);
+            }
+            check_learner(t, k, &w.of[k]);
+            take_learner(t, k, &w.of[k]); /* so that rounding does not add up */
+        }
+    }
+    if (v->weight > 0)
+        check_priorities(t, &w, rows, weights);
+    team_free(t);
+}
+END_TEST
+
+/* ---- the delay ---- */
+
+/* Between the policy's updates, stage learn leaves the block as it is, and an agent that
+ * takes over at any update does the same from there. */
+START_TEST(test_delay_counts_updates)
+{
+    struct team *a = open_team(&variants[2]), *b = open_team(&variants[2]);
+    const size_t bytes = session_block_bytes(a->members[0].session);
+    char *before = xmalloc(bytes);
+    struct row x[ROWS];
+    uint64_t rows[ROWS];
+    struct stage_result res;
+    struct err err;
+
+    make_rows(a, rows, x);
+    make_rows(b, rows, x);
+    for (uint64_t u = 0; u < 7; u++) {
+        session_snapshot(a->members[1].session, before);
+        ck_assert_int_eq(team_stage(a, 1, "learn", u, rows, 1, ROWS, NULL, &res, &err),
+                         0);
+        ck_assert_int_eq(memcmp(before, session_block(a->members[1].session), bytes) == 0,
+                         u % 3 != 2);
+        session_restore(b->members[1].session, before);
+        ck_assert_int_eq(team_stage(b, 1, "learn", u, rows, 1, ROWS, NULL, &res, &err),
+                         0);
+        ck_assert_mem_eq(session_block(a->members[1].session),
+                         session_block(b->members[1].session), bytes);
+    }
+    free(before);
+    team_free(a);
+    team_free(b);
+}
+END_TEST
+
+/* ---- forms of the critic ---- */
+
+static const char *const forms[] = {
+    "{algorithm: matd3, critic: {input: own}}",
+    "{algorithm: matd3, critic: {hidden: [16], after_action: [8], output_init: 0.003}}",
+    "{algorithm: matd3, critic: {hidden: [16]}, optimizer: {type: accept_reject}}",
+};
+
+/* Both critics have variables of their own from the start, and both are moved. */
+START_TEST(test_twins_differ)
+{
+    const char *layer =
+        _i == 1 ? "output/fully_connected/weights" : "fully_connected/weights";
+    struct team_args args = team_spread(forms[_i], 50);
+    struct team *t = team_new(&args);
+    char name[2][96], target[96];
+    struct tensor now[2], twin_target;
+    float first[2];
+    uint64_t rows[32];
+
+    (void)snprintf(name[0], sizeof(name[0]), "q_func/%s", layer);
+    (void)snprintf(name[1], sizeof(name[1]), "q_func/twin/%s", layer);
+    (void)snprintf(target, sizeof(target), "target_q_func/twin/%s", layer);
+    for (int c = 0; c < 2; c++) {
+        now[c] = team_variable(t, 0, name[c]);
+        first[c] = tensor_f32(&now[c])[0];
+    }
+    twin_target = team_variable(t, 0, target);
+    ck_assert(tensor_equal(&now[1], &twin_target));
+    ck_assert_float_ne(first[0], first[1]);
+    rng_below(rng_key_make(3, "test", "rows"), 0, 0, 50, rows, 32);
+    for (uint64_t u = 0; u < 8; u++)
+        team_update(t, u, rows, 1, 32, NULL);
+    ck_assert(isfinite(team_scalar(&t->members[0], "critic_loss")));
+    for (int c = 0; c < 2; c++)
+        ck_assert_float_ne(first[c], tensor_f32(&now[c])[0]);
+    ck_assert(!tensor_equal(&now[1], &twin_target));
+    team_free(t);
+}
+END_TEST
+
+/* ---- learning ---- */
+
+/* One agent, that is TD3, in a world of one step: the reward of an action a is
+ * -(a - obs / 2)^2, and the policy finds a = obs / 2. */
+START_TEST(test_finds_the_best_action)
+{
+    enum { N = 256, BATCH = 64 };
+    struct team_args args = team_spread(
+        "{algorithm: matd3, polyak: 0.05, actor: {hidden: [16]}, critic: {hidden: [32]}, "
+        "optimizer: {learning_rate: 0.005}, clip_norm: none, settings: {logit_penalty: "
+        "0}}",
+        N);
+    struct team *t;
+    const uint64_t counter[1] = {0}, draw_first[1] = {0};
+    double worst = 0;
+
+    args.n = 1;
+    args.obs = 1;
+    args.space = (struct space){.box = 1, .width = 1, .low = -1, .high = 1};
+    t = team_new(&args);
+    for (uint64_t row = 0; row < N; row++) {
+        float x[2], reward, end = 1;
+
+        rng_uniform_f32(rng_key_make(5, "test", "actions"), row, 0, x, 2);
+        x[0] = 2 * x[0] - 1;
+        x[1] = 2 * x[1] - 1;
+        reward = -(x[1] - x[0] / 2) * (x[1] - x[0] / 2);
+        team_write(t, row, 0, "obs", &x[0]);
+        team_write(t, row, 0, "action", &x[1]);
+        team_write(t, row, 0, "reward", &reward);
+        team_write(t, row, 0, "terminated", &end);
+    }
+    for (uint64_t u = 0; u < 1500; u++) {
+        uint64_t rows[BATCH];
+
+        rng_below(rng_key_make(3, "test", "rows"), u, 0, N, rows, BATCH);
+        team_update(t, u, rows, 1, BATCH, NULL);
+    }
+    for (float obs = -0.9f; obs < 1; obs += 0.3f) {
+        float action;
+        const struct act_args act = {.mode = ACT_GREEDY,
+                                     .n_copies = 1,
+                                     .obs = &obs,
+                                     .key = rng_key_make(7, "agent_0", PURPOSE_ACT),
+                                     .counter = counter,
+                                     .draw_first = draw_first};
+        struct act_result res = {.actions = &action};
+        struct err err;
+
+        ck_assert_int_eq(t->members[0].ops->act(t->members[0].algo, t->members[0].session,
+                                                &act, &res, &err),
+                         0);
+        worst = fmax(worst, fabs((double)(action - obs / 2)));
+    }
+    ck_assert_double_lt(worst, 0.1);
+    team_free(t);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *suite = suite_create("matd3");
+    TCase *tc = tcase_create("matd3");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_updates_written_out, 0,
+                        sizeof(variants) / sizeof(variants[0]));
+    tcase_add_test(tc, test_delay_counts_updates);
+    tcase_add_loop_test(tc, test_twins_differ, 0, sizeof(forms) / sizeof(forms[0]));
+    tcase_add_test(tc, test_finds_the_best_action);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+TEST_MAIN(make_suite)
