@@ -81,15 +81,6 @@ static int open_kept(struct algo *a, struct session *s, int64_t n, struct pg_kep
     return 0;
 }
 
-static int joint_column(const struct store_layout *l, const char *name, int *ret,
-                        struct err *err)
-{
-    *ret = store_layout_find(l, NULL, name);
-    return *ret >= 0
-               ? 0
-               : err_set(err, ERR_NOT_FOUND, "the experience log has no column %s", name);
-}
-
 static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
 {
     const struct store_layout *l = store_view_layout(store);
@@ -120,9 +111,9 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
             rc = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs[j], err);
     }
     if (rc == 0)
-        rc = joint_column(l, "truncated", &c->truncated, err);
+        rc = rows_column(l, NULL, "truncated", 1, &c->truncated, err);
     if (rc == 0)
-        rc = joint_column(l, "first", &c->first, err);
+        rc = rows_column(l, NULL, "first", 1, &c->first, err);
     if (rc == 0 && a->masked)
         rc = rows_mask_column(l, self, "allowed", &c->allowed, err);
     if (rc == 0)
