@@ -80,8 +80,10 @@ struct pg_window { /* 64-byte aligned, kept from update to update */
     float *kept; /* (3, n), if not in a variable */
     /* (n) in order of the minibatch */
     float *batch_advantage, *batch_returns, *batch_value, *batch_log_prob, *weight;
-    uint8_t *mask;       /* (n, U), masked only: as the log has it */
-    uint32_t *order;     /* (n) */
+    uint8_t *mask;   /* (n, U), masked only: as the log has it */
+    uint32_t *order; /* (n) drawn for the epoch `order_of` of all updates */
+    uint64_t order_of;
+    int64_t order_n;     /* rows in the order; 0: none is drawn */
     uint64_t *batch_row; /* (n) rows of the log */
 };
 

@@ -48,7 +48,7 @@ static int reserve(struct algo *a, int64_t n, struct err *err)
     if (n <= w->rows)
         return 0;
     free(w->memory);
-    w->rows = 0;
+    w->rows = w->order_n = 0;
     w->memory = mem_aligned(lay_out(a, w, NULL, (size_t)n) * sizeof(float));
     if (w->memory == NULL)
         return err_set(err, ERR_NOMEM, "no memory for a window of %lld rows",
@@ -164,6 +164,7 @@ static int run_next_values(struct algo *a, struct session *s,
     int64_t ends = 0;
     int rc;
 
+    w->order_n = 0; /* order is overwritten here */
     for (int64_t i = 0; i < n; i++) {
         if (w->cut[i] != 0) {
             w->order[ends] = (uint32_t)i;
@@ -314,8 +315,24 @@ static int has_own_input(const struct algo *a, const struct minibatch *b)
     return b->for_actor && (a->id_width > 0 || !b->for_critic);
 }
 
-/* Step number `step` of an update. Each epoch draws an order of the window's rows; its
- * minibatches are equally long but for one row. */
+/* The order of the window's rows in an epoch. The steps of an epoch have the same one:
+ * it is drawn when the first of them comes here. */
+static void draw_order(struct algo *a, const struct stage_args *args, int64_t n,
+                       int64_t epoch)
+{
+    const uint64_t counter =
+        args->update * (uint64_t)a->config->settings.epochs + (uint64_t)epoch;
+    struct pg_window *w = &a->window;
+
+    if (w->order_n == n && w->order_of == counter)
+        return;
+    rng_permutation(args->permutation, counter, w->order, (size_t)n);
+    w->order_of = counter;
+    w->order_n = n;
+}
+
+/* Step number `step` of an update; the minibatches of an epoch are equally long but for
+ * one row. */
 static struct minibatch choose_rows(struct algo *a, const struct stage_args *args,
                                     int64_t n, int64_t step)
 {
@@ -323,10 +340,7 @@ static struct minibatch choose_rows(struct algo *a, const struct stage_args *arg
     const int64_t m = set->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
 
-    if (a->share != NULL || k == 0)
-        rng_permutation(args->permutation,
-                        args->update * (uint64_t)set->epochs + (uint64_t)epoch,
-                        a->window.order, (size_t)n);
+    draw_order(a, args, n, epoch);
     return (struct minibatch){.row = a->window.order + begin,
                               .n = end - begin,
                               .step = (uint64_t)step,

@@ -631,6 +631,41 @@ START_TEST(learning_written_out)
 }
 END_TEST
 
+/* The mean of the members' actor losses in the first minibatch of two. */
+static double first_actor_loss(struct team *t)
+{
+    static const int until_actor = 3; /* prepare, normalize, actor */
+    const struct member *m = &t->members[0];
+    size_t n;
+    const struct stage *stages = m->ops->stages(m->algo, &n);
+    struct scalars ret = {0};
+
+    for (int i = 0; i < until_actor; i++)
+        for (size_t k = 0; k < AGENTS; k++) {
+            struct stage_result res;
+
+            run_stage(t, &stages[i], k, 0, 0, &res);
+            add_scalars(&ret, &res);
+        }
+    return ret.actor_loss / AGENTS;
+}
+
+/* A process may play the stages of an update again: they choose the same rows, although
+ * `prepare` works where the order of the rows was. */
+START_TEST(an_update_again_has_the_same_minibatches)
+{
+    static const struct variant v = {.algorithm = "mappo",
+                                     .settings = "minibatches: 2, value_norm: none",
+                                     .space = &discrete,
+                                     .share = 1};
+    struct team *t = open_team(&v);
+    const double once = first_actor_loss(t);
+
+    ck_assert_double_eq(first_actor_loss(t), once);
+    team_free(t);
+}
+END_TEST
+
 /* ---- acting ---- */
 
 /* Draws follow the policy: the shares of the choices are their probabilities, and the
@@ -718,6 +753,7 @@ static Suite *make_suite(void)
     const int n = sizeof(variants) / sizeof(variants[0]);
 
     tcase_add_loop_test(tc, learning_written_out, 0, n);
+    tcase_add_test(tc, an_update_again_has_the_same_minibatches);
     tcase_add_loop_test(tc, draws_follow_the_policy, 0, n);
     suite_add_tcase(suite, tc);
     return suite;
