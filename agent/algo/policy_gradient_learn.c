@@ -368,53 +368,69 @@ static int turn_minibatch(struct algo *a, const struct stage_args *args,
     }
     if (has_own_input(a, b))
         symmetry_obs(args->symmetry, a->self, n, w->input, (size_t)a->input_width);
-    symmetry_action(args->symmetry, a->self, n, w->action, (size_t)pg_self(a)->width);
-    if (a->masked)
+    if (b->for_actor)
+        symmetry_action(args->symmetry, a->self, n, w->action, (size_t)pg_self(a)->width);
+    if (b->for_actor && a->masked)
         symmetry_mask(args->symmetry, a->self, n, w->mask);
     return 0;
 }
 
-static int gather_minibatch(struct algo *a, const struct stage_args *args,
-                            const struct pg_kept *kept, struct minibatch *b,
-                            struct err *err)
+static void gather_for_actor(struct algo *a, const struct stage_args *args,
+                             const struct pg_kept *kept, const struct minibatch *b)
 {
-    const struct space *self = pg_self(a);
     const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
     const size_t n = (size_t)b->n;
-    int rc;
 
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t row = b->row[i];
-
-        w->batch_row[i] = args->rows[row];
-        w->batch_advantage[i] = kept->advantage[row];
-        w->batch_returns[i] = kept->returns[row];
-        w->batch_value[i] = kept->value[row];
-    }
+    for (size_t i = 0; i < n; i++)
+        w->batch_advantage[i] = kept->advantage[b->row[i]];
     store_view_gather(args->store, c->log_prob, w->batch_row, n, w->batch_log_prob, 1);
-    store_view_gather(args->store, c->alive, w->batch_row, n, w->weight, 1);
-    for (size_t i = 0; i < n; i++)
-        b->alive += w->weight[i];
-    for (size_t i = 0; i < n; i++)
-        w->weight[i] /= b->alive > 1 ? b->alive : 1;
-    if (b->for_critic)
-        gather_state(a, args->store, c->obs, w->batch_row, b->n);
     if (has_own_input(a, b)) {
         store_view_gather(args->store, c->obs[0], w->batch_row, n, w->input,
                           (size_t)a->input_width);
         pg_put_ids(a, w->input, b->n, a->input_width);
     }
     store_view_gather(args->store, c->action, w->batch_row, n, w->action,
-                      (size_t)self->width);
+                      (size_t)pg_self(a)->width);
     if (a->masked)
         store_view_gather_bytes(args->store, c->allowed, w->batch_row, n, w->mask);
+}
+
+static void gather_for_critic(struct algo *a, const struct stage_args *args,
+                              const struct pg_kept *kept, const struct minibatch *b)
+{
+    struct pg_window *w = &a->window;
+
+    for (int64_t i = 0; i < b->n; i++) {
+        w->batch_returns[i] = kept->returns[b->row[i]];
+        w->batch_value[i] = kept->value[b->row[i]];
+    }
+    gather_state(a, args->store, a->columns.obs, w->batch_row, b->n);
+}
+
+static int gather_minibatch(struct algo *a, const struct stage_args *args,
+                            const struct pg_kept *kept, struct minibatch *b,
+                            struct err *err)
+{
+    struct pg_window *w = &a->window;
+    const size_t n = (size_t)b->n;
+    int rc;
+
+    for (size_t i = 0; i < n; i++)
+        w->batch_row[i] = args->rows[b->row[i]];
+    store_view_gather(args->store, a->columns.alive, w->batch_row, n, w->weight, 1);
+    for (size_t i = 0; i < n; i++)
+        b->alive += w->weight[i];
+    for (size_t i = 0; i < n; i++)
+        w->weight[i] /= b->alive > 1 ? b->alive : 1;
+    if (b->for_critic)
+        gather_for_critic(a, args, kept, b);
+    if (b->for_actor)
+        gather_for_actor(a, args, kept, b);
     rc = turn_minibatch(a, args, b, err);
-    if (rc < 0)
-        return rc;
-    if (a->masked)
-        choices_open(self, w->mask, n, w->allowed);
-    return 0;
+    if (rc == 0 && b->for_actor && a->masked)
+        choices_open(pg_self(a), w->mask, n, w->allowed);
+    return rc;
 }
 
 static void feed_lives(struct algo *a, const enum pg_live *keys, size_t n)
