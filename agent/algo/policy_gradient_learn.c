@@ -1,5 +1,6 @@
-/* The stages of policy_gradient.h: `learn`, or for those that share parameters `prepare`,
- * `normalize`, `actor`, `critic`, `apply` and `assign`. */
+/* The stages of policy_gradient.h: `learn`; or `prepare`, `normalize`, `actor`, `critic`,
+ * `apply` and `assign` of those that share parameters; or happo's `prepare`, `turn` and
+ * `critic`. */
 #include "agent/algo/policy_gradient.h"
 
 #include "agent/algo/choices.h"
@@ -7,6 +8,7 @@
 #include "agent/algo/rows.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
+#include "common/numerics/elementary.h"
 #include "common/rng/rng.h"
 
 #include <math.h>
@@ -32,6 +34,7 @@ static size_t lay_out(const struct algo *a, struct pg_window *w, float *base, si
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         *rows[i] = rows_take(base, &used, n);
     w->kept = rows_take(base, &used, 3 * n);
+    w->factor = rows_take(base, &used, a->in_turns ? (size_t)a->teams * n : 0);
     w->order = (uint32_t *)rows_take_bytes(base, &used, n * sizeof(*w->order));
     w->batch_row = (uint64_t *)rows_take_bytes(base, &used, n * sizeof(*w->batch_row));
     if (a->masked) {
@@ -339,13 +342,15 @@ static struct minibatch choose_rows(struct algo *a, const struct stage_args *arg
     const struct algorithm_settings *set = &a->config->settings;
     const int64_t m = set->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
+    const char *name = args->stage->name;
 
     draw_order(a, args, n, epoch);
     return (struct minibatch){.row = a->window.order + begin,
                               .n = end - begin,
                               .step = (uint64_t)step,
-                              .for_actor = strcmp(args->stage->name, "critic") != 0,
-                              .for_critic = strcmp(args->stage->name, "actor") != 0};
+                              .for_actor = strcmp(name, "critic") != 0,
+                              .for_critic = strcmp(name, "actor") != 0 &&
+                                            strcmp(name, "turn") != 0};
 }
 
 /* Each joint row as its drawn symmetry shows it. */
@@ -375,25 +380,38 @@ static int turn_minibatch(struct algo *a, const struct stage_args *args,
     return 0;
 }
 
+/* What the policy's probabilities depend on, of the rows batch_row. */
+static void gather_choices(struct algo *a, const struct stage_args *args, size_t n)
+{
+    const struct pg_columns *c = &a->columns;
+    struct pg_window *w = &a->window;
+
+    store_view_gather(args->store, c->action, w->batch_row, n, w->action,
+                      (size_t)pg_self(a)->width);
+    if (a->masked)
+        store_view_gather_bytes(args->store, c->allowed, w->batch_row, n, w->mask);
+}
+
+static void gather_input(struct algo *a, const struct stage_args *args, size_t n)
+{
+    store_view_gather(args->store, a->columns.obs[0], a->window.batch_row, n,
+                      a->window.input, (size_t)a->input_width);
+    pg_put_ids(a, a->window.input, (int64_t)n, a->input_width);
+}
+
 static void gather_for_actor(struct algo *a, const struct stage_args *args,
                              const struct pg_kept *kept, const struct minibatch *b)
 {
-    const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
     const size_t n = (size_t)b->n;
 
     for (size_t i = 0; i < n; i++)
         w->batch_advantage[i] = kept->advantage[b->row[i]];
-    store_view_gather(args->store, c->log_prob, w->batch_row, n, w->batch_log_prob, 1);
-    if (has_own_input(a, b)) {
-        store_view_gather(args->store, c->obs[0], w->batch_row, n, w->input,
-                          (size_t)a->input_width);
-        pg_put_ids(a, w->input, b->n, a->input_width);
-    }
-    store_view_gather(args->store, c->action, w->batch_row, n, w->action,
-                      (size_t)pg_self(a)->width);
-    if (a->masked)
-        store_view_gather_bytes(args->store, c->allowed, w->batch_row, n, w->mask);
+    store_view_gather(args->store, a->columns.log_prob, w->batch_row, n,
+                      w->batch_log_prob, 1);
+    if (has_own_input(a, b))
+        gather_input(a, args, n);
+    gather_choices(a, args, n);
 }
 
 static void gather_for_critic(struct algo *a, const struct stage_args *args,
@@ -486,29 +504,57 @@ static const char *const scalar_names[PG_SCALARS] = {
     [PG_ENTROPY_MEAN] = "entropy",         [PG_ACTOR_NORM] = "actor_grad_norm",
     [PG_CRITIC_NORM] = "critic_grad_norm",
 };
-/* Those of the actor's loss, the critic's, and the optimisers' steps, in this order. */
-enum { N_LOSSES = PG_ACTOR_NORM, N_NORMS = PG_SCALARS - N_LOSSES };
+enum {
+    ACTOR_LOSSES = 1 << PG_ACTOR_LOSS | 1 << PG_ENTROPY_MEAN,
+    CRITIC_LOSSES = 1 << PG_CRITIC_LOSS,
+    ACTOR_SCALARS = ACTOR_LOSSES | 1 << PG_ACTOR_NORM,
+    CRITIC_SCALARS = CRITIC_LOSSES | 1 << PG_CRITIC_NORM,
+    NORMS = 1 << PG_ACTOR_NORM | 1 << PG_CRITIC_NORM,
+};
 
-/* A run that fetches scalars first .. first+n-1 into x, with the feeds collected. */
-static struct run_args scalars_run(struct algo *a, const struct stage_args *args,
-                                   int first, int n, float *x, struct tensor *values)
+/* The scalars that a run fetches. */
+struct scalars {
+    int n;
+    enum pg_scalar key[PG_SCALARS];
+    struct output fetch[PG_SCALARS];
+    float x[PG_SCALARS];
+    struct tensor value[PG_SCALARS];
+};
+
+/* A run that fetches the scalars of the set, with the feeds collected. */
+static struct run_args scalars_run(struct algo *a, const struct stage_args *args, int set,
+                                   struct scalars *to)
 {
-    for (int i = 0; i < n; i++)
-        values[i] = tensor_scalar_f32(&x[i]);
+    to->n = 0;
+    for (int k = 0; k < PG_SCALARS; k++) {
+        if ((set & 1 << k) == 0)
+            continue;
+        to->key[to->n] = (enum pg_scalar)k;
+        to->fetch[to->n] = a->fetch[k];
+        to->value[to->n] = tensor_scalar_f32(&to->x[to->n]);
+        to->n++;
+    }
     return (struct run_args){.feeds = a->feeds.list,
                              .n_feeds = a->feeds.n,
-                             .fetches = a->fetch + first,
-                             .n_fetches = (size_t)n,
+                             .fetches = to->fetch,
+                             .n_fetches = (size_t)to->n,
                              .key = args->key,
                              .counter = args->update};
 }
 
-static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
-                     const struct pg_kept *kept, struct minibatch *b, double *sums,
-                     struct err *err)
+static void report(const struct scalars *x, struct stage_result *ret)
 {
-    float x[PG_SCALARS];
-    struct tensor values[PG_SCALARS];
+    for (int i = 0; i < x->n; i++)
+        stage_scalar(ret, scalar_names[x->key[i]], (double)x->x[i]);
+}
+
+/* One step of those that learn from the minibatch. Adds to sums. */
+static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
+                     const struct pg_kept *kept, struct minibatch *b,
+                     struct scalars *scalars, double *sums, struct err *err)
+{
+    const int set =
+        (b->for_actor ? ACTOR_SCALARS : 0) | (b->for_critic ? CRITIC_SCALARS : 0);
     struct run_args run;
     int rc;
 
@@ -517,12 +563,12 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
         return rc;
     feed_minibatch(a, b);
     feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
-    run = scalars_run(a, args, 0, PG_SCALARS, x, values);
-    run.targets = a->train;
-    run.n_targets = 2;
-    rc = session_run(s, &run, values, err);
-    for (int i = 0; rc == 0 && i < PG_SCALARS; i++)
-        sums[i] += (double)x[i];
+    run = scalars_run(a, args, set, scalars);
+    run.targets = b->for_actor ? a->train : a->train + 1;
+    run.n_targets = b->for_actor && b->for_critic ? 2 : 1;
+    rc = session_run(s, &run, scalars->value, err);
+    for (int i = 0; rc == 0 && i < scalars->n; i++)
+        sums[i] += (double)scalars->x[i];
     return rc;
 }
 
@@ -532,15 +578,16 @@ static int run_epochs(struct algo *a, struct session *s, const struct stage_args
 {
     const int64_t steps = a->config->settings.epochs * a->config->settings.minibatches;
     double sums[PG_SCALARS] = {0};
+    struct scalars scalars = {0};
     int rc = 0;
 
     for (int64_t i = 0; rc == 0 && i < steps; i++) {
         struct minibatch b = choose_rows(a, args, n, i);
 
-        rc = step_down(a, s, args, kept, &b, sums, err);
+        rc = step_down(a, s, args, kept, &b, &scalars, sums, err);
     }
-    for (int i = 0; rc == 0 && i < PG_SCALARS; i++)
-        stage_scalar(ret, scalar_names[i], sums[i] / (double)steps);
+    for (int i = 0; rc == 0 && i < scalars.n; i++)
+        stage_scalar(ret, scalar_names[scalars.key[i]], sums[i] / (double)steps);
     return rc;
 }
 
@@ -579,6 +626,9 @@ static int prepare(struct algo *a, struct session *s, const struct stage_args *a
 {
     const int rc = estimate(a, s, args, kept, err);
 
+    if (rc < 0 || a->in_turns)
+        return rc < 0 ? rc
+                      : normalize(a, s, kept, args->batch * args->length, a->sums, err);
     ret->n_outputs = 1;
     ret->output[0].name = "sums";
     ret->output[0].value = tensor_view(DT_DOUBLE, SHAPE(PG_SUMS), a->sums);
@@ -624,10 +674,7 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
                      struct err *err)
 {
     struct minibatch b = choose_rows(a, args, n, (int64_t)args->repeat);
-    const int first = b.for_actor ? PG_ACTOR_LOSS : PG_CRITIC_LOSS;
-    const int end = b.for_actor ? PG_CRITIC_LOSS : N_LOSSES;
-    float x[N_LOSSES];
-    struct tensor values[N_LOSSES];
+    struct scalars scalars;
     struct run_args run;
     int rc;
 
@@ -635,11 +682,11 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
     if (rc < 0)
         return rc;
     feed_minibatch(a, &b);
-    run = scalars_run(a, args, first, end - first, x, values);
-    rc = share_part_gradients(a->share, b.for_actor ? 0 : 1, s, &run, values, args,
+    run = scalars_run(a, args, b.for_actor ? ACTOR_LOSSES : CRITIC_LOSSES, &scalars);
+    rc = share_part_gradients(a->share, b.for_actor ? 0 : 1, s, &run, scalars.value, args,
                               b.alive, err);
-    for (int i = first; rc == 0 && i < end; i++)
-        stage_scalar(ret, scalar_names[i], (double)x[i - first]);
+    if (rc == 0)
+        report(&scalars, ret);
     return rc;
 }
 
@@ -647,17 +694,16 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
 static int apply(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    float x[N_NORMS];
-    struct tensor values[N_NORMS];
+    struct scalars scalars;
     struct run_args run;
     int rc;
 
     feeds_begin(&a->feeds);
     feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
-    run = scalars_run(a, args, N_LOSSES, N_NORMS, x, values);
-    rc = share_apply(a->share, s, &run, values, args, err);
-    for (int i = 0; rc == 0 && i < N_NORMS; i++)
-        stage_scalar(ret, scalar_names[N_LOSSES + i], (double)x[i]);
+    run = scalars_run(a, args, NORMS, &scalars);
+    rc = share_apply(a->share, s, &run, scalars.value, args, err);
+    if (rc == 0)
+        report(&scalars, ret);
     return rc;
 }
 
@@ -670,6 +716,91 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
     if (rc < 0 || args->repeat + 1 < (uint64_t)(set->epochs * set->minibatches))
         return rc;
     return run_target_update(a, s, err);
+}
+
+/* ---- happo ---- */
+
+/* The product of the quotients of those who had their turns before. The first one's is
+ * ones, (1, E, T). */
+static int read_factor(struct algo *a, const struct stage_args *args, int64_t n,
+                       struct err *err)
+{
+    const struct tensor *t = args->input(args->input_ctx, INPUT_PREVIOUS, "factor");
+    const int64_t elements = t != NULL && t->dtype == DT_FLOAT ? tensor_elements(t) : 0;
+
+    if (elements != n && elements != a->teams * n)
+        return err_set(err, ERR_PROTOCOL,
+                       "input " INPUT_PREVIOUS "/factor: f32 (%lld,%lld,%lld) expected",
+                       (long long)a->teams, (long long)args->batch,
+                       (long long)args->length);
+    for (int64_t k = 0; k < a->teams; k++)
+        memcpy(a->window.factor + k * n,
+               (const char *)t->data +
+                   (elements > n ? k * n : 0) * (int64_t)sizeof(float),
+               (size_t)n * sizeof(float));
+    return 0;
+}
+
+/* ret (n): of the window's actions, under the policy as it is now. */
+static int run_log_probs(struct algo *a, struct session *s, const struct stage_args *args,
+                         int64_t n, float *ret, struct err *err)
+{
+    struct pg_window *w = &a->window;
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
+    struct run_args run = {.fetches = &a->log_prob, .n_fetches = 1};
+
+    memcpy(w->batch_row, args->rows, (size_t)n * sizeof(*w->batch_row));
+    gather_input(a, args, (size_t)n);
+    gather_choices(a, args, (size_t)n);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->input, w->input, n, a->input_width);
+    feeds_add(&a->feeds, a->action, w->action, n, pg_self(a)->width);
+    if (a->masked) {
+        choices_open(pg_self(a), w->mask, (size_t)n, w->allowed);
+        feeds_add(&a->feeds, a->allowed, w->allowed, n, pg_self(a)->width);
+    }
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    return session_run(s, &run, &t, err);
+}
+
+/* M min(r A, clip(r) A) is min(r M A, clip(r) M A), since M is not below 0. */
+static int turn(struct algo *a, struct session *s, const struct stage_args *args,
+                const struct pg_kept *kept, int64_t n, struct stage_result *ret,
+                struct err *err)
+{
+    struct pg_window *w = &a->window;
+    float *before = w->log_prob, *after = w->scaled_value, *advantage = w->next_value;
+    float *factor = w->factor + a->team * n;
+    const struct pg_kept weighted = {kept->value, advantage, kept->returns};
+    int rc;
+
+    if ((rc = read_factor(a, args, n, err)) < 0 ||
+        (rc = run_log_probs(a, s, args, n, before, err)) < 0)
+        return rc;
+    for (int64_t i = 0; i < n; i++)
+        advantage[i] = factor[i] * kept->advantage[i];
+    if ((rc = run_epochs(a, s, args, &weighted, n, ret, err)) < 0 ||
+        (rc = run_log_probs(a, s, args, n, after, err)) < 0)
+        return rc;
+    store_view_gather(args->store, a->columns.alive, args->rows, (size_t)n, w->alive, 1);
+    for (int64_t i = 0; i < n; i++)
+        if (w->alive[i] != 0)
+            factor[i] *= (float)exp_f64((double)(after[i] - before[i]));
+    ret->n_outputs = 1;
+    ret->output[0].name = "factor";
+    ret->output[0].value =
+        tensor_view(DT_FLOAT, SHAPE(a->teams, args->batch, args->length), w->factor);
+    return 0;
+}
+
+static int critic(struct algo *a, struct session *s, const struct stage_args *args,
+                  const struct pg_kept *kept, int64_t n, struct stage_result *ret,
+                  struct err *err)
+{
+    const int rc = run_epochs(a, s, args, kept, n, ret, err);
+
+    return rc < 0 ? rc : run_target_update(a, s, err);
 }
 
 /* A stage that works on the window's rows. */
@@ -692,6 +823,10 @@ static int window_stage(struct algo *a, struct session *s, const struct stage_ar
         return prepare(a, s, args, &kept, ret, err);
     if (strcmp(name, "normalize") == 0)
         return normalize_shared(a, s, args, &kept, n, err);
+    if (strcmp(name, "turn") == 0)
+        return turn(a, s, args, &kept, n, ret, err);
+    if (a->in_turns)
+        return critic(a, s, args, &kept, n, ret, err);
     if (strcmp(name, "learn") != 0)
         return gradients(a, s, args, &kept, n, ret, err);
     return learn(a, s, args, &kept, n, ret, err);
