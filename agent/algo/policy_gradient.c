@@ -22,11 +22,25 @@ static const struct stage own_stages[] = {
     {.name = "critic", .runner = STAGE_LEARNERS, .repeat_from = 3},
 };
 enum { N_PREPARE = 2, N_OWN = sizeof(own_stages) / sizeof(own_stages[0]) };
+static const struct stage turn_stages[] = {
+    {.name = "prepare", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+    {.name = "turn",
+     .runner = STAGE_TURNS,
+     .reads = {"prev:turn/factor"},
+     .writes = 1,
+     .repeat_from = 1},
+    {.name = "critic", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 2},
+};
 
 static void make_stages(struct algo *a)
 {
     const struct algorithm_settings *set = &a->config->settings;
 
+    if (a->in_turns) {
+        a->n_stages = sizeof(turn_stages) / sizeof(turn_stages[0]);
+        memcpy(a->stages, turn_stages, sizeof(turn_stages));
+        return;
+    }
     if (a->share == NULL) {
         a->stages[a->n_stages++] = learn_stage;
         return;
@@ -61,11 +75,11 @@ static int check_optimizer(const struct optimizer_config *o, const char *key,
                       "learns by");
 }
 
-static int check_share(const struct algo_args *args, struct err *err)
+static int check_share(const struct algo_args *args, int in_turns, struct err *err)
 {
-    if (args->share == NULL)
+    if (args->share == NULL && !in_turns)
         return 0;
-    if (args->config->settings.value_norm == VALUE_NORM_POPART)
+    if (args->share != NULL && args->config->settings.value_norm == VALUE_NORM_POPART)
         return err_set_at(
             err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
             "popart changes weights that a ps has; expected running or none "
@@ -116,6 +130,20 @@ static void see(struct algo *a)
                 a->seen[a->seen_n++] = i;
 }
 
+/* Numbers the teams in the order of their first agents. */
+static void count_teams(struct algo *a)
+{
+    for (size_t i = 0; i < a->n_agents; i++) {
+        size_t first = 0;
+
+        while (strcmp(a->agents[first].team, a->agents[i].team) != 0)
+            first++;
+        if (first == i && is_team_mate(a, i))
+            a->team = a->teams;
+        a->teams += first == i;
+    }
+}
+
 /* Sets which of its team the agent is, and the widths of what the networks see. */
 static void measure(struct algo *a)
 {
@@ -154,7 +182,13 @@ static void pg_free(struct algo *a)
     free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, int joint,
+/* What sets the algorithms apart. */
+struct kind {
+    int joint;    /* the critic sees all observations */
+    int in_turns; /* the agents improve their policies one after another */
+};
+
+static int build(struct algo **ret, const struct algo_args *args, struct kind kind,
                  struct err *err)
 {
     const struct space *self = &args->agents[args->self];
@@ -162,7 +196,7 @@ static int build(struct algo **ret, const struct algo_args *args, int joint,
     int rc = check(self, args->config, err);
 
     if (rc == 0)
-        rc = check_share(args, err);
+        rc = check_share(args, kind.in_turns, err);
     if (rc < 0)
         return rc;
     a = xcalloc(1, sizeof(*a));
@@ -171,12 +205,14 @@ static int build(struct algo **ret, const struct algo_args *args, int joint,
     a->agents = args->agents;
     a->n_agents = args->n_agents;
     a->self = args->self;
-    a->joint = joint && args->config->critic.input == CRITIC_ALL;
+    a->joint = kind.joint && args->config->critic.input == CRITIC_ALL;
     a->gaussian = !has_heads(self);
     a->masked = self->masked && !a->gaussian;
     a->share = args->share;
     a->window_rows = args->window_rows;
+    a->in_turns = kind.in_turns;
     make_stages(a);
+    count_teams(a);
     see(a);
     measure(a);
     a->columns.obs = xcalloc(a->seen_n, sizeof(*a->columns.obs));
@@ -192,12 +228,17 @@ static int build(struct algo **ret, const struct algo_args *args, int joint,
 
 static int build_own(struct algo **ret, const struct algo_args *args, struct err *err)
 {
-    return build(ret, args, 0, err);
+    return build(ret, args, (struct kind){0}, err);
 }
 
 static int build_joint(struct algo **ret, const struct algo_args *args, struct err *err)
 {
-    return build(ret, args, 1, err);
+    return build(ret, args, (struct kind){.joint = 1}, err);
+}
+
+static int build_turns(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    return build(ret, args, (struct kind){.joint = 1, .in_turns = 1}, err);
 }
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
@@ -240,6 +281,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
         .stage = pg_stage,                                                               \
     }
 
+const struct algo_ops happo_ops = POLICY_GRADIENT("happo", build_turns);
 const struct algo_ops ia2c_ops = POLICY_GRADIENT("ia2c", build_own);
 const struct algo_ops ippo_ops = POLICY_GRADIENT("ippo", build_own);
 const struct algo_ops maa2c_ops = POLICY_GRADIENT("maa2c", build_joint);

@@ -1,5 +1,5 @@
 /* policy_gradient.h - algorithms that improve a stochastic policy on the rows it has just
- * played: ia2c, ippo (critics of the own observation), maa2c, mappo (of everybody's).
+ * played: ia2c, ippo (critics of the own observation), maa2c, mappo, happo (of everybody's).
  *
  * Source   A2C: Mnih et al. 2016, "Asynchronous methods for deep reinforcement learning".
  *          PPO: Schulman et al. 2017, "Proximal policy optimization algorithms",
@@ -7,7 +7,8 @@
  *          2022, "The surprising effectiveness of PPO in cooperative multi-agent games",
  *          and the code of its authors. n-step returns with a target critic: Papoudakis et
  *          al. 2021, "Benchmarking multi-agent deep reinforcement learning algorithms in
- *          cooperative tasks", and EPyMARL.
+ *          cooperative tasks", and EPyMARL. happo: Kuba et al. 2022, "Trust region policy
+ *          optimisation in multi-agent reinforcement learning", algorithm 4.
  *
  * Shapes   E copies, T steps, n = E T rows of a window, I width of the policy's input, S
  *          of the critic's, U of an action.
@@ -32,6 +33,15 @@
  *          each step of C in `actor` and `critic` (their gradients), `apply` and `assign`. A
  *          minibatch then has as many rows of each member. What A and B find is kept in the local variable `window`
  *          (3, n).
+ * happo    the agents of a team improve their policies one after another, each knowing how
+ *          those before it have changed theirs:
+ *          prepare   A and B
+ *          turn      the actor's steps of C, with M A in place of A. M (n) is `factor`, the
+ *                    product of pi_after(u) / pi_before(u) of the team's agents before it,
+ *                    pi_after and pi_before being the policies right after and before the
+ *                    turn of each, and 1 where that agent was not alive. The answer is
+ *                    `factor` (teams, E, T) with its own quotient multiplied in.
+ *          critic    the critic's steps of C, and D; meanwhile others have their turns
  * masks    lower the logits of what is not possible by 1e8, when acting and learning.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
  *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id.
@@ -77,11 +87,14 @@ struct pg_window { /* 64-byte aligned, kept from update to update */
     /* (n) in order of the window */
     float *reward, *terminated, *cut, *alive, *first, *log_prob;
     float *scaled_value, *target_value, *next_value;
-    float *kept; /* (3, n), if not in a variable */
+    float *kept;   /* (3, n), if not in a variable */
+    float *factor; /* (teams, n), happo only */
     /* (n) in order of the minibatch */
     float *batch_advantage, *batch_returns, *batch_value, *batch_log_prob, *weight;
-    uint8_t *mask;       /* (n, U), masked only: as the log has it */
-    uint32_t *order;     /* (n) */
+    uint8_t *mask;   /* (n, U), masked only: as the log has it */
+    uint32_t *order; /* (n) drawn for the epoch `order_of` of all updates */
+    uint64_t order_of;
+    int64_t order_n;     /* rows in the order; 0: none is drawn */
     uint64_t *batch_row; /* (n) rows of the log */
 };
 
@@ -117,6 +130,8 @@ struct algo {
     struct stage stages[6];
     size_t n_stages;
     int64_t window_rows; /* n, as configured */
+    int in_turns;        /* happo */
+    int64_t teams, team; /* their number, and which is this agent's */
     int joint;           /* the critic sees all observations */
     int gaussian;        /* a box without heads */
     int masked;
@@ -134,7 +149,7 @@ struct algo {
     struct output log_prob; /* (B, 1) of `action` */
     struct output value, target_value; /* (B, 1) */
     struct output fetch[PG_SCALARS];
-    struct variable *kept;           /* (3, n), sharing only */
+    struct variable *kept;           /* (3, n), where A and C are different stages */
     struct variable *log_std;        /* (U), gaussian only */
     struct operation *train[2];      /* actor, critic; not when sharing */
     struct operation *update_target; /* NULL: there is no target critic */

@@ -294,7 +294,7 @@ int pg_build_graph(struct algo *a, struct err *err)
     x = a->gaussian ? gaussian(a, x) : categorical(a, x);
     if (share_learns(a->share))
         a->norm = value_norm_new(g, a->config->settings.value_norm);
-    if (share_learns(a->share) && a->share != NULL)
+    if (share_learns(a->share) && (a->share != NULL || a->in_turns))
         make_kept(a);
     a->value = unary(g, "Identity", critic(a, "v_func"), "value");
     note_last_layer(a);

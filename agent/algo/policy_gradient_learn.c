@@ -1,5 +1,6 @@
-/* The stages of policy_gradient.h: `learn`, or for those that share parameters `prepare`,
- * `normalize`, `actor`, `critic`, `apply` and `assign`. */
+/* The stages of policy_gradient.h: `learn`; or `prepare`, `normalize`, `actor`, `critic`,
+ * `apply` and `assign` of those that share parameters; or happo's `prepare`, `turn` and
+ * `critic`. */
 #include "agent/algo/policy_gradient.h"
 
 #include "agent/algo/choices.h"
@@ -7,6 +8,7 @@
 #include "agent/algo/rows.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
+#include "common/numerics/elementary.h"
 #include "common/rng/rng.h"
 
 #include <math.h>
@@ -32,6 +34,7 @@ static size_t lay_out(const struct algo *a, struct pg_window *w, float *base, si
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         *rows[i] = rows_take(base, &used, n);
     w->kept = rows_take(base, &used, 3 * n);
+    w->factor = rows_take(base, &used, a->in_turns ? (size_t)a->teams * n : 0);
     w->order = (uint32_t *)rows_take_bytes(base, &used, n * sizeof(*w->order));
     w->batch_row = (uint64_t *)rows_take_bytes(base, &used, n * sizeof(*w->batch_row));
     if (a->masked) {
@@ -48,7 +51,7 @@ static int reserve(struct algo *a, int64_t n, struct err *err)
     if (n <= w->rows)
         return 0;
     free(w->memory);
-    w->rows = 0;
+    w->rows = w->order_n = 0;
     w->memory = mem_aligned(lay_out(a, w, NULL, (size_t)n) * sizeof(float));
     if (w->memory == NULL)
         return err_set(err, ERR_NOMEM, "no memory for a window of %lld rows",
@@ -81,15 +84,6 @@ static int open_kept(struct algo *a, struct session *s, int64_t n, struct pg_kep
     return 0;
 }
 
-static int joint_column(const struct store_layout *l, const char *name, int *ret,
-                        struct err *err)
-{
-    *ret = store_layout_find(l, NULL, name);
-    return *ret >= 0
-               ? 0
-               : err_set(err, ERR_NOT_FOUND, "the experience log has no column %s", name);
-}
-
 static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
 {
     const struct store_layout *l = store_view_layout(store);
@@ -120,9 +114,9 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
             rc = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs[j], err);
     }
     if (rc == 0)
-        rc = joint_column(l, "truncated", &c->truncated, err);
+        rc = rows_column(l, NULL, "truncated", 1, &c->truncated, err);
     if (rc == 0)
-        rc = joint_column(l, "first", &c->first, err);
+        rc = rows_column(l, NULL, "first", 1, &c->first, err);
     if (rc == 0 && a->masked)
         rc = rows_mask_column(l, self, "allowed", &c->allowed, err);
     if (rc == 0)
@@ -173,6 +167,7 @@ static int run_next_values(struct algo *a, struct session *s,
     int64_t ends = 0;
     int rc;
 
+    w->order_n = 0; /* order is overwritten here */
     for (int64_t i = 0; i < n; i++) {
         if (w->cut[i] != 0) {
             w->order[ends] = (uint32_t)i;
@@ -323,24 +318,39 @@ static int has_own_input(const struct algo *a, const struct minibatch *b)
     return b->for_actor && (a->id_width > 0 || !b->for_critic);
 }
 
-/* Step number `step` of an update. Each epoch draws an order of the window's rows; its
- * minibatches are equally long but for one row. */
+/* The order of the window's rows in an epoch. The steps of an epoch have the same one:
+ * it is drawn when the first of them comes here. */
+static void draw_order(struct algo *a, const struct stage_args *args, int64_t n,
+                       int64_t epoch)
+{
+    const uint64_t counter =
+        args->update * (uint64_t)a->config->settings.epochs + (uint64_t)epoch;
+    struct pg_window *w = &a->window;
+
+    if (w->order_n == n && w->order_of == counter)
+        return;
+    rng_permutation(args->permutation, counter, w->order, (size_t)n);
+    w->order_of = counter;
+    w->order_n = n;
+}
+
+/* Step number `step` of an update; the minibatches of an epoch are equally long but for
+ * one row. */
 static struct minibatch choose_rows(struct algo *a, const struct stage_args *args,
                                     int64_t n, int64_t step)
 {
     const struct algorithm_settings *set = &a->config->settings;
     const int64_t m = set->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
+    const char *name = args->stage->name;
 
-    if (a->share != NULL || k == 0)
-        rng_permutation(args->permutation,
-                        args->update * (uint64_t)set->epochs + (uint64_t)epoch,
-                        a->window.order, (size_t)n);
+    draw_order(a, args, n, epoch);
     return (struct minibatch){.row = a->window.order + begin,
                               .n = end - begin,
                               .step = (uint64_t)step,
-                              .for_actor = strcmp(args->stage->name, "critic") != 0,
-                              .for_critic = strcmp(args->stage->name, "actor") != 0};
+                              .for_actor = strcmp(name, "critic") != 0,
+                              .for_critic = strcmp(name, "actor") != 0 &&
+                                            strcmp(name, "turn") != 0};
 }
 
 /* Each joint row as its drawn symmetry shows it. */
@@ -363,53 +373,82 @@ static int turn_minibatch(struct algo *a, const struct stage_args *args,
     }
     if (has_own_input(a, b))
         symmetry_obs(args->symmetry, a->self, n, w->input, (size_t)a->input_width);
-    symmetry_action(args->symmetry, a->self, n, w->action, (size_t)pg_self(a)->width);
-    if (a->masked)
+    if (b->for_actor)
+        symmetry_action(args->symmetry, a->self, n, w->action, (size_t)pg_self(a)->width);
+    if (b->for_actor && a->masked)
         symmetry_mask(args->symmetry, a->self, n, w->mask);
     return 0;
+}
+
+/* What the policy's probabilities depend on, of the rows batch_row. */
+static void gather_choices(struct algo *a, const struct stage_args *args, size_t n)
+{
+    const struct pg_columns *c = &a->columns;
+    struct pg_window *w = &a->window;
+
+    store_view_gather(args->store, c->action, w->batch_row, n, w->action,
+                      (size_t)pg_self(a)->width);
+    if (a->masked)
+        store_view_gather_bytes(args->store, c->allowed, w->batch_row, n, w->mask);
+}
+
+static void gather_input(struct algo *a, const struct stage_args *args, size_t n)
+{
+    store_view_gather(args->store, a->columns.obs[0], a->window.batch_row, n,
+                      a->window.input, (size_t)a->input_width);
+    pg_put_ids(a, a->window.input, (int64_t)n, a->input_width);
+}
+
+static void gather_for_actor(struct algo *a, const struct stage_args *args,
+                             const struct pg_kept *kept, const struct minibatch *b)
+{
+    struct pg_window *w = &a->window;
+    const size_t n = (size_t)b->n;
+
+    for (size_t i = 0; i < n; i++)
+        w->batch_advantage[i] = kept->advantage[b->row[i]];
+    store_view_gather(args->store, a->columns.log_prob, w->batch_row, n,
+                      w->batch_log_prob, 1);
+    if (has_own_input(a, b))
+        gather_input(a, args, n);
+    gather_choices(a, args, n);
+}
+
+static void gather_for_critic(struct algo *a, const struct stage_args *args,
+                              const struct pg_kept *kept, const struct minibatch *b)
+{
+    struct pg_window *w = &a->window;
+
+    for (int64_t i = 0; i < b->n; i++) {
+        w->batch_returns[i] = kept->returns[b->row[i]];
+        w->batch_value[i] = kept->value[b->row[i]];
+    }
+    gather_state(a, args->store, a->columns.obs, w->batch_row, b->n);
 }
 
 static int gather_minibatch(struct algo *a, const struct stage_args *args,
                             const struct pg_kept *kept, struct minibatch *b,
                             struct err *err)
 {
-    const struct space *self = pg_self(a);
-    const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
     const size_t n = (size_t)b->n;
     int rc;
 
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t row = b->row[i];
-
-        w->batch_row[i] = args->rows[row];
-        w->batch_advantage[i] = kept->advantage[row];
-        w->batch_returns[i] = kept->returns[row];
-        w->batch_value[i] = kept->value[row];
-    }
-    store_view_gather(args->store, c->log_prob, w->batch_row, n, w->batch_log_prob, 1);
-    store_view_gather(args->store, c->alive, w->batch_row, n, w->weight, 1);
+    for (size_t i = 0; i < n; i++)
+        w->batch_row[i] = args->rows[b->row[i]];
+    store_view_gather(args->store, a->columns.alive, w->batch_row, n, w->weight, 1);
     for (size_t i = 0; i < n; i++)
         b->alive += w->weight[i];
     for (size_t i = 0; i < n; i++)
         w->weight[i] /= b->alive > 1 ? b->alive : 1;
     if (b->for_critic)
-        gather_state(a, args->store, c->obs, w->batch_row, b->n);
-    if (has_own_input(a, b)) {
-        store_view_gather(args->store, c->obs[0], w->batch_row, n, w->input,
-                          (size_t)a->input_width);
-        pg_put_ids(a, w->input, b->n, a->input_width);
-    }
-    store_view_gather(args->store, c->action, w->batch_row, n, w->action,
-                      (size_t)self->width);
-    if (a->masked)
-        store_view_gather_bytes(args->store, c->allowed, w->batch_row, n, w->mask);
+        gather_for_critic(a, args, kept, b);
+    if (b->for_actor)
+        gather_for_actor(a, args, kept, b);
     rc = turn_minibatch(a, args, b, err);
-    if (rc < 0)
-        return rc;
-    if (a->masked)
-        choices_open(self, w->mask, n, w->allowed);
-    return 0;
+    if (rc == 0 && b->for_actor && a->masked)
+        choices_open(pg_self(a), w->mask, n, w->allowed);
+    return rc;
 }
 
 static void feed_lives(struct algo *a, const enum pg_live *keys, size_t n)
@@ -465,29 +504,57 @@ static const char *const scalar_names[PG_SCALARS] = {
     [PG_ENTROPY_MEAN] = "entropy",         [PG_ACTOR_NORM] = "actor_grad_norm",
     [PG_CRITIC_NORM] = "critic_grad_norm",
 };
-/* Those of the actor's loss, the critic's, and the optimisers' steps, in this order. */
-enum { N_LOSSES = PG_ACTOR_NORM, N_NORMS = PG_SCALARS - N_LOSSES };
+enum {
+    ACTOR_LOSSES = 1 << PG_ACTOR_LOSS | 1 << PG_ENTROPY_MEAN,
+    CRITIC_LOSSES = 1 << PG_CRITIC_LOSS,
+    ACTOR_SCALARS = ACTOR_LOSSES | 1 << PG_ACTOR_NORM,
+    CRITIC_SCALARS = CRITIC_LOSSES | 1 << PG_CRITIC_NORM,
+    NORMS = 1 << PG_ACTOR_NORM | 1 << PG_CRITIC_NORM,
+};
 
-/* A run that fetches scalars first .. first+n-1 into x, with the feeds collected. */
-static struct run_args scalars_run(struct algo *a, const struct stage_args *args,
-                                   int first, int n, float *x, struct tensor *values)
+/* The scalars that a run fetches. */
+struct scalars {
+    int n;
+    enum pg_scalar key[PG_SCALARS];
+    struct output fetch[PG_SCALARS];
+    float x[PG_SCALARS];
+    struct tensor value[PG_SCALARS];
+};
+
+/* A run that fetches the scalars of the set, with the feeds collected. */
+static struct run_args scalars_run(struct algo *a, const struct stage_args *args, int set,
+                                   struct scalars *to)
 {
-    for (int i = 0; i < n; i++)
-        values[i] = tensor_scalar_f32(&x[i]);
+    to->n = 0;
+    for (int k = 0; k < PG_SCALARS; k++) {
+        if ((set & 1 << k) == 0)
+            continue;
+        to->key[to->n] = (enum pg_scalar)k;
+        to->fetch[to->n] = a->fetch[k];
+        to->value[to->n] = tensor_scalar_f32(&to->x[to->n]);
+        to->n++;
+    }
     return (struct run_args){.feeds = a->feeds.list,
                              .n_feeds = a->feeds.n,
-                             .fetches = a->fetch + first,
-                             .n_fetches = (size_t)n,
+                             .fetches = to->fetch,
+                             .n_fetches = (size_t)to->n,
                              .key = args->key,
                              .counter = args->update};
 }
 
-static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
-                     const struct pg_kept *kept, struct minibatch *b, double *sums,
-                     struct err *err)
+static void report(const struct scalars *x, struct stage_result *ret)
 {
-    float x[PG_SCALARS];
-    struct tensor values[PG_SCALARS];
+    for (int i = 0; i < x->n; i++)
+        stage_scalar(ret, scalar_names[x->key[i]], (double)x->x[i]);
+}
+
+/* One step of those that learn from the minibatch. Adds to sums. */
+static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
+                     const struct pg_kept *kept, struct minibatch *b,
+                     struct scalars *scalars, double *sums, struct err *err)
+{
+    const int set =
+        (b->for_actor ? ACTOR_SCALARS : 0) | (b->for_critic ? CRITIC_SCALARS : 0);
     struct run_args run;
     int rc;
 
@@ -496,12 +563,12 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
         return rc;
     feed_minibatch(a, b);
     feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
-    run = scalars_run(a, args, 0, PG_SCALARS, x, values);
-    run.targets = a->train;
-    run.n_targets = 2;
-    rc = session_run(s, &run, values, err);
-    for (int i = 0; rc == 0 && i < PG_SCALARS; i++)
-        sums[i] += (double)x[i];
+    run = scalars_run(a, args, set, scalars);
+    run.targets = b->for_actor ? a->train : a->train + 1;
+    run.n_targets = b->for_actor && b->for_critic ? 2 : 1;
+    rc = session_run(s, &run, scalars->value, err);
+    for (int i = 0; rc == 0 && i < scalars->n; i++)
+        sums[i] += (double)scalars->x[i];
     return rc;
 }
 
@@ -511,15 +578,16 @@ static int run_epochs(struct algo *a, struct session *s, const struct stage_args
 {
     const int64_t steps = a->config->settings.epochs * a->config->settings.minibatches;
     double sums[PG_SCALARS] = {0};
+    struct scalars scalars = {0};
     int rc = 0;
 
     for (int64_t i = 0; rc == 0 && i < steps; i++) {
         struct minibatch b = choose_rows(a, args, n, i);
 
-        rc = step_down(a, s, args, kept, &b, sums, err);
+        rc = step_down(a, s, args, kept, &b, &scalars, sums, err);
     }
-    for (int i = 0; rc == 0 && i < PG_SCALARS; i++)
-        stage_scalar(ret, scalar_names[i], sums[i] / (double)steps);
+    for (int i = 0; rc == 0 && i < scalars.n; i++)
+        stage_scalar(ret, scalar_names[scalars.key[i]], sums[i] / (double)steps);
     return rc;
 }
 
@@ -558,6 +626,9 @@ static int prepare(struct algo *a, struct session *s, const struct stage_args *a
 {
     const int rc = estimate(a, s, args, kept, err);
 
+    if (rc < 0 || a->in_turns)
+        return rc < 0 ? rc
+                      : normalize(a, s, kept, args->batch * args->length, a->sums, err);
     ret->n_outputs = 1;
     ret->output[0].name = "sums";
     ret->output[0].value = tensor_view(DT_DOUBLE, SHAPE(PG_SUMS), a->sums);
@@ -603,10 +674,7 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
                      struct err *err)
 {
     struct minibatch b = choose_rows(a, args, n, (int64_t)args->repeat);
-    const int first = b.for_actor ? PG_ACTOR_LOSS : PG_CRITIC_LOSS;
-    const int end = b.for_actor ? PG_CRITIC_LOSS : N_LOSSES;
-    float x[N_LOSSES];
-    struct tensor values[N_LOSSES];
+    struct scalars scalars;
     struct run_args run;
     int rc;
 
@@ -614,11 +682,11 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
     if (rc < 0)
         return rc;
     feed_minibatch(a, &b);
-    run = scalars_run(a, args, first, end - first, x, values);
-    rc = share_part_gradients(a->share, b.for_actor ? 0 : 1, s, &run, values, args,
+    run = scalars_run(a, args, b.for_actor ? ACTOR_LOSSES : CRITIC_LOSSES, &scalars);
+    rc = share_part_gradients(a->share, b.for_actor ? 0 : 1, s, &run, scalars.value, args,
                               b.alive, err);
-    for (int i = first; rc == 0 && i < end; i++)
-        stage_scalar(ret, scalar_names[i], (double)x[i - first]);
+    if (rc == 0)
+        report(&scalars, ret);
     return rc;
 }
 
@@ -626,17 +694,16 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
 static int apply(struct algo *a, struct session *s, const struct stage_args *args,
                  struct stage_result *ret, struct err *err)
 {
-    float x[N_NORMS];
-    struct tensor values[N_NORMS];
+    struct scalars scalars;
     struct run_args run;
     int rc;
 
     feeds_begin(&a->feeds);
     feed_lives(a, step_lives, sizeof(step_lives) / sizeof(step_lives[0]));
-    run = scalars_run(a, args, N_LOSSES, N_NORMS, x, values);
-    rc = share_apply(a->share, s, &run, values, args, err);
-    for (int i = 0; rc == 0 && i < N_NORMS; i++)
-        stage_scalar(ret, scalar_names[N_LOSSES + i], (double)x[i]);
+    run = scalars_run(a, args, NORMS, &scalars);
+    rc = share_apply(a->share, s, &run, scalars.value, args, err);
+    if (rc == 0)
+        report(&scalars, ret);
     return rc;
 }
 
@@ -649,6 +716,91 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
     if (rc < 0 || args->repeat + 1 < (uint64_t)(set->epochs * set->minibatches))
         return rc;
     return run_target_update(a, s, err);
+}
+
+/* ---- happo ---- */
+
+/* The product of the quotients of those who had their turns before. The first one's is
+ * ones, (1, E, T). */
+static int read_factor(struct algo *a, const struct stage_args *args, int64_t n,
+                       struct err *err)
+{
+    const struct tensor *t = args->input(args->input_ctx, INPUT_PREVIOUS, "factor");
+    const int64_t elements = t != NULL && t->dtype == DT_FLOAT ? tensor_elements(t) : 0;
+
+    if (elements != n && elements != a->teams * n)
+        return err_set(err, ERR_PROTOCOL,
+                       "input " INPUT_PREVIOUS "/factor: f32 (%lld,%lld,%lld) expected",
+                       (long long)a->teams, (long long)args->batch,
+                       (long long)args->length);
+    for (int64_t k = 0; k < a->teams; k++)
+        memcpy(a->window.factor + k * n,
+               (const char *)t->data +
+                   (elements > n ? k * n : 0) * (int64_t)sizeof(float),
+               (size_t)n * sizeof(float));
+    return 0;
+}
+
+/* ret (n): of the window's actions, under the policy as it is now. */
+static int run_log_probs(struct algo *a, struct session *s, const struct stage_args *args,
+                         int64_t n, float *ret, struct err *err)
+{
+    struct pg_window *w = &a->window;
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
+    struct run_args run = {.fetches = &a->log_prob, .n_fetches = 1};
+
+    memcpy(w->batch_row, args->rows, (size_t)n * sizeof(*w->batch_row));
+    gather_input(a, args, (size_t)n);
+    gather_choices(a, args, (size_t)n);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->input, w->input, n, a->input_width);
+    feeds_add(&a->feeds, a->action, w->action, n, pg_self(a)->width);
+    if (a->masked) {
+        choices_open(pg_self(a), w->mask, (size_t)n, w->allowed);
+        feeds_add(&a->feeds, a->allowed, w->allowed, n, pg_self(a)->width);
+    }
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    return session_run(s, &run, &t, err);
+}
+
+/* M min(r A, clip(r) A) is min(r M A, clip(r) M A), since M is not below 0. */
+static int turn(struct algo *a, struct session *s, const struct stage_args *args,
+                const struct pg_kept *kept, int64_t n, struct stage_result *ret,
+                struct err *err)
+{
+    struct pg_window *w = &a->window;
+    float *before = w->log_prob, *after = w->scaled_value, *advantage = w->next_value;
+    float *factor = w->factor + a->team * n;
+    const struct pg_kept weighted = {kept->value, advantage, kept->returns};
+    int rc;
+
+    if ((rc = read_factor(a, args, n, err)) < 0 ||
+        (rc = run_log_probs(a, s, args, n, before, err)) < 0)
+        return rc;
+    for (int64_t i = 0; i < n; i++)
+        advantage[i] = factor[i] * kept->advantage[i];
+    if ((rc = run_epochs(a, s, args, &weighted, n, ret, err)) < 0 ||
+        (rc = run_log_probs(a, s, args, n, after, err)) < 0)
+        return rc;
+    store_view_gather(args->store, a->columns.alive, args->rows, (size_t)n, w->alive, 1);
+    for (int64_t i = 0; i < n; i++)
+        if (w->alive[i] != 0)
+            factor[i] *= (float)exp_f64((double)(after[i] - before[i]));
+    ret->n_outputs = 1;
+    ret->output[0].name = "factor";
+    ret->output[0].value =
+        tensor_view(DT_FLOAT, SHAPE(a->teams, args->batch, args->length), w->factor);
+    return 0;
+}
+
+static int critic(struct algo *a, struct session *s, const struct stage_args *args,
+                  const struct pg_kept *kept, int64_t n, struct stage_result *ret,
+                  struct err *err)
+{
+    const int rc = run_epochs(a, s, args, kept, n, ret, err);
+
+    return rc < 0 ? rc : run_target_update(a, s, err);
 }
 
 /* A stage that works on the window's rows. */
@@ -671,6 +823,10 @@ static int window_stage(struct algo *a, struct session *s, const struct stage_ar
         return prepare(a, s, args, &kept, ret, err);
     if (strcmp(name, "normalize") == 0)
         return normalize_shared(a, s, args, &kept, n, err);
+    if (strcmp(name, "turn") == 0)
+        return turn(a, s, args, &kept, n, ret, err);
+    if (a->in_turns)
+        return critic(a, s, args, &kept, n, ret, err);
     if (strcmp(name, "learn") != 0)
         return gradients(a, s, args, &kept, n, ret, err);
     return learn(a, s, args, &kept, n, ret, err);

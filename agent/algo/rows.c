@@ -23,15 +23,16 @@ int64_t rows_group(const struct stage_args *args, size_t self)
 static int find_column(const struct store_layout *l, const char *agent, const char *name,
                        enum dtype dtype, int64_t elements, int *ret, struct err *err)
 {
+    const char *owner = agent != NULL ? agent : "", *slash = agent != NULL ? "/" : "";
     int c = store_layout_find(l, agent, name);
 
     if (c < 0)
-        return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s/%s",
-                       agent, name);
+        return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s%s%s",
+                       owner, slash, name);
     if (l->columns[c].dtype != dtype || l->columns[c].elements != elements)
         return err_set(err, ERR_SHAPE,
-                       "experience column %s/%s is %s (%u), %s (%lld) expected", agent,
-                       name, dtype_name((enum dtype)l->columns[c].dtype),
+                       "experience column %s%s%s is %s (%u), %s (%lld) expected", owner,
+                       slash, name, dtype_name((enum dtype)l->columns[c].dtype),
                        l->columns[c].elements, dtype_name(dtype), (long long)elements);
     *ret = c;
     return 0;

@@ -13,7 +13,7 @@ int rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
 /* The group that this agent learns from. */
 int64_t rows_group(const struct stage_args *args, size_t self);
 
-/* The place of a column of floats. ERR_NOT_FOUND, ERR_SHAPE. */
+/* The place of a column of floats; agent NULL: a joint one. ERR_NOT_FOUND, ERR_SHAPE. */
 int rows_column(const struct store_layout *l, const char *agent, const char *name,
                 int64_t elements, int *ret, struct err *err);
 

@@ -49,6 +49,16 @@ static const struct algorithm_default ppo_defaults[] = {
     {NULL},
 };
 
+/* Kuba et al. 2022, and the settings of HARL. */
+static const struct algorithm_default happo_defaults[] = {
+    {"discount", "0.99"},
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0005"},
+    {"optimizer.epsilon", "0.00001"},
+    {"settings.epochs", "5"},
+    {NULL},
+};
+
 /* Papoudakis et al. 2021, and the settings of EPyMARL. */
 static const struct algorithm_default a2c_defaults[] = {
     {"discount", "0.99"},
@@ -109,6 +119,19 @@ static const struct algorithm_info algorithms[] = {
         .source = "a checkpoint of brood, or of TensorFlow 1 with its MetaGraph",
         .settings = frozen_settings,
         .fixed = 1,
+    },
+    {
+        .name = "happo",
+        .summary =
+            "proximal policy optimisation of one agent after another, each knowing "
+            "how those before it have changed",
+        .stages = "prepare(all, writes) > turn(turns, writes) > critic(all, writes)",
+        .source = "Kuba et al. 2022, Trust region policy optimisation in multi-agent "
+                  "reinforcement learning",
+        .settings = policy_gradient_settings,
+        .defaults = happo_defaults,
+        .rows = ROWS_WINDOW,
+        .team_reward = 1,
     },
     {
         .name = "heuristic",

@@ -1,4 +1,4 @@
-/* ia2c, ippo, maa2c and mappo against the formulas of policy_gradient.h, written out here
+/* ia2c, ippo, maa2c, mappo and happo against the formulas of policy_gradient.h, written out here
  * in double precision: gradients by finite differences, steps of plain gradient descent. */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -32,6 +32,7 @@ struct variant {
     int joint, id, epochs, n_step, normalizes_advantages, popart, normalizes_values;
     double clip_ratio, huber, entropy; /* 0: none */
     int share;
+    int in_turns; /* happo */
 };
 
 static const struct variant variants[] = {
@@ -48,6 +49,10 @@ static const struct variant variants[] = {
      0.2, 0, 0.05, 1},
     {"ia2c", "n_step: 2, value_norm: running", &masked, 0, 0, 1, 2, 0, 0, 1, 0, 0, 0.01,
      1},
+    {"happo", "epochs: 2, clip_ratio: 0.1, entropy: 0.05", &masked, 1, 0, 2, 0, 1, 0, 1,
+     0.1, 10, 0.05, 0, 1},
+    {"happo", "epochs: 3, n_step: 2, value_norm: none, agent_id: true", &box, 1, 1, 3, 2,
+     1, 0, 0, 0.2, 10, 0.01, 0, 1},
 };
 
 /* ---- the team and its rows ---- */
@@ -99,7 +104,7 @@ static void write_masks(struct team *t)
     }
 }
 
-static struct team *open_team(const struct variant *v)
+static struct team *open_teams(const struct variant *v, int apart)
 {
     char config[512] = "";
     struct team_args args = team_spread(config, ROWS);
@@ -116,6 +121,7 @@ static struct team *open_team(const struct variant *v)
     args.share = v->share;
     args.window_rows = ROWS;
     args.space = *v->space;
+    args.apart = apart;
     t = team_new(&args);
     write_ends(t);
     if (v->space->box)
@@ -125,12 +131,25 @@ static struct team *open_team(const struct variant *v)
     return t;
 }
 
+static struct team *open_team(const struct variant *v)
+{
+    return open_teams(v, 0);
+}
+
 /* The newest outputs of `prepare`, by agent. */
 static double sums[AGENTS][8];
 static struct tensor answers[AGENTS], found;
+/* That of `turn`, (teams, E, T). */
+static float factor[AGENTS * ROWS];
+static int64_t factor_teams = 1;
 
-static const struct tensor *find_sums(void *ctx, const char *agent, const char *name)
+static const struct tensor *find_input(void *ctx, const char *agent, const char *name)
 {
+    if (strcmp(agent, INPUT_PREVIOUS) == 0) {
+        ck_assert_str_eq(name, "factor");
+        found = tensor_view(DT_FLOAT, SHAPE(factor_teams, COPIES, STEPS), factor);
+        return &found;
+    }
     ck_assert_str_eq(name, "sums");
     found = answers[agent[strlen("agent_")] - '0'];
     return &found;
@@ -155,7 +174,7 @@ static void run_stage(struct team *t, const struct stage *stage, size_t member,
         .permutation =
             rng_key_make(t->args.seed, t->spaces[member].name, PURPOSE_PERMUTATION),
         .counter = update,
-        .input = find_sums};
+        .input = find_input};
     struct err err;
 
     for (int i = 0; i < ROWS; i++)
@@ -163,7 +182,12 @@ static void run_stage(struct team *t, const struct stage *stage, size_t member,
     *ret = (struct stage_result){0};
     ck_assert_msg(m->ops->stage(m->algo, m->session, &args, ret, &err) == 0, "%s",
                   err.msg);
-    if (ret->n_outputs > 0) {
+    if (ret->n_outputs > 0 && strcmp(stage->name, "turn") == 0) {
+        const struct tensor *x = &ret->output[0].value;
+
+        factor_teams = x->shape.dim[0];
+        memcpy(factor, x->data, (size_t)tensor_elements(x) * sizeof(float));
+    } else if (ret->n_outputs > 0) {
         const struct tensor *x = &ret->output[0].value;
 
         memcpy(sums[member], x->data, (size_t)tensor_elements(x) * sizeof(double));
@@ -227,6 +251,7 @@ struct data { /* of one row */
     double action[WIDTH], allowed[WIDTH];
     double reward, terminated, cut, alive, log_prob;
     double value, next_value, advantage, returns;
+    double factor; /* of those who had their turns before */
 };
 
 struct written {
@@ -309,9 +334,9 @@ static double actor_loss(const struct written *w)
         const struct data *d = &w->row[i];
         double entropy, ratio = exp(policy(w, d, &entropy) - d->log_prob);
 
-        sum += d->alive *
-               (fmin(ratio * d->advantage, bounded(ratio, 1 - c, 1 + c) * d->advantage) +
-                w->v->entropy * entropy);
+        sum += d->alive * (d->factor * fmin(ratio * d->advantage,
+                                            bounded(ratio, 1 - c, 1 + c) * d->advantage) +
+                           w->v->entropy * entropy);
     }
     return -sum / alive_rows(w);
 }
@@ -461,10 +486,22 @@ static void normalize_returns(struct written *w)
         w->critic.b2[0] = (w->critic.b2[0] * was[1] + was[0] - is[0]) / is[1];
 }
 
-/* ret: means of actor loss, critic loss and both norms. */
+static void read_probabilities(const struct written *w, double ret[AGENTS * ROWS])
+{
+    double entropy;
+
+    for (int i = 0; i < w->n; i++)
+        ret[i] = exp(policy(w, &w->row[i], &entropy));
+}
+
+/* ret: means of actor loss, critic loss and both norms. Multiplies the quotients of its
+ * probabilities into the factors. */
 static void learn_written(struct written *w, double ret[4])
 {
+    double before[AGENTS * ROWS], after[AGENTS * ROWS];
+
     memset(ret, 0, 4 * sizeof(*ret));
+    read_probabilities(w, before);
     estimate(w);
     if (w->v->normalizes_advantages)
         normalize_advantages(w);
@@ -476,6 +513,9 @@ static void learn_written(struct written *w, double ret[4])
         ret[2] += descend(w, &w->actor, actor_loss) / w->v->epochs;
         ret[3] += descend(w, &w->critic, critic_loss) / w->v->epochs;
     }
+    read_probabilities(w, after);
+    for (int i = 0; w->v->in_turns && i < w->n; i++)
+        w->row[i].factor *= w->row[i].alive != 0 ? after[i] / before[i] : 1;
 }
 
 /* ---- from and to the agent ---- */
@@ -486,23 +526,24 @@ static void read_into(double *ret, struct tensor t)
         ret[i] = (double)tensor_f32(&t)[i];
 }
 
-static struct tensor net_part(struct team *t, const char *net, const char *layer,
-                              const char *part)
+static struct tensor net_part(struct team *t, size_t member, const char *net,
+                              const char *layer, const char *part)
 {
     char name[128];
 
     (void)snprintf(name, sizeof(name), "%s/%s/%s", net, layer, part);
-    return team_variable(t, 0, name);
+    return team_variable(t, member, name);
 }
 
-static struct net read_net(struct team *t, const char *name, int in, int out)
+static struct net read_net(struct team *t, size_t member, const char *name, int in,
+                           int out)
 {
     struct net n = {.in = in, .out = out};
 
-    read_into(n.w1, net_part(t, name, "fully_connected", "weights"));
-    read_into(n.b1, net_part(t, name, "fully_connected", "biases"));
-    read_into(n.w2, net_part(t, name, "fully_connected_1", "weights"));
-    read_into(n.b2, net_part(t, name, "fully_connected_1", "biases"));
+    read_into(n.w1, net_part(t, member, name, "fully_connected", "weights"));
+    read_into(n.b1, net_part(t, member, name, "fully_connected", "biases"));
+    read_into(n.w2, net_part(t, member, name, "fully_connected_1", "weights"));
+    read_into(n.b2, net_part(t, member, name, "fully_connected_1", "biases"));
     return n;
 }
 
@@ -526,6 +567,7 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
     const uint64_t row = row_of(i);
     double first = 0, truncated;
 
+    d->factor = 1;
     read_column(t, i, own, "obs", d->input);
     read_column(t, i, own, "obs", d->state);
     read_column(t, i, own, "next_obs", d->next_state);
@@ -558,20 +600,26 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
     }
 }
 
-static struct written read_all(struct team *t, const struct variant *v)
+/* Of one agent; for agent_0 of a group that shares, the rows of all. */
+static struct written read_member(struct team *t, const struct variant *v, size_t k)
 {
     struct written w = {.v = v};
     const int input = OBS + (v->id ? 2 : 0), state = input + (v->joint ? OBS : 0);
 
-    w.actor = read_net(t, "p_func", input, WIDTH);
-    w.critic = read_net(t, "v_func", state, 1);
+    w.actor = read_net(t, k, "p_func", input, WIDTH);
+    w.critic = read_net(t, k, "v_func", state, 1);
     if (v->space->box)
-        read_into(w.actor.log_std, team_variable(t, 0, "p_func/log_std"));
+        read_into(w.actor.log_std, team_variable(t, k, "p_func/log_std"));
     if (v->n_step > 0)
-        w.target = read_net(t, "target_v_func", state, 1);
+        w.target = read_net(t, k, "target_v_func", state, 1);
     for (w.n = 0; w.n < (v->share ? AGENTS : 1) * ROWS; w.n++)
-        read_row(t, v, w.n / ROWS, w.n % ROWS, &w.row[w.n]);
+        read_row(t, v, (int)k + w.n / ROWS, w.n % ROWS, &w.row[w.n]);
     return w;
+}
+
+static struct written read_all(struct team *t, const struct variant *v)
+{
+    return read_member(t, v, 0);
 }
 
 static void expect(const char *what, const double *want, const double *got, size_t n)
@@ -608,10 +656,16 @@ START_TEST(learning_written_out)
     struct written w = read_all(t, v);
 
     for (uint64_t update = 0; update < 2; update++) {
-        const struct scalars got = learn(t, update);
         const double steps = v->share ? v->epochs : 1; /* whose norms are added up */
+        struct scalars got;
         struct written now;
         double want[4];
+
+        for (int i = 0; v->in_turns && i < ROWS; i++) {
+            factor[i] = 0.4f + 0.1f * (float)i;
+            w.row[i].factor = (double)factor[i];
+        }
+        got = learn(t, update);
 
         learn_written(&w, want);
         if (v->n_step > 0)
@@ -620,6 +674,8 @@ START_TEST(learning_written_out)
         expect_net("actor", &w.actor, &now.actor);
         expect_net("critic", &w.critic, &now.critic);
         expect_net("target", &w.target, &now.target);
+        for (int i = 0; v->in_turns && i < ROWS; i++)
+            ck_assert_double_eq_tol((double)factor[i], w.row[i].factor, 1e-5);
         ck_assert_double_eq_tol(got.actor_norm / steps, want[2], 1e-5);
         ck_assert_double_eq_tol(got.critic_norm / steps, want[3], 1e-5);
         if (v->share) /* losses are means over each one's own rows */
@@ -627,6 +683,94 @@ START_TEST(learning_written_out)
         ck_assert_double_eq_tol(got.actor_loss, want[0], 1e-5);
         ck_assert_double_eq_tol(got.critic_loss, want[1], 1e-5);
     }
+    team_free(t);
+}
+END_TEST
+
+/* The turns of two agents, agent_1's first. ret[k]: by row, the probability of agent k's
+ * action under its network after its turn over that before. */
+static void take_turns(struct team *t, const struct variant *v, double ret[AGENTS][ROWS])
+{
+    const struct member *m = &t->members[0];
+    size_t n;
+    const struct stage *stages = m->ops->stages(m->algo, &n);
+    struct stage_result res;
+
+    for (size_t k = 0; k < AGENTS; k++)
+        run_stage(t, &stages[0], k, 0, 0, &res);
+    for (size_t k = AGENTS; k-- > 0;) {
+        struct written before = read_member(t, v, k), after;
+        double was[AGENTS * ROWS], is[AGENTS * ROWS];
+
+        run_stage(t, &stages[1], k, 0, 0, &res);
+        after = read_member(t, v, k);
+        read_probabilities(&before, was);
+        read_probabilities(&after, is);
+        for (int i = 0; i < ROWS; i++)
+            ret[k][i] = before.row[i].alive != 0 ? is[i] / was[i] : 1;
+    }
+}
+
+/* The table of factors after two turns: the product of both agents' quotients, of agent_0's
+ * only where it was there. Agents of different teams have separate tables. */
+START_TEST(factors_of_two_agents)
+{
+    static const struct variant v = {"happo", "epochs: 2", &discrete, 1,  0,    2, 0, 1,
+                                     0,       1,           0.2,       10, 0.01, 0, 1};
+    struct team *t = open_teams(&v, _i);
+    double quotient[AGENTS][ROWS], far = 0;
+
+    factor_teams = 1;
+    for (int i = 0; i < ROWS; i++)
+        factor[i] = 1;
+    take_turns(t, &v, quotient);
+    ck_assert_int_eq(factor_teams, _i ? AGENTS : 1);
+    for (int i = 0; i < ROWS; i++) {
+        const double *const q[] = {&quotient[0][i], &quotient[1][i]};
+
+        far = fmax(far, fabs(*q[0] - 1) * fabs(*q[1] - 1));
+        ck_assert_double_eq_tol((double)factor[i], _i ? *q[0] : *q[0] * *q[1], 1e-5);
+        if (_i)
+            ck_assert_double_eq_tol((double)factor[ROWS + i], *q[1], 1e-5);
+    }
+    ck_assert_double_gt(far, 1e-4);
+    ck_assert_double_eq(quotient[0][11], 1); /* it has left */
+    ck_assert_double_ne(quotient[1][11], 1);
+    team_free(t);
+}
+END_TEST
+
+/* The mean of the members' actor losses in the first minibatch of two. */
+static double first_actor_loss(struct team *t)
+{
+    static const int until_actor = 3; /* prepare, normalize, actor */
+    const struct member *m = &t->members[0];
+    size_t n;
+    const struct stage *stages = m->ops->stages(m->algo, &n);
+    struct scalars ret = {0};
+
+    for (int i = 0; i < until_actor; i++)
+        for (size_t k = 0; k < AGENTS; k++) {
+            struct stage_result res;
+
+            run_stage(t, &stages[i], k, 0, 0, &res);
+            add_scalars(&ret, &res);
+        }
+    return ret.actor_loss / AGENTS;
+}
+
+/* A process may play the stages of an update again: they choose the same rows, although
+ * `prepare` works where the order of the rows was. */
+START_TEST(an_update_again_has_the_same_minibatches)
+{
+    static const struct variant v = {.algorithm = "mappo",
+                                     .settings = "minibatches: 2, value_norm: none",
+                                     .space = &discrete,
+                                     .share = 1};
+    struct team *t = open_team(&v);
+    const double once = first_actor_loss(t);
+
+    ck_assert_double_eq(first_actor_loss(t), once);
     team_free(t);
 }
 END_TEST
@@ -718,6 +862,8 @@ static Suite *make_suite(void)
     const int n = sizeof(variants) / sizeof(variants[0]);
 
     tcase_add_loop_test(tc, learning_written_out, 0, n);
+    tcase_add_loop_test(tc, factors_of_two_agents, 0, 2);
+    tcase_add_test(tc, an_update_again_has_the_same_minibatches);
     tcase_add_loop_test(tc, draws_follow_the_policy, 0, n);
     suite_add_tcase(suite, tc);
     return suite;

@@ -235,7 +235,8 @@ struct team *team_new(const struct team_args *args)
         t->spaces[i] = args->space;
         t->spaces[i].obs = args->obs;
         (void)snprintf(t->spaces[i].name, AGENT_NAME_MAX, "agent_%zu", i);
-        (void)snprintf(t->spaces[i].team, AGENT_NAME_MAX, "agent");
+        (void)snprintf(t->spaces[i].team, AGENT_NAME_MAX, "%s",
+                       args->apart ? t->spaces[i].name : "agent");
         t->spaces[i].symmetric = args->symmetry != NULL;
     }
     if (args->symmetry != NULL)

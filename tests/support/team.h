@@ -31,6 +31,7 @@ struct team_args {
     uint64_t n_rows;     /* rows in the log, drawn at random */
     int64_t window_rows; /* as algo_args has it */
     int share;           /* all share parameters, through member number n: "agent_ps" */
+    int apart;           /* each agent is a team of its own */
     const struct symmetry_group *symmetry; /* NULL: rows are shown as they are */
     int64_t max_steps;                     /* of an episode; 0: unlimited */
 };

@@ -1,0 +1,57 @@
+"""happo: deaths of its agents at every stage, and a resume, change no byte."""
+import harness
+from test_exactness import outcome
+from test_share import MEMBERS, deaths_change_no_byte
+
+CONFIG = """\
+run: {{name: policies, env_steps: 1600}}
+env: {{id: simple_spread, copies: 4, max_steps: 10, reward: team_mean}}
+experience: {{update_every: 20}}
+checkpoint: {{every_env_steps: 800, max_to_keep: 0}}
+evaluation: {{every_env_steps: 0}}
+log: {{every_env_steps: 200}}
+defaults:
+  algorithm: {algorithm}
+  actor: {{hidden: [16]}}
+  critic: {{hidden: [16]}}
+  optimizer: {{learning_rate: 0.001 to 0 over 1600}}
+  settings: {{{settings}}}
+  restart: {{max_restarts: 10000, delay: 0s, max_delay: 0s}}
+"""
+HAPPO = {"algorithm": "happo", "settings": "epochs: 2, minibatches: 2, n_step: 3, symmetry: env"}
+
+
+def check(w, stages, **text):
+    """Every process dies at every point of every stage; then a resume from the middle."""
+    file = w.write("policies.yaml", CONFIG.format(**text))
+    deaths = 5 * len(stages)  # one at each of the five points
+    deaths_change_no_byte(w, file, deaths, {name: stages for name in MEMBERS})
+    w.brood("run", file, "--name", "whole")
+    again = w.path / "again"
+    harness.copy_run(w.run_dir("whole"), again)
+    w.brood("resume", again, "--from", "800")
+    harness.assert_same_files(outcome(w.run_dir("whole")), outcome(again))
+
+
+def test_happo(w):
+    check(w, ("prepare", "turn", "critic"), **HAPPO)
+
+
+def test_two_teams_take_turns(w):
+    """Each team's factor is its own; both have their places in one order of turns."""
+    file = w.write("tag.yaml", """\
+run: {name: tag, env_steps: 300}
+env: {id: simple_tag, copies: 4, max_steps: 10, reward: team_mean}
+experience: {update_every: 40}
+evaluation: {every_env_steps: 0}
+defaults:
+  algorithm: happo
+  actor: {hidden: [8]}
+  critic: {hidden: [8]}
+  settings: {epochs: 2}
+""")
+    w.brood("run", file)
+
+
+if __name__ == "__main__":
+    harness.main()
