@@ -3,7 +3,8 @@
  * targets, critic, policy, both target networks. Compared with OpenBLAS's time for the
  * same matrix products alone (yardstick.h), measured alternately; medians.
  *
- *     bench_learn [rounds [batch]]
+ *     bench_learn [rounds [batch [section]]]    section: of an agent with these stages, as
+ *                                               "{algorithm: matd3}"; batch 0: several
  */
 #include "agent/session/plan.h"
 #include "common/err/check.h"
@@ -117,7 +118,7 @@ static void measure(struct team *t, int64_t batch, size_t rounds)
 
 int main(int argc, char **argv)
 {
-    const struct team_args args = team_spread("{}", N_ROWS);
+    const struct team_args args = team_spread(argc > 3 ? argv[3] : "{}", N_ROWS);
     const int rounds = argc > 1 ? atoi(argv[1]) : 300;
     const int only = argc > 2 ? atoi(argv[2]) : 0;
     struct team *t = team_new(&args);
