@@ -78,6 +78,7 @@ static void iql_free(struct algo *a)
 {
     if (a == NULL)
         return;
+    reward_scale_done(&a->scale);
     free(a->batch.memory);
     free(a->act_q);
     free(a->allowed);
@@ -111,6 +112,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->graph = args->graph;
     a->config = args->config;
     a->share = args->share;
+    a->agents = args->agents;
     a->self = self;
     a->index = args->self;
     a->n_agents = args->n_agents;

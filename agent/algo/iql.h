@@ -29,6 +29,7 @@
 #define AGENT_ALGO_IQL_H
 
 #include "agent/algo/algo.h"
+#include "agent/algo/reward_scale.h"
 
 enum iql_live {
     IQL_RATE,
@@ -55,7 +56,7 @@ struct algo {
     struct graph *graph;
     const struct agent_config *config;
     struct share *share; /* NULL: nothing is shared */
-    const struct space *self;
+    const struct space *agents, *self;
     size_t index, n_agents;
     int32_t n_choices; /* C */
 
@@ -65,6 +66,7 @@ struct algo {
     struct output loss, q_mean, norm; /* norm: none in a member of a sharing group */
     struct operation *train, *update_target, *init_target, *init_variables;
     struct live live[IQL_LIVES];
+    struct reward_scale scale;
 
     float live_value[IQL_LIVES]; /* as of the request under way */
     struct batch batch;

@@ -114,6 +114,9 @@ int iql_build_graph(struct algo *a, struct err *err)
     variable_scope_enter(g, a->self->name, NULL, REUSE_INHERIT);
     make_placeholders(a);
     make_lives(a);
+    if (share_learns(a->share))
+        reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
+                              &a->index, a->share);
     a->q = unary(g, "Identity", network(a, "q_func"), "q");
     name_policy(g, a->obs, a->q, 1);
     if (share_learns(a->share))

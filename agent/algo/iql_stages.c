@@ -102,6 +102,7 @@ static int make_targets(struct algo *a, struct session *s, const struct stage_ar
 {
     const struct store_view *store = args->store;
     struct batch *b = &a->batch;
+    struct reward_scaling scale;
     int r;
 
     store_view_gather(store, a->next_obs_column, rows, (size_t)n, b->obs,
@@ -114,8 +115,10 @@ static int make_targets(struct algo *a, struct session *s, const struct stage_ar
                                 b->next_allowed);
         symmetry_mask(args->symmetry, a->index, (size_t)n, b->next_allowed);
     }
-    if ((r = iql_run_network(a, s, a->target_q, b->obs, n, b->target_q, err)) < 0)
+    if ((r = reward_scale_read(&a->scale, s, args, &scale, err)) < 0 ||
+        (r = iql_run_network(a, s, a->target_q, b->obs, n, b->target_q, err)) < 0)
         return r;
+    reward_scale_apply(&scale, b->reward, n);
     for (int64_t i = 0; i < n; i++)
         b->next_q[i] = best_next(a, i);
     rows_targets(b->target, b->reward, b->terminated, b->next_q,
@@ -221,10 +224,12 @@ static int run_target_update(struct algo *a, struct session *s, struct err *err)
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
+    struct reward_scaling scale; /* kept here: the stage before writes nothing */
     int r;
 
     if ((r = lives_read(a->live, IQL_LIVES, s, args->step, a->live_value, err)) < 0 ||
-        (r = share_assign(a->share, s, args, err)) < 0)
+        (r = share_assign(a->share, s, args, err)) < 0 ||
+        (r = reward_scale_read(&a->scale, s, args, &scale, err)) < 0)
         return r;
     return run_target_update(a, s, err);
 }

@@ -106,3 +106,13 @@ struct operation *initialize_variables(struct graph *g)
     free(vars);
     return ret;
 }
+
+int check_agent_id(const struct agent_config *c, struct err *err)
+{
+    if (!c->settings.agent_id || c->settings.symmetry == SYMMETRY_NONE)
+        return 0;
+    return err_set_at(
+        err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
+        "an agent's id has no place in the environment's symmetry; expected "
+        "agent_id: false or symmetry: none");
+}

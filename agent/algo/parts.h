@@ -50,6 +50,9 @@ void follow_variables(struct graph *g, const char *agent, const struct following
                       const char *update, const char *copy, struct operation **ret_update,
                       struct operation **ret_copy);
 
+/* ERR_CONFIG: an agent's id is no part of what a symmetry turns (symmetry.h). */
+int check_agent_id(const struct agent_config *c, struct err *err);
+
 /* `init`: brings every variable of the graph to its first value. */
 struct operation *initialize_variables(struct graph *g);
 

@@ -1,5 +1,6 @@
 #include "agent/algo/policy_gradient.h"
 
+#include "agent/algo/parts.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 
@@ -97,10 +98,8 @@ static int check(const struct space *self, const struct agent_config *c, struct 
         rc = check_optimizer(&c->actor.optimizer, "actor.optimizer.type", err);
     if (rc == 0 && c->critic.has_optimizer)
         rc = check_optimizer(&c->critic.optimizer, "critic.optimizer.type", err);
-    if (rc == 0 && c->settings.agent_id && c->settings.symmetry == SYMMETRY_ENV)
-        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
-                        "an agent's id has no place in the environment's symmetry; "
-                        "expected agent_id: false or symmetry: none");
+    if (rc == 0)
+        rc = check_agent_id(c, err);
     if (rc < 0 || has_heads(self))
         return rc;
     if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))
@@ -174,6 +173,7 @@ static void pg_free(struct algo *a)
 {
     if (a == NULL)
         return;
+    reward_scale_done(&a->scale);
     free(a->window.memory);
     free(a->act_memory);
     free(a->seen);

@@ -56,6 +56,7 @@
 
 #include "agent/algo/algo.h"
 #include "agent/algo/feeds.h"
+#include "agent/algo/reward_scale.h"
 #include "agent/algo/value_norm.h"
 
 enum pg_live {
@@ -156,6 +157,7 @@ struct algo {
     struct operation *init_variables, *init_target;
     struct live live[PG_LIVES];
     struct value_norm norm;
+    struct reward_scale scale;
 
     float live_value[PG_LIVES]; /* as of the request under way */
     struct feeds feeds;

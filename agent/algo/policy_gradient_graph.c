@@ -292,8 +292,11 @@ int pg_build_graph(struct algo *a, struct err *err)
     x = mlp(g, a->input, &a->config->actor, pg_self(a)->width);
     variable_scope_leave(g);
     x = a->gaussian ? gaussian(a, x) : categorical(a, x);
-    if (share_learns(a->share))
+    if (share_learns(a->share)) {
         a->norm = value_norm_new(g, a->config->settings.value_norm);
+        reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
+                              &a->self, a->share);
+    }
     if (share_learns(a->share) && (a->share != NULL || a->in_turns))
         make_kept(a);
     a->value = unary(g, "Identity", critic(a, "v_func"), "value");

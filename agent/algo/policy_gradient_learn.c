@@ -245,13 +245,16 @@ static int estimate(struct algo *a, struct session *s, const struct stage_args *
                                  .discount = a->live_value[PG_DISCOUNT]};
     const int64_t n_step = a->config->settings.n_step;
     struct value_scale scale;
+    struct reward_scaling rewards;
     int rc;
 
     gather_rows(a, args, n);
     find_cuts(w, copies, steps);
-    if ((rc = run_values(a, s, args, kept->value, n, err)) < 0 ||
+    if ((rc = reward_scale_read(&a->scale, s, args, &rewards, err)) < 0 ||
+        (rc = run_values(a, s, args, kept->value, n, err)) < 0 ||
         (rc = value_norm_scale(&a->norm, s, &scale, err)) < 0)
         return rc;
+    reward_scale_apply(&rewards, w->reward, n);
     for (int64_t i = 0; i < n; i++) {
         w->scaled_value[i] = value_scaled_back(&scale, kept->value[i]);
         w->next_value[i] = value_scaled_back(&scale, w->next_value[i]);

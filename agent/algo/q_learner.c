@@ -121,21 +121,59 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     return 0;
 }
 
-/* ---- building ---- */
+/* ---- stages ---- */
 
-/* values > gradients > apply > assign; the gradients need everyone's values. */
-static void make_shared_stages(struct algo *a)
+static const struct stage alone_stages[] = {
+    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+};
+static const struct stage vdn_stages[] = {
+    {.name = "values", .runner = STAGE_LEARNERS, .repeat_from = 0},
+    {.name = "learn",
+     .runner = STAGE_LEARNERS,
+     .reads = {"values/q", "values/next"},
+     .writes = 1,
+     .repeat_from = 1},
+};
+static const struct stage qmix_stages[] = {
+    {.name = "values", .runner = STAGE_LEARNERS, .repeat_from = 0},
+    {.name = "mix",
+     .runner = STAGE_CENTRAL,
+     .reads = {"values/q", "values/next"},
+     .writes = 1,
+     .repeat_from = 1},
+    {.name = "learn",
+     .runner = STAGE_LEARNERS,
+     .reads = {"mix/dq", "mix/priorities"},
+     .writes = 1,
+     .repeat_from = 2},
+};
+
+/* Those of the algorithm; where parameters are shared, gradients > apply > assign in place
+ * of learn, the last one. The first of these reads what learn does. */
+static void make_stages(struct algo *a)
 {
-    struct stage *s = a->shared_stages;
+    static const struct {
+        const struct stage *list;
+        size_t n;
+    } own[] = {[Q_ALONE] = {alone_stages, 1},
+               [Q_SUM] = {vdn_stages, 2},
+               [Q_NETWORK] = {qmix_stages, 3}};
+    const size_t learn = own[a->mixing].n - 1;
+    struct stage *s = a->stages;
 
-    s[0] = (struct stage){.name = "values", .runner = STAGE_LEARNERS, .repeat_from = 0};
-    for (int i = 0; i < SHARE_N_STAGES; i++) {
-        s[1 + i] = share_stages[i];
-        s[1 + i].repeat_from = 1 + share_stages[i].repeat_from;
+    memcpy(s, own[a->mixing].list, (learn + 1) * sizeof(*s));
+    a->n_stages = learn + 1;
+    if (a->share == NULL)
+        return;
+    for (size_t i = 0; i < SHARE_N_STAGES; i++) {
+        s[learn + i] = share_stages[i];
+        s[learn + i].repeat_from += (int)learn;
     }
-    s[1].reads[0] = "values/q";
-    s[1].reads[1] = "values/next";
+    memcpy(s[learn].reads, own[a->mixing].list[learn].reads, sizeof(s->reads));
+    a->n_stages = learn + SHARE_N_STAGES;
 }
+
+/* ---- building ---- */
 
 static void free_learner(struct algo *a)
 {
@@ -143,6 +181,7 @@ static void free_learner(struct algo *a)
         return;
     q_team_done(&a->team);
     q_rows_done(&a->rows);
+    reward_scale_done(&a->scale);
     mixer_free(a->mixer);
     free(a->batch.memory);
     free(a->act_rows);
@@ -167,15 +206,12 @@ static int check(const struct algo_args *args, enum q_mixing mixing, struct err 
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.recurrent"),
                           "recurrent networks are unrolled over whole episodes: set "
                           "env.max_steps");
-    if (c->settings.symmetry != SYMMETRY_NONE)
+    if (mixing == Q_NETWORK && self->symmetric != args->agents[0].symmetric)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
-                          "symmetries are for single rows, and %s learns from whole "
-                          "episodes here",
-                          c->algorithm);
-    if (mixing == Q_NETWORK && args->share != NULL)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
-                          "qmix does not share its networks");
-    return 0;
+                          "the mixer sees all of the team under one symmetry; expected "
+                          "what %s has",
+                          args->agents[0].name);
+    return check_agent_id(c, err);
 }
 
 static int check_optimizer(const struct algo_args *args, struct err *err)
@@ -219,7 +255,7 @@ static int build(struct algo **ret, const struct algo_args *args, enum q_mixing 
     a->self = self;
     a->index = args->self;
     a->mixing = mixing;
-    make_shared_stages(a);
+    make_stages(a);
     a->max_steps = args->max_steps;
     q_team_init(&a->team, args->agents, args->n_agents, self->team);
     while (a->place < a->team.n && a->team.member[a->place] != a->index)
@@ -253,53 +289,12 @@ static int build_qmix(struct algo **ret, const struct algo_args *args, struct er
     return build(ret, args, Q_NETWORK, err);
 }
 
-/* ---- stages ---- */
+/* ---- the interface ---- */
 
-static const struct stage alone_stages[] = {
-    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
-};
-static const struct stage vdn_stages[] = {
-    {.name = "values", .runner = STAGE_LEARNERS, .repeat_from = 0},
-    {.name = "learn",
-     .runner = STAGE_LEARNERS,
-     .reads = {"values/q", "values/next"},
-     .writes = 1,
-     .repeat_from = 1},
-};
-static const struct stage qmix_stages[] = {
-    {.name = "values", .runner = STAGE_LEARNERS, .repeat_from = 0},
-    {.name = "mix",
-     .runner = STAGE_CENTRAL,
-     .reads = {"values/q", "values/next"},
-     .writes = 1,
-     .repeat_from = 1},
-    {.name = "learn",
-     .runner = STAGE_LEARNERS,
-     .reads = {"mix/dq"},
-     .writes = 1,
-     .repeat_from = 2},
-};
-
-static const struct stage *stages_alone(const struct algo *a, size_t *ret_n)
+static const struct stage *stages(const struct algo *a, size_t *ret_n)
 {
-    const int shares = a != NULL && a->share != NULL;
-
-    *ret_n = shares ? SHARE_N_STAGES : 1;
-    return shares ? share_stages : alone_stages;
-}
-
-static const struct stage *stages_vdn(const struct algo *a, size_t *ret_n)
-{
-    const int shares = a != NULL && a->share != NULL;
-
-    *ret_n = shares ? 1 + SHARE_N_STAGES : 2;
-    return shares ? a->shared_stages : vdn_stages;
-}
-
-static const struct stage *stages_qmix(const struct algo *a, size_t *ret_n)
-{
-    *ret_n = 3;
-    return qmix_stages;
+    *ret_n = a->n_stages;
+    return a->stages;
 }
 
 static void rows(const struct algo *a, struct algo_rows *ret)
@@ -322,13 +317,13 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, copy != NULL ? 2 : 1, key, err);
 }
 
-#define Q_LEARNER_OPS(algorithm, builder, stage_list)                                    \
+#define Q_LEARNER_OPS(algorithm, builder)                                                \
     {                                                                                    \
-        .name = (algorithm), .build = (builder), .free = free_learner,                   \
-        .stages = (stage_list), .carry_width = carry_width, .rows = rows,                \
-        .lives = lives, .init = init, .act = act, .stage = q_stage                       \
+        .name = (algorithm), .build = (builder), .free = free_learner, .stages = stages, \
+        .carry_width = carry_width, .rows = rows, .lives = lives, .init = init,          \
+        .act = act, .stage = q_stage                                                     \
     }
 
-const struct algo_ops iql_episodes_ops = Q_LEARNER_OPS("iql", build_alone, stages_alone);
-const struct algo_ops vdn_ops = Q_LEARNER_OPS("vdn", build_vdn, stages_vdn);
-const struct algo_ops qmix_ops = Q_LEARNER_OPS("qmix", build_qmix, stages_qmix);
+const struct algo_ops iql_episodes_ops = Q_LEARNER_OPS("iql", build_alone);
+const struct algo_ops vdn_ops = Q_LEARNER_OPS("vdn", build_vdn);
+const struct algo_ops qmix_ops = Q_LEARNER_OPS("qmix", build_qmix);

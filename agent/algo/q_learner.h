@@ -20,11 +20,16 @@
  *          y = targets of r, the mixed next values (targets.h: n_step or lambda)
  *          loss: mean of w (y - q_mixed)^2 over the rows that are there (iql: hysteresis
  *          times that, where y < q_mixed)
+ * Priority of an episode (Kapturowski et al. 2019): 0.9 times its largest |y - q_mixed|,
+ *          plus 0.1 times their mean; answered where the request has weights.
+ * Symmetry each episode is shown under one drawn element of the environment's group
+ *          (symmetry.h), to the mixer as well as to the agents. Not with agent_id.
  * learn    follows dq = d(loss)/d(q of this agent): descends sum of q(b, t) dq(b, t)
  * Targets  t = (1 - polyak) t + polyak v after each update, or t = v after each
  *          target_every-th.
- * Shared   iql: gradients > apply > assign (share.h); vdn: values before them, and a team of N
- *          adds N times its part, since the ps takes the mean and the loss is one. Not qmix.
+ * Shared   gradients > apply > assign (share.h) in place of learn. Of vdn and qmix a team of
+ *          N adds N times its part, since the ps takes the mean and the loss is one. The
+ *          mixer has its own optimiser, in the central process.
  *
  * Shared by q_learner*.c and qmix.c only.
  */
@@ -32,6 +37,7 @@
 #define AGENT_ALGO_Q_LEARNER_H
 
 #include "agent/algo/algo.h"
+#include "agent/algo/reward_scale.h"
 #include "agent/algo/share.h"
 #include "agent/algo/targets.h"
 
@@ -85,13 +91,15 @@ struct q_batch {           /* 64-byte aligned, kept from update to update */
     /* (B, L) */
     float *q, *next, *alive, *terminated;
     float *team_q, *team_next, *y, *dq;
+    float *priority; /* (B) */
 };
 
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
-    struct share *share;                            /* NULL: nothing is shared */
-    struct stage shared_stages[1 + SHARE_N_STAGES]; /* of vdn */
+    struct share *share; /* NULL: nothing is shared */
+    struct stage stages[2 + SHARE_N_STAGES];
+    size_t n_stages;
     const struct space *agents, *self;
     size_t index, n_agents;
     size_t place; /* in its team */
@@ -102,6 +110,7 @@ struct algo {
     int64_t max_steps; /* L of a recurrent network */
     struct q_team team;
     struct q_rows rows;
+    struct reward_scale scale; /* of those that find targets */
 
     struct output input, choice, slope, carry;                 /* carry: recurrent only */
     struct output q, target_q;                                 /* ((L + 1) B, C) */
@@ -124,6 +133,8 @@ struct algo {
 
 /* The live settings, also of the central process, which does not act. */
 void q_make_lives(struct algo *a);
+/* Of the team's rewards; alone: of the own ones. */
+void q_make_scale(struct algo *a);
 int q_build_graph(struct algo *a, struct err *err);
 
 /* ---- q_rows.c ---- */
@@ -137,16 +148,25 @@ int q_team_columns(struct q_team *t, const struct space *agents,
 /* ERR_ARG: rows that are no episodes. */
 int q_rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
 /* only: the place of the one member that counts; N: all do. rows (B, L), weights (B) or
- * NULL. */
+ * NULL. scale: of the rewards (reward_scale.h). */
 int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
                   const struct stage_args *args, const uint64_t *rows,
-                  const float *weights, struct err *err);
+                  const float *weights, const struct reward_scaling *scale,
+                  struct err *err);
 void q_rows_done(struct q_rows *r);
 /* 1 / max(1, sum of the weights): what a mean multiplies each row by. */
 float q_rows_share(const struct q_rows *r, int64_t n);
 /* As the settings say: y (B, L). */
 void q_targets(const struct q_rows *r, const struct agent_config *c, const float *value,
                float discount, float lambda, int64_t batch, int64_t length, float *y);
+/* The output of that name that the team's k-th member sent, of (B, L) floats; *ret NULL:
+ * none, because it learns otherwise, or was given up. ERR_PROTOCOL. */
+int q_team_output(const struct q_team *t, size_t k, const struct space *agents,
+                  const struct stage_args *args, const char *name, const float **ret,
+                  struct err *err);
+/* Of each episode, ret (B); errors are y - q, of the rows that have a weight. */
+void q_priorities(const struct q_rows *r, const float *q, const float *y, int64_t batch,
+                  int64_t length, float *ret);
 /* Scalars of the loss and of the targets; hysteresis: 1 but for iql. */
 void q_report(const struct q_rows *r, const float *q, const float *y, float hysteresis,
               int64_t n, struct stage_result *ret);

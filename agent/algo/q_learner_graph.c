@@ -91,6 +91,17 @@ void q_make_lives(struct algo *a)
     a->live[Q_RATE] = live_critic_rate(a->graph, c);
 }
 
+void q_make_scale(struct algo *a)
+{
+    const enum reward_scale_kind kind = a->config->settings.reward_scale;
+
+    if (a->mixing == Q_ALONE)
+        reward_scale_init_own(&a->scale, a->graph, kind, a->agents, &a->index, a->share);
+    else
+        reward_scale_init(&a->scale, a->graph, kind, a->agents, a->team.member,
+                          a->team.n);
+}
+
 /* Sum of q(choice) slope: its gradient is the loss's, whoever mixed the values. */
 static struct output make_loss(struct algo *a)
 {
@@ -147,6 +158,8 @@ int q_build_graph(struct algo *a, struct err *err)
 
     variable_scope_enter(g, a->self->name, NULL, REUSE_INHERIT);
     q_make_lives(a);
+    if (share_learns(a->share) && a->mixing != Q_NETWORK)
+        q_make_scale(a);
     make_networks(a);
     r = make_training(a, err);
     if (share_learns(a->share))

@@ -46,6 +46,7 @@ static size_t lay_out(struct algo *a, float *base, size_t batch, size_t length)
     b->team_next = rows_take(base, &used, n);
     b->y = rows_take(base, &used, n);
     b->dq = rows_take(base, &used, n);
+    b->priority = rows_take(base, &used, batch);
     if (a->self->masked)
         b->next_allowed = rows_take_bytes(base, &used, n * (size_t)a->self->width);
     return used;
@@ -99,10 +100,26 @@ static void put_in_order(struct q_batch *b, const uint64_t *rows)
     }
 }
 
+/* Shows the inputs' observations and last actions under each episode's symmetry. */
+static void turn_inputs(struct algo *a, struct symmetry *symmetry)
+{
+    struct q_batch *b = &a->batch;
+    const size_t n = (size_t)b->batch, width = (size_t)a->inputs;
+
+    for (int64_t t = 0; t <= b->length; t++) {
+        float *x = b->input + (size_t)t * n * width;
+
+        symmetry_obs(symmetry, a->index, n, x, width);
+        if (a->config->settings.last_action)
+            symmetry_action(symmetry, a->index, n, x + a->self->obs, width);
+    }
+}
+
 /* What the network sees: of each episode its rows' observations, then the last one's next
  * observation, then zeros. */
-static void gather_inputs(struct algo *a, const struct store_view *store)
+static void gather_inputs(struct algo *a, const struct stage_args *args)
 {
+    const struct store_view *store = args->store;
     struct q_batch *b = &a->batch;
     const struct q_columns *c = &a->team.columns[a->place];
     const struct algorithm_settings *set = &a->config->settings;
@@ -123,15 +140,19 @@ static void gather_inputs(struct algo *a, const struct store_view *store)
             b->input[(t * b->batch + e + 1) * a->inputs - (int64_t)a->team.n +
                      (int64_t)a->place] = 1;
     }
+    turn_inputs(a, args->symmetry);
 }
 
-static void gather_choices(struct algo *a, const struct store_view *store)
+static void gather_choices(struct algo *a, const struct stage_args *args)
 {
     struct q_batch *b = &a->batch;
+    const size_t width = (size_t)a->self->width;
     const int64_t n = b->batch * b->length;
 
-    store_view_gather(store, a->own_action, b->order, (size_t)n, b->action,
-                      (size_t)a->self->width);
+    store_view_gather(args->store, a->own_action, b->order, (size_t)n, b->action, width);
+    for (int64_t t = 0; t < b->length; t++)
+        symmetry_action(args->symmetry, a->index, (size_t)b->batch,
+                        b->action + (size_t)(t * b->batch) * width, width);
     memset(b->choice, 0, (size_t)((n + b->batch) * a->n_choices) * sizeof(float));
     for (int64_t i = 0; i < n; i++)
         if (b->order[i] != ROW_NONE)
@@ -139,15 +160,30 @@ static void gather_choices(struct algo *a, const struct store_view *store)
                       choice_of_action(a->self, b->action + i * a->self->width)] = 1;
 }
 
+/* What may be chosen behind each row. */
+static void gather_masks(struct algo *a, const struct stage_args *args)
+{
+    struct q_batch *b = &a->batch;
+
+    store_view_gather_bytes(args->store, a->own_next_allowed, b->order,
+                            (size_t)(b->batch * b->length), b->next_allowed);
+    for (int64_t t = 0; t < b->length; t++)
+        symmetry_mask(args->symmetry, a->index, (size_t)b->batch,
+                      b->next_allowed + t * b->batch * a->self->width);
+}
+
 static int gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
                   struct err *err)
 {
+    const uint64_t first = (uint64_t)(rows - args->rows) / (uint64_t)args->length;
     struct q_batch *b = &a->batch;
     const struct q_columns *c;
     int r;
 
     if ((r = find_columns(a, args->store, err)) < 0 ||
-        (r = reserve(a, args->batch, args->length, err)) < 0)
+        (r = reserve(a, args->batch, args->length, err)) < 0 ||
+        (r = symmetry_draw(args->symmetry, args->update, first, (size_t)args->batch,
+                           err)) < 0)
         return r;
     if (a->units > 0 && args->length != a->max_steps)
         return err_set(err, ERR_ARG, "stage %s: episodes of %lld steps, %lld expected",
@@ -155,15 +191,14 @@ static int gather(struct algo *a, const struct stage_args *args, const uint64_t 
                        (long long)a->max_steps);
     c = &a->team.columns[a->place];
     put_in_order(b, rows);
-    gather_inputs(a, args->store);
-    gather_choices(a, args->store);
+    gather_inputs(a, args);
+    gather_choices(a, args);
     store_view_gather(args->store, c->alive, rows, (size_t)(b->batch * b->length),
                       b->alive, 1);
     store_view_gather(args->store, c->terminated, rows, (size_t)(b->batch * b->length),
                       b->terminated, 1);
     if (a->self->masked)
-        store_view_gather_bytes(args->store, a->own_next_allowed, b->order,
-                                (size_t)(b->batch * b->length), b->next_allowed);
+        gather_masks(a, args);
     return 0;
 }
 
@@ -253,27 +288,21 @@ static int values(struct algo *a, struct session *s, const struct stage_args *ar
 
 /* ---- mixing ---- */
 
-/* sum (B, L) of the team's outputs of that name; of a member that has none (it learns
- * otherwise, or was given up) there is nothing to add. */
+/* sum (B, L) of the team's outputs of that name. */
 static int add_team(const struct algo *a, const struct stage_args *args, const char *name,
                     float *sum, struct err *err)
 {
     const int64_t n = args->batch * args->length;
+    const float *x;
 
     memset(sum, 0, (size_t)n * sizeof(float));
     for (size_t k = 0; k < a->team.n; k++) {
-        const char *agent = a->agents[a->team.member[k]].name;
-        const struct tensor *t = args->input(args->input_ctx, agent, name);
+        const int r = q_team_output(&a->team, k, a->agents, args, name, &x, err);
 
-        if (t == NULL && k != a->place)
-            continue;
-        if (t == NULL || t->dtype != DT_FLOAT || tensor_elements(t) != n)
-            return err_set(err, ERR_PROTOCOL,
-                           "input %s/%s: float32 (1, %lld, %lld) "
-                           "expected",
-                           agent, name, (long long)args->batch, (long long)args->length);
-        for (int64_t i = 0; i < n; i++)
-            sum[i] += tensor_f32(t)[i];
+        if (r < 0)
+            return r;
+        for (int64_t i = 0; x != NULL && i < n; i++)
+            sum[i] += x[i];
     }
     return 0;
 }
@@ -300,9 +329,12 @@ static int mix_here(struct algo *a, struct session *s, const struct stage_args *
     struct q_batch *b = &a->batch;
     const int alone = a->mixing == Q_ALONE;
     const float *q = alone ? b->q : b->team_q, *next = alone ? b->next : b->team_next;
-    int r = q_rows_gather(&a->rows, &a->team, alone ? a->place : a->team.n, args, rows,
-                          weights, err);
+    struct reward_scaling scale;
+    int r = reward_scale_read(&a->scale, s, args, &scale, err);
 
+    if (r == 0)
+        r = q_rows_gather(&a->rows, &a->team, alone ? a->place : a->team.n, args, rows,
+                          weights, &scale, err);
     if (r == 0 && alone)
         r = find_values(a, s, err);
     if (r == 0 && !alone)
@@ -314,21 +346,37 @@ static int mix_here(struct algo *a, struct session *s, const struct stage_args *
     q_targets(&a->rows, a->config, next, a->live_value[Q_DISCOUNT],
               a->live_value[Q_LAMBDA], b->batch, b->length, b->y);
     find_slopes(a, q, ret);
+    q_priorities(&a->rows, q, b->y, b->batch, b->length, b->priority);
     return 0;
 }
 
-/* The central process's dq (N, B, L). */
+static int central_output(const struct stage_args *args, const char *name,
+                          struct shape want, const float **ret, struct err *err)
+{
+    const struct tensor *t = args->input(args->input_ctx, "central", name);
+
+    if (t == NULL || t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
+        return err_set(err, ERR_PROTOCOL, "input central/%s: float32 %s expected", name,
+                       shape_text(&want));
+    *ret = tensor_f32(t);
+    return 0;
+}
+
+/* The central process's dq (N, B, L) and priorities (1, B). */
 static int take_slopes(struct algo *a, const struct stage_args *args, struct err *err)
 {
     const int64_t n = args->batch * args->length;
-    const struct shape want = SHAPE((int64_t)a->team.n, args->batch, args->length);
-    const struct tensor *t = args->input(args->input_ctx, "central", "dq");
+    const float *x = NULL;
+    int r = central_output(args, "dq",
+                           SHAPE((int64_t)a->team.n, args->batch, args->length), &x, err);
 
-    if (t == NULL || t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
-        return err_set(err, ERR_PROTOCOL, "input central/dq: float32 %s expected",
-                       shape_text(&want));
-    memcpy(a->batch.dq, tensor_f32(t) + (int64_t)a->place * n, (size_t)n * sizeof(float));
-    return 0;
+    if (r < 0)
+        return r;
+    memcpy(a->batch.dq, x + (int64_t)a->place * n, (size_t)n * sizeof(float));
+    r = central_output(args, "priorities", SHAPE(1, args->batch), &x, err);
+    if (r == 0)
+        memcpy(a->batch.priority, x, (size_t)args->batch * sizeof(float));
+    return r;
 }
 
 /* ---- learning ---- */
@@ -342,7 +390,7 @@ static int descend(struct algo *a, struct session *s, const struct stage_args *a
     const int64_t n = (b->length + 1) * b->batch;
     const int steps = a->share == NULL;
     const float times =
-        !steps && a->mixing == Q_SUM ? (float)share_group(a->share)->n : 1;
+        !steps && a->mixing != Q_ALONE ? (float)share_group(a->share)->n : 1;
     struct feed feeds[6];
     struct run_args run = {.feeds = feeds, .key = args->key, .counter = args->counter};
     float norm = 0;
@@ -406,8 +454,11 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
+    struct reward_scaling scale; /* kept here: the stage before writes nothing */
     int r = share_assign(a->share, s, args, err);
 
+    if (r == 0)
+        r = reward_scale_read(&a->scale, s, args, &scale, err);
     return r < 0
                ? r
                : q_move_target(a, s, a->update_target, a->copy_target, args->update, err);
@@ -424,6 +475,8 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
                                    : mix_here(a, s, args, rows, weights, ret, err);
     if (r == 0)
         r = descend(a, s, args, ret, err);
+    if (r == 0 && weights != NULL)
+        ret->priorities = tensor_view(DT_FLOAT, SHAPE(1, args->batch), a->batch.priority);
     return r < 0 || a->share != NULL
                ? r
                : q_move_target(a, s, a->update_target, a->copy_target, args->update, err);

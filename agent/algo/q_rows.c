@@ -4,6 +4,7 @@
 #include "agent/algo/rows.h"
 #include "common/mem/xmalloc.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +98,8 @@ void q_rows_done(struct q_rows *r)
 /* A row ends the task when no member lives on behind it. */
 int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
                   const struct stage_args *args, const uint64_t *rows,
-                  const float *weights, struct err *err)
+                  const float *weights, const struct reward_scaling *scale,
+                  struct err *err)
 {
     const int64_t n = args->batch * args->length;
     int rc = reserve(r, n, err);
@@ -126,6 +128,7 @@ int q_rows_gather(struct q_rows *r, const struct q_team *t, size_t only,
             r->terminated[i] *= r->ended[i];
         }
     }
+    reward_scale_apply(scale, r->reward, n);
     return 0;
 }
 
@@ -153,6 +156,44 @@ void q_targets(const struct q_rows *r, const struct agent_config *c, const float
         targets_lambda(&rows, lambda, y);
     else
         targets_n_step(&rows, c->settings.n_step > 1 ? c->settings.n_step : 1, y);
+}
+
+int q_team_output(const struct q_team *t, size_t k, const struct space *agents,
+                  const struct stage_args *args, const char *name, const float **ret,
+                  struct err *err)
+{
+    const char *agent = agents[t->member[k]].name;
+    const struct tensor *x = args->input(args->input_ctx, agent, name);
+
+    *ret = NULL;
+    if (x == NULL)
+        return 0;
+    if (x->dtype != DT_FLOAT || tensor_elements(x) != args->batch * args->length)
+        return err_set(err, ERR_PROTOCOL, "input %s/%s: float32 (1, %lld, %lld) expected",
+                       agent, name, (long long)args->batch, (long long)args->length);
+    *ret = tensor_f32(x);
+    return 0;
+}
+
+void q_priorities(const struct q_rows *r, const float *q, const float *y, int64_t batch,
+                  int64_t length, float *ret)
+{
+    for (int64_t b = 0; b < batch; b++) {
+        float most = 0;
+        double sum = 0;
+        int64_t n = 0;
+
+        for (int64_t i = b * length; i < (b + 1) * length; i++) {
+            const float error = fabsf(y[i] - q[i]);
+
+            if (r->weight[i] == 0)
+                continue;
+            most = fmaxf(most, error);
+            sum += (double)error;
+            n++;
+        }
+        ret[b] = n > 0 ? 0.9f * most + 0.1f * (float)(sum / (double)n) : 0;
+    }
 }
 
 void q_report(const struct q_rows *r, const float *q, const float *y, float hysteresis,

@@ -7,7 +7,7 @@
  *
  * It grows with every q, since the weights of q do not fall below 0. An agent that is not
  * there has q = 0. The stage mix learns from mean of w (y - q_mixed)^2 and gives back that
- * loss's gradient by each q, as of before its own step. */
+ * loss's gradient by each q, as of before its own step, and the episodes' priorities. */
 #include "agent/algo/q_learner.h"
 
 #include "agent/algo/parts.h"
@@ -34,6 +34,7 @@ struct mixer {
     float *q_mixed, *next_mixed, *targets, *weights; /* (n) */
     float *slopes;                                   /* (n, N) */
     float *answer;                                   /* (N, n) */
+    float *priority;                                 /* (B), n at most */
 };
 
 /* ---- the network ---- */
@@ -122,6 +123,7 @@ int mixer_new(struct algo *a, struct err *err)
         m->state += a->agents[a->team.member[i]].obs;
     variable_scope_enter(g, "central", NULL, REUSE_INHERIT);
     q_make_lives(a);
+    q_make_scale(a);
     m->state_in = placeholder(g, DT_FLOAT, &SHAPE(-1, m->state), "state");
     m->q = placeholder(g, DT_FLOAT, &SHAPE(-1, (int64_t)a->team.n), "q");
     m->mixed = network(a, "mixer");
@@ -165,6 +167,7 @@ static size_t lay_out(const struct algo *a, float *base, size_t n)
     m->next_mixed = rows_take(base, &used, n);
     m->targets = rows_take(base, &used, n);
     m->weights = rows_take(base, &used, n);
+    m->priority = rows_take(base, &used, n);
     return used;
 }
 
@@ -184,38 +187,47 @@ static int reserve(struct algo *a, int64_t n, struct err *err)
     return 0;
 }
 
+/* Shows an agent's observations (B, L) under the symmetry of each episode. */
+static void turn_obs(const struct stage_args *args, size_t agent, float *x, int64_t width)
+{
+    for (int64_t t = 0; t < args->length; t++)
+        symmetry_obs(args->symmetry, agent, (size_t)args->batch, x + t * width,
+                     (size_t)(args->length * width));
+}
+
 static void gather_states(struct algo *a, const struct stage_args *args, size_t n)
 {
     struct mixer *m = a->mixer;
     size_t column = 0;
 
     for (size_t k = 0; k < a->team.n; k++) {
+        const size_t agent = a->team.member[k];
+
         store_view_gather(args->store, a->team.columns[k].obs, args->rows, n,
                           m->states + column, (size_t)m->state);
         store_view_gather(args->store, a->team.columns[k].next_obs, args->rows, n,
                           m->next_states + column, (size_t)m->state);
-        column += (size_t)a->agents[a->team.member[k]].obs;
+        turn_obs(args, agent, m->states + column, m->state);
+        turn_obs(args, agent, m->next_states + column, m->state);
+        column += (size_t)a->agents[agent].obs;
     }
 }
 
-/* The team's outputs of that name side by side; zeros of a member that has none. */
+/* The team's outputs of that name side by side: dst (n, N). */
 static int put_beside(const struct algo *a, const struct stage_args *args,
                       const char *name, int64_t n, float *dst, struct err *err)
 {
     const size_t width = a->team.n;
+    const float *x;
 
     memset(dst, 0, (size_t)n * width * sizeof(float));
     for (size_t k = 0; k < width; k++) {
-        const char *agent = a->agents[a->team.member[k]].name;
-        const struct tensor *t = args->input(args->input_ctx, agent, name);
+        const int r = q_team_output(&a->team, k, a->agents, args, name, &x, err);
 
-        if (t == NULL)
-            continue;
-        if (t->dtype != DT_FLOAT || tensor_elements(t) != n)
-            return err_set(err, ERR_PROTOCOL, "input %s/%s: %lld numbers expected", agent,
-                           name, (long long)n);
-        for (int64_t i = 0; i < n; i++)
-            dst[(size_t)i * width + k] = tensor_f32(t)[i];
+        if (r < 0)
+            return r;
+        for (int64_t i = 0; x != NULL && i < n; i++)
+            dst[(size_t)i * width + k] = x[i];
     }
     return 0;
 }
@@ -277,12 +289,16 @@ int mixer_stage(struct algo *a, struct session *s, const struct stage_args *args
 {
     struct mixer *m = a->mixer;
     const int64_t n = args->batch * args->length;
+    struct reward_scaling scale;
     float share;
     int r;
 
     if ((r = reserve(a, n, err)) < 0 ||
+        (r = symmetry_draw(args->symmetry, args->update, 0, (size_t)args->batch, err)) <
+            0 ||
+        (r = reward_scale_read(&a->scale, s, args, &scale, err)) < 0 ||
         (r = q_rows_gather(&a->rows, &a->team, a->team.n, args, args->rows, args->weights,
-                           err)) < 0 ||
+                           &scale, err)) < 0 ||
         (r = put_beside(a, args, "q", n, m->values, err)) < 0 ||
         (r = put_beside(a, args, "next", n, m->nexts, err)) < 0)
         return r;
@@ -297,9 +313,13 @@ int mixer_stage(struct algo *a, struct session *s, const struct stage_args *args
         m->weights[i] = share * a->rows.weight[i];
     if ((r = run_train(a, s, args, n, ret, err)) < 0)
         return r;
-    ret->n_outputs = 1;
+    q_priorities(&a->rows, m->q_mixed, m->targets, args->batch, args->length,
+                 m->priority);
+    ret->n_outputs = 2;
     ret->output[0].name = "dq";
     ret->output[0].value = tensor_view(
         DT_FLOAT, SHAPE((int64_t)a->team.n, args->batch, args->length), m->answer);
+    ret->output[1].name = "priorities";
+    ret->output[1].value = tensor_view(DT_FLOAT, SHAPE(1, args->batch), m->priority);
     return q_move_target(a, s, m->update_target, m->copy_target, args->update, err);
 }

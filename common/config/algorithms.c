@@ -19,10 +19,10 @@ static const char *const matd3_settings[] = {
 /* vdn, qmix, and iql with sequences */
 #define SEQUENCE_SETTINGS                                                                \
     "epsilon", "agent_id", "last_action", "recurrent", "n_step", "lambda", "double_q",   \
-        "target_every", "clip_by"
+        "target_every", "clip_by", "symmetry", "reward_scale"
 
 static const char *const q_settings[] = {SEQUENCE_SETTINGS, "hysteresis", "own_batches",
-                                         "symmetry", NULL};
+                                         NULL};
 
 static const char *const team_q_settings[] = {SEQUENCE_SETTINGS, NULL};
 
@@ -36,8 +36,9 @@ static const struct algorithm_default team_q_defaults[] = {
 };
 
 static const char *const policy_gradient_settings[] = {
-    "agent_id",    "gae",        "n_step",         "clip_ratio", "entropy",  "epochs",
-    "minibatches", "value_norm", "advantage_norm", "huber",      "symmetry", NULL,
+    "agent_id", "gae",          "n_step",     "clip_ratio",     "entropy",
+    "epochs",   "minibatches",  "value_norm", "advantage_norm", "huber",
+    "symmetry", "reward_scale", NULL,
 };
 
 /* Yu et al. 2022, and the settings of its authors' code for the particle worlds. */
@@ -241,6 +242,7 @@ static const struct algorithm_info algorithms[] = {
         .central = 1,
         .team_reward = 1,
         .rows = ROWS_EPISODES,
+        .shares = 1,
     },
     {
         .name = "random",

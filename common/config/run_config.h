@@ -43,6 +43,7 @@ enum policy_kind { POLICY_AUTO, POLICY_GUMBEL, POLICY_DETERMINISTIC };
 enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
 enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
 enum value_norm_kind { VALUE_NORM_NONE, VALUE_NORM_RUNNING, VALUE_NORM_POPART };
+enum reward_scale_kind { REWARD_SCALE_NONE, REWARD_SCALE_RUNNING, REWARD_SCALE_STANDARD };
 enum choose_by { CHOOSE_GREEDY, CHOOSE_SAMPLE };
 enum symmetry_kind { SYMMETRY_NONE, SYMMETRY_ENV };
 
@@ -96,6 +97,7 @@ struct algorithm_settings {
     int64_t epochs;       /* passes over a window of rows */
     int64_t minibatches;  /* of a pass */
     enum value_norm_kind value_norm;
+    enum reward_scale_kind reward_scale;
     int advantage_norm;
     double huber; /* where the value loss becomes linear; 0: nowhere ("none") */
     enum symmetry_kind symmetry; /* under which rows are shown (agent/algo/symmetry.h) */

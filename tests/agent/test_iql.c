@@ -268,9 +268,10 @@ struct row {
 };
 
 /* A network of one layer, q = obs W + b, and plain descent. */
-#define LINEAR                                                                           \
+#define LINEAR(reward_scale)                                                             \
     "{algorithm: iql, discount: 0.5, polyak: 0.25, clip_norm: none, "                    \
-    "settings: {hysteresis: 0.2}, critic: {hidden: []}, "                                \
+    "settings: {hysteresis: 0.2, reward_scale: " reward_scale "}, "                      \
+    "critic: {hidden: []}, "                                                             \
     "optimizer: {type: sgd, learning_rate: 0.1 to 0.05 over 10}}"
 
 struct linear {
@@ -301,7 +302,7 @@ static double value(const struct linear *l, const float *obs, int move)
     return q;
 }
 
-static double target_of(const struct linear *target, const struct row *r)
+static double target_of(const struct linear *target, const struct row *r, double scale)
 {
     static const uint8_t none[MOVES];
     double best = -INFINITY;
@@ -309,12 +310,39 @@ static double target_of(const struct linear *target, const struct row *r)
     for (int move = 0; move < MOVES; move++)
         if (r->next_allowed[move] || memcmp(r->next_allowed, none, MOVES) == 0)
             best = fmax(best, value(target, r->next_obs, move));
-    return (double)r->reward + 0.5 * (1 - (double)r->terminated) * best;
+    return scale * (double)r->reward + 0.5 * (1 - (double)r->terminated) * best;
+}
+
+static double read_log(struct team *t, uint64_t row, const char *column)
+{
+    float x;
+
+    store_view_gather(t->store, store_layout_find(&t->layout, "agent_1", column), &row, 1,
+                      &x, 1);
+    return (double)x;
+}
+
+/* 1 / the deviation of the rewards of agent_1 in the first n rows of the log. */
+static double scale_of(struct team *t, uint64_t n)
+{
+    double alive = 0, mean = 0, squares = 0;
+
+    for (uint64_t k = 0; k < n; k++) {
+        alive += read_log(t, k, "alive");
+        mean += read_log(t, k, "alive") * read_log(t, k, "reward");
+    }
+    mean /= fmax(alive, 1);
+    for (uint64_t k = 0; k < n; k++) {
+        const double d = read_log(t, k, "reward") - mean;
+
+        squares += read_log(t, k, "alive") * d * d;
+    }
+    return n > 1 ? 1 / sqrt(squares / alive + 1e-8) : 1;
 }
 
 /* One step down the loss, written out. Returns the loss before it. */
 static double descend(struct linear *l, const struct linear *target,
-                      const struct row *rows, uint64_t step_number)
+                      const struct row *rows, uint64_t step_number, double scale)
 {
     const double rate = fmax(0.1 - 0.005 * (double)step_number, 0.05);
     const struct linear before = *l;
@@ -322,7 +350,8 @@ static double descend(struct linear *l, const struct linear *target,
 
     for (int k = 0; k < BATCH; k++) {
         const struct row *r = &rows[k];
-        const double error = target_of(target, r) - value(&before, r->obs, r->move);
+        const double error =
+            target_of(target, r, scale) - value(&before, r->obs, r->move);
         const double w = (error < 0 ? 0.2 : 1) * (double)(r->weight * r->alive) / BATCH;
         const double step = rate * 2 * w * error;
 
@@ -382,26 +411,28 @@ static void write_rows(struct team *t, struct row *rows, int masked)
     }
 }
 
-/* Without masks, and with. */
+/* Without masks, and with; rewards as they are, and divided by their deviation. */
 START_TEST(test_learning_written_out)
 {
+    const int masked = _i % 2, scales = _i / 2;
     const struct space space = {
-        .width = MOVES, .n_heads = 1, .heads = {MOVES}, .masked = _i};
-    struct team *t = open_team(LINEAR, space);
+        .width = MOVES, .n_heads = 1, .heads = {MOVES}, .masked = masked};
+    struct team *t = open_team(scales ? LINEAR("running") : LINEAR("none"), space);
     struct linear q = linear_of(t, "q_func"), target = linear_of(t, "target_q_func");
     uint64_t batch[BATCH];
     float weights[BATCH];
     struct row rows[BATCH];
     struct linear now;
 
-    write_rows(t, rows, _i);
+    write_rows(t, rows, masked);
     for (uint64_t k = 0; k < BATCH; k++) {
         batch[k] = k;
         weights[k] = rows[k].weight;
     }
     ck_assert_mem_eq(&q, &target, sizeof(q));
     for (uint64_t u = 0; u < 20; u++) {
-        double loss = descend(&q, &target, rows, u);
+        const double scale = scales ? scale_of(t, u) : 1;
+        double loss = descend(&q, &target, rows, u, scale);
 
         team_update(t, u, batch, 1, BATCH, weights);
         ck_assert_double_eq_tol(team_scalar(&t->members[1], "critic_loss"), loss, 1e-5);
@@ -527,7 +558,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_epsilon_falls);
     tcase_add_test(tc, test_masked_choices);
     tcase_add_test(tc, test_act_is_pure);
-    tcase_add_loop_test(tc, test_learning_written_out, 0, 2);
+    tcase_add_loop_test(tc, test_learning_written_out, 0, 4);
     tcase_add_test(tc, test_groups);
     tcase_add_test(tc, test_hysteresis_forgives);
     tcase_add_test(tc, test_refused_configurations);

@@ -33,6 +33,7 @@ struct variant {
     double clip_ratio, huber, entropy; /* 0: none */
     int share;
     int in_turns; /* happo */
+    int scales;   /* rewards */
 };
 
 static const struct variant variants[] = {
@@ -40,15 +41,15 @@ static const struct variant variants[] = {
      0, 1, 0, 1, 0.1, 0.3, 0.05},
     {"ippo", "epochs: 3, agent_id: true, value_norm: none, huber: none", &masked, 0, 1, 3,
      0, 1, 0, 0, 0.2, 0, 0.01},
-    {"ippo", "epochs: 1, value_norm: popart, entropy: 0", &two_heads, 0, 0, 1, 0, 1, 1, 1,
-     0.2, 10, 0},
+    {"ippo", "epochs: 1, value_norm: popart, entropy: 0, reward_scale: standard",
+     &two_heads, 0, 0, 1, 0, 1, 1, 1, 0.2, 10, 0, 0, 0, 1},
     {"maa2c", "n_step: 3, agent_id: true", &discrete, 1, 1, 1, 3, 0, 0, 0, 0, 0, 0.01},
     {"mappo", "epochs: 2, advantage_norm: false, gae: 0.95", &box, 1, 0, 2, 0, 0, 0, 1,
      0.2, 10, 0.01},
     {"mappo", "epochs: 2, entropy: 0.05, huber: none", &discrete, 1, 0, 2, 0, 1, 0, 1,
      0.2, 0, 0.05, 1},
-    {"ia2c", "n_step: 2, value_norm: running", &masked, 0, 0, 1, 2, 0, 0, 1, 0, 0, 0.01,
-     1},
+    {"ia2c", "n_step: 2, value_norm: running, reward_scale: standard", &masked, 0, 0, 1,
+     2, 0, 0, 1, 0, 0, 0.01, 1, 0, 1},
     {"happo", "epochs: 2, clip_ratio: 0.1, entropy: 0.05", &masked, 1, 0, 2, 0, 1, 0, 1,
      0.1, 10, 0.05, 0, 1},
     {"happo", "epochs: 3, n_step: 2, value_norm: none, agent_id: true", &box, 1, 1, 3, 2,
@@ -162,6 +163,7 @@ static void run_stage(struct team *t, const struct stage *stage, size_t member,
     uint64_t rows[ROWS];
     const struct stage_args args = {
         .stage = stage,
+        .step = ROWS,
         .update = update,
         .repeat = repeat,
         .groups = 1,
@@ -600,6 +602,24 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
     }
 }
 
+/* Rewards less their mean, divided by their deviation, over all rows in which somebody was
+ * alive. */
+static void scale_rewards(struct written *w)
+{
+    double n = 0, sum = 0, squares = 0, deviation;
+
+    for (int i = 0; i < w->n; i++) {
+        const double x = w->row[i].alive * w->row[i].reward;
+
+        n += w->row[i].alive;
+        sum += x;
+        squares += x * x;
+    }
+    deviation = sqrt(squares / n - sum / n * (sum / n) + 1e-8);
+    for (int i = 0; i < w->n; i++)
+        w->row[i].reward = (w->row[i].reward - sum / n) / deviation;
+}
+
 /* Of one agent; for agent_0 of a group that shares, the rows of all. */
 static struct written read_member(struct team *t, const struct variant *v, size_t k)
 {
@@ -614,6 +634,8 @@ static struct written read_member(struct team *t, const struct variant *v, size_
         w.target = read_net(t, k, "target_v_func", state, 1);
     for (w.n = 0; w.n < (v->share ? AGENTS : 1) * ROWS; w.n++)
         read_row(t, v, (int)k + w.n / ROWS, w.n % ROWS, &w.row[w.n]);
+    if (v->scales)
+        scale_rewards(&w);
     return w;
 }
 

@@ -18,7 +18,8 @@ enum {
     B = 3,
     L = 4,
     ROWS = B * L,
-    MAX_PARAMETERS = 8192
+    MAX_PARAMETERS = 8192,
+    ROWS_COUNTED = 6 /* steps between updates */
 };
 
 static const struct space moves = {.width = MOVES, .n_heads = 1, .heads = {MOVES}};
@@ -37,6 +38,10 @@ struct run {
     } output[MAX_OUTPUTS];
     int n_outputs;
     int64_t length;
+    struct symmetry_group symmetry; /* no factors: none */
+    struct arena arena;
+    float priorities[AGENTS][B]; /* newest answers */
+    size_t n_priorities;
 };
 
 #define OK(call, err) CHECK((call) >= 0, "%s", (err).msg)
@@ -63,6 +68,26 @@ static void make_central(struct run *r)
        err);
 }
 
+/* One for all: turns the first number of observations, and swaps moves 1 and 2. One for
+ * each agent: swaps the other two numbers. */
+static void make_symmetry(struct run *r)
+{
+    static const uint32_t widths[] = {1, MOVES};
+    static const int32_t codes[1 + MOVES] = {~0, 0, 2, 1};
+    struct symmetry_group *g = &r->symmetry;
+    const size_t all = symmetry_add_generators(g, &r->arena, 2, widths, 1, codes);
+
+    for (uint32_t k = 0; k < AGENTS; k++) {
+        const struct symmetry_run obs = {k, SYMMETRY_OBS, 0, 1, 1, 0};
+        const struct symmetry_run move = {k, SYMMETRY_ACTION, 0, 1, MOVES, 1};
+        const struct symmetry_run view = {k, SYMMETRY_OBS, 1, 2, 1, 0};
+
+        symmetry_add_run(g, &r->arena, all, &obs);
+        symmetry_add_run(g, &r->arena, all, &move);
+        symmetry_add_run(g, &r->arena, symmetry_add_orders(g, &r->arena, 2), &view);
+    }
+}
+
 static struct run *run_new(const char *config, const struct space *space, int64_t length,
                            uint64_t n_rows, int share)
 {
@@ -74,6 +99,10 @@ static struct run *run_new(const char *config, const struct space *space, int64_
     args.space = *space;
     args.max_steps = length;
     args.share = share;
+    if (strstr(config, "symmetry: env") != NULL) {
+        make_symmetry(r);
+        args.symmetry = &r->symmetry;
+    }
     r->length = length;
     r->team = team_new(&args);
     if (strstr(config, "qmix") != NULL)
@@ -97,6 +126,7 @@ static void run_free(struct run *r)
         graph_free(r->central.graph);
     }
     team_free(r->team);
+    arena_done(&r->arena);
     free(r);
 }
 
@@ -117,7 +147,7 @@ static void run_stage(struct run *r, struct member *m, const char *name,
                       int64_t batch, const float *weights)
 {
     const struct stage_args args = {.stage = stage,
-                                    .step = update,
+                                    .step = ROWS_COUNTED * (update + 1),
                                     .update = update,
                                     .slot = update % 4,
                                     .groups = 1,
@@ -126,6 +156,7 @@ static void run_stage(struct run *r, struct member *m, const char *name,
                                     .rows = rows,
                                     .weights = weights,
                                     .store = r->team->store,
+                                    .symmetry = r->team->symmetry,
                                     .input = find_input,
                                     .input_ctx = r};
     struct stage_result res = {0};
@@ -140,6 +171,8 @@ static void run_stage(struct run *r, struct member *m, const char *name,
     }
     if (res.n_scalars > 0)
         m->learned = res;
+    if (res.priorities.data != NULL)
+        memcpy(r->priorities[r->n_priorities++], res.priorities.data, sizeof(float[B]));
 }
 
 static void update(struct run *r, uint64_t number, const uint64_t *rows, int64_t batch,
@@ -150,6 +183,7 @@ static void update(struct run *r, uint64_t number, const uint64_t *rows, int64_t
     const struct stage *s = first->ops->stages(first->algo, &n);
 
     forget_outputs(r);
+    r->n_priorities = 0;
     for (size_t i = 0; i < n; i++) {
         if (s[i].runner == STAGE_CENTRAL)
             run_stage(r, &r->central, "central", &s[i], number, rows, batch, weights);
@@ -343,6 +377,36 @@ static double mix(const double *p, const double q[AGENTS], const float obs[AGENT
     return sum;
 }
 
+/* The rows as the update's draws show them: one number in [0, 1) for the symmetry of all,
+ * then one for each agent's, of each episode. */
+static void show(const struct row *x, uint64_t update, struct row *seen)
+{
+    const struct rng_key key = rng_key_make(7, "experience", PURPOSE_SYMMETRY);
+
+    memcpy(seen, x, ROWS * sizeof(*x));
+    for (uint64_t i = 0; i < ROWS; i++) {
+        float u[1 + AGENTS];
+
+        rng_uniform_f32(key, update, i / L * (1 + AGENTS), u, 1 + AGENTS);
+        for (size_t k = 0; k < AGENTS; k++) {
+            const size_t one = u[1 + k] < 0.5f ? 2 : 1, two = 3 - one;
+            struct row *to = &seen[i];
+
+            to->obs[k][1] = x[i].obs[k][one];
+            to->obs[k][2] = x[i].obs[k][two];
+            to->next_obs[k][1] = x[i].next_obs[k][one];
+            to->next_obs[k][2] = x[i].next_obs[k][two];
+            if (u[0] < 0.5f)
+                continue;
+            to->obs[k][0] *= -1;
+            to->next_obs[k][0] *= -1;
+            to->move[k] = (3 - x[i].move[k]) % 3;
+            to->next_allowed[k][1] = x[i].next_allowed[k][2];
+            to->next_allowed[k][2] = x[i].next_allowed[k][1];
+        }
+    }
+}
+
 enum kind { ALONE, SUM, MIXER };
 
 struct expected {
@@ -350,7 +414,8 @@ struct expected {
     const struct row *x;
     const float *weights;
     double discount, lambda, hysteresis;
-    double y[AGENTS][ROWS]; /* a team's: [0] */
+    double mean[AGENTS], scale[AGENTS]; /* (r - mean) scale; a team's: [0] */
+    double y[AGENTS][ROWS];             /* a team's: [0] */
 };
 
 /* What the values of all agents are worth; alone: agent k's. */
@@ -370,6 +435,8 @@ static void expect_targets(struct expected *e, const double *nets, const double 
         for (int t = L - 1; t >= 0; t--) {
             const int i = b * L + t;
             const struct row *x = &e->x[i];
+            const double reward =
+                e->kind == ALONE && x->alive[k] == 0 ? 0 : (double)x->reward;
             double next[AGENTS] = {0}, v, over = 1;
 
             if (!x->there)
@@ -395,31 +462,126 @@ static void expect_targets(struct expected *e, const double *nets, const double 
             v = together(e, target_mixer, k, next, x->next_obs);
             if (t + 1 < L && e->x[i + 1].there)
                 v = (1 - e->lambda) * v + e->lambda * after;
-            after = (double)(e->kind == ALONE && x->alive[k] == 0 ? 0 : x->reward) +
-                    e->discount * (1 - over) * v;
+            after = (reward - e->mean[k]) * e->scale[k] + e->discount * (1 - over) * v;
             e->y[k][i] = after;
         }
     }
 }
 
+/* y - q of a row; returns 0 where it does not count. */
+static int error_of(const struct expected *e, const double *nets, const double *mixer,
+                    size_t k, int i, double *ret)
+{
+    const struct row *x = &e->x[i];
+    double q[AGENTS];
+
+    if (!x->there || (e->kind == ALONE && x->alive[k] == 0))
+        return 0;
+    for (size_t j = 0; j < AGENTS; j++)
+        q[j] = x->alive[j] > 0 ? q_of(nets + j * NET, x->obs[j], x->move[j]) : 0;
+    *ret = e->y[k][i] - together(e, mixer, k, q, x->obs);
+    return 1;
+}
+
 static double loss_of(const struct expected *e, const double *nets, const double *mixer,
                       size_t k)
 {
-    double sum = 0, weights = 0;
+    double sum = 0, weights = 0, d;
 
     for (int i = 0; i < ROWS; i++) {
-        const struct row *x = &e->x[i];
-        double q[AGENTS], d, w = (double)e->weights[i / L];
+        const double w = (double)e->weights[i / L];
 
-        if (!x->there || (e->kind == ALONE && x->alive[k] == 0))
+        if (!error_of(e, nets, mixer, k, i, &d))
             continue;
-        for (size_t j = 0; j < AGENTS; j++)
-            q[j] = x->alive[j] > 0 ? q_of(nets + j * NET, x->obs[j], x->move[j]) : 0;
-        d = e->y[k][i] - together(e, mixer, k, q, x->obs);
         sum += w * d * d * (d < 0 ? e->hysteresis : 1);
         weights += w;
     }
     return sum / fmax(weights, 1);
+}
+
+static void check_priorities(const struct run *r, const struct expected *e,
+                             const double *nets, const double *mixer)
+{
+    ck_assert_uint_eq(r->n_priorities, AGENTS);
+    for (size_t k = 0; k < AGENTS; k++)
+        for (int b = 0; b < B; b++) {
+            double most = 0, sum = 0, n = 0, d;
+
+            for (int i = b * L; i < (b + 1) * L; i++) {
+                if (!error_of(e, nets, mixer, e->kind == ALONE ? k : 0, i, &d))
+                    continue;
+                most = fmax(most, fabs(d));
+                sum += fabs(d);
+                n++;
+            }
+            ck_assert_double_eq_tol((double)r->priorities[k][b],
+                                    0.9 * most + 0.1 * sum / n, 1e-5);
+        }
+}
+
+static float read_log(struct team *t, uint64_t row, size_t agent, const char *column)
+{
+    float x;
+    const int c = store_layout_find(&t->layout, t->spaces[agent].name, column);
+
+    store_view_gather(t->store, c, &row, 1, &x, 1);
+    return x;
+}
+
+/* Of the rewards of agents first .. end-1 in the log's first rows; the mean, and 1 / the
+ * deviation. */
+static double expect_scale(struct team *t, size_t first, size_t end, uint64_t rows,
+                           double *ret_mean)
+{
+    double n = 0, mean = 0, squares = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint64_t row = 0; row < rows; row++)
+            for (size_t k = first; k < end; k++) {
+                const double x = (double)read_log(t, row, k, "reward");
+
+                if (read_log(t, row, k, "alive") == 0)
+                    continue;
+                n += pass == 0;
+                mean += pass == 0 ? x : 0;
+                squares += pass == 1 ? (x - mean) * (x - mean) : 0;
+            }
+        mean /= pass == 0 ? n : 1;
+    }
+    *ret_mean = mean;
+    return 1 / sqrt(squares / n + 1e-8);
+}
+
+static void expect_scales(struct expected *e, struct run *r, int share, uint64_t rows)
+{
+    const char *setting = strstr(r->team->args.config, "reward_scale: ");
+    const int own = e->kind == ALONE && !share;
+
+    for (size_t k = 0; k < AGENTS; k++) {
+        e->mean[k] = 0;
+        e->scale[k] = 1;
+        if (setting == NULL)
+            continue;
+        e->scale[k] =
+            expect_scale(r->team, own ? k : 0, own ? k + 1 : AGENTS, rows, &e->mean[k]);
+        e->mean[k] *= strstr(setting, "standard") != NULL;
+    }
+}
+
+/* Whoever finds targets has counted the rows once; a team's agents each do. */
+static void check_counted(struct run *r, enum kind kind, uint64_t rows)
+{
+    for (size_t k = 0; k < (kind == MIXER ? 1 : AGENTS); k++) {
+        struct member *m = kind == MIXER ? &r->central : &r->team->members[k];
+        const char *name = kind == MIXER ? "central/reward_scale/statistics"
+                           : k == 0      ? "agent_0/reward_scale/statistics"
+                                         : "agent_1/reward_scale/statistics";
+        struct tensor t;
+        struct err err;
+
+        OK(session_variable(m->session, variable_find(m->graph, name), &t, &err), err);
+        ck_assert_double_eq(((const double *)t.data)[0], (double)rows);
+    }
 }
 
 /* v -= rate d(loss)/dv of each stride-th, by central differences. */
@@ -499,28 +661,41 @@ static const struct {
 } cases[] = {
     {ALONE, &moves, 0, 0.25,
      "{algorithm: iql, settings: {target_every: 2, hysteresis: 0.25}, " SETTINGS "}"},
-    {ALONE, &masked, 0.5, 1, "{algorithm: iql, settings: {lambda: 0.5}, " SETTINGS "}"},
+    {ALONE, &masked, 0.5, 1,
+     "{algorithm: iql, settings: {lambda: 0.5, symmetry: env, reward_scale: "
+     "running}, " SETTINGS "}"},
     {SUM, &moves, 0, 1, "{algorithm: vdn, settings: {target_every: 2}, " SETTINGS "}"},
-    {SUM, &masked, 0.75, 1, "{algorithm: vdn, settings: {lambda: 0.75}, " SETTINGS "}"},
-    {ALONE, &moves, 0, 1, "{algorithm: iql, settings: {target_every: 2}, " SETTINGS "}",
+    {SUM, &masked, 0.75, 1,
+     "{algorithm: vdn, settings: {lambda: 0.75, symmetry: env}, " SETTINGS "}"},
+    {ALONE, &moves, 0, 1,
+     "{algorithm: iql, settings: {target_every: 2, reward_scale: standard}, " SETTINGS
+     "}",
      1},
-    {SUM, &masked, 0.5, 1, "{algorithm: vdn, settings: {lambda: 0.5}, " SETTINGS "}", 1},
+    {SUM, &masked, 0.5, 1,
+     "{algorithm: vdn, settings: {lambda: 0.5, symmetry: env, reward_scale: "
+     "running}, " SETTINGS "}",
+     1},
     {MIXER, &moves, 0, 1, "{algorithm: qmix, settings: {target_every: 2}, " SETTINGS "}"},
-    {MIXER, &masked, 0.5, 1, "{algorithm: qmix, settings: {lambda: 0.5}, " SETTINGS "}"},
+    {MIXER, &masked, 0.5, 1,
+     "{algorithm: qmix, settings: {lambda: 0.5, symmetry: env, reward_scale: "
+     "running}, " SETTINGS "}"},
+    {MIXER, &masked, 0, 1,
+     "{algorithm: qmix, settings: {target_every: 2, symmetry: env}, " SETTINGS "}", 1},
 };
 
 START_TEST(test_updates_written_out)
 {
     const int every = strstr(cases[_i].config, "target_every") != NULL ? 2 : 0;
+    const int scales = strstr(cases[_i].config, "reward_scale") != NULL;
     struct run *r =
         run_new(cases[_i].config, cases[_i].space, L, 2 * ROWS + 1, cases[_i].share);
-    static struct parameters nets, targets, mixer, target_mixer, now;
+    static struct parameters nets, targets, mixer, before_mixer, target_mixer, now;
     const float weights[B] = {1, 0.5f, 2};
     const size_t team = cases[_i].kind == ALONE ? AGENTS : 1;
     uint64_t rows[ROWS];
-    struct row x[ROWS];
+    struct row x[ROWS], seen[ROWS];
     struct expected e = {.kind = cases[_i].kind,
-                         .x = x,
+                         .x = seen,
                          .weights = weights,
                          .discount = 0.5,
                          .lambda = cases[_i].lambda,
@@ -536,9 +711,14 @@ START_TEST(test_updates_written_out)
     }
     for (uint64_t u = 0; u < 4; u++) {
         const struct member *judge = e.kind == MIXER ? &r->central : &r->team->members[0];
+        const uint64_t counted = ROWS_COUNTED * (u + 1);
         struct parameters before = nets;
         double loss;
 
+        memcpy(seen, x, sizeof(x));
+        if (r->team->symmetry != NULL)
+            show(x, u, seen);
+        expect_scales(&e, r, cases[_i].share, counted);
         for (size_t k = 0; k < team; k++)
             expect_targets(&e, before.v, targets.v, target_mixer.v, k);
         loss = loss_of(&e, nets.v, mixer.v, 0);
@@ -552,9 +732,13 @@ START_TEST(test_updates_written_out)
         }
         if (cases[_i].share)
             share_steps(&nets, &before, team > 1 ? 1.0 / AGENTS : 1);
+        before_mixer = mixer;
         if (e.kind == MIXER)
             descend(&e, mixer.v, mixer.n, STRIDE, before.v, mixer.v, 0, 0.05);
         update(r, u, rows, B, weights);
+        check_priorities(r, &e, before.v, before_mixer.v);
+        if (scales)
+            check_counted(r, e.kind, counted);
         ck_assert_double_eq_tol(team_scalar(judge, "critic_loss"), loss, 1e-5);
         if (e.kind == MIXER)
             take_checked(&mixer, r);

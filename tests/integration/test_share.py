@@ -85,21 +85,28 @@ def test_deaths_between_the_epochs_change_no_byte(w):
 EPISODES = """\
 run: {name: episodes, env_steps: 1200}
 env: {id: simple_spread, copies: 4, max_steps: 10, reward: team_mean}
-experience: {capacity: 2000, batch_size: 6, warmup: 200, update_every: 40}
+experience:
+  {capacity: 2000, batch_size: 6, warmup: 200, update_every: 40, priority: {alpha: 0.6}}
 checkpoint: {every_env_steps: 400}
 evaluation: {every_env_steps: 0}
 defaults:
-  algorithm: vdn
+  algorithm: ALGORITHM
   share: team
   critic: {hidden: [16]}
-  settings: {agent_id: true, lambda: 0.6, target_every: 5, epsilon: 1 to 0.1 over 1000}
+  settings: {symmetry: env, reward_scale: running, lambda: 0.6, target_every: 5, epsilon: 1 to 0.1 over 1000}
   restart: {max_restarts: 10000, delay: 0s, max_delay: 0s}
 """
 
 
 def test_deaths_of_a_team_that_decomposes_values_change_no_byte(w):
-    deaths_change_no_byte(w, w.write("episodes.yaml", EPISODES), 5, {
+    deaths_change_no_byte(w, w.write("vdn.yaml", EPISODES.replace("ALGORITHM", "vdn")), 5, {
         **{name: ("values", "gradients", "assign") for name in MEMBERS}, PS: ("apply",)})
+
+
+def test_deaths_of_a_team_with_a_mixer_change_no_byte(w):
+    deaths_change_no_byte(w, w.write("qmix.yaml", EPISODES.replace("ALGORITHM", "qmix")), 5, {
+        **{name: ("values", "gradients", "assign") for name in MEMBERS}, PS: ("apply",),
+        "central": ("mix",)})
 
 
 def network(w, run, step, name):

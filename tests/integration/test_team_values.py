@@ -1,10 +1,11 @@
-"""vdn and qmix: kills of agents and of the central process, and a resume, change no byte."""
+"""iql on episodes, vdn and qmix: kills of agents and of the central process, and a resume,
+change no byte."""
 import harness
 
 CONFIG = """
 run: {name: team, seed: 4, env_steps: 4000}
 env: {id: simple_spread, reward: team_mean, copies: 4, max_steps: 10, params: {agents: 2}}
-experience: {capacity: 2000, batch_size: 6, warmup: 200, update_every: 40}
+experience: {capacity: 2000, batch_size: 6, warmup: 200, update_every: 40%s}
 evaluation: {every_env_steps: 2000, episodes: 4}
 checkpoint: {every_env_steps: 1000, max_to_keep: 0}
 defaults:
@@ -12,7 +13,7 @@ defaults:
   settings:
     recurrent: 8
     last_action: true
-    agent_id: true
+    %s
     lambda: 0.6
     target_every: 5
     epsilon: 1 to 0.1 over 3000
@@ -20,7 +21,15 @@ defaults:
   optimizer: {learning_rate: 0.001 to 0 over 4000}
   restart: {max_restarts: 1000, delay: 0s}
 """
+AS_STORED = ("", "agent_id: true")
+# Drawn by priority, each under a symmetry, with rewards of deviation 1.
+DRAWN = (", priority: {alpha: 0.6, beta: 0.4}",
+         "symmetry: env\n    reward_scale: running")
 KILLS_EACH = 3
+
+
+def config(algorithm, kind):
+    return CONFIG % (kind[0], algorithm, kind[1])
 
 
 def final(run):
@@ -44,10 +53,10 @@ def kill_each(p, names):
             dead.add(pid)
 
 
-def check(w, algorithm, names):
-    config = w.write(f"{algorithm}.yaml", CONFIG % algorithm)
-    w.brood("run", config, "--name", "calm")
-    p = w.start("run", config, "--name", "killed")
+def check(w, algorithm, kind, names):
+    file = w.write(f"{algorithm}.yaml", config(algorithm, kind))
+    w.brood("run", file, "--name", "calm")
+    p = w.start("run", file, "--name", "killed")
     kill_each(p, names)
     p.wait(timeout=harness.DEADLINE_S)
     assert p.returncode == 0, p.log.read_text()
@@ -61,16 +70,33 @@ def check(w, algorithm, names):
 
 
 def test_vdn(w):
-    check(w, "vdn", ["agent_0", "agent_1"])
+    check(w, "vdn", AS_STORED, ["agent_0", "agent_1"])
 
 
 def test_qmix(w):
-    check(w, "qmix", ["agent_0", "central", "agent_1"])
+    check(w, "qmix", DRAWN, ["agent_0", "central", "agent_1"])
+
+
+def test_iql(w):
+    check(w, "iql", DRAWN, ["agent_0", "agent_1"])
+
+
+def test_priorities_of_episodes_count(w):
+    """Drawing by them changes what is learnt, and so do symmetries and scaled rewards."""
+    parts = {"none": ("", ""), "priority": (DRAWN[0], ""),
+             "symmetry": ("", "symmetry: env"), "scale": ("", "reward_scale: running")}
+    files = [w.write(f"{name}.yaml", config("vdn", kind).replace("env_steps: 4000", "env_steps: 1000"))
+             for name, kind in parts.items()]
+    for name, file in zip(parts, files):
+        w.brood("run", file, "--name", name)
+    weights = [harness.tree_bytes(w.run_dir(name) / "checkpoints" / "1000" / "agent_0")[
+        "model.ckpt-1000.data-00000-of-00001"] for name in parts]
+    assert len(set(weights)) == len(parts)
 
 
 def test_a_team_needs_one_reward(w):
-    config = w.write("own.yaml", CONFIG.replace("reward: team_mean, ", "") % "qmix")
-    _, err = w.brood("check", config, code=2)
+    file = w.write("own.yaml", config("qmix", AS_STORED).replace("reward: team_mean, ", ""))
+    _, err = w.brood("check", file, code=2)
     assert "env.reward: found 'own', expected team_mean (or team_sum): qmix learns one " \
         "value for the whole team" in err, err
 
