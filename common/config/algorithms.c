@@ -97,6 +97,8 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "critic",
         .summary = "a critic alone, trained by a client with targets of its own",
+        .use = "for a program that computes the targets itself, through `brood run` and "
+               "its socket",
         .stages = "",
         .source = "agent/algo/critic.c",
         .settings = critic_settings,
@@ -107,6 +109,8 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "ddpg",
         .summary = "each agent alone: an actor, and a critic of its own observation",
+        .use =
+            "agents whose success depends little on the others; the yardstick for maddpg",
         .stages = "learn(all, writes)",
         .source = "Lillicrap et al. 2016, Continuous control with deep reinforcement "
                   "learning",
@@ -116,6 +120,8 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "frozen",
         .summary = "acts as a checkpoint's policy does; does not learn",
+        .use =
+            "opponents and partners that are not to change, and policies from elsewhere",
         .stages = "propose(all)",
         .source = "a checkpoint of brood, or of TensorFlow 1 with its MetaGraph",
         .settings = frozen_settings,
@@ -126,6 +132,7 @@ static const struct algorithm_info algorithms[] = {
         .summary =
             "proximal policy optimisation of one agent after another, each knowing "
             "how those before it have changed",
+        .use = "cooperation of agents that differ, so that they cannot share parameters",
         .stages = "prepare(all, writes) > turn(turns, writes) > critic(all, writes)",
         .source = "Kuba et al. 2022, Trust region policy optimisation in multi-agent "
                   "reinforcement learning",
@@ -137,6 +144,7 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "heuristic",
         .summary = "acts by rules written for its environment; does not learn",
+        .use = "a mark to beat, and a partner that is good from the beginning",
         .stages = "propose(all)",
         .source = "agent/algo/heuristic.c",
         .settings = no_settings,
@@ -146,6 +154,7 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "ia2c",
         .summary = "each agent alone: advantage actor-critic on its own observation",
+        .use = "many copies of a cheap environment; the simplest of the policy gradients",
         .stages = "learn(all, writes)",
         .source = "Mnih et al. 2016, Asynchronous methods for deep reinforcement "
                   "learning; Papoudakis et al. 2021, Benchmarking multi-agent deep "
@@ -160,6 +169,7 @@ static const struct algorithm_info algorithms[] = {
         .name = "ippo",
         .summary =
             "each agent alone: proximal policy optimisation on its own observation",
+        .use = "any task, with many copies; for one agent it is ppo",
         .stages = "learn(all, writes)",
         .source = "Schulman et al. 2017, Proximal policy optimization algorithms; de "
                   "Witt et al. 2020, Is independent learning all you need in the "
@@ -173,6 +183,8 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "iql",
         .summary = "each agent alone: a deep Q-network of its own observation",
+        .use = "discrete actions, and tasks where agents can learn as if they were "
+               "alone; with `hysteresis`, games that punish miscoordination",
         .stages = "learn(all, writes)",
         .source = "Tampuu et al. 2017, Multiagent cooperation and competition with deep "
                   "reinforcement learning; Matignon et al. 2007, Hysteretic Q-learning",
@@ -183,6 +195,7 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "maa2c",
         .summary = "advantage actor-critic with critics that see all observations",
+        .use = "cooperation with many copies of a cheap environment",
         .stages = "learn(all, writes)",
         .source = "Papoudakis et al. 2021, Benchmarking multi-agent deep reinforcement "
                   "learning algorithms in cooperative tasks",
@@ -195,6 +208,8 @@ static const struct algorithm_info algorithms[] = {
         .name = "maddpg",
         .summary = "critics that see all observations and actions, actors that see their "
                    "own",
+        .use = "competition and mixed motives, discrete or continuous actions, rows that "
+               "are dear",
         .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
         .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
                   "cooperative-competitive environments",
@@ -203,6 +218,8 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "mappo",
         .summary = "proximal policy optimisation with critics that see all observations",
+        .use = "cooperation with many copies: the best known on simple_spread, with "
+               "shared parameters and symmetry",
         .stages = "learn(all, writes)",
         .source = "Yu et al. 2022, The surprising effectiveness of PPO in cooperative "
                   "multi-agent games",
@@ -216,6 +233,7 @@ static const struct algorithm_info algorithms[] = {
         .summary =
             "maddpg with the smaller of two critics' values, noise on the targets' "
             "actions, and a slower policy; one agent alone: td3",
+        .use = "as maddpg, mostly for continuous actions; for one agent it is td3",
         .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
         .source = "Ackermann et al. 2019, Reducing overestimation bias in multi-agent "
                   "domains using double centralized critics; Fujimoto et al. 2018, "
@@ -225,6 +243,7 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "noop",
         .summary = "does nothing: first choices, and zeros",
+        .use = "agents that are not to act",
         .stages = "propose(all)",
         .source = "agent/algo/noop.c",
         .settings = no_settings,
@@ -233,6 +252,8 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "qmix",
         .summary = "Q-networks whose values a network of the joint state mixes",
+        .use = "cooperation with one reward, discrete actions, and a joint value that is "
+               "more than a sum",
         .stages = "values(all) > mix(central, writes) > learn(all, writes)",
         .source = "Rashid et al. 2018, QMIX: monotonic value function factorisation for "
                   "deep multi-agent reinforcement learning",
@@ -247,6 +268,7 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "random",
         .summary = "acts at random, evenly over what is possible",
+        .use = "the bottom of a comparison, and tests of environments",
         .stages = "propose(all)",
         .source = "agent/algo/random.c",
         .settings = no_settings,
@@ -255,6 +277,7 @@ static const struct algorithm_info algorithms[] = {
     {
         .name = "vdn",
         .summary = "Q-networks whose sum is the value of what the team does",
+        .use = "cooperation with one reward and discrete actions",
         .stages = "values(all) > learn(all, writes)",
         .source = "Sunehag et al. 2018, Value-decomposition networks for cooperative "
                   "multi-agent learning",

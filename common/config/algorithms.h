@@ -23,6 +23,7 @@ struct algorithm_info {
     const char *name;
     const char *summary; /* one line */
     const char *stages;  /* "propose(all) > critic(all, writes) > learn(all, writes)" */
+    const char *use;     /* what it is good for, and what it needs */
     const char *source;  /* the paper */
     const char *const *settings; /* accepted keys of `settings`, NULL-terminated */
     int own_critic;              /* its critic sees only its own agent */

@@ -5,6 +5,18 @@
 
 #include <stdio.h>
 
+static const char *const rows_text[ROWS_KIND_COUNT] = {
+    [ROWS_TRANSITIONS] = "transitions, drawn",
+    [ROWS_EPISODES] = "whole episodes, drawn",
+    [ROWS_WINDOW] = "the newest of every copy, used once",
+};
+
+/* The rows that it learns from. NULL: none. */
+static const char *rows_of(const struct algorithm_info *a)
+{
+    return a->fixed || a->without_env ? NULL : rows_kind_names[a->rows];
+}
+
 static void print_json(const struct algorithm_info *a)
 {
     struct json j = {0};
@@ -26,6 +38,10 @@ static void print_json(const struct algorithm_info *a)
             json_str(&j, a->envs[i]);
         json_close(&j);
     }
+    if (rows_of(a) != NULL)
+        json_key(&j, "rows"), json_str(&j, rows_of(a));
+    json_key(&j, "shares"), json_bool(&j, a->shares);
+    json_key(&j, "use"), json_str(&j, a->use);
     json_key(&j, "source"), json_str(&j, a->source);
     json_close(&j);
     (void)fputs(json_line(&j, NULL), stdout);
@@ -39,7 +55,12 @@ static void print_text(const struct algorithm_info *a)
         (void)printf(" %s", a->settings[i]);
     for (size_t i = 0; a->envs != NULL && a->envs[i] != NULL; i++)
         (void)printf("%s%s", i == 0 ? "\n  plays in " : ", ", a->envs[i]);
-    (void)printf("\n  source   %s\n", a->source);
+    if (rows_of(a) != NULL)
+        (void)printf("\n  rows     %s%s", rows_text[a->rows],
+                     a->team_reward ? "; one reward for the team" : "");
+    if (a->shares)
+        (void)printf("\n  shares   all weights, with `share: team`");
+    (void)printf("\n  use      %s\n  source   %s\n", a->use, a->source);
 }
 
 static int run_algorithms(struct cli *cli, int argc, char **argv)

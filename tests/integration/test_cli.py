@@ -73,8 +73,14 @@ def test_facts_are_json_when_asked(w):
     assert re.fullmatch("[0-9a-f]{40}", fact["build_id"])
     assert any(e["id"] == "simple_spread"
                for e in harness.json_lines(w.brood("envs", "--json")[0]))
-    names = [a["name"] for a in harness.json_lines(w.brood("algorithms", "--json")[0])]
-    assert "maddpg" in names and "ddpg" in names
+    algorithms = {a["name"]: a
+                  for a in harness.json_lines(w.brood("algorithms", "--json")[0])}
+    assert [algorithms[name].get("rows") for name in ("maddpg", "qmix", "mappo", "random")] == [
+        "transitions", "episodes", "window", None]
+    assert algorithms["mappo"]["shares"] and not algorithms["maddpg"]["shares"]
+    assert all(a["use"] and a["source"] for a in algorithms.values()), algorithms
+    text = w.brood("algorithms")[0]
+    assert text.count("\n  use      ") == len(algorithms), text
 
 
 SEED = {"reference_seed": -1}
