@@ -231,6 +231,7 @@ static void maddpg_free(struct algo *a)
     if (a == NULL)
         return;
     maddpg_batch_done(a);
+    reward_scale_done(&a->scale);
     accept_reject_free(a->critic_learner.trials);
     accept_reject_free(a->actor_learner.trials);
     free(a->act_raw);

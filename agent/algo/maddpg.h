@@ -48,6 +48,7 @@
 
 #include "agent/algo/algo.h"
 #include "agent/algo/live.h"
+#include "agent/algo/reward_scale.h"
 #include "agent/nn/accept_reject.h"
 
 extern const struct algo_ops maddpg_ops, ddpg_ops, matd3_ops;
@@ -129,9 +130,8 @@ struct algo {
 
     struct output *obs;    /* [N] placeholders; OUTPUT_NONE where not seen */
     struct output *action; /* [N] */
-    /* (B, U), masked only: the placeholder, 1 what is possible and 0 what is not; and what
-     * is added to logits for it. */
-    struct output allowed, forbidden;
+    struct output
+        allowed; /* (B, U), masked only: placeholder, 1 what is possible, else 0 */
     struct output joint_obs; /* the seen ones side by side */
     struct output target, weight;
     struct critic critic, target_critic;
@@ -143,6 +143,7 @@ struct algo {
     struct policy policy, target_policy;
     struct output keep; /* 1 - polyak */
     struct live live[LIVE_COUNT];
+    struct reward_scale scale;
 
     struct batch batch;
     float live_value[LIVE_COUNT]; /* as of the request under way */

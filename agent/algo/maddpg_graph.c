@@ -3,15 +3,12 @@
 #include "agent/algo/parts.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
+#include "agent/nn/policy.h"
 #include "common/mem/xmalloc.h"
 
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* Logits of impossible choices are lowered by this: more than logits and noise differ,
- * and far below the largest float32. */
-#define FORBIDDEN 1e8f
 
 static struct output join(struct graph *g, const struct output *xs, size_t n)
 {
@@ -88,16 +85,6 @@ static void make_constants(struct algo *a)
                      "keep");
 }
 
-static void make_masks(struct algo *a)
-{
-    struct graph *g = a->graph;
-    struct output x;
-
-    a->allowed = placeholder(g, DT_FLOAT, &SHAPE(-1, maddpg_self(a)->width), "allowed");
-    x = binary(g, "Sub", a->allowed, constant_f32(g, 1.0f, NULL), "not_allowed");
-    a->forbidden = binary(g, "Mul", x, constant_f32(g, FORBIDDEN, NULL), "forbidden");
-}
-
 /* Builds a critic of the seen observations and actions; `own` replaces the agent's own
  * action. */
 static struct critic critic(struct algo *a, struct output own, const char *scope,
@@ -162,7 +149,7 @@ static void sample_gumbel(struct algo *a, struct policy *p)
     if (!output_valid(u))
         return;
     p->noise = operation_input(operation_input(u.op, 0).op, 0); /* of (u * range) + low */
-    logits = a->masked ? binary(g, "Add", p->raw, a->forbidden, "add") : p->raw;
+    logits = a->masked ? forbid_choices(g, p->raw, a->allowed) : p->raw;
     x = unary(g, "Log", unary(g, "Neg", unary(g, "Log", u, NULL), NULL), NULL);
     p->scores = x = binary(g, "Sub", logits, x, "sub");
     x = binary(g, "RealDiv", x, a->live[LIVE_TEMPERATURE].constant, "truediv");
@@ -307,8 +294,11 @@ int maddpg_build_graph(struct algo *a, struct err *err)
     make_action_placeholders(a);
     make_live_settings(a);
     make_constants(a);
+    reward_scale_init_own(&a->scale, a->graph, a->config->settings.reward_scale,
+                          a->agents, &a->self, NULL);
     if (a->masked)
-        make_masks(a);
+        a->allowed =
+            placeholder(a->graph, DT_FLOAT, &SHAPE(-1, maddpg_self(a)->width), "allowed");
     r = make_critic(a, err);
     variable_scope_leave(a->graph);
     if (r == 0) {

@@ -459,11 +459,13 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     const uint64_t *rows = args->rows + group * n;
     const float *weights = args->weights != NULL ? args->weights + group * n : NULL;
     struct batch *b = &a->batch;
+    struct reward_scaling scale;
     float scalars[3];
     int r;
 
     if ((r = symmetry_draw(args->symmetry, args->update, (uint64_t)(group * n), (size_t)n,
-                           err)) < 0)
+                           err)) < 0 ||
+        (r = reward_scale_read(&a->scale, s, args, &scale, err)) < 0)
         return r;
     gather_next(a, args, rows, (size_t)n);
     if (a->one_stage) {
@@ -475,6 +477,7 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
     }
     if ((r = run_target_critic(a, s, n, err)) < 0)
         return r;
+    reward_scale_apply(&scale, b->reward, n);
     rows_targets(b->target, b->reward, b->terminated, b->next_q,
                  a->live_value[LIVE_DISCOUNT], n, ret);
     weigh(a, weights, n);

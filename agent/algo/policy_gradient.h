@@ -17,7 +17,8 @@
  *          for box spaces also `sample` (U), the draw before it was cut to the bounds.
  * learn    on a window of the n newest rows, each used once:
  *          A  V at every observation, and at next observations where an episode or the
- *             window ends; advantages and returns (gae.h), with values as rewards count;
+ *             window ends; advantages and returns (gae.h), with values as rewards count
+ *             (reward_scale.h);
  *             advantages normalised over the window
  *          B  the statistics of returns (value_norm.h)
  *          C  for every epoch a drawn order of the rows, for every minibatch of it one step

@@ -17,7 +17,8 @@
  *            iql   each agent's own
  *            vdn   the sum
  *            qmix  a network of the joint state, in the central process (qmix.c)
- *          y = targets of r, the mixed next values (targets.h: n_step or lambda)
+ *          y = targets of r (reward_scale.h), the mixed next values (targets.h: n_step or
+ *          lambda)
  *          loss: mean of w (y - q_mixed)^2 over the rows that are there (iql: hysteresis
  *          times that, where y < q_mixed)
  * Priority of an episode (Kapturowski et al. 2019): 0.9 times its largest |y - q_mixed|,

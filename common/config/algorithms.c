@@ -8,7 +8,7 @@ const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episod
 /* maddpg, ddpg and matd3 */
 #define OFF_POLICY_SETTINGS                                                              \
     "logit_penalty", "temperature", "policy", "execute", "own_batches", "clip_by",       \
-        "exploration_noise", "symmetry"
+        "exploration_noise", "symmetry", "reward_scale"
 
 static const char *const off_policy_settings[] = {OFF_POLICY_SETTINGS, NULL};
 

@@ -630,6 +630,36 @@ START_TEST(test_termination_does_not)
 }
 END_TEST
 
+/* Without a future, targets are the rewards: of all that were counted, the deviation is 1
+ * and (standard) the mean 0. The log has more rows than the update's step counts. */
+START_TEST(test_scaled_rewards)
+{
+    static const char *const configs[] = {
+        "{algorithm: maddpg, discount: 0, settings: {reward_scale: running}}",
+        "{algorithm: matd3, discount: 0, settings: {reward_scale: standard}}"};
+    const struct team_args args = team_spread(configs[_i], 3 * BATCH);
+    struct team *t = team_new(&args);
+    uint64_t rows[BATCH];
+    double mean = 0;
+
+    for (uint64_t i = 0; i < BATCH; i++) {
+        const int column = store_layout_find(&t->layout, "agent_0", "reward");
+        float reward;
+
+        rows[i] = i;
+        store_view_gather(t->store, column, &rows[i], 1, &reward, 1);
+        mean += (double)reward / BATCH;
+    }
+    team_update(t, BATCH, rows, 1, BATCH, NULL);
+    ck_assert_double_eq_tol(team_scalar(&t->members[0], "target_q_std"), 1, 1e-5);
+    if (_i == 1)
+        ck_assert_double_eq_tol(team_scalar(&t->members[0], "target_q_mean"), 0, 1e-5);
+    else
+        ck_assert_double_lt(team_scalar(&t->members[0], "target_q_mean"), mean);
+    team_free(t);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("maddpg");
@@ -659,6 +689,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_refused_configurations);
     tcase_add_test(tc, test_truncation_bootstraps);
     tcase_add_test(tc, test_termination_does_not);
+    tcase_add_loop_test(tc, test_scaled_rewards, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -52,8 +52,10 @@ static const struct variant variants[] = {
      2, 0, 0, 1, 0, 0, 0.01, 1, 0, 1},
     {"happo", "epochs: 2, clip_ratio: 0.1, entropy: 0.05", &masked, 1, 0, 2, 0, 1, 0, 1,
      0.1, 10, 0.05, 0, 1},
-    {"happo", "epochs: 3, n_step: 2, value_norm: none, agent_id: true", &box, 1, 1, 3, 2,
-     1, 0, 0, 0.2, 10, 0.01, 0, 1},
+    {"happo",
+     "epochs: 3, n_step: 2, value_norm: none, agent_id: true, "
+     "reward_scale: standard",
+     &box, 1, 1, 3, 2, 1, 0, 0, 0.2, 10, 0.01, 0, 1, 1},
 };
 
 /* ---- the team and its rows ---- */

@@ -70,9 +70,10 @@ def deaths_with_settings(w, methods, points, *settings):
         harness.assert_same_files(calm, outcome(place))
 
 
-def test_deaths_of_agents_that_see_rows_under_symmetries(w):
+def test_deaths_of_agents_that_turn_rows_and_scale_rewards(w):
     methods = [METHODS[m] for m in ("configure", "propose", "learn", "learn again")]
-    deaths_with_settings(w, methods, ["before-reply"], "settings.symmetry=env")
+    deaths_with_settings(w, methods, ["before-reply"], "settings.symmetry=env",
+                         "settings.reward_scale=running")
 
 
 def test_deaths_of_agents_whose_policy_learns_later(w):

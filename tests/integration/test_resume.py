@@ -165,7 +165,7 @@ def test_kills_at_random_moments(w):
 
 
 def test_whoever_learns_goes_on_as_if_nothing_had_happened(w):
-    for algorithm, settings in (("ddpg", ""), ("iql", "hysteresis: 0.4"),
+    for algorithm, settings in (("ddpg", ""), ("iql", "reward_scale: standard"),
                                 ("maddpg", "symmetry: env"), ("matd3", "policy_delay: 3")):
         path = config(w, steps=FOREVER, algorithm=algorithm, settings=settings)
         run, end = killed_run(w, algorithm, path=path)

@@ -70,7 +70,7 @@ defaults:
   actor: {hidden: [16]}
   critic: {hidden: [16]}
   optimizer: {learning_rate: 0.001 to 0 over 800}
-  settings: {epochs: 2, minibatches: 2, symmetry: env}
+  settings: {epochs: 2, minibatches: 2, symmetry: env, reward_scale: standard}
   restart: {max_restarts: 10000, delay: 0s, max_delay: 0s}
 """
 
