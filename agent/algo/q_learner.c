@@ -143,7 +143,7 @@ static const struct stage qmix_stages[] = {
      .repeat_from = 1},
     {.name = "learn",
      .runner = STAGE_LEARNERS,
-     .reads = {"mix/dq", "mix/priorities"},
+     .reads = {"mix/dq", "mix/priorities", "mix/measured"},
      .writes = 1,
      .repeat_from = 2},
 };

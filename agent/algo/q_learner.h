@@ -168,9 +168,12 @@ int q_team_output(const struct q_team *t, size_t k, const struct space *agents,
 /* Of each episode, ret (B); errors are y - q, of the rows that have a weight. */
 void q_priorities(const struct q_rows *r, const float *q, const float *y, int64_t batch,
                   int64_t length, float *ret);
-/* Scalars of the loss and of the targets; hysteresis: 1 but for iql. */
-void q_report(const struct q_rows *r, const float *q, const float *y, float hysteresis,
-              int64_t n, struct stage_result *ret);
+/* The loss, and means of q and y; hysteresis: 1 but for iql. */
+enum { Q_REPORTED = 3 };
+void q_measure(const struct q_rows *r, const float *q, const float *y, float hysteresis,
+               int64_t n, double x[Q_REPORTED]);
+/* Adds them as scalars. */
+void q_report(const double x[Q_REPORTED], struct stage_result *ret);
 
 /* ---- q_learner_stages.c ---- */
 

@@ -313,13 +313,15 @@ static void find_slopes(struct algo *a, const float *q, struct stage_result *ret
     struct q_batch *b = &a->batch;
     const int64_t n = b->batch * b->length;
     const float share = q_rows_share(&a->rows, n), bad = a->live_value[Q_HYSTERESIS];
+    double measured[Q_REPORTED];
 
     for (int64_t i = 0; i < n; i++) {
         const float error = b->y[i] - q[i];
 
         b->dq[i] = -2 * share * a->rows.weight[i] * error * (error < 0 ? bad : 1);
     }
-    q_report(&a->rows, q, b->y, bad, n, ret);
+    q_measure(&a->rows, q, b->y, bad, n, measured);
+    q_report(measured, ret);
 }
 
 static int mix_here(struct algo *a, struct session *s, const struct stage_args *args,
@@ -351,32 +353,42 @@ static int mix_here(struct algo *a, struct session *s, const struct stage_args *
 }
 
 static int central_output(const struct stage_args *args, const char *name,
-                          struct shape want, const float **ret, struct err *err)
+                          enum dtype dtype, struct shape want, const void **ret,
+                          struct err *err)
 {
     const struct tensor *t = args->input(args->input_ctx, "central", name);
 
-    if (t == NULL || t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
-        return err_set(err, ERR_PROTOCOL, "input central/%s: float32 %s expected", name,
-                       shape_text(&want));
-    *ret = tensor_f32(t);
+    if (t == NULL || t->dtype != dtype || !shape_equal(&t->shape, &want))
+        return err_set(err, ERR_PROTOCOL, "input central/%s: %s %s expected", name,
+                       dtype_name(dtype), shape_text(&want));
+    *ret = t->data;
     return 0;
 }
 
-/* The central process's dq (N, B, L) and priorities (1, B). */
-static int take_slopes(struct algo *a, const struct stage_args *args, struct err *err)
+/* What the central process found: dq (N, B, L), the episodes' priorities, the scalars. */
+static int take_slopes(struct algo *a, const struct stage_args *args,
+                       struct stage_result *ret, struct err *err)
 {
     const int64_t n = args->batch * args->length;
-    const float *x = NULL;
-    int r = central_output(args, "dq",
+    double measured[Q_REPORTED];
+    const void *x = NULL;
+    int r = central_output(args, "dq", DT_FLOAT,
                            SHAPE((int64_t)a->team.n, args->batch, args->length), &x, err);
 
     if (r < 0)
         return r;
-    memcpy(a->batch.dq, x + (int64_t)a->place * n, (size_t)n * sizeof(float));
-    r = central_output(args, "priorities", SHAPE(1, args->batch), &x, err);
-    if (r == 0)
-        memcpy(a->batch.priority, x, (size_t)args->batch * sizeof(float));
-    return r;
+    memcpy(a->batch.dq, (const float *)x + (int64_t)a->place * n,
+           (size_t)n * sizeof(float));
+    r = central_output(args, "priorities", DT_FLOAT, SHAPE(1, args->batch), &x, err);
+    if (r < 0)
+        return r;
+    memcpy(a->batch.priority, x, (size_t)args->batch * sizeof(float));
+    r = central_output(args, "measured", DT_DOUBLE, SHAPE(Q_REPORTED), &x, err);
+    if (r < 0)
+        return r;
+    memcpy(measured, x, sizeof(measured)); /* a message's bin has no alignment */
+    q_report(measured, ret);
+    return 0;
 }
 
 /* ---- learning ---- */
@@ -471,7 +483,7 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     int r = gather(a, args, rows, err);
 
     if (r == 0)
-        r = a->mixing == Q_NETWORK ? take_slopes(a, args, err)
+        r = a->mixing == Q_NETWORK ? take_slopes(a, args, ret, err)
                                    : mix_here(a, s, args, rows, weights, ret, err);
     if (r == 0)
         r = descend(a, s, args, ret, err);

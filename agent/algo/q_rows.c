@@ -196,8 +196,8 @@ void q_priorities(const struct q_rows *r, const float *q, const float *y, int64_
     }
 }
 
-void q_report(const struct q_rows *r, const float *q, const float *y, float hysteresis,
-              int64_t n, struct stage_result *ret)
+void q_measure(const struct q_rows *r, const float *q, const float *y, float hysteresis,
+               int64_t n, double x[Q_REPORTED])
 {
     const double share = (double)q_rows_share(r, n);
     double loss = 0, q_mean = 0, y_mean = 0;
@@ -209,7 +209,14 @@ void q_report(const struct q_rows *r, const float *q, const float *y, float hyst
         q_mean += w * (double)q[i];
         y_mean += w * (double)y[i];
     }
-    stage_scalar(ret, "critic_loss", loss);
-    stage_scalar(ret, "q_mean", q_mean);
-    stage_scalar(ret, "target_q_mean", y_mean);
+    x[0] = loss;
+    x[1] = q_mean;
+    x[2] = y_mean;
+}
+
+void q_report(const double x[Q_REPORTED], struct stage_result *ret)
+{
+    stage_scalar(ret, "critic_loss", x[0]);
+    stage_scalar(ret, "q_mean", x[1]);
+    stage_scalar(ret, "target_q_mean", x[2]);
 }

@@ -35,6 +35,7 @@ struct mixer {
     float *slopes;                                   /* (n, N) */
     float *answer;                                   /* (N, n) */
     float *priority;                                 /* (B), n at most */
+    double measured[Q_REPORTED];
 };
 
 /* ---- the network ---- */
@@ -279,7 +280,8 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
     for (int64_t i = 0; i < n; i++)
         for (size_t k = 0; k < a->team.n; k++)
             m->answer[(int64_t)k * n + i] = m->slopes[(size_t)i * a->team.n + k];
-    q_report(&a->rows, m->q_mixed, m->targets, 1, n, ret);
+    q_measure(&a->rows, m->q_mixed, m->targets, 1, n, m->measured);
+    q_report(m->measured, ret);
     stage_scalar(ret, "mixer_grad_norm", (double)norm);
     return 0;
 }
@@ -315,11 +317,13 @@ int mixer_stage(struct algo *a, struct session *s, const struct stage_args *args
         return r;
     q_priorities(&a->rows, m->q_mixed, m->targets, args->batch, args->length,
                  m->priority);
-    ret->n_outputs = 2;
+    ret->n_outputs = 3;
     ret->output[0].name = "dq";
     ret->output[0].value = tensor_view(
         DT_FLOAT, SHAPE((int64_t)a->team.n, args->batch, args->length), m->answer);
     ret->output[1].name = "priorities";
     ret->output[1].value = tensor_view(DT_FLOAT, SHAPE(1, args->batch), m->priority);
+    ret->output[2].name = "measured";
+    ret->output[2].value = tensor_view(DT_DOUBLE, SHAPE(Q_REPORTED), m->measured);
     return q_move_target(a, s, m->update_target, m->copy_target, args->update, err);
 }

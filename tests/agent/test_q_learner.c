@@ -740,6 +740,9 @@ START_TEST(test_updates_written_out)
         if (scales)
             check_counted(r, e.kind, counted);
         ck_assert_double_eq_tol(team_scalar(judge, "critic_loss"), loss, 1e-5);
+        if (e.kind == MIXER) /* the team knows it from the mixer */
+            ck_assert_double_eq(team_scalar(&r->team->members[1], "critic_loss"),
+                                team_scalar(judge, "critic_loss"));
         if (e.kind == MIXER)
             take_checked(&mixer, r);
         if (every == 0 || u % 2 == 1) {
