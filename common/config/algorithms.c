@@ -60,18 +60,18 @@ static const struct algorithm_default happo_defaults[] = {
     {NULL},
 };
 
+/* One step down a window's rows, without the means of proximal policy optimisation. */
+#define PLAIN_STEP                                                                       \
+    {"settings.clip_ratio", "none"}, {"settings.epochs", "1"},                           \
+        {"settings.value_norm", "none"}, {"settings.advantage_norm", "false"},           \
+    {                                                                                    \
+        "settings.huber", "none"                                                         \
+    }
+
 /* Papoudakis et al. 2021, and the settings of EPyMARL. */
 static const struct algorithm_default a2c_defaults[] = {
-    {"discount", "0.99"},
-    {"clip_norm", "10"},
-    {"optimizer.learning_rate", "0.0005"},
-    {"settings.n_step", "5"},
-    {"settings.clip_ratio", "none"},
-    {"settings.epochs", "1"},
-    {"settings.value_norm", "none"},
-    {"settings.advantage_norm", "false"},
-    {"settings.huber", "none"},
-    {NULL},
+    {"discount", "0.99"},     {"clip_norm", "10"}, {"optimizer.learning_rate", "0.0005"},
+    {"settings.n_step", "5"}, PLAIN_STEP,          {NULL},
 };
 
 static const char *const coma_settings[] = {
@@ -87,11 +87,7 @@ static const struct algorithm_default coma_defaults[] = {
     {"optimizer.learning_rate", "0.0005"},
     {"settings.lambda", "0.8"},
     {"settings.target_every", "200"},
-    {"settings.clip_ratio", "none"},
-    {"settings.epochs", "1"},
-    {"settings.value_norm", "none"},
-    {"settings.advantage_norm", "false"},
-    {"settings.huber", "none"},
+    PLAIN_STEP,
     {NULL},
 };
 

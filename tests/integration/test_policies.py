@@ -50,38 +50,27 @@ def test_coma_that_shares(w):
         **COMA, "algorithm": "coma\n  share: team"})
 
 
+TAG = """\
+run: {{name: tag, env_steps: 300}}
+env: {{id: simple_tag, copies: 4, max_steps: 10, reward: team_mean}}
+experience: {{update_every: 40}}
+evaluation: {{every_env_steps: 0}}
+defaults: {{algorithm: {}, actor: {{hidden: [8]}}, critic: {{hidden: [8]}}}}
+"""
+
+
 def test_coma_against_agents_that_do_not_learn(w):
     """Those propose actions for a window's rows, too."""
-    file = w.write("mixed.yaml", """\
-run: {name: mixed, env_steps: 300}
-env: {id: simple_tag, copies: 4, max_steps: 10, reward: team_mean}
-experience: {update_every: 40}
-evaluation: {every_env_steps: 0}
-defaults:
-  algorithm: coma
-  actor: {hidden: [8]}
-  critic: {hidden: [8]}
+    w.brood("run", w.write("tag.yaml", TAG.format("coma") + """\
 agents:
   agent_0: {algorithm: random}
   adversary_0: {algorithm: heuristic}
-""")
-    w.brood("run", file)
+"""))
 
 
 def test_two_teams_take_turns(w):
     """Each team's factor is its own; both have their places in one order of turns."""
-    file = w.write("tag.yaml", """\
-run: {name: tag, env_steps: 300}
-env: {id: simple_tag, copies: 4, max_steps: 10, reward: team_mean}
-experience: {update_every: 40}
-evaluation: {every_env_steps: 0}
-defaults:
-  algorithm: happo
-  actor: {hidden: [8]}
-  critic: {hidden: [8]}
-  settings: {epochs: 2}
-""")
-    w.brood("run", file)
+    w.brood("run", w.write("tag.yaml", TAG.format("happo")))
 
 
 if __name__ == "__main__":
