@@ -595,6 +595,10 @@ START_TEST(algorithms_are_found)
                      "learn(all, writes)");
     ck_assert_ptr_null(algorithm_find("none"));
     ck_assert_ptr_null(algorithm_at(1000));
+    for (size_t i = 0; algorithm_at(i) != NULL; i++) {
+        ck_assert_ptr_nonnull(algorithm_at(i)->use);
+        ck_assert_ptr_nonnull(algorithm_at(i)->source);
+    }
     ck_assert(algorithm_accepts(algorithm_find("ddpg"), "temperature"));
     ck_assert(!algorithm_accepts(algorithm_find("ddpg"), "temp"));
     ck_assert(algorithm_plays_in(algorithm_find("random"), "any"));
