@@ -126,11 +126,14 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
 static int propose(struct algo *a, struct session *s, const struct stage_args *args,
                    struct stage_result *ret, struct err *err)
 {
-    const size_t rows = (size_t)(args->groups * args->batch);
+    const size_t rows = (size_t)(args->groups * args->batch * args->length);
     struct decision d = {.rows = rows, .key = args->key};
+    struct stage_args single = *args; /* sequences and windows are as many single rows */
     int r;
 
-    if ((r = rows_check(args, a->n_agents, err)) < 0 ||
+    single.batch *= single.length;
+    single.length = 1;
+    if ((r = rows_check(&single, a->n_agents, err)) < 0 ||
         (r = find_columns(a, args->store, err)) < 0)
         return r;
     reserve(a, rows);
@@ -151,7 +154,7 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
     ret->n_outputs = 1;
     ret->output[0].name = "action";
     ret->output[0].value = tensor_view(
-        DT_FLOAT, SHAPE(args->groups, args->batch, a->self->width), a->actions);
+        DT_FLOAT, SHAPE(args->groups, single.batch, a->self->width), a->actions);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "agent/algo/policy_gradient.h"
 
+#include "agent/algo/choices.h"
 #include "agent/algo/parts.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
@@ -8,53 +9,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_CHOICES 4096 /* that a critic values at once */
+
+static const struct stage propose_stage = {.name = "propose", .runner = STAGE_LEARNERS};
 static const struct stage learn_stage = {
-    .name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0};
+    .name = "learn", .runner = STAGE_LEARNERS, .writes = 1};
 /* Actor and critic are two stages, so that an odd number of members shares two cores
  * well. */
 static const struct stage own_stages[] = {
-    {.name = "prepare", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+    {.name = "prepare", .runner = STAGE_LEARNERS, .writes = 1},
     {.name = "normalize",
      .runner = STAGE_LEARNERS,
      .reads = {"prepare/sums"},
-     .writes = 1,
-     .repeat_from = 1},
-    {.name = "actor", .runner = STAGE_LEARNERS, .repeat_from = 2},
-    {.name = "critic", .runner = STAGE_LEARNERS, .repeat_from = 3},
+     .writes = 1},
+    {.name = "actor", .runner = STAGE_LEARNERS},
+    {.name = "critic", .runner = STAGE_LEARNERS},
 };
-enum { N_PREPARE = 2, N_OWN = sizeof(own_stages) / sizeof(own_stages[0]) };
+enum { N_REPEATED = 2 + SHARE_N_STAGES - 1 }; /* actor, critic, apply, assign */
 static const struct stage turn_stages[] = {
-    {.name = "prepare", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
-    {.name = "turn",
-     .runner = STAGE_TURNS,
-     .reads = {"prev:turn/factor"},
-     .writes = 1,
-     .repeat_from = 1},
-    {.name = "critic", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 2},
+    {.name = "prepare", .runner = STAGE_LEARNERS, .writes = 1},
+    {.name = "turn", .runner = STAGE_TURNS, .reads = {"prev:turn/factor"}, .writes = 1},
+    {.name = "critic", .runner = STAGE_LEARNERS, .writes = 1},
 };
+
+static void add_stages(struct algo *a, const struct stage *stages, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        a->stages[a->n_stages] = stages[i];
+        a->stages[a->n_stages].repeat_from = (int)a->n_stages;
+        a->n_stages++;
+    }
+}
+#define ADD_STAGES(a, stages) add_stages(a, stages, sizeof(stages) / sizeof((stages)[0]))
 
 static void make_stages(struct algo *a)
 {
     const struct algorithm_settings *set = &a->config->settings;
 
+    if (a->choices > 0)
+        add_stages(a, &propose_stage, 1);
     if (a->in_turns) {
-        a->n_stages = sizeof(turn_stages) / sizeof(turn_stages[0]);
-        memcpy(a->stages, turn_stages, sizeof(turn_stages));
-        return;
+        ADD_STAGES(a, turn_stages);
+    } else if (a->share == NULL) {
+        add_stages(a, &learn_stage, 1);
+    } else {
+        ADD_STAGES(a, own_stages);
+        add_stages(a, share_stages + 1, SHARE_N_STAGES - 1); /* without `gradients` */
+        a->stages[a->n_stages - 1].repeat_from = (int)a->n_stages - N_REPEATED;
+        a->stages[a->n_stages - 1].repeat = (int)(set->epochs * set->minibatches);
     }
-    if (a->share == NULL) {
-        a->stages[a->n_stages++] = learn_stage;
-        return;
-    }
-    for (size_t i = 0; i < N_OWN; i++)
-        a->stages[a->n_stages++] = own_stages[i];
-    for (size_t i = 1; i < SHARE_N_STAGES; i++) { /* without `gradients` */
-        a->stages[a->n_stages] = share_stages[i];
-        a->stages[a->n_stages].repeat_from = (int)a->n_stages;
-        a->n_stages++;
-    }
-    a->stages[a->n_stages - 1].repeat_from = N_PREPARE;
-    a->stages[a->n_stages - 1].repeat = (int)(set->epochs * set->minibatches);
+    if (a->choices > 0)
+        a->stages[1].reads[0] = "propose/action";
 }
 
 static int has_heads(const struct space *space)
@@ -153,8 +158,11 @@ static void measure(struct algo *a)
         members += is_team_mate(a, i);
     }
     a->id_width = a->config->settings.agent_id ? members : 0;
-    for (size_t j = 0; j < a->seen_n; j++)
-        a->state_width += a->agents[a->seen[j]].obs;
+    for (size_t j = 0; j < a->seen_n; j++) {
+        const struct space *seen = &a->agents[a->seen[j]];
+
+        a->state_width += seen->obs + (a->choices > 0 && j > 0 ? seen->width : 0);
+    }
     a->state_width += a->id_width;
     a->input_width = pg_self(a)->obs + a->id_width;
 }
@@ -184,8 +192,9 @@ static void pg_free(struct algo *a)
 
 /* What sets the algorithms apart. */
 struct kind {
-    int joint;    /* the critic sees all observations */
-    int in_turns; /* the agents improve their policies one after another */
+    int joint;          /* the critic sees all observations */
+    int in_turns;       /* the agents improve their policies one after another */
+    int counterfactual; /* the critic has a value for each of the agent's choices */
 };
 
 static int build(struct algo **ret, const struct algo_args *args, struct kind kind,
@@ -197,6 +206,11 @@ static int build(struct algo **ret, const struct algo_args *args, struct kind ki
 
     if (rc == 0)
         rc = check_share(args, kind.in_turns, err);
+    if (rc == 0 && kind.counterfactual &&
+        (!has_heads(self) || choices_count(self, MAX_CHOICES) == 0))
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                        "%s needs discrete actions, of at most %d combinations",
+                        args->config->algorithm, MAX_CHOICES);
     if (rc < 0)
         return rc;
     a = xcalloc(1, sizeof(*a));
@@ -211,11 +225,13 @@ static int build(struct algo **ret, const struct algo_args *args, struct kind ki
     a->share = args->share;
     a->window_rows = args->window_rows;
     a->in_turns = kind.in_turns;
+    if (kind.counterfactual)
+        a->choices = choices_count(self, MAX_CHOICES);
     make_stages(a);
     count_teams(a);
     see(a);
     measure(a);
-    a->columns.obs = xcalloc(a->seen_n, sizeof(*a->columns.obs));
+    a->columns.obs = xcalloc(2 * a->seen_n, sizeof(*a->columns.obs));
     a->columns.next_obs = xcalloc(a->seen_n, sizeof(*a->columns.next_obs));
     rc = pg_build_graph(a, err);
     if (rc < 0) {
@@ -239,6 +255,12 @@ static int build_joint(struct algo **ret, const struct algo_args *args, struct e
 static int build_turns(struct algo **ret, const struct algo_args *args, struct err *err)
 {
     return build(ret, args, (struct kind){.joint = 1, .in_turns = 1}, err);
+}
+
+static int build_counterfactual(struct algo **ret, const struct algo_args *args,
+                                struct err *err)
+{
+    return build(ret, args, (struct kind){.joint = 1, .counterfactual = 1}, err);
 }
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
@@ -281,6 +303,7 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
         .stage = pg_stage,                                                               \
     }
 
+const struct algo_ops coma_ops = POLICY_GRADIENT("coma", build_counterfactual);
 const struct algo_ops happo_ops = POLICY_GRADIENT("happo", build_turns);
 const struct algo_ops ia2c_ops = POLICY_GRADIENT("ia2c", build_own);
 const struct algo_ops ippo_ops = POLICY_GRADIENT("ippo", build_own);

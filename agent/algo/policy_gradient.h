@@ -1,5 +1,6 @@
 /* policy_gradient.h - algorithms that improve a stochastic policy on the rows it has just
- * played: ia2c, ippo (critics of the own observation), maa2c, mappo, happo (of everybody's).
+ * played: ia2c, ippo (critics of the own observation), maa2c, mappo, happo (of everybody's),
+ * coma (of everybody's, and of the others' actions).
  *
  * Source   A2C: Mnih et al. 2016, "Asynchronous methods for deep reinforcement learning".
  *          PPO: Schulman et al. 2017, "Proximal policy optimization algorithms",
@@ -8,7 +9,8 @@
  *          and the code of its authors. n-step returns with a target critic: Papoudakis et
  *          al. 2021, "Benchmarking multi-agent deep reinforcement learning algorithms in
  *          cooperative tasks", and EPyMARL. happo: Kuba et al. 2022, "Trust region policy
- *          optimisation in multi-agent reinforcement learning", algorithm 4.
+ *          optimisation in multi-agent reinforcement learning", algorithm 4. coma: Foerster
+ *          et al. 2018, "Counterfactual multi-agent policy gradients".
  *
  * Shapes   E copies, T steps, n = E T rows of a window, I width of the policy's input, S
  *          of the critic's, U of an action.
@@ -43,12 +45,22 @@
  *                    turn of each, and 1 where that agent was not alive. The answer is
  *                    `factor` (teams, E, T) with its own quotient multiplied in.
  *          critic    the critic's steps of C, and D; meanwhile others have their turns
+ * coma     before `learn`, or `prepare`:
+ *          propose   a drawn action of each agent at every row's next observation
+ *          The critic has one value for each of the C combinations of the agent's choices,
+ *          Q(s, u of others, .); V in C is that of the action u taken. A differs:
+ *          advantage   Q(u) - sum over a of pi(a) Q(a), of the networks before C
+ *          returns     targets.h, of lambda, or if that is 0, of n_step; v(t) = Q'(u(t+1)), Q' the target
+ *                      critic; where an episode or the window ends, at the row's next
+ *                      observation and the actions proposed there
+ *          D           t = v after each target_every-th update, or as with n_step
  * masks    lower the logits of what is not possible by 1e8, when acting and learning.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
  *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id.
  * inputs   the policy sees the own observation, then, with agent_id, which of its team
  *          the agent is, one-hot. A joint critic sees the own observation, those of its
- *          team, all others', each in the environment's order, then the id.
+ *          team, all others', each in the environment's order, then (coma) the actions of
+ *          those others, then the id.
  *
  * Shared by policy_gradient*.c only.
  */
@@ -66,7 +78,7 @@ enum pg_live {
     PG_CLIP_NORM,
     PG_POLYAK,
     PG_DISCOUNT,
-    PG_GAE,
+    PG_LAMBDA, /* of advantages (gae); coma: of targets */
     PG_CLIP_RATIO,
     PG_ENTROPY,
     PG_LIVES
@@ -91,6 +103,8 @@ struct pg_window { /* 64-byte aligned, kept from update to update */
     float *scaled_value, *target_value, *next_value;
     float *kept;   /* (3, n), if not in a variable */
     float *factor; /* (teams, n), happo only */
+    /* coma only: one-hot combinations (n, C); values of all (n, C); room for draws (n, U) */
+    float *choice, *values, *draw;
     /* (n) in order of the minibatch */
     float *batch_advantage, *batch_returns, *batch_value, *batch_log_prob, *weight;
     uint8_t *mask;   /* (n, U), masked only: as the log has it */
@@ -118,9 +132,11 @@ enum pg_sum {
 
 struct pg_columns { /* places in a log */
     const struct store_view *of;
-    int *obs, *next_obs; /* [seen_n] of what the critic sees, the own first */
+    /* [seen_n] of what the critic sees, the own first; coma: behind obs, the actions of the
+     * others, [seen_n - 1] */
+    int *obs, *next_obs;
     int action, reward, terminated, alive, log_prob, truncated, first;
-    int allowed; /* masked only */
+    int allowed, next_allowed; /* masked only */
 };
 
 struct algo {
@@ -129,11 +145,12 @@ struct algo {
     const struct space *agents;
     size_t n_agents, self;
     struct share *share; /* NULL: has parameters of its own */
-    struct stage stages[6];
+    struct stage stages[7];
     size_t n_stages;
     int64_t window_rows; /* n, as configured */
     int in_turns;        /* happo */
     int64_t teams, team; /* their number, and which is this agent's */
+    int64_t choices;     /* C, coma only; 0: the critic has one value */
     int joint;           /* the critic sees all observations */
     int gaussian;        /* a box without heads */
     int masked;
@@ -145,6 +162,7 @@ struct algo {
     int64_t state_width; /* S */
 
     struct output input, state, action, allowed;
+    struct output choice, values; /* coma only: (B, C) */
     struct output old_log_prob, advantage, returns, old_value, weight;
     struct output scores;   /* (B, U): log-probabilities of each head's choices; gaussian:
                              * means */
@@ -181,9 +199,40 @@ int pg_build_graph(struct algo *a, struct err *err);
 int pg_act(struct algo *a, struct session *s, const struct act_args *args,
            struct act_result *ret, struct err *err);
 
-/* policy_gradient_learn.c: every stage. */
+/* The parts of a draw: noise is added to n scores, draw: n uniform numbers, then the sums;
+ * the best of each of n rows (n, U) is chosen, and scores become actions. allowed (n, U) or
+ * NULL; ret_log_prob (n) or NULL. */
+void pg_add_noise(const float *scores, float *draw, size_t n);
+void pg_choose(const struct algo *a, const float *noisy, const uint8_t *allowed,
+               float *scores, size_t n, float *ret_log_prob);
+
+/* policy_gradient_coma.c; the window has room for args->rows. */
+/* Stage propose. */
+int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
+               struct stage_result *ret, struct err *err);
+/* Sets window.choice from window.action, of n rows. */
+void pg_put_choices(struct algo *a, int64_t n);
+/* What was proposed at n rows, of the given places in the window: the others' actions into
+ * window.state, the own one into window.choice. ERR_PROTOCOL. */
+int pg_put_proposals(struct algo *a, const struct stage_args *args, const uint32_t *place,
+                     int64_t n, struct err *err);
+/* Sets kept's value and advantage, as the critic gives them. window.state is of all rows. */
+int pg_counterfactual(struct algo *a, struct session *s, const struct stage_args *args,
+                      const struct pg_kept *kept, struct err *err);
+/* Sets kept's returns, from the window's reward, terminated, cut and next_value. */
+void pg_lambda_returns(const struct algo *a, const struct stage_args *args,
+                       const struct pg_kept *kept);
+
+/* policy_gradient_learn.c: every other stage. */
 int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
              struct stage_result *ret, struct err *err);
+
+/* Fetches n numbers or rows of them from the policy: scores, or log_prob of the actions
+ * taken, at each row's observation or next observation. window.action is then that of the
+ * rows. */
+int pg_run_policy(struct algo *a, struct session *s, const struct stage_args *args,
+                  int is_next, struct output fetch, int64_t width, float *ret,
+                  struct err *err);
 
 /* policy_gradient.c: the id's columns of n rows of an input that is `width` wide. */
 void pg_put_ids(const struct algo *a, float *input, int64_t n, int64_t width);

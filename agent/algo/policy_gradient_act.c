@@ -78,15 +78,9 @@ static int run_policy(struct algo *a, struct session *s, const struct act_args *
 
 /* The largest of log-probability + Gumbel noise is a draw from the distribution (Maddison
  * et al. 2014); without noise it is the most likely choice. */
-static void add_noise(const struct act_args *args, float *draw, const float *scores,
-                      size_t n, size_t width)
+void pg_add_noise(const float *scores, float *draw, size_t n)
 {
-    if (args->mode == ACT_GREEDY) {
-        memcpy(draw, scores, n * width * sizeof(float));
-        return;
-    }
-    rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, width);
-    for (size_t i = 0; i < n * width; i++)
+    for (size_t i = 0; i < n; i++)
         draw[i] = scores[i] - log_f32(-log_f32(fmaxf(draw[i], FLT_MIN)));
 }
 
@@ -110,21 +104,34 @@ static float choose(const struct space *space, const float *noisy, const uint8_t
     return log_prob;
 }
 
+void pg_choose(const struct algo *a, const float *noisy, const uint8_t *allowed,
+               float *scores, size_t n, float *ret_log_prob)
+{
+    const size_t width = (size_t)pg_self(a)->width;
+
+    for (size_t e = 0; e < n; e++) {
+        const float log_prob =
+            choose(pg_self(a), noisy + e * width,
+                   allowed != NULL ? allowed + e * width : NULL, scores + e * width);
+
+        if (ret_log_prob != NULL)
+            ret_log_prob[e] = log_prob;
+    }
+}
+
 /* Columns that nobody wants are not written. */
 static void choose_all(const struct algo *a, const struct act_args *args, float *draw,
                        struct act_result *ret)
 {
-    const size_t width = (size_t)pg_self(a)->width;
+    const size_t n = args->n_copies, width = (size_t)pg_self(a)->width;
 
-    add_noise(args, draw, ret->actions, args->n_copies, width);
-    for (size_t e = 0; e < args->n_copies; e++) {
-        const uint8_t *allowed = args->allowed != NULL ? args->allowed + e * width : NULL;
-        const float log_prob =
-            choose(pg_self(a), draw + e * width, allowed, ret->actions + e * width);
-
-        if (ret->columns[0] != NULL)
-            ret->columns[0][e] = log_prob;
+    if (args->mode == ACT_GREEDY) {
+        memcpy(draw, ret->actions, n * width * sizeof(float));
+    } else {
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, width);
+        pg_add_noise(ret->actions, draw, n * width);
     }
+    pg_choose(a, draw, args->allowed, ret->actions, n, ret->columns[0]);
 }
 
 /* ---- continuous actions ---- */

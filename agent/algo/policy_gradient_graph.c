@@ -26,6 +26,8 @@ static void make_placeholders(struct algo *a)
     a->action = placeholder(g, DT_FLOAT, &SHAPE(-1, width), "action");
     if (a->masked)
         a->allowed = placeholder(g, DT_FLOAT, &SHAPE(-1, width), "allowed");
+    if (a->choices > 0)
+        a->choice = placeholder(g, DT_FLOAT, &SHAPE(-1, a->choices), "choice");
     if (!share_learns(a->share))
         return;
     a->old_log_prob = placeholder(g, DT_FLOAT, &SHAPE(-1, 1), "old_log_prob");
@@ -51,7 +53,9 @@ static void make_lives(struct algo *a)
          share_makes_steps(a->share)},
         {PG_POLYAK, "polyak", c->polyak, "polyak", 0, share_learns(a->share)},
         {PG_DISCOUNT, "discount", c->discount, NULL, 0, share_learns(a->share)},
-        {PG_GAE, "settings.gae", c->settings.gae, NULL, 0, share_learns(a->share)},
+        {PG_LAMBDA, a->choices > 0 ? "settings.lambda" : "settings.gae",
+         a->choices > 0 ? c->settings.lambda : c->settings.gae, NULL, 0,
+         share_learns(a->share)},
         {PG_CLIP_RATIO, "settings.clip_ratio", c->settings.clip_ratio, "clip_ratio",
          LIVE_NO_CLIP_NORM, share_learns(a->share)},
     };
@@ -219,14 +223,23 @@ static int make_steps(struct algo *a, char *const scope[2], struct err *err)
 
 /* ---- the critic ---- */
 
+/* (B, 1), or of each choice. */
 static struct output critic(struct algo *a, const char *scope)
 {
     struct output value;
 
     variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
-    value = mlp(a->graph, a->state, &a->config->critic, 1);
+    value = mlp(a->graph, a->state, &a->config->critic, a->choices > 0 ? a->choices : 1);
     variable_scope_leave(a->graph);
     return value;
+}
+
+/* (B, 1): of the choice that was made. */
+static struct output value_of(struct algo *a, struct output values, const char *name)
+{
+    if (a->choices > 0)
+        values = sum_of_row(a->graph, binary(a->graph, "Mul", values, a->choice, "mul"));
+    return unary(a->graph, "Identity", values, name);
 }
 
 /* The newest two trainable variables are the last layer's. */
@@ -247,7 +260,7 @@ static void make_target(struct algo *a)
     const struct output polyak = a->live[PG_POLYAK].constant;
     struct graph *g = a->graph;
 
-    a->target_value = unary(g, "Identity", critic(a, "target_v_func"), "target_value");
+    a->target_value = value_of(a, critic(a, "target_v_func"), "target_value");
     follow_variables(g, pg_self(a)->name, &target, 1,
                      binary(g, "Sub", constant_f32(g, 1.0f, NULL), polyak, "keep"),
                      polyak, "update_target", "init_target", &a->update_target,
@@ -299,10 +312,12 @@ int pg_build_graph(struct algo *a, struct err *err)
     }
     if (share_learns(a->share) && (a->share != NULL || a->in_turns))
         make_kept(a);
-    a->value = unary(g, "Identity", critic(a, "v_func"), "value");
+    a->values = critic(a, "v_func");
+    a->value = value_of(a, a->values, "value");
     note_last_layer(a);
     rc = make_training(a, x, err);
-    if (rc == 0 && a->config->settings.n_step > 0 && share_learns(a->share))
+    if (rc == 0 && (a->choices > 0 || a->config->settings.n_step > 0) &&
+        share_learns(a->share))
         make_target(a);
     variable_scope_leave(g);
     a->init_variables = initialize_variables(g);

@@ -34,6 +34,9 @@ static size_t lay_out(const struct algo *a, struct pg_window *w, float *base, si
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         *rows[i] = rows_take(base, &used, n);
     w->kept = rows_take(base, &used, 3 * n);
+    w->choice = rows_take(base, &used, n * (size_t)a->choices);
+    w->values = rows_take(base, &used, n * (size_t)a->choices);
+    w->draw = rows_take(base, &used, a->choices > 0 ? n * width : 0);
     w->factor = rows_take(base, &used, a->in_turns ? (size_t)a->teams * n : 0);
     w->order = (uint32_t *)rows_take_bytes(base, &used, n * sizeof(*w->order));
     w->batch_row = (uint64_t *)rows_take_bytes(base, &used, n * sizeof(*w->batch_row));
@@ -112,6 +115,9 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
         rc = rows_column(l, s->name, "obs", s->obs, &c->obs[j], err);
         if (rc == 0)
             rc = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs[j], err);
+        if (rc == 0 && a->choices > 0 && j > 0)
+            rc = rows_column(l, s->name, "action", s->width, &c->obs[a->seen_n + j - 1],
+                             err);
     }
     if (rc == 0)
         rc = rows_column(l, NULL, "truncated", 1, &c->truncated, err);
@@ -119,17 +125,21 @@ static int find_columns(struct algo *a, const struct store_view *store, struct e
         rc = rows_column(l, NULL, "first", 1, &c->first, err);
     if (rc == 0 && a->masked)
         rc = rows_mask_column(l, self, "allowed", &c->allowed, err);
+    if (rc == 0 && a->masked && a->choices > 0)
+        rc = rows_mask_column(l, self, "next_allowed", &c->next_allowed, err);
     if (rc == 0)
         c->of = store;
     return rc;
 }
 
-/* What the critic sees at n rows, of the columns obs or next_obs. */
+/* What the critic sees at n rows, of the columns obs; or next_obs, without actions. */
 static void gather_state(struct algo *a, const struct store_view *store,
                          const int *columns, const uint64_t *rows, int64_t n)
 {
-    store_view_gather_joined(store, columns, a->seen_n, rows, (size_t)n, a->window.state,
-                             (size_t)a->state_width);
+    const int with_actions = a->choices > 0 && columns == a->columns.obs;
+
+    store_view_gather_joined(store, columns, with_actions ? 2 * a->seen_n - 1 : a->seen_n,
+                             rows, (size_t)n, a->window.state, (size_t)a->state_width);
     pg_put_ids(a, a->window.state, n, a->state_width);
 }
 
@@ -143,6 +153,8 @@ static int run_critic(struct algo *a, struct session *s, struct output value, in
 
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->state, a->window.state, n, a->state_width);
+    if (a->choices > 0)
+        feeds_add(&a->feeds, a->choice, a->window.choice, n, a->choices);
     run.feeds = a->feeds.list;
     run.n_feeds = a->feeds.n;
     return session_run(s, &run, &t, err);
@@ -177,6 +189,8 @@ static int run_next_values(struct algo *a, struct session *s,
         }
     }
     gather_state(a, args->store, a->columns.next_obs, w->batch_row, ends);
+    if (a->choices > 0 && (rc = pg_put_proposals(a, args, w->order, ends, err)) < 0)
+        return rc;
     rc = run_critic(a, s, value, ends, w->weight, err);
     for (int64_t k = 0; rc == 0 && k < ends; k++)
         w->next_value[w->order[k]] = w->weight[k];
@@ -197,19 +211,21 @@ static void gather_rows(struct algo *a, const struct stage_args *args, int64_t n
 }
 
 static int run_values(struct algo *a, struct session *s, const struct stage_args *args,
-                      float *value, int64_t n, struct err *err)
+                      const struct pg_kept *kept, int64_t n, struct err *err)
 {
     struct pg_window *w = &a->window;
     int rc;
 
     gather_state(a, args->store, a->columns.obs, args->rows, n);
-    rc = run_critic(a, s, a->value, n, value, err);
+    rc = a->choices > 0 ? pg_counterfactual(a, s, args, kept, err)
+                        : run_critic(a, s, a->value, n, kept->value, err);
     if (rc == 0 && a->update_target != NULL)
         rc = run_critic(a, s, a->target_value, n, w->target_value, err);
-    return rc < 0 ? rc
-                  : run_next_values(a, s, args,
-                                    a->update_target != NULL ? w->target_value : value, n,
-                                    err);
+    return rc < 0
+               ? rc
+               : run_next_values(a, s, args,
+                                 a->update_target != NULL ? w->target_value : kept->value,
+                                 n, err);
 }
 
 static void add_up(const struct pg_window *w, const struct pg_kept *kept, int64_t n,
@@ -251,7 +267,7 @@ static int estimate(struct algo *a, struct session *s, const struct stage_args *
     gather_rows(a, args, n);
     find_cuts(w, copies, steps);
     if ((rc = reward_scale_read(&a->scale, s, args, &rewards, err)) < 0 ||
-        (rc = run_values(a, s, args, kept->value, n, err)) < 0 ||
+        (rc = run_values(a, s, args, kept, n, err)) < 0 ||
         (rc = value_norm_scale(&a->norm, s, &scale, err)) < 0)
         return rc;
     reward_scale_apply(&rewards, w->reward, n);
@@ -259,10 +275,14 @@ static int estimate(struct algo *a, struct session *s, const struct stage_args *
         w->scaled_value[i] = value_scaled_back(&scale, kept->value[i]);
         w->next_value[i] = value_scaled_back(&scale, w->next_value[i]);
     }
-    if (n_step > 0)
+    if (a->choices > 0) {
+        pg_lambda_returns(a, args, kept);
+        for (int64_t i = 0; i < n; i++)
+            kept->advantage[i] = (float)((double)kept->advantage[i] * scale.deviation);
+    } else if (n_step > 0)
         gae_n_step(&gae, n_step, kept->advantage, kept->returns);
     else
-        gae_advantages(&gae, a->live_value[PG_GAE], kept->advantage, kept->returns);
+        gae_advantages(&gae, a->live_value[PG_LAMBDA], kept->advantage, kept->returns);
     add_up(w, kept, n, a->sums);
     return 0;
 }
@@ -374,17 +394,22 @@ static int turn_minibatch(struct algo *a, const struct stage_args *args,
         symmetry_obs(args->symmetry, a->seen[j], n, block, (size_t)a->state_width);
         block += a->agents[a->seen[j]].obs;
     }
+    for (size_t j = 1; b->for_critic && a->choices > 0 && j < a->seen_n; j++) {
+        symmetry_action(args->symmetry, a->seen[j], n, block, (size_t)a->state_width);
+        block += a->agents[a->seen[j]].width;
+    }
     if (has_own_input(a, b))
         symmetry_obs(args->symmetry, a->self, n, w->input, (size_t)a->input_width);
-    if (b->for_actor)
+    if (b->for_actor || a->choices > 0)
         symmetry_action(args->symmetry, a->self, n, w->action, (size_t)pg_self(a)->width);
     if (b->for_actor && a->masked)
         symmetry_mask(args->symmetry, a->self, n, w->mask);
     return 0;
 }
 
-/* What the policy's probabilities depend on, of the rows batch_row. */
-static void gather_choices(struct algo *a, const struct stage_args *args, size_t n)
+/* The actions of the rows batch_row, and which were possible. */
+static void gather_choices(struct algo *a, const struct stage_args *args, int allowed,
+                           size_t n)
 {
     const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
@@ -392,13 +417,14 @@ static void gather_choices(struct algo *a, const struct stage_args *args, size_t
     store_view_gather(args->store, c->action, w->batch_row, n, w->action,
                       (size_t)pg_self(a)->width);
     if (a->masked)
-        store_view_gather_bytes(args->store, c->allowed, w->batch_row, n, w->mask);
+        store_view_gather_bytes(args->store, allowed, w->batch_row, n, w->mask);
 }
 
-static void gather_input(struct algo *a, const struct stage_args *args, size_t n)
+static void gather_input(struct algo *a, const struct stage_args *args, int column,
+                         size_t n)
 {
-    store_view_gather(args->store, a->columns.obs[0], a->window.batch_row, n,
-                      a->window.input, (size_t)a->input_width);
+    store_view_gather(args->store, column, a->window.batch_row, n, a->window.input,
+                      (size_t)a->input_width);
     pg_put_ids(a, a->window.input, (int64_t)n, a->input_width);
 }
 
@@ -413,8 +439,7 @@ static void gather_for_actor(struct algo *a, const struct stage_args *args,
     store_view_gather(args->store, a->columns.log_prob, w->batch_row, n,
                       w->batch_log_prob, 1);
     if (has_own_input(a, b))
-        gather_input(a, args, n);
-    gather_choices(a, args, n);
+        gather_input(a, args, a->columns.obs[0], n);
 }
 
 static void gather_for_critic(struct algo *a, const struct stage_args *args,
@@ -448,7 +473,11 @@ static int gather_minibatch(struct algo *a, const struct stage_args *args,
         gather_for_critic(a, args, kept, b);
     if (b->for_actor)
         gather_for_actor(a, args, kept, b);
+    if (b->for_actor || a->choices > 0)
+        gather_choices(a, args, a->columns.allowed, n);
     rc = turn_minibatch(a, args, b, err);
+    if (rc == 0 && b->for_critic && a->choices > 0)
+        pg_put_choices(a, b->n);
     if (rc == 0 && b->for_actor && a->masked)
         choices_open(pg_self(a), w->mask, n, w->allowed);
     return rc;
@@ -487,6 +516,8 @@ static void feed_critic(struct algo *a, const struct minibatch *b)
     struct feeds *f = &a->feeds;
 
     feeds_add(f, a->state, w->state, b->n, a->state_width);
+    if (a->choices > 0)
+        feeds_add(f, a->choice, w->choice, b->n, a->choices);
     feeds_add(f, a->returns, w->batch_returns, b->n, 1);
     feeds_add(f, a->old_value, w->batch_value, b->n, 1);
 }
@@ -596,11 +627,14 @@ static int run_epochs(struct algo *a, struct session *s, const struct stage_args
 
 /* ---- D ---- */
 
-static int run_target_update(struct algo *a, struct session *s, struct err *err)
+static int run_target_update(struct algo *a, struct session *s,
+                             const struct stage_args *args, struct err *err)
 {
-    struct run_args run = {.targets = &a->update_target, .n_targets = 1};
+    const uint64_t every = (uint64_t)a->config->settings.target_every;
+    struct run_args run = {.targets = every > 0 ? &a->init_target : &a->update_target,
+                           .n_targets = 1};
 
-    if (a->update_target == NULL)
+    if (a->update_target == NULL || (every > 0 && (args->update + 1) % every != 0))
         return 0;
     feeds_begin(&a->feeds);
     feeds_live(&a->feeds, &a->live[PG_POLYAK], &a->live_value[PG_POLYAK]);
@@ -621,7 +655,7 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
         (rc = normalize(a, s, kept, n, a->sums, err)) < 0 ||
         (rc = run_epochs(a, s, args, kept, n, ret, err)) < 0)
         return rc;
-    return run_target_update(a, s, err);
+    return run_target_update(a, s, args, err);
 }
 
 static int prepare(struct algo *a, struct session *s, const struct stage_args *args,
@@ -718,7 +752,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
 
     if (rc < 0 || args->repeat + 1 < (uint64_t)(set->epochs * set->minibatches))
         return rc;
-    return run_target_update(a, s, err);
+    return run_target_update(a, s, args, err);
 }
 
 /* ---- happo ---- */
@@ -744,20 +778,23 @@ static int read_factor(struct algo *a, const struct stage_args *args, int64_t n,
     return 0;
 }
 
-/* ret (n): of the window's actions, under the policy as it is now. */
-static int run_log_probs(struct algo *a, struct session *s, const struct stage_args *args,
-                         int64_t n, float *ret, struct err *err)
+int pg_run_policy(struct algo *a, struct session *s, const struct stage_args *args,
+                  int is_next, struct output fetch, int64_t width, float *ret,
+                  struct err *err)
 {
+    const int64_t n = args->batch * args->length;
+    const struct pg_columns *c = &a->columns;
     struct pg_window *w = &a->window;
-    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
-    struct run_args run = {.fetches = &a->log_prob, .n_fetches = 1};
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, width), ret);
+    struct run_args run = {.fetches = &fetch, .n_fetches = 1};
 
     memcpy(w->batch_row, args->rows, (size_t)n * sizeof(*w->batch_row));
-    gather_input(a, args, (size_t)n);
-    gather_choices(a, args, (size_t)n);
+    gather_input(a, args, is_next ? c->next_obs[0] : c->obs[0], (size_t)n);
+    gather_choices(a, args, is_next ? c->next_allowed : c->allowed, (size_t)n);
     feeds_begin(&a->feeds);
     feeds_add(&a->feeds, a->input, w->input, n, a->input_width);
-    feeds_add(&a->feeds, a->action, w->action, n, pg_self(a)->width);
+    if (!is_next)
+        feeds_add(&a->feeds, a->action, w->action, n, pg_self(a)->width);
     if (a->masked) {
         choices_open(pg_self(a), w->mask, (size_t)n, w->allowed);
         feeds_add(&a->feeds, a->allowed, w->allowed, n, pg_self(a)->width);
@@ -779,12 +816,12 @@ static int turn(struct algo *a, struct session *s, const struct stage_args *args
     int rc;
 
     if ((rc = read_factor(a, args, n, err)) < 0 ||
-        (rc = run_log_probs(a, s, args, n, before, err)) < 0)
+        (rc = pg_run_policy(a, s, args, 0, a->log_prob, 1, before, err)) < 0)
         return rc;
     for (int64_t i = 0; i < n; i++)
         advantage[i] = factor[i] * kept->advantage[i];
     if ((rc = run_epochs(a, s, args, &weighted, n, ret, err)) < 0 ||
-        (rc = run_log_probs(a, s, args, n, after, err)) < 0)
+        (rc = pg_run_policy(a, s, args, 0, a->log_prob, 1, after, err)) < 0)
         return rc;
     store_view_gather(args->store, a->columns.alive, args->rows, (size_t)n, w->alive, 1);
     for (int64_t i = 0; i < n; i++)
@@ -803,7 +840,7 @@ static int critic(struct algo *a, struct session *s, const struct stage_args *ar
 {
     const int rc = run_epochs(a, s, args, kept, n, ret, err);
 
-    return rc < 0 ? rc : run_target_update(a, s, err);
+    return rc < 0 ? rc : run_target_update(a, s, args, err);
 }
 
 /* A stage that works on the window's rows. */
@@ -822,6 +859,8 @@ static int window_stage(struct algo *a, struct session *s, const struct stage_ar
     if ((rc = find_columns(a, args->store, err)) < 0 || (rc = reserve(a, n, err)) < 0 ||
         (rc = open_kept(a, s, n, &kept, err)) < 0)
         return rc;
+    if (strcmp(name, "propose") == 0)
+        return pg_propose(a, s, args, ret, err);
     if (strcmp(name, "prepare") == 0)
         return prepare(a, s, args, &kept, ret, err);
     if (strcmp(name, "normalize") == 0)

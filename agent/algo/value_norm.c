@@ -64,7 +64,9 @@ static int rescale_last_layer(const struct value_norm *v, struct session *s,
     bias = b.data;
     for (int64_t i = 0; i < tensor_elements(&w); i++)
         weight[i] = (float)((double)weight[i] * was.deviation / is.deviation);
-    *bias = (float)(((double)*bias * was.deviation + was.mean - is.mean) / is.deviation);
+    for (int64_t i = 0; i < tensor_elements(&b); i++)
+        bias[i] = (float)(((double)bias[i] * was.deviation + was.mean - is.mean) /
+                          is.deviation);
     return 0;
 }
 

@@ -35,7 +35,7 @@ int value_norm_scale(const struct value_norm *v, struct session *s,
 
 /* Takes in the mean of the returns, and of their squares, as `times` equal steps of the
  * formulas. popart: the last layer then gives the same values as before when they are
- * scaled back (weights (H, 1), biases (1)). */
+ * scaled back (weights (H, V), biases (V), V values). */
 int value_norm_update(const struct value_norm *v, struct session *s, double mean,
                       double squares, int64_t times, struct err *err);
 

@@ -60,17 +60,34 @@ static const struct algorithm_default happo_defaults[] = {
     {NULL},
 };
 
+/* One step down a window's rows, without the means of proximal policy optimisation. */
+#define PLAIN_STEP                                                                       \
+    {"settings.clip_ratio", "none"}, {"settings.epochs", "1"},                           \
+        {"settings.value_norm", "none"}, {"settings.advantage_norm", "false"},           \
+    {                                                                                    \
+        "settings.huber", "none"                                                         \
+    }
+
 /* Papoudakis et al. 2021, and the settings of EPyMARL. */
 static const struct algorithm_default a2c_defaults[] = {
+    {"discount", "0.99"},     {"clip_norm", "10"}, {"optimizer.learning_rate", "0.0005"},
+    {"settings.n_step", "5"}, PLAIN_STEP,          {NULL},
+};
+
+static const char *const coma_settings[] = {
+    "agent_id", "lambda",   "n_step",       "target_every", "clip_ratio",
+    "entropy",  "epochs",   "minibatches",  "value_norm",   "advantage_norm",
+    "huber",    "symmetry", "reward_scale", NULL,
+};
+
+/* Foerster et al. 2018; what is left open there as in EPyMARL. */
+static const struct algorithm_default coma_defaults[] = {
     {"discount", "0.99"},
     {"clip_norm", "10"},
     {"optimizer.learning_rate", "0.0005"},
-    {"settings.n_step", "5"},
-    {"settings.clip_ratio", "none"},
-    {"settings.epochs", "1"},
-    {"settings.value_norm", "none"},
-    {"settings.advantage_norm", "false"},
-    {"settings.huber", "none"},
+    {"settings.lambda", "0.8"},
+    {"settings.target_every", "200"},
+    PLAIN_STEP,
     {NULL},
 };
 
@@ -94,6 +111,21 @@ static const struct network_config first_users_critic = {
 };
 
 static const struct algorithm_info algorithms[] = {
+    {
+        .name = "coma",
+        .summary =
+            "actor-critic that compares each action with what else the agent might "
+            "have done",
+        .use = "cooperation with one reward and discrete actions, where it matters whose "
+               "action it was; mostly to compare with",
+        .stages = "propose(all) > learn(all, writes)",
+        .source = "Foerster et al. 2018, Counterfactual multi-agent policy gradients",
+        .settings = coma_settings,
+        .defaults = coma_defaults,
+        .rows = ROWS_WINDOW,
+        .team_reward = 1,
+        .shares = 1,
+    },
     {
         .name = "critic",
         .summary = "a critic alone, trained by a client with targets of its own",

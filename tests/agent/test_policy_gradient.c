@@ -1,4 +1,4 @@
-/* ia2c, ippo, maa2c, mappo and happo against the formulas of policy_gradient.h, written out here
+/* ia2c, ippo, maa2c, mappo, happo and coma against the formulas of policy_gradient.h, written out here
  * in double precision: gradients by finite differences, steps of plain gradient descent. */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -16,7 +16,7 @@
 #define ROWS      (COPIES * STEPS) /* of one agent */
 #define AGENTS    2
 #define HIDDEN    5
-#define INPUT_MAX (2 * OBS + 2)
+#define INPUT_MAX (2 * OBS + WIDTH + 2)
 #define RATE      0.2
 #define CLIP      0.3 /* clip_norm */
 
@@ -34,6 +34,9 @@ struct variant {
     int share;
     int in_turns; /* happo */
     int scales;   /* rewards */
+    int choices;  /* coma: C */
+    double lambda;
+    int target_every;
 };
 
 static const struct variant variants[] = {
@@ -56,6 +59,41 @@ static const struct variant variants[] = {
      "epochs: 3, n_step: 2, value_norm: none, agent_id: true, "
      "reward_scale: standard",
      &box, 1, 1, 3, 2, 1, 0, 0, 0.2, 10, 0.01, 0, 1, 1},
+    {.algorithm = "coma",
+     .settings = "lambda: 0.7, target_every: 2, agent_id: true, entropy: 0.05",
+     .space = &masked,
+     .joint = 1,
+     .id = 1,
+     .epochs = 1,
+     .entropy = 0.05,
+     .choices = WIDTH,
+     .lambda = 0.7,
+     .target_every = 2},
+    {.algorithm = "coma",
+     .settings = "lambda: 0, n_step: 3, target_every: 0, value_norm: popart, "
+                 "advantage_norm: true, "
+                 "epochs: 2",
+     .space = &two_heads,
+     .joint = 1,
+     .epochs = 2,
+     .n_step = 3,
+     .normalizes_advantages = 1,
+     .popart = 1,
+     .normalizes_values = 1,
+     .entropy = 0.01,
+     .choices = 3},
+    {.algorithm = "coma",
+     .settings = "target_every: 1, value_norm: running, reward_scale: standard",
+     .scales = 1,
+     .space = &discrete,
+     .joint = 1,
+     .epochs = 1,
+     .normalizes_values = 1,
+     .entropy = 0.01,
+     .share = 1,
+     .choices = WIDTH,
+     .lambda = 0.8,
+     .target_every = 1},
 };
 
 /* ---- the team and its rows ---- */
@@ -146,11 +184,28 @@ static struct tensor answers[AGENTS], found;
 static float factor[AGENTS * ROWS];
 static int64_t factor_teams = 1;
 
+/* What coma's agents are told of each other's choices at next observations. */
+static float proposal[AGENTS][ROWS][WIDTH];
+
+static void write_proposals(const struct space *space)
+{
+    memset(proposal, 0, sizeof(proposal));
+    for (int k = 0; k < AGENTS; k++)
+        for (int i = 0; i < ROWS; i++)
+            for (int h = 0, at = 0; h < space->n_heads; at += space->heads[h++])
+                proposal[k][i][at + (i + k) % space->heads[h]] = 1;
+}
+
 static const struct tensor *find_input(void *ctx, const char *agent, const char *name)
 {
     if (strcmp(agent, INPUT_PREVIOUS) == 0) {
         ck_assert_str_eq(name, "factor");
         found = tensor_view(DT_FLOAT, SHAPE(factor_teams, COPIES, STEPS), factor);
+        return &found;
+    }
+    if (strcmp(name, "action") == 0) {
+        found = tensor_view(DT_FLOAT, SHAPE(1, ROWS, WIDTH),
+                            proposal[agent[strlen("agent_")] - '0']);
         return &found;
     }
     ck_assert_str_eq(name, "sums");
@@ -191,7 +246,7 @@ static void run_stage(struct team *t, const struct stage *stage, size_t member,
 
         factor_teams = x->shape.dim[0];
         memcpy(factor, x->data, (size_t)tensor_elements(x) * sizeof(float));
-    } else if (ret->n_outputs > 0) {
+    } else if (ret->n_outputs > 0 && strcmp(stage->name, "propose") != 0) {
         const struct tensor *x = &ret->output[0].value;
 
         memcpy(sums[member], x->data, (size_t)tensor_elements(x) * sizeof(double));
@@ -252,7 +307,7 @@ struct net { /* one tanh layer, one linear one */
 
 struct data { /* of one row */
     double input[INPUT_MAX], state[INPUT_MAX], next_state[INPUT_MAX];
-    double action[WIDTH], allowed[WIDTH];
+    double action[WIDTH], allowed[WIDTH], next_action[WIDTH];
     double reward, terminated, cut, alive, log_prob;
     double value, next_value, advantage, returns;
     double factor; /* of those who had their turns before */
@@ -315,6 +370,55 @@ static double policy(const struct written *w, const struct data *d, double *ret_
     return sum;
 }
 
+/* The combination of choices that an action stands for, the first head fastest. */
+static int choice_of(const struct written *w, const double *action)
+{
+    const struct space *s = w->v->space;
+    int choice = 0;
+
+    for (int h = 0, at = 0, step = 1; h < s->n_heads; at += s->heads[h++]) {
+        int best = 0;
+
+        for (int k = 0; k < s->heads[h]; k++)
+            best = action[at + k] > action[at + best] ? k : best;
+        choice += step * best;
+        step *= s->heads[h];
+    }
+    return choice;
+}
+
+/* What the critic says of a state, or of an action there. */
+static double value_of(const struct written *w, const struct net *n, const double *state,
+                       const double *action)
+{
+    double out[WIDTH];
+
+    forward(n, state, out);
+    return out[w->v->choices > 0 ? choice_of(w, action) : 0];
+}
+
+/* The mean of what the critic says of all that the agent might do. */
+static double baseline(const struct written *w, const struct data *d)
+{
+    const struct space *s = w->v->space;
+    double out[WIDTH], sum = 0, entropy;
+
+    forward(&w->critic, d->state, out);
+    for (int c = 0; c < w->v->choices; c++) {
+        struct data other = *d;
+        int rest = c, possible = 1;
+
+        memset(other.action, 0, sizeof(other.action));
+        for (int h = 0, at = 0; h < s->n_heads; at += s->heads[h++]) {
+            other.action[at + rest % s->heads[h]] = 1;
+            possible = possible && d->allowed[at + rest % s->heads[h]] != 0;
+            rest /= s->heads[h];
+        }
+        sum += possible ? exp(policy(w, &other, &entropy)) * out[c] : 0;
+    }
+    return sum;
+}
+
 static double alive_rows(const struct written *w)
 {
     double n = 0;
@@ -358,9 +462,8 @@ static double critic_loss(const struct written *w)
 
     for (int i = 0; i < w->n; i++) {
         const struct data *d = &w->row[i];
-        double v;
+        const double v = value_of(w, &w->critic, d->state, d->action);
 
-        forward(&w->critic, d->state, &v);
         sum += d->alive * fmax(huber(d->returns - v, w->v->huber),
                                huber(d->returns - d->value - bounded(v - d->value, -c, c),
                                      w->v->huber));
@@ -419,7 +522,8 @@ static void scale_of(const struct written *w, double *ret_mean, double *ret_devi
 
 static void estimate(struct written *w)
 {
-    const struct net *judge = w->v->n_step > 0 ? &w->target : &w->critic;
+    const int has_target = w->v->n_step > 0 || w->v->choices > 0;
+    const struct net *judge = has_target ? &w->target : &w->critic;
     double mean, deviation, later = 0;
 
     scale_of(w, &mean, &deviation);
@@ -427,10 +531,21 @@ static void estimate(struct written *w)
         struct data *d = &w->row[i];
         double own, next;
 
-        forward(&w->critic, d->state, &d->value);
-        forward(judge, d->cut != 0 ? d->next_state : w->row[i + 1].state, &next);
+        d->value = value_of(w, &w->critic, d->state, d->action);
+        next = d->cut != 0
+                   ? value_of(w, judge, d->next_state, d->next_action)
+                   : value_of(w, judge, w->row[i + 1].state, w->row[i + 1].action);
         d->next_value = next * deviation + mean;
         own = d->value * deviation + mean;
+        if (w->v->choices > 0) {
+            d->returns =
+                d->reward + 0.9 * (1 - d->terminated) *
+                                ((1 - w->v->lambda) * d->next_value +
+                                 w->v->lambda * (d->cut != 0 ? d->next_value : later));
+            later = d->returns;
+            d->advantage = (d->value - baseline(w, d)) * deviation;
+            continue;
+        }
         later = d->reward + 0.9 * (1 - d->terminated) * d->next_value - own +
                 (d->cut != 0 ? 0 : 0.9 * 0.95 * later);
         d->advantage = later;
@@ -451,7 +566,8 @@ static void estimate(struct written *w)
             d->returns += weight * (1 - at->terminated) * at->next_value;
             break;
         }
-        d->advantage = d->returns - (d->value * deviation + mean);
+        if (w->v->choices == 0)
+            d->advantage = d->returns - (d->value * deviation + mean);
     }
 }
 
@@ -484,10 +600,10 @@ static void normalize_returns(struct written *w)
     scale_of(w, &is[0], &is[1]);
     for (int i = 0; i < w->n; i++)
         w->row[i].returns = (w->row[i].returns - is[0]) / is[1];
-    for (int j = 0; w->v->popart && j < HIDDEN; j++)
+    for (int j = 0; w->v->popart && j < HIDDEN * w->critic.out; j++)
         w->critic.w2[j] *= was[1] / is[1];
-    if (w->v->popart)
-        w->critic.b2[0] = (w->critic.b2[0] * was[1] + was[0] - is[0]) / is[1];
+    for (int j = 0; w->v->popart && j < w->critic.out; j++)
+        w->critic.b2[j] = (w->critic.b2[j] * was[1] + was[0] - is[0]) / is[1];
 }
 
 static void read_probabilities(const struct written *w, double ret[AGENTS * ROWS])
@@ -570,6 +686,7 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
     const char *own = t->spaces[agent].name, *other = t->spaces[1 - agent].name;
     const uint64_t row = row_of(i);
     double first = 0, truncated;
+    int at = v->joint ? 2 * OBS : OBS; /* in state */
 
     d->factor = 1;
     read_column(t, i, own, "obs", d->input);
@@ -579,9 +696,16 @@ static void read_row(struct team *t, const struct variant *v, int agent, int i,
         read_column(t, i, other, "obs", d->state + OBS);
         read_column(t, i, other, "next_obs", d->next_state + OBS);
     }
+    if (v->choices > 0) {
+        read_column(t, i, other, "action", d->state + at);
+        for (int k = 0; k < WIDTH; k++) {
+            d->next_state[at++] = (double)proposal[1 - agent][i][k];
+            d->next_action[k] = (double)proposal[agent][i][k];
+        }
+    }
     if (v->id) { /* agent_0 is the first of two */
         d->input[OBS] = 1;
-        d->state[v->joint ? 2 * OBS : OBS] = d->next_state[v->joint ? 2 * OBS : OBS] = 1;
+        d->state[at] = d->next_state[at] = 1;
     }
     read_column(t, i, own, v->space->box ? "sample" : "action", d->action);
     read_column(t, i, own, "reward", &d->reward);
@@ -626,14 +750,16 @@ static void scale_rewards(struct written *w)
 static struct written read_member(struct team *t, const struct variant *v, size_t k)
 {
     struct written w = {.v = v};
-    const int input = OBS + (v->id ? 2 : 0), state = input + (v->joint ? OBS : 0);
+    const int input = OBS + (v->id ? 2 : 0);
+    const int state = input + (v->joint ? OBS : 0) + (v->choices > 0 ? WIDTH : 0);
+    const int values = v->choices > 0 ? v->choices : 1;
 
     w.actor = read_net(t, k, "p_func", input, WIDTH);
-    w.critic = read_net(t, k, "v_func", state, 1);
+    w.critic = read_net(t, k, "v_func", state, values);
     if (v->space->box)
         read_into(w.actor.log_std, team_variable(t, k, "p_func/log_std"));
-    if (v->n_step > 0)
-        w.target = read_net(t, k, "target_v_func", state, 1);
+    if (v->n_step > 0 || v->choices > 0)
+        w.target = read_net(t, k, "target_v_func", state, values);
     for (w.n = 0; w.n < (v->share ? AGENTS : 1) * ROWS; w.n++)
         read_row(t, v, (int)k + w.n / ROWS, w.n % ROWS, &w.row[w.n]);
     if (v->scales)
@@ -677,8 +803,10 @@ START_TEST(learning_written_out)
 {
     const struct variant *v = &variants[_i];
     struct team *t = open_team(v);
-    struct written w = read_all(t, v);
+    struct written w;
 
+    write_proposals(v->space);
+    w = read_all(t, v);
     for (uint64_t update = 0; update < 2; update++) {
         const double steps = v->share ? v->epochs : 1; /* whose norms are added up */
         struct scalars got;
@@ -692,7 +820,9 @@ START_TEST(learning_written_out)
         got = learn(t, update);
 
         learn_written(&w, want);
-        if (v->n_step > 0)
+        if (v->target_every > 0 && (update + 1) % (uint64_t)v->target_every == 0)
+            w.target = w.critic;
+        else if (v->target_every == 0 && (v->n_step > 0 || v->choices > 0))
             follow(&w.target, &w.critic);
         now = read_all(t, v);
         expect_net("actor", &w.actor, &now.actor);
@@ -799,6 +929,46 @@ START_TEST(an_update_again_has_the_same_minibatches)
 }
 END_TEST
 
+/* coma's proposals are draws of the policy at next observations: the largest of the scores
+ * and the noise of keyed draws. */
+START_TEST(proposals_are_keyed_draws)
+{
+    const struct variant v = {.algorithm = "coma",
+                              .settings = "lambda: 0.5",
+                              .space = &masked,
+                              .joint = 1,
+                              .choices = WIDTH};
+    const uint64_t update = 5;
+    struct team *t = open_team(&v);
+    struct member *m = &t->members[0];
+    struct written w = read_all(t, &v);
+    const uint8_t mask[WIDTH] = {1, 0, 1, 1};
+    struct stage_result res;
+    size_t n;
+    float draw[ROWS][WIDTH];
+
+    for (int i = 0; i < ROWS; i++)
+        team_write_mask(t, row_of(i), 0, "next_allowed", mask);
+    run_stage(t, &m->ops->stages(m->algo, &n)[0], 0, update, 0, &res);
+    ck_assert_str_eq(res.output[0].name, "action");
+    rng_uniform_f32(team_stage_key(t, 0, "propose"), update, 0, draw[0], ROWS * WIDTH);
+    for (int i = 0; i < ROWS; i++) {
+        const float *action = tensor_f32(&res.output[0].value) + i * WIDTH;
+        double scores[WIDTH];
+        int best = 0;
+
+        forward(&w.actor, w.row[i].next_state, scores);
+        for (int k = 0; k < WIDTH; k++) {
+            scores[k] -= log(-log((double)draw[i][k]));
+            best = mask[k] != 0 && scores[k] > scores[best] ? k : best;
+        }
+        for (int k = 0; k < WIDTH; k++)
+            ck_assert_float_eq(action[k], k == best);
+    }
+    team_free(t);
+}
+END_TEST
+
 /* ---- acting ---- */
 
 /* Draws follow the policy: the shares of the choices are their probabilities, and the
@@ -888,6 +1058,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, learning_written_out, 0, n);
     tcase_add_loop_test(tc, factors_of_two_agents, 0, 2);
     tcase_add_test(tc, an_update_again_has_the_same_minibatches);
+    tcase_add_test(tc, proposals_are_keyed_draws);
     tcase_add_loop_test(tc, draws_follow_the_policy, 0, n);
     suite_add_tcase(suite, tc);
     return suite;

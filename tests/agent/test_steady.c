@@ -68,8 +68,12 @@ static void play(struct team *t, uint64_t update, const uint64_t *rows)
             0);
 }
 
-static const char *const configs[] = {"{}", "{algorithm: ddpg}", "{algorithm: iql}",
-                                      "{algorithm: matd3}"};
+static const char *const configs[] = {"{}",
+                                      "{algorithm: ddpg}",
+                                      "{algorithm: iql}",
+                                      "{algorithm: matd3}",
+                                      "{algorithm: mappo}",
+                                      "{algorithm: coma}"};
 enum { CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
 START_TEST(test_steady_requests_allocate_nothing)

@@ -449,9 +449,9 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: agents.agent_1.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft vectors need env.actions: continuous)"},
         {ENV "defaults: {algorithm: madpg}\n",
-         "f.yaml:2: defaults.algorithm: found 'madpg', expected critic, ddpg, frozen, "
-         "happo, heuristic, ia2c, ippo, iql, maa2c, maddpg, mappo, matd3, noop, qmix, "
-         "random or vdn; did you mean 'maddpg'?"},
+         "f.yaml:2: defaults.algorithm: found 'madpg', expected coma, critic, ddpg, "
+         "frozen, happo, heuristic, ia2c, ippo, iql, maa2c, maddpg, mappo, matd3, noop, "
+         "qmix, random or vdn; did you mean 'maddpg'?"},
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
@@ -595,6 +595,10 @@ START_TEST(algorithms_are_found)
                      "learn(all, writes)");
     ck_assert_ptr_null(algorithm_find("none"));
     ck_assert_ptr_null(algorithm_at(1000));
+    for (size_t i = 0; algorithm_at(i) != NULL; i++) {
+        ck_assert_ptr_nonnull(algorithm_at(i)->use);
+        ck_assert_ptr_nonnull(algorithm_at(i)->source);
+    }
     ck_assert(algorithm_accepts(algorithm_find("ddpg"), "temperature"));
     ck_assert(!algorithm_accepts(algorithm_find("ddpg"), "temp"));
     ck_assert(algorithm_plays_in(algorithm_find("random"), "any"));

@@ -1,7 +1,7 @@
-"""happo: deaths of its agents at every stage, and a resume, change no byte."""
+"""happo and coma: deaths of their agents at every stage, and a resume, change no byte."""
 import harness
 from test_exactness import outcome
-from test_share import MEMBERS, deaths_change_no_byte
+from test_share import MEMBERS, PS, deaths_change_no_byte
 
 CONFIG = """\
 run: {{name: policies, env_steps: 1600}}
@@ -21,11 +21,16 @@ defaults:
 HAPPO = {"algorithm": "happo", "settings": "epochs: 2, minibatches: 2, n_step: 3, symmetry: env"}
 
 
-def check(w, stages, **text):
-    """Every process dies at every point of every stage; then a resume from the middle."""
+COMA = {"algorithm": "coma", "settings": "lambda: 0.7, target_every: 3, symmetry: env"}
+
+
+def check(w, stages, of_ps=(), **text):
+    """Every process dies at every point of every stage (sanitized: at two of the five);
+    then a resume from the middle."""
     file = w.write("policies.yaml", CONFIG.format(**text))
-    deaths = 5 * len(stages)  # one at each of the five points
-    deaths_change_no_byte(w, file, deaths, {name: stages for name in MEMBERS})
+    deaths = (2 if harness.SANITIZED else 5) * len(stages)
+    methods = {name: stages for name in MEMBERS}
+    deaths_change_no_byte(w, file, deaths, {**methods, PS: of_ps} if of_ps else methods)
     w.brood("run", file, "--name", "whole")
     again = w.path / "again"
     harness.copy_run(w.run_dir("whole"), again)
@@ -37,20 +42,36 @@ def test_happo(w):
     check(w, ("prepare", "turn", "critic"), **HAPPO)
 
 
+def test_coma(w):
+    check(w, ("propose", "learn"), **COMA)
+
+
+def test_coma_that_shares(w):
+    check(w, ("propose", "prepare", "actor", "assign"), ("apply",), **{
+        **COMA, "algorithm": "coma\n  share: team"})
+
+
+TAG = """\
+run: {{name: tag, env_steps: 300}}
+env: {{id: simple_tag, copies: 4, max_steps: 10, reward: team_mean}}
+experience: {{update_every: 40}}
+evaluation: {{every_env_steps: 0}}
+defaults: {{algorithm: {}, actor: {{hidden: [8]}}, critic: {{hidden: [8]}}}}
+"""
+
+
+def test_coma_against_agents_that_do_not_learn(w):
+    """Those propose actions for a window's rows, too."""
+    w.brood("run", w.write("tag.yaml", TAG.format("coma") + """\
+agents:
+  agent_0: {algorithm: random}
+  adversary_0: {algorithm: heuristic}
+"""))
+
+
 def test_two_teams_take_turns(w):
     """Each team's factor is its own; both have their places in one order of turns."""
-    file = w.write("tag.yaml", """\
-run: {name: tag, env_steps: 300}
-env: {id: simple_tag, copies: 4, max_steps: 10, reward: team_mean}
-experience: {update_every: 40}
-evaluation: {every_env_steps: 0}
-defaults:
-  algorithm: happo
-  actor: {hidden: [8]}
-  critic: {hidden: [8]}
-  settings: {epochs: 2}
-""")
-    w.brood("run", file)
+    w.brood("run", w.write("tag.yaml", TAG.format("happo")))
 
 
 if __name__ == "__main__":

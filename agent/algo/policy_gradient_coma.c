@@ -1,0 +1,141 @@
+/* What sets coma apart from the other policy gradients: proposed actions, counterfactual
+ * advantages and the targets of its critic (policy_gradient.h). */
+#include "agent/algo/policy_gradient.h"
+
+#include "agent/algo/choices.h"
+#include "agent/algo/targets.h"
+#include "common/numerics/elementary.h"
+#include "common/rng/rng.h"
+
+#include <string.h>
+
+int pg_propose(struct algo *a, struct session *s, const struct stage_args *args,
+               struct stage_result *ret, struct err *err)
+{
+    const int64_t n = args->batch * args->length, width = pg_self(a)->width;
+    struct pg_window *w = &a->window;
+    const int rc = pg_run_policy(a, s, args, 1, a->scores, width, w->action, err);
+
+    if (rc < 0)
+        return rc;
+    rng_uniform_f32(args->key, args->counter, 0, w->draw, (size_t)(n * width));
+    pg_add_noise(w->action, w->draw, (size_t)(n * width));
+    pg_choose(a, w->draw, a->masked ? w->mask : NULL, w->action, (size_t)n, NULL);
+    ret->n_outputs = 1;
+    ret->output[0].name = "action";
+    ret->output[0].value = tensor_view(DT_FLOAT, SHAPE(1, n, width), w->action);
+    return 0;
+}
+
+void pg_put_choices(struct algo *a, int64_t n)
+{
+    const struct space *self = pg_self(a);
+    struct pg_window *w = &a->window;
+
+    memset(w->choice, 0, (size_t)(n * a->choices) * sizeof(*w->choice));
+    for (int64_t i = 0; i < n; i++)
+        w->choice[i * a->choices + choice_of_action(self, w->action + i * self->width)] =
+            1;
+}
+
+/* Rows of an agent's proposals, to rows of dst that are `stride` floats apart. */
+static int put_proposal(const struct algo *a, const struct stage_args *args, size_t agent,
+                        const uint32_t *place, int64_t n, float *dst, int64_t stride,
+                        struct err *err)
+{
+    const struct space *space = &a->agents[agent];
+    const size_t row_bytes = (size_t)space->width * sizeof(*dst);
+    const int64_t rows = args->batch * args->length;
+    const struct tensor *t = args->input(args->input_ctx, space->name, "action");
+
+    if (t == NULL)
+        return err_set(err, ERR_PROTOCOL, "input %s/action is missing", space->name);
+    if (t->dtype != DT_FLOAT || tensor_elements(t) != rows * space->width)
+        return err_set(err, ERR_PROTOCOL, "input %s/action is %s, (1,%lld,%lld) expected",
+                       space->name, shape_text(&t->shape), (long long)rows,
+                       (long long)space->width);
+    for (int64_t i = 0; i < n; i++) /* a message's bin has no alignment */
+        memcpy(dst + i * stride, (const char *)t->data + place[i] * row_bytes, row_bytes);
+    return 0;
+}
+
+int pg_put_proposals(struct algo *a, const struct stage_args *args, const uint32_t *place,
+                     int64_t n, struct err *err)
+{
+    struct pg_window *w = &a->window;
+    float *block = w->state;
+    int rc = put_proposal(a, args, a->self, place, n, w->action, pg_self(a)->width, err);
+
+    for (size_t j = 0; j < a->seen_n; j++)
+        block += a->agents[a->seen[j]].obs;
+    for (size_t j = 1; rc == 0 && j < a->seen_n; j++) {
+        rc = put_proposal(a, args, a->seen[j], place, n, block, a->state_width, err);
+        block += a->agents[a->seen[j]].width;
+    }
+    if (rc == 0)
+        pg_put_choices(a, n);
+    return rc;
+}
+
+/* The probability of a combination of choices, from each head's log-probabilities. */
+static double probability(const struct space *space, const float *scores, int64_t choice)
+{
+    double sum = 0;
+
+    for (int h = 0; h < space->n_heads; h++) {
+        sum += (double)scores[choice % space->heads[h]];
+        choice /= space->heads[h];
+        scores += space->heads[h];
+    }
+    return exp_f64(sum);
+}
+
+int pg_counterfactual(struct algo *a, struct session *s, const struct stage_args *args,
+                      const struct pg_kept *kept, struct err *err)
+{
+    const struct space *self = pg_self(a);
+    const int64_t n = args->batch * args->length;
+    struct pg_window *w = &a->window;
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, a->choices), w->values);
+    struct run_args run = {.fetches = &a->values, .n_fetches = 1};
+    int rc;
+
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->state, w->state, n, a->state_width);
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    if ((rc = session_run(s, &run, &t, err)) < 0 ||
+        (rc = pg_run_policy(a, s, args, 0, a->scores, self->width, w->draw, err)) < 0)
+        return rc;
+    pg_put_choices(a, n);
+    for (int64_t i = 0; i < n; i++) {
+        const float *values = w->values + i * a->choices;
+        double baseline = 0;
+
+        for (int64_t k = 0; k < a->choices; k++)
+            baseline +=
+                probability(self, w->draw + i * self->width, k) * (double)values[k];
+        kept->value[i] = values[choice_of_action(self, w->action + i * self->width)];
+        kept->advantage[i] = (float)((double)kept->value[i] - baseline);
+    }
+    return 0;
+}
+
+void pg_lambda_returns(const struct algo *a, const struct stage_args *args,
+                       const struct pg_kept *kept)
+{
+    const struct pg_window *w = &a->window;
+    const struct target_rows rows = {.batch = args->batch,
+                                     .length = args->length,
+                                     .reward = w->reward,
+                                     .terminated = w->terminated,
+                                     .truncated = w->cut,
+                                     .value = w->next_value,
+                                     .discount = a->live_value[PG_DISCOUNT]};
+    const int64_t n_step = a->config->settings.n_step;
+
+    if (a->live_value[PG_LAMBDA] > 0)
+        targets_lambda(&rows, a->live_value[PG_LAMBDA], kept->returns);
+    else
+        targets_n_step(&rows, n_step > 0 ? n_step : 1, kept->returns);
+}
