@@ -68,7 +68,11 @@ static void play(struct team *t, uint64_t update, const uint64_t *rows)
             0);
 }
 
-static const char *const configs[] = {"{}", "{algorithm: ddpg}", "{algorithm: iql}",
+static const char *const configs[] = {"{}",
+                                      "{algorithm: ddpg}",
+                                      "{algorithm: iql}",
+                                      "{algorithm: isac}",
+                                      "{algorithm: masac}",
                                       "{algorithm: matd3}"};
 enum { CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
