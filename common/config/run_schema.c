@@ -115,7 +115,7 @@ static const struct schema actor_schema = {TABLE(actor_fields)};
 static const struct field critic_fields[] = {
     NETWORK_FIELDS,
     {"input", FIELD_ENUM, NETWORK(input), .flags = FIELD_VARIABLES, NAMES("own", "all"),
-     .doc = "what it sees: whose observations, actions (maddpg, matd3: all)"},
+     .doc = "what it sees: whose observations, actions (maddpg, masac, matd3: all)"},
     {"after_action", FIELD_SIZES, NETWORK(after_action), .flags = FIELD_VARIABLES,
      .default_text = "[]",
      .doc = "if not empty, actions join behind `hidden`, then come these layers"},
