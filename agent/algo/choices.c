@@ -122,6 +122,19 @@ int32_t choice_of_action(const struct space *space, const float *action)
     return ret;
 }
 
+int32_t choice_draw(const float *p, float draw, int32_t n)
+{
+    float below = 0;
+    int32_t choice = 0;
+
+    for (int32_t i = 0; i < n && draw >= below; i++) {
+        if (p[i] > 0)
+            choice = i;
+        below += p[i];
+    }
+    return choice;
+}
+
 int32_t choice_explore(float draw, float epsilon, int32_t best, const uint8_t *allowed,
                        int32_t n_allowed, int32_t n)
 {

@@ -32,6 +32,10 @@ int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n);
 int32_t choice_explore(float draw, float epsilon, int32_t best, const uint8_t *allowed,
                        int32_t n_allowed, int32_t n);
 
+/* The choice that one draw in [0, 1) selects of n with probabilities p: never one with
+ * probability 0. */
+int32_t choice_draw(const float *p, float draw, int32_t n);
+
 /* Each head's largest element becomes 1, the others 0. x (rows, U), allowed (rows, U) */
 void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
                     size_t rows);

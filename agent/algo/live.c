@@ -155,7 +155,7 @@ int live_value(const struct live *l, struct session *s, uint64_t step, float *re
     if (r < 0)
         return r;
     *ret = (float)ramp_value(&ramp, step);
-    if (*ret <= 0)
+    if (*ret == 0)
         *ret = l->instead_of_zero;
     return 0;
 }

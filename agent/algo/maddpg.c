@@ -2,6 +2,7 @@
 
 #include "agent/algo/choices.h"
 #include "agent/algo/parts.h"
+#include "agent/algo/rows.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -193,18 +194,6 @@ static int check_policy(const struct space *space, const struct algorithm_settin
     return 0;
 }
 
-/* Refuses a learner without symmetry beside one with it: proposals for turned rows do not
- * fit a critic that sees the rows as stored. */
-static int check_symmetry(const struct algo *a, struct err *err)
-{
-    for (size_t i = 0; !a->one_stage && i < a->n_agents; i++)
-        if (a->agents[i].symmetric && !maddpg_self(a)->symmetric)
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
-                              "none, but %s has env: they read each other's proposals",
-                              a->agents[i].name);
-    return 0;
-}
-
 static void make_learners(struct algo *a)
 {
     const struct agent_config *c = a->config;
@@ -276,7 +265,7 @@ static int build(struct algo **ret, const struct algo_args *args, enum variant v
     a->columns = xcalloc(2 * a->seen_n, sizeof(*a->columns));
     a->next_columns = xcalloc(a->seen_n, sizeof(*a->next_columns));
     a->feeds = xcalloc(a->n_agents + 5 + LIVE_COUNT, sizeof(*a->feeds));
-    r = check_symmetry(a, err);
+    r = a->one_stage ? 0 : rows_check_symmetry(a->agents, a->n_agents, a->self, err);
     if (r == 0)
         r = maddpg_build_graph(a, err);
     if (r < 0) {

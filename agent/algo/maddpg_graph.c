@@ -156,17 +156,6 @@ static void sample_gumbel(struct algo *a, struct policy *p)
     p->action = softmax_heads(g, x, maddpg_self(a));
 }
 
-static void squash(struct algo *a, struct policy *p)
-{
-    const struct space *space = maddpg_self(a);
-    const double half = (space->high - space->low) / 2;
-    struct output x = unary(a->graph, "Tanh", p->raw, NULL);
-
-    x = binary(a->graph, "Mul", x, constant_f32(a->graph, (float)half, NULL), "mul");
-    p->action = binary(a->graph, "Add", x,
-                       constant_f32(a->graph, (float)(space->low + half), NULL), "add");
-}
-
 static struct policy make_policy(struct algo *a, const char *scope)
 {
     struct policy p = {0};
@@ -175,7 +164,7 @@ static struct policy make_policy(struct algo *a, const char *scope)
     p.raw = mlp(a->graph, a->obs[a->self], &a->config->actor, maddpg_self(a)->width);
     variable_scope_leave(a->graph);
     if (a->deterministic)
-        squash(a, &p);
+        p.action = squash(a->graph, p.raw, maddpg_self(a)->low, maddpg_self(a)->high);
     else
         sample_gumbel(a, &p);
     return p;

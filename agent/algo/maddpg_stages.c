@@ -236,18 +236,13 @@ static int put_proposals(struct algo *a, const struct stage_args *args, int64_t 
 
     for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
         const struct space *s = &a->agents[j];
-        const struct shape want = SHAPE(args->groups, args->batch, s->width);
-        const struct tensor *t = args->input(args->input_ctx, s->name, "action");
         float *x = a->batch.joint + column;
+        const float *proposed;
+        int r = rows_input(args, s->name, "action", s->width, group, &proposed, err);
 
-        if (t == NULL)
-            return err_set(err, ERR_PROTOCOL, "input %s/action is missing", s->name);
-        if (t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
-            return err_set(err, ERR_SHAPE, "input %s/action is %s, %s expected", s->name,
-                           shape_text(&t->shape), shape_text(&want));
-        column = put_actions(a, column,
-                             (const float *)t->data + group * args->batch * s->width,
-                             args->batch, s->width);
+        if (r < 0)
+            return r;
+        column = put_actions(a, column, proposed, args->batch, s->width);
         if (!s->symmetric)
             symmetry_action(args->symmetry, j, (size_t)args->batch, x,
                             (size_t)a->joint_width);

@@ -18,10 +18,47 @@ void name_policy(struct graph *g, struct output observation, struct output actio
     collect(g, is_scores ? POLICY_LOGITS : POLICY_ACTION, action);
 }
 
+struct output sum_of_row(struct graph *g, struct output x)
+{
+    static const int32_t columns = 1;
+
+    return reduce(g, "Sum", x, &columns, 1, 1, NULL);
+}
+
+struct output squash(struct graph *g, struct output x, double low, double high)
+{
+    const double half = (high - low) / 2;
+
+    x = unary(g, "Tanh", x, NULL);
+    x = binary(g, "Mul", x, constant_f32(g, (float)half, NULL), "mul");
+    return binary(g, "Add", x, constant_f32(g, (float)(low + half), NULL), "add");
+}
+
 const struct optimizer_config *network_optimizer(const struct agent_config *c,
                                                  const struct network_config *net)
 {
     return net->has_optimizer ? &net->optimizer : &c->optimizer;
+}
+
+static int check_optimizer(const struct optimizer_config *o, const char *key,
+                           struct err *err)
+{
+    if (o->type != OPT_ACCEPT_REJECT)
+        return 0;
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                      "accept_reject makes no use of gradients, which this algorithm "
+                      "learns by");
+}
+
+int check_optimizers(const struct agent_config *c, struct err *err)
+{
+    int rc = check_optimizer(&c->optimizer, "optimizer.type", err);
+
+    if (rc == 0 && c->actor.has_optimizer)
+        rc = check_optimizer(&c->actor.optimizer, "actor.optimizer.type", err);
+    if (rc == 0 && c->critic.has_optimizer)
+        rc = check_optimizer(&c->critic.optimizer, "critic.optimizer.type", err);
+    return rc;
 }
 
 struct operation *apply_clipped(struct graph *g, struct gradient *grads, size_t n,

@@ -17,9 +17,17 @@
 void name_policy(struct graph *g, struct output observation, struct output action,
                  int is_scores);
 
+/* (B, n) > (B, 1) */
+struct output sum_of_row(struct graph *g, struct output x);
+/* Into the bounds of a box: (low + high)/2 + (high - low)/2 tanh(x). */
+struct output squash(struct graph *g, struct output x, double low, double high);
+
 /* The network's own optimiser, or else the agent's. */
 const struct optimizer_config *network_optimizer(const struct agent_config *c,
                                                  const struct network_config *net);
+
+/* Refuses optimisers that make no use of gradients. ERR_CONFIG. */
+int check_optimizers(const struct agent_config *c, struct err *err);
 
 /* An optimiser step for a loss, with clipped gradients: minimize_and_clip of
  * openai/maddpg. */

@@ -71,16 +71,6 @@ static int has_heads(const struct space *space)
     return in_heads == space->width;
 }
 
-static int check_optimizer(const struct optimizer_config *o, const char *key,
-                           struct err *err)
-{
-    if (o->type != OPT_ACCEPT_REJECT)
-        return 0;
-    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
-                      "accept_reject makes no use of gradients, which this algorithm "
-                      "learns by");
-}
-
 static int check_share(const struct algo_args *args, int in_turns, struct err *err)
 {
     if (args->share == NULL && !in_turns)
@@ -97,12 +87,8 @@ static int check_share(const struct algo_args *args, int in_turns, struct err *e
 
 static int check(const struct space *self, const struct agent_config *c, struct err *err)
 {
-    int rc = check_optimizer(&c->optimizer, "optimizer.type", err);
+    int rc = check_optimizers(c, err);
 
-    if (rc == 0 && c->actor.has_optimizer)
-        rc = check_optimizer(&c->actor.optimizer, "actor.optimizer.type", err);
-    if (rc == 0 && c->critic.has_optimizer)
-        rc = check_optimizer(&c->critic.optimizer, "critic.optimizer.type", err);
     if (rc == 0)
         rc = check_agent_id(c, err);
     if (rc < 0 || has_heads(self))

@@ -9,13 +9,6 @@
 
 #include <stdlib.h>
 
-static struct output sum_of_row(struct graph *g, struct output x)
-{
-    static const int32_t columns = 1;
-
-    return reduce(g, "Sum", x, &columns, 1, 1, NULL);
-}
-
 static void make_placeholders(struct algo *a)
 {
     struct graph *g = a->graph;

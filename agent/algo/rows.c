@@ -1,6 +1,9 @@
 #include "agent/algo/rows.h"
 
+#include "common/mem/xmalloc.h"
+
 #include <math.h>
+#include <stdlib.h>
 
 #define ALIGN_FLOATS 16 /* 64 bytes */
 
@@ -12,6 +15,17 @@ int rows_check(const struct stage_args *args, size_t n_agents, struct err *err)
     if (args->groups != 1 && args->groups != (int64_t)n_agents)
         return err_set(err, ERR_ARG, "stage %s: %lld groups of rows for %zu agents",
                        args->stage->name, (long long)args->groups, n_agents);
+    return 0;
+}
+
+int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self,
+                        struct err *err)
+{
+    for (size_t i = 0; i < n_agents; i++)
+        if (agents[i].symmetric && !agents[self].symmetric)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
+                              "none, but %s has env: they read each other's proposals",
+                              agents[i].name);
     return 0;
 }
 
@@ -63,10 +77,45 @@ uint8_t *rows_take_bytes(float *base, size_t *used, size_t n)
     return (uint8_t *)rows_take(base, used, (n + sizeof(float) - 1) / sizeof(float));
 }
 
+int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err)
+{
+    free(*memory);
+    *memory = mem_aligned(floats * sizeof(float));
+    if (*memory == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for a batch of %lld rows",
+                       (long long)rows);
+    return 0;
+}
+
+int rows_input(const struct stage_args *args, const char *agent, const char *name,
+               int64_t width, int64_t group, const float **ret, struct err *err)
+{
+    const struct shape want = SHAPE(args->groups, args->batch, width);
+    const struct tensor *t = args->input(args->input_ctx, agent, name);
+
+    if (t == NULL)
+        return err_set(err, ERR_PROTOCOL, "input %s/%s is missing", agent, name);
+    if (t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
+        return err_set(err, ERR_SHAPE, "input %s/%s is %s, %s expected", agent, name,
+                       shape_text(&t->shape), shape_text(&want));
+    *ret = tensor_f32(t) + group * args->batch * width;
+    return 0;
+}
+
 void rows_weights(float *weight, const float *weights, const float *alive, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         weight[i] = (weights != NULL ? weights[i] : 1.0f) * alive[i];
+}
+
+void rows_mean(float *weight, int64_t n)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)weight[i];
+    for (int64_t i = 0; i < n; i++)
+        weight[i] = (float)((double)weight[i] / fmax(sum, 1));
 }
 
 void rows_targets(float *y, const float *reward, const float *terminated,

@@ -10,6 +10,11 @@
 /* Checks that the request has rows of single steps, with G equal to 1 or n_agents.
  * ERR_ARG. */
 int rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
+/* For algorithms that read each other's proposals: refuses a learner without symmetry
+ * beside one with it, since proposals for turned rows do not fit a critic that sees the
+ * rows as stored. ERR_CONFIG. */
+int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self,
+                        struct err *err);
 /* The group that this agent learns from. */
 int64_t rows_group(const struct stage_args *args, size_t self);
 
@@ -26,9 +31,21 @@ int rows_mask_column(const struct store_layout *l, const struct space *agent,
 float *rows_take(float *base, size_t *used, size_t n);
 uint8_t *rows_take_bytes(float *base, size_t *used, size_t n);
 
+/* Replaces *memory by room for a batch's floats, 64-byte aligned. ERR_NOMEM: *memory is
+ * NULL. rows: of the batch, for the message. */
+int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err);
+
+/* Another agent's output (G, B, width) in an earlier stage of the update: of this agent's
+ * group, borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
+int rows_input(const struct stage_args *args, const char *agent, const char *name,
+               int64_t width, int64_t group, const float **ret, struct err *err);
+
 /* weight[i] = weights[i] (NULL: 1) alive[i]: an agent that has left has no part in its
  * own loss. weight may be alive. */
 void rows_weights(float *weight, const float *weights, const float *alive, int64_t n);
+
+/* weight (n) / max(1, their sum): sums with these weights are weighted means. */
+void rows_mean(float *weight, int64_t n);
 
 /* y = reward + discount (1 - terminated) next: returned as scalars, too, the mean and the
  * deviation. */

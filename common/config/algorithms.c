@@ -91,6 +91,25 @@ static const struct algorithm_default coma_defaults[] = {
     {NULL},
 };
 
+static const char *const sac_settings[] = {
+    "initial_alpha",
+    "target_entropy_share",
+    "target_entropy_each",
+    "own_batches",
+    "clip_by",
+    "symmetry",
+    NULL,
+};
+
+/* Haarnoja et al. 2018 for rates and targets, BenchMARL for clipping. */
+static const struct algorithm_default sac_defaults[] = {
+    {"polyak", "0.005"},
+    {"clip_norm", "5"},
+    {"optimizer.learning_rate", "0.0003"},
+    {"settings.clip_by", "global"},
+    {NULL},
+};
+
 static const char *const critic_settings[] = {"clip_by", NULL};
 
 static const char *const frozen_settings[] = {"from",   "agent",  "observation",
@@ -225,6 +244,18 @@ static const struct algorithm_info algorithms[] = {
         .shares = 1,
     },
     {
+        .name = "isac",
+        .summary = "each agent alone: soft actor-critic on its own observation",
+        .use = "rows that are expensive, discrete or continuous actions, exploration by "
+               "the policy's own entropy; for one agent it is sac",
+        .stages = "learn(all, writes)",
+        .source = "Haarnoja et al. 2018, Soft actor-critic algorithms and applications; "
+                  "Christodoulou 2019, Soft actor-critic for discrete action settings",
+        .settings = sac_settings,
+        .own_critic = 1,
+        .defaults = sac_defaults,
+    },
+    {
         .name = "maa2c",
         .summary = "advantage actor-critic with critics that see all observations",
         .use = "cooperation with many copies of a cheap environment",
@@ -259,6 +290,19 @@ static const struct algorithm_info algorithms[] = {
         .defaults = ppo_defaults,
         .rows = ROWS_WINDOW,
         .shares = 1,
+    },
+    {
+        .name = "masac",
+        .summary = "soft actor-critic with critics that see all observations and the "
+                   "others' actions",
+        .use = "as isac, where agents cooperate or compete; the policies stay random as "
+               "far as target_entropy_share or target_entropy_each says",
+        .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
+        .source = "Haarnoja et al. 2018, Soft actor-critic algorithms and applications; "
+                  "Iqbal, Sha 2019, Actor-attention-critic for multi-agent reinforcement "
+                  "learning",
+        .settings = sac_settings,
+        .defaults = sac_defaults,
     },
     {
         .name = "matd3",

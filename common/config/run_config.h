@@ -94,8 +94,10 @@ struct algorithm_settings {
     int64_t n_step;       /* rewards that a target counts; 0: one (policies: gae) */
     double clip_ratio;    /* 0: no clipping ("none") */
     struct ramp entropy;  /* weight of the policy's entropy */
-    int64_t epochs;       /* passes over a window of rows */
-    int64_t minibatches;  /* of a pass */
+    double initial_alpha; /* the same, where it is learnt (sac): its first value */
+    double target_entropy_share, target_entropy_each; /* that alpha is learnt to reach */
+    int64_t epochs;                                   /* passes over a window of rows */
+    int64_t minibatches;                              /* of a pass */
     enum value_norm_kind value_norm;
     enum reward_scale_kind reward_scale;
     int advantage_norm;

@@ -266,7 +266,7 @@ static int write_setting(struct cursor metagraph, const struct cursor *line,
                      SETTING_CONSTANTS, (int)cursor_left(line), (const char *)line->p);
     else
         rc = value_at(variable, to, over, table, block, step, &value, err);
-    if (rc == 0 && value <= 0)
+    if (rc == 0 && value == 0)
         value = strtof(number, NULL);
     if (rc == 0)
         rc = write_constant(metagraph, node, value, err);

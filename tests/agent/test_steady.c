@@ -71,6 +71,8 @@ static void play(struct team *t, uint64_t update, const uint64_t *rows)
 static const char *const configs[] = {"{}",
                                       "{algorithm: ddpg}",
                                       "{algorithm: iql}",
+                                      "{algorithm: isac}",
+                                      "{algorithm: masac}",
                                       "{algorithm: matd3}",
                                       "{algorithm: mappo}",
                                       "{algorithm: coma}"};

@@ -323,6 +323,8 @@ static const struct {
     {"{algorithm: matd3, actor: {hidden: [16]}, critic: {hidden: [16]}}", 1, 3},
     {"{algorithm: iql, critic: {hidden: [16]}}", 1, 1},
     {"{algorithm: iql, critic: {hidden: [16]}}", 0, 3},
+    {"{algorithm: isac, actor: {hidden: [16]}, critic: {hidden: [16]}}", 0, 3},
+    {"{algorithm: masac, actor: {hidden: [16]}, critic: {hidden: [16]}}", 1, 1},
 };
 enum { LEARNERS = sizeof(learners) / sizeof(learners[0]) };
 

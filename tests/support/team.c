@@ -260,6 +260,8 @@ void team_free(struct team *t)
         struct member *m = &t->members[i];
 
         tensor_free(&m->proposal);
+        tensor_free(&m->log_prob);
+        tensor_free(&m->priorities);
         m->ops->free(m->algo);
         share_free(m->share);
         session_free(m->session);
@@ -281,9 +283,15 @@ static const struct tensor *find_proposal(void *ctx, const char *agent, const ch
 {
     const struct team *t = ctx;
 
-    for (size_t i = 0; i < t->args.n; i++)
-        if (strcmp(t->spaces[i].name, agent) == 0 && strcmp(name, "action") == 0)
-            return t->members[i].proposal.data != NULL ? &t->members[i].proposal : NULL;
+    for (size_t i = 0; i < t->args.n; i++) {
+        const struct member *m = &t->members[i];
+        const struct tensor *x = strcmp(name, "action") == 0     ? &m->proposal
+                                 : strcmp(name, "log_prob") == 0 ? &m->log_prob
+                                                                 : NULL;
+
+        if (x != NULL && strcmp(t->spaces[i].name, agent) == 0)
+            return x->data != NULL ? x : NULL;
+    }
     return NULL;
 }
 
@@ -341,6 +349,14 @@ static void add_scalars(struct stage_result *to, const struct stage_result *from
         to->scalar[to->n_scalars++] = from->scalar[i];
 }
 
+static void keep(struct tensor *place, const struct tensor *value)
+{
+    struct err err;
+
+    tensor_free(place);
+    OK(tensor_copy(place, value, &err), err);
+}
+
 /* All stages that write, in their order. */
 static void team_learn(struct team *t, size_t member, uint64_t update,
                        const uint64_t *rows, int64_t groups, int64_t batch,
@@ -360,6 +376,8 @@ static void team_learn(struct team *t, size_t member, uint64_t update,
                       &err),
            err);
         add_scalars(&m->learned, &res);
+        if (res.priorities.data != NULL)
+            keep(&m->priorities, &res.priorities);
     }
 }
 
@@ -376,8 +394,9 @@ void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t 
             continue;
         OK(team_stage(t, i, "propose", update, rows, groups, batch, weights, &res, &err),
            err);
-        tensor_free(&m->proposal);
-        OK(tensor_copy(&m->proposal, &res.output[0].value, &err), err);
+        keep(&m->proposal, &res.output[0].value);
+        if (res.n_outputs > 1)
+            keep(&m->log_prob, &res.output[1].value);
     }
     for (size_t i = 0; i < t->args.n; i++)
         team_learn(t, i, update, rows, groups, batch, weights);

@@ -18,6 +18,8 @@ struct member {
     struct algo *algo;
     struct share *share;         /* NULL: it shares nothing */
     struct tensor proposal;      /* of the newest propose stage, owned */
+    struct tensor log_prob;      /* the same, if the stage has this output */
+    struct tensor priorities;    /* of the newest update that gave some, owned */
     struct stage_result learned; /* of the newest learn stage */
 };
 

@@ -1,0 +1,265 @@
+#include "agent/algo/sac.h"
+
+#include "agent/algo/choices.h"
+#include "agent/algo/fixed.h"
+#include "agent/algo/parts.h"
+#include "agent/algo/rows.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CHOICES = 4096 };
+
+static const struct stage masac_stages[] = {
+    {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
+    {.name = "critic",
+     .runner = STAGE_LEARNERS,
+     .reads = {"propose/action", "own:propose/log_prob"},
+     .writes = 1,
+     .repeat_from = 1},
+    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 2},
+};
+static const struct stage isac_stages[] = {
+    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+};
+
+/* ---- choices ---- */
+
+void sac_open_choices(struct algo *a, const uint8_t *allowed, int64_t n, float *ret)
+{
+    const int64_t width = sac_self(a)->width;
+
+    for (int64_t i = 0; i < n; i++, ret += a->n_choices) {
+        (void)choices_allowed(sac_self(a), allowed != NULL ? allowed + i * width : NULL,
+                              a->n_choices, a->allowed_choices);
+        for (int32_t c = 0; c < a->n_choices; c++)
+            ret[c] = a->allowed_choices[c];
+    }
+}
+
+void sac_draw_choices(const struct algo *a, const float *p, const float *noise, int64_t n,
+                      float *ret)
+{
+    const struct space *self = sac_self(a);
+
+    for (int64_t i = 0; i < n; i++)
+        choice_to_action(self, choice_draw(p + i * a->n_choices, noise[i], a->n_choices),
+                         ret + i * self->width);
+}
+
+/* ---- acting ---- */
+
+struct places {   /* in act_memory, for n copies */
+    float *noise; /* (n), box: (n, U) */
+    float *p;     /* (n, C) probabilities, greedy: logits */
+    float *open;  /* (n, C), masked only */
+};
+
+static size_t lay_out(const struct algo *a, size_t n, float *base, struct places *ret)
+{
+    size_t used = 0;
+
+    ret->noise =
+        rows_take(base, &used, n * (sac_is_box(a) ? (size_t)sac_self(a)->width : 1));
+    ret->p = rows_take(base, &used, n * (size_t)a->n_choices);
+    ret->open = rows_take(base, &used, a->masked ? n * (size_t)a->n_choices : 0);
+    return used;
+}
+
+static int reserve(struct algo *a, int64_t n, struct places *ret, struct err *err)
+{
+    const size_t floats = lay_out(a, (size_t)n, NULL, ret);
+
+    if (n > a->act_rows) {
+        a->act_rows = 0;
+        if (rows_allocate(&a->act_memory, floats, n, err) < 0)
+            return ERR_NOMEM;
+        a->act_rows = n;
+    }
+    (void)lay_out(a, (size_t)n, a->act_memory, ret);
+    return 0;
+}
+
+/* ret (n, width) */
+static int run_policy(struct algo *a, struct session *s, struct output fetch, int64_t n,
+                      int64_t width, float *ret, struct err *err)
+{
+    struct tensor value = tensor_view(DT_FLOAT, SHAPE(n, width), ret);
+    const struct run_args run = {
+        .feeds = a->feeds.list, .n_feeds = a->feeds.n, .fetches = &fetch, .n_fetches = 1};
+
+    return session_run(s, &run, &value, err);
+}
+
+static int act_box(struct algo *a, struct session *s, const struct act_args *args,
+                   const struct places *at, float *actions, struct err *err)
+{
+    const int64_t n = (int64_t)args->n_copies, width = sac_self(a)->width;
+    const int greedy = args->mode == ACT_GREEDY;
+    int rc;
+
+    if (!greedy) {
+        rng_normal_rows_f32(args->key, args->counter, args->draw_first, at->noise,
+                            args->n_copies, (size_t)width);
+        feeds_add(&a->feeds, a->policy.noise, at->noise, n, width);
+    }
+    rc = run_policy(a, s, greedy ? a->policy.scores : a->policy.action, n, width, actions,
+                    err);
+    clip_to_box(actions, args->n_copies, sac_self(a)); /* against rounding */
+    return rc;
+}
+
+static int act_choices(struct algo *a, struct session *s, const struct act_args *args,
+                       const struct places *at, float *actions, struct err *err)
+{
+    const int64_t n = (int64_t)args->n_copies, width = sac_self(a)->width;
+    const int greedy = args->mode == ACT_GREEDY;
+    int rc;
+
+    if (a->masked) {
+        sac_open_choices(a, args->allowed, n, at->open);
+        feeds_add(&a->feeds, a->allowed, at->open, n, a->n_choices);
+    }
+    rc = run_policy(a, s, greedy ? a->policy.scores : a->policy.p, n, a->n_choices, at->p,
+                    err);
+    if (rc < 0)
+        return rc;
+    if (!greedy) {
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, at->noise,
+                             args->n_copies, 1);
+        sac_draw_choices(a, at->p, at->noise, n, actions);
+    }
+    for (int64_t e = 0; greedy && e < n; e++)
+        choice_to_action(sac_self(a), choice_best(at->p + e * a->n_choices, a->n_choices),
+                         actions + e * width);
+    return 0;
+}
+
+static int act(struct algo *a, struct session *s, const struct act_args *args,
+               struct act_result *ret, struct err *err)
+{
+    const int64_t n = (int64_t)args->n_copies;
+    struct places at;
+    int rc = reserve(a, n, &at, err);
+
+    if (rc < 0)
+        return rc;
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->observation, args->obs, n, sac_self(a)->obs);
+    return sac_is_box(a) ? act_box(a, s, args, &at, ret->actions, err)
+                         : act_choices(a, s, args, &at, ret->actions, err);
+}
+
+/* ---- building ---- */
+
+static int is_alone(const struct agent_config *c)
+{
+    return strcmp(c->algorithm, "isac") == 0;
+}
+
+static int check(const struct algo_args *args, struct err *err)
+{
+    const struct space *self = &args->agents[args->self];
+    int rc = check_optimizers(args->config, err);
+
+    if (rc == 0 && !is_alone(args->config))
+        rc = rows_check_symmetry(args->agents, args->n_agents, args->self, err);
+    if (rc < 0)
+        return rc;
+    if (self->box
+            ? !(isfinite(self->low) && isfinite(self->high) && self->low < self->high)
+            : choices_count(self, MAX_CHOICES) == 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "%s needs discrete actions, of at most %d choices, or "
+                          "continuous ones with bounds",
+                          args->config->algorithm, MAX_CHOICES);
+    return 0;
+}
+
+/* Sets whom the critics see, and where in the state. */
+static void see(struct algo *a, int own_only)
+{
+    a->seen_first = own_only ? a->self : 0;
+    a->seen_n = own_only ? 1 : a->n_agents;
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        if (j == a->self)
+            a->own_obs = a->seen_obs;
+        a->seen_obs += a->agents[j].obs;
+        a->state_width += j == a->self ? 0 : a->agents[j].width;
+    }
+    a->state_width += a->seen_obs;
+}
+
+static void sac_free(struct algo *a)
+{
+    if (a == NULL)
+        return;
+    free(a->batch.memory);
+    free(a->act_memory);
+    free(a->allowed_choices);
+    free(a->columns.obs);
+    free(a);
+}
+
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    const struct space *self = &args->agents[args->self];
+    struct algo *a;
+    int rc = check(args, err);
+
+    if (rc < 0)
+        return rc;
+    a = xcalloc(1, sizeof(*a));
+    a->graph = args->graph;
+    a->config = args->config;
+    a->agents = args->agents;
+    a->n_agents = args->n_agents;
+    a->self = args->self;
+    a->n_choices = self->box ? 0 : choices_count(self, MAX_CHOICES);
+    a->masked = self->masked && !self->box;
+    a->one_stage = is_alone(args->config);
+    a->n_values = self->box ? self->width : a->n_choices;
+    a->n_log_probs = self->box ? 1 : a->n_choices;
+    see(a, a->one_stage || args->config->critic.input == CRITIC_OWN);
+    a->allowed_choices = xcalloc((size_t)a->n_choices + 1, 1);
+    a->columns.obs = xcalloc(3 * a->seen_n, sizeof(*a->columns.obs));
+    a->columns.next_obs = a->columns.obs + a->seen_n;
+    a->columns.action = a->columns.next_obs + a->seen_n;
+    rc = sac_build_graph(a, err);
+    if (rc == 0)
+        *ret = a;
+    else
+        sac_free(a);
+    return rc;
+}
+
+static const struct stage *stages(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = a->one_stage ? 1 : 3;
+    return a->one_stage ? isac_stages : masac_stages;
+}
+
+static const struct live *lives(const struct algo *a, size_t *ret_n)
+{
+    *ret_n = SAC_LIVES;
+    return a->live;
+}
+
+static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
+{
+    struct operation *const ops[] = {a->init_variables, a->init_targets};
+
+    return algo_run_each(s, ops, 2, key, err);
+}
+
+#define SOFT_ACTOR_CRITIC(NAME)                                                          \
+    {                                                                                    \
+        .name = NAME, .build = build, .free = sac_free, .stages = stages,                \
+        .lives = lives, .init = init, .act = act, .stage = sac_stage,                    \
+    }
+
+const struct algo_ops isac_ops = SOFT_ACTOR_CRITIC("isac");
+const struct algo_ops masac_ops = SOFT_ACTOR_CRITIC("masac");

@@ -1,0 +1,469 @@
+/* The stages: each gathers its rows and runs the session. */
+#include "agent/algo/choices.h"
+#include "agent/algo/rows.h"
+#include "agent/algo/sac.h"
+#include "common/mem/copy.h"
+#include "common/rng/rng.h"
+
+#include <string.h>
+
+/* ---- places for a batch ---- */
+
+static size_t lay_out(struct algo *a, float *base, size_t rows, size_t group_rows)
+{
+    const size_t width = (size_t)sac_self(a)->width, choices = (size_t)a->n_choices;
+    struct sac_batch *b = &a->batch;
+    const struct {
+        float **place;
+        size_t floats;
+    } all[] = {
+        {&b->state, rows * (size_t)a->state_width},
+        {&b->action, rows * width},
+        {&b->choice, rows * choices},
+        {&b->reward, rows},
+        {&b->terminated, rows},
+        {&b->weight, rows},
+        {&b->target, rows},
+        {&b->next_value, rows},
+        {&b->error, rows},
+        {&b->obs, group_rows * (size_t)sac_self(a)->obs},
+        {&b->proposal, group_rows * width},
+        {&b->p, group_rows * choices},
+        {&b->log_prob, group_rows * (size_t)a->n_log_probs},
+        {&b->noise, group_rows * (sac_is_box(a) ? width : 1)},
+        {&b->alive, group_rows},
+        {&b->over, group_rows},
+        {&b->open, a->masked ? group_rows * choices : 0},
+    };
+    size_t used = 0;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        *all[i].place = rows_take(base, &used, all[i].floats);
+    b->mask = rows_take_bytes(base, &used, a->masked ? group_rows * width : 0);
+    return used;
+}
+
+static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err *err)
+{
+    struct sac_batch *b = &a->batch;
+    const size_t floats = lay_out(a, NULL, (size_t)rows, (size_t)group_rows);
+
+    if (rows > b->rows || group_rows > b->group_rows) {
+        b->rows = b->group_rows = 0;
+        if (rows_allocate(&b->memory, floats, rows, err) < 0)
+            return ERR_NOMEM;
+        b->rows = rows;
+        b->group_rows = group_rows;
+    }
+    (void)lay_out(a, b->memory, (size_t)rows, (size_t)group_rows);
+    return 0;
+}
+
+/* ---- rows of the log ---- */
+
+static int find_columns(struct algo *a, const struct store_view *store, struct err *err)
+{
+    const struct store_layout *l = store_view_layout(store);
+    const struct space *self = sac_self(a);
+    struct sac_columns *c = &a->columns;
+    int rc = 0;
+
+    if (c->of == store)
+        return 0;
+    for (size_t i = 0; rc == 0 && i < a->seen_n; i++) {
+        const struct space *s = &a->agents[a->seen_first + i];
+
+        rc = rows_column(l, s->name, "obs", s->obs, &c->obs[i], err);
+        if (rc == 0)
+            rc = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs[i], err);
+        if (rc == 0)
+            rc = rows_column(l, s->name, "action", s->width, &c->action[i], err);
+    }
+    if (rc == 0)
+        rc = rows_column(l, self->name, "reward", 1, &c->reward, err);
+    if (rc == 0)
+        rc = rows_column(l, self->name, "terminated", 1, &c->terminated, err);
+    if (rc == 0)
+        rc = rows_column(l, self->name, "alive", 1, &c->alive, err);
+    if (rc == 0 && a->masked)
+        rc = rows_mask_column(l, self, "allowed", &c->allowed, err);
+    if (rc == 0 && a->masked)
+        rc = rows_mask_column(l, self, "next_allowed", &c->next_allowed, err);
+    if (rc < 0)
+        return rc;
+    c->own_next_obs = c->next_obs[a->self - a->seen_first];
+    c->of = store;
+    return 0;
+}
+
+/* The state's observations, `columns` of each seen agent. */
+static void gather_obs(struct algo *a, const struct stage_args *args, const int *columns,
+                       const uint64_t *rows, size_t n)
+{
+    const size_t stride = (size_t)a->state_width;
+    float *x = a->batch.state;
+
+    store_view_gather_joined(args->store, columns, a->seen_n, rows, n, x, stride);
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        symmetry_obs(args->symmetry, j, n, x, stride);
+        x += a->agents[j].obs;
+    }
+}
+
+static void choose(struct algo *a, int64_t n)
+{
+    struct sac_batch *b = &a->batch;
+
+    memset(b->choice, 0, (size_t)(n * a->n_choices) * sizeof(float));
+    for (int64_t i = 0; i < n; i++)
+        b->choice[i * a->n_choices +
+                  choice_of_action(sac_self(a), b->action + i * sac_self(a)->width)] = 1;
+}
+
+/* State and own action of the rows. */
+static void gather(struct algo *a, const struct stage_args *args, const uint64_t *rows,
+                   int64_t n)
+{
+    const struct sac_columns *c = &a->columns;
+    struct sac_batch *b = &a->batch;
+    float *others = b->state + a->seen_obs;
+
+    gather_obs(a, args, c->obs, rows, (size_t)n);
+    for (size_t i = 0; i < a->seen_n; i++) {
+        const size_t j = a->seen_first + i, width = (size_t)a->agents[j].width;
+        float *x = j == a->self ? b->action : others;
+        const size_t stride = j == a->self ? width : (size_t)a->state_width;
+
+        store_view_gather(args->store, c->action[i], rows, (size_t)n, x, stride);
+        symmetry_action(args->symmetry, j, (size_t)n, x, stride);
+        others += j == a->self ? 0 : width;
+    }
+    if (!sac_is_box(a))
+        choose(a, n);
+}
+
+static void gather_weights(struct algo *a, const struct stage_args *args,
+                           const uint64_t *rows, const float *weights, int64_t n)
+{
+    struct sac_batch *b = &a->batch;
+
+    store_view_gather(args->store, a->columns.alive, rows, (size_t)n, b->alive, 1);
+    rows_weights(b->weight, weights, b->alive, n);
+    rows_mean(b->weight, n);
+}
+
+/* Feeds what is possible at the rows (`allowed`) or after them (`next_allowed`). */
+static void feed_allowed(struct algo *a, const struct stage_args *args, int column,
+                         const uint64_t *rows, int64_t n)
+{
+    struct sac_batch *b = &a->batch;
+
+    if (!a->masked)
+        return;
+    store_view_gather_bytes(args->store, column, rows, (size_t)n, b->mask);
+    symmetry_mask(args->symmetry, a->self, (size_t)n, b->mask);
+    sac_open_choices(a, b->mask, n, b->open);
+    feeds_add(&a->feeds, a->allowed, b->open, n, a->n_choices);
+}
+
+/* Feeds n rows of normal numbers; of a box only. */
+static void feed_noise(struct algo *a, const struct stage_args *args, const char *label,
+                       int64_t n)
+{
+    const int64_t width = sac_self(a)->width;
+
+    if (!sac_is_box(a))
+        return;
+    rng_normal_f32(rng_key_derive(args->key, label), args->counter, 0, a->batch.noise,
+                   (size_t)(n * width));
+    feeds_add(&a->feeds, a->policy.noise, a->batch.noise, n, width);
+}
+
+static int run(struct algo *a, struct session *s, const struct output *fetches, size_t n,
+               struct operation *const *targets, size_t n_targets, struct tensor *values,
+               struct err *err)
+{
+    const struct run_args args = {.feeds = a->feeds.list,
+                                  .n_feeds = a->feeds.n,
+                                  .fetches = fetches,
+                                  .n_fetches = n,
+                                  .targets = targets,
+                                  .n_targets = n_targets};
+
+    return session_run(s, &args, values, err);
+}
+
+/* ---- propose ---- */
+
+/* The log has zeros as the actions of an agent that is not there. */
+static void leave_out_absent(struct algo *a, const struct stage_args *args,
+                             const uint64_t *rows, int64_t n)
+{
+    const int64_t width = sac_self(a)->width;
+    struct sac_batch *b = &a->batch;
+
+    store_view_gather(args->store, a->columns.alive, rows, (size_t)n, b->alive, 1);
+    store_view_gather(args->store, a->columns.terminated, rows, (size_t)n, b->over, 1);
+    for (int64_t i = 0; i < n; i++)
+        if (b->alive[i] == 0 || b->over[i] == 1)
+            memset(b->proposal + i * width, 0, (size_t)width * sizeof(float));
+}
+
+/* The policy at the agent's next observations of n rows, under the newest draw of
+ * symmetries: proposal and log_prob. */
+static int propose_at(struct algo *a, struct session *s, const struct stage_args *args,
+                      const uint64_t *rows, int64_t n, struct err *err)
+{
+    const struct space *self = sac_self(a);
+    struct sac_batch *b = &a->batch;
+    const int box = sac_is_box(a);
+    const struct output fetches[] = {a->policy.log_prob,
+                                     box ? a->policy.action : a->policy.p};
+    struct tensor values[] = {
+        tensor_view(DT_FLOAT, SHAPE(n, a->n_log_probs), b->log_prob),
+        tensor_view(DT_FLOAT, SHAPE(n, a->n_values), box ? b->proposal : b->p)};
+    int rc;
+
+    store_view_gather(args->store, a->columns.own_next_obs, rows, (size_t)n, b->obs,
+                      (size_t)self->obs);
+    symmetry_obs(args->symmetry, a->self, (size_t)n, b->obs, (size_t)self->obs);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->observation, b->obs, n, self->obs);
+    feed_noise(a, args, "next", n);
+    feed_allowed(a, args, a->columns.next_allowed, rows, n);
+    rc = run(a, s, fetches, 2, NULL, 0, values, err);
+    if (rc == 0 && !box) {
+        rng_uniform_f32(rng_key_derive(args->key, "next"), args->counter, 0, b->noise,
+                        (size_t)n);
+        sac_draw_choices(a, b->p, b->noise, n, b->proposal);
+    }
+    if (rc == 0)
+        leave_out_absent(a, args, rows, n);
+    return rc;
+}
+
+static int propose(struct algo *a, struct session *s, const struct stage_args *args,
+                   struct stage_result *ret, struct err *err)
+{
+    const int64_t groups = args->groups, batch = args->batch;
+    int rc =
+        symmetry_draw(args->symmetry, args->update, 0, (size_t)(groups * batch), err);
+
+    if (rc == 0)
+        rc = propose_at(a, s, args, args->rows, groups * batch, err);
+    if (rc < 0)
+        return rc;
+    ret->n_outputs = 2;
+    ret->output[0].name = "action";
+    ret->output[0].value = tensor_view(DT_FLOAT, SHAPE(groups, batch, sac_self(a)->width),
+                                       a->batch.proposal);
+    ret->output[1].name = "log_prob";
+    ret->output[1].value =
+        tensor_view(DT_FLOAT, SHAPE(groups, batch, a->n_log_probs), a->batch.log_prob);
+    return 0;
+}
+
+/* ---- critic ---- */
+
+/* The others' proposals go into the state, the own one to `action` and `log_prob`. An
+ * agent without the setting `symmetry`, which does not learn, proposes for the rows as they
+ * are stored. */
+static int take_proposals(struct algo *a, const struct stage_args *args, int64_t group,
+                          struct err *err)
+{
+    const size_t n = (size_t)args->batch, stride = (size_t)a->state_width;
+    float *others = a->batch.state + a->seen_obs;
+    const float *x;
+    int rc;
+
+    for (size_t j = a->seen_first; j < a->seen_first + a->seen_n; j++) {
+        const struct space *s = &a->agents[j];
+        const size_t bytes = (size_t)s->width * sizeof(float);
+
+        if ((rc = rows_input(args, s->name, "action", s->width, group, &x, err)) < 0)
+            return rc;
+        if (j == a->self) {
+            memcpy(a->batch.action, x, n * bytes);
+            continue;
+        }
+        copy_rows(others, stride * sizeof(float), x, bytes, n, bytes);
+        if (!s->symmetric)
+            symmetry_action(args->symmetry, j, n, others, stride);
+        others += s->width;
+    }
+    rc = rows_input(args, sac_self(a)->name, "log_prob", a->n_log_probs, group, &x, err);
+    if (rc == 0)
+        memcpy(a->batch.log_prob, x, n * (size_t)a->n_log_probs * sizeof(float));
+    return rc;
+}
+
+/* isac: makes the proposal itself. */
+static int make_proposal(struct algo *a, struct session *s, const struct stage_args *args,
+                         const uint64_t *rows, struct err *err)
+{
+    const size_t n = (size_t)args->batch;
+    int rc = propose_at(a, s, args, rows, args->batch, err);
+
+    memcpy(a->batch.action, a->batch.proposal,
+           n * (size_t)sac_self(a)->width * sizeof(float));
+    return rc;
+}
+
+static void feed_action(struct algo *a, int64_t n)
+{
+    feeds_add(&a->feeds, a->action, sac_is_box(a) ? a->batch.action : a->batch.choice, n,
+              a->n_values);
+}
+
+/* A: batch.next_value */
+static int run_next_value(struct algo *a, struct session *s,
+                          const struct stage_args *args, const uint64_t *rows,
+                          int64_t group, struct err *err)
+{
+    const int64_t n = args->batch;
+    struct sac_batch *b = &a->batch;
+    struct tensor value = tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_value);
+    int rc = a->one_stage ? make_proposal(a, s, args, rows, err)
+                          : take_proposals(a, args, group, err);
+
+    if (rc < 0)
+        return rc;
+    gather_obs(a, args, a->columns.next_obs, rows, (size_t)n);
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->state, b->state, n, a->state_width);
+    feeds_add(&a->feeds, a->next_log_prob, b->log_prob, n, a->n_log_probs);
+    if (sac_is_box(a))
+        feed_action(a, n);
+    return run(a, s, &a->next_value, 1, NULL, 0, &value, err);
+}
+
+/* B: loss and mean Q before the update, gradient norm; with importance weights also
+ * batch.error. */
+static int run_critic(struct algo *a, struct session *s, const struct stage_args *args,
+                      struct stage_result *ret, struct err *err)
+{
+    const struct output fetches[] = {a->critic_loss, a->q_mean, a->norm[SAC_CRITIC],
+                                     a->error};
+    const int64_t n = args->batch;
+    struct sac_batch *b = &a->batch;
+    float loss = 0, q = 0, norm = 0;
+    struct tensor values[] = {tensor_scalar_f32(&loss), tensor_scalar_f32(&q),
+                              tensor_scalar_f32(&norm),
+                              tensor_view(DT_FLOAT, SHAPE(n, 1), b->error)};
+    int rc;
+
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->state, b->state, n, a->state_width);
+    feed_action(a, n);
+    feeds_add(&a->feeds, a->target, b->target, n, 1);
+    feeds_add(&a->feeds, a->weight, b->weight, n, 1);
+    feeds_live(&a->feeds, &a->live[SAC_CLIP_NORM], &a->live_value[SAC_CLIP_NORM]);
+    feeds_live(&a->feeds, &a->live[SAC_CRITIC_RATE], &a->live_value[SAC_CRITIC_RATE]);
+    rc = run(a, s, fetches, args->weights != NULL ? 4 : 3, &a->train[SAC_CRITIC], 1,
+             values, err);
+    if (rc < 0)
+        return rc;
+    stage_scalar(ret, "critic_loss", (double)loss);
+    stage_scalar(ret, "q_mean", (double)q);
+    stage_scalar(ret, "critic_grad_norm", (double)norm);
+    if (args->weights != NULL)
+        rows_priorities(b->error, n, ret);
+    return 0;
+}
+
+/* A and B. */
+static int learn_critic(struct algo *a, struct session *s, const struct stage_args *args,
+                        const uint64_t *rows, int64_t group, struct stage_result *ret,
+                        struct err *err)
+{
+    const int64_t n = args->batch;
+    struct sac_batch *b = &a->batch;
+    int rc = run_next_value(a, s, args, rows, group, err);
+
+    if (rc < 0)
+        return rc;
+    store_view_gather(args->store, a->columns.reward, rows, (size_t)n, b->reward, 1);
+    store_view_gather(args->store, a->columns.terminated, rows, (size_t)n, b->terminated,
+                      1);
+    rows_targets(b->target, b->reward, b->terminated, b->next_value,
+                 a->live_value[SAC_DISCOUNT], n, ret);
+    gather(a, args, rows, n);
+    return run_critic(a, s, args, ret, err);
+}
+
+/* ---- policy ---- */
+
+/* C and D. */
+static int run_actor(struct algo *a, struct session *s, const struct stage_args *args,
+                     const uint64_t *rows, struct stage_result *ret, struct err *err)
+{
+    static const enum sac_live lives[] = {SAC_CLIP_NORM, SAC_ACTOR_RATE, SAC_ALPHA_RATE,
+                                          SAC_TARGET_ENTROPY};
+    static const char *const names[] = {"actor_loss", "entropy", "alpha",
+                                        "actor_grad_norm"};
+    const struct output fetches[] = {a->actor_loss, a->entropy, a->alpha,
+                                     a->norm[SAC_ACTOR]};
+    const int64_t n = args->batch;
+    float scalars[4];
+    struct tensor values[4];
+    int rc;
+
+    feeds_begin(&a->feeds);
+    feeds_columns(&a->feeds, a->observation, a->batch.state + a->own_obs, n,
+                  sac_self(a)->obs, a->state_width);
+    feeds_add(&a->feeds, a->state, a->batch.state, n, a->state_width);
+    feeds_add(&a->feeds, a->weight, a->batch.weight, n, 1);
+    feed_noise(a, args, "now", n);
+    feed_allowed(a, args, a->columns.allowed, rows, n);
+    for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++)
+        feeds_live(&a->feeds, &a->live[lives[i]], &a->live_value[lives[i]]);
+    for (int i = 0; i < 4; i++)
+        values[i] = tensor_scalar_f32(&scalars[i]);
+    rc = run(a, s, fetches, 4, &a->train[SAC_ACTOR], 2, values, err);
+    for (int i = 0; rc == 0 && i < 4; i++)
+        stage_scalar(ret, names[i], (double)scalars[i]);
+    return rc;
+}
+
+/* C to E, with the rows gathered. */
+static int learn_policy(struct algo *a, struct session *s, const struct stage_args *args,
+                        const uint64_t *rows, struct stage_result *ret, struct err *err)
+{
+    int rc = run_actor(a, s, args, rows, ret, err);
+
+    if (rc < 0)
+        return rc;
+    feeds_begin(&a->feeds);
+    feeds_live(&a->feeds, &a->live[SAC_POLYAK], &a->live_value[SAC_POLYAK]);
+    return run(a, s, NULL, 0, &a->update_targets, 1, NULL, err);
+}
+
+int sac_stage(struct algo *a, struct session *s, const struct stage_args *args,
+              struct stage_result *ret, struct err *err)
+{
+    const char *name = args->stage->name;
+    const int64_t n = args->batch, group = rows_group(args, a->self);
+    const uint64_t *rows = args->rows + group * n;
+    const float *weights = args->weights != NULL ? args->weights + group * n : NULL;
+    int rc;
+
+    if ((rc = rows_check(args, a->n_agents, err)) < 0 ||
+        (rc = find_columns(a, args->store, err)) < 0 ||
+        (rc = reserve(a, n, args->groups * n, err)) < 0 ||
+        (rc = lives_read(a->live, SAC_LIVES, s, args->step, a->live_value, err)) < 0)
+        return rc;
+    if (strcmp(name, "propose") == 0)
+        return propose(a, s, args, ret, err);
+    rc = symmetry_draw(args->symmetry, args->update, (uint64_t)(group * n), (size_t)n,
+                       err);
+    if (rc < 0)
+        return rc;
+    gather_weights(a, args, rows, weights, n);
+    if (strcmp(name, "critic") == 0)
+        return learn_critic(a, s, args, rows, group, ret, err);
+    if (!a->one_stage)
+        gather(a, args, rows, n);
+    else if ((rc = learn_critic(a, s, args, rows, group, ret, err)) < 0)
+        return rc;
+    return learn_policy(a, s, args, rows, ret, err);
+}
