@@ -183,9 +183,7 @@ static const struct field settings_fields[] = {
     {"reward_scale", FIELD_ENUM, SETTING(reward_scale),
      NAMES("none", "running", "standard"), .flags = FIELD_VARIABLES,
      .default_text = "none",
-     .doc =
-         "running: rewards are divided by their deviation so far; standard: the mean is "
-         "subtracted, too (for tasks that never terminate)"},
+     .doc = "rewards over their deviation; standard: less the mean"},
     {"advantage_norm", FIELD_BOOL, SETTING(advantage_norm), .default_text = "true",
      RESPAWN, .doc = "advantages of a window get mean 0 and deviation 1"},
     {"huber", FIELD_F64_OR_NONE, SETTING(huber), ABOVE(0), .default_text = "10", RESPAWN,
