@@ -46,6 +46,7 @@ struct space { /* of one agent */
     int particle;  /* a particle world's box: heads have a meaning */
     int masked;    /* not every choice is always possible: the log has masks (layout.h) */
     int symmetric; /* its settings ask for the environment's symmetry (symmetry.h) */
+    int other;     /* it is in another group of learners, or does not learn */
     int n_heads;
     int32_t heads[8];
     double low, high;

@@ -2,8 +2,7 @@
  *
  * Each is a policy: a function from observations (and keyed draws) to actions. `act`
  * gives these, whatever the mode. Other agents' critics need its next actions: stage
- * `propose`, output `action` (G, B, U), is the policy at the rows' next observations (and
- * their masks), drawn with the stage's key, row i at index i * U.
+ * `propose` (propose.h).
  *
  * Shared by these algorithms only.
  */

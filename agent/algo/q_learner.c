@@ -189,6 +189,16 @@ static void free_learner(struct algo *a)
     free(a);
 }
 
+/* The first agent whose value the central process mixes. */
+static const struct space *first_mixed(const struct algo_args *args)
+{
+    const struct space *s = args->agents;
+
+    while (s->other)
+        s++;
+    return s;
+}
+
 static int check(const struct algo_args *args, enum q_mixing mixing, struct err *err)
 {
     const struct space *self = &args->agents[args->self];
@@ -198,19 +208,19 @@ static int check(const struct algo_args *args, enum q_mixing mixing, struct err 
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s needs a discrete action space, of at most %d choices",
                           c->algorithm, MAX_CHOICES);
-    if (mixing == Q_NETWORK && strcmp(self->team, args->agents[0].team) != 0)
+    if (mixing == Q_NETWORK && strcmp(self->team, first_mixed(args)->team) != 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "qmix mixes one team, %s; give agents of %s another algorithm",
-                          args->agents[0].team, self->team);
+                          first_mixed(args)->team, self->team);
     if (c->settings.recurrent > 0 && args->max_steps == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.recurrent"),
                           "recurrent networks are unrolled over whole episodes: set "
                           "env.max_steps");
-    if (mixing == Q_NETWORK && self->symmetric != args->agents[0].symmetric)
+    if (mixing == Q_NETWORK && self->symmetric != first_mixed(args)->symmetric)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
                           "the mixer sees all of the team under one symmetry; expected "
                           "what %s has",
-                          args->agents[0].name);
+                          first_mixed(args)->name);
     return check_agent_id(c, err);
 }
 
@@ -238,7 +248,8 @@ static void measure(struct algo *a)
 static int build(struct algo **ret, const struct algo_args *args, enum q_mixing mixing,
                  struct err *err)
 {
-    const struct space *self = &args->agents[args->central ? 0 : args->self];
+    const struct space *self =
+        args->central ? first_mixed(args) : &args->agents[args->self];
     struct algo *a;
     int r = check_optimizer(args, err);
 

@@ -16,7 +16,7 @@ void q_team_init(struct q_team *t, const struct space *agents, size_t n_agents,
     t->member = xcalloc(n_agents, sizeof(*t->member));
     t->columns = xcalloc(n_agents, sizeof(*t->columns));
     for (size_t i = 0; i < n_agents; i++)
-        if (strcmp(agents[i].team, name) == 0)
+        if (strcmp(agents[i].team, name) == 0 && !agents[i].other)
             t->member[t->n++] = i;
 }
 

@@ -16,7 +16,8 @@
  *          Observation, next observation, action and masks of a row must all be shown under
  *          the same draw. In a batch of sequences a draw's row is a sequence: call once per
  *          time, with the stride from sequence to sequence.
- * Draws    keyed (seed, "experience", "symmetry"), counter: the update, or where an update has
+ * Draws    keyed (seed, the name of the group of learners: "experience" unless teams are mixed,
+ *          "symmetry"), counter: the update, or where an update has
  *          several minibatches, update x minibatches + minibatch; index: the row's number in
  *          the batch (G, B). So every process of a group draws the same elements: factors
  *          that are shared turn all agents of a row alike, those of one agent's view are

@@ -93,6 +93,7 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
         (r = msg_get_str(map, "team", ret->team, sizeof(ret->team), err)) < 0 ||
         (r = parse_width(map, "obs", &ret->obs, err)) < 0 ||
         (r = msg_get_bool(map, "symmetric", &ret->symmetric, err)) < 0 ||
+        (r = msg_get_bool(map, "other", &ret->other, err)) < 0 ||
         (r = parse_space(map, ret, err)) < 0)
         return r;
     return ret->name[0] != '\0' ? 0 : err_set(err, ERR_PROTOCOL, "name is missing");
@@ -248,12 +249,14 @@ static int parse_symmetry(struct service *s, const msgpack_object *body,
 {
     const msgpack_object *list = NULL;
     const char *key = "settings.symmetry";
+    char draws[AGENT_NAME_MAX + 16] = "experience";
     struct err why;
     int r;
 
     if (s->config.settings.symmetry == SYMMETRY_NONE)
         return 0;
-    if ((r = msg_get_array(body, "symmetry", &list, err)) < 0)
+    if ((r = msg_get_array(body, "symmetry", &list, err)) < 0 ||
+        (r = msg_get_str(body, "draws", draws, sizeof(draws), err)) < 0)
         return r;
     if (list == NULL)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
@@ -262,7 +265,7 @@ static int parse_symmetry(struct service *s, const msgpack_object *body,
     r = msg_to_symmetry(list, &s->symmetry_group, &s->arena, &why);
     if (r == 0)
         r = symmetry_new(&s->symmetry, &s->symmetry_group, s->agents, s->n_agents,
-                         rng_key_make(s->seed, "experience", PURPOSE_SYMMETRY), &why);
+                         rng_key_make(s->seed, draws, PURPOSE_SYMMETRY), &why);
     return r < 0 ? err_set_at(err, r, ERR_AT(.key = key), "env: %s", why.msg) : 0;
 }
 
@@ -489,7 +492,7 @@ static void pack_description(struct service *s, struct msg_out *out)
     size_t n;
     const struct stage *stages = s->ops->stages(s->algo, &n);
 
-    msg_map(out, 7u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
+    msg_map(out, 8u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_key(out, "block_bytes");
@@ -504,6 +507,8 @@ static void pack_description(struct service *s, struct msg_out *out)
         pack_shared(s->share, out);
     pack_columns(s, out);
     pack_rows(s, out);
+    msg_key(out, "proposes");
+    msg_bool(out, service_proposes(s));
     pack_portable(s, out);
 }
 
@@ -565,6 +570,7 @@ void service_unconfigure(struct service *s)
     if (s->block != NULL)
         (void)munmap(s->block, s->block_capacity);
     s->block = NULL;
+    proposals_done(&s->proposals);
     store_view_close(s->store);
     s->store = NULL;
     arena_done(&s->arena);

@@ -2,6 +2,7 @@
 #ifndef AGENT_LOOP_SERVICE_INTERNAL_H
 #define AGENT_LOOP_SERVICE_INTERNAL_H
 
+#include "agent/algo/propose.h"
 #include "agent/algo/share.h"
 #include "agent/loop/service.h"
 
@@ -62,6 +63,7 @@ struct service {
     struct store_view *store; /* mapped at the first stage that names rows */
     struct scratch actions, carry, counters, draw_first, pure_copy;
     struct scratch columns[ALGO_MAX_COLUMNS];
+    struct proposals proposals;
 };
 
 /* Room for n elements of `size` bytes. ERR_NOMEM. */
@@ -99,8 +101,11 @@ int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
-/* The stage of that name, which the algorithm declared; NULL if there is none. */
+/* The stage of that name, which the algorithm declared, or for `propose` that of any agent;
+ * NULL if there is none. */
 const struct stage *service_find_stage(const struct service *s, const char *name);
+/* Whether it can be asked what it would do: it is an agent with a policy. */
+int service_proposes(const struct service *s);
 int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
                  struct err *err);
 int handle_set(struct service *s, const struct msg *m, struct msg_out *out,

@@ -9,6 +9,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+/* Of an agent that is asked by a group it is no member of, or declares no such stage. */
+static const struct stage any_propose = {.name = STAGE_PROPOSE};
+
+int service_proposes(const struct service *s)
+{
+    return s->self < s->n_agents && s->ops->act != NULL;
+}
+
 const struct stage *service_find_stage(const struct service *s, const char *name)
 {
     size_t n;
@@ -17,7 +25,7 @@ const struct stage *service_find_stage(const struct service *s, const char *name
     for (size_t i = 0; i < n; i++)
         if (strcmp(stages[i].name, name) == 0)
             return &stages[i];
-    return NULL;
+    return strcmp(name, STAGE_PROPOSE) == 0 && service_proposes(s) ? &any_propose : NULL;
 }
 
 /* ---- the request ---- */
@@ -111,6 +119,8 @@ static uint64_t repeats_of(const struct service *s, const struct stage *stage)
     size_t n;
     const struct stage *stages = s->ops->stages(s->algo, &n);
 
+    if (stage == &any_propose)
+        return 1;
     for (size_t i = (size_t)(stage - stages); i < n; i++)
         if (stages[i].repeat > 1 && stages[i].repeat_from <= (int)(stage - stages))
             return (uint64_t)stages[i].repeat;
@@ -121,11 +131,12 @@ static int read_request(struct service *s, const msgpack_object *body,
                         struct stage_args *args, const msgpack_object **ret_inputs,
                         struct err *err)
 {
-    const struct stage *stage = args->stage;
-    char purpose[sizeof(PURPOSE_STAGE_PREFIX) + STAGE_NAME_MAX];
+    char purpose[sizeof(PURPOSE_STAGE_PREFIX) + STAGE_NAME_MAX + AGENT_NAME_MAX + 1];
+    char group[AGENT_NAME_MAX] = "";
     int r;
 
-    if ((r = msg_get_u64(body, "step", UINT64_MAX, &args->step, err)) < 0 ||
+    if ((r = msg_get_str(body, "group", group, sizeof(group), err)) < 0 ||
+        (r = msg_get_u64(body, "step", UINT64_MAX, &args->step, err)) < 0 ||
         (r = msg_get_u64(body, "update", UINT64_MAX, &args->update, err)) < 0 ||
         (r = msg_get_u64(body, "repeat", UINT64_MAX, &args->repeat, err)) < 0 ||
         (r = msg_get_u64(body, "slot", UINT64_MAX, &args->slot, err)) < 0 ||
@@ -134,10 +145,15 @@ static int read_request(struct service *s, const msgpack_object *body,
         (r = read_weights(body, args, err)) < 0 ||
         (r = msg_get_map(body, "inputs", ret_inputs, err)) < 0)
         return r;
-    (void)snprintf(purpose, sizeof(purpose), PURPOSE_STAGE_PREFIX "%s", stage->name);
+    if (group[0] != '\0' && strcmp(args->stage->name, STAGE_PROPOSE) != 0)
+        return err_set(err, ERR_PROTOCOL, "group: only in %s", STAGE_PROPOSE);
+    if (group[0] != '\0')
+        args->stage = &any_propose;
+    (void)snprintf(purpose, sizeof(purpose), PURPOSE_STAGE_PREFIX "%s%s%s",
+                   args->stage->name, group[0] != '\0' ? "/" : "", group);
     args->key = rng_key_make(s->seed, s->name, purpose);
     args->permutation = rng_key_make(s->seed, s->name, PURPOSE_PERMUTATION);
-    args->counter = args->update * repeats_of(s, stage) + args->repeat;
+    args->counter = args->update * repeats_of(s, args->stage) + args->repeat;
     return 0;
 }
 
@@ -191,6 +207,11 @@ int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
 {
     struct stage_args args = {.stage = service_find_stage(s, m->method),
                               .slot = SLOT_NONE};
+    const struct proposer who = {.algo = s->algo,
+                                 .act = s->ops->act,
+                                 .self = &s->agents[s->self],
+                                 .n_agents = s->n_agents,
+                                 .carry = service_carry_width(s)};
     struct stage_result res = {0};
     struct inputs inputs = {0};
     int r = read_request(s, &m->body, &args, &inputs.map, err);
@@ -200,7 +221,9 @@ int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
     args.input = find_input;
     args.input_ctx = &inputs;
     args.symmetry = s->symmetry;
-    r = s->ops->stage(s->algo, s->session, &args, &res, err);
+    r = args.stage == &any_propose
+            ? proposals_make(&s->proposals, &who, s->session, &args, &res, err)
+            : s->ops->stage(s->algo, s->session, &args, &res, err);
     if (r == 0 && args.stage->writes && s->config.stop_on_nonfinite)
         r = check_finite(s, args.stage, &res, err);
     if (r < 0)

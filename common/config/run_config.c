@@ -143,17 +143,107 @@ static void settle_priority(struct run_config *c)
         p->beta_to = 1.0;
 }
 
+struct experience_config run_config_experience(const struct run_config *c, size_t agent)
+{
+    struct experience_config x = c->agents[agent].experience;
+
+    x.batch_size = x.batch_size > 0 ? x.batch_size : c->experience.batch_size;
+    x.warmup = x.warmup > 0 ? x.warmup : c->experience.warmup;
+    x.update_every = x.update_every > 0 ? x.update_every : c->experience.update_every;
+    return x;
+}
+
+/* An episode of every copy. */
+static int64_t window_rows(const struct run_config *c)
+{
+    return c->env.copies * (c->env.max_steps > 0 ? c->env.max_steps : WINDOW_STEPS);
+}
+
+/* Where an agent's `experience` has the key: in its section, or under `defaults`. */
+static const struct yaml_node *find_own(const struct loader *l,
+                                        const struct agent_config *a, const char *key,
+                                        char *path, size_t size)
+{
+    const struct yaml_node *own = yaml_find(yaml_find(l->root, "agents"), a->name);
+    const struct yaml_node *at = loader_given(own, "experience", key);
+
+    (void)snprintf(path, size, "agents.%s.experience.%s", a->name, key);
+    if (at != NULL)
+        return at;
+    at = loader_given(yaml_find(l->root, "defaults"), "experience", key);
+    if (at != NULL)
+        (void)snprintf(path, size, "defaults.experience.%s", key);
+    return at != NULL ? at : l->root;
+}
+
+static int check_own_at_most(const struct loader *l, const struct agent_config *a,
+                             const char *key, int64_t value)
+{
+    char path[AGENT_NAME_MAX + 64];
+    const struct yaml_node *at = find_own(l, a, key, path, sizeof(path));
+
+    if (value <= l->c->experience.capacity)
+        return 0;
+    return yaml_fail(at, path, l->err,
+                     "found %lld, expected at most experience.capacity, %lld",
+                     (long long)value, (long long)l->c->experience.capacity);
+}
+
+/* Values under `defaults` are for those agents that use them. */
+static int check_own_window(const struct loader *l, const struct agent_config *a)
+{
+    static const char *const unused[] = {"batch_size", "warmup"};
+    const struct yaml_node *own = yaml_find(yaml_find(l->root, "agents"), a->name);
+    char path[AGENT_NAME_MAX + 64];
+    const struct yaml_node *at;
+
+    for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]); i++) {
+        at = find_own(l, a, unused[i], path, sizeof(path));
+        if (loader_given(own, "experience", unused[i]) != NULL)
+            return yaml_fail(at, path, l->err,
+                             "not used by %s, which learns from all rows of its "
+                             "experience.update_every; expected no such key",
+                             a->algorithm);
+    }
+    at = find_own(l, a, "update_every", path, sizeof(path));
+    if (a->experience.update_every % l->c->env.copies != 0)
+        return yaml_fail(at, path, l->err,
+                         "found %lld, expected a multiple of env.copies, %lld, because "
+                         "%s learns from the newest rows of every copy",
+                         (long long)a->experience.update_every,
+                         (long long)l->c->env.copies, a->algorithm);
+    return check_own_at_most(l, a, "update_every", a->experience.update_every);
+}
+
+static int check_own_experience(const struct loader *l, struct agent_config *a)
+{
+    const struct algorithm_info *info = algorithm_find(a->algorithm);
+    int rc;
+
+    if (info->fixed || info->without_env)
+        return 0;
+    if (algorithm_rows(a) == ROWS_WINDOW) {
+        if (l->is_new && a->experience.update_every == 0 &&
+            run_config_rows(l->c) != ROWS_WINDOW)
+            a->experience.update_every = window_rows(l->c);
+        return check_own_window(l, a);
+    }
+    rc = check_own_at_most(l, a, "batch_size", a->experience.batch_size);
+    return rc < 0 ? rc : check_own_at_most(l, a, "warmup", a->experience.warmup);
+}
+
 int loader_check_experience(const struct loader *l)
 {
     struct run_config *c = l->c;
     int rc;
 
     settle_priority(c);
-
+    for (size_t i = 0; i < c->n_agents; i++)
+        if ((rc = check_own_experience(l, &c->agents[i])) < 0)
+            return rc;
     if (run_config_rows(c) == ROWS_WINDOW) {
         if (l->is_new && loader_given(l->root, "experience", "update_every") == NULL)
-            c->experience.update_every =
-                c->env.copies * (c->env.max_steps > 0 ? c->env.max_steps : WINDOW_STEPS);
+            c->experience.update_every = window_rows(c);
         return check_window(l);
     }
     rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);

@@ -118,6 +118,11 @@ struct restart_config {
     enum give_up on_give_up;
 };
 
+/* Values of the section `experience` that agents may have of their own. */
+struct experience_config {
+    int64_t batch_size, warmup, update_every;
+};
+
 struct agent_config {
     const char *name;
     const char *algorithm;
@@ -134,6 +139,7 @@ struct agent_config {
     int64_t observation, action; /* sizes, env.id none only; otherwise 0 */
     const char *share; /* "team", "none", or "agent_0 agent_1 ...": with whom it shares
                         * parameters (supervisor/rollout/sharing.h); NULL: none */
+    struct experience_config experience; /* 0: run_config_experience */
 };
 
 struct env_config {
@@ -250,6 +256,9 @@ int run_config_assign(struct run_config *ret, const struct run_config *from,
 /* Checks that the keys which can change in a live run are consistent with each other,
  * such as the lengths. ERR_CONFIG. */
 int run_config_check_lengths(const struct run_config *c, struct err *err);
+
+/* What holds for an agent that learns: its own values, or those of the run. */
+struct experience_config run_config_experience(const struct run_config *c, size_t agent);
 
 /* The complete configuration as YAML: every key, every agent; reading it gives an equal
  * run_config. NUL-terminated; free() it. */

@@ -243,6 +243,18 @@ static const struct field restart_fields[] = {
 };
 static const struct schema restart_schema = {TABLE(restart_fields)};
 
+#define EXPERIENCE(member) SCHEMA_AT(struct experience_config, member)
+static const struct field agent_experience_fields[] = {
+    {"batch_size", FIELD_I64, EXPERIENCE(batch_size), .flags = FIELD_SKIP_ZERO,
+     WITHIN(1, 1 << 24), .doc = "of its algorithm's updates (experience.batch_size)"},
+    {"warmup", FIELD_I64, EXPERIENCE(warmup), .flags = FIELD_SKIP_ZERO,
+     WITHIN(1, COUNT_MAX), .doc = "of its algorithm (experience.warmup)"},
+    {"update_every", FIELD_I64, EXPERIENCE(update_every), .flags = FIELD_SKIP_ZERO,
+     WITHIN(1, COUNT_MAX),
+     .doc = "of its algorithm (experience.update_every; windows: copies x max_steps)"},
+};
+static const struct schema agent_experience_schema = {TABLE(agent_experience_fields)};
+
 static const struct field agent_fields[] = {
     {"algorithm", FIELD_NAME, AGENT(algorithm), .flags = FIELD_VARIABLES,
      .default_text = "maddpg", .doc = "see `brood algorithms`"},
@@ -265,6 +277,7 @@ static const struct field agent_fields[] = {
     {"restart", FIELD_MAP, AGENT(restart), .schema = &restart_schema},
     {"share", FIELD_NAMES, AGENT(share), .flags = FIELD_VARIABLES,
      .doc = "parameters: team, a list of agents, or none; needs equal agents (none)"},
+    {"experience", FIELD_MAP, AGENT(experience), .schema = &agent_experience_schema},
     {"observation", FIELD_I64, AGENT(observation),
      .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES, WITHIN(1, 1 << 24),
      .doc = "env.id none: width of the agent's observation"},

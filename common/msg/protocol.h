@@ -21,12 +21,15 @@
  *                 space: {kind "discrete" | "box", particle bool, heads [u...],
  *                         width u, low? f, high? f,
  *                         masked? bool (its `act` has allowed, its rows of the log have
- *                         allowed and next_allowed)}
+ *                         allowed and next_allowed)},
+ *                 symmetric? bool (its settings ask for the environment's symmetry),
+ *                 other? bool (it is in another group of learners, or does not learn)
  *               restored bool (the block already holds this agent's state)
  *               numerics? str ("portable" | "native"; common/numerics/numerics.h)
  *               env? str (env.id), rules? str ("mpe2" | "openai"),
  *               max_steps? u (of an episode; 0: unlimited), window? u (rows of a window:
  *               experience.update_every),
+ *               draws? str: the group's name in the keys of symmetries ("experience"),
  *               share? {ps str, members [str...]}: shares parameters; its ps process,
  *               and the group's agents in the environment's order (for role "ps", too),
  *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef
@@ -44,6 +47,7 @@
  *               rows? {kind str ("transitions" | "episodes" | "window"), length u (L)}
  *               (what its stages get: supervisor/rollout/row_source.h; missing:
  *               transitions, 1),
+ *               proposes? bool: it answers `propose` though it may declare no such stage,
  *               portable bool, because? str: its graph has no operation whose last bits
  *               are those of this kind of machine, or which one: "op Pow (layer/Pow)"
  *   metagraph -> metagraph bin: the graph as TensorFlow's MetaGraphDef, with a Saver for
@@ -69,7 +73,8 @@
  *               evaluation), carry? (E,H)
  *   <stage>     step u, update u, repeat u, rows tensor (G,B,L) u64 (absolute joint
  *               steps; ROW_NONE where an episode ends early), slot? u (of the group's
- *               memory), weights? tensor (G,B) f32, inputs {"agent/name": tensor}
+ *               memory), group? str (the stage is `propose`, of a group of learners that
+ *               the agent is not in: its first member; part of the draws' key), weights? tensor (G,B) f32, inputs {"agent/name": tensor}
  *            -> outputs {name: tensor}, scalars {name: f}, priorities? tensor (G,B) f32
  *               An input of the central process's is named "central/name". In a stage of
  *               runner "turns", which the learners play one after another in an order drawn
@@ -133,6 +138,10 @@ enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
 #define BLOCK_CAPACITY_BYTES ((uint64_t)16 << 30)
 
 #define STAGE_NAME_MAX 32
+
+/* The stage that all agents can be asked for: what they would do at the rows' next
+ * observations, output "action" (G,B,U). */
+#define STAGE_PROPOSE "propose"
 
 /* In place of an agent's name: the input from the learner before, in a stage of turns. */
 #define INPUT_PREVIOUS "prev:"

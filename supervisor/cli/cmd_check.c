@@ -92,6 +92,8 @@ static int check(const struct cli *cli, const char *path,
     if (rc == 0)
         rc = policies_find(&policies, &c, cli->runs_dir, cli_skipped,
                            (void *)(uintptr_t)cli, &err);
+    if (rc == 0)
+        rc = trial_policies(&c, policies, &err);
     if (rc < 0)
         report_bad(cli, path, &err);
     else

@@ -96,6 +96,10 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
     if (policies_find(&policies, config, cli->runs_dir, cli_skipped,
                       (void *)(uintptr_t)cli, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
+    if (trial_policies(config, policies, &err) < 0) {
+        policies_free(policies);
+        return cli_fail(cli, CLI_USAGE, &err);
+    }
     args.policies = policies;
     code = train_in_new_dir(cli, name, o->force || o->again != NULL, &args);
     policies_free(policies);

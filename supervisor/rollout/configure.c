@@ -5,6 +5,7 @@
 #include "common/err/check.h"
 #include "common/msg/config_msg.h"
 #include "common/msg/symmetry_msg.h"
+#include "supervisor/rollout/learning_groups.h"
 #include "supervisor/rollout/sharing.h"
 
 static void pack_space(const struct action_space *s, int masked, struct msg_out *o)
@@ -34,16 +35,20 @@ static void pack_space(const struct action_space *s, int masked, struct msg_out 
     }
 }
 
+/* Of agents in other groups than `group`, only what all can see is told: `propose` shows
+ * rows to them as they are stored. */
 static void pack_agents(const struct run_config *config, const struct env_spec *spec,
+                        const struct learning_groups *groups, size_t group,
                         struct msg_out *o)
 {
     msg_array(o, spec->n_agents);
     for (size_t i = 0; i < spec->n_agents; i++) {
         const struct env_agent *a = &spec->agents[i];
+        const int is_other = groups->group_of[i] != group;
+        const int is_symmetric =
+            !is_other && config->agents[i].settings.symmetry == SYMMETRY_ENV;
 
-        const int is_symmetric = config->agents[i].settings.symmetry == SYMMETRY_ENV;
-
-        msg_map(o, is_symmetric ? 5 : 4);
+        msg_map(o, 4u + (is_symmetric != 0) + (is_other != 0));
         msg_key(o, "name");
         msg_str(o, a->name);
         msg_key(o, "team");
@@ -54,6 +59,10 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
         pack_space(&a->space, env_is_masked(spec, i), o);
         if (is_symmetric) {
             msg_key(o, "symmetric");
+            msg_bool(o, 1);
+        }
+        if (is_other) {
+            msg_key(o, "other");
             msg_bool(o, 1);
         }
     }
@@ -84,15 +93,19 @@ static void pack_share(const struct sharing *s, size_t group, const struct env_s
             msg_str(o, spec->agents[i].name);
 }
 
+/* The first agent whose algorithm needs a central process; n_agents: there is none. */
+static size_t find_central(const struct run_config *config)
+{
+    size_t i = 0;
+
+    while (i < config->n_agents && !algorithm_find(config->agents[i].algorithm)->central)
+        i++;
+    return i;
+}
+
 int rollout_needs_central(const struct run_config *config)
 {
-    for (size_t i = 0; i < config->n_agents; i++) {
-        const struct algorithm_info *a = algorithm_find(config->agents[i].algorithm);
-
-        if (a != NULL && a->central)
-            return 1;
-    }
-    return 0;
+    return find_central(config) < config->n_agents;
 }
 
 /* What the process at a place of the table is. */
@@ -103,8 +116,8 @@ struct process {
 };
 
 /* Places: the environment's agents, the central process if there is one, then the ps of each
- * group. The central process runs the learners' algorithm, so it gets the settings of the
- * first agent; a ps gets those of its first member. */
+ * group. The central process runs the algorithm of the agents that need it, so it gets the
+ * settings of the first of them; a ps gets those of its first member. */
 static struct process process_at(const struct run_config *config,
                                  const struct env_spec *spec, const struct sharing *s,
                                  size_t place)
@@ -116,8 +129,11 @@ static struct process process_at(const struct run_config *config,
     if (place < n)
         return (struct process){"learner", spec->agents[place].name, place,
                                 s->group_of[place]};
-    if (place < first_ps || s->n_groups == 0)
-        return (struct process){"central", "central", 0, SHARING_NONE};
+    if (place < first_ps || s->n_groups == 0) {
+        const size_t i = find_central(config);
+
+        return (struct process){"central", "central", i < n ? i : 0, SHARING_NONE};
+    }
     CHECK(place < first_ps + s->n_groups);
     g = &s->groups[place - first_ps];
     return (struct process){"ps", g->ps, g->first, place - first_ps};
@@ -130,18 +146,24 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     struct symmetry_group symmetry = {0};
     struct arena arena = ARENA_ZERO;
     const struct agent_config *own;
+    struct learning_groups groups;
     struct process process;
     struct sharing s;
+    size_t group;
+    int has_draws;
 
     CHECK(config->n_agents == spec->n_agents);
     CHECK(sharing_init(&s, config, spec, NULL, NULL) == 0, "it was checked before");
     process = process_at(config, spec, &s, place);
     own = &config->agents[process.settings];
+    learning_groups_init(&groups, config, &s);
+    group = groups.group_of[process.settings];
+    has_draws = group != LEARNING_NONE && group > 0;
     if (own->settings.symmetry == SYMMETRY_ENV)
         env_symmetry(&config->env, &arena, &symmetry);
     msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0) +
-                   (process.sharing != SHARING_NONE ? 1 : 0));
+                   (process.sharing != SHARING_NONE ? 1 : 0) + (has_draws ? 1 : 0));
     msg_key(o, "role");
     msg_str(o, process.role);
     msg_key(o, "name");
@@ -151,7 +173,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_key(o, "config");
     msg_agent_config(o, own);
     msg_key(o, "agents");
-    pack_agents(config, spec, o);
+    pack_agents(config, spec, &groups, group, o);
     msg_key(o, "restored");
     msg_bool(o, restored);
     msg_key(o, "numerics");
@@ -163,7 +185,11 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_key(o, "max_steps");
     msg_u64(o, (uint64_t)spec->max_steps);
     msg_key(o, "window");
-    msg_u64(o, (uint64_t)config->experience.update_every);
+    msg_u64(o, (uint64_t)run_config_experience(config, process.settings).update_every);
+    if (has_draws) {
+        msg_key(o, "draws");
+        msg_str(o, groups.group[group].draws);
+    }
     if (symmetry.n_factors > 0) {
         msg_key(o, "symmetry");
         msg_symmetry(o, &symmetry);
@@ -173,5 +199,6 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
         pack_share(&s, process.sharing, spec, o);
     if (policy != NULL)
         pack_policy(policy, o);
+    learning_groups_done(&groups);
     sharing_done(&s);
 }

@@ -255,6 +255,7 @@ int description_parse(struct description *ret, const msgpack_object *body,
     if (body->type != MSGPACK_OBJECT_MAP)
         rc = err_set(err, ERR_PROTOCOL, "not a map");
     else if ((rc = parse_stages(&d.stages, body, err)) == 0 &&
+             (rc = msg_get_bool(body, "proposes", &d.proposes, err)) == 0 &&
              (rc = msg_get_u64(body, "carry", DESCRIPTION_WIDTH, &carry, err)) == 0 &&
              (rc = parse_shared(&d, body, err)) == 0 &&
              (rc = parse_columns(&d, body, err)) == 0)
@@ -316,13 +317,5 @@ int stage_list_read_by_all(const struct stage_list *l, int stage)
         for (int k = 0; k < l->stage[i].n_reads; k++)
             if (l->stage[i].reads[k].stage == stage && !l->stage[i].reads[k].own)
                 return 1;
-    return 0;
-}
-
-int stage_list_has_central(const struct stage_list *l)
-{
-    for (int i = 0; i < l->n; i++)
-        if (l->stage[i].central)
-            return 1;
     return 0;
 }

@@ -32,11 +32,12 @@ struct stage_read {
 
 struct stage_decl {
     char name[STAGE_NAME_MAX];
-    int turns;   /* 1: the learners run it one after another */
-    int central; /* 1: run by the central process */
-    int ps;      /* 1: run by the ps process of each group; all 0: by every learner */
-    int writes;  /* changes variables */
-    int is_read; /* a later stage reads its outputs */
+    size_t group; /* of learners, in a plan (update_plan.h) */
+    int turns;    /* 1: the learners run it one after another */
+    int central;  /* 1: run by the central process */
+    int ps;       /* 1: run by the ps process of each group; all 0: by every learner */
+    int writes;   /* changes variables */
+    int is_read;  /* a later stage reads its outputs */
     /* Stages repeat_from .. this one are run `repeat` times in all; at least 1. */
     int repeat_from;
     uint64_t repeat;
@@ -63,6 +64,7 @@ struct description {
     struct description_column columns[DESCRIPTION_COLUMNS];
     enum rows_kind rows;
     uint32_t length; /* L; episodes: 0: env.max_steps; window: not used */
+    int proposes;    /* it answers the stage `propose`, also if it does not declare it */
 };
 
 /* body: the answer to configure. agent: for messages. */
@@ -75,7 +77,5 @@ const struct stage_decl *stage_list_find(const struct stage_list *l, const char 
 int stage_list_writes(const struct stage_list *l);
 /* 1 if a stage after `stage` reads every learner's output of it. */
 int stage_list_read_by_all(const struct stage_list *l, int stage);
-/* 1 if a stage needs the central process. */
-int stage_list_has_central(const struct stage_list *l);
 
 #endif

@@ -24,7 +24,7 @@ struct outputs { /* of one stage of one runner */
 };
 
 struct exchange {
-    const struct stage_list *stages;
+    const struct update_plan *plan;
     const char *const *names;
     size_t n_learners, n_runners;
     const struct sharing *sharing;
@@ -35,15 +35,15 @@ struct exchange {
 
 static size_t n_outputs(const struct exchange *x)
 {
-    return (size_t)x->stages->n * x->n_runners;
+    return (size_t)x->plan->n * x->n_runners;
 }
 
-struct exchange *exchange_new(const struct stage_list *stages, const char *const *names,
+struct exchange *exchange_new(const struct update_plan *plan, const char *const *names,
                               size_t n_learners, const struct sharing *sharing)
 {
     struct exchange *x = xcalloc(1, sizeof(*x));
 
-    x->stages = stages;
+    x->plan = plan;
     x->names = names;
     x->n_learners = n_learners;
     x->n_runners = n_learners + 1 + sharing->n_groups;
@@ -105,7 +105,7 @@ int exchange_put(struct exchange *x, int stage, size_t runner,
 
     to->n = 0;
     to->is_absent = 0;
-    if (outputs == NULL || !x->stages->stage[stage].is_read)
+    if (outputs == NULL || !x->plan->stage[stage].is_read)
         return 0;
     for (uint32_t i = 0; i < outputs->via.map.size; i++) {
         const msgpack_object_kv *kv = &outputs->via.map.ptr[i];
@@ -169,7 +169,7 @@ static int pack_output(struct exchange *x, const struct stage_read *r, size_t fr
         out = stand_in(x, r, from);
     if (out == NULL)
         return err_set(err, ERR_PROTOCOL, "%s: stage '%s' gave no output '%s'", name,
-                       x->stages->stage[r->stage].name, r->name);
+                       x->plan->stage[r->stage].name, r->name);
     (void)snprintf(key, sizeof(key), "%s/%s", name, r->name);
     t = tensor_const_view(out->dtype, out->shape, out->data);
     msg_key(o, key);
@@ -181,7 +181,7 @@ static int pack_output(struct exchange *x, const struct stage_read *r, size_t fr
 static int reads_from(const struct exchange *x, const struct stage_read *r, size_t reader,
                       size_t from)
 {
-    const struct stage_decl *s = &x->stages->stage[r->stage];
+    const struct stage_decl *s = &x->plan->stage[r->stage];
     const size_t first_ps = x->n_learners + 1;
 
     if (r->previous)
@@ -193,7 +193,7 @@ static int reads_from(const struct exchange *x, const struct stage_read *r, size
                from == first_ps + x->sharing->group_of[reader];
     if (r->own)
         return from == reader;
-    return from < x->n_learners &&
+    return from < x->n_learners && update_plan_plays(x->plan, r->stage, from) &&
            (reader < first_ps || x->sharing->group_of[from] == reader - first_ps);
 }
 
@@ -211,7 +211,8 @@ static void pack_ones(struct exchange *x, const struct shape *shape, struct msg_
     msg_tensor(o, &t);
 }
 
-/* Learners that were given up have no turn: the one before them is read. */
+/* Learners that were given up have no turn, nor have those of other groups: the one before
+ * them is read. */
 static int pack_previous(struct exchange *x, const struct stage_read *r,
                          const struct exchange_turn *turn, struct msg_out *o,
                          struct err *err)
@@ -223,7 +224,8 @@ static int pack_previous(struct exchange *x, const struct stage_read *r,
 
     (void)snprintf(key, sizeof(key), INPUT_PREVIOUS "/%s", r->name);
     msg_key(o, key);
-    while (n > 0 && outputs_of(x, r->stage, turn->before[n - 1])->is_absent)
+    while (n > 0 && (outputs_of(x, r->stage, turn->before[n - 1])->is_absent ||
+                     !update_plan_plays(x->plan, r->stage, turn->before[n - 1])))
         n--;
     if (n == 0) {
         pack_ones(x, &turn->ones, o);
@@ -232,7 +234,7 @@ static int pack_previous(struct exchange *x, const struct stage_read *r,
     out = find_output(outputs_of(x, r->stage, turn->before[n - 1]), r->name);
     if (out == NULL)
         return err_set(err, ERR_PROTOCOL, "%s: stage '%s' gave no output '%s'",
-                       x->names[turn->before[n - 1]], x->stages->stage[r->stage].name,
+                       x->names[turn->before[n - 1]], x->plan->stage[r->stage].name,
                        r->name);
     t = tensor_const_view(out->dtype, out->shape, out->data);
     msg_tensor(o, &t);
@@ -242,7 +244,7 @@ static int pack_previous(struct exchange *x, const struct stage_read *r,
 int exchange_pack(struct exchange *x, int stage, size_t runner,
                   const struct exchange_turn *turn, struct msg_out *o, struct err *err)
 {
-    const struct stage_decl *s = &x->stages->stage[stage];
+    const struct stage_decl *s = &x->plan->stage[stage];
     size_t n = 0;
 
     for (int i = 0; i < s->n_reads; i++) {

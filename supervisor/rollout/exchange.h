@@ -1,6 +1,7 @@
 /* exchange.h - stores the outputs of stages and passes them to the stages that read them.
  *
- * A stage declares which outputs it reads; the request for the stage carries them as
+ * A stage declares which outputs it reads; the request for the stage carries those of the
+ * runners that ran the earlier stage (update_plan.h) as
  * inputs {"agent/name": tensor} ("central/name" from the central process, "ps/name" from
  * the ps of the reader's group). Outputs that no stage reads are dropped. Buffers are
  * reused from update to update.
@@ -14,8 +15,8 @@
 #include "common/err/err.h"
 #include "common/msg/msg.h"
 #include "common/wire/cursor.h"
-#include "supervisor/rollout/description.h"
 #include "supervisor/rollout/sharing.h"
+#include "supervisor/rollout/update_plan.h"
 
 #include <stddef.h>
 
@@ -24,7 +25,7 @@
 struct exchange; /* opaque */
 
 /* Borrows all. names: [n_learners]. */
-struct exchange *exchange_new(const struct stage_list *stages, const char *const *names,
+struct exchange *exchange_new(const struct update_plan *plan, const char *const *names,
                               size_t n_learners, const struct sharing *sharing);
 void exchange_free(struct exchange *x);
 

@@ -108,12 +108,7 @@ static void note_due(struct rollout *r)
     now.episodes = r->episodes;
     now.since_checkpoint_ns = ended_ns - r->checkpoint_ns;
     due = schedule_due(&r->schedule, &now);
-    if (due.updates > 0) {
-        const struct row_index index = rollout_index(r);
-
-        if (!row_source_is_ready(&r->source, &index))
-            due.updates = 0;
-    }
+    due.updates = rollout_find_due(r, &now);
     rollout_fsm_set_due(&r->fsm, &due);
     rollout_note_change(r);
 }
@@ -125,41 +120,6 @@ static void add_to_episodes(struct rollout *r, const struct env_step *step)
         r->ended[e] = step->ended[e] | step->discarded[e];
     episodes_add(r->episode_rows, store_head(r->args.store) - r->copies, step->first,
                  r->ended, store_window_first(r->args.store));
-}
-
-/* New rows are candidates, or the first rows of episodes that are whole now. */
-static void add_to_priorities(struct rollout *r)
-{
-    const uint64_t row = store_head(r->args.store) - r->copies;
-
-    priorities_append(r->priorities, row, r->copies);
-    for (size_t e = 0; e < r->copies; e++) {
-        uint64_t first = row + e;
-
-        if (r->source.kind == ROWS_TRANSITIONS ||
-            episodes_newest(r->episode_rows, e, &first))
-            priorities_add(r->priorities, first);
-    }
-}
-
-void rollout_begin_priorities(struct rollout *r)
-{
-    const uint64_t head = store_head(r->args.store);
-    uint64_t row = store_window_first(r->args.store), n;
-
-    if (r->priorities == NULL || head == 0 || priorities_count(r->priorities) > 0)
-        return;
-    priorities_begin(r->priorities, head);
-    if (r->source.kind == ROWS_TRANSITIONS) {
-        for (; row < head; row++)
-            priorities_add(r->priorities, row);
-        return;
-    }
-    n = episodes_complete(r->episode_rows);
-    for (uint64_t k = 0; k < n; k++) {
-        episodes_rows(r->episode_rows, k, &row, 1);
-        priorities_add(r->priorities, row);
-    }
 }
 
 /* All environments have stepped: appends the rows and finds what is due. */
@@ -176,8 +136,7 @@ static int end_step(struct rollout *r, struct err *err)
     count_episodes(r, &r->step);
     if (r->episode_rows != NULL)
         add_to_episodes(r, &r->step);
-    if (r->priorities != NULL)
-        add_to_priorities(r);
+    rollout_add_to_priorities(r);
     note_due(r);
     return DONE_AT_ONCE;
 }
@@ -278,10 +237,7 @@ static void leave_state(struct rollout *r)
 
     CHECK(rollout_fsm_step(&r->fsm, ROLLOUT_FINISHED) == ROLLOUT_ENTERED);
     if (was_update && rollout_fsm_update_over(&r->fsm)) {
-        if (r->priorities != NULL)
-            row_source_prioritise(&r->source, r->priorities, r->answered, r->has_answered,
-                                  r->n_agents);
-        r->updates++;
+        rollout_count_update(r);
         metrics_add_update(r->args.metrics, rollout_now_ns(r) - r->update_began_ns);
     }
 }
@@ -458,61 +414,6 @@ static int parse_descriptions(struct rollout *r, struct err *err)
     return rc;
 }
 
-static int rows_are_alike(const struct rollout *r, size_t a, size_t b)
-{
-    const struct description *x = &r->descriptions[a], *y = &r->descriptions[b];
-
-    return x->rows == y->rows && x->length == y->length;
-}
-
-/* The stages of an update: all agents that learn must declare the same ones. */
-static int find_stages(struct rollout *r, struct err *err)
-{
-    static const struct stage_list nothing;
-
-    r->stages = &nothing;
-    for (size_t a = 0; a < r->n_agents; a++) {
-        const struct stage_list *own = &r->descriptions[a].stages;
-
-        if (!stage_list_writes(own))
-            continue;
-        if (r->stages == &nothing) {
-            r->stages = own;
-            r->first_learner = a;
-        } else if (!stage_list_equal(r->stages, own) ||
-                   !rows_are_alike(r, r->first_learner, a)) {
-            return err_set(err, ERR_CONFIG,
-                           "%s and %s learn in different stages: their algorithms cannot "
-                           "play together",
-                           r->names[r->first_learner], r->names[a]);
-        }
-    }
-    return 0;
-}
-
-/* An agent that does not learn runs only the stages it declares, and must declare those
- * whose outputs the learners read. */
-static int find_players(struct rollout *r, struct err *err)
-{
-    r->plays = xcalloc((size_t)r->stages->n + 1, r->n_agents);
-    for (int i = 0; i < r->stages->n; i++) {
-        const struct stage_decl *s = &r->stages->stage[i];
-
-        for (size_t a = 0; a < r->n_agents && !s->central && !s->ps; a++) {
-            int has = stage_list_find(&r->descriptions[a].stages, s->name) != NULL;
-
-            if (!has && stage_list_read_by_all(r->stages, i))
-                return err_set(
-                    err, ERR_CONFIG,
-                    "%s reads every agent's stage '%s', which %s does not have: "
-                    "their algorithms cannot play together",
-                    r->names[r->first_learner], s->name, r->names[a]);
-            r->plays[(size_t)i * r->n_agents + a] = (uint8_t)has;
-        }
-    }
-    return 0;
-}
-
 static int describe(struct rollout *r, struct err *err)
 {
     const size_t n = agent_table_count(r->args.agents);
@@ -520,88 +421,16 @@ static int describe(struct rollout *r, struct err *err)
 
     r->first_ps = n - r->sharing.n_groups;
     CHECK(r->first_ps == r->n_agents || r->first_ps == r->n_agents + 1);
-    if ((rc = parse_descriptions(r, err)) < 0 || (rc = find_stages(r, err)) < 0 ||
-        (rc = find_players(r, err)) < 0 || (rc = rollout_find_groups(r, err)) < 0)
+    if ((rc = parse_descriptions(r, err)) < 0 ||
+        (rc = update_plan_init(&r->plan, &r->groups, r->descriptions, r->names,
+                               r->n_agents, err)) < 0 ||
+        (rc = rollout_find_groups(r, err)) < 0)
         return rc;
-    if (stage_list_has_central(r->stages) && r->first_ps == r->n_agents)
+    if (update_plan_has_central(&r->plan) && r->first_ps == r->n_agents)
         return err_set(err, ERR_PROTOCOL,
-                       "%s declares a central stage, but there is no "
-                       "central process",
-                       r->names[r->first_learner]);
+                       "an agent declares a central stage, but there is no central "
+                       "process");
     return 0;
-}
-
-/* With own_batches, each agent that asks for it has a key of its own for drawing rows;
- * the others share one. */
-static size_t name_draws(const struct rollout *r, const char **ret)
-{
-    size_t groups = 1;
-
-    ret[0] = "experience";
-    for (size_t a = 0; a < r->n_agents; a++) {
-        const int own = r->config->agents[a].settings.own_batches;
-
-        ret[a] = own ? r->names[a] : "experience";
-        groups = own ? r->n_agents : groups;
-    }
-    return groups;
-}
-
-/* The weights' power goes from beta to beta_to over the run. */
-static double beta_now(const struct rollout *r)
-{
-    const struct priority_config *p = &r->config->experience.priority;
-    const int64_t steps = r->config->run.env_steps, episodes = r->config->run.episodes;
-    double done = steps > 0      ? (double)r->env_steps / (double)steps
-                  : episodes > 0 ? (double)r->episodes / (double)episodes
-                                 : 0.0;
-
-    done = done < 1.0 ? done : 1.0;
-    return p->beta + (p->beta_to - p->beta) * done;
-}
-
-struct row_index rollout_index(const struct rollout *r)
-{
-    return (struct row_index){.store = r->args.store,
-                              .episodes = r->episode_rows,
-                              .priorities = r->priorities,
-                              .beta = beta_now(r)};
-}
-
-/* Without learners there are no updates; the source is then that of agent 0. */
-int rollout_make_source(struct rollout *r, struct err *err)
-{
-    const struct run_config *c = r->config;
-    const struct description *d = &r->descriptions[r->first_learner];
-    const char **names = xcalloc(r->n_agents + 1, sizeof(*names));
-    struct row_source_args args = {
-        .kind = d->rows,
-        .length = d->length,
-        .batch = (size_t)c->experience.batch_size,
-        .copies = r->copies > 0 ? r->copies : 1,
-        .update_every = (size_t)c->experience.update_every,
-        .max_steps = (uint64_t)r->spec->max_steps,
-        .seed = c->run.seed,
-        .names = names,
-        .is_prioritised = c->experience.has_priority,
-    };
-    int rc;
-
-    args.groups = name_draws(r, names);
-    rc = row_source_init(&r->source, &args, err);
-    free(names);
-    if (d->rows == ROWS_WINDOW)
-        r->schedule.warmup = 0;
-    return rc;
-}
-
-/* A resumed run reads its episodes from the log (rollout_state_load). */
-static void make_episodes(struct rollout *r)
-{
-    if (r->serving != NULL || !row_source_needs_episodes(&r->source))
-        return;
-    r->episode_rows = episodes_new(r->copies);
-    r->ended = xcalloc(r->copies, 1);
 }
 
 int rollout_make_evaluation(struct rollout *r, struct err *err)
@@ -651,23 +480,12 @@ static int make_parts(struct rollout *r, struct err *err)
                                  .on_done = on_acted,
                                  .on_failed = on_part_failed,
                                  .ctx = r};
-    int rc;
 
     r->acting = acting_new(&acting);
-    r->exchange = exchange_new(r->stages, r->names, r->n_agents, &r->sharing);
+    r->exchange = exchange_new(&r->plan, r->names, r->n_agents, &r->sharing);
     schedule_init(&r->schedule, r->args.config);
-    rollout_fsm_init(&r->fsm, r->stages);
-    rc = rollout_make_source(r, err);
-    if (rc < 0)
-        return rc;
-    make_episodes(r);
-    if (r->config->experience.has_priority && r->serving == NULL) {
-        r->priorities = priorities_new((uint64_t)r->config->experience.capacity,
-                                       r->config->experience.priority.alpha);
-        r->answered = xcalloc(r->n_agents * r->source.batch, sizeof(*r->answered));
-        r->has_answered = xcalloc(r->n_agents, 1);
-    }
-    return 0;
+    rollout_fsm_init(&r->fsm, r->plan.stage, r->plan.n);
+    return rollout_make_learners(r, err);
 }
 
 int rollout_new(struct rollout **ret, const struct rollout_args *args, struct err *err)
@@ -684,12 +502,12 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     if (strcmp(r->config->env.id, "none") == 0)
         rollout_serve_init(r);
     rollout_find_cores(r);
-    r->order = xcalloc(r->n_agents, sizeof(*r->order));
     rc = sharing_init(&r->sharing, r->config, r->spec, NULL, err);
     if (rc < 0) {
         rollout_free(r);
         return rc;
     }
+    learning_groups_init(&r->groups, r->config, &r->sharing);
     r->runners = xcalloc(r->n_agents + 1 + r->sharing.n_groups, sizeof(*r->runners));
     r->sharing_groups = xcalloc(r->sharing.n_groups + 1, sizeof(*r->sharing_groups));
     r->names = xcalloc(r->n_agents, sizeof(*r->names));
@@ -716,19 +534,16 @@ void rollout_free(struct rollout *r)
     evaluation_free(r->evaluation);
     rollout_serve_free(r);
     free(r->descriptions);
-    free(r->plays);
+    rollout_free_learners(r);
+    update_plan_done(&r->plan);
+    learning_groups_done(&r->groups);
     free(r->runners);
-    free(r->order);
     free(r->sharing_groups);
     sharing_done(&r->sharing);
     free(r->cores);
     free(r->names);
     free(r->returns);
-    row_source_done(&r->source);
     episodes_free(r->episode_rows);
-    priorities_free(r->priorities);
-    free(r->answered);
-    free(r->has_answered);
     free(r->ended);
     free(r);
 }

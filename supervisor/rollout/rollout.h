@@ -5,18 +5,22 @@
  *          appended to the log; then come the updates that are due, and at most one
  *          evaluation, one row of metrics and one checkpoint (schedule.h). All requests
  *          of a step are sent at once; the next step begins when all are answered.
- * Update   runs the list of stages that the learners declared, which is the same for all.
- *          An agent starts its next stage as soon as that stage's inputs exist; it does
- *          not wait for the other agents.
+ * Update   runs the stages that the groups of learners declared (learning_groups.h,
+ *          update_plan.h). Each group has its own rows, warm-up, interval and count of
+ *          updates; if several are due at a boundary, an update has the stages of all, one
+ *          group after the other. An agent starts its next stage as soon as that stage's
+ *          inputs exist; it does not wait for the other agents.
  * Agents   the table's first A are the environment's agents, in its order, as learners; a
  *          further one named "central", if there is one, runs the central stages; then
  *          come the ps processes of the groups that share parameters (sharing.h).
  * Starts   when the table is ready (descriptions known); rollout_new writes the header of
  *          a new log, or checks that of an existing one. To resume a run, call
  *          rollout_state_load before rollout_start.
- * Groups   G = 1: one batch for all agents. If an agent's settings say own_batches, G =
- *          A: every agent is sent all groups, so that its proposals cover the rows of
- *          all, and learns from its own, group a.
+ * Batches  G = 1: one batch for all agents of a group. If a member's settings say
+ *          own_batches, G = A: every agent is sent all batches, so that its proposals cover
+ *          the rows of all, and learns from its own, batch a.
+ * Resume   the state has each group's count of updates and what is due of it at the boundary:
+ *          a run that ended in an update plays that update again from its beginning.
  * Threads  loop thread only. Callbacks come from the loop; those of rollout_start and of
  *          requests made while paused may come from within the call.
  */
@@ -29,7 +33,9 @@
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/rollout/description.h"
 #include "supervisor/rollout/evaluation.h"
+#include "supervisor/rollout/sharing.h"
 #include "supervisor/store/store.h"
 
 #include <stddef.h>
@@ -170,6 +176,12 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
 /* Reads the run's progress from a saved state. ERR_FORMAT. */
 int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, size_t len,
                            struct err *err);
+
+/* What rollout_new refuses of the agents' descriptions [A]: stages and rows that do not fit
+ * together, or columns. err->agent names an agent. sharing: the configuration's. */
+int rollout_check(const struct run_config *config, const struct env_spec *spec,
+                  const struct sharing *sharing, const struct description *descriptions,
+                  struct err *err);
 
 /* 1 if the algorithm of some agent has stages that run in a central process. */
 int rollout_needs_central(const struct run_config *config);

@@ -203,7 +203,7 @@ int rollout_change(struct rollout *r, const struct run_config *from,
     CHECK(r->fsm.state == ROLLOUT_CHANGE && r->outstanding == 0);
     r->config = to;
     schedule_init(&r->schedule, to);
-    if ((rc = rollout_make_source(r, err)) < 0 ||
+    if ((rc = rollout_make_sources(r, err)) < 0 ||
         (rc = rollout_make_evaluation(r, err)) < 0)
         return rc;
     run_config_compare(from, to, collect, &s);

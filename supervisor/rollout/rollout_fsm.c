@@ -26,9 +26,11 @@ const char *rollout_state_name(enum rollout_state s)
     return state_names[s];
 }
 
-void rollout_fsm_init(struct rollout_fsm *f, const struct stage_list *stages)
+void rollout_fsm_init(struct rollout_fsm *f, const struct stage_decl *stages,
+                      int n_stages)
 {
-    *f = (struct rollout_fsm){.state = ROLLOUT_IDLE, .stages = stages};
+    *f = (struct rollout_fsm){
+        .state = ROLLOUT_IDLE, .stages = stages, .n_stages = n_stages};
 }
 
 void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due)
@@ -130,7 +132,7 @@ static enum rollout_effect leave_evaluation(struct rollout_fsm *f)
 /* Enters the next state that is due at this boundary, or the next round. */
 static enum rollout_effect next_due(struct rollout_fsm *f)
 {
-    if (f->due.updates > 0 && f->stages->n > 0) {
+    if (f->due.updates > 0 && f->n_stages > 0) {
         f->due.updates--;
         f->stage = 0;
         f->repeat = 0;
@@ -172,7 +174,7 @@ static enum rollout_effect acted(struct rollout_fsm *f)
  * after them. */
 static enum rollout_effect stage_finished(struct rollout_fsm *f)
 {
-    const struct stage_decl *s = &f->stages->stage[f->stage];
+    const struct stage_decl *s = &f->stages[f->stage];
 
     if (f->repeat + 1 < s->repeat) {
         f->repeat++;
@@ -181,7 +183,7 @@ static enum rollout_effect stage_finished(struct rollout_fsm *f)
     }
     if (s->repeat > 1)
         f->repeat = 0;
-    if (++f->stage < f->stages->n)
+    if (++f->stage < f->n_stages)
         return ROLLOUT_ENTERED;
     return next_due(f);
 }

@@ -46,11 +46,12 @@ enum rollout_event {
 
 struct rollout_fsm {
     enum rollout_state state;
-    const struct stage_list *stages; /* borrowed */
-    struct schedule_due due;         /* work left at this boundary */
-    struct schedule_due owed;        /* after a cancelled evaluation: work for a resume */
-    int stage;                       /* in UPDATE: the current stage ... */
-    uint64_t repeat;                 /* ... and its repetition, from 0 */
+    const struct stage_decl *stages; /* [n_stages], borrowed */
+    int n_stages;
+    struct schedule_due due;  /* work left at this boundary */
+    struct schedule_due owed; /* after a cancelled evaluation: work for a resume */
+    int stage;                /* in UPDATE: the current stage ... */
+    uint64_t repeat;          /* ... and its repetition, from 0 */
     int stop, pause, checkpoint, change; /* requests not yet carried out */
     int logged, saved;                   /* a row, a checkpoint at this boundary */
     int stopped;                         /* DONE on request, before the end */
@@ -64,7 +65,8 @@ enum rollout_effect {
     ROLLOUT_ENTERED = 1,     /* a state (or stage) was entered: perform it */
 };
 
-void rollout_fsm_init(struct rollout_fsm *f, const struct stage_list *stages);
+void rollout_fsm_init(struct rollout_fsm *f, const struct stage_decl *stages,
+                      int n_stages);
 enum rollout_effect rollout_fsm_step(struct rollout_fsm *f, enum rollout_event event);
 /* Sets what is due at this boundary. Call it in STEP, before FINISHED. */
 void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due);

@@ -7,12 +7,14 @@
 #include "supervisor/rollout/acting.h"
 #include "supervisor/rollout/description.h"
 #include "supervisor/rollout/exchange.h"
+#include "supervisor/rollout/learning_groups.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/rollout/rollout_fsm.h"
 #include "supervisor/rollout/row_source.h"
 #include "supervisor/rollout/row_writer.h"
 #include "supervisor/rollout/schedule.h"
 #include "supervisor/rollout/sharing.h"
+#include "supervisor/rollout/update_plan.h"
 
 /* What a state's function returns, besides an error. */
 enum { DONE_AT_ONCE = 0, WAITS = 1 };
@@ -31,6 +33,19 @@ struct group {
     int has_stepped; /* the ps has answered a stage of this pass */
 };
 
+/* A group of agents that learn together (learning_groups.h), and its updates. */
+struct learners {
+    struct update_interval interval;
+    uint64_t updates; /* that it has made */
+    uint64_t due;     /* at this boundary: it takes part in the last ones played there */
+    int takes_part;   /* in the current update */
+    struct row_source source;
+    struct priorities *priorities; /* NULL: rows are drawn evenly */
+    float *answered;               /* (A, B) priorities of the current update, */
+    uint8_t *has_answered;         /* [A] and whose there are */
+    uint32_t *order;               /* [A] of the turns of the current update */
+};
+
 struct rollout {
     struct rollout_args args;        /* args.config: the configuration at the start */
     const struct run_config *config; /* the current configuration */
@@ -38,9 +53,9 @@ struct rollout {
     size_t n_agents, copies;          /* A, E */
     const char **names;               /* [A] */
     struct description *descriptions; /* [A] */
-    const struct stage_list *stages;  /* of an update, as the learners declared them */
-    size_t first_learner;             /* who declared them; 0 if nobody learns */
-    uint8_t *plays;                   /* (stages, A): 1 if the agent runs the stage */
+    struct learning_groups groups;
+    struct update_plan plan;   /* of an update */
+    struct learners *learners; /* [groups.n] */
 
     struct schedule schedule;
     struct rollout_fsm fsm;
@@ -53,14 +68,9 @@ struct rollout {
     struct serving *serving;       /* NULL: the run has an environment */
     double *returns;               /* [A] scratch */
 
-    struct row_source source;
-    struct priorities *priorities; /* NULL: rows are drawn evenly */
-    float *answered;               /* (A, B) priorities of the current update, */
-    uint8_t *has_answered;         /* [A] and whose there are */
-    struct episodes *episode_rows; /* NULL: the source does not need them */
+    struct episodes *episode_rows; /* NULL: no source needs them */
     uint8_t *ended;                /* (E) scratch: the copies whose episode is over */
     size_t outstanding;            /* unanswered requests of stages or changes */
-    uint32_t *order;               /* [A] of the turns of the current update */
     /* [A + 1 + groups] in UPDATE: the learners, the central process, the ps of each group */
     struct runner *runners;
     struct sharing sharing;
@@ -95,15 +105,32 @@ int rollout_enter_update(struct rollout *r, struct err *err);
 void rollout_keep(struct rollout *r);
 /* Creates r->evaluation if the configuration asks for evaluations. */
 int rollout_make_evaluation(struct rollout *r, struct err *err);
-/* What the source finds rows by. */
-struct row_index rollout_index(const struct rollout *r);
-/* For a run that draws by priority from here on: all rows of the window have the same. */
-void rollout_begin_priorities(struct rollout *r);
-/* Makes the source of rows of the current configuration. */
-int rollout_make_source(struct rollout *r, struct err *err);
 /* After a step: makes the change planned for this boundary, if any, due. */
 void rollout_note_change(struct rollout *r);
 int rollout_enter_change(struct rollout *r, struct err *err);
+
+/* ---- rollout_learners.c ---- */
+
+int rollout_make_learners(struct rollout *r, struct err *err);
+void rollout_free_learners(struct rollout *r);
+/* Makes each group's source of rows and its interval, of the current configuration. */
+int rollout_make_sources(struct rollout *r, struct err *err);
+/* Finds what is due of each group; returns how many updates that are. */
+uint64_t rollout_find_due(struct rollout *r, const struct schedule_now *now);
+/* At the beginning of an update: finds the groups that take part and draws their rows. */
+void rollout_draw(struct rollout *r);
+/* At its end: sets the priorities that were answered and counts. */
+void rollout_count_update(struct rollout *r);
+/* New rows are candidates of draws by priority, or the first rows of episodes that are whole
+ * now. */
+void rollout_add_to_priorities(struct rollout *r);
+/* For a run that draws by priority from here on: all rows of the window have the same. */
+void rollout_begin_priorities(struct rollout *r);
+/* left: the work left at the boundary. load: 0 if the bytes are not of such groups. */
+void rollout_save_learners(const struct rollout *r, const struct schedule_due *left,
+                           struct wbuf *b);
+int rollout_load_learners(struct rollout *r, const struct schedule_due *left,
+                          struct cursor *c);
 
 /* ---- rollout_serve.c ---- */
 

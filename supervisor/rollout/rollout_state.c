@@ -76,8 +76,7 @@ void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
     save_resume_points(r, &b);
     exchange_state_save(r->exchange, &b);
     rollout_serve_save(r, &b);
-    if (r->priorities != NULL)
-        priorities_save(r->priorities, &b);
+    rollout_save_learners(r, &left, &b);
     free(env);
     free(metrics);
     *ret = b.data;
@@ -105,7 +104,8 @@ static int load_resume_points(struct rollout *r, struct cursor *c)
     return 1;
 }
 
-static int load_carry(struct rollout *r, struct cursor *c)
+static int load_carry(struct rollout *r, const struct schedule_due *left,
+                      struct cursor *c)
 {
     for (size_t a = 0; a < r->n_agents; a++) {
         size_t want = r->copies * r->descriptions[a].carry * sizeof(float), len;
@@ -118,10 +118,7 @@ static int load_carry(struct rollout *r, struct cursor *c)
     if (!load_resume_points(r, c) || exchange_state_load(r->exchange, c, NULL) < 0)
         return 0;
     rollout_serve_load(r, c);
-    if (r->priorities != NULL && cursor_left(c) > 0 &&
-        !priorities_load(r->priorities, store_head(r->args.store), c))
-        return 0;
-    return !c->failed && (cursor_left(c) == 0 || r->priorities == NULL);
+    return rollout_load_learners(r, left, c);
 }
 
 static void load_left(struct schedule_due *ret, struct cursor *c)
@@ -200,7 +197,7 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
     head = cursor_u64(&c);
     env = load_block(&c, &env_len);
     metrics = load_block(&c, &metrics_len);
-    if (c.failed || !load_carry(r, &c))
+    if (c.failed || !load_carry(r, &left, &c))
         return err_set(err, ERR_FORMAT, "driver state: wrong length");
     if (head != store_head(r->args.store))
         return err_set(err, ERR_STATE, "driver state is at row %llu, the log is at %llu",

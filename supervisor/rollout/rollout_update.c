@@ -5,7 +5,8 @@
  * as the outputs that the stage reads exist. With three learners, two stages and two
  * cores, the six pieces of work then take three time slots instead of four. No runner
  * goes past the end of a range of repeated stages, because the outputs of one repetition
- * are kept until every reader has them.
+ * are kept until every reader has them. The stages of the groups of learners follow each
+ * other (update_plan.h); those of a group that does not take part are skipped.
  *
  * At most n_cores runners compute at a time; those furthest behind go first, then those
  * first in the table. If there are more runners than cores, each request names the core
@@ -102,11 +103,18 @@ static int take_scalars(struct rollout *r, size_t runner, const msgpack_object *
     return 0;
 }
 
-/* (G, B), or (1, B) of the group that the agent learns from. */
+/* The group of learners whose stage it is. */
+static struct learners *learners_of(const struct rollout *r, int stage)
+{
+    return &r->learners[r->plan.stage[stage].group];
+}
+
+/* (G, B), or (1, B) of the batch that the agent learns from. */
 static int take_priorities(struct rollout *r, size_t runner, const msgpack_object *body,
                            struct err *err)
 {
-    const struct row_source *s = &r->source;
+    struct learners *l = learners_of(r, r->runners[runner].stage);
+    const struct row_source *s = &l->source;
     struct tensor t = TENSOR_NONE;
     const size_t group = s->groups > 1 ? runner : 0;
     int rc = msg_get_tensor(body, "priorities", &t, err);
@@ -118,12 +126,12 @@ static int take_priorities(struct rollout *r, size_t runner, const msgpack_objec
         (t.shape.dim[0] != 1 && t.shape.dim[0] != (int64_t)s->groups))
         return err_set(err, ERR_PROTOCOL, "priorities: %s %s, f32 (%zu,%zu) expected",
                        dtype_name(t.dtype), shape_text(&t.shape), s->groups, s->batch);
-    if (r->priorities == NULL)
+    if (l->priorities == NULL)
         return 0;
-    memcpy(r->answered + runner * s->batch,
+    memcpy(l->answered + runner * s->batch,
            (const float *)t.data + (t.shape.dim[0] > 1 ? group * s->batch : 0),
            s->batch * sizeof(float));
-    r->has_answered[runner] = 1;
+    l->has_answered[runner] = 1;
     return 0;
 }
 
@@ -160,11 +168,17 @@ static size_t group_of(const struct rollout *r, size_t runner)
 
 static int is_player(const struct rollout *r, int stage, size_t runner)
 {
-    if (r->stages->stage[stage].central)
+    const struct stage_decl *s = &r->plan.stage[stage];
+
+    if (!r->learners[s->group].takes_part)
+        return 0;
+    if (s->central)
         return runner == r->n_agents;
-    if (r->stages->stage[stage].ps)
-        return runner > r->n_agents;
-    return runner < r->n_agents && r->plays[(size_t)stage * r->n_agents + runner];
+    if (s->ps)
+        return runner > r->n_agents &&
+               r->groups.group_of[r->sharing.groups[group_of(r, runner)].first] ==
+                   s->group;
+    return runner < r->n_agents && update_plan_plays(&r->plan, stage, runner);
 }
 
 static int has_finished(const struct rollout *r, int stage, size_t runner)
@@ -181,11 +195,11 @@ static int all_finished(const struct rollout *r, int stage)
 }
 
 /* The number of learners whose turn comes before the runner's. */
-static size_t turns_before(const struct rollout *r, size_t runner)
+static size_t turns_before(const struct learners *l, size_t runner)
 {
     size_t n = 0;
 
-    while (r->order[n] != runner)
+    while (l->order[n] != runner)
         n++;
     return n;
 }
@@ -193,10 +207,12 @@ static size_t turns_before(const struct rollout *r, size_t runner)
 /* Whether everyone before the runner has had its turn. */
 static int is_its_turn(const struct rollout *r, int stage, size_t runner)
 {
-    if (!r->stages->stage[stage].turns)
+    const struct learners *l = learners_of(r, stage);
+
+    if (!r->plan.stage[stage].turns)
         return 1;
-    for (size_t i = turns_before(r, runner); i > 0; i--)
-        if (!has_finished(r, stage, r->order[i - 1]))
+    for (size_t i = turns_before(l, runner); i > 0; i--)
+        if (!has_finished(r, stage, l->order[i - 1]))
             return 0;
     return 1;
 }
@@ -222,7 +238,7 @@ static int group_is_ready(const struct rollout *r, int stage, size_t runner)
  * runs one stage after the other. */
 static int inputs_are_there(const struct rollout *r, int stage)
 {
-    const struct stage_decl *s = &r->stages->stage[stage];
+    const struct stage_decl *s = &r->plan.stage[stage];
 
     for (int i = 0; i < s->n_reads; i++) {
         const struct stage_read *read = &s->reads[i];
@@ -239,7 +255,7 @@ static int end_of_pass(const struct rollout *r)
 {
     int i = r->fsm.stage;
 
-    while (i + 1 < r->stages->n && r->stages->stage[i].repeat <= 1)
+    while (i + 1 < r->plan.n && r->plan.stage[i].repeat <= 1)
         i++;
     return i;
 }
@@ -275,7 +291,7 @@ static void on_stage_response(void *ctx, size_t place, const struct msg *respons
         const char *name = runner_name(r, agent);
 
         (void)err_wrap(&err, "%s: answer to stage '%s'", name,
-                       r->stages->stage[x->stage].name);
+                       r->plan.stage[x->stage].name);
         (void)err_note(&err, ERR_AT(.agent = name));
         rollout_fail(r, &err);
         return;
@@ -307,11 +323,24 @@ static size_t choose_core(const struct rollout *r, size_t runner)
     return core;
 }
 
+/* Whether an agent runs the stage of a group that it is no member of, and is to be told
+ * which, because its draws for that group must differ from all its others. Those of agents
+ * that do not learn need no name in the updates of the first group. */
+static int asks_guest(const struct rollout *r, int stage, size_t runner)
+{
+    const size_t asks = r->plan.stage[stage].group;
+    const size_t own = runner < r->n_agents ? r->groups.group_of[runner] : asks;
+
+    return own != asks && (own != LEARNING_NONE || asks > 0);
+}
+
 static int send_stage(struct rollout *r, size_t runner, int stage, struct err *err)
 {
     const size_t core = choose_core(r, runner);
-    const struct stage_decl *s = &r->stages->stage[stage];
-    const struct row_source *source = &r->source;
+    const struct stage_decl *s = &r->plan.stage[stage];
+    const struct learners *l = learners_of(r, stage);
+    const struct row_source *source = &l->source;
+    const int is_guest = asks_guest(r, stage, runner);
     struct shape shape =
         SHAPE((int64_t)source->groups, (int64_t)source->batch, (int64_t)source->length);
     struct tensor rows = tensor_view(DT_UINT64, shape, source->rows);
@@ -320,13 +349,18 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     struct msg_out *o = agent_request_begin(r->args.agents, place, s->name, s->writes);
     int rc;
 
-    msg_map(o, 5u + (group != SHARING_NONE) + (source->weights != NULL));
+    msg_map(o,
+            5u + (group != SHARING_NONE) + (source->weights != NULL) + (is_guest != 0));
     msg_key(o, "step");
     msg_u64(o, r->env_steps);
     msg_key(o, "update");
-    msg_u64(o, r->updates);
+    msg_u64(o, l->updates);
     msg_key(o, "repeat");
     msg_u64(o, r->fsm.repeat);
+    if (is_guest) {
+        msg_key(o, "group");
+        msg_str(o, r->names[r->groups.group[s->group].first]);
+    }
     if (group != SHARING_NONE) {
         const struct group *g = &r->sharing_groups[group];
 
@@ -347,7 +381,7 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
     if (agent_table_count(r->args.agents) > r->n_cores)
         agent_request_wake_on(r->args.agents, place, r->cores[core]);
     if (s->turns)
-        turn = (struct exchange_turn){r->order, turns_before(r, runner), shape};
+        turn = (struct exchange_turn){l->order, turns_before(l, runner), shape};
     rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, o, err);
     if (rc == 0)
         rc = agent_request_send(r->args.agents, place, on_stage_response, r, err);
@@ -402,7 +436,7 @@ static void begin_pass(struct rollout *r)
 static int is_new_pass(const struct rollout *r)
 {
     return r->fsm.stage == 0 || r->fsm.stage <= r->stage_before ||
-           r->stages->stage[r->stage_before].repeat > 1;
+           r->plan.stage[r->stage_before].repeat > 1;
 }
 
 /* ---- groups that share parameters ---- */
@@ -473,28 +507,11 @@ void rollout_find_cores(struct rollout *r)
         r->cores[i] = n > 0 ? known[i % n] : -1;
 }
 
-static void draw_turns(struct rollout *r)
-{
-    const struct rng_key key =
-        rng_key_make(r->config->run.seed, "experience", PURPOSE_PERMUTATION);
-
-    for (int i = 0; i < r->stages->n; i++)
-        if (r->stages->stage[i].turns) {
-            rng_permutation(key, r->updates, r->order, r->n_agents);
-            return;
-        }
-}
-
 static void begin_update(struct rollout *r)
 {
-    const struct row_index index = rollout_index(r);
-
     rollout_keep(r);
-    draw_turns(r);
     r->update_began_ns = rollout_now_ns(r);
-    row_source_draw(&r->source, &index, r->updates);
-    if (r->priorities != NULL)
-        memset(r->has_answered, 0, r->n_agents);
+    rollout_draw(r);
 }
 
 int rollout_enter_update(struct rollout *r, struct err *err)

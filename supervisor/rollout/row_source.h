@@ -10,7 +10,8 @@
  *          With priorities (priorities.h), transitions and episodes are drawn by them, and
  *          have weights.
  *          Where an episode or the log ends early: ROW_NONE (store_view.h).
- * Draws    key (seed, "experience" or the agent's name, rows), counter: the update.
+ * Draws    key (seed, the name of the group of learners or with own batches the agent's,
+ *          rows), counter: the group's update.
  */
 #ifndef SUPERVISOR_ROLLOUT_ROW_SOURCE_H
 #define SUPERVISOR_ROLLOUT_ROW_SOURCE_H

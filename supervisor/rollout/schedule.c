@@ -3,8 +3,6 @@
 void schedule_init(struct schedule *s, const struct run_config *c)
 {
     *s = (struct schedule){
-        .warmup = (uint64_t)c->experience.warmup,
-        .update_every = (uint64_t)c->experience.update_every,
         .evaluate_every = (uint64_t)c->evaluation.every_env_steps,
         .log_every = (uint64_t)c->log.every_env_steps,
         .checkpoint_every = (uint64_t)c->checkpoint.every_env_steps,
@@ -26,14 +24,17 @@ static int ends(const struct schedule *s, const struct schedule_now *now)
            (s->episodes > 0 && now->episodes >= s->episodes);
 }
 
+uint64_t schedule_updates(const struct update_interval *u, const struct schedule_now *now)
+{
+    const uint64_t first = u->warmup > 0 ? u->warmup - 1 : 0;
+
+    return times_due(u->every, now->before > first ? now->before : first, now->steps);
+}
+
 struct schedule_due schedule_due(const struct schedule *s, const struct schedule_now *now)
 {
-    uint64_t before = now->before;
     struct schedule_due due = {.end = ends(s, now)};
 
-    if (s->warmup > 0 && before < s->warmup - 1)
-        before = s->warmup - 1;
-    due.updates = times_due(s->update_every, before, now->steps);
     due.evaluate = times_due(s->evaluate_every, now->before, now->steps) > 0 ||
                    (due.end && s->evaluate_every > 0);
     due.log = due.end || times_due(s->log_every, now->before, now->steps) > 0;

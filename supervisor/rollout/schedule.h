@@ -1,9 +1,9 @@
 /* schedule.h - what is due at a round boundary; pure arithmetic.
  *
  * Intervals count environment steps, and a round makes several: after a round from step
- * `before` to step `steps`, floor(steps/interval) - floor(before/interval) updates are
- * due, then at most one evaluation, one row of metrics and one checkpoint. Updates that
- * would have been due during warm-up are skipped. The run ends at the first boundary at
+ * `before` to step `steps`, floor(steps/interval) - floor(before/interval) updates of a group
+ * of learners are due, then at most one evaluation, one row of metrics and one checkpoint.
+ * Updates that would have been due during warm-up are skipped. The run ends at the first boundary at
  * or after its last step, with a last row and a last checkpoint.
  */
 #ifndef SUPERVISOR_ROLLOUT_SCHEDULE_H
@@ -14,17 +14,20 @@
 #include <stdint.h>
 
 struct schedule {
-    uint64_t warmup;         /* rows before the first update */
-    uint64_t update_every;   /* environment steps; here and below, 0: never */
-    uint64_t evaluate_every; /* also once at the end */
+    uint64_t evaluate_every; /* also once at the end; here and below, 0: never */
     uint64_t log_every;
     uint64_t checkpoint_every;
     uint64_t checkpoint_every_ns;
     uint64_t env_steps, episodes; /* the length of the run: one of them, the other 0 */
 };
 
+struct update_interval {
+    uint64_t warmup; /* rows before the first update */
+    uint64_t every;  /* environment steps; 0: never */
+};
+
 struct schedule_due {
-    uint64_t updates;
+    uint64_t updates; /* set by the caller: schedule_updates */
     int evaluate, log, checkpoint;
     int end; /* this is the last boundary */
 };
@@ -42,6 +45,8 @@ static inline int schedule_is_anything_due(const struct schedule_due *due)
 }
 
 void schedule_init(struct schedule *s, const struct run_config *c);
+uint64_t schedule_updates(const struct update_interval *u,
+                          const struct schedule_now *now);
 struct schedule_due schedule_due(const struct schedule *s,
                                  const struct schedule_now *now);
 

@@ -2,6 +2,8 @@
 
 #include "common/config/algorithms.h"
 #include "common/config/changes.h"
+#include "common/config/yaml_tree.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/ask/ask.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
@@ -62,14 +64,17 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
 struct tried {
     const struct run_config *config;
     const struct env_spec *spec;
+    const struct rollout_policy *policy; /* of a frozen agent */
     size_t agent;
+    struct description *descriptions; /* [A] */
+    int is_complete;                  /* all of them are known */
 };
 
 static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
     const struct tried *x = ctx;
 
-    rollout_pack_configure(x->config, x->spec, x->agent, restored, NULL, o);
+    rollout_pack_configure(x->config, x->spec, x->agent, restored, x->policy, o);
 }
 
 /* 1 if the agent differs from the one before it only in its name. */
@@ -85,7 +90,7 @@ static int is_like_last(const struct tried *x)
                                 &x->config->agents[x->agent - 1]);
 }
 
-/* A frozen agent needs a policy, which only the run itself looks up. */
+/* A frozen agent needs a policy, which is looked up later. */
 static int is_frozen(const struct tried *x)
 {
     const struct agent_config *a = &x->config->agents[x->agent];
@@ -107,8 +112,11 @@ static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
         rc = refuse(&why, err);
     else if (rc == ERR_NOMEM || (rc < 0 && !ask_process_failed(ask)))
         (void)err_pass(err, &why);
+    else if (rc < 0)
+        x->is_complete = rc = 0;
     else
-        rc = 0;
+        rc = description_parse(&x->descriptions[x->agent], ask_answer(ask, 0),
+                               x->spec->agents[x->agent].name, err);
     ask_close(ask);
     return rc;
 }
@@ -121,28 +129,117 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
     if (rc < 0 || (fd = binaries_open_agent(&bin, err)) < 0)
         return rc < 0 ? rc : fd;
     for (; x->agent < x->config->n_agents && rc == 0; x->agent++) {
+        struct description *d = &x->descriptions[x->agent];
+
         *ret_agent = x->agent;
-        if (!is_frozen(x) && !is_like_last(x))
+        if (is_frozen(x))
+            d->proposes = 1;
+        else if (is_like_last(x))
+            *d = d[-1];
+        else
             rc = try_one(x, fd, err);
     }
     (void)close(fd);
     return rc;
 }
 
+/* Whether an update can be made of what the agents declare. */
+static int try_together(const struct tried *x, const struct sharing *sharing,
+                        size_t *ret_agent, struct err *err)
+{
+    const int rc = x->is_complete
+                       ? rollout_check(x->config, x->spec, sharing, x->descriptions, err)
+                       : 0;
+
+    for (size_t i = 0; rc < 0 && i < x->config->n_agents; i++)
+        if (strcmp(x->spec->agents[i].name, err->agent) == 0)
+            *ret_agent = i;
+    return rc;
+}
+
 int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err)
 {
     struct vec_env *env = NULL;
-    struct tried x = {.config = c};
+    struct tried x = {.config = c, .is_complete = 1};
     struct sharing sharing = {0};
     int rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
 
     if (rc < 0)
         return rc;
     x.spec = vec_env_spec(env);
+    x.descriptions = xcalloc(c->n_agents + 1, sizeof(*x.descriptions));
     rc = sharing_init(&sharing, c, x.spec, ret_agent, err);
     if (rc == 0)
         rc = try_each(&x, ret_agent, err);
+    if (rc == 0)
+        rc = try_together(&x, &sharing, ret_agent, err);
     sharing_done(&sharing);
+    free(x.descriptions);
     vec_env_free(env);
     return rc;
+}
+
+/* ---- frozen agents ---- */
+
+/* Adds the place in the file that names the policy. */
+static int place(const struct agent_config *a, const struct err *why, struct err *err)
+{
+    char path[AGENT_NAME_MAX + ERR_NAME_BYTES + 16];
+
+    (void)snprintf(path, sizeof(path), "agents.%s.%s", a->name,
+                   *why->key != '\0' ? why->key : "settings.from");
+    return yaml_fail(a->settings.from_at, path, err, "%s", err_cause(why));
+}
+
+static int try_policies(struct tried *x, const struct policies *policies, int fd,
+                        struct err *err)
+{
+    int rc = 0;
+
+    for (; x->agent < x->config->n_agents && rc == 0; x->agent++) {
+        struct err why = {0};
+
+        x->policy = policies_of(policies, x->agent);
+        if (x->policy == NULL)
+            continue;
+        rc = try_one(x, fd, &why);
+        if (rc == ERR_CONFIG)
+            rc = place(&x->config->agents[x->agent], &why, err);
+        else if (rc < 0)
+            (void)err_pass(err, &why);
+    }
+    return rc;
+}
+
+static int has_frozen(const struct tried *x)
+{
+    struct tried at = *x;
+
+    while (at.agent < x->config->n_agents && !is_frozen(&at))
+        at.agent++;
+    return at.agent < x->config->n_agents;
+}
+
+int trial_policies(const struct run_config *c, const struct policies *policies,
+                   struct err *err)
+{
+    struct tried x = {.config = c};
+    struct vec_env *env = NULL;
+    struct binaries bin;
+    int fd, rc;
+
+    if (!has_frozen(&x))
+        return 0;
+    if ((rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err)) < 0)
+        return rc;
+    x.spec = vec_env_spec(env);
+    x.descriptions = xcalloc(c->n_agents + 1, sizeof(*x.descriptions));
+    rc = binaries_find(&bin, err);
+    if (rc == 0 && (rc = fd = binaries_open_agent(&bin, err)) >= 0) {
+        rc = try_policies(&x, policies, fd, err);
+        (void)close(fd);
+    }
+    free(x.descriptions);
+    vec_env_free(env);
+    return rc < 0 ? rc : 0;
 }

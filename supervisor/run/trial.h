@@ -9,6 +9,7 @@
 #include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/proc/agent_table.h"
+#include "supervisor/run/policies.h"
 
 #define TRIAL_WITHIN_S 10.0
 
@@ -20,8 +21,13 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
 
 /* Tries the agents of a new run, one of each group that differs only in its names; this is
  * a config_try_fn. Fails if a process refuses its configuration (ERR_CONFIG) or has too
- * little memory for it (ERR_NOMEM). Any other exit is no failure here, because the run
- * would start the process again. Frozen agents are not tried. */
+ * little memory for it (ERR_NOMEM), or if no update can be made of the stages and rows that
+ * the agents declare (rollout_check). Any other exit is no failure here, because the run
+ * would start the process again. Frozen agents are tried later: */
 int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err);
+/* Tries the frozen agents with their policies, whose tensors may be missing or have another
+ * width. ERR_CONFIG: file, line and key. */
+int trial_policies(const struct run_config *c, const struct policies *policies,
+                   struct err *err);
 
 #endif

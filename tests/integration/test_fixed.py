@@ -224,7 +224,6 @@ def test_what_cannot_be_frozen_is_said_in_a_line(w):
         "env.params.agents=3", "agents.agent_3=", f"{frozen}from={copy}")
     assert "no rules for simple_push" in refused(
         "env={id: simple_push}", "agents={agent_0: {algorithm: heuristic}}")
-    assert "learn in different stages" in refused("agents.agent_1.algorithm=ddpg")
     meta = w.run_dir("teacher") / "checkpoints" / "1000" / "agent_1" / "model.ckpt-1000.meta"
     meta.write_bytes(meta.read_bytes()[:1000])
     assert "not a MetaGraphDef" in refused()

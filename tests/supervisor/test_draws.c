@@ -252,6 +252,9 @@ static const struct {
       "defaults.settings.policy=deterministic"},
      3},
     {{"defaults.algorithm=iql", "evaluation.mode=sample"}, 2},
+    /* three groups, which ask each other for proposals */
+    {{"agents.agent_1={algorithm: iql}", "agents.agent_2={experience: {batch_size: 8}}"},
+     2},
 };
 
 START_TEST(test_no_key_is_used_twice)
@@ -304,7 +307,8 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("draws");
 
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_no_key_is_used_twice, 0, 5);
+    tcase_add_loop_test(tc, test_no_key_is_used_twice, 0,
+                        sizeof(variants) / sizeof(variants[0]));
     tcase_add_test(tc, test_reuse_would_be_seen);
     tcase_add_test(tc, test_other_seeds_share_nothing);
     suite_add_tcase(s, tc);

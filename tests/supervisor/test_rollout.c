@@ -26,6 +26,7 @@ struct bench {
     int three_stages, no_central, with_column, with_carry;
     int two_parts; /* stages propose > critic > learn */
     int turns;     /* stages turn (one after another) > learn */
+    int mixed; /* agent 0: propose > learn; agent 1: learn, less often, also proposes */
     size_t cores;
     size_t width; /* of actions */
     enum sabotage sabotage;
@@ -104,14 +105,21 @@ static void stage_decl(struct msg_out *o, const char *name, const char *runner,
     msg_u64(o, (uint64_t)repeat);
 }
 
-static void describe(const struct bench *b, struct msg_out *o)
+static void describe(const struct bench *b, size_t agent, struct msg_out *o)
 {
-    msg_map(o, 3);
+    msg_map(o, 4);
+    msg_key(o, "proposes");
+    msg_bool(o, b->mixed);
     msg_key(o, "carry");
     msg_u64(o, b->with_carry ? CARRY : 0);
     msg_key(o, "stages");
-    msg_array(o, b->three_stages || b->two_parts ? 3 : 1 + b->turns);
-    if (b->turns) {
+    msg_array(o, b->three_stages || b->two_parts ? 3
+                 : b->mixed                      ? 2 - agent
+                                                 : 1u + (size_t)b->turns);
+    if (b->mixed && agent == 0) {
+        stage_decl(o, "propose", "learners", NULL, 0, 0, 1);
+        stage_decl(o, "learn", "learners", "propose/q", 1, 1, 1);
+    } else if (b->turns) {
         stage_decl(o, "turn", "turns", "prev:turn/q", 1, 0, 2);
         stage_decl(o, "learn", "learners", "turn/q", 1, 1, 1);
     } else if (b->two_parts) {
@@ -218,6 +226,7 @@ static void ask_stage(struct bench *b, size_t agent, const struct msg *m)
     const msgpack_object *inputs = NULL;
     uint64_t step = 0, update = 0, repeat = 0;
     struct tensor rows = TENSOR_NONE;
+    char group[AGENT_NAME_MAX] = "";
 
     ck_assert_int_eq(msg_get_u64(&m->body, "step", UINT64_MAX, &step, NULL), 0);
     ck_assert_int_eq(msg_get_u64(&m->body, "update", UINT64_MAX, &update, NULL), 0);
@@ -231,6 +240,9 @@ static void ask_stage(struct bench *b, size_t agent, const struct msg *m)
     ask(b, "%zu %s step %llu update %llu repeat %llu row %llu", agent, m->method,
         (unsigned long long)step, (unsigned long long)update, (unsigned long long)repeat,
         (unsigned long long)b->last_rows[0]);
+    ck_assert_int_eq(msg_get_str(&m->body, "group", group, sizeof(group), NULL), 0);
+    if (*group != '\0')
+        ask(b, " for %s", group);
     for (uint32_t i = 0; i < inputs->via.map.size; i++) {
         const msgpack_object_kv *kv = &inputs->via.map.ptr[i];
         struct tensor t = TENSOR_NONE;
@@ -276,7 +288,7 @@ static void answer(void *ctx, size_t agent, const struct msg *m, struct msg_out 
     struct bench *b = ctx;
 
     if (strcmp(m->method, "configure") == 0)
-        describe(b, o);
+        describe(b, agent, o);
     else if (strcmp(m->method, "act") == 0)
         answer_act(b, agent, m, o);
     else
@@ -362,6 +374,7 @@ static struct bench *bench_new(const char *env)
     b->config.n_agents = N_AGENTS;
     for (size_t i = 0; i < N_AGENTS; i++) {
         b->agents[i].name = names[i];
+        b->agents[i].algorithm = "maddpg";
         b->agents[i].stop_on_nonfinite = 1;
     }
     return b;
@@ -541,6 +554,109 @@ START_TEST(test_turns)
                     i == 0 ? 1.0 : 10.0 * order[0] + 1);
         ck_assert_msg(strstr(b->asked, want) != NULL, "%s", want);
     }
+    bench_free(b);
+}
+END_TEST
+
+static struct bench *mixed_bench(void)
+{
+    struct bench *b = bench_new("two_step");
+
+    b->mixed = 1;
+    b->cores = 1; /* requests come in one order */
+    b->agents[1].algorithm = "ddpg";
+    b->agents[1].experience = (struct experience_config){.update_every = 6};
+    return b;
+}
+
+static unsigned long long first_row(const char *draws, uint64_t update, uint64_t n)
+{
+    uint64_t rows[4];
+
+    rng_below(rng_key_make(7, draws, PURPOSE_ROWS), update, 0, n, rows, 4);
+    return rows[0];
+}
+
+/* Two algorithms: an update has the stages of those that are due; each counts its own
+ * updates and draws its own rows, and the agent that is asked for its action is told by
+ * whom. */
+START_TEST(test_two_groups)
+{
+    static const uint64_t ends[] = {8, 12, 16, 18, 20};
+    struct bench *b = mixed_bench();
+    char want[2048];
+    size_t n = 0;
+
+    bench_run(b);
+    ck_assert_msg(b->done, "%s", b->failure.msg);
+    for (uint64_t i = 0, u = 0, v = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        const unsigned long long step = ends[i];
+
+        n = 0;
+        if (step % 4 == 0) {
+            const unsigned long long row = first_row("experience", u, step), k = u++;
+
+            n += (size_t)snprintf(want + n, sizeof(want) - n,
+                                  "0 propose step %llu update %llu repeat 0 row %llu\n"
+                                  "1 propose step %llu update %llu repeat 0 row %llu for "
+                                  "agent_0\n"
+                                  "0 learn step %llu update %llu repeat 0 row %llu "
+                                  "agent_0/q=1 agent_1/q=11\n",
+                                  step, k, row, step, k, row, step, k, row);
+        }
+        if (step % 6 == 0) {
+            n += (size_t)snprintf(want + n, sizeof(want) - n,
+                                  "1 learn step %llu update %llu repeat 0 row %llu\n",
+                                  step, (unsigned long long)v,
+                                  first_row("experience/agent_1", v, step));
+            v++;
+        }
+        ck_assert_msg(strstr(b->asked, want) != NULL, "%s not in %s", want, b->asked);
+    }
+    bench_free(b);
+}
+END_TEST
+
+/* A run that failed in an update goes on with it: each group with its own count, and only
+ * those that were due. */
+START_TEST(test_two_groups_are_in_the_state)
+{
+    struct bench *a = mixed_bench(), *b = mixed_bench();
+    const uint64_t fails_at = _i == 0 ? 12 : 16;
+    struct rollout_progress at = {0};
+    struct err err = {0};
+    uint8_t *state;
+    size_t len;
+
+    ck_assert_int_eq(bench_begin(a, &err), 0);
+    ck_assert_int_eq(rollout_start(a->rollout, &err), 0);
+    while (at.env_steps < fails_at || strcmp(at.state, "update") != 0) {
+        ck_assert_uint_eq(fake_agents_run(a->table, 1), 1);
+        rollout_progress(a->rollout, &at);
+    }
+    a->sabotage = NAN_SCALAR;
+    (void)fake_agents_run(a->table, 100000);
+    ck_assert_int_eq(a->failure.code, ERR_NONFINITE);
+    rollout_state_save(a->rollout, &state, &len);
+
+    ck_assert_int_eq(bench_begin(b, &err), 0);
+    memset(store_rows(b->store, fails_at), 0,
+           fails_at * store_layout(b->store)->row_bytes);
+    ck_assert_int_eq(store_append(b->store, fails_at, &err), 0);
+    ck_assert_msg(rollout_state_load(b->rollout, state, len, &err) == 0, "%s", err.msg);
+    ck_assert_int_eq(rollout_start(b->rollout, &err), 0);
+    (void)fake_agents_run(b->table, 100000);
+    ck_assert_int_eq(b->done, 1);
+    /* what the first run asked in that update, and what it would have asked after it */
+    ck_assert_msg(strstr(b->asked, _i == 0 ? "0 propose step 12 update 1 "
+                                           : "0 propose step 16 update 2 ") == b->asked,
+                  "%s", b->asked);
+    ck_assert_int_eq(strstr(b->asked, "1 learn step 12 update 0 ") != NULL, _i == 0);
+    ck_assert_ptr_null(strstr(b->asked, "1 learn step 16 "));
+    ck_assert_ptr_nonnull(strstr(b->asked, "1 learn step 18 update 1 "));
+    ck_assert_ptr_nonnull(strstr(b->asked, "0 learn step 20 update 3 "));
+    free(state);
+    bench_free(a);
     bench_free(b);
 }
 END_TEST
@@ -1057,6 +1173,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_rows_of_an_episode_cut_off);
     tcase_add_test(tc, test_rounds_and_updates);
     tcase_add_test(tc, test_turns);
+    tcase_add_test(tc, test_two_groups);
+    tcase_add_loop_test(tc, test_two_groups_are_in_the_state, 0, 2);
     tcase_add_test(tc, test_three_stages);
     tcase_add_loop_test(tc, test_nobody_waits_for_the_slowest, 0,
                         sizeof(parts) / sizeof(parts[0]));

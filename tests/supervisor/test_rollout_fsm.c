@@ -19,7 +19,7 @@ static struct rollout_fsm in(enum rollout_state state)
 {
     struct rollout_fsm f;
 
-    rollout_fsm_init(&f, &one_stage);
+    rollout_fsm_init(&f, one_stage.stage, one_stage.n);
     f.state = state;
     return f;
 }
@@ -80,7 +80,7 @@ static void note_state(char *text, size_t size, const struct rollout_fsm *f)
     const size_t n = strlen(text);
 
     if (f->state == ROLLOUT_UPDATE)
-        (void)snprintf(text + n, size - n, "%s%llu ", f->stages->stage[f->stage].name,
+        (void)snprintf(text + n, size - n, "%s%llu ", f->stages[f->stage].name,
                        (unsigned long long)f->repeat);
     else
         (void)snprintf(text + n, size - n, "%s ", rollout_state_name(f->state));
@@ -155,7 +155,8 @@ START_TEST(test_stages_and_repeats)
 {
     struct rollout_fsm f = in(ROLLOUT_ACT);
 
-    f.stages = &repeating;
+    f.stages = repeating.stage;
+    f.n_stages = repeating.n;
     ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 2}),
                      "values0 mix0 learn0 mix1 learn1 mix2 learn2 sync0 "
                      "values0 mix0 learn0 mix1 learn1 mix2 learn2 sync0 act ");

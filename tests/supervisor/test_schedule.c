@@ -6,28 +6,33 @@ static struct schedule_due at(const struct schedule *s, uint64_t before, uint64_
     return schedule_due(s, &(struct schedule_now){.before = before, .steps = steps});
 }
 
+static uint64_t updates(const struct update_interval *u, uint64_t before, uint64_t steps)
+{
+    return schedule_updates(u, &(struct schedule_now){.before = before, .steps = steps});
+}
+
 START_TEST(test_floor_arithmetic)
 {
-    const struct schedule s = {.update_every = 100, .env_steps = 100000};
+    const struct update_interval u = {.every = 100};
 
-    ck_assert_uint_eq(at(&s, 0, 32).updates, 0);
-    ck_assert_uint_eq(at(&s, 96, 128).updates, 1);
-    ck_assert_uint_eq(at(&s, 100, 132).updates, 0);
-    ck_assert_uint_eq(at(&s, 68, 100).updates, 1);
-    ck_assert_uint_eq(at(&s, 0, 1000).updates, 10);
-    ck_assert_uint_eq(at(&s, 99, 200).updates, 2);
+    ck_assert_uint_eq(updates(&u, 0, 32), 0);
+    ck_assert_uint_eq(updates(&u, 96, 128), 1);
+    ck_assert_uint_eq(updates(&u, 100, 132), 0);
+    ck_assert_uint_eq(updates(&u, 68, 100), 1);
+    ck_assert_uint_eq(updates(&u, 0, 1000), 10);
+    ck_assert_uint_eq(updates(&u, 99, 200), 2);
 }
 END_TEST
 
 /* The number of updates in a run does not depend on the number of copies. */
 START_TEST(test_no_update_is_lost)
 {
-    const struct schedule s = {.update_every = 100, .warmup = 2560};
+    const struct update_interval u = {.every = 100, .warmup = 2560};
 
     for (uint64_t copies = 1; copies < 300; copies += 7) {
         uint64_t total = 0, steps = 0;
         while (steps < 50000) {
-            total += at(&s, steps, steps + copies).updates;
+            total += updates(&u, steps, steps + copies);
             steps += copies;
         }
         ck_assert_uint_eq(total, steps / 100 - 25);
@@ -38,13 +43,13 @@ END_TEST
 /* Updates are due at 25600, 25700, ...; those due before warm-up are skipped. */
 START_TEST(test_warmup)
 {
-    const struct schedule s = {.update_every = 100, .warmup = 25600};
+    const struct update_interval u = {.every = 100, .warmup = 25600};
 
-    ck_assert_uint_eq(at(&s, 25568, 25599).updates, 0);
-    ck_assert_uint_eq(at(&s, 25568, 25600).updates, 1);
-    ck_assert_uint_eq(at(&s, 25000, 25600).updates, 1);
-    ck_assert_uint_eq(at(&s, 0, 25800).updates, 3);
-    ck_assert_uint_eq(at(&s, 25600, 25632).updates, 0);
+    ck_assert_uint_eq(updates(&u, 25568, 25599), 0);
+    ck_assert_uint_eq(updates(&u, 25568, 25600), 1);
+    ck_assert_uint_eq(updates(&u, 25000, 25600), 1);
+    ck_assert_uint_eq(updates(&u, 0, 25800), 3);
+    ck_assert_uint_eq(updates(&u, 25600, 25632), 0);
 }
 END_TEST
 

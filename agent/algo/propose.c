@@ -1,0 +1,104 @@
+#include "agent/algo/propose.h"
+
+#include "agent/algo/rows.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void forget_rows(struct proposals *p)
+{
+    free(p->obs);
+    free(p->actions);
+    free(p->carry);
+    free(p->allowed);
+    free(p->first);
+    free(p->counter);
+    free(p->draw_first);
+    p->rows = 0;
+}
+
+void proposals_done(struct proposals *p)
+{
+    forget_rows(p);
+    *p = (struct proposals){0};
+}
+
+static void reserve(struct proposals *p, const struct proposer *who, size_t rows)
+{
+    const size_t width = (size_t)who->self->width, carry = (size_t)who->carry;
+
+    if (rows <= p->rows)
+        return;
+    forget_rows(p);
+    p->obs = xcalloc(rows * (size_t)who->self->obs, sizeof(*p->obs));
+    p->actions = xcalloc(rows * width, sizeof(*p->actions));
+    p->carry = carry > 0 ? xcalloc(2 * rows * carry, sizeof(*p->carry)) : NULL;
+    p->allowed = who->self->masked ? xcalloc(rows * width, 1) : NULL;
+    p->first = xcalloc(rows, 1);
+    p->counter = xcalloc(rows, sizeof(*p->counter));
+    p->draw_first = xcalloc(rows, sizeof(*p->draw_first));
+    memset(p->first, 1, rows);
+    for (size_t i = 0; i < rows; i++)
+        p->draw_first[i] = i * width;
+    p->rows = rows;
+}
+
+static int find_columns(struct proposals *p, const struct space *self,
+                        const struct store_view *store, struct err *err)
+{
+    const struct store_layout *l = store_view_layout(store);
+    int r;
+
+    if (p->column_of == store)
+        return 0;
+    r = rows_column(l, self->name, "next_obs", self->obs, &p->next_obs_column, err);
+    if (r == 0 && self->masked)
+        r = rows_mask_column(l, self, "next_allowed", &p->next_allowed_column, err);
+    if (r == 0)
+        p->column_of = store;
+    return r;
+}
+
+int proposals_make(struct proposals *p, const struct proposer *who, struct session *s,
+                   const struct stage_args *args, struct stage_result *ret,
+                   struct err *err)
+{
+    const size_t rows = (size_t)(args->groups * args->batch * args->length);
+    const struct space *self = who->self;
+    struct stage_args single = *args; /* sequences and windows are as many single rows */
+    struct act_args act = {
+        .mode = ACT_SAMPLE, .step = args->step, .n_copies = rows, .key = args->key};
+    struct act_result result = {0};
+    int r;
+
+    single.batch *= single.length;
+    single.length = 1;
+    if ((r = rows_check(&single, who->n_agents, err)) < 0 ||
+        (r = find_columns(p, self, args->store, err)) < 0)
+        return r;
+    reserve(p, who, rows);
+    for (size_t i = 0; i < rows; i++)
+        p->counter[i] = args->counter;
+    store_view_gather(args->store, p->next_obs_column, args->rows, rows, p->obs,
+                      (size_t)self->obs);
+    if (self->masked)
+        store_view_gather_bytes(args->store, p->next_allowed_column, args->rows, rows,
+                                p->allowed);
+    act.obs = p->obs;
+    act.allowed = p->allowed;
+    act.first = p->first;
+    act.carry = p->carry;
+    act.counter = p->counter;
+    act.draw_first = p->draw_first;
+    result.actions = p->actions;
+    result.carry = who->carry > 0 ? p->carry + rows * (size_t)who->carry : NULL;
+    r = who->act(who->algo, s, &act, &result, err);
+    if (r < 0)
+        return r;
+    ret->n_outputs = 1;
+    ret->output[0].name = "action";
+    ret->output[0].value =
+        tensor_view(DT_FLOAT, SHAPE(args->groups, single.batch, self->width), p->actions);
+    return 0;
+}
