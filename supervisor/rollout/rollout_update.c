@@ -473,16 +473,20 @@ void rollout_find_cores(struct rollout *r)
         r->cores[i] = n > 0 ? known[i % n] : -1;
 }
 
+/* Agents that do not play a stage of turns have a place in the order, and no output. */
 static void draw_turns(struct rollout *r)
 {
     const struct rng_key key =
         rng_key_make(r->config->run.seed, "experience", PURPOSE_PERMUTATION);
 
-    for (int i = 0; i < r->stages->n; i++)
-        if (r->stages->stage[i].turns) {
-            rng_permutation(key, r->updates, r->order, r->n_agents);
-            return;
-        }
+    for (int i = 0; i < r->stages->n; i++) {
+        if (!r->stages->stage[i].turns)
+            continue;
+        rng_permutation(key, r->updates, r->order, r->n_agents);
+        for (size_t a = 0; a < r->n_agents; a++)
+            if (!is_player(r, i, a))
+                exchange_put_nothing(r->exchange, i, a);
+    }
 }
 
 static void begin_update(struct rollout *r)
