@@ -60,9 +60,10 @@ defaults: {{algorithm: {}, actor: {{hidden: [8]}}, critic: {{hidden: [8]}}}}
 """
 
 
-def test_coma_against_agents_that_do_not_learn(w):
-    """Those propose actions for a window's rows, too."""
-    w.brood("run", w.write("tag.yaml", TAG.format("coma") + """\
+def test_against_agents_that_do_not_learn(w):
+    """Those propose actions for a window's rows, and have no turn."""
+    for algorithm in "coma", "happo":
+        w.brood("run", w.write(f"{algorithm}.yaml", TAG.format(algorithm) + """\
 agents:
   agent_0: {algorithm: random}
   adversary_0: {algorithm: heuristic}
