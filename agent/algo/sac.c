@@ -201,6 +201,7 @@ static void sac_free(struct algo *a)
     free(a->act_memory);
     free(a->allowed_choices);
     free(a->columns.obs);
+    reward_scale_done(&a->scale);
     free(a);
 }
 

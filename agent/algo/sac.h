@@ -24,7 +24,8 @@
  *          proposes zeros, as the log has them of it. Pure.
  * critic   A  discrete  v = sum over c of pi(c) (min Q'(s')(c) - alpha log pi(c))
  *             box       v = min Q'(s', u') - alpha log pi(u')
- *             y = reward + discount (1 - terminated) v
+ *             y = reward + discount (1 - terminated) v, the reward scaled as the setting
+ *             reward_scale says
  *             s' has the others' u'; log pi is the own: each agent maximises its own
  *             entropy.
  *          B  critics:  mean of ((Q1 - y)^2 + (Q2 - y)^2) / 2, one optimiser for both
@@ -55,6 +56,7 @@
 
 #include "agent/algo/algo.h"
 #include "agent/algo/feeds.h"
+#include "agent/algo/reward_scale.h"
 
 enum sac_live {
     SAC_CRITIC_RATE,
@@ -124,6 +126,7 @@ struct algo {
     struct operation *train[SAC_STEPS];
     struct operation *update_targets, *init_variables, *init_targets;
     struct live live[SAC_LIVES];
+    struct reward_scale scale;
 
     float live_value[SAC_LIVES]; /* as of the request under way */
     struct feeds feeds;

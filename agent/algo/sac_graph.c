@@ -291,6 +291,8 @@ int sac_build_graph(struct algo *a, struct err *err)
     variable_scope_enter(g, sac_self(a)->name, NULL, REUSE_INHERIT);
     make_placeholders(a);
     make_lives(a);
+    reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
+                          &a->self, NULL);
     make_policy(a);
     make_alpha(a);
     make_critics(a, "q_func", REUSE_INHERIT, a->action, q);

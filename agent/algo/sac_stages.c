@@ -378,13 +378,17 @@ static int learn_critic(struct algo *a, struct session *s, const struct stage_ar
 {
     const int64_t n = args->batch;
     struct sac_batch *b = &a->batch;
-    int rc = run_next_value(a, s, args, rows, group, err);
+    struct reward_scaling scale;
+    int rc = reward_scale_read(&a->scale, s, args, &scale, err);
 
+    if (rc == 0)
+        rc = run_next_value(a, s, args, rows, group, err);
     if (rc < 0)
         return rc;
     store_view_gather(args->store, a->columns.reward, rows, (size_t)n, b->reward, 1);
     store_view_gather(args->store, a->columns.terminated, rows, (size_t)n, b->terminated,
                       1);
+    reward_scale_apply(&scale, b->reward, n);
     rows_targets(b->target, b->reward, b->terminated, b->next_value,
                  a->live_value[SAC_DISCOUNT], n, ret);
     gather(a, args, rows, n);

@@ -98,6 +98,7 @@ static const char *const sac_settings[] = {
     "own_batches",
     "clip_by",
     "symmetry",
+    "reward_scale",
     NULL,
 };
 
