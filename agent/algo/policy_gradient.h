@@ -223,6 +223,24 @@ int pg_counterfactual(struct algo *a, struct session *s, const struct stage_args
 void pg_lambda_returns(const struct algo *a, const struct stage_args *args,
                        const struct pg_kept *kept);
 
+/* policy_gradient_window.c */
+/* Makes room for a window of n rows. */
+int pg_reserve(struct algo *a, int64_t n, struct err *err);
+/* Where A and B keep what they find: the variable `kept`, or the window's own memory. */
+int pg_open_kept(struct algo *a, struct session *s, int64_t n, struct pg_kept *ret,
+                 struct err *err);
+int pg_find_columns(struct algo *a, const struct store_view *store, struct err *err);
+/* Sets window.state: what the critic sees at n rows, of the columns obs; or next_obs,
+ * without actions. */
+void pg_gather_state(struct algo *a, const struct store_view *store, const int *columns,
+                     const uint64_t *rows, int64_t n);
+/* A: sets kept and sums; advantages and returns are not normalised yet. */
+int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args,
+                const struct pg_kept *kept, struct err *err);
+/* B, with the sums of all who share the parameters. Without rows nothing changes. */
+int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, int64_t n,
+                 const double sums[PG_SUMS], struct err *err);
+
 /* policy_gradient_learn.c: every other stage. */
 int pg_stage(struct algo *a, struct session *s, const struct stage_args *args,
              struct stage_result *ret, struct err *err);

@@ -1,0 +1,317 @@
+/* The window of rows of policy_gradient.h: its memory, what it has of the log, advantages and
+ * returns (A), and their normalisation (B). */
+#include "agent/algo/policy_gradient.h"
+
+#include "agent/algo/gae.h"
+#include "agent/algo/rows.h"
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+static size_t lay_out(const struct algo *a, struct pg_window *w, float *base, size_t n)
+{
+    float **const rows[] = {
+        &w->reward,         &w->terminated,      &w->cut,           &w->alive,
+        &w->first,          &w->log_prob,        &w->scaled_value,  &w->target_value,
+        &w->next_value,     &w->batch_advantage, &w->batch_returns, &w->batch_value,
+        &w->batch_log_prob, &w->weight,
+    };
+    const size_t width = (size_t)pg_self(a)->width;
+    size_t used = 0;
+
+    w->input = rows_take(base, &used, n * (size_t)a->input_width);
+    w->state = rows_take(base, &used, n * (size_t)a->state_width);
+    w->action = rows_take(base, &used, n * width);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        *rows[i] = rows_take(base, &used, n);
+    w->kept = rows_take(base, &used, 3 * n);
+    w->choice = rows_take(base, &used, n * (size_t)a->choices);
+    w->values = rows_take(base, &used, n * (size_t)a->choices);
+    w->draw = rows_take(base, &used, a->choices > 0 ? n * width : 0);
+    w->factor = rows_take(base, &used, a->in_turns ? (size_t)a->teams * n : 0);
+    w->order = (uint32_t *)rows_take_bytes(base, &used, n * sizeof(*w->order));
+    w->batch_row = (uint64_t *)rows_take_bytes(base, &used, n * sizeof(*w->batch_row));
+    if (a->masked) {
+        w->allowed = rows_take(base, &used, n * width);
+        w->mask = rows_take_bytes(base, &used, n * width);
+    }
+    return used;
+}
+
+int pg_reserve(struct algo *a, int64_t n, struct err *err)
+{
+    struct pg_window *w = &a->window;
+
+    if (n <= w->rows)
+        return 0;
+    free(w->memory);
+    w->rows = w->order_n = 0;
+    w->memory = mem_aligned(lay_out(a, w, NULL, (size_t)n) * sizeof(float));
+    if (w->memory == NULL)
+        return err_set(err, ERR_NOMEM, "no memory for a window of %lld rows",
+                       (long long)n);
+    (void)lay_out(a, w, w->memory, (size_t)n);
+    w->rows = n;
+    return 0;
+}
+
+/* ---- the log ---- */
+
+int pg_open_kept(struct algo *a, struct session *s, int64_t n, struct pg_kept *ret,
+                 struct err *err)
+{
+    float *base = a->window.kept;
+    struct tensor t;
+    int rc;
+
+    if (a->kept != NULL) {
+        if (n > a->window_rows)
+            return err_set(err, ERR_ARG, "%lld rows in a window of %lld", (long long)n,
+                           (long long)a->window_rows);
+        rc = session_variable(s, a->kept, &t, err);
+        if (rc < 0)
+            return rc;
+        base = t.data;
+    }
+    *ret = (struct pg_kept){base, base + n, base + 2 * n};
+    return 0;
+}
+
+int pg_find_columns(struct algo *a, const struct store_view *store, struct err *err)
+{
+    const struct store_layout *l = store_view_layout(store);
+    const struct space *self = pg_self(a);
+    struct pg_columns *c = &a->columns;
+    const struct {
+        const char *name;
+        int64_t elements;
+        int *place;
+    } own[] = {
+        {a->gaussian ? "sample" : "action", self->width, &c->action},
+        {"reward", 1, &c->reward},
+        {"terminated", 1, &c->terminated},
+        {"alive", 1, &c->alive},
+        {"log_prob", 1, &c->log_prob},
+    };
+    int rc = 0;
+
+    if (c->of == store)
+        return 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(own) / sizeof(own[0]); i++)
+        rc = rows_column(l, self->name, own[i].name, own[i].elements, own[i].place, err);
+    for (size_t j = 0; rc == 0 && j < a->seen_n; j++) {
+        const struct space *s = &a->agents[a->seen[j]];
+
+        rc = rows_column(l, s->name, "obs", s->obs, &c->obs[j], err);
+        if (rc == 0)
+            rc = rows_column(l, s->name, "next_obs", s->obs, &c->next_obs[j], err);
+        if (rc == 0 && a->choices > 0 && j > 0)
+            rc = rows_column(l, s->name, "action", s->width, &c->obs[a->seen_n + j - 1],
+                             err);
+    }
+    if (rc == 0)
+        rc = rows_column(l, NULL, "truncated", 1, &c->truncated, err);
+    if (rc == 0)
+        rc = rows_column(l, NULL, "first", 1, &c->first, err);
+    if (rc == 0 && a->masked)
+        rc = rows_mask_column(l, self, "allowed", &c->allowed, err);
+    if (rc == 0 && a->masked && a->choices > 0)
+        rc = rows_mask_column(l, self, "next_allowed", &c->next_allowed, err);
+    if (rc == 0)
+        c->of = store;
+    return rc;
+}
+
+void pg_gather_state(struct algo *a, const struct store_view *store, const int *columns,
+                     const uint64_t *rows, int64_t n)
+{
+    const int with_actions = a->choices > 0 && columns == a->columns.obs;
+
+    store_view_gather_joined(store, columns, with_actions ? 2 * a->seen_n - 1 : a->seen_n,
+                             rows, (size_t)n, a->window.state, (size_t)a->state_width);
+    pg_put_ids(a, a->window.state, n, a->state_width);
+}
+
+/* ---- A: advantages and returns ---- */
+
+static int run_critic(struct algo *a, struct session *s, struct output value, int64_t n,
+                      float *ret, struct err *err)
+{
+    struct tensor t = tensor_view(DT_FLOAT, SHAPE(n, 1), ret);
+    struct run_args run = {.fetches = &value, .n_fetches = 1};
+
+    feeds_begin(&a->feeds);
+    feeds_add(&a->feeds, a->state, a->window.state, n, a->state_width);
+    if (a->choices > 0)
+        feeds_add(&a->feeds, a->choice, a->window.choice, n, a->choices);
+    run.feeds = a->feeds.list;
+    run.n_feeds = a->feeds.n;
+    return session_run(s, &run, &t, err);
+}
+
+/* cut[i]: the row after row i is of another episode, or there is none. */
+static void find_cuts(struct pg_window *w, int64_t copies, int64_t steps)
+{
+    for (int64_t i = 0; i < copies * steps; i++)
+        if ((i + 1) % steps == 0 || w->first[i + 1] != 0)
+            w->cut[i] = 1;
+}
+
+/* Values of next observations: the next row's value, but where the episode or the window
+ * ends, of the row's own next observation. order, batch_row and weight are scratch. */
+static int run_next_values(struct algo *a, struct session *s,
+                           const struct stage_args *args, const float *values, int64_t n,
+                           struct err *err)
+{
+    const struct output value = a->update_target != NULL ? a->target_value : a->value;
+    struct pg_window *w = &a->window;
+    int64_t ends = 0;
+    int rc;
+
+    w->order_n = 0; /* order is overwritten here */
+    for (int64_t i = 0; i < n; i++) {
+        if (w->cut[i] != 0) {
+            w->order[ends] = (uint32_t)i;
+            w->batch_row[ends++] = args->rows[i];
+        } else {
+            w->next_value[i] = values[i + 1];
+        }
+    }
+    pg_gather_state(a, args->store, a->columns.next_obs, w->batch_row, ends);
+    if (a->choices > 0 && (rc = pg_put_proposals(a, args, w->order, ends, err)) < 0)
+        return rc;
+    rc = run_critic(a, s, value, ends, w->weight, err);
+    for (int64_t k = 0; rc == 0 && k < ends; k++)
+        w->next_value[w->order[k]] = w->weight[k];
+    return rc;
+}
+
+static void gather_rows(struct algo *a, const struct stage_args *args, int64_t n)
+{
+    const struct store_view *v = args->store;
+    const struct pg_columns *c = &a->columns;
+    struct pg_window *w = &a->window;
+
+    store_view_gather(v, c->reward, args->rows, (size_t)n, w->reward, 1);
+    store_view_gather(v, c->terminated, args->rows, (size_t)n, w->terminated, 1);
+    store_view_gather(v, c->alive, args->rows, (size_t)n, w->alive, 1);
+    store_view_gather(v, c->first, args->rows, (size_t)n, w->first, 1);
+    store_view_gather(v, c->truncated, args->rows, (size_t)n, w->cut, 1);
+}
+
+static int run_values(struct algo *a, struct session *s, const struct stage_args *args,
+                      const struct pg_kept *kept, int64_t n, struct err *err)
+{
+    struct pg_window *w = &a->window;
+    int rc;
+
+    pg_gather_state(a, args->store, a->columns.obs, args->rows, n);
+    rc = a->choices > 0 ? pg_counterfactual(a, s, args, kept, err)
+                        : run_critic(a, s, a->value, n, kept->value, err);
+    if (rc == 0 && a->update_target != NULL)
+        rc = run_critic(a, s, a->target_value, n, w->target_value, err);
+    return rc < 0
+               ? rc
+               : run_next_values(a, s, args,
+                                 a->update_target != NULL ? w->target_value : kept->value,
+                                 n, err);
+}
+
+static void add_up(const struct pg_window *w, const struct pg_kept *kept, int64_t n,
+                   double sums[PG_SUMS])
+{
+    memset(sums, 0, PG_SUMS * sizeof(*sums));
+    for (int64_t i = 0; i < n; i++) {
+        const double alive = (double)w->alive[i];
+        const double advantage = (double)kept->advantage[i];
+        const double returned = (double)kept->returns[i];
+
+        sums[PG_ROWS] += alive;
+        sums[PG_ADVANTAGE] += alive * advantage;
+        sums[PG_ADVANTAGE_SQUARES] += alive * advantage * advantage;
+        sums[PG_RETURN] += alive * returned;
+        sums[PG_RETURN_SQUARES] += alive * returned * returned;
+    }
+}
+
+int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args,
+                const struct pg_kept *kept, struct err *err)
+{
+    const int64_t copies = args->batch, steps = args->length, n = copies * steps;
+    struct pg_window *w = &a->window;
+    const struct gae_args gae = {.copies = copies,
+                                 .steps = steps,
+                                 .reward = w->reward,
+                                 .terminated = w->terminated,
+                                 .cut = w->cut,
+                                 .value = w->scaled_value,
+                                 .next_value = w->next_value,
+                                 .discount = a->live_value[PG_DISCOUNT]};
+    const int64_t n_step = a->config->settings.n_step;
+    struct value_scale scale;
+    struct reward_scaling rewards;
+    int rc;
+
+    gather_rows(a, args, n);
+    find_cuts(w, copies, steps);
+    if ((rc = reward_scale_read(&a->scale, s, args, &rewards, err)) < 0 ||
+        (rc = run_values(a, s, args, kept, n, err)) < 0 ||
+        (rc = value_norm_scale(&a->norm, s, &scale, err)) < 0)
+        return rc;
+    reward_scale_apply(&rewards, w->reward, n);
+    for (int64_t i = 0; i < n; i++) {
+        w->scaled_value[i] = value_scaled_back(&scale, kept->value[i]);
+        w->next_value[i] = value_scaled_back(&scale, w->next_value[i]);
+    }
+    if (a->choices > 0) {
+        pg_lambda_returns(a, args, kept);
+        for (int64_t i = 0; i < n; i++)
+            kept->advantage[i] = (float)((double)kept->advantage[i] * scale.deviation);
+    } else if (n_step > 0)
+        gae_n_step(&gae, n_step, kept->advantage, kept->returns);
+    else
+        gae_advantages(&gae, a->live_value[PG_LAMBDA], kept->advantage, kept->returns);
+    add_up(w, kept, n, a->sums);
+    return 0;
+}
+
+/* ---- B: normalisation ---- */
+
+/* (A - mean) / (deviation + 1e-5), population. */
+static void normalize_advantages(const struct pg_kept *kept, int64_t n,
+                                 const double sums[PG_SUMS])
+{
+    const double mean = sums[PG_ADVANTAGE] / sums[PG_ROWS];
+    const double variance = sums[PG_ADVANTAGE_SQUARES] / sums[PG_ROWS] - mean * mean;
+    const double deviation = sqrt(fmax(variance, 0)) + 1e-5;
+
+    for (int64_t i = 0; i < n; i++)
+        kept->advantage[i] = (float)(((double)kept->advantage[i] - mean) / deviation);
+}
+
+/* Nothing is known of a window in which nobody was alive. */
+int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, int64_t n,
+                 const double sums[PG_SUMS], struct err *err)
+{
+    const struct algorithm_settings *set = &a->config->settings;
+    struct value_scale scale;
+    int rc;
+
+    if (sums[PG_ROWS] > 0) {
+        rc = value_norm_update(&a->norm, s, sums[PG_RETURN] / sums[PG_ROWS],
+                               sums[PG_RETURN_SQUARES] / sums[PG_ROWS],
+                               set->epochs * set->minibatches, err);
+        if (rc < 0)
+            return rc;
+        if (set->advantage_norm)
+            normalize_advantages(kept, n, sums);
+    }
+    rc = value_norm_scale(&a->norm, s, &scale, err);
+    for (int64_t i = 0; rc == 0 && i < n; i++)
+        kept->returns[i] = value_normalized(&scale, kept->returns[i]);
+    return rc;
+}
