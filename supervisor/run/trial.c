@@ -98,8 +98,9 @@ static int is_frozen(const struct tried *x)
     return algorithm_accepts(algorithm_find(a->algorithm), "from");
 }
 
-/* The process is named "trial", because it is none of the run's. Its death is no failure
- * (the run would restart it), unless memory was short: that would happen again. */
+/* The process is named "trial", because it is none of the run's. Its death or a malformed
+ * answer is not the configuration's fault: the run will deal with it. Only if memory was
+ * short, that would happen again. */
 static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
 {
     const struct agent_spec spec = {
@@ -112,11 +113,9 @@ static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
         rc = refuse(&why, err);
     else if (rc == ERR_NOMEM || (rc < 0 && !ask_process_failed(ask)))
         (void)err_pass(err, &why);
-    else if (rc < 0)
+    else if (rc < 0 || description_parse(&x->descriptions[x->agent], ask_answer(ask, 0),
+                                         x->spec->agents[x->agent].name, &why) < 0)
         x->is_complete = rc = 0;
-    else
-        rc = description_parse(&x->descriptions[x->agent], ask_answer(ask, 0),
-                               x->spec->agents[x->agent].name, err);
     ask_close(ask);
     return rc;
 }
