@@ -1,8 +1,9 @@
 /* learning_groups.h - which agents learn together, that is, are updated with the same rows.
  *
  * Group    the agents that learn by one algorithm, from the same kind of rows, with equal
- *          sections `experience` of their own (run_config_experience), and that either share no parameters (sharing.h) or share them with equal epochs
- *          and minibatches. Agents that do not learn (random, frozen, ...) are in none.
+ *          sections `experience` of their own (run_config_experience), and that either share
+ *          no parameters (sharing.h) or share them with equal epochs and minibatches. Agents
+ *          that do not learn (random, frozen, ...) are in none.
  * Order    of groups: that of their first members, in the environment's order.
  * Draws    of rows, turns and symmetries are keyed by the group's name: "experience" for the
  *          first group, so that a run of one algorithm has no other; "experience/<first
