@@ -34,8 +34,8 @@
  * shared   agents that share parameters (share.h) do A in a stage `prepare`, B and the
  *          normalisation of advantages in `normalize`, with the sums of all members, and
  *          each step of C in `actor` and `critic` (their gradients), `apply` and `assign`. A
- *          minibatch then has as many rows of each member. What A and B find is kept in the local variable `window`
- *          (3, n).
+ *          minibatch then has as many rows of each member. What A and B find is kept in the
+ *          local variable `window` (3, n).
  * happo    the agents of a team improve their policies one after another, each knowing how
  *          those before it have changed theirs:
  *          prepare   A and B
@@ -50,9 +50,9 @@
  *          The critic has one value for each of the C combinations of the agent's choices,
  *          Q(s, u of others, .); V in C is that of the action u taken. A differs:
  *          advantage   Q(u) - sum over a of pi(a) Q(a), of the networks before C
- *          returns     targets.h, of lambda, or if that is 0, of n_step; v(t) = Q'(u(t+1)), Q' the target
- *                      critic; where an episode or the window ends, at the row's next
- *                      observation and the actions proposed there
+ *          returns     targets.h, of lambda, or if that is 0, of n_step; v(t) = Q'(u(t+1)), Q'
+ *                      the target critic; where an episode or the window ends, at the row's
+ *                      next observation and the actions proposed there
  *          D           t = v after each target_every-th update, or as with n_step
  * masks    lower the logits of what is not possible by 1e8, when acting and learning.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group

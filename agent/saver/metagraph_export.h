@@ -6,7 +6,8 @@
  *          TensorFlow's own files they are in any). What metagraph_import makes of them
  *          exports to the same bytes.
  * Accepted by tf.train.import_meta_graph: every attribute of the op is there, references
- *          come from variables, all names in collections exist (tests/support/metagraph_check.h checks it).
+ *          come from variables, all names in collections exist
+ *          (tests/support/metagraph_check.h checks it).
  */
 #ifndef AGENT_SAVER_METAGRAPH_EXPORT_H
 #define AGENT_SAVER_METAGRAPH_EXPORT_H

@@ -74,7 +74,8 @@
  *   <stage>     step u, update u, repeat u, rows tensor (G,B,L) u64 (absolute joint
  *               steps; ROW_NONE where an episode ends early), slot? u (of the group's
  *               memory), group? str (the stage is `propose`, of a group of learners that
- *               the agent is not in: its first member; part of the draws' key), weights? tensor (G,B) f32, inputs {"agent/name": tensor}
+ *               the agent is not in: its first member; part of the draws' key),
+ *               weights? tensor (G,B) f32, inputs {"agent/name": tensor}
  *            -> outputs {name: tensor}, scalars {name: f}, priorities? tensor (G,B) f32
  *               An input of the central process's is named "central/name". In a stage of
  *               runner "turns", which the learners play one after another in an order drawn

@@ -3,8 +3,8 @@
  * algorithm has central stages; then a ps process for each group of agents that share
  * parameters (sharing.h).
  *
- * Owns     the arrays, and the memory of the groups. The names belong to the environment's spec, the log paths to the
- *          run directory.
+ * Owns     the arrays, and the memory of the groups. The names belong to the environment's
+ *          spec, the log paths to the run directory.
  */
 #ifndef SUPERVISOR_RUN_AGENT_SPECS_H
 #define SUPERVISOR_RUN_AGENT_SPECS_H

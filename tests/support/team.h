@@ -72,8 +72,8 @@ void team_write_joint(struct team *t, uint64_t row, const char *column, float va
 void team_write_mask(struct team *t, uint64_t row, size_t agent, const char *column,
                      const uint8_t *values);
 
-/* Runs every stage of the algorithm for all members; the step is the update's number. rows [groups * batch]; weights or
- * NULL. */
+/* Runs every stage of the algorithm for all members; the step is the update's number.
+ * rows [groups * batch]; weights or NULL. */
 void team_update(struct team *t, uint64_t update, const uint64_t *rows, int64_t groups,
                  int64_t batch, const float *weights);
 /* Runs one stage of one member. */
