@@ -10,6 +10,8 @@
 
 /* Unused time that clients can save up, so that a rare request is answered at once. */
 enum { ADVANCE_NS = 5000000, NS_PER_MS = 1000000 };
+/* Nobody waits longer, however long a request took: the machine may have stood still. */
+#define LONGEST_WAIT_NS INT64_C(5000000000)
 
 struct rpc_reply {
     struct rpc *rpc;
@@ -250,6 +252,12 @@ uint64_t rpc_may_take_in_ms(const struct rpc *rpc)
 
 void rpc_charge(struct rpc *rpc, uint64_t since_ns)
 {
-    if (rpc->time_parts != 0)
-        rpc->credit_ns -= (int64_t)(uv_hrtime() - since_ns);
+    int64_t least;
+
+    if (rpc->time_parts == 0)
+        return;
+    least = -LONGEST_WAIT_NS / rpc->time_parts;
+    rpc->credit_ns -= (int64_t)(uv_hrtime() - since_ns);
+    if (rpc->credit_ns < least)
+        rpc->credit_ns = least;
 }

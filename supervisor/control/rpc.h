@@ -88,7 +88,8 @@ void rpc_detach(struct rpc_peer *peer);
  * this is no msgpack-rpc request: the transport should disconnect the client. */
 int rpc_take(struct rpc_peer *peer, const uint8_t *message, size_t len, struct err *err);
 
-/* Limits requests to 1/parts of the time. 0, the initial value: no limit. */
+/* Limits requests to 1/parts of the time; after one that took very long the next waits 5 s.
+ * 0, the initial value: no limit. */
 void rpc_limit_time(struct rpc *rpc, unsigned parts);
 /* 1 if there is time for another request now; otherwise the second returns the number of
  * milliseconds to wait. */
