@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-enum { LISTENS_WITHIN_MS = 5000, LISTENS_EVERY_MS = 5 };
+enum { LISTENS_WITHIN_MS = 5000, LISTENS_EVERY_MS = 5, ENDS_EVERY_MS = 2 };
 
 int cli_fail_run(const struct cli *cli, const struct err *err)
 {
@@ -74,6 +74,13 @@ static void print_answer(const struct cli *cli, const struct msg *answer,
         (void)printf("%s at step %" PRIu64 "\n", done, step);
 }
 
+/* A supervisor that has answered `stop` ends soon, and holds the run until then. */
+static void wait_for_end(const char *path, pid_t supervisor)
+{
+    while (supervisor > 0 && run_dir_holder(path) == supervisor)
+        (void)poll(NULL, 0, ENDS_EVERY_MS);
+}
+
 /* Sends the command's request and prints the answer. */
 static int ask(const struct cli *cli, const char *run, const char *agent,
                const char *done, struct err *err)
@@ -82,9 +89,11 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
     const struct msg *answer;
     struct msg_out *o;
     char *path = NULL;
+    pid_t supervisor = 0;
     int rc = cli_open_run(cli, run, 0, &path, &client, err);
 
     if (rc == 0) {
+        supervisor = run_dir_holder(path);
         o = control_client_begin(client, cli->command->name);
         msg_map(o, agent != NULL ? 1 : 0);
         if (agent != NULL) {
@@ -93,6 +102,8 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
         }
         rc = control_client_call(client, &answer, err);
     }
+    if (rc == 0 && cli->command == &cmd_stop)
+        wait_for_end(path, supervisor);
     if (rc == 0)
         print_answer(cli, answer, done);
     control_client_close(client);

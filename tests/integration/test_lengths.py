@@ -53,6 +53,17 @@ def test_a_length_that_is_past_is_refused_everywhere(w):
         assert "done: done, 400 steps" in err, err
 
 
+def test_a_run_that_was_stopped_can_be_resumed_at_once(w):
+    """`stop` returns when the supervisor has let go of the run."""
+    run = w.run_dir("again")
+    w.brood("run", w.small(steps=10_000_000, evaluate=0, checkpoint=100_000), "--name",
+            "again", "--detach")
+    for _ in range(5 if harness.SANITIZED else 25):
+        w.brood("stop", run)
+        w.brood("resume", run, "--detach")
+    w.brood("stop", run)
+
+
 def test_the_length_that_it_had_finishes_what_is_left(w):
     run = stopped_within_its_evaluation(w, "run", AT)
     w.brood("stop", run)
