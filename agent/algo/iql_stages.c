@@ -3,7 +3,6 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/share.h"
-#include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +42,9 @@ static int reserve(struct algo *a, int64_t rows, struct err *err)
 
     if (rows <= b->rows)
         return 0;
-    free(b->memory);
     b->rows = 0;
-    b->memory = mem_aligned(lay_out(a, NULL, (size_t)rows) * sizeof(float));
-    if (b->memory == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for a batch of %lld rows",
-                       (long long)rows);
+    if (rows_allocate(&b->memory, lay_out(a, NULL, (size_t)rows), rows, err) < 0)
+        return ERR_NOMEM;
     (void)lay_out(a, b->memory, (size_t)rows);
     b->rows = rows;
     return 0;

@@ -44,14 +44,11 @@ static int reserve(struct algo *a, int64_t rows, int64_t group_rows, struct err 
 
     if (rows <= b->rows && group_rows <= b->group_rows)
         return 0;
-    free(b->memory);
     b->rows = b->group_rows = 0;
     b->gathered = 0;
     floats = lay_out(a, NULL, (size_t)rows, (size_t)group_rows);
-    b->memory = mem_aligned(floats * sizeof(float));
-    if (b->memory == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for a batch of %lld rows",
-                       (long long)rows);
+    if (rows_allocate(&b->memory, floats, rows, err) < 0)
+        return ERR_NOMEM;
     (void)lay_out(a, b->memory, (size_t)rows, (size_t)group_rows);
     b->rows = rows;
     b->group_rows = group_rows;

@@ -4,10 +4,8 @@
 
 #include "agent/algo/gae.h"
 #include "agent/algo/rows.h"
-#include "common/mem/xmalloc.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- memory ---- */
@@ -48,12 +46,9 @@ int pg_reserve(struct algo *a, int64_t n, struct err *err)
 
     if (n <= w->rows)
         return 0;
-    free(w->memory);
     w->rows = w->order_n = 0;
-    w->memory = mem_aligned(lay_out(a, w, NULL, (size_t)n) * sizeof(float));
-    if (w->memory == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for a window of %lld rows",
-                       (long long)n);
+    if (rows_allocate(&w->memory, lay_out(a, w, NULL, (size_t)n), n, err) < 0)
+        return ERR_NOMEM;
     (void)lay_out(a, w, w->memory, (size_t)n);
     w->rows = n;
     return 0;

@@ -80,11 +80,9 @@ static int reserve(struct q_rows *r, int64_t n, struct err *err)
 {
     if (n <= r->n)
         return 0;
-    free(r->memory);
     r->n = 0;
-    r->memory = mem_aligned(lay_out(r, NULL, (size_t)n) * sizeof(float));
-    if (r->memory == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)n);
+    if (rows_allocate(&r->memory, lay_out(r, NULL, (size_t)n), n, err) < 0)
+        return ERR_NOMEM;
     (void)lay_out(r, r->memory, (size_t)n);
     r->n = n;
     return 0;

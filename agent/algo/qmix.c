@@ -178,11 +178,9 @@ static int reserve(struct algo *a, int64_t n, struct err *err)
 
     if (n <= m->n)
         return 0;
-    free(m->memory);
     m->n = 0;
-    m->memory = mem_aligned(lay_out(a, NULL, (size_t)n) * sizeof(float));
-    if (m->memory == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)n);
+    if (rows_allocate(&m->memory, lay_out(a, NULL, (size_t)n), n, err) < 0)
+        return ERR_NOMEM;
     (void)lay_out(a, m->memory, (size_t)n);
     m->n = n;
     return 0;
