@@ -403,6 +403,11 @@ int algorithm_accepts(const struct algorithm_info *a, const char *setting)
     return 0;
 }
 
+int algorithm_learns(const struct algorithm_info *a)
+{
+    return !a->fixed && !a->without_env;
+}
+
 /* iql learns from single rows, unless a setting asks for more than that. */
 enum rows_kind algorithm_rows(const struct agent_config *a)
 {
@@ -422,7 +427,7 @@ enum rows_kind run_config_rows(const struct run_config *c)
     for (size_t i = 0; i < c->n_agents; i++) {
         const struct algorithm_info *info = algorithm_find(c->agents[i].algorithm);
 
-        if (info == NULL || info->fixed || info->without_env)
+        if (info == NULL || !algorithm_learns(info))
             continue;
         if (kind != ROWS_KIND_COUNT && kind != algorithm_rows(&c->agents[i]))
             return ROWS_KIND_COUNT;

@@ -48,6 +48,8 @@ const struct algorithm_info *algorithm_at(size_t i);           /* NULL past the 
 /* Whether it works in that environment, and whether it has that key of `settings`. */
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 int algorithm_accepts(const struct algorithm_info *a, const char *setting);
+/* Whether it learns from the experience log. */
+int algorithm_learns(const struct algorithm_info *a);
 
 /* The rows that an agent learns from, as it declares in its answer to `configure`. */
 enum rows_kind algorithm_rows(const struct agent_config *a);

@@ -217,10 +217,9 @@ static int check_own_window(const struct loader *l, const struct agent_config *a
 
 static int check_own_experience(const struct loader *l, struct agent_config *a)
 {
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
     int rc;
 
-    if (info->fixed || info->without_env)
+    if (!algorithm_learns(algorithm_find(a->algorithm)))
         return 0;
     if (algorithm_rows(a) == ROWS_WINDOW) {
         if (l->is_new && a->experience.update_every == 0 &&

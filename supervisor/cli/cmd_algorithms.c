@@ -14,7 +14,7 @@ static const char *const rows_text[ROWS_KIND_COUNT] = {
 /* The rows that it learns from. NULL: none. */
 static const char *rows_of(const struct algorithm_info *a)
 {
-    return a->fixed || a->without_env ? NULL : rows_kind_names[a->rows];
+    return algorithm_learns(a) ? rows_kind_names[a->rows] : NULL;
 }
 
 static void print_json(const struct algorithm_info *a)

@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int learns(const struct agent_config *a)
-{
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
-
-    return !info->fixed && !info->without_env;
-}
-
 /* A group's stages are repeated for each minibatch if its members share parameters. */
 static int repeat_alike(const struct agent_config *a, const struct agent_config *b)
 {
@@ -55,7 +48,7 @@ void learning_groups_init(struct learning_groups *ret, const struct run_config *
         size_t g = 0;
 
         ret->group_of[i] = LEARNING_NONE;
-        if (!learns(&config->agents[i]))
+        if (!algorithm_learns(algorithm_find(config->agents[i].algorithm)))
             continue;
         while (g < ret->n && !are_together(config, sharing, ret->group[g].first, i))
             g++;
