@@ -86,8 +86,7 @@ void live_rates(struct graph *g, const struct agent_config *c, struct live *ret_
         *ret_actor = live_schedule(g, "actor.optimizer.learning_rate",
                                    &c->actor.optimizer.learning_rate);
     if (c->critic.has_optimizer)
-        *ret_critic = live_schedule(g, "critic.optimizer.learning_rate",
-                                    &c->critic.optimizer.learning_rate);
+        *ret_critic = live_critic_rate(g, c);
 }
 
 void live_constant(struct graph *g, struct live *l, double value, float instead_of_zero,

@@ -54,7 +54,7 @@ static int put_proposal(const struct algo *a, const struct stage_args *args, siz
         return err_set(err, ERR_PROTOCOL, "input %s/action is %s, (1,%lld,%lld) expected",
                        space->name, shape_text(&t->shape), (long long)rows,
                        (long long)space->width);
-    for (int64_t i = 0; i < n; i++) /* a message's bin has no alignment */
+    for (int64_t i = 0; i < n; i++)
         memcpy(dst + i * stride, (const char *)t->data + place[i] * row_bytes, row_bytes);
     return 0;
 }

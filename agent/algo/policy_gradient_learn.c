@@ -376,7 +376,7 @@ static int sum_of_group(const struct algo *a, const struct stage_args *args,
         if (t == NULL || t->dtype != DT_DOUBLE || !shape_equal(&t->shape, &want))
             return err_set(err, ERR_PROTOCOL, "input %s/sums: float64 (%d) expected",
                            name, PG_SUMS);
-        memcpy(sums, t->data, sizeof(sums)); /* a message's bin has no alignment */
+        memcpy(sums, t->data, sizeof(sums));
         for (int k = 0; k < PG_SUMS; k++)
             ret[k] += sums[k];
     }
@@ -443,28 +443,7 @@ static int assign(struct algo *a, struct session *s, const struct stage_args *ar
     return run_target_update(a, s, args, err);
 }
 
-/* ---- happo ---- */
-
-/* The product of the quotients of those who had their turns before. The first one's is
- * ones, (1, E, T). */
-static int read_factor(struct algo *a, const struct stage_args *args, int64_t n,
-                       struct err *err)
-{
-    const struct tensor *t = args->input(args->input_ctx, INPUT_PREVIOUS, "factor");
-    const int64_t elements = t != NULL && t->dtype == DT_FLOAT ? tensor_elements(t) : 0;
-
-    if (elements != n && elements != a->teams * n)
-        return err_set(err, ERR_PROTOCOL,
-                       "input " INPUT_PREVIOUS "/factor: f32 (%lld,%lld,%lld) expected",
-                       (long long)a->teams, (long long)args->batch,
-                       (long long)args->length);
-    for (int64_t k = 0; k < a->teams; k++)
-        memcpy(a->window.factor + k * n,
-               (const char *)t->data +
-                   (elements > n ? k * n : 0) * (int64_t)sizeof(float),
-               (size_t)n * sizeof(float));
-    return 0;
-}
+/* ---- the policy at the window's rows ---- */
 
 int pg_run_policy(struct algo *a, struct session *s, const struct stage_args *args,
                   int is_next, struct output fetch, int64_t width, float *ret,
@@ -490,6 +469,29 @@ int pg_run_policy(struct algo *a, struct session *s, const struct stage_args *ar
     run.feeds = a->feeds.list;
     run.n_feeds = a->feeds.n;
     return session_run(s, &run, &t, err);
+}
+
+/* ---- happo ---- */
+
+/* The product of the quotients of those who had their turns before. The first one's is
+ * ones, (1, E, T). */
+static int read_factor(struct algo *a, const struct stage_args *args, int64_t n,
+                       struct err *err)
+{
+    const struct tensor *t = args->input(args->input_ctx, INPUT_PREVIOUS, "factor");
+    const int64_t elements = t != NULL && t->dtype == DT_FLOAT ? tensor_elements(t) : 0;
+
+    if (elements != n && elements != a->teams * n)
+        return err_set(err, ERR_PROTOCOL,
+                       "input " INPUT_PREVIOUS "/factor: f32 (%lld,%lld,%lld) expected",
+                       (long long)a->teams, (long long)args->batch,
+                       (long long)args->length);
+    for (int64_t k = 0; k < a->teams; k++)
+        memcpy(a->window.factor + k * n,
+               (const char *)t->data +
+                   (elements > n ? k * n : 0) * (int64_t)sizeof(float),
+               (size_t)n * sizeof(float));
+    return 0;
 }
 
 /* M min(r A, clip(r) A) is min(r M A, clip(r) M A), since M is not below 0. */

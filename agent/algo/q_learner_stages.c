@@ -386,7 +386,7 @@ static int take_slopes(struct algo *a, const struct stage_args *args,
     r = central_output(args, "measured", DT_DOUBLE, SHAPE(Q_REPORTED), &x, err);
     if (r < 0)
         return r;
-    memcpy(measured, x, sizeof(measured)); /* a message's bin has no alignment */
+    memcpy(measured, x, sizeof(measured));
     q_report(measured, ret);
     return 0;
 }

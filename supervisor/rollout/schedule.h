@@ -3,8 +3,8 @@
  * Intervals count environment steps, and a round makes several: after a round from step
  * `before` to step `steps`, floor(steps/interval) - floor(before/interval) updates of a group
  * of learners are due, then at most one evaluation, one row of metrics and one checkpoint.
- * Updates that would have been due during warm-up are skipped. The run ends at the first boundary at
- * or after its last step, with a last row and a last checkpoint.
+ * Updates that would have been due during warm-up are skipped. The run ends at the first
+ * boundary at or after its last step, with a last row and a last checkpoint.
  */
 #ifndef SUPERVISOR_ROLLOUT_SCHEDULE_H
 #define SUPERVISOR_ROLLOUT_SCHEDULE_H
