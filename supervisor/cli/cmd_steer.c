@@ -81,9 +81,10 @@ static void wait_for_end(const char *path, pid_t supervisor)
         (void)poll(NULL, 0, ENDS_EVERY_MS);
 }
 
-/* Sends the command's request and prints the answer. */
+/* Sends the command's request and prints the answer. until_end: the run ends by it, and
+ * the command returns when the supervisor has let go of it. */
 static int ask(const struct cli *cli, const char *run, const char *agent,
-               const char *done, struct err *err)
+               const char *done, int until_end, struct err *err)
 {
     struct control_client *client = NULL;
     const struct msg *answer;
@@ -102,7 +103,7 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
         }
         rc = control_client_call(client, &answer, err);
     }
-    if (rc == 0 && cli->command == &cmd_stop)
+    if (rc == 0 && until_end)
         wait_for_end(path, supervisor);
     if (rc == 0)
         print_answer(cli, answer, done);
@@ -111,7 +112,8 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
     return rc;
 }
 
-static int steer_run(struct cli *cli, int argc, char **argv, const char *done)
+static int steer_run(struct cli *cli, int argc, char **argv, const char *done,
+                     int until_end)
 {
     struct err err = {0};
     int code = 0;
@@ -120,7 +122,7 @@ static int steer_run(struct cli *cli, int argc, char **argv, const char *done)
         return code;
     if (argc - optind > 1)
         return cli_usage(cli, "expected one run, got %d", argc - optind);
-    return ask(cli, optind < argc ? argv[optind] : NULL, NULL, done, &err) < 0
+    return ask(cli, optind < argc ? argv[optind] : NULL, NULL, done, until_end, &err) < 0
                ? cli_fail_run(cli, &err)
                : CLI_DONE;
 }
@@ -151,7 +153,7 @@ static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
         return cli_usage(cli, "expected an agent: AGENT of the newest run, or RUN AGENT");
     run = argc - optind == 2 ? argv[optind] : NULL;
     agent = argv[argc - 1];
-    rc = ask(cli, run, agent, done, &err);
+    rc = ask(cli, run, agent, done, 0, &err);
     if (rc == ERR_NOT_FOUND && run == NULL)
         return fail_agent(cli, agent, &err);
     return rc < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
@@ -159,22 +161,22 @@ static int steer_agent(struct cli *cli, int argc, char **argv, const char *done)
 
 static int run_pause(struct cli *cli, int argc, char **argv)
 {
-    return steer_run(cli, argc, argv, "paused");
+    return steer_run(cli, argc, argv, "paused", 0);
 }
 
 static int run_continue(struct cli *cli, int argc, char **argv)
 {
-    return steer_run(cli, argc, argv, NULL);
+    return steer_run(cli, argc, argv, NULL, 0);
 }
 
 static int run_checkpoint(struct cli *cli, int argc, char **argv)
 {
-    return steer_run(cli, argc, argv, "checkpoint");
+    return steer_run(cli, argc, argv, "checkpoint", 0);
 }
 
 static int run_stop(struct cli *cli, int argc, char **argv)
 {
-    return steer_run(cli, argc, argv, "stopped");
+    return steer_run(cli, argc, argv, "stopped", 1);
 }
 
 static int run_kill(struct cli *cli, int argc, char **argv)

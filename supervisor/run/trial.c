@@ -120,13 +120,22 @@ static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
     return rc;
 }
 
-static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
+/* Returns a descriptor of the agent executable. */
+static int open_agent_exe(struct err *err)
 {
     struct binaries bin;
-    int fd, rc = binaries_find(&bin, err);
+    const int rc = binaries_find(&bin, err);
 
-    if (rc < 0 || (fd = binaries_open_agent(&bin, err)) < 0)
-        return rc < 0 ? rc : fd;
+    return rc < 0 ? rc : binaries_open_agent(&bin, err);
+}
+
+static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
+{
+    const int fd = open_agent_exe(err);
+    int rc = 0;
+
+    if (fd < 0)
+        return fd;
     for (; x->agent < x->config->n_agents && rc == 0; x->agent++) {
         struct description *d = &x->descriptions[x->agent];
 
@@ -224,7 +233,6 @@ int trial_policies(const struct run_config *c, const struct policies *policies,
 {
     struct tried x = {.config = c};
     struct vec_env *env = NULL;
-    struct binaries bin;
     int fd, rc;
 
     if (!has_frozen(&x))
@@ -233,8 +241,8 @@ int trial_policies(const struct run_config *c, const struct policies *policies,
         return rc;
     x.spec = vec_env_spec(env);
     x.descriptions = xcalloc(c->n_agents + 1, sizeof(*x.descriptions));
-    rc = binaries_find(&bin, err);
-    if (rc == 0 && (rc = fd = binaries_open_agent(&bin, err)) >= 0) {
+    rc = fd = open_agent_exe(err);
+    if (fd >= 0) {
         rc = try_policies(&x, policies, fd, err);
         (void)close(fd);
     }
