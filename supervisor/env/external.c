@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,12 +217,29 @@ static int parse_agents(struct env_spec *ret, const msgpack_object *agents,
     return 0;
 }
 
-/* The name comes from the program and is displayed: only printable text is kept. */
-static void clean_name(char *name)
+/* The name comes from the program and is displayed: only printable text is kept, and of a
+ * long one, such as a path, the end. */
+static int parse_name(char *ret, size_t size, const msgpack_object *answer,
+                      struct err *err)
 {
-    for (char *p = name; *p != '\0'; p++)
+    static const char cut[] = "...";
+    const msgpack_object *name;
+    size_t len, kept;
+    int r = msg_require(answer, "name", err);
+
+    if (r < 0)
+        return r;
+    name = msg_get(answer, "name");
+    if (name->type != MSGPACK_OBJECT_STR)
+        return err_set(err, ERR_PROTOCOL, "name: expected a string");
+    len = name->via.str.size;
+    kept = len < size ? len : size - sizeof(cut);
+    (void)snprintf(ret, size, "%s%.*s", kept < len ? cut : "", (int)kept,
+                   kept > 0 ? name->via.str.ptr + len - kept : "");
+    for (char *p = ret; *p != '\0'; p++)
         if (*p < ' ' || *p > '~')
             *p = '?';
+    return 0;
 }
 
 int external_parse(struct env_spec *ret, const msgpack_object *answer,
@@ -236,10 +254,8 @@ int external_parse(struct env_spec *ret, const msgpack_object *answer,
     if ((r = msg_require(answer, "agents", err)) < 0 ||
         (r = msg_get_array(answer, "agents", &agents, err)) < 0 ||
         (r = msg_get_bool(answer, "masks", &ret->masks, err)) < 0 ||
-        (r = msg_require(answer, "name", err)) < 0 ||
-        (r = msg_get_str(answer, "name", ret->id, sizeof(ret->id), err)) < 0)
+        (r = parse_name(ret->id, sizeof(ret->id), answer, err)) < 0)
         return r;
-    clean_name(ret->id);
     ret->n_agents = agents->via.array.size;
     if (ret->n_agents < 1 || ret->n_agents > ENV_MAX_AGENTS)
         return err_set(err, ERR_PROTOCOL, "%zu agents, expected 1 to %d", ret->n_agents,

@@ -319,6 +319,16 @@ def test_modules_and_ids_are_played_with_every_kind_of_space(w):
         "doesn't exist.\n"), err
 
 
+def test_an_environment_may_have_a_long_path(w):
+    folder = w.path / ("deep" * 30)
+    folder.mkdir()
+    (folder / "kinds_v0.py").write_text(KINDS.format(support=str(EXAMPLES.parent / "support")))
+    file = bridged(w, f"{folder}/kinds_v0.py:parallel_env", steps=100, algorithm="random")
+    w.brood("run", file, "--name", "deep")
+    line = w.brood("eval", "deep", "--episodes", "1")[0].splitlines()[0]
+    assert re.search(r" of \.\.\.[dep]+/kinds_v0\.py:parallel_env, ", line), line
+
+
 GREEDY = """
 import pathlib, sys
 sys.path.insert(0, {examples!r})
