@@ -175,9 +175,25 @@ class Without:
 
 
 def observation_of(space, what):
-    """An agent's observation; an action mask beside it is not part of it."""
-    masked = kind_of(space) == "Dict" and "action_mask" in space.spaces
-    return Observation(Without(space, "action_mask") if masked else space, what)
+    """An agent's observation; an action mask beside it is not part of it. The values of
+    another space than a Dict may be {"observation": ..., "action_mask": ...}, too."""
+    of_dict = kind_of(space) == "Dict"
+    masked = of_dict and "action_mask" in space.spaces
+    seen = Observation(Without(space, "action_mask") if masked else space, what)
+    if seen.width == 0:
+        raise Refused(f"{what}: its observations have no entries (let a wrapper give one, "
+                      "such as 0)")
+    if not of_dict:
+        plain = seen.encode
+        seen.encode = lambda value: plain(value["observation"] if isinstance(value, dict) and
+                                          "observation" in value else value)
+    return seen
+
+
+def is_team(env):
+    """Whether the spaces of a Gymnasium environment are Tuples with a part per agent."""
+    acts, sees = env.action_space, env.observation_space
+    return kind_of(acts) == kind_of(sees) == "Tuple" and len(acts.spaces) == len(sees.spaces)
 
 
 # ---- actions ----
@@ -215,6 +231,9 @@ class Action:
                           "MultiDiscrete and MultiBinary can be played: let a wrapper make "
                           "it one of these)")
         make(space)
+        if self.width == 0:
+            raise Refused(f"{what}: its actions have no entries (let a wrapper give one that "
+                          "is ignored)")
         self.any = bytes([1]) * self.width  # the mask if the environment gives none
 
     def set_heads(self, heads):
@@ -265,8 +284,8 @@ class Action:
         whole = is_whole(getattr(space, "dtype", None))
         shaped = shaper(space, self.width)
         self.described = {"kind": "box", "heads": [], "width": self.width,
-                          "low": -1.0 if scaled else float(low[0]),
-                          "high": 1.0 if scaled else float(high[0])}
+                          "low": -1.0 if scaled else float(min(low, default=-1)),
+                          "high": 1.0 if scaled else float(max(high, default=1))}
 
         def decode(x):
             if scaled:

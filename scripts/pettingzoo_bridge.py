@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs a PettingZoo parallel environment, or a Gymnasium one as a team of one, for brood.
+"""Runs a PettingZoo or a Gymnasium environment for brood.
 
     env: {command: [python3, scripts/pettingzoo_bridge.py, ENVIRONMENT], params: {...}}
 
 ENVIRONMENT is one of
-    MODULE           whose parallel_env(**params) makes a parallel environment
-    MODULE:NAME      whose NAME(**params) makes either kind; FILE.py:NAME and FILE.py, too
+    MODULE           whose parallel_env(**params), or else env(**params), makes one
+    MODULE:NAME      whose NAME(**params) makes any kind; FILE.py:NAME and FILE.py, too
     anything else    gymnasium.make(ENVIRONMENT, **params): CartPole-v1, ALE/Pong-v5, and
                      MODULE:ID, where MODULE is imported first
 
@@ -14,15 +14,23 @@ Debian package, too), and whatever the environment needs. It speaks
 common/msg/env_protocol.h over descriptors 3 and 4; brood starts it, passes the seed of
 every reset, and starts it again if it dies.
 
+Kinds    PettingZoo's parallel environments.
+         PettingZoo's environments of turns (AEC): if metadata["is_parallelizable"], every
+         agent takes its turn in each step; otherwise the agent whose turn it is acts, and
+         the actions of the others are ignored.
+         Gymnasium's: a team of one agent; or, if the spaces of actions and of observations
+         are Tuples of equal length (lb-foraging, rware), an agent for each of their parts.
 Spaces   Box, Discrete, MultiDiscrete, MultiBinary; observations also Dict and Tuple of
          those, flattened. Observations that are all uint8 (pictures) stay bytes, in
          messages and in the log; networks see 0 to 255. Discrete values become one-hot vectors in an observation. For a
          Box of actions whose entries have different bounds, agents act in [-1, 1] and the
          bridge scales; for a Box of whole numbers it rounds.
-Masks    an observation {"observation": ..., "action_mask": ...}, or infos[agent]
-         ["action_mask"]. An environment must give masks from the first reset on, or never:
+Masks    an observation {"observation": ..., "action_mask": ...}, also if the space is that
+         of the observation alone; or infos[agent]["action_mask"]. An environment must give masks from the first reset on, or never:
          later ones are refused. A part of an action for which nothing is allowed counts as
          entirely allowed.
+Errors   an exception of the environment ends the process, and env.restart decides what
+         follows. An environment that breaks PettingZoo's rules ends the run.
 Exact    an environment must be a function of its seed and actions. The bridge seeds
          `random` and `numpy.random` at each reset, which makes an environment that uses
          them exact if it is alone in its process (env.processes equal to env.copies).
@@ -37,13 +45,14 @@ import sys
 import time
 import traceback
 
-from bridge_spaces import Action, Refused, observation_of
+from bridge_spaces import Action, Refused, is_team, observation_of
 
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 FD_IN, FD_OUT = 3, 4
 PROTOCOL_VERSION = 1
 PROGRESS_S = 1.0  # during a long request, send `progress` this often
 ERR_ARG = -5001  # brood's error code for a bad argument
+ERR_AGENT = -5018  # and for a process that failed
 
 
 def import_msgpack():
@@ -105,6 +114,105 @@ class Team:
         self.env.close()
 
 
+class Players(Team):
+    """Makes a Gymnasium environment with Tuple spaces look like a parallel one with an
+    agent for each part. Rewards and ends are sequences, or one value for all."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.possible_agents = [f"agent_{i}" for i in range(len(env.action_space.spaces))]
+        self.index = {a: i for i, a in enumerate(self.possible_agents)}
+
+    def observation_space(self, agent):
+        return self.env.observation_space.spaces[self.index[agent]]
+
+    def action_space(self, agent):
+        return self.env.action_space.spaces[self.index[agent]]
+
+    def each(self, values, what):
+        """agent -> its value, of one value for all or a sequence of all agents' values."""
+        if isinstance(values, (list, tuple)) or len(getattr(values, "shape", ())) == 1:
+            if len(values) != len(self.index):
+                raise Refused(f"{len(values)} {what}, expected {len(self.index)}")
+            return dict(zip(self.index, values))
+        return dict.fromkeys(self.index, values)
+
+    def infos(self, info):
+        """agent -> its info, of a list of infos, or of one with a list of masks."""
+        if isinstance(info, dict) and "action_mask" in info:
+            masks = self.each(info["action_mask"], "action masks")
+            return {a: {"action_mask": mask} for a, mask in masks.items()}
+        return {} if isinstance(info, dict) else self.each(info, "infos")
+
+    def reset(self, seed):
+        obs, info = self.env.reset(seed=seed)
+        self.agents = list(self.index)
+        self.acted = {}
+        return self.each(obs, "observations"), self.infos(info)
+
+    def step(self, actions):
+        self.acted.update(actions)  # those who have left repeat their last action
+        obs, reward, ends, cuts, info = five_of(self.env.step(tuple(self.acted.values())))
+        ends, cuts = self.each(ends, "terminations"), self.each(cuts, "truncations")
+        self.agents = [a for a in self.agents if not ends[a] and not cuts[a]]
+        return (self.each(obs, "observations"), self.each(reward, "rewards"), ends, cuts,
+                self.infos(info))
+
+
+class Turns:
+    """Makes a PettingZoo environment of turns (AEC) look like a parallel one."""
+
+    def __init__(self, env):
+        self.env = env
+        self.possible_agents = env.possible_agents
+        self.together = getattr(env, "metadata", {}).get("is_parallelizable", False)
+
+    @property
+    def agents(self):
+        return self.env.agents
+
+    def observation_space(self, agent):
+        return space_of(self.env, "observation_space", agent)
+
+    def action_space(self, agent):
+        return space_of(self.env, "action_space", agent)
+
+    def is_over(self, agent):
+        return self.env.terminations.get(agent) or self.env.truncations.get(agent)
+
+    def remove_ended(self):
+        """AEC environments keep an agent that has ended until its turn."""
+        while self.env.agents and self.is_over(self.env.agent_selection):
+            self.env.step(None)
+
+    def look(self, agents):
+        infos = {a: self.env.infos.get(a) for a in agents}
+        return {a: self.env.observe(a) for a in agents}, infos
+
+    def reset(self, seed):
+        self.env.reset(seed=seed)
+        self.remove_ended()
+        return self.look(self.env.agents)
+
+    def step(self, actions):
+        env, acting = self.env, list(self.env.agents)
+        rewards = dict.fromkeys(acting, 0.0)
+        for _ in acting if self.together else acting[:1]:
+            agent = env.agent_selection
+            if self.is_over(agent):
+                break
+            env.step(actions[agent])
+            for a in acting:
+                rewards[a] += reward_of(a, env.rewards.get(a, 0.0))
+        ends, cuts = dict(env.terminations), dict(env.truncations)
+        obs, infos = self.look(acting)
+        self.remove_ended()
+        return obs, rewards, ends, cuts, infos
+
+    def close(self):
+        self.env.close()
+
+
 def space_of(env, what, agent):
     get = getattr(env, what, None)
     return get(agent) if callable(get) else getattr(env, what + "s")[agent]
@@ -127,7 +235,7 @@ class Copy:
         self.seen = list(self.game.unseen)
         self.possible = [x.any for x in self.game.actions]
         self.live = [a in self.env.agents for a in self.game.agents]
-        self.look(obs)
+        self.look(obs, "the reset")
         return self.seen, bytes(self.live), self.masks(obs, infos)
 
     def step(self, rows):
@@ -142,15 +250,29 @@ class Copy:
                 for i, a in enumerate(game.agents)]
         reward = [reward_of(a, rewards.get(a, 0.0)) if self.live[i] else 0.0
                   for i, a in enumerate(game.agents)]
-        self.live = [a in self.env.agents and not ends.get(a) and not cuts.get(a)
-                     for a in game.agents]
-        self.look(obs)
+        left = [ends.get(a) or cuts.get(a) for a in game.agents]
+        here = [a in self.env.agents for a in game.agents]
+        self.live = [h and not l for h, l in zip(here, left)]
+        if any(self.live):
+            self.refuse_ended(here, ends)
+        self.look(obs, "a step")
         return (self.seen, bytes(self.live), self.masks(obs, infos), reward, bytes(over))
 
-    def look(self, obs):
+    def refuse_ended(self, here, ends):
+        """PettingZoo's rule; which actions the environment expects would be a guess."""
+        for i, a in enumerate(self.game.agents):
+            if here[i] and not self.live[i]:
+                how = "terminated" if ends.get(a) else "truncated"
+                raise Refused(f"{a}: {how}, but still in `agents`, while others play on: "
+                              "let the environment remove it")
+
+    def look(self, obs, when):
         for i, a in enumerate(self.game.agents):
             if a in obs:
                 self.seen[i] = self.game.observations[i].encode(obs[a])
+            elif self.live[i]:
+                raise Refused(f"{a}: it is in `agents`, but {when} gives no observation "
+                              "of it")
 
     def masks(self, obs, infos):
         """The masks by agent; an agent without a new observation keeps its last mask."""
@@ -209,14 +331,11 @@ class Game:
     def new_env(self):
         env = self.make_env()
         if hasattr(env, "possible_agents"):
-            if not hasattr(env, "step") or hasattr(env, "agent_iter"):
-                raise Refused("agents take turns in it: brood plays parallel environments "
-                              "(pettingzoo.utils.aec_to_parallel makes one)")
-            return env
+            return Turns(env) if hasattr(env, "agent_iter") else env
         if callable(getattr(env, "action_space", None)):
             raise Refused("it has no possible_agents: all that may ever appear")
         if hasattr(env, "action_space") and hasattr(env, "observation_space"):
-            return Team(env)
+            return Players(env) if is_team(env) else Team(env)
         raise Refused(f"it makes a {type(env).__name__}, which is neither a PettingZoo nor "
                       "a Gymnasium environment")
 
@@ -278,13 +397,14 @@ def gymnasium_maker(name, why):
 def find_maker(name):
     """The function that makes the environment from its parameters."""
     place, _, attribute = name.partition(":")
-    attribute = attribute or "parallel_env"
     module = load_file(place) if place.endswith(".py") else \
         load_module(place) if place.replace(".", "").isidentifier() else None
     if module is None:
         return gymnasium_maker(name, f"there is no Python module {place}")
-    if hasattr(module, attribute):
-        return getattr(module, attribute)
+    for wanted in [attribute] if attribute else ["parallel_env", "env"]:
+        if callable(getattr(module, wanted, None)):
+            return getattr(module, wanted)
+    attribute = attribute or "parallel_env"
     if attribute.isidentifier():
         raise Refused(f"{place} has no {attribute}")
     return gymnasium_maker(name, f"{place} has no {attribute}")
@@ -429,7 +549,8 @@ class Server:
                 result = self.methods[method](params)
                 self.send([1, number, None, result])
             except Exception as e:
-                self.send([1, number, {"code": ERR_ARG, "message": line_of(e)[:400]}, None])
+                code = ERR_ARG if isinstance(e, Refused) else ERR_AGENT
+                self.send([1, number, {"code": code, "message": line_of(e)[:400]}, None])
             if method == "shutdown":
                 return
 

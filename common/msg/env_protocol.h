@@ -43,7 +43,9 @@
  * Again       the same seed and the same actions give the same answers, whatever other
  *             copies do meanwhile and whichever process is asked: so a new process comes
  *             to stand where a dead one did.
- * An error response ends the run with its message; one to shutdown is only logged.
+ * An error response with code ERR_AGENT to reset or step means that the environment failed:
+ * its process is ended and restarted, as after a crash (env.restart). Any other one ends the
+ * run with its message; one to shutdown is only logged.
  */
 #ifndef COMMON_MSG_ENV_PROTOCOL_H
 #define COMMON_MSG_ENV_PROTOCOL_H

@@ -66,7 +66,7 @@ struct env_agent {
 };
 
 struct env_spec {
-    char id[64]; /* in the registry; of an external environment: the end of its own name */
+    char id[64]; /* in the registry; external: the end of its own name */
     size_t n_agents;
     struct env_agent *agents; /* owned by the vec_env */
     int64_t max_steps;        /* truncation; 0: none */

@@ -80,7 +80,9 @@ static void describe_exit(const struct agent *a, char *ret, size_t size)
 {
     char name[SIGNAL_NAME_BYTES];
 
-    if (a->cause.code != 0)
+    if (a->cause.code == ERR_AGENT && a->cause.from_peer)
+        (void)snprintf(ret, size, "with the error %s", err_cause(&a->cause));
+    else if (a->cause.code != 0)
         (void)snprintf(ret, size, "killed because %.200s", a->cause.msg);
     else if (a->link->signal != 0)
         (void)snprintf(ret, size, "killed by %s", signal_name(a->link->signal, name));
@@ -136,7 +138,7 @@ static void describe_give_up(const struct agent *a, enum restart_reason reason,
 {
     const struct restart_config *c = &a->limits.restart;
     const char *in = a->death.task[0] != '\0' ? " in " : "";
-    char end[300];
+    char end[ERR_MSG_BYTES];
     const int code = had_no_memory(a) ? ERR_NOMEM : ERR_AGENT;
 
     describe_exit(a, end, sizeof(end));
@@ -276,7 +278,8 @@ void agent_report(struct agent *a)
     (void)err_wrap(&report, "%s %s (pid %d)", a->kind->noun, a->name, (int)a->link->pid);
     (void)err_note(&report, ERR_AT(.agent = a->name));
     n = strlen(report.msg) + sizeof(quote);
-    if (n < sizeof(report.msg) && !a->failure.from_peer && a->cause.code != ERR_NOMEM) {
+    if (n < sizeof(report.msg) && !a->failure.from_peer && !a->cause.from_peer &&
+        a->cause.code != ERR_NOMEM) {
         a->link->ops->last_lines(a->link, lines, sizeof(report.msg) - n + 1);
         if (lines[0] != '\0')
             strcat(strcat(report.msg, quote), lines);

@@ -94,6 +94,16 @@ void agent_name_awaited(const struct agent *a, char *ret, size_t size)
         name_frame(a->asked.frame, a->asked.frame_len, ret, size);
 }
 
+/* Whether the error is one that another process may not have: an environment's exception, or
+ * lack of memory. */
+static int is_temporary_error(const struct agent *a)
+{
+    const int has_played = a->state == PROC_BUSY || a->state == PROC_REPLAYING;
+
+    return a->in.error.code == ERR_NOMEM ||
+           (a->in.error.code == ERR_AGENT && !a->kind->has_block && has_played);
+}
+
 static void handle_response(struct agent *a)
 {
     const int is_awaited = a->state != PROC_STARTING && a->state != PROC_IDLE;
@@ -105,7 +115,7 @@ static void handle_response(struct agent *a)
                       "it answered request %" PRIu32 " instead of %" PRIu32, a->in.id,
                       awaited_id(a));
         agent_feed_bad(a, &err);
-    } else if (is_awaited && a->in.error.code == ERR_NOMEM) {
+    } else if (is_awaited && is_temporary_error(a)) {
         agent_name_awaited(a, name, sizeof(name));
         err = a->in.error;
         (void)err_wrap(&err, "%s", name);

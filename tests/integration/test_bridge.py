@@ -413,9 +413,219 @@ class Nameless:
     action_space = observation_space
 
 
-class Turns(Walk):
+class Nim:
+    """As pettingzoo.AECEnv has a turn game (pettingzoo/classic/tictactoe): who takes the last
+    of the matches wins. Agents that have ended take a turn, with None, before they go."""
+
+    metadata = {"name": "nim_v0", "is_parallelizable": False}
+    possible_agents = ["player_1", "player_2"]
+
+    def observation_space(self, agent):
+        return spaces.Dict({"observation": spaces.Box(0, 9, (2,)),
+                            "action_mask": spaces.Box(0, 1, (2,), np.int8)})
+
+    def action_space(self, agent):
+        return spaces.Discrete(2)
+
     def agent_iter(self):
         pass
+
+    def reset(self, seed=None, options=None):
+        self.agents = self.possible_agents[:]
+        self.matches, self.agent_selection, self.moves = 3, self.agents[0], []
+        self.rewards = dict.fromkeys(self.agents, 0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {a: {} for a in self.agents}
+
+    def observe(self, agent):
+        turn = agent == self.agent_selection
+        return {"observation": np.array([self.matches, turn], np.float32),
+                "action_mask": np.array([turn, turn and self.matches > 1], np.int8)}
+
+    def step(self, action):
+        me = self.agent_selection
+        if self.terminations[me]:
+            assert action is None
+            self.agents.remove(me)
+        else:
+            self.moves.append((me, action))
+            self.matches -= 1 + action
+            if self.matches == 0:
+                self.rewards = {a: 1 if a == me else -1 for a in self.agents}
+                self.terminations = dict.fromkeys(self.agents, True)
+        self.agent_selection = self.possible_agents[self.agent_selection == "player_1"]
+
+    def close(self):
+        pass
+
+
+def test_in_a_turn_game_the_one_whose_turn_it_is_acts(w):
+    game = game_of(Nim)
+    assert game.described("nim")["masks"] and game.observations[0].width == 2
+    copy = game.new_copy()
+    for _ in range(2):
+        obs, present, masks = copy.reset(0)
+        # Nothing is allowed to the other one: brood then plays anything.
+        assert masks == [bytes([1, 1]), bytes([0, 0])] and list(present) == [1, 1]
+        obs, present, masks, reward, over = copy.step([[0, 1], [1, 0]])
+        assert (list(present), reward, list(over)) == ([1, 1], [0, 0], [0, 0])
+        assert np.frombuffer(b"".join(obs), "<f4").tolist() == [1, 0, 1, 1]
+        assert masks == [bytes([0, 0]), bytes([1, 0])]
+        obs, present, masks, reward, over = copy.step([[0, 1], [1, 0]])
+        assert (list(present), reward, list(over)) == ([0, 0], [-1, 1], [1, 1])
+        assert copy.env.env.moves == [("player_1", 1), ("player_2", 0)]
+
+
+class Together(Nim):
+    """As mpe2.simple_v3.env: all choose in their turn, then the world moves. Who took one
+    ends; both get their choice as reward, at the end of the cycle."""
+
+    metadata = {"is_parallelizable": True}
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed)
+        self.chosen = {}
+
+    def step(self, action):
+        me = self.agent_selection
+        if self.terminations[me]:
+            assert action is None
+            self.agents.remove(me)
+            del self.terminations[me]
+        else:
+            self.chosen[me] = action
+        if len(self.chosen) == len(self.agents):
+            self.moves.append(self.chosen)
+            self.rewards, self.chosen = {a: 1 + x for a, x in self.chosen.items()}, {}
+            self.terminations = {a: x == 2 for a, x in self.rewards.items()}
+        else:
+            self.rewards = dict.fromkeys(self.rewards, 0)
+        if self.agents:
+            others = [a for a in self.agents if a > me] or self.agents
+            self.agent_selection = others[0]
+
+
+def test_in_a_parallelizable_one_all_act_in_each_step(w):
+    copy = game_of(Together).new_copy()
+    copy.reset(0)
+    told = [copy.step([[1, 0], [1, 0]]), copy.step([[0, 1], [1, 0]]),
+            copy.step([[1, 0], [0, 1]])]
+    assert [(list(t[1]), t[3], list(t[4])) for t in told] == \
+        [([1, 1], [1, 1], [0, 0]), ([0, 1], [2, 1], [1, 0]), ([0, 0], [0, 2], [0, 1])], told
+    assert copy.env.env.moves[2] == {"player_2": 1}
+
+
+class Foraging:
+    """As lbforaging.foraging:ForagingEnv has it: one value per player, one end for all."""
+
+    action_space = spaces.Tuple([spaces.Discrete(3)] * 2)
+    observation_space = spaces.Tuple([spaces.Box(-1, 9, (2,)), spaces.Box(-1, 9, (3,))])
+    ends = False
+
+    def reset(self, *, seed=None, options=None):
+        self.seen = []
+        return self.look(), {}
+
+    def step(self, actions):
+        assert isinstance(actions, tuple)
+        self.seen.append(actions)
+        return self.look(), [0.5, np.float64(1)], self.ends, len(self.seen) == 2, {}
+
+    def look(self):
+        return np.zeros(2, np.float32), np.ones(3, np.float32)
+
+
+def test_tuples_of_spaces_are_a_team(w):
+    game = game_of(Foraging)
+    assert [(a["name"], a["obs"], a["action"]["heads"])
+            for a in game.described("f")["agents"]] == \
+        [("agent_0", 2, [3]), ("agent_1", 3, [3])]
+    copy = game.new_copy()
+    obs, present, _ = copy.reset(1)
+    assert np.frombuffer(b"".join(obs), "<f4").tolist() == [0, 0, 1, 1, 1]
+    steps = [copy.step([[0, 1, 0], [0, 0, 1]]) for _ in range(2)]
+    assert [(list(s[1]), s[3], list(s[4])) for s in steps] == \
+        [([1, 1], [0.5, 1.0], [0, 0]), ([0, 0], [0.5, 1.0], [0, 0])], steps
+    assert copy.env.env.seen == [(1, 2)] * 2
+
+    class Each(Foraging):
+        ends = [True, False]
+    copy = game_of(Each).new_copy()
+    copy.reset(1)
+    steps = [copy.step([[0, 1, 0], [0, 0, 1]]), copy.step([[1, 0, 0], [1, 0, 0]])]
+    assert [(list(s[1]), list(s[4])) for s in steps] == [([0, 1], [1, 0]), ([0, 0], [0, 0])]
+    assert copy.env.env.seen == [(1, 2), (1, 0)]
+
+    class Few(Foraging):
+        def reset(self, **more):
+            return self.look()[:1], {}
+    refused("1 observations, expected 2", game_of, Few)
+
+    class Hybrid(Foraging):
+        observation_space = spaces.Box(0, 1, (2,))
+    refused("agent_0: actions of kind Tuple (Box, Discrete, MultiDiscrete and MultiBinary "
+            "can be played: let a wrapper make it one of these)", game_of, Hybrid)
+
+
+def test_a_mask_may_be_beside_a_plain_space(w):
+    """As in PettingZoo's tutorial on action masks."""
+    class Plain(masked("observation")):
+        def observation_space(self, agent):
+            return spaces.Box(0, 9, (2,))
+    game = game_of(Plain)
+    assert game.masks and game.observations[0].width == 2
+    obs, _, masks = game.new_copy().reset(7)
+    assert np.frombuffer(obs[0], "<f4").tolist() == [0, 7] and masks[0] == bytes([1, 0])
+
+
+def test_an_agent_without_an_observation_is_refused(w):
+    class Unseen(Walk):
+        blind_at = 0
+
+        def look(self, agents):
+            return super().look([a for a in agents if a != "long" or
+                                 self.time != self.blind_at])
+    copy = game_of(Unseen).new_copy()
+    refused("long: it is in `agents`, but the reset gives no observation of it", copy.reset, 0)
+    Unseen.blind_at = 1
+    copy.reset(0)
+    refused("long: it is in `agents`, but a step gives no observation of it",
+            copy.step, [[1, 0]] * 3)
+    Unseen.blind_at = 3
+    copy.reset(0)
+    for _ in range(3):
+        copy.step([[1, 0]] * 3)
+
+
+def test_who_has_ended_must_leave_while_others_play_on(w):
+    class Kept(Walk):
+        def step(self, actions):
+            answer = super().step(actions)
+            self.agents = self.possible_agents[:2]
+            return answer
+    copy = game_of(Kept).new_copy()
+    copy.reset(0)
+    copy.step([[1, 0]] * 3)
+    refused("short: terminated, but still in `agents`, while others play on: let the "
+            "environment remove it", copy.step, [[1, 0]] * 3)
+
+    class AllAtOnce(Kept):
+        def step(self, actions):
+            obs, rewards, _, _, infos = super().step(actions)
+            return obs, rewards, dict.fromkeys(obs, True), {}, infos
+    copy = game_of(AllAtOnce).new_copy()
+    copy.reset(0)
+    assert list(copy.step([[1, 0]] * 3)[1]) == [0, 0, 0]
+
+
+def test_spaces_without_entries_are_refused(w):
+    empty = spaces.Box(0, 1, (0,))
+    refused("a: its observations have no entries (let a wrapper give one, such as 0)",
+            observation_of, empty, "a")
+    refused("a: its actions have no entries (let a wrapper give one that is ignored)",
+            Action, empty, "a")
+    assert observation_of(spaces.Tuple([empty, spaces.Discrete(2)]), "a").width == 2
 
 
 def test_worlds_of_another_shape_are_refused(w):
@@ -424,8 +634,6 @@ def test_worlds_of_another_shape_are_refused(w):
     refused("its step gives 4 values, expected 5, with termination and truncation apart: let "
             "a wrapper make it so", copy.step, [[1, 0]] * 3)
     refused("it has no possible_agents: all that may ever appear", game_of, Nameless)
-    refused("agents take turns in it: brood plays parallel environments "
-            "(pettingzoo.utils.aec_to_parallel makes one)", game_of, Turns)
     refused("it makes a dict, which is neither a PettingZoo nor a Gymnasium environment",
             game_of, dict)
 
@@ -455,14 +663,15 @@ def test_names_are_found(w):
     mpe2 = module("mpe2", __path__=[])
     spread = module("mpe2.simple_spread_v3", parallel_env=lambda **p: ("spread", p),
                     env=lambda **p: ("turns", p))
+    nim = module("nim_v0", env=lambda **p: ("nim", p), raw_env=None)
     ale = module("ale_py", other=1)
     known = {"mpe2": mpe2, "mpe2.simple_spread_v3": spread, "gymnasium": gymnasium(),
-             "ale_py": ale}
+             "ale_py": ale, "nim_v0": nim}
     file = w.write("own_env.py", "def parallel_env(**p): return 'own', p\nMine = parallel_env\n")
     with mock.patch.dict(sys.modules, known), mock.patch.object(sys, "path", sys.path[:]):
         for name, makes in (
                 ("mpe2.simple_spread_v3", "spread"), ("mpe2.simple_spread_v3:env", "turns"),
-                (str(file), "own"), (f"{file}:Mine", "own"),
+                ("nim_v0", "nim"), (str(file), "own"), (f"{file}:Mine", "own"),
                 ("CartPole-v1", "CartPole-v1"), ("ALE/Pong-v5", "ALE/Pong-v5"),
                 ("gymnasium:CartPole-v1", "gymnasium:CartPole-v1"),
                 ("ale_py:ALE/Pong-v5", "ale_py:ALE/Pong-v5"), ("Taxi", "Taxi")):

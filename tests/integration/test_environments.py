@@ -461,7 +461,7 @@ RUDE_AT_ONCE = {
 
 
 FAULTY = """
-import sys
+import contextlib, sys
 sys.path.insert(0, {examples!r})
 from hallway import Hallway
 
@@ -474,6 +474,11 @@ class Faulty(Hallway):
     def step(self, actions):
         if self.what == "step":
             raise RuntimeError("no more " + "way " * 3)
+        if self.what == "once" and self.time == 2:
+            self.what = "nothing"
+            with contextlib.suppress(FileExistsError):
+                open("failed", "x").close()
+                raise RuntimeError("the simulator is gone")
         return super().step(actions)
 
     def close(self):
@@ -492,18 +497,28 @@ def faulty(w):
 
 def test_an_exception_is_told_in_one_line(w):
     err = w.brood("run", faulty(w), "--set", "env.params.what=step", "--name", "step",
-                  code=1)[1]
-    assert re.fullmatch(r"brood run: process env_[01] \(pid \d+\): step: copy [02]: "
-                        r"faulty.py:14: RuntimeError: no more way way way",
-                        err.splitlines()[-1]), err
+                  "--set", "env.restart.delay=1ms", code=1)[1]
+    assert re.fullmatch(r"brood run: process env_[01] \(pid \d+\): step ended it 3 times, the "
+                        r"last time with the error copy [02]: faulty.py:14: RuntimeError: no "
+                        r"more way way way", err.splitlines()[-1]), err
     assert "ended by SIGKILL" not in err, err
     logs = [p.read_text() for p in (w.run_dir("step") / "logs").glob("env_*.log")]
     assert any("Traceback (most recent call last):" in log for log in logs), logs
 
 
+def test_an_exception_is_followed_by_a_restart(w):
+    """One of two processes fails once, in a step that its next process can make."""
+    w.brood("run", faulty(w), "--set", "env.params.what=none", "--name", "calm")
+    out, err = w.brood("run", faulty(w), "--set", "env.params.what=once", "--name", "once")
+    assert re.search(r"env_[01] \(pid \d+\) was killed: step: copy [02]: faulty.py:19: "
+                     "RuntimeError: the simulator is gone\n", err), err
+    assert (w.run_dir("once") / "journal").read_text().count("event=respawn") == 1
+    harness.assert_same_files(weights(w.run_dir("calm")), weights(w.run_dir("once")))
+
+
 def test_an_environment_that_cannot_be_closed_is_told_and_done(w):
     out, err = w.brood("run", faulty(w), "--set", "env.params.what=close", "--name", "close")
-    told = re.findall(r"env_[01] \(pid \d+\): shutdown: copy [02]: faulty.py:19: OSError: "
+    told = re.findall(r"env_[01] \(pid \d+\): shutdown: copy [02]: faulty.py:24: OSError: "
                       "it is gone", out + err)
     assert len(told) == 2, out + err
     journal = (w.run_dir("close") / "journal").read_text()
