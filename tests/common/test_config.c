@@ -342,8 +342,9 @@ START_TEST(mistakes_are_told_in_one_line)
          "evaluation, log, defaults or agents; did you mean 'experience'?"},
         {ENV "run: {seed: abc}\n",
          "f.yaml:2: run.seed: found 'abc', expected a whole number of at least 0"},
-        {ENV "run: {seed: '1'}\n",
-         "f.yaml:2: run.seed: found the text '1', expected a whole number of at least 0"},
+        {ENV "run: {seed: 'one'}\n",
+         "f.yaml:2: run.seed: found the text 'one', expected a whole number of at least "
+         "0"},
         {ENV "run: {seed: -1}\n",
          "f.yaml:2: run.seed: found '-1', expected a whole number of at least 0"},
         {ENV "run: {seed: 18446744073709551616}\n",
@@ -506,6 +507,35 @@ START_TEST(mistakes_are_told_in_one_line)
 }
 END_TEST
 
+/* Other tools that write YAML quote what has a unit, and some quote everything. */
+START_TEST(quoted_values_are_read)
+{
+    struct run_config c =
+        parse("run: {seed: '7', episodes: \"1e3\"}\n" ENV "experience: {keep: 'true'}\n"
+              "defaults:\n"
+              "  discount: '0.9'\n"
+              "  clip_norm: 'none'\n"
+              "  respond_within: '100ms'\n"
+              "  memory_limit: \"300M\"\n"
+              "  actor: {hidden: ['8', 4]}\n"
+              "  settings: {own_batches: 'true',\n"
+              "             temperature: '1 to 0.5 over 10',\n"
+              "             exploration_noise: {from: '1', to: 0, over: "
+              "'9'}}\n");
+    const struct agent_config *a = &c.defaults;
+
+    ck_assert(c.run.seed == 7 && c.run.episodes == 1000);
+    ck_assert_int_eq(c.experience.keep, KEEP_LOG_ALWAYS);
+    ck_assert(a->discount == 0.9 && a->clip_norm == 0);
+    ck_assert(a->respond_within_s == 0.1 && a->memory_limit_bytes == 300 << 20);
+    ck_assert(a->actor.hidden.n == 2 && a->actor.hidden.size[0] == 8);
+    ck_assert(a->settings.own_batches == 1 && a->settings.temperature.over == 10);
+    ck_assert(a->settings.exploration_noise.from == 1 &&
+              a->settings.exploration_noise.over == 9);
+    run_config_done(&c);
+}
+END_TEST
+
 START_TEST(values_are_set_on_the_command_line)
 {
     static const char *const set[] = {
@@ -620,6 +650,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, texts_read_back_whatever_is_in_them, 0, 13);
     tcase_add_test(tc, an_agents_section_travels);
     tcase_add_test(tc, mistakes_are_told_in_one_line);
+    tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_are_set_on_the_command_line);
     tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
     tcase_add_test(tc, files_that_cannot_be_read_are_told);
