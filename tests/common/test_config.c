@@ -507,6 +507,52 @@ START_TEST(mistakes_are_told_in_one_line)
 }
 END_TEST
 
+START_TEST(a_short_run_has_a_short_warmup)
+{
+    static const struct {
+        const char *text;
+        int64_t warmup;
+        const char *untrained;
+    } cases[] = {
+        {"run: {env_steps: 25600}\n" ENV, 25600, NULL},
+        {"run: {env_steps: 25568}\n" ENV, 2556, NULL}, /* 799 rounds of 32 copies */
+        {"run: {env_steps: 1000}\n" ENV, 102, NULL},
+        {"run: {episodes: 1024}\n" ENV, 25600, NULL}, /* of 25 steps each */
+        {"run: {episodes: 992}\n" ENV, 2480, NULL},
+        {"run: {episodes: 1}\nenv: {id: simple_spread, max_steps: 0}\n", 25600, NULL},
+        {"run: {env_steps: 25600}\n" ENV "experience: {update_every: 1000}\n", 2560,
+         NULL},
+        {"run: {env_steps: 1000}\n" ENV "experience: {warmup: 5000}\n", 5000,
+         "experience.warmup: nothing is trained: the first update comes after 5000 "
+         "steps, and the run ends after 1024"},
+        {"run: {env_steps: 64}\n" ENV, 6,
+         "experience.update_every: nothing is trained: the first update comes after 100 "
+         "steps, and the run ends after 64"},
+        {"run: {env_steps: 1000}\n" ENV "defaults: {experience: {warmup: 1001}}\n", 25600,
+         "defaults.experience.warmup: nothing is trained: the first update comes after "
+         "1100 steps, and the run ends after 1024"},
+        {"run: {env_steps: 1000}\n" ENV
+         "defaults: {algorithm: random}\nagents: {agent_1: {algorithm: maddpg, "
+         "experience: {warmup: 1001}}}\n",
+         25600,
+         "agents.agent_1.experience.warmup: nothing is trained: the first update comes "
+         "after 1100 steps, and the run ends after 1024"},
+        {"run: {env_steps: 1000}\n" ENV "defaults: {algorithm: random}\n", 25600, NULL},
+        {"run: {env_steps: 700}\n" ENV "defaults: {algorithm: ippo}\n", 25600,
+         "experience.update_every: nothing is trained: the first update comes after 800 "
+         "steps, and the run ends after 704"},
+    };
+    struct run_config c = parse(cases[_i].text);
+    const int64_t steps = run_config_most_steps(&c);
+    char *why = steps > 0 ? run_config_untrained(&c, steps) : NULL;
+
+    ck_assert_int_eq(c.experience.warmup, cases[_i].warmup);
+    ck_assert_pstr_eq(why, cases[_i].untrained);
+    free(why);
+    run_config_done(&c);
+}
+END_TEST
+
 /* Other tools that write YAML quote what has a unit, and some quote everything. */
 START_TEST(quoted_values_are_read)
 {
@@ -650,6 +696,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, texts_read_back_whatever_is_in_them, 0, 13);
     tcase_add_test(tc, an_agents_section_travels);
     tcase_add_test(tc, mistakes_are_told_in_one_line);
+    tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_are_set_on_the_command_line);
     tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
