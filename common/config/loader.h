@@ -1,5 +1,5 @@
-/* loader.h - reading the configuration of a run: shared by run_config.c, agent_section.c and
- * assign.c.
+/* loader.h - reading the configuration of a run: shared by run_config.c, agent_section.c,
+ * first_update.c and assign.c.
  *
  * Errors   ERR_CONFIG with file, line and key (yaml_fail).
  */
@@ -39,6 +39,13 @@ int loader_check_names(const struct loader *l, const struct yaml_node *agents,
  * section: the agent's own, or NULL. */
 int loader_check_soft(const struct loader *l, const struct yaml_node *section,
                       const struct agent_config *a);
+
+/* ---- first_update.c ---- */
+
+/* If the configuration is new and does not give the run's warm-up, and the run would end
+ * before any agent that uses it learns: a tenth of the run's steps. Longer runs keep the
+ * default. */
+void loader_shorten_warmup(const struct loader *l);
 
 /* ---- agent_section.c: the keys under `defaults` or of one agent ---- */
 

@@ -245,6 +245,7 @@ int loader_check_experience(const struct loader *l)
             c->experience.update_every = window_rows(c);
         return check_window(l);
     }
+    loader_shorten_warmup(l);
     rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
     return rc < 0 ? rc : check_at_most_capacity(l, "warmup", c->experience.warmup);
 }

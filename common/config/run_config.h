@@ -260,6 +260,12 @@ int run_config_check_lengths(const struct run_config *c, struct err *err);
 /* What holds for an agent that learns: its own values, or those of the run. */
 struct experience_config run_config_experience(const struct run_config *c, size_t agent);
 
+/* The environment steps after which the run is over at the latest; 0: unknown or unlimited. */
+int64_t run_config_most_steps(const struct run_config *c);
+/* Why a run that ends after so many steps trains no agent, "experience.warmup: ..."; free().
+ * NULL: one is trained, or none learns. */
+char *run_config_untrained(const struct run_config *c, int64_t steps);
+
 /* The complete configuration as YAML: every key, every agent; reading it gives an equal
  * run_config. NUL-terminated; free() it. */
 char *run_config_to_yaml(const struct run_config *c);

@@ -80,9 +80,10 @@ static int unexpected_number(const struct reading *r, const char *what)
     return unexpected(r, expected);
 }
 
-static int is_plain(const struct yaml_node *n)
+/* Numbers, times and sizes may be in quotes: nothing else fits where they are expected. */
+static int is_scalar(const struct yaml_node *n)
 {
-    return n->kind == YAML_SCALAR && !n->quoted;
+    return n->kind == YAML_SCALAR;
 }
 
 static int in_range(const struct field *f, double v)
@@ -108,7 +109,7 @@ static int read_f64(const struct reading *r)
     const char *end;
     double v;
 
-    if (!is_plain(r->node) || !scan_number(r->node->text, &v, &end) || *end != '\0' ||
+    if (!is_scalar(r->node) || !scan_number(r->node->text, &v, &end) || *end != '\0' ||
         !in_range(r->field, v))
         return unexpected_number(r, "a number");
     memcpy(r->dst, &v, sizeof(v));
@@ -117,7 +118,7 @@ static int read_f64(const struct reading *r)
 
 static int is_none(const struct yaml_node *n)
 {
-    return is_plain(n) && strcmp(n->text, "none") == 0;
+    return is_scalar(n) && strcmp(n->text, "none") == 0;
 }
 
 static int read_f64_or_none(const struct reading *r)
@@ -170,8 +171,8 @@ static int scan_ramp_map(const struct yaml_node *map, struct ramp *ret)
     const char *from_end, *to_end;
     int64_t steps;
 
-    if (map->n != 3 || from == NULL || to == NULL || over == NULL || !is_plain(from) ||
-        !is_plain(to) || !is_plain(over) ||
+    if (map->n != 3 || from == NULL || to == NULL || over == NULL || !is_scalar(from) ||
+        !is_scalar(to) || !is_scalar(over) ||
         !scan_number(from->text, &ret->from, &from_end) || *from_end != '\0' ||
         !scan_number(to->text, &ret->to, &to_end) || *to_end != '\0' ||
         !scan_whole(over->text, &steps))
@@ -194,7 +195,7 @@ int schema_ramp_fits(const struct field *f, const struct ramp *v)
 static int read_schedule(const struct reading *r)
 {
     const struct yaml_node *n = r->node;
-    const int is_text = is_plain(n) && strstr(n->text, " to ") != NULL;
+    const int is_text = is_scalar(n) && strstr(n->text, " to ") != NULL;
     struct ramp v;
     double number;
     int rc;
@@ -219,7 +220,7 @@ static int read_i64(const struct reading *r)
 {
     int64_t v;
 
-    if (!is_plain(r->node) || !scan_whole(r->node->text, &v) ||
+    if (!is_scalar(r->node) || !scan_whole(r->node->text, &v) ||
         !in_range(r->field, (double)v))
         return unexpected_number(r, "a whole number");
     memcpy(r->dst, &v, sizeof(v));
@@ -233,7 +234,7 @@ static int read_u64(const struct reading *r)
     char *end;
 
     errno = 0;
-    if (!is_plain(r->node) || *text < '0' || *text > '9')
+    if (!is_scalar(r->node) || *text < '0' || *text > '9')
         return unexpected_number(r, "a whole number");
     v = strtoull(text, &end, 10);
     if (*end != '\0' || errno != 0)
@@ -244,9 +245,9 @@ static int read_u64(const struct reading *r)
 
 static int read_bool(const struct reading *r)
 {
-    int v = is_plain(r->node) && strcmp(r->node->text, "true") == 0;
+    int v = is_scalar(r->node) && strcmp(r->node->text, "true") == 0;
 
-    if (!v && (!is_plain(r->node) || strcmp(r->node->text, "false") != 0))
+    if (!v && (!is_scalar(r->node) || strcmp(r->node->text, "false") != 0))
         return unexpected(r, "true or false");
     memcpy(r->dst, &v, sizeof(v));
     return 0;
@@ -431,7 +432,7 @@ static int scan_unit(const struct yaml_node *n, const struct unit *units, size_t
     const char *end;
     double v;
 
-    if (!is_plain(n) || !scan_number(n->text, &v, &end))
+    if (!is_scalar(n) || !scan_number(n->text, &v, &end))
         return 0;
     for (size_t i = 0; i < n_units; i++) {
         if (strcmp(end, units[i].suffix) == 0) {
@@ -479,7 +480,7 @@ static int read_sizes(const struct reading *r)
         struct reading element = *r;
 
         element.node = r->node->child[i];
-        if (!is_plain(element.node) || !scan_whole(element.node->text, &s.size[i]) ||
+        if (!is_scalar(element.node) || !scan_whole(element.node->text, &s.size[i]) ||
             s.size[i] < 1 || s.size[i] > LAYER_MAX_UNITS)
             return unexpected(&element, expected);
     }

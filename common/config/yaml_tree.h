@@ -27,7 +27,7 @@ struct yaml_node {
     int line;          /* from 1; 0: the place is not a file */
     const char *key;   /* in a map; otherwise NULL */
     const char *text;  /* scalars */
-    int quoted;        /* scalars in quotes are texts, never numbers or null */
+    int quoted;        /* scalars in quotes: never null, and texts where any kind fits */
     size_t n;          /* lists, maps */
     struct yaml_node **child;
     struct yaml_node *next; /* private: used while the parent is being read */

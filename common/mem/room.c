@@ -29,7 +29,8 @@ int room_fail(uint64_t bytes, const char *what, struct err *err)
         return err_set(err, ERR_NOMEM,
                        "no memory: %s takes %s, which is limited to %s here (ulimit -d, "
                        "memory_limit)",
-                       what, wanted, size_text(data, limit));
+                       what, size_text_limit(bytes, wanted),
+                       size_text_limit(data, limit));
     return err_set(err, ERR_NOMEM, "no memory: %s takes %s", what, wanted);
 }
 

@@ -1,5 +1,6 @@
 #include "common/mem/size_text.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -15,5 +16,24 @@ const char *size_text(uint64_t n, char buf[SIZE_TEXT_BYTES])
     }
     (void)snprintf(buf, SIZE_TEXT_BYTES, unit > 0 && v < 9.95 ? "%.1f %s" : "%.0f %s", v,
                    units[unit]);
+    return buf;
+}
+
+const char *size_text_limit(uint64_t n, char buf[SIZE_TEXT_BYTES])
+{
+    static const char units[] = "KMGT";
+    double v = (double)n;
+    int unit = -1;
+
+    while (v >= 1024 && unit < 3) {
+        v /= 1024;
+        unit++;
+    }
+    v = ceil(v * 10) / 10;
+    if (unit >= 0)
+        (void)snprintf(buf, SIZE_TEXT_BYTES, v == floor(v) ? "%.0f%c" : "%.1f%c", v,
+                       units[unit]);
+    else
+        (void)snprintf(buf, SIZE_TEXT_BYTES, "%.0f", v);
     return buf;
 }

@@ -7,6 +7,7 @@
 #include "supervisor/run/trial.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_SET = 256, ALGORITHMS_MAX_BYTES = 256, OPT_SET = 1 };
@@ -33,6 +34,8 @@ static void report_good(const struct cli *cli, const char *path,
 {
     const int in_episodes = c->run.episodes > 0;
     const long long length = in_episodes ? c->run.episodes : c->run.env_steps;
+    const int64_t steps = run_config_most_steps(c);
+    char *warning = steps > 0 ? run_config_untrained(c, steps) : NULL;
     char algorithms[ALGORITHMS_MAX_BYTES], ends[64] = "until it is stopped";
 
     if (length > 0)
@@ -53,13 +56,21 @@ static void report_good(const struct cli *cli, const char *path,
             json_i64(&j, length);
         else
             json_null(&j);
+        json_key(&j, "warning");
+        if (warning != NULL)
+            json_str(&j, warning);
+        else
+            json_null(&j);
         json_close(&j);
         (void)fputs(json_line(&j, NULL), stdout);
         json_done(&j);
     } else if (!cli->quiet) {
         (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,
                      c->n_agents == 1 ? "" : "s", algorithms, ends);
+        if (warning != NULL)
+            (void)fprintf(stderr, "%s: %s\n", path, warning);
     }
+    free(warning);
 }
 
 /* Prints the message alone, so that the line begins with file:line, as editors expect. */

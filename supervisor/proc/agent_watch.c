@@ -119,8 +119,8 @@ static void watch_memory(struct agent *a)
         return;
     a->is_over_memory = 1;
     (void)err_set(&err, ERR_LIMIT, "it takes %s of memory, its memory_limit is %s",
-                  size_text((uint64_t)own, (char[SIZE_TEXT_BYTES]){0}),
-                  size_text((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}));
+                  size_text_limit((uint64_t)own, (char[SIZE_TEXT_BYTES]){0}),
+                  size_text_limit((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}));
     agent_feed_bad(a, &err);
 }
 

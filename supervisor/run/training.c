@@ -331,6 +331,15 @@ static void drop_log(struct training *t)
     training_log(t, "%s", line);
 }
 
+static void warn_if_untrained(struct training *t)
+{
+    char *why = run_config_untrained(t->config, (int64_t)t->result->env_steps);
+
+    if (why != NULL)
+        training_log(t, "%s", why);
+    free(why);
+}
+
 static void finish(struct training *t)
 {
     struct rollout_progress at = {0};
@@ -342,6 +351,8 @@ static void finish(struct training *t)
     t->result->checkpoint_step = t->saved_step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     training_fail_if_deleted(t);
+    if (t->result->end == TRAINING_DONE && at.updates == 0)
+        warn_if_untrained(t);
     if (t->result->end == TRAINING_DONE && t->saved_step == (int64_t)t->result->env_steps)
         drop_log(t);
 }

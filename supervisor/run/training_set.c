@@ -249,8 +249,8 @@ static int check_memory(const struct training *t, const struct run_config *wante
                 err, ERR_CONFIG,
                 "agents.%s.memory_limit: %s is less than the %s that it takes "
                 "now",
-                info.name, size_text((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}),
-                size_text((uint64_t)info.rss_bytes, (char[SIZE_TEXT_BYTES]){0}));
+                info.name, size_text_limit((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}),
+                size_text_limit((uint64_t)info.rss_bytes, (char[SIZE_TEXT_BYTES]){0}));
     }
     return 0;
 }

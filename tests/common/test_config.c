@@ -342,8 +342,9 @@ START_TEST(mistakes_are_told_in_one_line)
          "evaluation, log, defaults or agents; did you mean 'experience'?"},
         {ENV "run: {seed: abc}\n",
          "f.yaml:2: run.seed: found 'abc', expected a whole number of at least 0"},
-        {ENV "run: {seed: '1'}\n",
-         "f.yaml:2: run.seed: found the text '1', expected a whole number of at least 0"},
+        {ENV "run: {seed: 'one'}\n",
+         "f.yaml:2: run.seed: found the text 'one', expected a whole number of at least "
+         "0"},
         {ENV "run: {seed: -1}\n",
          "f.yaml:2: run.seed: found '-1', expected a whole number of at least 0"},
         {ENV "run: {seed: 18446744073709551616}\n",
@@ -506,6 +507,81 @@ START_TEST(mistakes_are_told_in_one_line)
 }
 END_TEST
 
+START_TEST(a_short_run_has_a_short_warmup)
+{
+    static const struct {
+        const char *text;
+        int64_t warmup;
+        const char *untrained;
+    } cases[] = {
+        {"run: {env_steps: 25600}\n" ENV, 25600, NULL},
+        {"run: {env_steps: 25568}\n" ENV, 2556, NULL}, /* 799 rounds of 32 copies */
+        {"run: {env_steps: 1000}\n" ENV, 102, NULL},
+        {"run: {episodes: 1024}\n" ENV, 25600, NULL}, /* of 25 steps each */
+        {"run: {episodes: 992}\n" ENV, 2480, NULL},
+        {"run: {episodes: 1}\nenv: {id: simple_spread, max_steps: 0}\n", 25600, NULL},
+        {"run: {env_steps: 25600}\n" ENV "experience: {update_every: 1000}\n", 2560,
+         NULL},
+        {"run: {env_steps: 1000}\n" ENV "experience: {warmup: 5000}\n", 5000,
+         "experience.warmup: nothing is trained: the first update comes after 5000 "
+         "steps, and the run ends after 1024"},
+        {"run: {env_steps: 64}\n" ENV, 6,
+         "experience.update_every: nothing is trained: the first update comes after 100 "
+         "steps, and the run ends after 64"},
+        {"run: {env_steps: 1000}\n" ENV "defaults: {experience: {warmup: 1001}}\n", 25600,
+         "defaults.experience.warmup: nothing is trained: the first update comes after "
+         "1100 steps, and the run ends after 1024"},
+        {"run: {env_steps: 1000}\n" ENV
+         "defaults: {algorithm: random}\nagents: {agent_1: {algorithm: maddpg, "
+         "experience: {warmup: 1001}}}\n",
+         25600,
+         "agents.agent_1.experience.warmup: nothing is trained: the first update comes "
+         "after 1100 steps, and the run ends after 1024"},
+        {"run: {env_steps: 1000}\n" ENV "defaults: {algorithm: random}\n", 25600, NULL},
+        {"run: {env_steps: 700}\n" ENV "defaults: {algorithm: ippo}\n", 25600,
+         "experience.update_every: nothing is trained: the first update comes after 800 "
+         "steps, and the run ends after 704"},
+    };
+    struct run_config c = parse(cases[_i].text);
+    const int64_t steps = run_config_most_steps(&c);
+    char *why = steps > 0 ? run_config_untrained(&c, steps) : NULL;
+
+    ck_assert_int_eq(c.experience.warmup, cases[_i].warmup);
+    ck_assert_pstr_eq(why, cases[_i].untrained);
+    free(why);
+    run_config_done(&c);
+}
+END_TEST
+
+/* Other tools that write YAML quote what has a unit, and some quote everything. */
+START_TEST(quoted_values_are_read)
+{
+    struct run_config c =
+        parse("run: {seed: '7', episodes: \"1e3\"}\n" ENV "experience: {keep: 'true'}\n"
+              "defaults:\n"
+              "  discount: '0.9'\n"
+              "  clip_norm: 'none'\n"
+              "  respond_within: '100ms'\n"
+              "  memory_limit: \"300M\"\n"
+              "  actor: {hidden: ['8', 4]}\n"
+              "  settings: {own_batches: 'true',\n"
+              "             temperature: '1 to 0.5 over 10',\n"
+              "             exploration_noise: {from: '1', to: 0, over: "
+              "'9'}}\n");
+    const struct agent_config *a = &c.defaults;
+
+    ck_assert(c.run.seed == 7 && c.run.episodes == 1000);
+    ck_assert_int_eq(c.experience.keep, KEEP_LOG_ALWAYS);
+    ck_assert(a->discount == 0.9 && a->clip_norm == 0);
+    ck_assert(a->respond_within_s == 0.1 && a->memory_limit_bytes == 300 << 20);
+    ck_assert(a->actor.hidden.n == 2 && a->actor.hidden.size[0] == 8);
+    ck_assert(a->settings.own_batches == 1 && a->settings.temperature.over == 10);
+    ck_assert(a->settings.exploration_noise.from == 1 &&
+              a->settings.exploration_noise.over == 9);
+    run_config_done(&c);
+}
+END_TEST
+
 START_TEST(values_are_set_on_the_command_line)
 {
     static const char *const set[] = {
@@ -620,6 +696,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, texts_read_back_whatever_is_in_them, 0, 13);
     tcase_add_test(tc, an_agents_section_travels);
     tcase_add_test(tc, mistakes_are_told_in_one_line);
+    tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
+    tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_are_set_on_the_command_line);
     tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
     tcase_add_test(tc, files_that_cannot_be_read_are_told);

@@ -1,4 +1,5 @@
 #include "common/mem/arena.h"
+#include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
 #include "tests/support/test_main.h"
 
@@ -51,6 +52,28 @@ START_TEST(products_and_sums_that_do_not_fit_are_told)
 }
 END_TEST
 
+START_TEST(limits_are_printed_as_they_are_given)
+{
+    static const struct {
+        uint64_t n;
+        const char *text;
+    } cases[] = {
+        {512, "512"},
+        {1024, "1K"},
+        {300 << 20, "300M"},
+        {(300 << 20) + 1, "300.1M"},
+        {UINT64_C(3) << 29, "1.5G"},
+        {UINT64_C(5000) << 40, "5000T"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char buf[SIZE_TEXT_BYTES];
+
+        ck_assert_str_eq(size_text_limit(cases[i].n, buf), cases[i].text);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("mem");
@@ -59,6 +82,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, arena_objects_are_aligned_zeroed_and_stay);
     tcase_add_test(tc, aligned_memory_is_aligned);
     tcase_add_test(tc, products_and_sums_that_do_not_fit_are_told);
+    tcase_add_test(tc, limits_are_printed_as_they_are_given);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -32,9 +32,33 @@ def test_facts_are_json_when_asked(w):
     out, _ = w.brood("check", "--json", "good.yaml", "bad.yaml", code=2)
     good, bad = (json.loads(line) for line in out.splitlines())
     assert good == {"config": "good.yaml", "ok": True, "agents": 4,
-                    "algorithms": "maddpg", "env_steps": 625000}, good
+                    "algorithms": "maddpg", "env_steps": 625000,
+                    "warning": None}, good
     assert bad["config"] == "bad.yaml" and bad["ok"] is False
     assert bad["error"].startswith("bad.yaml:3: "), bad
+
+
+def test_a_run_that_trains_nothing_is_named_by_check_and_at_its_end(w):
+    config = w.small(steps=400)
+    says = ("experience.warmup: nothing is trained: the first update comes after 1000 steps, "
+            "and the run ends after 400")
+    late = ("--set", "experience.warmup=1000")
+    out, err = w.brood("check", config, *late)
+    assert "ok: 3 agents" in out and err == f"{config}: {says}\n", (out, err)
+    (told,) = harness.json_lines(w.brood("check", "--json", config, *late)[0])
+    assert told["warning"] == says, told
+    _, err = w.brood("run", config, "--name", "late", *late)
+    assert f"\n{says}\n" in err, err
+    assert says in (w.run_dir("late") / "logs" / "supervisor.log").read_text()
+
+    # Where nothing is given, the warm-up follows the length.
+    w.write("bare.yaml", "run: {env_steps: 640}\nenv: {id: simple_spread}\n")
+    out, err = w.brood("check", "bare.yaml")
+    assert not err, err
+    _, err = w.brood("run", "bare.yaml", "--name", "bare")
+    assert "nothing is trained" not in err, err
+    assert "warmup: 64\n" in (w.run_dir("bare") / "config.yaml").read_text()
+    assert "updates=6 " in (w.run_dir("bare") / "journal").read_text()
 
 
 def test_values_are_set_on_the_command_line(w):

@@ -190,7 +190,7 @@ def test_a_limit_that_is_too_low_ends_the_run(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 1, p.log.read_text()
     last = p.log.read_text().splitlines()[-1]
     assert "agent_1" in last and "died 3 times within 60 s" in last and \
-        "its memory_limit is 1.0 kB" in last, last
+        "its memory_limit is 1K" in last, last
     assert agent(w, "low")["last_exit"] == "memory_limit"
 
 
@@ -205,7 +205,7 @@ def set_live(w, name, *assignments):
 def test_limits_reach_the_live_process(w):
     p, run = start_run(w, "live"), w.run_dir("live")
     _, err = w.brood("set", "live", "defaults.memory_limit=1K", code=2)
-    assert re.search(r"agent_0.memory_limit: 1.0 kB is less than the \d\S* MB that it takes "
+    assert re.search(r"agent_0.memory_limit: 1K is less than the \d\S*M that it takes "
                      "now", err) and len(err.splitlines()) == 1, err
     pids = harness.agents_of(p.pid)
     if not harness.SANITIZED:  # whose memory has no such limit

@@ -782,7 +782,7 @@ static const struct {
     {"spins-3", "computes without an end", 0.4},
     {"waits-3", "waits for something that does not come", 0.4},
     {"waits-1", "did not answer configure", 0.4},
-    {"eats-3", "of memory, its memory_limit is 134 MB", 60},
+    {"eats-3", "of memory, its memory_limit is 128M", 60},
 };
 
 /* It is killed, what it did is told, and another process answers as if nothing was. */
