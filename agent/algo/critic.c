@@ -12,7 +12,7 @@
  * The network is the configuration's; by default that of the first users: 128 and 32
  * leaky ReLU, then the action joins, 64 leaky ReLU, 1, the last weights in +-3e-3.
  */
-#include "agent/algo/algo.h"
+#include "agent/algo/driven.h"
 #include "agent/algo/live.h"
 #include "agent/algo/parts.h"
 #include "agent/graph/ops.h"
@@ -155,12 +155,6 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     return 0;
 }
 
-static const struct stage *stages(const struct algo *a, size_t *ret_n)
-{
-    *ret_n = 0;
-    return NULL;
-}
-
 static const struct live *lives(const struct algo *a, size_t *ret_n)
 {
     *ret_n = CRITIC_LIVES;
@@ -174,27 +168,13 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, 2, key, err);
 }
 
-static int act(struct algo *a, struct session *s, const struct act_args *args,
-               struct act_result *ret, struct err *err)
-{
-    return err_set(err, ERR_UNSUPPORTED, "%s is a critic alone: it has no policy",
-                   a->self->name);
-}
-
-static int stage(struct algo *a, struct session *s, const struct stage_args *args,
-                 struct stage_result *ret, struct err *err)
-{
-    return err_set(err, ERR_UNSUPPORTED, "%s has no stage '%s'", a->self->name,
-                   args->stage->name);
-}
-
 const struct algo_ops critic_ops = {
     .name = "critic",
     .build = build,
     .free = critic_free,
-    .stages = stages,
+    .stages = driven_stages,
     .lives = lives,
     .init = init,
-    .act = act,
-    .stage = stage,
+    .act = driven_act,
+    .stage = driven_stage,
 };

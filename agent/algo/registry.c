@@ -5,6 +5,7 @@
 #include <string.h>
 
 extern const struct algo_ops critic_ops; /* critic.c */
+extern const struct algo_ops hosted_ops; /* hosted.c */
 extern const struct algo_ops iql_ops;    /* iql.c */
 extern const struct algo_ops coma_ops, happo_ops, ia2c_ops, ippo_ops, maa2c_ops,
     mappo_ops;                                                    /* policy_gradient.c */
@@ -15,9 +16,9 @@ extern const struct algo_ops isac_ops, masac_ops; /* sac.c */
 
 static const struct algo_ops *const registry[] = {
     &coma_ops,      &critic_ops, &ddpg_ops,   &frozen_ops, &happo_ops,
-    &heuristic_ops, &ia2c_ops,   &ippo_ops,   &iql_ops,    &isac_ops,
-    &maa2c_ops,     &maddpg_ops, &mappo_ops,  &masac_ops,  &matd3_ops,
-    &noop_ops,      &qmix_ops,   &random_ops, &vdn_ops,
+    &heuristic_ops, &hosted_ops, &ia2c_ops,   &ippo_ops,   &iql_ops,
+    &isac_ops,      &maa2c_ops,  &maddpg_ops, &mappo_ops,  &masac_ops,
+    &matd3_ops,     &noop_ops,   &qmix_ops,   &random_ops, &vdn_ops,
 };
 
 const struct algo_ops *algo_find(const char *name)

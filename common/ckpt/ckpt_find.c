@@ -76,8 +76,10 @@ char *ckpt_resolve(const char *dir, const char *path)
 {
     const char *base = base_name(path);
     const int is_dot = strcmp(base, ".") == 0;
-    char *there = path[0] == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
-    char *here = xasprintf("%s/%s", dir, is_dot ? "" : base);
+    const size_t n = strlen(dir);
+    const char *slash = n == 0 || dir[n - 1] == '/' ? "" : "/";
+    char *there = path[0] == '/' ? xstrdup(path) : xasprintf("%s%s%s", dir, slash, path);
+    char *here = xasprintf("%s%s%s", dir, slash, is_dot ? "" : base);
 
     if (is_dot)
         there[strlen(there) - 1] = '\0';
@@ -120,12 +122,53 @@ static int find_nameless(char **ret, const char *dir)
     return 1;
 }
 
+/* Whether the n bytes of `end` are ".data-SSSSS-of-NNNNN". */
+static int is_data_suffix(const char *end, size_t n)
+{
+    static const char FORM[] = ".data-ddddd-of-ddddd";
+
+    if (n != sizeof(FORM) - 1)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (FORM[i] == 'd' && i > 5 ? end[i] < '0' || end[i] > '9' : end[i] != FORM[i])
+            return 0;
+    return 1;
+}
+
+/* The length of the prefix of which `path` is a file: "m.ckpt-7.meta"; 0: it is none. */
+static size_t prefix_of_file(const char *path)
+{
+    const char *end = strrchr(base_name(path), '.');
+
+    if (end == NULL || !is_file(path, ""))
+        return 0;
+    if (strcmp(end, ".meta") != 0 && strcmp(end, ".index") != 0 &&
+        !is_data_suffix(end, strlen(end)))
+        return 0;
+    return (size_t)(end - path);
+}
+
+int ckpt_is_there(const char *path)
+{
+    char *state = xasprintf("%s/checkpoint", path), *nameless = NULL;
+    int there = rank(path) > 0 || is_file(state, "") || find_nameless(&nameless, path);
+
+    free(state);
+    free(nameless);
+    return there;
+}
+
 int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err)
 {
+    const size_t n = prefix_of_file(path);
     struct stat st;
     char *prefix = NULL;
     int rc;
 
+    if (rank(path) < 2 && n > 0) {
+        *ret_prefix = xstrndup(path, n);
+        return 0;
+    }
     if (rank(path) >= 2 || beneath_stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
         *ret_prefix = xstrdup(path);
         return 0;

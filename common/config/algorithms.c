@@ -116,6 +116,8 @@ static const char *const critic_settings[] = {"clip_by", NULL};
 static const char *const frozen_settings[] = {"from",   "agent",  "observation",
                                               "action", "choose", NULL};
 
+static const char *const graph_settings[] = {"from", "agent", NULL};
+
 static const char *const no_settings[] = {NULL};
 
 /* environments for which agent/algo/heuristic.c has rules */
@@ -178,6 +180,18 @@ static const struct algorithm_info algorithms[] = {
         .source = "a checkpoint of brood, or of TensorFlow 1 with its MetaGraph",
         .settings = frozen_settings,
         .fixed = 1,
+    },
+    {
+        .name = "graph",
+        .summary = "a graph built elsewhere, trained by a client with the graph's own "
+                   "train ops",
+        .use = "models that exist as a MetaGraph of TensorFlow 1: a program feeds, "
+               "fetches and trains them through `brood run` and its socket",
+        .stages = "",
+        .source = "a MetaGraph of TensorFlow 1 or of brood, with or without a checkpoint",
+        .settings = graph_settings,
+        .own_critic = 1,
+        .without_env = 1,
     },
     {
         .name = "happo",
@@ -406,6 +420,11 @@ int algorithm_accepts(const struct algorithm_info *a, const char *setting)
 int algorithm_learns(const struct algorithm_info *a)
 {
     return !a->fixed && !a->without_env;
+}
+
+int algorithm_brings_graph(const struct algorithm_info *a)
+{
+    return algorithm_accepts(a, "from");
 }
 
 /* iql learns from single rows, unless a setting asks for more than that. */

@@ -50,6 +50,8 @@ int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 int algorithm_accepts(const struct algorithm_info *a, const char *setting);
 /* Whether it learns from the experience log. */
 int algorithm_learns(const struct algorithm_info *a);
+/* Whether its graph is a file's, which settings.from names, instead of one of its own. */
+int algorithm_brings_graph(const struct algorithm_info *a);
 
 /* The rows that an agent learns from, as it declares in its answer to `configure`. */
 enum rows_kind algorithm_rows(const struct agent_config *a);

@@ -350,7 +350,8 @@ static int check_sizes(const struct loader *l, const struct yaml_node *section,
     char path[AGENT_NAME_MAX + 16];
 
     (void)snprintf(path, sizeof(path), "agents.%s", a->name);
-    if (without_env(l->c) && (a->observation == 0 || a->action == 0))
+    if (without_env(l->c) && !algorithm_brings_graph(algorithm_find(a->algorithm)) &&
+        (a->observation == 0 || a->action == 0))
         return yaml_fail(at, path, l->err,
                          "without an environment (env.id: none) expected {observation: "
                          "WIDTH, action: WIDTH}");
@@ -427,13 +428,16 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
     char path[AGENT_NAME_MAX + 32];
 
     (void)snprintf(path, sizeof(path), "agents.%s.settings", a->name);
-    if (!algorithm_accepts(algorithm_find(a->algorithm), "from"))
+    if (!algorithm_brings_graph(algorithm_find(a->algorithm)))
         return 0;
     if (a->settings.from == NULL)
         return yaml_fail(at, path, l->err,
-                         "%s acts as a checkpoint does, expected from: RUN, RUN@STEP, or "
-                         "a checkpoint's prefix or folder",
-                         a->algorithm);
+                         "%s %s, expected from: RUN, RUN@STEP, or a checkpoint's prefix "
+                         "or folder",
+                         a->algorithm,
+                         algorithm_find(a->algorithm)->without_env
+                             ? "hosts a checkpoint's graph"
+                             : "acts as a checkpoint does");
     if ((a->settings.observation == NULL) != (a->settings.action == NULL))
         return yaml_fail(at, path, l->err,
                          "observation and action name two tensors of one graph, expected "

@@ -18,14 +18,14 @@ static int none_describe(const struct env_class *class, const struct env_config 
     for (size_t i = 0; i < ret->n_agents; i++) {
         const struct agent_config *from = &config->agents[i];
         struct env_agent *a = &ret->agents[i];
+        /* 1, which nothing uses, for an agent whose graph has its own tensors */
+        const int32_t action = from->action > 0 ? (int32_t)from->action : 1;
 
         (void)snprintf(a->name, sizeof(a->name), "%s", from->name);
         env_agent_find_team(a);
-        a->obs_width = (int32_t)from->observation;
-        a->space = (struct action_space){.kind = SPACE_DISCRETE,
-                                         .n_heads = 1,
-                                         .heads = {(int32_t)from->action},
-                                         .width = (int32_t)from->action};
+        a->obs_width = from->observation > 0 ? (int32_t)from->observation : 1;
+        a->space = (struct action_space){
+            .kind = SPACE_DISCRETE, .n_heads = 1, .heads = {action}, .width = action};
     }
     return 0;
 }

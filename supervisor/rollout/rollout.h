@@ -186,7 +186,7 @@ int rollout_check(const struct run_config *config, const struct env_spec *spec,
 /* 1 if the algorithm of some agent has stages that run in a central process. */
 int rollout_needs_central(const struct run_config *config);
 
-struct rollout_policy { /* of a frozen agent */
+struct rollout_policy { /* of a frozen agent, or one that hosts a graph */
     const void *metagraph;
     size_t metagraph_bytes;
     const char *prefix; /* of the checkpoint with its values; NULL: restored otherwise */

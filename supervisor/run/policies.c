@@ -30,9 +30,10 @@ struct policies {
     struct kept *kept; /* [n]; agents without a metagraph build their own */
 };
 
-static int is_frozen(const struct agent_config *a)
+/* Whether its graph is a checkpoint's: it is frozen, or hosts that graph. */
+static int brings_graph(const struct agent_config *a)
 {
-    return algorithm_accepts(algorithm_find(a->algorithm), "from");
+    return algorithm_brings_graph(algorithm_find(a->algorithm));
 }
 
 static struct policies *new_policies(const struct run_config *c)
@@ -83,16 +84,6 @@ static int read_metagraph(struct kept *k, const char *path, struct err *err)
 
 /* ---- finding ---- */
 
-static int there_is(const char *path, const char *suffix)
-{
-    char *file = xasprintf("%s%s", path, suffix);
-    struct stat st;
-    int ret = beneath_stat(file, &st) == 0;
-
-    free(file);
-    return ret;
-}
-
 /* The arguments of policies_find. */
 struct search {
     const struct run_config *config;
@@ -141,8 +132,7 @@ static int find_prefix(struct kept *k, const struct agent_config *a,
     const char *agent = set->agent != NULL ? set->agent : a->name;
     int rc;
 
-    if (there_is(set->from, ".index") || there_is(set->from, "/checkpoint") ||
-        there_is(set->from, "/.index"))
+    if (ckpt_is_there(set->from))
         rc = ckpt_find_prefix(&k->prefix, set->from, err);
     else
         rc = find_in_run(&k->prefix, set->from, agent, q, err);
@@ -251,17 +241,20 @@ static int check_environment(const char *prefix, const struct run_config *c,
 static int find(struct kept *k, const struct agent_config *a, const struct search *q,
                 struct err *err)
 {
+    const int is_frozen = algorithm_find(a->algorithm)->fixed;
     char *file;
     int rc = find_prefix(k, a, q, err);
 
-    if (rc == 0)
+    if (rc == 0 && is_frozen)
         rc = check_environment(k->prefix, q->config, err);
     if (rc < 0)
         return rc;
     file = xasprintf("%s.meta", k->prefix);
     rc = read_metagraph(k, file, err);
     free(file);
-    k->policy.prefix = k->prefix;
+    /* a hosted graph may begin without values: its variables' initializers run */
+    if (is_frozen || ckpt_kind_of(k->prefix) != CKPT_NONE)
+        k->policy.prefix = k->prefix;
     return rc;
 }
 
@@ -277,7 +270,7 @@ int policies_find(struct policies **ret, const struct run_config *c, const char 
         char path[AGENT_NAME_MAX + 32];
         struct err why = {0};
 
-        if (!is_frozen(a) || find(&p->kept[i], a, &q, &why) == 0)
+        if (!brings_graph(a) || find(&p->kept[i], a, &q, &why) == 0)
             continue;
         policies_free(p);
         (void)snprintf(path, sizeof(path), "agents.%s.settings.from", a->name);
@@ -316,7 +309,7 @@ int policies_load(struct policies **ret, const struct run_config *c, const char 
     for (size_t i = 0; i < c->n_agents && rc == 0; i++) {
         char *file;
 
-        if (!is_frozen(&c->agents[i]))
+        if (!brings_graph(&c->agents[i]))
             continue;
         file = xasprintf("%s/policies/%s.meta", path, c->agents[i].name);
         rc = read_metagraph(&p->kept[i], file, err);

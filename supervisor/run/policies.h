@@ -1,8 +1,8 @@
-/* policies.h - the policies of frozen agents.
+/* policies.h - the policies of frozen agents, and the graphs that agents host.
  *
- * A new run finds the policy that settings.from names and copies its MetaGraph into its own
- * directory, as policies/<agent>.meta; the values are in the run's checkpoints from step 0
- * on. So respawns, resumes and evaluations need no other run's files.
+ * A new run finds the policy or graph that settings.from names and copies its MetaGraph into
+ * its own directory, as policies/<agent>.meta; the values are in the run's checkpoints from
+ * step 0 on. So respawns, resumes and evaluations need no other run's files.
  */
 #ifndef SUPERVISOR_RUN_POLICIES_H
 #define SUPERVISOR_RUN_POLICIES_H
@@ -15,8 +15,8 @@ struct policies; /* opaque; owns all its data */
 
 /* For a new run, before its directory is created. `from` is the prefix or folder of a
  * checkpoint if such files exist, otherwise RUN or RUN@STEP under runs_dir
- * (run_dir_find_checkpoint). If the checkpoint belongs to a run, that run must have had the
- * same environment: all keys with FIELD_MEANING are compared, but not those of external
+ * (run_dir_find_checkpoint). A frozen agent needs a checkpoint with values; if it belongs to
+ * a run, that run must have had the same environment: all keys with FIELD_MEANING are compared, but not those of external
  * environments. ERR_CONFIG names file, line and key. */
 int policies_find(struct policies **ret, const struct run_config *c, const char *runs_dir,
                   void (*on_skipped)(void *ctx, const char *line), void *ctx,
@@ -28,7 +28,7 @@ int policies_load(struct policies **ret, const struct run_config *c, const char 
                   struct err *err);
 void policies_free(struct policies *p); /* NULL is fine */
 
-/* NULL: the agent builds its own policy. p may be NULL: no agent is frozen. */
+/* NULL: the agent builds its own graph. p may be NULL: they all do. */
 const struct rollout_policy *policies_of(const struct policies *p, size_t agent);
 
 #endif

@@ -90,12 +90,12 @@ static int is_like_last(const struct tried *x)
                                 &x->config->agents[x->agent - 1]);
 }
 
-/* A frozen agent needs a policy, which is looked up later. */
+/* A frozen agent, or one that hosts a graph, needs a file, which is looked up later. */
 static int is_frozen(const struct tried *x)
 {
     const struct agent_config *a = &x->config->agents[x->agent];
 
-    return algorithm_accepts(algorithm_find(a->algorithm), "from");
+    return algorithm_brings_graph(algorithm_find(a->algorithm));
 }
 
 /* The process is named "trial", because it is none of the run's. Its death or a malformed

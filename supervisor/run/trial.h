@@ -23,10 +23,10 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
  * a config_try_fn. Fails if a process refuses its configuration (ERR_CONFIG) or has too
  * little memory for it (ERR_NOMEM), or if no update can be made of the stages and rows that
  * the agents declare (rollout_check). Any other exit is no failure here, because the run
- * would start the process again. Frozen agents are tried later: */
+ * would start the process again. Frozen agents and hosted graphs are tried later: */
 int trial_agents(const struct run_config *c, size_t *ret_agent, struct err *err);
 /* Tries the frozen agents with their policies, whose tensors may be missing or have another
- * width. ERR_CONFIG: file, line and key. */
+ * width, and the agents that host a graph. ERR_CONFIG: file, line and key. */
 int trial_policies(const struct run_config *c, const struct policies *policies,
                    struct err *err);
 

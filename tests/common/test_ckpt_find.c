@@ -109,6 +109,58 @@ START_TEST(paths_are_found_where_the_files_are)
 }
 END_TEST
 
+START_TEST(a_directory_may_end_in_a_slash)
+{
+    char *slash = xasprintf("%s/", dir.path), *want = xasprintf("%s/m-1", dir.path);
+    const char *const in_state[] = {"m-1", "/nowhere/m-1"};
+    char *got;
+
+    write_file("m-1.index", "");
+    for (size_t i = 0; i < 2; i++) {
+        got = ckpt_resolve(slash, in_state[i]);
+        ck_assert_str_eq(got, want);
+        free(got);
+    }
+    got = ckpt_resolve("", "m-1");
+    ck_assert_str_eq(got, "m-1");
+    free(got);
+    free(want);
+    free(slash);
+}
+END_TEST
+
+START_TEST(a_file_stands_for_its_checkpoint)
+{
+    static const char *const ends[] = {".meta", ".index", ".data-00000-of-00001"};
+    char *want = xasprintf("%s/m.ckpt-7", dir.path), *got;
+    struct err err = {0};
+
+    for (size_t i = 0; i < 3; i++) {
+        char *path = xasprintf("%s%s", want, ends[i]);
+
+        /* before it is there, it is a prefix like any other */
+        ck_assert_int_eq(ckpt_find_prefix(&got, path, &err), 0);
+        ck_assert_str_eq(got, path);
+        ck_assert(!ckpt_is_there(path));
+        free(got);
+        write_file(path + strlen(dir.path) + 1, "");
+        ck_assert_int_eq(ckpt_find_prefix(&got, path, &err), 0);
+        ck_assert_str_eq(got, want);
+        ck_assert(ckpt_is_there(path));
+        free(got);
+        free(path);
+    }
+    /* a prefix that looks like a file */
+    write_file("m.ckpt-7.meta.index", "");
+    got = xasprintf("%s.meta", want);
+    free(want);
+    ck_assert_int_eq(ckpt_find_prefix(&want, got, &err), 0);
+    ck_assert_str_eq(got, want);
+    free(got);
+    free(want);
+}
+END_TEST
+
 START_TEST(people_name_a_prefix_or_a_directory)
 {
     char *prefix, *want = xasprintf("%s/my model", dir.path);
@@ -161,6 +213,8 @@ static Suite *make_suite(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, checkpoints_are_told_by_their_files);
     tcase_add_test(tc, paths_are_found_where_the_files_are);
+    tcase_add_test(tc, a_directory_may_end_in_a_slash);
+    tcase_add_test(tc, a_file_stands_for_its_checkpoint);
     tcase_add_test(tc, people_name_a_prefix_or_a_directory);
     tcase_add_test(tc, what_is_not_there_is_told);
     suite_add_tcase(s, tc);

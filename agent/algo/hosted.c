@@ -1,0 +1,102 @@
+/* A graph that somebody else built, driven from outside: `algorithm: graph`.
+ *
+ * The MetaGraph that settings.from names is imported under its own names. A client runs it:
+ * it feeds, fetches, and runs the graph's own train ops as targets. Its variables are the
+ * agent's, in its block, so that they are snapshotted, restored and saved as any agent's.
+ *
+ * First values: those of the checkpoint, if it has any; every other variable's initializer
+ * is run once, with the agent's own draws. A variable whose initializer cannot run here
+ * stays without a value, and is reported in the agent's log.
+ */
+#include "agent/algo/driven.h"
+#include "agent/saver/metagraph_import.h"
+#include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+
+struct algo {
+    struct graph *graph;
+    struct saver *saver; /* NULL: the graph has no variables */
+    const char *prefix;  /* of a checkpoint, until init is over; NULL: none */
+};
+
+static void hosted_free(struct algo *a)
+{
+    saver_free(a->saver);
+    free(a);
+}
+
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    struct algo *a;
+    struct err why;
+    int r;
+
+    if (args->metagraph == NULL)
+        return err_set(err, ERR_PROTOCOL, "metagraph is missing");
+    a = xcalloc(1, sizeof(*a));
+    a->graph = args->graph;
+    a->prefix = args->prefix;
+    r = import_meta_graph_bytes(&a->saver, a->graph, args->metagraph,
+                                args->metagraph_bytes, NULL, NULL, &why);
+    /* if a checkpoint of brood: a client feeds the settings itself, as constants */
+    collection_clear(a->graph, SETTING_CONSTANTS);
+    if (r < 0) {
+        hosted_free(a);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
+                          "its MetaGraph: %s", why.msg);
+    }
+    *ret = a;
+    return 0;
+}
+
+/* Runs the initializers of variables without a value; returns how many got one. The first
+ * that failed is named in `why`. */
+static int initialize_some(struct algo *a, struct session *s, struct rng_key key,
+                           struct err *why)
+{
+    int n = 0;
+
+    *why = (struct err){0};
+    for (int i = 0; i < graph_n_variables(a->graph); i++) {
+        const struct variable *v = graph_variable_at(a->graph, i);
+        struct err err = {0};
+
+        if (session_variable_initialized(s, v))
+            continue;
+        if (algo_run_each(s, &v->initializer, 1, key, &err) == 0)
+            n++;
+        else if (why->code == 0)
+            (void)err_set(why, err.code, "variable %s has no value: %s", v->name,
+                          err.msg);
+    }
+    return n;
+}
+
+/* Again as long as it helps, because an initializer may read variables created later. */
+static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
+{
+    struct err why;
+    int rc = a->prefix != NULL && a->saver != NULL
+                 ? saver_restore(a->saver, s, a->prefix, err)
+                 : 0;
+
+    if (rc < 0)
+        return rc;
+    while (initialize_some(a, s, key, &why) > 0 && why.code < 0)
+        continue;
+    if (why.code < 0)
+        log_warn("%s", why.msg);
+    return 0;
+}
+
+const struct algo_ops hosted_ops = {
+    .name = "graph",
+    .build = build,
+    .free = hosted_free,
+    .stages = driven_stages,
+    .init = init,
+    .act = driven_act,
+    .stage = driven_stage,
+};
