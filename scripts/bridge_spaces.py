@@ -57,11 +57,35 @@ def one_hot(i, n):
     return bytes(4 * i) + ONE + bytes(4 * (n - i - 1))
 
 
-class Observation:
-    """An observation space as `width` float32 values; encode(value) returns their bytes."""
+def is_u8(space):
+    """Whether all values of the space are uint8: Boxes, and Dicts and Tuples of them."""
+    if hasattr(space, "spaces"):
+        parts = space.spaces.values() if hasattr(space.spaces, "values") else space.spaces
+        return all(map(is_u8, parts))
+    dtype = getattr(space, "dtype", None)
+    return kind_of(space) == "Box" and getattr(dtype, "name", dtype) == "uint8"
 
-    def __init__(self, space, what):
+
+def image_of(space):
+    """[height, width, channels] of a Box that is an image: of two dimensions, or of three
+    with the channels last; None if it is none."""
+    if hasattr(space, "spaces") and len(space.spaces) == 1:
+        return image_of(next(iter(space.spaces.values() if hasattr(space.spaces, "values")
+                                  else space.spaces)))
+    shape = [int(n) for n in getattr(space, "shape", None) or ()]
+    if kind_of(space) != "Box" or len(shape) not in (2, 3):
+        return None
+    return shape if len(shape) == 3 else shape + [1]
+
+
+class Observation:
+    """An observation space as `width` values, float32 or, if the space's are, uint8;
+    encode(value) returns their `size` bytes."""
+
+    def __init__(self, space, what, u8=None):
         self.what = what
+        self.u8 = is_u8(space) if u8 is None else u8
+        self.image = image_of(space)
         kind = kind_of(space)
         make = getattr(self, "make_" + kind.lower(), None)
         if make is None:
@@ -69,16 +93,27 @@ class Observation:
                           "MultiDiscrete, MultiBinary, Dict and Tuple can be played: let a "
                           "wrapper make it one of these)")
         make(space)
+        self.size = self.width * (1 if self.u8 else 4)
+        self.described = {"obs": self.width}
+        if self.u8:
+            self.described["uint8"] = True
+        if self.image:
+            self.described["image"] = self.image
 
     def make_box(self, space):
         shape = tuple(int(n) for n in space.shape)
         self.width = math.prod(shape)
-        pack = struct.Struct(f"<{self.width}f").pack
+        pack = struct.Struct(f"<{self.width}{'B' if self.u8 else 'f'}").pack
+        dtype = "u1" if self.u8 else "<f4"
 
         def encode(value):
             self.check_shape(value, shape)
             if hasattr(value, "astype"):
-                return value.astype("<f4").tobytes()
+                data = value.astype(dtype)
+                if self.u8 and value.dtype != data.dtype and (data != value).any():
+                    raise Refused(f"{self.what}: an observation with values that are no "
+                                  "uint8, as the space says")
+                return data.tobytes()
             try:
                 return pack(*flatten(value))
             except struct.error:
@@ -125,7 +160,8 @@ class Observation:
         self.make_parts(range(len(space.spaces)), space.spaces)
 
     def make_parts(self, names, spaces):
-        parts = [(name, Observation(spaces[name], f"{self.what}.{name}")) for name in names]
+        parts = [(name, Observation(spaces[name], f"{self.what}.{name}", self.u8))
+                 for name in names]
         self.width = sum(part.width for _, part in parts)
         self.encode = lambda value: b"".join(
             [part.encode(value[name]) for name, part in parts])

@@ -15,7 +15,8 @@ common/msg/env_protocol.h over descriptors 3 and 4; brood starts it, passes the 
 every reset, and starts it again if it dies.
 
 Spaces   Box, Discrete, MultiDiscrete, MultiBinary; observations also Dict and Tuple of
-         those, flattened. Discrete values become one-hot vectors in an observation. For a
+         those, flattened. Observations that are all uint8 (pictures) stay bytes, in
+         messages and in the log; networks see 0 to 255. Discrete values become one-hot vectors in an observation. For a
          Box of actions whose entries have different bounds, agents act in [-1, 1] and the
          bridge scales; for a Box of whole numbers it rounds.
 Masks    an observation {"observation": ..., "action_mask": ...}, or infos[agent]
@@ -201,7 +202,7 @@ class Game:
                              for a in self.agents]
         self.actions = [Action(space_of(env, "action_space", a), str(a))
                         for a in self.agents]
-        self.unseen = [bytes(4 * o.width) for o in self.observations]
+        self.unseen = [bytes(o.size) for o in self.observations]
         self.masks = self.has_masks(env)
         self.first_env = env
 
@@ -231,7 +232,7 @@ class Game:
     def described(self, name):
         names = map(name_of, self.agents)
         return {"name": name, "masks": self.masks,
-                "agents": [{"name": n, "obs": o.width, "action": a.described}
+                "agents": [{"name": n, **o.described, "action": a.described}
                            for n, o, a in zip(names, self.observations, self.actions)]}
 
 

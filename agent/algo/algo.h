@@ -41,6 +41,9 @@ struct space { /* of one agent */
     char name[AGENT_NAME_MAX];
     char team[AGENT_NAME_MAX];
     int64_t obs;   /* O */
+    int obs_is_u8; /* in messages and in the log; algorithms get them as floats, 0 to 255 */
+    int64_t
+        image[3];  /* height, width, channels, if the observation is an image; else 0 */
     int64_t width; /* U */
     int box;       /* 0: discrete */
     int particle;  /* a particle world's box: heads have a meaning */

@@ -55,7 +55,10 @@ static int find_column(const struct store_layout *l, const char *agent, const ch
 int rows_column(const struct store_layout *l, const char *agent, const char *name,
                 int64_t elements, int *ret, struct err *err)
 {
-    return find_column(l, agent, name, DT_FLOAT, elements, ret, err);
+    const int c = store_layout_find(l, agent, name);
+    const int is_u8 = c >= 0 && l->columns[c].dtype == DT_UINT8;
+
+    return find_column(l, agent, name, is_u8 ? DT_UINT8 : DT_FLOAT, elements, ret, err);
 }
 
 int rows_mask_column(const struct store_layout *l, const struct space *agent,

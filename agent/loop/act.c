@@ -1,5 +1,7 @@
 #include "agent/loop/service_internal.h"
 
+#include "common/mem/copy.h"
+
 #include <string.h>
 
 /* The keys of the draws, one per copy. In training, copy e acts at joint step `step` + e.
@@ -47,22 +49,31 @@ static int read_draws(struct service *s, const msgpack_object *body, size_t n,
     return 0;
 }
 
-static int read_obs(const struct service *s, const msgpack_object *body,
-                    struct act_args *args, struct err *err)
+/* The observations as floats: bytes are converted. */
+static int read_obs(struct service *s, const msgpack_object *body, struct act_args *args,
+                    struct err *err)
 {
+    const enum dtype dtype = s->agents[s->self].obs_is_u8 ? DT_UINT8 : DT_FLOAT;
     const int64_t width = s->agents[s->self].obs;
     struct tensor obs = TENSOR_NONE;
     int r = msg_get_tensor(body, "obs", &obs, err);
 
     if (r < 0)
         return r;
-    if (obs.dtype != DT_FLOAT || obs.shape.rank != 2 || obs.shape.dim[0] < 1 ||
+    if (obs.dtype != dtype || obs.shape.rank != 2 || obs.shape.dim[0] < 1 ||
         obs.shape.dim[1] != width)
-        return err_set(err, ERR_SHAPE, "obs: float32 (E, %lld) expected",
+        return err_set(err, ERR_SHAPE, "obs: %s (E, %lld) expected", dtype_name(dtype),
                        (long long)width);
-    args->obs = tensor_f32(&obs);
     args->n_copies = (size_t)obs.shape.dim[0];
-    return 0;
+    args->obs = obs.data;
+    if (dtype == DT_FLOAT)
+        return 0;
+    r = scratch_reserve(&s->obs, args->n_copies * (size_t)width, sizeof(float), err);
+    if (r == 0) {
+        copy_bytes_to_floats(s->obs.data, obs.data, args->n_copies * (size_t)width);
+        args->obs = s->obs.data;
+    }
+    return r;
 }
 
 static int read_allowed(const struct service *s, const msgpack_object *body,

@@ -92,6 +92,8 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
     if ((r = msg_get_str(map, "name", ret->name, sizeof(ret->name), err)) < 0 ||
         (r = msg_get_str(map, "team", ret->team, sizeof(ret->team), err)) < 0 ||
         (r = parse_width(map, "obs", &ret->obs, err)) < 0 ||
+        (r = msg_get_bool(map, "uint8", &ret->obs_is_u8, err)) < 0 ||
+        (r = msg_get_image(map, "image", (uint64_t)ret->obs, ret->image, err)) < 0 ||
         (r = msg_get_bool(map, "symmetric", &ret->symmetric, err)) < 0 ||
         (r = msg_get_bool(map, "other", &ret->other, err)) < 0 ||
         (r = parse_space(map, ret, err)) < 0)

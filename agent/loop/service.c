@@ -171,6 +171,7 @@ void service_free(struct service *s)
         scratch_done(scratches[i]);
     for (int i = 0; i < ALGO_MAX_COLUMNS; i++)
         scratch_done(&s->columns[i]);
+    scratch_done(&s->obs);
     free(s);
 }
 

@@ -61,7 +61,7 @@ struct service {
     size_t block_capacity;
 
     struct store_view *store; /* mapped at the first stage that names rows */
-    struct scratch actions, carry, counters, draw_first, pure_copy;
+    struct scratch obs, actions, carry, counters, draw_first, pure_copy;
     struct scratch columns[ALGO_MAX_COLUMNS];
     struct proposals proposals;
 };

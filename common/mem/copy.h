@@ -6,6 +6,7 @@
 #define COMMON_MEM_COPY_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #define COPY_SHORT_BYTES 320 /* beyond, memcpy is the faster */
@@ -30,6 +31,14 @@ static inline void copy_short(void *dst, const void *src, size_t n)
         for (size_t i = 0; i < n; i++)
             d[i] = s[i];
     }
+}
+
+/* dst[i] = src[i] as a float, for i below n. */
+static inline void copy_bytes_to_floats(float *restrict dst, const uint8_t *restrict src,
+                                        size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = src[i];
 }
 
 /* `rows` rows of n bytes each; strides in bytes from one row to the next. */

@@ -7,8 +7,8 @@
  *
  * Letters  n copies that a message names, A agents in the environment's order, O and U
  *          their observation and action widths.
- * Arrays   are bin, little-endian, agent by agent, each (n, width) row-major: obs f32
- *          (A)(n, O), actions f32 (A)(n, U), reward f64 (A)(n), terminated and present u8
+ * Arrays   are bin, little-endian, agent by agent, each (n, width) row-major: obs f32 or
+ *          u8 (A)(n, O), actions f32 (A)(n, U), reward f64 (A)(n), terminated and present u8
  *          (A)(n), allowed u8 (A)(n, U). copies u32 (n), seed u64 (n).
  * Actions  a discrete space's are a one-hot vector per head, side by side: the largest
  *          entry counts, the first on a tie. Those of a copy's absent agents mean nothing.
@@ -22,7 +22,10 @@
  *               run, for messages), params {name: value} (env.params, as YAML says; those
  *               of a plugin are texts, as they are written)
  *            -> name str, masks bool,
- *               agents [{name str, obs u, action {kind "discrete" | "box", heads [u...],
+ *               agents [{name str, obs u, uint8? bool (its observations are bytes),
+ *                        image? [height, width, channels] (its observation is an image,
+ *                        row by row, the channels of a point side by side),
+ *                        action {kind "discrete" | "box", heads [u...],
  *                        width u, low? f, high? f}}...]
  *   reset       copies, seed: each begins an episode that is a function of its seed
  *            -> obs, present, allowed? (where there are masks)

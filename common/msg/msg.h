@@ -63,6 +63,9 @@ int msg_get_tensor(const msgpack_object *map, const char *key, struct tensor *re
                    struct err *err);
 int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
                   struct err *err);
+/* [height, width, channels], which must have `elements` values in all. */
+int msg_get_image(const msgpack_object *map, const char *key, uint64_t elements,
+                  int64_t ret[3], struct err *err);
 /* Fails with ERR_PROTOCOL naming the key if it is absent or nil. */
 int msg_require(const msgpack_object *map, const char *key, struct err *err);
 int msg_str_is(const msgpack_object *obj, const char *s);

@@ -17,7 +17,9 @@
  *   configure   role str ("learner" | "central" | "ps"), name str, seed u,
  *               config map (this agent's section, resolved, as values: config_msg.h),
  *               agents [agent...] in the environment's order:
- *                 {name str, team str, obs u, action space}
+ *                 {name str, team str, obs u, action space,
+ *                 uint8? bool (its observations are bytes, in `act` and in the log),
+ *                 image? [height, width, channels] (its observation is an image)}
  *                 space: {kind "discrete" | "box", particle bool, heads [u...],
  *                         width u, low? f, high? f,
  *                         masked? bool (its `act` has allowed, its rows of the log have
@@ -64,7 +66,7 @@
  *               no_values str (why the checkpoint's are not there; "": they are); or
  *               block_bytes 0, refused {code i, message str}
  *   act         mode u (enum act_mode), step u (joint step of copy 0; copy e is step+e),
- *               obs tensor (E,O) f32, first? bin E, carry? tensor (E,H),
+ *               obs tensor (E,O) f32 or u8, first? bin E, carry? tensor (E,H),
  *               allowed? bin (E,U) u8 (where there are masks: which entries of a one-hot
  *               action may be chosen; a head that has none may choose any),
  *               seed? u, episode? bin of u64 E, time? bin of u64 E (mode sample and

@@ -5,8 +5,9 @@
  *          n * row_bytes, where it stays. One row is one joint step of one copy; rows are
  *          in the order (time, copy).
  * Writer   the supervisor alone, with pwrite; agents map it read-only.
- * Columns  per agent  "<agent>/obs" (O) f32, "<agent>/action" (U) f32 as executed,
- *                     "<agent>/reward" f32, "<agent>/next_obs" (O) f32,
+ * Columns  per agent  "<agent>/obs" (O) f32, or u8 where the environment's are bytes,
+ *                     "<agent>/action" (U) f32 as executed, "<agent>/reward" f32,
+ *                     "<agent>/next_obs" (O) as obs,
  *                     "<agent>/terminated" f32 (0 or 1), "<agent>/alive" f32 (0 or 1);
  *          masked     where an agent's one-hot actions are masked "<agent>/allowed" (U) u8,
  *                     "<agent>/next_allowed" (U) u8 (0 or 1: it may be chosen);

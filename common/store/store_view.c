@@ -193,6 +193,18 @@ static inline void gather(const uint8_t *base, uint64_t row_bytes, const uint64_
     }
 }
 
+/* The same from bytes. Rows of images are long: the processor prefetches by itself. */
+static void gather_u8(const uint8_t *base, uint64_t row_bytes, const uint64_t *rows,
+                      size_t n, size_t elements, float *dst, size_t stride)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i] != ROW_NONE)
+            copy_bytes_to_floats(dst + i * stride, base + rows[i] * row_bytes, elements);
+        else
+            memset(dst + i * stride, 0, elements * sizeof(float));
+    }
+}
+
 static const struct store_column *column_of(const struct store_view *v, int column,
                                             enum dtype dtype)
 {
@@ -202,12 +214,15 @@ static const struct store_column *column_of(const struct store_view *v, int colu
     return &v->layout.columns[column];
 }
 
+/* A column that can be gathered as floats. */
 static const struct store_column *column_at(const struct store_view *v, int column)
 {
-    return column_of(v, column, DT_FLOAT);
+    CHECK(column >= 0 && (uint32_t)column < v->layout.n_columns, "column %d", column);
+    return column_of(v, column,
+                     v->layout.columns[column].dtype == DT_UINT8 ? DT_UINT8 : DT_FLOAT);
 }
 
-/* How many of the columns, from the first on, are contiguous in a row. */
+/* How many of the columns, from the first on, are contiguous in a row and of one type. */
 static size_t adjacent_columns(const struct store_view *v, const int *columns, size_t n,
                                size_t *ret_elements)
 {
@@ -218,7 +233,9 @@ static size_t adjacent_columns(const struct store_view *v, const int *columns, s
     for (; k < n; k++) {
         const struct store_column *c = column_at(v, columns[k]);
 
-        if (c->offset != first->offset + *ret_elements * sizeof(float))
+        if (c->dtype != first->dtype ||
+            c->offset !=
+                first->offset + *ret_elements * dtype_size((enum dtype)first->dtype))
             break;
         *ret_elements += c->elements;
     }
@@ -230,11 +247,14 @@ void store_view_gather_joined(const struct store_view *v, const int *columns,
                               float *dst, size_t dst_stride)
 {
     while (n_columns > 0) {
-        const uint8_t *base =
-            v->map + STORE_HEADER_BYTES + column_at(v, columns[0])->offset;
+        const struct store_column *first = column_at(v, columns[0]);
+        const uint8_t *base = v->map + STORE_HEADER_BYTES + first->offset;
         size_t elements, k = adjacent_columns(v, columns, n_columns, &elements);
 
-        if (elements == 1) /* rewards and flags: compilers make one move of the copy */
+        if (first->dtype == DT_UINT8)
+            gather_u8(base, v->layout.row_bytes, rows, n, elements, dst, dst_stride);
+        else if (elements ==
+                 1) /* rewards and flags: compilers make one move of the copy */
             gather(base, v->layout.row_bytes, rows, n, 1, dst, dst_stride);
         else
             gather(base, v->layout.row_bytes, rows, n, elements, dst, dst_stride);

@@ -29,8 +29,9 @@ const struct store_layout *store_view_layout(const struct store_view *v);
  * message names the first row that is not. */
 int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
                      struct err *err);
-/* Copies n rows of an f32 column, in the given order, to dst (n, elements of the column);
- * dst_stride: floats between rows of dst. The rows must have passed store_view_check. */
+/* Copies n rows of a column, in the given order, to dst (n, elements of the column) as
+ * floats: those of a u8 column are converted, 0 to 255. dst_stride: floats between rows of
+ * dst. The rows must have passed store_view_check. */
 void store_view_gather(const struct store_view *v, int column, const uint64_t *rows,
                        size_t n, float *dst, size_t dst_stride);
 /* Copies several columns side by side: dst (n, sum of their elements). Columns that are
@@ -38,7 +39,7 @@ void store_view_gather(const struct store_view *v, int column, const uint64_t *r
 void store_view_gather_joined(const struct store_view *v, const int *columns,
                               size_t n_columns, const uint64_t *rows, size_t n,
                               float *dst, size_t dst_stride);
-/* The same for a u8 column: dst (n, elements of the column), without a stride. */
+/* The same for a u8 column, as bytes: dst (n, elements of the column), without a stride. */
 void store_view_gather_bytes(const struct store_view *v, int column, const uint64_t *rows,
                              size_t n, uint8_t *dst);
 

@@ -2,7 +2,9 @@
  *
  * Shapes   E copies, A agents, O_a observation width and U_a action width of agent a.
  *          All per-agent arrays are packed (E, width), row-major, E slowest.
- * Units    rewards unscaled, float64; observations float32 (computed in float64).
+ * Units    rewards unscaled, float64; observations float32 (computed in float64), or bytes
+ *          where an agent's obs_is_u8 is set: then a `float *` to observations points to
+ *          (E, O_a) u8, and a row has env_obs_bytes.
  * Actions  from the agents: (E, U_a) f32. For a discrete space, U_a is the sum of its
  *          heads' sizes and each head is a one-hot vector (the largest entry counts, the
  *          first on a tie). For the box of a particle world, the numbers themselves, clipped
@@ -36,6 +38,7 @@
 #include "common/config/run_config.h"
 #include "common/config/schema.h"
 #include "common/err/err.h"
+#include "common/tensor/dtype.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +60,8 @@ struct env_agent {
     char name[AGENT_NAME_MAX]; /* "agent_0" */
     char team[AGENT_NAME_MAX]; /* the name before the number: "agent" */
     int32_t obs_width;         /* O */
+    int obs_is_u8;             /* 1: uint8 observations; 0: float32 */
+    int64_t image[3];          /* height, width, channels, if it sees an image; else 0 */
     struct action_space space;
 };
 
@@ -69,6 +74,17 @@ struct env_spec {
 };
 
 enum { ENV_LATER = 1 };
+
+/* The type of an agent's observations, and the bytes of one of them. */
+static inline enum dtype env_obs_dtype(const struct env_agent *a)
+{
+    return a->obs_is_u8 ? DT_UINT8 : DT_FLOAT;
+}
+
+static inline size_t env_obs_bytes(const struct env_agent *a)
+{
+    return (size_t)a->obs_width * dtype_size(env_obs_dtype(a));
+}
 
 /* Whether the environment has masks and this agent has one-hot actions to apply them to. */
 int env_is_masked(const struct env_spec *spec, size_t agent);

@@ -46,7 +46,8 @@ struct external_world {
     struct agent_table *table;
     struct agent_spec *specs; /* [n_processes] */
     size_t n_copies, n_processes;
-    /* [A + 1] sum of the widths of all agents before this one; the last entry: of all. */
+    /* [A + 1] sums over all agents before this one, of the bytes of an observation and of
+     * the widths of actions; the last entry: over all. */
     size_t *obs_before, *action_before;
     struct external_episode *episodes; /* [E] */
     struct external_process *processes;

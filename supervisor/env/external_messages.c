@@ -92,7 +92,7 @@ static int take_all(const struct external_world *w, enum external_kind kind,
 
     if (body->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "not a map");
-    r = take(body, "obs", n * w->obs_before[n_agents] * sizeof(float), &a->obs, err);
+    r = take(body, "obs", n * w->obs_before[n_agents], &a->obs, err);
     if (r == 0)
         r = take(body, "present", each, &a->present, err);
     if (r == 0 && w->spec->masks)
@@ -108,9 +108,8 @@ static int take_all(const struct external_world *w, enum external_kind kind,
 static const char *obs_of(const struct external_world *w, const struct external_answer *x,
                           size_t agent, size_t i)
 {
-    const size_t width = (size_t)w->spec->agents[agent].obs_width;
-
-    return x->obs + (w->obs_before[agent] * x->n + i * width) * sizeof(float);
+    return x->obs + w->obs_before[agent] * x->n +
+           i * env_obs_bytes(&w->spec->agents[agent]);
 }
 
 static const char *allowed_of(const struct external_world *w,
@@ -168,7 +167,7 @@ static int check_values(const struct external_world *w, const struct external_ba
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const size_t width = (size_t)w->spec->agents[a].obs_width;
 
-        if (!is_finite(obs_of(w, x, a, 0), x->n * width))
+        if (!w->spec->agents[a].obs_is_u8 && !is_finite(obs_of(w, x, a, 0), x->n * width))
             return refuse_obs(w, b, x, a, err);
         for (size_t i = 0; kind == EXTERNAL_STEP && i < x->n; i++) {
             if (!isfinite(reward_of(x, a, i)))
@@ -219,8 +218,7 @@ uint32_t external_sum(const struct external_world *w, enum external_kind kind,
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const struct env_agent *agent = &w->spec->agents[a];
 
-        sum = crc32c_extend(sum, obs_of(w, x, a, i),
-                            (size_t)agent->obs_width * sizeof(float));
+        sum = crc32c_extend(sum, obs_of(w, x, a, i), env_obs_bytes(agent));
         sum = crc32c_extend(sum, x->present + a * x->n + i, 1);
         if (x->allowed != NULL)
             sum = crc32c_extend(sum, allowed_of(w, x, a, i), (size_t)agent->space.width);
@@ -247,7 +245,7 @@ static void show(const struct external_world *w, enum external_kind kind,
                  float *const *obs, uint8_t *const *allowed)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
-        const size_t o = (size_t)w->spec->agents[a].obs_width;
+        const size_t o = env_obs_bytes(&w->spec->agents[a]);
         const size_t u = (size_t)w->spec->agents[a].space.width;
         uint8_t *present = &w->views.present[a][copy];
         const uint8_t was_there = *present;
@@ -255,7 +253,7 @@ static void show(const struct external_world *w, enum external_kind kind,
         *present = x->present[a * x->n + i] != 0;
         if (kind == EXTERNAL_STEP && !was_there && !*present)
             continue;
-        memcpy(obs[a] + copy * o, obs_of(w, x, a, i), o * sizeof(float));
+        memcpy((char *)obs[a] + copy * o, obs_of(w, x, a, i), o);
         if (x->allowed != NULL)
             show_mask(allowed[a] + copy * u, allowed_of(w, x, a, i), u);
     }
@@ -280,11 +278,11 @@ void external_write_step(const struct external_world *w, const struct external_a
 void external_write_idle(const struct external_world *w, size_t copy)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
-        const size_t o = (size_t)w->spec->agents[a].obs_width;
+        const size_t o = env_obs_bytes(&w->spec->agents[a]);
         const size_t u = (size_t)w->spec->agents[a].space.width;
 
-        memcpy(w->views.next_obs[a] + copy * o, w->views.obs[a] + copy * o,
-               o * sizeof(float));
+        memcpy((char *)w->views.next_obs[a] + copy * o,
+               (char *)w->views.obs[a] + copy * o, o);
         if (w->views.allowed != NULL)
             memcpy(w->views.next_allowed[a] + copy * u, w->views.allowed[a] + copy * u,
                    u);

@@ -9,13 +9,13 @@
 
 /* ---- creating and freeing ---- */
 
-static size_t *sum_widths(const struct env_spec *spec, int of_actions)
+static size_t *sum_sizes(const struct env_spec *spec, int of_actions)
 {
     size_t *before = xcalloc(spec->n_agents + 1, sizeof(*before));
 
     for (size_t a = 0; a < spec->n_agents; a++)
         before[a + 1] = before[a] + (of_actions ? (size_t)spec->agents[a].space.width
-                                                : (size_t)spec->agents[a].obs_width);
+                                                : env_obs_bytes(&spec->agents[a]));
     return before;
 }
 
@@ -44,8 +44,8 @@ struct external_world *external_world_new(const struct external *external,
     w->listener = *listener;
     w->n_copies = copies;
     w->n_processes = external->processes < copies ? external->processes : copies;
-    w->obs_before = sum_widths(spec, 0);
-    w->action_before = sum_widths(spec, 1);
+    w->obs_before = sum_sizes(spec, 0);
+    w->action_before = sum_sizes(spec, 1);
     w->episodes = xcalloc(copies, sizeof(*w->episodes));
     w->processes = xcalloc(w->n_processes, sizeof(*w->processes));
     share_copies(w);

@@ -21,7 +21,8 @@
 
 struct external_world; /* opaque */
 
-/* vec_env's arrays, [A] (E, width); the masks are NULL if the environment has none. */
+/* vec_env's arrays, [A] (E, width); the masks are NULL if the environment has none.
+ * Observations are bytes where the agent's obs_is_u8 is set. */
 struct external_views {
     float *const *obs; /* after the last reset */
     uint8_t *const *allowed;

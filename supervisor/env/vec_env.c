@@ -43,9 +43,12 @@ static float **observations(struct vec_env *v)
 {
     float **rows = ARENA_ARRAY(&v->arena, float *, v->spec.n_agents);
 
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        rows[a] = ARENA_ARRAY(&v->arena, float,
-                              v->n_copies *(size_t)v->spec.agents[a].obs_width);
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        const size_t bytes = v->n_copies * env_obs_bytes(&v->spec.agents[a]);
+
+        rows[a] =
+            ARENA_ARRAY(&v->arena, float, (bytes + sizeof(float) - 1) / sizeof(float));
+    }
     return rows;
 }
 
@@ -53,11 +56,12 @@ static float **observations(struct vec_env *v)
  * observations and a scratch row of doubles. */
 static int check_size(const struct vec_env *v, struct err *err)
 {
-    size_t width = 0, bytes;
+    size_t bytes = 0;
 
     for (size_t a = 0; a < v->spec.n_agents; a++)
-        width += (size_t)v->spec.agents[a].obs_width;
-    bytes = width * v->n_copies * 2 * (sizeof(float) + sizeof(double));
+        bytes += env_obs_bytes(&v->spec.agents[a]) +
+                 (size_t)v->spec.agents[a].obs_width * sizeof(double);
+    bytes *= v->n_copies * 2;
     if (bytes > MAX_BYTES)
         return err_set(err, ERR_LIMIT,
                        "%zu copies of %zu agents: observations take %zu MiB, more than "
@@ -239,10 +243,10 @@ static float **other_buffer(const struct vec_env *v, float *const *obs)
 static void keep_obs(struct vec_env *v, size_t first, size_t n)
 {
     for (size_t a = 0; a < v->spec.n_agents; a++) {
-        const size_t width = (size_t)v->spec.agents[a].obs_width;
+        const size_t bytes = env_obs_bytes(&v->spec.agents[a]);
 
-        memcpy(v->obs[a] + first * width, v->next_obs[a] + first * width,
-               n * width * sizeof(float));
+        memcpy((char *)v->obs[a] + first * bytes, (char *)v->next_obs[a] + first * bytes,
+               n * bytes);
     }
 }
 

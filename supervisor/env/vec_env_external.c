@@ -12,10 +12,10 @@
 /* An absent agent keeps its last observation and mask. */
 static void keep_view(struct vec_env *v, size_t agent, size_t c)
 {
-    const size_t o = (size_t)v->spec.agents[agent].obs_width;
+    const size_t o = env_obs_bytes(&v->spec.agents[agent]);
     const size_t u = (size_t)v->spec.agents[agent].space.width;
 
-    memcpy(v->next_obs[agent] + c * o, v->obs[agent] + c * o, o * sizeof(float));
+    memcpy((char *)v->next_obs[agent] + c * o, (char *)v->obs[agent] + c * o, o);
     if (v->allowed != NULL)
         memcpy(v->next_allowed[agent] + c * u, v->allowed[agent] + c * u, u);
 }
@@ -152,7 +152,7 @@ static int check_message(const struct vec_env *v, struct err *err)
     size_t bytes = 4096;
 
     for (size_t a = 0; a < v->spec.n_agents; a++)
-        bytes += copies * ((size_t)v->spec.agents[a].obs_width * sizeof(float) +
+        bytes += copies * (env_obs_bytes(&v->spec.agents[a]) +
                            (size_t)v->spec.agents[a].space.width + 16);
     if (bytes > FRAME_MAX_BYTES)
         return err_set(err, ERR_LIMIT,

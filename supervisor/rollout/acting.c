@@ -237,9 +237,10 @@ static void pack_carry(struct acting *a, size_t agent, struct msg_out *o)
 static void pack_call(struct acting *a, size_t agent, const struct acting_call *call,
                       struct msg_out *o)
 {
-    struct shape shape =
-        SHAPE((int64_t)a->args.copies, a->args.spec->agents[agent].obs_width);
-    struct tensor obs = tensor_const_view(DT_FLOAT, shape, vec_env_obs(call->env, agent));
+    const struct env_agent *who = &a->args.spec->agents[agent];
+    struct shape shape = SHAPE((int64_t)a->args.copies, who->obs_width);
+    struct tensor obs =
+        tensor_const_view(env_obs_dtype(who), shape, vec_env_obs(call->env, agent));
     const uint8_t *allowed = vec_env_allowed(call->env, agent);
     int has_carry = a->args.descriptions[agent].carry > 0;
 

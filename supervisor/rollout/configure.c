@@ -48,13 +48,24 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
         const int is_symmetric =
             !is_other && config->agents[i].settings.symmetry == SYMMETRY_ENV;
 
-        msg_map(o, 4u + (is_symmetric != 0) + (is_other != 0));
+        msg_map(o, 4u + (is_symmetric != 0) + (is_other != 0) + (a->obs_is_u8 != 0) +
+                       (a->image[0] > 0));
         msg_key(o, "name");
         msg_str(o, a->name);
         msg_key(o, "team");
         msg_str(o, a->team);
         msg_key(o, "obs");
         msg_u64(o, (uint64_t)a->obs_width);
+        if (a->obs_is_u8) {
+            msg_key(o, "uint8");
+            msg_bool(o, 1);
+        }
+        if (a->image[0] > 0) {
+            msg_key(o, "image");
+            msg_array(o, 3);
+            for (int k = 0; k < 3; k++)
+                msg_u64(o, (uint64_t)a->image[k]);
+        }
         msg_key(o, "action");
         pack_space(&a->space, env_is_masked(spec, i), o);
         if (is_symmetric) {

@@ -87,19 +87,12 @@ void row_writer_free(struct row_writer *w)
     free(w);
 }
 
-/* Copies src (E, width) into the rows, at byte `at` of each. */
-static void put_vectors(const struct row_writer *w, uint8_t *rows, size_t at,
-                        const float *src, size_t width)
+/* Copies src (E), of `bytes` bytes each, into the rows, at byte `at` of each. */
+static void put_bytes(const struct row_writer *w, uint8_t *rows, size_t at,
+                      const void *src, size_t bytes)
 {
     for (size_t e = 0; e < w->copies; e++)
-        memcpy(rows + e * w->row_bytes + at, src + e * width, width * sizeof(float));
-}
-
-static void put_masks(const struct row_writer *w, uint8_t *rows, size_t at,
-                      const uint8_t *src, size_t width)
-{
-    for (size_t e = 0; e < w->copies; e++)
-        memcpy(rows + e * w->row_bytes + at, src + e * width, width);
+        memcpy(rows + e * w->row_bytes + at, (const uint8_t *)src + e * bytes, bytes);
 }
 
 static void put_f64(const struct row_writer *w, uint8_t *rows, size_t at,
@@ -134,10 +127,10 @@ void row_writer_before(const struct row_writer *w, const struct vec_env *env,
                        uint8_t *rows)
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
-        put_vectors(w, rows, w->places[a].obs, vec_env_obs(env, a),
-                    (size_t)w->spec->agents[a].obs_width);
+        put_bytes(w, rows, w->places[a].obs, vec_env_obs(env, a),
+                  env_obs_bytes(&w->spec->agents[a]));
         if (env_is_masked(w->spec, a))
-            put_masks(w, rows, w->places[a].allowed, vec_env_allowed(env, a),
+            put_bytes(w, rows, w->places[a].allowed, vec_env_allowed(env, a),
                       (size_t)w->spec->agents[a].space.width);
     }
 }
@@ -147,20 +140,20 @@ void row_writer_after(const struct row_writer *w, const struct env_step *step,
 {
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const struct agent_places *p = &w->places[a];
-        size_t obs = (size_t)w->spec->agents[a].obs_width;
         size_t action = (size_t)w->spec->agents[a].space.width;
 
-        put_vectors(w, rows, p->action, acting_actions(acting)[a], action);
+        put_bytes(w, rows, p->action, acting_actions(acting)[a], action * sizeof(float));
         clear_actions(w, rows, p->action, step->alive[a], action);
         put_f64(w, rows, p->reward, step->reward[a]);
-        put_vectors(w, rows, p->next_obs, step->next_obs[a], obs);
+        put_bytes(w, rows, p->next_obs, step->next_obs[a],
+                  env_obs_bytes(&w->spec->agents[a]));
         put_flags(w, rows, p->terminated, step->terminated[a]);
         put_flags(w, rows, p->alive, step->alive[a]);
         if (env_is_masked(w->spec, a))
-            put_masks(w, rows, p->next_allowed, step->next_allowed[a], action);
+            put_bytes(w, rows, p->next_allowed, step->next_allowed[a], action);
         for (int c = 0; c < w->descriptions[a].n_columns; c++)
-            put_vectors(w, rows, p->columns[c], acting_column(acting, a, c),
-                        w->descriptions[a].columns[c].elements);
+            put_bytes(w, rows, p->columns[c], acting_column(acting, a, c),
+                      w->descriptions[a].columns[c].elements * sizeof(float));
     }
     put_flags(w, rows, w->truncated, step->truncated);
     put_flags(w, rows, w->first, step->first);

@@ -83,7 +83,7 @@ static int is_like_last(const struct tried *x)
     const struct env_agent *own = &x->spec->agents[x->agent], *last = own - 1;
 
     if (x->agent == 0 || strcmp(own->team, last->team) != 0 ||
-        own->obs_width != last->obs_width ||
+        own->obs_width != last->obs_width || own->obs_is_u8 != last->obs_is_u8 ||
         memcmp(&own->space, &last->space, sizeof(own->space)) != 0)
         return 0;
     return agent_config_is_same(&x->config->agents[x->agent],

@@ -98,7 +98,7 @@ static int add_column(struct store_layout *l, const char *agent, const char *nam
 static const struct agent_column {
     const char *name;
     enum { OBS_WIDE, ACTION_WIDE, SCALAR } width;
-    int is_mask;
+    int is_mask; /* a column of bytes, where the agent is masked */
 } agent_columns[] = {
     {"obs", OBS_WIDE, 0},        {"action", ACTION_WIDE, 0},
     {"next_obs", OBS_WIDE, 0},   {"reward", SCALAR, 0},
@@ -115,12 +115,14 @@ static int add_everyones(struct store_layout *l, const struct env_spec *spec,
         const int32_t elements = c->width == OBS_WIDE      ? a->obs_width
                                  : c->width == ACTION_WIDE ? a->space.width
                                                            : 1;
+        const enum dtype dtype = c->width == OBS_WIDE ? env_obs_dtype(a)
+                                 : c->is_mask         ? DT_UINT8
+                                                      : DT_FLOAT;
         int rc;
 
         if (c->is_mask && !env_is_masked(spec, i))
             continue;
-        rc = add_column(l, a->name, c->name, c->is_mask ? DT_UINT8 : DT_FLOAT,
-                        (uint32_t)elements, err);
+        rc = add_column(l, a->name, c->name, dtype, (uint32_t)elements, err);
         if (rc < 0)
             return rc;
     }

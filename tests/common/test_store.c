@@ -281,6 +281,41 @@ START_TEST(bytes_are_gathered)
 }
 END_TEST
 
+/* Columns of bytes are converted, one by one or joined with others; 255 is 255. */
+START_TEST(bytes_are_gathered_as_floats)
+{
+    struct store_layout l = {0};
+    const uint64_t rows[] = {7, ROW_NONE, 3};
+    const int columns[] = {1, 2, 0};
+    uint8_t row[24] = {0};
+    struct store_view *v = NULL;
+    float dst[3 * 9], reward = 0.5f;
+    int fd;
+
+    add(&l, "a/reward", DT_FLOAT, 1);
+    add(&l, "a/obs", DT_UINT8, 5);
+    add(&l, "b/obs", DT_UINT8, 3);
+    fd = make_log(&l, 10);
+    memcpy(row, &reward, sizeof(reward));
+    for (int i = 0; i < 8; i++)
+        row[4 + i] = (uint8_t)(248 + i);
+    ck_assert_int_eq(
+        pwrite(fd, row, l.row_bytes, STORE_HEADER_BYTES + (off_t)(7 * l.row_bytes)),
+        (ssize_t)l.row_bytes);
+    ck_assert_int_eq(store_view_open(&v, fd, &err), 0);
+    store_view_gather_joined(v, columns, 3, rows, 3, dst, 9);
+    for (int i = 0; i < 9; i++) {
+        ck_assert(dst[i] == (i < 8 ? (float)(248 + i) : reward));
+        ck_assert(dst[9 + i] == 0.0f);
+    }
+    store_view_gather(v, 2, rows, 1, dst, 3);
+    ck_assert(dst[0] == 253.0f && dst[2] == 255.0f);
+    store_view_close(v);
+    close(fd);
+    store_layout_done(&l);
+}
+END_TEST
+
 START_TEST(rows_that_are_not_there_are_told)
 {
     struct store_layout l = example();
@@ -358,6 +393,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, where_no_row_is_zeros_are_gathered);
     tcase_add_test(tc, columns_are_joined);
     tcase_add_test(tc, bytes_are_gathered);
+    tcase_add_test(tc, bytes_are_gathered_as_floats);
     tcase_add_test(tc, rows_that_are_not_there_are_told);
     tcase_add_test(tc, what_is_no_log_is_refused);
 #ifndef __SANITIZE_ADDRESS__

@@ -62,11 +62,10 @@ static int is_small(const struct env_spec *spec)
 static void make_arrays(struct arrays *x, const struct env_spec *spec)
 {
     for (size_t a = 0; a < spec->n_agents; a++) {
-        const size_t o = COPIES * (size_t)spec->agents[a].obs_width;
         const size_t u = COPIES * (size_t)spec->agents[a].space.width;
 
-        x->obs[a] = xcalloc(o, sizeof(float));
-        x->next_obs[a] = xcalloc(o, sizeof(float));
+        x->obs[a] = xcalloc(COPIES, env_obs_bytes(&spec->agents[a]));
+        x->next_obs[a] = xcalloc(COPIES, env_obs_bytes(&spec->agents[a]));
         x->actions[a] = xcalloc(u, sizeof(float));
         x->allowed[a] = xcalloc(u, sizeof(uint8_t));
         x->next_allowed[a] = xcalloc(u, sizeof(uint8_t));
@@ -118,8 +117,10 @@ static void check_views(const struct external_world *w)
     for (size_t a = 0; a < w->spec->n_agents; a++) {
         const size_t o = COPIES * (size_t)w->spec->agents[a].obs_width;
 
-        check_finite(w->views.obs[a], o);
-        check_finite(w->views.next_obs[a], o);
+        if (!w->spec->agents[a].obs_is_u8) {
+            check_finite(w->views.obs[a], o);
+            check_finite(w->views.next_obs[a], o);
+        }
         for (size_t c = 0; c < COPIES; c++)
             CHECK(isfinite(w->views.reward[a][c]) && w->views.present[a][c] <= 1);
     }

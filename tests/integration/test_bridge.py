@@ -22,8 +22,8 @@ def seen(space, value):
     """The observation that the bridge sends to brood."""
     o = Observation(space, "a")
     data = o.encode(value)
-    assert len(data) == 4 * o.width, (o.width, data)
-    return np.frombuffer(data, "<f4").tolist()
+    assert len(data) == o.size == o.width * (1 if o.u8 else 4), (o.width, data)
+    return np.frombuffer(data, "u1" if o.u8 else "<f4").tolist()
 
 
 def refused(says, call, *args):
@@ -65,6 +65,26 @@ def test_boxes_are_flattened_to_float32(w):
     for transposed in (np.zeros((3, 2), np.float32), [[1, 2]] * 3):
         refused("a: an observation of shape (3, 2), the space says (2, 3)",
                 seen, spaces.Box(0, 9, (2, 3)), transposed)
+
+
+def test_bytes_stay_bytes(w):
+    image = spaces.Box(0, 255, (2, 3, 1), np.uint8)
+    flat = spaces.Box(0, 255, (6,), np.uint8)
+    for space, described in (
+            (image, {"obs": 6, "uint8": True, "image": [2, 3, 1]}),
+            (flat, {"obs": 6, "uint8": True}),
+            (spaces.Box(0, 255, (2, 3), np.uint8),
+             {"obs": 6, "uint8": True, "image": [2, 3, 1]}),
+            (spaces.Dict({"a": image, "b": flat}), {"obs": 12, "uint8": True}),
+            (spaces.Dict({"a": image, "b": spaces.Discrete(2)}), {"obs": 8}),
+            (spaces.Box(0, 1, (2, 3, 1)), {"obs": 6, "image": [2, 3, 1]})):
+        assert Observation(space, "a").described == described, described
+    own = spaces.Dict({"observation": image, "action_mask": spaces.Box(0, 1, (4,), np.int8)})
+    assert observation_of(own, "a").described == \
+        {"obs": 6, "uint8": True, "image": [2, 3, 1]}
+    assert seen(flat, np.arange(6)) == seen(flat, list(range(6))) == [0, 1, 2, 3, 4, 5]
+    refused("a: an observation with values that are no uint8, as the space says",
+            seen, flat, np.arange(6) + 251)
 
 
 def test_discrete_values_are_one_hot(w):
