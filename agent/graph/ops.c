@@ -255,6 +255,19 @@ struct output matmul(struct graph *g, struct output a, struct output b, int tran
     return finish(op);
 }
 
+struct output conv2d(struct graph *g, struct output x, struct output filter,
+                     int64_t stride, const char *padding, const char *name)
+{
+    const int64_t strides[] = {1, stride, stride, 1};
+    struct op_builder *b = op_begin(g, "Conv2D", name);
+
+    op_input(b, x);
+    op_input(b, filter);
+    op_attr_ints(b, "strides", strides, 4);
+    op_attr_string(b, "padding", padding);
+    return (struct output){op_finish(b), 0};
+}
+
 struct output bias_add(struct graph *g, struct output x, struct output bias,
                        const char *name)
 {

@@ -19,6 +19,9 @@ struct output constant_i32s(struct graph *g, const int32_t *values, size_t n,
                             const char *name);
 struct output matmul(struct graph *g, struct output a, struct output b, int transpose_a,
                      int transpose_b, const char *name);
+/* x (batch, y, x, channels), filter (y, x, channels in, out); padding "SAME" or "VALID" */
+struct output conv2d(struct graph *g, struct output x, struct output filter,
+                     int64_t stride, const char *padding, const char *name);
 struct output bias_add(struct graph *g, struct output x, struct output bias,
                        const char *name);
 /* type: "Add", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "Greater", ... */

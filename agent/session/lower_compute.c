@@ -230,6 +230,27 @@ static void make_gemm(struct node *n)
     n->transpose_b = (int)int_attr(n->op, "transpose_b", 0);
 }
 
+/* A convolution gets its scratch memory as one more output. */
+static void add_conv_scratch(struct lowering *l, struct node *n)
+{
+    const int is_filter = n->call == kern_conv2d_backprop_filter;
+    const int y = n->call == kern_conv2d ? n->out[0] : n->in[2];
+    const struct shape *filter =
+        &value_at(l, is_filter ? n->out[0] : n->in[1])->tensor.shape;
+    const int64_t channels = filter->dim[3];
+    const int64_t floats =
+        kern_conv_scratch(n->call, filter, channels > 0 ? elements(l, y) / channels : 0);
+    const struct shape shape = SHAPE(floats);
+    int *out = lower_ints(l, 2);
+
+    if (floats == 0)
+        return;
+    out[0] = n->out[0];
+    out[1] = plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, &shape);
+    n->out = out;
+    n->n_out = 2;
+}
+
 /* ---- any operation ---- */
 
 /* Kernels that compute support four dtypes; those that move elements support all. */
@@ -269,6 +290,9 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel_row *r
         join_slices(l, n);
     else if (n->call == kern_concat)
         join_concats(l, n);
+    else if (n->call == kern_conv2d || n->call == kern_conv2d_backprop_input ||
+             n->call == kern_conv2d_backprop_filter)
+        add_conv_scratch(l, n);
     if (rc == 0 && n->kind == NODE_LOOP)
         rc = widen_operands(l, n);
     if (rc < 0)

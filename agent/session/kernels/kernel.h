@@ -64,6 +64,13 @@ void blas_product(const struct dense *d);
 /* kern_matmul.c */
 KERNEL(kern_matmul)
 KERNEL(kern_batch_matmul)
+/* kern_conv.c */
+KERNEL(kern_conv2d)
+KERNEL(kern_conv2d_backprop_input)
+KERNEL(kern_conv2d_backprop_filter)
+KERNEL(kern_max_pool)
+KERNEL(kern_max_pool_grad)
+KERNEL(kern_max_pool_grad_grad)
 /* kern_qr.c */
 KERNEL(kern_qr)
 /* kern_copy.c */
@@ -139,6 +146,11 @@ KERNEL(kern_string_join)
 #undef KERNEL
 
 /* ---- shared by the kernels ---- */
+
+/* The floats of scratch memory that the kernel of a convolution gets as an output behind the
+ * operation's own; 0: `fn` is none of them. filter: shape of the filter; pixels: elements of
+ * the output's gradient, or of the output, in one channel. */
+int64_t kern_conv_scratch(kernel_fn fn, const struct shape *filter, int64_t pixels);
 
 /* Output shapes that depend on input values: BroadcastGradientArgs, Where, RestoreV2 (which
  * reads the file). Leaves all others unchanged. value[i]: NULL if unknown. */
