@@ -11,9 +11,9 @@
 
 enum { MAX_WORDS = 60 }; /* of a command */
 
-static const char *const external_keys[] = {
-    "command",        "plugin",       "directory", "processes",
-    "respond_within", "memory_limit", "restart",   NULL};
+static const char *const external_keys[] = {"command",   "plugin",         "directory",
+                                            "processes", "respond_within", "memory_limit",
+                                            "restart",   "verify",         NULL};
 static const char *const native_keys[] = {"rules", "actions", NULL};
 
 static int is_among(const char *key, const char *const *keys)

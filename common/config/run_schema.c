@@ -337,6 +337,8 @@ static const struct field env_fields[] = {
     {"memory_limit", FIELD_BYTES, RUN(env.memory_limit_bytes), .default_text = "none",
      LIVE, .doc = "of each process: 512M, 2G, none"},
     {"restart", FIELD_MAP, RUN(env.restart), .schema = &restart_schema},
+    {"verify", FIELD_BOOL, RUN(env.verify), .default_text = "true",
+     .doc = "command, plugin: play the first episodes twice, and report differences"},
 };
 static const struct schema env_section = {TABLE(env_fields),
                                           .applies = env_config_applies};

@@ -15,7 +15,7 @@ struct ask {
     uv_loop_t loop;
     uv_poll_t signals;
     int signals_fd;             /* of stop_signals_watch; -1: not watched */
-    struct agent_table *agents; /* NULL: creating it failed */
+    struct agent_table *agents; /* NULL: creating it failed, or n is 0 */
     int is_done, is_stopped;
     struct err failure; /* the first one; code 0: none */
     int process_failed; /* the failure came from a process, not from ask_fail */
@@ -94,6 +94,8 @@ int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
     a->ctx = args->ctx;
     CHECK(uv_loop_init(&a->loop) == 0);
     watch_signals(a);
+    if (a->n == 0)
+        return 0;
     rc = start(a, args->agent_exe_fd, err);
     return rc < 0 ? rc : ask_wait(a, err);
 }

@@ -35,8 +35,8 @@ struct ask; /* opaque */
 struct ask_args {
     int agent_exe_fd;               /* of binaries_open_agent; borrowed for the call */
     const struct agent_spec *specs; /* [n]; copied, but not what they point to */
-    size_t n;
-    void *ctx; /* of their pack_configure */
+    size_t n;                       /* 0: the caller starts others in ask_loop() */
+    void *ctx;                      /* of their pack_configure */
 };
 
 /* *ret is set in any case, for ask_close. */

@@ -1,7 +1,9 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/config/run_config.h"
+#include "common/config/yaml_tree.h"
 #include "supervisor/env/env.h"
+#include "supervisor/env/env_trial.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/policies.h"
 #include "supervisor/run/trial.h"
@@ -91,6 +93,29 @@ static void report_bad(const struct cli *cli, const char *path, const struct err
     }
 }
 
+/* Plays a few steps of an external environment. ERR_CONFIG, with file and line. */
+static int check_env(const struct cli *cli, const char *path, const struct run_config *c,
+                     struct err *err)
+{
+    const char *key = c->env.command != NULL ? "env.command" : "env.plugin";
+    struct env_verdict verdict;
+    struct err why = {0};
+    char text[256];
+    int rc = env_trial(&c->env, c->run.seed, &verdict, &why);
+
+    if (rc == ERR_INTERRUPTED)
+        return err_pass(err, &why);
+    if (rc < 0 && c->env.command != NULL)
+        return yaml_fail(c->env.command, key, err, "%s", why.msg);
+    if (rc < 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.file = path, .key = key), "%s",
+                          why.msg);
+    if (verdict.differs && !cli->quiet)
+        (void)fprintf(stderr, "%s: %s: warning: %s\n", path, key,
+                      env_verdict_text(&verdict, text, sizeof(text)));
+    return 0;
+}
+
 /* Checks a configuration and the files that it names. */
 static int check(const struct cli *cli, const char *path,
                  const struct config_options *options)
@@ -105,6 +130,8 @@ static int check(const struct cli *cli, const char *path,
                            (void *)(uintptr_t)cli, &err);
     if (rc == 0)
         rc = trial_policies(&c, policies, &err);
+    if (rc == 0)
+        rc = check_env(cli, path, &c, &err);
     if (rc < 0)
         report_bad(cli, path, &err);
     else

@@ -142,6 +142,9 @@ struct env_host;
  * built-in one. To be called once, after the first vec_env_reset or vec_env_state_load. */
 int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
                   struct err *err);
+/* To be called before vec_env_start: an external environment was found not to be reproducible
+ * (env_trial.h). Its host will not be exact; line, copied, is for on_inexact. */
+void vec_env_mark_inexact(struct vec_env *v, const char *line);
 /* Sets the function to call when a call that returned ENV_LATER is complete; it is never
  * called from within that call. */
 void vec_env_on_ready(struct vec_env *v, void (*fn)(void *ctx), void *ctx);

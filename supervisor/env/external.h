@@ -20,6 +20,7 @@ struct external {
     const struct yaml_node *params; /* NULL: none */
     struct agent_limits limits;
     size_t processes;
+    int is_trial; /* its processes are never restarted (agent_spec) */
 };
 
 void external_init(struct external *ret, const struct env_config *config,

@@ -54,6 +54,7 @@ struct external_world {
     const float *const *actions; /* of the step in progress */
     size_t outstanding;
     int failed, inexact;
+    const char *why_inexact; /* of external_world_mark_inexact, or NULL; borrowed */
 };
 
 enum external_kind { EXTERNAL_RESET, EXTERNAL_STEP };

@@ -147,7 +147,8 @@ static void make_specs(struct external_world *w, const char *logs, const char *n
                                           .command = w->external->command,
                                           .mode = w->external->mode,
                                           .directory = w->external->directory,
-                                          .revival = &external_revival};
+                                          .revival = &external_revival,
+                                          .is_trial = w->external->is_trial};
     }
 }
 
@@ -172,8 +173,10 @@ int external_world_start(struct external_world *w, struct env_host *host,
     if (r < 0)
         return r;
     if (w->inexact)
-        env_host_on_inexact(host, "earlier episodes are not reproducible: "
-                                  "this run is not exact");
+        env_host_on_inexact(host, w->why_inexact != NULL
+                                      ? w->why_inexact
+                                      : "earlier episodes are not reproducible: "
+                                        "this run is not exact");
     return agent_table_start(w->table, err);
 }
 
@@ -328,4 +331,20 @@ int external_world_is_lost(const struct external_world *w, size_t copy)
 int external_world_runs(const struct external_world *w, size_t copy)
 {
     return w->episodes[copy].runs && !w->episodes[copy].lost;
+}
+
+size_t external_world_sums(const struct external_world *w, size_t copy, uint32_t *ret,
+                           size_t max)
+{
+    const struct external_episode *e = &w->episodes[copy];
+    const size_t n = e->n_steps + 1 < max ? e->n_steps + 1 : max;
+
+    memcpy(ret, e->sums, n * sizeof(*ret));
+    return n;
+}
+
+void external_world_mark_inexact(struct external_world *w, const char *line)
+{
+    w->inexact = 1;
+    w->why_inexact = line;
 }

@@ -68,6 +68,14 @@ int external_world_is_lost(const struct external_world *w, size_t copy);
 /* Whether the copy has an episode that is not lost. */
 int external_world_runs(const struct external_world *w, size_t copy);
 
+/* Copies the checksums of the copy's present or last episode, that of its reset and of each
+ * step; at most max. Returns their number. */
+size_t external_world_sums(const struct external_world *w, size_t copy, uint32_t *ret,
+                           size_t max);
+/* To be called before the start: the environment was found not to be reproducible. line: as
+ * for env_host_on_inexact; borrowed. */
+void external_world_mark_inexact(struct external_world *w, const char *line);
+
 /* ---- external_state.c: the history as a flat block ---- */
 
 size_t external_world_state_bytes(const struct external_world *w);

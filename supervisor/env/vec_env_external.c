@@ -198,6 +198,11 @@ int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
     return external_world_start(v->external_world, host, name, err);
 }
 
+void vec_env_mark_inexact(struct vec_env *v, const char *line)
+{
+    external_world_mark_inexact(v->external_world, arena_strdup(&v->arena, line));
+}
+
 void vec_env_on_ready(struct vec_env *v, void (*fn)(void *ctx), void *ctx)
 {
     v->on_ready = fn;

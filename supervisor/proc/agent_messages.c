@@ -101,7 +101,8 @@ static int is_temporary_error(const struct agent *a)
     const int has_played = a->state == PROC_BUSY || a->state == PROC_REPLAYING;
 
     return a->in.error.code == ERR_NOMEM ||
-           (a->in.error.code == ERR_AGENT && !a->kind->has_block && has_played);
+           (a->in.error.code == ERR_AGENT && !a->kind->has_block && has_played &&
+            !a->spec.is_trial);
 }
 
 static void handle_response(struct agent *a)

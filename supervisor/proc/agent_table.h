@@ -160,7 +160,7 @@ struct agent_spec {
     const char *mode; /* the program is the agent executable in this mode (proc_spec) */
     const char *directory; /* in which the program starts; NULL: ours; borrowed */
     const struct agent_revival *revival; /* of such a program; NULL: it has no state */
-    int is_trial; /* started only to ask for its description: never restarted */
+    int is_trial;                        /* started only to try it: never restarted */
 };
 
 struct agent_callbacks {

@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/env/env_trial.h"
 #include "supervisor/run/training_internal.h"
 #include "supervisor/save/retention.h"
 
@@ -206,6 +207,24 @@ static int open_store(struct training *t, struct err *err)
     return store_open(&t->store, path, capacity, s->data, s->len, err);
 }
 
+/* Marks a run whose environment turns out not to be reproducible. What else goes wrong here
+ * is no reason to end the run, whose processes may be restarted. */
+static int verify_env(struct training *t, struct err *err)
+{
+    const struct env_config *env = &t->config->env;
+    struct env_verdict verdict;
+    struct err why = {0};
+    char text[256];
+
+    if (t->args->resume != NULL || !env->verify)
+        return 0;
+    if (env_trial(env, t->config->run.seed, &verdict, &why) == ERR_INTERRUPTED)
+        return err_pass(err, &why);
+    if (verdict.differs)
+        vec_env_mark_inexact(t->env, env_verdict_text(&verdict, text, sizeof(text)));
+    return 0;
+}
+
 static int open_files(struct training *t, struct err *err)
 {
     struct run_dir *dir = t->args->dir;
@@ -217,6 +236,8 @@ static int open_files(struct training *t, struct err *err)
     if (rc == 0)
         rc = vec_env_new(&t->env, &t->config->env, t->config->run.seed,
                          ENV_DRAWS_TRAINING, 0, err);
+    if (rc == 0)
+        rc = verify_env(t, err);
     if (rc < 0)
         return rc;
     vec_env_reset(t->env);

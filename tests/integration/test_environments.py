@@ -30,6 +30,7 @@ env:
   copies: 5
   processes: 2
   restart: {{max_restarts: 100000, delay: 0s}}
+  verify: false
 experience: {{capacity: 20000, batch_size: 32, warmup: 200, update_every: 20}}
 evaluation: {{every_env_steps: {evaluate}, episodes: 7}}
 checkpoint: {{every_env_steps: {checkpoint}}}
@@ -266,6 +267,58 @@ def test_what_is_not_reproducible_is_told_and_discarded(w):
     at = status(w, "moody")["env_steps"]
     out, err = w.brood("resume", "moody", "--set", f"run.env_steps={at + 1000}", "--anyway")
     assert "is not exact" in err, err
+
+
+def test_it_is_found_out_at_the_start(w):
+    """The configuration of this file leaves env.verify out, to save time."""
+    moody = w.write("moody.py", MOODY.format(examples=str(EXAMPLES)))
+    file = bridged(w, moody, steps=200, evaluate=0, algorithm="random")
+    says = ("this environment is not reproducible: two processes answered the same seed and "
+            "actions differently in step 3")
+    w.brood("run", file, "--name", "unchecked")
+    assert json.loads(w.brood("status", "unchecked", "--json")[0])["exact"] is True
+    assert w.brood("check", file)[1] == ""
+    out, err = w.brood("check", file, "--set", "env.verify=true")
+    assert err == f"{file}: env.command: warning: {says}\n", err
+    err = w.brood("run", file, "--set", "env.verify=true", "--name", "checked")[1]
+    assert f"{says}\n" in err, err
+    assert json.loads(w.brood("status", "checked", "--json")[0])["exact"] is False
+    file.write_text(file.read_text().replace("  verify: false\n", "").replace(
+        str(moody), str(EXAMPLES / "hallway.py")))
+    assert w.brood("check", file)[1] == ""
+    w.brood("run", file, "--name", "sound")
+    assert json.loads(w.brood("status", "sound", "--json")[0])["exact"] is True
+
+
+SHORT_MASK = """
+import sys
+sys.path.insert(0, {support!r})
+from rooms import Rooms
+
+
+class ShortMask(Rooms):
+    def step(self, actions):
+        self.move = max(range(3), key=lambda move: move in actions.values())
+        obs, rewards, ends, cuts, infos = super().step(actions)
+        return obs, rewards, ends, cuts, {{a: {{"action_mask": [1, 1]}} for a in infos}}
+
+
+parallel_env = ShortMask
+"""
+
+
+def test_check_plays_a_few_random_steps(w):
+    mask = w.write("short_mask.py", SHORT_MASK.format(support=str(EXAMPLES.parent / "support")))
+    for file, setting, says in (
+            (faulty(w), "env.params.what=step", "faulty.py:14: RuntimeError: no more way way way"),
+            (bridged(w, mask, name="mask.yaml"), "env.params.max_cycles=9",
+             "host_0: an action mask of 2, expected 3"),
+            (config(w, FAKE_ENV, "nan-5", name="nan.yaml"), "env.copies=5",
+             "observation of scout_0 in copy 0: entry 2 is nan")):
+        err = w.brood("check", file, "--set", setting, code=2)[1]
+        assert err.startswith(f"{file}:4: env.command: ") and err.count("\n") == 1 and \
+            err.endswith(says + "\n"), err
+        assert " step: " in err, err
 
 
 KINDS = """
@@ -586,6 +639,7 @@ static void close_world(void *world)
 
 static void reset(void *world, uint64_t seed, const struct brood_env_view *out)
 {
+    out->present[0] = 1;
 }
 
 static void step(void *world, const float *const *actions, const struct brood_env_view *out)
