@@ -26,6 +26,7 @@
 enum keep_log { KEEP_LOG_NEVER, KEEP_LOG_ALWAYS, KEEP_LOG_AUTO };
 enum env_rules { ENV_RULES_MPE2, ENV_RULES_OPENAI };
 enum env_actions { ENV_ACTIONS_DISCRETE, ENV_ACTIONS_CONTINUOUS };
+enum env_teams { ENV_TEAMS_BY_NAME, ENV_TEAMS_ALL };
 enum env_reward { ENV_REWARD_OWN, ENV_REWARD_TEAM_SUM, ENV_REWARD_TEAM_MEAN };
 enum activation {
     ACTIVATION_RELU,
@@ -146,6 +147,7 @@ struct env_config {
     const char *id; /* "none": no environment; "command", "plugin": an external one */
     enum env_rules rules;
     enum env_actions actions;
+    enum env_teams teams;
     enum env_reward reward;
     int64_t copies;
     int64_t max_steps; /* of an episode; 0: only the environment's own limit */

@@ -58,7 +58,7 @@ struct action_space {
 
 struct env_agent {
     char name[AGENT_NAME_MAX]; /* "agent_0" */
-    char team[AGENT_NAME_MAX]; /* the name before the number: "agent" */
+    char team[AGENT_NAME_MAX]; /* "agent": the name before the number; see env.teams */
     int32_t obs_width;         /* O */
     int obs_is_u8;             /* 1: uint8 observations; 0: float32 */
     int64_t image[3];          /* height, width, channels, if it sees an image; else 0 */

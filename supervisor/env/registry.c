@@ -155,13 +155,12 @@ static int check_rules(const struct env_class *class, const struct env_config *c
     return ERR_UNSUPPORTED;
 }
 
-int env_class_describe(const struct env_class *class, const struct env_config *config,
-                       struct arena *arena, const void **ret_params, struct env_spec *ret,
-                       struct err *err)
+static int describe(const struct env_class *class, const struct env_config *config,
+                    struct arena *arena, const void **ret_params, struct env_spec *ret,
+                    struct err *err)
 {
     int rc;
 
-    *ret_params = NULL;
     if (class->ops == NULL)
         return external_ask(ret, config, arena, err);
     rc = check_rules(class, config, err);
@@ -169,6 +168,20 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
         rc = env_params_read(config, arena, ret_params, err);
     return rc < 0 ? rc
                   : class->ops->describe(class, config, *ret_params, arena, ret, err);
+}
+
+int env_class_describe(const struct env_class *class, const struct env_config *config,
+                       struct arena *arena, const void **ret_params, struct env_spec *ret,
+                       struct err *err)
+{
+    int rc;
+
+    *ret_params = NULL;
+    rc = describe(class, config, arena, ret_params, ret, err);
+    if (rc == 0 && config->teams == ENV_TEAMS_ALL)
+        for (size_t a = 0; a < ret->n_agents; a++)
+            memcpy(ret->agents[a].team, "team", sizeof("team"));
+    return rc;
 }
 
 /* Identifies an external environment by its program; does not ask a process for its

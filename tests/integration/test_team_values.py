@@ -1,5 +1,7 @@
 """iql on episodes, vdn and qmix: kills of agents and of the central process, and a resume,
 change no byte."""
+import json
+
 import harness
 
 CONFIG = """
@@ -99,6 +101,22 @@ def test_a_team_needs_one_reward(w):
     _, err = w.brood("check", file, code=2)
     assert "env.reward: found 'own', expected team_mean (or team_sum): qmix learns one " \
         "value for the whole team" in err, err
+
+
+def test_agents_of_different_names_can_be_one_team(w):
+    """vdn adds the values of speaker_0 and listener_0 only if env.teams says so."""
+    text = config("vdn", AS_STORED).replace("simple_spread", "simple_speaker_listener") \
+        .replace(", params: {agents: 2}", "%s").replace("env_steps: 4000", "env_steps: 1000")
+    weights = []
+    for teams in ("by_name", "all"):
+        file = w.write(f"{teams}.yaml", text % f", teams: {teams}")
+        w.brood("run", file, "--name", teams)
+        played = json.loads(w.brood("eval", teams, "--episodes", "2", "--json")[0])
+        assert list(played["teams"]) == {"by_name": ["speaker", "listener"],
+                                         "all": ["team"]}[teams], played
+        weights.append(harness.tree_bytes(
+            w.run_dir(teams) / "checkpoints" / "1000" / "listener_0"))
+    assert weights[0] != weights[1]
 
 
 if __name__ == "__main__":
