@@ -17,11 +17,11 @@
 #include "supervisor/env/env.h"
 #include "supervisor/rollout/rollout_internal.h"
 #include "supervisor/run/training.h"
+#include "tests/bench/cores.h"
 #include "tests/bench/listing.h"
 #include "tests/bench/yardstick.h"
 
 #include <dirent.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,18 +286,6 @@ static void measure(const struct algorithm *a, char *const *set, size_t n_set)
 
 /* ---- in a process of its own ---- */
 
-static void keep_to_one_core(void)
-{
-    cpu_set_t all, one;
-
-    CPU_ZERO(&one);
-    CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
-    for (int c = CPU_SETSIZE - 1; c >= 0 && CPU_COUNT(&one) < 1; c--)
-        if (CPU_ISSET(c, &all))
-            CPU_SET(c, &one);
-    CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
-}
-
 static void measure_apart(const struct algorithm *a, char *const *set, size_t n_set)
 {
     int status;
@@ -319,7 +307,7 @@ int main(int argc, char **argv)
     int n_names = 1;
 
     log_init("bench", LOG_LEVEL_ERROR, STDERR_FILENO);
-    keep_to_one_core();
+    (void)cores_keep(1);
     while (n_names < argc && strchr(argv[n_names], '=') == NULL)
         n_names++;
     for (size_t i = 0; i < ALGORITHMS; i++) {
