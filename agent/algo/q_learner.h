@@ -30,7 +30,8 @@
  *          target_every-th.
  * Shared   gradients > apply > assign (share.h) in place of learn. Of vdn and qmix a team of
  *          N adds N times its part, since the ps takes the mean and the loss is one. The
- *          mixer has its own optimiser, in the central process.
+ *          mixer has its own optimiser, in the central process, with the settings of the
+ *          team's first agent; a live change of those reaches it, too.
  *
  * Shared by q_learner*.c and qmix.c only.
  */

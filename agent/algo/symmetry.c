@@ -54,6 +54,7 @@ struct view { /* of one agent */
     uint32_t *digit, *place; /* [n_digits]: a table's row is the sum of place x value */
     struct step *steps;
     uint32_t *value; /* one table: (n) the rows of it that `draw` means; else NULL */
+    size_t room;     /* of value */
     uint64_t draw;
 };
 
@@ -600,7 +601,10 @@ static void begin(struct symmetry *s, size_t agent, size_t n)
         make_view(s, agent);
     if (v->n_steps != 1 || v->steps[0].n == 0 || v->draw == s->draw)
         return;
-    v->value = xreallocarray(v->value, s->n, sizeof(*v->value));
+    if (s->n > v->room) {
+        v->value = xreallocarray(v->value, s->room, sizeof(*v->value));
+        v->room = s->room;
+    }
     for (size_t i = 0; i < s->n; i++)
         v->value[i] = (uint32_t)row_of_table(v, &v->steps[0], s->drawn + i * s->n_digits);
     v->draw = s->draw;

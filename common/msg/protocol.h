@@ -99,6 +99,8 @@
  *               name) and `counter`, or else the request's id.
  *   set         changes {key: value} of the live settings          (writing)
  *               a schedule's are its key, "<key>.to" and "<key>.over"
+ *               The central process has the settings of the first agent whose algorithm
+ *               needs it, a ps those of its first member: both get their changes
  *   snapshot -> block bin
  *   restore     block? bin, values? {variable name: tensor}        (writing)
  *   ping     -> {}                 shutdown -> {} and the agent exits with 0

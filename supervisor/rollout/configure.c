@@ -104,8 +104,7 @@ static void pack_share(const struct sharing *s, size_t group, const struct env_s
             msg_str(o, spec->agents[i].name);
 }
 
-/* The first agent whose algorithm needs a central process; n_agents: there is none. */
-static size_t find_central(const struct run_config *config)
+size_t rollout_central_settings(const struct run_config *config)
 {
     size_t i = 0;
 
@@ -116,7 +115,7 @@ static size_t find_central(const struct run_config *config)
 
 int rollout_needs_central(const struct run_config *config)
 {
-    return find_central(config) < config->n_agents;
+    return rollout_central_settings(config) < config->n_agents;
 }
 
 /* What the process at a place of the table is. */
@@ -128,7 +127,8 @@ struct process {
 
 /* Places: the environment's agents, the central process if there is one, then the ps of each
  * group. The central process runs the algorithm of the agents that need it, so it gets the
- * settings of the first of them; a ps gets those of its first member. */
+ * settings of the first of them; a ps gets those of its first member. Live changes go the
+ * same way (rollout_change.c). */
 static struct process process_at(const struct run_config *config,
                                  const struct env_spec *spec, const struct sharing *s,
                                  size_t place)
@@ -141,7 +141,7 @@ static struct process process_at(const struct run_config *config,
         return (struct process){"learner", spec->agents[place].name, place,
                                 s->group_of[place]};
     if (place < first_ps || s->n_groups == 0) {
-        const size_t i = find_central(config);
+        const size_t i = rollout_central_settings(config);
 
         return (struct process){"central", "central", i < n ? i : 0, SHARING_NONE};
     }

@@ -185,6 +185,9 @@ int rollout_check(const struct run_config *config, const struct env_spec *spec,
 
 /* 1 if the algorithm of some agent has stages that run in a central process. */
 int rollout_needs_central(const struct run_config *config);
+/* The agent whose settings the central process has: the first one whose algorithm needs it;
+ * n_agents: none does. */
+size_t rollout_central_settings(const struct run_config *config);
 
 struct rollout_policy { /* of a frozen agent, or one that hosts a graph */
     const void *metagraph;

@@ -63,10 +63,14 @@ struct setting {
     double value;
 };
 
+/* Whose settings are collected: those of the processes that are no agents are the settings of
+ * one of theirs (rollout_pack_configure). */
+enum processes { AGENTS, CENTRAL, PS };
+
 struct settings {
     const struct rollout *r;
-    int of_ps; /* collect those of the ps processes, which have their first member's */
-    struct setting *list; /* in the order of the agents */
+    enum processes of;
+    struct setting *list; /* in the order of the table of agents */
     size_t n, cap;
 };
 
@@ -95,22 +99,38 @@ static int has_setting(const struct rollout *r, size_t agent, const char *proces
     return found;
 }
 
+/* The name and place of the process that has this agent's settings; NULL: none of those that
+ * they are collected for. */
+static const char *receiver(const struct settings *s, size_t agent, size_t *ret_place)
+{
+    const struct rollout *r = s->r;
+    const size_t group = r->sharing.group_of[agent];
+
+    switch (s->of) {
+    case AGENTS:
+        *ret_place = agent;
+        return r->names[agent];
+    case CENTRAL:
+        *ret_place = r->n_agents;
+        return rollout_central_settings(r->config) == agent ? "central" : NULL;
+    case PS:
+        if (group == SHARING_NONE || r->sharing.groups[group].first != agent)
+            return NULL;
+        *ret_place = r->first_ps + group;
+        return r->sharing.groups[group].ps;
+    }
+    return NULL;
+}
+
 /* part: "", or of a schedule ".to" and ".over". */
 static void add(struct settings *s, const struct config_change *c, const char *part,
                 double value)
 {
-    const struct rollout *r = s->r;
     char *key = xasprintf("%s%s", c->key, part);
-    size_t agent = c->agent;
-    const char *name = r->names[agent];
+    size_t agent;
+    const char *name = receiver(s, c->agent, &agent);
 
-    if (s->of_ps) {
-        const size_t group = r->sharing.group_of[agent];
-
-        agent = r->first_ps + group;
-        name = r->sharing.groups[group].ps;
-    }
-    if (!has_setting(r, agent, name, key)) {
+    if (name == NULL || !has_setting(s->r, agent, name, key)) {
         free(key);
         return;
     }
@@ -121,21 +141,12 @@ static void add(struct settings *s, const struct config_change *c, const char *p
     s->list[s->n++] = (struct setting){agent, key, value};
 }
 
-/* The settings of a ps are those of its first member. */
-static int is_of_ps(const struct rollout *r, size_t agent)
-{
-    const size_t group = r->sharing.group_of[agent];
-
-    return group != SHARING_NONE && r->sharing.groups[group].first == agent;
-}
-
 static void collect(void *ctx, const struct config_change *c)
 {
     struct settings *s = ctx;
     struct ramp v;
 
-    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
-        (s->of_ps && !is_of_ps(s->r, c->agent)))
+    if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents)
         return;
     add(s, c, "", c->number);
     if (c->field->type != FIELD_SCHEDULE || c->is == NULL)
@@ -206,9 +217,8 @@ int rollout_change(struct rollout *r, const struct run_config *from,
     if ((rc = rollout_make_sources(r, err)) < 0 ||
         (rc = rollout_make_evaluation(r, err)) < 0)
         return rc;
-    run_config_compare(from, to, collect, &s);
-    s.of_ps = 1;
-    run_config_compare(from, to, collect, &s);
+    for (s.of = AGENTS; s.of <= PS; s.of++)
+        run_config_compare(from, to, collect, &s);
     rc = send_all(r, &s, err);
     settings_done(&s);
     return rc;

@@ -378,7 +378,7 @@ static int send_stage(struct rollout *r, size_t runner, int stage, struct err *e
         msg_tensor(o, &weights);
     }
     msg_key(o, "inputs");
-    if (agent_table_count(r->args.agents) > r->n_cores)
+    if (r->n_cores > 1 && agent_table_count(r->args.agents) > r->n_cores)
         agent_request_wake_on(r->args.agents, place, r->cores[core]);
     if (s->turns)
         turn = (struct exchange_turn){l->order, turns_before(l, runner), shape};

@@ -158,6 +158,38 @@ START_TEST(rows_and_adam_give_the_same_bits)
 }
 END_TEST
 
+/* Rows side by side in registers give the bits of rows by themselves. */
+START_TEST(rows_do_not_depend_on_their_neighbours)
+{
+    static struct operands in;
+    static _Alignas(64) float together[2][N], alone[2][N];
+
+    for (int i = 0; kern_loops_at(i); i++) {
+        const struct kern_loops *set = kern_loops_at(i);
+
+        for (size_t n = 1; n <= 20; n++) {
+            const size_t rows = N / n;
+
+            fill(in.a, DT_FLOAT, 5);
+            ((float *)(void *)in.a)[(rows / 2) * n] = NAN;
+            set->softmax(together[0], (void *)in.a, rows, n);
+            set->log_softmax(together[1], (void *)in.a, rows, n);
+            for (size_t r = 0; r < rows; r++) {
+                const float *row = (const float *)(void *)in.a + r * n;
+
+                set->softmax(alone[0] + r * n, row, 1, n);
+                set->log_softmax(alone[1] + r * n, row, 1, n);
+            }
+            for (size_t k = 0; k < rows * n; k++)
+                for (int f = 0; f < 2; f++)
+                    ck_assert(isnan(alone[f][k]) ? isnan(together[f][k])
+                                                 : memcmp(&alone[f][k], &together[f][k],
+                                                          sizeof(float)) == 0);
+        }
+    }
+}
+END_TEST
+
 /* ---- Adam and polyak averages ---- */
 
 static float one_nan(float x)
@@ -285,6 +317,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, every_loop_gives_the_same_bits);
     tcase_add_test(tc, sums_do_not_depend_on_the_cut);
     tcase_add_test(tc, rows_and_adam_give_the_same_bits);
+    tcase_add_test(tc, rows_do_not_depend_on_their_neighbours);
     tcase_add_loop_test(tc, adam_is_its_formula, 0, 4);
     tcase_add_loop_test(tc, follow_rounds_each_step, 0, 2);
     tcase_add_test(tc, of_nans_one_is_left);

@@ -76,16 +76,37 @@ static const char *const configs[] = {"{}",
                                       "{algorithm: matd3}",
                                       "{algorithm: mappo}",
                                       "{algorithm: coma}"};
+enum { PLAIN, MASKED, SYMMETRIC, VARIANTS };
 enum { CONFIGS = sizeof(configs) / sizeof(configs[0]) };
+
+/* Two landmarks in either order. */
+static void add_symmetry(struct symmetry_group *g, struct arena *arena)
+{
+    const size_t orders = symmetry_add_orders(g, arena, 2);
+
+    for (uint32_t agent = 0; agent < 3; agent++)
+        symmetry_add_run(g, arena, orders,
+                         &(struct symmetry_run){.agent = agent,
+                                                .part = SYMMETRY_OBS,
+                                                .first = 4,
+                                                .count = 2,
+                                                .width = 2});
+}
 
 START_TEST(test_steady_requests_allocate_nothing)
 {
-    struct team_args args = team_spread(configs[_i / 2], 200);
+    struct team_args args = team_spread(configs[_i / VARIANTS], 200);
+    struct symmetry_group symmetry = {0};
+    struct arena arena = ARENA_ZERO;
     struct team *t;
     uint64_t rows[BATCH];
     int before;
 
-    args.space.masked = _i % 2;
+    args.space.masked = _i % VARIANTS == MASKED;
+    if (_i % VARIANTS == SYMMETRIC) {
+        add_symmetry(&symmetry, &arena);
+        args.symmetry = &symmetry;
+    }
     t = team_new(&args);
 
     rng_below(rng_key_make(1, "test", "rows"), 0, 0, 200, rows, BATCH);
@@ -97,6 +118,7 @@ START_TEST(test_steady_requests_allocate_nothing)
         play(t, u, rows);
     ck_assert_int_eq(n_allocations, before);
     team_free(t);
+    arena_done(&arena);
 }
 END_TEST
 
@@ -105,7 +127,7 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("steady");
     TCase *tc = tcase_create("steady");
 
-    tcase_add_loop_test(tc, test_steady_requests_allocate_nothing, 0, 2 * CONFIGS);
+    tcase_add_loop_test(tc, test_steady_requests_allocate_nothing, 0, VARIANTS * CONFIGS);
     suite_add_tcase(suite, tc);
     return suite;
 }

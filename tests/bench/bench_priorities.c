@@ -49,7 +49,7 @@ int main(void)
     }
     printf(
         "draw of %d from %d: %.1f us; their new priorities: %.1f us; %d new rows: %.1f "
-        "us\n",
+        "us (a draw: at most 200)\n",
         BATCH, ROWS, median(draw, TIMES), median(set, TIMES), COPIES, median(add, TIMES));
     priorities_free(p);
     return 0;

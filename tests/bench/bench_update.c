@@ -15,9 +15,9 @@
 #include "common/log/log.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/training.h"
+#include "tests/bench/cores.h"
 #include "tests/bench/median.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,20 +162,6 @@ static void train(const char *runs, int batch)
     run_config_done(&config);
 }
 
-/* Restricts this process to two of the available cores. */
-static int keep_to_two_cores(void)
-{
-    cpu_set_t all, two;
-
-    CPU_ZERO(&two);
-    CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
-    for (int c = 0; c < CPU_SETSIZE && CPU_COUNT(&two) < CORES; c++)
-        if (CPU_ISSET(c, &all))
-            CPU_SET(c, &two);
-    CHECK(sched_setaffinity(0, sizeof(two), &two) == 0);
-    return CPU_COUNT(&two) == CORES;
-}
-
 int main(int argc, char **argv)
 {
     const int batch = argc > 1 ? atoi(argv[1]) : 1024;
@@ -184,7 +170,7 @@ int main(int argc, char **argv)
 
     CHECK(batch > 0);
     log_init("bench", LOG_LEVEL_ERROR, STDERR_FILENO);
-    if (!keep_to_two_cores()) {
+    if (cores_keep(CORES) < CORES) {
         (void)printf("update of %d learners on %d cores: there is only one here\n",
                      AGENTS, CORES);
         return 0;

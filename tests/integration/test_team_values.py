@@ -1,6 +1,8 @@
 """iql on episodes, vdn and qmix: kills of agents and of the central process, and a resume,
 change no byte."""
 import json
+import re
+import zipfile
 
 import harness
 
@@ -77,6 +79,34 @@ def test_vdn(w):
 
 def test_qmix(w):
     check(w, "qmix", DRAWN, ["agent_0", "central", "agent_1"])
+
+
+def mixer(w, run, step):
+    """Its weights, without the optimiser's numbers and the target's."""
+    out = w.path / f"mixer-{step}.npz"
+    w.brood("export", run / "checkpoints" / str(step) / "central" / f"model.ckpt-{step}",
+            "--out", out)
+    with zipfile.ZipFile(out) as z:
+        files = {f: z.read(f) for f in z.namelist() if f.startswith("central/mixer/")}
+    return {f: v for f, v in files.items() if "Adam" not in f and "_power" not in f}
+
+
+def test_a_live_change_reaches_the_mixer(w):
+    """It has the settings of the team's first agent. No weight changes by 1e-30."""
+    text = config("qmix", AS_STORED).replace("env_steps: 4000}", "env_steps: 90000000}")
+    p = w.start("run", w.write("long.yaml", text), "--name", "long")
+    run = w.run_dir("long")
+    harness.wait_until("a checkpoint", lambda: (run / "checkpoints" / "1000").exists())
+    out, _ = w.brood("set", run, "agents.agent_0.optimizer.learning_rate=1e-30")
+    still = int(re.search(r"from step (\d+) on", out).group(1)) // 1000 * 1000 + 1000
+    harness.wait_until("a checkpoint after it",
+                       lambda: (run / "checkpoints" / str(still)).exists())
+    harness.kill(harness.agents_of(p.pid)["central"])
+    last = still + 2000
+    harness.wait_until("another", lambda: (run / "checkpoints" / str(last)).exists())
+    w.brood("stop", run)
+    assert len(mixer(w, run, last)) >= 14, mixer(w, run, last).keys()
+    assert mixer(w, run, 1000) != mixer(w, run, still) == mixer(w, run, last)
 
 
 def test_iql(w):

@@ -498,12 +498,11 @@ static void shift_rows(float *dst, const float *x, size_t rows_, size_t n)
 
 #define SIDE_BY_SIDE 64
 
-/* Transposes rows with few columns, so that the vectoriser works on many rows side by
- * side. Each row keeps its own largest element, its own sum, and the order of its sum. */
-static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
+/* Rows with few columns, at most SIDE_BY_SIDE of them, become columns, so that the
+ * vectoriser works on many rows side by side: turned[i * SIDE_BY_SIDE + r]. Each row keeps
+ * its own largest element (top), its own sum, and the order of its sum. */
+static void turn_few(float *turned, float *top, const float *x, size_t rows_, size_t n)
 {
-    float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
-
     for (size_t r = 0; r < SIDE_BY_SIDE; r++)
         top[r] = r < rows_ ? x[r * n] : 0;
     for (size_t i = 0; i < n; i++)
@@ -514,6 +513,13 @@ static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
             float e = turned[i * SIDE_BY_SIDE + r];
             top[r] = e > top[r] ? e : top[r];
         }
+}
+
+static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
+{
+    float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+
+    turn_few(turned, top, x, rows_, n);
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
             float *e = &turned[i * SIDE_BY_SIDE + r];
@@ -527,15 +533,43 @@ static void softmax_few(float *dst, const float *x, size_t rows_, size_t n)
             dst[r * n + i] = turned[i * SIDE_BY_SIDE + r] * sum[r];
 }
 
-static void softmax(float *dst, const float *x, size_t rows_, size_t n)
+static void log_softmax_few(float *dst, const float *x, size_t rows_, size_t n)
+{
+    float turned[FEW_COLUMNS * SIDE_BY_SIDE], top[SIDE_BY_SIDE], sum[SIDE_BY_SIDE] = {0};
+
+    turn_few(turned, top, x, rows_, n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < SIDE_BY_SIDE; r++) {
+            float *e = &turned[i * SIDE_BY_SIDE + r];
+            *e -= top[r];
+            sum[r] += vm_expf(*e);
+        }
+    for (size_t r = 0; r < SIDE_BY_SIDE; r++)
+        sum[r] = vm_logf(sum[r]);
+    for (size_t r = 0; r < rows_; r++)
+        for (size_t i = 0; i < n; i++)
+            dst[r * n + i] = turned[i * SIDE_BY_SIDE + r] - sum[r];
+}
+
+/* Calls `few` for SIDE_BY_SIDE rows at a time and moves dst and x past them. Returns the
+ * number of rows that are left, too few of them. */
+static size_t run_few(void (*few)(float *dst, const float *x, size_t rows_, size_t n),
+                      float **dst, const float **x, size_t rows_, size_t n)
 {
     while (n > 0 && n < FEW_COLUMNS && rows_ >= SIDE_BY_SIDE / 2) {
         size_t some = rows_ < SIDE_BY_SIDE ? rows_ : SIDE_BY_SIDE;
-        softmax_few(dst, x, some, n);
-        dst += some * n;
-        x += some * n;
+
+        few(*dst, *x, some, n);
+        *dst += some * n;
+        *x += some * n;
         rows_ -= some;
     }
+    return rows_;
+}
+
+static void softmax(float *dst, const float *x, size_t rows_, size_t n)
+{
+    rows_ = run_few(softmax_few, &dst, &x, rows_, n);
     shift_rows(dst, x, rows_, n);
     f32_loop_Exp(dst, dst, NULL, NULL, rows_ * n, 0);
     for (size_t r = 0; r < rows_; r++) {
@@ -547,6 +581,7 @@ static void softmax(float *dst, const float *x, size_t rows_, size_t n)
 
 static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
 {
+    rows_ = run_few(log_softmax_few, &dst, &x, rows_, n);
     shift_rows(dst, x, rows_, n);
     for (size_t r = 0; r < rows_; r++) {
         float *row = dst + r * n;
