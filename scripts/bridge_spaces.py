@@ -103,11 +103,13 @@ class Observation:
     def make_box(self, space):
         shape = tuple(int(n) for n in space.shape)
         self.width = math.prod(shape)
-        pack = struct.Struct(f"<{self.width}{'B' if self.u8 else 'f'}").pack
-        dtype = "u1" if self.u8 else "<f4"
+        code, dtype = ("B", "u1") if self.u8 else ("f", "<f4")
+        pack = struct.Struct(f"<{self.width}{code}").pack
 
         def encode(value):
             self.check_shape(value, shape)
+            if isinstance(value, memoryview) and value.format == code:
+                return value.tobytes()
             if hasattr(value, "astype"):
                 data = value.astype(dtype)
                 if self.u8 and value.dtype != data.dtype and (data != value).any():

@@ -135,9 +135,13 @@ static void critic_free(struct algo *a)
 static int build(struct algo **ret, const struct algo_args *args, struct err *err)
 {
     const struct agent_config *c = args->config;
+    struct pictures none;
     struct algo *a;
-    int r;
+    int r = pictures_of(&c->critic, "critic.conv", &args->agents[args->self], NULL, 1,
+                        &none, err);
 
+    if (r < 0) /* no client can say what an image is */
+        return r;
     if (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
                           "accept_reject tries changes on batches of its "

@@ -30,6 +30,7 @@
 
 #include "agent/algo/algo.h"
 #include "agent/algo/reward_scale.h"
+#include "agent/nn/nn.h"
 
 enum iql_live {
     IQL_RATE,
@@ -60,6 +61,7 @@ struct algo {
     size_t index, n_agents;
     int32_t n_choices; /* C */
 
+    struct pictures pictures; /* that its network sees */
     struct output obs, choice, target, weight;
     struct output q, target_q;        /* (B, C) */
     struct output td;                 /* (B, 1) target minus q of the choices */

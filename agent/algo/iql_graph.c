@@ -13,7 +13,8 @@ static struct output network(struct algo *a, const char *scope)
     struct output q;
 
     variable_scope_enter(a->graph, scope, NULL, REUSE_AUTO);
-    q = mlp(a->graph, a->obs, &a->config->critic, a->n_choices);
+    q = see_pictures(a->graph, a->obs, &a->config->critic, &a->pictures);
+    q = mlp(a->graph, q, &a->config->critic, a->n_choices);
     variable_scope_leave(a->graph);
     return q;
 }
@@ -109,8 +110,11 @@ static void make_target_updates(struct algo *a)
 int iql_build_graph(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    int r;
+    int r = pictures_of(&a->config->critic, "critic.conv", a->self, NULL, 1, &a->pictures,
+                        err);
 
+    if (r < 0)
+        return r;
     variable_scope_enter(g, a->self->name, NULL, REUSE_INHERIT);
     make_placeholders(a);
     make_lives(a);

@@ -50,6 +50,7 @@
 #include "agent/algo/live.h"
 #include "agent/algo/reward_scale.h"
 #include "agent/nn/accept_reject.h"
+#include "agent/nn/nn.h"
 
 extern const struct algo_ops maddpg_ops, ddpg_ops, matd3_ops;
 
@@ -125,8 +126,9 @@ struct algo {
     int smoothing;     /* matd3 with a deterministic policy */
     /* The agents whose observations and actions the critic sees: all, or itself. */
     size_t seen_first, seen_n;
-    int64_t seen_obs;    /* their observations' widths together */
-    int64_t joint_width; /* J: and their actions' */
+    int64_t seen_obs;                         /* their observations' widths together */
+    struct pictures pictures, joint_pictures; /* what policy and critic see */
+    int64_t joint_width;                      /* J: and their actions' */
 
     struct output *obs;    /* [N] placeholders; OUTPUT_NONE where not seen */
     struct output *action; /* [N] */

@@ -85,6 +85,12 @@ static void make_constants(struct algo *a)
                      "keep");
 }
 
+/* The seen observations, behind the critic's convolutions. */
+static struct output seen_joint(struct algo *a)
+{
+    return see_pictures(a->graph, a->joint_obs, &a->config->critic, &a->joint_pictures);
+}
+
 /* Builds a critic of the seen observations and actions; `own` replaces the agent's own
  * action. */
 static struct critic critic(struct algo *a, struct output own, const char *scope,
@@ -98,7 +104,8 @@ static struct critic critic(struct algo *a, struct output own, const char *scope
     actions[a->self - a->seen_first] = own;
     c.actions = join(a->graph, actions, a->seen_n);
     variable_scope_enter(a->graph, scope, NULL, reuse);
-    c.q = critic_network(a->graph, a->joint_obs, c.actions, &a->config->critic, &c.input);
+    c.q =
+        critic_network(a->graph, seen_joint(a), c.actions, &a->config->critic, &c.input);
     variable_scope_leave(a->graph);
     free(actions);
     return c;
@@ -115,7 +122,7 @@ static struct output twin_of(struct algo *a, const struct critic *c, const char 
     variable_scope_enter(a->graph, "twin", NULL, REUSE_INHERIT);
     q = output_valid(c->input)
             ? mlp(a->graph, c->input, net, 1)
-            : critic_network(a->graph, a->joint_obs, c->actions, net, &input);
+            : critic_network(a->graph, seen_joint(a), c->actions, net, &input);
     variable_scope_leave(a->graph);
     variable_scope_leave(a->graph);
     return q;
@@ -161,7 +168,8 @@ static struct policy make_policy(struct algo *a, const char *scope)
     struct policy p = {0};
 
     variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
-    p.raw = mlp(a->graph, a->obs[a->self], &a->config->actor, maddpg_self(a)->width);
+    p.raw = see_pictures(a->graph, a->obs[a->self], &a->config->actor, &a->pictures);
+    p.raw = mlp(a->graph, p.raw, &a->config->actor, maddpg_self(a)->width);
     variable_scope_leave(a->graph);
     if (a->deterministic)
         p.action = squash(a->graph, p.raw, maddpg_self(a)->low, maddpg_self(a)->high);
@@ -276,8 +284,11 @@ static int make_actor(struct algo *a, struct err *err)
 int maddpg_build_graph(struct algo *a, struct err *err)
 {
     const char *scope = maddpg_self(a)->name;
-    int r;
+    int r = pictures_of_both(a->config, maddpg_self(a), a->agents + a->seen_first, NULL,
+                             a->seen_n, &a->pictures, &a->joint_pictures, err);
 
+    if (r < 0)
+        return r;
     make_placeholders(a);
     variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
     make_action_placeholders(a);

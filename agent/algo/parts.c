@@ -1,10 +1,12 @@
 #include "agent/algo/parts.h"
 
+#include "agent/algo/algo.h"
 #include "agent/graph/ops.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void collect(struct graph *g, const char *key, struct output x)
 {
@@ -38,6 +40,67 @@ const struct optimizer_config *network_optimizer(const struct agent_config *c,
                                                  const struct network_config *net)
 {
     return net->has_optimizer ? &net->optimizer : &c->optimizer;
+}
+
+/* Every convolution must have room for its kernel. */
+static int check_room(const struct conv_layers *conv, const char *key,
+                      const struct pictures *p, struct err *err)
+{
+    int64_t y = p->height, x = p->width;
+
+    for (int64_t i = 0; i < conv->n; i++) {
+        const int64_t kernel = conv->layer[i].kernel, stride = conv->layer[i].stride;
+
+        if (kernel > y || kernel > x)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                              "the kernel of convolution %lld is %lld wide, but what it "
+                              "sees is %lld x %lld",
+                              (long long)i + 1, (long long)kernel, (long long)y,
+                              (long long)x);
+        y = (y - kernel) / stride + 1;
+        x = (x - kernel) / stride + 1;
+    }
+    return 0;
+}
+
+int pictures_of(const struct network_config *net, const char *key,
+                const struct space *agents, const size_t *which, size_t n,
+                struct pictures *ret, struct err *err)
+{
+    const struct space *first = &agents[which != NULL ? which[0] : 0];
+
+    *ret = (struct pictures){0};
+    if (net->conv.n == 0)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct space *s = &agents[which != NULL ? which[i] : i];
+
+        if (s->image[0] == 0)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                              "%s observes no image (height, width, channels), but %lld "
+                              "numbers",
+                              s->name, (long long)s->obs);
+        if (memcmp(s->image, first->image, sizeof(s->image)) != 0 ||
+            s->obs_is_u8 != first->obs_is_u8)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                              "the images of %s and %s differ in shape or type",
+                              first->name, s->name);
+    }
+    *ret = (struct pictures){(int64_t)n, first->image[0], first->image[1],
+                             first->image[2], first->obs_is_u8};
+    return check_room(&net->conv, key, ret, err);
+}
+
+int pictures_of_both(const struct agent_config *c, const struct space *self,
+                     const struct space *agents, const size_t *which, size_t n,
+                     struct pictures *ret_actor, struct pictures *ret_critic,
+                     struct err *err)
+{
+    int rc = pictures_of(&c->actor, "actor.conv", self, NULL, 1, ret_actor, err);
+
+    return rc < 0 ? rc
+                  : pictures_of(&c->critic, "critic.conv", agents, which, n, ret_critic,
+                                err);
 }
 
 static int check_optimizer(const struct optimizer_config *o, const char *key,

@@ -6,6 +6,8 @@
 #include "agent/nn/nn.h"
 #include "common/config/run_config.h"
 
+struct space; /* algo.h */
+
 /* Collections that name the tensors of a policy: what observations (B, O) are fed into,
  * and what it gives of them. */
 #define POLICY_OBSERVATION "policy/observation"
@@ -25,6 +27,20 @@ struct output squash(struct graph *g, struct output x, double low, double high);
 /* The network's own optimiser, or else the agent's. */
 const struct optimizer_config *network_optimizer(const struct agent_config *c,
                                                  const struct network_config *net);
+
+/* What a network's convolutions see: the observations of agents[which[0]], ... side by
+ * side; which NULL: of agents[0], ... Without convolutions nothing (*ret is 0). key: of
+ * them, "critic.conv". ERR_CONFIG: no images, of different shapes, or smaller than a
+ * kernel. */
+int pictures_of(const struct network_config *net, const char *key,
+                const struct space *agents, const size_t *which, size_t n,
+                struct pictures *ret, struct err *err);
+
+/* The same for the policy of `self` and a critic of agents[which[0]], ... */
+int pictures_of_both(const struct agent_config *c, const struct space *self,
+                     const struct space *agents, const size_t *which, size_t n,
+                     struct pictures *ret_actor, struct pictures *ret_critic,
+                     struct err *err);
 
 /* Refuses optimisers that make no use of gradients. ERR_CONFIG. */
 int check_optimizers(const struct agent_config *c, struct err *err);

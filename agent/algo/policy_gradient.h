@@ -71,6 +71,7 @@
 #include "agent/algo/feeds.h"
 #include "agent/algo/reward_scale.h"
 #include "agent/algo/value_norm.h"
+#include "agent/nn/nn.h"
 
 enum pg_live {
     PG_ACTOR_RATE,
@@ -156,10 +157,11 @@ struct algo {
     int masked;
     size_t *seen; /* [seen_n] the agents that the critic sees, in its order */
     size_t seen_n;
-    int64_t id_width;    /* 0: no id */
-    int64_t id;          /* which of its team the agent is */
-    int64_t input_width; /* I */
-    int64_t state_width; /* S */
+    int64_t id_width;                         /* 0: no id */
+    int64_t id;                               /* which of its team the agent is */
+    int64_t input_width;                      /* I */
+    int64_t state_width;                      /* S */
+    struct pictures pictures, state_pictures; /* what policy and critic see */
 
     struct output input, state, action, allowed;
     struct output choice, values; /* coma only: (B, C) */

@@ -222,7 +222,8 @@ static struct output critic(struct algo *a, const char *scope)
     struct output value;
 
     variable_scope_enter(a->graph, scope, NULL, REUSE_INHERIT);
-    value = mlp(a->graph, a->state, &a->config->critic, a->choices > 0 ? a->choices : 1);
+    value = see_pictures(a->graph, a->state, &a->config->critic, &a->state_pictures);
+    value = mlp(a->graph, value, &a->config->critic, a->choices > 0 ? a->choices : 1);
     variable_scope_leave(a->graph);
     return value;
 }
@@ -289,13 +290,17 @@ int pg_build_graph(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
     struct output x;
-    int rc;
+    int rc = pictures_of_both(a->config, pg_self(a), a->agents, a->seen, a->seen_n,
+                              &a->pictures, &a->state_pictures, err);
 
+    if (rc < 0)
+        return rc;
     variable_scope_enter(g, pg_self(a)->name, NULL, REUSE_INHERIT);
     make_placeholders(a);
     make_lives(a);
     variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
-    x = mlp(g, a->input, &a->config->actor, pg_self(a)->width);
+    x = see_pictures(g, a->input, &a->config->actor, &a->pictures);
+    x = mlp(g, x, &a->config->actor, pg_self(a)->width);
     variable_scope_leave(g);
     x = a->gaussian ? gaussian(a, x) : categorical(a, x);
     if (share_learns(a->share)) {

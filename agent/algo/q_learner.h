@@ -42,6 +42,7 @@
 #include "agent/algo/reward_scale.h"
 #include "agent/algo/share.h"
 #include "agent/algo/targets.h"
+#include "agent/nn/nn.h"
 
 enum q_mixing { Q_ALONE, Q_SUM, Q_NETWORK };
 
@@ -106,10 +107,11 @@ struct algo {
     size_t index, n_agents;
     size_t place; /* in its team */
     enum q_mixing mixing;
-    int32_t n_choices; /* C */
-    int64_t inputs;    /* I */
-    int64_t units;     /* of the GRU; 0: none */
-    int64_t max_steps; /* L of a recurrent network */
+    int32_t n_choices;        /* C */
+    int64_t inputs;           /* I */
+    struct pictures pictures; /* that its network sees */
+    int64_t units;            /* of the GRU; 0: none */
+    int64_t max_steps;        /* L of a recurrent network */
     struct q_team team;
     struct q_rows rows;
     struct reward_scale scale; /* of those that find targets */

@@ -21,10 +21,10 @@ static struct output network(struct algo *a, const char *scope, struct output x,
     struct cell cell;
 
     variable_scope_enter(g, scope, NULL, REUSE_AUTO);
+    x = see_pictures(g, x, net, &a->pictures);
     x = mlp_hidden(g, x, net);
-    if (a->units > 0) {
-        const int64_t width =
-            net->hidden.n > 0 ? net->hidden.size[net->hidden.n - 1] : a->inputs;
+    if (a->units > 0 && output_valid(x)) {
+        const int64_t width = output_shape(x).dim[1];
 
         cell = cell_new(g, CELL_GRU, width, a->units, "gru", NULL, NULL);
         if (steps > 0) {
@@ -154,8 +154,11 @@ static void make_target(struct algo *a)
 int q_build_graph(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
-    int r;
+    int r = pictures_of(&a->config->critic, "critic.conv", a->self, NULL, 1, &a->pictures,
+                        err);
 
+    if (r < 0)
+        return r;
     variable_scope_enter(g, a->self->name, NULL, REUSE_INHERIT);
     q_make_lives(a);
     if (share_learns(a->share) && a->mixing != Q_NETWORK)

@@ -57,6 +57,7 @@
 #include "agent/algo/algo.h"
 #include "agent/algo/feeds.h"
 #include "agent/algo/reward_scale.h"
+#include "agent/nn/nn.h"
 
 enum sac_live {
     SAC_CRITIC_RATE,
@@ -114,6 +115,7 @@ struct algo {
     int64_t own_obs;     /* column of the own observation in the state */
     int64_t seen_obs;    /* width of the observations in it */
     int64_t state_width; /* S */
+    struct pictures pictures, state_pictures; /* what policy and critics see */
 
     struct output observation, state, allowed, action; /* action: (B, C) or (B, U) */
     struct output next_log_prob, target, weight;

@@ -102,7 +102,8 @@ static void make_policy(struct algo *a)
     struct output x;
 
     variable_scope_enter(a->graph, "p_func", NULL, REUSE_INHERIT);
-    x = mlp(a->graph, a->observation, &a->config->actor, n);
+    x = see_pictures(a->graph, a->observation, &a->config->actor, &a->pictures);
+    x = mlp(a->graph, x, &a->config->actor, n);
     variable_scope_leave(a->graph);
     if (sac_is_box(a))
         make_squashed(a, x);
@@ -129,10 +130,10 @@ static void make_alpha(struct algo *a)
 static struct output critic(struct algo *a, struct output action)
 {
     const struct network_config *net = &a->config->critic;
-    struct output input;
+    struct output x = see_pictures(a->graph, a->state, net, &a->state_pictures), input;
 
-    return sac_is_box(a) ? critic_network(a->graph, a->state, action, net, &input)
-                         : mlp(a->graph, a->state, net, a->n_choices);
+    return sac_is_box(a) ? critic_network(a->graph, x, action, net, &input)
+                         : mlp(a->graph, x, net, a->n_choices);
 }
 
 static void make_critics(struct algo *a, const char *scope, enum reuse reuse,
@@ -286,8 +287,11 @@ int sac_build_graph(struct algo *a, struct err *err)
 {
     struct graph *g = a->graph;
     struct output q[2];
-    int rc = 0;
+    int rc = pictures_of_both(a->config, sac_self(a), a->agents + a->seen_first, NULL,
+                              a->seen_n, &a->pictures, &a->state_pictures, err);
 
+    if (rc < 0)
+        return rc;
     variable_scope_enter(g, sac_self(a)->name, NULL, REUSE_INHERIT);
     make_placeholders(a);
     make_lives(a);

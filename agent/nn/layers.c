@@ -23,7 +23,7 @@ struct output activate(struct graph *g, struct output x, enum activation activat
     return x;
 }
 
-/* The differences between the two families of layers: names, and collections. */
+/* The differences between the families of layers: names, and collections. */
 struct layer_style {
     const char *scope, *weights, *biases;
     int model_variables;
@@ -31,6 +31,7 @@ struct layer_style {
 
 static const struct layer_style contrib_layers = {"fully_connected", "weights", "biases",
                                                   1};
+static const struct layer_style contrib_convolutions = {"Conv", "weights", "biases", 1};
 static const struct layer_style tf_layers = {"dense", "kernel", "bias", 0};
 
 /* A reused variable is in its collections already. */
@@ -70,6 +71,28 @@ static struct output layer(struct graph *g, struct output x, int64_t n_outputs,
     b = layer_variable(g, style, style->biases, &SHAPE(n_outputs),
                        biases != NULL ? biases : &zeros);
     x = bias_add(g, matmul(g, x, w, 0, 0, NULL), b, NULL);
+    x = activate(g, x, activation);
+    variable_scope_leave(g);
+    return x;
+}
+
+struct output convolution(struct graph *g, struct output x, int64_t n_filters,
+                          int64_t kernel, int64_t stride, enum activation activation,
+                          const char *scope)
+{
+    const struct initializer glorot = glorot_uniform_initializer();
+    const struct initializer zeros = zeros_initializer();
+    const struct layer_style *style = &contrib_convolutions;
+    struct output w, b;
+
+    if (!output_valid(x))
+        return OUTPUT_NONE;
+    variable_scope_enter(g, scope, style->scope, REUSE_INHERIT);
+    w = layer_variable(g, style, style->weights,
+                       &SHAPE(kernel, kernel, output_shape(x).dim[3], n_filters),
+                       &glorot);
+    b = layer_variable(g, style, style->biases, &SHAPE(n_filters), &zeros);
+    x = bias_add(g, conv2d(g, x, w, stride, "VALID", NULL), b, NULL);
     x = activate(g, x, activation);
     variable_scope_leave(g);
     return x;

@@ -11,6 +11,34 @@ static struct output hidden_layers(struct graph *g, struct output x,
     return x;
 }
 
+struct output see_pictures(struct graph *g, struct output x,
+                           const struct network_config *net, const struct pictures *p)
+{
+    const int64_t pixels = p->n * p->height * p->width * p->channels;
+    struct output rest = OUTPUT_NONE, y;
+    struct shape shape;
+
+    if (net->conv.n == 0 || !output_valid(x))
+        return x;
+    shape = output_shape(x);
+    if (shape.dim[1] > pixels) {
+        rest = slice_columns(g, x, pixels, shape.dim[1] - pixels, NULL);
+        x = slice_columns(g, x, 0, pixels, NULL);
+    }
+    y = reshape(g, x, &SHAPE(-1, p->height, p->width, p->channels), NULL);
+    if (p->is_u8)
+        y = binary(g, "Mul", y, constant_f32(g, 1.0f / 255.0f, NULL), NULL);
+    for (int64_t i = 0; i < net->conv.n; i++)
+        y = convolution(g, y, net->conv.layer[i].filters, net->conv.layer[i].kernel,
+                        net->conv.layer[i].stride, net->activation, NULL);
+    if (!output_valid(y))
+        return OUTPUT_NONE;
+    shape = output_shape(y);
+    y = reshape(g, y, &SHAPE(-1, p->n * shape.dim[1] * shape.dim[2] * shape.dim[3]),
+                NULL);
+    return output_valid(rest) ? concat(g, (struct output[]){y, rest}, 2, 1, NULL) : y;
+}
+
 static struct output output_layer(struct graph *g, struct output x,
                                   const struct network_config *net, int64_t n_outputs)
 {
@@ -46,8 +74,10 @@ struct output critic_network(struct graph *g, struct output obs, struct output a
 
     *ret_input = OUTPUT_NONE;
     if (net->after_action.n == 0) {
-        *ret_input = concat(g, (struct output[]){obs, action}, 2, 1, NULL);
-        return mlp(g, *ret_input, net, 1);
+        x = concat(g, (struct output[]){obs, action}, 2, 1, NULL);
+        if (net->conv.n == 0) /* features cannot be fed */
+            *ret_input = x;
+        return mlp(g, x, net, 1);
     }
     x = hidden_layers(g, obs, &net->hidden, net->activation);
     x = concat(g, (struct output[]){x, action}, 2, 1, NULL);

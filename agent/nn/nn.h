@@ -55,7 +55,26 @@ struct output layer_norm(struct graph *g, struct output x, double epsilon,
  * from a hypernetwork: x (B, K), w (B, K M), whose row b is that matrix (K, M); (B, M). */
 struct output row_matmul(struct graph *g, struct output x, struct output w);
 
+/* tf.contrib.layers.conv2d with padding VALID: x (B, y, x, C), weights (kernel, kernel, C,
+ * n_filters). scope NULL: "Conv", made unique. */
+struct output convolution(struct graph *g, struct output x, int64_t n_filters,
+                          int64_t kernel, int64_t stride, enum activation activation,
+                          const char *scope);
+
 /* ---- networks by configuration ---- */
+
+/* What the first columns of a network's input are, if its convolutions see them: n images
+ * of the same shape, each row by row with its channels side by side. */
+struct pictures {
+    int64_t n;
+    int64_t height, width, channels;
+    int is_u8; /* values 0 to 255, which the network divides by 255 */
+};
+/* The network's convolutions: x (B, n height width channels + rest) > (B, n F + rest). All
+ * images go through the same convolutions; F features of each, and the other columns, which
+ * are not changed. Without convolutions x itself. */
+struct output see_pictures(struct graph *g, struct output x,
+                           const struct network_config *net, const struct pictures *p);
 /* hidden layers, then one linear layer of n_outputs, in the current variable scope. */
 struct output mlp(struct graph *g, struct output x, const struct network_config *net,
                   int64_t n_outputs);
@@ -67,8 +86,9 @@ struct output mlp_output(struct graph *g, struct output x,
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,
- * `output`, whose weights start uniform in +-output_init. Returns (B, 1); ret_input: the
- * two joined at the input, which may be fed instead of them, or OUTPUT_NONE. */
+ * `output`, whose weights start uniform in +-output_init. obs: with convolutions what
+ * see_pictures gave. Returns (B, 1); ret_input: the two joined at the input, which may be
+ * fed instead of them, or OUTPUT_NONE. */
 struct output critic_network(struct graph *g, struct output obs, struct output action,
                              const struct network_config *net, struct output *ret_input);
 

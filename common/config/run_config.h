@@ -22,6 +22,7 @@
 #include <stdio.h>
 
 #define CONFIG_MAX_LAYERS 16
+#define CONFIG_MAX_CONVS  8
 
 enum keep_log { KEEP_LOG_NEVER, KEEP_LOG_ALWAYS, KEEP_LOG_AUTO };
 enum env_rules { ENV_RULES_MPE2, ENV_RULES_OPENAI };
@@ -53,6 +54,14 @@ struct layer_sizes {
     int64_t size[CONFIG_MAX_LAYERS];
 };
 
+/* Convolutions of an image, one after the other, without padding. */
+struct conv_layers {
+    int64_t n;
+    struct {
+        int64_t filters, kernel, stride;
+    } layer[CONFIG_MAX_CONVS];
+};
+
 struct optimizer_config {
     enum optimizer_type type;
     struct ramp learning_rate;    /* accept_reject: deviation of the noise */
@@ -62,6 +71,7 @@ struct optimizer_config {
 };
 
 struct network_config {
+    struct conv_layers conv; /* before the hidden layers; n 0: none */
     struct layer_sizes hidden;
     enum activation activation;
     enum critic_input input;         /* critics only */

@@ -84,12 +84,19 @@ static const struct schema optimizer_schema = {TABLE(optimizer_fields),
                                                .applies = optimizer_applies};
 
 #define NETWORK_FIELDS                                                                   \
-    {"hidden",                                                                           \
-     FIELD_SIZES,                                                                        \
-     NETWORK(hidden),                                                                    \
-     .flags = FIELD_VARIABLES,                                                           \
-     .default_text = "[64, 64]",                                                         \
-     .doc = "sizes of the hidden layers"},                                               \
+    {"conv",                                                                             \
+     FIELD_CONVS,                                                                        \
+     NETWORK(conv),                                                                      \
+     .flags = FIELD_VARIABLES | FIELD_SKIP_ZERO,                                         \
+     .default_text = "[]",                                                               \
+     .doc =                                                                              \
+         "convolutions of an image, before `hidden`: [[filters, kernel, stride], ...]"}, \
+        {"hidden",                                                                       \
+         FIELD_SIZES,                                                                    \
+         NETWORK(hidden),                                                                \
+         .flags = FIELD_VARIABLES,                                                       \
+         .default_text = "[64, 64]",                                                     \
+         .doc = "sizes of the hidden layers"},                                           \
         {"activation",           FIELD_ENUM,                                             \
          NETWORK(activation),    .names = activation_names,                              \
          .default_text = "relu", .doc = "of the hidden layers"},                         \

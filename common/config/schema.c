@@ -13,6 +13,7 @@ enum {
     HINT_MAX_BYTES = 100,
     KEYS_MAX = 64, /* rows of one table */
     LAYER_MAX_UNITS = 1 << 16,
+    CONV_MAX = 1 << 10,
 };
 
 #define RAMP_MAX_STEPS 1e15 /* exact in a double */
@@ -489,6 +490,46 @@ static int read_sizes(const struct reading *r)
     return 0;
 }
 
+#define CONVS_EXPECTED                                                                   \
+    "a list of at most 8 convolutions [filters, kernel, stride], each number 1 to 1024"
+
+static int read_conv(const struct reading *r, struct conv_layers *s)
+{
+    int64_t v[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        const struct yaml_node *n =
+            r->node->kind == YAML_LIST && r->node->n == 3 ? r->node->child[i] : NULL;
+
+        if (n == NULL || !is_scalar(n) || !scan_whole(n->text, &v[i]) || v[i] < 1 ||
+            v[i] > CONV_MAX)
+            return unexpected(r, CONVS_EXPECTED);
+    }
+    s->layer[s->n].filters = v[0];
+    s->layer[s->n].kernel = v[1];
+    s->layer[s->n++].stride = v[2];
+    return 0;
+}
+
+static int read_convs(const struct reading *r)
+{
+    struct conv_layers s = {0};
+
+    if (r->node->kind != YAML_LIST || r->node->n > CONFIG_MAX_CONVS)
+        return unexpected(r, CONVS_EXPECTED);
+    for (size_t i = 0; i < r->node->n; i++) {
+        struct reading element = *r;
+        int rc;
+
+        element.node = r->node->child[i];
+        rc = read_conv(&element, &s);
+        if (rc < 0)
+            return rc;
+    }
+    memcpy(r->dst, &s, sizeof(s));
+    return 0;
+}
+
 /* A map counts as given even if it is empty. */
 static int read_optional_map(const struct reading *r, void *base)
 {
@@ -542,6 +583,8 @@ static int read_field(const struct reading *r, void *base)
         return read_mode(r);
     case FIELD_SIZES:
         return read_sizes(r);
+    case FIELD_CONVS:
+        return read_convs(r);
     case FIELD_MAP:
         return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
     case FIELD_OPTIONAL_MAP:

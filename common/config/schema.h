@@ -33,6 +33,7 @@ enum field_type {
     FIELD_SECONDS,  /* double: 100ms, 30s, 5m, 1h */
     FIELD_MODE,     /* int64_t: permissions in octal, 0700 at least: 0750 */
     FIELD_SIZES,    /* struct layer_sizes */
+    FIELD_CONVS,    /* struct conv_layers: [[filters, kernel, stride], ...] */
     FIELD_MAP,      /* `schema`, at this offset */
     FIELD_OPTIONAL_MAP, /* the same; the int at has_offset says whether it was given */
     FIELD_TREE,         /* const struct yaml_node *: a map that is passed on unread; NULL

@@ -117,6 +117,16 @@ static void write_sizes(FILE *f, const struct layer_sizes *s)
     (void)fputc(']', f);
 }
 
+static void write_convs(FILE *f, const struct conv_layers *s)
+{
+    (void)fputc('[', f);
+    for (int64_t i = 0; i < s->n; i++)
+        (void)fprintf(f, "%s[%lld, %lld, %lld]", i > 0 ? ", " : "",
+                      (long long)s->layer[i].filters, (long long)s->layer[i].kernel,
+                      (long long)s->layer[i].stride);
+    (void)fputc(']', f);
+}
+
 /* "a" or "[a, b]" */
 static void write_names(FILE *f, const char *names)
 {
@@ -175,6 +185,9 @@ static void write_value(const struct field *field, const void *p, FILE *f)
     case FIELD_SIZES:
         write_sizes(f, p);
         break;
+    case FIELD_CONVS:
+        write_convs(f, p);
+        break;
     case FIELD_TREE:
     case FIELD_WORDS:
         yaml_tree_write(get_tree(p), f);
@@ -194,6 +207,8 @@ size_t schema_value_size(enum field_type type)
         return sizeof(int);
     case FIELD_SIZES:
         return sizeof(struct layer_sizes);
+    case FIELD_CONVS:
+        return sizeof(struct conv_layers);
     case FIELD_SCHEDULE:
         return sizeof(struct ramp);
     default:

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PATH_BYTES = 200, TEXT_BYTES = 4096, MAX_UNITS = 1 << 16 };
+enum { PATH_BYTES = 200, TEXT_BYTES = 4096, MAX_UNITS = 1 << 16, MAX_CONV = 1 << 10 };
 
 /* ---- packing ---- */
 
@@ -18,6 +18,17 @@ static void put_sizes(struct msg_out *o, const struct layer_sizes *s)
     msg_array(o, (size_t)s->n);
     for (int i = 0; i < s->n; i++)
         msg_i64(o, s->size[i]);
+}
+
+static void put_convs(struct msg_out *o, const struct conv_layers *s)
+{
+    msg_array(o, (size_t)s->n);
+    for (int64_t i = 0; i < s->n; i++) {
+        msg_array(o, 3);
+        msg_i64(o, s->layer[i].filters);
+        msg_i64(o, s->layer[i].kernel);
+        msg_i64(o, s->layer[i].stride);
+    }
 }
 
 /* A constant as a number. */
@@ -76,6 +87,9 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
         break;
     case FIELD_SIZES:
         put_sizes(o, p);
+        break;
+    case FIELD_CONVS:
+        put_convs(o, p);
         break;
     case FIELD_MAP:
     case FIELD_OPTIONAL_MAP:
@@ -206,20 +220,50 @@ static int take_choice(const struct reading *r, const struct field *f,
     return fail(r, f, "one of its choices");
 }
 
+/* The numbers, 1 to max each, of a list of at most `most`; returns how many, -1: it is none
+ * of that kind. */
+static int take_wholes(const msgpack_object *o, uint32_t most, uint64_t max, int64_t *ret)
+{
+    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > most)
+        return -1;
+    for (uint32_t i = 0; i < o->via.array.size; i++) {
+        const msgpack_object *n = &o->via.array.ptr[i];
+
+        if (n->type != MSGPACK_OBJECT_POSITIVE_INTEGER || n->via.u64 < 1 ||
+            n->via.u64 > max)
+            return -1;
+        ret[i] = (int64_t)n->via.u64;
+    }
+    return (int)o->via.array.size;
+}
+
 static int take_sizes(const struct reading *r, const struct field *f,
                       const msgpack_object *o, void *dst)
 {
     struct layer_sizes s = {0};
 
-    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > CONFIG_MAX_LAYERS)
+    s.n = take_wholes(o, CONFIG_MAX_LAYERS, MAX_UNITS, s.size);
+    if (s.n < 0)
         return fail(r, f, "a list of layer sizes");
-    for (; (uint32_t)s.n < o->via.array.size; s.n++) {
-        const msgpack_object *size = &o->via.array.ptr[s.n];
+    memcpy(dst, &s, sizeof(s));
+    return 0;
+}
 
-        if (size->type != MSGPACK_OBJECT_POSITIVE_INTEGER || size->via.u64 < 1 ||
-            size->via.u64 > MAX_UNITS)
-            return fail(r, f, "a list of layer sizes");
-        s.size[s.n] = (int64_t)size->via.u64;
+static int take_convs(const struct reading *r, const struct field *f,
+                      const msgpack_object *o, void *dst)
+{
+    const char *expected = "a list of convolutions";
+    struct conv_layers s = {0};
+    int64_t v[3];
+
+    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > CONFIG_MAX_CONVS)
+        return fail(r, f, expected);
+    for (; (uint32_t)s.n < o->via.array.size; s.n++) {
+        if (take_wholes(&o->via.array.ptr[s.n], 3, MAX_CONV, v) != 3)
+            return fail(r, f, expected);
+        s.layer[s.n].filters = v[0];
+        s.layer[s.n].kernel = v[1];
+        s.layer[s.n].stride = v[2];
     }
     memcpy(dst, &s, sizeof(s));
     return 0;
@@ -268,6 +312,8 @@ static int take_value(const struct reading *r, const struct field *f,
         return take_text(r, f, o, dst);
     case FIELD_SIZES:
         return take_sizes(r, f, o, dst);
+    case FIELD_CONVS:
+        return take_convs(r, f, o, dst);
     case FIELD_MAP:
     case FIELD_OPTIONAL_MAP:
         return take_map(r, f, o, base);

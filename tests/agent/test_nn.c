@@ -294,6 +294,54 @@ START_TEST(test_mlp)
 }
 END_TEST
 
+enum { PICTURES = 2, SIDE = 3, REST = 2, INPUTS = PICTURES * SIDE * SIDE * 2 + REST };
+
+/* Two images of bytes and two more columns: one convolution for both, of the first channel
+ * alone; the others pass. */
+START_TEST(test_pictures)
+{
+    const struct network_config net = {.conv = {1, {{1, 2, 1}}},
+                                       .activation = ACTIVATION_RELU};
+    const struct pictures p = {PICTURES, SIDE, SIDE, 2, 1};
+    float x[INPUTS], *w;
+    struct output y;
+    struct tensor t;
+    struct bed b;
+
+    bed_init(&b);
+    variable_scope_enter(b.g, "v_func", NULL, REUSE_INHERIT);
+    y = see_pictures(b.g, bed_input(&b, SHAPE(-1, INPUTS), x, SHAPE(1, INPUTS)), &net,
+                     &p);
+    variable_scope_leave(b.g);
+    check_built(b.g);
+    ck_assert_int_eq(graph_n_variables(b.g), 2);
+    check_variable(b.g, 0, "v_func/Conv/weights", SHAPE(2, 2, 2, 1));
+    check_variable(b.g, 1, "v_func/Conv/biases", SHAPE(1));
+    ck_assert_ptr_nonnull(graph_operation(b.g, "v_func/Conv/Conv2D"));
+    ck_assert_ptr_nonnull(graph_operation(b.g, "v_func/Conv/Relu"));
+    bed_init_variables(&b);
+    ck_assert_int_eq(
+        session_variable(b.s, variable_find(b.g, "v_func/Conv/weights"), &t, &b.err), 0);
+    w = tensor_f32(&t);
+    for (int i = 0; i < 8; i++)
+        w[i] = i % 2 == 0 ? (float)(i + 1) : 0;
+    for (int i = 0; i < INPUTS; i++)
+        x[i] = (float)(i * 7 % 256);
+    t = bed_fetch(&b, y);
+    ck_assert_int_eq(tensor_elements(&t), PICTURES * 4 + REST);
+    for (int i = 0; i < PICTURES * 4; i++) {
+        const float *at = x + i / 4 * SIDE * SIDE * 2 + (i / 2 % 2 * SIDE + i % 2) * 2;
+        const float sum = at[0] + 3 * at[2] + 5 * at[2 * SIDE] + 7 * at[2 * SIDE + 2];
+
+        ck_assert_float_eq_tol(tensor_f32(&t)[i], sum / 255, 1e-5f);
+    }
+    for (int i = 0; i < REST; i++)
+        ck_assert(tensor_f32(&t)[PICTURES * 4 + i] == x[INPUTS - REST + i]);
+    tensor_free(&t);
+    bed_done(&b);
+}
+END_TEST
+
 /* The critic of the first users: critic 3 of a network with states of 54 and joint
  * actions of 15, its performance network built twice (AUTO_REUSE), and its target. */
 START_TEST(test_first_users_critic)
@@ -856,6 +904,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_activations);
     tcase_add_loop_test(tc, test_layer_norm, 0, 2);
     tcase_add_test(tc, test_mlp);
+    tcase_add_test(tc, test_pictures);
     tcase_add_test(tc, test_first_users_critic);
     tcase_add_loop_test(tc, test_initializer_statistics, 0,
                         sizeof(initializer_rows) / sizeof(initializer_rows[0]));

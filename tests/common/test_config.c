@@ -108,7 +108,8 @@ static const char rich[] =
     "             execute: soft, own_batches: true, clip_by: global,\n"
     "             exploration_noise: {from: 0.5, to: 0.05, over: 5e4}}\n"
     "  discount: 1\n"
-    "  critic: {hidden: [128, 32], activation: leaky_relu, after_action: [64],\n"
+    "  critic: {conv: [[32, 8, 4], [64, 3, 1]],\n"
+    "           hidden: [128, 32], activation: leaky_relu, after_action: [64],\n"
     "           output_init: 0.003, optimizer: {learning_rate: 1e-4 to 0 over 1000}}\n"
     "  clip_norm: none\n"
     "  memory_limit: 1536M\n"
@@ -159,6 +160,9 @@ START_TEST(agents_override_deeply)
     ck_assert(a[0].actor.optimizer.beta2 == 0.999 && a[0].clip_norm == 1);
     ck_assert(a[0].critic.optimizer.type == OPT_MOMENTUM); /* as the agent's */
     ck_assert(a[1].optimizer.type == OPT_SGD && a[1].optimizer.learning_rate.from == 0.1);
+    ck_assert(a[1].critic.conv.n == 2 && a[1].critic.conv.layer[0].filters == 32);
+    ck_assert(a[1].critic.conv.layer[0].stride == 4 &&
+              a[1].critic.conv.layer[1].kernel == 3 && a[1].actor.conv.n == 0);
     ck_assert(a[1].critic.hidden.n == 0 &&
               a[1].critic.activation == ACTIVATION_LEAKY_RELU);
     ck_assert(a[1].optimizer.tries == 0 && a[1].actor.optimizer.tries == 1);
@@ -457,12 +461,18 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
-         "f.yaml:2: defaults.actor.input: unknown key, expected hidden, activation, "
-         "output_init or optimizer"},
+         "f.yaml:2: defaults.actor.input: unknown key, expected conv, hidden, "
+         "activation, output_init or optimizer"},
         {ENV "defaults: {actor: {hidden: [64, 0]}}\n",
          "f.yaml:2: defaults.actor.hidden: found '0', expected a list of at most 16 "
          "layer "
          "sizes, each 1 to 65536"},
+        {ENV "defaults: {actor: {conv: [[8, 4]]}}\n",
+         "f.yaml:2: defaults.actor.conv: found a list, expected a list of at most 8 "
+         "convolutions [filters, kernel, stride], each number 1 to 1024"},
+        {ENV "defaults: {actor: {conv: [[8, 4, 0]]}}\n",
+         "f.yaml:2: defaults.actor.conv: found a list, expected a list of at most 8 "
+         "convolutions [filters, kernel, stride], each number 1 to 1024"},
         {ENV "defaults: {actor: {hidden: 64}}\n",
          "f.yaml:2: defaults.actor.hidden: found '64', expected a list of at most 16 "
          "layer "

@@ -2,16 +2,17 @@
 it lands.
 
 It has the interface of a PettingZoo parallel environment, without needing PettingZoo; each
-player has a ball and a paddle of its own. Observations are uint8 arrays (84, 84, 1), so
-that policies and critics can have convolutions.
+player has a ball and a paddle of its own. Observations are uint8 arrays of shape
+(84, 84, 1), so that policies and critics can have convolutions: memoryviews here, where an
+environment with NumPy would give its arrays.
 
     brood run configs/catch.yaml
 """
+import array
 import random
 
-import numpy as np
-
 CELL, CELLS = 12, 7  # pixels of a cell; cells in a row
+SHAPE = (CELLS * CELL, CELLS * CELL, 1)
 LEFT, STAY, RIGHT = range(3)
 
 
@@ -22,7 +23,7 @@ class Discrete:
 
 class Box:
     def __init__(self, low, high, shape, dtype):
-        self.low, self.high, self.shape, self.dtype = low, high, shape, np.dtype(dtype)
+        self.low, self.high, self.shape, self.dtype = low, high, shape, dtype
 
 
 class Catch:
@@ -34,7 +35,7 @@ class Catch:
         self.dtype = dtype
 
     def observation_space(self, agent):
-        return Box(0, 255, (CELLS * CELL, CELLS * CELL, 1), self.dtype)
+        return Box(0, 255, SHAPE, self.dtype)
 
     def action_space(self, agent):
         return Discrete(3)
@@ -68,10 +69,14 @@ class Catch:
         return {a: self.picture(a) for a in self.agents}
 
     def picture(self, agent):
-        cells = np.zeros((CELLS, CELLS), self.dtype)
-        cells[CELLS - 1, self.paddle[agent]] = 100
-        cells[self.height, self.ball[agent]] = 255
-        return cells.repeat(CELL, 0).repeat(CELL, 1)[:, :, None]
+        cells = [[0] * CELLS for _ in range(CELLS)]
+        cells[CELLS - 1][self.paddle[agent]] = 100
+        cells[self.height][self.ball[agent]] = 255
+        code = "B" if self.dtype == "uint8" else "f"
+        pixels = array.array(code)
+        for row in cells:
+            pixels.extend([x for x in row for _ in range(CELL)] * CELL)
+        return memoryview(pixels).cast("B").cast(code, SHAPE)
 
 
 parallel_env = Catch

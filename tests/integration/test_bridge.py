@@ -83,6 +83,8 @@ def test_bytes_stay_bytes(w):
     assert observation_of(own, "a").described == \
         {"obs": 6, "uint8": True, "image": [2, 3, 1]}
     assert seen(flat, np.arange(6)) == seen(flat, list(range(6))) == [0, 1, 2, 3, 4, 5]
+    view = memoryview(bytes(range(6)))
+    assert seen(flat, view) == seen(image, view.cast("B", (2, 3, 1))) == list(range(6))
     refused("a: an observation with values that are no uint8, as the space says",
             seen, flat, np.arange(6) + 251)
 
