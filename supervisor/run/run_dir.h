@@ -32,6 +32,9 @@ enum { RUN_DIR_USER_BYTES = 64 };
  * (beneath.h). After an error, no new directory is left in runs_dir. */
 int run_dir_create(struct run_dir **ret, const char *runs_dir, const char *name,
                    const char *base, int force, mode_t mode, struct err *err);
+/* Whether run_dir_create could make a run of that name now: ERR_EXISTS; with force, ERR_STATE
+ * if the run of that name is live. */
+int run_dir_check_new(const char *runs_dir, const char *name, int force, struct err *err);
 /* Opens an existing run; lock: also takes its lock (ERR_STATE names the holder's pid).
  * ERR_NOT_FOUND; -EACCES: another user's, and not readable. */
 int run_dir_open(struct run_dir **ret, const char *path, int lock, struct err *err);
@@ -66,8 +69,9 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              const char *build_id, enum numerics numerics,
                              struct err *err);
 
-/* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, or
- * NULL for the newest run that the caller may read. ret: its path, free(); the process
+/* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, the
+ * name of a configuration for the newest run <name>-<number>, or NULL for the newest run that
+ * the caller may read. ret: its path, free(); the process
  * holds the directory open from then on. ERR_NOT_FOUND; -EACCES: "no permission: run NAME
  * belongs to USER". */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
