@@ -147,6 +147,8 @@ struct agent {
     uint64_t sent_at_ns;   /* the newest request; 0: none yet */
 
     uint64_t last_sign_ns;       /* last sign of life, or when its current work began */
+    int is_sampled;              /* it was silent for half of its time, when it had: */
+    uint64_t sampled_bytes;      /* resident memory */
     int is_overdue;              /* the last check found it overdue, with: */
     unsigned long overdue_ticks; /* the processor time it had used */
     struct err cause;            /* why we killed this process, or the error with which it

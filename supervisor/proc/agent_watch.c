@@ -1,6 +1,8 @@
 /* The watchdog: agents that do not answer, and agents that take too much memory.
  *
- * An agent that computes sends "progress" from time to time; otherwise it is silent. The
+ * An agent that computes sends "progress" from time to time; otherwise it is silent. One
+ * that is given memory is not: it may take a while to allocate weights or to load a library,
+ * most of all where memory is short. The
  * process's state and processor time tell why (worker_activity). Memory is private resident
  * memory (resident.h), as in `status`.
  */
@@ -13,13 +15,14 @@
 #define STARVED_FACTOR                                                                   \
     10 /* a process that gets no processor may take so many times as long */
 #define MAX_RESPOND_S 1e9
+#define GROWTH_BYTES  (UINT64_C(1) << 20) /* of memory, which count as a sign of life */
 
 /* ---- silence ---- */
 
 void agent_note_sign_of_life(struct agent *a)
 {
     a->last_sign_ns = uv_hrtime();
-    a->is_overdue = 0;
+    a->is_overdue = a->is_sampled = 0;
 }
 
 static int must_answer(const struct agent *a)
@@ -79,6 +82,16 @@ static int is_starved(const struct agent *a, const struct worker_activity *now)
     return now->state == 'R' && now->ticks == a->overdue_ticks;
 }
 
+/* Whether the process got memory since half of its time was over. */
+static int has_grown(struct agent *a, const struct worker_activity *now)
+{
+    if (a->is_sampled)
+        return now->resident_bytes >= a->sampled_bytes + GROWTH_BYTES;
+    a->is_sampled = 1;
+    a->sampled_bytes = now->resident_bytes;
+    return 0;
+}
+
 /* Checks twice, to see the processor time used in between. */
 static void watch_silence(struct agent *a, uint64_t now_ns)
 {
@@ -87,10 +100,16 @@ static void watch_silence(struct agent *a, uint64_t now_ns)
     struct worker_activity now;
 
     if (!must_answer(a) || within_s <= 0 || within_s > MAX_RESPOND_S ||
-        now_ns < a->last_sign_ns || silent_ns < (uint64_t)(within_s * NS_PER_S))
+        now_ns < a->last_sign_ns || silent_ns < (uint64_t)(within_s / 2 * NS_PER_S))
         return;
     if (a->link->ops->activity(a->link, &now) < 0)
         return; /* its exit is on its way */
+    if (has_grown(a, &now)) {
+        agent_note_sign_of_life(a);
+        return;
+    }
+    if (silent_ns < (uint64_t)(within_s * NS_PER_S))
+        return;
     if (!a->is_overdue) {
         a->is_overdue = 1;
         a->overdue_ticks = now.ticks;

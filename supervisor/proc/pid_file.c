@@ -28,15 +28,19 @@ int pid_stat_read(pid_t pid, struct pid_stat *ret)
 {
     char text[1024];
     const char *end;
-    unsigned long user, system;
+    unsigned long user, system, pages;
     int parent;
 
     if (pid_file_read(pid, "stat", text, sizeof(text)) <= 0 ||
         (end = strrchr(text, ')')) == NULL ||
-        sscanf(end + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &ret->state,
-               &parent, &user, &system) != 4)
+        sscanf(
+            end + 1,
+            " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d "
+            "%*u %*u %lu",
+            &ret->state, &parent, &user, &system, &pages) != 5)
         return -1;
     ret->parent = parent;
     ret->ticks = user + system;
+    ret->resident_bytes = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
     return 0;
 }

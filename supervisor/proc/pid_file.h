@@ -6,6 +6,7 @@
 #define SUPERVISOR_PROC_PID_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Reads the beginning of /proc/<pid>/<file> and terminates it. Returns its length, or -1 if
@@ -16,6 +17,7 @@ struct pid_stat {
     char state; /* R, S, D, T, t, Z, ... */
     pid_t parent;
     unsigned long ticks; /* of processor time, user and system */
+    uint64_t resident_bytes;
 };
 
 /* -1: there is no such process. */

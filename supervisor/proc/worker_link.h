@@ -51,10 +51,11 @@ struct worker_link_callbacks {
     void (*on_exit)(void *worker);
 };
 
-/* What an overdue process is doing, for the watchdog's message. */
+/* What a silent process is doing, for the watchdog. */
 struct worker_activity {
-    char state;                 /* as in proc(5): R, S, D, T, ... */
-    unsigned long ticks;        /* of processor time so far */
+    char state;              /* as in proc(5): R, S, D, T, ... */
+    unsigned long ticks;     /* of processor time so far */
+    uint64_t resident_bytes; /* all memory that it has, shared one included; 0: unknown */
     uint64_t space_limit_bytes; /* of its address space; 0: none */
 };
 
@@ -119,8 +120,8 @@ struct worker_link_ops {
     /* Sets the configured limit, 0: none; called after every start and when it changes. A
      * set may let the kernel enforce it; the watchdog enforces it in any case. */
     void (*limit_memory)(struct worker_link *l, int64_t limit_bytes);
-    /* Reports what an overdue process is doing; called twice, to distinguish a busy process
-     * from a hanging one. Must not wait for anything. Returns -1 if unknown; the process is
+    /* Reports what a silent process is doing; called several times, to distinguish a busy
+     * process from a hanging one. Must not wait for anything. Returns -1 if unknown; the process is
      * then not killed. */
     int (*activity)(struct worker_link *l, struct worker_activity *ret);
     /* The last output of the process on stdout and stderr, formatted like

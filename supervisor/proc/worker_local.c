@@ -289,7 +289,8 @@ static int local_activity(struct worker_link *base, struct worker_activity *ret)
 
     if (!base->is_running || pid_stat_read(base->pid, &stat) < 0)
         return -1;
-    *ret = (struct worker_activity){.state = stat.state, .ticks = stat.ticks};
+    *ret = (struct worker_activity){
+        .state = stat.state, .ticks = stat.ticks, .resident_bytes = stat.resident_bytes};
     if (prlimit(base->pid, RLIMIT_AS, NULL, &space) == 0 &&
         space.rlim_cur != RLIM_INFINITY)
         ret->space_limit_bytes = space.rlim_cur;

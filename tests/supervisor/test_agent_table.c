@@ -814,6 +814,15 @@ START_TEST(slow_but_alive)
 }
 END_TEST
 
+START_TEST(taking_memory_is_no_silence)
+{
+    rig.limits.respond_within_s = 0.4;
+    start("grows-1");
+    (void)ask(0, "learn", 0);
+    ck_assert_int_eq(rig.n_exits, 0);
+}
+END_TEST
+
 /* Somebody stops agent and supervisor, and lets the supervisor go on first. */
 START_TEST(who_was_stopped_accuses_nobody)
 {
@@ -1060,6 +1069,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, silence_and_greed_are_ended, 0,
                         sizeof(silences) / sizeof(silences[0]));
     tcase_add_test(tc, slow_but_alive);
+    tcase_add_test(tc, taking_memory_is_no_silence);
     tcase_add_test(tc, who_was_stopped_accuses_nobody);
     tcase_add_loop_test(tc, grandchildren_are_swept, 0, 3);
     tcase_add_test(tc, flood_is_bounded);

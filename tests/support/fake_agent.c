@@ -139,6 +139,21 @@ static void take_memory(size_t bytes)
     wait_for_ever();
 }
 
+/* Takes memory for a second without a word. */
+static void grow_slowly(void)
+{
+    const size_t bytes = (size_t)2 << 20;
+
+    for (int i = 0; i < 20; i++) {
+        char *p = malloc(bytes);
+
+        CHECK(p != NULL);
+        for (size_t k = 0; k < bytes; k += 4096)
+            ((volatile char *)p)[k] = 1;
+        (void)usleep(50000);
+    }
+}
+
 static void flood_stderr(size_t bytes)
 {
     char line[4096];
@@ -165,6 +180,8 @@ static void misbehave(struct fake *f)
         (void)fprintf(stderr, "first words\nlast words of %s\n", f->name);
         (void)raise(SIGKILL);
     }
+    if (is_mode(f, "grows") && f->n_request == f->n)
+        grow_slowly();
     if (is_mode(f, "slow") && f->n_request == f->n)
         work_slowly(f);
     if (f->run == 0 && f->n_request == f->n) {
