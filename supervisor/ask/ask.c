@@ -90,7 +90,8 @@ int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
     *ret = a;
     a->n = args->n;
     a->specs = xcalloc(a->n, sizeof(*a->specs));
-    memcpy(a->specs, args->specs, a->n * sizeof(*a->specs));
+    if (a->n > 0)
+        memcpy(a->specs, args->specs, a->n * sizeof(*a->specs));
     a->ctx = args->ctx;
     CHECK(uv_loop_init(&a->loop) == 0);
     watch_signals(a);

@@ -53,14 +53,18 @@ static float **observations(struct vec_env *v)
 }
 
 /* Refuses an environment that would take too much memory, nearly all of which is two
- * observations and a scratch row of doubles. */
+ * observations and, of floats, scratch rows of doubles. */
 static int check_size(const struct vec_env *v, struct err *err)
 {
     size_t bytes = 0;
 
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        bytes += env_obs_bytes(&v->spec.agents[a]) +
-                 (size_t)v->spec.agents[a].obs_width * sizeof(double);
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        const struct env_agent *agent = &v->spec.agents[a];
+
+        bytes += env_obs_bytes(agent);
+        if (!agent->obs_is_u8)
+            bytes += (size_t)agent->obs_width * sizeof(double);
+    }
     bytes *= v->n_copies * 2;
     if (bytes > MAX_BYTES)
         return err_set(err, ERR_LIMIT,

@@ -154,10 +154,10 @@ int kern_conv2d_backprop_input(const struct kernel_args *a)
     struct conv c;
     int rc = conv_init(a, &a->out[0]->shape, &a->in[1]->shape, &c);
 
-    if (rc < 0)
+    if (rc < 0 || tensor_elements(a->out[0]) == 0)
         return rc;
     memset(a->out[0]->data, 0, tensor_bytes(a->out[0]));
-    for (int64_t first = 0; c.patch > 0 && first < c.pixels; first += DENSE_BLOCK) {
+    for (int64_t first = 0; first < c.pixels; first += DENSE_BLOCK) {
         const struct dense d = {.m = block_of(&c, first),
                                 .n = c.patch,
                                 .k = c.filters,
@@ -247,7 +247,7 @@ static int pool(const struct kernel_args *a, const float *from, int scatter)
     int rc = pool_init(a, &p);
     int64_t i = 0;
 
-    if (rc < 0)
+    if (rc < 0 || tensor_elements(a->out[0]) == 0)
         return rc;
     if (scatter)
         memset(to, 0, tensor_bytes(a->out[0]));
