@@ -805,19 +805,11 @@ START_TEST(silence_and_greed_are_ended)
 }
 END_TEST
 
+/* Loop test: it says so, or takes memory meanwhile. */
 START_TEST(slow_but_alive)
 {
     rig.limits.respond_within_s = 0.4;
-    start_ready("slow-2");
-    (void)ask(0, "learn", 0);
-    ck_assert_int_eq(rig.n_exits, 0);
-}
-END_TEST
-
-START_TEST(taking_memory_is_no_silence)
-{
-    rig.limits.respond_within_s = 0.4;
-    start("grows-1");
+    start_ready(_i == 0 ? "slow-2" : "grows-2");
     (void)ask(0, "learn", 0);
     ck_assert_int_eq(rig.n_exits, 0);
 }
@@ -1068,8 +1060,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, a_turn_is_made_again, 0, 2);
     tcase_add_loop_test(tc, silence_and_greed_are_ended, 0,
                         sizeof(silences) / sizeof(silences[0]));
-    tcase_add_test(tc, slow_but_alive);
-    tcase_add_test(tc, taking_memory_is_no_silence);
+    tcase_add_loop_test(tc, slow_but_alive, 0, 2);
     tcase_add_test(tc, who_was_stopped_accuses_nobody);
     tcase_add_loop_test(tc, grandchildren_are_swept, 0, 3);
     tcase_add_test(tc, flood_is_bounded);
