@@ -7,9 +7,11 @@
  *          last, each under a temporary name and renamed (atomic_file.h).
  * Read     any number of shards, strings, partitioned tensors. Every tensor's checksum is
  *          verified; sizes are checked against the files before memory is allocated.
- * Refused  with a message that names the reason: V1 checkpoints, compressed or big-endian
- *          ones, TensorFlow 2's object-based ones, variants, more dimensions than
- *          SHAPE_MAX_RANK.
+ *          Also V1 checkpoints (one file of that name, or shards: ckpt_find.h), which are
+ *          read as a whole, and TensorFlow 2's object-based ones, whose keys are paths of
+ *          objects.
+ * Refused  with a message that names the reason: big-endian checkpoints, variants, more
+ *          dimensions than SHAPE_MAX_RANK, V1 checkpoints of more than 1 GiB.
  * Errors   ERR_NOT_FOUND, ERR_FORMAT, ERR_CORRUPT, ERR_UNSUPPORTED, ERR_LIMIT, -errno.
  * Source   tensorflow/core/util/tensor_bundle, protobuf/tensor_bundle.proto
  */
@@ -27,6 +29,11 @@ struct bundle_slice {
     int64_t start[SHAPE_MAX_RANK];
     int64_t length[SHAPE_MAX_RANK]; /* -1: all of the dimension, then start is 0 */
 };
+
+/* Parses how SaveV2 and RestoreV2 name a part: "4 10 0,2:-", the sizes of the whole and for
+ * each dimension - (all of it) or start,length. ERR_FORMAT. */
+int bundle_slice_from_text(const char *text, struct shape *ret_whole,
+                           struct bundle_slice *ret, struct err *err);
 
 struct bundle_entry {
     const char *name;
@@ -82,9 +89,19 @@ const struct bundle_entry *bundle_reader_entry(const struct bundle_reader *r, si
 const struct bundle_entry *bundle_reader_find(const struct bundle_reader *r,
                                               const char *name);
 
+/* The error that there is no tensor of that name: ERR_NOT_FOUND, or ERR_UNSUPPORTED if the
+ * checkpoint is an object-based one. */
+int bundle_reader_missing(const struct bundle_reader *r, const char *name,
+                          struct err *err);
+
 /* Reads a tensor into newly allocated memory, which ret owns. */
 int bundle_reader_read(struct bundle_reader *r, const struct bundle_entry *entry,
                        struct tensor *ret, struct err *err);
+/* The same for a part of the tensor, which lies inside it (bundle_slice_from_text checked it
+ * against the entry's shape); not for strings. */
+int bundle_reader_read_part(struct bundle_reader *r, const struct bundle_entry *entry,
+                            const struct bundle_slice *slice, struct tensor *ret,
+                            struct err *err);
 /* The same into the caller's memory: dst has the entry's dtype (ERR_DTYPE) and shape
  * (ERR_SHAPE); not for strings. After an error dst's content is undefined. */
 int bundle_reader_read_into(struct bundle_reader *r, const struct bundle_entry *entry,

@@ -157,7 +157,7 @@ static int parse_dim(struct cursor c, int64_t *ret, struct err *err)
     return 0;
 }
 
-static int parse_shape(struct cursor c, struct shape *ret, struct err *err)
+int bundle_parse_shape(struct cursor c, struct shape *ret, struct err *err)
 {
     struct pw_field f;
     int rc;
@@ -195,7 +195,7 @@ static int parse_extent(struct cursor c, int64_t *ret_start, int64_t *ret_length
     return c.failed ? ERR_FORMAT : 0;
 }
 
-static int parse_slice(struct cursor c, const struct shape *whole,
+int bundle_parse_slice(struct cursor c, const struct shape *whole,
                        struct bundle_slice *ret, struct err *err)
 {
     struct pw_field f;
@@ -231,7 +231,7 @@ static int parse_slices(struct cursor c, struct arena *a, struct bundle_entry *e
 
         if (f.number != ENTRY_SLICES)
             continue;
-        rc = parse_slice(f.bytes, &e->shape, &slices[n++], err);
+        rc = bundle_parse_slice(f.bytes, &e->shape, &slices[n++], err);
         if (rc != 0)
             return rc;
     }
@@ -270,7 +270,7 @@ int bundle_parse_entry(struct cursor c, struct arena *a, struct bundle_entry *re
             dtype = f.value;
             break;
         case ENTRY_SHAPE:
-            rc = parse_shape(f.bytes, &e.shape, err);
+            rc = bundle_parse_shape(f.bytes, &e.shape, err);
             break;
         case ENTRY_SHARD:
             shard = f.value;
@@ -332,6 +332,62 @@ int bundle_slice_shape(const struct shape *whole, const struct bundle_slice *sli
 /* OrderedCode (tensorflow/core/lib/strings/ordered_code): bytes whose order is that of
  * the encoded values. A number is encoded as its number of bytes, then the bytes, most
  * significant first. */
+/* A number at *p, which is then behind it; -1: none, or too large. */
+static int64_t scan_number(const char **p)
+{
+    int64_t v = 0;
+
+    if (**p < '0' || **p > '9')
+        return -1;
+    for (; **p >= '0' && **p <= '9'; (*p)++)
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, **p - '0', &v))
+            return -1;
+    return v;
+}
+
+static int scan_extent(const char **p, int64_t *ret_start, int64_t *ret_length)
+{
+    *ret_start = 0;
+    *ret_length = -1;
+    if (**p == '-') {
+        (*p)++;
+        return 0;
+    }
+    *ret_start = scan_number(p);
+    if (*ret_start < 0 || *(*p)++ != ',')
+        return -1;
+    *ret_length = scan_number(p);
+    return *ret_length < 0 ? -1 : 0;
+}
+
+int bundle_slice_from_text(const char *text, struct shape *ret_whole,
+                           struct bundle_slice *ret, struct err *err)
+{
+    const char *p = text;
+    struct shape part;
+    int rank = 0, ok = 1;
+
+    *ret_whole = SHAPE_SCALAR;
+    *ret = (struct bundle_slice){0};
+    /* the sizes are those that a space follows */
+    while (ok && ret_whole->rank < SHAPE_MAX_RANK) {
+        const char *next = p;
+        const int64_t size = scan_number(&next);
+
+        if (size < 0 || *next != ' ')
+            break;
+        ret_whole->dim[ret_whole->rank++] = size;
+        p = next + 1;
+    }
+    for (; ok && rank < ret_whole->rank; rank++)
+        ok = scan_extent(&p, &ret->start[rank], &ret->length[rank]) == 0 &&
+             (rank + 1 == ret_whole->rank || *p++ == ':');
+    if (!ok || *p != '\0' || shape_elements(ret_whole) < 0 ||
+        bundle_slice_shape(ret_whole, ret, &part) != 0)
+        return err_set(err, ERR_FORMAT, "'%.80s' is no part of a tensor", text);
+    return 0;
+}
+
 static void put_ordered_number(struct wbuf *b, uint64_t v)
 {
     uint8_t n = 0;
