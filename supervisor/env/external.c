@@ -44,6 +44,7 @@ void external_init(struct external *ret, const struct env_config *config,
             config->directory != NULL ? arena_strdup(arena, config->directory) : NULL,
         .params = config->params != NULL ? yaml_tree_copy(config->params, arena) : NULL,
         .limits = external_limits(config),
+        .draws = config->draws,
         .processes = (size_t)config->processes};
 }
 
@@ -103,7 +104,11 @@ static void pack_value(const struct yaml_node *n, int as_text, struct msg_out *o
 void external_pack_configure(const struct external *f, size_t copies, size_t first,
                              struct msg_out *o)
 {
-    msg_map(o, 3);
+    msg_map(o, f->draws ? 4 : 3);
+    if (f->draws) {
+        msg_key(o, "draw");
+        msg_bool(o, 1);
+    }
     msg_key(o, "copies");
     msg_u64(o, copies);
     msg_key(o, "first");
@@ -248,6 +253,7 @@ int external_parse(struct env_spec *ret, const msgpack_object *answer,
                    struct arena *arena, struct err *err)
 {
     const msgpack_object *agents = NULL;
+    uint64_t max_steps = 0;
     int r;
 
     *ret = (struct env_spec){0};
@@ -256,8 +262,10 @@ int external_parse(struct env_spec *ret, const msgpack_object *answer,
     if ((r = msg_require(answer, "agents", err)) < 0 ||
         (r = msg_get_array(answer, "agents", &agents, err)) < 0 ||
         (r = msg_get_bool(answer, "masks", &ret->masks, err)) < 0 ||
+        (r = msg_get_u64(answer, "max_steps", INT32_MAX, &max_steps, err)) < 0 ||
         (r = parse_name(ret->id, sizeof(ret->id), answer, err)) < 0)
         return r;
+    ret->max_steps = (int64_t)max_steps;
     ret->n_agents = agents->via.array.size;
     if (ret->n_agents < 1 || ret->n_agents > ENV_MAX_AGENTS)
         return err_set(err, ERR_PROTOCOL, "%zu agents, expected 1 to %d", ret->n_agents,
