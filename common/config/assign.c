@@ -159,7 +159,7 @@ static int read_run_over(struct loader *l, const struct run_config *from)
     if (rc == 0)
         rc = loader_resolve_lengths(l);
     if (rc == 0 && defaults != NULL)
-        rc = agent_section_read(defaults, "defaults", &c->defaults, &c->arena, l->err);
+        rc = agent_section_read(l, defaults, "defaults", &c->defaults);
     return rc;
 }
 
@@ -182,7 +182,7 @@ static int read_agents_over(struct loader *l)
 
         (void)snprintf(path, sizeof(path), "agents.%s", names[i]);
         if (section != NULL)
-            rc = agent_section_read(section, path, &c->agents[i], &c->arena, l->err);
+            rc = agent_section_read(l, section, path, &c->agents[i]);
         if (rc == 0) {
             agent_section_resolve(&c->agents[i]);
             rc = loader_check_soft(l, section, &c->agents[i]);

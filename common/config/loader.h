@@ -7,6 +7,7 @@
 #define COMMON_CONFIG_LOADER_H
 
 #include "common/config/run_config.h"
+#include "common/config/schema.h"
 #include "common/config/yaml_tree.h"
 
 struct loader {
@@ -40,6 +41,19 @@ int loader_check_names(const struct loader *l, const struct yaml_node *agents,
 int loader_check_soft(const struct loader *l, const struct yaml_node *section,
                       const struct agent_config *a);
 
+/* ---- dropped.c ---- */
+
+/* Whether such a key may be ignored (config_options.dropped). */
+int loader_may_drop(const struct loader *l, const struct yaml_node *key);
+/* Removes from the map (NULL: none) the keys that `is_used` refuses, and reports them in one
+ * line: "place: path: dropped a and b: WHY". Keys that cannot be dropped are refused:
+ * "place: path: a is WHY". Keys that are not of the schema are left to schema_read. Returns
+ * the number of removed keys, or ERR_CONFIG. */
+int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
+                const struct schema *known,
+                int (*is_used)(const void *ctx, const char *key), const void *ctx,
+                const char *why);
+
 /* ---- first_update.c ---- */
 
 /* If the configuration is new and does not give the run's warm-up, and the run would end
@@ -50,9 +64,10 @@ void loader_shorten_warmup(const struct loader *l);
 /* ---- agent_section.c: the keys under `defaults` or of one agent ---- */
 
 /* Reads the section's values into *a and checks what the schema cannot express, taking the
- * values that *a already has into account. path: of the section; "" for the root. */
-int agent_section_read(const struct yaml_node *section, const char *path,
-                       struct agent_config *a, struct arena *arena, struct err *err);
+ * values that *a already has into account. path: of the section. Removes keys from the
+ * section that config_options.dropped may be told of. */
+int agent_section_read(const struct loader *l, const struct yaml_node *section,
+                       const char *path, struct agent_config *a);
 /* Fills in all values that are still unset; the algorithm exists. */
 void agent_section_resolve(struct agent_config *a);
 /* Sets the algorithm's own defaults for the keys that neither section gives. Either section

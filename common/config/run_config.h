@@ -240,6 +240,9 @@ typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
 typedef int (*config_try_fn)(const struct run_config *c, size_t *ret_agent,
                              struct err *err);
 
+/* Receives one line, "f.yaml:3: defaults.settings: ..."; no newline. */
+typedef void (*config_line_fn)(void *ctx, const char *line);
+
 struct config_options {
     const char *const *set; /* "key.path=value" */
     size_t n_set;
@@ -247,6 +250,11 @@ struct config_options {
     config_env_names_fn env_names;
     void *env_ctx;
     config_try_fn try_agents; /* NULL: the agents are not checked this way */
+    /* Keys of the file that only another algorithm or optimizer has are ignored, with a line
+     * for each map, so that a complete configuration can be given another one. NULL: they are
+     * refused; those of `set` always are. */
+    config_line_fn dropped;
+    void *dropped_ctx;
 };
 
 /* Reads and checks a file (or text, called `name` in messages). On failure *ret is

@@ -281,6 +281,17 @@ const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *
     return map;
 }
 
+void yaml_remove(struct yaml_node *parent, const struct yaml_node *child)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < parent->n; i++) {
+        if (parent->child[i] != child)
+            parent->child[kept++] = parent->child[i];
+    }
+    parent->n = kept;
+}
+
 struct yaml_node *yaml_tree_copy(const struct yaml_node *n, struct arena *arena)
 {
     struct yaml_node *copy = ARENA_NEW(arena, struct yaml_node);
@@ -417,17 +428,6 @@ static struct yaml_node *add_child(struct assignment *a, struct yaml_node *map,
     return n;
 }
 
-static void remove_child(struct yaml_node *map, const struct yaml_node *gone)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < map->n; i++) {
-        if (map->child[i] != gone)
-            map->child[kept++] = map->child[i];
-    }
-    map->n = kept;
-}
-
 /* Finds the entry that `path` begins with: the longest existing key, or else the text up
  * to the first dot. *ret_rest: the rest of the path, or NULL at its end. */
 static struct yaml_node *step_into_map(struct assignment *a, struct yaml_node *map,
@@ -470,7 +470,7 @@ static void put_value(struct assignment *a, struct yaml_node *parent, struct yam
     const char *key = n->key;
 
     if (parent->kind == YAML_MAP && yaml_is_null(a->value)) {
-        remove_child(parent, n);
+        yaml_remove(parent, n);
         return;
     }
     *n = *a->value;

@@ -47,6 +47,8 @@ int yaml_value_parse(struct yaml_node **ret, struct arena *arena, const char *te
 int yaml_is_null(const struct yaml_node *n);
 /* The child with that key; NULL if there is none, or map is NULL or not a map. */
 struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
+/* Removes a child from its list or map. */
+void yaml_remove(struct yaml_node *parent, const struct yaml_node *child);
 /* Finds a value by its dotted path, "settings.policy"; "" is the map itself. */
 const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *path);
 

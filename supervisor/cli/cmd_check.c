@@ -145,8 +145,11 @@ static int run_check(struct cli *cli, int argc, char **argv)
 {
     static const struct option own[] = {{"set", required_argument, NULL, OPT_SET}, {0}};
     const char *set[MAX_SET];
-    struct config_options options = {
-        .set = set, .env_names = env_agent_names, .try_agents = trial_agents};
+    struct config_options options = {.set = set,
+                                     .env_names = env_agent_names,
+                                     .try_agents = trial_agents,
+                                     .dropped = cli_dropped,
+                                     .dropped_ctx = cli};
     int option, code = CLI_DONE;
 
     while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {

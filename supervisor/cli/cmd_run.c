@@ -211,7 +211,9 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     struct config_options co = {.set = o->sets.set,
                                 .n_set = o->sets.n,
                                 .env_names = env_agent_names,
-                                .try_agents = trial_agents};
+                                .try_agents = trial_agents,
+                                .dropped = cli_dropped,
+                                .dropped_ctx = (void *)(uintptr_t)cli};
     struct run_config config;
     struct err err = {0};
     char seed_set[64];

@@ -397,15 +397,14 @@ START_TEST(mistakes_are_told_in_one_line)
          "10000"},
         {ENV "defaults: {algorithm: ippo}\nexperience:\n  update_every: 100\n",
          "f.yaml:4: experience.update_every: found 100, expected a multiple of "
-         "env.copies, "
-         "32, because ippo learns from the newest rows of every copy"},
+         "env.copies, 32, because ippo learns from the newest rows of every copy "
+         "(default: 800)"},
         {ENV "defaults: {algorithm: ippo}\nexperience:\n  batch_size: 100\n",
-         "f.yaml:4: experience.batch_size: not used by ippo, which learns from all rows "
-         "of "
-         "experience.update_every; expected no such key"},
+         "f.yaml:4: experience: batch_size is not used by ippo, which learns from the "
+         "newest rows of every copy"},
         {ENV "defaults: {algorithm: ippo}\nexperience:\n  priority: {}\n",
-         "f.yaml:4: experience.priority: not used by ippo, which learns from all rows of "
-         "experience.update_every; expected no such key"},
+         "f.yaml:4: experience: priority is not used by ippo, which learns from the "
+         "newest rows of every copy"},
         {ENV "experience: {warmup: 0}\n",
          "f.yaml:2: experience.warmup: found '0', expected a whole number of at least 1 "
          "and at most 1e+15"},
@@ -515,6 +514,93 @@ START_TEST(mistakes_are_told_in_one_line)
         ck_assert_str_eq(err.msg, cases[i].message);
         ck_assert_ptr_null(c.arena.blocks);
     }
+}
+END_TEST
+
+/* The complete configuration of one algorithm with the name of another. */
+static struct run_config rewritten(const char *text, const char *set,
+                                   const struct config_options *options)
+{
+    struct config_options with = *options;
+    struct run_config c = parse(text);
+    char *whole = run_config_to_yaml(&c);
+
+    run_config_done(&c);
+    with.set = &set;
+    with.n_set = 1;
+    ck_assert_msg(parse_with(&c, whole, &with) == 0, "%s\n%s", err.msg, whole);
+    free(whole);
+    return c;
+}
+
+static void keep_line(void *ctx, const char *line)
+{
+    FILE *f = ctx;
+
+    (void)fprintf(f, "%s\n", strchr(line, ' ') + 1);
+}
+
+START_TEST(a_complete_configuration_takes_another_choice)
+{
+    static const struct {
+        const char *text, *set, *lines;
+    } cases[] = {
+        {ENV, "defaults.algorithm=iql",
+         "defaults.critic: dropped input: a critic of iql sees its own agent\n"
+         "defaults.settings: dropped logit_penalty, temperature, policy, execute and "
+         "exploration_noise: no setting of iql\n"},
+        {ENV, "defaults.algorithm=mappo",
+         "defaults.settings: dropped logit_penalty, temperature, policy, execute, "
+         "own_batches, clip_by and exploration_noise: no setting of mappo\n"
+         "experience: dropped batch_size, warmup and update_every: not used by mappo, "
+         "which learns from the newest rows of every copy\n"},
+        {ENV "defaults: {algorithm: ippo}\n", "defaults.algorithm=maddpg",
+         "defaults.settings: dropped agent_id, gae, n_step, clip_ratio, entropy, epochs, "
+         "minibatches, value_norm, advantage_norm and huber: no setting of maddpg\n"},
+        {ENV, "defaults.optimizer.type=rmsprop",
+         "defaults.optimizer: dropped beta1 and beta2: no setting of the optimizer "
+         "rmsprop\n"},
+        {ENV "agents: {agent_1: {critic: {optimizer: {type: adam, beta1: 0.5}}, "
+             "settings: {logit_penalty: 1}}}\n",
+         "agents.agent_1.critic.optimizer.type=sgd",
+         "agents.agent_1.critic.optimizer: dropped beta1, beta2 and epsilon: no setting "
+         "of the optimizer sgd\n"},
+        {ENV "agents: {agent_1: {settings: {logit_penalty: 1}}}\n",
+         "agents.agent_1.algorithm=random",
+         "agents.agent_1.settings: dropped logit_penalty: no setting of random\n"},
+    };
+    char *lines = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&lines, &len);
+    const struct config_options options = {
+        .env_names = three_agents, .dropped = keep_line, .dropped_ctx = f};
+    struct run_config c = rewritten(cases[_i].text, cases[_i].set, &options), again;
+    char *text = run_config_to_yaml(&c), *same;
+
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(lines, cases[_i].lines);
+    again = parse(text);
+    same = run_config_to_yaml(&again);
+    ck_assert_str_eq(text, same);
+    free(lines);
+    free(text);
+    free(same);
+    run_config_done(&c);
+    run_config_done(&again);
+}
+END_TEST
+
+/* What is asked for now is refused, and so is every mistake where nothing may be dropped. */
+START_TEST(keys_of_another_choice_are_refused_on_the_command_line)
+{
+    static const char *const set[] = {"defaults.optimizer.decay=0.5"};
+    const struct config_options options = {
+        .set = set, .n_set = 1, .env_names = three_agents, .dropped = keep_line};
+    struct run_config c;
+
+    ck_assert_int_eq(parse_with(&c, ENV, &options), ERR_CONFIG);
+    ck_assert_str_eq(err.msg, "--set defaults.optimizer.decay=0.5: defaults.optimizer: "
+                              "decay is no setting of the optimizer adam");
 }
 END_TEST
 
@@ -707,6 +793,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, texts_read_back_whatever_is_in_them, 0, 13);
     tcase_add_test(tc, an_agents_section_travels);
     tcase_add_test(tc, mistakes_are_told_in_one_line);
+    tcase_add_loop_test(tc, a_complete_configuration_takes_another_choice, 0, 6);
+    tcase_add_test(tc, keys_of_another_choice_are_refused_on_the_command_line);
     tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_are_set_on_the_command_line);

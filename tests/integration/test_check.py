@@ -61,6 +61,21 @@ def test_a_run_that_trains_nothing_is_named_by_check_and_at_its_end(w):
     assert "updates=6 " in (w.run_dir("bare") / "journal").read_text()
 
 
+def test_a_complete_configuration_takes_another_algorithm(w):
+    w.brood("run", w.small(steps=40, evaluate=0), "--name", "a")
+    saved = w.run_dir("a") / "config.yaml"
+    saved.write_text(saved.read_text().replace("algorithm: maddpg", "algorithm: iql"))
+    out, err = w.brood("check", saved)
+    assert out.startswith(f"{saved}: ok: 3 agents, iql, 40 steps"), out
+    line = next(i for i, text in enumerate(saved.read_text().splitlines(), 1)
+                if "logit_penalty" in text)
+    assert f"{saved}:{line}: defaults.settings: dropped logit_penalty, temperature, policy, " \
+        "execute and exploration_noise: no setting of iql\n" in err, err
+    _, err = w.brood("run", saved, "--name", "b", "--set", "defaults.optimizer.type=sgd")
+    assert "dropped beta1, beta2 and epsilon: no setting of the optimizer sgd\n" in err, err
+    assert "type: sgd" in (w.run_dir("b") / "config.yaml").read_text()
+
+
 def test_values_are_set_on_the_command_line(w):
     (w.path / "good.yaml").write_text(GOOD)
     out, _ = w.brood("check", "good.yaml", "--set", "run.episodes=7",
