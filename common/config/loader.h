@@ -33,13 +33,27 @@ int loader_resolve_lengths(const struct loader *l);
 /* Checks the section `experience` against the algorithms and env.copies; if the
  * configuration is new and no value is given, sets update_every. The agents must be read. */
 int loader_check_experience(const struct loader *l);
-/* Checks that every key of the map `agents` is one of n names. */
-int loader_check_names(const struct loader *l, const struct yaml_node *agents,
-                       const char *const *names, size_t n);
 /* Checks that an agent with settings.execute: soft acts in an environment that allows it.
  * section: the agent's own, or NULL. */
 int loader_check_soft(const struct loader *l, const struct yaml_node *section,
                       const struct agent_config *a);
+
+/* ---- config_file.c ---- */
+
+/* Merges the tree of the file at `path` over those of the files that it extends, which are
+ * read. ERR_CONFIG with file and line, ERR_LIMIT. */
+int loader_extend(const char *path, struct yaml_node **root, struct arena *arena,
+                  struct err *err);
+
+/* ---- teams.c ---- */
+
+/* Checks that every key of the map `agents` is one of the n agents' names or a team's, and
+ * replaces the sections of teams by those of their members: the team's with the member's own
+ * merged over it. */
+int loader_expand_teams(const struct loader *l, struct yaml_node *agents,
+                        const char *const *names, size_t n);
+/* Whether key[0..len) is the team of one of the names and none of them itself. */
+int config_is_team(const char *key, size_t len, const char *const *names, size_t n);
 
 /* ---- dropped.c ---- */
 

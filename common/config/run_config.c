@@ -6,7 +6,6 @@
 #include "common/config/schema_internal.h"
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
-#include "common/io/beneath.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
@@ -285,21 +284,6 @@ int loader_check_experience(const struct loader *l)
 
 /* ---- its agents ---- */
 
-int loader_check_names(const struct loader *l, const struct yaml_node *agents,
-                       const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < agents->n; i++) {
-        const struct yaml_node *a = agents->child[i];
-        size_t k = 0;
-
-        while (k < n && strcmp(names[k], a->key) != 0)
-            k++;
-        if (k == n)
-            return schema_fail_choice(a, "agents", a->key, names, n, l->err);
-    }
-    return 0;
-}
-
 /* Without an environment that could be asked, the file names the agents. */
 static int names_from_file(const struct loader *l, const struct yaml_node *agents,
                            const char *const **ret, size_t *ret_n)
@@ -319,7 +303,7 @@ static int names_from_file(const struct loader *l, const struct yaml_node *agent
     return 0;
 }
 
-static int names_from_env(const struct loader *l, const struct yaml_node *agents,
+static int names_from_env(const struct loader *l, struct yaml_node *agents,
                           const char *const **ret, size_t *ret_n)
 {
     const struct env_config *env = &l->c->env;
@@ -330,7 +314,7 @@ static int names_from_env(const struct loader *l, const struct yaml_node *agents
 
     if (n >= 0) {
         *ret_n = (size_t)n;
-        return loader_check_names(l, agents, *ret, *ret_n);
+        return loader_expand_teams(l, agents, *ret, *ret_n);
     }
     if (why.code == ERR_INTERRUPTED)
         return err_pass(l->err, &why);
@@ -512,8 +496,8 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
 
 static int read_agents(const struct loader *l)
 {
-    static const struct yaml_node nobody = {.kind = YAML_MAP};
-    const struct yaml_node *agents = yaml_find(l->root, "agents");
+    struct yaml_node nobody = {.kind = YAML_MAP};
+    struct yaml_node *agents = yaml_find(l->root, "agents");
     const char *const *names = NULL;
     size_t n = 0;
     int rc;
@@ -576,9 +560,14 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
     struct yaml_node *root;
     int rc = yaml_tree_parse(&root, tree, text, len, name, 1, err);
 
+    if (rc == 0 && options != NULL && options->extends)
+        rc = loader_extend(name, &root, tree, err);
     for (size_t i = 0; rc == 0 && options != NULL && i < options->n_set; i++)
         rc = yaml_tree_set(root, tree, options->set_is_bare ? "" : "--set ",
                            options->set[i], err);
+    if (rc == 0 && yaml_find(root, "extends") != NULL)
+        rc = yaml_fail(yaml_find(root, "extends"), "extends", err,
+                       "not read here, expected a whole configuration");
     if (rc < 0)
         return rc;
     return load(&(struct loader){
@@ -597,34 +586,6 @@ int run_config_parse(struct run_config *ret, const char *text, size_t len,
     arena_done(&tree);
     if (rc < 0)
         run_config_done(ret);
-    return rc;
-}
-
-int run_config_read(struct run_config *ret, const char *path,
-                    const struct config_options *options, struct err *err)
-{
-    FILE *f = beneath_fopen(path, "rbe");
-    /* one byte more, so that a file that is too long is detected */
-    size_t cap = YAML_MAX_BYTES + 1;
-    char *text;
-    size_t len;
-    int rc;
-
-    *ret = (struct run_config){0};
-    if (f == NULL)
-        return err_errno(err, "%.160s", path);
-    text = malloc(cap);
-    if (text == NULL) {
-        (void)fclose(f);
-        return err_set(err, ERR_NOMEM, "%.160s: no memory", path);
-    }
-    len = fread(text, 1, cap, f);
-    if (ferror(f))
-        rc = err_errno(err, "%.160s", path);
-    else
-        rc = run_config_parse(ret, text, len, path, options, err);
-    (void)fclose(f);
-    free(text);
     return rc;
 }
 

@@ -255,6 +255,9 @@ struct config_options {
      * refused; those of `set` always are. */
     config_line_fn dropped;
     void *dropped_ctx;
+    /* Reads the files that a file extends. 0: a key `extends` is refused, as in a run's
+     * directory, which another user may have written. */
+    int extends;
 };
 
 /* Reads and checks a file (or text, called `name` in messages). On failure *ret is

@@ -449,6 +449,8 @@ static const struct field root_fields[] = {
     {"log", FIELD_MAP, .schema = &log_section},
     {"defaults", FIELD_RAW, .schema = &agent_schema},
     {"agents", FIELD_RAW,
-     .doc = "keys of `defaults`, by agent (the environment's, all alike)"},
+     .doc = "keys of `defaults`, by agent or team (the environment's, all alike)"},
+    {"extends", FIELD_RAW,
+     .doc = "a file, relative to this one, whose values hold where this has none"},
 };
 const struct schema run_schema = {TABLE(root_fields)};

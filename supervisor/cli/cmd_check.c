@@ -149,7 +149,8 @@ static int run_check(struct cli *cli, int argc, char **argv)
                                      .env_names = env_agent_names,
                                      .try_agents = trial_agents,
                                      .dropped = cli_dropped,
-                                     .dropped_ctx = cli};
+                                     .dropped_ctx = cli,
+                                     .extends = 1};
     int option, code = CLI_DONE;
 
     while ((option = cli_option(cli, argc, argv, own, &code)) >= 0) {

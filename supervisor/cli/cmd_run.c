@@ -213,7 +213,8 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
                                 .env_names = env_agent_names,
                                 .try_agents = trial_agents,
                                 .dropped = cli_dropped,
-                                .dropped_ctx = (void *)(uintptr_t)cli};
+                                .dropped_ctx = (void *)(uintptr_t)cli,
+                                .extends = 1};
     struct run_config config;
     struct err err = {0};
     char seed_set[64];

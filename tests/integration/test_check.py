@@ -76,6 +76,26 @@ def test_a_complete_configuration_takes_another_algorithm(w):
     assert "type: sgd" in (w.run_dir("b") / "config.yaml").read_text()
 
 
+def test_files_extend_others_and_teams_have_sections(w):
+    w.small(steps=200, evaluate=0)
+    w.write("top.yaml", "extends: small.yaml\nenv: {id: simple_tag, params: ~}\n"
+            "defaults: {optimizer: &fast {learning_rate: 0.01}}\n"
+            "agents:\n  adversary: {algorithm: ddpg, optimizer: *fast}\n"
+            "  adversary_1: {algorithm: maddpg}\n")
+    out, _ = w.brood("check", "top.yaml", "--set", "agents.agent.algorithm=iql")
+    assert out.startswith("top.yaml: ok: 4 agents, ddpg, maddpg, iql, 200 steps"), out
+    w.brood("run", "top.yaml", "--name", "tag", "--set", "run.env_steps=1000000", "--detach")
+    out, _ = w.brood("set", "tag", "agents.adversary.discount=0.5")
+    for i in range(3):
+        assert f"agents.adversary_{i}.discount=0.5" in out, out
+    w.brood("stop", "tag")
+    saved = (w.run_dir("tag") / "config.yaml").read_text()
+    assert "extends" not in saved and saved.count("discount: 0.5") == 3, saved
+    w.write("top.yaml", "extends: gone.yaml\n")
+    _, err = w.brood("run", "top.yaml", code=2)
+    assert err == "brood run: top.yaml:1: extends: gone.yaml: No such file or directory\n", err
+
+
 def test_values_are_set_on_the_command_line(w):
     (w.path / "good.yaml").write_text(GOOD)
     out, _ = w.brood("check", "good.yaml", "--set", "run.episodes=7",
