@@ -1,5 +1,7 @@
 """`brood check`: one line per file, every file looked at, code 2 if any is wrong."""
 import json
+import os
+import re
 
 import harness
 
@@ -11,7 +13,12 @@ def test_each_file_gets_its_line(w):
     (w.path / "good.yaml").write_text(GOOD)
     (w.path / "bad.yaml").write_text(BAD)
     out, err = w.brood("check", "bad.yaml", "good.yaml", "gone.yaml", code=2)
-    assert out == "good.yaml: ok: 4 agents, maddpg, 625000 steps\n", out
+    first, memory, disk = out.splitlines()
+    assert first == "good.yaml: ok: 4 agents, maddpg, 625000 steps", out
+    assert re.fullmatch(r"  about \d\d MB of memory: [\d.]+ MB weights, [\d.]+ MB batches, "
+                        r"\d+ kB messages, \d+ MB processes", memory), out
+    assert re.fullmatch(r"  about \d{3} MB of disk: \d{3} MB log \(625024 rows of \d{3} B\), "
+                        r"[\d.]+ MB checkpoints", disk), out
     lines = err.splitlines()
     assert len(lines) == 2, err
     assert lines[0].startswith("bad.yaml:3: experience.batchsize: unknown key"), err
@@ -22,7 +29,8 @@ def test_each_file_gets_its_line(w):
 def test_what_has_no_length_has_no_steps(w):
     config = harness.SOURCE / "configs" / "node_critics.yaml"
     out, _ = w.brood("check", config)
-    assert out == f"{config}: ok: 4 agents, critic, until it is stopped\n", out
+    assert out.startswith(f"{config}: ok: 4 agents, critic, until it is stopped\n"), out
+    assert " 0 B log (0 rows" in out, out
     assert json.loads(w.brood("check", "--json", config)[0])["env_steps"] is None
 
 
@@ -31,6 +39,9 @@ def test_facts_are_json_when_asked(w):
     (w.path / "bad.yaml").write_text(BAD)
     out, _ = w.brood("check", "--json", "good.yaml", "bad.yaml", code=2)
     good, bad = (json.loads(line) for line in out.splitlines())
+    needs = good.pop("estimated_bytes")
+    assert sum(needs[k] for k in ("weights", "batches", "messages", "processes")) == \
+        needs["memory"] and needs["log"] + needs["checkpoints"] == needs["disk"], needs
     assert good == {"config": "good.yaml", "ok": True, "agents": 4,
                     "algorithms": "maddpg", "env_steps": 625000,
                     "warning": None}, good
@@ -96,11 +107,43 @@ def test_files_extend_others_and_teams_have_sections(w):
     assert err == "brood run: top.yaml:1: extends: gone.yaml: No such file or directory\n", err
 
 
+def test_what_does_not_fit_is_refused(w):
+    """The disk of the runs, and the memory; each line names the key and its place."""
+    w.write("big.yaml", "env: {id: simple_spread}\nrun:\n  env_steps: 1000000000000000\n"
+            "experience:\n  capacity: 100000000000\n")
+    for sets, says in (
+            ([], r"big.yaml:5: experience.capacity: 100000000000 rows of \d+ bytes take \d+ TB, "
+             r"more than the disk of runs has \(\S+ .B\)"),
+            (["experience.capacity=1000000", "checkpoint.max_to_keep=0"],
+             r"big.yaml:3: run.env_steps: \d+ rows of \d+ bytes take \d+ TB of disk, and runs "
+             r"has \S+ .B free"),
+            (["experience.capacity=1000000", "env.copies=1048576", "env.params.agents=64"],
+             r"--set env.copies=1048576: env.copies: the run takes about \S+ .B of memory "
+             r"\(messages: \S+ .B\), and this machine has \S+ .B")):
+        words = [word for s in sets for word in ("--set", s)]
+        for command in ("check", "run"):
+            out, err = w.brood(command, "big.yaml", *words, code=2)
+            assert re.fullmatch(says + "\n", err.removeprefix("brood run: ")), err
+            assert not out, out
+    assert not w.runs.exists()
+
+
+def test_the_estimate_of_the_disk_is_what_a_run_takes(w):
+    config = w.small(steps=2000, evaluate=0)
+    (told,) = harness.json_lines(w.brood("check", "--json", config)[0])
+    w.brood("run", config, "--name", "a", "--set", "experience.keep=true")
+    run, needs = w.run_dir("a"), told["estimated_bytes"]
+    header = 1 << 20  # of the log, which is a hole
+    assert os.stat(run / "experience").st_size == needs["log"] + header, needs
+    data = sum(f.stat().st_size for f in run.glob("checkpoints/*/*/*.data*"))
+    assert needs["checkpoints"] / 3 < data < needs["checkpoints"], (data, needs)
+
+
 def test_values_are_set_on_the_command_line(w):
     (w.path / "good.yaml").write_text(GOOD)
     out, _ = w.brood("check", "good.yaml", "--set", "run.episodes=7",
                      "--set", "agents.agent_3.algorithm=ddpg")
-    assert out == "good.yaml: ok: 4 agents, maddpg, ddpg, 7 episodes\n", out
+    assert out.startswith("good.yaml: ok: 4 agents, maddpg, ddpg, 7 episodes\n"), out
     _, err = w.brood("check", "good.yaml", "--set", "run.episodes=x", code=2)
     assert err.startswith("--set run.episodes=x: run.episodes: found 'x'"), err
     _, err = w.brood("check", "good.yaml", "--set", "env.id=simple_spred", code=2)
